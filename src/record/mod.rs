@@ -32,6 +32,7 @@ mod path;
 mod pipe_rows;
 mod pipeline;
 mod raw;
+mod reason;
 mod remedy;
 mod running;
 mod sampling;

@@ -1,9 +1,9 @@
 //! Where the threads of a pipeline slept: the stack of the sleeper, and on top of it, upside down, that of who ended the
 //! sleep, as offwaketime of the BPF Compiler Collection shows it.
 
-use super::assemble::name_of;
 use super::collect::RecordedCounts;
 use super::raw::PrTrace;
+use super::reason::name_of;
 use crate::collect::stacks::kernel_names;
 use crate::kernel::symbols::Symbols;
 use crate::profile::Folded;

@@ -25,6 +25,7 @@ pub use ensemble::{Ensemble, FoundSize, TriedSize, WindowCount};
 pub use locks::{HeldCalls, LockKind, LockUse};
 pub use open::{open, open_document, parse};
 pub(crate) use open::{open_all, open_code};
+pub(crate) use path::PathKind;
 pub use path::{CriticalPath, PathCeiling, PathPart, PathWhat};
 pub use probe::Probe;
 pub(crate) use recorded::DEFAULT_SLOTS;

@@ -45,6 +45,9 @@ pub struct PathPart {
     pub slices: Vec<u64>,
 }
 
+/// What distinguishes parts: process, what it did, and the other name.
+pub(super) type PathKind = (Option<usize>, PathWhat, Option<String>);
+
 /// What the end of the pipeline waited for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "what", rename_all = "snake_case")]

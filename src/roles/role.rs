@@ -47,7 +47,7 @@ fn patterns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static [Patt
     names(deserializer).map(|names| &*names.iter().map(pattern).collect::<Vec<_>>().leak())
 }
 
-/// How a frame's name is matched, after [`function_name`]. Full names win over prefixes, long prefixes over short.
+/// How a frame's name is matched, after [`super::names::function_name`]. Full names win over prefixes, long prefixes over short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {
     Exact(&'static str),

@@ -3,10 +3,10 @@
 use super::chain::{Chain, Slices};
 use super::clocks::Clocks;
 use super::follow::{NOBODY, PartKey, PathFollower, Woken, at_pipe, part};
-use crate::record::assemble::{name_of, why};
 use crate::record::raw::{PR_ASLEEP, PR_RUNNABLE, PrTask};
+use crate::record::reason::{name_of, why};
 use crate::record::timeline::Id;
-use crate::result::{CriticalPath, PathCeiling, PathPart, PathWhat, WaitReason};
+use crate::result::{CriticalPath, PathCeiling, PathKind, PathPart, PathWhat, WaitReason};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
@@ -158,14 +158,14 @@ impl PathEnds {
         let keys: Vec<_> = keys.map(|(id, key)| (id.and_then(find), key.what, name(key.by))).collect();
         let of_chain = chain.slices();
         let count = usize::try_from(of_chain.first()?.0).ok()? + 1;
-        let mut parts: BTreeMap<&(Option<usize>, PathWhat, Option<String>), Vec<u64>> = BTreeMap::new();
+        let mut parts: BTreeMap<&PathKind, Vec<u64>> = BTreeMap::new();
         for (slice, times) in of_chain {
             for (number, ns) in times {
                 let key = keys.get(*number as usize)?;
                 parts.entry(key).or_insert_with(|| vec![0; count])[usize::try_from(slice).ok()?] += ns;
             }
         }
-        let stored = |((process, what, by), slices): (&(Option<usize>, PathWhat, Option<String>), Vec<u64>)| PathPart {
+        let stored = |((process, what, by), slices): (&PathKind, Vec<u64>)| PathPart {
             process: *process,
             what: *what,
             by: by.clone(),

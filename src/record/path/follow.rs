@@ -2,12 +2,12 @@
 
 use super::chain::{JoinedSlices, Slices};
 use super::clocks::{ASSUMED, Clocks, NO_CLOCK, PathState, later};
-use crate::record::assemble::why;
 use crate::record::raw::{
     PR_ASLEEP, PR_CARRIED, PR_FOR_ROOM, PR_FROZEN, PR_IN_INTERRUPT, PR_IN_PROCESS, PR_STEP_EXEC, PR_STEP_FORK,
     PR_STEP_FREE, PR_STEP_GONE, PR_STEP_NAME, PR_STEP_RENAME, PR_STEP_RUN, PR_STEP_SEIZE, PR_STEP_THROTTLED,
     PR_STEP_WAKE, PR_STOPPED, PrBirth, PrNamed, PrRun, PrStep, PrWho,
 };
+use crate::record::reason::why;
 use crate::record::timeline::{Id, id};
 use crate::result::{PathWhat, WaitReason};
 use foldhash::fast::FixedState;
@@ -83,7 +83,7 @@ pub(super) struct PathThread {
 #[derive(Debug)]
 pub(super) enum Woken {
     /// By a thread whose path is known; this one waited for room if that is not 0, which it had made.
-    By(PathState, u64),
+    By(Box<PathState>, u64),
     /// By something else, at this time, in this context; the name of who did it.
     Else(u64, u32, Name),
 }
@@ -171,7 +171,7 @@ impl PathFollower {
                 let mut joined = JoinedSlices::default();
                 let woken = self.threads.values_mut().flat_map(|thread| {
                     let woken = match &mut thread.woken {
-                        Some(Woken::By(state, _)) => Some(state),
+                        Some(Woken::By(state, _)) => Some(&mut **state),
                         _ => None,
                     };
                     [Some(&mut thread.state), woken].into_iter().flatten()
@@ -272,7 +272,7 @@ impl PathFollower {
         // It was woken, and nothing was seen of the switch to it.
         let what = match thread.woken.take() {
             Some(Woken::By(state, _)) => {
-                thread.state.follow(state);
+                thread.state.follow(*state);
                 PathWhat::Unknown
             }
             Some(Woken::Else(..)) => PathWhat::Unknown,
@@ -289,7 +289,7 @@ impl PathFollower {
         let thread = self.threads.get(&task)?;
         let (mut state, what) = match &thread.woken {
             None => (thread.state.clone(), PathWhat::OnCpu),
-            Some(Woken::By(state, _)) => (state.clone(), PathWhat::Unknown),
+            Some(Woken::By(state, _)) => (PathState::clone(state), PathWhat::Unknown),
             Some(Woken::Else(..)) => (thread.state.clone(), PathWhat::Unknown),
         };
         let clock = self.clock(thread.process);
@@ -315,7 +315,7 @@ impl PathFollower {
         if let Some(thread) = self.threads.get_mut(&step.task) {
             let room = if step.detail as usize & PR_FOR_ROOM == 0 { 0 } else { step.other };
             thread.woken = Some(match path {
-                Some(path) => Woken::By(path, room),
+                Some(path) => Woken::By(Box::new(path), room),
                 None => Woken::Else(step.at, context, name),
             });
         } else if let Some(path) = path {
@@ -346,7 +346,7 @@ impl PathFollower {
             match thread.woken.take() {
                 Some(Woken::By(path, room)) if !is_held(step.call) => {
                     made_room = room;
-                    thread.state.follow(path);
+                    thread.state.follow(*path);
                 }
                 Some(Woken::By(path, _)) => {
                     let what = asleep(step, PR_IN_PROCESS as u32);

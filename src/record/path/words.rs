@@ -3,7 +3,7 @@
 use crate::profile::{few, listed};
 use crate::record::names::labels;
 use crate::report::number::{number, percent};
-use crate::result::{CriticalPath, Document, ExecutedOn, PathPart, PathWhat, WaitReason};
+use crate::result::{CriticalPath, Document, ExecutedOn, PathKind, PathPart, PathWhat, WaitReason};
 use std::collections::BTreeMap;
 
 /// Smaller parts of the time are not named, and not more parts than these.
@@ -20,15 +20,13 @@ const LIMITS: f64 = 0.7;
 const MOST_PHASES: usize = 4;
 const PHASE: f64 = 0.1;
 
-/// Parts in which a process did the same, whoever had the CPU meanwhile.
-type Kind = (Option<usize>, PathWhat, Option<String>);
-
-fn kind(part: &PathPart) -> Kind {
+/// Waits of a process for a CPU are one part, whoever had it.
+fn kind(part: &PathPart) -> PathKind {
     (part.process, part.what, part.by.clone().filter(|_| part.what != PathWhat::ForCpu))
 }
 
 /// Who had the CPU for which a process waited, longest first.
-pub(in crate::record) fn cpu_users(path: &CriticalPath, (process, what, _): &Kind) -> String {
+pub(in crate::record) fn cpu_users(path: &CriticalPath, (process, what, _): &PathKind) -> String {
     let waits = path.parts.iter().filter(|part| *what == PathWhat::ForCpu && part.what == *what);
     let mut users: BTreeMap<&str, u64> = BTreeMap::new();
     for (by, ns) in waits.filter(|part| part.process == *process).filter_map(|part| Some((part.by.as_ref()?, part.ns)))
@@ -41,10 +39,10 @@ pub(in crate::record) fn cpu_users(path: &CriticalPath, (process, what, _): &Kin
 }
 
 /// The parts with their time, longest first. Waits for a CPU are one part of a process.
-pub(in crate::record) fn sums(path: &CriticalPath) -> Vec<(Kind, u64)> {
-    let mut sums: BTreeMap<Kind, u64> = BTreeMap::new();
+pub(in crate::record) fn sums(path: &CriticalPath) -> Vec<(PathKind, u64)> {
+    let mut sums: BTreeMap<PathKind, u64> = BTreeMap::new();
     path.parts.iter().for_each(|part| *sums.entry(kind(part)).or_default() += part.ns);
-    let mut sums: Vec<(Kind, u64)> = sums.into_iter().filter(|(_, ns)| *ns > 0).collect();
+    let mut sums: Vec<(PathKind, u64)> = sums.into_iter().filter(|(_, ns)| *ns > 0).collect();
     sums.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     sums
 }
@@ -120,7 +118,7 @@ fn ceiling(recording: &Document, path: &CriticalPath, labels: &[String]) -> Opti
 pub(in crate::record) fn described(
     recording: &Document,
     labels: &[String],
-    (process, what, by): &Kind,
+    (process, what, by): &PathKind,
     divided: bool,
 ) -> String {
     let name = process.and_then(|at| labels.get(at)).map_or("another process".to_owned(), |name| format!("`{name}`"));
@@ -180,9 +178,9 @@ fn asleep(recording: &Document, process: Option<usize>, name: &str, reason: Wait
 }
 
 /// What the path is mainly made of in each slice.
-pub(in crate::record) fn mains(path: &CriticalPath) -> Vec<Option<Kind>> {
+pub(in crate::record) fn mains(path: &CriticalPath) -> Vec<Option<PathKind>> {
     let main = |slice: usize| {
-        let mut sums: BTreeMap<Kind, u64> = BTreeMap::new();
+        let mut sums: BTreeMap<PathKind, u64> = BTreeMap::new();
         for part in &path.parts {
             *sums.entry(kind(part)).or_default() += part.slices.get(slice).copied().unwrap_or(0);
         }
@@ -196,7 +194,7 @@ fn phases(recording: &Document, path: &CriticalPath, labels: &[String]) -> Optio
     let whole: u64 = path.slice_ns.iter().sum();
     let shortest = (whole as f64 * PHASE) as u64;
     // What is too short belongs to its neighbour.
-    let mut phases: Vec<(Option<Kind>, u64)> = Vec::new();
+    let mut phases: Vec<(Option<PathKind>, u64)> = Vec::new();
     for (main, ns) in mains(path).into_iter().zip(&path.slice_ns) {
         match phases.last_mut() {
             Some((last, sum)) if *last == main => *sum += ns,
@@ -215,7 +213,7 @@ fn phases(recording: &Document, path: &CriticalPath, labels: &[String]) -> Optio
             (None, _) => at,
         };
         phases[longer].1 += ns;
-        let mut joined: Vec<(Option<Kind>, u64)> = Vec::new();
+        let mut joined: Vec<(Option<PathKind>, u64)> = Vec::new();
         for (main, ns) in phases.drain(..) {
             match joined.last_mut() {
                 Some((last, sum)) if *last == main => *sum += ns,

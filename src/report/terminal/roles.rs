@@ -6,7 +6,7 @@ use crate::profile::RoleShare;
 use crate::report::number::{exact, number};
 use crate::report::table::{Table, TableCell};
 use crate::roles;
-use crate::util::text::clean;
+use crate::util::text::{clean, rounded};
 
 /// Roles with a smaller share are summed in one row.
 const SMALL: f64 = 0.005;
@@ -58,10 +58,15 @@ pub(crate) fn table(title: impl Into<String>, symbols: &[Resolution], shares: &[
             }))
         })
         .if_any(0, "instr/KiB", |row| figure(row.share.instructions_per_kib.map(exact)))
-        .if_any(3, "instr/syscall", |row| figure(row.share.instructions_per_call.map(exact)))
+        .if_any(3, "instr/syscall", |row| figure(row.share.instructions_per_call.map(per_call)))
         .if_any(4, "fn calls/MiB", |row| figure(row.share.calls_per_mib.map(exact)))
         .column("function", |row| TableCell::Name(row.function.clone()))
         .done()
+}
+
+/// Instructions per system call: thousands have no decimals.
+fn per_call(instructions: f64) -> String {
+    if instructions >= 1000.0 { rounded(instructions) } else { exact(instructions) }
 }
 
 /// All `small` roles as one, without what has no sum.
