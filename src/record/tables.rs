@@ -6,8 +6,8 @@ use super::pipe_rows::{self, PipeRow};
 use crate::report::number::{number, percent};
 use crate::report::table::{Table, TableCell};
 use crate::result::{
-    CriticalPath, Document, ExecutedOn, LockWait, Processes, RecordLevel, RecordedEnd, RecordedPipe, RecordedProcess,
-    Trial, TrialRuns, TrialVerdict, Trials,
+    CriticalPath, Document, ExecutedOn, LockWait, RecordLevel, RecordedEnd, RecordedPipe, RecordedProcess, Trial,
+    TrialRuns, TrialVerdict, Trials,
 };
 use crate::util::size;
 use crate::util::stats;
