@@ -173,11 +173,11 @@ fn a_quota_of_a_cgroup_is_named() {
     group.set(&[("cpu.max", "5000 100000"), ("cpu.cfs_quota_us", "5000")]);
     let recorded = place.record(&format!("head -c 30M /dev/zero | {} | wc -c", group.run("gzip -9")));
     let throttled = seconds(&recorded.recording, "gzip", |part| part.what == PathWhat::Throttled);
-    assert!(
-        throttled > 0.6 * recorded.recording.processes.window_ns as f64 / 1e9,
-        "{throttled}: {}",
-        recorded.stderr()
-    );
+    // Without the time for which other programs had the CPUs.
+    let parts = &recorded.recording.path.as_ref().unwrap().parts;
+    let own = parts.iter().filter(|part| part.what != PathWhat::ForCpu);
+    let own: u64 = own.map(|part| part.ns).sum();
+    assert!(throttled > 0.6 * own as f64 / 1e9, "{throttled}: {}", recorded.stderr());
     assert!(recorded.answer().contains("throttled by the CPU quota of its cgroup"), "{}", recorded.stderr());
 }
 
@@ -188,8 +188,10 @@ fn a_stopped_process_is_named() {
     let line = "(sleep 0.6; kill -CONT $(cat @/pid)) & sh -c 'echo $$ >@/pid; kill -STOP $$; exec cat @/data' | wc -c";
     let stopped = place.record(line);
     let found = seconds(&stopped.recording, "sh", asleep(WaitReason::Stopped));
-    assert!((0.5..0.8).contains(&found), "{found}: {}", stopped.stderr());
-    assert!(stopped.recording.findings[0].contains("stopped by `sh`"), "{}", stopped.stderr());
+    // At least the sleep; `kill` may have to wait for a CPU.
+    let whole = stopped.recording.processes.window_ns as f64 / 1e9;
+    assert!(found > 0.5 && found < whole, "{found} of {whole}: {}", stopped.stderr());
+    assert!(stopped.answer().contains("stopped by `sh`"), "{}", stopped.stderr());
 }
 
 #[test]
