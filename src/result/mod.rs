@@ -1,5 +1,5 @@
 //! `result.json`: the result of a measurement, its environment, and limits. docs/result.schema.json is generated from this
-//! module. [`open`] reads results.
+//! module. [`open()`] reads results.
 
 mod check;
 pub mod code;

@@ -1,4 +1,4 @@
-//! Read stored results: [`open`] takes whatever names one. Nothing else knows what a folder holds.
+//! Read stored results: [`open()`] takes whatever names one. Nothing else knows what a folder holds.
 
 use super::code::ExecutedCode;
 use super::stack_files::{self, read};
@@ -54,10 +54,10 @@ pub fn open(path: &Path) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// As [`open`], or all results in the folders in `path`, with where each of them is.
+/// As [`open()`], or all results in the folders in `path`, with where each of them is.
 ///
 /// # Errors
-/// As [`open`]; a folder without any.
+/// As [`open()`]; a folder without any.
 pub(crate) fn open_all(path: &Path) -> Result<Vec<(PathBuf, Outcome)>> {
     let mut paths = vec![path.to_owned()];
     if path.is_dir() && !path.join(RESULT_FILE).exists() {
@@ -70,7 +70,7 @@ pub(crate) fn open_all(path: &Path) -> Result<Vec<(PathBuf, Outcome)>> {
     paths.into_iter().map(|path| open(&path).map(|outcome| (path, outcome))).collect()
 }
 
-/// As [`open`], without what is stored next to the document.
+/// As [`open()`], without what is stored next to the document.
 ///
 /// # Errors
 /// The same.
