@@ -10,8 +10,9 @@ use crate::record::timeline::Id;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-/// Parts that are stored. What is left is one part.
+/// Parts that are stored, and the part of the time that each of them is at least. What is left is one part.
 const PARTS: usize = 64;
+const SMALLEST: u64 = 1000;
 
 /// The paths that end at the end of a recording.
 #[derive(Debug)]
@@ -179,8 +180,11 @@ impl PathEnds {
         };
         let mut parts: Vec<PathPart> = parts.into_iter().map(stored).collect();
         parts.sort_by_key(|part| Reverse(part.ns));
-        if parts.len() > PARTS {
-            let rest = parts.split_off(PARTS - 1);
+        let whole: u64 = parts.iter().map(|part| part.ns).sum();
+        let large = |part: &PathPart| part.ns >= whole / SMALLEST || part.what == PathWhat::Unknown;
+        let (mut parts, mut rest): (Vec<PathPart>, Vec<PathPart>) = parts.into_iter().partition(large);
+        rest.extend(parts.split_off(parts.len().min(PARTS)));
+        if !rest.is_empty() {
             let sum = |slice: usize| rest.iter().map(|part| part.slices[slice]).sum();
             let slices: Vec<u64> = (0..count).map(sum).collect();
             parts.push(PathPart { what: PathWhat::Others, ns: slices.iter().sum(), slices, ..PathPart::default() });
