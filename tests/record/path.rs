@@ -194,8 +194,10 @@ fn a_stopped_process_is_named() {
     let line = "(sleep 0.6; kill -CONT $(cat @/pid)) & sh -c 'echo $$ >@/pid; kill -STOP $$; exec cat @/data' | wc -c";
     let stopped = place.record(line);
     let found = seconds(&stopped.recording, "sh", asleep(WaitReason::Stopped));
-    assert!((0.5..0.8).contains(&found), "{found}: {}", stopped.stderr());
-    assert!(stopped.recording.findings[0].contains("stopped by `sh`"), "{}", stopped.stderr());
+    // At least the sleep; `kill` may have to wait for a CPU.
+    let whole = stopped.recording.window_ns as f64 / 1e9;
+    assert!(found > 0.5 && found < whole, "{found} of {whole}: {}", stopped.stderr());
+    assert!(stopped.answer().contains("stopped by `sh`"), "{}", stopped.stderr());
 }
 
 #[test]

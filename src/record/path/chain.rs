@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 /// Most slices.
-pub(super) const SLICES: u64 = 240;
+pub(super) const SLICES: u64 = 128;
 
 /// Length of the first slices, ns.
 const FIRST: u64 = 2_000_000;
