@@ -341,11 +341,11 @@ impl PathFollower {
         let own = [self.clocks.get(process as usize).copied().unwrap_or(NO_CLOCK), NO_CLOCK];
         thread.state.extend(&slices, self.parts.number(part(process, PathWhat::OnCpu)), own, step.since);
         let asleep_since = thread.state.clocks;
-        let mut made_room = 0;
+        let (mut made_room, mut woken) = (0, 0);
         if step.detail & 0xf == PR_ASLEEP as u32 {
             match thread.woken.take() {
                 Some(Woken::By(path, room)) if !is_held(step.call) => {
-                    made_room = room;
+                    (made_room, woken) = (room, path.chain.at);
                     thread.state.follow(*path);
                 }
                 Some(Woken::By(path, _)) => {
@@ -370,9 +370,16 @@ impl PathFollower {
         }
         let waits = PartKey { process, what: PathWhat::ForCpu, by };
         thread.state.extend(&slices, self.parts.number(waits), [own[0], other], step.at);
-        // What the reader of a full pipe has read had been written before the writer slept.
+        // What the reader of a full pipe had read at the wake-up had been written before the writer slept.
         if let Some(reader) = self.threads.get_mut(&made_room) {
-            later(&mut reader.state.clocks, &asleep_since);
+            if reader.woken.is_none() {
+                let clock = self.clocks.get(reader.process as usize).copied().unwrap_or(NO_CLOCK);
+                let number = self.parts.number(part(reader.process, PathWhat::OnCpu));
+                reader.state.extend(&slices, number, [clock, NO_CLOCK], woken);
+            }
+            if reader.state.chain.at >= woken {
+                later(&mut reader.state.clocks, &asleep_since);
+            }
         }
     }
 

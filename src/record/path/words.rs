@@ -112,7 +112,7 @@ fn ceiling(recording: &Recording, path: &CriticalPath, labels: &[String]) -> Opt
     let [left, whole] = [ns, recording.window_ns].map(|ns| number(ns as f64 / 1e9));
     let name = labels.get(best.process)?;
     (ns < recording.window_ns).then(|| {
-        format!("If `{name}` cost nothing, the pipeline would take {left} s instead of {whole} s at best{then}.")
+        format!("If `{name}` cost nothing, the pipeline would take about {left} s instead of {whole} s{then}.")
     })
 }
 
