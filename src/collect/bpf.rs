@@ -1,12 +1,11 @@
 //! Load the BPF objects: bpf/pipeprof.bpf.c with libbpf or aya, bpf/record.bpf.c with libbpf. Both loaders give file
 //! descriptors of programs, and maps to read. [`super::attach`] attaches the programs of both.
 
-use super::ring::StepRing;
 use crate::kernel::attempt::BTF;
 use crate::kernel::features::Rights;
 use crate::result::Loader;
 use anyhow::{Context, Result, anyhow, bail};
-use libbpf_rs::{MapCore as _, MapFlags, libbpf_sys};
+use libbpf_rs::{MapCore as _, MapFlags, RingBuffer, RingBufferBuilder, libbpf_sys};
 use std::collections::HashSet;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::path::Path;
@@ -224,14 +223,19 @@ impl Object {
         }
     }
 
-    /// The ring buffer with this name. Only libbpf gives it.
+    /// A reader of the ring buffer with this name, which calls `read` with each record. Only libbpf gives it.
     ///
     /// # Errors
     /// When the map does not exist, or cannot be mapped.
-    pub(crate) fn ring(&self, map: &str) -> Result<StepRing> {
+    pub(crate) fn ring<'r>(&self, map: &str, mut read: impl FnMut(&[u8]) + 'r) -> Result<RingBuffer<'r>> {
         let Self::Libbpf(object) = self else { bail!("{map}: not loaded by {}", name(Loader::Libbpf)) };
         let map = libbpf_map(object, map)?;
-        StepRing::map(map.as_fd(), map.max_entries() as usize)
+        let mut rings = RingBufferBuilder::new();
+        rings.add(&map, move |record| {
+            read(record);
+            0
+        })?;
+        Ok(rings.build()?)
     }
 
     /// All keys and values of a hash map, in no order. Each is there once, even if others are removed meanwhile. Only

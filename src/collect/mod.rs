@@ -13,7 +13,6 @@ mod owner;
 mod perf_ring;
 mod probes;
 pub(crate) mod registry;
-pub(crate) mod ring;
 pub(crate) mod sample;
 pub(crate) mod stacks;
 pub(crate) mod targets;

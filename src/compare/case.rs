@@ -36,7 +36,7 @@ pub struct CaseMeasure {
 }
 
 impl CaseMeasure {
-    /// Of `runs`; `None` if there are none.
+    /// The measure of `runs`; absent without a run.
     #[must_use]
     pub(crate) fn of(runs: &[&Outcome]) -> Option<Self> {
         let first = *runs.first()?;

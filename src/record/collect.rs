@@ -212,7 +212,7 @@ impl Recorder {
         self.path.open.extend(open);
     }
 
-    /// Read the steps of the path, if they are many.
+    /// Read the steps of the path until now.
     pub(super) fn step(&mut self) {
         self.path.step();
     }

@@ -14,7 +14,7 @@ pub struct CriticalPath {
     pub slice_ns: Vec<u64>,
     /// Wake-ups and switches that could not be recorded. Where they are missing, the path is unknown.
     pub lost_steps: u64,
-    /// How long it would take at best if one process cost nothing, shortest first: of those that are much of the path.
+    /// How long it would take if one process cost nothing, shortest first: of those that are much of the path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ceilings: Vec<PathCeiling>,
 }
@@ -24,7 +24,7 @@ pub struct CriticalPath {
 pub struct PathCeiling {
     /// Index in `recorded`.
     pub process: usize,
-    /// The time that is left at best, ns.
+    /// The time that is left, ns.
     pub ns: u64,
 }
 

@@ -114,13 +114,14 @@ fn two_writers_of_one_pipe_are_both_counted() {
 #[ignore = "needs root: make test"]
 fn opening_a_fifo_waits_for_its_other_end() {
     let folder = tempfile::tempdir().unwrap();
-    let line = format!("mkfifo {0}; (sleep 0.3; cat {0}) & echo line >{0}; wait", folder.path().join("fifo").display());
+    let line = format!("mkfifo {0}; (sleep 1; cat {0}) & echo line >{0}; wait", folder.path().join("fifo").display());
     let recorded = record(&[&line]);
     assert_eq!(recorded.stdout(), "line");
     // The other pipe is to this test.
     let pipe = recorded.recording.pipes.iter().find(|pipe| !pipe.readers.is_empty()).expect("the FIFO");
     let opening = recorded.recording.recorded[pipe.writers[0].process].waits[&WaitReason::Open];
-    assert!(opening.ns > 250_000_000 && opening.ns < recorded.recording.processes.window_ns, "{opening:?}");
+    // On a busy machine, one shell may sleep for long before the other opens.
+    assert!(opening.ns > 100_000_000 && opening.ns < recorded.recording.processes.window_ns, "{opening:?}");
     assert!(recorded.answer().contains("until another process opens the other end"), "{}", recorded.stderr());
     // The path goes to the process that sleeps before it opens the other end.
     limited_by_timer(&recorded.answer(), "sleep");

@@ -175,7 +175,7 @@ fn others(pid: u32, flags: &[&str]) -> (String, Vec<u32>) {
     let recording = recording.unwrap_or_else(|| panic!("{said}"));
     let used: Vec<&RecordedPipe> = recording.pipes.iter().filter(|pipe| pipe.is_used()).collect();
     let pids = used.iter().flat_map(|pipe| &pipe.other_writers).map(|process| process.pid).collect();
-    let sentence = recording.findings.iter().find(|text| text.contains("not recorded"));
+    let sentence = recording.findings.iter().find(|text| text.contains("not recorded."));
     let sentence = sentence.unwrap_or_else(|| panic!("{said}")).clone();
     assert!(said.contains(&sentence), "{said}");
     (sentence, pids)

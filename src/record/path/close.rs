@@ -10,8 +10,9 @@ use crate::result::{CriticalPath, PathCeiling, PathKind, PathPart, PathWhat, Wai
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-/// Parts that are stored. What is left is one part.
+/// Parts that are stored, and the part of the time that each of them is at least. What is left is one part.
 const PARTS: usize = 64;
+const SMALLEST: u64 = 1000;
 
 /// The paths that end at the end of a recording.
 #[derive(Debug)]
@@ -26,6 +27,9 @@ pub(in crate::record) struct PathEnds {
     assumed: Vec<Id>,
     clocks: Clocks,
 }
+
+/// The names of the kernel's workers begin with this.
+const WORKER: &str = "kworker";
 
 /// Processes with a smaller part of the path have no ceiling.
 const CEILING_FROM: f64 = 0.05;
@@ -154,7 +158,9 @@ impl PathEnds {
         let by_name: BTreeMap<(u32, [u64; 2]), usize> =
             index.iter().map(|((stage, _, name), at)| ((*stage, *name), *at)).collect();
         let find = |id: Id| place(&id).or_else(|| by_name.get(&(id.0, id.2)).copied());
-        let name = |by: [u64; 2]| (by != [0; 2]).then(|| name_of(by));
+        // Any of the kernel's workers may do a piece of work: their numbers say nothing.
+        let plain = |name: String| if name.starts_with(WORKER) { WORKER.to_owned() } else { name };
+        let name = |by: [u64; 2]| (by != [0; 2]).then(|| plain(name_of(by)));
         let keys: Vec<_> = keys.map(|(id, key)| (id.and_then(find), key.what, name(key.by))).collect();
         let of_chain = chain.slices();
         let count = usize::try_from(of_chain.first()?.0).ok()? + 1;
@@ -174,8 +180,11 @@ impl PathEnds {
         };
         let mut parts: Vec<PathPart> = parts.into_iter().map(stored).collect();
         parts.sort_by_key(|part| Reverse(part.ns));
-        if parts.len() > PARTS {
-            let rest = parts.split_off(PARTS - 1);
+        let whole: u64 = parts.iter().map(|part| part.ns).sum();
+        let large = |part: &PathPart| part.ns >= whole / SMALLEST || part.what == PathWhat::Unknown;
+        let (mut parts, mut rest): (Vec<PathPart>, Vec<PathPart>) = parts.into_iter().partition(large);
+        rest.extend(parts.split_off(parts.len().min(PARTS)));
+        if !rest.is_empty() {
             let sum = |slice: usize| rest.iter().map(|part| part.slices[slice]).sum();
             let slices: Vec<u64> = (0..count).map(sum).collect();
             parts.push(PathPart { what: PathWhat::Others, ns: slices.iter().sum(), slices, ..PathPart::default() });
@@ -198,17 +207,18 @@ fn ceilings(
     find: impl Fn(Id) -> Option<usize>,
 ) -> Vec<PathCeiling> {
     let whole: u64 = parts.iter().map(|part| part.ns).sum();
-    let mut ceilings: BTreeMap<usize, u64> = BTreeMap::new();
+    let mut clocks_of: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
     for (id, ns) in assumed.iter().zip(clocks) {
         let Some(process) = find(*id) else { continue };
         let own: u64 = parts.iter().filter(|part| part.process == Some(process)).map(|part| part.ns).sum();
         if own as f64 >= CEILING_FROM * whole as f64 {
-            let least = ceilings.entry(process).or_insert(whole);
-            *least = (*least).min(*ns);
+            clocks_of.entry(process).or_default().push(*ns);
         }
     }
+    // Of processes that ran side by side and are one row, it is not known what they would all leave.
+    let known = clocks_of.into_iter().filter(|(_, clocks)| clocks.len() == 1);
     let mut ceilings: Vec<PathCeiling> =
-        ceilings.into_iter().map(|(process, ns)| PathCeiling { process, ns }).collect();
+        known.flat_map(|(process, clocks)| clocks.into_iter().map(move |ns| PathCeiling { process, ns })).collect();
     ceilings.sort_by_key(|ceiling| (ceiling.ns, ceiling.process));
     ceilings
 }

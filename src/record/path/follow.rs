@@ -17,7 +17,7 @@ use std::hash::Hash;
 /// Names and threads outside of the recording that are remembered: they are forgotten, all at once, when they are more.
 const REMEMBERED: usize = 16_384;
 
-/// Processes that are told apart. Further ones are known by stage and name only.
+/// Processes that are distinguished. Further ones are known by stage and name only.
 const PROCESSES: usize = 16_384;
 
 /// No process of the recording.
@@ -215,8 +215,8 @@ impl PathFollower {
         self.clocks.push(clock);
     }
 
-    pub(super) fn clock(&self, process: u32) -> u8 {
-        self.clocks.get(process as usize).copied().unwrap_or(NO_CLOCK)
+    fn clock(&self, process: u32) -> u8 {
+        clock_of(&self.clocks, process)
     }
 
     fn name(&mut self, step: &PrNamed) {
@@ -267,31 +267,22 @@ impl PathFollower {
 
     /// A thread ran until `at`.
     fn ran(&mut self, task: u64, at: u64) {
-        let slices = self.slices_until(at);
-        let Some(thread) = self.threads.get_mut(&task) else { return };
-        // It was woken, and nothing was seen of the switch to it.
-        let what = match thread.woken.take() {
-            Some(Woken::By(state, _)) => {
-                thread.state.follow(*state);
-                PathWhat::Unknown
-            }
-            Some(Woken::Else(..)) => PathWhat::Unknown,
-            None => PathWhat::OnCpu,
-        };
-        let clock = self.clocks.get(thread.process as usize).copied().unwrap_or(NO_CLOCK);
-        let number = self.parts.number(part(thread.process, what));
-        thread.state.extend(&slices, number, [clock, NO_CLOCK], at);
+        let state = self.path_of(task, at);
+        if let Some((thread, state)) = self.threads.get_mut(&task).zip(state) {
+            (thread.state, thread.woken) = (state, None);
+        }
     }
 
     /// The path that ends at a running thread at this moment.
     fn path_of(&mut self, task: u64, at: u64) -> Option<PathState> {
         let slices = self.slices_until(at);
         let thread = self.threads.get(&task)?;
-        let (mut state, what) = match &thread.woken {
-            None => (thread.state.clone(), PathWhat::OnCpu),
-            Some(Woken::By(state, _)) => (PathState::clone(state), PathWhat::Unknown),
-            Some(Woken::Else(..)) => (thread.state.clone(), PathWhat::Unknown),
-        };
+        let mut state = thread.state.clone();
+        if let Some(Woken::By(waker, _)) = &thread.woken {
+            state.follow(PathState::clone(waker));
+        }
+        // If it was woken, nothing was seen of the switch to it.
+        let what = if thread.woken.is_some() { PathWhat::Unknown } else { PathWhat::OnCpu };
         let clock = self.clock(thread.process);
         state.extend(&slices, self.parts.number(part(thread.process, what)), [clock, NO_CLOCK], at);
         Some(state)
@@ -338,14 +329,14 @@ impl PathFollower {
         let (by, other) = self.names.get(&step.before).copied().unwrap_or(([0; 2], NO_CLOCK));
         let Some(thread) = self.threads.get_mut(&step.task) else { return };
         let process = thread.process;
-        let own = [self.clocks.get(process as usize).copied().unwrap_or(NO_CLOCK), NO_CLOCK];
+        let own = [clock_of(&self.clocks, process), NO_CLOCK];
         thread.state.extend(&slices, self.parts.number(part(process, PathWhat::OnCpu)), own, step.since);
         let asleep_since = thread.state.clocks;
-        let mut made_room = 0;
+        let (mut made_room, mut woken) = (0, 0);
         if step.detail & 0xf == PR_ASLEEP as u32 {
             match thread.woken.take() {
                 Some(Woken::By(path, room)) if !is_held(step.call) => {
-                    made_room = room;
+                    (made_room, woken) = (room, path.chain.at);
                     thread.state.follow(*path);
                 }
                 Some(Woken::By(path, _)) => {
@@ -370,9 +361,16 @@ impl PathFollower {
         }
         let waits = PartKey { process, what: PathWhat::ForCpu, by };
         thread.state.extend(&slices, self.parts.number(waits), [own[0], other], step.at);
-        // What the reader of a full pipe has read had been written before the writer slept.
+        // What the reader of a full pipe had read at the wake-up had been written before the writer slept.
         if let Some(reader) = self.threads.get_mut(&made_room) {
-            later(&mut reader.state.clocks, &asleep_since);
+            if reader.woken.is_none() {
+                let clock = clock_of(&self.clocks, reader.process);
+                let number = self.parts.number(part(reader.process, PathWhat::OnCpu));
+                reader.state.extend(&slices, number, [clock, NO_CLOCK], woken);
+            }
+            if reader.state.chain.at >= woken {
+                later(&mut reader.state.clocks, &asleep_since);
+            }
         }
     }
 
@@ -387,6 +385,11 @@ impl PathFollower {
             self.last = Some(thread.state.clone());
         }
     }
+}
+
+/// The clock of a process among those of all.
+fn clock_of(clocks: &[u8], process: u32) -> u8 {
+    clocks.get(process as usize).copied().unwrap_or(NO_CLOCK)
 }
 
 /// Whether a thread that slept for this was kept from running, whoever let it go.

@@ -1,8 +1,8 @@
 //! The critical path of a pipeline: what its wall time was made of.
 //!
-//! [`follow`] reads the steps of the BPF programs while the pipeline runs, with a [`chain`] of parts for each thread, and [`clocks`] that
-//! tell what it would be made of otherwise.
-//! [`close`] ends it, and [`words`] says it.
+//! [`follow`] reads the steps of the BPF programs while the pipeline runs, with a [`chain`] of parts for each thread, and
+//! [`clocks`] that show how long it would take without one process. [`close`] ends it, and [`words`] makes
+//! sentences of it.
 
 mod chain;
 mod clocks;
@@ -14,17 +14,17 @@ pub(super) use close::{KnownEnd, PathEnds};
 
 use super::raw::PrTask;
 use crate::collect::bpf::Object;
-use crate::collect::ring::StepRing;
 use anyhow::Result;
 use follow::PathFollower;
-
-/// Steps are read when they fill this part of the ring.
-const READ_FROM: u64 = super::raw::PR_RING as u64 / 4;
+use libbpf_rs::RingBuffer;
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// Reads the steps of the BPF programs.
 pub(super) struct PathRecorder {
-    ring: StepRing,
-    follower: PathFollower,
+    /// Gives each step to the follower.
+    ring: RingBuffer<'static>,
+    follower: Rc<RefCell<PathFollower>>,
     ends: Option<PathEnds>,
     /// Ends of pipes that are open without having been used.
     pub open: Vec<KnownEnd>,
@@ -34,26 +34,23 @@ impl PathRecorder {
     /// # Errors
     /// When the ring cannot be mapped.
     pub(super) fn start(object: &Object) -> Result<Self> {
-        Ok(Self { ring: object.ring("steps")?, follower: PathFollower::default(), ends: None, open: Vec::new() })
+        let follower = Rc::<RefCell<PathFollower>>::default();
+        let reader = Rc::clone(&follower);
+        let ring = object.ring("steps", move |step| reader.borrow_mut().step(step))?;
+        Ok(Self { ring, follower, ends: None, open: Vec::new() })
     }
 
-    fn read(&mut self) {
-        let Self { ring, follower, .. } = self;
-        ring.read(|step| follower.step(step));
-    }
-
-    /// Read the steps if there are many.
+    /// Read the steps until now.
     pub(super) fn step(&mut self) {
-        if self.ring.available() >= READ_FROM {
-            self.read();
-        }
+        // It fails only if what is called with a step does.
+        let _ = self.ring.consume();
     }
 
     /// End the path of threads that have not ended by `now`, with what `tasks` are doing.
     pub(super) fn close(&mut self, now: u64, tasks: &[(u64, PrTask)]) {
         if self.ends.is_none() {
-            self.read();
-            self.ends = Some(self.follower.ends(now, tasks, &self.open));
+            self.step();
+            self.ends = Some(self.follower.borrow_mut().ends(now, tasks, &self.open));
         }
     }
 

@@ -110,7 +110,7 @@ fn ceiling(recording: &Document, path: &CriticalPath, labels: &[String]) -> Opti
     let [left, whole] = [ns, recording.processes.window_ns].map(|ns| number(ns as f64 / 1e9));
     let name = labels.get(best.process)?;
     (ns < recording.processes.window_ns).then(|| {
-        format!("If `{name}` cost nothing, the pipeline would take {left} s instead of {whole} s at best{then}.")
+        format!("If `{name}` cost nothing, the pipeline would take about {left} s instead of {whole} s{then}.")
     })
 }
 
@@ -189,18 +189,24 @@ pub(in crate::record) fn mains(path: &CriticalPath) -> Vec<Option<PathKind>> {
     (0..path.slice_ns.len()).map(main).collect()
 }
 
+/// Neighbours that are mainly the same are one.
+fn joined(phases: impl Iterator<Item = (Option<PathKind>, u64)>) -> Vec<(Option<PathKind>, u64)> {
+    let mut joined: Vec<(Option<PathKind>, u64)> = Vec::new();
+    for (main, ns) in phases {
+        match joined.last_mut() {
+            Some((last, sum)) if *last == main => *sum += ns,
+            _ => joined.push((main, ns)),
+        }
+    }
+    joined
+}
+
 /// The path over time, if what it is mainly made of changes.
 fn phases(recording: &Document, path: &CriticalPath, labels: &[String]) -> Option<String> {
     let whole: u64 = path.slice_ns.iter().sum();
     let shortest = (whole as f64 * PHASE) as u64;
     // What is too short belongs to its neighbour.
-    let mut phases: Vec<(Option<PathKind>, u64)> = Vec::new();
-    for (main, ns) in mains(path).into_iter().zip(&path.slice_ns) {
-        match phases.last_mut() {
-            Some((last, sum)) if *last == main => *sum += ns,
-            _ => phases.push((main, *ns)),
-        }
-    }
+    let mut phases = joined(mains(path).into_iter().zip(path.slice_ns.iter().copied()));
     while let Some(at) = (0..phases.len()).min_by_key(|at| phases[*at].1).filter(|at| phases[*at].1 < shortest) {
         if phases.len() == 1 {
             return None;
@@ -213,14 +219,7 @@ fn phases(recording: &Document, path: &CriticalPath, labels: &[String]) -> Optio
             (None, _) => at,
         };
         phases[longer].1 += ns;
-        let mut joined: Vec<(Option<PathKind>, u64)> = Vec::new();
-        for (main, ns) in phases.drain(..) {
-            match joined.last_mut() {
-                Some((last, sum)) if *last == main => *sum += ns,
-                _ => joined.push((main, ns)),
-            }
-        }
-        phases = joined;
+        phases = joined(phases.into_iter());
     }
     if !(2..=MOST_PHASES).contains(&phases.len()) {
         return None;
