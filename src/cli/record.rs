@@ -64,6 +64,10 @@ pub(crate) struct RecordArgs {
     /// -p also until Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<u64>,
+    /// Show each second what happens: a screen, which `q` ends with the report, or lines where standard error is no
+    /// terminal
+    #[arg(long, conflicts_with = "kernel")]
+    live: bool,
     /// How much to record; each level takes more time than the one before
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t)]
     level: RecordLevel,
@@ -131,9 +135,17 @@ impl RecordArgs {
         let started = super::now();
         let folder = Folder::prepare(self.output.as_deref(), &started, "record")?;
         let sampled = self.collect == Some(PipelineCollector::Sample);
-        let (level, pipe_bytes) = (self.level, self.pipe_size);
-        let options =
-            |trials| RecordOptions { trials, duration, streams: None, level, pipe_bytes, sampled, drop_rights: true };
+        let (level, pipe_bytes, live) = (self.level, self.pipe_size, self.live);
+        let options = |trials| RecordOptions {
+            trials,
+            duration,
+            streams: None,
+            level,
+            pipe_bytes,
+            sampled,
+            live,
+            drop_rights: true,
+        };
         let mut recorded = match (&pipeline, guest) {
             (Some(pipeline), Some(guest)) => {
                 cancel::install().context("cannot install signal handlers")?;

@@ -10,7 +10,7 @@ use crate::report::number::percent;
 use crate::result::{
     BusyProgram, DEFAULT_SLOTS, Document, ExecutedOn, PathWhat, RecordedPipe, RecordedProcess, WaitReason,
 };
-use crate::util::text::counted;
+use crate::util::text::{capitalized, counted};
 use std::collections::BTreeSet;
 
 /// A stage that waits for this part of the window at a pipe whose other side was not recorded waits for something outside.
@@ -219,7 +219,8 @@ fn cautions(recording: &Document) -> Vec<String> {
     if recording.executed_on != ExecutedOn::Tcg {
         cautions.extend(crowded(recording));
     }
-    cautions.extend(busy_others(&recording.others));
+    let busy = busy_others(&recording.others);
+    cautions.extend(busy.map(|busy| format!("{}. Times may differ on an idle machine.", capitalized(&busy))));
     cautions
 }
 
@@ -241,16 +242,10 @@ fn crowded(recording: &Document) -> Option<String> {
 }
 
 /// Who else used the CPUs, if that is much.
-fn busy_others(others: &[BusyProgram]) -> Option<String> {
+pub(super) fn busy_others(others: &[BusyProgram]) -> Option<String> {
     let all: f64 = others.iter().map(|program| program.share).sum();
     let names = few(others.iter().map(|program| format!("`{}` {}", program.name, percent(program.share))));
-    (all > crate::run::BUSY).then(|| {
-        format!(
-            "Other programs used {} of the CPUs' time: {}. Times may differ on an idle machine.",
-            percent(all),
-            names
-        )
-    })
+    (all > crate::run::BUSY).then(|| format!("other programs used {} of the CPUs' time: {names}", percent(all)))
 }
 
 impl WaitReason {

@@ -122,11 +122,11 @@ pub(super) struct RecordedCounts {
 
 impl Recorder {
     /// Attach all programs. Nothing is followed yet. Processes must be started by the thread that calls this. `sampled`:
-    /// also sample what they execute.
+    /// also sample what they execute. `live`: somebody looks while it is recorded.
     ///
     /// # Errors
     /// When the kernel refuses them: the reason and a fix.
-    pub(super) fn start(level: RecordLevel, sampled: bool) -> Result<Self> {
+    pub(super) fn start(level: RecordLevel, sampled: bool, live: bool) -> Result<Self> {
         // SAFETY: gettid has no preconditions.
         let thread = unsafe { libc::gettid() };
         let mut settings = Settings { stacks: u64::from(level == RecordLevel::Stacks), ..Settings::default() };
@@ -148,7 +148,7 @@ impl Recorder {
             .chain(LOCKS.iter().map(|(program, _)| *program).filter(|_| level == RecordLevel::Stacks))
             .collect();
         let object = bpf::load_record(&settings, &programs)?;
-        let path = PathRecorder::start(&object)?;
+        let path = PathRecorder::start(&object, live)?;
         let learn = attach::raw_tracepoint(object.program(LEARN)?, "sys_exit")?;
         // SAFETY: getppid has no preconditions. It is called for its tracepoint.
         unsafe { libc::syscall(libc::SYS_getppid) };
@@ -215,6 +215,16 @@ impl Recorder {
     /// Read the steps of the path until now.
     pub(super) fn step(&mut self) {
         self.path.step();
+    }
+
+    /// What has been counted until now, and the path since this was last called.
+    ///
+    /// # Errors
+    /// When a map cannot be read.
+    pub(super) fn look(&mut self) -> Result<(RecordedCounts, Option<PathEnds>)> {
+        let counts = self.read()?;
+        let tasks = self.object.entries("tasks")?;
+        Ok((counts, self.path.latest(monotonic_ns()?, &tasks)))
     }
 
     /// End the path now: what happens from now on is no part of it.

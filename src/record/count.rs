@@ -284,8 +284,9 @@ pub(super) fn run_marked(
     empty_page_lists().and_then(|()| shift(number)).context("cannot prepare the guest's memory")?;
     marker::emit_begin(0);
     let started = launcher.start(pipeline, setup, &mut |_| Ok(()));
-    let statuses = started.and_then(|_| wait(&launcher, duration, |_| PACE));
+    let statuses = started.and_then(|_| wait(&launcher, duration, |_| Some(PACE)));
     let stages = u32::try_from(pipeline.stages.len())?;
     (0..=stages).rev().for_each(marker::emit_end);
-    Ok(statuses?.into_iter().map(|stage| stage.code).collect())
+    let (ended, _) = statuses?;
+    Ok(ended.into_iter().map(|stage| stage.code).collect())
 }

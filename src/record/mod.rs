@@ -7,7 +7,7 @@
 //! [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps, waits and samples, and [`text`] and [`html`] show all
 //! that, with the [`names`] of processes. [`inside`] does so in a
 //! guest, which gets [`sent_files`] and where [`count`] counts instructions. [`change`] compares two recordings.
-//! [`contents`] lists the files of a folder.
+//! [`contents`] lists the files of a folder, and [`live`] shows what happens meanwhile.
 
 mod alike;
 mod answer;
@@ -24,6 +24,7 @@ pub(crate) mod html;
 mod input;
 pub(crate) mod inside;
 mod launch;
+mod live;
 mod locks;
 mod names;
 mod off_cpu;
@@ -62,13 +63,16 @@ use collect::RecordedCounts;
 use ended::EndedProcesses;
 use input::KeptInput;
 pub(crate) use launch::StageStreams;
-use launch::{EndedStage, Launcher, PipelineSetup};
+use launch::{EndedStage, Launcher, MadePipe, PipelineSetup};
+use live::LiveView;
 use others::ProgramTimes;
 use path::PathEnds;
 use running::RunningProcesses;
+use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
-use timeline::TimelineRecorder;
+use timeline::{Id, TimelineRecorder};
 use user_code::{UserCode, UserFunctions};
 
 /// How long a pipeline may take to end after SIGTERM.
@@ -87,6 +91,8 @@ pub(crate) struct RecordOptions {
     pub pipe_bytes: Option<u64>,
     /// Also sample what the processes execute.
     pub sampled: bool,
+    /// Show what happens each second.
+    pub live: bool,
     /// Give up rights once everything is attached. Nothing else can be recorded by this thread then.
     pub drop_rights: bool,
 }
@@ -110,7 +116,7 @@ pub(crate) fn answer_of(recording: &Document) -> Vec<String> {
 /// # Errors
 /// Why nothing can be recorded here.
 pub(crate) fn try_recorder() -> Result<()> {
-    collect::Recorder::start(RecordLevel::Calls, false).map(drop)
+    collect::Recorder::start(RecordLevel::Calls, false, false).map(drop)
 }
 
 /// Run `pipeline` and record it, then measure it with and without changes. Afterwards this process has neither standard
@@ -120,11 +126,13 @@ pub(crate) fn try_recorder() -> Result<()> {
 /// When recording is not possible, or a program cannot be started.
 pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outcome> {
     let environment = Environment::now();
-    let RecordOptions { trials, duration, streams, level, pipe_bytes, sampled, drop_rights } = options;
+    let RecordOptions { trials, duration, streams, level, pipe_bytes, sampled, live, drop_rights } = options;
+    // Its output and a screen would mix.
+    let is_shared = std::io::stdout().is_terminal();
     let input = (!trials.is_empty()).then(|| KeptInput::keep(trial::READ_ONCE)).transpose()?;
     let kernel = symbols(level, sampled)?;
-    let mut recorder = collect::Recorder::start(level, sampled)?;
-    let mut code = sampled.then(|| UserCode::follow(&[]));
+    let mut recorder = collect::Recorder::start(level, sampled, live)?;
+    let code = sampled.then(|| UserCode::follow(&[]));
     give_up(drop_rights);
     let launcher = Launcher::new()?;
     let setup = PipelineSetup { streams, pipe_bytes, ..PipelineSetup::default() };
@@ -136,27 +144,30 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
     }
     let made = pipes.iter().map(|pipe| (pipe.inode, pipe.device)).zip(0..);
     recorder.know_ends(made.flat_map(|(pipe, stage)| [(pipe, true, stage), (pipe, false, stage + 1)]));
-    let mut timeline = TimelineRecorder::start();
-    let ended = wait(&launcher, duration, |over| {
+    let target = MeasuredTarget::Pipeline(pipeline.clone());
+    let recording = Document { target, environment, level, ..Document::default() };
+    let running = RunningProcesses::default();
+    let live = live.then(|| LiveView::start(is_shared));
+    let mut meanwhile = Meanwhile { timeline: TimelineRecorder::start(), code, live };
+    let (ended, ended_by_user) = wait(&launcher, duration, |over| {
         if over {
             recorder.close_path();
         }
-        step(&mut timeline, &mut code, &mut recorder)
+        meanwhile.step(&mut recorder, &recording, &pipes, &running)
     })?;
+    let Meanwhile { timeline, code, live } = meanwhile;
+    drop(live);
     // Its processes have ended.
     let others = used.others_since(|_| false);
     let counted = recorder.finish().context("the pipeline has ended, but what was recorded cannot be read")?;
     let symbols = RecordedSymbols { kernel, user: code.map(UserCode::finish) };
     let recording = Document {
-        target: MeasuredTarget::Pipeline(pipeline.clone()),
         exit_codes: ended.iter().map(|stage| stage.code).collect(),
-        duration_ns: nanoseconds(duration),
-        environment,
-        level,
+        duration_ns: nanoseconds(ended_by_user.or(duration)),
         others,
-        ..Document::default()
+        ..recording
     };
-    let mut recorded = concluded(recording, counted, timeline, &pipes, &RunningProcesses::default(), &symbols);
+    let mut recorded = concluded(recording, counted, timeline, &pipes, &running, &symbols);
     let recording = &mut recorded.document;
     if let Some(input) = input {
         // What was recorded is kept.
@@ -173,25 +184,48 @@ fn give_up(rights: bool) {
     }
 }
 
-/// Read what has happened. Returns when to do it again.
-fn step(timeline: &mut TimelineRecorder, code: &mut Option<UserCode>, recorder: &mut collect::Recorder) -> Duration {
-    // Without an answer of the kernel, what has no room any more is counted as lost.
-    if let Ok(Some((ended, groups))) = recorder.make_room() {
-        timeline.end(&ended, groups);
+/// What is done while a pipeline is recorded.
+struct Meanwhile {
+    timeline: TimelineRecorder,
+    code: Option<UserCode>,
+    live: Option<LiveView>,
+}
+
+impl Meanwhile {
+    /// Read what has happened, and show it. Returns when to do it again; `None` if the user wants it to end.
+    fn step(
+        &mut self,
+        recorder: &mut collect::Recorder,
+        recording: &Document,
+        pipes: &[MadePipe],
+        running: &RunningProcesses,
+    ) -> Option<Duration> {
+        let Self { timeline, code, live } = self;
+        // Without an answer of the kernel, what has no room any more is counted as lost.
+        if let Ok(Some((ended, groups))) = recorder.make_room() {
+            live.iter_mut().for_each(|live| live.end(&ended));
+            timeline.end(&ended, groups);
+        }
+        recorder.step();
+        timeline.step(recorder);
+        let mut due = timeline.due().min(collect::ROOM_EVERY);
+        due = due.min(code.as_mut().map_or(Duration::MAX, UserCode::step));
+        if let Some(live) = live {
+            live.step(recorder, recording, pipes, running);
+            due = due.min(live.due());
+        }
+        (!live.as_ref().is_some_and(LiveView::is_left)).then_some(due)
     }
-    recorder.step();
-    timeline.step(recorder);
-    let pace = code.as_mut().map_or(Duration::MAX, UserCode::step);
-    timeline.due().min(pace).min(collect::ROOM_EVERY)
 }
 
 /// Wait until all stages have ended, or end them after `duration`. `step` is called meanwhile, with whether they are
-/// about to be ended; it returns when it wants to be called again.
+/// about to be ended; it returns when it wants to be called again, or `None` to end them now. Returns also after which
+/// time it did so.
 fn wait(
     launcher: &Launcher,
     duration: Option<Duration>,
-    mut step: impl FnMut(bool) -> Duration,
-) -> Result<Vec<EndedStage>> {
+    mut step: impl FnMut(bool) -> Option<Duration>,
+) -> Result<(Vec<EndedStage>, Option<Duration>)> {
     std::thread::scope(|scope| {
         let (ended, ends) = std::sync::mpsc::channel::<()>();
         let waiting = scope.spawn(|| {
@@ -200,18 +234,26 @@ fn wait(
             statuses
         });
         let begun = Instant::now();
-        let mut stops = duration.into_iter().flat_map(|end| [(end, false), (end + GRACE, true)]).peekable();
+        let stops = |end: Option<Duration>| end.into_iter().flat_map(|end| [(end, false), (end + GRACE, true)]);
+        let mut ended_by_user = None;
+        let mut stops_at = stops(duration).peekable();
         loop {
-            let stop = stops.peek().map_or(Duration::MAX, |(at, _)| at.saturating_sub(begun.elapsed()));
-            if ends.recv_timeout(step(false).min(stop)) != Err(RecvTimeoutError::Timeout) {
+            let due = step(false);
+            if due.is_none() && ended_by_user.is_none() {
+                ended_by_user = Some(begun.elapsed());
+                stops_at = stops(ended_by_user).peekable();
+            }
+            let stop = stops_at.peek().map_or(Duration::MAX, |(at, _)| at.saturating_sub(begun.elapsed()));
+            if ends.recv_timeout(due.unwrap_or(collect::ROOM_EVERY).min(stop)) != Err(RecvTimeoutError::Timeout) {
                 break;
             }
-            if let Some((_, kill)) = stops.next_if(|(at, _)| begun.elapsed() >= *at) {
+            if let Some((_, kill)) = stops_at.next_if(|(at, _)| begun.elapsed() >= *at) {
                 step(true);
                 launcher.stop(kill);
             }
         }
-        waiting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let ended = waiting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok((ended, ended_by_user))
     })
 }
 
@@ -221,12 +263,12 @@ fn wait(
 /// # Errors
 /// When recording is not possible, or one of the processes does not exist.
 pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Outcome> {
-    let RecordOptions { duration, level, sampled, drop_rights, .. } = *options;
+    let RecordOptions { duration, level, sampled, live, drop_rights, .. } = *options;
     let environment = Environment::now();
     let running = RunningProcesses::find(pids)?;
     let kernel = symbols(level, sampled)?;
-    let mut recorder = collect::Recorder::start(level, sampled)?;
-    let mut code = sampled.then(|| UserCode::follow(&running.pids));
+    let mut recorder = collect::Recorder::start(level, sampled, live)?;
+    let code = sampled.then(|| UserCode::follow(&running.pids));
     let seized = recorder.seize(running.pids.iter().copied().zip(0..))?;
     if let Some((_, pid)) = (0..).zip(running.asked()).find(|(stage, _)| !seized.contains(stage)) {
         bail!(
@@ -236,8 +278,13 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Ou
     give_up(drop_rights);
     recorder.know_ends(running.ends.iter().map(|end| ((end.pipe.inode, end.pipe.device), end.writes, end.stage)));
     let used = ProgramTimes::now();
-    let mut timeline = TimelineRecorder::start();
-    running.wait(duration, || step(&mut timeline, &mut code, &mut recorder));
+    let target = MeasuredTarget::Attached { pids: running.asked().to_vec() };
+    let recording = Document { target, environment, level, duration_ns: nanoseconds(duration), ..Document::default() };
+    let live = live.then(|| LiveView::start(false));
+    let mut meanwhile = Meanwhile { timeline: TimelineRecorder::start(), code, live };
+    running.wait(duration, || meanwhile.step(&mut recorder, &recording, &[], &running));
+    let Meanwhile { timeline, code, live } = meanwhile;
+    drop(live);
     let others = used.others_since(|pid| running.pids.contains(&pid));
     let counted = recorder.finish()?;
     let symbols = RecordedSymbols { kernel, user: code.map(UserCode::finish) };
@@ -248,15 +295,7 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Ou
         ),
         action: "record as root, or name these processes with -p as well".to_owned(),
     };
-    let recording = Document {
-        target: MeasuredTarget::Attached { pids: running.asked().to_vec() },
-        level,
-        duration_ns: nanoseconds(duration),
-        environment,
-        warnings: running.unknown.iter().map(unknown).collect(),
-        others,
-        ..Document::default()
-    };
+    let recording = Document { warnings: running.unknown.iter().map(unknown).collect(), others, ..recording };
     Ok(concluded(recording, counted, timeline, &[], &running, &symbols))
 }
 
@@ -276,22 +315,48 @@ fn concluded(
     recording: Document,
     (mut counted, ended, path): (RecordedCounts, EndedProcesses, Option<PathEnds>),
     mut timeline: TimelineRecorder,
-    pipes: &[launch::MadePipe],
+    pipes: &[MadePipe],
     running: &RunningProcesses,
     symbols: &RecordedSymbols,
 ) -> Outcome {
     timeline.add(&counted);
     ended.add_to(&mut counted);
     let counted = &counted;
-    let mut assembled = assemble::assemble(counted, pipes, &running.ends);
-    holders::add(&mut assembled.pipes, &running.others);
+    let (recording, index) = described(recording, counted, path, pipes, running);
     let mut recording = Document {
         schema: SCHEMA.to_owned(),
         version: build::version().to_owned(),
+        kernel: KernelInfo::running(),
+        timeline: timeline.finish(&index, &recording.pipes),
+        ..recording
+    };
+    let answer = answer::answer(&recording);
+    recording.findings = answer.findings;
+    recording.cautions = answer.cautions;
+    let stacks = recording.level == RecordLevel::Stacks;
+    let mut recorded = Outcome { document: recording, ..Outcome::default() };
+    if let Some(kernel) = &symbols.kernel {
+        recorded.off_cpu = stacks.then(|| off_cpu::folded(counted, kernel));
+        let waits = counted.lock_waits.as_ref();
+        recorded.document.lock_waits = waits.map(|waits| locks::by_caller(waits, &counted.traces, &index, kernel));
+        sampling::add(&mut recorded, counted, &index, kernel, symbols.user.as_ref());
+    }
+    recorded
+}
+
+/// `recording` with what was counted and the path, and the place of each process in it.
+fn described(
+    recording: Document,
+    counted: &RecordedCounts,
+    path: Option<PathEnds>,
+    pipes: &[MadePipe],
+    running: &RunningProcesses,
+) -> (Document, BTreeMap<Id, usize>) {
+    let mut assembled = assemble::assemble(counted, pipes, &running.ends);
+    holders::add(&mut assembled.pipes, &running.others);
+    let mut recording = Document {
         mode: recording.target.text(),
         processes: Processes { window_ns: assembled.window_ns, ..Processes::default() },
-        kernel: KernelInfo::running(),
-        timeline: timeline.finish(&assembled.index, &assembled.pipes),
         recorded: assembled.processes,
         pipes: assembled.pipes,
         skipped: counted.skipped,
@@ -301,22 +366,9 @@ fn concluded(
     };
     let unended = !recording.target.pids().is_empty() || recording.was_limited();
     let stages = stages::stages(&recording);
-    let begin = assembled.begin;
-    let window = [begin, begin + recording.processes.window_ns];
+    let window = [assembled.begin, assembled.begin + recording.processes.window_ns];
     let lost_steps = counted.state.map_or(0, |state| state.lost_steps);
     recording.path = path.and_then(|ends| ends.path(window, &assembled.index, |at| stages.of(at), unended));
     recording.path.iter_mut().for_each(|path| path.lost_steps = lost_steps);
-    let answer = answer::answer(&recording);
-    recording.findings = answer.findings;
-    recording.cautions = answer.cautions;
-    let stacks = recording.level == RecordLevel::Stacks;
-    let mut recorded = Outcome { document: recording, ..Outcome::default() };
-    if let Some(kernel) = &symbols.kernel {
-        recorded.off_cpu = stacks.then(|| off_cpu::folded(counted, kernel));
-        let waits = counted.lock_waits.as_ref();
-        recorded.document.lock_waits =
-            waits.map(|waits| locks::by_caller(waits, &counted.traces, &assembled.index, kernel));
-        sampling::add(&mut recorded, counted, &assembled.index, kernel, symbols.user.as_ref());
-    }
-    recorded
+    (recording, assembled.index)
 }

@@ -110,15 +110,16 @@ impl RunningProcesses {
     }
 
     /// Wait for `duration`, until SIGINT or SIGTERM, or until all processes that were asked for have ended.
-    /// Meanwhile, `timeline` reads the counts.
-    pub(super) fn wait(&self, duration: Option<Duration>, mut step: impl FnMut() -> Duration) {
+    /// `step` is called meanwhile: it returns when it wants to be called again, or `None` to end.
+    pub(super) fn wait(&self, duration: Option<Duration>, mut step: impl FnMut() -> Option<Duration>) {
         let begun = Instant::now();
         while !cancel::happened() && duration.is_none_or(|duration| begun.elapsed() < duration) {
             let rest = duration.map_or(STEP, |duration| duration.saturating_sub(begun.elapsed()).min(STEP));
             if self.processes.iter().all(has_ended) {
                 break;
             }
-            std::thread::sleep(rest.min(step()));
+            let Some(due) = step() else { break };
+            std::thread::sleep(rest.min(due));
         }
     }
 }

@@ -58,6 +58,17 @@ pub(super) fn all(recording: &Document) -> Vec<Table> {
     tables
 }
 
+/// What a pipeline does, for as long as `recording` lasts.
+pub(super) fn live(recording: &Document) -> Vec<Table> {
+    let labels = labels(recording);
+    let mut pipes = pipe_rows::rows(recording);
+    shorten(&mut pipes, PipeRow::bytes);
+    let mut processes = telling(recording);
+    shorten(&mut processes, |(_, process)| process.cpu_ns);
+    let pipe_table = (!pipes.is_empty()).then(|| pipe_table(recording, &pipes));
+    pipe_table.into_iter().chain([process_table(recording, &processes, &labels)]).collect()
+}
+
 /// A line about rows that a table does not have; empty if it has all.
 pub(super) fn further(left_out: usize, what: &str) -> String {
     if left_out == 0 { String::new() } else { format!("{} more in result.json", counted(left_out as u64, what)) }

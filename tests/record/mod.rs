@@ -5,6 +5,7 @@ mod ends;
 mod guests;
 mod levels;
 mod limits;
+mod live;
 mod path;
 mod running;
 mod special;

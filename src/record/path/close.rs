@@ -113,7 +113,7 @@ impl PathFollower {
         if state.inode != 0 && state.locked == 0 {
             let other = usize::from(state.side & 1 == 0);
             let pipe = (state.inode, state.device);
-            others.extend(self.peers.get(&pipe_number(pipe)).map(|sides| sides[other]));
+            others.extend(self.peers.get(&pipe_number(pipe)).map(|sides| self.living(sides[other])));
             let uses = |task: &PrTask| {
                 let used = &task.used[other];
                 used.inode == state.inode && used.device == u64::from(state.device)

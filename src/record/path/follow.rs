@@ -97,6 +97,8 @@ pub(super) struct PathFollower {
     pub processes: Numbered<Id>,
     /// The threads that last used the sides of a pipe.
     pub peers: Map<u64, [u64; 2]>,
+    /// The parents of threads that are gone. A pipe that a thread used is often open in its parent.
+    parents: Map<u64, u64>,
     /// The path that ends at the thread that ended last.
     pub last: Option<PathState>,
     /// The latest of all threads that have ended.
@@ -120,6 +122,7 @@ impl Default for PathFollower {
             parts: Numbered::default(),
             processes: Numbered::default(),
             peers: Map::default(),
+            parents: Map::default(),
             last: None,
             ended: [0; ASSUMED],
             assumed: Vec::new(),
@@ -155,11 +158,25 @@ impl PathFollower {
                     PR_STEP_THROTTLED => {
                         self.threads.entry(step.task).and_modify(|thread| thread.throttled = step.other);
                     }
-                    _ => drop(self.threads.remove(&step.task)),
+                    _ => self.free(step.task),
                 });
             }
             _ => {}
         }
+    }
+
+    /// Forget the time before `at`: from here on, all paths begin there.
+    pub(super) fn begin_at(&mut self, at: u64) {
+        let state = PathState::new(self.slices.insert(Slices::new(at)));
+        self.threads.values_mut().for_each(|thread| {
+            thread.state.clone_from(&state);
+            if let Some(Woken::By(woken, _)) = &mut thread.woken {
+                woken.as_mut().clone_from(&state);
+            }
+        });
+        self.carriers.clear();
+        self.last = None;
+        self.ended = [0; ASSUMED];
     }
 
     /// The slices of time, with room until `at`.
@@ -372,6 +389,26 @@ impl PathFollower {
                 later(&mut reader.state.clocks, &asleep_since);
             }
         }
+    }
+
+    fn free(&mut self, task: u64) {
+        let Some(thread) = self.threads.remove(&task) else { return };
+        if self.parents.len() >= REMEMBERED {
+            self.parents.clear();
+        }
+        self.parents.insert(task, thread.parent);
+    }
+
+    /// This thread or, if it is gone, its next living ancestor.
+    pub(super) fn living(&self, mut task: u64) -> u64 {
+        // An address can be that of another thread by now.
+        for _ in 0..self.parents.len() {
+            match self.parents.get(&task) {
+                Some(parent) if !self.threads.contains_key(&task) => task = *parent,
+                _ => break,
+            }
+        }
+        task
     }
 
     fn gone(&mut self, step: &PrStep) {

@@ -25,6 +25,8 @@ pub(super) struct PathRecorder {
     /// Gives each step to the follower.
     ring: RingBuffer<'static>,
     follower: Rc<RefCell<PathFollower>>,
+    /// Follows only the time since the last look, if somebody looks.
+    latest: Option<Rc<RefCell<PathFollower>>>,
     ends: Option<PathEnds>,
     /// Ends of pipes that are open without having been used.
     pub open: Vec<KnownEnd>,
@@ -33,17 +35,29 @@ pub(super) struct PathRecorder {
 impl PathRecorder {
     /// # Errors
     /// When the ring cannot be mapped.
-    pub(super) fn start(object: &Object) -> Result<Self> {
+    pub(super) fn start(object: &Object, live: bool) -> Result<Self> {
         let follower = Rc::<RefCell<PathFollower>>::default();
-        let reader = Rc::clone(&follower);
-        let ring = object.ring("steps", move |step| reader.borrow_mut().step(step))?;
-        Ok(Self { ring, follower, ends: None, open: Vec::new() })
+        let latest = live.then(Rc::<RefCell<PathFollower>>::default);
+        let readers: Vec<_> = latest.iter().chain([&follower]).map(Rc::clone).collect();
+        let ring = object.ring("steps", move |step| {
+            readers.iter().for_each(|reader| reader.borrow_mut().step(step));
+        })?;
+        Ok(Self { ring, follower, latest, ends: None, open: Vec::new() })
     }
 
     /// Read the steps until now.
     pub(super) fn step(&mut self) {
         // It fails only if what is called with a step does.
         let _ = self.ring.consume();
+    }
+
+    /// The paths since this was last called, if this is a live recording.
+    pub(super) fn latest(&mut self, now: u64, tasks: &[(u64, PrTask)]) -> Option<PathEnds> {
+        self.step();
+        let mut latest = self.latest.as_ref()?.borrow_mut();
+        let ends = latest.ends(now, tasks, &self.open);
+        latest.begin_at(now);
+        Some(ends)
     }
 
     /// End the path of threads that have not ended by `now`, with what `tasks` are doing.
