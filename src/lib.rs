@@ -16,7 +16,7 @@
 //! - [`run`]: one [`result::Request`] in, one [`result::Outcome`] out;
 //! - [`guest`]: process 1 of a guest, which calls [`run`];
 //! - [`report`]: terminal, files, flame graphs;
-//! - [`record`]: any pipeline: which stage limits it, and why;
+//! - [`record`]: any pipeline: what its wall time was made of;
 //! - [`compare`]: what differs between outcomes;
 //! - [`sweep`]: all combinations of some axes of a workload;
 //! - [`reproduce`]: the experiments of three articles, and a comparison with their figures;

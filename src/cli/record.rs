@@ -1,4 +1,4 @@
-//! `pipeprof record`: run a pipeline and find which of its stages limits it, and why.
+//! `pipeprof record`: run a pipeline and say what its wall time was made of.
 
 use super::guest_args::GuestArgs;
 use super::run::first_line;
@@ -30,7 +30,7 @@ const FEWEST_TRIED: u32 = 5;
 /// Counted runs of a pipeline: the fewest with which the scatter of counts can be judged.
 const COUNTED_RUNS: u32 = 3;
 
-/// Record a pipeline and find which of its stages limits it, and why
+/// Record a pipeline: what its wall time was made of
 ///
 /// One word is run by `sh -c`; several words are run directly, with a literal '|' between stages:
 ///

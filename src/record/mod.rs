@@ -1,4 +1,4 @@
-//! `pipeprof record`: run any pipeline, or follow one that is running, and find which stage limits it and why.
+//! `pipeprof record`: run any pipeline, or follow one that is running, and say what its wall time was made of.
 //!
 //! [`launch`] starts the stages, or [`running`] finds them; [`collect`] counts what they do by BPF programs, [`ended`]
 //! keeps the counts of processes that have ended, [`assemble`] names what was counted, in one row what [`alike`] finds to
@@ -17,6 +17,7 @@ pub(crate) mod change_text;
 mod collect;
 pub(crate) mod contents;
 pub(crate) mod count;
+mod described;
 mod ended;
 pub(crate) mod graphs;
 mod holders;
@@ -55,11 +56,12 @@ pub(crate) use trial::TrialOptions;
 use crate::kernel::environment::Environment;
 use crate::kernel::info::KernelInfo;
 use crate::kernel::symbols::Symbols;
-use crate::result::{Document, MeasuredTarget, Outcome, PipelineCommand, Processes, RecordLevel, SCHEMA};
+use crate::result::{Document, MeasuredTarget, Outcome, PipelineCommand, RecordLevel, SCHEMA};
 use crate::util::warning::Warning;
 use crate::util::{build, privileges, progress};
 use anyhow::{Context as _, Result, bail};
 use collect::RecordedCounts;
+use described::described;
 use ended::EndedProcesses;
 use input::KeptInput;
 pub(crate) use launch::StageStreams;
@@ -68,11 +70,10 @@ use live::LiveView;
 use others::ProgramTimes;
 use path::PathEnds;
 use running::RunningProcesses;
-use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
-use timeline::{Id, TimelineRecorder};
+use timeline::TimelineRecorder;
 use user_code::{UserCode, UserFunctions};
 
 /// How long a pipeline may take to end after SIGTERM.
@@ -342,33 +343,4 @@ fn concluded(
         sampling::add(&mut recorded, counted, &index, kernel, symbols.user.as_ref());
     }
     recorded
-}
-
-/// `recording` with what was counted and the path, and the place of each process in it.
-fn described(
-    recording: Document,
-    counted: &RecordedCounts,
-    path: Option<PathEnds>,
-    pipes: &[MadePipe],
-    running: &RunningProcesses,
-) -> (Document, BTreeMap<Id, usize>) {
-    let mut assembled = assemble::assemble(counted, pipes, &running.ends);
-    holders::add(&mut assembled.pipes, &running.others);
-    let mut recording = Document {
-        mode: recording.target.text(),
-        processes: Processes { window_ns: assembled.window_ns, ..Processes::default() },
-        recorded: assembled.processes,
-        pipes: assembled.pipes,
-        skipped: counted.skipped,
-        unseen_switches: counted.state.map_or(0, |state| state.unseen),
-        warnings: recording.warnings.into_iter().chain(assembled.warnings).collect(),
-        ..recording
-    };
-    let unended = !recording.target.pids().is_empty() || recording.was_limited();
-    let stages = stages::stages(&recording);
-    let window = [assembled.begin, assembled.begin + recording.processes.window_ns];
-    let lost_steps = counted.state.map_or(0, |state| state.lost_steps);
-    recording.path = path.and_then(|ends| ends.path(window, &assembled.index, |at| stages.of(at), unended));
-    recording.path.iter_mut().for_each(|path| path.lost_steps = lost_steps);
-    (recording, assembled.index)
 }

@@ -5,11 +5,12 @@ mod screen;
 mod since;
 
 use super::collect::{RecordedCounts, Recorder};
+use super::described::described;
 use super::launch::MadePipe;
 use super::others::ProgramTimes;
 use super::path::words;
 use super::running::RunningProcesses;
-use super::{answer, described, pipe_rows, tables};
+use super::{answer, pipe_rows, tables};
 use crate::profile::few;
 use crate::report::block::ReportBlock;
 use crate::report::number::{number, percent};

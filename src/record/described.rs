@@ -1,0 +1,41 @@
+//! From counts and the path to a [`Document`], without the answer.
+
+use super::assemble;
+use super::collect::RecordedCounts;
+use super::holders;
+use super::launch::MadePipe;
+use super::path::PathEnds;
+use super::running::RunningProcesses;
+use super::stages;
+use super::timeline::Id;
+use crate::result::{Document, Processes};
+use std::collections::BTreeMap;
+
+/// `recording` with what was counted and the path, and the place of each process in it.
+pub(super) fn described(
+    recording: Document,
+    counted: &RecordedCounts,
+    path: Option<PathEnds>,
+    pipes: &[MadePipe],
+    running: &RunningProcesses,
+) -> (Document, BTreeMap<Id, usize>) {
+    let mut assembled = assemble::assemble(counted, pipes, &running.ends);
+    holders::add(&mut assembled.pipes, &running.others);
+    let mut recording = Document {
+        mode: recording.target.text(),
+        processes: Processes { window_ns: assembled.window_ns, ..Processes::default() },
+        recorded: assembled.processes,
+        pipes: assembled.pipes,
+        skipped: counted.skipped,
+        unseen_switches: counted.state.map_or(0, |state| state.unseen),
+        warnings: recording.warnings.into_iter().chain(assembled.warnings).collect(),
+        ..recording
+    };
+    let unended = !recording.target.pids().is_empty() || recording.was_limited();
+    let stages = stages::stages(&recording);
+    let window = [assembled.begin, assembled.begin + recording.processes.window_ns];
+    let lost_steps = counted.state.map_or(0, |state| state.lost_steps);
+    recording.path = path.and_then(|ends| ends.path(window, &assembled.index, |at| stages.of(at), unended));
+    recording.path.iter_mut().for_each(|path| path.lost_steps = lost_steps);
+    (recording, assembled.index)
+}
