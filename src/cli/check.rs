@@ -167,9 +167,12 @@ impl CheckArgs {
         if steps.is_empty() {
             bail!("the baseline and the run have no mode in common");
         }
-        let words: Vec<&str> = steps.iter().map(|(_, step)| self.rules.word(step)).collect();
+        let verdicts =
+            steps.iter().map(|(section, step)| self.rules.word(section, step)).collect::<Result<Vec<_>>>()?;
+        let (words, facts): (Vec<&str>, Vec<Option<String>>) = verdicts.into_iter().unzip();
         let word = self.rules.say(&words);
-        print_changes(comparison, &steps);
+        facts.into_iter().flatten().for_each(|fact| crate::outln!("{fact}"));
+        print_changes(comparison, &steps, self.rules.role);
         Ok(exit_code(word))
     }
 }

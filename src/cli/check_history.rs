@@ -123,7 +123,7 @@ fn details(
             .filter_map(|section| section.steps.first().map(|step| (section, step)))
             .collect();
         crate::outln!("");
-        print_changes(&comparison, &steps);
+        print_changes(&comparison, &steps, None);
     }
     Ok(())
 }

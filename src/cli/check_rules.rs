@@ -8,11 +8,13 @@ use crate::compare::matrix;
 use crate::compare::model::{RoleRow, Section, Step};
 use crate::compare::render::tables::function_name;
 use crate::compare::render::terminal;
+use crate::profile::listed;
 use crate::record::contents;
 use crate::report::files::Folder;
 use crate::report::number;
 use crate::report::terminal::text::shortened;
 use crate::result::Outcome;
+use crate::roles::{self, RoleId, SCHEDULING};
 use crate::run::exact;
 use crate::util::decision::{Decision, FLOOR};
 use crate::util::usage::{OrUsage as _, UsageError};
@@ -45,6 +47,9 @@ pub(crate) struct CheckRules {
     /// Exit with 1 if they decreased by more than this, to bisect for an improvement [default: none]
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     fail_below: Option<f64>,
+    /// Judge the instructions of this role alone, such as page-alloc; thresholds are in percent of the role
+    #[arg(long, value_name = "ROLE", value_parser = role, conflicts_with = "history")]
+    pub(super) role: Option<RoleId>,
     /// Folder to store the runs in [default: not stored]
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     pub(super) output: Option<PathBuf>,
@@ -116,8 +121,45 @@ impl CheckRules {
         }
     }
 
-    /// The verdict on one case. Times have no interval of their change.
-    pub(super) fn word(&self, step: &Step) -> &'static str {
+    /// The verdict on one case, and what it is about if that is one role. Times have no interval of their change.
+    ///
+    /// # Errors
+    /// A usage error if a role was not counted.
+    pub(super) fn word(&self, section: &Section, step: &Step) -> Result<(&'static str, Option<String>)> {
+        let Some(role) = self.role else { return Ok((self.of_total(step), None)) };
+        if !step.exact() {
+            bail!(UsageError::new("--role needs counted instructions: the baseline has samples or times"));
+        }
+        let (word, figures) = self.of_role(role, step);
+        Ok((word, Some(format!("{}: {}: {word}: {figures}", section.title(), roles::by_id(role).title))))
+    }
+
+    /// The verdict on a role of counted runs, and its figures.
+    fn of_role(&self, role: RoleId, step: &Step) -> (&'static str, String) {
+        let Some(row) = step.roles.iter().find(|row| row.role == role) else {
+            return (SAME, "no instructions before and after".to_owned());
+        };
+        let part = |value: f64| if row.before > 0.0 { value / row.before } else { value / f64::MIN_POSITIVE };
+        let (change, half) = (part(row.delta), row.uncertainty.map(part));
+        let decision = match half {
+            _ if row.certain && row.delta > 0.0 => Decision::More,
+            _ if row.certain && row.delta < 0.0 => Decision::Fewer,
+            Some(half) if change.abs() + half <= self.margin() => Decision::Same,
+            None if row.delta == 0.0 => Decision::Same,
+            _ => Decision::Undecided,
+        };
+        let ends = [-1.0, 1.0].map(|side| (change + side * half.unwrap_or(0.0)) * 100.0);
+        let word = self.gate(decision, ends);
+        let by = if row.before > 0.0 {
+            format!(", {}{}", number::change(1.0 + change), number::in_parentheses(half))
+        } else {
+            String::new()
+        };
+        let [before, after] = [row.before, row.after].map(number::exact);
+        (word, format!("{before} to {after} instructions per KiB{by}"))
+    }
+
+    fn of_total(&self, step: &Step) -> &'static str {
         let verdict = &step.verdict;
         let half = verdict.uncertainty.unwrap_or(0.0);
         self.gate(verdict.word.decision(), [-half, half].map(|half| (verdict.ratio - 1.0 + half) * 100.0))
@@ -140,6 +182,20 @@ fn kernel(name: &str) -> Result<()> {
         _ if path.is_file() => Ok(()),
         _ => Kernel::find(name).map(drop).or_usage(),
     }
+}
+
+/// A role whose instructions do not depend on the schedule, by its id or its title.
+fn role(text: &str) -> Result<RoleId, String> {
+    let named = |id: &&RoleId| id.as_str() == text || roles::by_id(**id).title.replace([' ', '/'], "-") == text;
+    let all = || RoleId::ALL.iter().filter(|id| !SCHEDULING.contains(id)).map(|id| id.as_str());
+    let unknown = || format!("there is no role {text}; the roles are {}", listed(all()));
+    let role = *RoleId::ALL.iter().find(named).ok_or_else(unknown)?;
+    if SCHEDULING.contains(&role) {
+        return Err(format!(
+            "the instructions of {text} depend on the schedule, which no two runs need have in common"
+        ));
+    }
+    Ok(role)
 }
 
 fn percent(text: &str) -> Result<f64, String> {
@@ -194,11 +250,12 @@ pub(super) fn exit_code(word: &str) -> ExitCode {
     }
 }
 
-/// The answers, and the roles and functions that changed.
-pub(super) fn print_changes(comparison: &Comparison, steps: &[(&Section, &Step)]) {
+/// The answers, and the roles and functions that changed: only this `role`, if one is judged.
+pub(super) fn print_changes(comparison: &Comparison, steps: &[(&Section, &Step)], role: Option<RoleId>) {
     crate::out!("{}", terminal::answers(comparison, super::compare::extent().width));
     for (section, step) in steps {
-        let changed = |row: &&RoleRow| row.delta != 0.0 && (row.certain || !step.exact());
+        let judged = |row: &RoleRow| role.is_none_or(|role| row.role == role);
+        let changed = |row: &&RoleRow| row.delta != 0.0 && (row.certain || !step.exact()) && judged(row);
         let mut rows = step.roles.iter().filter(changed).take(8).peekable();
         if rows.peek().is_some() {
             crate::outln!("{}, by role and function (self), {}:", section.title(), comparison.per_kib());
@@ -233,11 +290,50 @@ fn judged(worse: f64, above: Option<f64>, below: Option<f64>) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::ByProcess;
 
     #[test]
     fn folders_of_several_settings_have_names_of_their_own() {
         let names = ["write-1-cpu", "write-2-cpu", "write-1-cpu", "write-1-cpu"].map(str::to_owned);
         assert_eq!(distinct(names.into_iter()), ["write-1-cpu", "write-2-cpu", "write-1-cpu-2", "write-1-cpu-3"]);
+    }
+
+    #[test]
+    fn a_role_is_judged_in_percent_of_itself() {
+        let rules = CheckRules {
+            kernel: None,
+            fail_above: None,
+            fail_below: Some(2.0),
+            role: Some(RoleId::PageAlloc),
+            output: None,
+        };
+        let row = |before: f64, after: f64, certain, uncertainty| RoleRow {
+            role: RoleId::PageAlloc,
+            title: "page allocation".to_owned(),
+            colour: String::new(),
+            before,
+            after,
+            delta: after - before,
+            deltas: ByProcess::new(),
+            certain,
+            uncertainty,
+            work: None,
+        };
+        for (row, word) in [
+            (Some(row(100.0, 97.0, true, Some(0.1))), IMPROVEMENT),
+            (Some(row(100.0, 98.0, true, Some(0.5))), UNDECIDED),
+            (Some(row(100.0, 103.0, true, Some(0.5))), "worse"),
+            (Some(row(100.0, 100.5, false, Some(1.0))), SAME),
+            (Some(row(100.0, 97.0, false, Some(5.0))), UNDECIDED),
+            (Some(row(0.0, 3.0, true, Some(0.1))), "worse"),
+            (Some(row(100.0, 97.0, false, None)), UNDECIDED),
+            (None, SAME),
+        ] {
+            let step = Step { roles: row.into_iter().collect(), ..Step::default() };
+            assert_eq!(rules.of_role(RoleId::PageAlloc, &step).0, word, "{:?}", step.roles);
+        }
+        assert_eq!(role("page-allocation"), Ok(RoleId::PageAlloc));
+        assert!(role("scheduler").is_err() && role("gup").is_err());
     }
 
     #[test]

@@ -101,6 +101,13 @@ fn is_certain_part(before: &Measure, after: &Measure, of: &dyn Fn(&Measure) -> f
     is_certain(before.without_scheduling(), [of(before), of(after)], [&windows[0], &windows[1]])
 }
 
+/// Half the width of the interval of the change of a role, per KiB. `None` for roles that depend on the schedule.
+#[must_use]
+pub(crate) fn uncertainty_of_role(sides: [&Measure; 2], role: RoleId) -> Option<f64> {
+    let [before, after] = sides.map(|measure| measure.of_windows(&|measure| measure.of_role(role)));
+    (!SCHEDULING.contains(&role)).then(|| decision::half_width(&before, &after))?
+}
+
 /// Whether the change of a role is larger than its uncertainty. Roles that depend on the schedule never are.
 #[must_use]
 pub(crate) fn is_certain_role(before: &Measure, after: &Measure, role: RoleId) -> bool {

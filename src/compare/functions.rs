@@ -73,6 +73,7 @@ pub(crate) fn role_rows(before: &Measure, after: &Measure, certain: impl Fn(Role
             delta: after.of_role(id) - before.of_role(id),
             deltas,
             certain: certain(id),
+            uncertainty: None,
             work: None,
         }
     };

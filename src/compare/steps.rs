@@ -109,6 +109,7 @@ fn explain_counts(step: &mut Step, sides: [&CaseMeasure; 2], profiles: [&Measure
     let aligned = inline::aligned(profiles);
     let [before, after] = aligned.as_ref().map_or(profiles, |aligned| [&aligned.before, &aligned.after]);
     step.enter([before, after], Method::Exact, |role| exact::is_certain_role(before, after, role));
+    step.roles.iter_mut().for_each(|row| row.uncertainty = exact::uncertainty_of_role([before, after], row.role));
     // The verdict is not about them.
     step.roles.sort_by_key(|row| SCHEDULING.contains(&row.role));
     work::enter(&mut step.roles, sides.map(|side| &side.calls));

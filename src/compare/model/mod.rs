@@ -356,6 +356,10 @@ pub struct RoleRow {
     /// Whether the change is larger than its uncertainty. Timed profiles: the two shares' intervals. Exact profiles: the
     /// differences between windows; never for roles that depend on the schedule.
     pub certain: bool,
+    /// Exact profiles: half the width of the interval of the change, from the windows of both sides; absent if one side has
+    /// a single window, and for roles that depend on the schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncertainty: Option<f64>,
     /// Exact profiles: calls, and the cost of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<RoleWork>,
