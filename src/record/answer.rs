@@ -3,7 +3,7 @@
 
 use super::holders;
 use super::names::labels;
-use super::path::words;
+use super::path::words::{self, SHORT_NS};
 use super::stages::{self, StageTime, Stages};
 use crate::profile::few;
 use crate::report::number::percent;
@@ -21,9 +21,6 @@ const NAMED: f64 = 0.05;
 
 /// From this part of the path on, waiting for a CPU casts doubt on the answer.
 const CROWDED: f64 = 0.2;
-
-/// Shorter windows are mostly the start of programs.
-const SHORT_NS: u64 = 20_000_000;
 
 /// Calls of fewer bytes in the mean are named, from this number of calls on.
 const SMALL_BYTES: u64 = 512;

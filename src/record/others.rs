@@ -8,6 +8,9 @@ use std::collections::{BTreeMap, HashMap};
 /// Programs that used less of the CPUs' time are not stored.
 const LEAST: f64 = 0.01;
 
+/// Of fewer clock ticks of all CPUs together, no shares are known.
+const FEWEST_TICKS: u64 = 20;
+
 /// What all processes have used so far.
 pub(super) struct ProgramTimes {
     /// Clock ticks of all CPUs.
@@ -26,9 +29,8 @@ impl ProgramTimes {
     /// programs of one name together, the largest part first.
     pub(super) fn others_since(&self, recorded: impl Fn(u32) -> bool) -> Vec<BusyProgram> {
         let now = Self::now();
-        let Some(total) = self.total.zip(now.total).map(|(before, after)| after.saturating_sub(before)) else {
-            return Vec::new();
-        };
+        let total = self.total.zip(now.total).map(|(before, after)| after.saturating_sub(before));
+        let Some(total) = total.filter(|total| *total >= FEWEST_TICKS) else { return Vec::new() };
         let mut used: BTreeMap<String, u64> = BTreeMap::new();
         for (key, (name, ticks)) in now.processes {
             if key.0 != std::process::id() && !recorded(key.0) {
@@ -36,7 +38,9 @@ impl ProgramTimes {
                 *used.entry(name).or_default() += ticks.saturating_sub(before);
             }
         }
-        let share = |(name, ticks)| BusyProgram { name, share: ticks as f64 / total.max(1) as f64 };
+        // Ticks of processes and of CPUs are not read at the same moment.
+        let total = total.max(used.values().sum());
+        let share = |(name, ticks)| BusyProgram { name, share: ticks as f64 / total as f64 };
         let mut programs: Vec<BusyProgram> =
             used.into_iter().map(share).filter(|program| program.share >= LEAST).collect();
         programs.sort_by(|a, b| b.share.total_cmp(&a.share));
@@ -57,7 +61,7 @@ mod tests {
         // Until it has used enough, however long that takes on a busy machine.
         let used = |total: u64| {
             let ticks = process_stat::ProcessStat::of(id).map_or(0, |stat| stat.ticks);
-            ticks as f64 > 2.0 * LEAST * total as f64 && ticks > 5
+            total >= FEWEST_TICKS && ticks as f64 > 2.0 * LEAST * total as f64 && ticks > 5
         };
         while !used(CpuTime::now().unwrap().total - before.total.unwrap()) {
             std::thread::sleep(std::time::Duration::from_millis(20));

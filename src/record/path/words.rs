@@ -20,6 +20,9 @@ const LIMITS: f64 = 0.7;
 const MOST_PHASES: usize = 4;
 const PHASE: f64 = 0.1;
 
+/// Shorter windows are mostly the start of programs: they have no phases.
+pub(in crate::record) const SHORT_NS: u64 = 20_000_000;
+
 /// Waits of a process for a CPU are one part, whoever had it.
 fn kind(part: &PathPart) -> PathKind {
     (part.process, part.what, part.by.clone().filter(|_| part.what != PathWhat::ForCpu))
@@ -145,7 +148,7 @@ pub(in crate::record) fn described(
         PathWhat::PipeFull => format!("{name} waiting for room in a pipe"),
         PathWhat::PipeLock => format!("{name} waiting for the lock of a pipe"),
         PathWhat::Outside => by.map_or("outside of the recording".to_owned(), |by| format!("{by} (not recorded)")),
-        PathWhat::Begin => "the start".to_owned(),
+        PathWhat::Begin => "the start of the programs".to_owned(),
         PathWhat::End => "the end".to_owned(),
         PathWhat::Others => "small parts".to_owned(),
         PathWhat::Unknown => "unknown".to_owned(),
@@ -209,6 +212,9 @@ fn joined(phases: impl Iterator<Item = (Option<PathKind>, u64)>) -> Vec<(Option<
 /// The path over time, if what it is mainly made of changes.
 fn phases(recording: &Document, path: &CriticalPath, labels: &[String]) -> Option<String> {
     let whole: u64 = path.slice_ns.iter().sum();
+    if whole < SHORT_NS {
+        return None;
+    }
     let shortest = (whole as f64 * PHASE) as u64;
     // What is too short belongs to its neighbour.
     let mut phases = joined(mains(path).into_iter().zip(path.slice_ns.iter().copied()));
