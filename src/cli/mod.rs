@@ -20,6 +20,7 @@ mod global;
 pub(crate) mod guest_args;
 mod history;
 mod kernel;
+mod kernel_build;
 mod man;
 mod man_page;
 mod matrix;
