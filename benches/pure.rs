@@ -7,8 +7,8 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use pipeprof::compare::{CompareOptions, Input, compare, render};
 use pipeprof::kernel::symbols::Symbols;
 use pipeprof::profile::{Folded, Moved, Unit, attribute};
-use pipeprof::report::files;
 use pipeprof::report::flamegraph::{Differential, GraphOptions, Shown, render, render_diff};
+use pipeprof::result;
 use pipeprof::roles::Skid;
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
@@ -184,7 +184,7 @@ fn drawing(c: &mut Criterion) {
 fn comparing(c: &mut Criterion) {
     let run = |name: &str, seed: u64| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("flamegraphs").join(name);
-        let mut outcome = files::load(&folder).expect("a run of the gallery");
+        let mut outcome = result::open(&folder).expect("a run of the gallery");
         for (number, profile_of_process) in outcome.profiles.iter_mut().enumerate() {
             profile_of_process.stacks = profile(10_000, seed + number as u64);
         }

@@ -85,8 +85,8 @@ fn bad_input_is_one_clear_line() {
     let newer = store(folder.path(), "newer", synthetic::newer());
     let file = newer.join("result.json");
     let text = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, text.replace("pipeprof.run/1", "pipeprof.run/99")).unwrap();
-    refused(&mut compare(&[&a, &newer]), &["newer", "pipeprof.run/99"]);
+    std::fs::write(&file, text.replace("pipeprof.result/1", "pipeprof.result/99")).unwrap();
+    refused(&mut compare(&[&a, &newer]), &["newer", "pipeprof.result/99"]);
     std::fs::write(&file, &text[..text.len() / 3]).unwrap();
     refused(&mut compare(&[&a, &newer]), &["newer/result.json"]);
     std::fs::write(&file, &text).unwrap();

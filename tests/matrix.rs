@@ -241,8 +241,8 @@ fn recordings_are_cells_and_lines_of_a_history() {
     let id = std::fs::read_dir(top.join("merged/cells")).unwrap().next().unwrap().unwrap().path();
     let load = |path: PathBuf| -> serde_json::Value { serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap() };
     let recording = load(id.join("result.json"));
-    let stages = recording["instructions"]["stages"].as_array().unwrap();
-    let roles = stages.iter().flat_map(|stage| stage["roles"].as_array().unwrap());
+    let stages = recording["attribution"]["processes"].as_object().unwrap();
+    let roles = stages.values().flat_map(|roles| roles.as_array().unwrap());
     let kernel_part: f64 =
         roles.filter(|role| role["role"] != "user").map(|role| role["weight"].as_f64().unwrap()).sum();
     let release = recording["kernel"]["release"].as_str().unwrap();

@@ -488,7 +488,7 @@ fn stored_files_that_are_broken_are_named() {
         std::fs::write(place.path(name).join("result.json"), text).unwrap();
     };
     store("cut", &whole[..whole.len() / 2]);
-    store("newer", &whole.replace("pipeprof.run/1", "pipeprof.run/9"));
+    store("newer", &whole.replace("pipeprof.result/1", "pipeprof.result/9"));
     store("other", "{}");
     std::fs::create_dir(place.path("empty")).unwrap();
     std::fs::write(place.path("cut.folded"), "a;b 1\na;c").unwrap();

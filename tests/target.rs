@@ -7,8 +7,9 @@ use pipeprof::process::{
     Phase, PipeEnd, PipeTotals, ProcessTotals, Processes, Running, Target, Watched, WatchedProcess,
 };
 use pipeprof::profile::{ProcessName, Unit};
-use pipeprof::report::files::{self, Folder};
+use pipeprof::report::files::Folder;
 use pipeprof::report::terminal::{self, Style};
+use pipeprof::result;
 use pipeprof::result::{Collector, Environment, ExecutedOn, Loader, Probe, Request, Selection, Status};
 use pipeprof::roles::{RoleId, Skid};
 use pipeprof::run::{Setting, assemble, measure};
@@ -151,7 +152,7 @@ fn three_processes_come_out_by_their_names() {
     let svg = std::fs::read_to_string(target.join("all.svg")).expect("a picture");
     assert!(names().iter().all(|name| svg.contains(&format!("\"{name}\"")) || svg.contains(&format!(">{name}"))));
     assert!(svg.contains("b, c and a"), "whose it is");
-    let read = files::load(&target).expect("the run");
+    let read = result::open(&target).expect("the run");
     assert_eq!(read.document.attribution, outcome.document.attribution);
     assert_eq!(read.profiles, outcome.profiles);
 }

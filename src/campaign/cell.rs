@@ -1,7 +1,7 @@
 //! One cell: one run or recording, with all that decides its result.
 
 use crate::compare::model::section_title;
-use crate::record::PipelineCommand;
+use crate::result::PipelineCommand;
 use crate::util::sha256;
 use crate::util::text::quoted;
 use serde::{Deserialize, Serialize};

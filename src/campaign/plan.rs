@@ -3,10 +3,10 @@
 use super::cell::{CELL_SCHEMA, CampaignCell, CellKernel, CellPipeline};
 use super::list::CellList;
 use crate::compare::plan::ColumnPlan;
+use crate::record::Remedy;
 use crate::record::inside::{GuestPipeline, PipelinePlace, PreparedPipeline};
 use crate::record::sent_files::SentFile;
-use crate::record::{PipelineCommand, RecordLevel, Remedy};
-use crate::result::Request;
+use crate::result::{PipelineCommand, RecordLevel, Request};
 use crate::run::{RunOptions, sent_source};
 use crate::util::usage::UsageError;
 use crate::util::{build, sha256};

@@ -24,7 +24,7 @@ pub(crate) fn columns(store: &CellStore, cells: &[CampaignCell]) -> Result<Vec<I
     cells.sort_by_key(|cell| (modes.iter().position(|mode| *mode == cell.mode), cell.cpus));
     for cell in &cells {
         let path = store.path(&cell.id, false);
-        let mut outcome = store.run(&cell.id)?;
+        let mut outcome = store.result(&cell.id)?;
         if let Some(pipeline) = &cell.pipeline {
             // The same text with other programs or files is another pipeline.
             let other = |other: &&CampaignCell| {

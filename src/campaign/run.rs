@@ -2,8 +2,9 @@
 
 use super::cell::CampaignCell;
 use super::chunk::ChunkCell;
-use super::store::{CellLog, CellResult, CellStore, LOG_SCHEMA};
+use super::store::{CellLog, CellStore, LOG_SCHEMA};
 use crate::experiment::{self, Event, Executor, Interrupted, OnFailure, Plan, Store, Task};
+use crate::result::{Document, Outcome};
 use crate::util::{build, cancel, sha256};
 use crate::vm::store::KernelCache;
 use crate::vm::{Kernel, qemu};
@@ -13,18 +14,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// Executes a cell's arguments on a kernel.
-pub(crate) type MeasureCell<'a> = &'a (dyn Fn(&CampaignCell, &Kernel) -> Result<CellResult> + Sync);
+pub(crate) type MeasureCell<'a> = &'a (dyn Fn(&CampaignCell, &Kernel) -> Result<Outcome> + Sync);
 
-impl CellResult {
-    /// Remove what differs from machine to machine: results of one cell are equal to the byte. The time is in the log.
-    fn remove_machine(&mut self) {
-        let (started, warnings) = match self {
-            Self::Run(outcome) => (&mut outcome.document.started, &mut outcome.document.warnings),
-            Self::Recording(recorded) => (&mut recorded.recording.started, &mut recorded.recording.warnings),
-        };
-        started.clear();
-        warnings.retain(|warning| !OF_THE_MACHINE.contains(&warning.code.as_str()));
-    }
+/// Remove what differs from machine to machine: results of one cell are equal to the byte. The time is in the log.
+fn remove_machine(document: &mut Document) {
+    document.started.clear();
+    document.warnings.retain(|warning| !OF_THE_MACHINE.contains(&warning.code.as_str()));
 }
 
 /// What became of the cells.
@@ -155,7 +150,7 @@ impl CellExecutor<'_> {
         let (started, begun) = ((self.now)(), Instant::now());
         let mut result = (self.measure)(cell, &kernel)?;
         if cell.is_exact() {
-            result.remove_machine();
+            remove_machine(&mut result.document);
         }
         self.store.keep(folder, cell, second, result)?;
         if second {

@@ -9,10 +9,9 @@
 
 use super::cell::{CampaignCell, FinishedCell};
 use super::list::CellList;
-use crate::record::{Recorded, Recording, contents, outcome, stored};
-use crate::report::files::{self, Folder};
-use crate::result::RESULT_FILE;
-use crate::result::{Document, Outcome};
+use crate::record::contents;
+use crate::report::files::Folder;
+use crate::result::{self, Document, Outcome, RESULT_FILE};
 use crate::util::{atomic_file, cancel, regular, sha256, stored_json};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::de::DeserializeOwned;
@@ -66,7 +65,7 @@ pub(crate) const LOG_SCHEMA: &str = "pipeprof.cell-log/1";
 /// The ends of the names of a result's files.
 const FILE_ENDINGS: [&str; 5] = [".json", ".json.gz", ".folded", ".svg", ".html"];
 
-/// What a result says of the cell that gave it: the same of a run and of a recording.
+/// What a result says of the cell that gave it.
 #[derive(Debug, Deserialize)]
 struct ResultHead {
     command: String,
@@ -81,14 +80,6 @@ struct ResultKernel {
 /// The name of a failure's file, without its ending.
 fn failure(id: &str, second: bool) -> String {
     format!("{id}{}", if second { "-canary" } else { "" })
-}
-
-/// What a cell gives.
-#[derive(Debug)]
-pub(crate) enum CellResult {
-    Run(Box<Outcome>),
-    /// With counted instructions.
-    Recording(Box<Recorded>),
 }
 
 impl CellStore {
@@ -147,11 +138,8 @@ impl CellStore {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub(crate) fn keep(&self, folder: Folder, cell: &CampaignCell, second: bool, result: CellResult) -> Result<()> {
-        let mut files = match result {
-            CellResult::Run(mut outcome) => files::all_files(&mut outcome, Vec::new())?,
-            CellResult::Recording(recorded) => contents::files(&recorded)?,
-        };
+    pub(crate) fn keep(&self, folder: Folder, cell: &CampaignCell, second: bool, mut outcome: Outcome) -> Result<()> {
+        let mut files = contents::files(&mut outcome, Vec::new())?;
         let digests = files.iter().map(|(name, bytes)| (name.clone(), sha256::of_bytes(bytes))).collect();
         let finished = FinishedCell { cell: cell.clone(), files: digests };
         let text = serde_json::to_string_pretty(&finished).context("cannot write a cell as JSON")? + "\n";
@@ -162,36 +150,22 @@ impl CellStore {
         }
     }
 
-    /// The run or counted recording of a finished cell, with its executed code.
+    /// The result of a finished cell.
     ///
     /// # Errors
     /// When it cannot be read, with the way out.
-    pub(crate) fn run(&self, id: &str) -> Result<Outcome> {
-        self.load(id, |path| {
-            let Some(recording) = stored::recording_at(path) else { return files::load_whole(path) };
-            outcome::load(&recording)?.context("the recording has no counted instructions")
-        })
-    }
-
-    fn load<T>(&self, id: &str, load: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+    pub(crate) fn result(&self, id: &str) -> Result<Outcome> {
         let path = self.path(id, false);
-        load(&path).with_context(|| again(&path))
+        result::open(&path).with_context(|| again(&path))
     }
 
-    /// As [`Self::run`], without its profiles.
+    /// As [`Self::result`], without its profiles.
     ///
     /// # Errors
     /// The same.
     pub(crate) fn document(&self, id: &str) -> Result<Document> {
-        self.load(id, files::load_document)
-    }
-
-    /// The recording of a finished cell.
-    ///
-    /// # Errors
-    /// When it cannot be read, with the way out.
-    pub(crate) fn recording(&self, id: &str) -> Result<Recording> {
-        self.load(id, |path| stored::load(&path.join(RESULT_FILE)))
+        let path = self.path(id, false);
+        result::open_document(&path).with_context(|| again(&path))
     }
 
     /// Note why a cell failed.
@@ -330,7 +304,7 @@ fn checked(folder: &Path, id: &str) -> Result<FinishedCell> {
         cancel::check()?;
         let is_known = !name.starts_with('.') && FILE_ENDINGS.iter().any(|ending| name.ends_with(ending));
         ensure!(is_known && !name.contains('/'), "{name:?} is not the name of a result's file");
-        let bytes = regular::read_stored(&folder.join(name), files::LARGEST).with_context(|| name.clone())?;
+        let bytes = regular::read_stored(&folder.join(name), result::LARGEST).with_context(|| name.clone())?;
         ensure!(sha256::of_bytes(&bytes) == *digest, "{name} was changed");
         if name == RESULT_FILE {
             let result: ResultHead = stored_json::parse(&bytes).with_context(|| format!("{name} is damaged"))?;

@@ -3,7 +3,7 @@ use super::chunk::Chunk;
 use super::script::CampaignEngine;
 use super::store::FailedCell;
 use super::*;
-use crate::record::PipelineCommand;
+use crate::result::PipelineCommand;
 use crate::util::sha256;
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;

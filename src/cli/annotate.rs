@@ -1,9 +1,8 @@
 //! `pipeprof annotate`: show the executed instructions of a function, with counts.
 
 use crate::profile::{ProcessName, listed};
-use crate::record::stored::{self, recording_at};
-use crate::report::{annotate, files};
-use crate::result::code::ExecutedCode;
+use crate::report::annotate;
+use crate::result;
 use crate::roles;
 use anyhow::{Result, bail};
 use std::path::PathBuf;
@@ -28,7 +27,7 @@ impl AnnotateArgs {
     /// # Errors
     /// When the run has no code or did not execute the function; then similar names are given.
     pub(super) fn run(self) -> Result<ExitCode> {
-        let (release, code) = self.load()?;
+        let (document, code) = (result::open_document(&self.run)?, result::open_code(&self.run)?);
         let process = self.process.as_deref().map(ProcessName::new);
         if let Some(process) = process.filter(|process| !code.processes.contains(process)) {
             bail!("--process {process}: unknown process; known: {}", listed(code.processes.iter().copied()));
@@ -46,25 +45,16 @@ impl AnnotateArgs {
             alike.retain(|name| name.contains(wanted));
             alike.dedup();
             alike.truncate(8);
-            let user = if recording_at(&self.run).is_some() { "; a recording has the kernel's code only" } else { "" };
+            let recorded = document.target.workload().is_none();
+            let user = if recorded { "; a recording has the kernel's code only" } else { "" };
             let alike = if alike.is_empty() { String::new() } else { format!("; similar names: {}", alike.join(", ")) };
             bail!("{}: function '{wanted}' was not executed{alike}{user}", self.run.display());
         }
         let mut text = String::new();
         for function in found {
-            text.push_str(&annotate::render(function, &code, &release, process));
+            text.push_str(&annotate::render(function, &code, &document.kernel.release, process));
         }
         crate::out!("{text}");
         Ok(ExitCode::SUCCESS)
-    }
-
-    /// The kernel's release, and the code that was executed.
-    fn load(&self) -> Result<(String, ExecutedCode)> {
-        if let Some(path) = recording_at(&self.run) {
-            let recording = stored::load(&path)?;
-            let code = files::code_next_to(&path, "record with --kernel and --collect insn")?;
-            return Ok((recording.kernel.release, code));
-        }
-        Ok((files::load_document(&self.run)?.kernel.release, files::load_code(&self.run)?))
     }
 }

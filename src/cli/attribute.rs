@@ -1,9 +1,8 @@
 //! `pipeprof attribute`: roles for profiles that other tools took.
 
 use crate::import;
-use crate::record::model::Recording;
-use crate::record::{self, Recorded, contents};
-use crate::report::files::Folder;
+use crate::record::{self, contents};
+use crate::report::files::{self, Folder};
 use crate::report::terminal::Style;
 use crate::roles::Skid;
 use anyhow::{Result, bail};
@@ -57,15 +56,14 @@ impl AttributeArgs {
             SkidRule::None => Skid::None,
         };
         let folder = Folder::prepare(self.output.as_deref(), &started, "attribute")?;
-        let (recording, profiles) = import::recording::recording(&imported, &self.file.display().to_string(), skid);
-        let recording = Recording { started, command: super::command_line(), ..recording };
-        let recorded = Recorded { recording, profiles, ..Recorded::default() };
-        let kept = folder.keep(&contents::files(&recorded)?);
-        let recording = recorded.recording;
+        let mut outcome = import::recording::outcome(&imported, &self.file.display().to_string(), skid);
+        (outcome.document.started, outcome.document.command) = (started, super::command_line());
+        let kept = folder.keep(&contents::files(&mut outcome, Vec::new())?);
+        let document = outcome.document;
         if self.json {
-            crate::out!("{}", contents::to_json(&recording)?);
+            crate::out!("{}", files::to_json(&document)?);
         } else {
-            crate::out!("{}", record::text::render(&recording, kept.written.as_ref(), Style::of_stdout()));
+            crate::out!("{}", record::text::render(&document, kept.written.as_ref(), Style::of_stdout()));
         }
         match kept.problem {
             Some(problem) => bail!("{problem:#}"),

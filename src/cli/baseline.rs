@@ -23,7 +23,7 @@ pub(super) fn options(given: &GivenFlags, baseline: &Document) -> Result<RunOpti
     let refused = |error: anyhow::Error| UsageError::new(format!("{error:#}; repeat the baseline with `pipeprof run`"));
     collector(&mut options, baseline)?;
     guest(&mut options, given, baseline)?;
-    let workload = baseline.workload.as_ref().context("the baseline is a recorded pipeline")?;
+    let workload = baseline.target.workload().context("the baseline is a recorded pipeline")?;
     contradictions(&options.workload, workload, baseline)?;
     let stored = WorkloadRequest::of(&baseline.mode, workload).map_err(refused)?;
     if let Some(ensemble) = &baseline.ensemble {
@@ -200,7 +200,7 @@ mod tests {
             if !folder.join("result.json").exists() {
                 continue;
             }
-            let document = crate::report::files::load(&folder).unwrap().document;
+            let document = crate::result::open(&folder).unwrap().document;
             let mut given = crate::cli::run::given_flags("--run-flags", "--time-limit 7").unwrap();
             given.options.kernel = Some("6.12".to_owned());
             let options = options(&given, &document).unwrap();
@@ -208,7 +208,7 @@ mod tests {
             assert_eq!(options.machine.time_limit.as_secs(), 7);
             assert_eq!(options.exact(), document.unit == Unit::Instructions);
             let request = options.request(String::new()).unwrap();
-            assert_eq!((request.mode, Some(request.workload)), (document.mode, document.workload));
+            assert_eq!((request.mode, Some(request.workload)), (document.mode, document.target.workload().cloned()));
             runs += 1;
         }
         assert_eq!(runs, 8);
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn the_document_says_whether_memory_was_charged() {
         let gallery = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("flamegraphs/6.1-write-exact");
-        let mut document = crate::report::files::load_document(&gallery).unwrap();
+        let mut document = crate::result::open_document(&gallery).unwrap();
         // Whatever the command was, such as that of a column without memcg.
         document.command = "pipeprof compare --memcg on --memcg off".to_owned();
         let options = |document: &Document, flags: &str| {

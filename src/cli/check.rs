@@ -9,6 +9,7 @@ use super::sizing_args::SizingArgs;
 use super::stored_runs;
 use crate::compare::model::{Section, Step};
 use crate::compare::{CompareOptions, Comparison, Input, compare};
+use crate::result::Outcome;
 use crate::run::exact;
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{cancel, progress};
@@ -90,6 +91,12 @@ impl CheckArgs {
         }
         let Some(path) = &self.baseline else { return self.store(&given) };
         let baseline = stored_runs::column(path).map_err(|error| UsageError::new(format!("--baseline {error:#}")))?;
+        for (path, Outcome { document, .. }) in &baseline.runs {
+            if document.target.workload().is_none() && document.ensemble.is_none() {
+                let why = "no instructions were counted: record with --kernel and --collect insn";
+                bail!(UsageError::new(format!("--baseline {path}: {why}")));
+            }
+        }
         let wanted = baseline.runs.iter().map(|(_, run)| Repeat::of(&given, run)).collect::<Result<Vec<_>>>()?;
         let label = self.rules.label()?;
         let (runs, problem) = self.rules.measure(&wanted)?;

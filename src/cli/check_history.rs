@@ -52,7 +52,7 @@ pub(super) fn perform(args: &CheckRules, given: &GivenFlags, folder: &Path) -> R
 /// The newest run of a line.
 fn last(store: &CellStore, line: &HistoryLine) -> Result<Outcome> {
     let point = line.points.last().context("a line has points")?;
-    store.run(&point.cell)
+    store.result(&point.cell)
 }
 
 /// The verdict on one workload, and why.

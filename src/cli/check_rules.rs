@@ -2,12 +2,13 @@
 
 use super::compare::available_memory;
 use super::global::UNTESTABLE;
-use super::repeat::{Repeat, Repeated};
+use super::repeat::Repeat;
 use crate::compare::Comparison;
 use crate::compare::matrix;
 use crate::compare::model::{RoleRow, Section, Step};
 use crate::compare::render::tables::function_name;
 use crate::compare::render::terminal;
+use crate::record::contents;
 use crate::report::files::Folder;
 use crate::report::number;
 use crate::report::terminal::text::shortened;
@@ -70,7 +71,7 @@ impl CheckRules {
             None => None,
         };
         let parallel = wanted.iter().all(Repeat::is_exact);
-        let mut repeated = std::thread::scope(|scope| {
+        let mut outcomes = std::thread::scope(|scope| {
             let failed = |_| Err(anyhow!("internal error: a thread panicked"));
             let mut results = Vec::new();
             for together in wanted.chunks(if parallel { jobs(wanted) } else { 1 }) {
@@ -79,8 +80,8 @@ impl CheckRules {
             }
             results.into_iter().collect::<Result<Vec<_>>>()
         })?;
-        let problem = folder.map(|folder| stored(folder, wanted, &mut repeated)).transpose()?.flatten();
-        Ok((repeated.into_iter().map(|repeated| repeated.outcome).collect(), problem))
+        let problem = folder.map(|folder| stored(folder, wanted, &mut outcomes)).transpose()?.flatten();
+        Ok((outcomes, problem))
     }
 
     /// Print the verdict on all cases: the first that one of them has decides.
@@ -157,29 +158,21 @@ fn jobs(wanted: &[Repeat]) -> usize {
 
 /// Store what was measured: one in the folder itself, several in folders of their own. Returns why they are not where they
 /// should be.
-fn stored(folder: Folder, wanted: &[Repeat], repeated: &mut [Repeated]) -> Result<Option<anyhow::Error>> {
-    if let [Repeated { outcome, recorded }] = repeated {
-        let kept = match recorded {
-            Some(files) => folder.keep(files),
-            None => folder.write_or_rescue(outcome, Vec::new())?,
-        };
-        return Ok(kept.problem);
-    }
-    let names = wanted.iter().map(|repeat| {
-        let name = repeat.name()?.replace([' ', '/'], "-");
-        Ok(format!("{name}-{}-cpu", repeat.machine().cpus()))
-    });
-    let names = distinct(names.collect::<Result<Vec<_>>>()?.into_iter());
-    let (mut runs, mut recordings) = (Vec::new(), Vec::new());
-    for (name, Repeated { outcome, recorded }) in names.into_iter().zip(repeated) {
-        match recorded.take() {
-            Some(files) => {
-                recordings.extend(files.into_iter().map(|(file, bytes)| (format!("{name}/{file}"), bytes)));
-            }
-            None => runs.push((name, outcome, Vec::new())),
+fn stored(folder: Folder, wanted: &[Repeat], outcomes: &mut [Outcome]) -> Result<Option<anyhow::Error>> {
+    let mut files = Vec::new();
+    if let [outcome] = outcomes {
+        files = contents::files(outcome, Vec::new())?;
+    } else {
+        let names = wanted.iter().map(|repeat| {
+            let name = repeat.name()?.replace([' ', '/'], "-");
+            Ok(format!("{name}-{}-cpu", repeat.machine().cpus()))
+        });
+        for (name, outcome) in distinct(names.collect::<Result<Vec<_>>>()?.into_iter()).into_iter().zip(outcomes) {
+            let own = contents::files(outcome, Vec::new())?;
+            files.extend(own.into_iter().map(|(file, bytes)| (format!("{name}/{file}"), bytes)));
         }
     }
-    Ok(folder.write_each_or_rescue(runs.into_iter(), recordings)?.problem)
+    Ok(folder.keep(&files).problem)
 }
 
 /// Names of folders: a second run of the same mode and number of CPUs has another setting, and gets a number.

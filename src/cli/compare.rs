@@ -14,12 +14,12 @@ use crate::compare::{Against, CompareOptions, Compared, Input, compare, timed};
 use crate::experiment::{self, Event};
 use crate::profile::CycleModel;
 use crate::record::change::RecordingChange;
-use crate::record::{change_text, stored};
+use crate::record::change_text;
 use crate::report::terminal::Style;
-use crate::result::{RESULT_FILE, Request};
+use crate::result::Request;
 use crate::run::{RunOptions, cycles};
 use crate::util::usage::{OrUsage as _, UsageError};
-use crate::util::{cancel, progress, regular, size, stored_json};
+use crate::util::{cancel, progress, size};
 use crate::vm::Kernel;
 use crate::workload::axis::{Axis, Value};
 use anyhow::{Context as _, Result, bail, ensure};
@@ -113,67 +113,74 @@ impl CompareArgs {
                 self.runs[0].display()
             ))
         );
-        let recordings: Option<Vec<PathBuf>> = self.runs.iter().map(|path| stored::recording_at(path)).collect();
-        let counted = recordings.as_deref().map(pipelines::inputs).transpose()?.flatten();
-        let change = if counted.is_none() || self.runs.len() == 2 { self.recordings()? } else { None };
-        // Without counts, there are times of one run each.
-        if let (None, Some(change)) = (&counted, &change) {
-            if self.json {
-                let text = serde_json::to_string_pretty(change).context("cannot write the comparison as JSON")?;
-                crate::outln!("{text}");
-            } else {
-                crate::out!("{}", change_text::render(change, Style::of_stdout()));
+        let inputs = self.runs.iter().map(|path| stored_runs::column(path)).collect::<Result<Vec<_>>>()?;
+        if inputs.iter().flat_map(|input| &input.runs).any(|(_, run)| run.document.target.workload().is_none()) {
+            return self.recordings(inputs);
+        }
+        self.compared(&inputs)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Compare recordings: by their counts, or without them two by times and calls.
+    fn recordings(&self, inputs: Vec<Input>) -> Result<ExitCode> {
+        let mut outcomes = Vec::new();
+        for (input, path) in inputs.into_iter().zip(&self.runs) {
+            match &mut { input.runs }[..] {
+                [(_, run)] if run.document.target.workload().is_none() => outcomes.push(std::mem::take(run)),
+                _ => bail!(UsageError::new(format!(
+                    "{} is no recording, and others are: give results of one kind",
+                    path.display()
+                ))),
             }
-            return Ok(ExitCode::SUCCESS);
         }
-        if let Some(folder) = &self.output {
-            refuse_used(folder)?;
-        }
-        let inputs = match counted {
-            Some(inputs) => inputs,
-            None => self.runs.iter().map(|path| stored_runs::column(path)).collect::<Result<Vec<_>>>()?,
+        let change = if let [before, after] = &outcomes[..] {
+            let paths = [&self.runs[0], &self.runs[1]].map(PathBuf::as_path);
+            Some(RecordingChange::new([&before.document, &after.document], paths)?)
+        } else {
+            None
         };
-        let options = self.options(self.against.unwrap_or_default())?;
-        let compared = compare(&inputs, &options)?;
-        if let Some(folder) = &self.output {
-            std::fs::create_dir_all(folder)
-                .with_context(|| format!("cannot create the folder {}: choose another with -o", folder.display()))?;
-        }
-        self.report(&compared, self.output.as_deref())?;
-        if let Some(change) = change.filter(|_| !self.json) {
-            crate::out!("{}", change_text::pipes(&change, Style::of_stdout()));
+        let uncounted = outcomes.iter().position(|outcome| outcome.document.ensemble.is_none());
+        match (uncounted, change) {
+            (None, change) => {
+                self.compared(&pipelines::columns(outcomes, &self.runs)?)?;
+                if let Some(change) = change.filter(|_| !self.json) {
+                    crate::out!("{}", change_text::pipes(&change, Style::of_stdout()));
+                }
+            }
+            // There are times of one run each.
+            (Some(_), Some(change)) => {
+                ensure!(
+                    self.output.is_none(),
+                    UsageError::new("-o: a comparison of recordings without counts has no files; --json prints it")
+                );
+                if self.json {
+                    let text = serde_json::to_string_pretty(&change).context("cannot write the comparison as JSON")?;
+                    crate::outln!("{text}");
+                } else {
+                    crate::out!("{}", change_text::render(&change, Style::of_stdout()));
+                }
+            }
+            (Some(without), None) => bail!(UsageError::new(format!(
+                "{}: no instructions were counted, so it is compared with one other only: record with --kernel and \
+                 --collect insn",
+                self.runs[without].display()
+            ))),
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    /// What changed between two recordings of `pipeprof record`; `None` if these are runs.
-    fn recordings(&self) -> Result<Option<RecordingChange>> {
-        let found: Vec<Option<PathBuf>> = self.runs.iter().map(|path| stored::recording_at(path)).collect();
-        if found.iter().all(Option::is_none) {
-            return Ok(None);
+    /// Compare stored results, and report it.
+    fn compared(&self, inputs: &[Input]) -> Result<()> {
+        if let Some(folder) = &self.output {
+            refuse_used(folder)?;
         }
-        if let Some(missing) = self.runs.iter().find(|path| !path.exists()) {
-            bail!("{} does not exist", missing.display());
+        let options = self.options(self.against.unwrap_or_default())?;
+        let compared = compare(inputs, &options)?;
+        if let Some(folder) = &self.output {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("cannot create the folder {}: choose another with -o", folder.display()))?;
         }
-        // What is not a result at all is named as such.
-        for (path, _) in self.runs.iter().zip(&found).filter(|(_, found)| found.is_none()) {
-            let unknown = |path: &PathBuf| stored_json::schema(path).is_none();
-            regular::document_at(path, RESULT_FILE)
-                .filter(unknown)
-                .map_or(Ok(()), |path| stored::load(&path).map(drop))?;
-        }
-        let [Some(before), Some(after)] = &found[..] else {
-            bail!(UsageError::new(
-                "recordings are compared with each other, two at a time: give two of `pipeprof record`"
-            ));
-        };
-        ensure!(
-            self.output.is_none(),
-            UsageError::new("-o: a comparison of recordings has no files; --json prints it for programs")
-        );
-        let [first, second] = [stored::load(before)?, stored::load(after)?];
-        let paths = [&self.runs[0], &self.runs[1]].map(PathBuf::as_path);
-        RecordingChange::new([&first, &second], paths).map(Some)
+        self.report(&compared, self.output.as_deref())
     }
 
     fn measure(&self) -> Result<ExitCode> {

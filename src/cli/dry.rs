@@ -1,8 +1,8 @@
 //! Parse and check a command line without running it, for fuzzing.
 
 use super::{Cli, Command, USAGE, parse, run, stop_args, workload_args};
-use crate::record::{PipelineCommand, Remedy};
-use crate::result::Request;
+use crate::record::Remedy;
+use crate::result::{PipelineCommand, Request};
 use crate::run::RunOptions;
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::workload::WorkloadRequest;

@@ -1,6 +1,6 @@
 //! `pipeprof export`: write a stored result in a format of other programs.
 
-use crate::export::{ExportFormat, StoredResult};
+use crate::export::{ExportFormat, StoredExport};
 use crate::util::atomic_file;
 use crate::util::streams;
 use crate::util::usage::UsageError;
@@ -29,7 +29,7 @@ impl ExportArgs {
     /// When the input cannot be read or has nothing to write, or the output cannot be written.
     pub(super) fn run(&self) -> Result<ExitCode> {
         let to_stdout = self.output.as_deref() == Some(Path::new("-"));
-        let stored = StoredResult::load(&self.input)?;
+        let stored = StoredExport::load(&self.input)?;
         let files = self.format.files(&stored.exported()).with_context(|| self.input.display().to_string())?;
         if to_stdout && files.len() > 1 {
             let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();

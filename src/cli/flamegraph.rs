@@ -1,10 +1,10 @@
 //! `pipeprof flamegraph`: draw a stored run or recording, or any file of folded stacks.
 
 use crate::profile::{Folded, ProcessName, Profile, Unit, listed};
-use crate::record::graphs;
-use crate::record::stored::{self, recording_at};
+use crate::report::files;
 use crate::report::flamegraph::{self, Differential, GraphOptions, Shown};
-use crate::report::{files, stack_files};
+use crate::result::stack_files::{self, OFF_CPU};
+use crate::result::{self, Outcome};
 use crate::roles::Skid;
 use crate::util::atomic_file;
 use anyhow::{Context as _, Result, bail};
@@ -110,10 +110,11 @@ impl FlamegraphArgs {
     /// # Errors
     /// When the input cannot be read or is empty, or the output cannot be written.
     pub(super) fn run(&self) -> Result<ExitCode> {
-        if self.process == graphs::OFF_CPU
-            && let Some(path) = recording_at(&self.input)
-        {
-            return self.draw_sleeps(&path);
+        if self.process == OFF_CPU && !is_folded(&self.input) {
+            let outcome = result::open(&self.input)?;
+            if outcome.document.target.workload().is_none() {
+                return self.draw_sleeps(&outcome);
+            }
         }
         let source = self.read(&self.input)?;
         let mut options = GraphOptions::new(
@@ -167,25 +168,24 @@ impl FlamegraphArgs {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Draw the sleeps of the recording at `path`.
-    fn draw_sleeps(&self, path: &Path) -> Result<ExitCode> {
+    /// Draw the sleeps of a recording.
+    fn draw_sleeps(&self, recorded: &Outcome) -> Result<ExitCode> {
         if self.reverse || self.diff.is_some() {
-            bail!("--process {}: sleeps have no --reverse and no --diff", graphs::OFF_CPU);
+            bail!("--process {OFF_CPU}: sleeps have no --reverse and no --diff");
         }
-        let recording = stored::load(path)?;
-        let Some(sleeps) = graphs::stored_off_cpu(path.parent().unwrap_or(Path::new("")))? else {
-            bail!("{}: contains no sleeps with stacks; record it with --level stacks", path.display());
+        let path = self.input.display();
+        let Some(sleeps) = &recorded.off_cpu else {
+            bail!("{path}: contains no sleeps with stacks; record it with --level stacks");
         };
-        let mut options = graphs::off_cpu_options(&recording);
+        let mut options = files::off_cpu_options(&recorded.document);
         options.icicle = self.icicle;
         options.title = self.title.clone().unwrap_or(options.title);
-        let svg = flamegraph::render_waits(&sleeps, &options).with_context(|| path.display().to_string())?;
+        let svg = flamegraph::render_waits(sleeps, &options).with_context(|| path.to_string())?;
         self.put(&self.output_path(""), &svg)
     }
 
     fn read(&self, path: &Path) -> Result<StackSource> {
-        let run = path.is_dir() || path.extension().is_some_and(|extension| extension == "json");
-        if !run {
+        if is_folded(path) {
             let stacks = stack_files::load_folded(path)?;
             let unit = match self.unit {
                 UnitName::Weights | UnitName::Samples => Unit::Samples,
@@ -209,21 +209,11 @@ impl FlamegraphArgs {
                 processes: None,
             });
         }
-        if let Some(path) = recording_at(path) {
-            let recording = stored::load(&path)?;
-            let profiles = graphs::stored(&recording, path.parent().unwrap_or(Path::new("")))?;
-            let chosen = self.choose(&path, profiles.iter())?;
-            let (title, subtitle) =
-                graphs::headings(&recording, &chosen.names, chosen.first.unit, chosen.stacks.total());
-            let name = format!("{title} · {}", recording.kernel.release);
-            return Ok(chosen.source(title, name, subtitle, None));
-        }
-        let outcome = files::load(path)?;
+        let outcome = result::open(path)?;
         let document = &outcome.document;
         let of_collector = outcome.profiles.iter().filter(|p| p.collector == document.attribution.collector);
         let chosen = self.choose(path, of_collector)?;
-        let names = listed(chosen.names.iter().copied());
-        let subtitle = files::subtitle(document, &names, chosen.first.unit, chosen.stacks.total());
+        let subtitle = files::subtitle(document, &chosen.names, chosen.first.unit, chosen.stacks.total());
         let name = format!("{} · {}", document.mode, document.kernel.release);
         let per_kib = files::per_kib_of_all(document, &chosen.names);
         Ok(chosen.source(files::title(document), name, subtitle, per_kib))
@@ -262,10 +252,10 @@ impl FlamegraphArgs {
             return output.with_file_name(format!("{stem}{suffix}.svg"));
         }
         let folder = if self.input.is_dir() { self.input.clone() } else { self.input.with_file_name("") };
-        let stem = if self.input.is_dir() || self.input.extension().is_some_and(|extension| extension == "json") {
-            ProcessName::new(&self.process).to_string()
-        } else {
+        let stem = if is_folded(&self.input) {
             self.input.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+        } else {
+            ProcessName::new(&self.process).to_string()
         };
         let mut name = stem;
         for (is, what) in [(self.diff.is_some(), "-diff"), (self.reverse, "-reverse"), (self.icicle, "-icicle")] {
@@ -285,4 +275,9 @@ impl FlamegraphArgs {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Whether `path` names folded stacks, not a result.
+fn is_folded(path: &Path) -> bool {
+    !path.is_dir() && path.extension().is_none_or(|extension| extension != "json")
 }

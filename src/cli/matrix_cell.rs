@@ -4,8 +4,6 @@ use super::record::RecordArgs;
 use super::run::parse_words;
 use crate::campaign::CampaignCell;
 use crate::campaign::cell::CellPipeline;
-use crate::campaign::store::CellResult;
-use crate::record::Recorded;
 use crate::record::inside::{PipelinePlace, PreparedPipeline};
 use crate::result::Outcome;
 use crate::util::sha256;
@@ -16,17 +14,15 @@ use anyhow::{Context as _, Result, bail};
 ///
 /// # Errors
 /// Why it has no result.
-pub(super) fn measure(cell: &CampaignCell, kernel: &Kernel) -> Result<CellResult> {
+pub(super) fn measure(cell: &CampaignCell, kernel: &Kernel) -> Result<Outcome> {
     let image = kernel.image.to_str().context("the kernel's path is not UTF-8")?;
     let command = cell.command();
     let words = cell.argv.split_first().map(|(first, words)| (first.as_str(), words));
-    Ok(match (words, &cell.pipeline) {
-        (Some(("run", words)), None) => CellResult::Run(Box::new(run(words, image, command)?)),
-        (Some(("record", words)), Some(pipeline)) => {
-            CellResult::Recording(Box::new(record(words, pipeline, image, command)?))
-        }
+    match (words, &cell.pipeline) {
+        (Some(("run", words)), None) => run(words, image, command),
+        (Some(("record", words)), Some(pipeline)) => record(words, pipeline, image, command),
         _ => bail!("the cell's command is neither `run` nor `record`: plan again with this pipeprof"),
-    })
+    }
 }
 
 fn run(words: &[String], image: &str, command: String) -> Result<Outcome> {
@@ -36,7 +32,7 @@ fn run(words: &[String], image: &str, command: String) -> Result<Outcome> {
     options.measure(&request)
 }
 
-fn record(words: &[String], pipeline: &CellPipeline, image: &str, command: String) -> Result<Recorded> {
+fn record(words: &[String], pipeline: &CellPipeline, image: &str, command: String) -> Result<Outcome> {
     let mut args = RecordArgs::parse_words("the cell", words)?;
     args.guest.kernel = Some(image.to_owned());
     let guest = args.guest(true)?.context("a cell names its kernel")?;
@@ -54,6 +50,6 @@ fn record(words: &[String], pipeline: &CellPipeline, image: &str, command: Strin
         bail!("the programs or files of this pipeline are not those with which the list was planned{difference}");
     }
     let mut recorded = prepared.counted(args.counted_runs())?;
-    recorded.recording.command = command;
+    recorded.document.command = command;
     Ok(recorded)
 }

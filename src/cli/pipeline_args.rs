@@ -1,8 +1,9 @@
 //! The flags that make pipelines of one's own an axis of `matrix plan` and `sweep`.
 
 use super::record::RecordArgs;
+use crate::record::Remedy;
 use crate::record::sent_files::SentFile;
-use crate::record::{PipelineCommand, Remedy};
+use crate::result::PipelineCommand;
 use crate::util::usage::UsageError;
 use anyhow::{Context as _, Result, ensure};
 use std::collections::BTreeMap;

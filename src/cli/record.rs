@@ -3,14 +3,13 @@
 use super::guest_args::GuestArgs;
 use super::run::first_line;
 use super::workload_args::parse_duration;
-use crate::export::{self, ExportFormat, Exported, ExportedRecording};
+use crate::export::{self, ExportFormat, Exported};
 use crate::record::inside::{self, GuestPipeline, PipelinePlace, PreparedPipeline};
 use crate::record::sent_files::SentFile;
-use crate::record::{
-    self, PipelineCommand, RecordLevel, RecordOptions, Recorded, Recording, Remedy, TrialOptions, contents,
-};
+use crate::record::{self, RecordOptions, Remedy, TrialOptions, contents};
 use crate::report::files::Folder;
 use crate::report::terminal::Style;
+use crate::result::{PipelineCommand, RecordLevel};
 use crate::util::usage::UsageError;
 use crate::util::{cancel, progress};
 use crate::vm::GuestOptions;
@@ -135,7 +134,7 @@ impl RecordArgs {
         let (level, pipe_bytes) = (self.level, self.pipe_size);
         let options =
             |trials| RecordOptions { trials, duration, streams: None, level, pipe_bytes, sampled, drop_rights: true };
-        let recorded = match (&pipeline, guest) {
+        let mut recorded = match (&pipeline, guest) {
             (Some(pipeline), Some(guest)) => {
                 cancel::install().context("cannot install signal handlers")?;
                 let prepared = PreparedPipeline::new(self.in_guest(pipeline, PipelinePlace::here()?), guest)?;
@@ -151,7 +150,7 @@ impl RecordArgs {
                         return Err(error);
                     }
                     // What was recorded is kept.
-                    recorded.recording.findings.push(format!("Instructions could not be counted: {error:#}."));
+                    recorded.document.findings.push(format!("Instructions could not be counted: {error:#}."));
                 }
                 recorded
             }
@@ -161,18 +160,10 @@ impl RecordArgs {
                 record::record_running(&self.pid, &options(TrialOptions::default()))?
             }
         };
-        let recording = Recording { started, command: super::command_line(), ..recorded.recording };
-        let recorded = Recorded { recording, ..recorded };
-        let mut files = contents::files(&recorded)?;
-        let Recorded { recording, off_cpu, profiles, code, .. } = recorded;
-        let exported = ExportedRecording {
-            recording: &recording,
-            profiles: &profiles,
-            off_cpu: off_cpu.as_ref(),
-            code: code.as_ref(),
-        };
-        let (exports, failed) = export::all(&self.export, &Exported::Recording(exported));
-        files.extend(exports);
+        (recorded.document.started, recorded.document.command) = (started, super::command_line());
+        let (exports, failed) = export::all(&self.export, &Exported::Result(&recorded));
+        let files = contents::files(&mut recorded, exports)?;
+        let recording = recorded.document;
         let kept = folder.keep(&files);
         crate::err!("{}", record::text::render(&recording, kept.written.as_ref(), Style::of_stderr()));
         if let Some(problem) = kept.problem {

@@ -4,7 +4,6 @@ use super::baseline;
 use super::record::RecordArgs;
 use super::run::{self, GivenFlags, split};
 use crate::record::inside::{PipelinePlace, PreparedPipeline};
-use crate::record::{Recorded, contents, outcome};
 use crate::result::Outcome;
 use crate::run::{RunOptions, WindowSizing};
 use crate::util::usage::UsageError;
@@ -17,17 +16,10 @@ pub(super) enum Repeat {
     Pipeline(Box<RecordArgs>),
 }
 
-/// What it gave.
-pub(super) struct Repeated {
-    pub outcome: Outcome,
-    /// The files of a recording.
-    pub recorded: Option<Vec<(String, Vec<u8>)>>,
-}
-
 impl Repeat {
     /// Repeat `stored` with the flags of this command line.
     pub(super) fn of(given: &GivenFlags, stored: &Outcome) -> Result<Self> {
-        if stored.pipeline.is_none() {
+        if stored.document.target.workload().is_some() {
             return Ok(Self::Run(Box::new(baseline::options(given, &stored.document)?)));
         }
         let options = &given.options;
@@ -68,20 +60,17 @@ impl Repeat {
         }
     }
 
-    pub(super) fn measure(&self) -> Result<Repeated> {
+    pub(super) fn measure(&self) -> Result<Outcome> {
         match self {
-            Self::Run(options) => Ok(Repeated { outcome: run::outcome(options)?, recorded: None }),
+            Self::Run(options) => run::outcome(options),
             Self::Pipeline(args) => {
                 let guest = args.guest(true)?.context("a guest has a kernel")?;
                 let pipeline = args.counted()?;
                 let prepared = PreparedPipeline::new(args.in_guest(&pipeline, PipelinePlace::without_input()?), guest)?;
                 let (mut recorded, _) = prepared.record()?;
                 prepared.add_counts(&mut recorded, args.counted_runs())?;
-                recorded.recording.command = super::command_line();
-                let files = contents::files(&recorded)?;
-                let Recorded { recording, profiles, windows, code, .. } = recorded;
-                let outcome = outcome::of(&recording, profiles, windows, code)?;
-                Ok(Repeated { outcome: outcome.context("nothing was counted")?, recorded: Some(files) })
+                recorded.document.command = super::command_line();
+                Ok(recorded)
             }
         }
     }

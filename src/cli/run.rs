@@ -206,7 +206,7 @@ impl RunArgs {
         let outcome = measured(&options, &request);
         progress::clear();
         let mut outcome = outcome?;
-        let (exports, failed) = export::all(&self.export, &Exported::Run(&outcome));
+        let (exports, failed) = export::all(&self.export, &Exported::Result(&outcome));
         let names: Vec<String> = exports.iter().map(|(name, _)| name.clone()).collect();
         let kept = folder.write_or_rescue(&mut outcome, exports)?;
         let written = kept.written.as_ref();

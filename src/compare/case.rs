@@ -6,7 +6,8 @@ use super::input::{Boots, boots};
 use super::measure::Measure;
 use super::work::RoleCalls;
 use crate::profile::{ByProcess, ProcessName};
-use crate::result::{KernelInfo, LockUse, Outcome, PipelineWork, ProcessTotals};
+use crate::record::work::PipelineWork;
+use crate::result::{KernelInfo, LockUse, Outcome, ProcessTotals};
 use crate::roles::RoleId;
 use crate::workload::caveats::WORKLOAD_CHANGED;
 use crate::workload::spec::{FELL_BACK, MEMORY_SOURCE};
@@ -42,7 +43,7 @@ impl CaseMeasure {
         let document = &first.document;
         let warnings = runs.iter().flat_map(|run| &run.document.warnings);
         let changes = warnings.filter(|warning| warning.code == WORKLOAD_CHANGED);
-        let source = |run: &Outcome| run.document.workload.as_ref().and_then(|workload| workload.source.clone());
+        let source = |run: &Outcome| run.document.target.workload().and_then(|workload| workload.source.clone());
         Some(Self {
             kernel: document.kernel.clone(),
             totals: document.processes.totals.clone(),
@@ -53,7 +54,7 @@ impl CaseMeasure {
             bodies: first.code.as_ref().map(|code| calls::bodies(code, document)).unwrap_or_default(),
             locks: document.locks.clone(),
             classes: ClassMeasure::of(runs),
-            pipeline: first.pipeline.clone(),
+            pipeline: PipelineWork::of(document),
             changes: changes.map(|warning| warning.message.clone()).collect(),
             from_memory: runs.iter().all(|run| source(run).is_some_and(|source| source.as_os_str() == MEMORY_SOURCE)),
         })

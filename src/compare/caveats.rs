@@ -69,10 +69,13 @@ pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat>
         }
         for (_, outcome) in &input.runs {
             let document = &outcome.document;
-            let of = if document.workload.is_some() { format!("{}: ", document.mode) } else { String::new() };
+            let of = if document.target.workload().is_some() { format!("{}: ", document.mode) } else { String::new() };
             for warning in &document.warnings {
                 let action = if warning.action.is_empty() { String::new() } else { format!(" ({})", warning.action) };
                 by_text.entry(format!("{of}{}{action}", warning.message)).or_default().insert(column);
+            }
+            for caution in &document.cautions {
+                by_text.entry(format!("{of}{}", caution.trim_end_matches('.'))).or_default().insert(column);
             }
             for collector in &document.collectors {
                 let reason = collector.reason.as_deref().unwrap_or("");
@@ -100,7 +103,7 @@ pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat>
 
 /// What the runs that read a file read from.
 fn sources(inputs: &[Input]) -> impl Iterator<Item = Option<&Path>> {
-    let workloads = inputs.iter().flat_map(|input| &input.runs).filter_map(|(_, o)| o.document.workload.as_ref());
+    let workloads = inputs.iter().flat_map(|input| &input.runs).filter_map(|(_, o)| o.document.target.workload());
     workloads.filter(|workload| workload.writer.has_source()).map(|workload| workload.source.as_deref())
 }
 

@@ -82,6 +82,23 @@ const LEFT_OUT: &[&str] = &[
     "ensemble",
     "locks",
     "files",
+    // What was recorded: differences of the work are said with the verdict.
+    "target",
+    "exit_codes",
+    "level",
+    "duration_ns",
+    "on_disk",
+    "others",
+    "recorded",
+    "pipes",
+    "path",
+    "findings",
+    "cautions",
+    "skipped",
+    "unseen_switches",
+    "timeline",
+    "trials",
+    "lock_waits",
 ];
 
 /// Why a setting matters to pipes; empty if unknown.
@@ -114,6 +131,9 @@ pub(crate) fn settings(document: &Document) -> BTreeMap<String, String> {
     let mut flat = BTreeMap::new();
     if let Ok(value) = serde_json::to_value(document) {
         flatten("", &value, &mut flat);
+    }
+    if let Some(Ok(workload)) = document.target.workload().map(serde_json::to_value) {
+        flatten("workload", &workload, &mut flat);
     }
     flat
 }

@@ -75,7 +75,7 @@ pub(crate) fn of_case<'a>(input: &'a Input, mode: &str, cpus: Option<u32>) -> Ve
 #[must_use]
 pub(crate) fn case_name(document: &Document) -> &str {
     let mode = &document.mode;
-    if document.workload.is_some() { mode.split(" (").next().unwrap_or(mode) } else { mode }
+    if document.target.workload().is_some() { mode.split(" (").next().unwrap_or(mode) } else { mode }
 }
 
 /// Nanoseconds per KiB of each run, by boot.

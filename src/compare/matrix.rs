@@ -4,8 +4,8 @@ use super::input::{self, Input};
 use super::model::MissingCell;
 use super::plan::{ColumnPlan, MatrixPlan, SCHEMA};
 use crate::experiment::{self, Ending, Event, Executor, Interrupted, Lane, PlanFile, Task, TaskResult};
-use crate::report::files::{self, Folder};
-use crate::result::{Document, Outcome, RESULT_FILE};
+use crate::report::files::Folder;
+use crate::result::{self, Document, Outcome, RESULT_FILE};
 use crate::run::{RunOptions, WindowSizing};
 use crate::util::folder_lock::FolderLock;
 use crate::workload::Spec;
@@ -136,9 +136,9 @@ struct RunFolders<'a> {
 impl experiment::Store<MatrixRun, Outcome> for RunFolders<'_> {
     fn kept(&self, run: &MatrixRun, task: Task) -> Option<Outcome> {
         let path = self.store.path(self.plan, &self.plan.in_block(run, task.block));
-        let kept = files::load_whole(&path).ok()?;
+        let kept = result::open(&path).ok()?;
         // Windows of another size may have been needed since.
-        let (wanted, has) = (&run.options.workload, kept.document.workload.as_ref()?);
+        let (wanted, has) = (&run.options.workload, kept.document.target.workload()?);
         let size = wanted.amount.is_none_or(|amount| amount == has.amount);
         // A source is either wanted by the columns' options, and then always, or by this comparison.
         let source = wanted.overrides.get("source").is_none() || has.source.is_some();
@@ -184,7 +184,7 @@ fn in_equal_work(
     let counted = || {
         entries.iter().filter_map(|entry| {
             let (lane, document) = (experiment.lanes.get(entry.lane)?, &entry.result.as_ref().ok()?.document);
-            let default = document.workload.as_ref()?.source.is_none();
+            let default = document.target.workload()?.source.is_none();
             (document.ensemble.is_some() && default).then_some((entry.lane, lane, document))
         })
     };
@@ -210,7 +210,7 @@ fn in_equal_windows(
         entries.iter().filter_map(|entry| {
             let (lane, document) = (experiment.lanes.get(entry.lane)?, &entry.result.as_ref().ok()?.document);
             document.ensemble.as_ref()?.sizing.as_ref()?;
-            let workload = document.workload.as_ref()?;
+            let workload = document.target.workload()?;
             let Amount::Bytes(bytes) = workload.amount else { return None };
             // All but the size of the window.
             let work = (lane.cell.cpus, Spec { amount: Amount::Bytes(0), ..workload.clone() });

@@ -4,9 +4,9 @@ use super::columns::short_release;
 use super::input::Input;
 use super::measure::{Measure, as_f64};
 use crate::profile::ProcessName;
-use crate::record::outcome;
+use crate::record::work::{PipeWork, PipelineWork};
 use crate::report::number::number;
-use crate::result::{Outcome, PipeWork, PipelineWork};
+use crate::result::{Outcome, RESULT_FILE};
 use crate::util::text::grouped;
 use anyhow::{Result, ensure};
 use std::collections::BTreeSet;
@@ -21,22 +21,12 @@ const NOTABLE_COPYING: u64 = 10;
 /// Bytes of a word.
 const WORD: u64 = 8;
 
-/// The recordings at these paths, folders or their result.json, one per column. `None` if one of them has no counted
-/// instructions.
+/// Counted recordings, which are stored at `paths`, as columns. The stages of pipelines that differ in a program are the
+/// same rows.
 ///
 /// # Errors
-/// When one cannot be read; when their pipelines have different numbers of stages.
-pub(crate) fn inputs(paths: &[PathBuf]) -> Result<Option<Vec<Input>>> {
-    let mut outcomes = Vec::new();
-    for path in paths {
-        let Some(outcome) = outcome::load(path)? else { return Ok(None) };
-        outcomes.push(outcome);
-    }
-    Ok(Some(columns(outcomes, paths)?))
-}
-
-/// `outcomes` as columns. The stages of pipelines that differ in a program are the same rows.
-fn columns(mut outcomes: Vec<Outcome>, paths: &[PathBuf]) -> Result<Vec<Input>> {
+/// When their pipelines have different numbers of stages.
+pub(crate) fn columns(mut outcomes: Vec<Outcome>, paths: &[PathBuf]) -> Result<Vec<Input>> {
     let stages = |outcome: &Outcome| outcome.document.processes.totals.names().count();
     let counts: Vec<usize> = outcomes.iter().map(stages).collect();
     if let Some(other) = counts.iter().position(|count| *count != counts[0]) {
@@ -98,7 +88,7 @@ fn labels(outcomes: &[Outcome], paths: &[PathBuf]) -> Vec<Option<String>> {
 }
 
 fn shown(path: &Path) -> String {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = path.parent().filter(|folder| path.ends_with(RESULT_FILE) && !folder.as_os_str().is_empty());
     folder.unwrap_or(path).display().to_string()
 }
 
@@ -166,10 +156,12 @@ mod tests {
     use super::*;
     use crate::compare::measure::WindowSchedule;
     use crate::compare::{CompareOptions, compare};
-    use crate::profile::{Folded, Moved, Profile, SchedulingWeight, Unit, attribute};
-    use crate::record::model::{RecordedEnd, RecordedInstructions, RecordedPipe, RecordedProcess, StageInstructions};
-    use crate::record::{PipelineCommand, Recording};
-    use crate::result::{Collector, CollectorReport, ExecutedOn};
+    use crate::process::Phase;
+    use crate::profile::{Folded, Moved, Profile, Unit, attribute};
+    use crate::result::{
+        Attribution, Collector, CollectorReport, Document, Ensemble, ExecutedOn, MeasuredTarget, PairRecord,
+        PipelineCommand, ProcessTotals, Processes, RecordedEnd, RecordedPipe, RecordedProcess, SCHEMA, WindowCount,
+    };
     use crate::roles::Skid;
 
     /// `dd | PROGRAM` with 1 MiB, of which each run of the second stage executes so many instructions.
@@ -186,39 +178,44 @@ mod tests {
         let window = |weight: &u64| vec![profile("stage1-dd", 1_000_000), profile(&name, *weight)];
         let windows: Vec<Vec<Profile>> = runs.iter().map(window).collect();
         let moved = Moved { bytes: 1 << 20, calls: 16, cpu_ns: None };
-        let stage = |(profile, runs): (&Profile, Vec<u64>)| StageInstructions {
-            name: profile.process.as_str().to_owned(),
-            instructions: profile.stacks.total(),
-            rep_bytes: Some(0),
-            runs,
-            scheduling: SchedulingWeight::default(),
-            roles: attribute(&profile.stacks, Unit::Instructions, Skid::None, &moved),
-        };
-        let each = [vec![1_000_000; runs.len()], runs.to_vec()];
         let end = |process| RecordedEnd { process, bytes: 1 << 20, sleeps: 5, ..RecordedEnd::default() };
         let process = |stage| RecordedProcess { stage, calls: 16, ..RecordedProcess::default() };
-        let mut recording = Recording {
-            pipeline: PipelineCommand { stages: stages.to_vec(), shell: false },
+        let totals = |profile: &Profile| {
+            let totals = ProcessTotals { bytes: 1 << 20, calls: 16, voluntary_switches: 5, ..ProcessTotals::default() };
+            (profile.process, totals)
+        };
+        let processes = Processes { totals: windows[0].iter().map(totals).collect(), ..Processes::default() };
+        let shares =
+            |profile: &Profile| (profile.process, attribute(&profile.stacks, Unit::Instructions, Skid::None, &moved));
+        let pipeline = PipelineCommand { stages: stages.to_vec(), shell: false };
+        let count = |profiles: &Vec<Profile>| WindowCount::of(Phase(0), 1, profiles);
+        let mut document = Document {
+            schema: SCHEMA.to_owned(),
+            mode: pipeline.text(),
+            target: MeasuredTarget::Pipeline(pipeline),
             exit_codes: vec![0, 0],
             executed_on: ExecutedOn::Tcg,
-            processes: vec![process(0), process(1)],
+            unit: Unit::Instructions,
+            attribution: Attribution {
+                collector: "insn".to_owned(),
+                processes: windows[0].iter().map(shares).collect(),
+                others: Some(5),
+            },
+            ensemble: Some(Ensemble::new(windows.iter().map(count).collect())),
+            runs: vec![PairRecord { processes: processes.clone(), ..PairRecord::default() }; runs.len()],
+            processes,
+            collectors: vec![CollectorReport::ok(Collector::Insn, 0)],
+            recorded: vec![process(0), process(1)],
             pipes: vec![RecordedPipe {
                 between: Some([0, 1]),
                 writers: vec![end(0)],
                 readers: vec![end(1)],
                 ..RecordedPipe::default()
             }],
-            instructions: Some(RecordedInstructions {
-                cpus: 1,
-                stages: windows[0].iter().zip(each).map(stage).collect(),
-                others: 5,
-                collector: CollectorReport::ok(Collector::Insn, 0),
-                symbols: Vec::new(),
-            }),
-            ..Recording::default()
+            ..Document::default()
         };
-        recording.kernel.release = release.to_owned();
-        outcome::of(&recording, windows[0].clone(), windows, None).unwrap().unwrap()
+        document.kernel.release = release.to_owned();
+        Outcome { document, profiles: windows[0].clone(), windows, ..Outcome::default() }
     }
 
     fn answer(outcomes: Vec<Outcome>) -> Vec<String> {
@@ -264,12 +261,12 @@ mod tests {
     #[test]
     fn other_work_gets_no_verdict() {
         let [old, mut new] = [1_000_000, 1_200_000].map(|count| counted("7.2", "wc", &[count; 3]));
-        new.pipeline.as_mut().unwrap().exit_codes = vec![0, 1];
+        new.document.exit_codes = vec![0, 1];
         let said = answer(vec![old.clone(), new.clone()]);
         let expected = "not the same work (they ended differently: exit codes 0, 0 and 0, 1); no verdict";
         assert!(said[0].contains(expected), "{said:?}");
-        new.pipeline = old.pipeline.clone();
-        new.pipeline.as_mut().unwrap().pipes.as_mut().unwrap()[0].bytes = 1 << 19;
+        new.document.exit_codes = vec![0, 0];
+        new.document.pipes[0].readers[0].bytes = 1 << 19;
         let said = answer(vec![old, new]);
         assert!(said[0].contains("from dd to wc 1.00 and 0.50 MiB"), "{said:?}");
         let [old, mut new] = [1_000_000, 1_200_000].map(|count| counted("7.2", "wc", &[count; 3]));

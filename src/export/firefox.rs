@@ -213,7 +213,7 @@ mod tests {
     }
 
     fn of(outcome: &Outcome) -> Value {
-        written(&Exported::Run(outcome).samples().unwrap())
+        written(&Exported::Result(outcome).samples().unwrap())
     }
 
     fn total(thread: &Value) -> i64 {

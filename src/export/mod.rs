@@ -19,7 +19,7 @@ mod tables_compared;
 mod tests;
 
 pub(crate) use format::{ExportFormat, ExportedFiles};
-pub(crate) use source::{Exported, ExportedRecording, StoredResult};
+pub(crate) use source::{Exported, StoredExport};
 
 use format::{KERNEL_MODULE, nanoseconds};
 

@@ -76,7 +76,7 @@ mod tests {
 
     /// The folded stacks that inferno makes of the events of one kind.
     fn collapsed(outcome: &Outcome, kind: Option<&str>) -> Folded {
-        let text = text(&Exported::Run(outcome).samples().unwrap());
+        let text = text(&Exported::Result(outcome).samples().unwrap());
         let mut options = Options::default();
         options.event_filter = kind.map(str::to_owned);
         let mut folded = Vec::new();

@@ -1,14 +1,13 @@
 //! What the processes of a recording did over time, from its timeline.
 
 use super::samples::ProcessPhase;
-use crate::record::Recording;
-use crate::record::model::TimelineProcess;
+use crate::result::{Document, TimelineProcess};
 
 /// The parts of the time in which one process mostly waited, and for what.
-pub(super) fn phases(recording: &Recording, process: usize) -> Vec<ProcessPhase> {
+pub(super) fn phases(recording: &Document, process: usize) -> Vec<ProcessPhase> {
     let timeline = &recording.timeline;
     let (Some(own), Some(process)) =
-        (timeline.processes.iter().find(|own| own.process == process), recording.processes.get(process))
+        (timeline.processes.iter().find(|own| own.process == process), recording.recorded.get(process))
     else {
         return Vec::new();
     };
@@ -52,7 +51,7 @@ fn most(own: &TimelineProcess, slice: usize) -> Option<(&'static str, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::model::{RecordedProcess, Timeline};
+    use crate::result::{RecordedProcess, Timeline};
 
     #[test]
     fn slices_with_the_same_wait_are_one_phase() {
@@ -65,7 +64,7 @@ mod tests {
             full: vec![0.0, 0.0, 0.1, 0.0, 0.9],
         };
         let timeline = Timeline { slice_ns: vec![10; 5], processes: vec![own], pipes: Vec::new() };
-        let recording = Recording { processes: vec![process], timeline, ..Recording::default() };
+        let recording = Document { recorded: vec![process], timeline, ..Document::default() };
         let found = phases(&recording, 0);
         let about: Vec<(&str, u64, u64)> =
             found.iter().map(|phase| (phase.what, phase.begin_ns, phase.end_ns)).collect();

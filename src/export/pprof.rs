@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn sums_by_process_and_role_are_those_of_the_run() {
         let outcome = gallery("6.1-write-exact");
-        let bytes = compressed(&profile(&Exported::Run(&outcome).samples().unwrap())).unwrap();
+        let bytes = compressed(&profile(&Exported::Result(&outcome).samples().unwrap())).unwrap();
         let profile = decoded(&bytes);
         let kinds: Vec<[&str; 2]> =
             profile.sample_type.iter().map(|kind| [text(&profile, kind.kind), text(&profile, kind.unit)]).collect();
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn every_index_is_valid_and_kernel_code_is_mapped() {
-        let profile = profile(&Exported::Run(&odd()).samples().unwrap());
+        let profile = profile(&Exported::Result(&odd()).samples().unwrap());
         assert_eq!(profile.string_table[0], "");
         for sample in &profile.sample {
             assert_eq!(sample.value.len(), profile.sample_type.len());

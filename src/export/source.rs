@@ -3,12 +3,11 @@
 use super::phases::phases;
 use super::samples::{SampledProcess, Samples, SamplesBuilder};
 use crate::compare::model::{self, Comparison};
-use crate::profile::{Folded, Profile, Unit, cycles};
-use crate::record::stored::{self, recording_at};
-use crate::record::{Recording, graphs, process_names};
+use crate::profile::{Profile, Unit, cycles};
+use crate::record::process_names;
 use crate::report::files;
 use crate::result::code::ExecutedCode;
-use crate::result::{Document, ExecutedOn, Outcome};
+use crate::result::{self, Document, ExecutedOn, Outcome};
 use crate::sweep::{self, Sweep};
 use crate::util::{regular::document_at, stored_json};
 use anyhow::{Result, bail};
@@ -17,77 +16,41 @@ use std::path::Path;
 /// A result of pipeprof, stored or just measured.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Exported<'a> {
-    Run(&'a Outcome),
-    Recording(ExportedRecording<'a>),
+    Result(&'a Outcome),
     Comparison(&'a Comparison),
     Sweep(&'a Sweep),
 }
 
-/// A recording with its stacks.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ExportedRecording<'a> {
-    pub recording: &'a Recording,
-    pub profiles: &'a [Profile],
-    pub off_cpu: Option<&'a Folded>,
-    pub code: Option<&'a ExecutedCode>,
-}
-
-/// A result that was read from its folder.
+/// What was read from a folder.
 #[derive(Debug)]
-pub(crate) enum StoredResult {
-    Run(Box<Outcome>),
-    Recording(Box<StoredRecording>),
+pub(crate) enum StoredExport {
+    Result(Box<Outcome>),
     Comparison(Box<Comparison>),
     Sweep(Box<Sweep>),
 }
 
-/// A recording that was read from its folder.
-#[derive(Debug)]
-pub(crate) struct StoredRecording {
-    recording: Recording,
-    profiles: Vec<Profile>,
-    off_cpu: Option<Folded>,
-    code: Option<ExecutedCode>,
-}
-
-impl StoredResult {
-    /// Read the result at `path`: a folder, or the document in it.
+impl StoredExport {
+    /// Read what is at `path`: a folder, or the document in it.
     ///
     /// # Errors
     /// When it is missing, damaged, or of another kind.
     pub(crate) fn load(path: &Path) -> Result<Self> {
-        if let Some(document) = recording_at(path) {
-            let recording = stored::load(&document)?;
-            let folder = document.parent().unwrap_or(Path::new(""));
-            return Ok(Self::Recording(Box::new(StoredRecording {
-                profiles: graphs::stored(&recording, folder)?,
-                off_cpu: graphs::stored_off_cpu(folder)?,
-                code: files::load_code(folder).ok(),
-                recording,
-            })));
-        }
         if let Some(document) = document_at(path, COMPARISON) {
             return Ok(Self::Comparison(Box::new(stored_json::load(&document, "a comparison", model::SCHEMA)?)));
         }
         if let Some(document) = document_at(path, SWEEP) {
             return Ok(Self::Sweep(Box::new(stored_json::load(&document, "a sweep", sweep::SCHEMA)?)));
         }
-        Ok(Self::Run(Box::new(files::load_whole(path)?)))
+        Ok(Self::Result(Box::new(result::open(path)?)))
     }
 
     /// The same, borrowed.
     #[must_use]
     pub(crate) fn exported(&self) -> Exported<'_> {
         match self {
-            Self::Run(outcome) => Exported::Run(outcome),
+            Self::Result(outcome) => Exported::Result(outcome),
             Self::Comparison(comparison) => Exported::Comparison(comparison),
             Self::Sweep(sweep) => Exported::Sweep(sweep),
-            Self::Recording(stored) => Exported::Recording(ExportedRecording {
-                recording: &stored.recording,
-                profiles: &stored.profiles,
-                off_cpu: stored.off_cpu.as_ref(),
-                code: stored.code.as_ref(),
-            }),
         }
     }
 }
@@ -112,8 +75,7 @@ impl Exported<'_> {
     #[must_use]
     pub(super) fn all(&self) -> Samples {
         match self {
-            Self::Run(outcome) => of_run(outcome),
-            Self::Recording(recording) => of_recording(recording),
+            Self::Result(outcome) => of_result(outcome),
             Self::Comparison(_) | Self::Sweep(_) => Samples::default(),
         }
     }
@@ -123,7 +85,7 @@ impl Exported<'_> {
 const COMPARISON: &str = "report.json";
 const SWEEP: &str = "sweep.json";
 
-fn of_run(outcome: &Outcome) -> Samples {
+fn of_result(outcome: &Outcome) -> Samples {
     let document = &outcome.document;
     let mut builder = SamplesBuilder::default();
     builder.samples = Samples {
@@ -135,53 +97,37 @@ fn of_run(outcome: &Outcome) -> Samples {
         ..Samples::default()
     };
     builder.know(functions(outcome.code.as_ref()));
-    for name in document.processes.totals.names() {
-        builder.process(name.as_str());
+    let names = process_names(document);
+    for (index, (process, name)) in document.recorded.iter().zip(&names).enumerate() {
+        builder.samples.processes.push(SampledProcess {
+            name: name.to_string(),
+            pid: process.pids.first().copied().unwrap_or(0),
+            begin_ns: process.begin_ns,
+            phases: phases(document, index),
+        });
+    }
+    if document.recorded.is_empty() {
+        for name in document.processes.totals.names() {
+            builder.process(name.as_str());
+        }
     }
     let (main, further): (Vec<&Profile>, Vec<&Profile>) =
         outcome.profiles.iter().partition(|profile| profile.collector == document.attribution.collector);
     for profile in main.into_iter().chain(further) {
         let cpu_ns = (profile.unit == Unit::Samples && document.executed_on != ExecutedOn::Tcg).then(|| {
+            if let Some(at) = names.iter().position(|name| *name == profile.process) {
+                return document.recorded[at].cpu_ns;
+            }
             let runs = document.runs.iter().filter(|run| run.collectors.contains(&profile.collector));
             runs.map(|run| run.processes.of(profile.process)).map(|totals| totals.user_ns + totals.system_ns).sum()
         });
         add(&mut builder, profile, cpu_ns);
     }
-    builder.finish()
-}
-
-fn of_recording(exported: &ExportedRecording<'_>) -> Samples {
-    let recording = exported.recording;
-    let mut builder = SamplesBuilder::default();
-    builder.samples = Samples {
-        title: if recording.pipeline.stages.is_empty() { recording.command.clone() } else { recording.pipeline.text() },
-        version: recording.version.clone(),
-        release: recording.kernel.release.clone(),
-        started: recording.started.clone(),
-        duration_ns: recording.window_ns,
-        ..Samples::default()
-    };
-    builder.know(functions(exported.code));
-    let names = process_names(recording);
-    for (index, (process, name)) in recording.processes.iter().zip(&names).enumerate() {
-        builder.samples.processes.push(SampledProcess {
-            name: name.to_string(),
-            pid: process.pids.first().copied().unwrap_or(0),
-            begin_ns: process.begin_ns,
-            phases: phases(recording, index),
-        });
-    }
-    for profile in exported.profiles {
-        let sampled = recording.samples.iter().flat_map(|samples| &samples.processes);
-        let own = sampled.filter(|process| process.name == profile.process.as_str()).map(|process| process.process);
-        let cpu_ns = own.filter_map(|process| recording.processes.get(process)).map(|process| process.cpu_ns).next();
-        add(&mut builder, profile, cpu_ns.filter(|_| profile.unit == Unit::Samples));
-    }
-    if let Some(sleeps) = exported.off_cpu {
+    if let Some(sleeps) = &outcome.off_cpu {
         let value = builder.value("off_cpu", "microseconds");
         // Sleeps have the name of the program, which several processes can have.
         builder.add_sleeps(sleeps, value, |program| {
-            let mut own = recording.processes.iter().zip(&names).filter(|(process, _)| process.name == program);
+            let mut own = document.recorded.iter().zip(&names).filter(|(process, _)| process.name == program);
             match (own.next(), own.next()) {
                 (Some((_, name)), None) => name.to_string(),
                 _ => program.to_owned(),
@@ -212,6 +158,9 @@ fn functions(code: Option<&ExecutedCode>) -> impl Iterator<Item = (&str, u64)> {
 
 /// The windows in which the profile was made: of an exact run the one that is shown, otherwise all together.
 fn duration_ns(document: &Document) -> u64 {
+    if !document.recorded.is_empty() {
+        return document.processes.window_ns;
+    }
     if let Some(shown) = document.ensemble.as_ref().and_then(|ensemble| document.runs.get(ensemble.shown)) {
         return shown.processes.window_ns;
     }

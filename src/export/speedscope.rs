@@ -123,7 +123,8 @@ mod tests {
     use serde_json::Value;
 
     fn written(outcome: &crate::result::Outcome) -> Value {
-        let value: Value = serde_json::from_slice(&json(&Exported::Run(outcome).samples().unwrap()).unwrap()).unwrap();
+        let value: Value =
+            serde_json::from_slice(&json(&Exported::Result(outcome).samples().unwrap()).unwrap()).unwrap();
         let schema: Value = serde_json::from_str(include_str!("../../tests/data/speedscope-schema.json")).unwrap();
         let validator = jsonschema::validator_for(&schema).unwrap();
         let errors: Vec<String> = validator.iter_errors(&value).map(|error| error.to_string()).collect();

@@ -1,13 +1,12 @@
 //! `csv`: the tables of a result, one file for each (RFC 4180). An empty cell means that the value is not available.
 
 use super::samples::Samples;
-use super::source::{Exported, ExportedRecording};
+use super::source::Exported;
 use super::{ExportFormat, tables_compared};
 use crate::profile::{RoleShare, Unit};
-use crate::record::model::RecordedProcess;
-use crate::record::{Recording, process_names};
+use crate::record::process_names;
 use crate::report::table::{Table, TableCell};
-use crate::result::Document;
+use crate::result::{Document, RecordedProcess};
 use crate::roles;
 use anyhow::{Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,13 +27,20 @@ pub(super) const FORMAT: ExportFormat = ExportFormat {
 /// The tables, with the names of their files as titles.
 fn tables(exported: &Exported<'_>) -> Result<Vec<Table>> {
     let mut tables = match exported {
-        Exported::Run(outcome) => {
+        Exported::Result(outcome) => {
             let document = &outcome.document;
             let shares = document.attribution.processes.iter();
             let shares = shares.flat_map(|(process, all)| all.iter().map(move |share| (process.to_string(), share)));
-            vec![roles(shares, document.unit), functions(document), runs(document)]
+            vec![
+                processes(document),
+                waits(document),
+                pipes(document),
+                locks(document),
+                roles(shares, document.unit),
+                functions(document),
+                runs(document),
+            ]
         }
-        Exported::Recording(recording) => of_recording(recording),
         Exported::Comparison(comparison) => tables_compared::tables(comparison),
         Exported::Sweep(sweep) => return Ok(vec![sweep.csv_table()]),
     };
@@ -151,20 +157,9 @@ fn frames(samples: &Samples) -> Option<Table> {
     Some(table.done()).filter(|table| !table.is_empty())
 }
 
-fn of_recording(exported: &ExportedRecording<'_>) -> Vec<Table> {
-    let recording = exported.recording;
-    let sampled = recording.samples.iter().flat_map(|samples| &samples.processes);
-    let sampled = sampled.map(|process| (&process.name, &process.roles));
-    let counted = recording.instructions.iter().flat_map(|counted| &counted.stages);
-    let counted = counted.map(|stage| (&stage.name, &stage.roles));
-    let unit = if recording.samples.is_some() { Unit::Samples } else { Unit::Instructions };
-    let shares = sampled.chain(counted).flat_map(|(name, all)| all.iter().map(|share| (name.clone(), share)));
-    vec![processes(recording), waits(recording), pipes(recording), locks(recording), roles(shares, unit)]
-}
-
-fn processes(recording: &Recording) -> Table {
+fn processes(recording: &Document) -> Table {
     let pids = |process: &RecordedProcess| process.pids.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
-    Table::of("processes", recording.processes.iter().zip(process_names(recording)))
+    Table::of("processes", recording.recorded.iter().zip(process_names(recording)))
         .column("process", |(_, name)| name.to_string())
         .column("program", |(process, _)| process.name.clone())
         .column("stage", |(process, _)| process.stage + 1)
@@ -184,8 +179,8 @@ fn processes(recording: &Recording) -> Table {
 }
 
 /// Sleeps outside of pipes.
-fn waits(recording: &Recording) -> Table {
-    let processes = recording.processes.iter().zip(process_names(recording));
+fn waits(recording: &Document) -> Table {
+    let processes = recording.recorded.iter().zip(process_names(recording));
     let rows =
         processes.flat_map(|(process, name)| process.waits.iter().map(move |(reason, total)| (name, *reason, *total)));
     Table::of("waits", rows)
@@ -197,7 +192,7 @@ fn waits(recording: &Recording) -> Table {
 }
 
 /// One row for each process at each end of each pipe.
-fn pipes(recording: &Recording) -> Table {
+fn pipes(recording: &Document) -> Table {
     let names = process_names(recording);
     let rows = recording.pipes.iter().filter(|pipe| pipe.is_used()).flat_map(|pipe| {
         let writers = pipe.writers.iter().map(move |end| (pipe, "writer", end));
@@ -225,7 +220,7 @@ fn pipes(recording: &Recording) -> Table {
         .done()
 }
 
-fn locks(recording: &Recording) -> Table {
+fn locks(recording: &Document) -> Table {
     let names = process_names(recording);
     Table::of("lock_waits", recording.lock_waits.iter().flatten())
         .column("process", |wait| names.get(wait.process).map(TableCell::shown))
@@ -242,7 +237,7 @@ mod tests {
     use crate::result::Outcome;
 
     fn written(outcome: &Outcome) -> BTreeMap<String, Vec<BTreeMap<String, String>>> {
-        let files = FORMAT.files(&Exported::Run(outcome)).unwrap();
+        let files = FORMAT.files(&Exported::Result(outcome)).unwrap();
         let read = |(name, bytes): (String, Vec<u8>)| {
             let mut reader = csv::Reader::from_reader(&bytes[..]);
             (name, reader.deserialize().map(Result::unwrap).collect())

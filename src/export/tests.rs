@@ -1,7 +1,7 @@
 //! Runs for the tests of formats.
 
 use crate::profile::{Folded, ProcessName, Profile, Unit};
-use crate::report::files;
+use crate::result;
 use crate::result::code::{CODE_SCHEMA, ExecutedCode, ExecutedFunction};
 use crate::result::{ExecutedOn, Outcome, PairRecord};
 use crate::roles::Skid;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// A run of the committed gallery.
 pub(super) fn gallery(name: &str) -> Outcome {
-    files::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("flamegraphs").join(name)).unwrap()
+    result::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("flamegraphs").join(name)).unwrap()
 }
 
 /// Names that could break a format.

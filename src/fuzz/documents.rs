@@ -3,26 +3,39 @@
 use super::edits;
 use crate::compare::render::{markdown, terminal as tables};
 use crate::compare::{CompareOptions, Input, compare};
-use crate::profile::{ByProcess, Folded, Profile};
+use crate::export::{ExportFormat, Exported, all as export_all};
+use crate::profile::{Folded, Profile};
+use crate::record::change::RecordingChange;
+use crate::record::{self, change_text, contents, text};
 use crate::report::files;
 use crate::report::terminal::{self, Style};
-use crate::result::{Document, Outcome};
+use crate::result::{Document, Outcome, parse};
 use crate::roles::Skid;
+use clap::ValueEnum as _;
+use std::path::Path;
 
 /// Profiles of the processes.
 const STACKS: &str = "write;entry_SYSCALL_64;do_syscall_64;pipe_write 30\nwrite;entry_SYSCALL_64;schedule 7\nmain 1\n";
 
-/// Documents to edit.
-const BASES: [&str; 2] = [include_str!("../../fuzz/base/sampled.json"), include_str!("../../fuzz/base/exact.json")];
+/// Documents to edit: built-in pairs, sampled and counted; stages that pipeprof started, a shell with samples, and stages
+/// that are stopped, traced and frozen, one of them many processes.
+const BASES: [&str; 5] = [
+    include_str!("../../fuzz/base/sampled.json"),
+    include_str!("../../fuzz/base/exact.json"),
+    include_str!("../../fuzz/base/stages.json"),
+    include_str!("../../fuzz/base/shell.json"),
+    include_str!("../../fuzz/base/held.json"),
+];
 
 /// The bytes of a `result.json`.
 ///
-/// Properties: what is read is written so that it reads the same, and can be printed and compared.
+/// Properties: what is read is written so that it reads the same, and can be answered, printed, drawn, compared and
+/// exported, without control characters.
 ///
 /// # Panics
 /// If one does not hold.
-pub fn run_json(bytes: &[u8]) {
-    match files::parse_document(bytes) {
+pub fn result_json(bytes: &[u8]) {
+    match parse(bytes) {
         Ok(document) => check(document),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
@@ -30,14 +43,14 @@ pub fn run_json(bytes: &[u8]) {
 
 /// A `result.json` with a few changed values: the first byte chooses the document, each three further bytes one change.
 ///
-/// Properties: those of [`run_json`], which reaches few documents that can be read.
+/// Properties: those of [`result_json`], which reaches few documents that can be read.
 ///
 /// # Panics
 /// If one does not hold.
-pub fn run_edits(bytes: &[u8]) {
+pub fn result_edits(bytes: &[u8]) {
     let Some((base, changes)) = bytes.split_first() else { return };
     let base = BASES[usize::from(*base) % BASES.len()];
-    run_json(edits::edited(base, changes).as_bytes());
+    result_json(edits::edited(base, changes).as_bytes());
 }
 
 fn check(document: Document) {
@@ -47,14 +60,14 @@ fn check(document: Document) {
         Err(error) => panic!("{error:#}"),
     };
     let text = written(&document);
-    match files::parse_document(text.as_bytes()) {
+    match parse(text.as_bytes()) {
         Ok(again) => assert_eq!(written(&again), text),
         Err(error) => panic!("{error:#}"),
     }
-    for style in [Style::PLAIN, Style { width: Some(40), colour: true }] {
-        assert!(!terminal::render(&document, None, style).is_empty());
-    }
     let _ = files::title(&document);
+    if document.target.workload().is_none() {
+        check_recording(&document);
+    }
     let profiles = document.processes.totals.names().map(|process| Profile {
         process,
         collector: document.attribution.collector.clone(),
@@ -62,13 +75,36 @@ fn check(document: Document) {
         skid: Skid::None,
         stacks: Folded::parse(STACKS).unwrap_or_default(),
     });
-    let profiles = profiles.collect();
-    let outcome =
-        Outcome { document, profiles, windows: Vec::new(), classes: ByProcess::default(), code: None, pipeline: None };
+    let outcome = Outcome { profiles: profiles.collect(), document, ..Outcome::default() };
+    for style in [Style::PLAIN, Style { width: Some(40), colour: true }] {
+        assert!(!terminal::render(&outcome.document, None, style).is_empty());
+    }
+    let _ = export_all(ExportFormat::value_variants(), &Exported::Result(&outcome));
     let input = || Input { label: None, runs: vec![("run".to_owned(), outcome.clone())] };
     if let Ok(compared) = compare(&[input(), input()], &CompareOptions::default()) {
         let extent = tables::Extent { width: 80, roles: 12, functions: 12 };
         let _ = tables::render(&compared.comparison, extent);
         let _ = markdown::render(&compared.comparison);
     }
+}
+
+fn check_recording(document: &Document) {
+    let mut outcome = Outcome { document: document.clone(), ..Outcome::default() };
+    let files = match contents::files(&mut outcome, Vec::new()) {
+        Ok(files) => files,
+        Err(error) => panic!("{error:#}"),
+    };
+    for (name, bytes) in &files {
+        let page = String::from_utf8_lossy(bytes);
+        let odd = page.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t'));
+        assert!(odd.is_none() || name.ends_with(".json"), "{name}: {odd:?}");
+    }
+    for style in [Style::PLAIN, Style { width: Some(40), colour: true }] {
+        assert!(!text::render(document, None, style).is_empty());
+    }
+    let folders = [Path::new("before"), Path::new("after")];
+    if let Ok(change) = RecordingChange::new([document, document], folders) {
+        let _ = change_text::render(&change, Style::PLAIN);
+    }
+    record::answer_of(document);
 }

@@ -10,16 +10,14 @@ mod frames;
 mod kernels;
 mod package;
 mod profiles;
-mod recordings;
 mod stacks;
 mod words;
 
-pub use documents::{run_edits, run_json};
+pub use documents::{result_edits, result_json};
 pub use frames::guest_frames;
 pub use kernels::{bzimage, kallsyms, package_index};
 pub use package::deb;
 pub use profiles::{perf_script, pprof_message};
-pub use recordings::{record_edits, record_json};
 pub use stacks::{code_json_gz, folded, stack_places};
 pub use words::{command_lines, sizes};
 
@@ -27,7 +25,7 @@ pub use words::{command_lines, sizes};
 pub type FuzzTarget = fn(&[u8]);
 
 /// All of them, by the name of their file in fuzz/targets and of their folder in fuzz/corpus.
-pub const TARGETS: [(&str, FuzzTarget); 16] = [
+pub const TARGETS: [(&str, FuzzTarget); 14] = [
     ("bzimage", bzimage),
     ("code_json_gz", code_json_gz),
     ("command_lines", command_lines),
@@ -38,10 +36,8 @@ pub const TARGETS: [(&str, FuzzTarget); 16] = [
     ("package_index", package_index),
     ("perf_script", perf_script),
     ("pprof_message", pprof_message),
-    ("record_edits", record_edits),
-    ("record_json", record_json),
-    ("run_edits", run_edits),
-    ("run_json", run_json),
+    ("result_edits", result_edits),
+    ("result_json", result_json),
     ("sizes", sizes),
     ("stack_places", stack_places),
 ];

@@ -1,8 +1,7 @@
 //! Profiles of other tools.
 
 use crate::import::{self, ImportedProfile};
-use crate::profile::Profile;
-use crate::record::{graphs, text};
+use crate::record::{contents, text};
 use crate::report::terminal::Style;
 
 /// Output of `perf script`, or folded stacks.
@@ -33,17 +32,13 @@ pub fn pprof_message(bytes: &[u8]) {
 }
 
 fn check(profile: &ImportedProfile) {
-    let (recording, profiles) = import::recording::recording(profile, "file", profile.skid());
-    let total = |profile: &Profile| profile.stacks.total();
-    if let Some(samples) = &recording.samples {
-        for (process, profile) in samples.processes.iter().zip(&profiles) {
-            let roles = process.roles.iter().fold(0u64, |sum, share| sum.saturating_add(share.weight));
-            assert_eq!(roles, total(profile), "each sample has one role");
-        }
+    let mut outcome = import::recording::outcome(profile, "file", profile.skid());
+    let attribution = &outcome.document.attribution;
+    for profile in &outcome.profiles {
+        let roles = attribution.of(profile.process).iter().fold(0u64, |sum, share| sum.saturating_add(share.weight));
+        assert_eq!(roles, profile.stacks.total(), "each sample has one role");
     }
-    let printed = text::render(&recording, None, Style::PLAIN);
+    let printed = text::render(&outcome.document, None, Style::PLAIN);
     assert!(!printed.contains(|c: char| c.is_control() && c != '\n'), "{printed:?}");
-    if !profiles.is_empty() {
-        assert!(graphs::files(&recording, &profiles, None).is_ok());
-    }
+    assert!(contents::files(&mut outcome, Vec::new()).is_ok());
 }

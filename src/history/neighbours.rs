@@ -51,7 +51,7 @@ fn column(history: &History, store: &CellStore, setting: &str, kernel: usize) ->
     for line in history.lines.iter().filter(|line| line.setting == setting) {
         for point in line.points.iter().filter(|point| point.kernel == kernel) {
             let path = store.path(&point.cell, false);
-            runs.push((path.display().to_string(), store.run(&point.cell)?));
+            runs.push((path.display().to_string(), store.result(&point.cell)?));
         }
     }
     let label = history.kernels.get(kernel).map(|kernel| kernel.label.clone());

@@ -53,8 +53,7 @@ pub(crate) fn read(store: &CellStore, list: Option<&Path>, command: String) -> R
     for cell in &cells {
         let known = kernels.iter_mut().find(|known| is_of(cell, known) && known.compiler.is_empty());
         let Some(kernel) = known else { continue };
-        let (id, recorded) = (&cell.id, cell.pipeline.is_some());
-        let info = if recorded { store.recording(id)?.kernel } else { store.document(id)?.kernel };
+        let info = store.document(&cell.id)?.kernel;
         kernel.compiler = compiler_name(&info.compiler);
     }
     // The digest of a pipeline, setting, mode and CPUs of a line; the kernel and the id of its cells.
@@ -103,7 +102,7 @@ fn points(store: &CellStore, cells: &[(usize, String)]) -> Result<Vec<HistoryPoi
     let mut before: Option<Measure> = None;
     for (_, id) in cells {
         cancel::check()?;
-        let after = Measure::of(&[&store.run(id)?]);
+        let after = Measure::of(&[&store.result(id)?]);
         if let (Some(before), Some(after)) = (&before, &after) {
             inlined.extend(inlined_between([before, after]));
         }
@@ -111,7 +110,7 @@ fn points(store: &CellStore, cells: &[(usize, String)]) -> Result<Vec<HistoryPoi
     }
     let dropped = Dropped::of(&inlined);
     let point = |(kernel, id): &(usize, String)| {
-        counts(&store.run(id)?, *kernel, id, &dropped).with_context(|| store.path(id, false).display().to_string())
+        counts(&store.result(id)?, *kernel, id, &dropped).with_context(|| store.path(id, false).display().to_string())
     };
     cells.iter().map(point).collect()
 }
@@ -130,7 +129,7 @@ pub(crate) fn counts(outcome: &Outcome, kernel: usize, id: &str, dropped: &Dropp
         Measure::of(&[outcome]).map(|measure| if dropped.is_empty() { measure } else { measure.without(dropped) });
     let mut windows = measure.map(|measure| measure.windows).unwrap_or_default();
     ensure!(!windows.is_empty(), "the run contains no counted window");
-    if outcome.pipeline.is_some() {
+    if outcome.document.target.workload().is_none() {
         // It hides the kernel, and does not depend on it.
         windows.iter_mut().for_each(Measure::without_user_code);
     }

@@ -1,12 +1,12 @@
-//! An imported profile as a recording that has samples and nothing else.
+//! An imported profile as a result that has samples and nothing else.
 
 use super::{ImportFormat, ImportedProfile};
-use crate::profile::{Moved, Profile, Unit, attribute};
-use crate::record::model::{
-    ImportedFrom, ProcessSamples, RECORDING_SCHEMA, RecordedProcess, RecordedSamples, Recording,
-};
+use crate::profile::{Folded, Moved, ProcessName, Profile, RoleShare, Unit, attribute};
+use crate::record::process_names;
 use crate::report::answer::largest_roles;
-use crate::result::{Collector, CollectorReport};
+use crate::result::{
+    Attribution, Collector, CollectorReport, Document, ImportedFrom, MeasuredTarget, Outcome, RecordedProcess, SCHEMA,
+};
 use crate::roles::{KERNEL, Skid, is_kernel_entry};
 use crate::util::build;
 use crate::util::text::{clean, counted, grouped};
@@ -18,39 +18,40 @@ const NAMED_SHARE: f64 = 0.1;
 /// From this part of all samples on, missing names are a caution.
 const MANY: f64 = 0.1;
 
-/// The recording, and the stacks of its commands.
-pub(crate) fn recording(imported: &ImportedProfile, file: &str, skid: Skid) -> (Recording, Vec<Profile>) {
+/// The result, with the stacks of its commands.
+pub(crate) fn outcome(imported: &ImportedProfile, file: &str, skid: Skid) -> Outcome {
     let mut commands: Vec<_> = imported.commands.iter().collect();
     commands.sort_by_key(|(_, stacks)| std::cmp::Reverse(stacks.total()));
-    let mut recording = Recording {
-        schema: RECORDING_SCHEMA.to_owned(),
-        version: build::version().to_owned(),
-        imported: Some(ImportedFrom {
-            file: file.to_owned(),
-            format: imported.format.title().to_owned(),
-            event: imported.event.clone(),
-        }),
-        ..Recording::default()
+    let from = ImportedFrom {
+        file: file.to_owned(),
+        format: imported.format.title().to_owned(),
+        event: imported.event.clone(),
     };
-    recording.kernel.release = imported.release.clone().unwrap_or_default();
-    let (mut samples, mut profiles) = (Vec::new(), Vec::new());
-    for (process, (name, stacks)) in commands.into_iter().enumerate() {
-        recording.processes.push(RecordedProcess { name: name.to_string(), ..RecordedProcess::default() });
-        samples.push(ProcessSamples {
-            process,
-            name: name.to_string(),
-            samples: stacks.total(),
-            roles: attribute(stacks, Unit::Samples, skid, &Moved::default()),
-        });
+    let mut document = Document {
+        schema: SCHEMA.to_owned(),
+        version: build::version().to_owned(),
+        mode: file.to_owned(),
+        target: MeasuredTarget::Imported(from),
+        ..Document::default()
+    };
+    document.kernel.release = imported.release.clone().unwrap_or_default();
+    Collector::Sample.name().clone_into(&mut document.attribution.collector);
+    let named =
+        |(name, _): &(&ProcessName, &Folded)| RecordedProcess { name: name.to_string(), ..RecordedProcess::default() };
+    document.recorded = commands.iter().map(named).collect();
+    let mut profiles = Vec::new();
+    for (process, (_, stacks)) in process_names(&document).into_iter().zip(commands) {
+        let shares = attribute(stacks, Unit::Samples, skid, &Moved::default());
+        document.attribution.processes.insert(process, shares);
         profiles.push(Profile {
-            process: *name,
+            process,
             collector: Collector::Sample.name().to_owned(),
             unit: Unit::Samples,
             skid,
             stacks: stacks.clone(),
         });
     }
-    let total = samples.iter().map(|process| process.samples).sum();
+    let total = profiles.iter().map(|profile| profile.stacks.total()).sum();
     let counts = StackCounts::of(&profiles);
     let rule = match skid {
         Skid::CpuClock => {
@@ -73,21 +74,22 @@ pub(crate) fn recording(imported: &ImportedProfile, file: &str, skid: Skid) -> (
         notes,
         ..CollectorReport::ok(Collector::Sample, total)
     };
-    recording.findings = findings(&samples, total);
-    recording.cautions = cautions(imported, &counts, total);
-    recording.samples = Some(RecordedSamples { processes: samples, collector });
-    (recording, profiles)
+    document.findings = findings(&document.attribution, total);
+    document.cautions = cautions(imported, &counts, total);
+    document.collectors = vec![collector];
+    Outcome { document, profiles, ..Outcome::default() }
 }
 
 /// `` `dd` spends 41 % of its time on a CPU copying data into the pipe, 20 % in user code and 9 % waking up the other
 /// process. ``
-fn findings(samples: &[ProcessSamples], total: u64) -> Vec<String> {
-    let large = |process: &&ProcessSamples| process.samples as f64 >= NAMED_SHARE * total as f64;
-    let spends = |process: &ProcessSamples| {
-        let roles = largest_roles(&process.roles, " of its time on a CPU")?;
-        Some(format!("`{}` ({}) spends {roles}.", clean(&process.name), counted(process.samples, "sample")))
+fn findings(attribution: &Attribution, total: u64) -> Vec<String> {
+    let spends = |(name, roles): (ProcessName, &Vec<RoleShare>)| {
+        let samples = attribution.weight(name);
+        let large = samples as f64 >= NAMED_SHARE * total as f64;
+        let roles = largest_roles(roles, " of its time on a CPU").filter(|_| large)?;
+        Some(format!("`{name}` ({}) spends {roles}.", counted(samples, "sample")))
     };
-    let named: Vec<String> = samples.iter().filter(large).take(NAMED).filter_map(spends).collect();
+    let named: Vec<String> = attribution.processes.iter().filter_map(spends).take(NAMED).collect();
     if named.is_empty() { vec!["No command has a tenth of the samples: see the tables.".to_owned()] } else { named }
 }
 

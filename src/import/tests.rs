@@ -1,5 +1,5 @@
 use super::*;
-use crate::export::{ExportFormat, Exported, ExportedRecording};
+use crate::export::{ExportFormat, Exported};
 use crate::profile::ProcessName;
 use crate::roles::{RoleId, Skid};
 use clap::ValueEnum as _;
@@ -59,10 +59,9 @@ fn the_rule_for_late_samples_follows_the_event() {
     let profile = parse(SCRIPT.as_bytes(), None).unwrap();
     assert_eq!(profile.skid(), Skid::CpuClock);
     let role = |skid| {
-        let (recording, _) = recording::recording(&profile, "x", skid);
-        let samples = recording.samples.unwrap();
-        let dd = samples.processes.iter().find(|process| process.name == "dd").unwrap();
-        dd.roles.iter().map(|share| (share.role, share.weight)).collect::<Vec<_>>()
+        let outcome = recording::outcome(&profile, "x", skid);
+        let dd = outcome.document.attribution.of(ProcessName::new("dd"));
+        dd.iter().map(|share| (share.role, share.weight)).collect::<Vec<_>>()
     };
     assert_eq!(role(Skid::None).len(), 2);
     assert!(role(Skid::CpuClock).contains(&(RoleId::WakeUp, 1)), "{:?}", role(Skid::CpuClock));
@@ -97,7 +96,7 @@ fn what_is_neither_is_refused_with_the_way_out() {
 fn what_a_profile_lacks_is_a_caution() {
     let cautions = |text: &str| {
         let profile = parse(text.as_bytes(), None).unwrap();
-        recording::recording(&profile, "x", Skid::None).0.cautions.join(" ")
+        recording::outcome(&profile, "x", Skid::None).document.cautions.join(" ")
     };
     assert!(cautions("dd;main 5\n").contains("No sample is in the kernel"));
     let flat = cautions("dd;vfs_write_[k] 5\ndd;[unknown] 3\n");
@@ -109,10 +108,9 @@ fn what_a_profile_lacks_is_a_caution() {
 #[test]
 fn an_exported_profile_is_read_again_with_the_same_stacks() {
     let profile = parse(SCRIPT.as_bytes(), None).unwrap();
-    let (recording, profiles) = recording::recording(&profile, "x", profile.skid());
-    let recording = ExportedRecording { recording: &recording, profiles: &profiles, off_cpu: None, code: None };
+    let outcome = recording::outcome(&profile, "x", profile.skid());
     let format = ExportFormat::from_str("pprof", false).unwrap();
-    let exported = format.files(&Exported::Recording(recording)).unwrap().remove(0).1;
+    let exported = format.files(&Exported::Result(&outcome)).unwrap().remove(0).1;
     let again = parse(&exported, None).unwrap();
     assert_eq!(again.format, ImportFormat::Pprof);
     assert_eq!(again.commands, profile.commands);
@@ -134,10 +132,9 @@ fn addresses_and_files_of_perf_script_reach_the_formats_that_hold_them() {
     assert_eq!(place("pipe_write"), (0xffff_ffff_816b_6c0b, None), "the call, not the return address");
     assert_eq!(place("main"), (0xf_ddfc, Some("/usr/bin/dd")));
 
-    let (recording, profiles) = recording::recording(&profile, "x", profile.skid());
-    let exported = ExportedRecording { recording: &recording, profiles: &profiles, off_cpu: None, code: None };
+    let outcome = recording::outcome(&profile, "x", profile.skid());
     let format = ExportFormat::from_str("perf-script", false).unwrap();
-    let text = String::from_utf8(format.files(&Exported::Recording(exported)).unwrap().remove(0).1).unwrap();
+    let text = String::from_utf8(format.files(&Exported::Result(&outcome)).unwrap().remove(0).1).unwrap();
     assert!(text.contains("\t           fddfd main (/usr/bin/dd)\n"), "{text}");
     assert!(text.contains("\tffffffff816b6c0c pipe_write ([kernel.kallsyms])\n"), "{text}");
     assert!(text.contains("\tffffffff8162e4c8 copy_page_from_iter ([kernel.kallsyms])\n"), "{text}");
@@ -162,9 +159,8 @@ fn source_lines_of_pprof_are_kept() {
         ..PprofProfile::default()
     };
     let profile = pprof::decoded(&go.encode_to_vec(), None).unwrap();
-    let (recording, profiles) = recording::recording(&profile, "x", Skid::None);
-    let exported = ExportedRecording { recording: &recording, profiles: &profiles, off_cpu: None, code: None };
-    let files = |name| ExportFormat::from_str(name, false).unwrap().files(&Exported::Recording(exported)).unwrap();
+    let outcome = recording::outcome(&profile, "x", Skid::None);
+    let files = |name| ExportFormat::from_str(name, false).unwrap().files(&Exported::Result(&outcome)).unwrap();
     let again = parse(&files("pprof")[0].1, None).unwrap();
     assert_eq!(again.commands, profile.commands);
     let (_, stacks) = again.commands.first_key_value().unwrap();
@@ -199,10 +195,9 @@ fn addresses_of_callers_are_those_of_their_calls() {
     assert!(found.contains(&named("main", 0x40_300f)), "{found:x?}");
 
     // Programs whose path has a space are read again, too.
-    let (recording, profiles) = recording::recording(&profile, "x", profile.skid());
-    let exported = ExportedRecording { recording: &recording, profiles: &profiles, off_cpu: None, code: None };
+    let outcome = recording::outcome(&profile, "x", profile.skid());
     let format = ExportFormat::from_str("perf-script", false).unwrap();
-    let again = parse(&format.files(&Exported::Recording(exported)).unwrap().remove(0).1, None).unwrap();
+    let again = parse(&format.files(&Exported::Result(&outcome)).unwrap().remove(0).1, None).unwrap();
     let names = |profile: &ImportedProfile| command(profile, "dd").lines().count();
     assert_eq!(names(&again), names(&profile));
     assert!(places(&again).contains(&named("main", 0x40_300f)), "{:x?}", places(&again));

@@ -20,9 +20,10 @@ use crate::roles::Skid;
 use serde::{Deserialize, Serialize};
 
 /// Unit of a profile's weights.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
+    #[default]
     Samples,
     Instructions,
     Nanoseconds,

@@ -2,14 +2,14 @@
 //! rules. It depends on the recording alone.
 
 use super::holders;
-use super::model::{BusyProgram, DEFAULT_SLOTS, RecordedPipe, RecordedProcess, Recording, WaitReason};
 use super::names::labels;
-use super::path::model::PathWhat;
 use super::path::words;
 use super::stages::{self, StageTime, Stages};
 use crate::profile::few;
 use crate::report::number::percent;
-use crate::result::ExecutedOn;
+use crate::result::{
+    BusyProgram, DEFAULT_SLOTS, Document, ExecutedOn, PathWhat, RecordedPipe, RecordedProcess, WaitReason,
+};
 use crate::util::text::counted;
 use std::collections::BTreeSet;
 
@@ -51,12 +51,12 @@ pub(super) struct RecordedAnswer {
 
 /// The answer of `recording`.
 #[must_use]
-pub(super) fn answer(recording: &Recording) -> RecordedAnswer {
+pub(super) fn answer(recording: &Document) -> RecordedAnswer {
     let stages = stages::stages(recording);
     let times = stages::times(recording, &stages);
     let used = recording.pipes.iter().any(|pipe| pipe.is_used() || pipe.between.is_some());
     let mut answer = RecordedAnswer::default();
-    answer.findings.extend(first_of(recording.processes.iter().filter_map(starved)));
+    answer.findings.extend(first_of(recording.recorded.iter().filter_map(starved)));
     if times.is_empty() {
         answer.findings.push("No process was recorded.".to_owned());
     } else {
@@ -68,31 +68,31 @@ pub(super) fn answer(recording: &Recording) -> RecordedAnswer {
         answer.findings.extend(oddities(recording, &stages, &times));
         answer.findings.extend(holders::findings(recording, &stages, &times));
     }
-    answer.findings.extend(first_of(recording.processes.iter().filter_map(|process| crashed(recording, process))));
+    answer.findings.extend(first_of(recording.recorded.iter().filter_map(|process| crashed(recording, process))));
     answer.cautions = cautions(recording);
     answer
 }
 
 /// What each process did most of the time, if several were watched that have nothing to do with each other.
-fn each(recording: &Recording, stages: &Stages) -> String {
-    if recording.pids.len() < 2 {
+fn each(recording: &Document, stages: &Stages) -> String {
+    if recording.target.pids().len() < 2 {
         return "No pipe was used.".to_owned();
     }
     let labels = labels(recording);
     let most = |members: &Vec<usize>| {
         let at = members.first().copied()?;
-        let process = recording.processes.get(at)?;
+        let process = recording.recorded.get(at)?;
         let running = [(PathWhat::OnCpu, process.cpu_ns), (PathWhat::ForCpu, process.runnable_ns)];
         let asleep = process.waits.iter().map(|(reason, wait)| (PathWhat::Asleep { reason: *reason }, wait.ns));
         let (what, ns) = running.into_iter().chain(asleep).max_by_key(|(_, ns)| *ns)?;
         let part = words::described(recording, &labels, &(Some(at), what, None), false);
-        Some(format!("{part} {}", percent(ns as f64 / recording.window_ns.max(1) as f64)))
+        Some(format!("{part} {}", percent(ns as f64 / recording.processes.window_ns.max(1) as f64)))
     };
     format!("No pipe was used: {}.", few(stages.iter().filter_map(most)))
 }
 
 /// If a stage waits most of the time at a pipe whose other side was not recorded.
-fn outside(recording: &Recording, stages: &Stages, times: &[StageTime]) -> Option<String> {
+fn outside(recording: &Document, stages: &Stages, times: &[StageTime]) -> Option<String> {
     for time in times {
         for (shares, side, what) in [(&time.empty, 0, "data from"), (&time.full, 1, "room in")] {
             let is_outside = |at: usize| stages::sides(&recording.pipes[at], stages)[side].is_empty();
@@ -110,7 +110,7 @@ fn outside(recording: &Recording, stages: &Stages, times: &[StageTime]) -> Optio
 }
 
 /// The stage, other than `main`, that sleeps most at one of its pipes, or until a FIFO is opened.
-fn most_waiting(recording: &Recording, stages: &Stages, times: &[StageTime], main: Option<usize>) -> Option<String> {
+fn most_waiting(recording: &Document, stages: &Stages, times: &[StageTime], main: Option<usize>) -> Option<String> {
     // The pipe, and the side of it at which others are.
     type Place = Option<(usize, usize)>;
     let mut most: Option<(f64, usize, Place)> = None;
@@ -151,7 +151,7 @@ fn first_of(sentences: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 /// Properties of pipes that are worth a sentence.
-fn oddities(recording: &Recording, stages: &Stages, times: &[StageTime]) -> Vec<String> {
+fn oddities(recording: &Document, stages: &Stages, times: &[StageTime]) -> Vec<String> {
     let (mut small, mut short, mut unseen) = (Vec::new(), Vec::new(), Vec::new());
     for pipe in &recording.pipes {
         if let Some([_, _, least]) = pipe.slots.filter(|[_, _, least]| *least < DEFAULT_SLOTS && pipe.bytes() > 0) {
@@ -163,14 +163,14 @@ fn oddities(recording: &Recording, stages: &Stages, times: &[StageTime]) -> Vec<
             for end in ends {
                 let calls = end.all_calls() - end.eagain - end.epipe - end.errors;
                 if calls >= MANY_CALLS && end.bytes / calls < SMALL_BYTES {
-                    let name = &recording.processes[end.process].name;
+                    let name = &recording.recorded[end.process].name;
                     let mean = (end.bytes as f64 / calls as f64).round() as u64;
                     short.push(format!("`{name}` {does} only {} per call.", counted(mean, "byte")));
                 }
             }
         }
     }
-    for process in recording.processes.iter().filter(|process| process.io_uring_calls > 0) {
+    for process in recording.recorded.iter().filter(|process| process.io_uring_calls > 0) {
         unseen.push(format!("`{}` uses io_uring, whose reads and writes are not recorded.", process.name));
     }
     [small, short, unseen].into_iter().flat_map(|sentences| first_of(sentences.into_iter())).collect()
@@ -182,7 +182,7 @@ fn starved(process: &RecordedProcess) -> Option<String> {
 }
 
 /// A program that a fault of its own ended. A shell reports only that of the last one.
-fn crashed(recording: &Recording, process: &RecordedProcess) -> Option<String> {
+fn crashed(recording: &Document, process: &RecordedProcess) -> Option<String> {
     let number = i32::try_from(process.signal?).ok()?;
     let (_, name, what) = FAULTS.into_iter().find(|(signal, ..)| *signal == number)?;
     let advice = match number {
@@ -203,7 +203,7 @@ pub(super) fn pipe_name(pipe: &RecordedPipe, stages: &Stages, times: &[StageTime
     format!("from {from} to {to}")
 }
 
-fn cautions(recording: &Recording) -> Vec<String> {
+fn cautions(recording: &Document) -> Vec<String> {
     let mut cautions = Vec::new();
     if !recording.on_disk.is_empty() && recording.executed_on == ExecutedOn::Tcg {
         let names = few(recording.on_disk.iter().map(|path| format!("`{path}`")));
@@ -212,7 +212,7 @@ fn cautions(recording: &Recording) -> Vec<String> {
             "Not exact: {names} {were} on a disk, which answers at moments that depend on this machine."
         ));
     }
-    if recording.window_ns < SHORT_NS {
+    if recording.processes.window_ns < SHORT_NS {
         cautions.push("The pipeline took less than 20 ms: most of it is the start of its programs.".to_owned());
     }
     // The CPUs of an emulated guest take turns.
@@ -224,10 +224,10 @@ fn cautions(recording: &Recording) -> Vec<String> {
 }
 
 /// If the end of the pipeline waited for a CPU much of the time.
-fn crowded(recording: &Recording) -> Option<String> {
+fn crowded(recording: &Document) -> Option<String> {
     let labels = labels(recording);
     let waits = words::sums(recording.path.as_ref()?).into_iter().filter(|((_, what, _), _)| *what == PathWhat::ForCpu);
-    let share = |ns: u64| ns as f64 / recording.window_ns.max(1) as f64;
+    let share = |ns: u64| ns as f64 / recording.processes.window_ns.max(1) as f64;
     let waits: Vec<(Option<usize>, f64)> = waits.map(|((process, ..), ns)| (process, share(ns))).collect();
     let all: f64 = waits.iter().map(|(_, share)| share).sum();
     let name = |process: Option<usize>| process.and_then(|at| labels.get(at)).map_or("another process", String::as_str);
@@ -277,10 +277,10 @@ impl WaitReason {
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::{RecordedEnd, RecordedProcess};
-    use super::super::path::model::{CriticalPath, PathPart};
-    use super::super::pipeline::PipelineCommand;
     use super::*;
+    use crate::result::{CriticalPath, PathPart};
+    use crate::result::{MeasuredTarget, PipelineCommand, Processes};
+    use crate::result::{RecordedEnd, RecordedProcess};
 
     const WINDOW: u64 = 1_000_000_000;
 
@@ -294,7 +294,7 @@ mod tests {
     const TIMER: PathWhat = PathWhat::Asleep { reason: WaitReason::Timer };
 
     /// A pipeline of stages `a`, `b`, ..., each asleep for data and for room for so many percent of the window.
-    fn pipeline(stages: &[[u64; 2]], parts: &[(usize, PathWhat, u64)]) -> Recording {
+    fn pipeline(stages: &[[u64; 2]], parts: &[(usize, PathWhat, u64)]) -> Document {
         let name = |stage: usize| char::from(b'a' + stage as u8).to_string();
         let end = |process, share: u64| RecordedEnd {
             process,
@@ -316,24 +316,24 @@ mod tests {
             readers: vec![end(reader, stages[reader][0])],
             ..RecordedPipe::default()
         });
-        Recording {
-            window_ns: WINDOW,
-            pipeline: PipelineCommand {
+        Document {
+            processes: Processes { window_ns: WINDOW, ..Processes::default() },
+            target: MeasuredTarget::Pipeline(PipelineCommand {
                 stages: (0..stages.len()).map(|stage| vec![name(stage)]).collect(),
                 shell: false,
-            },
-            processes: processes.collect(),
+            }),
+            recorded: processes.collect(),
             pipes: pipes.collect(),
             path: Some(CriticalPath {
                 parts: parts.iter().map(|(process, what, percent)| part(*process, *what, *percent)).collect(),
                 slice_ns: vec![WINDOW],
                 ..CriticalPath::default()
             }),
-            ..Recording::default()
+            ..Document::default()
         }
     }
 
-    fn busy() -> Recording {
+    fn busy() -> Document {
         pipeline(&[[0, 2], [88, 0]], &[(0, ON_CPU, 96), (1, ON_CPU, 4)])
     }
 
@@ -377,23 +377,23 @@ mod tests {
     fn a_stopped_stage_and_who_stopped_it_are_named() {
         let stopped = PathWhat::Asleep { reason: WaitReason::Stopped };
         let mut recording = pipeline(&[[0, 94], [10, 0]], &[(1, stopped, 64), (1, ON_CPU, 36)]);
-        let said = |recording: &Recording| answer(recording).findings.remove(0);
+        let said = |recording: &Document| answer(recording).findings.remove(0);
         assert!(said(&recording).starts_with("The 1.00 s were 64 % `b` stopped and 36 % `b` on"), "{recording:?}");
-        recording.processes[1].held_by = [(WaitReason::Stopped, ["cpulimit".to_owned()].into())].into();
+        recording.recorded[1].held_by = [(WaitReason::Stopped, ["cpulimit".to_owned()].into())].into();
         assert!(said(&recording).starts_with("The 1.00 s were 64 % `b` stopped by `cpulimit` and 36 %"));
     }
 
     #[test]
     fn a_program_that_crashed_or_was_killed_is_named() {
         let mut recording = busy();
-        let said = |recording: &Recording| answer(recording).findings.join(" ");
-        recording.processes[0].signal = Some(libc::SIGPIPE.cast_unsigned());
+        let said = |recording: &Document| answer(recording).findings.join(" ");
+        recording.recorded[0].signal = Some(libc::SIGPIPE.cast_unsigned());
         assert!(!said(&recording).contains("killed"), "{}", said(&recording));
-        recording.processes[0].signal = Some(libc::SIGILL.cast_unsigned());
+        recording.recorded[0].signal = Some(libc::SIGILL.cast_unsigned());
         assert!(said(&recording).ends_with("`a` was killed by SIGILL (illegal instruction)."), "{}", said(&recording));
         recording.executed_on = ExecutedOn::Tcg;
         assert!(said(&recording).ends_with("try --cpu max."), "{}", said(&recording));
-        recording.processes[1].out_of_memory = true;
+        recording.recorded[1].out_of_memory = true;
         assert!(said(&recording).starts_with("`b` was killed for lack of memory. The 1.00 s"), "{}", said(&recording));
     }
 

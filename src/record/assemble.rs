@@ -1,13 +1,13 @@
-//! From what the BPF programs counted to a [`Recording`](super::Recording)'s processes and pipes.
+//! From what the BPF programs counted to the processes and pipes of a [`Document`](crate::result::Document).
 
 use super::alike::alike;
 use super::collect::RecordedCounts;
 use super::launch::MadePipe;
-use super::model::{RecordedEnd, RecordedPipe, RecordedProcess};
 use super::raw::{PR_KINDS, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho};
 use super::reason::{name_of, why};
 use super::running::OpenEnd;
 use super::timeline::{Id, id};
+use crate::result::{RecordedEnd, RecordedPipe, RecordedProcess};
 use crate::util::text::grouped;
 use crate::util::warning::Warning;
 use bytemuck::Zeroable as _;

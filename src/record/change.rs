@@ -2,13 +2,12 @@
 
 pub(super) mod samples;
 
-use super::model::{RecordedEnd, RecordedPipe, Recording};
 use super::names::labels;
-use super::outcome;
 use super::path::words;
 use super::stages::{self, Stages};
+use crate::report::files;
 use crate::report::number::{number, percent};
-use crate::result::ExecutedOn;
+use crate::result::{Document, ExecutedOn, RecordedEnd, RecordedPipe};
 use anyhow::{Result, ensure};
 use samples::{ShareChange, share_changes};
 use serde::Serialize;
@@ -58,7 +57,7 @@ impl RecordingChange {
     ///
     /// # Errors
     /// When the pipelines have different numbers of stages.
-    pub(crate) fn new([before, after]: [&Recording; 2], paths: [&Path; 2]) -> Result<Self> {
+    pub(crate) fn new([before, after]: [&Document; 2], paths: [&Path; 2]) -> Result<Self> {
         let all = [stages::stages(before), stages::stages(after)];
         ensure!(
             all[0].len() == all[1].len(),
@@ -73,11 +72,7 @@ impl RecordingChange {
             findings: Vec::new(),
             cautions: cautions(before, after, &names),
             pipes: pipe_changes([before, after], &all),
-            shares: before
-                .samples
-                .as_ref()
-                .zip(after.samples.as_ref())
-                .map_or_else(Vec::new, |(first, second)| share_changes([first, second])),
+            shares: share_changes([before, after]),
             names,
         };
         change.cautions.splice(0..0, change.unequal(before, after));
@@ -86,7 +81,7 @@ impl RecordingChange {
     }
 
     /// Whether they did the same.
-    fn unequal(&self, before: &Recording, after: &Recording) -> Vec<String> {
+    fn unequal(&self, before: &Document, after: &Document) -> Vec<String> {
         let mut cautions = Vec::new();
         if before.exit_codes != after.exit_codes {
             let [first, second] = [before, after].map(|recording| &recording.exit_codes);
@@ -106,21 +101,21 @@ impl RecordingChange {
         cautions
     }
 
-    fn answer(&self, before: &Recording, after: &Recording) -> Vec<String> {
+    fn answer(&self, before: &Document, after: &Document) -> Vec<String> {
         let mut findings = Vec::new();
         if !self.shares.is_empty() {
             findings.push(samples::largest(&self.shares));
         }
-        if [before, after].iter().all(|recording| recording.imported.is_some()) {
+        if [before, after].iter().all(|recording| recording.target.imported().is_some()) {
             return findings;
         }
         if [before, after].iter().all(|recording| recording.executed_on != ExecutedOn::Tcg) {
-            let [first, second] = [before, after].map(|recording| number(recording.window_ns as f64 / 1e9));
+            let [first, second] = [before, after].map(|recording| number(recording.processes.window_ns as f64 / 1e9));
             findings.push(format!(
                 "It took {second} s instead of {first} s, in one run each: `pipeprof record --try` tells which is faster."
             ));
         }
-        let longest = |recording: &Recording| {
+        let longest = |recording: &Document| {
             let process = words::longest(recording)?;
             labels(recording).get(process).cloned()
         };
@@ -145,12 +140,12 @@ pub(super) fn ratio([before, after]: [u64; 2]) -> f64 {
     if before == 0 { 0.0 } else { after as f64 / before as f64 - 1.0 }
 }
 
-fn names([before, after]: [&Recording; 2], paths: [&Path; 2]) -> [String; 2] {
+fn names([before, after]: [&Document; 2], paths: [&Path; 2]) -> [String; 2] {
     let releases = [before, after].map(|recording| &recording.kernel.release);
     if releases[0] != releases[1] && !releases.iter().any(|release| release.is_empty()) {
         return [before, after].map(|recording| format!("Linux {}", recording.kernel.release));
     }
-    let texts = [before, after].map(super::text::subject);
+    let texts = [before, after].map(files::title);
     if texts[0] != texts[1] {
         texts.map(|text| format!("`{text}`"))
     } else {
@@ -159,7 +154,7 @@ fn names([before, after]: [&Recording; 2], paths: [&Path; 2]) -> [String; 2] {
 }
 
 /// Pipes between the same stages, in order.
-fn pipe_changes(recordings: [&Recording; 2], all: &[Stages; 2]) -> Vec<PipeChange> {
+fn pipe_changes(recordings: [&Document; 2], all: &[Stages; 2]) -> Vec<PipeChange> {
     let keyed = |at: usize| -> BTreeMap<([Vec<usize>; 2], usize), &RecordedPipe> {
         let mut seen: BTreeMap<[Vec<usize>; 2], usize> = BTreeMap::new();
         let used = recordings[at].pipes.iter().filter(|pipe| pipe.is_used());
@@ -175,7 +170,7 @@ fn pipe_changes(recordings: [&Recording; 2], all: &[Stages; 2]) -> Vec<PipeChang
     let names = stages::names(recordings[1], &all[1]);
     let change = |((sides, _), old): (&([Vec<usize>; 2], usize), &&RecordedPipe)| {
         let new = second.get(&(sides.clone(), 1)).filter(|_| second.len() == first.len())?;
-        let windows = recordings.map(|recording| recording.window_ns.max(1) as f64);
+        let windows = recordings.map(|recording| recording.processes.window_ns.max(1) as f64);
         let side = |ends: fn(&RecordedPipe) -> &Vec<RecordedEnd>| {
             let sum =
                 |value: fn(&RecordedEnd) -> u64| [*old, *new].map(|pipe| ends(pipe).iter().map(value).sum::<u64>());
@@ -190,16 +185,16 @@ fn pipe_changes(recordings: [&Recording; 2], all: &[Stages; 2]) -> Vec<PipeChang
         };
         Some(PipeChange {
             name: stages::between(old, &all[0], &names),
-            bytes: [old, new].map(|pipe| outcome::taken(pipe)),
+            bytes: [old, new].map(|pipe| pipe.taken()),
             sides: [side(|pipe| &pipe.writers), side(|pipe| &pipe.readers)],
         })
     };
     first.iter().filter_map(change).collect()
 }
 
-fn cautions(before: &Recording, after: &Recording, names: &[String; 2]) -> Vec<String> {
+fn cautions(before: &Document, after: &Document, names: &[String; 2]) -> Vec<String> {
     let mut cautions = Vec::new();
-    let [first, second] = [before, after].map(|recording| recording.pipeline.text());
+    let [first, second] = [before, after].map(|recording| recording.target.text());
     if first != second && before.kernel.release != after.kernel.release {
         cautions.push(format!("The pipelines differ, too: {first}; {second}."));
     }
@@ -218,8 +213,8 @@ fn cautions(before: &Recording, after: &Recording, names: &[String; 2]) -> Vec<S
     for (recording, name) in [(before, &names[0]), (after, &names[1])] {
         cautions.extend(recording.cautions.iter().map(|caution| format!("{name}: {caution}")));
     }
-    if before.instructions.is_some() != after.instructions.is_some() {
-        let (_, without) = if before.instructions.is_some() { (before, after) } else { (after, before) };
+    if before.ensemble.is_some() != after.ensemble.is_some() {
+        let (_, without) = if before.ensemble.is_some() { (before, after) } else { (after, before) };
         cautions.push(format!(
             "Instructions were not counted with Linux {}: record it with --collect insn.",
             without.kernel.release

@@ -15,25 +15,11 @@ use crate::kernel::features::WANTED_SAMPLES;
 use crate::kernel::namespace::PidNamespace;
 use crate::kernel::preemption;
 use crate::kernel::tracefs::Tracefs;
+use crate::result::RecordLevel;
 use anyhow::{Context as _, Result, ensure};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
-
-/// How much is recorded. More takes more time: docs/performance.md.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
-#[serde(rename_all = "snake_case")]
-pub enum RecordLevel {
-    /// When threads run, wait for a CPU and sleep, and at which pipe; no calls
-    Sched,
-    /// Also all calls on pipes
-    #[default]
-    Calls,
-    /// Also the kernel stacks of all sleeps and of who ends them, as a flame graph
-    Stacks,
-}
 
 /// The program that counts calls. Its tracepoint is known from its section.
 const CALLS: &str = "pr_sys_exit";

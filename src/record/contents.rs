@@ -1,36 +1,24 @@
-//! The files of a recording's folder.
+//! The files of a result's folder.
 
+use super::graphs::TIMELINE_FILE;
 use super::html::{self, PAGE_FILE};
-use super::timeline_svg::{self, TIMELINE_FILE};
-use super::{Recorded, Recording, graphs};
-use crate::report;
-use crate::result::RESULT_FILE;
-use anyhow::{Context as _, Result};
+use super::timeline_svg;
+use crate::report::files;
+use crate::result::Outcome;
+use anyhow::Result;
 
-/// The recording as text.
-///
-/// # Errors
-/// When JSON cannot represent a number in it.
-pub(crate) fn to_json(recording: &Recording) -> Result<String> {
-    let mut text = serde_json::to_string_pretty(recording).context("cannot write the recording as JSON")?;
-    text.push('\n');
-    Ok(text)
-}
-
-/// All files: names and contents.
+/// All files of `outcome`, and `further` ones: names and contents. Sets the document's `files`.
 ///
 /// # Errors
 /// When a graph or the page cannot be drawn.
-pub(crate) fn files(recorded: &Recorded) -> Result<Vec<(String, Vec<u8>)>> {
-    let Recorded { recording, off_cpu, profiles, windows, code } = recorded;
-    let mut files = vec![(RESULT_FILE.to_owned(), to_json(recording)?.into_bytes())];
-    files.extend(timeline_svg::svg(recording).map(|svg| (TIMELINE_FILE.to_owned(), svg.into_bytes())));
-    let graphs = graphs::files(recording, profiles, off_cpu.as_ref())?;
-    files.push((PAGE_FILE.to_owned(), html::page(recording, &graphs)?.into_bytes()));
-    files.extend(graphs);
-    if !windows.is_empty() {
-        files.push(report::files::windows_file(windows)?);
+pub(crate) fn files(outcome: &mut Outcome, further: Vec<(String, Vec<u8>)>) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut files = files::contents(outcome)?;
+    if outcome.document.target.workload().is_none() {
+        let page = html::page(&outcome.document, &files)?;
+        files.push((PAGE_FILE.to_owned(), page.into_bytes()));
+        let timeline = timeline_svg::svg(&outcome.document);
+        files.extend(timeline.map(|svg| (TIMELINE_FILE.to_owned(), svg.into_bytes())));
     }
-    files.extend(code.as_ref().map(report::files::code_file).transpose()?);
-    Ok(files)
+    files.extend(further);
+    files::with_document(outcome, files)
 }

@@ -3,8 +3,6 @@
 //! threads with it: the plugin sees where the kernel prepares the stack of a new task.
 
 use super::launch::{Launcher, PipelineSetup};
-use super::model::{RecordedInstructions, Recording, StageInstructions};
-use super::pipeline::PipelineCommand;
 use super::stages;
 use super::wait;
 use crate::arch::marker;
@@ -12,18 +10,27 @@ use crate::collect::insn::{Names, Plugin, Raw, count as named};
 use crate::collect::stacks::USER;
 use crate::kernel::symbols::Symbols;
 use crate::process::Phase;
-use crate::profile::{ClassifiedStacks, ProcessName, Profile, SchedulingWeight, Unit, attribute};
+use crate::profile::{ByProcess, ClassifiedStacks, ProcessName, Profile, Unit, attribute};
 use crate::result::code::ExecutedCode;
+use crate::result::{
+    Collector, CollectorReport, Document, Ensemble, Outcome, PairRecord, PipelineCommand, ProcessTotals, Processes,
+    RecordedPipe, WindowCount,
+};
 use crate::roles::Skid;
 use crate::run::KernelFunctions;
+use crate::util::warning::Warning;
 use crate::vm::scratch::Scratch;
 use crate::vm::{Accel, GuestOptions, PluginArgs, qemu};
 use anyhow::{Context as _, Result, ensure};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
+
+/// The name of the counter of bytes that instructions with a `rep` prefix moved.
+pub(crate) const REP_BYTES: &str = "rep_bytes";
 
 /// The process that starts the stages.
 const STARTER: &str = "pipeprof";
@@ -40,56 +47,118 @@ const BOOT_WORK: Duration = Duration::from_secs(4);
 
 /// What a pipeline executed.
 #[derive(Debug)]
-pub(crate) struct CountedPipeline {
-    pub instructions: RecordedInstructions,
-    /// Of each stage, in the first run.
-    pub profiles: Vec<Profile>,
-    /// The same of each run.
-    pub windows: Vec<Vec<Profile>>,
+struct CountedRun {
+    /// Of each stage.
+    profiles: Vec<Profile>,
+    /// [`ProcessTotals::counters`] of each stage.
+    counters: ByProcess<BTreeMap<String, u64>>,
+    /// Instructions of pipeprof, which starts the stages, and of everything else meanwhile.
+    others: u64,
+    report: CollectorReport,
     /// The kernel's code that was executed. User code is not in it: the programs share addresses.
-    pub code: ExecutedCode,
+    code: ExecutedCode,
 }
 
-/// Count `pipeline` in so many `runs`. `run` runs it in the guest that it is given, as the run of this number, and returns
-/// its exit codes. All runs are of one state of the guest, but each starts at another moment and with another list of free
-/// pages ([`shift`]), so that they differ by what does not matter. `recording`: the same pipeline, recorded.
+/// Count `pipeline` in so many `runs`, and add the counts to `recorded`, the same pipeline, recorded. `run` runs it in the
+/// guest that it is given, as the run of this number, and returns its exit codes. All runs are of one state of the guest,
+/// but each starts at another moment and with another list of free pages ([`shift`]), so that they differ by what does not
+/// matter.
 ///
 /// # Errors
 /// When there are too many stages, or the guest, QEMU or the plugin gives no complete counts.
-pub(super) fn count(
+pub(super) fn add(
+    recorded: &mut Outcome,
     pipeline: &PipelineCommand,
     guest: &GuestOptions,
-    recording: &Recording,
     runs: u32,
     run: impl Fn(&GuestOptions, u32) -> Result<Vec<u8>>,
-) -> Result<CountedPipeline> {
+) -> Result<()> {
     let stages = pipeline.stages.len();
     ensure!(stages < marker::MOST as usize, "--collect insn counts at most {} stages", marker::MOST - 1);
     let functions = KernelFunctions::of(guest, None)?;
-    let counter = Counter { pipeline, guest, recording, functions: &functions };
-    let mut counted = counter.count(|guest| run(guest, 0))?;
-    for number in 1..runs {
-        let again = counter.count(|guest| run(guest, number))?;
-        for (stage, more) in counted.instructions.stages.iter_mut().zip(again.instructions.stages) {
-            stage.runs.extend(more.runs);
+    let counter = Counter { pipeline, guest, exit_codes: &recorded.document.exit_codes, functions: &functions };
+    let counted = (0..runs).map(|number| counter.count(|guest| run(guest, number))).collect::<Result<Vec<_>>>()?;
+    add_runs(recorded, counted);
+    recorded.document.symbols.clone_from(&functions.roles);
+    Ok(())
+}
+
+/// Add what was counted: all but the windows is of the first run.
+fn add_runs(recorded: &mut Outcome, counted: Vec<CountedRun>) {
+    let Outcome { document, profiles, windows, code, .. } = recorded;
+    let window = |(number, run): (u32, &CountedRun)| WindowCount::of(Phase(number), 1, &run.profiles);
+    document.ensemble = Some(Ensemble::new((0..).zip(&counted).map(window).collect()));
+    document.unit = Unit::Instructions;
+    Collector::Insn.name().clone_into(&mut document.attribution.collector);
+    let several = counted.len() > 1;
+    for (number, run) in counted.into_iter().enumerate() {
+        let processes = totals(document, &run);
+        document
+            .runs
+            .push(PairRecord { collectors: vec![Collector::Insn.name().to_owned()], processes: processes.clone() });
+        windows.extend(several.then(|| run.profiles.clone()));
+        if number > 0 {
+            continue;
         }
-        counted.windows.push(again.profiles);
+        document.processes = processes;
+        for (stage, profile) in run.profiles.iter().enumerate() {
+            let moved = stages::moved(document, |process| of_stage(document, process, stage));
+            let shares = attribute(&profile.stacks, Unit::Instructions, Skid::None, &moved);
+            document.attribution.processes.insert(profile.process, shares);
+        }
+        document.attribution.others = Some(run.others);
+        document.collectors.push(run.report);
+        (*profiles, *code) = (run.profiles, Some(run.code));
     }
-    Ok(counted)
+    if document.pipes.iter().all(|pipe| pipe.taken() == 0) {
+        document.warnings.push(Warning {
+            code: "no-pipes".to_owned(),
+            message: "nothing went through its pipes, so all values are those of the whole run, not per KiB".to_owned(),
+            action: String::new(),
+        });
+    }
+}
+
+fn of_stage(document: &Document, process: usize, stage: usize) -> bool {
+    document.recorded[process].stage as usize == stage
+}
+
+/// What each stage did. Values per KiB refer to the bytes of the first one: these are all that went through the pipes.
+fn totals(document: &Document, run: &CountedRun) -> Processes {
+    let bytes = document.pipes.iter().map(RecordedPipe::taken).sum();
+    let bytes = Some(bytes).filter(|bytes| *bytes > 0).unwrap_or(1024);
+    let totals = run.counters.iter().enumerate().map(|(stage, (name, counters))| {
+        let own = |process: usize| of_stage(document, process, stage);
+        let (moved, mine) = (stages::moved(document, own), document.recorded.iter().enumerate());
+        let ends = document.pipes.iter().flat_map(RecordedPipe::ends).filter(|end| own(end.process));
+        let counters = counters.clone();
+        let mut totals = ProcessTotals { bytes: moved.bytes, calls: moved.calls, counters, ..ProcessTotals::default() };
+        for (_, process) in mine.filter(|(at, _)| own(*at)) {
+            totals.voluntary_switches += process.waits.values().map(|wait| wait.count).sum::<u64>();
+            totals.involuntary_switches += process.preemptions;
+        }
+        totals.voluntary_switches += ends.map(|end| end.sleeps + end.lock_sleeps).sum::<u64>();
+        if stage == 0 {
+            totals.bytes = bytes;
+        }
+        (name, totals)
+    });
+    Processes { totals: totals.collect(), ..document.processes.clone() }
 }
 
 /// What all runs of a pipeline are counted with.
 struct Counter<'a> {
     pipeline: &'a PipelineCommand,
     guest: &'a GuestOptions,
-    recording: &'a Recording,
+    /// Those of the recorded run.
+    exit_codes: &'a [u8],
     functions: &'a KernelFunctions,
 }
 
 impl Counter<'_> {
     /// Count one run, which `run` runs in the guest that it is given.
-    fn count(&self, run: impl Fn(&GuestOptions) -> Result<Vec<u8>>) -> Result<CountedPipeline> {
-        let Self { pipeline, guest, recording, functions } = *self;
+    fn count(&self, run: impl Fn(&GuestOptions) -> Result<Vec<u8>>) -> Result<CountedRun> {
+        let Self { pipeline, guest, exit_codes, functions } = *self;
         let scratch = Scratch::new()?;
         let so = scratch.path("plugin");
         let folder = so.parent().context("a temporary folder has a name")?;
@@ -114,48 +183,25 @@ impl Counter<'_> {
             }
         }
         let mut code = counted.code;
-        let rep_bytes = |process: ProcessName| -> u64 {
-            counted
-                .classes
-                .get(process)
-                .into_iter()
-                .flat_map(ClassifiedStacks::iter)
-                .map(|(_, counts)| counts.rep_bytes)
-                .sum()
-        };
         code.functions.retain(|function| function.name != USER);
-        let mut collector = counted.report;
-        if codes != recording.exit_codes {
+        let counters = |profile: &Profile| {
+            let classes = counted.classes.get(profile.process);
+            let rep_bytes =
+                classes.into_iter().flat_map(ClassifiedStacks::iter).map(|(_, counts)| counts.rep_bytes).sum();
+            let counters = [("instructions", profile.stacks.total()), (REP_BYTES, rep_bytes)];
+            (profile.process, counters.map(|(name, count)| (name.to_owned(), count)).into())
+        };
+        let mut report = counted.report;
+        if codes != exit_codes {
             // Such as SIGPIPE, which depends on who is faster.
-            let recorded = &recording.exit_codes;
-            collector
+            report
                 .notes
-                .push(format!("this run ended with exit codes {codes:?}, the recorded one with {recorded:?}"));
+                .push(format!("this run ended with exit codes {codes:?}, the recorded one with {exit_codes:?}"));
         }
         if births.is_none() {
-            collector.notes.push(format!("this kernel has no symbol {BIRTH}: what stages fork is counted as others"));
+            report.notes.push(format!("this kernel has no symbol {BIRTH}: what stages fork is counted as others"));
         }
-        let of_stage = |process: usize, stage: usize| recording.processes[process].stage as usize == stage;
-        let moved = |stage| stages::moved(recording, |process| of_stage(process, stage));
-        let stages = profiles.iter().enumerate().map(|(stage, profile)| {
-            let (instructions, scheduling) = (profile.stacks.total(), SchedulingWeight::of(profile));
-            StageInstructions {
-                name: profile.process.as_str().to_owned(),
-                instructions,
-                rep_bytes: Some(rep_bytes(profile.process)),
-                runs: vec![instructions.saturating_sub(scheduling.total())],
-                scheduling,
-                roles: attribute(&profile.stacks, Unit::Instructions, Skid::None, &moved(stage)),
-            }
-        });
-        let instructions = RecordedInstructions {
-            cpus: guest.cpus,
-            stages: stages.collect(),
-            others,
-            collector,
-            symbols: functions.roles.clone(),
-        };
-        Ok(CountedPipeline { instructions, windows: vec![profiles.clone()], profiles, code })
+        Ok(CountedRun { counters: profiles.iter().map(counters).collect(), profiles, others, report, code })
     }
 }
 

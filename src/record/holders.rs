@@ -2,12 +2,11 @@
 //! be theirs (their calls are not counted), and recorded ones that made no call.
 
 use super::answer::pipe_name;
-use super::collect::RecordLevel;
-use super::model::{DEFAULT_SLOTS, RecordedEnd, RecordedPipe, Recording, UnrecordedProcess};
 use super::running::OtherEnd;
 use super::stages::{StageTime, Stages};
 use crate::profile::few;
 use crate::report::number::number;
+use crate::result::{DEFAULT_SLOTS, Document, RecordLevel, RecordedEnd, RecordedPipe, UnrecordedProcess};
 use crate::util::text::{capitalized, clean, counted};
 use std::collections::BTreeMap;
 
@@ -28,7 +27,7 @@ pub(super) fn add(pipes: &mut [RecordedPipe], others: &[OtherEnd]) {
 }
 
 /// Sentences about each pipe that was used and has such processes.
-pub(super) fn findings(recording: &Recording, stages: &Stages, times: &[StageTime]) -> Vec<String> {
+pub(super) fn findings(recording: &Document, stages: &Stages, times: &[StageTime]) -> Vec<String> {
     let used = recording.pipes.iter().filter(|pipe| pipe.is_used());
     let mut found: Vec<String> = used
         .flat_map(|pipe| [(pipe, true), (pipe, false)])
@@ -49,7 +48,7 @@ const BUSY: f64 = 0.05;
 
 /// The stages that made no call on the pipes that they have open, while another process used the same ends, and were
 /// hardly on a CPU. They do not limit a pipeline.
-pub(super) fn without_calls(recording: &Recording, stages: &Stages) -> Vec<usize> {
+pub(super) fn without_calls(recording: &Document, stages: &Stages) -> Vec<usize> {
     if recording.level == RecordLevel::Sched {
         return Vec::new();
     }
@@ -68,15 +67,15 @@ pub(super) fn without_calls(recording: &Recording, stages: &Stages) -> Vec<usize
         }
     }
     let cpu_ns = |members: &[usize]| -> u64 {
-        members.iter().filter_map(|member| recording.processes.get(*member)).map(|process| process.cpu_ns).sum()
+        members.iter().filter_map(|member| recording.recorded.get(*member)).map(|process| process.cpu_ns).sum()
     };
-    let is_idle = |members: &[usize]| (cpu_ns(members) as f64) < BUSY * recording.window_ns as f64;
+    let is_idle = |members: &[usize]| (cpu_ns(members) as f64) < BUSY * recording.processes.window_ns as f64;
     (0..stages.len()).filter(|stage| holds[*stage] == Some(true) && is_idle(&stages[*stage])).collect()
 }
 
 /// The processes that were not recorded at one side of a pipe.
 fn unrecorded(
-    recording: &Recording,
+    recording: &Document,
     stages: &Stages,
     times: &[StageTime],
     pipe: &RecordedPipe,
@@ -106,7 +105,7 @@ fn named(process: &UnrecordedProcess) -> String {
 
 /// How much the processes moved that were not recorded: what the other side moved more than the recorded processes at
 /// their side, but for what the pipe itself can hold. `None` if it is not known.
-fn theirs(recording: &Recording, pipe: &RecordedPipe, writes: bool) -> Option<String> {
+fn theirs(recording: &Document, pipe: &RecordedPipe, writes: bool) -> Option<String> {
     let (same, other) = if writes { (&pipe.writers, &pipe.readers) } else { (&pipe.readers, &pipe.writers) };
     if recording.level == RecordLevel::Sched || other.is_empty() {
         return None;
@@ -149,12 +148,12 @@ fn theirs(recording: &Recording, pipe: &RecordedPipe, writes: bool) -> Option<St
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::RecordedProcess;
     use super::super::stages;
     use super::*;
+    use crate::result::{Processes, RecordedProcess};
 
     /// A writer and a reader that moved so many bytes, and other processes at their ends.
-    fn recording([wrote, read]: [u64; 2], others: [u32; 2]) -> Recording {
+    fn recording([wrote, read]: [u64; 2], others: [u32; 2]) -> Document {
         let process = |name: &str| RecordedProcess { name: name.to_owned(), ..RecordedProcess::default() };
         let end = |process, bytes| RecordedEnd {
             process,
@@ -164,9 +163,9 @@ mod tests {
         };
         let [other_writers, other_readers] = others
             .map(|count| (1..=count).map(|pid| UnrecordedProcess { pid, name: "sh".to_owned() }).collect::<Vec<_>>());
-        Recording {
-            window_ns: 1_000_000_000,
-            processes: vec![process("dd"), process("cat")],
+        Document {
+            processes: Processes { window_ns: 1_000_000_000, ..Processes::default() },
+            recorded: vec![process("dd"), process("cat")],
             pipes: vec![RecordedPipe {
                 slots: Some([1; 3]),
                 writers: vec![end(0, wrote)],
@@ -175,11 +174,11 @@ mod tests {
                 other_readers,
                 ..RecordedPipe::default()
             }],
-            ..Recording::default()
+            ..Document::default()
         }
     }
 
-    fn said(recording: &Recording) -> Vec<String> {
+    fn said(recording: &Document) -> Vec<String> {
         let stages = stages::stages(recording);
         findings(recording, &stages, &stages::times(recording, &stages))
     }
@@ -198,7 +197,7 @@ mod tests {
         assert!(text([0, 5 << 20]).contains("The readers read 5.00 MiB, the recorded processes wrote 0 bytes:"));
         assert!(text([1000, 1001]).ends_with("others wrote the difference, or it was in the pipe before."));
         assert!(text([1000, 1000]).contains("they may only hold it open: the readers get no end of file"));
-        let without_calls = Recording { level: RecordLevel::Sched, ..recording([0, 0], [1, 0]) };
+        let without_calls = Document { level: RecordLevel::Sched, ..recording([0, 0], [1, 0]) };
         assert_eq!(said(&without_calls), [open]);
     }
 
@@ -213,7 +212,7 @@ mod tests {
     #[test]
     fn a_recorded_process_that_only_holds_a_pipe_open_does_not_limit() {
         let mut recording = recording([9000, 9000], [0, 0]);
-        recording.processes.push(RecordedProcess { name: "bash".to_owned(), ..RecordedProcess::default() });
+        recording.recorded.push(RecordedProcess { name: "bash".to_owned(), ..RecordedProcess::default() });
         recording.pipes[0].writers.push(RecordedEnd { process: 2, ..RecordedEnd::default() });
         let stages = stages::stages(&recording);
         let [idle] = without_calls(&recording, &stages)[..] else { panic!() };

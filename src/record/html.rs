@@ -1,9 +1,10 @@
 //! `record.html`: the recording as one page that needs no network.
 
-use super::model::Recording;
-use super::{text, timeline_svg};
+use super::{graphs, text, timeline_svg};
 use crate::report::block::{PackedGraph, ReportBlock};
+use crate::report::files;
 use crate::report::html::{HtmlPage, pack};
+use crate::result::Document;
 use anyhow::{Context as _, Result};
 
 /// The page's name in its folder.
@@ -12,12 +13,12 @@ pub(crate) const PAGE_FILE: &str = "record.html";
 /// Graphs in the page: the others are in the folder. A shell can start many programs.
 const GRAPHS: usize = 8;
 
-/// The page. `files`: the other files of the folder, of which it shows the graphs.
+/// The page. `contents`: the other files of the folder, of which it shows the graphs.
 ///
 /// # Errors
 /// When a graph cannot be packed.
-pub(crate) fn page(recording: &Recording, files: &[(String, Vec<u8>)]) -> Result<String> {
-    let (command, answer) = match recording.imported {
+pub(crate) fn page(recording: &Document, contents: &[(String, Vec<u8>)]) -> Result<String> {
+    let (command, answer) = match recording.target.imported() {
         Some(_) => ("attribute", "Answer"),
         None => ("record", "What its time was made of"),
     };
@@ -32,8 +33,8 @@ pub(crate) fn page(recording: &Recording, files: &[(String, Vec<u8>)]) -> Result
     );
     blocks.extend(text::details(recording));
     // Those of several programs first.
-    let mut drawn: Vec<&(String, Vec<u8>)> = files.iter().filter(|(name, _)| name.ends_with(".svg")).collect();
-    drawn.sort_by_key(|(name, _)| !name.starts_with("pipeline."));
+    let mut drawn: Vec<&(String, Vec<u8>)> = contents.iter().filter(|(name, _)| name.ends_with(".svg")).collect();
+    drawn.sort_by_cached_key(|(name, _)| graphs::is_of_one(name, contents.iter().map(|(name, _)| &name[..])));
     let mut graphs = Vec::new();
     for (number, (name, svg)) in drawn.into_iter().take(GRAPHS).enumerate() {
         graphs.push(ReportBlock::Graph(PackedGraph {
@@ -49,7 +50,7 @@ pub(crate) fn page(recording: &Recording, files: &[(String, Vec<u8>)]) -> Result
         blocks.push(section("graphs", "Flame graphs", graphs));
     }
     blocks.push(text::limits(recording));
-    let subject = text::subject(recording);
+    let subject = files::title(recording);
     let page = HtmlPage {
         title: format!("pipeprof {command}: {subject}"),
         heading: format!("`{subject}`"),

@@ -2,19 +2,16 @@
 //! sends back the recording and what the pipeline printed.
 
 use super::answer::{RecordedAnswer, answer};
-use super::check::check;
-use super::count::{self, CountedPipeline};
+use super::count;
 use super::input::KeptInput;
 use super::launch::{PipelineSetup, StageStreams};
-use super::model::Recording;
-use super::pipeline::PipelineCommand;
 use super::sent_files::{SentFile, SentFiles};
 use super::timed::{check_codes, printed_file};
-use super::{RecordLevel, RecordOptions, Recorded, record};
+use super::{RecordOptions, record};
 use crate::guest::cgroup::GuestCgroup;
 use crate::guest::disk;
 use crate::guest::entropy;
-use crate::profile::Folded;
+use crate::result::{Document, Outcome, PipelineCommand, RecordLevel, check};
 use crate::util::{progress, size, stored_json};
 use crate::vm::disk::{DiskImage, DiskPlace};
 use crate::vm::{Accel, GuestOptions, GuestReply, Job, run_job};
@@ -57,8 +54,7 @@ struct Sent {
 /// What is before the output in the answer, as JSON that ends with a NUL.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Received {
-    recording: Recording,
-    off_cpu: Option<Folded>,
+    outcome: Outcome,
     /// Lengths of what was printed to standard output and error.
     printed: [u64; 2],
 }
@@ -177,26 +173,27 @@ impl PreparedPipeline {
     ///
     /// # Errors
     /// When the guest does not start, or cannot record.
-    pub(crate) fn record(&self) -> Result<(Recorded, GuestOutput)> {
+    pub(crate) fn record(&self) -> Result<(Outcome, GuestOutput)> {
         let (reply, received, printed) = run(&self.guest, &self.sent)?;
-        let mut recording = received.recording;
-        recording.executed_on = reply.executed_on;
-        recording.on_disk = self.sent.disk.iter().map(|place| place.at.display().to_string()).collect();
-        recording.environment.emulator = Some(reply.emulator);
-        recording.warnings.extend(reply.notes);
+        let mut outcome = received.outcome;
+        let document = &mut outcome.document;
+        document.executed_on = reply.executed_on;
+        document.on_disk = self.sent.disk.iter().map(|place| place.at.display().to_string()).collect();
+        document.environment.emulator = Some(reply.emulator);
+        document.warnings.extend(reply.notes);
         // The guest does not know what executes it.
-        let RecordedAnswer { findings, cautions } = answer(&recording);
-        let recording = Recording { findings, cautions, ..recording };
-        Ok((Recorded { recording, off_cpu: received.off_cpu, ..Recorded::default() }, printed))
+        let RecordedAnswer { findings, cautions } = answer(document);
+        (document.findings, document.cautions) = (findings, cautions);
+        Ok((outcome, printed))
     }
 
     /// Record it and count its instructions in so many `runs`. It must end well: another run may not fail.
     ///
     /// # Errors
     /// As [`Self::record`] and [`Self::add_counts`]; when a stage fails, with what it printed.
-    pub(crate) fn counted(&self, runs: u32) -> Result<Recorded> {
+    pub(crate) fn counted(&self, runs: u32) -> Result<Outcome> {
         let (mut recorded, printed) = self.record()?;
-        check_codes(&recorded.recording.exit_codes, &printed.errors)?;
+        check_codes(&recorded.document.exit_codes, &printed.errors)?;
         self.add_counts(&mut recorded, runs)?;
         Ok(recorded)
     }
@@ -205,19 +202,10 @@ impl PreparedPipeline {
     ///
     /// # Errors
     /// When a guest does not start, or gives no complete counts.
-    pub(crate) fn add_counts(&self, recorded: &mut Recorded, runs: u32) -> Result<()> {
-        let counted = self.count(&recorded.recording, runs)?;
-        recorded.recording.instructions = Some(counted.instructions);
-        recorded.profiles = counted.profiles;
-        recorded.windows = if runs > 1 { counted.windows } else { Vec::new() };
-        recorded.code = Some(counted.code);
-        Ok(())
-    }
-
-    fn count(&self, recording: &Recording, runs: u32) -> Result<CountedPipeline> {
-        count::count(&self.sent.pipeline, &self.guest, recording, runs, |guest, number| {
+    pub(crate) fn add_counts(&self, recorded: &mut Outcome, runs: u32) -> Result<()> {
+        count::add(recorded, &self.sent.pipeline, &self.guest, runs, |guest, number| {
             let sent = Sent { counted: Some(number), ..self.sent.clone() };
-            Ok(run(guest, &sent)?.1.recording.exit_codes)
+            Ok(run(guest, &sent)?.1.outcome.document.exit_codes)
         })
     }
 }
@@ -232,7 +220,7 @@ fn run(guest: &GuestOptions, sent: &Sent) -> Result<(GuestReply, Received, Guest
 fn split(body: &[u8]) -> Option<(Received, GuestOutput)> {
     let end = body.iter().position(|byte| *byte == 0)?;
     let received: Received = stored_json::parse(&body[..end]).ok()?;
-    check(&received.recording).ok()?;
+    check(&received.outcome.document).ok()?;
     let mut rest = &body[end + 1..];
     let mut notes = Vec::new();
     let [output, errors] = [("output", received.printed[0]), ("error", received.printed[1])].map(|(name, whole)| {
@@ -279,12 +267,12 @@ pub(crate) fn record_inside(sent: &str) -> Result<()> {
     let [output, errors] = [printed_file()?, printed_file()?];
     let copy = |file: &File| file.try_clone().context("cannot copy a descriptor");
     let streams = StageStreams { input, output: copy(&output)?, errors: copy(&errors)? };
-    // Recording replaces standard output.
+    // Document replaces standard output.
     let mut answer = File::from(rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 3).context("standard output")?);
-    let Recorded { recording, off_cpu, .. } = if let Some(number) = sent.counted {
+    let outcome = if let Some(number) = sent.counted {
         let setup = PipelineSetup { streams: Some(streams), pipe_bytes: sent.pipe_bytes, ..PipelineSetup::default() };
         let exit_codes = count::run_marked(&sent.pipeline, setup, sent.duration, number)?;
-        Recorded { recording: Recording { exit_codes, ..Recording::default() }, ..Recorded::default() }
+        Outcome { document: Document { exit_codes, ..Document::default() }, ..Outcome::default() }
     } else {
         let Sent { duration, level, pipe_bytes, .. } = sent;
         let options = RecordOptions { duration, level, pipe_bytes, streams: Some(streams), ..RecordOptions::default() };
@@ -292,7 +280,7 @@ pub(crate) fn record_inside(sent: &str) -> Result<()> {
     };
     let length = |file: &File| file.metadata().map_or(0, |data| data.len());
     let printed = [length(&output), length(&errors)];
-    let mut body = serde_json::to_vec(&Received { recording, off_cpu, printed })?;
+    let mut body = serde_json::to_vec(&Received { outcome, printed })?;
     body.push(0);
     for mut file in [output, errors] {
         file.rewind().context("cannot read what was printed")?;
@@ -307,7 +295,7 @@ mod tests {
 
     #[test]
     fn the_answer_is_split_and_what_was_cut_is_said() {
-        let received = Received { recording: Recording::default(), off_cpu: None, printed: [3, 2 << 20] };
+        let received = Received { outcome: Outcome::default(), printed: [3, 2 << 20] };
         let mut body = serde_json::to_vec(&received).unwrap();
         body.push(0);
         body.extend(b"a\0b");

@@ -3,8 +3,8 @@
 //!
 //! No stage has to wait for the recorder: the tracepoint of the fork makes a stage known before it runs.
 
-use super::pipeline::PipelineCommand;
 use crate::arch::marker;
+use crate::result::PipelineCommand;
 use crate::util::process_stat::{self, children_ns};
 use crate::util::{limits, size};
 use crate::vm::closure::find_program;

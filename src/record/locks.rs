@@ -1,11 +1,11 @@
 //! Who waits for which lock of the kernel: waits at mutexes and semaphores, by the function that wanted the lock.
 
-use super::model::LockWait;
 use super::off_cpu;
 use super::raw::{PrSample, PrTrace, PrWait};
 use super::timeline::{Id, id};
 use crate::collect::stacks::UNKNOWN;
 use crate::kernel::symbols::Symbols;
+use crate::result::LockWait;
 use std::collections::{BTreeMap, HashMap};
 
 /// Waits by process and calling function, longest first.

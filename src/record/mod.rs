@@ -7,15 +7,13 @@
 //! [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps, waits and samples, and [`text`] and [`html`] show all
 //! that, with the [`names`] of processes. [`inside`] does so in a
 //! guest, which gets [`sent_files`] and where [`count`] counts instructions. [`change`] compares two recordings.
-//! [`contents`] lists the files of a folder, and [`model`] is the form of `result.json`, which [`check`] looks at when it
-//! comes from outside.
+//! [`contents`] lists the files of a folder.
 
 mod alike;
 mod answer;
 mod assemble;
 pub(crate) mod change;
 pub(crate) mod change_text;
-mod check;
 mod collect;
 pub(crate) mod contents;
 pub(crate) mod count;
@@ -27,14 +25,12 @@ mod input;
 pub(crate) mod inside;
 mod launch;
 mod locks;
-pub mod model;
 mod names;
 mod off_cpu;
 mod others;
-pub(crate) mod outcome;
-pub mod path;
+mod path;
 mod pipe_rows;
-pub(crate) mod pipeline;
+mod pipeline;
 mod raw;
 mod reason;
 mod remedy;
@@ -42,7 +38,6 @@ mod running;
 mod sampling;
 pub(crate) mod sent_files;
 mod stages;
-pub(crate) mod stored;
 mod tables;
 pub(crate) mod text;
 pub(crate) mod timed;
@@ -50,19 +45,16 @@ mod timeline;
 pub(crate) mod timeline_svg;
 pub(crate) mod trial;
 mod user_code;
+pub(crate) mod work;
 
-pub use collect::RecordLevel;
-pub use model::Recording;
 pub(crate) use names::process_names;
-pub use pipeline::PipelineCommand;
 pub(crate) use remedy::Remedy;
 pub(crate) use trial::TrialOptions;
 
 use crate::kernel::environment::Environment;
 use crate::kernel::info::KernelInfo;
 use crate::kernel::symbols::Symbols;
-use crate::profile::{Folded, Profile};
-use crate::result::code::ExecutedCode;
+use crate::result::{Document, MeasuredTarget, Outcome, PipelineCommand, Processes, RecordLevel, SCHEMA};
 use crate::util::warning::Warning;
 use crate::util::{build, privileges, progress};
 use anyhow::{Context as _, Result, bail};
@@ -99,20 +91,6 @@ pub(crate) struct RecordOptions {
     pub drop_rights: bool,
 }
 
-/// What was recorded.
-#[derive(Debug, Default)]
-pub(crate) struct Recorded {
-    pub recording: Recording,
-    /// Microseconds asleep by stack, with [`RecordLevel::Stacks`].
-    pub off_cpu: Option<Folded>,
-    /// What the processes executed, if it was sampled.
-    pub profiles: Vec<Profile>,
-    /// The same of each counted run, if there are several.
-    pub windows: Vec<Vec<Profile>>,
-    /// The kernel's code that they executed, if it was counted.
-    pub code: Option<ExecutedCode>,
-}
-
 /// Names for stacks, as far as they are needed.
 #[derive(Debug)]
 struct RecordedSymbols {
@@ -122,7 +100,7 @@ struct RecordedSymbols {
 
 /// The findings and cautions of a recording.
 #[cfg(any(test, fuzzing))]
-pub(crate) fn answer_of(recording: &Recording) -> Vec<String> {
+pub(crate) fn answer_of(recording: &Document) -> Vec<String> {
     let answer::RecordedAnswer { findings, cautions, .. } = answer::answer(recording);
     findings.into_iter().chain(cautions).collect()
 }
@@ -140,7 +118,7 @@ pub(crate) fn try_recorder() -> Result<()> {
 ///
 /// # Errors
 /// When recording is not possible, or a program cannot be started.
-pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Recorded> {
+pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outcome> {
     let environment = Environment::now();
     let RecordOptions { trials, duration, streams, level, pipe_bytes, sampled, drop_rights } = options;
     let input = (!trials.is_empty()).then(|| KeptInput::keep(trial::READ_ONCE)).transpose()?;
@@ -169,16 +147,17 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
     let others = used.others_since(|_| false);
     let counted = recorder.finish().context("the pipeline has ended, but what was recorded cannot be read")?;
     let symbols = RecordedSymbols { kernel, user: code.map(UserCode::finish) };
-    let recording = Recording {
-        pipeline: pipeline.clone(),
+    let recording = Document {
+        target: MeasuredTarget::Pipeline(pipeline.clone()),
         exit_codes: ended.iter().map(|stage| stage.code).collect(),
         duration_ns: nanoseconds(duration),
         environment,
-        ..Recording::default()
+        level,
+        others,
+        ..Document::default()
     };
-    let recording = Recording { level, others, ..recording };
     let mut recorded = concluded(recording, counted, timeline, &pipes, &RunningProcesses::default(), &symbols);
-    let recording = &mut recorded.recording;
+    let recording = &mut recorded.document;
     if let Some(input) = input {
         // What was recorded is kept.
         if let Err(error) = trials.run(pipeline, &input, &launcher, recording) {
@@ -241,7 +220,7 @@ fn wait(
 ///
 /// # Errors
 /// When recording is not possible, or one of the processes does not exist.
-pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Recorded> {
+pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Outcome> {
     let RecordOptions { duration, level, sampled, drop_rights, .. } = *options;
     let environment = Environment::now();
     let running = RunningProcesses::find(pids)?;
@@ -269,14 +248,14 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Re
         ),
         action: "record as root, or name these processes with -p as well".to_owned(),
     };
-    let recording = Recording {
-        pids: running.asked().to_vec(),
+    let recording = Document {
+        target: MeasuredTarget::Attached { pids: running.asked().to_vec() },
         level,
         duration_ns: nanoseconds(duration),
         environment,
         warnings: running.unknown.iter().map(unknown).collect(),
         others,
-        ..Recording::default()
+        ..Document::default()
     };
     Ok(concluded(recording, counted, timeline, &[], &running, &symbols))
 }
@@ -294,35 +273,36 @@ fn nanoseconds(duration: Option<Duration>) -> Option<u64> {
 /// Add to `recording` what was counted, and the answer. `pipes` are those between the stages, `running` the processes that
 /// were found at the start.
 fn concluded(
-    recording: Recording,
+    recording: Document,
     (mut counted, ended, path): (RecordedCounts, EndedProcesses, Option<PathEnds>),
     mut timeline: TimelineRecorder,
     pipes: &[launch::MadePipe],
     running: &RunningProcesses,
     symbols: &RecordedSymbols,
-) -> Recorded {
+) -> Outcome {
     timeline.add(&counted);
     ended.add_to(&mut counted);
     let counted = &counted;
     let mut assembled = assemble::assemble(counted, pipes, &running.ends);
     holders::add(&mut assembled.pipes, &running.others);
-    let mut recording = Recording {
-        schema: model::RECORDING_SCHEMA.to_owned(),
+    let mut recording = Document {
+        schema: SCHEMA.to_owned(),
         version: build::version().to_owned(),
-        window_ns: assembled.window_ns,
+        mode: recording.target.text(),
+        processes: Processes { window_ns: assembled.window_ns, ..Processes::default() },
         kernel: KernelInfo::running(),
         timeline: timeline.finish(&assembled.index, &assembled.pipes),
-        processes: assembled.processes,
+        recorded: assembled.processes,
         pipes: assembled.pipes,
         skipped: counted.skipped,
         unseen_switches: counted.state.map_or(0, |state| state.unseen),
         warnings: recording.warnings.into_iter().chain(assembled.warnings).collect(),
         ..recording
     };
-    let unended = !recording.pids.is_empty() || recording.was_limited();
+    let unended = !recording.target.pids().is_empty() || recording.was_limited();
     let stages = stages::stages(&recording);
     let begin = assembled.begin;
-    let window = [begin, begin + recording.window_ns];
+    let window = [begin, begin + recording.processes.window_ns];
     let lost_steps = counted.state.map_or(0, |state| state.lost_steps);
     recording.path = path.and_then(|ends| ends.path(window, &assembled.index, |at| stages.of(at), unended));
     recording.path.iter_mut().for_each(|path| path.lost_steps = lost_steps);
@@ -330,11 +310,11 @@ fn concluded(
     recording.findings = answer.findings;
     recording.cautions = answer.cautions;
     let stacks = recording.level == RecordLevel::Stacks;
-    let mut recorded = Recorded { recording, ..Recorded::default() };
+    let mut recorded = Outcome { document: recording, ..Outcome::default() };
     if let Some(kernel) = &symbols.kernel {
         recorded.off_cpu = stacks.then(|| off_cpu::folded(counted, kernel));
         let waits = counted.lock_waits.as_ref();
-        recorded.recording.lock_waits =
+        recorded.document.lock_waits =
             waits.map(|waits| locks::by_caller(waits, &counted.traces, &assembled.index, kernel));
         sampling::add(&mut recorded, counted, &assembled.index, kernel, symbols.user.as_ref());
     }

@@ -1,8 +1,10 @@
 //! The names of processes, in tables and in files.
 
-use super::model::Recording;
+use super::graphs::TIMELINE_FILE;
 use super::stages;
 use crate::profile::ProcessName;
+use crate::result::Document;
+use crate::result::stack_files::OFF_CPU;
 use crate::util::text::clean;
 use std::collections::{HashMap, HashSet};
 
@@ -14,24 +16,26 @@ struct Named {
 
 /// The names of processes in tables: those of their stage, where they are the whole stage: `gzip (stage 2)`. Other
 /// programs of one name are numbered: `xargs-2`.
-pub(super) fn labels(recording: &Recording) -> Vec<String> {
+pub(super) fn labels(recording: &Document) -> Vec<String> {
     names(recording).into_iter().map(|named| named.label).collect()
 }
 
 /// The names of processes in files, each once: `stage2-dd`. In a shell, only programs that are several stages have the
 /// number of their stage, as in tables.
-pub(crate) fn process_names(recording: &Recording) -> Vec<ProcessName> {
+pub(crate) fn process_names(recording: &Document) -> Vec<ProcessName> {
     names(recording).into_iter().map(|named| named.file).collect()
 }
 
-fn names(recording: &Recording) -> Vec<Named> {
-    let typed = recording.pipeline.stages.len() > 1;
+fn names(recording: &Document) -> Vec<Named> {
+    let typed = recording.target.stages().len() > 1;
     let stages = stages::stages(recording);
     let of_stages = stages::names(recording, &stages);
-    let mut known: HashSet<ProcessName> = HashSet::new();
+    // Other files of the folder have these names.
+    let mut known: HashSet<ProcessName> =
+        [OFF_CPU, TIMELINE_FILE.trim_end_matches(".svg")].into_iter().map(ProcessName::new).collect();
     let mut numbers: HashMap<String, usize> = HashMap::new();
-    let mut named = Vec::with_capacity(recording.processes.len());
-    for (at, process) in recording.processes.iter().enumerate() {
+    let mut named = Vec::with_capacity(recording.recorded.len());
+    for (at, process) in recording.recorded.iter().enumerate() {
         let whole = stages.of(at).filter(|stage| stages[*stage][..] == [at]);
         let plain = match whole.filter(|stage| of_stages[*stage] != process.name) {
             _ if typed => format!("stage{}-{}", process.stage + 1, process.name),
@@ -55,19 +59,19 @@ fn names(recording: &Recording) -> Vec<Named> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::{RecordedEnd, RecordedPipe, RecordedProcess};
     use super::*;
+    use crate::result::{RecordedEnd, RecordedPipe, RecordedProcess};
 
     #[test]
     fn a_process_has_one_number_in_tables_and_files() {
         let process = |name: &str| RecordedProcess { name: name.to_owned(), ..RecordedProcess::default() };
         let end = |process| vec![RecordedEnd { process, sleeps: 1, ..RecordedEnd::default() }];
-        let recording = Recording {
-            processes: ["sh", "gzip", "tar", "gzip", "sh", "other"].map(process).to_vec(),
+        let recording = Document {
+            recorded: ["sh", "gzip", "tar", "gzip", "sh", "other"].map(process).to_vec(),
             pipes: [(2, 1), (1, 3)]
                 .map(|(from, to)| RecordedPipe { writers: end(from), readers: end(to), ..RecordedPipe::default() })
                 .to_vec(),
-            ..Recording::default()
+            ..Document::default()
         };
         let files: Vec<&str> = process_names(&recording).into_iter().map(|name| name.as_str()).collect();
         assert_eq!(files, ["sh", "stage2-gzip", "tar", "stage3-gzip", "sh-2", "other-2"]);

@@ -1,7 +1,7 @@
 //! The programs outside a recording that used the CPUs meanwhile.
 
-use super::model::BusyProgram;
 use crate::kernel::environment::CpuTime;
+use crate::result::BusyProgram;
 use crate::util::process_stat;
 use std::collections::{BTreeMap, HashMap};
 

@@ -2,9 +2,8 @@
 //! child's errors: those between the same programs are one row. So are those of processes that are one row themselves.
 
 use super::answer::pipe_name;
-use super::collect::RecordLevel;
-use super::model::{RecordedEnd, RecordedPipe, Recording};
 use super::stages;
+use crate::result::{Document, RecordLevel, RecordedEnd, RecordedPipe};
 use std::collections::BTreeMap;
 
 /// One pipe, or several through which nothing went or whose processes are one row.
@@ -14,7 +13,7 @@ pub(super) struct PipeRow<'a> {
 }
 
 /// The pipes that were used, in the order of the stages. result.json has each of them.
-pub(super) fn rows(recording: &Recording) -> Vec<PipeRow<'_>> {
+pub(super) fn rows(recording: &Document) -> Vec<PipeRow<'_>> {
     let stages = stages::stages(recording);
     let times = stages::times(recording, &stages);
     let mut used: Vec<&RecordedPipe> =
@@ -41,15 +40,14 @@ pub(super) fn rows(recording: &Recording) -> Vec<PipeRow<'_>> {
 }
 
 /// Whether no byte went through `pipe`. Those between the stages of a pipeline are rows of their own in any case.
-fn carried_nothing(recording: &Recording, pipe: &RecordedPipe) -> bool {
+fn carried_nothing(recording: &Document, pipe: &RecordedPipe) -> bool {
     // Bytes are not known without calls.
     recording.level != RecordLevel::Sched && pipe.between.is_none() && pipe.bytes() == 0
 }
 
 /// Whether it is one of several that the processes of one row made.
-fn is_of_many(recording: &Recording, pipe: &RecordedPipe) -> bool {
-    let process =
-        |end: &RecordedEnd| recording.processes.get(end.process).is_some_and(|process| process.pids.len() > 1);
+fn is_of_many(recording: &Document, pipe: &RecordedPipe) -> bool {
+    let process = |end: &RecordedEnd| recording.recorded.get(end.process).is_some_and(|process| process.pids.len() > 1);
     pipe.between.is_none() && pipe.ends().any(process)
 }
 
@@ -108,11 +106,11 @@ fn add(sum: &mut RecordedEnd, more: &RecordedEnd) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::RecordedProcess;
     use super::*;
+    use crate::result::{Processes, RecordedProcess};
 
     /// A program that reads 30 pipes without data, then `bytes` from each of `busy` others.
-    fn recording(busy: usize, bytes: u64) -> Recording {
+    fn recording(busy: usize, bytes: u64) -> Document {
         let pipe = |inode: usize, bytes| RecordedPipe {
             inode: inode as u64,
             slots: Some([16; 3]),
@@ -125,11 +123,11 @@ mod tests {
             }],
             ..RecordedPipe::default()
         };
-        Recording {
-            window_ns: 1000,
-            processes: vec![RecordedProcess { name: "python3".to_owned(), ..RecordedProcess::default() }],
+        Document {
+            processes: Processes { window_ns: 1000, ..Processes::default() },
+            recorded: vec![RecordedProcess { name: "python3".to_owned(), ..RecordedProcess::default() }],
             pipes: (0..30).map(|at| pipe(at, 0)).chain((30..30 + busy).map(|at| pipe(at, bytes))).collect(),
-            ..Recording::default()
+            ..Document::default()
         }
     }
 
@@ -148,7 +146,7 @@ mod tests {
     #[test]
     fn pipes_of_processes_in_one_row_are_one_row() {
         let mut recording = recording(2, 5);
-        recording.processes[0].pids = vec![7, 8];
+        recording.recorded[0].pids = vec![7, 8];
         recording.pipes[31].readers[0].log2_sizes = vec![0, 0, 1];
         let found = rows(&recording);
         let names: Vec<&str> = found.iter().map(|row| row.name.as_str()).collect();
@@ -159,7 +157,7 @@ mod tests {
 
     #[test]
     fn without_calls_no_pipe_is_known_to_be_without_data() {
-        let sched = Recording { level: RecordLevel::Sched, ..recording(0, 0) };
+        let sched = Document { level: RecordLevel::Sched, ..recording(0, 0) };
         assert_eq!(rows(&sched).len(), 30);
     }
 

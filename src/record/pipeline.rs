@@ -1,11 +1,9 @@
 //! The command line of a pipeline: words with a literal `|` between stages, or one word for the shell.
 
-use crate::util::text::quoted;
+use crate::result::PipelineCommand;
 use crate::util::usage::UsageError;
 use crate::vm::closure::find_program;
 use anyhow::{Result, bail};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -17,15 +15,6 @@ const SHELL_SYNTAX: &str = " \t\n|&;<>()$`\\\"'*?[]#~{}!";
 #[must_use]
 pub(super) fn needs_shell(text: &str) -> bool {
     text.contains(|c: char| c != ' ' && SHELL_SYNTAX.contains(c))
-}
-
-/// What is recorded.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct PipelineCommand {
-    /// The words of each stage.
-    pub stages: Vec<Vec<String>>,
-    /// Whether the only stage is a shell, which starts the processes of the pipeline itself.
-    pub shell: bool,
 }
 
 impl PipelineCommand {
@@ -77,18 +66,6 @@ impl PipelineCommand {
         };
         let first = |stage: &str| stage.split_whitespace().next().unwrap_or_default().to_owned();
         line.split('|').map(first).find(|name| name.is_empty() || (!name.contains('=') && !known(name)))
-    }
-
-    /// The pipeline as one would type it.
-    #[must_use]
-    pub(crate) fn text(&self) -> String {
-        match (&self.stages[..], self.shell) {
-            ([words], true) => words.last().cloned().unwrap_or_default(),
-            (stages, _) => {
-                let stage = |words: &Vec<String>| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
-                stages.iter().map(stage).collect::<Vec<_>>().join(" | ")
-            }
-        }
     }
 
     /// All words, also those of a line for the shell.

@@ -1,40 +1,7 @@
 //! Why threads sleep, and what the kernel calls them.
 
 use super::raw::{PR_FROZEN, PR_NO_CALL, PR_STOPPED, PR_TRACED};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-/// Why a thread slept, other than for a pipe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WaitReason {
-    /// `nanosleep` and its like.
-    Timer,
-    /// Files and block devices.
-    Disk,
-    /// Sockets.
-    Network,
-    /// The end of another process; with `vfork`, also that it executes a program.
-    Child,
-    /// Another thread, in `futex`.
-    Thread,
-    /// `poll`, `select` or `epoll`, ended by something other than a process at a pipe.
-    Poll,
-    /// A terminal or another device.
-    Device,
-    Signal,
-    /// A process that opens the other end of a FIFO.
-    Open,
-    /// Page faults, also those of calls that copy to or from a process's memory.
-    Memory,
-    /// Not a wait: a signal such as SIGSTOP has stopped it.
-    Stopped,
-    /// Not a wait: a tracer such as `strace` holds it.
-    Traced,
-    /// Not a wait: its cgroup is frozen.
-    Frozen,
-    Other,
-}
+use crate::result::WaitReason;
 
 /// The text of a name as the kernel has it.
 pub(super) fn name_of(words: [u64; 2]) -> String {

@@ -1,8 +1,8 @@
 //! Changes to a pipeline that may make it faster.
 
 use super::launch::PipelineSetup;
-use super::model::{RecordedPipe, Recording};
-use super::pipeline::{PipelineCommand, needs_shell};
+use super::pipeline::needs_shell;
+use crate::result::{Document, PipelineCommand, RecordedPipe};
 use crate::util::size;
 use crate::util::text::counted;
 use crate::util::usage::UsageError;
@@ -115,12 +115,12 @@ impl Remedy {
 
 /// The changes that `recording` suggests.
 #[must_use]
-pub(super) fn suggested(recording: &Recording, cpus: &[u32]) -> Vec<Remedy> {
+pub(super) fn suggested(recording: &Document, cpus: &[u32]) -> Vec<Remedy> {
     let mut remedies = Vec::new();
-    if recording.pipeline.stages.len() > 1 {
+    if recording.target.stages().len() > 1 {
         let ends = recording.pipes.iter().flat_map(RecordedPipe::ends);
         let sleeps: u64 = ends.map(|end| end.sleeps).sum();
-        if sleeps as f64 > MANY_SLEEPS * recording.window_ns as f64 / 1e9 {
+        if sleeps as f64 > MANY_SLEEPS * recording.processes.window_ns as f64 / 1e9 {
             remedies.push(Remedy::PipeSize(LARGER_PIPE));
         }
         if cpus.len() > 1 {
@@ -132,8 +132,8 @@ pub(super) fn suggested(recording: &Recording, cpus: &[u32]) -> Vec<Remedy> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::RecordedEnd;
     use super::*;
+    use crate::result::{MeasuredTarget, Processes, RecordedEnd};
 
     #[test]
     fn changes_are_parsed_and_applied() {
@@ -166,9 +166,12 @@ mod tests {
     #[test]
     fn what_is_suggested_depends_on_the_recording() {
         let stages = vec![vec!["a".to_owned()], vec!["b".to_owned()]];
-        let mut recording = Recording { window_ns: 1_000_000_000, ..Recording::default() };
+        let mut recording = Document {
+            processes: Processes { window_ns: 1_000_000_000, ..Processes::default() },
+            ..Document::default()
+        };
         assert_eq!(suggested(&recording, &[0, 1]), []);
-        recording.pipeline.stages = stages;
+        recording.target = MeasuredTarget::Pipeline(PipelineCommand { stages, shell: false });
         assert_eq!(suggested(&recording, &[0, 1]), [Remedy::Pin]);
         assert_eq!(suggested(&recording, &[0]), []);
         let end = RecordedEnd { sleeps: 1000, ..RecordedEnd::default() };

@@ -2,7 +2,7 @@
 //! end held open would take away the end of file or SIGPIPE.
 
 use super::launch::MadePipe;
-use super::model::UnrecordedProcess;
+use crate::result::UnrecordedProcess;
 use crate::util::cancel;
 use anyhow::{Context as _, Result, bail};
 use rustix::fs::FileType;

@@ -1,8 +1,6 @@
 //! What the processes of a pipeline execute, from samples: stacks by process, and their roles.
 
-use super::Recorded;
 use super::collect::RecordedCounts;
-use super::model::{ProcessSamples, RecordedSamples};
 use super::names::process_names;
 use super::raw::{PR_IN_USER, PR_UNREADABLE, PrTrace};
 use super::stages;
@@ -11,12 +9,12 @@ use super::user_code::UserFunctions;
 use crate::collect::stacks::{LocatedFrame, UNKNOWN, USER, located_kernel_frames, whole_stack};
 use crate::kernel::symbols::Symbols;
 use crate::profile::{Folded, Moved, Profile, Unit, attribute};
-use crate::result::{Collector, CollectorReport, Status};
+use crate::result::{Collector, CollectorReport, Outcome, Status};
 use std::collections::{BTreeMap, HashMap};
 
 /// Add the samples of `counts`, if there are any. `index`: the recorded processes.
 pub(super) fn add(
-    recorded: &mut Recorded,
+    outcome: &mut Outcome,
     counts: &RecordedCounts,
     index: &BTreeMap<Id, usize>,
     kernel: &Symbols,
@@ -28,7 +26,7 @@ pub(super) fn add(
         traces.map(|(key, trace)| (*key, located_kernel_frames(trace.addresses(), kernel))).collect();
     let mut stacks: BTreeMap<usize, Folded> = BTreeMap::new();
     let (mut total, mut unresolved) = (0, 0);
-    let labels = process_names(&recorded.recording);
+    let labels = process_names(&outcome.document);
     for (sample, count) in &counts.samples {
         let Some(process) = index.get(&id(&sample.who)) else { continue };
         let kernel_frames = named.get(&sample.trace).map_or(&[][..], Vec::as_slice);
@@ -51,17 +49,12 @@ pub(super) fn add(
         stacks.entry(*process).or_default().add_located(frames, *count);
     }
     let skid = sampling.clock.skid();
-    let mut processes = Vec::new();
     for (process, stacks) in stacks {
-        let cpu_ns = Some(recorded.recording.processes[process].cpu_ns);
-        let moved = Moved { cpu_ns, ..stages::moved(&recorded.recording, |own| own == process) };
-        processes.push(ProcessSamples {
-            process,
-            name: labels[process].as_str().to_owned(),
-            samples: stacks.total(),
-            roles: attribute(&stacks, Unit::Samples, skid, &moved),
-        });
-        recorded.profiles.push(Profile {
+        let cpu_ns = Some(outcome.document.recorded[process].cpu_ns);
+        let moved = Moved { cpu_ns, ..stages::moved(&outcome.document, |own| own == process) };
+        let shares = attribute(&stacks, Unit::Samples, skid, &moved);
+        outcome.document.attribution.processes.insert(labels[process], shares);
+        outcome.profiles.push(Profile {
             process: labels[process],
             collector: Collector::Sample.name().to_owned(),
             unit: Unit::Samples,
@@ -84,5 +77,6 @@ pub(super) fn add(
             .chain(user.and_then(|user| user.problem.clone()))
             .collect(),
     };
-    recorded.recording.samples = Some(RecordedSamples { processes, collector });
+    Collector::Sample.name().clone_into(&mut outcome.document.attribution.collector);
+    outcome.document.collectors.push(collector);
 }

@@ -1,6 +1,6 @@
 //! The files that a pipeline needs in a guest: which of them are in its memory, and which on a disk.
 
-use super::pipeline::PipelineCommand;
+use crate::result::PipelineCommand;
 use crate::run::MEMORY_SHARE;
 use crate::util::{progress, size};
 use crate::vm::bundle::FileBundle;

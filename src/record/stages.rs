@@ -1,7 +1,7 @@
 //! The stages of a recorded pipeline, and how each spent the window: the basis of the answer.
 
-use super::model::{RecordedEnd, RecordedPipe, Recording, WaitReason};
 use crate::profile::{Moved, listed};
+use crate::result::{Document, RecordedEnd, RecordedPipe, WaitReason};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
@@ -50,11 +50,11 @@ pub(super) struct StageTime {
 }
 
 /// The stages of `recording`. If pipeprof started them, these are its own; in a shell, all processes that used a pipe.
-pub(super) fn stages(recording: &Recording) -> Stages {
-    let count = recording.processes.len();
-    if recording.pipeline.stages.len() > 1 {
-        let mut members = vec![Vec::new(); recording.pipeline.stages.len()];
-        for (at, process) in recording.processes.iter().enumerate() {
+pub(super) fn stages(recording: &Document) -> Stages {
+    let count = recording.recorded.len();
+    if recording.target.stages().len() > 1 {
+        let mut members = vec![Vec::new(); recording.target.stages().len()];
+        for (at, process) in recording.recorded.iter().enumerate() {
             members.get_mut(process.stage as usize).into_iter().for_each(|own: &mut Vec<usize>| own.push(at));
         }
         return Stages::new(members, count);
@@ -62,13 +62,13 @@ pub(super) fn stages(recording: &Recording) -> Stages {
     // An end that is only open counts if the other one is used: a reader may wait for it all the time.
     let used = recording.pipes.iter().filter(|pipe| pipe.is_used());
     let using: BTreeSet<usize> = used.flat_map(RecordedPipe::ends).map(|end| end.process).collect();
-    if using.is_empty() && recording.pids.is_empty() {
+    if using.is_empty() && recording.target.pids().is_empty() {
         return Stages::new(vec![(0..count).collect()], count);
     }
     if using.is_empty() {
         // Those asked for come first.
-        let asked = recording.processes.iter().enumerate();
-        let asked = asked.filter(|(_, process)| (process.stage as usize) < recording.pids.len());
+        let asked = recording.recorded.iter().enumerate();
+        let asked = asked.filter(|(_, process)| (process.stage as usize) < recording.target.pids().len());
         return Stages::new(asked.map(|(at, _)| vec![at]).collect(), count);
     }
     Stages::new(ordered(recording, using).into_iter().map(|at| vec![at]).collect(), count)
@@ -76,7 +76,7 @@ pub(super) fn stages(recording: &Recording) -> Stages {
 
 /// These processes, each after those that write the pipes that it reads, otherwise as they are recorded. Of a cycle, the
 /// first comes first. A process waits for no other writer of a pipe that it writes itself.
-fn ordered(recording: &Recording, mut rest: BTreeSet<usize>) -> Vec<usize> {
+fn ordered(recording: &Document, mut rest: BTreeSet<usize>) -> Vec<usize> {
     let side = |ends: &[RecordedEnd]| -> BTreeSet<usize> {
         ends.iter().map(|end| end.process).filter(|process| rest.contains(process)).collect()
     };
@@ -117,7 +117,7 @@ fn ordered(recording: &Recording, mut rest: BTreeSet<usize>) -> Vec<usize> {
 }
 
 /// The names of the stages: their programs, with numbers if one occurs twice.
-pub(super) fn names(recording: &Recording, stages: &Stages) -> Vec<String> {
+pub(super) fn names(recording: &Document, stages: &Stages) -> Vec<String> {
     let plain: Vec<String> =
         stages.iter().enumerate().map(|(stage, members)| plain(recording, stage, members)).collect();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -135,12 +135,12 @@ const LAUNCHERS: [&str; 16] = [
     "stdbuf", "taskset", "zsh",
 ];
 
-fn plain(recording: &Recording, stage: usize, members: &[usize]) -> String {
-    let words = recording.pipeline.stages.get(stage).filter(|_| recording.pipeline.stages.len() > 1);
+fn plain(recording: &Document, stage: usize, members: &[usize]) -> String {
+    let words = recording.target.stages().get(stage).filter(|_| recording.target.stages().len() > 1);
     let typed =
         words.and_then(|words| words.first()).map(|program| program.rsplit('/').next().unwrap_or(program).to_owned());
     // What a launcher has become, unless it started other processes.
-    let process = |at: &usize| recording.processes.get(*at);
+    let process = |at: &usize| recording.recorded.get(*at);
     let one = members.windows(2).all(|pair| match [&pair[0], &pair[1]].map(process) {
         [Some(before), Some(after)] => before.pids.len() == 1 && before.pids == after.pids,
         _ => false,
@@ -150,16 +150,16 @@ fn plain(recording: &Recording, stage: usize, members: &[usize]) -> String {
     if let Some(process) = became.filter(|process| !process.name.is_empty()) {
         return process.name.clone();
     }
-    let busiest = || members.iter().max_by_key(|at| recording.processes[**at].cpu_ns);
-    typed.or_else(|| busiest().map(|at| recording.processes[*at].name.clone())).unwrap_or_default()
+    let busiest = || members.iter().max_by_key(|at| recording.recorded[**at].cpu_ns);
+    typed.or_else(|| busiest().map(|at| recording.recorded[*at].name.clone())).unwrap_or_default()
 }
 
 /// How long each of `stages` slept for others.
-pub(super) fn times(recording: &Recording, stages: &Stages) -> Vec<StageTime> {
-    let window = recording.window_ns.max(1) as f64;
+pub(super) fn times(recording: &Document, stages: &Stages) -> Vec<StageTime> {
+    let window = recording.processes.window_ns.max(1) as f64;
     let share = |ns: u64| (ns as f64 / window).min(1.0);
     let opening = |members: &Vec<usize>| {
-        let waits = members.iter().filter_map(|at| recording.processes[*at].waits.get(&WaitReason::Open));
+        let waits = members.iter().filter_map(|at| recording.recorded[*at].waits.get(&WaitReason::Open));
         share(waits.map(|wait| wait.ns).sum())
     };
     let named = stages.iter().zip(names(recording, stages));
@@ -182,12 +182,12 @@ pub(super) fn times(recording: &Recording, stages: &Stages) -> Vec<StageTime> {
 }
 
 /// What the processes `of` moved through pipes, and their calls.
-pub(super) fn moved(recording: &Recording, of: impl Fn(usize) -> bool) -> Moved {
+pub(super) fn moved(recording: &Document, of: impl Fn(usize) -> bool) -> Moved {
     let sum = |side: fn(&RecordedPipe) -> &Vec<RecordedEnd>| -> u64 {
         let ends = recording.pipes.iter().flat_map(side);
         ends.filter(|end| of(end.process)).map(|end| end.bytes).sum()
     };
-    let processes = recording.processes.iter().enumerate().filter(|(process, _)| of(*process));
+    let processes = recording.recorded.iter().enumerate().filter(|(process, _)| of(*process));
     Moved {
         bytes: sum(|pipe| &pipe.writers).max(sum(|pipe| &pipe.readers)),
         calls: processes.map(|(_, process)| process.calls).sum(),
@@ -222,9 +222,9 @@ pub(super) fn sides(pipe: &RecordedPipe, stages: &Stages) -> [Vec<usize>; 2] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::RecordedProcess;
-    use super::super::pipeline::PipelineCommand;
     use super::*;
+    use crate::result::RecordedProcess;
+    use crate::result::{MeasuredTarget, PipelineCommand, Processes};
     use std::slice::from_ref;
 
     #[test]
@@ -242,10 +242,10 @@ mod tests {
                 Some(name) => (name, 1, pid - 1),
                 None => (*name, 1, pid),
             });
-            let recording = Recording {
-                pipeline: PipelineCommand { stages: words.to_vec(), shell: false },
-                processes: std::iter::once(("dd", 0, 1)).chain(second).map(process).collect(),
-                ..Recording::default()
+            let recording = Document {
+                target: MeasuredTarget::Pipeline(PipelineCommand { stages: words.to_vec(), shell: false }),
+                recorded: std::iter::once(("dd", 0, 1)).chain(second).map(process).collect(),
+                ..Document::default()
             };
             names(&recording, &stages(&recording)).swap_remove(1)
         };
@@ -268,13 +268,13 @@ mod tests {
         }
     }
 
-    fn shell(processes: usize, pipes: &[[&[usize]; 2]]) -> Recording {
+    fn shell(processes: usize, pipes: &[[&[usize]; 2]]) -> Document {
         let process = |at| RecordedProcess { name: format!("p{at}"), ..RecordedProcess::default() };
-        Recording {
-            window_ns: 1000,
-            processes: (0..processes).map(process).collect(),
+        Document {
+            processes: Processes { window_ns: 1000, ..Processes::default() },
+            recorded: (0..processes).map(process).collect(),
             pipes: pipes.iter().copied().map(pipe).collect(),
-            ..Recording::default()
+            ..Document::default()
         }
     }
 

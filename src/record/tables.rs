@@ -1,16 +1,14 @@
 //! The tables of a recording: pipes, calls, processes, waits for locks, and trials. [`super::text`] shows them.
 
-use super::collect::RecordLevel;
-use super::model::{
-    LockWait, RecordedEnd, RecordedPipe, RecordedProcess, Recording, Trial, TrialRuns, TrialVerdict, Trials,
-};
 use super::names::labels;
-use super::path::model::CriticalPath;
 use super::path::words;
 use super::pipe_rows::{self, PipeRow};
 use crate::report::number::{number, percent};
 use crate::report::table::{Table, TableCell};
-use crate::result::ExecutedOn;
+use crate::result::{
+    CriticalPath, Document, ExecutedOn, LockWait, RecordLevel, RecordedEnd, RecordedPipe, RecordedProcess, Trial,
+    TrialRuns, TrialVerdict, Trials,
+};
 use crate::util::size;
 use crate::util::stats;
 use crate::util::text::{counted, signed};
@@ -32,8 +30,8 @@ const NAMED_SIZES: usize = 3;
 const MIB: f64 = (1 << 20) as f64;
 
 /// All tables of `recording`.
-pub(super) fn all(recording: &Recording) -> Vec<Table> {
-    if recording.imported.is_some() {
+pub(super) fn all(recording: &Document) -> Vec<Table> {
+    if recording.target.imported().is_some() {
         return Vec::new();
     }
     let labels = labels(recording);
@@ -78,28 +76,28 @@ fn shorten<T>(rows: &mut Vec<T>, value: impl Fn(&T) -> u64) -> usize {
 
 /// The processes that say something, in their order. Shells leave short-lived copies of themselves before they execute a
 /// program.
-fn telling(recording: &Recording) -> Vec<(usize, &RecordedProcess)> {
+fn telling(recording: &Document) -> Vec<(usize, &RecordedProcess)> {
     let users = |used: fn(&RecordedEnd) -> bool| -> HashSet<usize> {
         let pipes = recording.pipes.iter().filter(|pipe| pipe.is_used()).flat_map(RecordedPipe::ends);
         pipes.filter(|end| used(end)).map(|end| end.process).collect()
     };
     let (with_pipe, calling) = (users(|_| true), users(|end| end.all_calls() > 0));
-    let executed = recording.processes.iter().filter(|process| process.execs > 0);
+    let executed = recording.recorded.iter().filter(|process| process.execs > 0);
     let executed: HashSet<u32> = executed.flat_map(|process| process.pids.iter().copied()).collect();
     let tells = |at: usize, process: &RecordedProcess| {
         // A process at the other end of a pipe through which nothing went.
-        if !recording.pids.is_empty() && process.stage as usize >= recording.pids.len() {
+        if !recording.target.pids().is_empty() && process.stage as usize >= recording.target.pids().len() {
             return with_pipe.contains(&at);
         }
         let became = !process.pids.is_empty() && process.pids.iter().all(|pid| executed.contains(pid));
         process.execs > 0 || calling.contains(&at) || !became
     };
-    recording.processes.iter().enumerate().filter(|(at, process)| tells(*at, process)).collect()
+    recording.recorded.iter().enumerate().filter(|(at, process)| tells(*at, process)).collect()
 }
 
 /// What the time was made of.
-fn path_table(recording: &Recording, path: &CriticalPath, labels: &[String]) -> Table {
-    let window = recording.window_ns.max(1) as f64;
+fn path_table(recording: &Document, path: &CriticalPath, labels: &[String]) -> Table {
+    let window = recording.processes.window_ns.max(1) as f64;
     let mut rows: Vec<(String, u64, String)> = Vec::new();
     for (kind, ns) in words::sums(path) {
         rows.push((words::described(recording, labels, &kind, false), ns, words::cpu_users(path, &kind)));
@@ -119,8 +117,8 @@ fn path_table(recording: &Recording, path: &CriticalPath, labels: &[String]) -> 
         .done()
 }
 
-fn pipe_table(recording: &Recording, pipes: &[PipeRow<'_>]) -> Table {
-    let window = recording.window_ns.max(1) as f64;
+fn pipe_table(recording: &Document, pipes: &[PipeRow<'_>]) -> Table {
+    let window = recording.processes.window_ns.max(1) as f64;
     let blocked =
         |row: &PipeRow<'_>, readers: bool| TableCell::Share((row.blocked_ns(readers) as f64 / window).min(1.0));
     let mib = |row: &PipeRow<'_>| row.bytes() as f64 / MIB;
@@ -188,8 +186,8 @@ fn sizes(end: &RecordedEnd) -> String {
         .join(", ")
 }
 
-fn process_table(recording: &Recording, processes: &[(usize, &RecordedProcess)], labels: &[String]) -> Table {
-    let window = recording.window_ns.max(1) as f64;
+fn process_table(recording: &Document, processes: &[(usize, &RecordedProcess)], labels: &[String]) -> Table {
+    let window = recording.processes.window_ns.max(1) as f64;
     let share = |ns: u64| TableCell::Share(ns as f64 / window);
     let name = |at: usize, process: &RecordedProcess| {
         let many = process.pids.len() as u64;
@@ -218,8 +216,8 @@ fn process_table(recording: &Recording, processes: &[(usize, &RecordedProcess)],
 }
 
 /// `timer 97 %, files 1 %`.
-fn other_waits(recording: &Recording, at: usize, process: &RecordedProcess) -> String {
-    let window = recording.window_ns.max(1) as f64;
+fn other_waits(recording: &Document, at: usize, process: &RecordedProcess) -> String {
+    let window = recording.processes.window_ns.max(1) as f64;
     let mut waits: Vec<(u64, &str)> = process.waits.iter().map(|(reason, total)| (total.ns, reason.title())).collect();
     let ends = recording.pipes.iter().flat_map(RecordedPipe::ends);
     waits.push((ends.filter(|end| end.process == at).map(|end| end.lock_ns).sum(), "pipe lock"));
@@ -228,8 +226,8 @@ fn other_waits(recording: &Recording, at: usize, process: &RecordedProcess) -> S
     named.map(|(ns, what)| format!("{what} {}", percent(ns as f64 / window))).collect::<Vec<_>>().join(", ")
 }
 
-fn lock_table(recording: &Recording, waits: &[LockWait], labels: &[String]) -> Table {
-    let window = recording.window_ns.max(1) as f64;
+fn lock_table(recording: &Document, waits: &[LockWait], labels: &[String]) -> Table {
+    let window = recording.processes.window_ns.max(1) as f64;
     Table::of("Waits for locks of the kernel, spinning and asleep", waits)
         .column("process", |wait| &labels[wait.process][..])
         .column("waits", |wait| wait.count)
@@ -269,10 +267,10 @@ mod tests {
     #[test]
     fn rows_of_calls_that_are_left_out_are_counted() {
         let end = |process| RecordedEnd { process, calls: [("write".to_owned(), 1)].into(), ..RecordedEnd::default() };
-        let recording = |count| Recording {
-            processes: vec![RecordedProcess::default(); count],
+        let recording = |count| Document {
+            recorded: vec![RecordedProcess::default(); count],
             pipes: vec![RecordedPipe { writers: (0..count).map(end).collect(), ..RecordedPipe::default() }],
-            ..Recording::default()
+            ..Document::default()
         };
         let calls = |count| all(&recording(count)).swap_remove(1);
         assert_eq!((calls(40).len(), calls(40).notes), (40, Vec::new()));

@@ -1,7 +1,7 @@
 //! Run a pipeline without recording it, and measure its time.
 
 use super::launch::{Launcher, PipelineSetup, StageStreams};
-use super::pipeline::PipelineCommand;
+use crate::result::PipelineCommand;
 use crate::util::cancel::Cancelled;
 use crate::util::text::clean;
 use anyhow::{Context as _, Result, bail, ensure};

@@ -3,8 +3,8 @@
 //! two become one, so that memory does not grow with the length of a recording.
 
 use super::collect::{RecordedCounts, Recorder};
-use super::model::{RecordedPipe, Timeline, TimelinePipe, TimelineProcess};
 use super::raw::{PR_WRITE, PrWho};
+use crate::result::{RecordedPipe, Timeline, TimelinePipe, TimelineProcess};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -280,10 +280,8 @@ mod tests {
         recorder.add(&counts(200, 50, 50, 10));
         recorder.add(&counts(300, 150, 50, 10));
         let pipe = RecordedPipe { inode: 7, device: 9, ..RecordedPipe::default() };
-        let used = RecordedPipe {
-            writers: vec![super::super::model::RecordedEnd { sleeps: 1, ..Default::default() }],
-            ..pipe
-        };
+        let used =
+            RecordedPipe { writers: vec![crate::result::RecordedEnd { sleeps: 1, ..Default::default() }], ..pipe };
         let index = BTreeMap::from([(id(&PrWho { stage: 1, ..PrWho::zeroed() }), 0)]);
         let timeline = recorder.finish(&index, std::slice::from_ref(&used));
         assert_eq!(timeline.slice_ns, [100, 100]);
@@ -306,7 +304,7 @@ mod tests {
     #[test]
     fn of_thousands_of_pipes_those_stay_that_moved_most() {
         let pipe = |inode| {
-            let end = super::super::model::RecordedEnd { bytes: inode % 1000, sleeps: 1, ..Default::default() };
+            let end = crate::result::RecordedEnd { bytes: inode % 1000, sleeps: 1, ..Default::default() };
             RecordedPipe { inode, writers: vec![end], ..RecordedPipe::default() }
         };
         let pipes: Vec<RecordedPipe> = (0..5000).map(pipe).collect();
@@ -333,7 +331,7 @@ mod tests {
         let pipe = RecordedPipe {
             inode: 7,
             device: 9,
-            writers: vec![super::super::model::RecordedEnd { sleeps: 1, ..Default::default() }],
+            writers: vec![crate::result::RecordedEnd { sleeps: 1, ..Default::default() }],
             ..RecordedPipe::default()
         };
         let timeline = recorder.finish(&BTreeMap::from([(id, 0), (group, 0)]), &[pipe]);

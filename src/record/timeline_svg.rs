@@ -1,16 +1,13 @@
 //! The timeline of a recording as an SVG: for each process the state of its threads, for each pipe its fill, over time.
 
-use super::model::{Recording, Timeline, TimelinePipe, TimelineProcess};
 use super::path::words;
 use super::stages;
 use crate::report::flamegraph::escape;
 use crate::report::number::number;
 use crate::report::terminal::text::shortened;
+use crate::result::{Document, Timeline, TimelinePipe, TimelineProcess};
 use crate::util::text::counted;
 use std::fmt::Write as _;
-
-/// The name of the file.
-pub(crate) const TIMELINE_FILE: &str = "timeline.svg";
 
 /// As wide as the charts, so that text is still readable in half of the width.
 const WIDTH: f64 = 900.0;
@@ -44,7 +41,7 @@ const ON_PATH: f64 = 0.02;
 
 /// The picture; `None` if nothing was recorded.
 #[must_use]
-pub(crate) fn svg(recording: &Recording) -> Option<String> {
+pub(crate) fn svg(recording: &Document) -> Option<String> {
     let timeline = &recording.timeline;
     let window: u64 = timeline.slice_ns.iter().sum();
     if window == 0 || timeline.processes.is_empty() {
@@ -106,14 +103,14 @@ enum Row<'a> {
 }
 
 /// The processes in the order of the stages, each followed by the pipes that it writes.
-fn rows(recording: &Recording) -> Vec<Row<'_>> {
+fn rows(recording: &Document) -> Vec<Row<'_>> {
     let timeline = &recording.timeline;
     let stages = stages::stages(recording);
     let times = stages::times(recording, &stages);
     let mut processes: Vec<&TimelineProcess> = timeline.processes.iter().collect();
     let on_path = |process: usize| {
         let parts = recording.path.iter().flat_map(|path| &path.parts).filter(|part| part.process == Some(process));
-        parts.map(|part| part.ns).sum::<u64>() as f64 >= ON_PATH * recording.window_ns as f64
+        parts.map(|part| part.ns).sum::<u64>() as f64 >= ON_PATH * recording.processes.window_ns as f64
     };
     processes.retain(|row| stages.of(row.process).is_some() || on_path(row.process));
     processes.sort_by_key(|row| (stages.of(row.process), row.process));
@@ -127,7 +124,7 @@ fn rows(recording: &Recording) -> Vec<Row<'_>> {
     for row in processes.into_iter().take(ROWS) {
         let name = match stages.of(row.process) {
             Some(stage) if stages[stage].len() == 1 => times[stage].name.clone(),
-            _ => recording.processes[row.process].name.clone(),
+            _ => recording.recorded[row.process].name.clone(),
         };
         rows.push(Row::Process(name, row));
         let writes =
@@ -175,8 +172,8 @@ impl Scale {
     }
 }
 
-fn draw_process(svg: &mut String, recording: &Recording, process: &TimelineProcess, scale: &Scale, top: f64) {
-    let life = &recording.processes[process.process];
+fn draw_process(svg: &mut String, recording: &Document, process: &TimelineProcess, scale: &Scale, top: f64) {
+    let life = &recording.recorded[process.process];
     let (begin, end) = (scale.x(life.begin_ns as f64), scale.x(life.end_ns as f64));
     let _ = writeln!(
         svg,
@@ -206,7 +203,7 @@ fn draw_process(svg: &mut String, recording: &Recording, process: &TimelineProce
 }
 
 /// The critical path, as a line through the process that holds up the end at each moment.
-fn draw_path(svg: &mut String, recording: &Recording, rows: &[Row<'_>], scale: &Scale, top: f64) {
+fn draw_path(svg: &mut String, recording: &Document, rows: &[Row<'_>], scale: &Scale, top: f64) {
     let Some(path) = &recording.path else { return };
     let middle = |process: usize| {
         let row = rows.iter().position(|row| matches!(row, Row::Process(_, of) if of.process == process))?;
@@ -297,8 +294,8 @@ fn axis(svg: &mut String, window: u64, height: f64) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::{RecordedEnd, RecordedPipe, RecordedProcess};
     use super::*;
+    use crate::result::{RecordedEnd, RecordedPipe, RecordedProcess};
 
     #[test]
     fn each_state_has_its_share_of_the_row() {
@@ -315,8 +312,8 @@ mod tests {
             empty: empty.to_vec(),
             ..TimelineProcess::new(process, 2)
         };
-        let recording = Recording {
-            processes: vec![process("a<b", 0), process("c", 0)],
+        let recording = Document {
+            recorded: vec![process("a<b", 0), process("c", 0)],
             pipes: vec![pipe],
             findings: vec!["The 2 ms were `a<b`.".to_owned()],
             timeline: Timeline {
@@ -324,7 +321,7 @@ mod tests {
                 processes: vec![row(0, [1.0, 0.5], [0.0; 2]), row(1, [0.0, 4.0], [1.0, 0.0])],
                 pipes: vec![TimelinePipe { pipe: 0, bytes: vec![1, 1], filled: vec![Some(0.5), None] }],
             },
-            ..Recording::default()
+            ..Document::default()
         };
         let svg = svg(&recording).unwrap();
         assert!(svg.contains("<title>The 2 ms were a&lt;b.</title>") && !svg.contains("a<b"), "{svg}");
@@ -333,6 +330,6 @@ mod tests {
         assert!(svg.contains(running), "{svg}");
         assert!(svg.contains("<path fill=\"#e0652c\" d=\"M547.5 142.0H880.0V168.0H547.5z\">"), "{svg}");
         assert!(svg.contains("<path fill=\"#7a9a5b\" d=\"M215.0 121.0H547.5V134.0H215.0z\">"), "{svg}");
-        assert_eq!(super::svg(&Recording::default()), None);
+        assert_eq!(super::svg(&Document::default()), None);
     }
 }

@@ -2,12 +2,11 @@
 
 use super::input::KeptInput;
 use super::launch::{Launcher, PipelineSetup, StageStreams};
-use super::model::{Recording, Trial, TrialRuns, TrialVerdict, Trials};
-use super::pipeline::PipelineCommand;
 use super::remedy::{self, Remedy};
 use super::timed::{self, PipelineTime};
 use crate::experiment::{self, NoStore, OnFailure, Plan};
 use crate::kernel::environment::CpuTime;
+use crate::result::{Document, PipelineCommand, Trial, TrialRuns, TrialVerdict, Trials};
 use crate::run::BUSY;
 use crate::util::decision::{Decision, decide};
 use crate::util::progress;
@@ -66,7 +65,7 @@ impl TrialOptions {
         pipeline: &PipelineCommand,
         input: &KeptInput,
         launcher: &Launcher,
-        recording: &mut Recording,
+        recording: &mut Document,
     ) -> Result<()> {
         ensure!(!recording.was_limited(), "the pipeline has not ended by itself, so its time is not known");
         let cpus = cpus::allowed()?;

@@ -117,7 +117,7 @@ pub(crate) fn counted_per_kib(document: &Document) -> Option<(f64, [f64; 2])> {
 
 /// The throughput, the workload and the kernel.
 fn speed(document: &Document) -> String {
-    let workload = document.workload.as_ref().map_or(document.mode.clone(), workload);
+    let workload = document.target.workload().map_or(document.mode.clone(), workload);
     let kernel = format!("Linux {}", document.kernel.release);
     let throughput = &document.throughput;
     match (document.executed_on, throughput.median_gib_s) {

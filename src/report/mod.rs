@@ -12,6 +12,5 @@ pub(crate) mod html;
 pub(crate) mod markdown;
 pub(crate) mod modes;
 pub(crate) mod number;
-pub mod stack_files;
 pub(crate) mod table;
 pub mod terminal;

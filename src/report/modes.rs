@@ -268,10 +268,10 @@ fn machine(document: &Document) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::files::load_document;
+    use crate::result::open_document;
 
     fn stored(name: &str) -> Document {
-        load_document(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("flamegraphs").join(name)).unwrap()
+        open_document(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("flamegraphs").join(name)).unwrap()
     }
 
     /// A run on hardware with this throughput.

@@ -7,6 +7,9 @@ use anyhow::{Result, ensure};
 use flate2::Compression;
 use serde::{Deserialize, Serialize};
 
+/// The name of the file.
+pub(crate) const CODE: &str = "code.json.gz";
+
 /// The `schema` of these files.
 pub const CODE_SCHEMA: &str = "pipeprof.code/1";
 

@@ -10,6 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
+/// The name of the file with the profiles of all windows.
+pub(crate) const WINDOWS: &str = "windows.json.gz";
+
 /// The `schema` of `windows.json.gz`.
 const SCHEMA: &str = "pipeprof.windows/1";
 

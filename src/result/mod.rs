@@ -1,34 +1,54 @@
-//! `result.json`: the result of a run, its environment, and limits. docs/run.schema.json is generated from this module.
+//! `result.json`: the result of a measurement, its environment, and limits. docs/result.schema.json is generated from this
+//! module. [`open()`] reads results.
 
+mod check;
 pub mod code;
 pub(crate) mod ensemble;
 mod locks;
-mod pipeline;
+mod open;
+mod path;
 mod probe;
+mod recorded;
 pub(crate) mod request;
+pub mod stack_files;
+mod target;
+mod timeline;
+mod trials;
 
 pub use crate::kernel::environment::{Emulator, Environment};
 pub use crate::kernel::info::KernelInfo;
 pub use crate::process::{GotAsked, PipeEnd, PipeTotals, ProcessTotals, Processes, Throughput};
 pub(crate) use crate::util::histogram::Log2Histogram;
 pub use crate::util::warning::Warning;
+pub(crate) use check::check;
 pub use ensemble::{Ensemble, FoundSize, TriedSize, WindowCount};
 pub use locks::{HeldCalls, LockKind, LockUse};
-pub use pipeline::{PipeWork, PipelineWork};
+pub use open::{open, open_document, parse};
+pub(crate) use open::{open_all, open_code};
+pub(crate) use path::PathKind;
+pub use path::{CriticalPath, PathCeiling, PathPart, PathWhat};
 pub use probe::Probe;
+pub(crate) use recorded::DEFAULT_SLOTS;
+pub use recorded::{
+    BusyProgram, LockWait, RecordLevel, RecordedEnd, RecordedPipe, RecordedProcess, UnrecordedProcess, WaitReason,
+    WaitTotal,
+};
 pub use request::{Collector, Loader, Request, Selection};
+pub(crate) use stack_files::LARGEST;
+pub use target::{ImportedFrom, MeasuredTarget, PipelineCommand};
+pub use timeline::{Timeline, TimelinePipe, TimelineProcess};
+pub use trials::{Trial, TrialRuns, TrialVerdict, Trials};
 
 use crate::experiment::Ending;
 use crate::kernel::resolve::Resolution;
-use crate::profile::{ByProcess, ClassifiedStacks, CycleModel, ProcessName, Profile, RoleShare, Unit};
+use crate::profile::{ByProcess, ClassifiedStacks, CycleModel, Folded, ProcessName, Profile, RoleShare, Unit};
 use crate::roles::{RoleId, Skid};
-use crate::workload::Spec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The `schema` of documents that this version writes: a name and a number. The number increases with each change that
 /// an older reader would misinterpret.
-pub const SCHEMA: &str = "pipeprof.run/1";
+pub const SCHEMA: &str = "pipeprof.result/1";
 
 /// The name of a result in its folder.
 pub(crate) const RESULT_FILE: &str = "result.json";
@@ -44,7 +64,8 @@ pub enum ExecutedOn {
     Tcg,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// A result, with the parts that apply to its target.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Document {
     pub schema: String,
     /// pipeprof's version and build: `0.1.0 (build 1a2b3c4d)`.
@@ -52,10 +73,9 @@ pub struct Document {
     /// UTC, RFC 3339; the only time of day in the document.
     pub started: String,
     pub command: String,
+    /// What was measured, in titles: the mode of a built-in pair, a pipeline as it was typed, the processes, or a file.
     pub mode: String,
-    /// Absent for a recorded pipeline.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub workload: Option<Spec>,
+    pub target: MeasuredTarget,
     pub kernel: KernelInfo,
     pub executed_on: ExecutedOn,
     /// Unit of the attribution's weights.
@@ -65,6 +85,7 @@ pub struct Document {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memcg: Option<bool>,
     pub throughput: Throughput,
+    /// Totals of each process of a built-in pair, and of each stage of a counted pipeline.
     pub processes: Processes,
     pub attribution: Attribution,
     /// Calls and times of probed functions.
@@ -86,16 +107,80 @@ pub struct Document {
     /// Exact counts: what was executed while the pipe's locks were held.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub locks: Vec<LockUse>,
+    /// The exit code of each stage of a pipeline; 128 and the signal's number for a killed one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exit_codes: Vec<u8>,
+    /// How much was recorded; absent for `calls`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub level: RecordLevel,
+    /// The time after which the recording was to end, ns, if it was limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ns: Option<u64>,
+    /// Files and folders that a guest had on a disk. A disk answers at moments that depend on this machine, so the
+    /// recording of an emulated guest is then not exact.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub on_disk: Vec<String>,
+    /// Programs outside the recording that used the CPUs meanwhile, the largest part first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<BusyProgram>,
+    /// What was recorded of each process, in the order of their start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recorded: Vec<RecordedProcess>,
+    /// The recorded pipes, in the order of their first writer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pipes: Vec<RecordedPipe>,
+    /// What its time was made of; absent if nothing was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<CriticalPath>,
+    /// The answer in sentences, as printed, for readers: programs read `path` and the counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<String>,
+    /// Reasons to doubt the answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cautions: Vec<String>,
+    /// Events (calls, switches, wake-ups) for which the kernel skipped a program, because it preempted the program on that
+    /// CPU for another thread. They may be of processes outside the pipeline. What was recorded is exact if this is 0.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub skipped: u64,
+    /// Switches to threads of the pipeline that were not seen. Such a thread counts as running from its next system call
+    /// or the next switch away from it; its calls and sleeps are counted.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub unseen_switches: u64,
+    /// What happened when.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub timeline: Timeline,
+    /// Runs with and without changes, if they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trials: Option<Trials>,
+    /// Waits for locks of the kernel, longest first, with `--level stacks`; absent if the kernel does not report them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock_waits: Option<Vec<LockWait>>,
     /// Other files in the same folder: `writer.folded`.
     pub files: Vec<String>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Document {
+    /// Whether the recording ended because its time was over.
+    #[must_use]
+    pub fn was_limited(&self) -> bool {
+        self.duration_ns.is_some_and(|duration| self.processes.window_ns >= duration)
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Attribution {
     /// The collector whose profile was attributed.
     pub collector: String,
-    /// Processes with shares; [`ProcessName::OTHER`] in instruction profiles only.
+    /// Processes with shares; [`ProcessName::OTHER`] in instruction profiles only. Of a counted pipeline, these are its
+    /// stages in the first run.
     pub processes: ByProcess<Vec<RoleShare>>,
+    /// Of a counted pipeline: what pipeprof, which starts the stages, and everything else executed meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others: Option<u64>,
 }
 
 impl Attribution {
@@ -103,6 +188,12 @@ impl Attribution {
     #[must_use]
     pub fn of(&self, name: ProcessName) -> &[RoleShare] {
         self.processes.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// The weight of one process.
+    #[must_use]
+    pub fn weight(&self, name: ProcessName) -> u64 {
+        self.of(name).iter().map(|share| share.weight).sum()
     }
 
     /// All shares of the target's processes.
@@ -209,8 +300,8 @@ pub struct PairRecord {
     pub processes: Processes,
 }
 
-/// All results of a run: the document (`result.json`), and the stacks on which its attribution is based.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A result: the document (`result.json`), and the stacks on which its attribution is based.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     pub document: Document,
     pub profiles: Vec<Profile>,
@@ -224,9 +315,9 @@ pub struct Outcome {
     /// Exact profiles only: the executed code. Stored in a separate file, and not sent from guests.
     #[serde(skip)]
     pub code: Option<code::ExecutedCode>,
-    /// A recorded pipeline's, which has no workload. Neither stored nor sent from guests.
-    #[serde(skip)]
-    pub pipeline: Option<PipelineWork>,
+    /// A recording's: microseconds asleep by stack, with [`RecordLevel::Stacks`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off_cpu: Option<Folded>,
 }
 
 impl Outcome {
@@ -239,13 +330,18 @@ impl Outcome {
     }
 }
 
-/// The JSON Schema of [`Document`], as text: docs/run.schema.json.
+/// Whether `collector`, which becomes part of a file name and may come from a guest, is a plain word.
+pub(crate) fn is_plain(collector: &str) -> bool {
+    !collector.is_empty() && collector.chars().all(|c| c.is_ascii_alphanumeric())
+}
+
+/// The JSON Schema of [`Document`], as text: docs/result.schema.json.
 ///
 /// # Errors
 /// Never, unless JSON cannot represent the schema.
 pub fn json_schema() -> anyhow::Result<String> {
     let mut schema = schemars::schema_for!(Document);
-    schema.insert("title".to_owned(), "pipeprof result.json of a run".into());
+    schema.insert("title".to_owned(), "pipeprof result.json".into());
     schema.insert("$id".to_owned(), SCHEMA.into());
     let mut text = serde_json::to_string_pretty(&schema)?;
     text.push('\n');

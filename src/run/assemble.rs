@@ -5,10 +5,10 @@ use super::measure::{Measured, Slot};
 use super::{Setting, cost};
 use crate::collect::{Context, targets};
 use crate::kernel::resolve::Resolution;
-use crate::profile::{ByProcess, Folded, Moved, ProcessName, Profile, RoleShare, Unit, attribute, attribution};
+use crate::profile::{Folded, Moved, ProcessName, Profile, RoleShare, Unit, attribute, attribution};
 use crate::result::{
-    Attribution, Collector, CollectorReport, Document, Environment, ExecutedOn, KernelInfo, Outcome, PairRecord,
-    ProcessTotals, Request, SCHEMA, Throughput, Warning,
+    Attribution, Collector, CollectorReport, Document, Environment, ExecutedOn, KernelInfo, MeasuredTarget, Outcome,
+    PairRecord, ProcessTotals, Request, SCHEMA, Throughput, Warning,
 };
 use crate::util::stats;
 use crate::workload;
@@ -64,7 +64,7 @@ pub fn outcome(
         started: String::new(),
         command: request.command.clone(),
         mode: request.mode.clone(),
-        workload: Some(request.workload.clone()),
+        target: MeasuredTarget::Pair { workload: request.workload.clone() },
         kernel: KernelInfo::running(),
         executed_on: setting.executed_on,
         unit,
@@ -78,13 +78,10 @@ pub fn outcome(
         collectors,
         runs: measured.pairs.into_iter().map(|(_, record)| record).collect(),
         warnings,
-        cycle_model: None,
         ending: (!request.stop.is_none()).then_some(measured.ending),
-        ensemble: None,
-        locks: Vec::new(),
-        files: Vec::new(),
+        ..Document::default()
     };
-    Ok(Outcome { document, profiles, windows: Vec::new(), classes: ByProcess::default(), code: None, pipeline: None })
+    Ok(Outcome { document, profiles, ..Outcome::default() })
 }
 
 fn pairs_under(measured: &Measured, collector: Option<Collector>) -> impl Iterator<Item = &PairRecord> {
@@ -160,6 +157,7 @@ fn attribution(measured: &Measured, emulated: bool) -> Attribution {
     Attribution {
         collector: kind.name().to_owned(),
         processes: attributed.map(|(process, stacks)| (process, shares(process, stacks))).collect(),
+        others: None,
     }
 }
 

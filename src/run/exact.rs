@@ -187,5 +187,6 @@ fn attribution(document: &Document, counted: &Counted) -> Attribution {
     Attribution {
         collector: profile::NAME.to_owned(),
         processes: executed.map(|profile| (profile.process, shares(profile))).collect(),
+        others: None,
     }
 }

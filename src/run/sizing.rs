@@ -102,7 +102,7 @@ mod tests {
             };
             let windows = [0, 0, spread].map(|more| window(instructions + instructions / 1000 * more)).to_vec();
             let mut outcome = outcome();
-            outcome.document.workload.as_mut().unwrap().amount = amount;
+            outcome.document.target.workload_mut().unwrap().amount = amount;
             outcome.document.ensemble = Some(Ensemble::new(windows));
             Ok(outcome)
         };
@@ -110,7 +110,7 @@ mod tests {
         let outcome = sizing.counted(16 << 20, count).unwrap();
         let found = outcome.document.ensemble.unwrap().sizing.unwrap();
         assert_eq!(found.tried.iter().map(|size| size.bytes >> 20).collect::<Vec<_>>(), tried.into_inner());
-        let Amount::Bytes(kept) = outcome.document.workload.unwrap().amount else { panic!("bytes") };
+        let Amount::Bytes(kept) = outcome.document.target.workload().unwrap().amount else { panic!("bytes") };
         (found.tried.iter().map(|size| size.bytes >> 20).collect(), kept >> 20)
     }
 
@@ -118,7 +118,7 @@ mod tests {
         let gallery = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("flamegraphs/6.1-write-exact/result.json");
         let document: Document = serde_json::from_slice(&std::fs::read(gallery).unwrap()).unwrap();
         let (windows, classes) = (Vec::new(), crate::profile::ByProcess::default());
-        Outcome { document, profiles: Vec::new(), windows, classes, code: None, pipeline: None }
+        Outcome { document, windows, classes, ..Outcome::default() }
     }
 
     #[test]

@@ -8,8 +8,7 @@ use crate::profile::{ProcessName, Profile, SchedulingWeight};
 use crate::record::inside::{GuestPipeline, PipelinePlace, PreparedPipeline};
 use crate::record::sent_files::SentFile;
 use crate::record::timed::PipelineTimer;
-use crate::record::{PipelineCommand, RecordLevel};
-use crate::result::Processes;
+use crate::result::{PipelineCommand, Processes, RecordLevel};
 use crate::roles::RoleId;
 use crate::run::RunOptions;
 use crate::util::stats;
@@ -140,10 +139,9 @@ fn counted(pipeline: &SweptPipeline, options: &RunOptions) -> Result<SweepResult
         pipe_bytes: pipeline.pipe_bytes,
     };
     let recorded = PreparedPipeline::new(wanted, guest)?.counted(1)?;
-    let stages = recorded.recording.instructions.context("nothing was counted")?.stages;
-    let user = stages.iter().flat_map(|stage| &stage.roles).filter(|role| role.role == RoleId::User);
-    let user = user.map(|role| role.weight).sum();
-    let all: u64 = stages.iter().map(|stage| stage.instructions).sum();
+    let shares = || recorded.document.attribution.of_target();
+    let user = shares().filter(|share| share.role == RoleId::User).map(|share| share.weight).sum();
+    let all: u64 = shares().map(|share| share.weight).sum();
     let scheduling = |profile: &Profile| SchedulingWeight::of(profile).total();
     let scheduling = recorded.profiles.iter().map(scheduling).sum();
     Ok(SweepResult::Counted { user, kernel: all.saturating_sub(user), scheduling })

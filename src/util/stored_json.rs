@@ -20,35 +20,20 @@ const HIGHEST_SUM: u64 = 1 << 62;
 /// Numbers that are no counts: users choose seeds freely, and file systems the numbers of their files.
 const FREE: [&str; 2] = ["seed", "inode"];
 
-#[derive(Deserialize)]
-struct StoredHead {
-    schema: String,
-}
-
 /// Read the document in `file`. `what` names what it should be: `a recording`.
 pub(crate) fn load<T: DeserializeOwned>(file: &Path, what: &str, schema: &str) -> Result<T> {
-    document(&read(file)?, file, what, schema)
-}
-
-/// The bytes of the document in `file`.
-pub(crate) fn read(file: &Path) -> Result<Vec<u8>> {
-    regular::read_stored(file, LONGEST).with_context(|| file.display().to_string())
-}
-
-/// The document of these `bytes` of `file`; see [`load`].
-pub(crate) fn document<T: DeserializeOwned>(bytes: &[u8], file: &Path, what: &str, schema: &str) -> Result<T> {
+    #[derive(Deserialize)]
+    struct StoredHead {
+        schema: String,
+    }
     let shown = file.display();
+    let bytes = regular::read_stored(file, LONGEST).with_context(|| shown.to_string())?;
     let broken = |error| anyhow!("{shown}: not {what} ({error})");
-    let head: StoredHead = serde_json::from_slice(bytes).map_err(broken)?;
+    let head: StoredHead = serde_json::from_slice(&bytes).map_err(broken)?;
     if head.schema != schema {
         bail!("{shown}: the schema is {}, and this version reads {schema}: make it again", head.schema);
     }
-    parse(bytes).map_err(broken)
-}
-
-/// The schema of the document in `file`, if it is one.
-pub(crate) fn schema(file: &Path) -> Option<String> {
-    serde_json::from_slice(&read(file).ok()?).ok().map(|head: StoredHead| head.schema)
+    parse(&bytes).map_err(broken)
 }
 
 /// A document without counts from [`HIGHEST`] on, whose sum fits into 64 bits.

@@ -73,7 +73,7 @@ impl Unlike {
         let document = &mut outcome.document;
         document.mode.clone_from(&cell.mode);
         let memory = serde_json::to_string(&cell.options)?.contains("memory\"}");
-        document.workload.as_mut().unwrap().source = memory.then(|| "memory".into());
+        document.target.workload_mut().unwrap().source = memory.then(|| "memory".into());
         if cell.column == 0 && !memory {
             document.warnings.push(Warning {
                 code: "workload-changed".into(),
@@ -83,7 +83,7 @@ impl Unlike {
         }
         let given = cell.options.workload.amount;
         let bytes = 1 << (24 + 2 * cell.column);
-        document.workload.as_mut().unwrap().amount = given.unwrap_or(Amount::Bytes(bytes));
+        document.target.workload_mut().unwrap().amount = given.unwrap_or(Amount::Bytes(bytes));
         let window = WindowCount {
             tick_offset_ns: 0,
             warmup_blocks: 0,
@@ -111,10 +111,10 @@ fn columns_do_the_same_work_in_windows_of_one_size() {
     assert!(
         documents
             .iter()
-            .all(|document| document.workload.as_ref().unwrap().source.is_some() && document.warnings.is_empty())
+            .all(|document| document.target.workload().unwrap().source.is_some() && document.warnings.is_empty())
     );
     assert!(
-        documents.iter().all(|document| document.workload.as_ref().unwrap().amount == Amount::Bytes(1 << 28)),
+        documents.iter().all(|document| document.target.workload().unwrap().amount == Amount::Bytes(1 << 28)),
         "the largest"
     );
     // Each with its own source, each with the common one, and two of them in larger windows.

@@ -284,7 +284,7 @@ fn other_work_is_said_before_the_verdict() {
     assert!(!line(vec![substitute.clone(), other]).contains("not the same work"));
     // Nor where the other was asked for what this one fell back to.
     let mut asked = newer();
-    asked.document.workload.as_mut().unwrap().source = Some("memory".into());
+    asked.document.target.workload_mut().unwrap().source = Some("memory".into());
     assert!(!line(vec![substitute, asked]).contains("not the same work"));
 }
 
@@ -441,7 +441,7 @@ fn one_and_two_cpus_are_two_sections_with_one_headline() {
 fn buffers_of_different_size_are_compared_per_kib() {
     let mut larger = older();
     larger.document.processes.of_mut(ProcessName::WRITER).bytes *= 2;
-    larger.document.workload.as_mut().unwrap().buffer_size *= 2;
+    larger.document.target.workload_mut().unwrap().buffer_size *= 2;
     let double = |folded: &pipeprof::profile::Folded| {
         let mut twice = folded.clone();
         twice.merge(folded);
@@ -460,7 +460,7 @@ fn buffers_of_different_size_are_compared_per_kib() {
 fn every_axis_that_differs_is_named_as_it_is_typed() {
     for axis in AXES {
         let mut other = older();
-        let spec = other.document.workload.as_mut().unwrap();
+        let spec = other.document.target.workload_mut().unwrap();
         let (text, value) = ["true", "1", "64K", "splice", "/dev/null"]
             .into_iter()
             .filter_map(|text| Some((text, axis.parse(text).ok()?)))
@@ -525,8 +525,8 @@ fn an_unknown_configuration_is_not_one_without_options() {
 #[test]
 fn runs_that_cannot_be_compared_are_refused_in_one_line() {
     let mut newer_schema = newer();
-    newer_schema.document.schema = "pipeprof.run/99".into();
-    assert!(refusal(vec![older(), newer_schema]).contains("pipeprof.run/99"));
+    newer_schema.document.schema = "pipeprof.result/99".into();
+    assert!(refusal(vec![older(), newer_schema]).contains("pipeprof.result/99"));
 
     let mut other_mode = newer();
     other_mode.document.mode = "vmsplice".into();

@@ -1,9 +1,9 @@
 //! Synthetic runs for tests: an outcome from given stacks, without a kernel.
 
-use pipeprof::profile::{ByProcess, Folded, Moved, ProcessName, Profile, SchedulingWeight, Unit, attribute};
+use pipeprof::profile::{Folded, Moved, ProcessName, Profile, SchedulingWeight, Unit, attribute};
 use pipeprof::result::{
-    Attribution, Collector, CollectorReport, Document, Ensemble, Environment, ExecutedOn, KernelInfo, Outcome,
-    PairRecord, ProcessTotals, Processes, SCHEMA, Status, Throughput, WindowCount,
+    Attribution, Collector, CollectorReport, Document, Ensemble, Environment, ExecutedOn, KernelInfo, MeasuredTarget,
+    Outcome, PairRecord, ProcessTotals, Processes, SCHEMA, Status, Throughput, WindowCount,
 };
 use pipeprof::roles::Skid;
 use pipeprof::workload::Spec;
@@ -36,6 +36,7 @@ pub(crate) fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader:
             .iter()
             .map(|profile| (profile.process, attribute(&profile.stacks, Unit::Instructions, Skid::None, &moved)))
             .collect(),
+        others: None,
     };
     let totals = || ProcessTotals { bytes: BYTES, calls: 16, ..ProcessTotals::default() };
     let document = Document {
@@ -44,7 +45,7 @@ pub(crate) fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader:
         started: "2026-01-01T00:00:00Z".to_owned(),
         command: "pipeprof run".to_owned(),
         mode: mode.to_owned(),
-        workload: Some(Spec::default()),
+        target: MeasuredTarget::Pair { workload: Spec::default() },
         kernel: KernelInfo { release: release.to_owned(), ..KernelInfo::default() },
         executed_on: ExecutedOn::Tcg,
         unit: Unit::Instructions,
@@ -68,14 +69,9 @@ pub(crate) fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader:
         }],
         runs: Vec::new(),
         warnings: Vec::new(),
-        cycle_model: None,
-        ending: None,
-        memcg: None,
-        ensemble: None,
-        locks: Vec::new(),
-        files: Vec::new(),
+        ..Document::default()
     };
-    Outcome { document, profiles, windows: Vec::new(), classes: ByProcess::default(), code: None, pipeline: None }
+    Outcome { document, profiles, ..Outcome::default() }
 }
 
 /// `outcome` in three equal windows, if it is counted and says nothing else.

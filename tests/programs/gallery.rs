@@ -1,7 +1,8 @@
 //! Make a stored run small enough for a repository: `make gallery`.
 
 use anyhow::Result;
-use pipeprof::report::files::{self, Folder};
+use pipeprof::report::files::Folder;
+use pipeprof::result;
 use std::path::PathBuf;
 
 /// Stacks with less than this fraction of a profile are merged into their parents.
@@ -27,7 +28,8 @@ impl GalleryArgs {
     /// # Errors
     /// When the run cannot be read, or the folder cannot be created.
     pub(crate) fn run(&self) -> Result<()> {
-        let mut outcome = files::load(&self.run)?;
+        let mut outcome = result::open(&self.run)?;
+        outcome.code = None;
         outcome.profiles.retain(|profile| profile.process.is_of_target());
         for profile in &mut outcome.profiles {
             profile.stacks = profile.stacks.pruned(profile.stacks.total() / LEAST);

@@ -2,8 +2,7 @@
 
 use super::{ALL, check_followed, exact, limited_by_timer, moved, record, record_stages};
 use crate::common::{pipeprof, programs};
-use pipeprof::record::Recording;
-use pipeprof::record::model::{RecordedEnd, RecordedPipe, WaitReason};
+use pipeprof::result::{Document, RecordedEnd, RecordedPipe, WaitReason};
 use std::process::{Command, Stdio};
 
 #[test]
@@ -39,7 +38,7 @@ fn thousands_of_short_processes_lose_nothing() {
     assert_eq!(recorded.output.stdout.len(), 1000);
     let lost = recording.warnings.iter().find(|warning| warning.code.ends_with("not-recorded"));
     assert_eq!(lost, None, "{}", recorded.stderr());
-    let named = |name: &'static str| recording.processes.iter().filter(move |process| process.name == name);
+    let named = |name: &'static str| recording.recorded.iter().filter(move |process| process.name == name);
     // One row, with all of them. Some virtual machines hide a few forks and execs.
     let [short] = named("true").collect::<Vec<_>>()[..] else { panic!("{}", recorded.stderr()) };
     let hidden = if recording.unseen_switches + recording.skipped == 0 { 0 } else { SHORT / 50 };
@@ -52,7 +51,7 @@ fn thousands_of_short_processes_lose_nothing() {
     let late = recording
         .pipes
         .iter()
-        .find(|pipe| pipe.writers.iter().any(|end| recording.processes[end.process].name == "head"));
+        .find(|pipe| pipe.writers.iter().any(|end| recording.recorded[end.process].name == "head"));
     moved(recording, late.expect("a pipe"), 3_000_000);
     let running: f64 = recording.timeline.processes.iter().flat_map(|row| &row.running).sum();
     assert!(running > 0.0);
@@ -69,7 +68,7 @@ fn calls_are_as_many_as_strace_counts() {
     let total: u64 = text.lines().last().unwrap().split_whitespace().nth(3).unwrap().parse().unwrap();
     let recorded = record(&["cat", "/etc/passwd"]);
     // Neither counts the call that ends the process, because it does not return.
-    exact(&recorded.recording, recorded.recording.processes[0].calls, total);
+    exact(&recorded.recording, recorded.recording.recorded[0].calls, total);
 }
 
 #[test]
@@ -108,7 +107,7 @@ fn two_writers_of_one_pipe_are_both_counted() {
     // They run the same program on the same pipe, and so are one row.
     let [end] = &pipe.writers[..] else { panic!("{pipe:#?}") };
     exact(&both.recording, end.calls["write"], 700);
-    assert_eq!(both.recording.processes[end.process].pids.len(), 2);
+    assert_eq!(both.recording.recorded[end.process].pids.len(), 2);
 }
 
 #[test]
@@ -120,9 +119,9 @@ fn opening_a_fifo_waits_for_its_other_end() {
     assert_eq!(recorded.stdout(), "line");
     // The other pipe is to this test.
     let pipe = recorded.recording.pipes.iter().find(|pipe| !pipe.readers.is_empty()).expect("the FIFO");
-    let opening = recorded.recording.processes[pipe.writers[0].process].waits[&WaitReason::Open];
+    let opening = recorded.recording.recorded[pipe.writers[0].process].waits[&WaitReason::Open];
     // On a busy machine, one shell may sleep for long before the other opens.
-    assert!(opening.ns > 100_000_000 && opening.ns < recorded.recording.window_ns, "{opening:?}");
+    assert!(opening.ns > 100_000_000 && opening.ns < recorded.recording.processes.window_ns, "{opening:?}");
     assert!(recorded.answer().contains("until another process opens the other end"), "{}", recorded.stderr());
     // The path goes to the process that sleeps before it opens the other end.
     limited_by_timer(&recorded.answer(), "sleep");
@@ -138,7 +137,7 @@ fn a_shell_finds_its_pipes_and_fifos() {
     assert_eq!(recorded.stdout(), "1048576");
     // The other side of the last pipe is this test.
     let name = |ends: &[RecordedEnd]| {
-        ends.first().map_or_else(String::new, |end| recorded.recording.processes[end.process].name.clone())
+        ends.first().map_or_else(String::new, |end| recorded.recording.recorded[end.process].name.clone())
     };
     let ends: Vec<(String, String)> =
         recorded.recording.pipes.iter().map(|pipe| (name(&pipe.writers), name(&pipe.readers))).collect();
@@ -196,7 +195,7 @@ subprocess.run(['echo', 'text'], capture_output=True)";
     let said = String::from_utf8_lossy(&output.stderr);
     let read =
         |name: &str| std::fs::read_to_string(target.join(name)).unwrap_or_else(|error| panic!("{error}: {said}"));
-    let recording: Recording = serde_json::from_str(&read("result.json")).unwrap();
+    let recording: Document = serde_json::from_str(&read("result.json")).unwrap();
     let (idle, used): (Vec<_>, Vec<_>) = recording.pipes.iter().partition(|pipe| pipe.bytes() == 0);
     assert_eq!((idle.len(), used.len()), (3 * 30 + 2, 1), "{said}");
     for text in [&said, read("record.html").as_str()] {

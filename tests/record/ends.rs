@@ -22,7 +22,7 @@ fn exit_codes_input_and_output_are_those_of_the_pipeline() {
     assert_eq!(record(&["exit 3 | exit 9"]).output.status.code(), Some(9));
     let killed = record(&["sh", "-c", "kill -9 $$", "|", "sh", "-c", "kill -15 $$"]);
     assert_eq!((killed.output.status.code(), &killed.recording.exit_codes[..]), (Some(143), &[137, 143][..]));
-    let signals: Vec<Option<u32>> = killed.recording.processes.iter().map(|process| process.signal).collect();
+    let signals: Vec<Option<u32>> = killed.recording.recorded.iter().map(|process| process.signal).collect();
     assert_eq!(signals, [Some(9), Some(15)]);
     // The shell says nothing of it.
     let crashed = record(&["sh -c 'kill -SEGV $$' | wc -c"]);

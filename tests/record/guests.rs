@@ -3,8 +3,8 @@
 use super::path::adds_up;
 use super::{ALL, Recorded, bytes, check_followed, exact, limited_by_timer, moved};
 use crate::common::{self, SERIES, guest_with_programs, job, pipeprof, wait_until};
-use pipeprof::record::Recording;
-use pipeprof::record::model::{StageInstructions, WaitReason};
+use pipeprof::profile::ProcessName;
+use pipeprof::result::{Document, WaitReason};
 use pipeprof::roles::RoleId;
 use pipeprof::vm::run_job;
 use std::path::Path;
@@ -45,7 +45,7 @@ fn all_kernels_record_the_same_calls() {
     let words = [&["stage", "record", "--started"], &stages[..], &[&last, "--running"], &running].concat();
     for series in SERIES {
         let reply = run_job(&guest_with_programs(series), &job(&words)).expect("a guest");
-        let [recording, attached]: [Recording; 2] = reply.parse().expect("two recordings");
+        let [recording, attached]: [Document; 2] = reply.parse().expect("two recordings");
         eprintln!("{series}: {} events skipped", recording.skipped);
         check_followed(&recording, 200 * 4096);
         let answer = recording.findings.join(" ");
@@ -77,7 +77,7 @@ fn programs_of_this_machine_run_in_guests() {
         assert!(said.contains("problem") && said.contains(&format!("Linux {series}.")), "{said}");
         assert!(!said.contains("MiB/s") && !said.contains("MB/s"), "an emulator has no speed: {said}");
         let recording = &recorded.recording;
-        let dd = recording.processes.iter().position(|process| process.name == "dd").unwrap();
+        let dd = recording.recorded.iter().position(|process| process.name == "dd").unwrap();
         let pipe = recording.pipes.iter().find(|pipe| pipe.writers.iter().any(|end| end.process == dd)).unwrap();
         exact(recording, pipe.writers[0].calls["write"], 1000);
         moved(recording, pipe, 4_096_000);
@@ -138,7 +138,7 @@ fn waits_for_locks_have_a_caller() {
         // One thread holds the lock and waits for its page; the other one waits for the lock. The pipe has room.
         let pipe = &recorded.recording.pipes[0];
         let [writer] = &pipe.writers[..] else { panic!("{series}: {pipe:#?}") };
-        let page = &recorded.recording.processes[writer.process].waits[&WaitReason::Memory];
+        let page = &recorded.recording.recorded[writer.process].waits[&WaitReason::Memory];
         for (ns, count) in [(page.ns, page.count), (writer.lock_ns, writer.lock_sleeps)] {
             assert!(
                 (1..5).contains(&count) && (18_000_000..30_000_000).contains(&ns),
@@ -164,15 +164,15 @@ fn an_hour_is_recorded() {
     let words = ["sh", "-c", "while :; do echo line; sleep 10; done", "|", "cat"];
     let (recorded, document) = record_in_guest("6.12", &["--duration", "3600s"], &words, Stdio::null());
     let recording = &recorded.recording;
-    assert_eq!(recording.window_ns / 1_000_000_000, 3600);
+    assert_eq!(recording.processes.window_ns / 1_000_000_000, 3600);
     let lines = recording.pipes[0].writers[0].calls["write"];
     // A line each 10 s, the first at once. The window ends some milliseconds after the 3600 s.
-    let most = recording.window_ns.div_ceil(10_000_000_000);
-    assert!((358..=most).contains(&lines), "{lines} lines in {} ns", recording.window_ns);
+    let most = recording.processes.window_ns.div_ceil(10_000_000_000);
+    assert!((358..=most).contains(&lines), "{lines} lines in {} ns", recording.processes.window_ns);
     assert_eq!(recorded.stdout().lines().count() as u64, lines);
     // Processes that start and end all the time are one row each, and the timeline is as long as for a second.
     assert!(document.len() < 200_000, "{} bytes", document.len());
-    let sleeper = recording.processes.iter().find(|process| process.name == "sleep").unwrap();
+    let sleeper = recording.recorded.iter().find(|process| process.name == "sleep").unwrap();
     assert!(sleeper.threads >= 358, "{sleeper:#?}");
 }
 
@@ -194,20 +194,23 @@ fn every_instruction_of_a_stage_is_counted_with_its_threads_and_children() {
             let (recorded, document) = record_into(&target, series, &["--collect", "insn"], &words, Stdio::null());
             let mut files: Vec<_> = std::fs::read_dir(&target).unwrap().map(|entry| entry.unwrap().path()).collect();
             files.sort();
-            let profiles = files.into_iter().filter(|file| file.display().to_string().contains(".insn."));
+            let profiles = files.into_iter().filter(|file| {
+                file.display().to_string().ends_with(".folded") || file.display().to_string().ends_with(".svg")
+            });
             let profiles: Vec<Vec<u8>> = profiles.map(|file| std::fs::read(file).unwrap()).collect();
             (recorded, document, profiles)
         };
         let (recorded, _, profiles) = count(series);
-        // Folded stacks and a graph of each stage, and one graph of all.
-        assert_eq!(profiles.len(), 13, "{series}");
+        // Folded stacks and a graph of each stage, one graph of all, and the timeline.
+        assert_eq!(profiles.len(), 14, "{series}");
         let said = recorded.stderr();
-        let counted = recorded.recording.instructions.as_ref().unwrap_or_else(|| panic!("{said}"));
-        let weight = |stage: &StageInstructions, role| {
-            stage.roles.iter().find(|share| share.role == role).map_or(0, |share| share.weight)
+        let counted = &recorded.recording.attribution;
+        let weight = |stage: ProcessName, role| {
+            counted.of(stage).iter().find(|share| share.role == role).map_or(0, |share| share.weight)
         };
-        let [_, one, decompress, shell, two, _] = &counted.stages[..] else { panic!("{counted:#?}") };
-        assert_eq!((&one.name[..], &shell.name[..]), ("stage2-xz", "stage4-sh"), "{said}");
+        let stages: Vec<ProcessName> = counted.processes.names().collect();
+        let [_, one, decompress, shell, two, _] = stages[..] else { panic!("{said}") };
+        assert_eq!((one.as_str(), shell.as_str()), ("stage2-xz", "stage4-sh"), "{said}");
         // Two threads compress the same blocks as one.
         let [one, two] = [one, two].map(|stage| weight(stage, RoleId::User));
         assert!(one > 1_000_000 && one.abs_diff(two) < one / 20, "{series}: {one} and {two} instructions: {said}");
@@ -219,9 +222,9 @@ fn every_instruction_of_a_stage_is_counted_with_its_threads_and_children() {
             let again = count("again");
             assert!(again.2 == profiles, "{series}: not the same profiles");
             let other = &again.0.recording;
-            assert_eq!(other.instructions, recorded.recording.instructions, "{series}");
+            assert_eq!((&other.attribution, &other.ensemble), (counted, &recorded.recording.ensemble), "{series}");
             // The recording itself has one of two results, with times that differ a little (docs/exactness.md).
-            let [one, other] = [recorded.recording.window_ns, other.window_ns];
+            let [one, other] = [&recorded.recording, other].map(|of| of.processes.window_ns);
             assert!(one.abs_diff(other) < one / 50, "{series}: {one} and {other} ns");
         }
     }
@@ -263,7 +266,7 @@ fn every_instruction_of_a_stage_is_counted_with_its_threads_and_children() {
         [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned())
     };
     let text = std::fs::read_to_string(target.join("result.json")).unwrap();
-    let recording: Recording = serde_json::from_str(&text).unwrap();
+    let recording: Document = serde_json::from_str(&text).unwrap();
     let [text, _] = annotate(&["--process", "stage1-seq"]);
     let writes = recording.pipes[0].writers[0].calls["write"];
     assert!(text.contains(&format!(" instructions in {writes} calls, stage1-seq;")), "{writes} writes: {text}");
@@ -277,7 +280,7 @@ fn a_pipeline_without_end_is_ended_in_a_guest_and_here() {
     let endless = ["yes", "|", "cat", "|", "wc", "-c"];
     let (recorded, _) = record_in_guest("6.1", &["--duration", "100ms"], &endless, Stdio::null());
     assert_eq!(recorded.output.status.code(), Some(0), "{}", recorded.stderr());
-    assert!(recorded.recording.was_limited() && recorded.recording.window_ns < 3_000_000_000);
+    assert!(recorded.recording.was_limited() && recorded.recording.processes.window_ns < 3_000_000_000);
     assert!(bytes(&recorded.recording.pipes[0].writers) > 1 << 20);
 
     let folder = tempfile::tempdir().unwrap();
@@ -327,7 +330,7 @@ fn files_that_are_too_large_for_memory_are_on_a_disk() {
         assert!(said.contains("large (600 MiB)") && said.contains("Not exact: "), "{series}: {said}");
         assert!(said.contains("boots, because") && !said.contains("was booted"), "{series}: {said}");
         let text = std::fs::read_to_string(target.join("result.json")).unwrap();
-        let recording: Recording = serde_json::from_str(&text).unwrap();
+        let recording: Document = serde_json::from_str(&text).unwrap();
         assert_eq!(recording.on_disk.len(), 2, "{:?}", recording.on_disk);
         assert!(!text.contains("a,b"), "no paths of the run");
         assert_eq!(common::listing(&temporary), [""; 0], "the image is removed");

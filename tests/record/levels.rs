@@ -2,7 +2,8 @@
 
 use super::{ALL, limited_by_timer, record_at_level};
 use crate::common::pipeprof;
-use pipeprof::record::Recording;
+use pipeprof::profile::ProcessName;
+use pipeprof::result::Document;
 use pipeprof::roles::RoleId;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -44,7 +45,7 @@ fn without_calls_the_answer_is_the_same() {
     let (recorded, folder) = record_at_level(&["--level", "sched"], &stages);
     limited_by_timer(&recorded.answer(), "test-programs (stage 1)");
     let recording = &recorded.recording;
-    assert_eq!(recording.processes.iter().map(|process| process.calls).sum::<u64>(), 0);
+    assert_eq!(recording.recorded.iter().map(|process| process.calls).sum::<u64>(), 0);
     assert!(recording.pipes[0].readers[0].sleeps > 100 && recorded.empty(0) > 0.5, "{recording:#?}");
     assert!(!folder.path().join("recording/off-cpu.svg").exists());
     let target = folder.path().join("recording");
@@ -65,11 +66,11 @@ fn samples_show_what_each_program_spends_its_time_on() {
     let said = String::from_utf8_lossy(&output.stderr);
     let read =
         |name: &str| std::fs::read_to_string(target.join(name)).unwrap_or_else(|error| panic!("{error}: {said}"));
-    let recording: Recording = serde_json::from_str(&read("result.json")).unwrap();
-    let sampled = recording.samples.as_ref().unwrap();
+    let recording: Document = serde_json::from_str(&read("result.json")).unwrap();
     let weight = |name: &str, role: RoleId| {
-        let process = sampled.processes.iter().find(|process| process.name == name).unwrap_or_else(|| panic!("{said}"));
-        process.roles.iter().find(|share| share.role == role).map_or(0, |share| share.weight)
+        let shares = recording.attribution.of(ProcessName::new(name));
+        assert!(!shares.is_empty(), "{said}");
+        shares.iter().find(|share| share.role == role).map_or(0, |share| share.weight)
     };
     // The part of what each byte costs. Switches and the recorder's own programs take more time on a busy machine.
     let share = |name: &str, role: RoleId| {
@@ -80,13 +81,13 @@ fn samples_show_what_each_program_spends_its_time_on() {
     assert!(weight("tr", RoleId::User) > 2 * weight("wc", RoleId::User), "{said}");
     assert!(share("head", RoleId::Device) > 0.1 && share("wc", RoleId::Device) < 0.1, "{said}");
     assert!(share("head", RoleId::CopyIn) > 0.1 && share("head", RoleId::CopyOut) < 0.1, "{said}");
-    for process in &sampled.processes {
-        let expected = recording.processes[process.process].cpu_ns as f64 * 4999e-9;
-        let found = process.samples as f64;
+    for process in &recording.recorded {
+        let expected = process.cpu_ns as f64 * 4999e-9;
+        let found = recording.attribution.weight(ProcessName::new(&process.name)) as f64;
         assert!(expected < 200.0 || (found / expected - 1.0).abs() < 0.4, "{found} of {expected} samples: {said}");
     }
     // In the C library, in the kernel called from there, and in tr itself, which has no symbols.
-    let folded = read("tr.sample.folded");
+    let folded = read("tr.folded");
     assert!(folded.contains("tr;[tr] ") && folded.contains("entry_SYSCALL_64"), "{folded}");
     assert!(!folded.contains("tr;[user] "), "{folded}");
     let drawn = |process: &str| {
@@ -101,8 +102,8 @@ fn samples_show_what_each_program_spends_its_time_on() {
     // On a busy machine, it may be another one than tr.
     let limiting = recording.findings[0].split('`').nth(1).unwrap();
     let first = format!("% <code>{limiting}</code> ");
-    assert!(page.contains(&first) && page.contains("Critical path") && page.contains("pipeline.sample"), "{said}");
-    assert!(read("pipeline.sample.svg").contains("Linux") && said.contains("Time of tr on a CPU by role"), "{said}");
+    assert!(page.contains(&first) && page.contains("Critical path") && page.contains(">all<"), "{said}");
+    assert!(read("all.svg").contains("Linux") && said.contains("Time of tr on a CPU by role"), "{said}");
 }
 
 /// A program with debug information of its own, one whose information is in another file, and one that begins within
@@ -134,7 +135,7 @@ fn samples_name_the_functions_of_programs() {
     let output = pipeprof(&["record", "--collect", "sample", "-o", &target, "--", &line]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     for name in ["burn", "stripped"] {
-        let folded = std::fs::read_to_string(Path::new(&target).join(format!("{name}.sample.folded"))).unwrap();
+        let folded = std::fs::read_to_string(Path::new(&target).join(format!("{name}.folded"))).unwrap();
         let weight = |named: bool| -> u64 {
             // With the interrupts that it is interrupted by.
             let lines = folded.lines().filter(|line| !named || line.contains(";burn"));

@@ -1,7 +1,7 @@
 //! Which stage limits a pipeline, and why.
 
 use super::{ALL, bytes, exact, limited_by_timer, moved, record, record_stages};
-use pipeprof::record::model::WaitReason;
+use pipeprof::result::WaitReason;
 
 #[test]
 #[ignore = "needs root: make test"]
@@ -18,13 +18,16 @@ fn a_slow_reader_keeps_the_pipe_full() {
     // Over time: the writer waits, but for its begin, and the pipe is full.
     let timeline = &slow.recording.timeline;
     let window: u64 = timeline.slice_ns.iter().sum();
-    assert!(window.abs_diff(slow.recording.window_ns) < 2_000_000 && timeline.slice_ns.len() > 10, "{timeline:#?}");
+    assert!(
+        window.abs_diff(slow.recording.processes.window_ns) < 2_000_000 && timeline.slice_ns.len() > 10,
+        "{timeline:#?}"
+    );
     let half = timeline.slice_ns.len() / 2;
     let mean = |shares: Vec<f64>| shares.iter().sum::<f64>() / shares.len() as f64;
     assert!(mean(timeline.processes[0].full[..half].to_vec()) > 0.5, "{timeline:#?}");
     assert!(mean(timeline.pipes[0].filled[..half].iter().flatten().copied().collect()) > 0.7, "{timeline:#?}");
     assert_eq!(timeline.pipes[0].bytes.iter().sum::<u64>(), bytes(&pipe.writers));
-    let timer = slow.recording.processes[1].waits[&WaitReason::Timer];
+    let timer = slow.recording.recorded[1].waits[&WaitReason::Timer];
     exact(&slow.recording, timer.count, 150);
 }
 
@@ -70,7 +73,7 @@ fn a_stage_that_never_reads_limits_the_pipeline() {
 fn a_pipeline_of_some_milliseconds_is_recorded_with_a_caution() {
     let short = record_stages(&[&["write", "10", "3"], &["read", "64", ALL]]);
     moved(&short.recording, &short.recording.pipes[0], 30);
-    let brief = short.recording.window_ns < 20_000_000;
+    let brief = short.recording.processes.window_ns < 20_000_000;
     let caution = "The pipeline took less than 20 ms: most of it is the start of its programs.";
     assert_eq!(short.recording.cautions.iter().any(|text| text == caution), brief, "{:?}", short.recording);
 }

@@ -13,8 +13,7 @@ mod untrusted;
 mod usage;
 
 use crate::common::{pipeprof, programs};
-use pipeprof::record::Recording;
-use pipeprof::record::model::{RecordedEnd, RecordedPipe};
+use pipeprof::result::{Document, RecordedEnd, RecordedPipe};
 use std::io::Write as _;
 use std::process::{Output, Stdio};
 
@@ -23,7 +22,7 @@ const ALL: &str = "1000000000";
 
 struct Recorded {
     output: Output,
-    recording: Recording,
+    recording: Document,
 }
 
 /// Record `words`, with `input` as standard input.
@@ -102,7 +101,7 @@ impl Recorded {
     }
 
     fn share(&self, ends: &[RecordedEnd]) -> f64 {
-        ends.iter().map(|end| end.blocked_ns).sum::<u64>() as f64 / self.recording.window_ns as f64
+        ends.iter().map(|end| end.blocked_ns).sum::<u64>() as f64 / self.recording.processes.window_ns as f64
     }
 }
 
@@ -118,7 +117,7 @@ fn bytes(ends: &[RecordedEnd]) -> u64 {
 }
 
 /// `found` is `expected`. Where the kernel skipped programs, which `recording` says, less is right as well.
-fn exact(recording: &Recording, found: u64, expected: u64) {
+fn exact(recording: &Document, found: u64, expected: u64) {
     if recording.skipped == 0 {
         assert_eq!(found, expected, "{recording:#?}");
     } else {
@@ -127,17 +126,17 @@ fn exact(recording: &Recording, found: u64, expected: u64) {
 }
 
 /// Both sides of `pipe` moved `expected` bytes.
-fn moved(recording: &Recording, pipe: &RecordedPipe, expected: u64) {
+fn moved(recording: &Document, pipe: &RecordedPipe, expected: u64) {
     for sum in [bytes(&pipe.writers), bytes(&pipe.readers)] {
         exact(recording, sum, expected);
     }
 }
 
 /// A pipeline in which stage 1 forks, stage 2 starts a thread, and stage 3 executes from a second thread.
-fn check_followed(recording: &Recording, expected: u64) {
+fn check_followed(recording: &Document, expected: u64) {
     assert_eq!(recording.pipes.len(), 4, "{recording:#?}");
     recording.pipes.iter().for_each(|pipe| moved(recording, pipe, expected));
-    let of = |stage: u32| recording.processes.iter().filter(move |process| process.stage == stage);
+    let of = |stage: u32| recording.recorded.iter().filter(move |process| process.stage == stage);
     assert_eq!(of(1).map(|process| process.forks).sum::<u64>(), 1, "{recording:#?}");
     assert!(of(2).any(|process| process.threads == 2), "{recording:#?}");
     assert_eq!(of(3).map(|process| process.execs).sum::<u64>(), 2, "{recording:#?}");

@@ -2,16 +2,14 @@
 
 use super::{Recorded, record};
 use crate::common::pipeprof;
-use pipeprof::record::Recording;
-use pipeprof::record::model::WaitReason;
-use pipeprof::record::path::model::{PathPart, PathWhat};
+use pipeprof::result::{Document, PathPart, PathWhat, WaitReason};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The parts add up to the window, in sum and in each slice.
-pub(super) fn adds_up(recording: &Recording) {
+pub(super) fn adds_up(recording: &Document) {
     let path = recording.path.as_ref().unwrap_or_else(|| panic!("no path: {recording:#?}"));
-    assert_eq!(path.parts.iter().map(|part| part.ns).sum::<u64>(), recording.window_ns, "{path:#?}");
+    assert_eq!(path.parts.iter().map(|part| part.ns).sum::<u64>(), recording.processes.window_ns, "{path:#?}");
     for (slice, ns) in path.slice_ns.iter().enumerate() {
         assert_eq!(path.parts.iter().map(|part| part.slices[slice]).sum::<u64>(), *ns, "slice {slice}");
     }
@@ -19,8 +17,8 @@ pub(super) fn adds_up(recording: &Recording) {
 }
 
 /// Seconds of the path in parts of programs called `name`.
-fn seconds(recording: &Recording, name: &str, is: impl Fn(&PathPart) -> bool) -> f64 {
-    let named = |part: &&PathPart| part.process.is_some_and(|at| recording.processes[at].name == name);
+fn seconds(recording: &Document, name: &str, is: impl Fn(&PathPart) -> bool) -> f64 {
+    let named = |part: &&PathPart| part.process.is_some_and(|at| recording.recorded[at].name == name);
     let parts = recording.path.as_ref().unwrap().parts.iter().filter(named).filter(|part| is(part));
     parts.map(|part| part.ns).sum::<u64>() as f64 / 1e9
 }
@@ -37,7 +35,7 @@ fn on_cpu(part: &PathPart) -> bool {
 fn known(recorded: &Recorded) {
     let parts = &recorded.recording.path.as_ref().unwrap().parts;
     let unknown: u64 = parts.iter().filter(|part| part.what == PathWhat::Unknown).map(|part| part.ns).sum();
-    assert!(unknown * 20 < recorded.recording.window_ns, "{}", recorded.stderr());
+    assert!(unknown * 20 < recorded.recording.processes.window_ns, "{}", recorded.stderr());
 }
 
 /// A folder with numbers in `data`, in random order.
@@ -95,8 +93,8 @@ fn programs_that_run_one_after_another_are_phases() {
     let sorted = place.record("sort @/data @/data @/data | uniq -c | sort -rn | tail -n 1");
     let recording = &sorted.recording;
     let both = seconds(recording, "sort", on_cpu) + seconds(recording, "sort", |part| part.what == PathWhat::ForCpu);
-    assert!(both > 0.7 * recording.window_ns as f64 / 1e9, "{both}: {}", sorted.stderr());
-    let sorts = |part: &&PathPart| part.process.is_some_and(|at| recording.processes[at].name == "sort");
+    assert!(both > 0.7 * recording.processes.window_ns as f64 / 1e9, "{both}: {}", sorted.stderr());
+    let sorts = |part: &&PathPart| part.process.is_some_and(|at| recording.recorded[at].name == "sort");
     let of: Vec<usize> =
         recording.path.iter().flat_map(|path| &path.parts).filter(sorts).flat_map(|part| part.process).collect();
     assert!(of.iter().any(|process| *process != of[0]), "{}", sorted.stderr());
@@ -110,7 +108,7 @@ fn recipes_of_make_are_part_of_the_path() {
     std::fs::write(place.file("Makefile"), rule).unwrap();
     let made = place.record("make -j2 -C @ | cat");
     let found = seconds(&made.recording, "gzip", |_| true);
-    assert!(found > 0.5 * made.recording.window_ns as f64 / 1e9, "{found}: {}", made.stderr());
+    assert!(found > 0.5 * made.recording.processes.window_ns as f64 / 1e9, "{found}: {}", made.stderr());
     assert!(made.recording.findings[0].contains("`gzip"), "{}", made.stderr());
 }
 
@@ -195,7 +193,7 @@ fn a_stopped_process_is_named() {
     let stopped = place.record(line);
     let found = seconds(&stopped.recording, "sh", asleep(WaitReason::Stopped));
     // At least the sleep; `kill` may have to wait for a CPU.
-    let whole = stopped.recording.window_ns as f64 / 1e9;
+    let whole = stopped.recording.processes.window_ns as f64 / 1e9;
     assert!(found > 0.5 && found < whole, "{found} of {whole}: {}", stopped.stderr());
     assert!(stopped.answer().contains("stopped by `sh`"), "{}", stopped.stderr());
 }
@@ -219,7 +217,7 @@ fn a_pipeline_that_is_ended_has_a_path() {
     let output = command.args(["sleep", "600", "|", "cat"]).stdin(Stdio::null()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     let text = std::fs::read_to_string(target.join("result.json")).unwrap_or_else(|error| panic!("{error}: {said}"));
-    let recording: Recording = serde_json::from_str(&text).unwrap();
+    let recording: Document = serde_json::from_str(&text).unwrap();
     adds_up(&recording);
     assert!(seconds(&recording, "sleep", asleep(WaitReason::Timer)) > 0.35, "{said}");
 }

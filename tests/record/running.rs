@@ -3,8 +3,7 @@
 use super::path::adds_up;
 use super::{ALL, bytes, limited_by_timer};
 use crate::common::{pipeprof, program, wait_until};
-use pipeprof::record::Recording;
-use pipeprof::record::model::{RecordedEnd, RecordedPipe};
+use pipeprof::result::{Document, RecordedEnd, RecordedPipe};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -36,12 +35,12 @@ fn command(words: &[&str]) -> Command {
 }
 
 /// Record with these flags.
-fn attach(flags: &[&str]) -> (Output, Option<Recording>) {
+fn attach(flags: &[&str]) -> (Output, Option<Document>) {
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("recording");
     let output = pipeprof(&["record", "-o", target.to_str().unwrap()]).args(flags).output().unwrap();
     let text = std::fs::read_to_string(target.join("result.json")).ok();
-    let recording: Option<Recording> = text.map(|text| serde_json::from_str(&text).unwrap());
+    let recording: Option<Document> = text.map(|text| serde_json::from_str(&text).unwrap());
     recording.iter().for_each(adds_up);
     (output, recording)
 }
@@ -57,13 +56,13 @@ fn a_running_pipeline_is_recorded_by_one_of_its_processes() {
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains(&format!("Recorded: process {reader}: ")), "{said}");
     limited_by_timer(&recording.findings.join(" "), "test-programs (stage 1)");
-    assert_eq!((&recording.pids, recording.pipeline.stages.len()), (&vec![slow.0[1].id()], 0));
+    assert_eq!((recording.target.pids(), recording.target.stages().len()), (&[slow.0[1].id()][..], 0));
     let used: Vec<&RecordedPipe> = recording.pipes.iter().filter(|pipe| pipe.bytes() > 0).collect();
     let [pipe] = &used[..] else { panic!("{:#?}", recording.pipes) };
     // Each block is read at once, and a block may be on its way at both ends of the recording.
     let [written, read] = [bytes(&pipe.writers), bytes(&pipe.readers)];
     assert!(read > 20 * 4096 && written.abs_diff(read) <= 2 * 4096 || recording.skipped > 0, "{written}, {read}");
-    assert!((0.65..60.0).contains(&(recording.window_ns as f64 / 1e9)), "{}", recording.window_ns);
+    assert!((0.65..60.0).contains(&(recording.processes.window_ns as f64 / 1e9)), "{}", recording.processes.window_ns);
 }
 
 #[test]
@@ -75,7 +74,7 @@ fn a_pipeline_that_hangs_is_explained() {
     assert!(said.contains("were 100 % `sleep` sleeping on a timer."), "{said}");
     assert!(said.contains("`cat` waits 100 % of the time because the pipe from `sleep` is empty."), "{said}");
     let recording = recording.unwrap();
-    let cat = |end: &RecordedEnd| recording.processes[end.process].name == "cat";
+    let cat = |end: &RecordedEnd| recording.recorded[end.process].name == "cat";
     let pipe = recording.pipes.iter().find(|pipe| pipe.readers.iter().any(cat)).unwrap();
     assert_eq!((pipe.writers.len(), pipe.readers[0].sleeps), (1, 1), "{pipe:#?}");
 }
@@ -94,7 +93,7 @@ fn a_running_stage_that_is_stopped_limits_the_pipeline() {
     // It is not known by whom.
     assert!(said.contains("were 100 % `cat` stopped."), "{said}");
     assert!(said.contains("`yes` waits 100 % of the time because the pipe to `cat` is full."), "{said}");
-    assert!(recording.unwrap().processes[0].held_by.is_empty());
+    assert!(recording.unwrap().recorded[0].held_by.is_empty());
 }
 
 #[test]
@@ -106,7 +105,7 @@ fn processes_without_pipes_stay_apart() {
     // One is named twice.
     let (_, recording) = attach(&["-p", &format!("{first},{first},{second}"), "--duration", "300ms"]);
     let recording = recording.unwrap();
-    assert_eq!(recording.pids, [first, second]);
+    assert_eq!(recording.target.pids(), [first, second]);
     let sleeps = |stage| format!("`sleep (stage {stage})` sleeping on a timer 100 %");
     assert_eq!(recording.findings[1], format!("No pipe was used: {} and {}.", sleeps(1), sleeps(2)));
 }
@@ -118,7 +117,7 @@ fn a_process_that_is_not_seen_is_an_error() {
     let (output, recording) = attach(&["-p", "1", "--duration", "100ms"]);
     let said = String::from_utf8_lossy(&output.stderr);
     match recording {
-        Some(recording) => assert!(recording.processes.iter().any(|process| process.stage == 0), "{said}"),
+        Some(recording) => assert!(recording.recorded.iter().any(|process| process.stage == 0), "{said}"),
         None => assert!(!output.status.success() && said.contains("-p 1: nothing of it can be recorded"), "{said}"),
     }
 }
@@ -131,7 +130,7 @@ fn a_running_process_may_end_or_be_missing() {
     let begin = Instant::now();
     let (output, recording) = attach(&["-p", &ids]);
     assert!(output.status.success() && begin.elapsed() < Duration::from_secs(60), "{output:?}");
-    assert_eq!(recording.unwrap().pids.len(), 2);
+    assert_eq!(recording.unwrap().target.pids().len(), 2);
     // Both have ended, but not been waited for; then their ids are gone.
     drop(short);
     let (output, recording) = attach(&["-p", &ids]);

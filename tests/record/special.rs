@@ -2,7 +2,7 @@
 
 use super::{Recorded, bytes, exact, moved, record};
 use crate::common::{Cgroup, pipeprof, wait_until};
-use pipeprof::record::model::{RecordedEnd, WaitReason};
+use pipeprof::result::{RecordedEnd, WaitReason};
 use std::process::Command;
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ fn calls_of_32_bits_are_decoded() {
     exact(&compat.recording, pipe.writers[0].calls["write"], 20);
     // What has arrived can be read in parts.
     assert!(pipe.readers[0].calls["read"] > 20 || compat.recording.skipped > 0, "{pipe:#?}");
-    let [writer, reader] = &compat.recording.processes[..] else { panic!("{:#?}", compat.recording) };
+    let [writer, reader] = &compat.recording.recorded[..] else { panic!("{:#?}", compat.recording) };
     assert!(writer.waits[&WaitReason::Timer].ns >= 100_000_000, "{writer:#?}");
     assert!(!reader.waits.contains_key(&WaitReason::Disk) && compat.empty(0) > 0.0, "{reader:#?}");
 }
@@ -65,14 +65,14 @@ fn tee_consumes_nothing() {
 #[ignore = "needs root and gcc: make test"]
 fn vfork_waits_for_its_child() {
     let vfork = record_line("@ child | cat");
-    let child = vfork.recording.processes[0].waits[&WaitReason::Child];
+    let child = vfork.recording.recorded[0].waits[&WaitReason::Child];
     assert!(child.ns >= 100_000_000, "{:#?}", vfork.recording);
 }
 
 /// The process at this end, if there is only one.
 fn stage(recorded: &Recorded, ends: &[RecordedEnd]) -> Option<u32> {
     let [end] = ends else { return None };
-    Some(recorded.recording.processes[end.process].stage)
+    Some(recorded.recording.recorded[end.process].stage)
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn waits_of_two_pipes_at_one_process_are_told_apart() {
 fn a_traced_stage_waits_for_nothing() {
     let traced = record(&["strace", "-f", "-o", "/dev/null", "head", "-c", "1000000", "/dev/zero", "|", "wc", "-c"]);
     assert_eq!(traced.stdout(), "1000000");
-    let head = traced.recording.processes.iter().find(|process| process.name == "head").expect("a stage");
+    let head = traced.recording.recorded.iter().find(|process| process.name == "head").expect("a stage");
     let calls = traced.recording.pipes[0].writers[0].calls["write"];
     // Strace stops it at the begin and at the end of each call.
     assert!(head.waits[&WaitReason::Traced].count >= 2 * calls, "{head:#?}");
@@ -148,8 +148,8 @@ fn a_frozen_stage_does_not_wait() {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     let text = std::fs::read_to_string(target.join("result.json")).unwrap_or_else(|error| panic!("{error}: {said}"));
-    let recording: pipeprof::record::Recording = serde_json::from_str(&text).unwrap();
-    let cat = recording.processes.iter().find(|process| process.name == "cat").expect("a stage");
+    let recording: pipeprof::result::Document = serde_json::from_str(&text).unwrap();
+    let cat = recording.recorded.iter().find(|process| process.name == "cat").expect("a stage");
     assert!(cat.waits.get(&WaitReason::Frozen).is_some_and(|wait| wait.ns > 100_000_000), "{cat:#?}");
     assert!(said.contains("  frozen "), "{said}");
 }

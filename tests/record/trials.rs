@@ -2,12 +2,11 @@
 
 use super::ALL;
 use crate::common::{binary, pipeprof, programs};
-use pipeprof::record::Recording;
-use pipeprof::record::model::TrialVerdict;
+use pipeprof::result::{Document, TrialVerdict};
 use std::process::{Command, Stdio};
 
 /// Record `words` with trials, with `input` in a file as standard input.
-fn tried(flags: &[&str], words: &[&str], input: &str) -> Recording {
+fn tried(flags: &[&str], words: &[&str], input: &str) -> Document {
     let folder = tempfile::tempdir().unwrap();
     let (target, file) = (folder.path().join("recording"), folder.path().join("input"));
     std::fs::write(&file, input).unwrap();

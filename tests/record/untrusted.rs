@@ -2,7 +2,7 @@
 
 use super::record_with;
 use crate::common::{binary, copy_program, pipeprof};
-use pipeprof::record::Recording;
+use pipeprof::result::Document;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -57,11 +57,11 @@ fn three_capabilities_are_enough_and_stay_here() {
     let output = command.uid(65_534).gid(65_534).output().unwrap();
     let (out, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let text = std::fs::read_to_string(folder.path().join("out/result.json"));
-    let recording: Recording = serde_json::from_str(&text.unwrap_or_else(|error| panic!("{error}: {said}"))).unwrap();
+    let recording: Document = serde_json::from_str(&text.unwrap_or_else(|error| panic!("{error}: {said}"))).unwrap();
     // Neither the program has them nor, once everything is attached, pipeprof. It keeps CAP_BPF on kernels before 5.19.
     let none = |set: &str| out.matches(&format!("{set}:\t0000000000000000")).count();
     assert_eq!(["CapInh", "CapPrm", "CapEff", "CapAmb"].map(none), [1, 2, 1, 1], "{out}");
     assert!(out.contains("31457280") && recording.pipes.iter().any(|pipe| pipe.bytes() == 30 << 20), "{said}");
-    let user = recording.samples.as_ref().unwrap();
-    assert!(user.collector.samples > 0 && !user.collector.notes.iter().any(|note| note.contains("no names")), "{said}");
+    let report = &recording.collectors[0];
+    assert!(report.samples > 0 && !report.notes.iter().any(|note| note.contains("no names")), "{said}");
 }

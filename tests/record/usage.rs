@@ -1,13 +1,13 @@
 //! Commands that are refused.
 
 use crate::common::pipeprof;
-use pipeprof::record::Recording;
+use pipeprof::result::Document;
 use std::process::Stdio;
 
 #[test]
 fn a_recording_without_instructions_has_no_code() {
     let folder = tempfile::tempdir().unwrap();
-    let recording = Recording { schema: "pipeprof.record/1".to_owned(), ..Recording::default() };
+    let recording = Document { schema: "pipeprof.result/1".to_owned(), ..Document::default() };
     std::fs::write(folder.path().join("result.json"), serde_json::to_string(&recording).unwrap()).unwrap();
     let output = pipeprof(&["annotate", folder.path().to_str().unwrap(), "pipe_write"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -23,16 +23,16 @@ fn recordings_are_compared_with_recordings_only() {
         std::fs::write(path.join("result.json"), text).unwrap();
         path.display().to_string()
     };
-    let whole = serde_json::to_string(&Recording { schema: "pipeprof.record/1".to_owned(), ..Recording::default() });
+    let whole = serde_json::to_string(&Document { schema: "pipeprof.result/1".to_owned(), ..Document::default() });
     let [whole, old, broken] =
-        [("whole", whole.unwrap().as_str()), ("old", r#"{"schema": "pipeprof.record/0"}"#), ("broken", "{")]
+        [("whole", whole.unwrap().as_str()), ("old", r#"{"schema": "pipeprof.result/0"}"#), ("broken", "{")]
             .map(|(name, text)| write(name, text));
     for (runs, code, expected) in [
-        (vec![&whole, &old], 1, "make it again"),
-        (vec![&whole, &broken], 1, "not a recording"),
-        (vec![&whole, &whole, &whole], 2, "two at a time"),
-        (vec![&whole, &folder.path().display().to_string()], 2, "two at a time"),
-        (vec![&whole, &folder.path().join("other").display().to_string()], 1, "other does not exist"),
+        (vec![&whole, &old], 1, "run again with this pipeprof"),
+        (vec![&whole, &broken], 1, "truncated"),
+        (vec![&whole, &whole, &whole], 2, "with one other only"),
+        (vec![&whole, &format!("{}/flamegraphs/6.1-write", env!("CARGO_MANIFEST_DIR"))], 2, "results of one kind"),
+        (vec![&whole, &folder.path().join("other").display().to_string()], 1, "other: file does not exist"),
     ] {
         let output = pipeprof(&["compare"]).args(&runs).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);

@@ -1,7 +1,8 @@
 use super::sample;
 use pipeprof::profile::{Folded, Profile, Unit};
-use pipeprof::report::files::{Folder, load, load_document, parse_document};
-use pipeprof::report::stack_files::load_folded;
+use pipeprof::report::files::Folder;
+use pipeprof::result::stack_files::load_folded;
+use pipeprof::result::{open, open_document, parse};
 use pipeprof::roles::Skid;
 use proptest::prelude::*;
 use std::path::Path;
@@ -27,9 +28,9 @@ fn a_run_is_written_and_read_back() {
         ["both.svg", "reader.folded", "reader.svg", "result.json", "writer.folded", "writer.svg"]
     );
     assert_eq!(names(place.path()), ["out"], "nothing else");
-    let read = load(&target).unwrap();
+    let read = open(&target).unwrap();
     assert_eq!(read, outcome);
-    assert_eq!(load(&target.join("result.json")).unwrap(), outcome);
+    assert_eq!(open(&target.join("result.json")).unwrap(), outcome);
     let svg = std::fs::read_to_string(target.join("writer.svg")).unwrap();
     assert!(svg.contains(">pipeprof run --mode write</text>"), "the title is the command");
     assert!(svg.contains("writer · mode write · Linux 6.1.0-50-cloud-amd64 ·"));
@@ -48,7 +49,7 @@ fn what_sampled_a_run_is_remembered() {
         }
         let target = place.path().join(name);
         Folder::prepare(Some(&target), "", "").unwrap().write(&mut outcome).unwrap();
-        (load(&target).unwrap().profiles[0].skid, std::fs::read_to_string(target.join("writer.svg")).unwrap())
+        (open(&target).unwrap().profiles[0].skid, std::fs::read_to_string(target.join("writer.svg")).unwrap())
     };
     let (skid, picture) = drawn(Some(Skid::CpuClock), "cpu-clock");
     let note = "Interrupts off (part of the share, attributed to the caller): wake-up 100.0%";
@@ -62,7 +63,7 @@ fn what_sampled_a_run_is_remembered() {
     let text = std::fs::read_to_string(&document).unwrap();
     assert!(text.contains("\"skid\": \"cpu-clock\""));
     std::fs::write(&document, text.replace("\"skid\"", "\"skew\"")).unwrap();
-    assert_eq!(load(&document).unwrap().profiles[0].skid, Skid::CpuClock);
+    assert_eq!(open(&document).unwrap().profiles[0].skid, Skid::CpuClock);
     // A document of a build that did not record it.
     assert_eq!(drawn(None, "old").0, Skid::CpuClock);
 }
@@ -120,14 +121,14 @@ fn a_folder_that_is_given_up_leaves_nothing() {
 fn error_of(change: impl FnOnce(&mut serde_json::Value)) -> String {
     let mut document = serde_json::to_value(sample::sampled_run().document).unwrap();
     change(&mut document);
-    parse_document(document.to_string().as_bytes()).unwrap_err().to_string()
+    parse(document.to_string().as_bytes()).unwrap_err().to_string()
 }
 
 #[test]
 fn documents_of_other_schemas_say_what_to_do() {
-    let error = error_of(|document| document["schema"] = "pipeprof.run/99".into());
+    let error = error_of(|document| document["schema"] = "pipeprof.result/99".into());
     assert!(error.contains("newer than this pipeprof") && error.contains("update pipeprof"), "{error}");
-    let error = error_of(|document| document["schema"] = "pipeprof.run/0".into());
+    let error = error_of(|document| document["schema"] = "pipeprof.result/0".into());
     assert!(error.contains("older than") && error.contains("run again"), "{error}");
     let error = error_of(|document| document["schema"] = "something".into());
     assert!(error.contains("not a pipeprof result.json"), "{error}");
@@ -140,7 +141,7 @@ fn truncated_documents_are_recognised_wherever_they_end() {
     let text = serde_json::to_string_pretty(&sample::sampled_run().document).unwrap();
     for length in (0..text.len() - 1).step_by(97) {
         let Some(part) = text.get(..length) else { continue };
-        let error = parse_document(part.as_bytes()).unwrap_err().to_string();
+        let error = parse(part.as_bytes()).unwrap_err().to_string();
         assert!(error.contains("truncated"), "{length}: {error}");
     }
 }
@@ -148,23 +149,23 @@ fn truncated_documents_are_recognised_wherever_they_end() {
 #[test]
 fn missing_and_hostile_files_are_named() {
     let place = tempfile::tempdir().unwrap();
-    let error = load(place.path()).unwrap_err().to_string();
+    let error = open(place.path()).unwrap_err().to_string();
     assert!(error.contains("result.json") && error.contains("a folder written by `pipeprof run`"), "{error}");
 
     let target = place.path().join("out");
     Folder::prepare(Some(&target), "", "").unwrap().write(&mut sample::sampled_run()).unwrap();
     std::fs::remove_file(target.join("reader.folded")).unwrap();
-    assert!(load_document(&target).is_ok());
-    let error = load(&target).unwrap_err().to_string();
+    assert!(open_document(&target).is_ok());
+    let error = open(&target).unwrap_err().to_string();
     assert!(error.contains("reader.folded"), "{error}");
     std::fs::write(target.join("reader.folded"), "a;b").unwrap();
-    let error = load(&target).unwrap_err().to_string();
+    let error = open(&target).unwrap_err().to_string();
     assert!(error.contains("reader.folded, line 1: no weight"), "{error}");
 
-    let mut document = load_document(&target).unwrap();
+    let mut document = open_document(&target).unwrap();
     document.files = vec!["../../etc/writer.folded".to_owned()];
     std::fs::write(target.join("result.json"), serde_json::to_string(&document).unwrap()).unwrap();
-    let error = load(&target).unwrap_err().to_string();
+    let error = open(&target).unwrap_err().to_string();
     assert!(error.contains("not a profile's name"), "{error}");
 }
 
@@ -180,7 +181,7 @@ fn bytes_that_are_not_text_are_an_error_with_a_line() {
 proptest! {
     #[test]
     fn no_bytes_panic(bytes: Vec<u8>) {
-        let _ = parse_document(&bytes);
+        let _ = parse(&bytes);
     }
 
     #[test]
@@ -188,7 +189,7 @@ proptest! {
         let mut bytes = serde_json::to_vec(&sample::sampled_run().document).unwrap();
         let at = at % bytes.len();
         bytes[at] = byte;
-        if let Ok(document) = parse_document(&bytes) {
+        if let Ok(document) = parse(&bytes) {
             let _ = pipeprof::report::terminal::render(&document, None, pipeprof::report::terminal::Style::PLAIN);
         }
     }
@@ -204,7 +205,7 @@ fn estimated_cycles_name_their_model_and_are_read_back() {
     let priced: Vec<Profile> = outcome.profiles.iter().map(cycles).collect();
     outcome.profiles.extend(priced);
     Folder::prepare(Some(&target), "", "").unwrap().write(&mut outcome).unwrap();
-    let read = load(&target).unwrap();
+    let read = open(&target).unwrap();
     assert!(read.profiles.iter().any(|profile| *profile == cycles(&outcome.profiles[0])));
     assert_eq!(read.document, outcome.document);
     let picture = std::fs::read_to_string(target.join("cycles-writer.svg")).unwrap();

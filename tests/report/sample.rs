@@ -1,7 +1,7 @@
 //! Outcomes built from the articles' stacks.
 
 use pipeprof::profile::{
-    ByProcess, ClassCounts, CycleModel, Folded, Moved, ProcessName, Profile, RoleCycles, RoleShare, Unit, attribute,
+    ClassCounts, CycleModel, Folded, Moved, ProcessName, Profile, RoleCycles, RoleShare, Unit, attribute,
 };
 use pipeprof::result::*;
 use pipeprof::roles::{RoleId, Skid};
@@ -53,12 +53,11 @@ pub(crate) fn sampled_run() -> Outcome {
         started: "2026-11-20T10:15:00Z".to_owned(),
         command: "pipeprof run --mode write".to_owned(),
         mode: "write".to_owned(),
-        workload: Some(Spec::default()),
+        target: MeasuredTarget::Pair { workload: Spec::default() },
         kernel: KernelInfo { release: "6.1.0-50-cloud-amd64".to_owned(), ..KernelInfo::default() },
         executed_on: ExecutedOn::Hardware,
         unit: Unit::Samples,
         environment: Environment { cpus: 2, ..Environment::default() },
-        memcg: None,
         throughput: Throughput {
             median_gib_s: Some(3.7),
             ci95: Some([3.5, 3.9]),
@@ -75,6 +74,7 @@ pub(crate) fn sampled_run() -> Outcome {
             ]
             .into_iter()
             .collect(),
+            others: None,
         },
         functions: vec![FunctionCalls {
             calls: 2_621_440,
@@ -116,11 +116,7 @@ pub(crate) fn sampled_run() -> Outcome {
             message: "the machine was busy (load 3.2 on 2 CPUs)".to_owned(),
             action: "run again when it is idle".to_owned(),
         }],
-        cycle_model: None,
-        ending: None,
-        ensemble: None,
-        locks: Vec::new(),
-        files: Vec::new(),
+        ..Document::default()
     };
     let profile = |process, stacks| Profile {
         process,
@@ -132,10 +128,7 @@ pub(crate) fn sampled_run() -> Outcome {
     Outcome {
         document,
         profiles: vec![profile(ProcessName::WRITER, writer), profile(ProcessName::READER, reader)],
-        windows: Vec::new(),
-        classes: ByProcess::default(),
-        code: None,
-        pipeline: None,
+        ..Outcome::default()
     }
 }
 

@@ -60,7 +60,7 @@ pub(in crate::cli) fn run(args: &RunArgs) -> Result<ExitCode> {
     let above: Vec<_> = chart.into_iter().map(|svg| (CHART.to_owned(), svg.into_bytes())).collect();
     let mut exports = Vec::new();
     for (_, outcome) in &outcomes {
-        let (files, failed) = export::all(&args.export, &Exported::Run(outcome));
+        let (files, failed) = export::all(&args.export, &Exported::Result(outcome));
         exports.push(files);
         problem = problem.or(failed);
     }

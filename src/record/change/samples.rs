@@ -1,6 +1,6 @@
 //! Shares of samples by role, before and after.
 
-use super::super::model::{ProcessSamples, RecordedSamples};
+use crate::result::{Attribution, Collector, Document};
 use crate::roles::{self, RoleId};
 use crate::util::stats;
 use serde::Serialize;
@@ -30,21 +30,24 @@ impl ShareChange {
     }
 }
 
-/// The changes in processes that both have, by name: those that are certain first, and the largest of them.
-pub(super) fn share_changes([before, after]: [&RecordedSamples; 2]) -> Vec<ShareChange> {
+/// The changes in processes that were sampled in both, by name: those that are certain first, and the largest of them.
+pub(super) fn share_changes(documents: [&Document; 2]) -> Vec<ShareChange> {
+    if documents.iter().any(|document| document.attribution.collector != Collector::Sample.name()) {
+        return Vec::new();
+    }
+    let [before, after] = documents.map(|document| &document.attribution);
     let mut changes = Vec::new();
-    for first in &before.processes {
-        let Some(second) = after.processes.iter().find(|second| second.name == first.name) else { continue };
-        let weights = |process: &ProcessSamples| -> BTreeMap<RoleId, u64> {
-            process.roles.iter().map(|share| (share.role, share.weight)).collect()
+    for process in before.processes.names().filter(|process| after.processes.get(*process).is_some()) {
+        let weights = |attribution: &Attribution| -> BTreeMap<RoleId, u64> {
+            attribution.of(process).iter().map(|share| (share.role, share.weight)).collect()
         };
-        let [old, new] = [weights(first), weights(second)];
+        let [old, new] = [weights(before), weights(after)];
         let all: BTreeSet<RoleId> = old.keys().chain(new.keys()).copied().collect();
         changes.extend(all.into_iter().map(|role| {
             let part = |weights: &BTreeMap<RoleId, u64>| weights.get(&role).copied().unwrap_or(0);
-            let counts = [(part(&old), first.samples), (part(&new), second.samples)];
+            let counts = [(part(&old), before.weight(process)), (part(&new), after.weight(process))];
             ShareChange {
-                process: first.name.clone(),
+                process: process.to_string(),
                 role,
                 shares: counts.map(|(part, whole)| part as f64 / whole.max(1) as f64),
                 difference_ci95: stats::difference_of_proportions(counts),
@@ -73,18 +76,17 @@ pub(super) fn largest(changes: &[ShareChange]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Folded, Moved, Unit, attribute};
-    use crate::result::{Collector, CollectorReport};
+    use crate::profile::{Folded, Moved, ProcessName, Unit, attribute};
     use crate::roles::Skid;
 
-    fn samples(stacks: &[(&str, u64)]) -> RecordedSamples {
+    fn samples(stacks: &[(&str, u64)]) -> Document {
         let mut folded = Folded::new();
         stacks.iter().for_each(|(stack, weight)| folded.add(*stack, *weight));
         let roles = attribute(&folded, Unit::Samples, Skid::None, &Moved::default());
-        RecordedSamples {
-            processes: vec![ProcessSamples { process: 0, name: "dd".to_owned(), samples: folded.total(), roles }],
-            collector: CollectorReport::ok(Collector::Sample, folded.total()),
-        }
+        let mut document = Document::default();
+        Collector::Sample.name().clone_into(&mut document.attribution.collector);
+        document.attribution.processes.insert(ProcessName::new("dd"), roles);
+        document
     }
 
     #[test]

@@ -1,24 +1,25 @@
-use super::super::model::RecordedProcess;
-use super::super::path::model::{CriticalPath, PathPart, PathWhat};
-use super::super::pipeline::PipelineCommand;
 use super::*;
+use crate::result::{
+    CriticalPath, Document, MeasuredTarget, PathPart, PathWhat, PipelineCommand, Processes, RecordedEnd, RecordedPipe,
+    RecordedProcess,
+};
 
-fn recording(release: &str) -> Recording {
-    let mut recording = Recording {
-        pipeline: PipelineCommand { stages: vec![vec!["dd".to_owned()]], shell: false },
-        processes: vec![RecordedProcess { name: "dd".to_owned(), ..RecordedProcess::default() }],
+fn recording(release: &str) -> Document {
+    let mut recording = Document {
+        target: MeasuredTarget::Pipeline(PipelineCommand { stages: vec![vec!["dd".to_owned()]], shell: false }),
+        recorded: vec![RecordedProcess { name: "dd".to_owned(), ..RecordedProcess::default() }],
         path: Some(CriticalPath {
             parts: vec![PathPart { process: Some(0), what: PathWhat::OnCpu, ns: 96, ..PathPart::default() }],
             ..CriticalPath::default()
         }),
-        window_ns: 100,
-        ..Recording::default()
+        processes: Processes { window_ns: 100, ..Processes::default() },
+        ..Document::default()
     };
     recording.kernel.release = release.to_owned();
     recording
 }
 
-fn change(before: &Recording, after: &Recording) -> Result<RecordingChange> {
+fn change(before: &Document, after: &Document) -> Result<RecordingChange> {
     RecordingChange::new([before, after], [Path::new("a"), Path::new("b")])
 }
 
@@ -42,10 +43,10 @@ fn unequal_work_is_said() {
         readers: vec![end(read)],
         ..RecordedPipe::default()
     };
-    let [before, after] = [(before, 10 << 20), (after, 5 << 20)].map(|(recording, bytes)| Recording {
+    let [before, after] = [(before, 10 << 20), (after, 5 << 20)].map(|(recording, bytes)| Document {
         // What is written and never read is no work.
         pipes: vec![pipe(20 << 20, bytes)],
-        processes: vec![Default::default()],
+        recorded: vec![Default::default()],
         ..recording
     });
     let text = change(&before, &after).unwrap().cautions.join(" ");
@@ -64,7 +65,8 @@ fn a_disk_in_one_of_two_recordings_is_said() {
 #[test]
 fn other_pipelines_cannot_be_compared() {
     let [mut before, after] = [recording("6.12"), recording("7.2")];
-    before.pipeline.stages = vec![vec!["a".to_owned()], vec!["b".to_owned()]];
+    let stages = vec![vec!["a".to_owned()], vec!["b".to_owned()]];
+    before.target = MeasuredTarget::Pipeline(PipelineCommand { stages, shell: false });
     let error = change(&before, &after).unwrap_err().to_string();
     assert!(error.contains("compare recordings of one pipeline"), "{error}");
 }

@@ -3,10 +3,10 @@
 use super::chain::{Chain, Slices};
 use super::clocks::Clocks;
 use super::follow::{NOBODY, PartKey, PathFollower, Woken, at_pipe, part};
-use super::model::{CriticalPath, PathCeiling, PathKind, PathPart, PathWhat};
 use crate::record::raw::{PR_ASLEEP, PR_RUNNABLE, PrTask};
-use crate::record::reason::{WaitReason, name_of, why};
+use crate::record::reason::{name_of, why};
 use crate::record::timeline::Id;
+use crate::result::{CriticalPath, PathCeiling, PathKind, PathPart, PathWhat, WaitReason};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 

@@ -2,14 +2,14 @@
 
 use super::chain::{JoinedSlices, Slices};
 use super::clocks::{ASSUMED, Clocks, NO_CLOCK, PathState, later};
-use super::model::PathWhat;
 use crate::record::raw::{
     PR_ASLEEP, PR_CARRIED, PR_FOR_ROOM, PR_FROZEN, PR_IN_INTERRUPT, PR_IN_PROCESS, PR_STEP_EXEC, PR_STEP_FORK,
     PR_STEP_FREE, PR_STEP_GONE, PR_STEP_NAME, PR_STEP_RENAME, PR_STEP_RUN, PR_STEP_SEIZE, PR_STEP_THROTTLED,
     PR_STEP_WAKE, PR_STOPPED, PrBirth, PrNamed, PrRun, PrStep, PrWho,
 };
-use crate::record::reason::{WaitReason, why};
+use crate::record::reason::why;
 use crate::record::timeline::{Id, id};
+use crate::result::{PathWhat, WaitReason};
 use foldhash::fast::FixedState;
 use std::collections::HashMap;
 use std::hash::Hash;

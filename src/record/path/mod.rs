@@ -1,14 +1,13 @@
 //! The critical path of a pipeline: what its wall time was made of.
 //!
 //! [`follow`] reads the steps of the BPF programs while the pipeline runs, with a [`chain`] of parts for each thread, and
-//! [`clocks`] that show how long it would take without one process. [`close`] ends it, [`model`] is its stored form, and
-//! [`words`] makes sentences of it.
+//! [`clocks`] that show how long it would take without one process. [`close`] ends it, and [`words`] makes
+//! sentences of it.
 
 mod chain;
 mod clocks;
 mod close;
 mod follow;
-pub mod model;
 pub(super) mod words;
 
 pub(super) use close::{KnownEnd, PathEnds};

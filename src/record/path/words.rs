@@ -1,11 +1,9 @@
 //! The path in sentences.
 
-use super::model::{CriticalPath, PathKind, PathPart, PathWhat};
 use crate::profile::{few, listed};
-use crate::record::model::{Recording, WaitReason};
 use crate::record::names::labels;
 use crate::report::number::{number, percent};
-use crate::result::ExecutedOn;
+use crate::result::{CriticalPath, Document, ExecutedOn, PathKind, PathPart, PathWhat, WaitReason};
 use std::collections::BTreeMap;
 
 /// Smaller parts of the time are not named, and not more parts than these.
@@ -50,7 +48,7 @@ pub(in crate::record) fn sums(path: &CriticalPath) -> Vec<(PathKind, u64)> {
 }
 
 /// The process with the most time of the path.
-pub(in crate::record) fn longest(recording: &Recording) -> Option<usize> {
+pub(in crate::record) fn longest(recording: &Document) -> Option<usize> {
     of_processes(recording)
         .into_iter()
         .max_by_key(|(process, ns)| (*ns, std::cmp::Reverse(*process)))
@@ -58,12 +56,12 @@ pub(in crate::record) fn longest(recording: &Recording) -> Option<usize> {
 }
 
 /// Its part of the time, 0 to 1.
-pub(in crate::record) fn longest_share(recording: &Recording) -> f64 {
+pub(in crate::record) fn longest_share(recording: &Document) -> f64 {
     let most = of_processes(recording).into_values().max().unwrap_or(0);
-    most as f64 / recording.window_ns.max(1) as f64
+    most as f64 / recording.processes.window_ns.max(1) as f64
 }
 
-fn of_processes(recording: &Recording) -> BTreeMap<usize, u64> {
+fn of_processes(recording: &Document) -> BTreeMap<usize, u64> {
     let mut sums = BTreeMap::new();
     for part in recording.path.iter().flat_map(|path| &path.parts) {
         if let Some(process) = part.process {
@@ -74,7 +72,7 @@ fn of_processes(recording: &Recording) -> BTreeMap<usize, u64> {
 }
 
 /// What the time was made of, and its phases.
-pub(in crate::record) fn sentences(recording: &Recording) -> Vec<String> {
+pub(in crate::record) fn sentences(recording: &Document) -> Vec<String> {
     let Some(path) = &recording.path else { return Vec::new() };
     let labels = labels(recording);
     let whole: u64 = path.parts.iter().map(|part| part.ns).sum();
@@ -91,7 +89,7 @@ pub(in crate::record) fn sentences(recording: &Recording) -> Vec<String> {
     let others: u64 = rest.iter().map(|(_, ns)| ns).sum();
     texts.extend((share(others) >= 0.005).then(|| format!("{} other parts", percent(share(others)))));
     let clock = if recording.executed_on == ExecutedOn::Tcg { " of the guest's clock" } else { "" };
-    let seconds = number(recording.window_ns as f64 / 1e9);
+    let seconds = number(recording.processes.window_ns as f64 / 1e9);
     let mut sentences = vec![format!("The {seconds} s{clock} were {}.", listed(texts))];
     sentences.extend(phases(recording, path, &labels));
     sentences.extend(ceiling(recording, path, &labels));
@@ -99,26 +97,26 @@ pub(in crate::record) fn sentences(recording: &Recording) -> Vec<String> {
 }
 
 /// What would be left without the process whose absence would help most.
-fn ceiling(recording: &Recording, path: &CriticalPath, labels: &[String]) -> Option<String> {
-    let best = path.ceilings.first().filter(|best| best.ns < recording.window_ns)?;
+fn ceiling(recording: &Document, path: &CriticalPath, labels: &[String]) -> Option<String> {
+    let best = path.ceilings.first().filter(|best| best.ns < recording.processes.window_ns)?;
     // The CPUs have to do what the others need.
     let others: u64 =
-        (0..).zip(&recording.processes).filter(|(at, _)| *at != best.process).map(|(_, of)| of.cpu_ns).sum();
+        (0..).zip(&recording.recorded).filter(|(at, _)| *at != best.process).map(|(_, of)| of.cpu_ns).sum();
     let ns = best.ns.max(others / u64::from(recording.environment.cpus.max(1)));
-    let then = (0..).zip(&recording.processes).filter(|(at, _)| *at != best.process).max_by_key(|(_, of)| of.cpu_ns);
+    let then = (0..).zip(&recording.recorded).filter(|(at, _)| *at != best.process).max_by_key(|(_, of)| of.cpu_ns);
     let then =
         then.filter(|(_, of)| of.cpu_ns as f64 >= LIMITS * ns as f64).and_then(|(at, _): (usize, _)| labels.get(at));
     let then = then.map_or_else(String::new, |name| format!("; then `{name}` would be on a CPU most of the time"));
-    let [left, whole] = [ns, recording.window_ns].map(|ns| number(ns as f64 / 1e9));
+    let [left, whole] = [ns, recording.processes.window_ns].map(|ns| number(ns as f64 / 1e9));
     let name = labels.get(best.process)?;
-    (ns < recording.window_ns).then(|| {
+    (ns < recording.processes.window_ns).then(|| {
         format!("If `{name}` cost nothing, the pipeline would take about {left} s instead of {whole} s{then}.")
     })
 }
 
 /// A part in words.
 pub(in crate::record) fn described(
-    recording: &Recording,
+    recording: &Document,
     labels: &[String],
     (process, what, by): &PathKind,
     divided: bool,
@@ -127,7 +125,7 @@ pub(in crate::record) fn described(
     let by = by.as_ref().map(|by| format!("`{by}`"));
     match what {
         PathWhat::OnCpu => {
-            let user = process.and_then(|at| recording.processes.get(at)?.user_share).filter(|_| divided);
+            let user = process.and_then(|at| recording.recorded.get(at)?.user_share).filter(|_| divided);
             let split = user.map_or_else(String::new, |user| match user {
                 most if most >= 1.0 - DIVIDED => " (user code)".to_owned(),
                 least if least <= DIVIDED => " (in the kernel)".to_owned(),
@@ -153,8 +151,8 @@ fn from(by: Option<String>) -> String {
     by.map_or_else(String::new, |by| format!(" from {by} (not recorded)"))
 }
 
-fn asleep(recording: &Recording, process: Option<usize>, name: &str, reason: WaitReason, by: Option<String>) -> String {
-    let held = process.and_then(|at| recording.processes.get(at)?.held_by.get(&reason));
+fn asleep(recording: &Document, process: Option<usize>, name: &str, reason: WaitReason, by: Option<String>) -> String {
+    let held = process.and_then(|at| recording.recorded.get(at)?.held_by.get(&reason));
     let by = match held {
         Some(names) => format!(" by {}", listed(names.iter().map(|name| format!("`{name}`")))),
         None if reason == WaitReason::Timer => String::new(),
@@ -204,7 +202,7 @@ fn joined(phases: impl Iterator<Item = (Option<PathKind>, u64)>) -> Vec<(Option<
 }
 
 /// The path over time, if what it is mainly made of changes.
-fn phases(recording: &Recording, path: &CriticalPath, labels: &[String]) -> Option<String> {
+fn phases(recording: &Document, path: &CriticalPath, labels: &[String]) -> Option<String> {
     let whole: u64 = path.slice_ns.iter().sum();
     let shortest = (whole as f64 * PHASE) as u64;
     // What is too short belongs to its neighbour.

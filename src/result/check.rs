@@ -1,0 +1,129 @@
+//! Whether the parts of a document from outside fit together: reports index with its numbers, and draw its arrays.
+
+use super::{CriticalPath, Document, RecordedPipe, Timeline};
+use anyhow::{Result, ensure};
+
+/// The largest pipe, in slots: F_SETPIPE_SZ takes at most 2^31 bytes (fs/pipe.c, `round_pipe_size`).
+const MOST_SLOTS: u64 = 1 << 19;
+
+/// Most stages: each needs a process.
+const MOST_STAGES: u32 = 1 << 22;
+
+/// Numbers have 64 bits: `log2_sizes` has at most as many elements.
+const BITS: usize = 64;
+
+/// A document that was stored or sent by a guest.
+///
+/// # Errors
+/// What does not fit. pipeprof never writes such a document.
+pub(crate) fn check(document: &Document) -> Result<()> {
+    let (processes, stages) = (document.recorded.len(), document.target.stages().len());
+    let known = |process: usize, place: &str| {
+        ensure!(process < processes, "{place} names process {process}, and it has {processes}");
+        Ok(())
+    };
+    for process in &document.recorded {
+        let most = if stages > 1 { u32::try_from(stages)? } else { MOST_STAGES };
+        ensure!(process.stage < most, "a process is in stage {}, and the pipeline has {most}", process.stage);
+    }
+    for pipe in &document.pipes {
+        ensure!(
+            pipe.between.is_none_or(|ends| ends.iter().all(|stage| (*stage as usize) < stages.max(1))),
+            "a pipe is between stages {:?}, and the pipeline has {stages}",
+            pipe.between
+        );
+        ensure!(
+            pipe.slots.is_none_or(|slots| slots.iter().all(|slots| *slots <= MOST_SLOTS)),
+            "a pipe has {:?} slots",
+            pipe.slots
+        );
+        for end in RecordedPipe::ends(pipe) {
+            known(end.process, "an end of a pipe")?;
+            ensure!(end.log2_sizes.len() <= BITS, "an end of a pipe has calls of more than 2^64 bytes");
+            let failed = [end.eagain, end.epipe, end.errors].iter().sum::<u64>();
+            ensure!(failed <= end.all_calls(), "{failed} calls failed of {}", end.all_calls());
+        }
+    }
+    document.lock_waits.iter().flatten().try_for_each(|wait| known(wait.process, "a wait for a lock"))?;
+    if let Some(path) = &document.path {
+        let named = path.parts.iter().filter_map(|part| part.process);
+        named.chain(path.ceilings.iter().map(|ceiling| ceiling.process)).try_for_each(|at| known(at, "the path"))?;
+        check_path(path)?;
+    }
+    check_timeline(&document.timeline, processes, document.pipes.len())
+}
+
+/// Times that are too large to be added up, and parts without a time in each slice.
+fn check_path(path: &CriticalPath) -> Result<()> {
+    let slices = path.slice_ns.len();
+    ensure!(
+        path.parts.iter().all(|part| part.slices.len() == slices),
+        "a part of the path does not have {slices} slices"
+    );
+    let of_parts = path.parts.iter().flat_map(|part| part.slices.iter().chain([&part.ns]));
+    let sum: u128 = of_parts.chain(&path.slice_ns).map(|ns| u128::from(*ns)).sum();
+    ensure!(u64::try_from(sum).is_ok(), "the path has {sum} ns");
+    Ok(())
+}
+
+fn check_timeline(timeline: &Timeline, processes: usize, pipes: usize) -> Result<()> {
+    let slices = timeline.slice_ns.len();
+    for row in &timeline.processes {
+        ensure!(row.process < processes, "the timeline names process {}, and there are {processes}", row.process);
+        let rows = [&row.running, &row.runnable, &row.empty, &row.full];
+        ensure!(rows.iter().all(|shares| shares.len() == slices), "a process does not have {slices} slices of time");
+    }
+    for row in &timeline.pipes {
+        ensure!(row.pipe < pipes, "the timeline names pipe {}, and there are {pipes}", row.pipe);
+        ensure!(
+            row.bytes.len() == slices && row.filled.len() == slices,
+            "a pipe does not have {slices} slices of time"
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{LockWait, PathPart, RecordedEnd, RecordedProcess, TimelinePipe, TimelineProcess};
+    use super::*;
+
+    fn path_part(process: usize, ns: u64, slices: usize) -> PathPart {
+        PathPart { process: Some(process), ns, slices: vec![0; slices], ..PathPart::default() }
+    }
+
+    fn path(slices: usize) -> CriticalPath {
+        CriticalPath { slice_ns: vec![1; slices], ..CriticalPath::default() }
+    }
+
+    #[test]
+    fn numbers_of_what_does_not_exist_are_refused() {
+        let good = Document {
+            recorded: vec![RecordedProcess::default(); 2],
+            pipes: vec![RecordedPipe { readers: vec![RecordedEnd::default()], ..RecordedPipe::default() }],
+            timeline: Timeline { slice_ns: vec![1], ..Timeline::default() },
+            ..Document::default()
+        };
+        assert!(check(&good).is_ok());
+        let changes: [&dyn Fn(&mut Document); 13] = [
+            &|document| document.pipes[0].readers[0].process = 2,
+            &|document| document.pipes[0].readers[0].errors = 1,
+            &|document| document.pipes[0].readers[0].log2_sizes = vec![0; 65],
+            &|document| document.pipes[0].between = Some([0, 1]),
+            &|document| document.pipes[0].slots = Some([1 << 20; 3]),
+            &|document| document.recorded[1].stage = u32::MAX,
+            &|document| document.lock_waits = Some(vec![LockWait { process: 2, ..LockWait::default() }]),
+            &|document| document.path = Some(CriticalPath { parts: vec![path_part(2, 1, 0)], ..path(0) }),
+            &|document| document.path = Some(CriticalPath { parts: vec![path_part(1, 1, 2)], ..path(1) }),
+            &|document| document.path = Some(CriticalPath { parts: vec![path_part(1, u64::MAX, 0); 2], ..path(0) }),
+            &|document| document.timeline.processes = vec![TimelineProcess::new(2, 1)],
+            &|document| document.timeline.processes = vec![TimelineProcess::new(1, 2)],
+            &|document| document.timeline.pipes = vec![TimelinePipe { pipe: 1, ..TimelinePipe::default() }],
+        ];
+        for (number, change) in changes.iter().enumerate() {
+            let mut bad = good.clone();
+            change(&mut bad);
+            assert!(check(&bad).is_err(), "{number}");
+        }
+    }
+}

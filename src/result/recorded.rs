@@ -1,0 +1,224 @@
+//! What the recorder saw: processes, pipes, and what limits the pipeline.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How much is recorded. More takes more time: docs/performance.md.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum RecordLevel {
+    /// When threads run, wait for a CPU and sleep, and at which pipe; no calls
+    Sched,
+    /// Also all calls on pipes
+    #[default]
+    Calls,
+    /// Also the kernel stacks of all sleeps and of who ends them, as a flame graph
+    Stacks,
+}
+
+/// A program in a process. Several processes that ran the same program on the same pipes are one, and so are many that ran
+/// it on pipes of the same kind.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RecordedProcess {
+    /// The name of the program, as in /proc/PID/comm.
+    pub name: String,
+    /// The stage that it belongs to, from 0.
+    pub stage: u32,
+    /// In the initial PID namespace.
+    pub pids: Vec<u32>,
+    pub threads: u64,
+    pub forks: u64,
+    pub execs: u64,
+    /// From the begin of the window, ns.
+    pub begin_ns: u64,
+    pub end_ns: u64,
+    /// Of all its processes, from the begin to the end of each; absent in older recordings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lived_ns: Option<u64>,
+    /// Time on a CPU, of all threads.
+    pub cpu_ns: u64,
+    /// Its part in user space, 0 to 1, as the kernel accounts it by ticks; absent if it ran for less than a few ticks, or
+    /// has not ended.
+    pub user_share: Option<f64>,
+    /// Runnable, but waiting for a CPU.
+    pub runnable_ns: u64,
+    pub preemptions: u64,
+    /// System calls.
+    pub calls: u64,
+    /// Calls of io_uring_enter. What io_uring reads and writes is not seen.
+    pub io_uring_calls: u64,
+    /// The number of the signal that killed it, or one of its processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<u32>,
+    /// Whether the kernel killed it for lack of memory.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub out_of_memory: bool,
+    /// Sleeps outside of pipes, by reason.
+    pub waits: BTreeMap<WaitReason, WaitTotal>,
+    /// Who stopped or traced it, as far as that was seen: names as in /proc/PID/comm.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub held_by: BTreeMap<WaitReason, BTreeSet<String>>,
+}
+
+/// Why a thread slept, other than for a pipe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitReason {
+    /// `nanosleep` and its like.
+    Timer,
+    /// Files and block devices.
+    Disk,
+    /// Sockets.
+    Network,
+    /// The end of another process; with `vfork`, also that it executes a program.
+    Child,
+    /// Another thread, in `futex`.
+    Thread,
+    /// `poll`, `select` or `epoll`, ended by something other than a process at a pipe.
+    Poll,
+    /// A terminal or another device.
+    Device,
+    Signal,
+    /// A process that opens the other end of a FIFO.
+    Open,
+    /// Page faults, also those of calls that copy to or from a process's memory.
+    Memory,
+    /// Not a wait: a signal such as SIGSTOP has stopped it.
+    Stopped,
+    /// Not a wait: a tracer such as `strace` holds it.
+    Traced,
+    /// Not a wait: its cgroup is frozen.
+    Frozen,
+    Other,
+}
+
+/// The sleeps for one reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WaitTotal {
+    pub ns: u64,
+    pub count: u64,
+}
+
+/// A pipe holds this many slots (pages of 4 KiB) unless someone changes it: include/linux/pipe_fs_i.h,
+/// `PIPE_DEF_BUFFERS`.
+pub(crate) const DEFAULT_SLOTS: u64 = 16;
+
+/// A pipe or FIFO.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RecordedPipe {
+    pub inode: u64,
+    /// The device of its file system.
+    pub device: u32,
+    /// The stage that writes it and the one that reads it, if pipeprof made it.
+    pub between: Option<[u32; 2]>,
+    /// Its capacity in slots of one page, as first seen, as last seen, and the least.
+    pub slots: Option<[u64; 3]>,
+    /// Mean number of slots in use after a call, of those calls at which it was read.
+    pub mean_filled: Option<f64>,
+    pub writers: Vec<RecordedEnd>,
+    pub readers: Vec<RecordedEnd>,
+    /// Processes that had it open for writing when the recording of a running pipeline began, but were not recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_writers: Vec<UnrecordedProcess>,
+    /// The same for reading.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_readers: Vec<UnrecordedProcess>,
+}
+
+impl RecordedPipe {
+    /// Bytes read, or, if no reader was recorded, written.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let sum = |ends: &[RecordedEnd]| ends.iter().map(|end| end.bytes).sum::<u64>();
+        sum(&self.readers).max(sum(&self.writers))
+    }
+
+    /// Bytes read; written ones if no reader was recorded. What is written and never read, as by `yes` before `head` ends,
+    /// is not the pipeline's work.
+    #[must_use]
+    pub(crate) fn taken(&self) -> u64 {
+        let read: u64 = self.readers.iter().map(|end| end.bytes).sum();
+        if read > 0 { read } else { self.bytes() }
+    }
+
+    /// The ends of both sides.
+    pub fn ends(&self) -> impl Iterator<Item = &RecordedEnd> {
+        self.writers.iter().chain(&self.readers)
+    }
+
+    /// Whether anything was done with it.
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        self.ends().any(|end| end.all_calls() + end.sleeps > 0)
+    }
+}
+
+/// One side of a pipe, used by one process.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RecordedEnd {
+    /// Index in `recorded`.
+    pub process: usize,
+    pub bytes: u64,
+    /// Calls by kind: `read`, `write`, `splice`, `vmsplice`, `tee`, `sendfile`.
+    pub calls: BTreeMap<String, u64>,
+    /// Calls that moved fewer bytes than requested.
+    pub short: u64,
+    pub eagain: u64,
+    pub epipe: u64,
+    pub errors: u64,
+    /// Bytes requested, in sum. Zero for vectors, whose sizes are not read.
+    pub requested: u64,
+    /// Calls by size: element i counts those of 2^i to 2^(i+1)-1 bytes.
+    pub log2_sizes: Vec<u64>,
+    /// Sleeps because the pipe was empty (readers) or full (writers).
+    pub sleeps: u64,
+    pub blocked_ns: u64,
+    /// Runnable after such a sleep, but waiting for a CPU.
+    pub runnable_ns: u64,
+    /// Sleeps for the pipe's lock.
+    pub lock_sleeps: u64,
+    pub lock_ns: u64,
+    /// Wake-ups that it sent to the other side.
+    pub wakes: u64,
+    /// Sleeps that ended without anything moved in the pipe, followed by another in the same call.
+    pub needless: u64,
+}
+
+impl RecordedEnd {
+    /// All calls.
+    #[must_use]
+    pub fn all_calls(&self) -> u64 {
+        self.calls.values().sum()
+    }
+}
+
+/// A process at the same side of a pipe as a recorded one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnrecordedProcess {
+    /// In the PID namespace of pipeprof.
+    pub pid: u32,
+    /// As in /proc/PID/comm; empty if unknown.
+    pub name: String,
+}
+
+/// Waits for locks at which threads sleep, wanted by one function.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LockWait {
+    /// Index in `recorded`.
+    pub process: usize,
+    /// The function of the kernel that wanted the lock.
+    pub caller: String,
+    pub count: u64,
+    /// Spinning and asleep, of all threads.
+    pub ns: u64,
+}
+
+/// Processes of one program that were not recorded.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BusyProgram {
+    /// As in /proc/PID/comm.
+    pub name: String,
+    /// Of the time of all CPUs, 0 to 1.
+    pub share: f64,
+}
