@@ -2,7 +2,7 @@
 
 use crate::util::progress;
 use crate::util::text::counted;
-use crate::vm::build::{self, BaseName, BuildRequest, CompilerName, Setting, SourceName};
+use crate::vm::build::{self, BaseName, BuildRequest, CompilerName, OptionSetting, SourceName};
 use crate::vm::store::KernelCache;
 use anyhow::Result;
 use clap::Args;
@@ -31,7 +31,7 @@ pub(crate) struct BuildArgs {
     name: Option<String>,
     /// Set an option of the configuration; repeatable
     #[arg(long = "set", value_name = "OPTION=VALUE")]
-    settings: Vec<Setting>,
+    settings: Vec<OptionSetting>,
     /// Number of compilers that run at a time [default: number of CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,

@@ -5,6 +5,7 @@ mod attribute;
 mod axes_args;
 mod axis_args;
 mod baseline;
+mod causes;
 mod check;
 mod check_history;
 mod check_rules;

@@ -34,17 +34,23 @@ pub struct BuildRecord {
     pub name: Option<String>,
     /// The tree, commit, tarball or package.
     pub source: String,
+    /// The source, as `pipeprof kernel build` takes it.
+    pub source_name: String,
     /// Of the source's content.
     pub source_digest: String,
     /// The file or kernel whose configuration it has.
     pub configuration: String,
+    /// The configuration, as --config takes it; absent for --tiny.
+    pub config_name: Option<String>,
     /// Of that configuration, with what was left out and set.
     pub configuration_digest: String,
     /// What was set in addition, as `OPTION=VALUE`.
     pub settings: Vec<String>,
     /// The compiler's version.
     pub compiler: String,
-    /// Of all of the above but the name.
+    /// The compiler, as --cc takes it.
+    pub compiler_name: String,
+    /// Of the source, the configuration and the compiler.
     pub digest: String,
     /// How long it took.
     pub seconds: u64,
@@ -90,6 +96,12 @@ impl KernelCache {
         let root = cache_folder()?;
         refuse_open_cache(&root)?;
         Ok(Self { root })
+    }
+
+    /// The cache in this folder.
+    #[cfg(test)]
+    pub(crate) fn at(root: &Path) -> Self {
+        Self { root: root.to_owned() }
     }
 
     /// The cache's folder.

@@ -59,19 +59,19 @@ pub(crate) struct Toolchain {
     ccache: Option<PathBuf>,
 }
 
-/// What a kernel's build starts, and its Debian package.
-const PROGRAMS: [(&str, &str); 7] = [
-    ("make", "make"),
-    ("flex", "flex"),
-    ("bison", "bison"),
-    ("bc", "bc"),
-    ("perl", "perl"),
-    ("zstd", "zstd"),
-    ("xz", "xz-utils"),
+/// Programs that a kernel's build starts, their Debian packages, and the part of the tree that needs them.
+const PROGRAMS: [(&str, &str, &str); 6] = [
+    ("make", "make", "Makefile"),
+    ("flex", "flex", "scripts/kconfig"),
+    ("bison", "bison", "scripts/kconfig"),
+    ("bc", "bc", "kernel/time/timeconst.bc"),
+    ("perl", "perl", "lib/build_OID_registry"),
+    ("zstd", "zstd", "lib/zstd"),
 ];
 
-/// Headers that the build's own programs include, and their Debian packages.
-const HEADERS: [(&str, &str); 2] = [("gelf.h", "libelf-dev"), ("openssl/ssl.h", "libssl-dev")];
+/// Headers that the build's own programs include, likewise.
+const HEADERS: [(&str, &str, &str); 2] =
+    [("gelf.h", "libelf-dev", "tools/objtool"), ("openssl/ssl.h", "libssl-dev", "certs")];
 
 /// What the folder of another Debian contains besides the compiler.
 const PACKAGES: &str =
@@ -90,11 +90,19 @@ shift 4
 exec chroot "$root" "$@""#;
 
 impl Toolchain {
+    /// Whether nothing must be made before it can be used.
+    pub(crate) fn is_there(name: &CompilerName, folders: &BuildFolders) -> bool {
+        match &name.suite {
+            None => find(&name.program).is_some(),
+            Some(suite) => folders.has_debian(&format!("{suite}-{}", name.program)),
+        }
+    }
+
     /// Find the compiler, or make a folder with the Debian that has it.
     pub(crate) fn open(name: &CompilerName, folders: &BuildFolders, say: &dyn Fn(&str)) -> Result<Self> {
         let (root, ccache) = match &name.suite {
             None => {
-                ensure_programs(&name.program)?;
+                ensure_compiler(&name.program)?;
                 (None, find("ccache").map(|_| folders.ccache()))
             }
             Some(suite) => {
@@ -119,6 +127,25 @@ impl Toolchain {
         ensure!(output.status.success() && !version.is_empty(), "--cc {name}: it does not state its version");
         toolchain.version = version;
         Ok(toolchain)
+    }
+
+    /// Name all packages that this machine does not have and the tree at `source` needs.
+    pub(crate) fn check(&self, source: &Path) -> Result<()> {
+        if self.root.is_some() {
+            return Ok(());
+        }
+        let include = [Path::new("/usr/include"), Path::new("/usr/include/x86_64-linux-gnu")];
+        let has_header = |header: &str| include.iter().any(|folder| folder.join(header).is_file());
+        let programs = PROGRAMS.iter().filter(|(program, ..)| find(program).is_none());
+        let headers = HEADERS.iter().filter(|(header, ..)| !has_header(header));
+        let needed = programs.chain(headers).filter(|(.., part)| source.join(part).exists());
+        let packages: Vec<&str> = needed.map(|(_, package, _)| *package).collect();
+        ensure!(
+            packages.is_empty(),
+            "a kernel's build needs programs that are missing: apt-get install {}",
+            packages.join(" ")
+        );
+        Ok(())
     }
 
     /// What tells this compiler from others. The programs around it, such as the assembler, come with its Debian.
@@ -179,26 +206,24 @@ fn namespace() -> Command {
     command
 }
 
+/// The first line of `--version` of a program of this machine.
+pub(super) fn states_version(program: &str) -> Option<String> {
+    find(program)?;
+    let output = Command::new(program).arg("--version").env("LC_ALL", "C").stdin(Stdio::null()).output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).lines().next()?.to_owned())
+}
+
 fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
-/// Name all missing packages at once.
-fn ensure_programs(compiler: &str) -> Result<()> {
-    if find(compiler).is_none() {
-        bail!(
-            "--cc {compiler}: this machine does not have it: install it (package {compiler}), or take it from another \
-             Debian: --cc debian-trixie:gcc-14, --cc debian-sid:gcc-16"
-        );
-    }
-    let include = [Path::new("/usr/include"), Path::new("/usr/include/x86_64-linux-gnu")];
-    let programs = PROGRAMS.iter().filter(|(program, _)| find(program).is_none());
-    let headers = HEADERS.iter().filter(|(header, _)| !include.iter().any(|folder| folder.join(header).is_file()));
-    let packages: Vec<&str> = programs.chain(headers).map(|(_, package)| *package).collect();
-    if !packages.is_empty() {
-        bail!("a kernel's build needs programs that are missing: apt-get install {}", packages.join(" "));
-    }
+fn ensure_compiler(compiler: &str) -> Result<()> {
+    ensure!(
+        find(compiler).is_some(),
+        "--cc {compiler}: this machine does not have it: install it (package {compiler}), or take it from another Debian: \
+         --cc debian-trixie:gcc-14, --cc debian-sid:gcc-16"
+    );
     Ok(())
 }
 

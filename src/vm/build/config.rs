@@ -22,13 +22,13 @@ const NEEDED: [&str; 6] = ["SERIAL_8250_CONSOLE", "BLK_DEV_INITRD", "BINFMT_ELF"
 
 /// One option that the user sets: `HZ=1000`, `MEMCG=n`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Setting {
+pub(crate) struct OptionSetting {
     /// Without `CONFIG_`.
     pub option: String,
     pub value: String,
 }
 
-impl FromStr for Setting {
+impl FromStr for OptionSetting {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -46,7 +46,7 @@ impl FromStr for Setting {
     }
 }
 
-impl std::fmt::Display for Setting {
+impl std::fmt::Display for OptionSetting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}={}", self.option, self.value)
     }
@@ -65,14 +65,14 @@ pub(crate) enum BaseName {
 
 /// The base of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Base {
+pub(crate) struct BaseConfig {
     /// What it is, for people.
     pub shown: String,
     /// The file's text; `None` for `make tinyconfig`.
     text: Option<String>,
 }
 
-impl Base {
+impl BaseConfig {
     /// Read the base of `name`, for a source of this series.
     pub(crate) fn find(name: &BaseName, series: &str) -> Result<Self> {
         let name = match name {
@@ -97,14 +97,14 @@ impl Base {
     }
 
     /// Equal for equal content, with all that is added to it.
-    pub(crate) fn digest(&self, settings: &[Setting]) -> String {
+    pub(crate) fn digest(&self, settings: &[OptionSetting]) -> String {
         let mut parts = match &self.text {
             Some(text) => {
                 vec!["file".to_owned(), sha256::of_bytes(text.as_bytes()), sha256::of_bytes(THINNING.as_bytes())]
             }
             None => vec!["tiny".to_owned(), sha256::of_bytes(image::CONFIG.as_bytes())],
         };
-        parts.extend(settings.iter().map(Setting::to_string));
+        parts.extend(settings.iter().map(OptionSetting::to_string));
         sha256::of_parts(parts.iter().map(String::as_str))
     }
 
@@ -115,20 +115,20 @@ impl Base {
 
     /// The text of `.config` before `make olddefconfig`; `tiny` is that of `make tinyconfig`. Of two lines for one
     /// option, the last counts.
-    pub(crate) fn text(&self, tiny: &str, settings: &[Setting]) -> String {
+    pub(crate) fn text(&self, tiny: &str, settings: &[OptionSetting]) -> String {
         let (first, second) = match &self.text {
             Some(text) => (text.as_str(), THINNING),
             None => (tiny, image::CONFIG),
         };
         let mut text = format!("{first}\n{second}\n");
-        for Setting { option, value } in settings {
+        for OptionSetting { option, value } in settings {
             text.push_str(&format!("CONFIG_{option}={value}\n"));
         }
         text
     }
 
     /// Refuse the file that `make olddefconfig` has made if it does not have the settings, or what guests need.
-    pub(crate) fn check(&self, made: &str, settings: &[Setting]) -> Result<()> {
+    pub(crate) fn check(&self, made: &str, settings: &[OptionSetting]) -> Result<()> {
         let values = values(made);
         let value = |option: &str| values.get(option).copied().unwrap_or("n");
         for setting in settings {
@@ -142,7 +142,7 @@ impl Base {
         let missing: Vec<&str> = NEEDED.into_iter().filter(|option| value(option) != "y").collect();
         if !missing.is_empty() {
             bail!(
-                "the configuration of {} lacks {}, which guests need: add `pipeprof kernel config`, or use --tiny",
+                "the configuration of {} does not have {}, which guests need: add `pipeprof kernel config`, or use --tiny",
                 self.shown,
                 missing.join(", ")
             );
@@ -190,17 +190,17 @@ mod tests {
     const GUEST: &str = "CONFIG_SERIAL_8250_CONSOLE=y\nCONFIG_BLK_DEV_INITRD=y\nCONFIG_BINFMT_ELF=y\nCONFIG_KALLSYMS=y\n\
         CONFIG_PROC_FS=y\nCONFIG_DEVTMPFS=y\n";
 
-    fn base() -> Base {
-        Base { shown: "x".to_owned(), text: Some("CONFIG_NUMA=y\nCONFIG_HZ=250\n".to_owned()) }
+    fn base() -> BaseConfig {
+        BaseConfig { shown: "x".to_owned(), text: Some("CONFIG_NUMA=y\nCONFIG_HZ=250\n".to_owned()) }
     }
 
-    fn settings(words: &[&str]) -> Vec<Setting> {
+    fn settings(words: &[&str]) -> Vec<OptionSetting> {
         words.iter().map(|word| word.parse().unwrap()).collect()
     }
 
     #[test]
     fn settings_are_options_with_values() {
-        let setting = |text: &str| text.parse::<Setting>();
+        let setting = |text: &str| text.parse::<OptionSetting>();
         assert_eq!(setting("CONFIG_MEMCG=n"), setting("MEMCG=n"));
         assert!(setting("LOCALVERSION=\"-x\"").is_ok() && setting("PHYSICAL_START=0x1000000").is_ok());
         for wrong in ["MEMCG", "=y", "A B=y", "HZ=", "X=\"a\nb\"", "X=a b", "X=y\nCONFIG_Y=y"] {
@@ -213,7 +213,7 @@ mod tests {
         let text = base().text("", &settings(&["HZ=1000", "EFI=n"]));
         assert!(text.starts_with("CONFIG_NUMA=y\n") && text.ends_with("CONFIG_HZ=1000\nCONFIG_EFI=n\n"), "{text}");
         assert_eq!(values(&text)["HZ"], "1000");
-        let tiny = Base { shown: "tinyconfig".to_owned(), text: None };
+        let tiny = BaseConfig { shown: "tinyconfig".to_owned(), text: None };
         assert!(tiny.text("CONFIG_A=y", &[]).contains("CONFIG_SERIAL_8250_CONSOLE=y"));
     }
 
@@ -225,7 +225,7 @@ mod tests {
         let why = check(&format!("{GUEST}CONFIG_HZ=250\n"), &["HZ=1000"]).unwrap_err();
         assert!(why.starts_with("--set HZ=1000: the source made it HZ=250"), "{why}");
         let why = check("CONFIG_KALLSYMS=y\n", &[]).unwrap_err();
-        assert!(why.contains("lacks SERIAL_8250_CONSOLE, BLK_DEV_INITRD"), "{why}");
+        assert!(why.contains("does not have SERIAL_8250_CONSOLE, BLK_DEV_INITRD"), "{why}");
     }
 
     #[test]

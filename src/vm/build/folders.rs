@@ -59,6 +59,11 @@ impl BuildFolders {
         self.complete(&self.root.join("debian"), name, make)
     }
 
+    /// Whether there is a folder of the Debian `name`.
+    pub(crate) fn has_debian(&self, name: &str) -> bool {
+        self.root.join("debian").join(name).is_dir()
+    }
+
     /// The folder of the source with this digest, which `unpack` fills if it is missing.
     pub(crate) fn source(&self, digest: &str, unpack: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
         let parent = self.root.join("sources");

@@ -18,7 +18,7 @@ pub(crate) fn run(mut command: Command, log: &Path, what: &str) -> Result<usize>
     let mut child = command.stdout(writer).stderr(other).stdin(Stdio::null()).spawn().context("cannot start make")?;
     // It holds the pipe's other end.
     drop(command);
-    let mut said = Said::default();
+    let mut said = MakeOutput::default();
     for line in BufReader::new(reader).split(b'\n') {
         let line = line.context("cannot read the output of make")?;
         if cancel::happened() {
@@ -43,7 +43,7 @@ pub(crate) fn run(mut command: Command, log: &Path, what: &str) -> Result<usize>
 
 /// What make has said.
 #[derive(Debug, Default)]
-struct Said {
+struct MakeOutput {
     objects: usize,
     /// The first line of the compiler, assembler or linker that is an error.
     error: Option<String>,
@@ -52,7 +52,7 @@ struct Said {
     last: String,
 }
 
-impl Said {
+impl MakeOutput {
     /// Read a line. Returns whether an object was begun.
     fn read(&mut self, line: &str) -> bool {
         let words = line.trim_start();
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     fn cause(lines: &[&str]) -> String {
-        let mut said = Said::default();
+        let mut said = MakeOutput::default();
         for line in lines {
             said.read(line);
         }

@@ -1,14 +1,17 @@
 //! Build kernels for the cache. [`source`] finds and unpacks what is built, [`config`] makes its configuration,
-//! [`compiler`] finds the compiler, [`make`] runs the build, and [`folders`] has the places in the cache.
+//! [`compiler`] finds the compiler, [`make`] runs the build, [`folders`] has the places in the cache, and
+//! [`origin`] says what a kernel was built of.
 
 mod compiler;
 mod config;
 mod folders;
 mod make;
+mod origin;
 mod source;
 
 pub(crate) use compiler::CompilerName;
-pub(crate) use config::{BaseName, Setting};
+pub(crate) use config::{BaseName, OptionSetting};
+pub(crate) use origin::KernelOrigin;
 pub(crate) use source::SourceName;
 
 use crate::util::{progress, sha256};
@@ -16,9 +19,9 @@ use crate::vm::store::{BuildRecord, CachedKernel, KernelCache};
 use crate::vm::version;
 use anyhow::{Context as _, Result, ensure};
 use compiler::Toolchain;
-use config::Base;
+use config::BaseConfig;
 use folders::BuildFolders;
-use source::Source;
+use source::KernelSource;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -28,7 +31,7 @@ pub(crate) struct BuildRequest {
     pub source: SourceName,
     pub base: BaseName,
     pub compiler: CompilerName,
-    pub settings: Vec<Setting>,
+    pub settings: Vec<OptionSetting>,
     /// The kernel's name in the cache; `None`: its release.
     pub name: Option<String>,
     /// How many compilers run at a time.
@@ -37,7 +40,7 @@ pub(crate) struct BuildRequest {
 
 /// A kernel that was built, now or before.
 #[derive(Debug, Clone)]
-pub(crate) struct Built {
+pub(crate) struct BuiltKernel {
     pub kernel: CachedKernel,
     /// How long it took; `None` if it was in the cache.
     pub took: Option<Duration>,
@@ -49,63 +52,84 @@ pub(crate) struct Built {
 const SCHEME: &str = "1";
 
 /// Build the kernel of `request`, or find it in the cache. `say` receives a line for each step.
-pub(crate) fn build(cache: &KernelCache, request: &BuildRequest, say: &dyn Fn(&str)) -> Result<Built> {
+pub(crate) fn build(cache: &KernelCache, request: &BuildRequest, say: &dyn Fn(&str)) -> Result<BuiltKernel> {
     if let Some(name) = &request.name {
         check_name(name)?;
     }
-    let source = Source::find(cache, &request.source, say)?;
-    let folders = BuildFolders::open(cache)?;
-    let toolchain = Toolchain::open(&request.compiler, &folders, say)?;
-    // Only the configuration of the source's own series needs the source before its digest is known.
-    let series = match (&request.base, &request.source) {
-        (BaseName::OfSeries, SourceName::Debian(wish)) => version::series_of(wish),
-        (BaseName::OfSeries, _) => version::series_of(&source::version_of(&source.folder(cache, &folders, say)?)?),
-        _ => String::new(),
-    };
-    let base = Base::find(&request.base, &series)?;
-    let configuration = base.digest(&request.settings);
-    let digest = sha256::of_parts([SCHEME, &source.digest, &configuration, &toolchain.digest()]);
-    if let Some(kernel) = cache.find_build(&digest)? {
+    let parts = BuildParts::open(cache, request, BuildFolders::open(cache)?, say)?;
+    if let Some(kernel) = cache.find_build(&parts.digest)? {
         let kernel = match &request.name {
             Some(name) => cache.rename(&kernel, name)?,
             None => kernel,
         };
         let made = kernel.kernel().config.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
-        return Ok(Built { changed: base.changed(&made), kernel, took: None });
+        return Ok(BuiltKernel { changed: parts.base.changed(&made), kernel, took: None });
     }
-    let record = BuildRecord {
-        name: request.name.clone(),
-        source: source.shown.clone(),
-        source_digest: source.digest.clone(),
-        configuration: base.shown.clone(),
-        configuration_digest: configuration,
-        settings: request.settings.iter().map(Setting::to_string).collect(),
-        compiler: toolchain.version.clone(),
-        digest,
-        seconds: 0,
-        objects: 0,
-    };
-    compile(cache, request, &Parts { source, folders, toolchain, base }, record, say)
+    compile(cache, request, &parts, say)
+}
+
+/// The kernel of `request`, if it is in the cache. Nothing is built or made.
+pub(crate) fn find(cache: &KernelCache, request: &BuildRequest, say: &dyn Fn(&str)) -> Result<Option<CachedKernel>> {
+    let folders = BuildFolders::open(cache)?;
+    if !Toolchain::is_there(&request.compiler, &folders) {
+        return Ok(None);
+    }
+    cache.find_build(&BuildParts::open(cache, request, folders, say)?.digest)
 }
 
 /// All that a build is made of.
-struct Parts {
-    source: Source,
+struct BuildParts {
+    source: KernelSource,
     folders: BuildFolders,
     toolchain: Toolchain,
-    base: Base,
+    base: BaseConfig,
+    /// Of the configuration, with what is left out and set.
+    configuration: String,
+    /// Of everything.
+    digest: String,
 }
 
-fn compile(
-    cache: &KernelCache,
-    request: &BuildRequest,
-    parts: &Parts,
-    mut record: BuildRecord,
-    say: &dyn Fn(&str),
-) -> Result<Built> {
-    let Parts { source, folders, toolchain, base } = parts;
+impl BuildParts {
+    fn open(cache: &KernelCache, request: &BuildRequest, folders: BuildFolders, say: &dyn Fn(&str)) -> Result<Self> {
+        let source = KernelSource::find(cache, &request.source, say)?;
+        let toolchain = Toolchain::open(&request.compiler, &folders, say)?;
+        // Only the configuration of the source's own series needs the source before its digest is known.
+        let series = match (&request.base, &request.source) {
+            (BaseName::OfSeries, SourceName::Debian(wish)) => version::series_of(wish),
+            (BaseName::OfSeries, _) => version::series_of(&source::version_of(&source.folder(cache, &folders, say)?)?),
+            _ => String::new(),
+        };
+        let base = BaseConfig::find(&request.base, &series)?;
+        let configuration = base.digest(&request.settings);
+        let digest = sha256::of_parts([SCHEME, &source.digest, &configuration, &toolchain.digest()]);
+        Ok(Self { source, folders, toolchain, base, configuration, digest })
+    }
+
+    fn record(&self, request: &BuildRequest) -> BuildRecord {
+        BuildRecord {
+            name: request.name.clone(),
+            source: self.source.shown.clone(),
+            source_name: request.source.to_string(),
+            source_digest: self.source.digest.clone(),
+            configuration: self.base.shown.clone(),
+            config_name: (!self.base.is_tiny()).then(|| self.base.shown.clone()),
+            configuration_digest: self.configuration.clone(),
+            settings: request.settings.iter().map(OptionSetting::to_string).collect(),
+            compiler: self.toolchain.version.clone(),
+            compiler_name: self.toolchain.name.to_string(),
+            digest: self.digest.clone(),
+            seconds: 0,
+            objects: 0,
+        }
+    }
+}
+
+fn compile(cache: &KernelCache, request: &BuildRequest, parts: &BuildParts, say: &dyn Fn(&str)) -> Result<BuiltKernel> {
+    let BuildParts { source, folders, toolchain, base, .. } = parts;
+    let mut record = parts.record(request);
     let begun = Instant::now();
     let tree = source.folder(cache, folders, say)?;
+    toolchain.check(&tree)?;
     let version = source::version_of(&tree)?;
     let output = folders.output()?;
     let short = record.digest.get(..8).unwrap_or(&record.digest).to_owned();
@@ -144,7 +168,7 @@ fn compile(
     let kernel = cache.add_build(&image, &version, &config, record)?;
     folders.remove_output()?;
     progress::clear();
-    Ok(Built { changed: base.changed(&made), kernel, took: Some(begun.elapsed()) })
+    Ok(BuiltKernel { changed: base.changed(&made), kernel, took: Some(begun.elapsed()) })
 }
 
 /// Names must differ from series and from paths.

@@ -56,25 +56,36 @@ impl FromStr for SourceName {
     }
 }
 
+/// As the user can name it again, from any folder.
+impl std::fmt::Display for SourceName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tree(path) | Self::Tarball(path) => write!(f, "{}", absolute(path).display()),
+            Self::Commit { tree, commit } => write!(f, "{}@{commit}", absolute(tree).display()),
+            Self::Debian(version) => write!(f, "debian:{version}"),
+        }
+    }
+}
+
 /// A source whose content is known, but which may not be unpacked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Source {
+pub(crate) struct KernelSource {
     /// What it is, for people: `linux-source-6.12 6.12.117-1`.
     pub shown: String,
     /// Equal for equal content.
     pub digest: String,
-    from: From,
+    from: SourceContent,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum From {
+enum SourceContent {
     Tree(PathBuf),
     Commit { tree: PathBuf, id: String },
     Tarball(PathBuf),
     Debian(fetch::SourcePackage),
 }
 
-impl Source {
+impl KernelSource {
     /// Find what `name` means now. Nothing is downloaded but the mirror's index.
     pub(crate) fn find(cache: &KernelCache, name: &SourceName, say: &dyn Fn(&str)) -> Result<Self> {
         match name {
@@ -83,7 +94,7 @@ impl Source {
                 Ok(Self {
                     shown: absolute(tree).display().to_string(),
                     digest: digest_of_tree(tree)?,
-                    from: From::Tree(absolute(tree)),
+                    from: SourceContent::Tree(absolute(tree)),
                 })
             }
             SourceName::Commit { tree, commit } => {
@@ -93,20 +104,24 @@ impl Source {
                 Ok(Self {
                     shown: format!("{} at {}", absolute(tree).display(), id.get(..12).unwrap_or(&id)),
                     digest: sha256::of_parts(["commit", &content]),
-                    from: From::Commit { tree: tree.clone(), id },
+                    from: SourceContent::Commit { tree: tree.clone(), id },
                 })
             }
             SourceName::Tarball(path) => Ok(Self {
                 shown: absolute(path).display().to_string(),
                 digest: sha256::of_parts(["tarball", &sha256::of_file(path)?]),
-                from: From::Tarball(path.clone()),
+                from: SourceContent::Tarball(path.clone()),
             }),
             SourceName::Debian(wish) => {
-                let package = fetch::source_package(cache, wish, say)?;
+                // Another Debian revision has the same source, if the mirror no longer has this one.
+                let package = fetch::source_package(cache, wish, say).or_else(|error| {
+                    let upstream = super::origin::upstream(wish);
+                    if upstream == wish { Err(error) } else { fetch::source_package(cache, upstream, say) }
+                })?;
                 Ok(Self {
                     shown: format!("{} {}", package.name, package.version),
                     digest: sha256::of_parts(["debian", &package.name, &package.version]),
-                    from: From::Debian(package),
+                    from: SourceContent::Debian(package),
                 })
             }
         }
@@ -114,22 +129,22 @@ impl Source {
 
     /// The folder of the source; it is unpacked if it must be.
     pub(crate) fn folder(&self, cache: &KernelCache, folders: &BuildFolders, say: &dyn Fn(&str)) -> Result<PathBuf> {
-        if let From::Tree(tree) = &self.from {
+        if let SourceContent::Tree(tree) = &self.from {
             return Ok(tree.clone());
         }
         folders.source(&self.digest, |into| {
             say(&format!("unpacking {}", self.shown));
             match &self.from {
-                From::Tree(_) => Ok(()),
-                From::Commit { tree, id } => {
+                SourceContent::Tree(_) => Ok(()),
+                SourceContent::Commit { tree, id } => {
                     let script = r#"git -C "$1" archive --format=tar "$2" | tar --extract --directory "$3""#;
                     shell(script, &[tree.as_os_str(), id.as_ref(), into.as_os_str()])
                 }
-                From::Tarball(path) => {
+                SourceContent::Tarball(path) => {
                     let script = r#"tar --extract --strip-components=1 --no-same-owner --directory "$2" --file "$1""#;
                     shell(script, &[path.as_os_str(), into.as_os_str()])
                 }
-                From::Debian(package) => {
+                SourceContent::Debian(package) => {
                     let deb = fetch::download_source(cache, package, say)?;
                     let script = r#"dpkg-deb --fsys-tarfile "$1" | tar --extract --to-stdout --wildcards \
                         './usr/src/linux-source-*.tar.xz' | xz -dc -T0 |
