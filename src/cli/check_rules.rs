@@ -13,6 +13,7 @@ use crate::report::files::Folder;
 use crate::report::number;
 use crate::report::terminal::text::shortened;
 use crate::result::Outcome;
+use crate::roles::{self, RoleId, SCHEDULING};
 use crate::run::exact;
 use crate::util::decision::{Decision, FLOOR};
 use crate::util::usage::{OrUsage as _, UsageError};
@@ -45,6 +46,10 @@ pub(crate) struct CheckRules {
     /// Exit with 1 if they decreased by more than this, to bisect for an improvement [default: none]
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     fail_below: Option<f64>,
+    /// Test only the instructions of this role, such as page-alloc: thresholds are percentages of its own value. `pipeprof
+    /// roles` lists roles; those that depend on the schedule cannot be tested
+    #[arg(long, value_name = "ROLE", value_parser = testable_role, conflicts_with = "history")]
+    role: Option<RoleId>,
     /// Folder to store the runs in [default: not stored]
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     pub(super) output: Option<PathBuf>,
@@ -91,7 +96,8 @@ impl CheckRules {
         let above = self.above().map(|limit| format!("+{limit} %"));
         let below = self.fail_below.map(|limit| format!("-{limit} %"));
         let limits: Vec<String> = above.into_iter().chain(below).collect();
-        crate::outln!("{word} (threshold {})", limits.join(" and "));
+        let of = self.role.map(|role| format!(" in {}", roles::by_id(role).title)).unwrap_or_default();
+        crate::outln!("{word}{of} (threshold {})", limits.join(" and "));
         word
     }
 
@@ -116,8 +122,24 @@ impl CheckRules {
         }
     }
 
+    /// The verdict on one role. Whether its windows differ by more than chance is known, and not by how much.
+    fn word_of_role(&self, step: &Step, role: RoleId) -> &'static str {
+        let Some(row) = step.roles.iter().find(|row| row.role == role && row.delta != 0.0) else { return SAME };
+        let percent = if row.before > 0.0 { 100.0 * row.delta / row.before } else { f64::INFINITY };
+        let decision = if row.delta > 0.0 { Decision::More } else { Decision::Fewer };
+        match () {
+            () if !step.unequal.is_empty() => UNDECIDED,
+            () if row.certain => self.gate(decision, [percent; 2]),
+            () if percent.abs() <= 100.0 * self.margin() => SAME,
+            () => UNDECIDED,
+        }
+    }
+
     /// The verdict on one case. Times have no interval of their change.
     pub(super) fn word(&self, step: &Step) -> &'static str {
+        if let Some(role) = self.role {
+            return self.word_of_role(step, role);
+        }
         let verdict = &step.verdict;
         let half = verdict.uncertainty.unwrap_or(0.0);
         self.gate(verdict.word.decision(), [-half, half].map(|half| (verdict.ratio - 1.0 + half) * 100.0))
@@ -140,6 +162,14 @@ fn kernel(name: &str) -> Result<()> {
         _ if path.is_file() => Ok(()),
         _ => Kernel::find(name).map(drop).or_usage(),
     }
+}
+
+fn testable_role(text: &str) -> Result<RoleId, String> {
+    let role: RoleId = text.parse().map_err(|error: String| format!("{error}: see `pipeprof roles`"))?;
+    if SCHEDULING.contains(&role) {
+        return Err(format!("{text} depends on the schedule, which differs by chance: give another role"));
+    }
+    Ok(role)
 }
 
 fn percent(text: &str) -> Result<f64, String> {
@@ -233,11 +263,45 @@ fn judged(worse: f64, above: Option<f64>, below: Option<f64>) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::ByProcess;
 
     #[test]
     fn folders_of_several_settings_have_names_of_their_own() {
         let names = ["write-1-cpu", "write-2-cpu", "write-1-cpu", "write-1-cpu"].map(str::to_owned);
         assert_eq!(distinct(names.into_iter()), ["write-1-cpu", "write-2-cpu", "write-1-cpu-2", "write-1-cpu-3"]);
+    }
+
+    #[test]
+    fn one_role_can_be_tested() {
+        let rules = CheckRules {
+            kernel: None,
+            fail_above: Some(5.0),
+            fail_below: None,
+            role: Some(RoleId::PageAlloc),
+            output: None,
+        };
+        let word = |before: f64, after: f64, certain: bool| {
+            let row = RoleRow {
+                role: RoleId::PageAlloc,
+                title: String::new(),
+                colour: String::new(),
+                before,
+                after,
+                delta: after - before,
+                deltas: ByProcess::default(),
+                certain,
+                work: None,
+            };
+            rules.word(&Step { roles: vec![row], ..Step::default() })
+        };
+        assert_eq!(word(10.0, 11.0, true), REGRESSION);
+        assert_eq!(word(10.0, 10.2, true), "within the threshold");
+        assert_eq!(word(10.0, 9.0, true), "better");
+        assert_eq!(word(0.0, 1.0, true), REGRESSION);
+        assert_eq!((word(10.0, 11.0, false), word(10.0, 10.2, false), word(10.0, 10.0, true)), (UNDECIDED, SAME, SAME));
+        assert_eq!(rules.word(&Step::default()), SAME);
+        assert_eq!(testable_role("page-alloc"), Ok(RoleId::PageAlloc));
+        assert!(testable_role("scheduler").is_err() && testable_role("x").unwrap_err().contains("pipeprof roles"));
     }
 
     #[test]
