@@ -7,6 +7,7 @@ mod action;
 mod answers;
 mod architecture;
 mod browser;
+mod builds;
 mod chaos;
 mod collectors;
 mod common;

@@ -142,6 +142,7 @@ impl CheckRules {
         let part = |value: f64| if row.before > 0.0 { value / row.before } else { value / f64::MIN_POSITIVE };
         let (change, half) = (part(row.delta), row.uncertainty.map(part));
         let decision = match half {
+            _ if !step.unequal.is_empty() => Decision::Undecided,
             _ if row.certain && row.delta > 0.0 => Decision::More,
             _ if row.certain && row.delta < 0.0 => Decision::Fewer,
             Some(half) if change.abs() + half <= self.margin() => Decision::Same,

@@ -1,6 +1,7 @@
 //! `pipeprof compare`: compare kernels, settings or stored runs.
 
 use super::axes_args::AxesArgs;
+use super::causes::{self, CauseOrders};
 use super::run::outcome;
 use super::sizing_args::SizingArgs;
 use super::stop_args::{StopArgs, parse_percent};
@@ -45,6 +46,13 @@ pub(crate) struct CompareArgs {
     /// /dev/zero, and memory if a kernel cannot splice from it]
     #[arg(long, help_heading = "Columns", value_name = "FILE")]
     source: Option<String>,
+    /// Split the change between two kernels by source, configuration and compiler: build and count the kernels in between.
+    /// `two` takes two opposite orders and at most six builds, `all` all six orders and eight builds
+    #[arg(
+        long, help_heading = "Columns", value_enum, value_name = "ORDERS", num_args = 0..=1, require_equals = true,
+        default_missing_value = "two"
+    )]
+    causes: Option<CauseOrders>,
     /// Compare each column with the previous one (and the last with the first), or each with the first
     /// [default: previous for kernels and stored runs, first for settings of one kernel]
     #[arg(long, help_heading = "Measurement", value_enum)]
@@ -105,6 +113,10 @@ impl CompareArgs {
         ensure!(
             self.axes.is_empty() && self.buffer_size.is_empty() && self.source.is_none(),
             UsageError::new("stored runs are not measured again: remove the flags under Columns, or the runs")
+        );
+        ensure!(
+            self.causes.is_none(),
+            UsageError::new("--causes builds and counts kernels: give two --kernel instead of stored runs")
         );
         ensure!(
             self.runs.len() >= 2,
@@ -184,9 +196,13 @@ impl CompareArgs {
     }
 
     fn measure(&self) -> Result<ExitCode> {
-        let (plan, guest_memory) = self.plan().or_usage()?;
+        let (mut plan, guest_memory) = self.plan().or_usage()?;
         for kernel in plan.columns.iter().filter_map(|column| column.options.kernel.as_ref()) {
             Kernel::find(kernel)?;
+        }
+        let causes = self.causes.map(|orders| self.prepare(&plan, orders)).transpose()?;
+        if let Some(causes) = &causes {
+            plan.columns.extend(causes.columns.iter().cloned());
         }
         let folder = self.output.clone().unwrap_or_else(default_folder);
         let store = MatrixStore::open(&folder, &plan, self.resume)?;
@@ -229,9 +245,24 @@ impl CompareArgs {
         let failed = !missing.is_empty();
         let options =
             CompareOptions { control: results.control, missing, ending: results.ending, ..self.options(against)? };
-        let compared = compare(&inputs, &options)?;
+        let compared = match &causes {
+            Some(_) if inputs.len() < plan.columns.len() => {
+                bail!(
+                    "--causes: a kernel could not be counted: see `pipeprof kernel boot` for {}",
+                    columns_of(&options)
+                )
+            }
+            Some(causes) => causes::compared(&inputs, causes, &options)?,
+            None => compare(&inputs, &options)?,
+        };
         self.report(&compared, Some(&folder))?;
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+
+    fn prepare(&self, plan: &MatrixPlan, orders: CauseOrders) -> Result<causes::CausePlan> {
+        ensure!(plan.runs.is_none(), UsageError::new("--causes needs counts, and these runs are timed"));
+        let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        causes::prepare(&plan.columns, orders, jobs)
     }
 
     fn options(&self, against: Against) -> Result<CompareOptions> {
@@ -323,6 +354,12 @@ impl CompareArgs {
         }
         Ok(())
     }
+}
+
+/// The columns without a result.
+fn columns_of(options: &CompareOptions) -> String {
+    let names: Vec<&str> = options.missing.iter().map(|missing| missing.column.as_str()).collect();
+    names.join("; ")
 }
 
 /// The request of `options` in `mode`.

@@ -1,5 +1,6 @@
 //! `pipeprof kernel`: the cache of kernels for guests.
 
+use super::kernel_build::BuildArgs;
 use crate::util::text::{clean_lines, counted};
 use crate::util::{atomic_file, cancel, progress};
 use crate::vm;
@@ -34,6 +35,7 @@ enum Action {
         #[arg(long, default_value = "cloud-amd64", value_parser = ["cloud-amd64", "amd64", "rt-amd64"])]
         flavour: String,
     },
+    Build(BuildArgs),
     /// Add kernel images, Debian kernel packages or bundles to the cache
     Add {
         /// Kernel images (bzImage), Debian kernel packages (.deb) or bundles of `pipeprof kernel bundle`
@@ -111,6 +113,7 @@ impl KernelCommand {
                     print(&entry);
                 }
             }
+            Action::Build(args) => args.run(&store)?,
             Action::Add { paths } => {
                 for path in paths {
                     if kernel_bundle::is_bundle(&path) {
@@ -210,12 +213,13 @@ impl KernelCommand {
     }
 }
 
-fn print(entry: &CachedKernel) {
+pub(super) fn print(entry: &CachedKernel) {
     crate::outln!("{}", line(entry));
 }
 
 fn line(entry: &CachedKernel) -> String {
-    format!("{:<34} {:<24} {}", entry.release, entry.version, entry.kernel().image.display())
+    let name = entry.name().map(|name| format!("  {name}")).unwrap_or_default();
+    format!("{:<34} {:<24} {}{name}", entry.release, entry.version, entry.kernel().image.display())
 }
 
 /// `2 snapshots, 302 MiB`.

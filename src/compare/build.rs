@@ -54,7 +54,7 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
             );
         }
         let cells = case.columns.iter().map(|column| column.as_ref().map(|column| cell(column, method))).collect();
-        sections.push(Section { mode, cpus, cells, steps: Vec::new() });
+        sections.push(Section { mode, cpus, cells, steps: Vec::new(), causes: None });
         measured.push(case);
     }
     fill_steps(&mut sections, &measured, method, options);

@@ -5,7 +5,8 @@
 //! [`steps`] compares column with column, from measures only: [`exact`] and [`timed`] give the verdicts, [`inline`],
 //! [`functions`] and [`sums`] match functions, [`cycles`], [`work`], [`locks`] and [`calls`] explain changes, and [`blame`]
 //! names the largest contributor. [`build`] puts all that into a [`model::Comparison`], with what differs between the
-//! columns ([`columns`]) and [`caveats`]. [`answer`], [`details`] and [`remarks`] say it in words, [`render`] writes it as terminal
+//! columns ([`columns`]) and [`caveats`]. [`causes`] splits the change
+//! between two kernels by source, configuration and compiler. [`answer`], [`details`] and [`remarks`] say it in words, [`render`] writes it as terminal
 //! table, Markdown, JSON and HTML.
 
 pub(crate) mod answer;
@@ -13,6 +14,7 @@ pub(crate) mod blame;
 pub(crate) mod build;
 pub(crate) mod calls;
 pub(crate) mod case;
+pub(crate) mod causes;
 pub mod caveats;
 pub(crate) mod columns;
 pub mod cycles;

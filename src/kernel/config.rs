@@ -31,7 +31,7 @@ fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HashSet<String>, 
 static OPTIONS: LazyLock<Options> = LazyLock::new(|| toml::from_str(include_str!("options.toml")).unwrap_or_default());
 
 /// Whether an option changes what the pipe code executes, or what can measure it.
-fn matters(option: &str) -> bool {
+pub(crate) fn matters(option: &str) -> bool {
     OPTIONS.matter.contains(option) || OPTIONS.families.iter().any(|family| option.starts_with(family))
 }
 

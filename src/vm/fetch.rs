@@ -30,7 +30,7 @@ const SUITES: [&str; 11] = [
 const SECURITY_SUITES: [&str; 3] = ["bullseye-security", "bookworm-security", "trixie-security"];
 
 /// Release names that identify a Debian mirror among the machine's sources.
-const RELEASES: [&str; 12] = [
+pub(crate) const RELEASES: [&str; 12] = [
     "bullseye",
     "bookworm",
     "trixie",
@@ -138,6 +138,51 @@ pub(crate) fn available(store: &KernelCache, flavour: &str, say: &dyn Fn(&str)) 
     Mirror::open(store, say)?.packages(flavour)
 }
 
+/// A package linux-source on the mirror.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SourcePackage {
+    pub name: String,
+    /// The Debian version.
+    pub version: String,
+}
+
+/// The newest source of this series, version or Debian version on the mirror. The index is refreshed once if it has
+/// none.
+pub(crate) fn source_package(store: &KernelCache, wish: &str, say: &dyn Fn(&str)) -> Result<SourcePackage> {
+    let mut mirror = Mirror::open(store, say)?;
+    loop {
+        let sources = packages::parse_sources(&mirror.index()?);
+        if let Some(newest) = packages::matching_source(&sources, wish) {
+            return Ok(SourcePackage { name: newest.0.clone(), version: newest.1.clone() });
+        }
+        if !mirror.refresh(say)? {
+            let series: std::collections::BTreeSet<&str> =
+                sources.iter().filter_map(|source| source.0.strip_prefix("linux-source-")).collect();
+            let there: Vec<&str> = series.into_iter().collect();
+            bail!("the mirror has no source of Linux {wish}; it has {}", there.join(", "));
+        }
+    }
+}
+
+/// Download a source's package; the caller removes it.
+pub(crate) fn download_source(store: &KernelCache, package: &SourcePackage, say: &dyn Fn(&str)) -> Result<PathBuf> {
+    let mirror = Mirror::open(store, say)?;
+    say(&format!("fetching {} {}", package.name, package.version));
+    mirror
+        .get(&package.name, &package.version)?
+        .with_context(|| format!("apt reported the download of {}, but the file does not exist", package.name))
+}
+
+/// The line of sources.list for one suite, at the mirror that the machine's apt uses.
+pub(crate) fn source_line(suite: &str) -> Result<String> {
+    let all = sources()?;
+    let field = format!(" {suite} main");
+    let known = all.lines().find(|line| line.ends_with(&field)).map(str::to_owned);
+    let other = || Some(all.lines().find(|line| line.ends_with(" sid main"))?.replace(" sid ", &format!(" {suite} ")));
+    let line = known.or_else(other).context("no Debian mirror in this machine's apt sources")?;
+    Ok(line.replace("arch=amd64 ", "").replace("[arch=amd64] ", ""))
+}
+
 /// The cached kernel for `wish` when the mirror did not deliver one.
 fn from_cache(store: &KernelCache, wish: &str, error: anyhow::Error) -> Result<Fetched> {
     match store.find(wish)? {
@@ -222,32 +267,39 @@ impl Mirror {
 
     /// Kernels of `flavour`, newest first.
     fn packages(&self, flavour: &str) -> Result<Vec<Package>> {
+        Ok(parse_packages(&self.index()?, flavour))
+    }
+
+    fn index(&self) -> Result<Vec<u8>> {
         let path = self.root.join(KERNELS);
-        let index = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        Ok(parse_packages(&index, flavour))
+        fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
+    }
+
+    /// Download a package. `None` if the file is not where apt puts it.
+    fn get(&self, name: &str, version: &str) -> Result<Option<PathBuf>> {
+        let folder = self.root.join("download");
+        let output = self
+            .apt("apt-get")
+            .args(["--quiet", "download", &format!("{name}={version}")])
+            .current_dir(&folder)
+            .output()
+            .context(NO_APT)?;
+        cancel::check()?;
+        if !output.status.success() {
+            bail!("cannot download {name} {version}: {}", complaints(&output).join("; "));
+        }
+        Ok(newest_deb(&folder, name))
     }
 
     /// Download `package` and put its kernel into `store`.
     fn download(&self, store: &KernelCache, package: &Package) -> Result<CachedKernel> {
         let folder = self.root.join("download");
-        let get = |name: &str| -> Result<Option<PathBuf>> {
-            let output = self
-                .apt("apt-get")
-                .args(["--quiet", "download", &format!("{name}={}", package.version)])
-                .current_dir(&folder)
-                .output()
-                .context(NO_APT)?;
-            cancel::check()?;
-            if !output.status.success() {
-                bail!("cannot download {name} {}: {}", package.version, complaints(&output).join("; "));
-            }
-            Ok(newest_deb(&folder, name))
-        };
-        let deb = get(&package.name)?
+        let deb = self
+            .get(&package.name, &package.version)?
             .with_context(|| format!("apt reported the download of {}, but the file does not exist", package.name))?;
         // Since 6.19 the configuration is in a separate package. A kernel without it can still be booted.
         let base = match package.name.strip_prefix("linux-binary-") {
-            Some(_) => get(&format!("linux-base-{}", package.release)).ok().flatten(),
+            Some(_) => self.get(&format!("linux-base-{}", package.release), &package.version).ok().flatten(),
             None => None,
         };
         let mut config = None;

@@ -6,9 +6,11 @@
 //! the whole of it. [`snapshots`] caches guests that have booted; [`freeze`] saves and restores them, with [`monitor`].
 //! [`symbol_cache`] keeps the functions of kernels. [`bundle`] packs programs and files for a guest, with what
 //! [`closure`] finds that they need; [`disk`] makes a disk of files that are too large for its memory.
+//! [`build`] builds kernels for the cache.
 //! [`stored`] reads a guest's settings back from a document. Inside the guest, [`crate::guest`] is process 1: it runs
 //! the job and answers in frames of [`protocol`].
 
+pub(crate) mod build;
 pub(crate) mod bundle;
 pub(crate) mod closure;
 pub(crate) mod deb;

@@ -78,6 +78,33 @@ pub(crate) fn parse_packages(index: &[u8], flavour: &str) -> Vec<Package> {
     packages
 }
 
+/// The sources in an index: names and versions of packages linux-source-SERIES, newest first.
+pub(crate) fn parse_sources(index: &[u8]) -> Vec<(String, String)> {
+    let text = String::from_utf8_lossy(index);
+    let mut name = None;
+    let mut sources: Vec<(String, String)> = Vec::new();
+    for line in text.lines() {
+        if let Some(package) = line.strip_prefix("Package: ") {
+            let series = package.trim().strip_prefix("linux-source-");
+            let is_source = series.is_some_and(|series| series.chars().all(|c| c.is_ascii_digit() || c == '.'));
+            name = is_source.then(|| package.trim().to_owned());
+        } else if let Some(version) = line.strip_prefix("Version: ")
+            && let Some(name) = name.take()
+        {
+            sources.push((name, version.trim().to_owned()));
+        }
+    }
+    sources.sort_by(|left, right| version::compare(&right.1, &left.1));
+    sources.dedup();
+    sources
+}
+
+/// The source of exactly this version, or the newest of this series.
+pub(crate) fn matching_source<'a>(sources: &'a [(String, String)], wish: &str) -> Option<&'a (String, String)> {
+    let exact = sources.iter().find(|source| source.1 == wish);
+    exact.or_else(|| sources.iter().find(|source| version::in_series(&source.1, wish)))
+}
+
 /// Smaller packages are meta-packages without an image.
 const SMALLEST_IMAGE: u64 = 4 << 20;
 
@@ -157,6 +184,19 @@ mod tests {
             gone(&packages, "5.10", "cloud-amd64", &[]),
             "the mirror has no cloud-amd64 kernel of series 5.10; it has 6.1 (6.1.192-2), 6.12 (6.12.117-1)"
         );
+    }
+
+    #[test]
+    fn sources_are_found_by_series_and_version() {
+        let dump = "Package: linux-source\nVersion: 7.2.13-1\n\nPackage: linux-source-6.12\nVersion: 6.12.117-1~deb12u1\n\n\
+            Package: linux-source-6.12\nVersion: 6.12.117-1\n\nPackage: linux-source-7.2\nVersion: 7.2.13-1\n\n\
+            Package: linux-source-6.12\nVersion: 6.12.95-1~bpo12+1\n\nPackage: linux-source-7.2-x\nVersion: 9\n";
+        let sources = parse_sources(&kernel_paragraphs(dump.as_bytes()).unwrap());
+        assert_eq!(sources.len(), 4, "{sources:?}");
+        let found = |wish: &str| matching_source(&sources, wish).map(|source| source.1.as_str());
+        assert_eq!((found("6.12"), found("7.2")), (Some("6.12.117-1"), Some("7.2.13-1")));
+        assert_eq!(found("6.12.117-1~deb12u1"), Some("6.12.117-1~deb12u1"));
+        assert_eq!((found("6.12.95"), found("6.1")), (Some("6.12.95-1~bpo12+1"), None));
     }
 
     #[test]

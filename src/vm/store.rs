@@ -19,8 +19,43 @@ pub struct CachedKernel {
     pub version: String,
     /// The package or the path.
     pub origin: String,
+    /// How pipeprof built it; `None` if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<BuildRecord>,
     #[serde(skip)]
     folder: PathBuf,
+}
+
+/// How a kernel was built.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BuildRecord {
+    /// What the user calls it.
+    pub name: Option<String>,
+    /// The tree, commit, tarball or package.
+    pub source: String,
+    /// The source, as `pipeprof kernel build` takes it.
+    pub source_name: String,
+    /// Of the source's content.
+    pub source_digest: String,
+    /// The file or kernel whose configuration it has.
+    pub configuration: String,
+    /// The configuration, as --config takes it; absent for --tiny.
+    pub config_name: Option<String>,
+    /// Of that configuration, with what was left out and set.
+    pub configuration_digest: String,
+    /// What was set in addition, as `OPTION=VALUE`.
+    pub settings: Vec<String>,
+    /// The compiler's version.
+    pub compiler: String,
+    /// The compiler, as --cc takes it.
+    pub compiler_name: String,
+    /// Of the source, the configuration and the compiler.
+    pub digest: String,
+    /// How long it took.
+    pub seconds: u64,
+    /// How many objects were compiled.
+    pub objects: usize,
 }
 
 impl CachedKernel {
@@ -32,6 +67,16 @@ impl CachedKernel {
             release: self.release.clone(),
             config: config.is_file().then_some(config),
         }
+    }
+
+    /// What the user called a kernel that was built.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.build.as_ref()?.name.as_deref()
+    }
+
+    /// Whether `6.12` means it. A kernel that was built is only meant by its release or name.
+    fn is_of_series(&self, name: &str) -> bool {
+        self.build.is_none() && (version::in_series(&self.version, name) || version::in_series(&self.release, name))
     }
 
     /// Whether this is a kernel for virtual machines. A series prefers these.
@@ -51,6 +96,12 @@ impl KernelCache {
         let root = cache_folder()?;
         refuse_open_cache(&root)?;
         Ok(Self { root })
+    }
+
+    /// The cache in this folder.
+    #[cfg(test)]
+    pub(crate) fn at(root: &Path) -> Self {
+        Self { root: root.to_owned() }
     }
 
     /// The cache's folder.
@@ -80,14 +131,55 @@ impl KernelCache {
     /// The kernel of this release, or the newest of this series; cloud kernels first.
     pub fn find(&self, name: &str) -> Result<Option<CachedKernel>> {
         let list = self.list()?;
-        if let Some(exact) = list.iter().find(|entry| entry.release == name) {
+        let is_named = |entry: &&CachedKernel| entry.name() == Some(name);
+        if let Some(exact) = list.iter().find(|entry| entry.release == name).or_else(|| list.iter().find(is_named)) {
             return Ok(Some(exact.clone()));
         }
-        let matching = || {
-            list.iter()
-                .filter(|entry| version::in_series(&entry.version, name) || version::in_series(&entry.release, name))
-        };
+        let matching = || list.iter().filter(|entry| entry.is_of_series(name));
         Ok(matching().find(|entry| entry.is_cloud()).or_else(|| matching().next()).cloned())
+    }
+
+    /// The kernel that was built with this digest.
+    pub(crate) fn find_build(&self, digest: &str) -> Result<Option<CachedKernel>> {
+        let built = |entry: &CachedKernel| entry.build.as_ref().is_some_and(|build| build.digest == digest);
+        Ok(self.list()?.into_iter().find(built))
+    }
+
+    /// Give a built kernel this name.
+    pub(crate) fn rename(&self, entry: &CachedKernel, name: &str) -> Result<CachedKernel> {
+        let mut renamed = entry.clone();
+        if let Some(build) = &mut renamed.build {
+            build.name = Some(name.to_owned());
+        }
+        let _lock = self.lock()?;
+        self.take_name(name, &entry.release)?;
+        atomic_file::write(&entry.folder.join("kernel.json"), &serde_json::to_vec_pretty(&renamed)?)?;
+        Ok(renamed)
+    }
+
+    /// Take the name away from all kernels but that of `release`.
+    fn take_name(&self, name: &str, release: &str) -> Result<()> {
+        for mut entry in self.list()? {
+            if entry.name() == Some(name) && entry.release != release {
+                if let Some(build) = &mut entry.build {
+                    build.name = None;
+                }
+                atomic_file::write(&entry.folder.join("kernel.json"), &serde_json::to_vec_pretty(&entry)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Add a kernel that was built: its image, version and configuration.
+    pub(crate) fn add_build(
+        &self,
+        image: &Path,
+        version: &str,
+        config: &Path,
+        build: BuildRecord,
+    ) -> Result<CachedKernel> {
+        let origin = build.source.clone();
+        self.add_entry(image, &origin, Some(version), Some(config), Some(build))
     }
 
     /// Add the image at `path` (a bzImage or a `.deb`), recorded with its `origin`. An entry of the same release is
@@ -98,6 +190,18 @@ impl KernelCache {
         origin: &str,
         version: Option<&str>,
         config: Option<&Path>,
+    ) -> Result<CachedKernel> {
+        self.add_entry(path, origin, version, config, None)
+    }
+
+    /// [`KernelCache::add`], with how the kernel was built.
+    pub(crate) fn add_entry(
+        &self,
+        path: &Path,
+        origin: &str,
+        version: Option<&str>,
+        config: Option<&Path>,
+        build: Option<BuildRecord>,
     ) -> Result<CachedKernel> {
         let _lock = self.lock()?;
         let aside = self.aside()?;
@@ -121,8 +225,12 @@ impl KernelCache {
             version: version.unwrap_or(&release).to_owned(),
             origin: origin.to_owned(),
             folder: self.kernels().join(&release),
+            build,
             release,
         };
+        if let Some(name) = entry.name() {
+            self.take_name(name, &entry.release)?;
+        }
         atomic_file::write(&folder.join("kernel.json"), &serde_json::to_vec_pretty(&entry)?)?;
         if entry.folder.exists() {
             fs::rename(&entry.folder, aside.path().join("replaced")).with_context(|| no_room(&entry.folder))?;
@@ -135,12 +243,10 @@ impl KernelCache {
     pub(crate) fn remove(&self, name: &str) -> Result<Vec<CachedKernel>> {
         let _lock = self.lock()?;
         let list = self.list()?;
-        let exact: Vec<CachedKernel> = list.iter().filter(|entry| entry.release == name).cloned().collect();
+        let is_exact = |entry: &&CachedKernel| entry.release == name || entry.name() == Some(name);
+        let exact: Vec<CachedKernel> = list.iter().filter(is_exact).cloned().collect();
         let gone = if exact.is_empty() {
-            let series = |entry: &&CachedKernel| {
-                version::in_series(&entry.version, name) || version::in_series(&entry.release, name)
-            };
-            list.iter().filter(series).cloned().collect()
+            list.iter().filter(|entry| entry.is_of_series(name)).cloned().collect()
         } else {
             exact
         };

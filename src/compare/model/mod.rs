@@ -1,8 +1,10 @@
 //! The result of a comparison. `report.json` contains it, and all other outputs are rendered from it.
 
+mod causes;
 mod parts;
 mod word;
 
+pub use causes::{CauseNames, CausePart, CauseResidual, CauseRow, CauseSplit, CauseValue};
 pub use parts::{
     Blame, CycleChange, CycleDelta, FunctionSum, HeldChange, Inlined, LockChange, RoleCycleDelta, RolePart, RoleWork,
     WorkUnit,
@@ -125,6 +127,9 @@ pub struct Section {
     pub cells: Vec<Option<Cell>>,
     /// Comparisons of two columns: neighbours, then the last with the first.
     pub steps: Vec<Step>,
+    /// Why the two kernels differ, if kernels were built to find out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub causes: Option<CauseSplit>,
 }
 
 /// `write`, or `write, 2 CPUs`.

@@ -64,6 +64,7 @@ fn section_blocks(
         ReportBlock::picture("", chart::stacked(comparison, section)?),
         ReportBlock::Table(tables::cells(comparison, section, true)),
     ];
+    blocks.extend(terminal::causes(section));
     for (number, step) in (1..).zip(&section.steps) {
         blocks.push(ReportBlock::Details {
             id: step_id(mode, number),

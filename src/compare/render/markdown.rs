@@ -42,7 +42,8 @@ pub fn render(comparison: &Comparison) -> String {
                 vec![ReportBlock::Plain(std::iter::once(step).chain(calls).collect())],
             )
         });
-        ReportBlock::section(section.title(), std::iter::once(cells).chain(steps).collect())
+        let causes = section.causes.is_some().then(|| ReportBlock::Plain(terminal::causes(section)));
+        ReportBlock::section(section.title(), std::iter::once(cells).chain(causes).chain(steps).collect())
     }));
     let environment = ReportBlock::Plain(terminal::environment_blocks(comparison));
     blocks.push(ReportBlock::section("Environment", vec![environment]));

@@ -1,5 +1,6 @@
 //! Write a comparison as text, Markdown, JSON and HTML.
 
+pub(crate) mod causes;
 pub(crate) mod chart;
 pub(crate) mod graphs;
 pub mod html;

@@ -1,5 +1,6 @@
 //! A comparison on a terminal: the answer first, then the roles and functions that changed.
 
+use super::causes;
 use super::tables::{self, StepExtent};
 use crate::compare::answer;
 use crate::compare::columns;
@@ -43,10 +44,15 @@ pub fn render(comparison: &Comparison, extent: Extent) -> String {
     blocks.extend(comparison.sections.iter().map(|section| {
         let steps = section.steps.iter().map(|step| step_block(comparison, section, step, extent.shown()));
         let cells = ReportBlock::Table(tables::cells(comparison, section, false));
-        ReportBlock::section(section.title(), std::iter::once(cells).chain(steps).collect())
+        ReportBlock::section(section.title(), std::iter::once(cells).chain(causes(section)).chain(steps).collect())
     }));
     blocks.extend(environment_blocks(comparison));
     block::text(&blocks, style(extent.width))
+}
+
+/// Why the kernels of a section differ, if that is known.
+pub(super) fn causes(section: &Section) -> Vec<ReportBlock> {
+    section.causes.as_ref().map(causes::blocks).unwrap_or_default()
 }
 
 /// The differences between the columns, and all caveats.

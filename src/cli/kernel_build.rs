@@ -1,0 +1,92 @@
+//! `pipeprof kernel build`: a kernel from its source.
+
+use crate::util::progress;
+use crate::util::text::counted;
+use crate::vm::build::{self, BaseName, BuildRequest, CompilerName, OptionSetting, SourceName};
+use crate::vm::store::KernelCache;
+use anyhow::Result;
+use clap::Args;
+
+/// Build a kernel from its source, with any configuration and compiler, for --kernel
+///
+/// The configuration of a distribution is built without modules, and without built-in drivers and other parts that a
+/// pipe's code does not read. The same source, configuration and compiler are built once. ccache is used if it is
+/// installed.
+#[derive(Debug, Args)]
+pub(crate) struct BuildArgs {
+    /// Kernel tree, TREE@COMMIT of a git tree, tarball, or debian:SERIES for Debian's source
+    #[arg(value_name = "SOURCE")]
+    source: SourceName,
+    /// Configuration: a file, or that of a kernel of `pipeprof kernel list` [default: the kernel of the source's series]
+    #[arg(long, value_name = "FILE|KERNEL", conflicts_with = "tiny")]
+    config: Option<String>,
+    /// Build the smallest configuration that a guest can use, instead of that of a distribution
+    #[arg(long)]
+    tiny: bool,
+    /// Compiler: one of this machine, or of another Debian, as in debian-sid:gcc-16
+    #[arg(long, value_name = "COMPILER", default_value = "gcc")]
+    cc: CompilerName,
+    /// Name for --kernel [default: its release]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Set an option of the configuration; repeatable
+    #[arg(long = "set", value_name = "OPTION=VALUE")]
+    settings: Vec<OptionSetting>,
+    /// Number of compilers that run at a time [default: number of CPUs]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+}
+
+/// So many changed options are named.
+const SHOWN: usize = 8;
+
+impl BuildArgs {
+    pub(super) fn run(self, cache: &KernelCache) -> Result<()> {
+        let base = match self.config {
+            Some(name) => BaseName::Named(name),
+            None if self.tiny => BaseName::Tiny,
+            None => BaseName::OfSeries,
+        };
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let request = BuildRequest {
+            source: self.source,
+            base,
+            compiler: self.cc,
+            settings: self.settings,
+            name: self.name,
+            jobs: self.jobs.map_or(cpus, usize::from),
+        };
+        let say = |step: &str| progress::note(step);
+        let built = build::build(cache, &request, &say);
+        progress::clear();
+        let built = built?;
+        if !built.changed.is_empty() {
+            let shown = built.changed.iter().take(SHOWN).map(|(name, before, after)| {
+                format!("{} {before} -> {after}", name.strip_prefix("CONFIG_").unwrap_or(name))
+            });
+            let more = match built.changed.len().saturating_sub(SHOWN) {
+                0 => String::new(),
+                more => format!(", and {more} more"),
+            };
+            progress::note(&format!(
+                "differs from its base configuration in {}: {}{more}",
+                counted(built.changed.len() as u64, "option that matters to pipes"),
+                shown.collect::<Vec<_>>().join(", ")
+            ));
+        }
+        match built.took {
+            None => progress::note("already built"),
+            Some(took) => {
+                let objects = built.kernel.build.as_ref().map_or(0, |build| build.objects);
+                progress::note(&format!(
+                    "built in {} min {:02} s, {}",
+                    took.as_secs() / 60,
+                    took.as_secs() % 60,
+                    counted(objects as u64, "object")
+                ));
+            }
+        }
+        super::kernel::print(&built.kernel);
+        Ok(())
+    }
+}

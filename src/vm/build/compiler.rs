@@ -1,0 +1,277 @@
+//! The compiler of a build: one of this machine, or of another Debian in a folder.
+
+use super::folders::BuildFolders;
+use crate::util::{cancel, sha256};
+use crate::vm::fetch;
+use anyhow::{Context as _, Result, bail, ensure};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::str::FromStr;
+
+/// A compiler as the user names it: `gcc-14`, or `debian-sid:gcc-16`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CompilerName {
+    /// The Debian suite that it is taken from; `None` for this machine's.
+    pub suite: Option<String>,
+    pub program: String,
+}
+
+impl FromStr for CompilerName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (suite, program) = match text.split_once(':') {
+            None => (None, text),
+            Some((from, program)) => {
+                let suite = from.strip_prefix("debian-").filter(|suite| fetch::RELEASES.contains(suite));
+                let suite = suite.ok_or_else(|| {
+                    format!("unknown source of compilers '{from}': give debian-SUITE, such as debian-sid:gcc-16")
+                })?;
+                (Some(suite.to_owned()), program)
+            }
+        };
+        let (base, version) = program.split_once('-').unwrap_or((program, "0"));
+        let is_known = ["gcc", "clang"].contains(&base);
+        if !is_known || version.is_empty() || !version.chars().all(|c| c.is_ascii_digit() || c == '.') {
+            return Err(format!("unknown compiler '{program}': give gcc or clang with its version, such as gcc-14"));
+        }
+        Ok(Self { suite, program: program.to_owned() })
+    }
+}
+
+impl std::fmt::Display for CompilerName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.suite {
+            Some(suite) => write!(f, "debian-{suite}:{}", self.program),
+            None => f.write_str(&self.program),
+        }
+    }
+}
+
+/// A compiler that is there, with the programs that a kernel's build needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Toolchain {
+    pub name: CompilerName,
+    /// The first line of `--version`.
+    pub version: String,
+    /// The folder of the other Debian.
+    root: Option<PathBuf>,
+    ccache: Option<PathBuf>,
+}
+
+/// Programs that a kernel's build starts, their Debian packages, and the part of the tree that needs them.
+const PROGRAMS: [(&str, &str, &str); 6] = [
+    ("make", "make", "Makefile"),
+    ("flex", "flex", "scripts/kconfig"),
+    ("bison", "bison", "scripts/kconfig"),
+    ("bc", "bc", "kernel/time/timeconst.bc"),
+    ("perl", "perl", "lib/build_OID_registry"),
+    ("zstd", "zstd", "lib/zstd"),
+];
+
+/// Headers that the build's own programs include, likewise.
+const HEADERS: [(&str, &str, &str); 2] =
+    [("gelf.h", "libelf-dev", "tools/objtool"), ("openssl/ssl.h", "libssl-dev", "certs")];
+
+/// What the folder of another Debian contains besides the compiler.
+const PACKAGES: &str =
+    "make,flex,bison,bc,perl,zstd,xz-utils,libelf-dev,libssl-dev,libc6-dev,kmod,cpio,ccache,python3-minimal";
+
+/// Mounts what the build needs into the folder $1 and runs the rest there: source $2, output $3, ccache $4. It runs in
+/// a mount namespace of its own, so that nothing stays mounted.
+const INSIDE: &str = r#"set -e
+root=$1
+mount --rbind /proc "$root/proc"
+mount --rbind /dev "$root/dev"
+mount --bind "$2" "$root/build/source"
+mount --bind "$3" "$root/build/output"
+mount --bind "$4" "$root/build/ccache"
+shift 4
+exec chroot "$root" "$@""#;
+
+impl Toolchain {
+    /// Whether nothing must be made before it can be used.
+    pub(crate) fn is_there(name: &CompilerName, folders: &BuildFolders) -> bool {
+        match &name.suite {
+            None => find(&name.program).is_some(),
+            Some(suite) => folders.has_debian(&format!("{suite}-{}", name.program)),
+        }
+    }
+
+    /// Find the compiler, or make a folder with the Debian that has it.
+    pub(crate) fn open(name: &CompilerName, folders: &BuildFolders, say: &dyn Fn(&str)) -> Result<Self> {
+        let (root, ccache) = match &name.suite {
+            None => {
+                ensure_compiler(&name.program)?;
+                (None, find("ccache").map(|_| folders.ccache()))
+            }
+            Some(suite) => {
+                let folder = format!("{suite}-{}", name.program);
+                let root = folders.debian(&folder, |into| make_debian(suite, &name.program, into, say))?;
+                (Some(root), Some(folders.ccache()))
+            }
+        };
+        let mut toolchain = Self { name: name.clone(), version: String::new(), root, ccache };
+        let mut command = match &toolchain.root {
+            None => Command::new(&name.program),
+            Some(root) => {
+                let mut command = namespace();
+                command.arg("chroot").arg(root).arg(&name.program);
+                command
+            }
+        };
+        let output = command.arg("--version").env("LC_ALL", "C").stdin(Stdio::null()).output();
+        let output = output.with_context(|| format!("--cc {name}: cannot start it"))?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        let version = said.lines().next().unwrap_or_default().trim().to_owned();
+        ensure!(output.status.success() && !version.is_empty(), "--cc {name}: it does not state its version");
+        toolchain.version = version;
+        Ok(toolchain)
+    }
+
+    /// Name all packages that this machine does not have and the tree at `source` needs.
+    pub(crate) fn check(&self, source: &Path) -> Result<()> {
+        if self.root.is_some() {
+            return Ok(());
+        }
+        let include = [Path::new("/usr/include"), Path::new("/usr/include/x86_64-linux-gnu")];
+        let has_header = |header: &str| include.iter().any(|folder| folder.join(header).is_file());
+        let programs = PROGRAMS.iter().filter(|(program, ..)| find(program).is_none());
+        let headers = HEADERS.iter().filter(|(header, ..)| !has_header(header));
+        let needed = programs.chain(headers).filter(|(.., part)| source.join(part).exists());
+        let packages: Vec<&str> = needed.map(|(_, package, _)| *package).collect();
+        ensure!(
+            packages.is_empty(),
+            "a kernel's build needs programs that are missing: apt-get install {}",
+            packages.join(" ")
+        );
+        Ok(())
+    }
+
+    /// What tells this compiler from others. The programs around it, such as the assembler, come with its Debian.
+    pub(crate) fn digest(&self) -> String {
+        sha256::of_parts([self.name.suite.as_deref().unwrap_or("this machine"), &self.version])
+    }
+
+    pub(crate) fn uses_ccache(&self) -> bool {
+        self.ccache.is_some()
+    }
+
+    /// `make` in the tree `source`, with objects in `output`.
+    pub(crate) fn make(&self, source: &Path, output: &Path) -> Command {
+        let mut command = match &self.root {
+            None => {
+                let mut command = Command::new("make");
+                command.arg("-C").arg(source).arg(format!("O={}", output.display()));
+                if let Some(ccache) = &self.ccache {
+                    // Objects are the same whatever the folders of the source and of the output are.
+                    command.env("CCACHE_DIR", ccache).env("CCACHE_NOHASHDIR", "1");
+                    if let Some(parent) = output.parent() {
+                        command.env("CCACHE_BASEDIR", parent);
+                    }
+                }
+                command
+            }
+            Some(root) => {
+                let mut command = namespace();
+                command.args(["sh", "-c", INSIDE, "sh"]).arg(root).arg(source).arg(output);
+                command.arg(self.ccache.as_deref().unwrap_or(output));
+                command.args(["make", "-C", "/build/source", "O=/build/output"]);
+                command.env("CCACHE_DIR", "/build/ccache").env("HOME", "/tmp");
+                command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+                command
+            }
+        };
+        let program = &self.name.program;
+        let compile = if self.uses_ccache() { format!("CC=ccache {program}") } else { format!("CC={program}") };
+        command.arg(compile).arg(format!("HOSTCC={program}"));
+        // Equal sources make equal images.
+        command.env("KBUILD_BUILD_TIMESTAMP", "@0").env("KBUILD_BUILD_USER", "pipeprof");
+        command.env("KBUILD_BUILD_HOST", "pipeprof").env("LC_ALL", "C").stdin(Stdio::null());
+        // Variables of a make around this one.
+        for variable in ["MAKEFLAGS", "MAKELEVEL", "MFLAGS", "KBUILD_OUTPUT", "ARCH", "CROSS_COMPILE"] {
+            command.env_remove(variable);
+        }
+        command
+    }
+}
+
+/// `unshare` with a mount namespace; for a user who is not root, also with a user namespace.
+fn namespace() -> Command {
+    let mut command = Command::new("unshare");
+    command.arg("--mount");
+    if !rustix::process::geteuid().is_root() {
+        command.arg("--map-root-user");
+    }
+    command
+}
+
+/// The first line of `--version` of a program of this machine.
+pub(super) fn states_version(program: &str) -> Option<String> {
+    find(program)?;
+    let output = Command::new(program).arg("--version").env("LC_ALL", "C").stdin(Stdio::null()).output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).lines().next()?.to_owned())
+}
+
+fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+fn ensure_compiler(compiler: &str) -> Result<()> {
+    ensure!(
+        find(compiler).is_some(),
+        "--cc {compiler}: this machine does not have it: install it (package {compiler}), or take it from another Debian: \
+         --cc debian-trixie:gcc-14, --cc debian-sid:gcc-16"
+    );
+    Ok(())
+}
+
+/// Make a folder with the Debian `suite` and the compiler.
+fn make_debian(suite: &str, program: &str, into: &Path, say: &dyn Fn(&str)) -> Result<()> {
+    if find("mmdebstrap").is_none() {
+        bail!("--cc debian-{suite}:{program} needs mmdebstrap: apt-get install mmdebstrap");
+    }
+    say(&format!("making a folder with Debian {suite} and {program}, 0.5 GB"));
+    let output = Command::new("mmdebstrap")
+        .args(["--quiet", "--variant=essential"])
+        // sid's and older releases' files may have expired.
+        .arg("--aptopt=Acquire::Check-Valid-Until \"false\"")
+        .arg("--aptopt=APT::Install-Recommends \"false\"")
+        .args(["--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*"])
+        .arg(format!("--include={PACKAGES},{program}"))
+        .arg(suite)
+        .arg(into)
+        .arg(fetch::source_line(suite)?)
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot start mmdebstrap")?;
+    cancel::check()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        let line = said.lines().find(|line| line.starts_with("E: ")).or(said.lines().last());
+        bail!("--cc debian-{suite}:{program}: mmdebstrap: {}", line.unwrap_or("failed without a message"));
+    }
+    for name in ["source", "output", "ccache"] {
+        let folder = into.join("build").join(name);
+        std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compilers_are_named_with_their_debian() {
+        let parse = |text: &str| text.parse::<CompilerName>();
+        assert_eq!(parse("gcc-14"), Ok(CompilerName { suite: None, program: "gcc-14".to_owned() }));
+        let sid = parse("debian-sid:gcc-16").unwrap();
+        assert_eq!((sid.suite.as_deref(), sid.program.as_str()), (Some("sid"), "gcc-16"));
+        assert_eq!(sid.to_string(), "debian-sid:gcc-16");
+        for wrong in ["tcc", "gcc-", "gcc 14", "sid:gcc-16", "debian-x:gcc-16", "debian-sid:", "gcc-14;x", ""] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

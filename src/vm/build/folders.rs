@@ -1,0 +1,133 @@
+//! The folders of builds in the cache: unpacked sources, objects, other Debians, compiled objects of ccache.
+
+use crate::vm::store::{CacheLock, KernelCache, lock_file, no_room};
+use anyhow::{Context as _, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// So many unpacked sources stay, 1.7 GB each: those of the two kernels that are compared.
+const KEPT_SOURCES: usize = 2;
+
+/// The folder `build` of the cache, of which one process is the writer.
+#[derive(Debug)]
+pub(crate) struct BuildFolders {
+    root: PathBuf,
+    _lock: CacheLock,
+}
+
+impl BuildFolders {
+    /// Wait until no other process builds.
+    pub(crate) fn open(cache: &KernelCache) -> Result<Self> {
+        let root = cache.root().join("build");
+        for name in ["sources", "debian", "ccache", "logs"] {
+            let folder = root.join(name);
+            fs::create_dir_all(&folder).with_context(|| no_room(&folder))?;
+        }
+        let lock = lock_file(&root.join("lock"))?;
+        Ok(Self { root, _lock: lock })
+    }
+
+    /// An empty folder for the objects of one build; the objects of the build before are gone.
+    pub(crate) fn output(&self) -> Result<PathBuf> {
+        let folder = self.root.join("output");
+        self.remove_output()?;
+        fs::create_dir_all(&folder).with_context(|| no_room(&folder))?;
+        Ok(folder)
+    }
+
+    pub(crate) fn remove_output(&self) -> Result<()> {
+        let folder = self.root.join("output");
+        if folder.exists() {
+            fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+        }
+        Ok(())
+    }
+
+    /// The file for what make says.
+    pub(crate) fn log(&self, name: &str) -> PathBuf {
+        self.root.join("logs").join(format!("{name}.log"))
+    }
+
+    /// The folder of ccache.
+    pub(crate) fn ccache(&self) -> PathBuf {
+        self.root.join("ccache")
+    }
+
+    /// The folder of the Debian `name`, which `make` makes if it is missing.
+    pub(crate) fn debian(&self, name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+        self.complete(&self.root.join("debian"), name, make)
+    }
+
+    /// Whether there is a folder of the Debian `name`.
+    pub(crate) fn has_debian(&self, name: &str) -> bool {
+        self.root.join("debian").join(name).is_dir()
+    }
+
+    /// The folder of the source with this digest, which `unpack` fills if it is missing.
+    pub(crate) fn source(&self, digest: &str, unpack: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+        let parent = self.root.join("sources");
+        let name = digest.get(..16).unwrap_or(digest);
+        let is_new = !parent.join(name).exists();
+        if is_new {
+            forget_oldest(&parent, KEPT_SOURCES - 1)?;
+        }
+        let folder = self.complete(&parent, name, unpack)?;
+        // For forget_oldest: the time of the last use.
+        if let Ok(handle) = fs::File::open(&folder) {
+            let _ = handle.set_modified(SystemTime::now());
+        }
+        Ok(folder)
+    }
+
+    /// `parent/name`, which exists only when `fill` has filled it.
+    fn complete(&self, parent: &Path, name: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+        let folder = parent.join(name);
+        if folder.is_dir() {
+            return Ok(folder);
+        }
+        let part = parent.join(format!("{name}.part"));
+        if part.exists() {
+            fs::remove_dir_all(&part).with_context(|| format!("cannot remove {}", part.display()))?;
+        }
+        fs::create_dir_all(&part).with_context(|| no_room(&part))?;
+        if let Err(error) = fill(&part) {
+            // The next attempt removes what is left.
+            let _ = fs::remove_dir_all(&part);
+            return Err(error);
+        }
+        fs::rename(&part, &folder).with_context(|| no_room(&folder))?;
+        Ok(folder)
+    }
+}
+
+/// Remove the folders in `parent` that were not used for longest, until `keep` are left.
+fn forget_oldest(parent: &Path, keep: usize) -> Result<()> {
+    let entries = fs::read_dir(parent).with_context(|| format!("cannot read {}", parent.display()))?;
+    let mut folders: Vec<(SystemTime, PathBuf)> =
+        entries.flatten().filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
+    folders.sort();
+    for (_, folder) in folders.iter().take(folders.len().saturating_sub(keep)) {
+        fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_folders_are_forgotten() {
+        let parent = tempfile::tempdir().unwrap();
+        for (name, age) in [("a", 10), ("b", 30), ("c", 20)] {
+            let folder = parent.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            let then = SystemTime::now() - std::time::Duration::from_secs(age);
+            fs::File::open(&folder).unwrap().set_modified(then).unwrap();
+        }
+        forget_oldest(parent.path(), 1).unwrap();
+        let left: Vec<_> = fs::read_dir(parent.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+        assert_eq!(left, ["a"]);
+    }
+}

@@ -1,0 +1,306 @@
+//! Where the source of a kernel comes from: a tree, a commit of a git tree, a tarball, or Debian's package.
+
+use super::folders::BuildFolders;
+use crate::util::{cancel, sha256};
+use crate::vm::fetch;
+use crate::vm::store::KernelCache;
+use anyhow::{Context as _, Result, bail, ensure};
+use sha2::{Digest as _, Sha256};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::str::FromStr;
+
+/// A source as the user names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SourceName {
+    /// A kernel tree, built as it is. Nothing is written into it.
+    Tree(PathBuf),
+    /// A commit of a git tree, of which a copy is built.
+    Commit {
+        tree: PathBuf,
+        commit: String,
+    },
+    Tarball(PathBuf),
+    /// The newest package linux-source of this series or version.
+    Debian(String),
+}
+
+impl FromStr for SourceName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(version) = text.strip_prefix("debian:") {
+            let plain = |c: char| c.is_ascii_alphanumeric() || ".-+~".contains(c);
+            if !version.starts_with(|c: char| c.is_ascii_digit()) || !version.chars().all(plain) {
+                return Err("give a series or version after 'debian:', such as debian:6.12".to_owned());
+            }
+            return Ok(Self::Debian(version.to_owned()));
+        }
+        let path = PathBuf::from(text);
+        if path.is_dir() {
+            return Ok(Self::Tree(path));
+        }
+        if path.is_file() {
+            return Ok(Self::Tarball(path));
+        }
+        if let Some((tree, commit)) = text.rsplit_once('@')
+            && Path::new(tree).is_dir()
+        {
+            if commit.is_empty() || commit.starts_with('-') {
+                return Err(format!("give a commit, branch or tag after '{tree}@'"));
+            }
+            return Ok(Self::Commit { tree: PathBuf::from(tree), commit: commit.to_owned() });
+        }
+        Err("neither a kernel tree, TREE@COMMIT, a tarball, nor debian:SERIES such as debian:6.12".to_owned())
+    }
+}
+
+/// As the user can name it again, from any folder.
+impl std::fmt::Display for SourceName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tree(path) | Self::Tarball(path) => write!(f, "{}", absolute(path).display()),
+            Self::Commit { tree, commit } => write!(f, "{}@{commit}", absolute(tree).display()),
+            Self::Debian(version) => write!(f, "debian:{version}"),
+        }
+    }
+}
+
+/// A source whose content is known, but which may not be unpacked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KernelSource {
+    /// What it is, for people: `linux-source-6.12 6.12.117-1`.
+    pub shown: String,
+    /// Equal for equal content.
+    pub digest: String,
+    from: SourceContent,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum SourceContent {
+    Tree(PathBuf),
+    Commit { tree: PathBuf, id: String },
+    Tarball(PathBuf),
+    Debian(fetch::SourcePackage),
+}
+
+impl KernelSource {
+    /// Find what `name` means now. Nothing is downloaded but the mirror's index.
+    pub(crate) fn find(cache: &KernelCache, name: &SourceName, say: &dyn Fn(&str)) -> Result<Self> {
+        match name {
+            SourceName::Tree(tree) => {
+                ensure_tree(tree)?;
+                Ok(Self {
+                    shown: absolute(tree).display().to_string(),
+                    digest: digest_of_tree(tree)?,
+                    from: SourceContent::Tree(absolute(tree)),
+                })
+            }
+            SourceName::Commit { tree, commit } => {
+                let id = git(tree, &["rev-parse", "--verify", "--quiet", &format!("{commit}^{{commit}}")])
+                    .with_context(|| format!("{} has no commit '{commit}': see `git -C {0} log`", tree.display()))?;
+                let content = git(tree, &["rev-parse", &format!("{id}^{{tree}}")])?;
+                Ok(Self {
+                    shown: format!("{} at {}", absolute(tree).display(), id.get(..12).unwrap_or(&id)),
+                    digest: sha256::of_parts(["commit", &content]),
+                    from: SourceContent::Commit { tree: tree.clone(), id },
+                })
+            }
+            SourceName::Tarball(path) => Ok(Self {
+                shown: absolute(path).display().to_string(),
+                digest: sha256::of_parts(["tarball", &sha256::of_file(path)?]),
+                from: SourceContent::Tarball(path.clone()),
+            }),
+            SourceName::Debian(wish) => {
+                // Another Debian revision has the same source, if the mirror no longer has this one.
+                let package = fetch::source_package(cache, wish, say).or_else(|error| {
+                    let upstream = super::origin::upstream(wish);
+                    if upstream == wish { Err(error) } else { fetch::source_package(cache, upstream, say) }
+                })?;
+                Ok(Self {
+                    shown: format!("{} {}", package.name, package.version),
+                    digest: sha256::of_parts(["debian", &package.name, &package.version]),
+                    from: SourceContent::Debian(package),
+                })
+            }
+        }
+    }
+
+    /// The folder of the source; it is unpacked if it must be.
+    pub(crate) fn folder(&self, cache: &KernelCache, folders: &BuildFolders, say: &dyn Fn(&str)) -> Result<PathBuf> {
+        if let SourceContent::Tree(tree) = &self.from {
+            return Ok(tree.clone());
+        }
+        folders.source(&self.digest, |into| {
+            say(&format!("unpacking {}", self.shown));
+            match &self.from {
+                SourceContent::Tree(_) => Ok(()),
+                SourceContent::Commit { tree, id } => {
+                    let script = r#"git -C "$1" archive --format=tar "$2" | tar --extract --directory "$3""#;
+                    shell(script, &[tree.as_os_str(), id.as_ref(), into.as_os_str()])
+                }
+                SourceContent::Tarball(path) => {
+                    let script = r#"tar --extract --strip-components=1 --no-same-owner --directory "$2" --file "$1""#;
+                    shell(script, &[path.as_os_str(), into.as_os_str()])
+                }
+                SourceContent::Debian(package) => {
+                    let deb = fetch::download_source(cache, package, say)?;
+                    let script = r#"dpkg-deb --fsys-tarfile "$1" | tar --extract --to-stdout --wildcards \
+                        './usr/src/linux-source-*.tar.xz' | xz -dc -T0 |
+                        tar --extract --strip-components=1 --no-same-owner --directory "$2""#;
+                    let done = shell(script, &[deb.as_os_str(), into.as_os_str()]);
+                    // If it cannot be removed, it only takes up space.
+                    let _ = fs::remove_file(deb);
+                    done
+                }
+            }
+            .with_context(|| format!("cannot unpack {}", self.shown))?;
+            ensure_tree(into).with_context(|| self.shown.clone())
+        })
+    }
+}
+
+/// The version that the tree's Makefile states, such as `6.12.117`.
+pub(crate) fn version_of(tree: &Path) -> Result<String> {
+    let path = tree.join("Makefile");
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    version_in(&text).with_context(|| format!("{}: not the Makefile of a kernel tree", path.display()))
+}
+
+fn version_in(makefile: &str) -> Option<String> {
+    let value = |name: &str| {
+        let line =
+            makefile.lines().take(10).find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix('='))?;
+        Some(line.trim().to_owned())
+    };
+    let (version, level, sublevel) = (value("VERSION")?, value("PATCHLEVEL")?, value("SUBLEVEL")?);
+    Some(format!("{version}.{level}.{sublevel}{}", value("EXTRAVERSION").unwrap_or_default()))
+}
+
+fn ensure_tree(tree: &Path) -> Result<()> {
+    version_of(tree)?;
+    // The kernel's own check (`make outputmakefile`).
+    let built = ["include/config", "arch/x86/include/generated", ".config"].iter().any(|path| tree.join(path).exists());
+    ensure!(
+        !built,
+        "{0} has been configured or built in place: run `make -C {0} mrproper`, or build a commit of it ({0}@HEAD)",
+        tree.display()
+    );
+    Ok(())
+}
+
+/// The digest of all files of a tree, with their names. `.git` does not count.
+fn digest_of_tree(tree: &Path) -> Result<String> {
+    let mut hash = Sha256::new();
+    let mut folders = vec![tree.to_owned()];
+    while let Some(folder) = folders.pop() {
+        cancel::check()?;
+        let read = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+        let mut entries = read.collect::<std::io::Result<Vec<_>>>()?;
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let (path, kind) = (entry.path(), entry.file_type()?);
+            let name = path.strip_prefix(tree).unwrap_or(&path).to_string_lossy().into_owned();
+            if kind.is_dir() {
+                if entry.file_name() != ".git" {
+                    folders.push(path);
+                }
+                continue;
+            }
+            let content = if kind.is_symlink() {
+                fs::read_link(&path)?.to_string_lossy().into_owned()
+            } else if kind.is_file() && entry.file_name() != ".git" {
+                sha256::of_file(&path)?
+            } else {
+                continue;
+            };
+            hash.update(sha256::of_parts([name.as_str(), content.as_str()]));
+        }
+    }
+    Ok(sha256::of_parts(["tree", &sha256::of_bytes(&hash.finalize())]))
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+fn git(tree: &Path, words: &[&str]) -> Result<String> {
+    let output = Command::new("git")
+        .arg("-C")
+        .arg(tree)
+        .args(words)
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot start git: install it (package git)")?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("git {}: {}", words.join(" "), said.lines().next().unwrap_or("failed"));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Run a pipeline of which each part must succeed.
+fn shell(script: &str, arguments: &[&std::ffi::OsStr]) -> Result<()> {
+    let output = Command::new("bash")
+        .args(["-c", &format!("set -o pipefail; {script}"), "bash"])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot start bash")?;
+    cancel::check()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}", said.lines().next().unwrap_or("a program failed without a message"));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_recognised() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = folder.path().display().to_string();
+        assert_eq!(tree.parse(), Ok(SourceName::Tree(folder.path().to_owned())));
+        assert_eq!(
+            format!("{tree}@v6.12").parse(),
+            Ok(SourceName::Commit { tree: folder.path().to_owned(), commit: "v6.12".to_owned() })
+        );
+        assert_eq!("debian:6.12".parse(), Ok(SourceName::Debian("6.12".to_owned())));
+        for wrong in ["debian:", "debian:six", "debian:6.1/x", "/nonexistent", &format!("{tree}@"), "x@y"] {
+            assert!(wrong.parse::<SourceName>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_version_is_read_from_a_makefile() {
+        let text = "# SPDX\nVERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 117\nEXTRAVERSION = -rc1\nNAME = x\n";
+        assert_eq!(version_in(text).as_deref(), Some("6.12.117-rc1"));
+        assert_eq!(version_in("all:\n\ttrue\n"), None);
+    }
+
+    #[test]
+    fn a_tree_is_named_by_its_content() {
+        let folder = tempfile::tempdir().unwrap();
+        let digest = || digest_of_tree(folder.path()).unwrap();
+        std::fs::create_dir_all(folder.path().join("fs/.git")).unwrap();
+        std::fs::write(folder.path().join("fs/pipe.c"), "a").unwrap();
+        let first = digest();
+        std::fs::write(folder.path().join("fs/.git/HEAD"), "x").unwrap();
+        assert_eq!(digest(), first);
+        std::fs::write(folder.path().join("fs/pipe.c"), "b").unwrap();
+        assert_ne!(digest(), first);
+    }
+
+    #[test]
+    fn a_tree_that_was_built_in_place_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let why = || format!("{:#}", ensure_tree(folder.path()).unwrap_err());
+        assert!(why().contains("cannot read"), "{}", why());
+        std::fs::write(folder.path().join("Makefile"), "VERSION = 6\nPATCHLEVEL = 1\nSUBLEVEL = 2\n").unwrap();
+        ensure_tree(folder.path()).unwrap();
+        std::fs::write(folder.path().join(".config"), "").unwrap();
+        assert!(why().contains("mrproper"), "{}", why());
+    }
+}
