@@ -69,8 +69,7 @@ impl BuildArgs {
                 more => format!(", and {more} more"),
             };
             progress::note(&format!(
-                "differs from its base configuration in {}: {}{more}",
-                counted(built.changed.len() as u64, "option that matters to pipes"),
+                "options that matter to pipes and differ from the base configuration: {}{more}",
                 shown.collect::<Vec<_>>().join(", ")
             ));
         }
