@@ -113,7 +113,7 @@ impl KernelCommand {
                     print(&entry);
                 }
             }
-            Action::Build(args) => args.run(&store)?,
+            Action::Build(args) => print(&args.run(&store)?),
             Action::Add { paths } => {
                 for path in paths {
                     if kernel_bundle::is_bundle(&path) {
@@ -213,7 +213,7 @@ impl KernelCommand {
     }
 }
 
-pub(super) fn print(entry: &CachedKernel) {
+fn print(entry: &CachedKernel) {
     crate::outln!("{}", line(entry));
 }
 

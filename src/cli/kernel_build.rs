@@ -3,7 +3,7 @@
 use crate::util::progress;
 use crate::util::text::counted;
 use crate::vm::build::{self, BaseName, BuildRequest, CompilerName, OptionSetting, SourceName};
-use crate::vm::store::KernelCache;
+use crate::vm::store::{CachedKernel, KernelCache};
 use anyhow::Result;
 use clap::Args;
 
@@ -41,7 +41,7 @@ pub(crate) struct BuildArgs {
 const SHOWN: usize = 8;
 
 impl BuildArgs {
-    pub(super) fn run(self, cache: &KernelCache) -> Result<()> {
+    pub(super) fn run(self, cache: &KernelCache) -> Result<CachedKernel> {
         let base = match self.config {
             Some(name) => BaseName::Named(name),
             None if self.tiny => BaseName::Tiny,
@@ -85,7 +85,6 @@ impl BuildArgs {
                 ));
             }
         }
-        super::kernel::print(&built.kernel);
-        Ok(())
+        Ok(built.kernel)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::compiler::{CompilerName, states_version};
 use super::config::{BaseName, OptionSetting};
-use super::source::SourceName;
+use super::source::{SourceName, upstream};
 use crate::util::regular;
 use crate::vm::store::{CachedKernel, KernelCache};
 use anyhow::{Context as _, Result, anyhow};
@@ -100,11 +100,6 @@ impl KernelOrigin {
 /// No configuration is longer, bytes.
 const LONGEST: u64 = 16 << 20;
 
-/// The version of the source in a Debian version: `6.12.117` of `6.12.117-1~deb12u1`.
-pub(super) fn upstream(version: &str) -> &str {
-    version.rsplit_once('-').map_or(version, |(upstream, _)| upstream)
-}
-
 /// A compiler in the text with which it states its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct StatedCompiler {
@@ -159,12 +154,6 @@ mod tests {
         let clang = compiler_in("Debian clang version 19.1.7 (3+b1)").unwrap();
         assert_eq!(clang.shown(), "clang 19.1.7");
         assert_eq!((compiler_in("rustc 1.0"), compiler_in("gcc")), (None, None));
-    }
-
-    #[test]
-    fn a_source_is_named_by_its_version() {
-        assert_eq!(upstream("6.12.117-1~deb12u1"), "6.12.117");
-        assert_eq!(upstream("7.2"), "7.2");
     }
 
     #[test]

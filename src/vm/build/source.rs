@@ -115,7 +115,7 @@ impl KernelSource {
             SourceName::Debian(wish) => {
                 // Another Debian revision has the same source, if the mirror no longer has this one.
                 let package = fetch::source_package(cache, wish, say).or_else(|error| {
-                    let upstream = super::origin::upstream(wish);
+                    let upstream = upstream(wish);
                     if upstream == wish { Err(error) } else { fetch::source_package(cache, upstream, say) }
                 })?;
                 Ok(Self {
@@ -254,6 +254,11 @@ fn shell(script: &str, arguments: &[&std::ffi::OsStr]) -> Result<()> {
     Ok(())
 }
 
+/// The version of the source in a Debian version: `6.12.117` of `6.12.117-1~deb12u1`.
+pub(super) fn upstream(version: &str) -> &str {
+    version.rsplit_once('-').map_or(version, |(upstream, _)| upstream)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,6 +283,12 @@ mod tests {
         let text = "# SPDX\nVERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 117\nEXTRAVERSION = -rc1\nNAME = x\n";
         assert_eq!(version_in(text).as_deref(), Some("6.12.117-rc1"));
         assert_eq!(version_in("all:\n\ttrue\n"), None);
+    }
+
+    #[test]
+    fn a_source_is_named_by_its_version() {
+        assert_eq!(upstream("6.12.117-1~deb12u1"), "6.12.117");
+        assert_eq!(upstream("7.2"), "7.2");
     }
 
     #[test]
