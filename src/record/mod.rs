@@ -3,8 +3,8 @@
 //! [`launch`] starts the stages, or [`running`] finds them; [`collect`] counts what they do by BPF programs, [`ended`]
 //! keeps the counts of processes that have ended, [`assemble`] names what was counted, in one row what [`alike`] finds to
 //! be the same, [`holders`] what was not, and [`others`] who else used the CPUs; [`answer`] draws the conclusion,
-//! [`path`] follows what its end waited for, [`trial`] measures what a [`remedy`] would help, with the times of [`timed`],
-//! [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps, waits and samples, and [`text`] and [`html`] show all
+//! [`path`] follows what its end waited for, [`critical`] draws it, [`trial`] measures what a [`remedy`] would help, with
+//! the times of [`timed`], [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps, waits and samples, and [`text`] and [`html`] show all
 //! that, with the [`names`] of processes. [`inside`] does so in a
 //! guest, which gets [`sent_files`] and where [`count`] counts instructions. [`change`] compares two recordings.
 //! [`contents`] lists the files of a folder.
@@ -17,6 +17,7 @@ pub(crate) mod change_text;
 mod collect;
 pub(crate) mod contents;
 pub(crate) mod count;
+pub(crate) mod critical;
 mod ended;
 pub(crate) mod graphs;
 mod holders;
@@ -64,8 +65,9 @@ use input::KeptInput;
 pub(crate) use launch::StageStreams;
 use launch::{EndedStage, Launcher, PipelineSetup};
 use others::ProgramTimes;
-use path::PathEnds;
+use path::{PathEnds, TimedSamples};
 use running::RunningProcesses;
+use sampling::SampleNames;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 use timeline::TimelineRecorder;
@@ -304,7 +306,11 @@ fn concluded(
     let begin = assembled.begin;
     let window = [begin, begin + recording.processes.window_ns];
     let lost_steps = counted.state.map_or(0, |state| state.lost_steps);
-    recording.path = path.and_then(|ends| ends.path(window, &assembled.index, |at| stages.of(at), unended));
+    let mut samples = TimedSamples::default();
+    recording.path = path.and_then(|mut ends| {
+        samples = std::mem::take(&mut ends.samples);
+        ends.path(window, &assembled.index, |at| stages.of(at), unended)
+    });
     recording.path.iter_mut().for_each(|path| path.lost_steps = lost_steps);
     let answer = answer::answer(&recording);
     recording.findings = answer.findings;
@@ -316,7 +322,8 @@ fn concluded(
         let waits = counted.lock_waits.as_ref();
         recorded.document.lock_waits =
             waits.map(|waits| locks::by_caller(waits, &counted.traces, &assembled.index, kernel));
-        sampling::add(&mut recorded, counted, &assembled.index, kernel, symbols.user.as_ref());
+        let named = SampleNames { counts: counted, index: &assembled.index, kernel, user: symbols.user.as_ref() };
+        sampling::add(&mut recorded, &named, &samples);
     }
     recorded
 }

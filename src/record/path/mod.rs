@@ -2,15 +2,17 @@
 //!
 //! [`follow`] reads the steps of the BPF programs while the pipeline runs, with a [`chain`] of parts for each thread, and
 //! [`clocks`] that show how long it would take without one process. [`close`] ends it, and [`words`] makes
-//! sentences of it.
+//! sentences of it. [`samples`] have their time, too.
 
 mod chain;
 mod clocks;
 mod close;
 mod follow;
+mod samples;
 pub(super) mod words;
 
 pub(super) use close::{KnownEnd, PathEnds};
+pub(super) use samples::TimedSamples;
 
 use super::raw::PrTask;
 use crate::collect::bpf::Object;
