@@ -3,12 +3,14 @@
 //! [`launch`] starts the stages, or [`running`] finds them; [`collect`] counts what they do by BPF programs, [`ended`]
 //! keeps the counts of processes that have ended, [`assemble`] names what was counted, in one row what [`alike`] finds to
 //! be the same, [`holders`] what was not, and [`others`] who else used the CPUs; [`answer`] draws the conclusion,
-//! [`path`] follows what its end waited for, [`critical`] draws it, [`trial`] measures what a [`remedy`] would help, with
-//! the times of [`timed`], [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps, waits and samples, and [`text`] and [`html`] show all
+//! [`path`] follows what its end waited for, [`critical`] draws it, [`advice`] has rules for what would help, [`trial`]
+//! measures such a [`remedy`], with the times of [`timed`],
+//! [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps, waits and samples, and [`text`] and [`html`] show all
 //! that, with the [`names`] of processes. [`inside`] does so in a
 //! guest, which gets [`sent_files`] and where [`count`] counts instructions. [`change`] compares two recordings.
 //! [`contents`] lists the files of a folder.
 
+mod advice;
 mod alike;
 mod answer;
 mod assemble;
@@ -38,6 +40,7 @@ mod remedy;
 mod running;
 mod sampling;
 pub(crate) mod sent_files;
+mod shell_words;
 mod stages;
 mod tables;
 pub(crate) mod text;
@@ -104,7 +107,7 @@ struct RecordedSymbols {
 #[cfg(any(test, fuzzing))]
 pub(crate) fn answer_of(recording: &Document) -> Vec<String> {
     let answer::RecordedAnswer { findings, cautions, .. } = answer::answer(recording);
-    findings.into_iter().chain(cautions).collect()
+    findings.into_iter().chain(cautions).chain(advice::reasons(recording)).collect()
 }
 
 /// Attach what a recording needs, and detach it.
@@ -314,6 +317,7 @@ fn concluded(
     recording.path.iter_mut().for_each(|path| path.lost_steps = lost_steps);
     let answer = answer::answer(&recording);
     recording.findings = answer.findings;
+    recording.findings.extend(advice::reasons(&recording));
     recording.cautions = answer.cautions;
     let stacks = recording.level == RecordLevel::Stacks;
     let mut recorded = Outcome { document: recording, ..Outcome::default() };
