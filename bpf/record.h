@@ -80,6 +80,7 @@
 #define PR_STEP_FREE 8
 #define PR_STEP_THROTTLED 9
 #define PR_STEP_RENAME 10
+#define PR_STEP_SAMPLE 11
 
 /* Where a wake-up comes from. */
 #define PR_IN_PROCESS 0
@@ -321,6 +322,14 @@ struct pr_run {
 	u32 before;
 	/* Inode and device of the pipe at which it slept, mixed; 0 if at none. */
 	u64 pipe;
+};
+
+/* PR_STEP_SAMPLE: where the sampling clock found a followed thread. */
+struct pr_sampled {
+	u32 kind;
+	u32 spare;
+	u64 at;
+	struct pr_sample sample;
 };
 
 /* Shared between the programs and the Rust code. */

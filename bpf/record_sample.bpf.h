@@ -18,6 +18,20 @@ struct {
 	__type(value, struct pr_trace);
 } sample_buffer SEC(".maps");
 
+/* When a sample fell: the map does not say. If there is no room for it, nothing but the time is lost. */
+static __always_inline void step_sample(const struct pr_sample *sample)
+{
+	struct pr_sampled *step = bpf_ringbuf_reserve(&steps, sizeof(*step), 0);
+
+	if (!step)
+		return;
+	step->kind = PR_STEP_SAMPLE;
+	step->spare = 0;
+	step->at = bpf_ktime_get_ns();
+	step->sample = *sample;
+	SUBMIT(step);
+}
+
 SEC("perf_event")
 int pr_sample(struct bpf_perf_event_data *ctx)
 {
@@ -37,6 +51,7 @@ int pr_sample(struct bpf_perf_event_data *ctx)
 	}
 	sample.user_trace = keep_trace_in(FIRST(sample_buffer), ctx, BPF_F_USER_STACK);
 	sample.pid = current_ids().tgid;
+	step_sample(&sample);
 	count = bpf_map_lookup_elem(&samples, &sample);
 	if (!count && !bpf_map_update_elem(&samples, &sample, &first, BPF_NOEXIST))
 		return 0;

@@ -1,9 +1,10 @@
 //! `pipeprof flamegraph`: draw a stored run or recording, or any file of folded stacks.
 
 use crate::profile::{Folded, ProcessName, Profile, Unit, listed};
+use crate::record::critical;
 use crate::report::files;
 use crate::report::flamegraph::{self, Differential, GraphOptions, Shown};
-use crate::result::stack_files::{self, OFF_CPU};
+use crate::result::stack_files::{self, CRITICAL_PATH, OFF_CPU};
 use crate::result::{self, Outcome};
 use crate::roles::Skid;
 use crate::util::atomic_file;
@@ -18,7 +19,8 @@ pub(crate) struct FlamegraphArgs {
     #[arg(value_name = "DIR|FOLDED")]
     input: PathBuf,
     /// Process to draw: writer, reader, other, or both (writer and reader); of a recording the name of its file, such as
-    /// stage1-dd, both for all, or off-cpu for the sleeps
+    /// stage1-dd, both for all, critical-path, or
+    /// off-cpu for the sleeps
     #[arg(long, value_name = "NAME", default_value = ALL)]
     process: String,
     /// Merge stacks from the leaves, to show the callers of hot functions
@@ -110,10 +112,10 @@ impl FlamegraphArgs {
     /// # Errors
     /// When the input cannot be read or is empty, or the output cannot be written.
     pub(super) fn run(&self) -> Result<ExitCode> {
-        if self.process == OFF_CPU && !is_folded(&self.input) {
+        if [OFF_CPU, CRITICAL_PATH].contains(&&self.process[..]) && !is_folded(&self.input) {
             let outcome = result::open(&self.input)?;
             if outcome.document.target.workload().is_none() {
-                return self.draw_sleeps(&outcome);
+                return self.draw_times(&outcome);
             }
         }
         let source = self.read(&self.input)?;
@@ -168,19 +170,26 @@ impl FlamegraphArgs {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Draw the sleeps of a recording.
-    fn draw_sleeps(&self, recorded: &Outcome) -> Result<ExitCode> {
+    /// Draw the sleeps or the critical path of a recording.
+    fn draw_times(&self, recorded: &Outcome) -> Result<ExitCode> {
+        let what = &self.process;
         if self.reverse || self.diff.is_some() {
-            bail!("--process {OFF_CPU}: sleeps have no --reverse and no --diff");
+            bail!("--process {what}: times of a recording have no --reverse and no --diff");
         }
         let path = self.input.display();
-        let Some(sleeps) = &recorded.off_cpu else {
-            bail!("{path}: contains no sleeps with stacks; record it with --level stacks");
+        let (stacks, mut options, render): (_, _, fn(&Folded, &GraphOptions) -> Result<String>) = if what == OFF_CPU {
+            (&recorded.off_cpu, files::off_cpu_options(&recorded.document), flamegraph::render_waits)
+        } else {
+            (&recorded.critical_path, critical::options(&recorded.document), flamegraph::render_path)
         };
-        let mut options = files::off_cpu_options(&recorded.document);
+        let Some(stacks) = stacks else {
+            let with =
+                if what == OFF_CPU { "sleeps with stacks; record it with --level stacks" } else { "critical path" };
+            bail!("{path}: contains no {with}");
+        };
         options.icicle = self.icicle;
         options.title = self.title.clone().unwrap_or(options.title);
-        let svg = flamegraph::render_waits(sleeps, &options).with_context(|| path.to_string())?;
+        let svg = render(stacks, &options).with_context(|| path.to_string())?;
         self.put(&self.output_path(""), &svg)
     }
 

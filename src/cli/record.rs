@@ -74,8 +74,8 @@ pub(crate) struct RecordArgs {
     /// Size of the pipes between the stages, such as 1M [default: the kernel's, 64K]
     #[arg(long, value_name = "SIZE", value_parser = pipe_size, conflicts_with_all = ["pid", "remedies", "advise"])]
     pipe_size: Option<u64>,
-    /// Measure the pipeline with and without a change, in turn: pipe-size=SIZE, pin (each stage on its CPU), or
-    /// stageN=COMMAND (another program as stage N); repeatable
+    /// Measure the pipeline with and without a change, in turn: pipe-size=SIZE, pin (each stage on its CPU),
+    /// stageN=COMMAND (another program as stage N), or program:A=B (B wherever a command begins with A); repeatable
     #[arg(long = "try", value_name = "CHANGE", value_parser = Remedy::parse, conflicts_with = "pid")]
     remedies: Vec<Remedy>,
     /// Try what the recording suggests
@@ -249,12 +249,7 @@ impl RecordArgs {
             return Err(UsageError::new(problem).into());
         }
         if let Some(line) = pipeline.as_mut().filter(|_| !trials.is_empty()) {
-            *line = line.as_stages().ok_or_else(|| {
-                UsageError::new(
-                    "--try and --advise cannot change what a shell runs: give the stages as words (pipeprof record \
-                     --advise -- A '|' B)",
-                )
-            })?;
+            *line = line.as_stages().unwrap_or_else(|| line.clone());
             trials.check(line)?;
         }
         if let Some(line) = pipeline.as_mut().filter(|_| self.pipe_size.is_some()) {

@@ -22,10 +22,6 @@ const NAMED: f64 = 0.05;
 /// From this part of the path on, waiting for a CPU casts doubt on the answer.
 const CROWDED: f64 = 0.2;
 
-/// Calls of fewer bytes in the mean are named, from this number of calls on.
-const SMALL_BYTES: u64 = 512;
-const MANY_CALLS: u64 = 1000;
-
 /// Sentences of one kind of which more are only counted.
 const NAMED_ALIKE: usize = 3;
 
@@ -138,7 +134,7 @@ fn most_waiting(recording: &Document, stages: &Stages, times: &[StageTime], main
 }
 
 /// The first three of these sentences, each once, and how many more there are.
-fn first_of(sentences: impl Iterator<Item = String>) -> Vec<String> {
+pub(super) fn first_of(sentences: impl Iterator<Item = String>) -> Vec<String> {
     let mut known = BTreeSet::new();
     let mut sentences: Vec<String> = sentences.filter(|sentence| known.insert(sentence.clone())).collect();
     let more = sentences.len().saturating_sub(NAMED_ALIKE);
@@ -149,28 +145,18 @@ fn first_of(sentences: impl Iterator<Item = String>) -> Vec<String> {
 
 /// Properties of pipes that are worth a sentence.
 fn oddities(recording: &Document, stages: &Stages, times: &[StageTime]) -> Vec<String> {
-    let (mut small, mut short, mut unseen) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut small, mut unseen) = (Vec::new(), Vec::new());
     for pipe in &recording.pipes {
         if let Some([_, _, least]) = pipe.slots.filter(|[_, _, least]| *least < DEFAULT_SLOTS && pipe.bytes() > 0) {
             let name = pipe_name(pipe, stages, times);
             let size = counted(least * 4, "KiB");
             small.push(format!("The pipe {name} holds only {size}; the default is 64 KiB."));
         }
-        for (ends, does) in [(&pipe.writers, "writes"), (&pipe.readers, "reads")] {
-            for end in ends {
-                let calls = end.all_calls() - end.eagain - end.epipe - end.errors;
-                if calls >= MANY_CALLS && end.bytes / calls < SMALL_BYTES {
-                    let name = &recording.recorded[end.process].name;
-                    let mean = (end.bytes as f64 / calls as f64).round() as u64;
-                    short.push(format!("`{name}` {does} only {} per call.", counted(mean, "byte")));
-                }
-            }
-        }
     }
     for process in recording.recorded.iter().filter(|process| process.io_uring_calls > 0) {
         unseen.push(format!("`{}` uses io_uring, whose reads and writes are not recorded.", process.name));
     }
-    [small, short, unseen].into_iter().flat_map(|sentences| first_of(sentences.into_iter())).collect()
+    [small, unseen].into_iter().flat_map(|sentences| first_of(sentences.into_iter())).collect()
 }
 
 /// A program that the kernel ended because there was no memory.
@@ -402,14 +388,12 @@ mod tests {
     }
 
     #[test]
-    fn small_pipes_small_calls_and_busy_cpus_are_said() {
+    fn small_pipes_and_busy_cpus_are_said() {
         let mut recording = pipeline(&[[0, 0], [93, 0]], &[(0, PathWhat::ForCpu, 50), (0, ON_CPU, 50)]);
         recording.pipes[0].slots = Some([16, 2, 2]);
-        recording.pipes[0].writers[0].calls = [("write".to_owned(), 1 << 20)].into();
         let said = answer(&recording);
         let text = said.findings.join(" ");
         assert!(text.contains("The pipe from `a` to `b` holds only 8 KiB; the default is 64 KiB."), "{text}");
-        assert!(text.contains("`a` writes only 1 byte per call."), "{text}");
         assert!(said.cautions[0].starts_with("The CPUs are busy: the end waits for `a` 50 %"), "{:?}", said.cautions);
     }
 

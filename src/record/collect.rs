@@ -212,9 +212,9 @@ impl Recorder {
         self.path.open.extend(open);
     }
 
-    /// Read the steps of the path until now.
-    pub(super) fn step(&mut self) {
-        self.path.step();
+    /// Read steps of the path. Returns whether there are more already.
+    pub(super) fn step(&mut self) -> bool {
+        self.path.step()
     }
 
     /// What has been counted until now, and the path since this was last called.

@@ -1,5 +1,6 @@
 //! The files of a result's folder.
 
+use super::critical;
 use super::graphs::TIMELINE_FILE;
 use super::html::{self, PAGE_FILE};
 use super::timeline_svg;
@@ -12,7 +13,8 @@ use anyhow::Result;
 /// # Errors
 /// When a graph or the page cannot be drawn.
 pub(crate) fn files(outcome: &mut Outcome, further: Vec<(String, Vec<u8>)>) -> Result<Vec<(String, Vec<u8>)>> {
-    let mut files = files::contents(outcome)?;
+    let mut files = critical::files(outcome)?;
+    files.extend(files::contents(outcome)?);
     if outcome.document.target.workload().is_none() {
         let page = html::page(&outcome.document, &files)?;
         files.push((PAGE_FILE.to_owned(), page.into_bytes()));

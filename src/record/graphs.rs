@@ -2,6 +2,7 @@
 
 use crate::result::code::CODE;
 use crate::result::ensemble::WINDOWS;
+pub(crate) use crate::result::stack_files::CRITICAL_PATH;
 use crate::result::stack_files::{FOLDED, OFF_CPU, PLACES};
 
 /// The name of the picture of what happened over time.
@@ -14,7 +15,7 @@ pub(super) fn most_telling(files: &[String]) -> Vec<&str> {
     let graph = |file: &str| file.ends_with(".svg") && file != TIMELINE_FILE;
     let of_all = names().any(|file| graph(file) && !is_of_one(file, names()));
     let telling = |file: &&str| match graph(file) {
-        true => !of_all || !is_of_one(file, names()) || file.strip_suffix(".svg") == Some(OFF_CPU),
+        true => !of_all || !is_of_one(file, names()) || is_of_recording(file),
         false => ![CODE, WINDOWS].contains(file) && !file.ends_with(FOLDED) && !file.ends_with(PLACES),
     };
     let mut named: Vec<&str> = names().filter(telling).collect();
@@ -24,6 +25,11 @@ pub(super) fn most_telling(files: &[String]) -> Vec<&str> {
         _ => 2,
     });
     named
+}
+
+/// Whether the graph in `file` shows the whole recording in its own way.
+fn is_of_recording(file: &str) -> bool {
+    [OFF_CPU, CRITICAL_PATH].map(Some).contains(&file.strip_suffix(".svg"))
 }
 
 /// Whether the graph in `file` shows one profile, which is stored next to it, not several together.
@@ -40,6 +46,8 @@ mod tests {
     fn the_page_comes_first_and_stacks_are_not_named() {
         let files = [
             "result.json",
+            "critical-path.svg",
+            "critical-path.folded",
             "timeline.svg",
             "record.html",
             "dd.svg",
@@ -53,7 +61,15 @@ mod tests {
         let files = files.map(str::to_owned);
         assert_eq!(
             most_telling(&files),
-            ["record.html", "timeline.svg", "both.svg", "off-cpu.svg", "result.json", "profile.pb.gz"]
+            [
+                "record.html",
+                "critical-path.svg",
+                "timeline.svg",
+                "both.svg",
+                "off-cpu.svg",
+                "result.json",
+                "profile.pb.gz"
+            ]
         );
     }
 }

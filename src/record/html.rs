@@ -5,6 +5,7 @@ use crate::report::block::{PackedGraph, ReportBlock};
 use crate::report::files;
 use crate::report::html::{HtmlPage, pack};
 use crate::result::Document;
+use crate::result::stack_files::CRITICAL_PATH;
 use anyhow::{Context as _, Result};
 
 /// The page's name in its folder.
@@ -32,9 +33,14 @@ pub(crate) fn page(recording: &Document, contents: &[(String, Vec<u8>)]) -> Resu
         timeline_svg::svg(recording).map(|svg| section("timeline", "Over time", vec![ReportBlock::picture("", svg)])),
     );
     blocks.extend(text::details(recording));
-    // Those of several programs first.
+    // The path, and those of several programs first.
     let mut drawn: Vec<&(String, Vec<u8>)> = contents.iter().filter(|(name, _)| name.ends_with(".svg")).collect();
-    drawn.sort_by_cached_key(|(name, _)| graphs::is_of_one(name, contents.iter().map(|(name, _)| &name[..])));
+    drawn.sort_by_cached_key(|(name, _)| {
+        (
+            name.strip_suffix(".svg") != Some(CRITICAL_PATH),
+            graphs::is_of_one(name, contents.iter().map(|(name, _)| &name[..])),
+        )
+    });
     let mut graphs = Vec::new();
     for (number, (name, svg)) in drawn.into_iter().take(GRAPHS).enumerate() {
         graphs.push(ReportBlock::Graph(PackedGraph {

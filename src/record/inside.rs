@@ -1,6 +1,7 @@
 //! A pipeline inside a guest. The host sends its programs and files ([`super::sent_files`]); the guest records it and
 //! sends back the recording and what the pipeline printed.
 
+use super::advice;
 use super::answer::{RecordedAnswer, answer};
 use super::count;
 use super::input::KeptInput;
@@ -184,6 +185,7 @@ impl PreparedPipeline {
         // The guest does not know what executes it.
         let RecordedAnswer { findings, cautions } = answer(document);
         (document.findings, document.cautions) = (findings, cautions);
+        document.findings.extend(advice::reasons(document));
         Ok((outcome, printed))
     }
 

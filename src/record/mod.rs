@@ -3,12 +3,14 @@
 //! [`launch`] starts the stages, or [`running`] finds them; [`collect`] counts what they do by BPF programs, [`ended`]
 //! keeps the counts of processes that have ended, [`assemble`] names what was counted, in one row what [`alike`] finds to
 //! be the same, [`holders`] what was not, and [`others`] who else used the CPUs; [`answer`] draws the conclusion,
-//! [`path`] follows what its end waited for, [`trial`] measures what a [`remedy`] would help, with the times of [`timed`],
+//! [`path`] follows what its end waited for, [`critical`] draws it, [`advice`] has rules for what would help, [`trial`]
+//! measures such a [`remedy`], with the times of [`timed`],
 //! [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps, waits and samples, and [`text`] and [`html`] show all
 //! that, with the [`names`] of processes. [`inside`] does so in a
 //! guest, which gets [`sent_files`] and where [`count`] counts instructions. [`change`] compares two recordings.
 //! [`contents`] lists the files of a folder, and [`live`] shows what happens meanwhile.
 
+mod advice;
 mod alike;
 mod answer;
 mod assemble;
@@ -17,6 +19,7 @@ pub(crate) mod change_text;
 mod collect;
 pub(crate) mod contents;
 pub(crate) mod count;
+pub(crate) mod critical;
 mod described;
 mod ended;
 pub(crate) mod graphs;
@@ -39,6 +42,7 @@ mod remedy;
 mod running;
 mod sampling;
 pub(crate) mod sent_files;
+mod shell_words;
 mod stages;
 mod tables;
 pub(crate) mod text;
@@ -70,6 +74,7 @@ use live::LiveView;
 use others::ProgramTimes;
 use path::PathEnds;
 use running::RunningProcesses;
+use sampling::SampleNames;
 use std::io::IsTerminal as _;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
@@ -109,7 +114,7 @@ struct RecordedSymbols {
 #[cfg(any(test, fuzzing))]
 pub(crate) fn answer_of(recording: &Document) -> Vec<String> {
     let answer::RecordedAnswer { findings, cautions, .. } = answer::answer(recording);
-    findings.into_iter().chain(cautions).collect()
+    findings.into_iter().chain(cautions).chain(advice::reasons(recording)).collect()
 }
 
 /// Attach what a recording needs, and detach it.
@@ -207,9 +212,9 @@ impl Meanwhile {
             live.iter_mut().for_each(|live| live.end(&ended));
             timeline.end(&ended, groups);
         }
-        recorder.step();
+        let more = recorder.step();
         timeline.step(recorder);
-        let mut due = timeline.due().min(collect::ROOM_EVERY);
+        let mut due = if more { Duration::ZERO } else { timeline.due().min(collect::ROOM_EVERY) };
         due = due.min(code.as_mut().map_or(Duration::MAX, UserCode::step));
         if let Some(live) = live {
             live.step(recorder, recording, pipes, running);
@@ -314,7 +319,7 @@ fn nanoseconds(duration: Option<Duration>) -> Option<u64> {
 /// were found at the start.
 fn concluded(
     recording: Document,
-    (mut counted, ended, path): (RecordedCounts, EndedProcesses, Option<PathEnds>),
+    (mut counted, ended, mut path): (RecordedCounts, EndedProcesses, Option<PathEnds>),
     mut timeline: TimelineRecorder,
     pipes: &[MadePipe],
     running: &RunningProcesses,
@@ -323,6 +328,7 @@ fn concluded(
     timeline.add(&counted);
     ended.add_to(&mut counted);
     let counted = &counted;
+    let samples = path.as_mut().map(|ends| std::mem::take(&mut ends.samples)).unwrap_or_default();
     let (recording, index) = described(recording, counted, path, pipes, running);
     let mut recording = Document {
         schema: SCHEMA.to_owned(),
@@ -333,6 +339,7 @@ fn concluded(
     };
     let answer = answer::answer(&recording);
     recording.findings = answer.findings;
+    recording.findings.extend(advice::reasons(&recording));
     recording.cautions = answer.cautions;
     let stacks = recording.level == RecordLevel::Stacks;
     let mut recorded = Outcome { document: recording, ..Outcome::default() };
@@ -340,7 +347,8 @@ fn concluded(
         recorded.off_cpu = stacks.then(|| off_cpu::folded(counted, kernel));
         let waits = counted.lock_waits.as_ref();
         recorded.document.lock_waits = waits.map(|waits| locks::by_caller(waits, &counted.traces, &index, kernel));
-        sampling::add(&mut recorded, counted, &index, kernel, symbols.user.as_ref());
+        let named = SampleNames { counts: counted, index: &index, kernel, user: symbols.user.as_ref() };
+        sampling::add(&mut recorded, &named, &samples);
     }
     recorded
 }

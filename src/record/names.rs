@@ -1,6 +1,6 @@
 //! The names of processes, in tables and in files.
 
-use super::graphs::TIMELINE_FILE;
+use super::graphs::{CRITICAL_PATH, TIMELINE_FILE};
 use super::stages;
 use crate::profile::ProcessName;
 use crate::result::Document;
@@ -32,7 +32,7 @@ fn names(recording: &Document) -> Vec<Named> {
     let of_stages = stages::names(recording, &stages);
     // Other files of the folder have these names.
     let mut known: HashSet<ProcessName> =
-        [OFF_CPU, TIMELINE_FILE.trim_end_matches(".svg")].into_iter().map(ProcessName::new).collect();
+        [OFF_CPU, CRITICAL_PATH, TIMELINE_FILE.trim_end_matches(".svg")].into_iter().map(ProcessName::new).collect();
     let mut numbers: HashMap<String, usize> = HashMap::new();
     let mut named = Vec::with_capacity(recording.recorded.len());
     for (at, process) in recording.recorded.iter().enumerate() {

@@ -2,17 +2,12 @@
 
 use super::launch::PipelineSetup;
 use super::pipeline::needs_shell;
-use crate::result::{Document, PipelineCommand, RecordedPipe};
+use super::shell_words::replaced;
+use crate::result::PipelineCommand;
 use crate::util::size;
 use crate::util::text::counted;
 use crate::util::usage::UsageError;
 use anyhow::{Result, bail};
-
-/// What `--advise` tries for pipes.
-const LARGER_PIPE: u64 = 1 << 20;
-
-/// Sleeps at pipes per second from which a larger pipe is tried.
-const MANY_SLEEPS: f64 = 100.0;
 
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,10 +18,16 @@ pub(crate) enum Remedy {
     Pin,
     /// Another program as this stage, counted from 1.
     Stage(usize, Vec<String>),
+    /// Other words instead of these, wherever a command begins with them, also in a line for the shell.
+    Program(Vec<String>, Vec<String>),
+}
+
+fn words_of(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
 }
 
 impl Remedy {
-    /// Parse `pipe-size=1M`, `pin` or `stage2=pigz -dc`.
+    /// Parse `pipe-size=1M`, `pin`, `stage2=pigz -dc` or `program:gzip=pigz`.
     ///
     /// # Errors
     /// What is expected.
@@ -34,7 +35,7 @@ impl Remedy {
         if text == "pin" {
             return Ok(Self::Pin);
         }
-        let expected = || "expected pipe-size=SIZE, pin or stageN=COMMAND".to_owned();
+        let expected = || "expected pipe-size=SIZE, pin, stageN=COMMAND or program:WORDS=WORDS".to_owned();
         let (key, value) = text.split_once('=').ok_or_else(expected)?;
         if key == "pipe-size" {
             let bytes = size::parse(value)?;
@@ -45,12 +46,13 @@ impl Remedy {
                 Err("from 4K to 1G".into())
             };
         }
+        if let Some(from) = key.strip_prefix("program:") {
+            let (from, to) = (words_of(from), words_of(value));
+            return if from.is_empty() { Err(expected()) } else { Ok(Self::Program(from, to)) };
+        }
         let number = key.strip_prefix("stage").and_then(|number| number.parse().ok()).ok_or_else(expected)?;
-        let words: Vec<String> = if needs_shell(value) {
-            ["sh", "-c", value].map(str::to_owned).to_vec()
-        } else {
-            value.split_whitespace().map(str::to_owned).collect()
-        };
+        let words: Vec<String> =
+            if needs_shell(value) { ["sh", "-c", value].map(str::to_owned).to_vec() } else { words_of(value) };
         if number == 0 || words.is_empty() { Err(expected()) } else { Ok(Self::Stage(number, words)) }
     }
 
@@ -60,6 +62,7 @@ impl Remedy {
         match self {
             Self::PipeSize(bytes) => format!("pipe-size={}", size::format(*bytes)),
             Self::Pin => "pin".to_owned(),
+            Self::Program(from, to) => format!("program:{}={}", from.join(" "), to.join(" ")),
             Self::Stage(number, words) => match words.as_slice() {
                 // As `parse` has it made.
                 [shell, flag, line] if shell == "sh" && flag == "-c" && needs_shell(line) => {
@@ -97,6 +100,28 @@ impl Remedy {
             }
             Self::PipeSize(bytes) => setup.pipe_bytes = Some(*bytes),
             Self::Pin => setup.cpus = cpus.to_vec(),
+            Self::Program(from, to) if pipeline.shell => {
+                let line = pipeline.stages.first_mut().and_then(|words| words.last_mut());
+                let changed = line.as_ref().and_then(|line| replaced(line, from, to));
+                match line.zip(changed) {
+                    Some((line, changed)) => *line = changed,
+                    None => bail!(UsageError::new(format!("{text}: no command of `{}` begins so", pipeline.text()))),
+                }
+            }
+            Self::Program(from, to) => {
+                let mut found = false;
+                for stage in pipeline.stages.iter_mut().filter(|stage| stage.starts_with(from)) {
+                    stage.splice(..from.len(), to.iter().cloned());
+                    found = true;
+                }
+                if !found || pipeline.stages.iter().any(Vec::is_empty) {
+                    bail!(UsageError::new(format!("{text}: no stage of `{}` begins so", pipeline.text())));
+                }
+            }
+            Self::Stage(..) if pipeline.shell => {
+                let why = "a shell runs it: replace a program, as in program:gzip=pigz";
+                bail!(UsageError::new(format!("{text}: `{}` has no stages of plain words; {why}", pipeline.text())))
+            }
             Self::Stage(number, words) => match pipeline.stages.get_mut(number - 1) {
                 Some(stage) => stage.clone_from(words),
                 None => {
@@ -113,27 +138,9 @@ impl Remedy {
     }
 }
 
-/// The changes that `recording` suggests.
-#[must_use]
-pub(super) fn suggested(recording: &Document, cpus: &[u32]) -> Vec<Remedy> {
-    let mut remedies = Vec::new();
-    if recording.target.stages().len() > 1 {
-        let ends = recording.pipes.iter().flat_map(RecordedPipe::ends);
-        let sleeps: u64 = ends.map(|end| end.sleeps).sum();
-        if sleeps as f64 > MANY_SLEEPS * recording.processes.window_ns as f64 / 1e9 {
-            remedies.push(Remedy::PipeSize(LARGER_PIPE));
-        }
-        if cpus.len() > 1 {
-            remedies.push(Remedy::Pin);
-        }
-    }
-    remedies
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{MeasuredTarget, Processes, RecordedEnd};
 
     #[test]
     fn changes_are_parsed_and_applied() {
@@ -164,18 +171,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_suggested_depends_on_the_recording() {
-        let stages = vec![vec!["a".to_owned()], vec!["b".to_owned()]];
-        let mut recording = Document {
-            processes: Processes { window_ns: 1_000_000_000, ..Processes::default() },
-            ..Document::default()
+    fn programs_are_replaced_in_stages_and_in_lines_for_the_shell() {
+        let changed = |change: &str, words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            let pipeline = PipelineCommand::parse(&words).unwrap();
+            let remedy = Remedy::parse(change).unwrap();
+            assert_eq!(remedy.text(), change);
+            remedy.changed(&pipeline).map(|changed| changed.text())
         };
-        assert_eq!(suggested(&recording, &[0, 1]), []);
-        recording.target = MeasuredTarget::Pipeline(PipelineCommand { stages, shell: false });
-        assert_eq!(suggested(&recording, &[0, 1]), [Remedy::Pin]);
-        assert_eq!(suggested(&recording, &[0]), []);
-        let end = RecordedEnd { sleeps: 1000, ..RecordedEnd::default() };
-        recording.pipes.push(RecordedPipe { readers: vec![end], ..RecordedPipe::default() });
-        assert_eq!(suggested(&recording, &[0]), [Remedy::PipeSize(1 << 20)]);
+        assert_eq!(changed("program:gzip=pigz -p 2", &["gzip", "-9", "|", "wc"]).unwrap(), "pigz -p 2 -9 | wc");
+        assert_eq!(changed("program:gzip=pigz", &["gzip -9 >a; gzip b"]).unwrap(), "pigz -9 >a; pigz b");
+        assert_eq!(changed("program:stdbuf -oL=", &["stdbuf", "-oL", "sed", "p"]).unwrap(), "sed p");
+        for words in [&["xz", "|", "wc"][..], &["xz | wc"]] {
+            assert!(changed("program:gzip=pigz", words).unwrap_err().is::<UsageError>());
+        }
+        assert!(changed("program:cat=", &["cat"]).is_err(), "nothing is left");
+        assert!(changed("stage1=a", &["a; b"]).is_err(), "what a shell runs has no stages");
+        assert!(Remedy::parse("program:=a").is_err());
     }
 }

@@ -1,8 +1,9 @@
 //! Measure a pipeline with and without changes, in turn.
 
+use super::advice::{self, AdvicePlace};
 use super::input::KeptInput;
 use super::launch::{Launcher, PipelineSetup, StageStreams};
-use super::remedy::{self, Remedy};
+use super::remedy::Remedy;
 use super::timed::{self, PipelineTime};
 use crate::experiment::{self, NoStore, OnFailure, Plan};
 use crate::kernel::environment::CpuTime;
@@ -71,13 +72,12 @@ impl TrialOptions {
         let cpus = cpus::allowed()?;
         let mut remedies = self.remedies.clone();
         if self.advise {
-            remedies.extend(remedy::suggested(recording, &cpus).into_iter().filter(|new| !self.remedies.contains(new)));
+            let advice = advice::advice(recording, &AdvicePlace::here(cpus.clone()));
+            let new = advice.into_iter().filter_map(|advice| advice.remedy);
+            remedies.extend(new.filter(|new| !self.remedies.contains(new)));
         }
         if remedies.is_empty() {
-            recording.findings.push(
-                "Nothing to try: the stages do not wait for each other often, so larger pipes would not help."
-                    .to_owned(),
-            );
+            recording.findings.push("Nothing to try: no rule of docs/record.md applies to this path.".to_owned());
             return Ok(());
         }
         let cells: Vec<Option<Remedy>> = std::iter::once(None).chain(remedies.iter().cloned().map(Some)).collect();

@@ -318,6 +318,9 @@ pub struct Outcome {
     /// A recording's: microseconds asleep by stack, with [`RecordLevel::Stacks`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off_cpu: Option<Folded>,
+    /// A recording's: nanoseconds of the critical path by process, what it did, and sampled functions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub critical_path: Option<Folded>,
 }
 
 impl Outcome {

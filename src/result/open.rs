@@ -25,6 +25,10 @@ pub fn open(path: &Path) -> Result<Outcome> {
             outcome.off_cpu = Some(stack_files::load(folder, stem)?);
             continue;
         }
+        if stem == stack_files::CRITICAL_PATH && document.path.is_some() {
+            outcome.critical_path = Some(stack_files::load(folder, stem)?);
+            continue;
+        }
         let Some((collector, process)) = meaning(document, stem) else {
             bail!(
                 "{} lists the file {name:?}, which is not a profile's name: pipeprof did not write this document",

@@ -17,6 +17,9 @@ pub(crate) const FOLDED: &str = ".folded";
 /// The name of the file with the sleeps of a recording, without its ending.
 pub(crate) const OFF_CPU: &str = "off-cpu";
 
+/// The name of the file with the critical path of a recording, without its ending.
+pub(crate) const CRITICAL_PATH: &str = "critical-path";
+
 /// The end of the names of files with places.
 pub(crate) const PLACES: &str = ".places.json.gz";
 

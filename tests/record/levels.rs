@@ -98,6 +98,12 @@ fn samples_show_what_each_program_spends_its_time_on() {
     assert!(drawn("tr")[0].contains("<title>tr "), "{:?}", drawn("tr"));
     assert!(drawn("both")[0].contains("<title>wc "), "{:?}", drawn("both"));
     assert!(drawn("cat")[1].contains("known: ") && drawn("cat")[1].contains("head"), "{:?}", drawn("cat"));
+    // The width of the critical path is the wall time, and tr's functions are in it.
+    let path = read("critical-path.folded");
+    let width: u64 = path.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum();
+    assert_eq!(width, recording.processes.window_ns, "{path}");
+    assert!(path.contains("tr;on a CPU;[tr] "), "{path}");
+    assert_eq!(drawn("critical-path")[0], read("critical-path.svg"));
     let page = read("record.html");
     // On a busy machine, it may be another one than tr.
     let limiting = recording.findings[0].split('`').nth(1).unwrap();

@@ -51,6 +51,22 @@ fn changes_are_applied_and_each_run_gets_the_input() {
 
 #[test]
 #[ignore = "needs root: make test"]
+fn a_line_for_the_shell_is_changed_and_what_the_path_suggests_is_tried() {
+    let line = "for n in 1 2; do seq 20000; done | stdbuf -oL sed p | cat >/dev/null; sleep 0.05";
+    let recording = tried(&["--advise", "--try", "program:sleep 0.05=sleep 0.3"], &[line], "");
+    let trials = recording.trials.as_ref().expect("trials");
+    let changes: Vec<&str> = trials.tried.iter().map(|trial| trial.change.as_str()).collect();
+    assert_eq!(changes, ["program:sleep 0.05=sleep 0.3", "program:stdbuf -oL="], "{trials:#?}");
+    assert!(trials.tried.iter().all(|trial| trial.failed.is_none() && trial.runs.seconds.len() == 7), "{trials:#?}");
+    let said = recording.findings.join(" ");
+    assert!(
+        said.contains("`sed` writes only 5 bytes per call: `stdbuf -oL` has it write each line at once."),
+        "{said}"
+    );
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn a_pipeline_that_does_not_end_is_not_tried() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new("timeout");

@@ -30,7 +30,8 @@ impl Slices {
         at.saturating_sub(self.begin) >= self.length * SLICES
     }
 
-    fn of(&self, at: u64) -> u64 {
+    /// The slice at this time.
+    pub(super) fn of(&self, at: u64) -> u64 {
         at.saturating_sub(self.begin) / self.length
     }
 

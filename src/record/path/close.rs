@@ -3,6 +3,7 @@
 use super::chain::{Chain, Slices};
 use super::clocks::Clocks;
 use super::follow::{NOBODY, PartKey, PathFollower, Woken, at_pipe, part};
+use super::samples::TimedSamples;
 use crate::record::raw::{PR_ASLEEP, PR_RUNNABLE, PrTask};
 use crate::record::reason::{name_of, why};
 use crate::record::timeline::Id;
@@ -26,6 +27,8 @@ pub(in crate::record) struct PathEnds {
     /// The processes that were assumed to cost nothing, and the clocks at the end.
     assumed: Vec<Id>,
     clocks: Clocks,
+    /// In the same slices of time.
+    pub samples: TimedSamples,
 }
 
 /// The names of the kernel's workers begin with this.
@@ -61,7 +64,8 @@ impl PathFollower {
         let parts = parts.map(|key| (self.processes.get(key.process), key)).collect();
         let assumed = self.assumed.iter().filter_map(|process| self.processes.get(*process)).collect();
         let last = self.last.as_ref().map(|last| last.chain.clone());
-        PathEnds { slices, last, alive, parts, assumed, clocks: self.ended }
+        let samples = std::mem::take(&mut self.samples);
+        PathEnds { slices, last, alive, parts, assumed, clocks: self.ended, samples }
     }
 
     /// The path that ends at a thread now. What it sleeps for goes on, so the path goes to whoever could end that.

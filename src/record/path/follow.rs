@@ -2,10 +2,11 @@
 
 use super::chain::{JoinedSlices, Slices};
 use super::clocks::{ASSUMED, Clocks, NO_CLOCK, PathState, later};
+use super::samples::TimedSamples;
 use crate::record::raw::{
     PR_ASLEEP, PR_CARRIED, PR_FOR_ROOM, PR_FROZEN, PR_IN_INTERRUPT, PR_IN_PROCESS, PR_STEP_EXEC, PR_STEP_FORK,
-    PR_STEP_FREE, PR_STEP_GONE, PR_STEP_NAME, PR_STEP_RENAME, PR_STEP_RUN, PR_STEP_SEIZE, PR_STEP_THROTTLED,
-    PR_STEP_WAKE, PR_STOPPED, PrBirth, PrNamed, PrRun, PrStep, PrWho,
+    PR_STEP_FREE, PR_STEP_GONE, PR_STEP_NAME, PR_STEP_RENAME, PR_STEP_RUN, PR_STEP_SAMPLE, PR_STEP_SEIZE,
+    PR_STEP_THROTTLED, PR_STEP_WAKE, PR_STOPPED, PrBirth, PrNamed, PrRun, PrSampled, PrStep, PrWho,
 };
 use crate::record::reason::why;
 use crate::record::timeline::{Id, id};
@@ -99,6 +100,7 @@ pub(super) struct PathFollower {
     pub peers: Map<u64, [u64; 2]>,
     /// The parents of threads that are gone. A pipe that a thread used is often open in its parent.
     parents: Map<u64, u64>,
+    pub samples: TimedSamples,
     /// The path that ends at the thread that ended last.
     pub last: Option<PathState>,
     /// The latest of all threads that have ended.
@@ -123,6 +125,7 @@ impl Default for PathFollower {
             processes: Numbered::default(),
             peers: Map::default(),
             parents: Map::default(),
+            samples: TimedSamples::default(),
             last: None,
             ended: [0; ASSUMED],
             assumed: Vec::new(),
@@ -151,6 +154,12 @@ impl PathFollower {
             PR_STEP_NAME => {
                 bytemuck::try_pod_read_unaligned(bytes).into_iter().for_each(|step: PrNamed| self.name(&step));
             }
+            PR_STEP_SAMPLE => {
+                bytemuck::try_pod_read_unaligned(bytes).into_iter().for_each(|step: PrSampled| {
+                    let slice = self.slices_until(step.at).of(step.at);
+                    self.samples.add(&step, slice);
+                });
+            }
             PR_STEP_WAKE | PR_STEP_GONE | PR_STEP_FREE | PR_STEP_THROTTLED => {
                 bytemuck::try_pod_read_unaligned(bytes).into_iter().for_each(|step: PrStep| match kind as usize {
                     PR_STEP_WAKE => self.wake(&step),
@@ -175,6 +184,7 @@ impl PathFollower {
             }
         });
         self.carriers.clear();
+        self.samples = TimedSamples::default();
         self.last = None;
         self.ended = [0; ASSUMED];
     }
@@ -195,6 +205,7 @@ impl PathFollower {
                 });
                 let states = woken.chain(self.carriers.values_mut()).chain(&mut self.last);
                 states.for_each(|state| state.chain.join(&mut joined));
+                self.samples.join();
             }
         }
         *slices

@@ -4,11 +4,13 @@
 
 mod diff;
 mod dress;
+mod path;
 mod table;
 mod tree;
 mod waits;
 
 pub use diff::{Differential, Shown, render_diff};
+pub(crate) use path::{FOR_CPU, ON_CPU, render_path};
 pub(crate) use waits::{WOKEN_BY, render_waits};
 
 use crate::profile::{Attributor, Folded, ProcessName, Unit};
