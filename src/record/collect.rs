@@ -212,9 +212,9 @@ impl Recorder {
         self.path.open.extend(open);
     }
 
-    /// Read the steps of the path until now.
-    pub(super) fn step(&mut self) {
-        self.path.step();
+    /// Read steps of the path. Returns whether there are more already.
+    pub(super) fn step(&mut self) -> bool {
+        self.path.step()
     }
 
     /// End the path now: what happens from now on is no part of it.

@@ -184,10 +184,10 @@ fn step(timeline: &mut TimelineRecorder, code: &mut Option<UserCode>, recorder: 
     if let Ok(Some((ended, groups))) = recorder.make_room() {
         timeline.end(&ended, groups);
     }
-    recorder.step();
+    let more = recorder.step();
     timeline.step(recorder);
     let pace = code.as_mut().map_or(Duration::MAX, UserCode::step);
-    timeline.due().min(pace).min(collect::ROOM_EVERY)
+    if more { Duration::ZERO } else { timeline.due().min(pace).min(collect::ROOM_EVERY) }
 }
 
 /// Wait until all stages have ended, or end them after `duration`. `step` is called meanwhile, with whether they are

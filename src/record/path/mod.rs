@@ -14,18 +14,23 @@ pub(super) mod words;
 pub(super) use close::{KnownEnd, PathEnds};
 pub(super) use samples::TimedSamples;
 
-use super::raw::PrTask;
+use super::raw::{PR_RING, PrStep, PrTask};
 use crate::collect::bpf::Object;
 use anyhow::Result;
 use follow::PathFollower;
 use libbpf_rs::RingBuffer;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+
+/// At least as many steps as the ring has room for.
+const MOST_STEPS: usize = PR_RING / size_of::<PrStep>();
 
 /// Reads the steps of the BPF programs.
 pub(super) struct PathRecorder {
     /// Gives each step to the follower.
     ring: RingBuffer<'static>,
+    /// Steps that it may still read.
+    left: Rc<Cell<usize>>,
     follower: Rc<RefCell<PathFollower>>,
     ends: Option<PathEnds>,
     /// Ends of pipes that are open without having been used.
@@ -38,14 +43,24 @@ impl PathRecorder {
     pub(super) fn start(object: &Object) -> Result<Self> {
         let follower = Rc::<RefCell<PathFollower>>::default();
         let reader = Rc::clone(&follower);
-        let ring = object.ring("steps", move |step| reader.borrow_mut().step(step))?;
-        Ok(Self { ring, follower, ends: None, open: Vec::new() })
+        let left = Rc::new(Cell::new(0_usize));
+        let count = Rc::clone(&left);
+        let read = move |step: &[u8]| {
+            reader.borrow_mut().step(step);
+            count.set(count.get().saturating_sub(1));
+            count.get() > 0
+        };
+        let ring = object.ring("steps", read)?;
+        Ok(Self { ring, left, follower, ends: None, open: Vec::new() })
     }
 
-    /// Read the steps until now.
-    pub(super) fn step(&mut self) {
-        // It fails only if what is called with a step does.
-        let _ = self.ring.consume();
+    /// Read the steps until now, but no more than the ring holds at once: programs can add them faster than they are read.
+    /// Returns whether there may be more.
+    pub(super) fn step(&mut self) -> bool {
+        self.left.set(MOST_STEPS);
+        // It fails only when it is stopped.
+        let _ = self.ring.consume_raw();
+        self.left.get() == 0
     }
 
     /// End the path of threads that have not ended by `now`, with what `tasks` are doing.
