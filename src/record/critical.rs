@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(
             folded.to_text(),
             "gzip;on a CPU 100\ngzip;on a CPU;crc32 134\ngzip;on a CPU;deflate 267\n\
-             gzip;waiting for a CPU;used by cc1 50\nsleep;sleeping on a timer 390\nthe end 49\nthe start 10\n"
+             gzip;waiting for a CPU;used by cc1 50\nsleep;sleeping on a timer 390\nthe end 49\nthe start of the programs 10\n"
         );
         assert_eq!(folded.total(), 1000);
     }
