@@ -127,6 +127,17 @@ impl KernelSource {
         }
     }
 
+    /// The name that means the same content later, when a branch or a series has moved on. `asked` is what the user gave.
+    pub(crate) fn lasting_name(&self, asked: &SourceName) -> String {
+        match &self.from {
+            SourceContent::Tree(_) | SourceContent::Tarball(_) => asked.to_string(),
+            SourceContent::Commit { tree, id } => {
+                SourceName::Commit { tree: tree.clone(), commit: id.clone() }.to_string()
+            }
+            SourceContent::Debian(package) => SourceName::Debian(package.version.clone()).to_string(),
+        }
+    }
+
     /// The folder of the source; it is unpacked if it must be.
     pub(crate) fn folder(&self, cache: &KernelCache, folders: &BuildFolders, say: &dyn Fn(&str)) -> Result<PathBuf> {
         if let SourceContent::Tree(tree) = &self.from {
