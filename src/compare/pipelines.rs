@@ -4,16 +4,13 @@ use super::columns::short_release;
 use super::input::Input;
 use super::measure::{Measure, as_f64};
 use crate::profile::ProcessName;
-use crate::record::work::{PipeWork, PipelineWork};
+use crate::record::work::PipelineWork;
 use crate::report::number::number;
 use crate::result::{Outcome, RESULT_FILE};
 use crate::util::text::grouped;
 use anyhow::{Result, ensure};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-
-/// Pipes whose bytes differ by more than this part did not do the same work.
-const SAME_BYTES: f64 = 0.01;
 
 /// Copying by instructions that count once is named if loads of one word would have been one in so many instructions.
 const NOTABLE_COPYING: u64 = 10;
@@ -90,28 +87,6 @@ fn labels(outcomes: &[Outcome], paths: &[PathBuf]) -> Vec<Option<String>> {
 fn shown(path: &Path) -> String {
     let folder = path.parent().filter(|folder| path.ends_with(RESULT_FILE) && !folder.as_os_str().is_empty());
     folder.unwrap_or(path).display().to_string()
-}
-
-/// In what two pipelines did not do the same.
-#[must_use]
-pub(crate) fn unequal(before: &PipelineWork, after: &PipelineWork) -> Vec<String> {
-    let mut reasons = Vec::new();
-    if before.exit_codes != after.exit_codes {
-        let [old, new] = [before, after].map(|work| {
-            let codes: Vec<String> = work.exit_codes.iter().map(u8::to_string).collect();
-            codes.join(", ")
-        });
-        reasons.push(format!("they ended differently: exit codes {old} and {new}"));
-    }
-    let far = |(old, new): &(&PipeWork, &PipeWork)| {
-        old.bytes.abs_diff(new.bytes) as f64 > SAME_BYTES * old.bytes.max(new.bytes) as f64
-    };
-    let both = before.pipes.as_ref().zip(after.pipes.as_ref()).filter(|(old, new)| old.len() == new.len());
-    if let Some((old, new)) = both.and_then(|(old, new)| old.iter().zip(new).find(far)) {
-        let [first, second] = [old, new].map(|pipe| mib(pipe.bytes));
-        reasons.push(format!("they did not move the same data: from {} {first} and {second} MiB", old.between));
-    }
-    reasons
 }
 
 /// What explains the change of two pipelines beyond their counts, or is missing in these.

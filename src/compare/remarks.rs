@@ -6,6 +6,7 @@ use super::model::{LockChange, Method};
 use super::pipelines;
 use super::work::{self, PAGES};
 use crate::profile::{ProcessName, listed};
+use crate::record::work as pipeline_work;
 use crate::report::number;
 use crate::result::LockKind;
 use crate::util::text::{capitalized, grouped};
@@ -14,7 +15,7 @@ use crate::util::text::{capitalized, grouped};
 #[must_use]
 pub(super) fn unequal([before, after]: [&CaseMeasure; 2]) -> Vec<String> {
     if let (Some(before), Some(after)) = (&before.pipeline, &after.pipeline) {
-        return pipelines::unequal(before, after);
+        return pipeline_work::unequal(before, after);
     }
     let only = |one: &CaseMeasure, other: &CaseMeasure, when: &str| -> Vec<String> {
         one.changes_beyond(other).map(|message| format!("{when}, {message}")).collect()

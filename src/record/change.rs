@@ -5,17 +5,16 @@ pub(super) mod samples;
 use super::names::labels;
 use super::path::words;
 use super::stages::{self, Stages};
+use super::work::{self, PipelineWork};
 use crate::report::files;
 use crate::report::number::{number, percent};
 use crate::result::{Document, ExecutedOn, RecordedEnd, RecordedPipe};
+use crate::util::text::capitalized;
 use anyhow::{Result, ensure};
 use samples::{ShareChange, share_changes};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
-
-/// Pipes whose bytes differ by more than this part did not do the same work.
-const SAME_BYTES: f64 = 0.01;
 
 /// Two recordings of one pipeline.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -75,30 +74,12 @@ impl RecordingChange {
             shares: share_changes([before, after]),
             names,
         };
-        change.cautions.splice(0..0, change.unequal(before, after));
+        if let [Some(old), Some(new)] = [before, after].map(PipelineWork::of) {
+            let reasons = work::unequal(&old, &new).into_iter();
+            change.cautions.splice(0..0, reasons.map(|reason| format!("{}.", capitalized(&reason))));
+        }
         change.findings = change.answer(before, after);
         Ok(change)
-    }
-
-    /// Whether they did the same.
-    fn unequal(&self, before: &Document, after: &Document) -> Vec<String> {
-        let mut cautions = Vec::new();
-        if before.exit_codes != after.exit_codes {
-            let [first, second] = [before, after].map(|recording| &recording.exit_codes);
-            cautions.push(format!("They ended differently: exit codes {first:?} and {second:?}."));
-        }
-        let far =
-            |pipe: &&PipeChange| ratio(pipe.bytes).abs() > SAME_BYTES || (pipe.bytes[0] == 0) != (pipe.bytes[1] == 0);
-        // Where the kernel skipped programs, calls and their bytes are missing.
-        let whole = before.skipped == 0 && after.skipped == 0;
-        if let Some(pipe) = self.pipes.iter().find(far).filter(|_| whole) {
-            let [first, second] = pipe.bytes.map(|bytes| number(bytes as f64 / (1 << 20) as f64));
-            cautions.push(format!(
-                "They did not move the same data: from {} {first} and {second} MiB. Compare runs of the same work.",
-                pipe.name
-            ));
-        }
-        cautions
     }
 
     fn answer(&self, before: &Document, after: &Document) -> Vec<String> {
@@ -133,11 +114,6 @@ impl RecordingChange {
         });
         findings
     }
-}
-
-/// The change as a part of the first; 0 if that is 0.
-pub(super) fn ratio([before, after]: [u64; 2]) -> f64 {
-    if before == 0 { 0.0 } else { after as f64 / before as f64 - 1.0 }
 }
 
 fn names([before, after]: [&Document; 2], paths: [&Path; 2]) -> [String; 2] {

@@ -11,7 +11,7 @@ use std::process::Stdio;
 use std::time::Instant;
 
 /// The exit code of a stage whose reader ended before it: 128 and SIGPIPE.
-const BROKEN_PIPE: u8 = 141;
+pub(super) const BROKEN_PIPE: u8 = 141;
 
 /// What one run took.
 #[derive(Debug, Clone, PartialEq, Eq)]

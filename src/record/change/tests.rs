@@ -50,7 +50,7 @@ fn unequal_work_is_said() {
         ..recording
     });
     let text = change(&before, &after).unwrap().cautions.join(" ");
-    assert!(text.starts_with("They ended differently: exit codes [] and [1]."), "{text}");
+    assert!(text.starts_with("They ended differently: exit codes none and 1."), "{text}");
     assert!(text.contains("10.0 and 5.00 MiB"), "{text}");
 }
 
