@@ -377,8 +377,12 @@ impl PathFollower {
                     thread.state.extend(&slices, self.parts.number(PartKey { process, what, by }), own, at);
                 }
                 None => {
-                    let unknown = self.parts.number(part(process, PathWhat::Unknown));
-                    thread.state.extend(&slices, unknown, own, step.at);
+                    // Nothing was seen of its wake-up: some virtual machines hide what happens while a process of their own
+                    // runs. Whoever was interrupted, a timer is what ends a sleep on a timer.
+                    let timer = PathWhat::Asleep { reason: WaitReason::Timer };
+                    let what = asleep(step, PR_IN_PROCESS as u32);
+                    let what = if what == timer { timer } else { PathWhat::Unknown };
+                    thread.state.extend(&slices, self.parts.number(part(process, what)), own, step.at);
                 }
             }
         }
