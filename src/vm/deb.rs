@@ -1,5 +1,6 @@
 //! Debian packages: extract the kernel image and its configuration.
 
+use super::closure::find_program;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,9 +21,9 @@ pub(crate) fn unpack(path: &Path, into: &Path) -> Result<Contents> {
     if !path.is_file() {
         bail!("{}: file does not exist", path.display());
     }
-    let script = if have("dpkg-deb") {
+    let script = if find_program("dpkg-deb").is_some() {
         r#"dpkg-deb --fsys-tarfile "$1""#
-    } else if have("ar") && have("xz") {
+    } else if find_program("ar").is_some() && find_program("xz").is_some() {
         // Debian compresses kernel packages with xz. Other compressors need dpkg.
         r#"ar p "$1" data.tar.xz | xz -dc"#
     } else {
@@ -52,11 +53,6 @@ pub(crate) fn unpack(path: &Path, into: &Path) -> Result<Contents> {
         bail!("{}: not a complete Debian package", path.display());
     }
     Ok(Contents { image: find(into, "vmlinuz"), config: find(into, "config") })
-}
-
-fn have(tool: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(tool).is_file())
 }
 
 /// The first file below `folder` named `stem`, `stem-*` or `stem.unsigned`, in alphabetical order. A symbolic link is not

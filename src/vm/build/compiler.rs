@@ -2,6 +2,7 @@
 
 use super::folders::BuildFolders;
 use crate::util::{cancel, sha256};
+use crate::vm::closure::find_program;
 use crate::vm::fetch;
 use anyhow::{Context as _, Result, bail, ensure};
 use std::path::{Path, PathBuf};
@@ -93,7 +94,7 @@ impl Toolchain {
     /// Whether nothing must be made before it can be used.
     pub(crate) fn is_there(name: &CompilerName, folders: &BuildFolders) -> bool {
         match &name.suite {
-            None => find(&name.program).is_some(),
+            None => find_program(&name.program).is_some(),
             Some(suite) => folders.has_debian(&format!("{suite}-{}", name.program)),
         }
     }
@@ -103,7 +104,7 @@ impl Toolchain {
         let (root, ccache) = match &name.suite {
             None => {
                 ensure_compiler(&name.program)?;
-                (None, find("ccache").map(|_| folders.ccache()))
+                (None, find_program("ccache").map(|_| folders.ccache()))
             }
             Some(suite) => {
                 let folder = format!("{suite}-{}", name.program);
@@ -136,7 +137,7 @@ impl Toolchain {
         }
         let include = [Path::new("/usr/include"), Path::new("/usr/include/x86_64-linux-gnu")];
         let has_header = |header: &str| include.iter().any(|folder| folder.join(header).is_file());
-        let programs = PROGRAMS.iter().filter(|(program, ..)| find(program).is_none());
+        let programs = PROGRAMS.iter().filter(|(program, ..)| find_program(program).is_none());
         let headers = HEADERS.iter().filter(|(header, ..)| !has_header(header));
         let needed = programs.chain(headers).filter(|(.., part)| source.join(part).exists());
         let packages: Vec<&str> = needed.map(|(_, package, _)| *package).collect();
@@ -208,19 +209,14 @@ fn namespace() -> Command {
 
 /// The first line of `--version` of a program of this machine.
 pub(super) fn states_version(program: &str) -> Option<String> {
-    find(program)?;
+    find_program(program)?;
     let output = Command::new(program).arg("--version").env("LC_ALL", "C").stdin(Stdio::null()).output().ok()?;
     Some(String::from_utf8_lossy(&output.stdout).lines().next()?.to_owned())
 }
 
-fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
-}
-
 fn ensure_compiler(compiler: &str) -> Result<()> {
     ensure!(
-        find(compiler).is_some(),
+        find_program(compiler).is_some(),
         "--cc {compiler}: this machine does not have it: install it (package {compiler}), or take it from another Debian: \
          --cc debian-trixie:gcc-14, --cc debian-sid:gcc-16"
     );
@@ -229,7 +225,7 @@ fn ensure_compiler(compiler: &str) -> Result<()> {
 
 /// Make a folder with the Debian `suite` and the compiler.
 fn make_debian(suite: &str, program: &str, into: &Path, say: &dyn Fn(&str)) -> Result<()> {
-    if find("mmdebstrap").is_none() {
+    if find_program("mmdebstrap").is_none() {
         bail!("--cc debian-{suite}:{program} needs mmdebstrap: apt-get install mmdebstrap");
     }
     say(&format!("making a folder with Debian {suite} and {program}, 0.5 GB"));
