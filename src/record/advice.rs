@@ -2,7 +2,7 @@
 
 use super::answer::first_of;
 use super::names::labels;
-use super::remedy::Remedy;
+use super::remedy::{Remedy, words_of};
 use crate::report::number::percent;
 use crate::result::{
     Document, ExecutedOn, MeasuredTarget, PathPart, PathWhat, PipelineCommand, RecordedPipe, RecordedProcess,
@@ -108,7 +108,7 @@ struct Rule {
     needs_words: bool,
 }
 
-/// All rules, in the order in which they are said and tried.
+/// All rules, in the order in which they are printed and tried.
 const RULES: [Rule; 9] = [
     Rule { find: quota, needs_words: false },
     Rule { find: compressors, needs_words: true },
@@ -172,8 +172,7 @@ impl AdviceEvidence<'_> {
 
     /// The stage with a command that begins with these words.
     fn has(&self, words: &str) -> bool {
-        let words = words.split(' ').map(str::to_owned).collect();
-        Remedy::Program(words, vec!["x".to_owned()]).changed(self.pipeline).is_ok()
+        Remedy::Program(words_of(words), vec!["x".to_owned()]).changed(self.pipeline).is_ok()
     }
 
     /// All words of the pipeline, also those of a line for the shell.
@@ -189,8 +188,7 @@ impl AdviceEvidence<'_> {
 
 /// `program:FROM=TO`.
 fn program(from: &str, to: &str) -> Option<Remedy> {
-    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect();
-    Some(Remedy::Program(words(from), words(to)))
+    Some(Remedy::Program(words_of(from), words_of(to)))
 }
 
 /// A quota that is too small.
@@ -208,9 +206,17 @@ fn compressors(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
     if evidence.place.cpus.len() < 2 || evidence.word(|word| word.starts_with("-T") || word.starts_with("--threads")) {
         return Vec::new();
     }
-    let unpacks = |option: &str| option == "--decompress" || (option.starts_with('-') && option.contains('d'));
+    let unpacks = |option: &str| match option.strip_prefix("--") {
+        Some(long) => ["decompress", "uncompress", "test", "list"].contains(&long),
+        None => option.contains(['d', 't', 'l']),
+    };
     let words = evidence.words();
-    let packs = |name: &str| !words.windows(2).any(|pair| pair[0] == name && unpacks(&pair[1]));
+    // `zcat` and `gunzip` execute gzip without its name in the line: that unpacks, too.
+    let packs = |name: &str| {
+        let mut options = words.split(|word| word == name).skip(1).peekable();
+        let of = |rest: &[String]| !rest.iter().take_while(|word| word.starts_with('-')).any(|option| unpacks(option));
+        options.peek().is_some() && options.all(of)
+    };
     let rule = |(process, label, share): (&RecordedProcess, &str, f64)| {
         let (name, other) = COMPRESSORS.iter().find(|(name, _)| *name == process.name)?;
         let known = evidence.place.programs.contains(other.split(' ').next()?);
@@ -395,6 +401,7 @@ mod tests {
     fn a_program_that_is_much_of_the_path_has_a_remedy_also_in_a_line_for_the_shell() {
         for (words, name, tried) in [
             (&["cat a | gzip -9 >b"][..], "gzip", "program:gzip=pigz"),
+            (&["gzip --stdout a; true"], "gzip", "program:gzip=pigz"),
             (&["xz", "-9", "a"], "xz", "program:xz=xz -T0"),
             (&["sort a; true"], "sort", "program:sort=sort --parallel=2 -S 25%"),
             (&["pv a; true"], "pv", "program:pv=pv -B 1M"),
@@ -407,8 +414,10 @@ mod tests {
         // One CPU, threads already, unpacking, or not installed.
         let one = AdvicePlace { cpus: vec![0], ..place() };
         assert_eq!(said(&recording(&["gzip a; true"], &[("gzip", 62)]), &one), Default::default());
-        for line in ["xz -T2 a; true", "xz -dc a; true", "sort --parallel=4 a; true", "pv -B 2M a; true"] {
-            let name = line.split(' ').next().unwrap();
+        let lines = ["xz -T2 a; true", "xz -dc a; true", "gzip -c --decompress a; true", "zcat a; true"];
+        for line in lines.into_iter().chain(["sort --parallel=4 a; true", "pv -B 2M a; true"]) {
+            let name = line.split(' ').next().unwrap().replace("zcat", "gzip");
+            let name = name.as_str();
             assert_eq!(said(&recording(&[line], &[(name, 62)]), &place()), Default::default(), "{line}");
         }
         let (why, tried) = said(&recording(&["bzip2 a; true"], &[("bzip2", 62)]), &place());

@@ -22,7 +22,8 @@ pub(crate) enum Remedy {
     Program(Vec<String>, Vec<String>),
 }
 
-fn words_of(text: &str) -> Vec<String> {
+/// The words of a text without quotes.
+pub(super) fn words_of(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
