@@ -22,7 +22,7 @@ const RUNS: &str = "#b9b2a0";
 const RUNNABLE: &str = "#e7a95b";
 const ASLEEP: &str = "#9db9dd";
 
-/// What a frame is, by the names up to it, root first.
+/// What a frame is.
 enum PathFrame {
     Process,
     OnCpu,
@@ -32,8 +32,9 @@ enum PathFrame {
 }
 
 impl PathFrame {
-    fn of(path: &str) -> Self {
-        let mut names = path.split(';').skip(1);
+    /// By the names of the frames up to it, root first.
+    fn of<'a>(names: impl Iterator<Item = &'a str>) -> Self {
+        let mut names = names.skip(1);
         match (names.next(), names.next()) {
             (None, _) => Self::Process,
             (Some(ON_CPU), None) => Self::OnCpu,
@@ -55,7 +56,7 @@ pub(crate) fn render_path(stacks: &Folded, options: &GraphOptions) -> Result<Str
     let (mut unsampled, mut runnable, mut asleep, mut others) = (0u64, 0u64, 0u64, 0u64);
     for (stack, weight) in stacks.iter() {
         table.add(stack, weight);
-        match PathFrame::of(&stack.frames().collect::<Vec<&str>>().join(";")) {
+        match PathFrame::of(stack.frames()) {
             PathFrame::Process => others = others.saturating_add(weight),
             PathFrame::OnCpu => unsampled = unsampled.saturating_add(weight),
             PathFrame::ForCpu => runnable = runnable.saturating_add(weight),
@@ -74,7 +75,7 @@ pub(crate) fn render_path(stacks: &Folded, options: &GraphOptions) -> Result<Str
     let tree = FrameTree::of(&table, &table.places(|name| name));
     let paint = |node: &FrameNode<'_>, name: &str, path: &str| -> Frame {
         let mut about = format!("{} {}, {:.2}%", grouped(node.weight), options.weights, share(node.weight));
-        let fill = match PathFrame::of(path) {
+        let fill = match PathFrame::of(path.split(';')) {
             PathFrame::Process => PROCESS,
             PathFrame::OnCpu => RUNS,
             PathFrame::ForCpu => RUNNABLE,
