@@ -222,9 +222,9 @@ impl Recorder {
     /// # Errors
     /// When a map cannot be read.
     pub(super) fn look(&mut self) -> Result<(RecordedCounts, Option<PathEnds>)> {
-        let counts = self.read()?;
-        let tasks = self.object.entries("tasks")?;
-        Ok((counts, self.path.latest(monotonic_ns()?, &tasks)))
+        let (counts, tasks) = self.read_with_tasks()?;
+        let path = self.path.latest(counts.at, &tasks);
+        Ok((counts, path))
     }
 
     /// End the path now: what happens from now on is no part of it.
@@ -321,23 +321,29 @@ impl Recorder {
     /// # Errors
     /// When a map cannot be read.
     pub(super) fn read(&self) -> Result<RecordedCounts> {
+        self.read_with_tasks().map(|(counts, _)| counts)
+    }
+
+    /// The same, and what each thread is doing.
+    fn read_with_tasks(&self) -> Result<(RecordedCounts, Vec<(u64, PrTask)>)> {
         let now = monotonic_ns()?;
         let mut processes: HashMap<_, _> = keyed(self.processes()?);
         let mut ends: HashMap<_, _> = keyed(self.object.entries::<PrEnd, PrCounts>("ends")?);
         let mut waits: HashMap<_, _> = keyed(self.object.entries::<PrReason, PrWait>("waits")?);
-        for (_, task) in self.object.entries::<u64, PrTask>("tasks")? {
-            if task.started != 0 {
-                settle(task, now, &mut processes, &mut ends, &mut waits);
-            }
+        // Last: a thread that ends meanwhile is missing rather than counted twice.
+        let tasks = self.object.entries::<u64, PrTask>("tasks")?;
+        for (_, task) in tasks.iter().filter(|(_, task)| task.started != 0) {
+            settle(*task, now, &mut processes, &mut ends, &mut waits);
         }
-        Ok(RecordedCounts {
+        let counts = RecordedCounts {
             at: now,
             processes: processes.into_values().collect(),
             ends: ends.into_values().collect(),
             waits: waits.into_values().collect(),
             state: Some(self.object.element("state", 0)?),
             ..RecordedCounts::default()
-        })
+        };
+        Ok((counts, tasks))
     }
 }
 
