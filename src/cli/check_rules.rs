@@ -139,8 +139,10 @@ impl CheckRules {
         let Some(row) = step.roles.iter().find(|row| row.role == role) else {
             return (SAME, "no instructions before and after".to_owned());
         };
-        let part = |value: f64| if row.before > 0.0 { value / row.before } else { value / f64::MIN_POSITIVE };
-        let (change, half) = (part(row.delta), row.uncertainty.map(part));
+        // What was not there before has become infinitely more.
+        let is_new = row.before == 0.0;
+        let change = if is_new { f64::INFINITY.copysign(row.delta) } else { row.delta / row.before };
+        let half = row.uncertainty.map(|half| if is_new { 0.0 } else { half / row.before });
         let decision = match half {
             _ if !step.unequal.is_empty() => Decision::Undecided,
             _ if row.certain && row.delta > 0.0 => Decision::More,
@@ -151,10 +153,9 @@ impl CheckRules {
         };
         let ends = [-1.0, 1.0].map(|side| (change + side * half.unwrap_or(0.0)) * 100.0);
         let word = self.gate(decision, ends);
-        let by = if row.before > 0.0 {
-            format!(", {}{}", number::change(1.0 + change), number::in_parentheses(half))
-        } else {
-            String::new()
+        let by = match is_new {
+            true => String::new(),
+            false => format!(", {}{}", number::change(1.0 + change), number::in_parentheses(half)),
         };
         let [before, after] = [row.before, row.after].map(number::exact);
         (word, format!("{before} to {after} instructions per KiB{by}"))
@@ -327,6 +328,7 @@ mod tests {
             (Some(row(100.0, 100.5, false, Some(1.0))), SAME),
             (Some(row(100.0, 97.0, false, Some(5.0))), UNDECIDED),
             (Some(row(0.0, 3.0, true, Some(0.1))), "worse"),
+            (Some(row(0.0, 300.0, true, Some(5.0))), "worse"),
             (Some(row(100.0, 97.0, false, None)), UNDECIDED),
             (None, SAME),
         ] {
