@@ -82,7 +82,7 @@ const LEFT_OUT: &[&str] = &[
     "ensemble",
     "locks",
     "files",
-    // What was recorded: differences of the work are said with the verdict.
+    // What was recorded: the verdict names differences of the work.
     "target",
     "exit_codes",
     "level",

@@ -16,7 +16,7 @@ pub(super) enum LiveOutput {
 }
 
 impl LiveOutput {
-    /// The screen of the terminal at standard error, unless there is none or something else is printed there as well.
+    /// The screen of the terminal at standard error, if there is one and nothing else prints to it.
     pub(super) fn new(is_shared: bool) -> Self {
         let wanted = stderr().is_terminal() && !is_shared;
         wanted.then(LiveScreen::new).and_then(Result::ok).map_or(Self::Lines, Self::Screen)

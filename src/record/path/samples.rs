@@ -1,4 +1,4 @@
-//! When samples fell, by slice of time, so that those of the path can be told from the others.
+//! When samples were taken, by slice of time, to distinguish those of the path from the others.
 
 use crate::record::raw::{PR_SAMPLES, PrSample, PrSampled};
 use std::collections::BTreeMap;
