@@ -18,6 +18,7 @@
 //! - [`report`]: terminal, files, flame graphs;
 //! - [`record`]: any pipeline: what its wall time was made of;
 //! - [`compare`]: what differs between outcomes;
+//! - [`search`]: which options and commits change what a pipe takes;
 //! - [`sweep`]: all combinations of some axes of a workload;
 //! - [`reproduce`]: the experiments of three articles, and a comparison with their figures;
 //! - [`campaign`]: thousands of exact runs on many machines;
@@ -51,6 +52,7 @@ pub mod reproduce;
 pub mod result;
 pub mod roles;
 pub mod run;
+mod search;
 pub mod sweep;
 pub mod util;
 pub mod vm;

@@ -3,7 +3,7 @@
 use super::check_history;
 use super::check_rules::{CheckRules, exit_code, print_changes};
 use super::global::{UNTESTABLE, WRONG_CHECK};
-use super::repeat::Repeat;
+use super::repeat::{Repeat, measure_all};
 use super::run::{GivenFlags, given_flags};
 use super::sizing_args::SizingArgs;
 use super::stored_runs;
@@ -99,7 +99,7 @@ impl CheckArgs {
         }
         let wanted = baseline.runs.iter().map(|(_, run)| Repeat::of(&given, run)).collect::<Result<Vec<_>>>()?;
         let label = self.rules.label()?;
-        let (runs, problem) = self.rules.measure(&wanted)?;
+        let (runs, problem) = measure_all(&wanted, self.rules.output.as_deref())?;
         if let Some(problem) = problem {
             // What was measured decides, wherever it is stored.
             progress::problem(&format!("{problem:#}"));
@@ -131,7 +131,7 @@ impl CheckArgs {
         } else {
             wanted.push(Repeat::Run(Box::new(options)));
         }
-        if let (_, Some(problem)) = self.rules.measure(&wanted)? {
+        if let (_, Some(problem)) = measure_all(&wanted, self.rules.output.as_deref())? {
             return Err(problem);
         }
         let folder = self.rules.output.as_deref().unwrap_or(Path::new("."));

@@ -1,7 +1,7 @@
 //! `pipeprof check --history`: test a kernel against a series of kernels.
 
 use super::check_rules::{CheckRules, SAME, exit_code, print_changes};
-use super::repeat::Repeat;
+use super::repeat::{Repeat, measure_all};
 use super::run::GivenFlags;
 use crate::campaign::CellStore;
 use crate::compare::{CompareOptions, Dropped, Input, compare};
@@ -30,7 +30,7 @@ pub(super) fn perform(args: &CheckRules, given: &GivenFlags, folder: &Path) -> R
         history.lines.iter().map(|line| last(&store, line)).collect::<Result<_>>().map_err(usage)?;
     let wanted = newest.iter().map(|run| Repeat::of(given, run)).collect::<Result<Vec<_>>>()?;
     let label = args.label()?;
-    let (runs, problem) = args.measure(&wanted)?;
+    let (runs, problem) = measure_all(&wanted, args.output.as_deref())?;
     if let Some(problem) = problem {
         // What was measured decides, wherever it is stored.
         progress::problem(&format!("{problem:#}"));

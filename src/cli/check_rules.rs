@@ -1,25 +1,18 @@
 //! The verdict of `pipeprof check`: thresholds, words and exit codes, for a baseline as for a history.
 
-use super::compare::available_memory;
 use super::global::UNTESTABLE;
-use super::repeat::Repeat;
 use crate::compare::Comparison;
-use crate::compare::matrix;
 use crate::compare::model::{RoleRow, Section, Step};
 use crate::compare::render::tables::function_name;
 use crate::compare::render::terminal;
 use crate::profile::listed;
-use crate::record::contents;
-use crate::report::files::Folder;
 use crate::report::number;
 use crate::report::terminal::text::shortened;
-use crate::result::Outcome;
 use crate::roles::{self, RoleId, SCHEDULING};
-use crate::run::exact;
 use crate::util::decision::{Decision, FLOOR};
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::vm::image::Kernel;
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -65,28 +58,6 @@ impl CheckRules {
             self::kernel(name)?;
         }
         Ok(self.kernel.as_deref().unwrap_or("this kernel").to_owned())
-    }
-
-    /// Measure all of `wanted`, counted ones in parallel, and store them. Returns also why they are not where they should
-    /// be.
-    pub(super) fn measure(&self, wanted: &[Repeat]) -> Result<(Vec<Outcome>, Option<anyhow::Error>)> {
-        let mode = wanted.first().map(Repeat::name).transpose()?.unwrap_or_default();
-        let folder = match &self.output {
-            Some(path) => Some(Folder::prepare(Some(path), &super::now(), &mode).or_usage()?),
-            None => None,
-        };
-        let parallel = wanted.iter().all(Repeat::is_exact);
-        let mut outcomes = std::thread::scope(|scope| {
-            let failed = |_| Err(anyhow!("internal error: a thread panicked"));
-            let mut results = Vec::new();
-            for together in wanted.chunks(if parallel { jobs(wanted) } else { 1 }) {
-                let running: Vec<_> = together.iter().map(|repeat| scope.spawn(|| repeat.measure())).collect();
-                results.extend(running.into_iter().map(|thread| thread.join().unwrap_or_else(failed)));
-            }
-            results.into_iter().collect::<Result<Vec<_>>>()
-        })?;
-        let problem = folder.map(|folder| stored(folder, wanted, &mut outcomes)).transpose()?.flatten();
-        Ok((outcomes, problem))
     }
 
     /// Print the verdict on all cases: the first that one of them has decides.
@@ -187,7 +158,7 @@ fn kernel(name: &str) -> Result<()> {
 }
 
 /// A role whose instructions do not depend on the schedule, by its id or its title.
-fn role(text: &str) -> Result<RoleId, String> {
+pub(super) fn role(text: &str) -> Result<RoleId, String> {
     let named = |id: &&RoleId| id.as_str() == text || roles::by_id(**id).title.replace([' ', '/'], "-") == text;
     let all = || RoleId::ALL.iter().filter(|id| !SCHEDULING.contains(id)).map(|id| id.as_str());
     let unknown = || format!("there is no role {text}; the roles are {}", listed(all()));
@@ -205,42 +176,6 @@ fn percent(text: &str) -> Result<f64, String> {
         Ok(value) if (0.0..=1000.0).contains(&value) => Ok(value),
         _ => Err(format!("'{text}' is not a percentage: use a form such as 1% or 0.5%")),
     }
-}
-
-/// Guests that run at a time: both numbers of CPUs of a baseline always, and more if there is room.
-fn jobs(wanted: &[Repeat]) -> usize {
-    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let memory = wanted.iter().map(|repeat| repeat.machine().memory).max().unwrap_or_default();
-    matrix::default_jobs(cpus, available_memory(), memory).max(exact::CPUS.len())
-}
-
-/// Store what was measured: one in the folder itself, several in folders of their own. Returns why they are not where they
-/// should be.
-fn stored(folder: Folder, wanted: &[Repeat], outcomes: &mut [Outcome]) -> Result<Option<anyhow::Error>> {
-    let mut files = Vec::new();
-    if let [outcome] = outcomes {
-        files = contents::files(outcome, Vec::new())?;
-    } else {
-        let names = wanted.iter().map(|repeat| {
-            let name = repeat.name()?.replace([' ', '/'], "-");
-            Ok(format!("{name}-{}-cpu", repeat.machine().cpus()))
-        });
-        for (name, outcome) in distinct(names.collect::<Result<Vec<_>>>()?.into_iter()).into_iter().zip(outcomes) {
-            let own = contents::files(outcome, Vec::new())?;
-            files.extend(own.into_iter().map(|(file, bytes)| (format!("{name}/{file}"), bytes)));
-        }
-    }
-    Ok(folder.keep(&files).problem)
-}
-
-/// Names of folders: a second run of the same mode and number of CPUs has another setting, and gets a number.
-fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
-    for name in names {
-        let same = all.iter().filter(|other| **other == name || other.starts_with(&format!("{name}-"))).count();
-        all.push(if same == 0 { name } else { format!("{name}-{}", same + 1) });
-    }
-    all
 }
 
 /// The exit code of `git bisect run`.
@@ -293,12 +228,6 @@ fn judged(worse: f64, above: Option<f64>, below: Option<f64>) -> &'static str {
 mod tests {
     use super::*;
     use crate::profile::ByProcess;
-
-    #[test]
-    fn folders_of_several_settings_have_names_of_their_own() {
-        let names = ["write-1-cpu", "write-2-cpu", "write-1-cpu", "write-1-cpu"].map(str::to_owned);
-        assert_eq!(distinct(names.into_iter()), ["write-1-cpu", "write-2-cpu", "write-1-cpu-2", "write-1-cpu-3"]);
-    }
 
     #[test]
     fn a_role_is_judged_in_percent_of_itself() {

@@ -1,6 +1,7 @@
 //! `pipeprof kernel`: the cache of kernels for guests.
 
 use super::kernel_build::BuildArgs;
+use super::kernel_options::OptionsArgs;
 use crate::util::text::{clean_lines, counted};
 use crate::util::{atomic_file, cancel, progress};
 use crate::vm;
@@ -36,6 +37,7 @@ enum Action {
         flavour: String,
     },
     Build(BuildArgs),
+    Options(Box<OptionsArgs>),
     /// Add kernel images, Debian kernel packages or bundles to the cache
     Add {
         /// Kernel images (bzImage), Debian kernel packages (.deb) or bundles of `pipeprof kernel bundle`
@@ -114,6 +116,7 @@ impl KernelCommand {
                 }
             }
             Action::Build(args) => print(&args.run(&store)?),
+            Action::Options(args) => args.run(&store)?,
             Action::Add { paths } => {
                 for path in paths {
                     if kernel_bundle::is_bundle(&path) {

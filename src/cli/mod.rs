@@ -5,12 +5,14 @@ mod attribute;
 mod axes_args;
 mod axis_args;
 mod baseline;
+mod bisect;
 mod causes;
 mod check;
 mod check_history;
 mod check_rules;
 mod compare;
 mod completions;
+mod counted_kernels;
 mod doctor;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod dry;
@@ -22,6 +24,7 @@ pub(crate) mod guest_args;
 mod history;
 mod kernel;
 mod kernel_build;
+mod kernel_options;
 mod man;
 mod man_page;
 mod matrix;
@@ -69,6 +72,7 @@ enum Command {
     Record(record::RecordArgs),
     Compare(compare::CompareArgs),
     Check(check::CheckArgs),
+    Bisect(Box<bisect::BisectArgs>),
     Reproduce(reproduce::ReproduceArgs),
     Sweep(sweep::SweepArgs),
     Matrix(matrix::MatrixCommand),
@@ -98,6 +102,7 @@ impl Command {
             Self::Annotate(args) => args.run(),
             Self::Attribute(args) => args.run(),
             Self::Check(args) => args.run(),
+            Self::Bisect(args) => args.run(),
             Self::Compare(args) => args.run(),
             Self::Doctor(args) => args.run(),
             Self::Export(args) => args.run(),

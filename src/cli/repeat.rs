@@ -1,14 +1,19 @@
 //! What `check` measures again on the tested kernel: the workload or the pipeline of a baseline.
 
 use super::baseline;
+use super::compare::available_memory;
 use super::record::RecordArgs;
 use super::run::{self, GivenFlags, split};
+use crate::compare::matrix;
+use crate::record::contents;
 use crate::record::inside::{PipelinePlace, PreparedPipeline};
+use crate::report::files::Folder;
 use crate::result::Outcome;
-use crate::run::{RunOptions, WindowSizing};
-use crate::util::usage::UsageError;
+use crate::run::{RunOptions, WindowSizing, exact};
+use crate::util::usage::{OrUsage as _, UsageError};
 use crate::vm::GuestMachine;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
+use std::path::Path;
 
 /// A measurement to repeat.
 pub(super) enum Repeat {
@@ -73,5 +78,74 @@ impl Repeat {
                 Ok(recorded)
             }
         }
+    }
+}
+
+/// Measure all of `wanted`, counted ones in parallel, and store them in the folder `output`. Returns also why they are not
+/// where they should be.
+pub(super) fn measure_all(wanted: &[Repeat], output: Option<&Path>) -> Result<(Vec<Outcome>, Option<anyhow::Error>)> {
+    let mode = wanted.first().map(Repeat::name).transpose()?.unwrap_or_default();
+    let folder = match output {
+        Some(path) => Some(Folder::prepare(Some(path), &super::now(), &mode).or_usage()?),
+        None => None,
+    };
+    let parallel = wanted.iter().all(Repeat::is_exact);
+    let mut outcomes = std::thread::scope(|scope| {
+        let failed = |_| Err(anyhow!("internal error: a thread panicked"));
+        let mut results = Vec::new();
+        for together in wanted.chunks(if parallel { jobs(wanted) } else { 1 }) {
+            let running: Vec<_> = together.iter().map(|repeat| scope.spawn(|| repeat.measure())).collect();
+            results.extend(running.into_iter().map(|thread| thread.join().unwrap_or_else(failed)));
+        }
+        results.into_iter().collect::<Result<Vec<_>>>()
+    })?;
+    let problem = folder.map(|folder| stored(folder, wanted, &mut outcomes)).transpose()?.flatten();
+    Ok((outcomes, problem))
+}
+
+/// Guests that run at a time: both numbers of CPUs of a baseline always, and more if there is room.
+fn jobs(wanted: &[Repeat]) -> usize {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let memory = wanted.iter().map(|repeat| repeat.machine().memory).max().unwrap_or_default();
+    matrix::default_jobs(cpus, available_memory(), memory).max(exact::CPUS.len())
+}
+
+/// Store what was measured: one in the folder itself, several in folders of their own. Returns why they are not where they
+/// should be.
+fn stored(folder: Folder, wanted: &[Repeat], outcomes: &mut [Outcome]) -> Result<Option<anyhow::Error>> {
+    let mut files = Vec::new();
+    if let [outcome] = outcomes {
+        files = contents::files(outcome, Vec::new())?;
+    } else {
+        let names = wanted.iter().map(|repeat| {
+            let name = repeat.name()?.replace([' ', '/'], "-");
+            Ok(format!("{name}-{}-cpu", repeat.machine().cpus()))
+        });
+        for (name, outcome) in distinct(names.collect::<Result<Vec<_>>>()?.into_iter()).into_iter().zip(outcomes) {
+            let own = contents::files(outcome, Vec::new())?;
+            files.extend(own.into_iter().map(|(file, bytes)| (format!("{name}/{file}"), bytes)));
+        }
+    }
+    Ok(folder.keep(&files).problem)
+}
+
+/// Names of folders: a second run of the same mode and number of CPUs has another setting, and gets a number.
+fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for name in names {
+        let same = all.iter().filter(|other| **other == name || other.starts_with(&format!("{name}-"))).count();
+        all.push(if same == 0 { name } else { format!("{name}-{}", same + 1) });
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_several_settings_have_names_of_their_own() {
+        let names = ["write-1-cpu", "write-2-cpu", "write-1-cpu", "write-1-cpu"].map(str::to_owned);
+        assert_eq!(distinct(names.into_iter()), ["write-1-cpu", "write-2-cpu", "write-1-cpu-2", "write-1-cpu-3"]);
     }
 }

@@ -167,7 +167,7 @@ impl BaseConfig {
 }
 
 /// The values of a `.config` by option, without `CONFIG_`.
-fn values(config: &str) -> BTreeMap<&str, &str> {
+pub(super) fn values(config: &str) -> BTreeMap<&str, &str> {
     config.lines().filter_map(|line| line.strip_prefix("CONFIG_")?.split_once('=')).collect()
 }
 

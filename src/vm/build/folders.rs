@@ -28,12 +28,26 @@ impl BuildFolders {
         Ok(Self { root, _lock: lock })
     }
 
-    /// An empty folder for the objects of one build; the objects of the build before are gone.
-    pub(crate) fn output(&self) -> Result<PathBuf> {
+    /// A folder for the objects of one build. It is empty, unless the build before had the same `key` and was not killed.
+    pub(crate) fn output(&self, key: Option<&str>) -> Result<PathBuf> {
         let folder = self.root.join("output");
-        self.remove_output()?;
+        let before = fs::read_to_string(self.output_key()).ok();
+        // Until the build has ended, nobody may go on with its objects.
+        let _ = fs::remove_file(self.output_key());
+        if key.is_none() || before.as_deref() != key {
+            self.remove_output()?;
+        }
         fs::create_dir_all(&folder).with_context(|| no_room(&folder))?;
         Ok(folder)
+    }
+
+    /// Keep the objects of the build that has ended, for the next one with this key.
+    pub(crate) fn keep_output(&self, key: &str) -> Result<()> {
+        fs::write(self.output_key(), key).with_context(|| no_room(&self.root))
+    }
+
+    fn output_key(&self) -> PathBuf {
+        self.root.join("output.key")
     }
 
     pub(crate) fn remove_output(&self) -> Result<()> {
@@ -42,6 +56,19 @@ impl BuildFolders {
             fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
         }
         Ok(())
+    }
+
+    /// The folder in which configurations of the source and compiler `digest` are made; those of others are gone.
+    pub(crate) fn configurations(&self, digest: &str) -> Result<PathBuf> {
+        let parent = self.root.join("configure");
+        let folder = parent.join(digest.get(..16).unwrap_or(digest));
+        if !folder.is_dir() {
+            if parent.exists() {
+                fs::remove_dir_all(&parent).with_context(|| format!("cannot remove {}", parent.display()))?;
+            }
+            fs::create_dir_all(&folder).with_context(|| no_room(&folder))?;
+        }
+        Ok(folder)
     }
 
     /// The file for what make says.

@@ -1,11 +1,23 @@
 //! Run make: its progress, and the first error of the compiler.
 
 use crate::util::{cancel, progress};
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
+
+/// The source cannot be built: the fault is not this machine's.
+#[derive(Debug)]
+pub(crate) struct BuildFailed(String);
+
+impl std::fmt::Display for BuildFailed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BuildFailed {}
 
 /// Run `command`, whose output goes into the file `log`. `what` is shown with the number of objects so far, which are
 /// returned.
@@ -36,7 +48,8 @@ pub(crate) fn run(mut command: Command, log: &Path, what: &str) -> Result<usize>
     let status = child.wait().context("make")?;
     cancel::check()?;
     if !status.success() {
-        bail!("{}; everything that make said is in {}", said.cause(), log.display());
+        let log = log.display();
+        return Err(BuildFailed(format!("{}; everything that make said is in {log}", said.cause())).into());
     }
     Ok(said.objects)
 }

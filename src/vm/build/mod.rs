@@ -1,20 +1,25 @@
 //! Build kernels for the cache. [`source`] finds and unpacks what is built, [`config`] makes its configuration,
-//! [`compiler`] finds the compiler, [`make`] runs the build, [`folders`] has the places in the cache, and
-//! [`origin`] says what a kernel was built of.
+//! [`compiler`] finds the compiler, [`make`] runs the build, [`folders`] has the places in the cache, [`origin`] says what
+//! a kernel was built of, and [`difference`] has the configurations between two.
 
+mod commits;
 mod compiler;
 mod config;
+mod difference;
 mod folders;
 mod make;
 mod origin;
 mod source;
 
+pub(crate) use commits::{Commit, Commits};
 pub(crate) use compiler::CompilerName;
 pub(crate) use config::{BaseName, OptionSetting};
+pub(crate) use difference::{ConfigDifference, OptionChange};
+pub(crate) use make::BuildFailed;
 pub(crate) use origin::KernelOrigin;
 pub(crate) use source::SourceName;
 
-use crate::util::{progress, sha256};
+use crate::util::{cancel, progress, sha256};
 use crate::vm::store::{BuildRecord, CachedKernel, KernelCache};
 use crate::vm::version;
 use anyhow::{Context as _, Result, ensure};
@@ -23,6 +28,7 @@ use config::BaseConfig;
 use folders::BuildFolders;
 use source::KernelSource;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// What to build.
@@ -129,46 +135,93 @@ fn compile(cache: &KernelCache, request: &BuildRequest, parts: &BuildParts, say:
     let mut record = parts.record(request);
     let begun = Instant::now();
     let tree = source.folder(cache, folders, say)?;
-    toolchain.check(&tree)?;
     let version = source::version_of(&tree)?;
-    let output = folders.output()?;
     let short = record.digest.get(..8).unwrap_or(&record.digest).to_owned();
     let what = format!("building Linux {version} with {}", request.compiler);
-    let log = folders.log(&short);
+    // Of one tree, most commits change few objects.
+    let key = source.commits_of().map(|tree| sha256::of_parts([tree.as_str(), &toolchain.digest()]));
+    let place = BuildPlace {
+        parts,
+        tree: &tree,
+        output: folders.output(key.as_deref())?,
+        log: folders.log(&short),
+        what: &what,
+    };
+    toolchain.check(&tree)?;
     // Of an attempt before.
-    let _ = fs::remove_file(&log);
+    let _ = fs::remove_file(&place.log);
     say(&format!(
         "{what}{}, configuration of {}",
         if toolchain.uses_ccache() { " and ccache" } else { "" },
         record.configuration
     ));
-    let make = |words: &[&str]| {
-        let mut command = toolchain.make(&tree, &output);
-        command.args(words);
-        make::run(command, &log, &what).with_context(|| format!("{}, {}", record.source, record.compiler))
-    };
-    let config = output.join(".config");
-    let read = || fs::read_to_string(&config).with_context(|| format!("cannot read {}", config.display()));
-    let mut tiny = String::new();
-    if base.is_tiny() {
-        make(&["tinyconfig"])?;
-        tiny = read()?;
-    }
-    fs::write(&config, base.text(&tiny, &request.settings))
-        .with_context(|| format!("cannot write {}", config.display()))?;
-    make(&["olddefconfig"])?;
-    let made = read()?;
+    let made = place.configure(&request.settings)?;
     base.check(&made, &request.settings)?;
     let jobs = format!("-j{}", request.jobs);
     // The release is also the folder's name in the cache: each build has its own.
-    record.objects = make(&[&jobs, &format!("LOCALVERSION=-build-{short}"), "bzImage"])?;
+    let objects = place.make(&[&jobs, &format!("LOCALVERSION=-build-{short}"), "bzImage"]);
+    if let Some(key) = &key {
+        cancel::check()?;
+        folders.keep_output(key)?;
+    }
+    record.objects = objects?;
     record.seconds = begun.elapsed().as_secs();
-    let image = output.join("arch/x86/boot/bzImage");
-    ensure!(image.is_file(), "make has not made arch/x86/boot/bzImage: see {}", log.display());
-    let kernel = cache.add_build(&image, &version, &config, record)?;
-    folders.remove_output()?;
+    let image = place.output.join("arch/x86/boot/bzImage");
+    ensure!(image.is_file(), "make has not made arch/x86/boot/bzImage: see {}", place.log.display());
+    let kernel = cache.add_build(&image, &version, &place.config(), record)?;
+    if key.is_none() {
+        folders.remove_output()?;
+    }
     progress::clear();
     Ok(BuiltKernel { changed: base.changed(&made), kernel, took: Some(begun.elapsed()) })
+}
+
+/// The configuration that the build of `request` would have. Settings that the source does not accept are ignored.
+pub(crate) fn configure(cache: &KernelCache, request: &BuildRequest, say: &dyn Fn(&str)) -> Result<String> {
+    let parts = BuildParts::open(cache, request, BuildFolders::open(cache)?, say)?;
+    let tree = parts.source.folder(cache, &parts.folders, say)?;
+    parts.toolchain.check(&tree)?;
+    // One for each source and compiler: make's own programs stay there.
+    let kept = sha256::of_parts([parts.source.digest.as_str(), &parts.toolchain.digest()]);
+    let output = parts.folders.configurations(&kept)?;
+    let log = parts.folders.log("configure");
+    BuildPlace { parts: &parts, tree: &tree, output, log, what: "configuring" }.configure(&request.settings)
+}
+
+/// Where make runs.
+struct BuildPlace<'a> {
+    parts: &'a BuildParts,
+    tree: &'a Path,
+    output: PathBuf,
+    log: PathBuf,
+    what: &'a str,
+}
+
+impl BuildPlace<'_> {
+    fn config(&self) -> PathBuf {
+        self.output.join(".config")
+    }
+
+    fn make(&self, words: &[&str]) -> Result<usize> {
+        let mut command = self.parts.toolchain.make(self.tree, &self.output);
+        command.args(words);
+        make::run(command, &self.log, self.what)
+            .with_context(|| format!("{}, {}", self.parts.source.shown, self.parts.toolchain.version))
+    }
+
+    /// Write the configuration with `settings`. Returns what make has made of it.
+    fn configure(&self, settings: &[OptionSetting]) -> Result<String> {
+        let (base, config) = (&self.parts.base, self.config());
+        let read = || fs::read_to_string(&config).with_context(|| format!("cannot read {}", config.display()));
+        let mut tiny = String::new();
+        if base.is_tiny() {
+            self.make(&["tinyconfig"])?;
+            tiny = read()?;
+        }
+        fs::write(&config, base.text(&tiny, settings)).with_context(|| format!("cannot write {}", config.display()))?;
+        self.make(&["olddefconfig"])?;
+        read()
+    }
 }
 
 /// Names must differ from series and from paths.

@@ -127,6 +127,14 @@ impl KernelSource {
         }
     }
 
+    /// The tree whose commits are built one after the other with the objects of the one before; `None` for others.
+    pub(super) fn commits_of(&self) -> Option<String> {
+        match &self.from {
+            SourceContent::Commit { tree, .. } => Some(absolute(tree).display().to_string()),
+            _ => None,
+        }
+    }
+
     /// The name that means the same content later, when a branch or a series has moved on. `asked` is what the user gave.
     pub(crate) fn lasting_name(&self, asked: &SourceName) -> String {
         match &self.from {
@@ -138,19 +146,30 @@ impl KernelSource {
         }
     }
 
-    /// The folder of the source; it is unpacked if it must be.
+    /// The folder of the source; it is unpacked if it must be. All commits of a tree have one folder, so that only the
+    /// files that differ between two of them are written.
     pub(crate) fn folder(&self, cache: &KernelCache, folders: &BuildFolders, say: &dyn Fn(&str)) -> Result<PathBuf> {
-        if let SourceContent::Tree(tree) = &self.from {
-            return Ok(tree.clone());
+        match &self.from {
+            SourceContent::Tree(tree) => return Ok(tree.clone()),
+            SourceContent::Commit { tree, id } => {
+                let name = sha256::of_parts(["commits of", &absolute(tree).display().to_string()]);
+                let folder = folders.source(&name, |into| {
+                    say(&format!("making a clone of {}", absolute(tree).display()));
+                    let script = r#"git clone --quiet --shared --no-checkout -- "$1" "$2""#;
+                    shell(script, &[absolute(tree).as_os_str(), into.as_os_str()])
+                })?;
+                // The clone reads the objects of the tree, also those that came later.
+                let script = r#"git -C "$1" checkout --quiet --force --detach "$2""#;
+                shell(script, &[folder.as_os_str(), id.as_ref()]).with_context(|| format!("cannot check out {id}"))?;
+                ensure_tree(&folder).with_context(|| self.shown.clone())?;
+                return Ok(folder);
+            }
+            SourceContent::Tarball(_) | SourceContent::Debian(_) => {}
         }
         folders.source(&self.digest, |into| {
             say(&format!("unpacking {}", self.shown));
             match &self.from {
-                SourceContent::Tree(_) => Ok(()),
-                SourceContent::Commit { tree, id } => {
-                    let script = r#"git -C "$1" archive --format=tar "$2" | tar --extract --directory "$3""#;
-                    shell(script, &[tree.as_os_str(), id.as_ref(), into.as_os_str()])
-                }
+                SourceContent::Tree(_) | SourceContent::Commit { .. } => Ok(()),
                 SourceContent::Tarball(path) => {
                     let script = r#"tar --extract --strip-components=1 --no-same-owner --directory "$2" --file "$1""#;
                     shell(script, &[path.as_os_str(), into.as_os_str()])
@@ -179,7 +198,7 @@ pub(crate) fn version_of(tree: &Path) -> Result<String> {
     version_in(&text).with_context(|| format!("{}: not the Makefile of a kernel tree", path.display()))
 }
 
-fn version_in(makefile: &str) -> Option<String> {
+pub(super) fn version_in(makefile: &str) -> Option<String> {
     let value = |name: &str| {
         let line =
             makefile.lines().take(10).find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix('='))?;
@@ -236,7 +255,7 @@ fn absolute(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-fn git(tree: &Path, words: &[&str]) -> Result<String> {
+pub(super) fn git(tree: &Path, words: &[&str]) -> Result<String> {
     let output = Command::new("git")
         .arg("-C")
         .arg(tree)

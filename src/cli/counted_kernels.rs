@@ -1,0 +1,149 @@
+//! Count many kernels with one workload, each once: what searches compare.
+
+use super::repeat::{Repeat, measure_all};
+use super::run::{GivenFlags, given_flags};
+use super::sizing_args::SizingArgs;
+use super::stored_runs;
+use super::workload_args::check_distinct;
+use crate::compare::{CompareOptions, Comparison, Input, compare};
+use crate::util::progress;
+use crate::util::usage::UsageError;
+use crate::workload::WorkloadRequest;
+use anyhow::{Context as _, Result, bail};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// The workload that is counted.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Measurement")]
+pub(super) struct CountArgs {
+    /// Mode of `pipeprof run`; several are counted one after the other [default: write]
+    #[arg(long, value_name = "MODE,...", value_delimiter = ',')]
+    mode: Vec<String>,
+    /// Number of CPUs of the guests
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u32).range(1..=64))]
+    cpus: Vec<u32>,
+    #[command(flatten)]
+    sizing: SizingArgs,
+    /// Other flags of `pipeprof run`, such as --run-flags '--buffer-size 64K'
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, default_value = "", hide_default_value = true)]
+    run_flags: String,
+    /// Folder for the counts; a search that was ended goes on with those that it has [default: not stored]
+    #[arg(short, long, value_name = "DIR", help_heading = "Output")]
+    output: Option<PathBuf>,
+}
+
+/// Counts of kernels. The first one decides how long the windows of all are.
+pub(super) struct CountedKernels {
+    given: GivenFlags,
+    wanted: Vec<Repeat>,
+    first: Option<Rc<Input>>,
+    /// By release.
+    known: BTreeMap<String, Rc<Input>>,
+    output: Option<PathBuf>,
+    /// How many were counted, or read from the folder.
+    pub count: usize,
+}
+
+impl CountArgs {
+    /// # Errors
+    /// A usage error that names the flag.
+    pub(super) fn prepare(&self) -> Result<CountedKernels> {
+        check_distinct(&self.mode)?;
+        let given = given_flags("--run-flags", &self.run_flags)?;
+        for (flag, is_given) in [
+            ("--mode", given.options.workload.mode.is_some()),
+            ("--kernel", given.options.kernel.is_some()),
+            ("--cpus", given.has("cpus")),
+        ] {
+            if is_given {
+                bail!(UsageError::new(format!("--run-flags contains {flag}; give it outside, or leave it out")));
+            }
+        }
+        let default = [WorkloadRequest::DEFAULT_MODE.to_owned()];
+        let modes = if self.mode.is_empty() { &default[..] } else { &self.mode[..] };
+        let mut wanted = Vec::new();
+        for (mode, cpus) in modes.iter().flat_map(|mode| self.cpus.iter().map(move |cpus| (mode, cpus))) {
+            let mut options = given.options.clone();
+            // Its name is set when it is counted.
+            options.kernel = Some(String::new());
+            options.workload.mode = Some(mode.clone());
+            options.machine.cpus = Some(*cpus);
+            options.count_by_default();
+            self.sizing.apply(&mut options);
+            if !options.exact() {
+                bail!(UsageError::new("--run-flags: a search needs counts: leave out --collect and --accel"));
+            }
+            options.request(String::new())?;
+            wanted.push(Repeat::Run(Box::new(options)));
+        }
+        let bare = given_flags("--run-flags", "")?;
+        Ok(CountedKernels {
+            given: bare,
+            wanted,
+            first: None,
+            known: BTreeMap::new(),
+            output: self.output.clone(),
+            count: 0,
+        })
+    }
+}
+
+impl CountedKernels {
+    /// The counts of the kernel with this release; `name` is its folder's name, if counts are stored.
+    pub(super) fn of(&mut self, release: &str, name: &str) -> Result<Rc<Input>> {
+        if let Some(input) = self.known.get(release) {
+            return Ok(Rc::clone(input));
+        }
+        let folder = self.output.as_ref().map(|output| output.join(name));
+        let stored = folder.as_deref().filter(|folder| folder.is_dir()).map(stored_runs::column);
+        let input = match stored {
+            Some(Ok(input)) if input.runs.len() == self.wanted.len() => input,
+            // Of a search that was ended while it stored them.
+            _ => self.measure(release, folder.as_deref())?,
+        };
+        let input = Rc::new(Input { label: Some(name.to_owned()), ..input });
+        self.count += 1;
+        self.first.get_or_insert_with(|| Rc::clone(&input));
+        self.known.insert(release.to_owned(), Rc::clone(&input));
+        Ok(input)
+    }
+
+    fn measure(&mut self, release: &str, folder: Option<&Path>) -> Result<Input> {
+        let name = Some(release.to_owned());
+        let wanted = match &self.first {
+            Some(first) => {
+                self.given.options.kernel = name;
+                first.runs.iter().map(|(_, run)| Repeat::of(&self.given, run)).collect::<Result<Vec<_>>>()?
+            }
+            None => {
+                for repeat in &mut self.wanted {
+                    if let Repeat::Run(options) = repeat {
+                        options.kernel.clone_from(&name);
+                    }
+                }
+                std::mem::take(&mut self.wanted)
+            }
+        };
+        if let Some(folder) = folder.filter(|folder| folder.is_dir()) {
+            std::fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+        }
+        let measured = measure_all(&wanted, folder);
+        progress::clear();
+        if self.first.is_none() {
+            self.wanted = wanted;
+        }
+        let (outcomes, problem) = measured?;
+        if let Some(problem) = problem {
+            return Err(problem);
+        }
+        Ok(Input { label: None, runs: outcomes.into_iter().map(|run| (release.to_owned(), run)).collect() })
+    }
+}
+
+/// Compare the counts of two kernels.
+pub(super) fn compared(before: &Input, after: &Input, margin: f64) -> Result<Comparison> {
+    let options = CompareOptions { command: super::command_line(), seed: 1, margin, ..CompareOptions::default() };
+    Ok(compare(&[before.clone(), after.clone()], &options)?.comparison)
+}

@@ -1,0 +1,194 @@
+//! `pipeprof kernel options`: which options of two configurations change what a pipe takes.
+
+use super::counted_kernels::{CountArgs, CountedKernels, compared};
+use super::stop_args::parse_percent;
+use crate::compare::Input;
+use crate::report::terminal::Style;
+use crate::search::effect::{Effect, Threshold};
+use crate::search::halving::{self, Culprit, SearchLine};
+use crate::search::options::{OptionEffect, OptionsReport, SCHEMA};
+use crate::util::progress;
+use crate::util::usage::UsageError;
+use crate::vm::build::{self, BaseName, BuildRequest, CompilerName, ConfigDifference, KernelOrigin, SourceName};
+use crate::vm::store::{CachedKernel, KernelCache};
+use anyhow::{Context as _, Result, ensure};
+use clap::Args;
+use std::path::Path;
+use std::rc::Rc;
+
+/// Find the options of two configurations that change what a pipe takes, by building and counting
+///
+/// One source is built with configurations between the two. Each range of options that changes the counts is halved, until
+/// single options are left; each of these is then built alone. Takes about ten builds for each option that is found.
+#[derive(Debug, Args)]
+pub(crate) struct OptionsArgs {
+    /// Configuration: a file, or a kernel of `pipeprof kernel list`
+    #[arg(value_name = "FILE|KERNEL")]
+    before: String,
+    /// The other configuration
+    #[arg(value_name = "FILE|KERNEL")]
+    after: String,
+    /// Source to build, as of `pipeprof kernel build` [default: that of the second kernel]
+    #[arg(long, value_name = "SOURCE")]
+    source: Option<SourceName>,
+    /// Compiler, as of `pipeprof kernel build` [default: that of the first kernel, or gcc]
+    #[arg(long, value_name = "COMPILER")]
+    cc: Option<CompilerName>,
+    /// Do not look for changes of this percentage of the instructions without scheduling or less
+    #[arg(long, value_name = "PERCENT", default_value = "0.3%", value_parser = parse_percent)]
+    smallest: f64,
+    #[command(flatten)]
+    count: CountArgs,
+    /// Print the result as JSON
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+impl OptionsArgs {
+    pub(super) fn run(self, cache: &KernelCache) -> Result<()> {
+        let counted = self.count.prepare()?;
+        let say = |step: &str| progress::note(step);
+        let ends = self.ends(cache)?;
+        let (source, compiler) = (ends[0].source.to_string(), ends[0].compiler.to_string());
+        let shown = [ends[0].configuration(), ends[1].configuration()];
+        let difference = ConfigDifference::find(cache, ends, &say)?;
+        progress::clear();
+        let differing = difference.options.len();
+        ensure!(differing > 0, "the two configurations are the same on this source");
+        let modules = difference.options.iter().filter(|change| !change.is_built_in()).count();
+        progress::note(&format!("{differing} options differ, {modules} of them in modules only"));
+        let mut line =
+            OptionLine { cache, difference, counted, threshold: Threshold { smallest: self.smallest, role: None } };
+        let found = halving::search(&mut line, 0)?;
+        let point = |position: usize| found.points.get(&position).and_then(Option::as_ref);
+        let (first, last) = (point(0).context("no first")?, point(differing).context("no last")?);
+        let mut options = Vec::new();
+        for culprit in &found.culprits {
+            let (before, after) =
+                (point(culprit.before).context("no point")?, point(culprit.after).context("no point")?);
+            options.push(line.effect(*culprit, [first, before, after])?);
+        }
+        let report = OptionsReport {
+            schema: SCHEMA,
+            before: shown[0].clone(),
+            after: shown[1].clone(),
+            source,
+            compiler,
+            differing,
+            modules,
+            counted: line.counted.count,
+            smallest: self.smallest,
+            total: Effect::of(&compared(&first.input, &last.input, self.smallest)?),
+            options,
+        };
+        if self.json {
+            crate::outln!("{}", serde_json::to_string_pretty(&report).context("cannot write the result as JSON")?);
+        } else {
+            crate::out!("{}", report.text(Style::of_stdout()));
+        }
+        Ok(())
+    }
+
+    /// The two builds, which differ in their configuration only.
+    fn ends(&self, cache: &KernelCache) -> Result<[BuildRequest; 2]> {
+        let origin = |name: &str| match Path::new(name).is_file() {
+            true => Ok(None),
+            false => KernelOrigin::of(cache, name).map(Some),
+        };
+        let (from, to) = (origin(&self.before)?, origin(&self.after)?);
+        let source = self.source.clone().or(to.as_ref().map(|origin| origin.source.clone()));
+        let source =
+            source.context(UsageError::new("--source is missing: a file does not name the source to build"))?;
+        let compiler = self.cc.clone().or(from.as_ref().map(|origin| origin.compiler.clone()));
+        let compiler = compiler.map_or_else(|| "gcc".parse().map_err(UsageError::new), Ok)?;
+        let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+        let request = |origin: Option<KernelOrigin>, name: &str| {
+            let (base, settings) =
+                origin.map_or((BaseName::Named(name.to_owned()), Vec::new()), |origin| (origin.base, origin.settings));
+            let (source, compiler) = (source.clone(), compiler.clone());
+            BuildRequest { source, base, compiler, settings, name: None, jobs }
+        };
+        Ok([request(from, &self.before), request(to, &self.after)])
+    }
+}
+
+/// The differing options, in the order in which they are changed.
+struct OptionLine<'a> {
+    cache: &'a KernelCache,
+    difference: ConfigDifference,
+    counted: CountedKernels,
+    threshold: Threshold,
+}
+
+/// A kernel, and its counts.
+struct OptionPoint {
+    kernel: CachedKernel,
+    input: Rc<Input>,
+}
+
+/// Options that are known to matter to pipes are divided first.
+const LIKELY: usize = 8;
+
+impl OptionLine<'_> {
+    fn count(&mut self, request: &BuildRequest) -> Result<OptionPoint> {
+        let say = |step: &str| progress::note(step);
+        let kernel = build::build(self.cache, request, &say)?.kernel;
+        progress::clear();
+        let input = self.counted.of(&kernel.release, &kernel.release)?;
+        Ok(OptionPoint { kernel, input })
+    }
+
+    /// What the options of a culprit change: between the positions before and after it, and alone.
+    fn effect(&mut self, culprit: Culprit, points: [&OptionPoint; 3]) -> Result<OptionEffect> {
+        let [first, before, after] = points;
+        let margin = self.threshold.smallest;
+        let effects = Effect::of(&compared(&before.input, &after.input, margin)?);
+        let indexes: Vec<usize> = (culprit.before..culprit.after).collect();
+        let say = |step: &str| progress::note(step);
+        let changes = indexes.iter().map(|index| self.difference.options[*index].clone()).collect::<Vec<_>>();
+        progress::note(&format!("{}: now alone", changes[0]));
+        let request = self.difference.only(self.cache, &indexes, &say)?;
+        let is_set = |change: &build::OptionChange| {
+            request.settings.iter().any(|setting| setting.option == change.option && setting.value == change.after)
+        };
+        let mut alone = Vec::new();
+        let mut follow = Vec::new();
+        if changes.iter().any(is_set) {
+            let point = self.count(&request)?;
+            alone = Effect::of(&compared(&first.input, &point.input, margin)?);
+            follow = self
+                .difference
+                .options
+                .iter()
+                .filter(|other| is_set(other) && !changes.contains(other))
+                .map(|other| other.option.clone())
+                .collect();
+        }
+        Ok(OptionEffect { options: changes.iter().map(ToString::to_string).collect(), effects, alone, follow })
+    }
+}
+
+impl SearchLine for OptionLine<'_> {
+    type Point = OptionPoint;
+
+    fn len(&self) -> usize {
+        self.difference.options.len()
+    }
+
+    fn weight(&self, item: usize) -> usize {
+        self.difference.options.get(item).map_or(1, |change| if change.matters() { LIKELY } else { 1 })
+    }
+
+    fn measure(&mut self, position: usize) -> Result<Option<OptionPoint>> {
+        let say = |step: &str| progress::note(step);
+        let request = self.difference.at(self.cache, position, &say)?;
+        self.count(&request).map(Some)
+    }
+
+    fn differ(&mut self, before: &OptionPoint, after: &OptionPoint) -> Result<bool> {
+        if before.kernel.release == after.kernel.release {
+            return Ok(false);
+        }
+        Ok(self.threshold.is_reached(&compared(&before.input, &after.input, self.threshold.smallest)?))
+    }
+}

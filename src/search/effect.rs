@@ -1,0 +1,93 @@
+//! What a found item changes, in the words and figures of a comparison of the kernels before and after it.
+
+use crate::compare::Comparison;
+use crate::compare::model::{Section, Step, section_title};
+use crate::roles::{RoleId, SCHEDULING};
+use crate::util::decision::FLOOR;
+use serde::Serialize;
+
+/// The change of one mode, per KiB without scheduling.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Effect {
+    /// The mode, with the number of CPUs if there are several.
+    pub case: String,
+    pub before: f64,
+    pub after: f64,
+    /// Half the width of the change's interval; absent if it is not known.
+    pub uncertainty: Option<f64>,
+    /// Roles that certainly changed, largest first.
+    pub roles: Vec<RoleEffect>,
+}
+
+/// The change of one role.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct RoleEffect {
+    pub role: RoleId,
+    pub title: String,
+    pub delta: f64,
+}
+
+impl Effect {
+    /// The change of instructions per KiB.
+    pub(crate) fn delta(&self) -> f64 {
+        self.after - self.before
+    }
+
+    /// The changes between the two columns of `comparison`, by mode.
+    pub(crate) fn of(comparison: &Comparison) -> Vec<Self> {
+        comparison.sections.iter().filter_map(Self::of_section).collect()
+    }
+
+    fn of_section(section: &Section) -> Option<Self> {
+        let step = section.steps.first()?;
+        let value = |column: usize| Some(section.cells.get(column)?.as_ref()?.exact.as_ref()?.without_scheduling);
+        let before = value(step.from)?;
+        let mut roles: Vec<RoleEffect> = step
+            .roles
+            .iter()
+            .filter(|row| row.certain && row.delta != 0.0 && !SCHEDULING.contains(&row.role))
+            .map(|row| RoleEffect { role: row.role, title: row.title.clone(), delta: row.delta })
+            .collect();
+        roles.sort_by(|a, b| b.delta.abs().total_cmp(&a.delta.abs()));
+        Some(Self {
+            case: section_title(&section.mode, section.cpus),
+            before,
+            after: value(step.to)?,
+            uncertainty: step.verdict.uncertainty.map(|half| half * before),
+            roles,
+        })
+    }
+}
+
+/// What counts as an effect.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Threshold {
+    /// As a part of what the whole takes without scheduling.
+    pub smallest: f64,
+    /// Only this role is looked at, in parts of itself.
+    pub role: Option<RoleId>,
+}
+
+impl Threshold {
+    /// Whether a mode of `comparison`, which has two columns, certainly changes by more: in total or in a role, so that
+    /// roles that change in opposite directions are found.
+    pub(crate) fn is_reached(self, comparison: &Comparison) -> bool {
+        comparison.sections.iter().any(|section| {
+            let before = section.cells.first().and_then(Option::as_ref);
+            let whole = before.and_then(|cell| cell.exact.as_ref()).map_or(0.0, |exact| exact.without_scheduling);
+            section.steps.first().is_some_and(|step| self.is_reached_in(step, whole))
+        })
+    }
+
+    fn is_reached_in(self, step: &Step, whole: f64) -> bool {
+        let smallest = self.smallest.max(FLOOR);
+        let is_real = step.verdict.word.direction().is_some() && (step.verdict.ratio - 1.0).abs() > smallest;
+        let of_role = |role: &RoleId| self.role.is_none_or(|wanted| wanted == *role) && !SCHEDULING.contains(role);
+        let is_large = |delta: f64, before: f64| match self.role {
+            Some(_) => before == 0.0 || delta.abs() > smallest * before,
+            None => delta.abs() > smallest * whole,
+        };
+        (is_real && self.role.is_none())
+            || step.roles.iter().any(|row| row.certain && of_role(&row.role) && is_large(row.delta, row.before))
+    }
+}

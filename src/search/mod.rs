@@ -1,0 +1,6 @@
+//! Searches over kernels that are built and counted: which options, and which commits, change what a pipe takes.
+
+pub(crate) mod commits;
+pub(crate) mod effect;
+pub(crate) mod halving;
+pub(crate) mod options;
