@@ -74,6 +74,7 @@ bench: packages-build packages-test packages-bench build kernels
 # those. Needs 4 GB in target/bisect.
 RUNS := 50
 bisect: packages-bisect build kernels
+	tests/bisect/planted
 	tests/bisect/run
 	tests/bisect/shuffled $(RUNS)
 

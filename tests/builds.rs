@@ -143,3 +143,90 @@ fn a_tarball_is_built_as_its_tree() {
     let (done, built, said) = builds.build(&tarball, &["--jobs", "1"]);
     assert!(done && built.starts_with("9.8.7-build-"), "{built}{said}");
 }
+
+/// The image of a kernel in the user's cache.
+fn image_of(series: &str) -> PathBuf {
+    let output = pipeprof(&["kernel", "list"]).output().expect("pipeprof");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find(|line| line.starts_with(&format!("{series}."))).expect(series);
+    line.split_whitespace().find(|word| word.ends_with("/vmlinuz")).expect(line).into()
+}
+
+/// A tree whose image is one of two kernels of distributions: the newer one, if an option or the file `newer` says so.
+fn tree_of_two_kernels(builds: &Builds) {
+    let [older, newer] = ["6.1", "6.12"].map(|series| image_of(series).display().to_string());
+    let makefile = format!(
+        "VERSION = 9\nPATCHLEVEL = 8\nSUBLEVEL = 7\nEXTRAVERSION =\n\nolddefconfig:\n\t@true\n\nbzImage:\n\
+         \t@echo '  CC      fs/pipe.o'\n\t@$(CC) -c -o $(O)/pipe.o fs/pipe.c\n\t@mkdir -p $(O)/arch/x86/boot\n\
+         \t@if grep -q NEWER=y $(O)/.config || [ -e newer ]; then image={newer}; else image={older}; fi; \\\n\
+         \t\tcp $$image $(O)/arch/x86/boot/bzImage\n"
+    );
+    std::fs::write(builds.tree().join("Makefile"), makefile).unwrap();
+}
+
+/// Small windows of the difference between the two kernels.
+const SMALL: [&str; 3] = ["--run-flags", "--buffer-size 64K --calls 40 --warmup 1M", "--json"];
+
+#[test]
+#[ignore = "boots guests: make test"]
+fn the_option_and_the_commits_that_change_the_counts_are_found() {
+    let builds = Builds::new();
+    tree_of_two_kernels(&builds);
+    let tree = builds.tree();
+    let git = |script: &str| {
+        let script = format!("set -e; export GIT_CONFIG_GLOBAL=/dev/null\n{script}");
+        let output = std::process::Command::new("bash").args(["-c", &script]).current_dir(&tree).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    // The newer kernel comes, does not build for two commits, goes, and comes again.
+    git("git init -q -b main .; git config user.name A; git config user.email a@b
+         c() { git add -A; git commit -q -m \"$1\"; git tag \"$1\"; }
+         c base; for n in 1 2 3; do echo $n >note; c n$n; done
+         touch newer; c first; echo 4 >note; c n4
+         echo x >>fs/pipe.c; c broken; echo 5 >note; c n5; sed -i '$d' fs/pipe.c; c fixed
+         git rm -q newer; c gone; echo 6 >note; c n6; touch newer; c again; echo 7 >note; c n7");
+    let search = |command: &[&str]| {
+        let output = pipeprof(command).args(SMALL).env("PIPEPROF_CACHE", builds.cache()).output().expect("pipeprof");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("JSON")
+    };
+    let (place, config) = (tree.display().to_string(), builds.config().display().to_string());
+    // The second search reads the counts of the first.
+    let counts = builds.folder.path().join("counts").display().to_string();
+    let bisect = |more: &[&str]| {
+        let given = ["bisect", "--tree", &place, "--config", &config, "--good", "base", "-o", &counts];
+        search(&[&given[..], more].concat())
+    };
+    let found = |result: &serde_json::Value| {
+        let found = result["found"].as_array().unwrap().clone();
+        found
+            .iter()
+            .map(|found| found["ids"].as_array().unwrap().len().to_string() + " " + found["ids"][0].as_str().unwrap())
+            .collect::<Vec<_>>()
+    };
+    let one = |tag: &str| format!("1 {}", git(&format!("git rev-parse {tag}")));
+    // Between the ends there is one change. With a commit in between, all three are found.
+    let result = bisect(&["--bad", "n7", "--probes", "5"]);
+    assert_eq!(found(&result), [one("first"), one("gone"), one("again")], "{result:#}");
+    let effect = &result["found"][0]["effects"][0];
+    assert!(effect["after"].as_f64() > effect["before"].as_f64() && !effect["roles"].as_array().unwrap().is_empty());
+    // A role that hardly differs, and one that does.
+    let result = bisect(&["--bad", "n4", "--role", "page-alloc", "--smallest", "5%"]);
+    assert_eq!(found(&result), [one("first")], "{result:#}");
+    // The user's tree is as it was.
+    assert_eq!(git("git status --short; git rev-parse HEAD"), git("git rev-parse n7"));
+
+    let other = builds.folder.path().join("other");
+    let options: String = (0..20).map(|n| format!("CONFIG_PLANTED_{n}=y\n")).collect();
+    std::fs::write(&other, format!("{CONFIG}{options}CONFIG_NEWER=y\nCONFIG_MODULE=m\n")).unwrap();
+    let source = format!("{place}@base");
+    let result = search(&["kernel", "options", &config, &other.display().to_string(), "--source", &source]);
+    assert_eq!((&result["differing"], &result["modules"]), (&22.into(), &1.into()), "{result:#}");
+    let options = result["options"].as_array().unwrap();
+    assert_eq!((options.len(), &options[0]["options"][0]), (1, &"NEWER n -> y".into()), "{result:#}");
+    let delta =
+        |effects: &serde_json::Value| effects[0]["after"].as_f64().unwrap() - effects[0]["before"].as_f64().unwrap();
+    assert_eq!(delta(&options[0]["alone"]), delta(&result["total"]));
+}

@@ -62,14 +62,11 @@ pub(crate) fn search<L: SearchLine>(line: &mut L, probes: usize) -> Result<Searc
     }
     let mut edges = vec![0];
     for probe in 1..=probes {
-        let position = probe * length / (probes + 1);
-        if edges.last().is_some_and(|last| position > *last) && position < length {
-            let point = line.measure(position)?;
-            if point.is_some() {
-                edges.push(position);
-            }
-            points.insert(position, point);
-        }
+        let (position, half) = (probe * length / (probes + 1), length / (2 * (probes + 1)));
+        let near = Culprit { before: position.saturating_sub(half + 1), after: position + half + 1 };
+        let last = edges.last().copied().unwrap_or_default();
+        let near = Culprit { before: near.before.max(last), after: near.after.min(length) };
+        edges.extend(nearest(line, near, position, &mut points)?);
     }
     edges.push(length);
     let mut culprits = Vec::new();
@@ -107,8 +104,18 @@ fn divide<L: SearchLine>(
         passed += line.weight(position - 1);
         best = best.min((total.abs_diff(2 * passed), position));
     }
+    nearest(line, range, best.1, points)
+}
+
+/// The position inside `range` that can be measured and is closest to `wanted`.
+fn nearest<L: SearchLine>(
+    line: &mut L,
+    range: Culprit,
+    wanted: usize,
+    points: &mut BTreeMap<usize, Option<L::Point>>,
+) -> Result<Option<usize>> {
     let mut inside: Vec<usize> = (range.before + 1..range.after).collect();
-    inside.sort_by_key(|position| (position.abs_diff(best.1), *position));
+    inside.sort_by_key(|position| (position.abs_diff(wanted), *position));
     for position in inside {
         if let std::collections::btree_map::Entry::Vacant(entry) = points.entry(position) {
             entry.insert(line.measure(position)?);
@@ -196,8 +203,10 @@ mod tests {
         let cancelled = || Planted::new(64, &[(20, 4), (50, -4)], &[]);
         assert_eq!(cancelled().found(0), []);
         assert_eq!(cancelled().found(1), [(20, 21), (50, 51)]);
-        let mut broken = Planted::new(64, &[(20, 4), (50, -4)], &[32]);
-        assert_eq!(broken.found(3), [(20, 21), (50, 51)]);
+        // A probe that cannot be measured is taken beside.
+        let mut broken = Planted::new(64, &[(20, 4), (50, -4)], &[32, 33]);
+        assert_eq!(broken.found(1), [(20, 21), (50, 51)]);
+        assert_eq!(cancelled().found(100), [(20, 21), (50, 51)]);
     }
 
     #[test]
