@@ -99,6 +99,7 @@ impl BisectArgs {
             counted: counted_kernels,
             threshold: Threshold { smallest: self.smallest, role: self.role },
             untestable: Vec::new(),
+            compiler: self.cc.to_string(),
         };
         let length = commits.list.len();
         let (found, searched) = search.find(&commits, None, self.probes)?;
@@ -108,7 +109,7 @@ impl BisectArgs {
             good: self.good.clone(),
             bad: self.bad.clone(),
             configuration: search.request.configuration(),
-            compiler: self.cc.to_string(),
+            compiler: search.compiler.clone(),
             role: self.role.map(|role| roles::by_id(role).title.to_owned()),
             commits: length,
             counted: search.counted.count,
@@ -134,6 +135,8 @@ struct CommitSearch<'a> {
     counted: CountedKernels,
     threshold: Threshold,
     untestable: Vec<Untestable>,
+    /// As it states its version, once a commit is built.
+    compiler: String,
 }
 
 impl CommitSearch<'_> {
@@ -212,7 +215,12 @@ impl CommitSearch<'_> {
         let built = build::build(self.cache, &request, &say);
         progress::clear();
         let counted = match built {
-            Ok(built) => self.counted.of(&built.kernel.release, commit.short()),
+            Ok(built) => {
+                if let Some(record) = &built.kernel.build {
+                    self.compiler.clone_from(&record.compiler);
+                }
+                self.counted.of(&built.kernel.release, commit.short())
+            }
             Err(error) => Err(error),
         };
         match counted {

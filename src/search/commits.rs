@@ -82,7 +82,10 @@ impl CommitsReport {
             if !found.functions.is_empty() {
                 out.push_str(&paragraph(
                     "  ",
-                    &format!("functions, instructions per KiB: {}", found.functions.join(", ")),
+                    &format!(
+                        "functions of writer (W) and reader (R), instructions per KiB: {}",
+                        found.functions.join(", ")
+                    ),
                 ));
             }
             out.push_str(&paragraph("  ", &found.about_diff()));
@@ -173,7 +176,8 @@ impl FoundCommits {
         let (functions, files) = self.diff;
         let size = format!("{} in {}", counted(functions as u64, "function"), counted(files as u64, "file"));
         match self.changed.as_slice() {
-            [] => format!("diff: {size}, none of those above: what it changes was inlined or is called by them"),
+            [] => format!("diff: {size}; they call the functions above, or were inlined into them"),
+            all if all.len() == functions => format!("diff: {size}: {}", all.join(", ")),
             some => format!("diff: {size}, among them {}", some.join(", ")),
         }
     }
@@ -181,8 +185,9 @@ impl FoundCommits {
 
 /// Filled to 72 columns, each line begun with `begin`.
 fn paragraph(begin: &str, text: &str) -> String {
+    const TOGETHER: &str = "\u{a0}%";
     let options = textwrap::Options::new(72).initial_indent(begin).subsequent_indent(begin);
-    format!("{}\n", textwrap::fill(text, options))
+    format!("{}\n", textwrap::fill(&text.replace(" %", TOGETHER), options).replace(TOGETHER, " %"))
 }
 
 #[cfg(test)]

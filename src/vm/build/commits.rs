@@ -125,14 +125,23 @@ fn read(text: &str) -> Result<Vec<Commit>> {
         .collect()
 }
 
-/// The names before the parenthesis in `@@ -1,2 +3,4 @@ static int pipe_write(struct kiocb *iocb, ...`.
+/// The names before the parenthesis in `@@ -1,2 +3,4 @@ static int pipe_write(struct kiocb *iocb, ...`, and those of
+/// functions that are added or removed; and the number of files.
 fn touched_in(diff: &str) -> (Vec<String>, usize) {
     let mut names: Vec<String> = Vec::new();
     let mut files = 0;
     for line in diff.lines() {
         files += usize::from(line.starts_with("diff --git "));
-        let Some(place) = line.strip_prefix("@@ ").and_then(|rest| Some(rest.split_once(" @@")?.1)) else { continue };
-        let Some((before, _)) = place.split_once('(') else { continue };
+        let place = match line.strip_prefix("@@ ") {
+            Some(rest) => rest.split_once(" @@").map(|(_, place)| place),
+            // Definitions begin in the first column, and do not end with a semicolon as declarations do.
+            None => line.get(1..).filter(|code| {
+                line.starts_with(['+', '-'])
+                    && code.starts_with(|c: char| c.is_ascii_alphabetic())
+                    && !code.ends_with(';')
+            }),
+        };
+        let Some((before, _)) = place.and_then(|place| place.split_once('(')) else { continue };
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let name = before.trim_end().rsplit(|c| !is_part(c)).next().unwrap_or_default();
         if !name.is_empty() && !names.iter().any(|known| known == name) {
@@ -187,7 +196,9 @@ mod tests {
     #[test]
     fn functions_are_read_from_hunks() {
         let diff = "diff --git a/fs/pipe.c b/fs/pipe.c\n@@ -1 +2,3 @@ static ssize_t\n@@ -9 +9 @@ pipe_write(struct kiocb *iocb)\n\
-                    @@ -5 +5 @@ static int pipe_read (int a)\n@@ -7 +7 @@ pipe_write(struct kiocb *iocb)\n+x\n";
-        assert_eq!(touched_in(diff), (vec!["pipe_write".to_owned(), "pipe_read".to_owned()], 1));
+                    @@ -5 +5 @@ static int pipe_read (int a)\n@@ -7 +7 @@ pipe_write(struct kiocb *iocb)\n+x\n\
+                    +static noinline void pipe_fold(struct pipe_buffer *buf)\n+int declared(void);\n+\tcalled(x)\n";
+        let (names, files) = touched_in(diff);
+        assert_eq!((names.join(" "), files), ("pipe_write pipe_read pipe_fold".to_owned(), 1));
     }
 }
