@@ -1,9 +1,10 @@
 //! The answers of a comparison, the same in the terminal, Markdown and HTML: one sentence for each mode and two columns.
 //! The facts behind it follow as lines of their own ([`details`]).
 
+use super::causes;
 use super::columns;
 use super::details;
-use super::model::{Blame, Comparison, Difference, Section, Step, Word};
+use super::model::{Blame, CauseSplit, Comparison, Difference, Section, Step, Word};
 use crate::profile::listed;
 use crate::report::number;
 use crate::util::text::counted;
@@ -78,8 +79,27 @@ fn sentence(comparison: &Comparison, all: &[(&Section, &Step)]) -> String {
     let Some((section, step)) = all.first() else { return String::new() };
     let (from, to) = comparison.step_labels(step);
     let title = if together(all) { section.mode.clone() } else { section.title() };
-    let not_the_source = built_otherwise(comparison, step).map(|text| format!("; {text}")).unwrap_or_default();
-    format!("{title}, {from} -> {to}: {}{not_the_source}", answer(comparison, all))
+    let why = split(all).or_else(|| built_otherwise(comparison, step));
+    let why = why.map(|text| format!("; {text}")).unwrap_or_default();
+    format!("{title}, {from} -> {to}: {}{why}", answer(comparison, all))
+}
+
+/// How the change is split by cause, if kernels were built to find out: `of it, source -7.8 %, ...`.
+fn split(all: &[(&Section, &Step)]) -> Option<String> {
+    let splits: Vec<(Option<u32>, &CauseSplit)> =
+        all.iter().filter_map(|(section, _)| Some((section.cpus, section.causes.as_ref()?))).collect();
+    let (_, first) = splits.first()?;
+    let names = causes::names(first);
+    let parts: Vec<String> = splits
+        .iter()
+        .map(|(cpus, split)| match cpus {
+            Some(cpus) if splits.len() > 1 => {
+                format!("{} on {}", causes::parts_in_words(split), counted(u64::from(*cpus), "CPU"))
+            }
+            _ => causes::parts_in_words(split),
+        })
+        .collect();
+    Some(format!("of it, {}{names}", parts.join("; ")))
 }
 
 /// What else than their source differs between two kernels: `not only the source differs: gcc 14.2.0 and gcc 16.2.0, and 9

@@ -174,24 +174,36 @@ fn residual(label: &str, image: &Cell, rebuilt: &Cell) -> Option<CauseResidual> 
 
 /// In words: `source -6.9 %, configuration +7.8 %, compiler -6.4 %`.
 #[must_use]
-pub(crate) fn sentence(split: &CauseSplit) -> String {
+pub(crate) fn parts_in_words(split: &CauseSplit) -> String {
     let of_part = |part: CausePart, value: &CauseValue| {
-        let names = split.differing.iter().find(|names| names.part == part)?;
+        split.differing.iter().find(|names| names.part == part)?;
         let percent = |value: f64| format!("{:.1} %", 100.0 * value / split.before);
         let change = if value.certain {
             format!("{:+.1} %", 100.0 * value.delta / split.before)
         } else {
             format!("within its uncertainty of {}", percent(value.uncertainty))
         };
-        let between = match part {
-            CausePart::Configuration => String::new(),
-            _ => format!(" ({} -> {})", names.before, names.after),
-        };
-        Some(format!("{}{between} {change}", part.name()))
+        Some(format!("{} {change}", part.name()))
     };
     let parts: Vec<String> =
         CausePart::ALL.into_iter().zip(&split.total.parts).filter_map(|(part, value)| of_part(part, value)).collect();
     if parts.is_empty() { "source, configuration and compiler are the same".to_owned() } else { parts.join(", ") }
+}
+
+/// What source and compiler are: ` (source 6.12.118 -> 7.2.13, gcc 14.2.0 -> gcc 16.2.0)`; empty if they are the same.
+#[must_use]
+pub(crate) fn names(split: &CauseSplit) -> String {
+    let named: Vec<String> = split
+        .differing
+        .iter()
+        .filter_map(|CauseNames { part, before, after }| match part {
+            CausePart::Source => Some(format!("source {before} -> {after}")),
+            CausePart::Compiler => Some(format!("{before} -> {after}")),
+            // A configuration is named as the kernel that it is of.
+            CausePart::Configuration => None,
+        })
+        .collect();
+    if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Why two kernels differ, as a sentence and a table.
 
-use crate::compare::causes::sentence;
+use crate::compare::causes::{names, parts_in_words};
 use crate::compare::model::{CausePart, CauseResidual, CauseRow, CauseSplit};
 use crate::report::block::ReportBlock;
 use crate::report::number;
@@ -13,7 +13,8 @@ const SMALLEST: f64 = 0.001;
 /// The blocks of a split.
 pub(super) fn blocks(split: &CauseSplit) -> Vec<ReportBlock> {
     let change = number::change(split.after / split.before);
-    let mut blocks = vec![ReportBlock::Sentence(format!("Causes: {change} rebuilt: {}.", sentence(split)))];
+    let mut blocks =
+        vec![ReportBlock::Sentence(format!("Causes: {change} rebuilt: {}{}.", parts_in_words(split), names(split)))];
     let least = SMALLEST * split.before;
     let is_shown = |row: &&CauseRow| row.parts.iter().any(|part| part.delta.abs() >= least);
     let rows: Vec<&CauseRow> = std::iter::once(&split.total).chain(split.roles.iter().filter(is_shown)).collect();
@@ -65,7 +66,10 @@ fn about(split: &CauseSplit) -> String {
 }
 
 fn residual(residual: &CauseResidual) -> String {
-    let part = |value: f64| number::part(value.abs() / residual.image);
+    let part = |value: f64| match value.abs() / residual.image {
+        tiny if tiny < 0.0001 => "less than 0.01 %".to_owned(),
+        other => number::part(other),
+    };
     format!(
         "{} ({}; at most {}, in {})",
         part(residual.rebuilt - residual.image),

@@ -9,11 +9,11 @@ use std::time::SystemTime;
 /// So many unpacked sources stay, 1.7 GB each: those of the two kernels that are compared.
 const KEPT_SOURCES: usize = 2;
 
-/// The folder `build` of the cache, of which one process is the writer.
+/// The folder `build` of the cache, which one process at a time writes.
 #[derive(Debug)]
 pub(crate) struct BuildFolders {
     root: PathBuf,
-    _lock: CacheLock,
+    _lock: Option<CacheLock>,
 }
 
 impl BuildFolders {
@@ -25,7 +25,12 @@ impl BuildFolders {
             fs::create_dir_all(&folder).with_context(|| no_room(&folder))?;
         }
         let lock = lock_file(&root.join("lock"))?;
-        Ok(Self { root, _lock: lock })
+        Ok(Self { root, _lock: Some(lock) })
+    }
+
+    /// The same for reading, while others may build.
+    pub(crate) fn read(cache: &KernelCache) -> Self {
+        Self { root: cache.root().join("build"), _lock: None }
     }
 
     /// A folder for the objects of one build. It is empty, unless the build before had the same `key` and was not killed.

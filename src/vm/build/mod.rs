@@ -62,25 +62,34 @@ pub(crate) fn build(cache: &KernelCache, request: &BuildRequest, say: &dyn Fn(&s
     if let Some(name) = &request.name {
         check_name(name)?;
     }
-    let parts = BuildParts::open(cache, request, BuildFolders::open(cache)?, say)?;
-    if let Some(kernel) = cache.find_build(&parts.digest)? {
+    let known = |parts: &BuildParts| -> Result<Option<BuiltKernel>> {
+        let Some(kernel) = cache.find_build(&parts.digest)? else { return Ok(None) };
         let kernel = match &request.name {
             Some(name) => cache.rename(&kernel, name)?,
             None => kernel,
         };
         let made = kernel.kernel().config.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
-        return Ok(BuiltKernel { changed: parts.base.changed(&made), kernel, took: None });
+        Ok(Some(BuiltKernel { changed: parts.base.changed(&made), kernel, took: None }))
+    };
+    // Others may build for a long time: what is there does not wait for them.
+    if let Some(parts) = BuildParts::read(cache, request, say)?
+        && let Some(kernel) = known(&parts)?
+    {
+        return Ok(kernel);
     }
-    compile(cache, request, &parts, say)
+    let parts = BuildParts::open(cache, request, BuildFolders::open(cache)?, say)?;
+    match known(&parts)? {
+        Some(kernel) => Ok(kernel),
+        None => compile(cache, request, &parts, say),
+    }
 }
 
 /// The kernel of `request`, if it is in the cache. Nothing is built or made.
 pub(crate) fn find(cache: &KernelCache, request: &BuildRequest, say: &dyn Fn(&str)) -> Result<Option<CachedKernel>> {
-    let folders = BuildFolders::open(cache)?;
-    if !Toolchain::is_there(&request.compiler, &folders) {
-        return Ok(None);
+    match BuildParts::read(cache, request, say)? {
+        Some(parts) => cache.find_build(&parts.digest),
+        None => Ok(None),
     }
-    cache.find_build(&BuildParts::open(cache, request, folders, say)?.digest)
 }
 
 /// All that a build is made of.
@@ -96,6 +105,17 @@ struct BuildParts {
 }
 
 impl BuildParts {
+    /// The parts, if all of them are there; nobody is waited for.
+    fn read(cache: &KernelCache, request: &BuildRequest, say: &dyn Fn(&str)) -> Result<Option<Self>> {
+        let folders = BuildFolders::read(cache);
+        // The version of such a source is in its tree, which must be unpacked.
+        let needs_tree = request.base == BaseName::OfSeries && !matches!(request.source, SourceName::Debian(_));
+        if needs_tree || !Toolchain::is_there(&request.compiler, &folders) {
+            return Ok(None);
+        }
+        Self::open(cache, request, folders, say).map(Some)
+    }
+
     fn open(cache: &KernelCache, request: &BuildRequest, folders: BuildFolders, say: &dyn Fn(&str)) -> Result<Self> {
         let source = KernelSource::find(cache, &request.source, say)?;
         let toolchain = Toolchain::open(&request.compiler, &folders, say)?;
