@@ -162,6 +162,12 @@ fn tree_of_two_kernels(builds: &Builds) {
          \t\tcp $$image $(O)/arch/x86/boot/bzImage\n"
     );
     std::fs::write(builds.tree().join("Makefile"), makefile).unwrap();
+    // The boots of other tests, which have the same kernels.
+    let users = image_of("6.1").ancestors().nth(3).expect("a cache").to_owned();
+    std::fs::create_dir_all(builds.cache()).unwrap();
+    for name in ["snapshots", "symbols"] {
+        std::os::unix::fs::symlink(users.join(name), builds.cache().join(name)).unwrap();
+    }
 }
 
 /// Small windows of the difference between the two kernels.
