@@ -219,8 +219,13 @@ fn the_option_and_the_commits_that_change_the_counts_are_found() {
     let effect = &result["found"][0]["effects"][0];
     assert!(effect["after"].as_f64() > effect["before"].as_f64() && !effect["roles"].as_array().unwrap().is_empty());
     // A role that hardly differs, and one that does.
-    let result = bisect(&["--bad", "n4", "--role", "page-alloc", "--smallest", "5%"]);
+    let result = bisect(&["--bad", "n4", "--role", "page-alloc", "--smallest", "5%", "--resume"]);
     assert_eq!(found(&result), [one("first")], "{result:#}");
+    // Counts of another workload are not used.
+    let other = ["bisect", "--tree", &place, "--good", "base", "--bad", "n4", "-o", &counts, "--resume", "--cpus", "2"];
+    let refused = pipeprof(&other).args(SMALL).env("PIPEPROF_CACHE", builds.cache()).output().expect("pipeprof");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("differs (cpus, 1)"), "{said}");
     // The user's tree is as it was.
     assert_eq!(git("git status --short; git rev-parse HEAD"), git("git rev-parse n7"));
 

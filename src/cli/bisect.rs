@@ -2,6 +2,7 @@
 
 use super::check_rules::role;
 use super::counted_kernels::{CountArgs, CountedKernels, compared};
+use super::kernel_build::BuildOfArgs;
 use super::stop_args::parse_percent;
 use crate::compare::Input;
 use crate::compare::render::tables::function_name;
@@ -13,9 +14,7 @@ use crate::search::halving::{self, Culprit, Search, SearchLine};
 use crate::util::text::counted;
 use crate::util::usage::UsageError;
 use crate::util::{cancel, progress};
-use crate::vm::build::{
-    self, BaseName, BuildFailed, BuildRequest, Commit, Commits, CompilerName, OptionSetting, SourceName,
-};
+use crate::vm::build::{self, BaseName, BuildFailed, BuildRequest, Commit, Commits, SourceName};
 use crate::vm::store::KernelCache;
 use crate::vm::version;
 use anyhow::{Context as _, Result};
@@ -47,18 +46,8 @@ pub(crate) struct BisectArgs {
     /// Look only at commits that touch this file or folder of the tree; repeatable
     #[arg(long = "path", value_name = "PATH")]
     paths: Vec<String>,
-    /// Configuration, as of `pipeprof kernel build` [default: the cached kernel of the series of --good]
-    #[arg(long, value_name = "FILE|KERNEL", conflicts_with = "tiny")]
-    config: Option<String>,
-    /// Build the smallest configuration that a guest can use
-    #[arg(long)]
-    tiny: bool,
-    /// Compiler, as of `pipeprof kernel build`
-    #[arg(long, value_name = "COMPILER", default_value = "gcc")]
-    cc: CompilerName,
-    /// Set an option of the configuration; repeatable
-    #[arg(long = "set", value_name = "OPTION=VALUE")]
-    settings: Vec<OptionSetting>,
+    #[command(flatten)]
+    of: BuildOfArgs,
     /// Do not look for changes of this percentage or less: of the instructions without scheduling, or of the role
     #[arg(long, value_name = "PERCENT", default_value = "0.3%", value_parser = parse_percent)]
     smallest: f64,
@@ -81,25 +70,21 @@ impl BisectArgs {
         let cache = KernelCache::open()?;
         let counted_kernels = self.count.prepare()?;
         let commits = Commits::between(&self.tree, &self.good, &self.bad, &self.paths)?;
-        let base = match &self.config {
-            Some(name) => BaseName::Named(name.clone()),
-            None if self.tiny => BaseName::Tiny,
-            // One for all commits, whatever version they state.
-            None => BaseName::Named(version::series_of(&commits.version()?)),
-        };
-        let jobs = std::thread::available_parallelism().map_or(1, usize::from);
         let source = SourceName::Commit { tree: self.tree.clone(), commit: String::new() };
-        let request =
-            BuildRequest { source, base, compiler: self.cc.clone(), settings: self.settings.clone(), name: None, jobs };
+        let mut request = self.of.request(source);
+        if request.base == BaseName::OfSeries {
+            // One for all commits, whatever version they state.
+            request.base = BaseName::Named(version::series_of(&commits.version()?));
+        }
         progress::note(&format!("{} between the two", counted(commits.list.len() as u64, "commit")));
         let mut search = CommitSearch {
             args: &self,
             cache: &cache,
-            request,
             counted: counted_kernels,
             threshold: Threshold { smallest: self.smallest, role: self.role },
             untestable: Vec::new(),
-            compiler: self.cc.to_string(),
+            compiler: request.compiler.to_string(),
+            request,
         };
         let length = commits.list.len();
         let (found, searched) = search.find(&commits, None, self.probes)?;
@@ -108,7 +93,7 @@ impl BisectArgs {
             schema: SCHEMA,
             good: self.good.clone(),
             bad: self.bad.clone(),
-            configuration: search.request.configuration(),
+            configuration: search.request.base.to_string(),
             compiler: search.compiler.clone(),
             role: self.role.map(|role| roles::by_id(role).title.to_owned()),
             commits: length,
@@ -219,7 +204,7 @@ impl CommitSearch<'_> {
                 if let Some(record) = &built.kernel.build {
                     self.compiler.clone_from(&record.compiler);
                 }
-                self.counted.of(&built.kernel.release, commit.short())
+                self.counted.of(&built.kernel.release)
             }
             Err(error) => Err(error),
         };

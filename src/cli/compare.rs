@@ -2,6 +2,7 @@
 
 use super::axes_args::AxesArgs;
 use super::causes::{self, CauseOrders};
+use super::kernel_build::compilers;
 use super::run::outcome;
 use super::sizing_args::SizingArgs;
 use super::stop_args::{StopArgs, parse_percent};
@@ -261,8 +262,7 @@ impl CompareArgs {
 
     fn prepare(&self, plan: &MatrixPlan, orders: CauseOrders) -> Result<causes::CausePlan> {
         ensure!(plan.runs.is_none(), UsageError::new("--causes needs counts, and these runs are timed"));
-        let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        causes::prepare(&plan.columns, orders, jobs)
+        causes::prepare(&plan.columns, orders, compilers())
     }
 
     fn options(&self, against: Against) -> Result<CompareOptions> {

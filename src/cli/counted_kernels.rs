@@ -6,10 +6,13 @@ use super::sizing_args::SizingArgs;
 use super::stored_runs;
 use super::workload_args::check_distinct;
 use crate::compare::{CompareOptions, Comparison, Input, compare};
-use crate::util::progress;
-use crate::util::usage::UsageError;
+use crate::experiment::PlanFile;
+use crate::util::folder_lock::FolderLock;
+use crate::util::usage::{OrUsage as _, UsageError};
+use crate::util::{build, progress};
 use crate::workload::WorkloadRequest;
 use anyhow::{Context as _, Result, bail};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -29,10 +32,28 @@ pub(super) struct CountArgs {
     /// Other flags of `pipeprof run`, such as --run-flags '--buffer-size 64K'
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, default_value = "", hide_default_value = true)]
     run_flags: String,
-    /// Folder for the counts; a search that was ended goes on with those that it has [default: not stored]
+    /// Folder for the counts [default: not stored]
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     output: Option<PathBuf>,
+    /// Use the counts in -o DIR, of a search with the same workload
+    #[arg(long, requires = "output", help_heading = "Output")]
+    resume: bool,
 }
+
+/// What the counts of a folder have in common.
+#[derive(Debug, Serialize)]
+struct CountPlan<'a> {
+    schema: &'static str,
+    build: &'static str,
+    modes: &'a [String],
+    cpus: &'a [u32],
+    precision: f64,
+    window_limit: u64,
+    run_flags: &'a str,
+}
+
+const PLAN_FILE: PlanFile =
+    PlanFile { name: "search.json", schema: "pipeprof.search/1", results: "runs", what: "search" };
 
 /// Counts of kernels. The first one decides how long the windows of all are.
 pub(super) struct CountedKernels {
@@ -41,7 +62,8 @@ pub(super) struct CountedKernels {
     first: Option<Rc<Input>>,
     /// By release.
     known: BTreeMap<String, Rc<Input>>,
-    output: Option<PathBuf>,
+    /// The folder of results, and the lock of the one around it.
+    folder: Option<(PathBuf, FolderLock)>,
     /// How many were counted, or read from the folder.
     pub count: usize,
 }
@@ -51,7 +73,8 @@ impl CountArgs {
     /// A usage error that names the flag.
     pub(super) fn prepare(&self) -> Result<CountedKernels> {
         check_distinct(&self.mode)?;
-        let given = given_flags("--run-flags", &self.run_flags)?;
+        let mut given = given_flags("--run-flags", &self.run_flags)?;
+        self.sizing.apply(&mut given.options);
         for (flag, is_given) in [
             ("--mode", given.options.workload.mode.is_some()),
             ("--kernel", given.options.kernel.is_some()),
@@ -71,39 +94,46 @@ impl CountArgs {
             options.workload.mode = Some(mode.clone());
             options.machine.cpus = Some(*cpus);
             options.count_by_default();
-            self.sizing.apply(&mut options);
             if !options.exact() {
                 bail!(UsageError::new("--run-flags: a search needs counts: leave out --collect and --accel"));
             }
             options.request(String::new())?;
             wanted.push(Repeat::Run(Box::new(options)));
         }
+        let sizing = &given.options.sizing;
+        let plan = CountPlan {
+            schema: PLAN_FILE.schema,
+            build: build::version(),
+            modes,
+            cpus: &self.cpus,
+            precision: sizing.precision,
+            window_limit: sizing.limit,
+            run_flags: &self.run_flags,
+        };
+        let open = |folder: &PathBuf| {
+            let lock = PLAN_FILE.open(folder, &plan, self.resume).or_usage()?;
+            Ok::<_, anyhow::Error>((folder.join(PLAN_FILE.results), lock))
+        };
+        let folder = self.output.as_ref().map(open).transpose()?;
         let bare = given_flags("--run-flags", "")?;
-        Ok(CountedKernels {
-            given: bare,
-            wanted,
-            first: None,
-            known: BTreeMap::new(),
-            output: self.output.clone(),
-            count: 0,
-        })
+        Ok(CountedKernels { given: bare, wanted, first: None, known: BTreeMap::new(), folder, count: 0 })
     }
 }
 
 impl CountedKernels {
-    /// The counts of the kernel with this release; `name` is its folder's name, if counts are stored.
-    pub(super) fn of(&mut self, release: &str, name: &str) -> Result<Rc<Input>> {
+    /// The counts of the kernel with this release.
+    pub(super) fn of(&mut self, release: &str) -> Result<Rc<Input>> {
         if let Some(input) = self.known.get(release) {
             return Ok(Rc::clone(input));
         }
-        let folder = self.output.as_ref().map(|output| output.join(name));
+        let folder = self.folder.as_ref().map(|(results, _)| results.join(release));
         let stored = folder.as_deref().filter(|folder| folder.is_dir()).map(stored_runs::column);
         let input = match stored {
             Some(Ok(input)) if input.runs.len() == self.wanted.len() => input,
             // Of a search that was ended while it stored them.
             _ => self.measure(release, folder.as_deref())?,
         };
-        let input = Rc::new(Input { label: Some(name.to_owned()), ..input });
+        let input = Rc::new(Input { label: Some(release.to_owned()), ..input });
         self.count += 1;
         self.first.get_or_insert_with(|| Rc::clone(&input));
         self.known.insert(release.to_owned(), Rc::clone(&input));

@@ -17,6 +17,19 @@ pub(crate) struct BuildArgs {
     /// Kernel tree, TREE@COMMIT of a git tree, tarball, or debian:SERIES for Debian's source
     #[arg(value_name = "SOURCE")]
     source: SourceName,
+    #[command(flatten)]
+    of: BuildOfArgs,
+    /// Name for --kernel [default: its release]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Number of compilers that run at a time [default: number of CPUs]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+}
+
+/// What a source is built of.
+#[derive(Debug, Args)]
+pub(super) struct BuildOfArgs {
     /// Configuration: a file, or that of a kernel of `pipeprof kernel list` [default: the kernel of the source's series]
     #[arg(long, value_name = "FILE|KERNEL", conflicts_with = "tiny")]
     config: Option<String>,
@@ -26,15 +39,33 @@ pub(crate) struct BuildArgs {
     /// Compiler: one of this machine, or of another Debian, as in debian-sid:gcc-16
     #[arg(long, value_name = "COMPILER", default_value = "gcc")]
     cc: CompilerName,
-    /// Name for --kernel [default: its release]
-    #[arg(long, value_name = "NAME")]
-    name: Option<String>,
     /// Set an option of the configuration; repeatable
     #[arg(long = "set", value_name = "OPTION=VALUE")]
     settings: Vec<OptionSetting>,
-    /// Number of compilers that run at a time [default: number of CPUs]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    jobs: Option<u16>,
+}
+
+impl BuildOfArgs {
+    /// The build of `source`, with as many compilers at a time as there are CPUs.
+    pub(super) fn request(&self, source: SourceName) -> BuildRequest {
+        let base = match &self.config {
+            Some(name) => BaseName::Named(name.clone()),
+            None if self.tiny => BaseName::Tiny,
+            None => BaseName::OfSeries,
+        };
+        BuildRequest {
+            source,
+            base,
+            compiler: self.cc.clone(),
+            settings: self.settings.clone(),
+            name: None,
+            jobs: compilers(),
+        }
+    }
+}
+
+/// How many compilers run at a time: one on each CPU.
+pub(super) fn compilers() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// So many changed options are named.
@@ -42,20 +73,9 @@ const SHOWN: usize = 8;
 
 impl BuildArgs {
     pub(super) fn run(self, cache: &KernelCache) -> Result<CachedKernel> {
-        let base = match self.config {
-            Some(name) => BaseName::Named(name),
-            None if self.tiny => BaseName::Tiny,
-            None => BaseName::OfSeries,
-        };
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        let request = BuildRequest {
-            source: self.source,
-            base,
-            compiler: self.cc,
-            settings: self.settings,
-            name: self.name,
-            jobs: self.jobs.map_or(cpus, usize::from),
-        };
+        let request = self.of.request(self.source);
+        let jobs = self.jobs.map_or(request.jobs, usize::from);
+        let request = BuildRequest { name: self.name, jobs, ..request };
         let say = |step: &str| progress::note(step);
         let built = build::build(cache, &request, &say);
         progress::clear();

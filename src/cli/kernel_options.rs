@@ -1,6 +1,7 @@
 //! `pipeprof kernel options`: which options of two configurations change what a pipe takes.
 
 use super::counted_kernels::{CountArgs, CountedKernels, compared};
+use super::kernel_build::compilers;
 use super::stop_args::parse_percent;
 use crate::compare::Input;
 use crate::report::terminal::Style;
@@ -50,7 +51,7 @@ impl OptionsArgs {
         let say = |step: &str| progress::note(step);
         let ends = self.ends(cache)?;
         let (source, compiler) = (ends[0].source.to_string(), ends[0].compiler.to_string());
-        let shown = [ends[0].configuration(), ends[1].configuration()];
+        let shown = [ends[0].base.to_string(), ends[1].base.to_string()];
         let difference = ConfigDifference::find(cache, ends, &say)?;
         progress::clear();
         let differing = difference.options.len();
@@ -101,12 +102,11 @@ impl OptionsArgs {
             source.context(UsageError::new("--source is missing: a file does not name the source to build"))?;
         let compiler = self.cc.clone().or(from.as_ref().map(|origin| origin.compiler.clone()));
         let compiler = compiler.map_or_else(|| "gcc".parse().map_err(UsageError::new), Ok)?;
-        let jobs = std::thread::available_parallelism().map_or(1, usize::from);
         let request = |origin: Option<KernelOrigin>, name: &str| {
             let (base, settings) =
                 origin.map_or((BaseName::Named(name.to_owned()), Vec::new()), |origin| (origin.base, origin.settings));
             let (source, compiler) = (source.clone(), compiler.clone());
-            BuildRequest { source, base, compiler, settings, name: None, jobs }
+            BuildRequest { source, base, compiler, settings, name: None, jobs: compilers() }
         };
         Ok([request(from, &self.before), request(to, &self.after)])
     }
@@ -134,7 +134,7 @@ impl OptionLine<'_> {
         let say = |step: &str| progress::note(step);
         let kernel = build::build(self.cache, request, &say)?.kernel;
         progress::clear();
-        let input = self.counted.of(&kernel.release, &kernel.release)?;
+        let input = self.counted.of(&kernel.release)?;
         Ok(OptionPoint { kernel, input })
     }
 
@@ -146,7 +146,10 @@ impl OptionLine<'_> {
         let indexes: Vec<usize> = (culprit.before..culprit.after).collect();
         let say = |step: &str| progress::note(step);
         let changes = indexes.iter().map(|index| self.difference.options[*index].clone()).collect::<Vec<_>>();
-        progress::note(&format!("{}: now alone", changes[0]));
+        progress::note(&format!(
+            "with only {} changed",
+            changes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        ));
         let request = self.difference.only(self.cache, &indexes, &say)?;
         let is_set = |change: &build::OptionChange| {
             request.settings.iter().any(|setting| setting.option == change.option && setting.value == change.after)
@@ -181,6 +184,7 @@ impl SearchLine for OptionLine<'_> {
 
     fn measure(&mut self, position: usize) -> Result<Option<OptionPoint>> {
         let say = |step: &str| progress::note(step);
+        progress::note(&format!("with {position} of {} options as in the second configuration", self.len()));
         let request = self.difference.at(self.cache, position, &say)?;
         self.count(&request).map(Some)
     }

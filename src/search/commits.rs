@@ -1,6 +1,6 @@
 //! Which commits change what a pipe takes: a report that a mailing list can read.
 
-use super::effect::Effect;
+use super::effect::{Effect, RoleEffect};
 use crate::report::number;
 use crate::util::text::counted;
 use serde::Serialize;
@@ -32,6 +32,9 @@ pub(crate) struct CommitsReport {
 }
 
 pub(crate) const SCHEMA: &str = "pipeprof.bisect/1";
+
+/// So many roles are named of each change.
+const ROLES: usize = 4;
 
 /// A commit that was skipped, and why.
 #[derive(Debug, Clone, Serialize)]
@@ -105,12 +108,12 @@ impl CommitsReport {
             None => String::new(),
         };
         let changes: Vec<String> = self.total.iter().map(|effect| self.change(effect)).collect();
+        let all = if self.explained() { "" } else { " in part" };
         let found = match self.found.len() {
             0 => format!("no commit changes more than {}", number::part(self.smallest)),
-            1 => "1 commit explains it".to_owned(),
-            some => format!("{some} commits explain it"),
+            1 => format!("1 commit explains it{all}"),
+            some => format!("{some} commits explain it{all}"),
         };
-        let found = if self.explained() { found } else { format!("{found} in part") };
         format!("{what}{} to {}, {}: {}; {found}.", self.good, self.bad, self.commits_text(), changes.join("; "))
     }
 
@@ -123,7 +126,7 @@ impl CommitsReport {
         self.total.iter().enumerate().all(|(case, total)| {
             let found: f64 =
                 self.found.iter().filter_map(|found| found.effects.get(case)).map(|effect| self.delta(effect)).sum();
-            (self.delta(total) - found).abs() <= (0.1 * self.delta(total).abs()).max(self.smallest * self.whole(total))
+            (self.delta(total) - found).abs() <= (0.1 * self.delta(total).abs()).max(self.smallest * total.before)
         })
     }
 
@@ -135,21 +138,23 @@ impl CommitsReport {
         }
     }
 
-    fn whole(&self, effect: &Effect) -> f64 {
-        effect.before
-    }
-
-    /// `write 453.22 to 488.54 instructions per KiB, +7.8 %: page allocation +19.25, ...`.
+    /// `write, 453.22 to 488.54 instructions per KiB without scheduling, +7.8 % (±0.1 %): page allocation +19.25, ...`.
     fn change(&self, effect: &Effect) -> String {
-        let roles: Vec<String> =
-            effect.roles.iter().take(4).map(|role| format!("{} {}", role.title, number::signed(role.delta))).collect();
+        let wanted = |role: &&RoleEffect| self.role.as_ref().is_none_or(|title| *title == role.title);
+        let roles: Vec<String> = effect
+            .roles
+            .iter()
+            .filter(wanted)
+            .take(ROLES)
+            .map(|role| format!("{} {}", role.title, number::signed(role.delta)))
+            .collect();
         let roles = if roles.is_empty() { String::new() } else { format!(": {}", roles.join(", ")) };
         format!(
             "{}, {} to {} instructions per KiB without scheduling, {}{roles}",
             effect.case,
             number::exact(effect.before),
             number::exact(effect.after),
-            number::change(effect.after / effect.before)
+            effect.percent()
         )
     }
 
@@ -160,7 +165,7 @@ impl CommitsReport {
             some => format!(" {} could not be built or booted.", counted(some as u64, "commit")),
         };
         format!(
-            "{} of {} were built with {}, configuration of {}, and their instructions were counted in a guest.{skipped} \
+            "{} of {} were built with {}, configuration of {}, and their instructions were counted in an emulated guest.{skipped} \
              Changes of {} or less were not looked for, nor commits that are reverted in between.",
             self.counted,
             self.commits_text(),
@@ -176,7 +181,7 @@ impl FoundCommits {
         let (functions, files) = self.diff;
         let size = format!("{} in {}", counted(functions as u64, "function"), counted(files as u64, "file"));
         match self.changed.as_slice() {
-            [] => format!("diff: {size}; they call the functions above, or were inlined into them"),
+            [] => format!("diff: {size}, none of those above"),
             all if all.len() == functions => format!("diff: {size}: {}", all.join(", ")),
             some => format!("diff: {size}, among them {}", some.join(", ")),
         }
@@ -235,7 +240,7 @@ mod tests {
     fn the_answer_comes_first_and_lines_are_short() {
         let text = report(vec![found(10.0)]).text();
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words.contains("+2.0 %: pipe write +10.00; 1 commit explains it."), "{text}");
+        assert!(words.contains("+2.0 % (±0.02 %): pipe write +10.00; 1 commit explains it."), "{text}");
         assert!(text.contains("  Fixes: 0123456789ab (\"pipe: count words\")"), "{text}");
         assert!(text.contains("among them pipe_write") && words.contains("1 commit could not be"), "{text}");
         assert!(text.lines().all(|line| line.len() <= 72), "{text}");
@@ -245,6 +250,6 @@ mod tests {
     fn an_unexplained_rest_is_said() {
         let text = |found| report(found).text().replace('\n', " ");
         assert!(text(vec![found(5.0)]).contains("1 commit explains it in part"));
-        assert!(text(Vec::new()).contains("no commit changes more than 0.3 % in part"));
+        assert!(text(Vec::new()).contains("no commit changes more than 0.3 %."));
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::compare::Comparison;
 use crate::compare::model::{Section, Step, section_title};
+use crate::report::number;
 use crate::roles::{RoleId, SCHEDULING};
 use crate::util::decision::FLOOR;
 use serde::Serialize;
@@ -31,6 +32,12 @@ impl Effect {
     /// The change of instructions per KiB.
     pub(crate) fn delta(&self) -> f64 {
         self.after - self.before
+    }
+
+    /// The change in percent of the value before, with its uncertainty: `+7.8 % (±0.1 %)`.
+    pub(crate) fn percent(&self) -> String {
+        let half = number::in_parentheses(self.uncertainty.map(|half| half / self.before));
+        format!("{}{half}", number::change(self.after / self.before))
     }
 
     /// The changes between the two columns of `comparison`, by mode.

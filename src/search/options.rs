@@ -68,21 +68,18 @@ impl OptionsReport {
     fn sentence(&self) -> String {
         let Self { differing, before, after, .. } = self;
         let changes: Vec<String> =
-            self.total.iter().map(|total| format!("{} {}", total.case, percent(total.delta(), total))).collect();
-        let most = self.options.iter().map(|option| option.options.join(" and ")).collect::<Vec<_>>();
-        let explained = match most.as_slice() {
-            [] => format!("none of them changes more than {}", number::part(self.smallest)),
-            _ => format!("{} of them explain it", most.len()),
+            self.total.iter().map(|total| format!("{} {}", total.case, total.percent())).collect();
+        let found = match self.options.len() {
+            0 => format!("none of them changes more than {}", number::part(self.smallest)),
+            1 => "1 of them changes the count".to_owned(),
+            some => format!("{some} of them change the count"),
         };
         format!(
-            "Of {before}'s and {after}'s configuration, {} in what can be set, on Linux {} with {}: {}; {explained}.",
-            match differing {
-                1 => "1 option differs".to_owned(),
-                _ => format!("{differing} options differ"),
-            },
+            "Configuration of {before} to that of {after}, on {} with {}: {}. {} differ; {found}.",
             self.source,
             self.compiler,
-            changes.join(", ")
+            changes.join(", "),
+            counted(*differing as u64, "option")
         )
     }
 
@@ -101,7 +98,10 @@ impl OptionsReport {
                 vec![
                     TableCell::Name(name),
                     effect.map_or(TableCell::Missing, |effect| TableCell::Change(effect.delta())),
-                    effect.map_or(TableCell::Missing, |effect| TableCell::figure(percent(effect.delta(), total))),
+                    effect.map_or(TableCell::Missing, |effect| {
+                        let half = number::in_parentheses(effect.uncertainty.map(|half| half / total.before));
+                        TableCell::figure(format!("{}{half}", percent(effect.delta(), total)))
+                    }),
                     alone.map_or(TableCell::Missing, |alone| TableCell::Change(alone.delta())),
                     TableCell::Text(effect.map(largest_role).unwrap_or_default()),
                 ]
@@ -136,7 +136,7 @@ impl OptionsReport {
             some => format!("Alone, {}.\n", some.join("; ")),
         };
         format!(
-            "{following}{} were built and counted. `change`: with all options before it already changed, so that the changes \
+            "{following}{} were built, and their instructions were counted in an emulated guest. `change`: with all options before it already changed, so that the changes \
              add up. `alone`: only this option is changed; where the two differ, options act on each other. Changes of {} or \
              less of the whole were not looked for; {} differ in modules only. See docs/builds.md.\n",
             counted(self.counted as u64, "configuration"),
@@ -192,8 +192,11 @@ mod tests {
             options: vec![option("B", 10.0, None), option("A", 25.5, Some(26.0))],
         };
         let text = report.text(Style::PLAIN);
-        assert!(text.starts_with("Of 6.12's and 7.2's configuration, 120 options differ"), "{text}");
-        assert!(text.contains("write +8.0 %; 2 of them explain it."), "{text}");
+        assert!(
+            text.starts_with("Configuration of 6.12 to that of 7.2, on 7.2.13 with gcc 14.2.0: write +8.0 %"),
+            "{text}"
+        );
+        assert!(text.contains("120 options differ; 2 of them change the count."), "{text}");
         let lines: Vec<&str> = text.lines().filter(|line| line.contains(" % ") && line.starts_with(' ')).collect();
         assert!(lines[0].contains("A n -> y") && lines[0].contains("+26.00"), "{text}");
         assert!(lines[2].contains("the other 118") && lines[2].contains("+0.50"), "{text}");

@@ -17,6 +17,9 @@ const THINNING: &str = include_str!("thin.config");
 /// No configuration is longer, bytes.
 const LONGEST: u64 = 16 << 20;
 
+/// The name of the smallest configuration.
+const TINY: &str = "tinyconfig";
+
 /// What a guest cannot do without.
 const NEEDED: [&str; 6] = ["SERIAL_8250_CONSOLE", "BLK_DEV_INITRD", "BINFMT_ELF", "KALLSYMS", "PROC_FS", "DEVTMPFS"];
 
@@ -63,6 +66,16 @@ pub(crate) enum BaseName {
     OfSeries,
 }
 
+impl std::fmt::Display for BaseName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Named(name) => name,
+            Self::Tiny => TINY,
+            Self::OfSeries => "the source's series",
+        })
+    }
+}
+
 /// The base of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BaseConfig {
@@ -76,7 +89,7 @@ impl BaseConfig {
     /// Read the base of `name`, for a source of this series.
     pub(crate) fn find(name: &BaseName, series: &str) -> Result<Self> {
         let name = match name {
-            BaseName::Tiny => return Ok(Self { shown: "tinyconfig".to_owned(), text: None }),
+            BaseName::Tiny => return Ok(Self { shown: TINY.to_owned(), text: None }),
             BaseName::Named(name) => name.as_str(),
             BaseName::OfSeries => series,
         };

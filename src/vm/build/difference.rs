@@ -1,6 +1,6 @@
 //! How two configurations differ on one source and compiler, and the configurations between them.
 
-use super::config::{BaseName, OptionSetting, values};
+use super::config::{OptionSetting, values};
 use super::{BuildRequest, configure};
 use crate::kernel::config as options;
 use crate::vm::store::KernelCache;
@@ -105,17 +105,6 @@ impl ConfigDifference {
 
     fn first_value(&self, option: &str) -> &str {
         self.first.get(option).map_or("n", String::as_str)
-    }
-}
-
-impl BuildRequest {
-    /// Its configuration in words, for messages.
-    pub(crate) fn configuration(&self) -> String {
-        match &self.base {
-            BaseName::Named(name) => name.clone(),
-            BaseName::Tiny => "tinyconfig".to_owned(),
-            BaseName::OfSeries => "the source's series".to_owned(),
-        }
     }
 }
 

@@ -77,6 +77,7 @@ pub(crate) fn build(cache: &KernelCache, request: &BuildRequest, say: &dyn Fn(&s
     {
         return Ok(kernel);
     }
+    // Read again: while this waited, a tree may have changed, and another process may have built it.
     let parts = BuildParts::open(cache, request, BuildFolders::open(cache)?, say)?;
     match known(&parts)? {
         Some(kernel) => Ok(kernel),
