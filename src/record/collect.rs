@@ -60,6 +60,9 @@ const LEARN: &str = "pr_learn";
 pub(super) const ROOM_EVERY: Duration = Duration::from_millis(50);
 const MANY_NEW: u64 = PR_PROCESSES as u64 / 8;
 
+/// Counts are read so many times at most until no thread ends meanwhile.
+const READS: usize = 4;
+
 /// The attached programs. Dropping this detaches them; the kernel does so if this process is killed.
 pub(super) struct Recorder {
     object: Object,
@@ -326,6 +329,20 @@ impl Recorder {
 
     /// The same, and what each thread is doing.
     fn read_with_tasks(&self) -> Result<(RecordedCounts, Vec<(u64, PrTask)>)> {
+        let mut before = self.object.entries::<u64, PrTask>("tasks")?;
+        for _ in 1..READS {
+            let (counts, tasks) = self.read_once()?;
+            let there: HashSet<u64> = tasks.iter().map(|(key, _)| *key).collect();
+            if before.iter().all(|(key, _)| there.contains(key)) {
+                return Ok((counts, tasks));
+            }
+            before = tasks;
+        }
+        self.read_once()
+    }
+
+    /// The same, without what a thread has counted that ends meanwhile. The next reading has it, and would take it for new.
+    fn read_once(&self) -> Result<(RecordedCounts, Vec<(u64, PrTask)>)> {
         let now = monotonic_ns()?;
         let mut processes: HashMap<_, _> = keyed(self.processes()?);
         let mut ends: HashMap<_, _> = keyed(self.object.entries::<PrEnd, PrCounts>("ends")?);
