@@ -26,9 +26,9 @@ use std::rc::Rc;
 /// Find the commits of a kernel tree that change what a pipe takes
 ///
 /// Commits are built with one configuration and one compiler, booted in a guest, and their instructions are counted. Each
-/// range of commits that changes the counts is halved, until single commits are left, so all of them are found, not only
-/// the first. Inside a merge, the search goes on. The tree that you work in is not touched. Built kernels stay in the
-/// cache: the same search takes no time.
+/// range of commits that changes the counts is halved, until single commits are left, so one search finds several. If a merge
+/// changes them, its own commits are searched. The tree that you work in is not touched. Built kernels stay in the cache, so
+/// the same search builds nothing.
 #[derive(Debug, Args)]
 pub(crate) struct BisectArgs {
     /// Kernel tree, with git

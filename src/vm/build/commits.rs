@@ -49,8 +49,10 @@ impl Commits {
     /// commit, or a merge with all that it brings. With `paths`, only those that touch them.
     ///
     /// # Errors
-    /// A usage error if one of the two is no commit of the tree, or `good` is not before `bad`.
+    /// A usage error if the tree is not one of git, one of the two is no commit of it, or `good` is not before `bad`.
     pub(crate) fn between(tree: &Path, good: &str, bad: &str, paths: &[String]) -> Result<Self> {
+        git(tree, &["rev-parse", "--git-dir"])
+            .map_err(|_| UsageError::new(format!("--tree {}: not a tree of git", tree.display())))?;
         let find = |flag: &str, name: &str| {
             git(tree, &["rev-parse", "--verify", "--quiet", &format!("{name}^{{commit}}")]).map_err(|_| {
                 UsageError::new(format!("{flag} {name}: {} has no such commit: see `git log`", tree.display()))
@@ -189,6 +191,8 @@ mod tests {
         assert_eq!(subjects(&commits("main~3", "main", &["f"]).unwrap()), ["five", "six"]);
         assert_eq!(all.at(0).unwrap().subject, "two");
         assert_eq!(all.list[0].author, "A <a@b>");
+        let nowhere = Commits::between(Path::new("/nonexistent"), "a", "b", &[]).unwrap_err().to_string();
+        assert_eq!(nowhere, "--tree /nonexistent: not a tree of git");
         let why = |good: &str, bad: &str| commits(good, bad, &[]).unwrap_err().to_string();
         assert!(why("main", "main~1").contains("no ancestor") && why("x", "main").starts_with("--good x"));
     }
