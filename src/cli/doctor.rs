@@ -121,7 +121,7 @@ fn recording() -> Feature {
         Ok(()) => feature("its BPF programs can be attached"),
         Err(error) => feature(&format!("{error:#}")).limited(
             FeatureState::Missing,
-            "pipeprof record works in guests only",
+            "pipeprof record does not work on this kernel",
             Rights::kernel_with(Rights::own().may_trace(), "CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_SYSCALL"),
         ),
     }

@@ -103,8 +103,9 @@ pub(crate) fn load(loader: Loader, settings: &Settings, programs: &[&str], stack
 pub(crate) fn load_record(settings: &Settings, programs: &[&str]) -> Result<Object> {
     if !Path::new(BTF).exists() {
         bail!(
-            "recording needs the kernel's types, and there is no {BTF}: boot a kernel with CONFIG_DEBUG_INFO_BTF, or mount \
-             sysfs at /sys if it is empty (in a chroot or container)"
+            "recording needs the kernel's types, and there is no {BTF}: use a kernel with CONFIG_DEBUG_INFO_BTF, which \
+             those of `pipeprof kernel build` do not have, or mount sysfs at /sys if it is empty (in a chroot or \
+             container)"
         );
     }
     load_libbpf(RECORD, settings, programs, 0).map_err(explained)
