@@ -65,7 +65,7 @@ fn a_job_passes_fails_or_says_why_it_cannot_tell() {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path();
     let baseline = pipeprof(&["check", "--kernel", "6.1", "-o", "baseline", "--run-flags"])
-        .arg(format!("--cpus 1 --calls 20 --runs 2 --warmup 1M {FLAGS}"))
+        .arg(format!("--cpus 1 --calls 20 --runs 3 --warmup 1M {FLAGS}"))
         .current_dir(top)
         .output()
         .unwrap();
