@@ -239,34 +239,37 @@ fn the_call_tree_is_whole_and_agrees_with_the_probes() {
     }
 }
 
-/// What a run leaves that is ended in a guest.
-fn story(series: &str, flags: &[&str]) -> Story {
-    let words = [&["leftovers"], flags].concat();
+/// What a run leaves in a guest that is ended by these signals, one after the other.
+fn story(series: &str, collector: &str, signals: &str) -> Story {
+    let words = ["leftovers", "--kill", collector, "--signal", signals];
     let reply = run_job(&guest_with_programs(series), &job(&words)).expect("a guest");
     reply.parse().expect("a story")
 }
 
 #[test]
 #[ignore = "boots guests: make test"]
-fn a_terminated_run_leaves_nothing() {
-    for (series, collector) in [("5.10", "fgraph"), ("6.1", "kprobe")] {
-        let story = story(series, &["--kill", collector, "--signal", "15"]);
-        assert!(!story.armed.is_empty(), "{series} {collector}: {story:?}");
-        assert!(story.after_kill.is_empty() && story.after_next.is_empty(), "{series} {collector}: {story:?}");
-    }
-}
-
-#[test]
-#[ignore = "boots guests: make test"]
-fn a_killed_run_leaves_nothing_that_the_next_does_not_remove() {
-    for (series, collector) in [("6.12", "sample"), ("5.10", "kprobe"), ("5.10", "fgraph"), ("7.2", "fgraph")] {
-        let story = story(series, &["--kill", collector]);
+fn a_terminated_run_leaves_nothing_and_a_killed_one_nothing_that_the_next_does_not_remove() {
+    const TERMINATED: &str = "15";
+    const KILLED: &str = "9";
+    const BOTH: &str = "15,9";
+    for (series, collector, signals) in [
+        ("6.12", "sample", KILLED),
+        ("5.10", "kprobe", KILLED),
+        ("6.1", "kprobe", TERMINATED),
+        ("5.10", "fgraph", BOTH),
+        ("7.2", "fgraph", KILLED),
+    ] {
+        let story = story(series, collector, signals);
         assert!(story.before.is_empty(), "{series} {collector}: {story:?}");
-        assert!(!story.armed.is_empty(), "{series} {collector}: {story:?}");
-        // Probes held by file descriptors are removed at once.
-        assert!(story.after_kill.programs.is_empty(), "{series} {collector}: {story:?}");
+        assert_eq!(story.ended.len(), signals.split(',').count());
+        for (ended, signal) in story.ended.iter().zip(signals.split(',')) {
+            assert!(!ended.armed.is_empty(), "{series} {collector}: {story:?}");
+            // Probes held by file descriptors are removed at once.
+            assert!(ended.after.programs.is_empty(), "{series} {collector}: {story:?}");
+            assert!(signal == KILLED || ended.after.is_empty(), "{series} {collector}: {story:?}");
+        }
         assert!(story.after_next.is_empty(), "{series} {collector}: {story:?}");
-        if !story.after_kill.is_empty() {
+        if story.ended.iter().any(|ended| !ended.after.is_empty()) {
             let said =
                 |note: &String| note.contains("of a run that was killed") || note.contains("after a run that was");
             assert!(story.next_notes.iter().any(said), "{series} {collector}: {story:?}");

@@ -226,7 +226,7 @@ fn recordings_are_cells_and_lines_of_a_history() {
     let line = "dd if=data bs=4k | cat | wc -c";
     let spec = format!(
         "kernel = [\"6.1\", \"6.12\"]\ncpus = 1\npipeline = \"{line}\"\nfile = \"data\"\n\
-         run-flags = \"--boot-limit 900 --time-limit 3000\""
+         run-flags = \"--runs 2 --boot-limit 900 --time-limit 3000\""
     );
     std::fs::write(top.join("spec.toml"), spec).unwrap();
     good(&["matrix", "plan", "spec.toml", "--canary", "50%"], top);

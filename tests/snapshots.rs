@@ -49,11 +49,11 @@ fn guests_with_two_cpus_are_equal_whatever_else_the_host_does() {
     let first = count("cache", "first");
     // The host's CPUs are busy, if this user may let QEMU's main thread preempt others.
     let loops: Vec<Busy> = (0..if common::may_preempt() { 2 } else { 0 }).map(|_| Busy::start()).collect();
-    let [second, third] = ["second", "third"].map(|name| count("cache", name));
+    let second = count("cache", "second");
+    drop(loops);
     // Its snapshot is made anew.
     let other = count("other cache", "other");
-    drop(loops);
-    assert!(first == second && first == third, "restored guests differ");
+    assert!(first == second, "restored guests differ");
     assert!(first == other, "guests of two snapshots differ");
 }
 

@@ -43,13 +43,19 @@ impl KernelObjects {
     }
 }
 
+/// What was found while a collector was armed, and after a signal ended it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Ended {
+    pub armed: KernelObjects,
+    pub after: KernelObjects,
+}
+
 /// What was found, and when.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Story {
     pub before: KernelObjects,
-    /// While the collector was armed.
-    pub armed: KernelObjects,
-    pub after_kill: KernelObjects,
+    /// By signal.
+    pub ended: Vec<Ended>,
     pub after_next: KernelObjects,
     /// Notes and warnings of the next run.
     pub next_notes: Vec<String>,
