@@ -111,6 +111,7 @@ pub(crate) fn split(section: &Section, measures: &[Option<CaseMeasure>], columns
         if image == rebuilt { None } else { residual(&columns.labels[side], cell(image)?, cell(rebuilt)?) }
     };
     Some(CauseSplit {
+        kernels: columns.labels.clone(),
         differing: columns.differing.clone(),
         orders: orders.len(),
         before,

@@ -29,6 +29,8 @@ impl CausePart {
 /// that of the second kernel. Per KiB, without the roles that depend on scheduling.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CauseSplit {
+    /// The two kernels, as they were given.
+    pub kernels: [String; 2],
     /// What differs, before and after.
     pub differing: Vec<CauseNames>,
     /// In how many orders the three were changed.

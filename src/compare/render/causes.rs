@@ -62,7 +62,23 @@ fn about(split: &CauseSplit) -> String {
         [] => String::new(),
         some => format!(" Rebuilt kernels differ from those compared by {}.", some.join(", and ")),
     };
-    format!("One thing was changed at a time, {orders}.{residuals} See docs/builds.md.")
+    format!("One thing was changed at a time, {orders}.{residuals}{} See docs/builds.md.", next(split))
+}
+
+/// What finds the cause of a part.
+fn next(split: &CauseSplit) -> String {
+    let is_known = |part: CausePart| {
+        let value = split.total.parts[part as usize];
+        value.certain && value.delta != 0.0
+    };
+    let [before, after] = &split.kernels;
+    let options = format!("`pipeprof kernel options {before} {after}` finds the options");
+    match [is_known(CausePart::Configuration), is_known(CausePart::Source)] {
+        [true, true] => format!(" {options}, `pipeprof bisect --tree DIR` the commits."),
+        [true, false] => format!(" {options}."),
+        [false, true] => " `pipeprof bisect --tree DIR` finds the commits.".to_owned(),
+        [false, false] => String::new(),
+    }
 }
 
 fn residual(residual: &CauseResidual) -> String {
