@@ -48,7 +48,8 @@ pub(crate) struct CheckArgs {
     source: Option<String>,
     #[command(flatten)]
     sizing: SizingArgs,
-    /// Flags of `pipeprof run` that are not stored in the baseline, such as --run-flags '--time-limit 60'
+    /// Flags of `pipeprof run`: any for a new baseline, such as --run-flags '--calls 500'; with --baseline those that it
+    /// does not store, such as --run-flags '--time-limit 60'
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, default_value = "", hide_default_value = true)]
     run_flags: String,
 }

@@ -82,15 +82,17 @@ fn next(split: &CauseSplit) -> String {
 }
 
 fn residual(residual: &CauseResidual) -> String {
-    let part = |value: f64| match value.abs() / residual.image {
-        tiny if tiny < 0.0001 => "less than 0.01 %".to_owned(),
-        other => number::part(other),
+    const LEAST: f64 = 0.0001;
+    let is_tiny = |value: f64| value.abs() < LEAST * residual.image;
+    let part = |value: f64| match is_tiny(value) {
+        true => "less than 0.01 %".to_owned(),
+        false => number::part(value.abs() / residual.image),
     };
-    format!(
-        "{} ({}; at most {}, in {})",
-        part(residual.rebuilt - residual.image),
-        residual.label,
-        part(residual.role_delta),
-        residual.role
-    )
+    let change = part(residual.rebuilt - residual.image);
+    let most = part(residual.role_delta);
+    if is_tiny(residual.role_delta) {
+        format!("{change} ({}; {most} in every role)", residual.label)
+    } else {
+        format!("{change} ({}; at most {most}, in {})", residual.label, residual.role)
+    }
 }
