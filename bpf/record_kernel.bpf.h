@@ -82,6 +82,10 @@ struct thread_info {
 	u32 status;
 } __attribute__((preserve_access_index));
 
+struct signal_struct {
+	u32 flags;
+} __attribute__((preserve_access_index));
+
 struct task_struct {
 	struct thread_info thread_info;
 	void *stack;
@@ -100,6 +104,7 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct task_group *sched_task_group;
 	struct pid *thread_pid;
+	struct signal_struct *signal;
 	s32 on_cpu;
 	s32 exit_code;
 	char comm[16];
@@ -123,6 +128,9 @@ struct pr_sys_exit_event {
 };
 
 enum { S_IFIFO = 1, S_IFSOCK = 12, FMODE_WRITE = 2 };
+
+/* include/linux/sched/signal.h: a fatal signal or exit_group(2) ends all threads. */
+enum { SIGNAL_GROUP_EXIT = 4 };
 enum { EAGAIN = 11, EPIPE = 32 };
 /* kernel/locking/mutex.h */
 enum { MUTEX_FLAGS = 7 };

@@ -79,6 +79,8 @@ fn what_sleeps_before_a_pipe_is_part_of_the_path() {
     mainly_timer(&place.record("(cat @/data; sleep 0.6; cat @/data) | sort | wc -l"), "sleep", 0.6);
     mainly_timer(&place.record("(flock 9; sleep 0.6; cat @/data) 9>@/lock | sort | tail -n 1"), "sleep", 0.6);
     mainly_timer(&place.record("for i in 1 2 3 4 5; do echo $i; sleep 0.15; done | cat"), "sleep", 0.75);
+    // A thread of sort that SIGPIPE ends is ended by another one, in the handler of the signal.
+    mainly_timer(&place.record("seq 100000 | sort -n | (head -n 1; sleep 0.6)"), "sleep", 0.6);
     // Who waits for a lock of a file gets the path of who held it.
     let line = "flock @/lock sleep 0.6 & sleep 0.2; flock @/lock true | cat; wait";
     let locked = place.record(line);
@@ -122,7 +124,7 @@ fn who_computes_is_found_through_sockets_terminals_and_futexes() {
     let built = Command::new("gcc").args(["-Wall", "-Werror", "-o"]).args([&ways, &source]).status();
     assert!(built.unwrap().success());
     std::os::unix::fs::symlink(&ways, compute).unwrap();
-    for way in ["socketpair", "terminal", "loopback", "futex", "signal"] {
+    for way in ["socketpair", "terminal", "loopback", "connect", "close", "futex", "signal"] {
         let recorded = place.record(&format!("cd @; ./ways {way} | cat"));
         let recording = &recorded.recording;
         assert_eq!(recorded.output.status.code(), Some(0), "{way}: {}", recorded.stderr());

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MEMORY = 9 };
+enum { MEMORY = 9, LISTENER = 9 };
 
 static void compute(void)
 {
@@ -30,8 +30,12 @@ static void compute(void)
 /* The child, with standard output to the parent. */
 static int tell(const char *way)
 {
+	struct sockaddr_in address;
+	socklen_t length = sizeof(address);
 	int *word;
 
+	if (!strcmp(way, "close") && write(1, "x", 1) != 1)
+		return 1;
 	compute();
 	if (!strcmp(way, "futex")) {
 		word = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, MEMORY, 0);
@@ -41,6 +45,13 @@ static int tell(const char *way)
 		usleep(50000);
 	} else if (!strcmp(way, "signal")) {
 		kill(getppid(), SIGUSR1);
+		usleep(50000);
+	} else if (!strcmp(way, "connect")) {
+		if (getsockname(LISTENER, (void *)&address, &length) || connect(1, (void *)&address, length))
+			return 1;
+		usleep(50000);
+	} else if (!strcmp(way, "close")) {
+		close(1);
 		usleep(50000);
 	} else {
 		return write(1, "x\n", 2) != 2;
@@ -54,6 +65,7 @@ static int start(const char *way, int output)
 
 	if (!child) {
 		dup2(output, 1);
+		close(output);
 		execl("./compute", "compute", way, "tell", NULL);
 		_exit(1);
 	}
@@ -82,15 +94,24 @@ int main(int count, char **arguments)
 			return 2;
 		return start(way, ends[1]) || read(ends[0], &byte, 1) != 1;
 	}
-	if (!strcmp(way, "loopback")) {
-		int listener = socket(AF_INET, SOCK_STREAM, 0);
+	if (!strcmp(way, "loopback") || !strcmp(way, "connect") || !strcmp(way, "close")) {
+		int listener = dup2(socket(AF_INET, SOCK_STREAM, 0), LISTENER);
 
 		ends[1] = socket(AF_INET, SOCK_STREAM, 0);
 		if (bind(listener, (void *)&address, length) || listen(listener, 1) ||
-		    getsockname(listener, (void *)&address, &length) || connect(ends[1], (void *)&address, length))
+		    getsockname(listener, (void *)&address, &length))
+			return 2;
+		if (!strcmp(way, "connect"))
+			return start(way, ends[1]) || accept(listener, 0, 0) < 0;
+		if (connect(ends[1], (void *)&address, length))
 			return 2;
 		ends[0] = accept(listener, 0, 0);
-		return start(way, ends[1]) || read(ends[0], &byte, 1) != 1;
+		if (start(way, ends[1]))
+			return 2;
+		close(ends[1]);
+		if (read(ends[0], &byte, 1) != 1)
+			return 2;
+		return !strcmp(way, "close") ? read(ends[0], &byte, 1) != 0 : 0;
 	}
 	if (!strcmp(way, "futex")) {
 		if (dup2(memfd_create("word", 0), MEMORY) != MEMORY || ftruncate(MEMORY, 4096))
