@@ -8,7 +8,7 @@ use super::path::PathEnds;
 use super::running::RunningProcesses;
 use super::stages;
 use super::timeline::Id;
-use crate::result::{Document, Processes};
+use crate::result::{Document, Processes, RecordedPipe};
 use std::collections::BTreeMap;
 
 /// `recording` with what was counted and the path, and the place of each process in it.
@@ -31,11 +31,18 @@ pub(super) fn described(
         warnings: recording.warnings.into_iter().chain(assembled.warnings).collect(),
         ..recording
     };
-    let unended = !recording.target.pids().is_empty() || recording.was_limited();
+    let attached = !recording.target.pids().is_empty();
+    let unended = attached || recording.was_limited();
+    let moves =
+        |at: usize| recording.pipes.iter().flat_map(RecordedPipe::ends).any(|end| end.process == at && end.bytes > 0);
     let stages = stages::stages(&recording);
     let window = [assembled.begin, assembled.begin + recording.processes.window_ns];
     let lost_steps = counted.state.map_or(0, |state| state.lost_steps);
-    recording.path = path.and_then(|ends| ends.path(window, &assembled.index, |at| stages.of(at), unended));
+    // Who has only inherited a pipe of the processes that were asked for ends nothing.
+    let has_place = |at: usize| !attached || moves(at) || !recording.pipes.iter().any(RecordedPipe::is_used);
+    let stage = |at: usize| has_place(at).then(|| stages.of(at).map_or(0, |stage| stage + 1));
+    let found = path.and_then(|ends| ends.path(window, &assembled.index, stage, unended));
+    recording.path = found;
     recording.path.iter_mut().for_each(|path| path.lost_steps = lost_steps);
     (recording, assembled.index)
 }

@@ -98,6 +98,24 @@ fn a_running_stage_that_is_stopped_limits_the_pipeline() {
 
 #[test]
 #[ignore = "needs root: make test"]
+fn who_only_waits_at_a_pipe_that_the_stages_inherited_does_not_end_the_path() {
+    let mut log = command(&["tail"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let end = OwnedFd::from(log.stdin.take().unwrap());
+    let copy = || Stdio::from(end.try_clone().unwrap());
+    // It ends by itself, and the log goes on.
+    let mut writer =
+        program(&["stage", "write", "4096", "1000", "2000"]).stdout(Stdio::piped()).stderr(copy()).spawn().unwrap();
+    let data = writer.stdout.take().unwrap();
+    let reader = command(&["wc", "-c"]).stdin(data).stdout(Stdio::null()).stderr(copy()).spawn().unwrap();
+    let all = Running(vec![log, writer, reader]);
+    let (output, recording) = attach(&["-p", &all.0[1].id().to_string()]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let recording = recording.unwrap_or_else(|| panic!("{said}"));
+    limited_by_timer(&recording.findings.join(" "), "test-programs");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn processes_without_pipes_stay_apart() {
     let sleep = || command(&["sleep", "600"]).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     let both = Running(vec![sleep(), sleep()]);

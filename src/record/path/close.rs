@@ -142,7 +142,7 @@ fn is_alive(tasks: &Tasks<'_>, task: u64) -> bool {
 
 impl PathEnds {
     /// The path to store. `index` has the processes of the recording, and `stage` their places in the pipeline: if
-    /// `unended`, the path ends where the last stage is.
+    /// `unended`, the path ends where the last stage is that still runs and has a place.
     pub(in crate::record) fn path(
         self,
         window: [u64; 2],
@@ -151,9 +151,10 @@ impl PathEnds {
         unended: bool,
     ) -> Option<CriticalPath> {
         let place = |id: &Id| index.get(id).copied();
-        let last_stage = self.alive.iter().max_by_key(|(id, _)| (place(id).and_then(&stage), Reverse(*id)));
-        let alive = last_stage.map(|(_, chain)| chain);
-        let mut chain = if unended { alive.or(self.last.as_ref()) } else { self.last.as_ref().or(alive) }?.clone();
+        let with_place = |id: &Id| place(id).and_then(&stage);
+        let last_stage = self.alive.iter().max_by_key(|(id, _)| (with_place(id), Reverse(*id)));
+        let placed = last_stage.filter(|(id, _)| unended && with_place(id).is_some()).map(|(_, chain)| chain);
+        let mut chain = placed.or(self.last.as_ref()).or(last_stage.map(|(_, chain)| chain))?.clone();
         // What lies between the begin of the recording and the first step, and after the last one.
         let slices = &self.slices;
         let end_part = self.parts.len() as u32;
