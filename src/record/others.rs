@@ -21,12 +21,13 @@ pub(super) struct ProgramTimes {
 
 impl ProgramTimes {
     pub(super) fn now() -> Self {
-        let processes = process_stat::all().map(|(pid, stat)| ((pid, stat.started), (stat.name, stat.ticks)));
+        let processes = process_stat::all().filter(|(_, stat)| !['Z', 'X'].contains(&stat.state));
+        let processes = processes.map(|(pid, stat)| ((pid, stat.started), (stat.name, stat.ticks)));
         Self { total: CpuTime::now().map(|time| time.total), processes: processes.collect() }
     }
 
     /// What has been used since then by processes that still run, other than this one and those that `recorded` names:
-    /// programs of one name together, the largest part first.
+    /// programs of one name together, the largest part first. A process that only waits for its parent does not run.
     pub(super) fn others_since(&self, recorded: impl Fn(u32) -> bool) -> Vec<BusyProgram> {
         let now = Self::now();
         let total = self.total.zip(now.total).map(|(before, after)| after.saturating_sub(before));
