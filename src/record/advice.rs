@@ -38,6 +38,10 @@ const LOCALE_USERS: [&str; 9] = ["sort", "uniq", "comm", "join", "grep", "sed", 
 const COMPRESSORS: [(&str, &str); 5] =
     [("gzip", "pigz"), ("bzip2", "lbzip2"), ("xz", "xz -T0"), ("zstd", "zstd -T0"), ("lzma", "xz -T0 --format=lzma")];
 
+/// Names under which compressors unpack.
+const UNPACKERS: [&str; 10] =
+    ["zcat", "gunzip", "bzcat", "bunzip2", "xzcat", "unxz", "zstdcat", "unzstd", "lzcat", "unlzma"];
+
 /// What has a program write each line at once, and what is left without.
 const FLUSHED: [(&str, &str, &str); 9] = [
     ("stdbuf -oL", "", "`stdbuf -oL` has it write each line at once"),
@@ -211,8 +215,12 @@ fn compressors(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
         None => option.contains(['d', 't', 'l']),
     };
     let words = evidence.words();
-    // `zcat` and `gunzip` execute gzip without its name in the line: that unpacks, too.
+    // `zcat` and `gunzip` execute gzip without its name in the line: that unpacks, too, and cannot be told from another gzip.
+    let other_name = |word: &String| UNPACKERS.contains(&&word[..]);
     let packs = |name: &str| {
+        if words.iter().any(other_name) {
+            return false;
+        }
         let mut options = words.split(|word| word == name).skip(1).peekable();
         let of = |rest: &[String]| !rest.iter().take_while(|word| word.starts_with('-')).any(|option| unpacks(option));
         options.peek().is_some() && options.all(of)
@@ -233,7 +241,11 @@ fn compressors(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
 /// `sort`, whose threads and memory can be chosen.
 fn sorting(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
     let cpus = evidence.place.cpus.len();
-    if cpus < 2 || evidence.word(|word| word.starts_with("--parallel") || word.starts_with("-S")) {
+    let chosen = |word: &str| match word.strip_prefix("--") {
+        Some(long) => ["parallel", "buffer-size", "merge"].iter().any(|option| long.starts_with(option)),
+        None => word.starts_with('-') && word.contains(['S', 'm']),
+    };
+    if cpus < 2 || evidence.word(chosen) {
         return Vec::new();
     }
     let better = format!("sort --parallel={cpus} -S 25%");
@@ -268,7 +280,9 @@ fn small_calls<'a>(recording: &'a Document, writes: bool) -> impl Iterator<Item 
     let ends = move |pipe: &'a RecordedPipe| if writes { &pipe.writers } else { &pipe.readers };
     recording.pipes.iter().flat_map(ends).filter_map(|end| {
         let calls = end.all_calls() - end.eagain - end.epipe - end.errors;
-        let small = calls >= MANY_CALLS && end.bytes / calls < SMALL_BYTES;
+        // A process that calls once has nothing to collect.
+        let processes = recording.recorded.get(end.process).map_or(1, |process| process.pids.len().max(1)) as u64;
+        let small = calls / processes >= MANY_CALLS && end.bytes / calls < SMALL_BYTES;
         small.then(|| (end.process, (end.bytes as f64 / calls as f64).round() as u64))
     })
 }
@@ -277,9 +291,9 @@ fn small_calls<'a>(recording: &'a Document, writes: bool) -> impl Iterator<Item 
 fn flushed(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
     let recording = evidence.recording;
     let cause = |name: &str| {
-        let own = |(from, to, _): &&(&str, &str, &str)| {
-            let of = if to.is_empty() { name } else { *to };
-            name.starts_with(of) && evidence.has(from)
+        let own = |(from, to, _): &&(&str, &str, &str)| match to.is_empty() {
+            true => evidence.has(&format!("{from} {name}")),
+            false => name.starts_with(to) && evidence.has(from),
         };
         match FLUSHED.iter().find(own) {
             Some((from, to, why)) => (format!(": {why}"), program(from, to)),
@@ -321,10 +335,12 @@ fn many_children(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
     let Some(from) = ["xargs -n 1", "xargs -n1", "xargs -L 1", "xargs -L1"].iter().find(of_xargs) else {
         return Vec::new();
     };
-    let children: usize = evidence.recording.recorded.iter().map(|process| process.pids.len()).sum();
-    let starts = evidence.recording.recorded.iter().filter(|process| process.pids.len() >= MANY_CHILDREN);
-    let names: BTreeSet<&str> = starts.map(|process| process.name.as_str()).filter(|name| *name != "xargs").collect();
-    if children < MANY_CHILDREN || names.is_empty() {
+    // Before they execute their program, they have the name of xargs.
+    let is_child = |process: &&RecordedProcess| process.pids.len() >= MANY_CHILDREN && process.name != "xargs";
+    let starts: Vec<_> = evidence.recording.recorded.iter().filter(is_child).collect();
+    let children: usize = starts.iter().map(|process| process.pids.len()).sum();
+    let names: BTreeSet<&str> = starts.iter().map(|process| process.name.as_str()).collect();
+    if names.is_empty() {
         return Vec::new();
     }
     let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
@@ -415,7 +431,9 @@ mod tests {
         let one = AdvicePlace { cpus: vec![0], ..place() };
         assert_eq!(said(&recording(&["gzip a; true"], &[("gzip", 62)]), &one), Default::default());
         let lines = ["xz -T2 a; true", "xz -dc a; true", "gzip -c --decompress a; true", "zcat a; true"];
-        for line in lines.into_iter().chain(["sort --parallel=4 a; true", "pv -B 2M a; true"]) {
+        let sorts =
+            ["sort --parallel=4 a; true", "sort --buffer-size=1G a; true", "sort -nS2M a; true", "sort -m a; true"];
+        for line in lines.into_iter().chain(sorts).chain(["zcat a | gzip -9 >b", "pv -B 2M a; true"]) {
             let name = line.split(' ').next().unwrap().replace("zcat", "gzip");
             let name = name.as_str();
             assert_eq!(said(&recording(&[line], &[(name, 62)]), &place()), Default::default(), "{line}");
@@ -450,6 +468,8 @@ mod tests {
         let (why, tried) = with(&["stdbuf -oL sed p a | cat"], "sed", true);
         assert_eq!(why, "`sed` writes only 2 bytes per call: `stdbuf -oL` has it write each line at once.");
         assert_eq!(tried, ["program:stdbuf -oL="]);
+        let (why, tried) = with(&["stdbuf -oL sed p a | awk 1 | cat"], "awk", true);
+        assert!(why.ends_with("as stdio of the C library would.") && tried.is_empty(), "{why}");
         let (why, tried) = with(&["python3", "-u", "a.py", "|", "cat"], "python3", true);
         assert!(why.ends_with("`-u` turns off Python's buffer of standard output."), "{why}");
         assert_eq!(tried, ["program:python3 -u=python3"]);
@@ -468,6 +488,7 @@ mod tests {
     #[test]
     fn many_children_sleeps_at_pipes_and_several_stages_are_tried() {
         let mut children = recording(&["seq 100 | xargs -n1 echo"], &[("xargs", 10), ("echo", 60)]);
+        children.recorded[0].pids = (0..101).collect();
         children.recorded[1].pids = (0..100).collect();
         let (why, tried) = said(&children, &place());
         assert!(why.starts_with("`xargs -n1` starts a process for each argument: 100 processes of `echo`."), "{why}");

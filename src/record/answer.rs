@@ -11,7 +11,7 @@ use crate::result::{
     BusyProgram, DEFAULT_SLOTS, Document, ExecutedOn, PathWhat, RecordedPipe, RecordedProcess, WaitReason,
 };
 use crate::util::text::{capitalized, counted};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A stage that waits for this part of the window at a pipe whose other side was not recorded waits for something outside.
 const OUTSIDE: f64 = 0.5;
@@ -90,9 +90,9 @@ fn outside(recording: &Document, stages: &Stages, times: &[StageTime]) -> Option
         for (shares, side, what) in [(&time.empty, 0, "data from"), (&time.full, 1, "room in")] {
             let is_outside = |at: usize| stages::sides(&recording.pipes[at], stages)[side].is_empty();
             if let Some(share) = shares.iter().find(|(at, share)| **share >= OUTSIDE && is_outside(**at)) {
-                let other = if side == 0 { "writer" } else { "reader" };
+                let other = if side == 0 { "no recorded process wrote to" } else { "no recorded process read from" };
                 return Some(format!(
-                    "`{}` waits {} of the time for {what} a pipe whose {other} was not recorded.",
+                    "`{}` waits {} of the time for {what} a pipe that {other}.",
                     time.name,
                     percent(*share.1)
                 ));
@@ -111,6 +111,11 @@ fn most_waiting(recording: &Document, stages: &Stages, times: &[StageTime], main
         let at_pipes = [(&time.empty, 0), (&time.full, 1)]
             .into_iter()
             .flat_map(|(shares, side)| shares.iter().map(move |(pipe, share)| (*share, stage, Some((*pipe, side)))));
+        // `outside` has these.
+        let is_outside = |place: &Place| {
+            place.is_some_and(|(pipe, side)| stages::sides(&recording.pipes[pipe], stages)[side].is_empty())
+        };
+        let at_pipes = at_pipes.filter(|(share, _, place)| *share < OUTSIDE || !is_outside(place));
         for wait in at_pipes.chain([(time.opening, stage, None)]).filter(|(share, ..)| *share >= NAMED) {
             if most.is_none_or(|(largest, ..)| wait.0 > largest) {
                 most = Some(wait);
@@ -210,9 +215,17 @@ fn cautions(recording: &Document) -> Vec<String> {
 /// If the end of the pipeline waited for a CPU much of the time.
 fn crowded(recording: &Document) -> Option<String> {
     let labels = labels(recording);
-    let waits = words::sums(recording.path.as_ref()?).into_iter().filter(|((_, what, _), _)| *what == PathWhat::ForCpu);
-    let share = |ns: u64| ns as f64 / recording.processes.window_ns.max(1) as f64;
-    let waits: Vec<(Option<usize>, f64)> = waits.map(|((process, ..), ns)| (process, share(ns))).collect();
+    // Processes of the pipeline have the CPUs also on an idle machine.
+    let is_own = |by: &str| recording.recorded.iter().any(|process| process.name == by);
+    let mut waits: BTreeMap<Option<usize>, f64> = BTreeMap::new();
+    for part in recording.path.as_ref()?.parts.iter().filter(|part| part.what == PathWhat::ForCpu) {
+        if !part.by.as_deref().is_some_and(is_own) {
+            let share = part.ns as f64 / recording.processes.window_ns.max(1) as f64;
+            *waits.entry(part.process).or_default() += share;
+        }
+    }
+    let mut waits: Vec<(Option<usize>, f64)> = waits.into_iter().collect();
+    waits.sort_by(|a, b| b.1.total_cmp(&a.1));
     let all: f64 = waits.iter().map(|(_, share)| share).sum();
     let name = |process: Option<usize>| process.and_then(|at| labels.get(at)).map_or("another process", String::as_str);
     let named = waits.iter().filter(|(_, share)| *share >= NAMED);
@@ -384,7 +397,7 @@ mod tests {
         let findings = answer(&recording).findings;
         let first = "The 1.00 s were 92 % `a` waiting for data in a pipe from `curl` (not recorded) and 8 %";
         assert!(findings[0].starts_with(first), "{findings:?}");
-        assert_eq!(findings[1], "`a` waits 92 % of the time for data from a pipe whose writer was not recorded.");
+        assert_eq!(findings[1], "`a` waits 92 % of the time for data from a pipe that no recorded process wrote to.");
     }
 
     #[test]

@@ -34,9 +34,13 @@ fn names(recording: &Document) -> Vec<Named> {
     let mut known: HashSet<ProcessName> =
         [OFF_CPU, CRITICAL_PATH, TIMELINE_FILE.trim_end_matches(".svg")].into_iter().map(ProcessName::new).collect();
     let mut numbers: HashMap<String, usize> = HashMap::new();
-    let mut named = Vec::with_capacity(recording.recorded.len());
-    for (at, process) in recording.recorded.iter().enumerate() {
-        let whole = stages.of(at).filter(|stage| stages[*stage][..] == [at]);
+    let whole = |at: usize| stages.of(at).filter(|stage| stages[*stage][..] == [at]);
+    // Processes that are a whole stage have its name, which no other gets.
+    let mut order: Vec<usize> = (0..recording.recorded.len()).collect();
+    order.sort_by_key(|at| whole(*at).is_none());
+    let mut named: Vec<(usize, Named)> = Vec::with_capacity(order.len());
+    for at in order {
+        let (process, whole) = (&recording.recorded[at], whole(at));
         let plain = match whole.filter(|stage| of_stages[*stage] != process.name) {
             _ if typed => format!("stage{}-{}", process.stage + 1, process.name),
             Some(stage) => format!("stage{}-{}", stage + 1, process.name),
@@ -52,9 +56,10 @@ fn names(recording: &Document) -> Vec<Named> {
             }
         };
         let label = whole.map_or_else(|| format!("{}{suffix}", process.name), |stage| of_stages[stage].clone());
-        named.push(Named { label: clean(&label), file });
+        named.push((at, Named { label: clean(&label), file }));
     }
-    named
+    named.sort_by_key(|(at, _)| *at);
+    named.into_iter().map(|(_, named)| named).collect()
 }
 
 #[cfg(test)]
@@ -67,14 +72,18 @@ mod tests {
         let process = |name: &str| RecordedProcess { name: name.to_owned(), ..RecordedProcess::default() };
         let end = |process| vec![RecordedEnd { process, sleeps: 1, ..RecordedEnd::default() }];
         let recording = Document {
-            recorded: ["sh", "gzip", "tar", "gzip", "sh", "other"].map(process).to_vec(),
+            recorded: ["sh", "gzip", "tar", "gzip", "sh", "other", "tar"].map(process).to_vec(),
             pipes: [(2, 1), (1, 3)]
                 .map(|(from, to)| RecordedPipe { writers: end(from), readers: end(to), ..RecordedPipe::default() })
                 .to_vec(),
             ..Document::default()
         };
         let files: Vec<&str> = process_names(&recording).into_iter().map(|name| name.as_str()).collect();
-        assert_eq!(files, ["sh", "stage2-gzip", "tar", "stage3-gzip", "sh-2", "other-2"]);
-        assert_eq!(labels(&recording), ["sh", "gzip (stage 2)", "tar", "gzip (stage 3)", "sh-2", "other-2"]);
+        assert_eq!(files, ["sh", "stage2-gzip", "tar", "stage3-gzip", "sh-2", "other-2", "tar-2"]);
+        assert_eq!(labels(&recording), ["sh", "gzip (stage 2)", "tar", "gzip (stage 3)", "sh-2", "other-2", "tar-2"]);
+        // Also if the other one comes first.
+        let mut recording = Document { recorded: ["tar", "tar", "wc"].map(process).to_vec(), ..recording };
+        recording.pipes = vec![RecordedPipe { writers: end(1), readers: end(2), ..RecordedPipe::default() }];
+        assert_eq!(labels(&recording), ["tar-2", "tar", "wc"]);
     }
 }
