@@ -38,9 +38,9 @@ const LOCALE_USERS: [&str; 9] = ["sort", "uniq", "comm", "join", "grep", "sed", 
 const COMPRESSORS: [(&str, &str); 5] =
     [("gzip", "pigz"), ("bzip2", "lbzip2"), ("xz", "xz -T0"), ("zstd", "zstd -T0"), ("lzma", "xz -T0 --format=lzma")];
 
-/// Names under which compressors unpack.
-const UNPACKERS: [&str; 10] =
-    ["zcat", "gunzip", "bzcat", "bunzip2", "xzcat", "unxz", "zstdcat", "unzstd", "lzcat", "unlzma"];
+/// Scripts that execute gzip to unpack, without its name in the line. Those of the others have a name of their own in the
+/// recording.
+const GUNZIP_SCRIPTS: [&str; 3] = ["zcat", "gunzip", "zgrep"];
 
 /// What has a program write each line at once, and what is left without.
 const FLUSHED: [(&str, &str, &str); 9] = [
@@ -215,12 +215,9 @@ fn compressors(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
         None => option.contains(['d', 't', 'l']),
     };
     let words = evidence.words();
-    // `zcat` and `gunzip` execute gzip without its name in the line: that unpacks, too, and cannot be told from another gzip.
-    let other_name = |word: &String| UNPACKERS.contains(&&word[..]);
+    // A gzip of such a script cannot be told from one that packs.
+    let has_script = words.iter().any(|word| GUNZIP_SCRIPTS.contains(&&word[..]));
     let packs = |name: &str| {
-        if words.iter().any(other_name) {
-            return false;
-        }
         let mut options = words.split(|word| word == name).skip(1).peekable();
         let of = |rest: &[String]| !rest.iter().take_while(|word| word.starts_with('-')).any(|option| unpacks(option));
         options.peek().is_some() && options.all(of)
@@ -233,7 +230,8 @@ fn compressors(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
             "`{label}` packs with one thread, {} of the time: `{other}`{install} uses all CPUs.",
             percent(share)
         );
-        (share >= MUCH && packs(name)).then(|| Advice::new(why, program(name, other).filter(|_| known)))
+        let is_packer = packs(name) && !(has_script && *name == "gzip");
+        (share >= MUCH && is_packer).then(|| Advice::new(why, program(name, other).filter(|_| known)))
     };
     evidence.working().filter_map(rule).collect()
 }
@@ -419,6 +417,7 @@ mod tests {
             (&["cat a | gzip -9 >b"][..], "gzip", "program:gzip=pigz"),
             (&["gzip --stdout a; true"], "gzip", "program:gzip=pigz"),
             (&["xz", "-9", "a"], "xz", "program:xz=xz -T0"),
+            (&["zcat a | xz -9 >b"], "xz", "program:xz=xz -T0"),
             (&["sort a; true"], "sort", "program:sort=sort --parallel=2 -S 25%"),
             (&["pv a; true"], "pv", "program:pv=pv -B 1M"),
         ] {
