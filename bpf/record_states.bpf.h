@@ -254,7 +254,7 @@ static __always_inline int moves_through_socket(struct pr_task *own, u64 task, c
 	case NR_READV:
 	case NR_WRITEV:
 	case NR_SENDFILE:
-	/* The table no longer has it, but what was known of it is. */
+	/* The descriptor is gone from the table, but not yet forgotten if the thread has used it. */
 	case NR_CLOSE:
 		file = file_of(own, task, call->di);
 		return file && file->file_type == S_IFSOCK;
@@ -280,7 +280,8 @@ static __always_inline u32 context_now(struct pr_event *ctx, struct pr_task *own
 	end = begin + shared->registers;
 	/* The verifier allows comparisons of the address, but no arithmetic. */
 	asm volatile("" : "+r"(begin), "+r"(end));
-	/* A thread that a signal ends in user code is in no call. Threads of the kernel have zeros for registers. */
+	/* A thread that a signal ends in user code, or after a handler, is in no call. Threads of the kernel have zeros for
+	 * registers. */
 	in_call = (own && own->own.end) || (!read_call(task, &call) && call.orig_ax <= 1023) ||
 		  BPF_CORE_READ((const struct task_struct *)task, signal, flags) & SIGNAL_GROUP_EXIT;
 	if ((u64)ctx >= begin && (u64)ctx < end)

@@ -13,7 +13,8 @@ use crate::result::{
 use crate::util::text::{capitalized, counted};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A stage that waits for this part of the window at a pipe whose other side was not recorded waits for something outside.
+/// A stage that waits for this part of the window at a pipe whose other side no recorded process used waits for something
+/// outside.
 const OUTSIDE: f64 = 0.5;
 
 /// Smaller parts of the window are not named.
@@ -84,11 +85,16 @@ fn each(recording: &Document, stages: &Stages) -> String {
     format!("No pipe was used: {}.", few(stages.iter().filter_map(most)))
 }
 
-/// If a stage waits most of the time at a pipe whose other side was not recorded.
+/// Whether no recorded process used this side of the pipe with this number.
+fn is_unused(recording: &Document, stages: &Stages, pipe: usize, side: usize) -> bool {
+    stages::sides(&recording.pipes[pipe], stages)[side].is_empty()
+}
+
+/// If a stage waits most of the time at a pipe whose other side no recorded process used.
 fn outside(recording: &Document, stages: &Stages, times: &[StageTime]) -> Option<String> {
     for time in times {
         for (shares, side, what) in [(&time.empty, 0, "data from"), (&time.full, 1, "room in")] {
-            let is_outside = |at: usize| stages::sides(&recording.pipes[at], stages)[side].is_empty();
+            let is_outside = |at: usize| is_unused(recording, stages, at, side);
             if let Some(share) = shares.iter().find(|(at, share)| **share >= OUTSIDE && is_outside(**at)) {
                 let other = if side == 0 { "no recorded process wrote to" } else { "no recorded process read from" };
                 return Some(format!(
@@ -112,9 +118,7 @@ fn most_waiting(recording: &Document, stages: &Stages, times: &[StageTime], main
             .into_iter()
             .flat_map(|(shares, side)| shares.iter().map(move |(pipe, share)| (*share, stage, Some((*pipe, side)))));
         // `outside` has these.
-        let is_outside = |place: &Place| {
-            place.is_some_and(|(pipe, side)| stages::sides(&recording.pipes[pipe], stages)[side].is_empty())
-        };
+        let is_outside = |place: &Place| place.is_some_and(|(pipe, side)| is_unused(recording, stages, pipe, side));
         let at_pipes = at_pipes.filter(|(share, _, place)| *share < OUTSIDE || !is_outside(place));
         for wait in at_pipes.chain([(time.opening, stage, None)]).filter(|(share, ..)| *share >= NAMED) {
             if most.is_none_or(|(largest, ..)| wait.0 > largest) {
@@ -215,7 +219,7 @@ fn cautions(recording: &Document) -> Vec<String> {
 /// If the end of the pipeline waited for a CPU much of the time.
 fn crowded(recording: &Document) -> Option<String> {
     let labels = labels(recording);
-    // Processes of the pipeline have the CPUs also on an idle machine.
+    // An idle machine does not shorten waits for processes of the pipeline itself.
     let is_own = |by: &str| recording.recorded.iter().any(|process| process.name == by);
     let mut waits: BTreeMap<Option<usize>, f64> = BTreeMap::new();
     for part in recording.path.as_ref()?.parts.iter().filter(|part| part.what == PathWhat::ForCpu) {

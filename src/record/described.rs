@@ -38,7 +38,7 @@ pub(super) fn described(
     let stages = stages::stages(&recording);
     let window = [assembled.begin, assembled.begin + recording.processes.window_ns];
     let lost_steps = counted.state.map_or(0, |state| state.lost_steps);
-    // Who has only inherited a pipe of the processes that were asked for ends nothing.
+    // A process that only inherited a pipe of those that were asked for does not end the path.
     let has_place = |at: usize| !attached || moves(at) || !recording.pipes.iter().any(RecordedPipe::is_used);
     let stage = |at: usize| has_place(at).then(|| stages.of(at).map_or(0, |stage| stage + 1));
     let found = path.and_then(|ends| ends.path(window, &assembled.index, stage, unended));
