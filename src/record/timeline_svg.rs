@@ -1,5 +1,6 @@
 //! The timeline of a recording as an SVG: for each process the state of its threads, for each pipe its fill, over time.
 
+use super::names::labels;
 use super::path::words;
 use super::stages;
 use crate::report::flamegraph::escape;
@@ -114,6 +115,7 @@ fn rows(recording: &Document) -> Vec<Row<'_>> {
     };
     processes.retain(|row| stages.of(row.process).is_some() || on_path(row.process));
     processes.sort_by_key(|row| (stages.of(row.process), row.process));
+    let labels = labels(recording);
     let mut rows = Vec::new();
     let (mut left, mut rest): (Vec<&TimelinePipe>, usize) = (timeline.pipes.iter().collect(), 0);
     // Of a pipe to a program that was not recorded, only waits for it are of interest.
@@ -122,11 +124,7 @@ fn rows(recording: &Document) -> Vec<Row<'_>> {
         !of.readers.is_empty() || of.writers.iter().any(|end| end.sleeps > 0)
     });
     for row in processes.into_iter().take(ROWS) {
-        let name = match stages.of(row.process) {
-            Some(stage) if stages[stage].len() == 1 => times[stage].name.clone(),
-            _ => recording.recorded[row.process].name.clone(),
-        };
-        rows.push(Row::Process(name, row));
+        rows.push(Row::Process(labels[row.process].clone(), row));
         let writes =
             |pipe: &TimelinePipe| recording.pipes[pipe.pipe].writers.iter().any(|end| end.process == row.process);
         let (written, others): (Vec<_>, Vec<_>) = left.into_iter().partition(|pipe| writes(pipe));
