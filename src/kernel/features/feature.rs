@@ -61,4 +61,4 @@ pub(crate) const MOST_SAMPLES: &str = "/proc/sys/kernel/perf_event_max_sample_ra
 pub(crate) const WANTED_SAMPLES: u64 = 4999;
 
 /// The fix that works wherever QEMU does.
-pub(crate) const IN_A_GUEST: &str = "use another kernel, in a guest (--kernel NAME)";
+pub(crate) const IN_A_GUEST: &str = "use a guest with another kernel (--kernel NAME)";
