@@ -260,18 +260,26 @@ pub(crate) fn split(documents: &[&Document]) -> ColumnSettings {
     found
 }
 
-/// Shorten long values (command lines, lists of flags) to the words that not all of them contain.
+/// Shorten long values (command lines, lists of flags) to the words that not all of them contain, or to the phrases
+/// between commas or semicolons (mitigations).
 fn unlike(values: Vec<String>) -> Vec<String> {
     if values.iter().all(|value| value.split_whitespace().count() < 4) {
         return values;
     }
-    let words: Vec<Vec<&str>> = values.iter().map(|value| value.split_whitespace().collect()).collect();
-    let common = |word: &str| words.iter().all(|of_one| of_one.contains(&word));
-    let cut: Vec<String> = words
+    let phrases = values.iter().any(|value| value.contains(", ") || value.contains("; "));
+    let parts = |value: &'_ str| -> Vec<String> {
+        match phrases {
+            true => value.replace("; ", ", ").split(", ").map(str::to_owned).collect(),
+            false => value.split_whitespace().map(str::to_owned).collect(),
+        }
+    };
+    let parts: Vec<Vec<String>> = values.iter().map(|value| parts(value)).collect();
+    let common = |part: &String| parts.iter().all(|of_one| of_one.contains(part));
+    let cut: Vec<String> = parts
         .iter()
         .map(|of_one| {
-            let own: Vec<&str> = of_one.iter().copied().filter(|word| !common(word)).collect();
-            if own.is_empty() { "without".to_owned() } else { own.join(" ") }
+            let own: Vec<&str> = of_one.iter().filter(|part| !common(part)).map(String::as_str).collect();
+            if own.is_empty() { "without".to_owned() } else { own.join(if phrases { "; " } else { " " }) }
         })
         .collect();
     // If only the order or number of words differs, show the whole values.
@@ -358,4 +366,18 @@ pub(crate) fn columns(given: &[Option<String>], documents: &[&Document], sources
         .zip(sources)
         .map(|((label, document), sources)| Column { label, release: document.kernel.release.clone(), sources })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn long_values_are_cut_to_what_differs() {
+        let cut = |values: [&str; 2]| super::unlike(values.map(str::to_owned).to_vec());
+        let mitigations = [
+            "Mitigation: Retpolines, STIBP: disabled, RSB filling",
+            "Mitigation: Retpolines; STIBP: disabled; BHI: Retpoline",
+        ];
+        assert_eq!(cut(mitigations), ["RSB filling", "BHI: Retpoline"]);
+        assert_eq!(cut(["console=ttyS0,115200 a b quiet", "console=ttyS0,115200 a b"]), ["quiet", "without"]);
+    }
 }

@@ -101,10 +101,10 @@ fn under_lock(lock: &LockChange, first: ProcessName) -> Option<String> {
     let who = lock.process;
     let count = number::count;
     let mut parts = match (lock.lock, lock.instructions) {
-        (LockKind::Mutex, [Some(before), Some(after)]) => vec![format!(
+        (LockKind::Mutex, [Some(before), Some(after)]) if before.round() != after.round() => vec![format!(
             "under {name} the {who} executes {} instructions per call of the {first}, before {} ({})",
-            number::exact(after.round()),
-            number::exact(before.round()),
+            count(after.round()),
+            count(before.round()),
             number::change_of(before, after)
         )],
         _ if locks::differ(lock.taken) => vec![format!(
