@@ -100,6 +100,11 @@ struct pr_sample {
 	u64 pid;
 };
 
+struct pr_counted {
+	struct pr_sample sample;
+	u64 count;
+};
+
 /* One open call of a timed function. */
 struct pp_call {
 	/* Identifies the matching return: the stack pointer at entry, or what stands for it. */

@@ -37,7 +37,7 @@ int pr_lock_begin(struct pr_event *ctx)
 		return 0;
 	own->lock = ctx->args[0];
 	own->lock_since = bpf_ktime_get_ns();
-	own->lock_trace = keep_trace_in(FIRST(lock_buffer), ctx, 0);
+	own->lock_trace = keep_trace_in(FIRST(lock_buffer), ctx);
 	return 0;
 }
 

@@ -21,12 +21,12 @@ SEC("perf_event")
 int pr_sample(struct bpf_perf_event_data *ctx)
 {
 	struct pr_task *own = find(bpf_get_current_task());
-	struct pr_sample sample = {};
+	struct pr_counted taken = {};
 
 	if (!own || !own->started)
 		return 0;
-	sample.who = own->who;
-	add_sample(ctx, &sample);
-	step_sample(&sample);
+	taken.sample.who = own->who;
+	add_sample(ctx, &taken);
+	step_sample(&taken.sample);
 	return 0;
 }

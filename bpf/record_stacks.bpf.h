@@ -21,7 +21,7 @@ struct {
 
 static __always_inline u64 keep_trace(void *ctx)
 {
-	return keep_trace_in(FIRST(trace_buffer), ctx, 0);
+	return keep_trace_in(FIRST(trace_buffer), ctx);
 }
 
 /* Add a sleep that ends now. */

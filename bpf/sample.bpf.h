@@ -5,11 +5,11 @@
 
 static __always_inline int sample_process(struct bpf_perf_event_data *ctx, u32 process)
 {
-	struct pr_sample sample = {};
+	struct pr_counted taken = {};
 
-	sample.who.stage = process;
-	bpf_get_current_comm(sample.who.name, sizeof(sample.who.name));
-	add_sample(ctx, &sample);
+	taken.sample.who.stage = process;
+	bpf_get_current_comm(taken.sample.who.name, sizeof(taken.sample.who.name));
+	add_sample(ctx, &taken);
 	return 0;
 }
 

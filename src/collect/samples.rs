@@ -4,7 +4,7 @@
 use super::Watched;
 use super::attach::{self, Attached, Clock};
 use super::bpf::Object;
-use super::bpf::shared::{Lost, PP_FRAMES, PP_IN_USER, PP_UNREADABLE, PrSample};
+use super::bpf::shared::{Lost, PP_FRAMES, PP_IN_USER, PP_UNREADABLE, PrCounted, PrSample};
 use super::stacks::{FileSymbols, LocatedFrame, UNKNOWN, USER, located_kernel_frames, whole_stack, without_start_up};
 use super::user_code::{UserCode, UserFunctions};
 use crate::kernel::features::{MOST_SAMPLES, WANTED_SAMPLES};
@@ -56,8 +56,9 @@ impl CountedSamples {
     pub(crate) fn read<const FRAMES: usize>(object: &Object) -> Result<Self> {
         let traces = object.entries::<u64, [u64; FRAMES]>("traces")?;
         let used = |frames: [u64; FRAMES]| frames.into_iter().take_while(|address| *address != 0).collect();
+        let samples = object.entries::<u64, PrCounted>("samples")?;
         Ok(Self {
-            samples: object.entries("samples")?,
+            samples: samples.into_iter().map(|(_, counted)| (counted.sample, counted.count)).collect(),
             traces: traces.into_iter().map(|(key, frames)| (key, used(frames))).collect(),
             most: FRAMES,
             lost: object.element("lost", 0)?,
@@ -104,14 +105,15 @@ impl<'a> SampleNames<'a> {
         if self.is_short {
             without_start_up(&mut user_frames);
         }
+        let unknown = || vec![LocatedFrame::of(UNKNOWN)];
         let kernel_frames = match usize::try_from(sample.trace) {
             Ok(PP_IN_USER) if user_frames.is_empty() => {
                 user_frames.push(LocatedFrame::of(USER));
                 Vec::new()
             }
             Ok(PP_IN_USER) => Vec::new(),
-            Ok(PP_UNREADABLE) => vec![LocatedFrame::of(UNKNOWN)],
-            _ => self.kernel.get(&sample.trace).cloned().unwrap_or_default(),
+            Ok(PP_UNREADABLE) => unknown(),
+            _ => self.kernel.get(&sample.trace).cloned().unwrap_or_else(unknown),
         };
         [user_frames, kernel_frames]
     }
