@@ -44,6 +44,13 @@ enum { EEXIST = 17, E2BIG = 7 };
 
 extern const volatile struct pp_settings settings;
 
+/* The only element of an array. */
+#define FIRST(map) \
+	({ \
+		u32 first_ = 0; \
+		bpf_map_lookup_elem(&(map), &first_); \
+	})
+
 /* The current thread and its process, by their ids in the namespace of `settings`; zeros if they are outside it. */
 static __always_inline struct bpf_pidns_info current_ids(void)
 {

@@ -22,7 +22,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PP_FOLLOWED);
 	__type(key, u64);
-	__type(value, struct pp_member);
+	__type(value, u32);
 } followed SEC(".maps");
 
 /* By a task's address: its open probed calls, for threads that are not compared with directly. */
@@ -59,7 +59,6 @@ static __always_inline void count_one(u32 which)
  * directly. */
 static __always_inline int looked_up(u32 pid)
 {
-	struct pp_member *member;
 	u32 *process;
 	u64 task;
 
@@ -70,9 +69,9 @@ static __always_inline int looked_up(u32 pid)
 	}
 	if (count_of(PP_COUNT_FOLLOWED)) {
 		task = bpf_get_current_task();
-		member = bpf_map_lookup_elem(&followed, &task);
-		if (member && member->process < PP_WATCHED)
-			return member->process;
+		process = bpf_map_lookup_elem(&followed, &task);
+		if (process && *process < PP_WATCHED)
+			return *process;
 	}
 	return -1;
 }
@@ -89,29 +88,6 @@ static __always_inline int watched_process(void)
 	return looked_up(pid);
 }
 
-/* The number of execs of the current thread's process since the start. */
-static __always_inline u32 current_execs(void)
-{
-	struct pp_member *member;
-	u64 task;
-
-	if (!count_of(PP_COUNT_FOLLOWED))
-		return 0;
-	task = bpf_get_current_task();
-	member = bpf_map_lookup_elem(&followed, &task);
-	return member ? member->execs : 0;
-}
-
-static __always_inline void follow(u64 task, u32 process, u32 execs)
-{
-	struct pp_member member = { process, execs };
-
-	/* Increment first: programs do not look into a map whose count is 0. */
-	count_one(PP_COUNT_FOLLOWED);
-	if (bpf_map_update_elem(&followed, &task, &member, BPF_ANY))
-		count_one(PP_COUNT_UNFOLLOWED);
-}
-
 /* Arguments of a raw tracepoint. */
 struct pp_tracepoint {
 	u64 args[3];
@@ -122,26 +98,14 @@ SEC("raw_tp/sched_process_fork")
 int pp_fork(struct pp_tracepoint *ctx)
 {
 	int process = watched_process();
-
-	if (process >= 0)
-		follow(ctx->args[1], process, current_execs());
-	return 0;
-}
-
-SEC("raw_tp/sched_process_exec")
-int pp_exec(__attribute__((unused)) struct pp_tracepoint *ctx)
-{
-	u64 task = bpf_get_current_task();
-	struct pp_member *member;
-	int process = watched_process();
+	u64 task = ctx->args[1];
 
 	if (process < 0)
 		return 0;
-	member = bpf_map_lookup_elem(&followed, &task);
-	if (member)
-		member->execs++;
-	else
-		follow(task, process, 1);
+	/* Increment first: programs do not look into a map whose count is 0. */
+	count_one(PP_COUNT_FOLLOWED);
+	if (bpf_map_update_elem(&followed, &task, &process, BPF_ANY))
+		count_one(PP_COUNT_UNFOLLOWED);
 	return 0;
 }
 

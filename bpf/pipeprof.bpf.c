@@ -8,6 +8,8 @@ const volatile struct pp_settings settings = {};
 
 #include "follow.bpf.h"
 #include "calls.bpf.h"
+#define FRAMES PP_FRAMES
+#include "stacks.bpf.h"
 #include "sample.bpf.h"
 
 char _license[] SEC("license") = "Dual MIT/GPL";

@@ -34,13 +34,13 @@
 #define PP_STACK_EVERY 64
 /* Buckets of the latency histogram: the last one takes 2^39 ns (nine minutes) and more. */
 #define PP_BUCKETS 40
-/* Frames kept of a stack, nearest first; the kernel's own limit is 127. */
-#define PP_KERNEL_FRAMES 127
-#define PP_USER_FRAMES 64
-/* Distinct stacks. */
+/* Frames kept of a stack, nearest first: the kernel's own limit. */
+#define PP_FRAMES 127
+/* Distinct stacks, and distinct samples; the Rust code makes room for more. */
 #define PP_STACKS 8192
-/* The slot of a sample's stack; other slots are breakpoints. */
-#define PP_NO_SLOT 4294967295
+/* Instead of the key of a stack: the sample fell into user code, or the kernel's stack cannot be read. */
+#define PP_IN_USER 0
+#define PP_UNREADABLE 1
 
 /* Settings, constant once loaded. */
 struct pp_settings {
@@ -73,43 +73,36 @@ struct pp_settings {
 #define PP_COUNT_UNTIMED 3
 #define PP_COUNTS 4
 
-/* A task that is looked up by its address. */
-struct pp_member {
-	/* The number of its process. */
-	u32 process;
-	/* The number of execs since the start, including those of its parent before the fork. */
-	u32 execs;
+/* Not kept for want of room. */
+struct pp_lost {
+	/* Stacks; of `pipeprof record` also pairs of stacks, and waits for locks by stack. */
+	u64 stacks;
+	u64 samples;
 };
 
-/* A distinct stack and its count. The key is a hash of all other fields. */
-struct pp_stack {
+/* A program in a process, as `pipeprof record` distinguishes them. */
+struct pr_who {
+	/* The number of the stage that it belongs to; of samples of `pipeprof run`, that of the watched process. */
+	u32 stage;
+	/* In the initial PID namespace; of samples of `pipeprof run`, 0. */
+	u32 tgid;
+	/* Bytes of its name, as two numbers. */
+	u64 name[2];
+};
+
+/* Where a thread executes; the traces are keys of stacks. */
+struct pr_sample {
+	struct pr_who who;
+	u64 trace;
+	/* The user stack; 0 if unknown. */
+	u64 user_trace;
+	/* The process id in the PID namespace of the settings; 0 if it is outside it. */
+	u64 pid;
+};
+
+struct pr_counted {
+	struct pr_sample sample;
 	u64 count;
-	/* The number of the watched process. */
-	u32 process;
-	/* The thread group id of the user frames' process; 0 if it is in another PID namespace. */
-	u32 pid;
-	/* See pp_member. */
-	u32 execs;
-	u32 slot;
-	/* Frames in use. */
-	u32 kernel;
-	u32 user;
-	u64 kernel_frames[PP_KERNEL_FRAMES];
-	u64 user_frames[PP_USER_FRAMES];
-};
-
-/* Events of sampling and breakpoints, and losses. */
-struct pp_losses {
-	/* Events of the watched processes. */
-	u64 seen;
-	/* Not counted: no room for another stack. */
-	u64 full;
-	/* Not counted: the map was busy (an event inside an update of the same bucket). */
-	u64 busy;
-	/* Counted without their kernel part. */
-	u64 kernel_unreadable;
-	/* Counted without their user part. */
-	u64 user_unreadable;
 };
 
 /* One open call of a timed function. */

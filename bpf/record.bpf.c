@@ -17,6 +17,8 @@ const volatile struct pp_settings settings = {};
 #include "record_kernel.bpf.h"
 #include "record_maps.bpf.h"
 #include "record_path.bpf.h"
+#define FRAMES PR_FRAMES
+#include "stacks.bpf.h"
 #include "record_stacks.bpf.h"
 #include "record_sample.bpf.h"
 #include "record_locks.bpf.h"

@@ -38,14 +38,10 @@
 /* A wake-up this long before a sleep, ns, ended that sleep if no other one did: the thread was on its way to sleep. */
 #define PR_EARLY 1000000
 
-/* Distinct stacks, and their frames. */
-#define PR_TRACES 8192
+/* Frames of stacks. */
 #define PR_FRAMES 32
-/* Stacks of samples, by process. */
+/* Stacks of waits for locks, and of samples with their times, by process. */
 #define PR_SAMPLES 16384
-/* Instead of the key of a stack: the sample fell into user code, or the kernel's stack cannot be read. */
-#define PR_IN_USER 0
-#define PR_UNREADABLE 1
 /* Pairs of a sleeping thread's stack and its waker's, by process. */
 #define PR_OFF_CPU 16384
 
@@ -88,15 +84,6 @@
 /* Bits of a wake-up: the woken thread waited for room; the one that wakes it carries on what a followed one did. */
 #define PR_FOR_ROOM 16
 #define PR_CARRIED 32
-
-/* A program in a process. Bytes of its name, as two numbers. */
-struct pr_who {
-	/* Number of the stage that it belongs to. */
-	u32 stage;
-	/* In the initial PID namespace. */
-	u32 tgid;
-	u64 name[2];
-};
 
 /* One side of a pipe, used by one process. */
 struct pr_end {
@@ -161,20 +148,6 @@ struct pr_reason {
 struct pr_wait {
 	u64 count;
 	u64 ns;
-};
-
-/* A kernel stack, innermost frame first; zeros after the outermost. */
-struct pr_trace {
-	u64 frames[PR_FRAMES];
-};
-
-/* Where a thread executes; the traces are keys of stacks. */
-struct pr_sample {
-	struct pr_who who;
-	u64 trace;
-	/* Of samples: the user stack, 0 if unknown, and the process id in the PID namespace of the settings. */
-	u64 user_trace;
-	u64 pid;
 };
 
 /* Where a thread slept, and who woke it where. Keys of stacks; 0 if unknown. */
@@ -345,9 +318,6 @@ struct pr_state {
 	u64 processes_made;
 	/* Switches to a thread that were not seen. */
 	u64 unseen;
-	/* Stacks, or pairs of stacks, not recorded for want of room. */
-	u64 lost_traces;
-	u64 lost_samples;
 	/* Steps of the path not recorded, because the Rust code did not read them in time. */
 	u64 lost_steps;
 };

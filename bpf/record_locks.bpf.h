@@ -20,7 +20,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct pr_trace);
+	__type(value, struct trace);
 } lock_buffer SEC(".maps");
 
 /* Lock and flags. */
@@ -37,7 +37,7 @@ int pr_lock_begin(struct pr_event *ctx)
 		return 0;
 	own->lock = ctx->args[0];
 	own->lock_since = bpf_ktime_get_ns();
-	own->lock_trace = keep_trace_in(FIRST(lock_buffer), ctx, 0);
+	own->lock_trace = keep_trace_in(FIRST(lock_buffer), ctx);
 	return 0;
 }
 
@@ -45,7 +45,6 @@ SEC("raw_tp/contention_end")
 int pr_lock_end(struct pr_event *ctx)
 {
 	struct pr_task *own = find(bpf_get_current_task());
-	struct pr_state *shared = shared_state();
 	struct pr_sample place = {};
 
 	if (!own || !own->lock || own->lock != ctx->args[0])
@@ -53,7 +52,7 @@ int pr_lock_end(struct pr_event *ctx)
 	own->lock = 0;
 	place.who = own->who;
 	place.trace = own->lock_trace;
-	if (!add_wait_to(&lock_waits, &place, bpf_ktime_get_ns() - own->lock_since) && shared)
-		__sync_fetch_and_add(&shared->lost_traces, 1);
+	if (!add_wait_to(&lock_waits, &place, bpf_ktime_get_ns() - own->lock_since))
+		COUNT_LOST(stacks);
 	return 0;
 }

@@ -79,13 +79,6 @@ struct {
 	__type(value, struct pr_task);
 } zeros SEC(".maps");
 
-/* The only element of an array. */
-#define FIRST(map) \
-	({ \
-		u32 first_ = 0; \
-		bpf_map_lookup_elem(&(map), &first_); \
-	})
-
 static __always_inline struct pr_state *shared_state(void)
 {
 	return FIRST(state);

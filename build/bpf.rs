@@ -6,17 +6,18 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
     "bpf/pipeprof.bpf.c",
     "bpf/pipeprof.h",
     "bpf/arch_x86_64.h",
     "bpf/common.bpf.h",
     "bpf/follow.bpf.h",
     "bpf/calls.bpf.h",
+    "bpf/stacks.bpf.h",
     "bpf/sample.bpf.h",
 ];
 
-/// The programs of `pipeprof record`, which share bpf/common.bpf.h and bpf/pipeprof.h with the others.
+/// The programs of `pipeprof record`, which share bpf/common.bpf.h, bpf/pipeprof.h and bpf/stacks.bpf.h with the others.
 const RECORD_SOURCES: [&str; 13] = [
     "bpf/record.bpf.c",
     "bpf/record.h",

@@ -15,17 +15,27 @@ use std::sync::Mutex;
 #[allow(missing_docs, reason = "documented in the header it is made from")]
 #[allow(dead_code, unreachable_pub, reason = "generated; the BPF programs use the rest")]
 pub(crate) mod shared {
+    use crate::kernel::namespace::PidNamespace;
+
     include!(concat!(env!("OUT_DIR"), "/shared.rs"));
 
-    // Ids that no task has, so that nothing is watched by default.
-    impl Default for Settings {
+    impl Settings {
+        /// Ids are those of this process's PID namespace. Nothing is watched: no task has this id.
+        pub(crate) fn in_own_namespace() -> Self {
+            let PidNamespace { device, inode } = PidNamespace::own().unwrap_or(PidNamespace { device: 0, inode: 0 });
+            let none = bytemuck::Zeroable::zeroed();
+            Self { pids: [u32::MAX; PP_FAST], namespace_device: device, namespace_inode: inode, ..none }
+        }
+    }
+
+    impl Default for Lost {
         fn default() -> Self {
-            Self { pids: [u32::MAX; PP_FAST], ..bytemuck::Zeroable::zeroed() }
+            bytemuck::Zeroable::zeroed()
         }
     }
 }
 
-use shared::Settings;
+use shared::{PP_STACKS, Settings};
 
 /// The object, aligned as ELF parsers require.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/pipeprof.bpf.o"));
@@ -60,14 +70,16 @@ fn take_message() -> String {
 }
 
 /// Programs that need no kernel types, and so no BTF.
-const WITHOUT_BTF: [&str; 4] = ["pp_sample", "pp_fork", "pp_exec", "pp_free"];
+const WITHOUT_BTF: [&str; 3] = ["pp_sample", "pp_fork", "pp_free"];
 
 /// A program that keeps per-thread state. Without it, the map for such state is kept small.
 const WITH_THREADS: &str = "pp_enter";
 
-/// The program that samples recorded processes, and room for their stacks. User code has many.
-const RECORD_SAMPLE: &str = "pr_sample";
-const SAMPLED_STACKS: u32 = 65_536;
+/// Room for the stacks and the samples of all that a recording follows: user code has many.
+const RECORDED_STACKS: u32 = 65_536;
+
+/// The maps of bpf/stacks.bpf.h whose size depends on who uses them.
+const SAMPLER_MAPS: [&str; 2] = ["traces", "samples"];
 
 /// The section of global variables without an initial value.
 const VARIABLES: &str = ".bss";
@@ -99,8 +111,8 @@ pub(crate) fn load(loader: Loader, settings: &Settings, programs: &[&str], stack
     loaded.map_err(explained)
 }
 
-/// Load `programs` of bpf/record.bpf.c with `settings`.
-pub(crate) fn load_record(settings: &Settings, programs: &[&str]) -> Result<Object> {
+/// Load `programs` of bpf/record.bpf.c with `settings`. `sampled`: with room for what user code executes.
+pub(crate) fn load_record(settings: &Settings, programs: &[&str], sampled: bool) -> Result<Object> {
     if !Path::new(BTF).exists() {
         bail!(
             "recording needs the kernel's types, and there is no {BTF}: use a kernel with CONFIG_DEBUG_INFO_BTF, which \
@@ -108,7 +120,8 @@ pub(crate) fn load_record(settings: &Settings, programs: &[&str]) -> Result<Obje
              container)"
         );
     }
-    load_libbpf(RECORD, settings, programs, 0).map_err(explained)
+    let stacks = if sampled { RECORDED_STACKS } else { PP_STACKS as u32 };
+    load_libbpf(RECORD, settings, programs, stacks).map_err(explained)
 }
 
 /// The error of a loader; for users without privileges, what is missing.
@@ -126,12 +139,10 @@ fn load_libbpf(image: &[u8], settings: &Settings, programs: &[&str], stacks: u32
         let name = map.name().to_string_lossy().into_owned();
         if name.ends_with(".rodata") {
             map.set_initial_value(bytemuck::bytes_of(settings)).map_err(explain)?;
-        } else if name == "stacks" {
+        } else if SAMPLER_MAPS.contains(&&*name) {
             map.set_max_entries(stacks).map_err(explain)?;
         } else if name == "threads" && !programs.contains(&WITH_THREADS) {
             map.set_max_entries(1).map_err(explain)?;
-        } else if ["traces", "samples"].contains(&&*name) && programs.contains(&RECORD_SAMPLE) {
-            map.set_max_entries(SAMPLED_STACKS).map_err(explain)?;
         }
     }
     for mut program in open.progs_mut() {
@@ -148,7 +159,10 @@ fn load_aya(settings: &Settings, programs: &[&str], stacks: u32) -> Result<Objec
     unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const most) };
     let settings = Pod(*settings);
     let mut loader = aya::EbpfLoader::new();
-    loader.override_global("settings", &settings, true).map_max_entries("stacks", stacks);
+    loader.override_global("settings", &settings, true);
+    for map in SAMPLER_MAPS {
+        loader.map_max_entries(map, stacks);
+    }
     if !programs.contains(&WITH_THREADS) {
         loader.map_max_entries("threads", 1);
     }
@@ -240,10 +254,20 @@ impl Object {
         Ok(rings.build()?)
     }
 
-    /// All keys and values of a hash map, in no order. Each is there once, even if others are removed meanwhile. Only
-    /// libbpf gives them.
+    /// All keys and values of a hash map, in no order. With libbpf, each is there once, even if others are removed
+    /// meanwhile.
     pub(crate) fn entries<K: bytemuck::Pod, V: bytemuck::Pod>(&self, map: &str) -> Result<Vec<(K, V)>> {
-        let Self::Libbpf(object) = self else { bail!("{map}: not loaded by {}", name(Loader::Libbpf)) };
+        let object = match self {
+            Self::Libbpf(object) => object,
+            Self::Aya(object) => {
+                let data = object.map(map).with_context(|| format!("no BPF map {map}"))?;
+                let data: aya::maps::HashMap<_, Pod<K>, Pod<V>> = data.try_into()?;
+                return data
+                    .iter()
+                    .map(|entry| entry.map(|(key, value)| (key.0, value.0)).map_err(Into::into))
+                    .collect();
+            }
+        };
         let map = libbpf_map(object, map)?;
         // Whoever goes on from a key that has been removed begins again. Reading batches would need fewer calls, but keeps
         // perf's events on this CPU from their programs for longer (kernel/bpf/hashtab.c, `bpf_disable_instrumentation`).
@@ -264,18 +288,6 @@ impl Object {
         let map = libbpf_map(object, map)?;
         keys.for_each(|key| drop(map.delete(bytemuck::bytes_of(key))));
         Ok(())
-    }
-
-    /// All values of a hash map, in no order.
-    pub(crate) fn values<K: bytemuck::Pod, V: bytemuck::Pod>(&self, map: &str) -> Result<Vec<V>> {
-        match self {
-            Self::Libbpf(_) => Ok(self.entries::<K, V>(map)?.into_iter().map(|(_, value)| value).collect()),
-            Self::Aya(object) => {
-                let data = object.map(map).with_context(|| format!("no BPF map {map}"))?;
-                let data: aya::maps::HashMap<_, Pod<K>, Pod<V>> = data.try_into()?;
-                data.iter().map(|entry| Ok(entry?.1.0)).collect()
-            }
-        }
     }
 
     /// The library that loaded it.

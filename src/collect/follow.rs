@@ -6,14 +6,12 @@ use super::bpf::shared::{
 };
 use super::bpf::{self, Object};
 use super::{Watched, attach, loss_warning};
-use crate::kernel::namespace::PidNamespace;
 use crate::result::{Loader, Warning};
 use anyhow::{Result, ensure};
 use std::os::fd::OwnedFd;
 
 /// The programs that follow forks, and their tracepoints. They need no kernel types.
-pub(super) const PROGRAMS: [(&str, &str); 3] =
-    [("pp_fork", "sched_process_fork"), ("pp_exec", "sched_process_exec"), ("pp_free", "sched_process_free")];
+pub(super) const PROGRAMS: [(&str, &str); 2] = [("pp_fork", "sched_process_fork"), ("pp_free", "sched_process_free")];
 
 /// The watched ids, each with the number of its process: the index in `watched`.
 pub(super) fn numbered(watched: &Watched) -> Vec<(u32, u32)> {
@@ -29,11 +27,7 @@ pub(super) fn only_direct(watched: &Watched) -> bool {
 
 /// Settings of the programs, fixed before loading.
 pub(super) fn settings(watched: &Watched, cookies: bool) -> Settings {
-    let mut settings = Settings { cookies: u32::from(cookies), ..Settings::default() };
-    if let Some(namespace) = PidNamespace::own() {
-        settings.namespace_device = namespace.device;
-        settings.namespace_inode = namespace.inode;
-    }
+    let mut settings = Settings { cookies: u32::from(cookies), ..Settings::in_own_namespace() };
     for (place, (pid, process)) in numbered(watched).into_iter().take(PP_FAST).enumerate() {
         settings.pids[place] = pid;
         settings.processes[place] = process;

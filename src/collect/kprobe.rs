@@ -1,13 +1,14 @@
 //! Probes: count calls and times of the roles' functions in the kernel (bpf/calls.bpf.h), by [`super::probes`].
 
 use super::bpf::Object;
-use super::bpf::shared::{Call, Fast, Function, Losses, PP_FAST, PP_SLOTS, PP_STACKS, Settings, Stack, Task};
+use super::bpf::shared::{Call, Fast, Function, PP_FAST, PP_SLOTS, PP_STACKS, Settings, Task};
 use super::calibrate::{self, Costs};
 use super::fentry::{self, Fentry};
 use super::follow::{self, Following};
 use super::probes::{self, BREAKPOINT, COUNT, ENTER, LEAVE, Probes};
-use super::stacks::{self, UserNames};
+use super::samples;
 use super::targets::{self, AttachMethod, ProbeTarget};
+use super::user_code::UserCode;
 use super::{Collect, Collected, Watched, loss_warning, restore_warning};
 use crate::kernel::resolve::Resolution;
 use crate::kernel::symbols::Symbols;
@@ -52,7 +53,7 @@ struct Armed {
     object: Object,
     cookies: bool,
     following: Following,
-    user: UserNames,
+    code: UserCode,
 }
 
 impl Kprobe {
@@ -65,12 +66,12 @@ impl Kprobe {
 
     /// Load the programs for `watched`, without probes.
     fn load(&self, watched: &Watched) -> Result<Armed> {
-        let user = UserNames::of(watched);
+        let code = UserCode::follow(watched.all().map(|(pid, _)| pid));
         let costs = self.prepared.as_ref().map(|prepared| prepared.costs).unwrap_or_default();
         let Loaded { mut object, cookies, refused } = load(self.loader, watched, PP_STACKS as u32, &costs)?;
         let following = Following::start(&mut object, watched, refused)?;
         tell_slots(&mut object, self.targets.iter().map(|target| target.address))?;
-        Ok(Armed { watched: watched.clone(), probes: Probes::default(), object, cookies, following, user })
+        Ok(Armed { watched: watched.clone(), probes: Probes::default(), object, cookies, following, code })
     }
 
     /// Attach to all functions that may be probed, to count their calls.
@@ -212,9 +213,10 @@ impl Armed {
             }
         }
         if others {
-            let tasks: Vec<Task> = self.object.values::<u64, Task>("threads")?;
+            let tasks = self.object.entries::<u64, Task>("threads")?;
             for process in 0..self.watched.processes.len() as u32 {
-                let own: Vec<Task> = tasks.iter().filter(|task| task.process == u64::from(process)).copied().collect();
+                let own: Vec<Task> =
+                    tasks.iter().map(|(_, task)| *task).filter(|task| task.process == u64::from(process)).collect();
                 for slot in 0..slots {
                     let cell = process * PP_SLOTS as u32 + slot as u32;
                     let function: Function = self.object.element("functions", cell)?;
@@ -323,18 +325,15 @@ impl Collect for Kprobe {
         armed.probes.refused = refused;
         let followed = armed.following.finish(&armed.object)?;
         let functions = self.rows(&armed, followed.others)?;
-        let losses: Losses = armed.object.element("losses", 0)?;
-        let counted: Vec<Stack> = armed.object.values::<u64, Stack>("stacks")?;
-        armed.user.look_again(&counted);
-        let readable = stacks::readable(&counted, &armed.watched, &self.symbols, &armed.user);
+        let mut notes = vec![format!("loaded by {}", armed.object.loaded_by())];
+        notes.extend(self.notes(&armed));
+        let (stacks, folded) = samples::of_target(&armed.object, &armed.watched, &self.symbols, armed.code)?;
 
         let calls = functions.iter().map(|row| row.calls).sum();
         let missed: u64 = functions.iter().map(|row| row.missed).sum();
         let skipped = [COUNT, ENTER, LEAVE].iter().filter_map(|name| armed.object.passed_over(name)).sum::<u64>();
         let passed_over = skipped + removed.passed_over;
-        let lost_stacks = losses.full + losses.busy;
-        let mut notes = vec![format!("loaded by {}", armed.object.loaded_by())];
-        notes.extend(self.notes(&armed));
+        let lost_stacks = folded.lost.samples + folded.lost.stacks;
         notes.push(
             if armed.cookies { "kprobes identified by attach cookies" } else { "kprobes identified by address" }
                 .to_owned(),
@@ -369,11 +368,11 @@ impl Collect for Kprobe {
                 .or_else(|| (missed > 0).then(|| format!("the kernel did not report {missed} returns"))),
             unit: Unit::Samples,
             skid: Skid::None,
-            stacks: readable.stacks,
+            stacks,
             functions,
             samples: calls,
             lost: missed + lost_stacks + passed_over,
-            unresolved: readable.unresolved,
+            unresolved: folded.unresolved,
             notes,
             warnings,
         })

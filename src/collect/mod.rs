@@ -3,7 +3,7 @@
 pub(crate) mod attach;
 pub(crate) mod bpf;
 mod calibrate;
-pub(crate) mod code_maps;
+mod code_maps;
 mod fentry;
 pub mod fgraph;
 mod follow;
@@ -13,10 +13,12 @@ mod owner;
 mod perf_ring;
 mod probes;
 pub(crate) mod registry;
-pub(crate) mod sample;
+mod sample;
+pub(crate) mod samples;
 pub(crate) mod stacks;
 pub(crate) mod targets;
 pub(crate) mod tracefs;
+pub(crate) mod user_code;
 
 use crate::kernel::resolve::Resolution;
 use crate::profile::{ByProcess, Folded, Unit};

@@ -4,7 +4,6 @@ use super::Collect;
 use super::fgraph::Fgraph;
 use super::kprobe::Kprobe;
 use super::sample::Sample;
-use crate::kernel::features;
 use crate::kernel::reach::Listed;
 use crate::kernel::resolve;
 use crate::kernel::resolve::Resolution;
@@ -51,7 +50,7 @@ pub fn auto() -> Vec<Collector> {
 
 pub fn make(kind: Collector, context: &Context) -> Result<Box<dyn Collect>> {
     Ok(match kind {
-        Collector::Sample => Box::new(Sample::new(context.loader, features::WANTED_SAMPLES, context.symbols()?)),
+        Collector::Sample => Box::new(Sample::new(context.loader, context.symbols()?)),
         Collector::Kprobe => Box::new(Kprobe::new(context.loader, context.symbols()?, &context.probe)),
         Collector::Fgraph => Box::new(Fgraph::new(context.symbols()?)),
         Collector::Insn => bail!("insn requires a guest: add --kernel"),

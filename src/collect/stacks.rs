@@ -1,12 +1,8 @@
-//! Give names to the stacks that the BPF half of [`super::sample`] and [`super::kprobe`] counts (bpf/sample.bpf.h).
+//! Names of the frames of stacks.
 
-use super::Watched;
-use super::bpf::shared::{PP_KERNEL_FRAMES, PP_USER_FRAMES, Stack};
-use super::follow;
 use crate::kernel::symbols::{Located, Symbols};
-use crate::profile::folded::{self, Folded};
+use crate::profile::folded;
 use crate::profile::places::FramePlace;
-use crate::profile::{ByProcess, ProcessName};
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolizer};
 use std::cell::RefCell;
@@ -60,7 +56,7 @@ pub(crate) struct FileSymbols {
 
 impl FileSymbols {
     /// From symbol tables only, which is fast.
-    fn from_symbol_tables() -> Self {
+    pub(crate) fn from_symbol_tables() -> Self {
         Self::new(false)
     }
 
@@ -124,86 +120,6 @@ fn parse_maps(text: &str) -> Vec<FileMapping> {
 /// The code that `pid` has mapped now; nothing if it cannot be read.
 pub(crate) fn mappings_of(pid: u32) -> Vec<FileMapping> {
     parse_maps(&std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default())
-}
-
-/// Names of user code. Mappings must be read while their process lives.
-pub(crate) struct UserNames {
-    /// By process id and the number of its execs since the start.
-    mappings: HashMap<(u32, u32), Vec<FileMapping>>,
-    /// Mappings at the start, of the first process of each number. Forked processes without an exec have the same
-    /// ones.
-    inherited: Vec<(u32, u32)>,
-    files: FileSymbols,
-}
-
-impl UserNames {
-    /// Record the mappings of `watched`.
-    pub(crate) fn of(watched: &Watched) -> Self {
-        let ids = follow::numbered(watched);
-        let mappings = ids.iter().map(|(pid, _)| ((*pid, 0), mappings_of(*pid))).collect();
-        let first = |process| ids.iter().find(|(_, of)| *of == process).map(|(pid, _)| (*pid, 0));
-        let inherited = (0..).map_while(first).collect();
-        Self { mappings, inherited, files: FileSymbols::from_symbol_tables() }
-    }
-
-    /// Record the mappings of the other processes in `stacks` that still live.
-    pub(crate) fn look_again(&mut self, stacks: &[Stack]) {
-        let mut latest: HashMap<u32, u32> = HashMap::new();
-        for stack in stacks.iter().filter(|stack| stack.pid != 0) {
-            let execs = latest.entry(stack.pid).or_default();
-            *execs = stack.execs.max(*execs);
-        }
-        for key in latest {
-            self.mappings.entry(key).or_insert_with(|| mappings_of(key.0));
-        }
-    }
-
-    /// The function at `address` in the process of `stack`.
-    fn frame(&self, stack: &Stack, address: u64) -> Option<LocatedFrame> {
-        let own = self.mappings.get(&(stack.pid, stack.execs)).filter(|mappings| !mappings.is_empty());
-        let inherited = || {
-            let first = self.inherited.get(stack.process as usize).filter(|_| stack.execs == 0)?;
-            self.mappings.get(first)
-        };
-        let mappings = own.or_else(inherited)?;
-        let mapping = mappings.iter().find(|mapping| mapping.contains(address))?;
-        self.files.frame(mapping, address)
-    }
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Readable {
-    pub stacks: ByProcess<Folded>,
-    pub total: u64,
-    /// Weight of the stacks whose innermost frame has no symbol.
-    pub unresolved: u64,
-    /// Weight of the stacks with the maximum number of kernel or user frames. Their root may be missing.
-    pub full_depth: u64,
-}
-
-/// Give names to `stacks`. The root frame is the process's name.
-pub(crate) fn readable(stacks: &[Stack], watched: &Watched, kernel: &Symbols, user: &UserNames) -> Readable {
-    let mut result = Readable { stacks: watched.by_process(), ..Readable::default() };
-    for stack in stacks {
-        let process = watched.processes.get(stack.process as usize).map_or(ProcessName::OTHER, |process| process.name);
-        let kernel_frames = &stack.kernel_frames[..(stack.kernel as usize).min(PP_KERNEL_FRAMES)];
-        let user_frames = &stack.user_frames[..(stack.user as usize).min(PP_USER_FRAMES)];
-        let named_kernel = located_kernel_frames(kernel_frames, kernel);
-        let mut named_user =
-            located(user_frames, |address, returning| user.frame(stack, address.saturating_sub(u64::from(returning))));
-        without_start_up(&mut named_user);
-
-        result.total += stack.count;
-        if named_kernel.first().or(named_user.first()).is_none_or(|leaf| leaf.name == UNKNOWN) {
-            result.unresolved += stack.count;
-        }
-        if kernel_frames.len() == PP_KERNEL_FRAMES || user_frames.len() == PP_USER_FRAMES {
-            result.full_depth += stack.count;
-        }
-        let frames = whole_stack(process.as_str(), &named_user, &named_kernel);
-        result.stacks.get_or_default(process).add_located(frames, stack.count);
-    }
-    result
 }
 
 /// The stack of a process, root first: its name, user frames, and kernel frames, both innermost first.
@@ -295,31 +211,23 @@ garbage
 
     #[test]
     fn own_functions_have_names() {
-        let me = std::process::id();
-        let names = UserNames::of(&Watched::one(ProcessName::WRITER, me));
         let address = parse_maps as *const () as u64;
-        let stack = Stack { pid: me, ..bytemuck::Zeroable::zeroed() };
-        let frame = names.frame(&stack, address).unwrap();
+        let mappings = mappings_of(std::process::id());
+        let mapping = mappings.iter().find(|mapping| mapping.contains(address)).unwrap();
+        let frame = FileSymbols::from_symbol_tables().frame(mapping, address).unwrap();
         assert!(frame.name.contains("parse_maps"), "{frame:?}");
-        let place = frame.place.clone().unwrap();
+        let place = frame.place.unwrap();
         let program = std::env::current_exe().unwrap();
         assert_eq!(place.module.as_deref(), program.to_str());
         assert_eq!((place.file, place.line), (None, None));
-        assert_eq!(names.frame(&stack, 0x10), None);
-        let child = Stack { pid: u32::MAX, ..stack };
-        assert_eq!(names.frame(&child, address).as_ref(), Some(&frame), "a child that is gone has its parent's code");
-        assert_eq!(names.frame(&Stack { execs: 1, ..child }, address), None, "but not once it executed another");
-        assert_eq!(names.frame(&Stack { process: 1, ..child }, address), None);
-
-        let mapping = names.mappings[&(me, 0)].iter().find(|mapping| mapping.contains(address)).unwrap();
         // The program's own address, which is the mapped one less where it was mapped.
         assert_eq!(place.address.map(|own| (address - own) % 4096), Some(0));
         let full = FileSymbols::with_debug_information().frame(mapping, address).unwrap();
         assert!(full.name.contains("parse_maps"), "{full:?}");
-        let (own, full) = (place.address, full.place.unwrap());
-        assert_eq!(full.address, own);
+        let full = full.place.unwrap();
+        assert_eq!(full.address, place.address);
         assert!(full.file.unwrap().ends_with("src/collect/stacks.rs"));
-        assert!((100..200).contains(&full.line.unwrap()), "{:?}", full.line);
+        assert!((80..200).contains(&full.line.unwrap()), "{:?}", full.line);
     }
 
     #[test]

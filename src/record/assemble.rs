@@ -7,6 +7,7 @@ use super::raw::{PR_KINDS, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho}
 use super::reason::{name_of, why};
 use super::running::OpenEnd;
 use super::timeline::{Id, id};
+use crate::collect::bpf::shared::Lost;
 use crate::result::{RecordedEnd, RecordedPipe, RecordedProcess};
 use crate::util::text::grouped;
 use crate::util::warning::Warning;
@@ -81,7 +82,7 @@ pub(super) fn assemble(counted: &RecordedCounts, pipes: &[MadePipe], open: &[Ope
     }
     let mut pipes = pipes_of(counted, &index, pipes);
     add_open(&mut pipes, &processes, open);
-    let mut warnings = counted.state.as_ref().map_or_else(Vec::new, losses);
+    let mut warnings = counted.state.as_ref().map_or_else(Vec::new, |state| losses(state, counted.sampled.lost));
     if let Some(unseen) = counted.state.map(|state| state.unseen).filter(|unseen| *unseen > 0) {
         warnings.push(Warning {
             code: "switches-unseen".to_owned(),
@@ -233,15 +234,15 @@ fn counted_and(count: u64, [one, several]: [&str; 2]) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{} {several}", grouped(count)) }
 }
 
-fn losses(state: &PrState) -> Vec<Warning> {
+fn losses(state: &PrState, of_samples: Lost) -> Vec<Warning> {
     let lost = [
         (state.lost_tasks, "threads-not-recorded", "threads or processes were not recorded: too many at once"),
         (state.lost_processes, "processes-not-recorded", "threads ended in processes that were not recorded"),
         (state.lost_ends, "calls-not-recorded", "calls or sleeps at pipes were not recorded: too many pipes"),
         (state.lost_waits, "sleeps-not-recorded", "sleeps were not recorded: too many processes"),
         (state.lost_steps, "steps-lost", "wake-ups and switches were lost: the path is unknown there"),
-        (state.lost_traces, "stacks-not-recorded", "stacks were not recorded: too many different ones"),
-        (state.lost_samples, "samples-lost", "samples were lost: too many different stacks"),
+        (of_samples.stacks, "stacks-not-recorded", "stacks were not recorded: too many different ones"),
+        (of_samples.samples, "samples-lost", "samples were lost: too many different stacks"),
     ];
     lost.into_iter()
         .filter(|(count, ..)| *count > 0)

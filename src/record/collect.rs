@@ -3,16 +3,14 @@
 use super::ended::{EndedProcesses, Members};
 use super::path::{KnownEnd, PathEnds, PathRecorder};
 use super::raw::{
-    PR_ASLEEP, PR_PROCESSES, PR_RUNNABLE, PR_RUNNING, PrCounts, PrEnd, PrOffCpu, PrProcess, PrReason, PrSample,
-    PrState, PrTask, PrTrace, PrWait, PrWho,
+    PR_ASLEEP, PR_FRAMES, PR_PROCESSES, PR_RUNNABLE, PR_RUNNING, PrCounts, PrEnd, PrOffCpu, PrProcess, PrReason,
+    PrSample, PrState, PrTask, PrWait, PrWho,
 };
 use super::timeline::Id;
-use crate::collect::attach::{self, Attached, Clock};
+use crate::collect::attach::{self, Attached};
 use crate::collect::bpf::shared::Settings;
 use crate::collect::bpf::{self, Object};
-use crate::collect::sample::most_samples;
-use crate::kernel::features::WANTED_SAMPLES;
-use crate::kernel::namespace::PidNamespace;
+use crate::collect::samples::{CountedSamples, SamplingClock};
 use crate::kernel::preemption;
 use crate::kernel::tracefs::Tracefs;
 use crate::result::RecordLevel;
@@ -78,14 +76,6 @@ pub(super) struct Recorder {
     looked_at: u64,
 }
 
-/// The clock of the samples.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct SamplingClock {
-    pub clock: Clock,
-    /// Hz.
-    pub frequency: u64,
-}
-
 /// A program at its tracepoint, until it is dropped.
 #[expect(dead_code, reason = "held until they are dropped")]
 enum AttachedProgram {
@@ -111,14 +101,13 @@ pub(super) struct RecordedCounts {
     /// Events for which the kernel skipped a program, as [`Object::passed_over`] has it; not counted before 5.12, where
     /// it skips no program of a raw tracepoint.
     pub skipped: u64,
-    /// Sleeps by the stacks of the sleeper and of its waker, and these stacks by key.
+    /// Sleeps by the stacks of the sleeper and of its waker.
     pub off_cpu: Vec<(PrOffCpu, PrWait)>,
     /// Waits for locks, by the stack of the waiting thread; absent if the kernel does not report them.
     pub lock_waits: Option<Vec<(PrSample, PrWait)>>,
-    /// Samples by where they fell, and their clock.
-    pub samples: Vec<(PrSample, u64)>,
+    /// The samples, all stacks, and the clock of the samples.
+    pub sampled: CountedSamples,
     pub clock: Option<SamplingClock>,
-    pub traces: HashMap<u64, PrTrace>,
     /// Of those among `processes` that stand for several which have ended.
     pub members: HashMap<Id, Members>,
 }
@@ -132,12 +121,8 @@ impl Recorder {
     pub(super) fn start(level: RecordLevel, sampled: bool, live: bool) -> Result<Self> {
         // SAFETY: gettid has no preconditions.
         let thread = unsafe { libc::gettid() };
-        let mut settings = Settings { stacks: u64::from(level == RecordLevel::Stacks), ..Settings::default() };
+        let mut settings = Settings { stacks: u64::from(level == RecordLevel::Stacks), ..Settings::in_own_namespace() };
         settings.pids[0] = thread.try_into()?;
-        if let Some(namespace) = PidNamespace::own() {
-            settings.namespace_device = namespace.device;
-            settings.namespace_inode = namespace.inode;
-        }
         let event = (level != RecordLevel::Sched && preemption::of_system_calls()).then(event_id).flatten();
         let raw = PROGRAMS
             .iter()
@@ -150,7 +135,7 @@ impl Recorder {
             .chain(sampled.then_some(SAMPLE))
             .chain(LOCKS.iter().map(|(program, _)| *program).filter(|_| level == RecordLevel::Stacks))
             .collect();
-        let object = bpf::load_record(&settings, &programs)?;
+        let object = bpf::load_record(&settings, &programs, sampled)?;
         let path = PathRecorder::start(&object, live)?;
         let learn = attach::raw_tracepoint(object.program(LEARN)?, "sys_exit")?;
         // SAFETY: getppid has no preconditions. It is called for its tracepoint.
@@ -180,10 +165,9 @@ impl Recorder {
         }
         let mut sampling = None;
         if sampled {
-            let frequency = WANTED_SAMPLES.min(most_samples());
-            let (clock, events) = attach::sampling(object.program(SAMPLE)?, frequency, &attach::online_cpus()?)?;
+            let (clock, events) = SamplingClock::start(object.program(SAMPLE)?)?;
             attached.extend(events.into_iter().map(AttachedProgram::Event));
-            sampling = Some(SamplingClock { clock, frequency });
+            sampling = Some(clock);
         }
         let (ended, looked_at) = (EndedProcesses::default(), 0);
         Ok(Self { object, attached, level, clock: sampling, locks, path, ended, looked_at })
@@ -291,9 +275,6 @@ impl Recorder {
             PROGRAMS.iter().map(|(program, _)| *program).chain([CALLS_EVENT]).chain(LOCKS.map(|(program, _)| program));
         let skipped = programs.filter_map(|program| self.object.passed_over(program)).sum();
         let mut counts = RecordedCounts { skipped, clock: self.clock, ..self.read()? };
-        if self.clock.is_some() {
-            counts.samples = self.object.entries::<PrSample, u64>("samples")?;
-        }
         if self.level == RecordLevel::Stacks {
             self.add_sleeps(&mut counts)?;
         }
@@ -301,7 +282,7 @@ impl Recorder {
             counts.lock_waits = Some(self.object.entries("lock_waits")?);
         }
         if self.clock.is_some() || self.level == RecordLevel::Stacks {
-            counts.traces = self.object.entries::<u64, PrTrace>("traces")?.into_iter().collect();
+            counts.sampled = CountedSamples::read::<PR_FRAMES>(&self.object)?;
         }
         self.path.close(counts.at, &self.object.entries("tasks")?);
         Ok((counts, self.ended, self.path.finish()))

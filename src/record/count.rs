@@ -18,6 +18,7 @@ use crate::result::{
 };
 use crate::roles::Skid;
 use crate::run::KernelFunctions;
+use crate::util::own_child::pin;
 use crate::util::warning::Warning;
 use crate::vm::scratch::Scratch;
 use crate::vm::{Accel, GuestOptions, PluginArgs, qemu};
@@ -253,12 +254,10 @@ fn empty_page_lists() -> Result<()> {
     let bytes = usize::try_from(MOST.min(rustix::system::sysinfo().totalram / 8))?;
     for cpu in 0..std::thread::available_parallelism()?.get() {
         let mut command = Command::new("/proc/self/exe");
-        let mut set = rustix::thread::CpuSet::new();
-        set.set(cpu);
+        pin(&mut command, cpu);
         // SAFETY: between fork and exec, the child only calls the kernel and writes to its own new mapping.
         unsafe {
             command.pre_exec(move || {
-                rustix::thread::sched_setaffinity(None, &set)?;
                 use_memory(bytes)?;
                 libc::_exit(0)
             });

@@ -5,6 +5,7 @@
 
 use crate::arch::marker;
 use crate::result::PipelineCommand;
+use crate::util::own_child::{OwnChild, pin};
 use crate::util::process_stat::{self, children_ns};
 use crate::util::{limits, size};
 use crate::vm::closure::find_program;
@@ -15,7 +16,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -74,7 +75,7 @@ impl MadePipe {
 }
 
 struct Stage {
-    child: Child,
+    child: OwnChild,
     ended: Option<EndedStage>,
 }
 
@@ -88,7 +89,7 @@ pub(super) struct EndedStage {
 }
 
 impl EndedStage {
-    fn reap(child: &mut Child) -> Result<Self> {
+    fn reap(child: &mut OwnChild) -> Result<Self> {
         let before = children_ns()?;
         let status = child.wait().context("cannot wait for a stage")?;
         let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
@@ -186,10 +187,7 @@ impl Launcher {
                 input = Some(Stdio::from(read));
             }
             if let Some(cpu) = setup.cpus.get(number as usize % setup.cpus.len().max(1)) {
-                let mut set = rustix::thread::CpuSet::new();
-                set.set(*cpu as usize);
-                // SAFETY: one system call between fork and exec.
-                unsafe { command.pre_exec(move || Ok(rustix::thread::sched_setaffinity(None, &set)?)) };
+                pin(&mut command, *cpu as usize);
             }
             if setup.marked {
                 // SAFETY: executes two instructions without effect between fork and exec.
@@ -202,7 +200,7 @@ impl Launcher {
             }
             limits::restore_file_size(&mut command);
             announce(number)?;
-            let child = command.spawn().with_context(|| format!("cannot start {program}"))?;
+            let child = OwnChild::spawn(&mut command).with_context(|| format!("cannot start {program}"))?;
             self.lock().push(Stage { child, ended: None });
         }
         Ok(pipes)
@@ -249,11 +247,7 @@ impl Launcher {
 
     /// Kill all stages.
     pub(super) fn kill(&self) {
-        for mut stage in self.lock().drain(..) {
-            // An error means that it has ended already.
-            let _ = stage.child.kill();
-            let _ = stage.child.wait();
-        }
+        self.lock().clear();
     }
 }
 

@@ -1,7 +1,7 @@
 //! Who waits for which lock of the kernel: waits at mutexes and semaphores, by the function that wanted the lock.
 
 use super::off_cpu;
-use super::raw::{PrSample, PrTrace, PrWait};
+use super::raw::{PrSample, PrWait};
 use super::timeline::{Id, id};
 use crate::collect::stacks::UNKNOWN;
 use crate::kernel::symbols::Symbols;
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 /// Waits by process and calling function, longest first.
 pub(super) fn by_caller(
     waits: &[(PrSample, PrWait)],
-    traces: &HashMap<u64, PrTrace>,
+    traces: &HashMap<u64, Vec<u64>>,
     index: &BTreeMap<Id, usize>,
     kernel: &Symbols,
 ) -> Vec<LockWait> {
@@ -54,7 +54,7 @@ fn is_lock(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::raw::{PR_FRAMES, PrWho};
+    use super::super::raw::PrWho;
     use super::*;
 
     #[test]
@@ -63,8 +63,7 @@ mod tests {
             0000000000004000 T anon_pipe_write\n0000000000005000 T vfs_write\n";
         let kernel = Symbols::read(&list[..]).unwrap();
         let who = PrWho { stage: 0, tgid: 7, name: [1, 0] };
-        let mut trace = PrTrace { frames: [0; PR_FRAMES] };
-        trace.frames[..5].copy_from_slice(&[0x1010, 0x2010, 0x3010, 0x4010, 0x5010]);
+        let trace = vec![0x1010, 0x2010, 0x3010, 0x4010, 0x5010];
         let wait = |trace, ns| (PrSample { who, trace, user_trace: 0, pid: 0 }, PrWait { count: 2, ns });
         let waits = [wait(9, 500), wait(3, 7)];
         let found = by_caller(&waits, &[(9, trace)].into(), &[(id(&who), 4)].into(), &kernel);

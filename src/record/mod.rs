@@ -50,13 +50,15 @@ pub(crate) mod timed;
 mod timeline;
 pub(crate) mod timeline_svg;
 pub(crate) mod trial;
-mod user_code;
 pub(crate) mod work;
 
 pub(crate) use names::process_names;
 pub(crate) use remedy::Remedy;
 pub(crate) use trial::TrialOptions;
 
+use crate::collect::samples::SampleNames;
+use crate::collect::stacks::FileSymbols;
+use crate::collect::user_code::{UserCode, UserFunctions};
 use crate::kernel::environment::Environment;
 use crate::kernel::info::KernelInfo;
 use crate::kernel::symbols::Symbols;
@@ -74,12 +76,10 @@ use live::LiveView;
 use others::ProgramTimes;
 use path::PathEnds;
 use running::RunningProcesses;
-use sampling::SampleNames;
 use std::io::IsTerminal as _;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 use timeline::TimelineRecorder;
-use user_code::{UserCode, UserFunctions};
 
 /// How long a pipeline may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
@@ -110,6 +110,12 @@ struct RecordedSymbols {
     user: Option<UserFunctions>,
 }
 
+impl RecordedSymbols {
+    fn new(kernel: Option<Symbols>, code: Option<UserCode>) -> Self {
+        Self { kernel, user: code.map(|code| code.finish(FileSymbols::with_debug_information())) }
+    }
+}
+
 /// The findings and cautions of a recording.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn answer_of(recording: &Document) -> Vec<String> {
@@ -138,7 +144,7 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
     let input = (!trials.is_empty()).then(|| KeptInput::keep(trial::READ_ONCE)).transpose()?;
     let kernel = symbols(level, sampled)?;
     let mut recorder = collect::Recorder::start(level, sampled, live)?;
-    let code = sampled.then(|| UserCode::follow(&[]));
+    let code = sampled.then(|| UserCode::follow([]));
     give_up(drop_rights);
     let launcher = Launcher::new()?;
     let setup = PipelineSetup { streams, pipe_bytes, ..PipelineSetup::default() };
@@ -166,7 +172,7 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
     // Its processes have ended.
     let others = used.others_since(|_| false);
     let counted = recorder.finish().context("the pipeline has ended, but what was recorded cannot be read")?;
-    let symbols = RecordedSymbols { kernel, user: code.map(UserCode::finish) };
+    let symbols = RecordedSymbols::new(kernel, code);
     let recording = Document {
         exit_codes: ended.iter().map(|stage| stage.code).collect(),
         duration_ns: nanoseconds(ended_by_user.or(duration)),
@@ -274,7 +280,7 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Ou
     let running = RunningProcesses::find(pids)?;
     let kernel = symbols(level, sampled)?;
     let mut recorder = collect::Recorder::start(level, sampled, live)?;
-    let code = sampled.then(|| UserCode::follow(&running.pids));
+    let code = sampled.then(|| UserCode::follow(running.pids.iter().copied()));
     let seized = recorder.seize(running.pids.iter().copied().zip(0..))?;
     if let Some((_, pid)) = (0..).zip(running.asked()).find(|(stage, _)| !seized.contains(stage)) {
         bail!(
@@ -293,7 +299,7 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Ou
     drop(live);
     let others = used.others_since(|pid| running.pids.contains(&pid));
     let counted = recorder.finish()?;
-    let symbols = RecordedSymbols { kernel, user: code.map(UserCode::finish) };
+    let symbols = RecordedSymbols::new(kernel, code);
     let unknown = |(pid, why): &(u32, String)| Warning {
         code: "pipes-unknown".to_owned(),
         message: format!(
@@ -346,9 +352,10 @@ fn concluded(
     if let Some(kernel) = &symbols.kernel {
         recorded.off_cpu = stacks.then(|| off_cpu::folded(counted, kernel));
         let waits = counted.lock_waits.as_ref();
-        recorded.document.lock_waits = waits.map(|waits| locks::by_caller(waits, &counted.traces, &index, kernel));
-        let named = SampleNames { counts: counted, index: &index, kernel, user: symbols.user.as_ref() };
-        sampling::add(&mut recorded, &named, &samples);
+        recorded.document.lock_waits =
+            waits.map(|waits| locks::by_caller(waits, &counted.sampled.traces, &index, kernel));
+        let names = SampleNames::new(&counted.sampled, kernel, symbols.user.as_ref());
+        sampling::add(&mut recorded, counted, &index, &names, &samples);
     }
     recorded
 }

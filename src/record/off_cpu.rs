@@ -2,7 +2,6 @@
 //! sleep, as offwaketime of the BPF Compiler Collection shows it.
 
 use super::collect::RecordedCounts;
-use super::raw::PrTrace;
 use super::reason::name_of;
 use crate::collect::stacks::kernel_names;
 use crate::kernel::symbols::Symbols;
@@ -20,7 +19,7 @@ const INTERRUPT: &str = "[interrupt]";
 #[must_use]
 pub(super) fn folded(counts: &RecordedCounts, kernel: &Symbols) -> Folded {
     let mut names: HashMap<u64, Vec<String>> = HashMap::new();
-    for (key, trace) in &counts.traces {
+    for (key, trace) in &counts.sampled.traces {
         names.insert(*key, frames(trace, kernel));
     }
     let none = Vec::new();
@@ -46,8 +45,8 @@ pub(super) fn folded(counts: &RecordedCounts, kernel: &Symbols) -> Folded {
 }
 
 /// The names of a stack, innermost first, without what the tracepoint adds.
-pub(super) fn frames(trace: &PrTrace, kernel: &Symbols) -> Vec<String> {
-    let mut names = kernel_names(trace.addresses(), kernel);
+pub(super) fn frames(trace: &[u64], kernel: &Symbols) -> Vec<String> {
+    let mut names = kernel_names(trace, kernel);
     let added = names.iter().rposition(|name| is_tracing(name)).map_or(0, |last| last + 1);
     names.drain(..added);
     names
@@ -70,12 +69,7 @@ fn is_interrupt(name: &str) -> bool {
 mod tests {
     use super::super::raw::{PrOffCpu, PrWait, PrWho};
     use super::*;
-
-    fn trace(addresses: &[u64]) -> PrTrace {
-        let mut trace = PrTrace { frames: [0; super::super::raw::PR_FRAMES] };
-        trace.frames[..addresses.len()].copy_from_slice(addresses);
-        trace
-    }
+    use crate::collect::samples::CountedSamples;
 
     fn name(text: &[u8; 8]) -> [u64; 2] {
         [u64::from_le_bytes(*text), 0]
@@ -90,18 +84,18 @@ mod tests {
         let who = PrWho { stage: 0, tgid: 7, name: name(b"wc\0\0\0\0\0\0") };
         let sleep = |waker_trace, waker| PrOffCpu { who, trace: 1, waker_trace, waker };
         let waker = name(b"dd\0\0\0\0\0\0");
+        let traces = [
+            (1, vec![0x1010, 0x2010, 0x3010]),
+            (2, vec![0x1010, 0x4010, 0x5010]),
+            (3, vec![0x1010, 0x4010, 0x6010, 0x7010]),
+        ];
         let counts = RecordedCounts {
             off_cpu: vec![
                 (sleep(2, waker), PrWait { count: 3, ns: 5000 }),
                 (sleep(3, waker), PrWait { count: 1, ns: 2999 }),
                 (sleep(0, [0; 2]), PrWait { count: 1, ns: 1000 }),
             ],
-            traces: [
-                (1, trace(&[0x1010, 0x2010, 0x3010])),
-                (2, trace(&[0x1010, 0x4010, 0x5010])),
-                (3, trace(&[0x1010, 0x4010, 0x6010, 0x7010])),
-            ]
-            .into(),
+            sampled: CountedSamples { traces: traces.into(), ..CountedSamples::default() },
             ..RecordedCounts::default()
         };
         assert_eq!(

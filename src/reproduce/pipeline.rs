@@ -1,14 +1,14 @@
 //! Pipelines of two programs: `cat | head`, `cat | dd`. They run at once: other programs do not wait for a release.
 
 use crate::result::{ProcessTotals, Processes};
+use crate::util::own_child::{OwnChild, pin};
 use crate::util::process_stat::children_ns;
 use crate::util::{cancel, limits};
 use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::io::Read as _;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// `writer | reader >/dev/null`.
@@ -31,17 +31,6 @@ pub(crate) enum End {
     After(u64),
 }
 
-/// Child processes, killed and reaped on drop.
-pub(super) struct Killed(pub Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        // An error means that it has ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// A command of these words on this CPU. What it says on stderr is dropped.
 ///
 /// # Errors
@@ -51,10 +40,7 @@ pub(super) fn command(words: &[impl AsRef<OsStr>], cpu: Option<u32>) -> Result<C
     let mut command = Command::new(program);
     command.args(arguments).stderr(Stdio::null()).env("LC_ALL", "C");
     if let Some(cpu) = cpu {
-        let mut set = rustix::thread::CpuSet::new();
-        set.set(cpu as usize);
-        // SAFETY: one system call between fork and exec.
-        unsafe { command.pre_exec(move || Ok(rustix::thread::sched_setaffinity(None, &set)?)) };
+        pin(&mut command, cpu as usize);
     }
     limits::restore_file_size(&mut command);
     Ok(command)
@@ -62,8 +48,8 @@ pub(super) fn command(words: &[impl AsRef<OsStr>], cpu: Option<u32>) -> Result<C
 
 /// # Errors
 /// Names the program that cannot be started.
-pub(super) fn start(mut command: Command) -> Result<Killed> {
-    let started = command.spawn().map(Killed);
+pub(super) fn start(mut command: Command) -> Result<OwnChild> {
+    let started = OwnChild::spawn(&mut command);
     started.with_context(|| format!("cannot start {}: is it installed?", command.get_program().display()))
 }
 
@@ -78,7 +64,7 @@ impl Pipeline {
         let mut first = command(&self.writer, cpus[0])?;
         first.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut writer = start(first)?;
-        let pipe = writer.0.stdout.take().context("no pipe")?;
+        let pipe = writer.stdout.take().context("no pipe")?;
         let mut second = command(words, cpus[1])?;
         second.stdin(pipe).stdout(Stdio::null()).stderr(Stdio::piped());
         // `start` drops `second`, and with it this process's copy of the pipe's reading end: so the writer finds the pipe
@@ -90,17 +76,17 @@ impl Pipeline {
                 cancel::check()?;
                 std::thread::sleep(left.min(Duration::from_millis(50)));
             }
-            writer.0.kill().context("cannot end the writer")?;
+            writer.kill().context("cannot end the writer")?;
         }
         // Reaped one by one, so that the difference belongs to one program.
         let before = children_ns()?;
-        let status = reader.0.wait().context("cannot wait for the reader")?;
+        let status = reader.wait().context("cannot wait for the reader")?;
         let window_ns = u64::try_from(begin.elapsed().as_nanos())?;
         let between = children_ns()?;
-        writer.0.wait().context("cannot wait for the writer")?;
+        writer.wait().context("cannot wait for the writer")?;
         let after = children_ns()?;
         let mut said = String::new();
-        if let Some(mut stderr) = reader.0.stderr.take() {
+        if let Some(mut stderr) = reader.stderr.take() {
             stderr.read_to_string(&mut said).context("cannot read what the reader says")?;
         }
         if !status.success() {

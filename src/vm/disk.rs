@@ -1,9 +1,9 @@
 //! A disk for a guest: files of this machine in an ext4 image, which the programs of e2fsprogs make without root. The
 //! guest's kernel mounts it, and [`crate::guest::disk`] puts each file in its place.
 
-use super::emulator::die_with_parent;
 use super::scratch::{self, Scratch};
 use super::{closure, guest};
+use crate::util::own_child::{OwnChild, die_with_parent};
 use crate::util::{cancel, progress, size};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -281,18 +281,13 @@ impl DiskImage {
         command.env("E2FSPROGS_FAKE_TIME", "1767225600").env("LC_ALL", "C");
         die_with_parent(&mut command);
         progress::detail(|| format!("starting {command:?}"));
-        let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
+        let mut child = OwnChild::spawn(&mut command).with_context(|| format!("cannot start {}", program.display()))?;
         let status = loop {
             match child.try_wait().with_context(|| program.display().to_string())? {
                 Some(status) => break status,
                 None => std::thread::sleep(PACE),
             }
-            if cancel::happened() {
-                // It may have exited already.
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(cancel::Cancelled.into());
-            }
+            cancel::check()?;
         };
         let text = fs::read(&errors).with_context(|| format!("cannot read {}", errors.display()))?;
         match (status.success(), problem(&String::from_utf8_lossy(&text))) {

@@ -1,5 +1,6 @@
 //! A running QEMU.
 
+use crate::util::own_child::{OwnChild, die_with_parent};
 use crate::util::process_stat::ProcessStat;
 use crate::util::progress;
 use crate::vm::emulator_cpu::EmulatorCpu;
@@ -8,30 +9,12 @@ use anyhow::{Context, Result};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
-
-/// Let `command` be killed when this process dies.
-pub(crate) fn die_with_parent(command: &mut Command) {
-    let parent = std::process::id();
-    // SAFETY: only async-signal-safe calls (prctl, getppid) between fork and exec.
-    unsafe {
-        command.pre_exec(move || {
-            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
-                return Err(std::io::Error::last_os_error());
-            }
-            // The parent died before prctl took effect, so no signal will come.
-            if std::os::unix::process::parent_id() != parent {
-                return Err(std::io::Error::other("the parent process has ended"));
-            }
-            Ok(())
-        });
-    }
-}
 
 /// A running QEMU. It is killed when this value is dropped, and when this process dies.
 pub(crate) struct Qemu {
-    child: Child,
+    child: OwnChild,
     /// The CPU on which it runs, if it runs on one.
     _cpu: Option<EmulatorCpu>,
 }
@@ -47,7 +30,7 @@ impl Qemu {
             cpu.bind(&mut command);
         }
         progress::detail(|| format!("starting {command:?}"));
-        Ok(Self { child: command.spawn().with_context(qemu::missing)?, _cpu: cpu })
+        Ok(Self { child: OwnChild::spawn(&mut command).with_context(qemu::missing)?, _cpu: cpu })
     }
 
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
@@ -55,9 +38,7 @@ impl Qemu {
     }
 
     pub(crate) fn kill(&mut self) {
-        // It may have exited already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.child.end();
     }
 
     /// Wait until all its threads sleep and none has woken up for [`QUIET`], but not for ever.
@@ -122,12 +103,6 @@ const IDLE: (u32, Duration) = (5, Duration::from_secs(10));
 pub(crate) struct Since {
     pub wall: Instant,
     cpu: Duration,
-}
-
-impl Drop for Qemu {
-    fn drop(&mut self) {
-        self.kill();
-    }
 }
 
 #[cfg(test)]

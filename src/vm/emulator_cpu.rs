@@ -6,6 +6,7 @@
 //! accel/tcg/tcg-accel-ops-rr.c and softmmu/icount.c (7.2). With both threads on one CPU, and the main thread preempting
 //! the other one, the order is fixed. docs/exactness.md, "Booted and restored guests", has the figures.
 
+use crate::util::own_child::pin;
 use crate::util::process_stat;
 use anyhow::{Context as _, Result};
 use rustix::thread::CpuSet;
@@ -39,8 +40,7 @@ impl EmulatorCpu {
 
     /// Let `command` run there, with its main thread before its others.
     pub(crate) fn bind(&self, command: &mut Command) {
-        let mut set = CpuSet::new();
-        set.set(self.cpu);
+        pin(command, self.cpu);
         let parameters = libc::sched_param { sched_priority: 1 };
         // Threads that the main thread creates get the default policy.
         let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
@@ -48,7 +48,6 @@ impl EmulatorCpu {
         // structure that the closure owns.
         unsafe {
             command.pre_exec(move || {
-                rustix::thread::sched_setaffinity(None, &set)?;
                 // This needs CAP_SYS_NICE. Without it, guests are equal on a machine without other load.
                 let _ = libc::sched_setscheduler(0, policy, &raw const parameters);
                 Ok(())

@@ -9,11 +9,12 @@ use crate::process::{Phase, PipeEnd, PipeTotals, ProcessTotals, Processes};
 use crate::process::{Running, Target, Watched, WatchedProcess};
 use crate::profile::ProcessName;
 use crate::util::cancel;
+use crate::util::own_child::OwnChild;
 use anyhow::{Context, Result, anyhow, bail};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How often a wait checks [`cancel`].
@@ -30,7 +31,7 @@ const GRACE: Duration = Duration::from_secs(120);
 /// When one process finds the other end closed: time for the other process to report why.
 const CAUSE: Duration = Duration::from_secs(2);
 
-/// Workers that are ready or running. Dropping this kills and reaps them.
+/// Workers that are ready or running.
 #[derive(Debug)]
 pub(crate) struct Launched {
     spec: Spec,
@@ -45,7 +46,7 @@ pub(crate) struct Launched {
 struct Worker {
     pair: usize,
     part: WorkerPart,
-    child: Child,
+    child: OwnChild,
     control: UnixStream,
     received: Vec<u8>,
     reply: Option<Reply>,
@@ -142,9 +143,8 @@ impl Launched {
         command.arg(super::worker::SUBCOMMAND).arg(job.part.name());
         command.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout));
         std::os::unix::process::CommandExt::arg0(&mut command, "pipeprof");
-        let child =
-            command.spawn().context("cannot start a worker from /proc/self/exe: check that /proc is mounted")?;
-        // `self` owns the child from now on, so that it is reaped after an error below.
+        let child = OwnChild::spawn(&mut command)
+            .context("cannot start a worker from /proc/self/exe: check that /proc is mounted")?;
         self.workers.push(Worker { pair, part: job.part, child, control, received: Vec::new(), reply: None });
         let Some(worker) = self.workers.last_mut() else { bail!("no worker") };
         wire::send(&worker.control, job).map_err(|_| anyhow!("{}", worker.end()))?;
@@ -267,18 +267,6 @@ impl Running for Launched {
         }
         self.workers.clear();
         Ok(processes(pairs))
-    }
-}
-
-impl Drop for Launched {
-    fn drop(&mut self) {
-        for worker in &mut self.workers {
-            // An error means that it has already exited.
-            let _ = worker.child.kill();
-        }
-        for worker in &mut self.workers {
-            let _ = worker.child.wait();
-        }
     }
 }
 

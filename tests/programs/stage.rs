@@ -114,7 +114,7 @@ fn attach(stages: &[String]) -> Result<String> {
     let first = running.0.first().context("no stages")?.id().to_string();
     // Until all of them are in their loops.
     std::thread::sleep(Duration::from_millis(500));
-    recording(&["-p", &first, "--duration", "1s"])
+    recording(&["-p", &first, "--duration", "1s", "--collect", "sample"])
 }
 
 /// Stages that end with this value.

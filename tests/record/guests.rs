@@ -55,6 +55,8 @@ fn all_kernels_record_the_same_calls() {
         let pipe = attached.pipes.iter().find(|pipe| pipe.bytes() > 0).expect("a pipe");
         let [written, read] = [bytes(&pipe.writers), bytes(&pipe.readers)];
         assert!(read > 100 * 4096 && written.abs_diff(read) <= 17 * 4096, "{series}: {written}, {read}");
+        let [sampler] = &attached.collectors[..] else { panic!("{series}: {:?}", attached.collectors) };
+        assert!(sampler.samples > 0 && sampler.lost == 0, "{series}: {sampler:?}");
     }
 }
 

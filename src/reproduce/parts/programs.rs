@@ -52,11 +52,11 @@ fn speed(writer: &Path, window: Duration) -> Result<f64> {
     let mut first = command(&[writer], cpu(0))?;
     first.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut writer = start(first)?;
-    let pipe = writer.0.stdout.take().context("the program has no standard output")?;
+    let pipe = writer.stdout.take().context("the program has no standard output")?;
     let mut second = command(&["pv", "-n", "-b", "-i", INTERVAL], cpu(1))?;
     second.stdin(pipe).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut reader = start(second)?;
-    let counts = reader.0.stderr.take().context("pv has no standard error")?;
+    let counts = reader.stderr.take().context("pv has no standard error")?;
     let begin = Instant::now();
     let mut first: Option<(Instant, u64)> = None;
     for line in BufReader::new(counts).lines() {

@@ -35,6 +35,7 @@ pub(crate) fn main(part: &str) -> ExitCode {
         "reader" => (WorkerPart::Reader, libc::STDOUT_FILENO, libc::STDIN_FILENO),
         _ => return ExitCode::FAILURE,
     };
+    // Not before the exec, which ends it if the file of this program gives rights.
     if let Err(error) = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)) {
         crate::errln!("pipeprof: cannot tie the {} to its controller: {error}", part.name());
         return ExitCode::FAILURE;

@@ -1,8 +1,8 @@
-//! The user functions of recorded processes.
+//! The user functions of sampled processes.
 
-use super::raw::PrSample;
-use crate::collect::code_maps::{CodeChange, CodeMapEvents};
-use crate::collect::stacks::{FileMapping, FileSymbols, LocatedFrame, UNKNOWN, mappings_of};
+use super::bpf::shared::PrSample;
+use super::code_maps::{CodeChange, CodeMapEvents};
+use super::stacks::{FileMapping, FileSymbols, LocatedFrame, UNKNOWN, mappings_of};
 use crate::profile::places::FramePlace;
 use crate::util::text::counted;
 use anyhow::Result;
@@ -17,9 +17,9 @@ struct Image {
     mappings: Vec<FileMapping>,
 }
 
-/// The code of all processes, while they are recorded.
+/// The code of all processes, while they are sampled.
 #[derive(Debug)]
-pub(super) struct UserCode {
+pub(crate) struct UserCode {
     /// By process; the latest last.
     images: HashMap<u32, Vec<Image>>,
     /// The events, or why the kernel gives none.
@@ -31,7 +31,7 @@ const PACE: Duration = Duration::from_millis(100);
 
 /// The code of all processes, and the names of its functions.
 #[derive(Default)]
-pub(super) struct UserFunctions {
+pub(crate) struct UserFunctions {
     images: HashMap<u32, Vec<Image>>,
     files: FileSymbols,
     /// Why names can be missing.
@@ -46,22 +46,22 @@ impl std::fmt::Debug for UserFunctions {
 
 impl UserCode {
     /// Follow all processes. `running`: processes that run already.
-    pub(super) fn follow(running: &[u32]) -> Self {
+    pub(crate) fn follow(running: impl IntoIterator<Item = u32>) -> Self {
         let events = CodeMapEvents::start();
-        let image = |pid: &u32| (*pid, vec![Image { name: Vec::new(), mappings: mappings_of(*pid) }]);
-        Self { images: running.iter().map(image).collect(), events }
+        let image = |pid| (pid, vec![Image { name: Vec::new(), mappings: mappings_of(pid) }]);
+        Self { images: running.into_iter().map(image).collect(), events }
     }
 
     /// Read what has happened. Returns when to do it again.
-    pub(super) fn step(&mut self) -> Duration {
+    pub(crate) fn step(&mut self) -> Duration {
         if let Ok(events) = &mut self.events {
             events.step();
         }
         PACE
     }
 
-    /// End, and keep the code.
-    pub(super) fn finish(self) -> UserFunctions {
+    /// End, and keep the code. `files` names its functions.
+    pub(crate) fn finish(self, files: FileSymbols) -> UserFunctions {
         let Self { mut images, events } = self;
         let (changes, problem) = match events.map(CodeMapEvents::finish) {
             Ok((changes, 0)) => (changes, None),
@@ -72,28 +72,30 @@ impl UserCode {
                     counted(lost, "change")
                 )),
             ),
-            Err(error) => (Vec::new(), Some(format!("user functions have no names: {error:#}"))),
+            Err(error) => (Vec::new(), Some(format!("user functions of new processes have no names: {error:#}"))),
         };
-        for change in changes {
-            match change {
-                CodeChange::Executed { pid, name } => {
-                    images.entry(pid).or_default().push(Image { name, mappings: Vec::new() });
-                }
-                CodeChange::Mapped { pid, mapping } => {
-                    let known = images.entry(pid).or_default();
-                    match known.last_mut() {
-                        Some(image) => image.mappings.push(mapping),
-                        None => known.push(Image { name: Vec::new(), mappings: vec![mapping] }),
-                    }
-                }
-                CodeChange::Forked { pid, parent } => {
-                    let inherited = images.get(&parent).and_then(|known| known.last()).cloned();
-                    // A new process with a number that was used before.
-                    images.insert(pid, inherited.into_iter().collect());
-                }
+        changes.into_iter().for_each(|change| apply(change, &mut images));
+        UserFunctions { images, files, problem }
+    }
+}
+
+fn apply(change: CodeChange, images: &mut HashMap<u32, Vec<Image>>) {
+    match change {
+        CodeChange::Executed { pid, name } => {
+            images.entry(pid).or_default().push(Image { name, mappings: Vec::new() });
+        }
+        CodeChange::Mapped { pid, mapping } => {
+            let known = images.entry(pid).or_default();
+            match known.last_mut() {
+                Some(image) => image.mappings.push(mapping),
+                None => known.push(Image { name: Vec::new(), mappings: vec![mapping] }),
             }
         }
-        UserFunctions { images, files: FileSymbols::with_debug_information(), problem }
+        CodeChange::Forked { pid, parent } => {
+            let inherited = images.get(&parent).and_then(|known| known.last()).cloned();
+            // A new process with a number that was used before.
+            images.insert(pid, inherited.into_iter().collect());
+        }
     }
 }
 
@@ -137,8 +139,8 @@ fn in_file(mapping: &FileMapping) -> LocatedFrame {
 
 #[cfg(test)]
 mod tests {
-    use super::super::raw::PrWho;
     use super::*;
+    use crate::collect::bpf::shared::PrWho;
     use std::path::PathBuf;
 
     fn sample(pid: u64, name: &[u8; 8]) -> PrSample {
@@ -148,6 +150,23 @@ mod tests {
 
     fn mapping(start: u64, path: &str) -> FileMapping {
         FileMapping { start, end: start + 0x1000, offset: 0, path: PathBuf::from(path) }
+    }
+
+    #[test]
+    fn a_child_has_its_parents_code_until_it_executes_another_program() {
+        let mut code = UserCode::follow([]);
+        code.images.insert(1, vec![Image { name: Vec::new(), mappings: vec![mapping(0x1000, "/sh")] }]);
+        let change = |change| {
+            let mut images = code.images.clone();
+            apply(CodeChange::Forked { pid: 2, parent: 1 }, &mut images);
+            [change].into_iter().flatten().for_each(|change| apply(change, &mut images));
+            let code = UserFunctions { images, ..UserFunctions::default() };
+            [0x1800, 0x2800].map(|address| code.mapping(&sample(2, b"sh\0\0\0\0\0\0"), address).is_some())
+        };
+        assert_eq!(change(None), [true, false]);
+        assert_eq!(change(Some(CodeChange::Mapped { pid: 2, mapping: mapping(0x2000, "/libc") })), [true, true]);
+        let own = code.finish(FileSymbols::default());
+        assert!(own.mapping(&sample(2, b"sh\0\0\0\0\0\0"), 0x1800).is_none(), "it was not forked");
     }
 
     #[test]
