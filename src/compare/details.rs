@@ -54,12 +54,12 @@ fn recorded(comparison: &Comparison, section: &Section, step: &Step) -> Vec<Stri
         [first, second] => format!("medians of {first} and {second} runs"),
     };
     let took = step.verdict.more_runs.filter(|_| comparison.method == Method::Recorded).map(|_| {
-        format!(
-            "it took {} s instead of {} s, {runs}: a folder of {MINIMUM_PAIRS} recordings of each decides, or `pipeprof \
-             record --try`, if it can make the change",
-            seconds(after),
-            seconds(before)
-        )
+        let needs = format!(
+            ": a verdict needs a folder of {MINIMUM_PAIRS} recordings of each, or `pipeprof record --try`, if it can make \
+             the change"
+        );
+        let needs = if pairs.iter().any(|runs| *runs < MINIMUM_PAIRS) { needs } else { String::new() };
+        format!("it took {} s instead of {} s, {runs}{needs}", seconds(after), seconds(before))
     });
     let shares = (!step.pipeline.shares.is_empty()).then(|| shares::largest(&step.pipeline.shares));
     let made_of = [step.from, step.to].map(|column| {

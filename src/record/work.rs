@@ -57,12 +57,12 @@ pub(crate) struct PipeWork {
     /// Whether a writer found no reader: how much was read before is chance.
     pub cut: bool,
     /// Writers and readers.
-    pub sides: [PipeSide; 2],
+    pub sides: [PipeUse; 2],
 }
 
 /// What the writers or the readers of a pipe did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct PipeSide {
+pub struct PipeUse {
     pub calls: u64,
     pub sleeps: u64,
     /// Of these: ended without anything moved, followed by another in the same call.
@@ -73,7 +73,7 @@ pub struct PipeSide {
     pub blocked: f64,
 }
 
-impl PipeSide {
+impl PipeUse {
     fn of(ends: &[RecordedEnd], window_ns: u64) -> Self {
         let sum = |value: fn(&RecordedEnd) -> u64| ends.iter().map(value).sum::<u64>();
         Self {
@@ -131,7 +131,7 @@ fn pipes(document: &Document, all: &Stages) -> Vec<PipeWork> {
             place: (between, *number),
             bytes: pipe.taken(),
             cut: pipe.writers.iter().any(is_cut),
-            sides: [&pipe.writers, &pipe.readers].map(|ends| PipeSide::of(ends, document.processes.window_ns)),
+            sides: [&pipe.writers, &pipe.readers].map(|ends| PipeUse::of(ends, document.processes.window_ns)),
         }
     };
     document.pipes.iter().filter(|pipe| pipe.is_used()).map(pipe).collect()

@@ -7,7 +7,7 @@ mod word;
 pub use causes::{CauseNames, CausePart, CauseResidual, CauseRow, CauseSplit, CauseValue};
 pub use parts::{
     Blame, CallList, CallRow, CycleChange, CycleDelta, FunctionSum, HeldChange, Inlined, LockChange, PathChange,
-    PipeChange, PipeSide, PipelineChange, RoleCycleDelta, RolePart, RoleWork, ShareChange, WorkUnit,
+    PipeChange, PipeUse, PipelineChange, RoleCycleDelta, RolePart, RoleWork, ShareChange, WorkUnit,
 };
 pub use word::Word;
 

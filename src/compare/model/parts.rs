@@ -2,7 +2,7 @@
 
 use super::word::Word;
 use crate::profile::ProcessName;
-pub use crate::record::work::PipeSide;
+pub use crate::record::work::PipeUse;
 use crate::result::LockKind;
 use crate::roles::RoleId;
 use serde::{Deserialize, Serialize};
@@ -220,6 +220,6 @@ pub struct PipeChange {
     /// `dd to wc`.
     pub name: String,
     pub bytes: [u64; 2],
-    pub writers: [PipeSide; 2],
-    pub readers: [PipeSide; 2],
+    pub writers: [PipeUse; 2],
+    pub readers: [PipeUse; 2],
 }

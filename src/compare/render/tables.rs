@@ -4,7 +4,7 @@ use super::chart;
 use crate::compare::exact::PART_FLOOR;
 use crate::compare::model::{
     Cell as ColumnCell, CellProcess, Comparison, CycleDelta, ExactCell, FunctionRow, FunctionSum, Inlined, LockChange,
-    Matched, Method, PathChange, PipeChange, PipeSide, RoleRow, RoleWork, Section, ShareChange, Step, Word,
+    Matched, Method, PathChange, PipeChange, PipeUse, RoleRow, RoleWork, Section, ShareChange, Step, Word,
 };
 use crate::profile::ProcessName;
 use crate::report::number::{self, exact, rate};
@@ -150,7 +150,7 @@ pub(super) fn pipes(step: &Step, shown: StepExtent) -> Table {
         TableCell::Figure(if first == second { first } else { format!("{first} to {second}") })
     };
     let mib = |bytes: u64| number::number(bytes as f64 / f64::from(1 << 20));
-    type Row<'a> = (&'static str, &'a PipeChange, &'a [PipeSide; 2]);
+    type Row<'a> = (&'static str, &'a PipeChange, &'a [PipeUse; 2]);
     let more = match others.len() {
         0 => String::new(),
         more => format!("{} more in report.json", counted(more as u64, "pipe")),
