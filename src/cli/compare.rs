@@ -15,9 +15,6 @@ use crate::compare::render::{self, terminal};
 use crate::compare::{Against, CompareOptions, Compared, Input, compare, timed};
 use crate::experiment::{self, Event};
 use crate::profile::CycleModel;
-use crate::record::change::RecordingChange;
-use crate::record::change_text;
-use crate::report::terminal::Style;
 use crate::result::Request;
 use crate::run::{RunOptions, cycles};
 use crate::util::usage::{OrUsage as _, UsageError};
@@ -35,7 +32,7 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompareArgs {
     /// Stored runs, oldest first: a result.json, its folder, or a folder of several runs of one column (boots, or numbers
-    /// of CPUs); or two folders of `pipeprof record`
+    /// of CPUs); or recordings of `pipeprof record`, in the same forms
     #[arg(value_name = "RUN")]
     runs: Vec<PathBuf>,
     #[command(flatten)]
@@ -126,74 +123,21 @@ impl CompareArgs {
                 self.runs[0].display()
             ))
         );
-        let inputs = self.runs.iter().map(|path| stored_runs::column(path)).collect::<Result<Vec<_>>>()?;
+        let mut inputs = self.runs.iter().map(|path| stored_runs::column(path)).collect::<Result<Vec<_>>>()?;
         if inputs.iter().flat_map(|input| &input.runs).any(|(_, run)| run.document.target.workload().is_none()) {
-            return self.recordings(inputs);
+            inputs = pipelines::columns(inputs, &self.runs)?;
         }
-        self.compared(&inputs)?;
-        Ok(ExitCode::SUCCESS)
-    }
-
-    /// Compare recordings: by their counts, or without them two by times and calls.
-    fn recordings(&self, inputs: Vec<Input>) -> Result<ExitCode> {
-        let mut outcomes = Vec::new();
-        for (input, path) in inputs.into_iter().zip(&self.runs) {
-            match &mut { input.runs }[..] {
-                [(_, run)] if run.document.target.workload().is_none() => outcomes.push(std::mem::take(run)),
-                _ => bail!(UsageError::new(format!(
-                    "{} is no recording, and others are: give results of one kind",
-                    path.display()
-                ))),
-            }
-        }
-        let change = if let [before, after] = &outcomes[..] {
-            let paths = [&self.runs[0], &self.runs[1]].map(PathBuf::as_path);
-            Some(RecordingChange::new([&before.document, &after.document], paths)?)
-        } else {
-            None
-        };
-        let uncounted = outcomes.iter().position(|outcome| outcome.document.ensemble.is_none());
-        match (uncounted, change) {
-            (None, change) => {
-                self.compared(&pipelines::columns(outcomes, &self.runs)?)?;
-                if let Some(change) = change.filter(|_| !self.json) {
-                    crate::out!("{}", change_text::pipes(&change, Style::of_stdout()));
-                }
-            }
-            // There are times of one run each.
-            (Some(_), Some(change)) => {
-                ensure!(
-                    self.output.is_none(),
-                    UsageError::new("-o: a comparison of recordings without counts has no files; --json prints it")
-                );
-                if self.json {
-                    let text = serde_json::to_string_pretty(&change).context("cannot write the comparison as JSON")?;
-                    crate::outln!("{text}");
-                } else {
-                    crate::out!("{}", change_text::render(&change, Style::of_stdout()));
-                }
-            }
-            (Some(without), None) => bail!(UsageError::new(format!(
-                "{}: no instructions were counted, so it is compared with one other only: record with --kernel and \
-                 --collect insn",
-                self.runs[without].display()
-            ))),
-        }
-        Ok(ExitCode::SUCCESS)
-    }
-
-    /// Compare stored results, and report it.
-    fn compared(&self, inputs: &[Input]) -> Result<()> {
         if let Some(folder) = &self.output {
             refuse_used(folder)?;
         }
         let options = self.options(self.against.unwrap_or_default())?;
-        let compared = compare(inputs, &options)?;
+        let compared = compare(&inputs, &options)?;
         if let Some(folder) = &self.output {
             std::fs::create_dir_all(folder)
                 .with_context(|| format!("cannot create the folder {}: choose another with -o", folder.display()))?;
         }
-        self.report(&compared, self.output.as_deref())
+        self.report(&compared, self.output.as_deref())?;
+        Ok(ExitCode::SUCCESS)
     }
 
     fn measure(&self) -> Result<ExitCode> {

@@ -9,9 +9,11 @@ use super::input::{CompareOptions, Input, case_name, of_case};
 use super::measure::{Measure, as_f64};
 use super::model::{Caveat, Cell, CellProcess, Comparison, Method, RoleValue, SCHEMA, Section};
 use super::steps::{Case, fill_steps};
+use crate::process::ProcessTotals;
 use crate::profile::{ProcessName, Unit};
 use crate::result::{self, Document, ExecutedOn, Outcome};
 use crate::roles::{self, RoleId};
+use crate::util::stats;
 use anyhow::{Result, bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -77,7 +79,8 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
         version: crate::util::build::version().to_owned(),
         command: options.command.clone(),
         method,
-        unit: method.unit().to_owned(),
+        unit: if firsts.iter().all(|first| first.target.imported().is_some()) { "percent" } else { method.unit() }
+            .to_owned(),
         executed_on: firsts[0].executed_on,
         columns,
         differences,
@@ -117,6 +120,9 @@ fn check(inputs: &[Input]) -> Result<Method> {
         bail!("no runs to compare");
     };
     let first = &first.document;
+    let runs = || inputs.iter().flat_map(|input| &input.runs).map(|(_, outcome)| &outcome.document);
+    let recorded = runs().all(|document| document.target.workload().is_none())
+        && runs().any(|document| document.ensemble.is_none());
     for (source, outcome) in inputs.iter().flat_map(|input| &input.runs) {
         let document = &outcome.document;
         ensure!(
@@ -125,6 +131,9 @@ fn check(inputs: &[Input]) -> Result<Method> {
             document.schema,
             result::SCHEMA
         );
+        if recorded {
+            continue;
+        }
         ensure!(
             document.executed_on == first.executed_on,
             "{first_source} was executed on {}, {source} on {}: compare runs with the same --accel",
@@ -159,6 +168,7 @@ fn check(inputs: &[Input]) -> Result<Method> {
         }
     }
     match (first.executed_on, first.unit) {
+        _ if recorded => Ok(Method::Recorded),
         (ExecutedOn::Tcg, Unit::Instructions) => Ok(Method::Exact),
         (ExecutedOn::Tcg, unit) => bail!(
             "{first_source} counts {} in an emulated guest, where times are not meaningful: run both with --collect insn",
@@ -190,22 +200,28 @@ fn cell(column: &CaseMeasure, method: Method) -> Cell {
     let of = |process| profile.map_or(0.0, |measure| measure.of_process(process));
     let total = match method {
         Method::Exact => profile.map_or(0.0, Measure::total),
-        Method::Timed => crate::util::stats::median(&column.times.concat()).unwrap_or(0.0),
+        Method::Timed | Method::Recorded => stats::median(&column.times.concat()).unwrap_or(0.0),
     };
-    let (totals, timed) = (&column.totals, method == Method::Timed);
+    let (totals, timed, recorded) = (&column.totals, method != Method::Exact, method == Method::Recorded);
     let bytes = column.first().map_or(0, |(_, first)| first.bytes);
+    let per_call = total * (as_f64(bytes) / 1024.0) / as_f64(column.first_calls().max(1));
+    let value = |name, totals: &ProcessTotals| match totals.user_ns + totals.system_ns {
+        ns if recorded && ns > 0 => as_f64(ns) / 1e6,
+        _ => of(name),
+    };
     Cell {
         bytes,
         total,
-        processes: totals.map(|name, totals| CellProcess { value: of(name), calls: totals.calls }),
+        processes: totals.map(|name, totals| CellProcess { value: value(name, totals), calls: totals.calls }),
         exact: profile.filter(|_| !timed).map(exact::cell),
         other: of(ProcessName::OTHER),
-        per_call: total * (as_f64(bytes) / 1024.0) / as_f64(column.first_calls().max(1)),
+        per_call: if recorded { 0.0 } else { per_call },
         weight: profile.map_or(0, Measure::weight),
         roles: profile.map(role_values).unwrap_or_default(),
         voluntary_switches: column.sleeps(),
         involuntary_switches: column.preemptions(),
-        gib_s: (timed && total > 0.0).then(|| 1e9 / total / f64::from(1 << 20)),
+        made_of: column.pipeline.as_ref().and_then(|work| work.made_of.clone()).filter(|_| recorded),
+        gib_s: (method == Method::Timed && total > 0.0).then(|| 1e9 / total / f64::from(1 << 20)),
         pairs: if timed { column.times.clone() } else { Vec::new() },
     }
 }

@@ -3,7 +3,7 @@
 use super::columns::config_known;
 use super::input::Input;
 use super::model::{Caveat, Method};
-use crate::result::Status;
+use crate::result::{Document, Status};
 use crate::roles::{self, RoleId, Skid};
 use crate::util::text::clean;
 use crate::workload::spec::MEMORY_SOURCE;
@@ -29,6 +29,16 @@ pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat>
             "The verdict is on elapsed time per KiB of unprofiled runs. Values by role and function are the summed CPU \
              time of writer and reader from sampled runs: they can exceed the elapsed time.",
         )),
+        Method::Recorded => {
+            let runs = || inputs.iter().flat_map(|input| &input.runs).map(|(_, run)| run);
+            let timed = runs().any(|run| run.document.target.imported().is_none()).then_some(
+                "Recording takes time itself. Parts of the wall time, pipes and processes are those of one recording, and \
+                 another one of the same pipeline differs.",
+            );
+            let sampled = runs().any(|run| !run.profiles.is_empty());
+            let sampled = sampled.then_some("Shares of samples are compared as if samples were independent.");
+            caveats.extend(timed.into_iter().chain(sampled).map(for_all));
+        }
     }
     if sources(inputs).any(|source| source == Some(MEMORY_SOURCE.as_ref())) {
         let some = sources(inputs).any(|source| source != Some(MEMORY_SOURCE.as_ref()));
@@ -69,7 +79,7 @@ pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat>
         }
         for (_, outcome) in &input.runs {
             let document = &outcome.document;
-            let of = if document.target.workload().is_some() { format!("{}: ", document.mode) } else { String::new() };
+            let of = of_mode(document);
             for warning in &document.warnings {
                 let action = if warning.action.is_empty() { String::new() } else { format!(" ({})", warning.action) };
                 by_text.entry(format!("{of}{}{action}", warning.message)).or_default().insert(column);
@@ -101,6 +111,11 @@ pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat>
     caveats
 }
 
+/// `write: `, or nothing for a pipeline, of which a comparison has only one.
+fn of_mode(document: &Document) -> String {
+    if document.target.workload().is_some() { format!("{}: ", document.mode) } else { String::new() }
+}
+
 /// What the runs that read a file read from.
 fn sources(inputs: &[Input]) -> impl Iterator<Item = Option<&Path>> {
     let workloads = inputs.iter().flat_map(|input| &input.runs).filter_map(|(_, o)| o.document.target.workload());
@@ -112,16 +127,16 @@ const SMALL: f64 = 0.005;
 
 /// For each mode of a sampled column: the part of each role with interrupts off.
 fn interrupts_off(input: &Input) -> Vec<String> {
-    let mut by_mode: BTreeMap<&str, (u64, BTreeMap<RoleId, u64>)> = BTreeMap::new();
+    let mut by_mode: BTreeMap<String, (u64, BTreeMap<RoleId, u64>)> = BTreeMap::new();
     for (_, outcome) in &input.runs {
         let attribution = &outcome.document.attribution;
-        let (total, roles) = by_mode.entry(&outcome.document.mode).or_default();
+        let (total, roles) = by_mode.entry(of_mode(&outcome.document)).or_default();
         for share in attribution.processes.of_target().flat_map(|(_, shares)| shares) {
             *total += share.weight;
             *roles.entry(share.role).or_default() += share.interrupts_off;
         }
     }
-    let line = |(mode, (total, roles)): (&str, (u64, BTreeMap<RoleId, u64>))| {
+    let line = |(mode, (total, roles)): (String, (u64, BTreeMap<RoleId, u64>))| {
         let part = |weight: u64| weight as f64 / total.max(1) as f64;
         let mut large: Vec<_> = roles.into_iter().filter(|(_, weight)| part(*weight) >= SMALL).collect();
         large.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
@@ -129,7 +144,7 @@ fn interrupts_off(input: &Input) -> Vec<String> {
             large.iter().map(|(role, weight)| format!("{} {:.1} %", roles::by_id(*role).title, 100.0 * part(*weight)));
         let named: Vec<String> = named.collect();
         let text = "samples with interrupts off, attributed to the caller, in percent of all";
-        (!named.is_empty()).then(|| format!("{mode}: {text}: {}", named.join(", ")))
+        (!named.is_empty()).then(|| format!("{mode}{text}: {}", named.join(", ")))
     };
     by_mode.into_iter().filter_map(line).collect()
 }

@@ -1,7 +1,9 @@
 //! The facts behind the answer to one step, each a line of its own: the largest contributor and its functions, and
 //! what scheduling adds.
 
-use super::model::{Blame, Cell, Comparison, ExactCell, RoleRow, RoleWork, Section, Step};
+use super::model::{Blame, Cell, Comparison, ExactCell, Method, RoleRow, RoleWork, Section, Step, Verdict};
+use super::shares;
+use super::timed::MINIMUM_PAIRS;
 use crate::profile::listed;
 use crate::report::number;
 use crate::roles::{RoleId, SCHEDULING};
@@ -33,13 +35,38 @@ const OTHER_SCHEDULE: f64 = 1.25;
 /// The facts behind the answer to `step`.
 #[must_use]
 pub(crate) fn details(comparison: &Comparison, section: &Section, step: &Step) -> Vec<String> {
-    let mut lines = Vec::new();
+    let mut lines = recorded(comparison, section, step);
     if let Some(blame) = &step.blame {
         lines.extend(contributor(step, blame));
     }
     lines.extend(schedule(section, step).into_iter().flatten());
     lines.extend(other_schedule(comparison, section, step));
     lines
+}
+
+/// How long two recordings took, and how to decide which takes longer; the largest change of a share; and what the times
+/// were made of.
+fn recorded(comparison: &Comparison, section: &Section, step: &Step) -> Vec<String> {
+    let Verdict { before, after, pairs, .. } = step.verdict;
+    let seconds = |ms: f64| number::number(ms / 1e3);
+    let runs = match pairs {
+        [1, 1] => "in one run each".to_owned(),
+        [first, second] => format!("medians of {first} and {second} runs"),
+    };
+    let took = step.verdict.more_runs.filter(|_| comparison.method == Method::Recorded).map(|_| {
+        let needs = format!(
+            ": a verdict needs a folder of {MINIMUM_PAIRS} recordings of each, or `pipeprof record --try`, if it can make \
+             the change"
+        );
+        let needs = if pairs.iter().any(|runs| *runs < MINIMUM_PAIRS) { needs } else { String::new() };
+        format!("it took {} s instead of {} s, {runs}{needs}", seconds(after), seconds(before))
+    });
+    let shares = (!step.pipeline.shares.is_empty()).then(|| shares::largest(&step.pipeline.shares));
+    let made_of = [step.from, step.to].map(|column| {
+        let made_of = section.cells.get(column)?.as_ref()?.made_of.as_ref()?;
+        Some(format!("{}: {made_of}", comparison.columns.get(column)?.label))
+    });
+    took.into_iter().chain(shares).chain(made_of.into_iter().flatten()).collect()
 }
 
 /// The contributor's name: a role's title, or helpers.

@@ -31,7 +31,7 @@ pub(crate) fn rows(before: &Measure, after: &Measure, method: Method) -> (Vec<Fu
         }
         let mut row = row(key, old, new, before, after);
         row.certain =
-            method == Method::Timed || exact::is_certain_function(before, after, [key, partner.unwrap_or(key)]);
+            method != Method::Exact || exact::is_certain_function(before, after, [key, partner.unwrap_or(key)]);
         if partner.is_some() {
             row.matched = Matched::Path;
         }
@@ -93,7 +93,7 @@ fn changed(
     let pair = |of: fn(&FunctionWeight) -> u64| (old.map_or(0, of), new.map_or(0, of));
     let differ = |(a, b): (u64, u64)| match method {
         Method::Exact => u128::from(a) * u128::from(after.bytes) != u128::from(b) * u128::from(before.bytes),
-        Method::Timed => a != b,
+        Method::Timed | Method::Recorded => a != b,
     };
     differ(pair(|entry| entry.own)) || differ(pair(|entry| entry.whole))
 }

@@ -84,9 +84,17 @@ pub(crate) fn boots(runs: &[&Outcome]) -> Boots {
     runs.iter().map(|outcome| pair_times(outcome)).filter(|boot| !boot.is_empty()).collect()
 }
 
-/// Nanoseconds per KiB of each unprofiled run.
+/// Nanoseconds per KiB of each unprofiled run; of a pipeline, ms of those that were not recorded, or else of the recorded
+/// one.
 #[must_use]
 pub(crate) fn pair_times(outcome: &Outcome) -> Vec<f64> {
+    let document = &outcome.document;
+    if document.target.workload().is_none() {
+        return match &document.trials {
+            Some(trials) => trials.unchanged.seconds.iter().map(|seconds| seconds * 1e3).collect(),
+            None => Some(document.processes.window_ns as f64 / 1e6).filter(|ms| *ms > 0.0).into_iter().collect(),
+        };
+    }
     let speeds = outcome.document.throughput.runs.iter().filter(|gib_s| **gib_s > 0.0);
     speeds.map(|gib_s| 1e9 / gib_s / f64::from(1 << 20)).collect()
 }

@@ -4,7 +4,7 @@
 use super::dropped::Dropped;
 use crate::profile::folded::is_kernel_entry;
 use crate::profile::{Attributor, ByProcess, Folded, ProcessName, Profile, SchedulingWeight, Unit};
-use crate::result::{Document, Outcome, Processes};
+use crate::result::{Document, MeasuredTarget, Outcome, Processes};
 use crate::roles::{self, Role, RoleId, SCHEDULING, Skid};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -89,20 +89,23 @@ impl Measure {
     #[must_use]
     pub(crate) fn of(runs: &[&Outcome]) -> Option<Self> {
         let mut measure = Self { entered: entered(runs), ..Self::default() };
-        // By process: nanoseconds per KiB, summed over the runs.
+        // By process, summed over the runs.
         let mut time: ByProcess<f64> = ByProcess::new();
         for outcome in runs {
             let document = &outcome.document;
             measure.add(document, &document.processes, outcome.shown_window());
-            for (process, shares) in document.attribution.processes.iter() {
-                *time.get_or_default(process) += shares.iter().filter_map(|share| share.ns_per_kib).sum::<f64>();
+            for (process, of_run) in cpu_times(document).iter() {
+                *time.get_or_default(process) += of_run;
             }
         }
         if runs.iter().all(|outcome| outcome.document.unit == Unit::Instructions) {
             measure.scale_counts();
             measure.windows = runs.iter().flat_map(|outcome| windows(outcome)).collect();
         } else {
-            // Samples: the attribution contains each process's total in ns per KiB.
+            if runs.iter().any(|outcome| outcome.document.target.workload().is_none()) {
+                // Values are those of a whole run.
+                measure.bytes = 1024;
+            }
             let runs = as_f64(runs.len() as u64);
             let of = |process| time.get(process).copied().unwrap_or(0.0) / runs;
             measure.scale_by(|process, weight| of(process) / as_f64(weight.max(1)));
@@ -273,6 +276,24 @@ impl Measure {
 #[expect(clippy::cast_precision_loss, reason = "see above")]
 pub(crate) fn as_f64(weight: u64) -> f64 {
     weight as f64
+}
+
+/// The time of each process on a CPU: ns per KiB; of a recording, ms of the whole run; of an imported profile, percent of
+/// all samples.
+fn cpu_times(document: &Document) -> ByProcess<f64> {
+    let Document { attribution, processes, .. } = document;
+    match document.target {
+        MeasuredTarget::Pair { .. } => {
+            attribution.processes.map(|_, shares| shares.iter().filter_map(|share| share.ns_per_kib).sum())
+        }
+        MeasuredTarget::Pipeline(_) | MeasuredTarget::Attached { .. } => {
+            processes.totals.map(|_, totals| as_f64(totals.user_ns + totals.system_ns) / 1e6)
+        }
+        MeasuredTarget::Imported(_) => {
+            let all: u64 = attribution.processes.names().map(|name| attribution.weight(name)).sum();
+            attribution.processes.map(|name, _| 100.0 * as_f64(attribution.weight(name)) / as_f64(all.max(1)))
+        }
+    }
 }
 
 /// The windows of `outcome`, an exact run; the shown window if there is only one.

@@ -26,13 +26,10 @@ pub(super) fn unequal([before, after]: [&CaseMeasure; 2]) -> Vec<String> {
 /// The remarks on two columns; `locks`: what changed under the locks.
 #[must_use]
 pub(super) fn remarks(sides: [&CaseMeasure; 2], method: Method, locks: &[LockChange]) -> Vec<String> {
-    let mut remarks = calls_and_switches(sides, method);
-    let [before, after] = sides;
-    let first = before.first().map(|(name, _)| name);
-    if let (Method::Exact, [Some(old), Some(new)]) = (method, sides.map(|side| side.profile.as_ref())) {
-        if let (Some(before), Some(after)) = (&before.pipeline, &after.pipeline) {
-            remarks.extend(pipelines::remarks([before, after], [old, new]));
-        }
+    let mut remarks = if method == Method::Recorded { Vec::new() } else { calls_and_switches(sides, method) };
+    remarks.extend(pipelines::remarks(sides));
+    let first = sides[0].first().map(|(name, _)| name);
+    if method == Method::Exact && sides.iter().all(|side| side.profile.is_some()) {
         remarks.extend(work::cached_pages(sides.map(|side| &side.calls)).map(cached_pages));
         remarks
             .extend(first.into_iter().flat_map(|first| locks.iter().filter_map(move |lock| under_lock(lock, first))));

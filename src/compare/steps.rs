@@ -11,6 +11,7 @@ use super::input::{Against, Boots, CompareOptions};
 use super::locks;
 use super::measure::Measure;
 use super::model::{Method, Section, Step, Verdict};
+use super::pipelines;
 use super::remarks::{remarks, unequal};
 use super::sums;
 use super::timed::{self, Evidence};
@@ -53,7 +54,7 @@ pub(crate) fn fill_steps(sections: &mut [Section], cases: &[Case], method: Metho
     }
     let verdicts = match method {
         Method::Exact => pairs.iter().map(|(.., sides)| counted_verdict(*sides, options.margin)).collect(),
-        Method::Timed => {
+        Method::Timed | Method::Recorded => {
             let evidence =
                 |(index, _, sides): &(usize, _, [&CaseMeasure; 2])| evidence(&cases[*index], *sides, options.seed);
             timed::verdicts(&pairs.iter().map(evidence).collect::<Vec<_>>())
@@ -62,13 +63,24 @@ pub(crate) fn fill_steps(sections: &mut [Section], cases: &[Case], method: Metho
     for ((index, columns, sides), verdict) in pairs.into_iter().zip(verdicts) {
         let unequal = unequal(sides);
         let mut step = Step { from: columns.0, to: columns.1, verdict, unequal, ..Step::default() };
-        if method == Method::Exact && !step.unequal.is_empty() {
-            step.verdict = exact::without_verdict(&step.verdict);
+        let is_equal = step.unequal.is_empty();
+        match method {
+            Method::Exact if !is_equal => step.verdict = exact::without_verdict(&step.verdict),
+            Method::Recorded => step.verdict = pipelines::timed_verdict(step.verdict, sides, is_equal),
+            Method::Exact | Method::Timed => {}
         }
-        if let [Some(before), Some(after)] = sides.map(|side| side.profile.as_ref()) {
+        let profiles = sides.map(|side| side.profile.as_ref());
+        if let [Some(before), Some(after)] = sides.map(|side| side.pipeline.as_ref()) {
+            let sampled = profiles[0].zip(profiles[1]).filter(|_| method == Method::Recorded);
+            step.pipeline =
+                pipelines::change_of([before, after], sampled.map(<[_; 2]>::from), method == Method::Recorded);
+        }
+        if let [Some(before), Some(after)] = profiles {
             match method {
                 Method::Exact => explain_counts(&mut step, sides, [before, after]),
-                Method::Timed => step.enter([before, after], method, |role| sides[0].is_apart(sides[1], role)),
+                Method::Timed | Method::Recorded => {
+                    step.enter([before, after], method, |role| sides[0].is_apart(sides[1], role))
+                }
             }
             step.blame = blame(&step);
             step.calls = calls::lists(&sides[0].bodies, &sides[1].bodies);

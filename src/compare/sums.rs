@@ -122,7 +122,7 @@ pub(crate) fn sums(before: &Measure, after: &Measure, method: Method) -> Vec<Fun
                 total_before: sum.whole[0],
                 total_after: sum.whole[1],
                 total_delta: sum.whole[1] - sum.whole[0],
-                certain: method == Method::Timed || certain(&name),
+                certain: method != Method::Exact || certain(&name),
                 roles: parts,
                 name,
             }

@@ -2,17 +2,16 @@
 
 use super::edits;
 use crate::compare::render::{markdown, terminal as tables};
-use crate::compare::{CompareOptions, Input, compare};
+use crate::compare::{CompareOptions, Input, compare, pipelines};
 use crate::export::{ExportFormat, Exported, all as export_all};
 use crate::profile::{Folded, Profile};
-use crate::record::change::RecordingChange;
-use crate::record::{self, change_text, contents, text};
+use crate::record::{self, contents, text};
 use crate::report::files;
 use crate::report::terminal::{self, Style};
 use crate::result::{Document, Outcome, parse};
 use crate::roles::Skid;
 use clap::ValueEnum as _;
-use std::path::Path;
+use std::path::PathBuf;
 
 /// Profiles of the processes.
 const STACKS: &str = "write;entry_SYSCALL_64;do_syscall_64;pipe_write 30\nwrite;entry_SYSCALL_64;schedule 7\nmain 1\n";
@@ -81,10 +80,14 @@ fn check(document: Document) {
     }
     let _ = export_all(ExportFormat::value_variants(), &Exported::Result(&outcome));
     let input = || Input { label: None, runs: vec![("run".to_owned(), outcome.clone())] };
-    if let Ok(compared) = compare(&[input(), input()], &CompareOptions::default()) {
-        let extent = tables::Extent { width: 80, roles: 12, functions: 12 };
-        let _ = tables::render(&compared.comparison, extent);
-        let _ = markdown::render(&compared.comparison);
+    let inputs = || vec![input(), input()];
+    let named = pipelines::columns(inputs(), &["before", "after"].map(PathBuf::from));
+    for inputs in [inputs()].into_iter().chain(named) {
+        if let Ok(compared) = compare(&inputs, &CompareOptions::default()) {
+            let extent = tables::Extent { width: 80, roles: 12, functions: 12 };
+            let _ = tables::render(&compared.comparison, extent);
+            let _ = markdown::render(&compared.comparison);
+        }
     }
 }
 
@@ -101,10 +104,6 @@ fn check_recording(document: &Document) {
     }
     for style in [Style::PLAIN, Style { width: Some(40), colour: true }] {
         assert!(!text::render(document, None, style).is_empty());
-    }
-    let folders = [Path::new("before"), Path::new("after")];
-    if let Ok(change) = RecordingChange::new([document, document], folders) {
-        let _ = change_text::render(&change, Style::PLAIN);
     }
     record::answer_of(document);
 }

@@ -128,17 +128,19 @@ fn of_stage(document: &Document, process: usize, stage: usize) -> bool {
 fn totals(document: &Document, run: &CountedRun) -> Processes {
     let bytes = document.pipes.iter().map(RecordedPipe::taken).sum();
     let bytes = Some(bytes).filter(|bytes| *bytes > 0).unwrap_or(1024);
+    let switches = stages::switches(document);
     let totals = run.counters.iter().enumerate().map(|(stage, (name, counters))| {
         let own = |process: usize| of_stage(document, process, stage);
-        let (moved, mine) = (stages::moved(document, own), document.recorded.iter().enumerate());
-        let ends = document.pipes.iter().flat_map(RecordedPipe::ends).filter(|end| own(end.process));
-        let counters = counters.clone();
-        let mut totals = ProcessTotals { bytes: moved.bytes, calls: moved.calls, counters, ..ProcessTotals::default() };
-        for (_, process) in mine.filter(|(at, _)| own(*at)) {
-            totals.voluntary_switches += process.waits.values().map(|wait| wait.count).sum::<u64>();
-            totals.involuntary_switches += process.preemptions;
-        }
-        totals.voluntary_switches += ends.map(|end| end.sleeps + end.lock_sleeps).sum::<u64>();
+        let moved = stages::moved(document, own);
+        let sum = |kind: usize| (0..).zip(&switches).filter(|(at, _)| own(*at)).map(|(_, of)| of[kind]).sum();
+        let mut totals = ProcessTotals {
+            bytes: moved.bytes,
+            calls: moved.calls,
+            voluntary_switches: sum(0),
+            involuntary_switches: sum(1),
+            counters: counters.clone(),
+            ..ProcessTotals::default()
+        };
         if stage == 0 {
             totals.bytes = bytes;
         }
@@ -210,7 +212,7 @@ impl Counter<'_> {
 fn stage_name(number: usize, words: &[String]) -> ProcessName {
     let program = words.first().map_or("", String::as_str);
     let name = Path::new(program).file_name().map_or(program.into(), |name| name.to_string_lossy());
-    ProcessName::new(&format!("stage{number}-{name}"))
+    ProcessName::new(&stages::numbered(number, &name))
 }
 
 /// The addresses of [`BIRTH`].

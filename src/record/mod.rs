@@ -7,15 +7,13 @@
 //! measures such a [`remedy`], with the times of [`timed`],
 //! [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps, waits and samples, and [`text`] and [`html`] show all
 //! that, with the [`names`] of processes. [`inside`] does so in a
-//! guest, which gets [`sent_files`] and where [`count`] counts instructions. [`change`] compares two recordings.
+//! guest, which gets [`sent_files`] and where [`count`] counts instructions. [`work`] is what comparisons read.
 //! [`contents`] lists the files of a folder, and [`live`] shows what happens meanwhile.
 
 mod advice;
 mod alike;
 mod answer;
 mod assemble;
-pub(crate) mod change;
-pub(crate) mod change_text;
 mod collect;
 pub(crate) mod contents;
 pub(crate) mod count;

@@ -14,14 +14,13 @@ struct Named {
     file: ProcessName,
 }
 
-/// The names of processes in tables: those of their stage, where they are the whole stage: `gzip (stage 2)`. Other
-/// programs of one name are numbered: `xargs-2`.
+/// The names of processes in texts and tables: those of their stage, where they are the whole stage, such as `stage2-gzip`
+/// if gzip is several stages. Other programs of one name are numbered: `xargs-2`.
 pub(super) fn labels(recording: &Document) -> Vec<String> {
     names(recording).into_iter().map(|named| named.label).collect()
 }
 
-/// The names of processes in files, each once: `stage2-dd`. In a shell, only programs that are several stages have the
-/// number of their stage, as in tables.
+/// The names of processes in files, each once: [`labels`], but if pipeprof started several stages, all have their number.
 pub(crate) fn process_names(recording: &Document) -> Vec<ProcessName> {
     names(recording).into_iter().map(|named| named.file).collect()
 }
@@ -41,11 +40,9 @@ fn names(recording: &Document) -> Vec<Named> {
     let mut named: Vec<(usize, Named)> = Vec::with_capacity(order.len());
     for at in order {
         let (process, whole) = (&recording.recorded[at], whole(at));
-        let plain = match whole.filter(|stage| of_stages[*stage] != process.name) {
-            _ if typed => format!("stage{}-{}", process.stage + 1, process.name),
-            Some(stage) => format!("stage{}-{}", stage + 1, process.name),
-            None => process.name.clone(),
-        };
+        let name = whole.map_or(&process.name, |stage| &of_stages[stage]);
+        let stage = stages::numbered(process.stage as usize + 1, "");
+        let plain = if typed && !name.starts_with(&stage) { format!("{stage}{name}") } else { name.clone() };
         let number = numbers.entry(plain.clone()).or_default();
         let (suffix, file) = loop {
             *number += 1;
@@ -55,7 +52,7 @@ fn names(recording: &Document) -> Vec<Named> {
                 break (suffix, file);
             }
         };
-        let label = whole.map_or_else(|| format!("{}{suffix}", process.name), |stage| of_stages[stage].clone());
+        let label = if whole.is_some() { name.clone() } else { format!("{name}{suffix}") };
         named.push((at, Named { label: clean(&label), file }));
     }
     named.sort_by_key(|(at, _)| *at);
@@ -80,7 +77,7 @@ mod tests {
         };
         let files: Vec<&str> = process_names(&recording).into_iter().map(|name| name.as_str()).collect();
         assert_eq!(files, ["sh", "stage2-gzip", "tar", "stage3-gzip", "sh-2", "other-2", "tar-2"]);
-        assert_eq!(labels(&recording), ["sh", "gzip (stage 2)", "tar", "gzip (stage 3)", "sh-2", "other-2", "tar-2"]);
+        assert_eq!(labels(&recording), ["sh", "stage2-gzip", "tar", "stage3-gzip", "sh-2", "other-2", "tar-2"]);
         // Also if the other one comes first.
         let mut recording = Document { recorded: ["tar", "tar", "wc"].map(process).to_vec(), ..recording };
         recording.pipes = vec![RecordedPipe { writers: end(1), readers: end(2), ..RecordedPipe::default() }];

@@ -1,7 +1,7 @@
 //! The stages of a recorded pipeline, and how each spent the window: the basis of the answer.
 
 use crate::profile::{Moved, listed};
-use crate::result::{Document, RecordedEnd, RecordedPipe, WaitReason};
+use crate::result::{Document, RecordedEnd, RecordedPipe, RecordedProcess, WaitReason};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
@@ -39,7 +39,7 @@ impl Stages {
 /// How long a stage slept for others, as shares of the window, cut at 1, because several threads can sleep at once.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct StageTime {
-    /// The stage's name in sentences: `xz`, or `cat (stage 2)`.
+    /// The stage's name: `xz`, or `stage2-cat`.
     pub name: String,
     /// Asleep for data, by pipe (index in the recording).
     pub empty: BTreeMap<usize, f64>,
@@ -116,17 +116,19 @@ fn ordered(recording: &Document, mut rest: BTreeSet<usize>) -> Vec<usize> {
     ordered
 }
 
-/// The names of the stages: their programs, with numbers if one occurs twice.
+/// The names of the stages: their programs, with numbers in front if one occurs twice.
 pub(super) fn names(recording: &Document, stages: &Stages) -> Vec<String> {
     let plain: Vec<String> =
         stages.iter().enumerate().map(|(stage, members)| plain(recording, stage, members)).collect();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     plain.iter().for_each(|name| *counts.entry(name).or_default() += 1);
     let twice = |name: &str| counts.get(name).is_some_and(|count| *count > 1);
-    (1..)
-        .zip(&plain)
-        .map(|(number, name)| if twice(name) { format!("{name} (stage {number})") } else { name.clone() })
-        .collect()
+    (1..).zip(&plain).map(|(number, name)| if twice(name) { numbered(number, name) } else { name.clone() }).collect()
+}
+
+/// The name of a program as stage `number`, from 1.
+pub(super) fn numbered(number: usize, program: &str) -> String {
+    format!("stage{number}-{program}")
 }
 
 /// Programs that become another one by `exec`, as in `sh -c 'exec pv'` and `nice pv`.
@@ -195,6 +197,17 @@ pub(super) fn moved(recording: &Document, of: impl Fn(usize) -> bool) -> Moved {
     }
 }
 
+/// How often each process slept, and how often it was preempted.
+pub(super) fn switches(recording: &Document) -> Vec<[u64; 2]> {
+    let waits = |process: &RecordedProcess| process.waits.values().map(|wait| wait.count).sum::<u64>();
+    let mut switches: Vec<[u64; 2]> =
+        recording.recorded.iter().map(|process| [waits(process), process.preemptions]).collect();
+    for end in recording.pipes.iter().flat_map(RecordedPipe::ends) {
+        switches.get_mut(end.process).into_iter().for_each(|of: &mut [u64; 2]| of[0] += end.sleeps + end.lock_sleeps);
+    }
+    switches
+}
+
 /// Between which stages `pipe` is: `dd to wc`.
 pub(super) fn between(pipe: &RecordedPipe, stages: &Stages, names: &[String]) -> String {
     let [from, to] = sides(pipe, stages).map(|side| match &side[..] {
@@ -223,7 +236,6 @@ pub(super) fn sides(pipe: &RecordedPipe, stages: &Stages) -> [Vec<usize>; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::RecordedProcess;
     use crate::result::{MeasuredTarget, PipelineCommand, Processes};
     use std::slice::from_ref;
 
@@ -256,7 +268,7 @@ mod tests {
         assert_eq!(name("sh", &["sh"]), "sh");
         // A script is what was typed, not its interpreter.
         assert_eq!(name("./convert.py", &["python3"]), "convert.py");
-        assert_eq!(name("taskset", &["dd"]), "dd (stage 2)");
+        assert_eq!(name("taskset", &["dd"]), "stage2-dd");
     }
 
     fn pipe([writers, readers]: [&[usize]; 2]) -> RecordedPipe {

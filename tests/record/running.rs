@@ -55,7 +55,7 @@ fn a_running_pipeline_is_recorded_by_one_of_its_processes() {
     let recording = recording.unwrap_or_else(|| panic!("{said}"));
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains(&format!("Recorded: process {reader}: ")), "{said}");
-    limited_by_timer(&recording.findings.join(" "), "test-programs (stage 1)");
+    limited_by_timer(&recording.findings.join(" "), "stage1-test-programs");
     assert_eq!((recording.target.pids(), recording.target.stages().len()), (&[slow.0[1].id()][..], 0));
     let used: Vec<&RecordedPipe> = recording.pipes.iter().filter(|pipe| pipe.bytes() > 0).collect();
     let [pipe] = &used[..] else { panic!("{:#?}", recording.pipes) };

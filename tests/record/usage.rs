@@ -30,7 +30,6 @@ fn recordings_are_compared_with_recordings_only() {
     for (runs, code, expected) in [
         (vec![&whole, &old], 1, "run again with this pipeprof"),
         (vec![&whole, &broken], 1, "truncated"),
-        (vec![&whole, &whole, &whole], 2, "with one other only"),
         (vec![&whole, &format!("{}/flamegraphs/6.1-write", env!("CARGO_MANIFEST_DIR"))], 2, "results of one kind"),
         (vec![&whole, &folder.path().join("other").display().to_string()], 1, "other: file does not exist"),
     ] {
@@ -38,6 +37,33 @@ fn recordings_are_compared_with_recordings_only() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(code) && said.contains(expected), "{runs:?}: {said}");
     }
+}
+
+#[test]
+fn any_number_of_recordings_is_compared_with_a_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let stored = include_str!("../../fuzz/base/stages.json");
+    // Each has two runs that were not recorded, which count. The last column is a folder of ten.
+    let names: Vec<String> =
+        ["a", "b"].map(str::to_owned).into_iter().chain((0..10).map(|at| format!("c/{at}"))).collect();
+    for name in &names {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        std::fs::write(path.join("result.json"), stored).unwrap();
+    }
+    let report = folder.path().join("report");
+    let columns = ["a", "b", "c"].map(|name| folder.path().join(name));
+    let output = pipeprof(&["compare", "-o"]).arg(&report).args(&columns).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for expected in ["undecided: needs about 8 more runs", "Pipes, before and after", "dd to cat (reads)"] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(report.join("report.json")).unwrap()).unwrap();
+    let steps = json["sections"][0]["steps"].as_array().unwrap();
+    assert_eq!((json["method"].as_str(), steps.len()), (Some("recorded"), 3));
+    assert_eq!(steps[1]["verdict"]["pairs"], serde_json::json!([2, 20]));
+    assert!(report.join("report.html").exists() && report.join("report.md").exists());
 }
 
 #[test]

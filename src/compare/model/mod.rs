@@ -6,8 +6,8 @@ mod word;
 
 pub use causes::{CauseNames, CausePart, CauseResidual, CauseRow, CauseSplit, CauseValue};
 pub use parts::{
-    Blame, CycleChange, CycleDelta, FunctionSum, HeldChange, Inlined, LockChange, RoleCycleDelta, RolePart, RoleWork,
-    WorkUnit,
+    Blame, CallList, CallRow, CycleChange, CycleDelta, FunctionSum, HeldChange, Inlined, LockChange, PathChange,
+    PipeChange, PipeUse, PipelineChange, RoleCycleDelta, RolePart, RoleWork, ShareChange, WorkUnit,
 };
 pub use word::Word;
 
@@ -29,15 +29,18 @@ pub enum Method {
     Exact,
     /// Times of separate runs: statistics decide.
     Timed,
+    /// Times of recorded pipelines, of a whole run each: as [`Self::Timed`].
+    Recorded,
 }
 
 impl Method {
-    /// The unit of the values per KiB: `instructions` or `ns`.
+    /// The unit of the values: `instructions` or `ns` per KiB, or `ms`.
     #[must_use]
     pub(crate) fn unit(self) -> &'static str {
         match self {
             Self::Exact => "instructions",
             Self::Timed => "ns",
+            Self::Recorded => "ms",
         }
     }
 }
@@ -50,7 +53,8 @@ pub struct Comparison {
     pub version: String,
     pub command: String,
     pub method: Method,
-    /// Unit of all values per KiB and per call: `instructions` or `ns`.
+    /// Unit of all values per KiB and per call: `instructions` or `ns`. Of whole recordings, which have values of a run
+    /// instead: `ms`, and `percent` of all samples if they are imported.
     pub unit: String,
     pub executed_on: ExecutedOn,
     pub columns: Vec<Column>,
@@ -158,7 +162,7 @@ impl Section {
     }
 }
 
-/// One column's figures in one mode. Values are per KiB moved unless stated otherwise.
+/// One column's figures in one mode. Values are per KiB moved, or of a whole recording, unless stated otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// Bytes that the first process moved in the window.
@@ -172,7 +176,7 @@ pub struct Cell {
     pub exact: Option<ExactCell>,
     /// Outside the target's processes: idle, kernel threads. Not part of the total.
     pub other: f64,
-    /// Per call of the first process.
+    /// Per call of the first process; 0 for whole recordings.
     pub per_call: f64,
     /// The target's processes together, in the profile's unit.
     pub weight: u64,
@@ -181,10 +185,13 @@ pub struct Cell {
     /// Number of voluntary context switches, all processes together.
     pub voluntary_switches: u64,
     pub involuntary_switches: u64,
-    /// Timed runs only: ns per KiB of each run, by boot.
+    /// Timed runs only: ns per KiB of each run, or ms, by boot.
     pub pairs: Vec<Vec<f64>>,
     /// Timed runs only: GiB/s, median.
     pub gib_s: Option<f64>,
+    /// Recordings: what the wall time was made of, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_of: Option<String>,
 }
 
 /// What only counted runs have: the median window without scheduling, the span over all windows, and the cost of the
@@ -264,6 +271,8 @@ pub struct Step {
     /// What is done while the pipe's locks are held; exact profiles only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub locks: Vec<LockChange>,
+    #[serde(flatten)]
+    pub pipeline: PipelineChange,
     /// The functions called by the pipe's system calls, in the order of the code, if they differ.
     pub calls: Vec<CallList>,
     /// Number of changed functions that are not in `functions`, and the sum of their changes.
@@ -286,24 +295,6 @@ pub struct TotalChange {
     pub after: f64,
     /// `after`, if the processes had slept and been preempted as often as before; absent if the cost of one is unknown.
     pub at_equal_schedule: Option<f64>,
-}
-
-/// The calls that one function makes, before and after.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CallList {
-    /// The function's name before.
-    pub before: String,
-    pub after: String,
-    pub rows: Vec<CallRow>,
-}
-
-/// One call in a function's code: what is called, and how often per call of the first process; absent where it makes none.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CallRow {
-    pub before_name: String,
-    pub after_name: String,
-    pub before: Option<f64>,
-    pub after: Option<f64>,
 }
 
 /// The verdict: faster or slower, and by how much.
@@ -465,21 +456,22 @@ impl FunctionRow {
 }
 
 impl Comparison {
-    /// `instr/KiB` or `ns/KiB`.
+    /// `instr/KiB` or `ns/KiB`; `ms` or `percent` of whole recordings.
     #[must_use]
-    pub(crate) fn per_kib(&self) -> &'static str {
+    pub(crate) fn per_kib(&self) -> &str {
         match self.method {
             Method::Exact => "instr/KiB",
             Method::Timed => "ns/KiB",
+            Method::Recorded => &self.unit,
         }
     }
 
-    /// `instr/KiB without scheduling`, or `ns/KiB`: the unit of verdicts.
+    /// `instr/KiB without scheduling`, `ns/KiB` or `ms`: the unit of verdicts.
     #[must_use]
     pub(crate) fn verdict_unit(&self) -> String {
         match self.method {
             Method::Exact => format!("{} without scheduling", self.per_kib()),
-            Method::Timed => self.per_kib().to_owned(),
+            Method::Timed | Method::Recorded => self.per_kib().to_owned(),
         }
     }
 

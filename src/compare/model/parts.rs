@@ -2,6 +2,7 @@
 
 use super::word::Word;
 use crate::profile::ProcessName;
+pub use crate::record::work::PipeUse;
 use crate::result::LockKind;
 use crate::roles::RoleId;
 use serde::{Deserialize, Serialize};
@@ -88,6 +89,24 @@ pub struct HeldChange {
     pub all: [f64; 2],
 }
 
+/// The calls that one function makes, before and after.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallList {
+    /// The function's name before.
+    pub before: String,
+    pub after: String,
+    pub rows: Vec<CallRow>,
+}
+
+/// One call in a function's code: what is called, and how often per call of the first process; absent where it makes none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallRow {
+    pub before_name: String,
+    pub after_name: String,
+    pub before: Option<f64>,
+    pub after: Option<f64>,
+}
+
 /// How often the functions of one role are called, before and after, and the instructions of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RoleWork {
@@ -159,4 +178,48 @@ pub struct CycleDelta {
     /// What both say together: `undecided` if the signs differ, or the range contains 0. Absent if the change of instructions may not come from the kernel, or if the run's executed code, by which
     /// inlined functions are counted with their callers, is missing.
     pub word: Option<Word>,
+}
+
+/// What changed between two recordings of a pipeline.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PipelineChange {
+    /// What the wall time was made of: the parts of the critical path, largest change first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<PathChange>,
+    /// Shares of samples, if both have them. Certain differences first, and the largest of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<ShareChange>,
+    /// The pipes that both have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pipes: Vec<PipeChange>,
+}
+
+/// A part of the critical path, ms; 0 where it is none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PathChange {
+    /// A process and what it did.
+    pub part: String,
+    pub before: f64,
+    pub after: f64,
+}
+
+/// A role's share of the samples of one process, before and after.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ShareChange {
+    pub process: ProcessName,
+    pub role: RoleId,
+    /// Parts of the samples of the process, 0 to 1.
+    pub shares: [f64; 2],
+    /// The 95 % interval of their difference, if samples are independent of one another.
+    pub difference_ci95: [f64; 2],
+}
+
+/// A pipe, before and after.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PipeChange {
+    /// `dd to wc`.
+    pub name: String,
+    pub bytes: [u64; 2],
+    pub writers: [PipeUse; 2],
+    pub readers: [PipeUse; 2],
 }

@@ -20,7 +20,7 @@ fn together(measure: &Measure) -> Folded {
 fn unit(comparison: &Comparison) -> Unit {
     match comparison.method {
         Method::Exact => Unit::Instructions,
-        Method::Timed => Unit::Samples,
+        Method::Timed | Method::Recorded => Unit::Samples,
     }
 }
 
@@ -93,6 +93,7 @@ pub(crate) fn differential(
         unit: match comparison.method {
             Method::Exact => "instructions per KiB",
             Method::Timed => "ns per KiB",
+            Method::Recorded => comparison.per_kib(),
         },
         sums: true,
     };

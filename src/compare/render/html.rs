@@ -83,7 +83,8 @@ fn section_blocks(
 
 fn summary(comparison: &Comparison, step: &Step) -> String {
     let (from, to) = comparison.step_labels(step);
-    format!("{from} → {to}: {}, {}", step.verdict.word.text(), change(step.verdict.ratio))
+    let by = if step.verdict.before > 0.0 { format!(", {}", change(step.verdict.ratio)) } else { String::new() };
+    format!("{from} → {to}: {}{by}", step.verdict.word.text())
 }
 
 fn step_blocks(

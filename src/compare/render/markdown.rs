@@ -21,6 +21,11 @@ pub(super) fn how(comparison: &Comparison) -> &'static str {
             "Nanoseconds per KiB moved, medians of unprofiled runs; Mann-Whitney with Holm's correction, changes under 2 % \
              count as the same."
         }
+        Method::Recorded => {
+            "Wall time of recorded pipelines and CPU time of their processes, in ms of a whole run; of imported profiles, \
+             percent of all samples. Verdicts need 10 runs of each: Mann-Whitney with Holm's correction, \
+             changes under 2 % count as the same."
+        }
     }
 }
 

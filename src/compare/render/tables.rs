@@ -4,7 +4,7 @@ use super::chart;
 use crate::compare::exact::PART_FLOOR;
 use crate::compare::model::{
     Cell as ColumnCell, CellProcess, Comparison, CycleDelta, ExactCell, FunctionRow, FunctionSum, Inlined, LockChange,
-    Matched, RoleRow, RoleWork, Section, Step, Word,
+    Matched, Method, PathChange, PipeChange, PipeUse, RoleRow, RoleWork, Section, ShareChange, Step, Word,
 };
 use crate::profile::ProcessName;
 use crate::report::number::{self, exact, rate};
@@ -12,7 +12,7 @@ use crate::report::table::{PAGE_ONLY, Table, TableCell};
 use crate::report::terminal::text::shortened;
 use crate::result::LockKind;
 use crate::roles::{self, SCHEDULING};
-use crate::util::text::{counted, grouped, rounded};
+use crate::util::text::{counted, grouped, rounded, signed};
 
 /// How much of a comparison is shown.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +25,9 @@ pub(super) struct StepExtent {
 
 /// Longest label of a column.
 const LABEL: usize = 24;
+
+/// Smaller parts of a recording have no row.
+const SMALLEST_PART: f64 = 0.005;
 
 /// Functions named per kernel by [`inlining`].
 const INLINED: usize = 5;
@@ -45,22 +48,28 @@ pub(super) fn cells(comparison: &Comparison, section: &Section, page: bool) -> T
         let cell = |cell: &Option<ColumnCell>| cell.as_ref().and_then(of).map(TableCell::Figure).into();
         rows.push(std::iter::once(name).chain(section.cells.iter().map(cell)).collect());
     };
-    let timed = comparison.unit == "ns";
+    let (timed, recorded) = (comparison.method != Method::Exact, comparison.method == Method::Recorded);
     let of_exact =
         |of: &'static dyn Fn(&ExactCell) -> Option<String>| move |cell: &ColumnCell| cell.exact.as_ref().and_then(of);
     let span = |ends: [f64; 2]| number::span(ends, exact);
-    if timed {
-        add("elapsed, median".into(), &|cell| Some(exact(cell.total)));
-    } else {
+    // Imported samples have neither times nor calls.
+    let is_counted = !recorded || section.cells.iter().flatten().any(|cell| cell.total > 0.0);
+    if timed && is_counted {
+        add("elapsed, median".into(), &|cell| Some(exact(cell.total)).filter(|_| cell.total > 0.0));
+    }
+    if !timed {
         add("without scheduling".into(), &of_exact(&|cell| Some(exact(cell.without_scheduling))));
         add("  in all windows".into(), &|cell| cell.exact.as_ref().map(|cell| span(cell.without_scheduling_span)));
         add("total".into(), &|cell| Some(exact(cell.total)));
         add("  in all windows".into(), &|cell| cell.exact.as_ref().map(|cell| span(cell.total_span)));
     }
+    let runs = |cell: &ColumnCell| cell.pairs.iter().map(Vec::len).sum::<usize>();
     if timed && section.cells.iter().flatten().any(|cell| cell.gib_s.is_some()) {
         add("GiB/s, median".into(), &|cell| cell.gib_s.map(|speed| format!("{speed:.2}")));
-        let runs = |cell: &ColumnCell| cell.pairs.iter().map(Vec::len).sum::<usize>();
         add("runs (boots)".into(), &|cell| Some(format!("{} ({})", runs(cell), cell.pairs.len())));
+    }
+    if recorded && is_counted {
+        add("runs".into(), &|cell| Some(runs(cell).to_string()));
     }
     if page {
         for role in chart::role_order(section) {
@@ -68,27 +77,93 @@ pub(super) fn cells(comparison: &Comparison, section: &Section, page: bool) -> T
             add(title, &|cell| Some(exact(cell.of_role(role))));
         }
     }
-    let names = section.processes();
+    let mut names = section.processes();
+    names.retain(|name| !recorded || section.cells.iter().flatten().any(|cell| is_large(cell, *name)));
     let of =
         |cell: &ColumnCell, name: ProcessName, value: fn(&CellProcess) -> String| cell.processes.get(name).map(value);
     for &name in &names {
-        let heading = if timed { format!("{name}, CPU") } else { name.to_string() };
+        let heading = if timed && is_counted { format!("{name}, CPU") } else { name.to_string() };
         add(heading.into(), &|cell| of(cell, name, |process| exact(process.value)));
     }
-    if let Some(first) = names.first() {
+    if let Some(first) = names.first().filter(|_| !recorded) {
         let unit = if timed { ", ns" } else { "" };
         add(format!("per {first} call{unit}").into(), &|cell| Some(exact(cell.per_call)));
     }
-    for &name in &names {
+    for &name in names.iter().filter(|_| is_counted) {
         add(format!("calls of {name}").into(), &|cell| of(cell, name, |process| grouped(process.calls)));
     }
-    add("sleeps".into(), &|cell| Some(grouped(cell.voluntary_switches)));
-    add("preemptions".into(), &|cell| Some(grouped(cell.involuntary_switches)));
+    if is_counted {
+        add("sleeps".into(), &|cell| Some(grouped(cell.voluntary_switches)));
+        add("preemptions".into(), &|cell| Some(grouped(cell.involuntary_switches)));
+    }
     if !timed {
         add("instructions per sleep".into(), &of_exact(&|cell| cell.per_sleep.map(rounded)));
         add("instructions per preemption".into(), &of_exact(&|cell| cell.per_preemption.map(rounded)));
     }
     Table::new(std::iter::once(comparison.per_kib().to_owned()).chain(labels), rows)
+}
+
+/// Whether a process took a part of a recording that is worth a row.
+fn is_large(cell: &ColumnCell, name: ProcessName) -> bool {
+    let all: f64 = cell.processes.values().map(|process| process.value).sum();
+    cell.processes.get(name).is_some_and(|process| process.value >= SMALLEST_PART * all)
+}
+
+/// What the wall times of two recordings were made of.
+pub(super) fn path(comparison: &Comparison, step: &Step, shown: StepExtent) -> Table {
+    let (from, to) = sides(comparison, step, shown);
+    let largest = step.pipeline.path.iter().map(|part| part.before.max(part.after)).fold(0.0, f64::max);
+    let is_shown = |part: &&PathChange| part.before.max(part.after) >= SMALLEST_PART * largest;
+    Table::of(
+        "Critical path: what the time was made of, ms",
+        step.pipeline.path.iter().filter(is_shown).take(shown.roles),
+    )
+    .column("part", |part| &part.part[..])
+    .column(from, |part| TableCell::Exact(part.before))
+    .column(to, |part| TableCell::Exact(part.after))
+    .column("delta", |part| TableCell::Change(part.after - part.before))
+    .done()
+}
+
+/// Shares of samples by process and role.
+pub(super) fn shares(step: &Step, shown: StepExtent) -> Table {
+    let interval = |row: &ShareChange| {
+        let [low, high] = row.difference_ci95.map(|end| 100.0 * end);
+        TableCell::Figure(if row.is_certain() { format!("{low:+.1} to {high:+.1}") } else { "not certain".to_owned() })
+    };
+    let rows = step.pipeline.shares.iter().filter(|row| row.difference().abs() >= SMALLEST_PART).take(shown.functions);
+    Table::of("Time on a CPU by role, shares of each process, certain differences first", rows)
+        .column("role", |row| TableCell::role(roles::by_id(row.role)))
+        .less(1, "before", |row| TableCell::FineShare(row.shares[0]))
+        .less(1, "after", |row| TableCell::FineShare(row.shares[1]))
+        .column("points", |row| TableCell::Figure(signed(100.0 * row.difference())))
+        .column("95 % CI", |row| interval(row))
+        .column("process", |row| row.process.as_str())
+        .done()
+}
+
+/// What went through the pipes of two recordings.
+pub(super) fn pipes(step: &Step, shown: StepExtent) -> Table {
+    let (pipes, others) = step.pipeline.pipes.split_at(step.pipeline.pipes.len().min(shown.functions));
+    let rows = pipes.iter().flat_map(|pipe| [("writes", pipe, &pipe.writers), ("reads", pipe, &pipe.readers)]);
+    let pair = |[first, second]: [String; 2]| {
+        TableCell::Figure(if first == second { first } else { format!("{first} to {second}") })
+    };
+    let mib = |bytes: u64| number::number(bytes as f64 / f64::from(1 << 20));
+    type Row<'a> = (&'static str, &'a PipeChange, &'a [PipeUse; 2]);
+    let more = match others.len() {
+        0 => String::new(),
+        more => format!("{} more in report.json", counted(more as u64, "pipe")),
+    };
+    Table::of("Pipes, before and after", rows)
+        .column("pipe", |(does, pipe, _): &Row<'_>| format!("{} ({does})", pipe.name))
+        .less(1, "MiB", |(_, pipe, _)| pair(pipe.bytes.map(mib)))
+        .less(1, "calls", |(.., side)| pair(side.map(|side| grouped(side.calls))))
+        .column("sleeps", |(.., side)| pair(side.map(|side| grouped(side.sleeps))))
+        .column("wake-ups", |(.., side)| pair(side.map(|side| grouped(side.wakes))))
+        .column("full or empty", |(.., side)| pair(side.map(|side| number::percent(side.blocked))))
+        .done()
+        .note(more)
 }
 
 /// The headings of the columns before and after.
@@ -332,7 +407,7 @@ pub(super) fn calls(comparison: &Comparison, step: &Step) -> Vec<Table> {
 /// Each step's verdict: what a page has first.
 pub(super) fn answers(comparison: &Comparison) -> Table {
     let mut rows = Vec::new();
-    let timed = comparison.unit == "ns";
+    let timed = comparison.method != Method::Exact;
     let optional = |text: Option<String>| TableCell::from(text.map(TableCell::Figure));
     for (mode, section) in (1..).zip(&comparison.sections) {
         for (number, step) in (1..).zip(&section.steps) {

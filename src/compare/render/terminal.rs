@@ -79,13 +79,10 @@ pub(super) fn answer_blocks(comparison: &Comparison) -> Vec<ReportBlock> {
 pub(super) fn step_block(comparison: &Comparison, section: &Section, step: &Step, shown: StepExtent) -> ReportBlock {
     let (from, to) = comparison.step_labels(step);
     let verdict = &step.verdict;
-    let heading = format!(
-        "{from} -> {to}: {}, {} {} ({})",
-        verdict.word.text(),
-        signed(verdict.delta),
-        comparison.verdict_unit(),
-        change(verdict.ratio)
-    );
+    let by = format!(", {} {} ({})", signed(verdict.delta), comparison.verdict_unit(), change(verdict.ratio));
+    // Without values, there is no change.
+    let by = if verdict.before > 0.0 { by } else { String::new() };
+    let heading = format!("{from} -> {to}: {}{by}", verdict.word.text());
     let noise = (!verdict.noise_from.is_empty()).then(|| format!("noise floor from {}", verdict.noise_from));
     let remarks = ReportBlock::Items(step.remarks.iter().cloned().chain(noise).collect());
     ReportBlock::section(
@@ -101,7 +98,8 @@ pub(super) fn step_tables(
     step: &Step,
     shown: StepExtent,
 ) -> Vec<ReportBlock> {
-    let mut all = vec![tables::roles(comparison, section, step, shown)];
+    let mut all = vec![tables::path(comparison, step, shown), tables::pipes(step, shown), tables::shares(step, shown)];
+    all.push(tables::roles(comparison, section, step, shown));
     all.extend(tables::cycles(step, shown));
     all.push(tables::functions(comparison, step, shown));
     all.extend(tables::locks(section, step, shown));

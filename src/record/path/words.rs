@@ -52,26 +52,13 @@ pub(in crate::record) fn sums(path: &CriticalPath) -> Vec<(PathKind, u64)> {
 
 /// The process with the most time of the path.
 pub(in crate::record) fn longest(recording: &Document) -> Option<usize> {
-    of_processes(recording)
-        .into_iter()
-        .max_by_key(|(process, ns)| (*ns, std::cmp::Reverse(*process)))
-        .map(|(process, _)| process)
-}
-
-/// Its part of the time, 0 to 1.
-pub(in crate::record) fn longest_share(recording: &Document) -> f64 {
-    let most = of_processes(recording).into_values().max().unwrap_or(0);
-    most as f64 / recording.processes.window_ns.max(1) as f64
-}
-
-fn of_processes(recording: &Document) -> BTreeMap<usize, u64> {
-    let mut sums = BTreeMap::new();
+    let mut sums: BTreeMap<usize, u64> = BTreeMap::new();
     for part in recording.path.iter().flat_map(|path| &path.parts) {
         if let Some(process) = part.process {
             *sums.entry(process).or_default() += part.ns;
         }
     }
-    sums
+    sums.into_iter().max_by_key(|(process, ns)| (*ns, std::cmp::Reverse(*process))).map(|(process, _)| process)
 }
 
 /// What the time was made of, and its phases.

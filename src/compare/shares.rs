@@ -1,21 +1,10 @@
 //! Shares of samples by role, before and after.
 
-use crate::result::{Attribution, Collector, Document};
+use super::measure::Measure;
+use super::model::ShareChange;
 use crate::roles::{self, RoleId};
 use crate::util::stats;
-use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
-
-/// A role's share of the samples of one process, before and after.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct ShareChange {
-    pub process: String,
-    pub role: RoleId,
-    /// Parts of the samples of the process, 0 to 1.
-    pub shares: [f64; 2],
-    /// The 95 % interval of their difference, if samples are independent of one another.
-    pub difference_ci95: [f64; 2],
-}
+use std::collections::BTreeSet;
 
 impl ShareChange {
     /// After minus before.
@@ -30,24 +19,16 @@ impl ShareChange {
     }
 }
 
-/// The changes in processes that were sampled in both, by name: those that are certain first, and the largest of them.
-pub(super) fn share_changes(documents: [&Document; 2]) -> Vec<ShareChange> {
-    if documents.iter().any(|document| document.attribution.collector != Collector::Sample.name()) {
-        return Vec::new();
-    }
-    let [before, after] = documents.map(|document| &document.attribution);
+/// The changes in processes that were sampled in both: those that are certain first, and the largest of them.
+pub(super) fn share_changes([before, after]: [&Measure; 2]) -> Vec<ShareChange> {
     let mut changes = Vec::new();
-    for process in before.processes.names().filter(|process| after.processes.get(*process).is_some()) {
-        let weights = |attribution: &Attribution| -> BTreeMap<RoleId, u64> {
-            attribution.of(process).iter().map(|share| (share.role, share.weight)).collect()
-        };
-        let [old, new] = [weights(before), weights(after)];
-        let all: BTreeSet<RoleId> = old.keys().chain(new.keys()).copied().collect();
+    for (process, old) in before.processes.of_target() {
+        let Some(new) = after.processes.get(process) else { continue };
+        let all: BTreeSet<RoleId> = old.roles.keys().chain(new.roles.keys()).copied().collect();
         changes.extend(all.into_iter().map(|role| {
-            let part = |weights: &BTreeMap<RoleId, u64>| weights.get(&role).copied().unwrap_or(0);
-            let counts = [(part(&old), before.weight(process)), (part(&new), after.weight(process))];
+            let counts = [old, new].map(|of| (of.roles.get(&role).copied().unwrap_or(0), of.weight));
             ShareChange {
-                process: process.to_string(),
+                process,
                 role,
                 shares: counts.map(|(part, whole)| part as f64 / whole.max(1) as f64),
                 difference_ci95: stats::difference_of_proportions(counts),
@@ -76,17 +57,22 @@ pub(super) fn largest(changes: &[ShareChange]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Folded, Moved, ProcessName, Unit, attribute};
+    use crate::profile::{Folded, ProcessName, Profile, Unit};
+    use crate::result::{Collector, Document, Outcome};
     use crate::roles::Skid;
 
-    fn samples(stacks: &[(&str, u64)]) -> Document {
-        let mut folded = Folded::new();
-        stacks.iter().for_each(|(stack, weight)| folded.add(*stack, *weight));
-        let roles = attribute(&folded, Unit::Samples, Skid::None, &Moved::default());
+    fn samples(stacks: &[(&str, u64)]) -> Measure {
+        let mut profile = Profile {
+            process: ProcessName::new("dd"),
+            collector: Collector::Sample.name().to_owned(),
+            unit: Unit::Samples,
+            skid: Skid::None,
+            stacks: Folded::new(),
+        };
+        stacks.iter().for_each(|(stack, weight)| profile.stacks.add(*stack, *weight));
         let mut document = Document::default();
         Collector::Sample.name().clone_into(&mut document.attribution.collector);
-        document.attribution.processes.insert(ProcessName::new("dd"), roles);
-        document
+        Measure::of(&[&Outcome { document, profiles: vec![profile], ..Outcome::default() }]).unwrap()
     }
 
     #[test]
