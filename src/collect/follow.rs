@@ -2,13 +2,17 @@
 //! they fork.
 
 use super::bpf::shared::{
-    PP_COUNT_FOLLOWED, PP_COUNT_GIVEN, PP_COUNT_UNFOLLOWED, PP_COUNT_UNTIMED, PP_FAST, PP_GIVEN, PP_WATCHED, Settings,
+    PP_COUNT_FOLLOWED, PP_COUNT_GIVEN, PP_COUNT_NUMBERS, PP_COUNT_UNFOLLOWED, PP_COUNT_UNTIMED, PP_FAST, PP_GIVEN,
+    PP_PROGRAMS, PP_WATCHED, Program, Settings,
 };
 use super::bpf::{self, Object};
-use super::{Watched, attach, loss_warning};
+use super::{ProgramId, Programs, Watched, attach, loss_warning};
 use crate::kernel::namespace::PidNamespace;
+use crate::profile::ProcessName;
 use crate::result::{Loader, Warning};
 use anyhow::{Result, ensure};
+use bytemuck::Zeroable as _;
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
 /// The programs that follow forks, and their tracepoints. They need no kernel types.
@@ -21,20 +25,46 @@ pub(super) fn numbered(watched: &Watched) -> Vec<(u32, u32)> {
     all.flat_map(|(number, process)| process.pids.iter().map(move |pid| (*pid, number))).collect()
 }
 
+/// Those of them that the programs compare with directly. They keep their numbers.
+pub(super) fn direct(watched: &Watched) -> Vec<(u32, u32)> {
+    if watched.programs { Vec::new() } else { numbered(watched).into_iter().take(PP_FAST).collect() }
+}
+
+/// The name of each number's process; none for those that are not of the target.
+pub(super) fn names(object: &Object, watched: &Watched, programs: &Programs) -> Result<Vec<Option<ProcessName>>> {
+    if !watched.programs {
+        return Ok(watched.processes.iter().map(|process| Some(process.name)).collect());
+    }
+    let numbers: BTreeMap<u32, Program> = object.entries("programs")?.into_iter().collect();
+    Ok(named(&numbers, programs))
+}
+
+fn named(numbers: &BTreeMap<u32, Program>, programs: &Programs) -> Vec<Option<ProcessName>> {
+    let mut ids: BTreeMap<u32, ProgramId> = (0..).zip(programs.first.iter().copied()).collect();
+    for (number, program) in numbers {
+        let inherited = ids.get(&program.from).map_or([0; 2], |(_, name)| *name);
+        let name = if program.name == [0; 2] { inherited } else { program.name };
+        ids.entry(*number).or_insert((program.tgid, name));
+    }
+    let name = |number: u32| programs.names.get(ids.get(&number)?).copied();
+    (0..=ids.keys().last().copied().unwrap_or(0)).map(name).collect()
+}
+
 /// Whether all threads are compared with directly, as far as they exist now.
 pub(super) fn only_direct(watched: &Watched) -> bool {
     let ids = numbered(watched);
-    ids.len() <= PP_FAST && ids.iter().all(|(pid, _)| threads(*pid).len() == 1)
+    ids.len() == direct(watched).len() && ids.iter().all(|(pid, _)| threads(*pid).len() == 1)
 }
 
 /// Settings of the programs, fixed before loading.
 pub(super) fn settings(watched: &Watched, cookies: bool) -> Settings {
-    let mut settings = Settings { cookies: u32::from(cookies), ..Settings::default() };
+    let mut settings =
+        Settings { cookies: u32::from(cookies), programs: u64::from(watched.programs), ..Settings::default() };
     if let Some(namespace) = PidNamespace::own() {
         settings.namespace_device = namespace.device;
         settings.namespace_inode = namespace.inode;
     }
-    for (place, (pid, process)) in numbered(watched).into_iter().take(PP_FAST).enumerate() {
+    for (place, (pid, process)) in direct(watched).into_iter().enumerate() {
         settings.pids[place] = pid;
         settings.processes[place] = process;
     }
@@ -118,9 +148,16 @@ fn attach_all(object: &Object) -> Result<Vec<OwnedFd>> {
 /// may start. Those started by known threads are followed; repeated scans find the others.
 fn give(object: &mut Object, watched: &Watched) -> Result<()> {
     let processes = watched.processes.len();
-    ensure!(processes <= PP_WATCHED, "at most {PP_WATCHED} processes can be watched, not {processes}");
+    let most = if watched.programs { PP_PROGRAMS / 2 } else { PP_WATCHED };
+    ensure!(processes <= most, "at most {most} processes can be watched, not {processes}");
+    if watched.programs {
+        for number in 0..processes as u32 {
+            object.insert("programs", number, Program::zeroed())?;
+        }
+        object.set("counts", PP_COUNT_NUMBERS as u32, processes as u64)?;
+    }
     let ids = numbered(watched);
-    let mut known: Vec<u32> = ids.iter().take(PP_FAST).map(|(pid, _)| *pid).collect();
+    let mut known: Vec<u32> = direct(watched).into_iter().map(|(pid, _)| pid).collect();
     let direct = known.len();
     loop {
         let before = known.len();
@@ -147,4 +184,31 @@ pub(super) fn threads(pid: u32) -> Vec<u32> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let ids: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     if ids.is_empty() { vec![pid] } else { ids }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forked_process_has_the_name_of_its_parent_until_it_executes() {
+        let (sh, cat) = ([1, 0], [2, 0]);
+        let program = |from, tgid, name| Program { from, tgid, name };
+        let starter = Program::zeroed();
+        let numbers: BTreeMap<u32, Program> = [
+            (0, starter),
+            (1, program(0, 7, [0; 2])),
+            (2, program(1, 7, sh)),
+            (3, program(2, 8, [0; 2])),
+            (5, program(3, 8, cat)),
+        ]
+        .into();
+        let name = |id, name: &str| (id, ProcessName::new(name));
+        let names = [name((7, sh), "sh"), name((8, sh), "sh-2"), name((8, cat), "cat")].into();
+        let programs = Programs { names, first: vec![(0, [0; 2])] };
+        let found: Vec<Option<&str>> =
+            named(&numbers, &programs).into_iter().map(|name| name.map(ProcessName::as_str)).collect();
+        assert_eq!(found, [None, None, Some("sh"), Some("sh-2"), None, Some("cat")]);
+        assert!(programs.has_process(8) && !programs.has_process(9) && !programs.has_process(6));
+    }
 }

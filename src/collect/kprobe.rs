@@ -4,11 +4,11 @@ use super::bpf::Object;
 use super::bpf::shared::{Call, Fast, Function, Losses, PP_FAST, PP_SLOTS, PP_STACKS, Settings, Stack, Task};
 use super::calibrate::{self, Costs};
 use super::fentry::{self, Fentry};
-use super::follow::{self, Following};
-use super::probes::{self, BREAKPOINT, COUNT, ENTER, LEAVE, Probes};
+use super::follow::{self, Followed, Following};
+use super::probes::{self, BREAKPOINT, COUNT, ENTER, LEAVE, Probes, Removed};
 use super::stacks::{self, UserNames};
 use super::targets::{self, AttachMethod, ProbeTarget};
-use super::{Collect, Collected, Watched, loss_warning, restore_warning};
+use super::{Collect, CollectPrograms, Collected, Programs, Watched, loss_warning, restore_warning};
 use crate::kernel::resolve::Resolution;
 use crate::kernel::symbols::Symbols;
 use crate::profile::{ByProcess, ProcessName, Unit};
@@ -33,6 +33,7 @@ pub(crate) struct Kprobe {
     prepared: Option<Prepared>,
     trial: Option<Armed>,
     armed: Option<Armed>,
+    stopped: Option<Stopped>,
 }
 
 /// What is found out once.
@@ -42,6 +43,13 @@ struct Prepared {
     costs: Costs,
     /// Roles that `--probe roles` leaves out, because only breakpoints reach them.
     left_out: Vec<RoleId>,
+}
+
+/// Loaded programs whose probes were removed.
+struct Stopped {
+    armed: Armed,
+    removed: Removed,
+    followed: Followed,
 }
 
 /// Loaded programs and attached probes.
@@ -60,7 +68,7 @@ impl Kprobe {
     pub(crate) fn new(loader: Loader, symbols: Arc<Symbols>, probe: &Probe) -> Self {
         let (targets, missing) = targets::all(&symbols, probe);
         let probe = probe.clone();
-        Self { loader, symbols, probe, targets, missing, prepared: None, trial: None, armed: None }
+        Self { loader, symbols, probe, targets, missing, prepared: None, trial: None, armed: None, stopped: None }
     }
 
     /// Load the programs for `watched`, without probes.
@@ -83,7 +91,8 @@ impl Kprobe {
 
     /// End a trial: choose the functions by their calls, and measure what probes cost.
     fn prepare(&mut self, armed: Armed) -> Result<()> {
-        let calls = armed.calls(self.targets.len(), true)?;
+        let names = follow::names(&armed.object, &armed.watched, &Programs::default())?;
+        let calls = armed.calls(self.targets.len(), true, &names)?;
         drop(armed);
         let slots = self.targets.len();
         let by_slot =
@@ -114,8 +123,8 @@ impl Kprobe {
     }
 
     /// The functions that were called, by process.
-    fn rows(&mut self, armed: &Armed, others: bool) -> Result<Vec<FunctionCalls>> {
-        let counted = armed.calls(self.targets.len(), others)?;
+    fn rows(&mut self, armed: &Armed, others: bool, names: &[Option<ProcessName>]) -> Result<Vec<FunctionCalls>> {
+        let counted = armed.calls(self.targets.len(), others, names)?;
         for (slot, (function, _)) in counted.values().flatten() {
             self.targets[*slot].hits += function.calls;
         }
@@ -192,34 +201,35 @@ impl Kprobe {
 type SlotCalls = BTreeMap<usize, (Function, u64)>;
 
 impl Armed {
-    /// The calls of each process. `others`: whether threads were watched that the programs do not compare with directly.
-    fn calls(&self, slots: usize, others: bool) -> Result<ByProcess<SlotCalls>> {
-        let mut counted: ByProcess<SlotCalls> = self.watched.by_process();
-        let mut add = |process: u32, slot: usize, function: &Function, tasks: &[Task]| {
+    /// The calls of each process of `names`, by number. `others`: whether threads were watched that the programs do not
+    /// compare with directly.
+    fn calls(&self, slots: usize, others: bool, names: &[Option<ProcessName>]) -> Result<ByProcess<SlotCalls>> {
+        let mut counted: ByProcess<SlotCalls> = names.iter().flatten().map(|name| (*name, SlotCalls::new())).collect();
+        let mut add = |name: ProcessName, slot: usize, function: &Function, tasks: &[Task]| {
             let inside = tasks.iter().flat_map(open_calls);
             let pushed = inside.filter(|call| call.function == probes::place(slot)).count() as u64;
-            let unfinished = pushed + u64::from(function.open.frame != 0);
-            let name = self.watched.processes[process as usize].name;
+            let unfinished = pushed + u64::from(function.open.frame != 0) + function.left;
             let slots = counted.get_or_default(name);
             let entry = slots.entry(slot).or_insert((bytemuck::Zeroable::zeroed(), 0));
             sum(&mut entry.0, function);
             entry.1 += unfinished;
         };
         let fast: Box<[Fast; PP_FAST]> = Box::new(self.object.variables()?);
-        for ((_, process), own) in follow::numbered(&self.watched).into_iter().zip(fast.iter()) {
+        for ((_, process), own) in follow::direct(&self.watched).into_iter().zip(fast.iter()) {
+            let name = self.watched.processes[process as usize].name;
             for (slot, function) in own.functions.iter().enumerate().filter(|(_, function)| function.calls > 0) {
-                add(process, slot, function, &[own.task]);
+                add(name, slot, function, &[own.task]);
             }
         }
         if others {
             let tasks: Vec<Task> = self.object.values::<u64, Task>("threads")?;
-            for process in 0..self.watched.processes.len() as u32 {
+            for (process, name) in (0u32..).zip(names).filter_map(|(number, name)| Some((number, (*name)?))) {
                 let own: Vec<Task> = tasks.iter().filter(|task| task.process == u64::from(process)).copied().collect();
                 for slot in 0..slots {
                     let cell = process * PP_SLOTS as u32 + slot as u32;
                     let function: Function = self.object.element("functions", cell)?;
                     if function.calls > 0 {
-                        add(process, slot, &function, &own);
+                        add(name, slot, &function, &own);
                     }
                 }
             }
@@ -316,17 +326,34 @@ impl Collect for Kprobe {
     }
 
     fn finish(&mut self) -> Result<Collected> {
+        self.stop()?;
+        self.results(&Programs::default())
+    }
+
+    fn resolutions(&self) -> Vec<Resolution> {
+        targets::resolutions(&self.targets, &self.symbols)
+    }
+}
+
+impl CollectPrograms for Kprobe {
+    fn stop(&mut self) -> Result<()> {
         let mut armed = self.armed.take().context("the probes were not armed")?;
-        let without_return = std::mem::take(&mut armed.probes.without_return);
-        let refused = std::mem::take(&mut armed.probes.refused);
-        let removed = std::mem::take(&mut armed.probes).remove();
-        armed.probes.refused = refused;
+        let removed = armed.probes.remove();
         let followed = armed.following.finish(&armed.object)?;
-        let functions = self.rows(&armed, followed.others)?;
+        self.stopped = Some(Stopped { armed, removed, followed });
+        Ok(())
+    }
+
+    fn results(&mut self, programs: &Programs) -> Result<Collected> {
+        let Stopped { mut armed, removed, followed } = self.stopped.take().context("the probes were not armed")?;
+        let without_return = std::mem::take(&mut armed.probes.without_return);
+        let names = follow::names(&armed.object, &armed.watched, programs)?;
+        let functions = self.rows(&armed, followed.others, &names)?;
         let losses: Losses = armed.object.element("losses", 0)?;
-        let counted: Vec<Stack> = armed.object.values::<u64, Stack>("stacks")?;
+        let mut counted: Vec<Stack> = armed.object.values::<u64, Stack>("stacks")?;
+        counted.retain(|stack| names.get(stack.process as usize).is_some_and(Option::is_some));
         armed.user.look_again(&counted);
-        let readable = stacks::readable(&counted, &armed.watched, &self.symbols, &armed.user);
+        let readable = stacks::readable(&counted, &Watched::named(&names), &self.symbols, &armed.user);
 
         let calls = functions.iter().map(|row| row.calls).sum();
         let missed: u64 = functions.iter().map(|row| row.missed).sum();
@@ -377,9 +404,5 @@ impl Collect for Kprobe {
             notes,
             warnings,
         })
-    }
-
-    fn resolutions(&self) -> Vec<Resolution> {
-        targets::resolutions(&self.targets, &self.symbols)
     }
 }

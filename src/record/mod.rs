@@ -5,8 +5,8 @@
 //! be the same, [`holders`] what was not, and [`others`] who else used the CPUs; [`answer`] draws the conclusion,
 //! [`path`] follows what its end waited for, [`critical`] draws it, [`advice`] has rules for what would help, [`trial`]
 //! measures such a [`remedy`], with the times of [`timed`],
-//! [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps, waits and samples, and [`text`] and [`html`] show all
-//! that, with the [`names`] of processes. [`inside`] does so in a
+//! [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps, waits and samples, [`traced`] attaches collectors of
+//! runs, and [`text`] and [`html`] show all that, with the [`names`] of processes. [`inside`] does so in a
 //! guest, which gets [`sent_files`] and where [`count`] counts instructions. [`change`] compares two recordings.
 //! [`contents`] lists the files of a folder, and [`live`] shows what happens meanwhile.
 
@@ -49,12 +49,14 @@ pub(crate) mod text;
 pub(crate) mod timed;
 mod timeline;
 pub(crate) mod timeline_svg;
+mod traced;
 pub(crate) mod trial;
 mod user_code;
 pub(crate) mod work;
 
 pub(crate) use names::process_names;
 pub(crate) use remedy::Remedy;
+pub(crate) use traced::TracingCollector;
 pub(crate) use trial::TrialOptions;
 
 use crate::kernel::environment::Environment;
@@ -79,6 +81,7 @@ use std::io::IsTerminal as _;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 use timeline::TimelineRecorder;
+use traced::{StoppedTracing, Tracing};
 use user_code::{UserCode, UserFunctions};
 
 /// How long a pipeline may take to end after SIGTERM.
@@ -97,6 +100,8 @@ pub(crate) struct RecordOptions {
     pub pipe_bytes: Option<u64>,
     /// Also sample what the processes execute.
     pub sampled: bool,
+    /// Also attach this collector.
+    pub traced: Option<TracingCollector>,
     /// Show what happens each second.
     pub live: bool,
     /// Give up rights once everything is attached. Nothing else can be recorded by this thread then.
@@ -132,14 +137,16 @@ pub(crate) fn try_recorder() -> Result<()> {
 /// When recording is not possible, or a program cannot be started.
 pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outcome> {
     let environment = Environment::now();
-    let RecordOptions { trials, duration, streams, level, pipe_bytes, sampled, live, drop_rights } = options;
+    let RecordOptions { trials, duration, streams, level, pipe_bytes, sampled, traced, live, drop_rights } = options;
     // Its output and a screen would mix.
     let is_shared = std::io::stdout().is_terminal();
     let input = (!trials.is_empty()).then(|| KeptInput::keep(trial::READ_ONCE)).transpose()?;
     let kernel = symbols(level, sampled)?;
     let mut recorder = collect::Recorder::start(level, sampled, live)?;
     let code = sampled.then(|| UserCode::follow(&[]));
-    give_up(drop_rights);
+    let tracing = traced.as_ref().map(|wanted| Tracing::start(wanted, &[])).transpose()?;
+    // Detaching needs them again.
+    give_up(drop_rights && tracing.is_none());
     let launcher = Launcher::new()?;
     let setup = PipelineSetup { streams, pipe_bytes, ..PipelineSetup::default() };
     let used = ProgramTimes::now();
@@ -148,6 +155,7 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
         launcher.kill();
         return Err(error);
     }
+    tracing.iter().for_each(Tracing::started);
     let made = pipes.iter().map(|pipe| (pipe.inode, pipe.device)).zip(0..);
     recorder.know_ends(made.flat_map(|(pipe, stage)| [(pipe, true, stage), (pipe, false, stage + 1)]));
     let target = MeasuredTarget::Pipeline(pipeline.clone());
@@ -165,6 +173,8 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
     drop(live);
     // Its processes have ended.
     let others = used.others_since(|_| false);
+    let tracing = tracing.map(Tracing::stop);
+    give_up(drop_rights && tracing.is_some());
     let counted = recorder.finish().context("the pipeline has ended, but what was recorded cannot be read")?;
     let symbols = RecordedSymbols { kernel, user: code.map(UserCode::finish) };
     let recording = Document {
@@ -173,7 +183,7 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
         others,
         ..recording
     };
-    let mut recorded = concluded(recording, counted, timeline, &pipes, &running, &symbols);
+    let mut recorded = concluded(recording, counted, timeline, &pipes, &running, &symbols, tracing);
     let recording = &mut recorded.document;
     if let Some(input) = input {
         // What was recorded is kept.
@@ -269,19 +279,21 @@ fn wait(
 /// # Errors
 /// When recording is not possible, or one of the processes does not exist.
 pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Outcome> {
-    let RecordOptions { duration, level, sampled, live, drop_rights, .. } = *options;
+    let RecordOptions { duration, level, sampled, traced, live, drop_rights, .. } = options;
+    let (duration, level, sampled, live) = (*duration, *level, *sampled, *live);
     let environment = Environment::now();
     let running = RunningProcesses::find(pids)?;
     let kernel = symbols(level, sampled)?;
     let mut recorder = collect::Recorder::start(level, sampled, live)?;
     let code = sampled.then(|| UserCode::follow(&running.pids));
+    let tracing = traced.as_ref().map(|wanted| Tracing::start(wanted, &running.pids)).transpose()?;
     let seized = recorder.seize(running.pids.iter().copied().zip(0..))?;
     if let Some((_, pid)) = (0..).zip(running.asked()).find(|(stage, _)| !seized.contains(stage)) {
         bail!(
             "-p {pid}: nothing of it can be recorded: it has just ended, or the kernel does not show it to BPF programs"
         );
     }
-    give_up(drop_rights);
+    give_up(*drop_rights && tracing.is_none());
     recorder.know_ends(running.ends.iter().map(|end| ((end.pipe.inode, end.pipe.device), end.writes, end.stage)));
     let used = ProgramTimes::now();
     let target = MeasuredTarget::Attached { pids: running.asked().to_vec() };
@@ -292,6 +304,8 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Ou
     let Meanwhile { timeline, code, live } = meanwhile;
     drop(live);
     let others = used.others_since(|pid| running.pids.contains(&pid));
+    let tracing = tracing.map(Tracing::stop);
+    give_up(*drop_rights && tracing.is_some());
     let counted = recorder.finish()?;
     let symbols = RecordedSymbols { kernel, user: code.map(UserCode::finish) };
     let unknown = |(pid, why): &(u32, String)| Warning {
@@ -302,7 +316,7 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Ou
         action: "record as root, or name these processes with -p as well".to_owned(),
     };
     let recording = Document { warnings: running.unknown.iter().map(unknown).collect(), others, ..recording };
-    Ok(concluded(recording, counted, timeline, &[], &running, &symbols))
+    Ok(concluded(recording, counted, timeline, &[], &running, &symbols, tracing))
 }
 
 /// The kernel's symbols, if they will be needed. They are read first, so that nothing is lost if that is impossible.
@@ -324,6 +338,7 @@ fn concluded(
     pipes: &[MadePipe],
     running: &RunningProcesses,
     symbols: &RecordedSymbols,
+    traced: Option<StoppedTracing>,
 ) -> Outcome {
     timeline.add(&counted);
     ended.add_to(&mut counted);
@@ -349,6 +364,9 @@ fn concluded(
         recorded.document.lock_waits = waits.map(|waits| locks::by_caller(waits, &counted.traces, &index, kernel));
         let named = SampleNames { counts: counted, index: &index, kernel, user: symbols.user.as_ref() };
         sampling::add(&mut recorded, &named, &samples);
+    }
+    if let Some(traced) = traced {
+        traced.add(&mut recorded, &index);
     }
     recorded
 }

@@ -6,7 +6,7 @@ use crate::profile::{ProcessName, RoleShare, Unit};
 use crate::report::block::{self, ReportBlock};
 use crate::report::files::{self, Written};
 use crate::report::number::{number, percent};
-use crate::report::terminal::{Style, roles};
+use crate::report::terminal::{Style, functions, roles};
 use crate::result::{Document, ExecutedOn, ImportedFrom, RecordLevel, RecordedPipe};
 use crate::roles::RoleId;
 use crate::util::text::{clean, counted as counted_noun, grouped};
@@ -46,6 +46,7 @@ pub(super) fn details(recording: &Document) -> Vec<ReportBlock> {
         Unit::Instructions => blocks.push(instructions(recording)),
         _ => blocks.extend(samples(recording)),
     }
+    blocks.extend(functions::table(recording).map(ReportBlock::Table));
     blocks
 }
 

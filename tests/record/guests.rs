@@ -4,9 +4,10 @@ use super::path::adds_up;
 use super::{ALL, Recorded, bytes, check_followed, exact, limited_by_timer, moved};
 use crate::common::{self, SERIES, guest_with_programs, job, pipeprof, wait_until};
 use pipeprof::profile::ProcessName;
-use pipeprof::result::{Document, WaitReason};
+use pipeprof::result::{Document, RecordedPipe, WaitReason};
 use pipeprof::roles::RoleId;
 use pipeprof::vm::run_job;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -42,10 +43,11 @@ fn all_kernels_record_the_same_calls() {
     let stages = ["write 4096 200", &format!("fork {all}"), &format!("thread {all}"), &format!("exec {all}")];
     let last = format!("read {all} 1000");
     let running = [&format!("write 4096 {ALL}"), &*format!("read 4096 {ALL} 2000")];
-    let words = [&["stage", "record", "--started"], &stages[..], &[&last, "--running"], &running].concat();
+    let collect = ["--collect", "kprobe", "fgraph"];
+    let words = [&["stage", "record", "--started"], &stages[..], &[&last, "--running"], &running, &collect].concat();
     for series in SERIES {
         let reply = run_job(&guest_with_programs(series), &job(&words)).expect("a guest");
-        let [recording, attached]: [Document; 2] = reply.parse().expect("two recordings");
+        let [recording, attached, probed, traced, probed_running]: [Document; 5] = reply.parse().expect("recordings");
         eprintln!("{series}: {} events skipped", recording.skipped);
         check_followed(&recording, 200 * 4096);
         let answer = recording.findings.join(" ");
@@ -55,7 +57,46 @@ fn all_kernels_record_the_same_calls() {
         let pipe = attached.pipes.iter().find(|pipe| pipe.bytes() > 0).expect("a pipe");
         let [written, read] = [bytes(&pipe.writers), bytes(&pipe.readers)];
         assert!(read > 100 * 4096 && written.abs_diff(read) <= 17 * 4096, "{series}: {written}, {read}");
+
+        for recording in [&probed, &traced] {
+            assert_eq!(bytes(&recording.pipes[0].writers), 200 * 4096, "{series}");
+            let all = counted_calls(series, recording);
+            assert_eq!(all.map(|calls| calls.len()), [4, 4], "{series}: stages that write, and that read");
+            for [calls, counted] in all.iter().flat_map(|stages| stages.values()) {
+                exact(recording, *calls, *counted);
+            }
+        }
+        // Attaching and detaching take some milliseconds, in which only one of the two counts.
+        for [calls, counted] in counted_calls(series, &probed_running).iter().flat_map(|stages| stages.values()) {
+            assert!(*calls > 100 && calls.abs_diff(*counted) < 20, "{series}: {calls} calls, {counted} counted");
+        }
     }
+}
+
+/// By stage, the calls of `write` and of `read` on pipes that were recorded, and those that a collector counted.
+fn counted_calls(series: &str, recording: &Document) -> [BTreeMap<u32, [u64; 2]>; 2] {
+    let collector = &recording.collectors[0];
+    assert_eq!(collector.lost, 0, "{series}: {collector:#?}");
+    let window = recording.processes.window_ns;
+    for row in &recording.functions {
+        let threads = 2 * recording.recorded.len() as u64;
+        assert!(row.total_ns.is_none_or(|ns| ns <= threads * window), "{series}, {window} ns: {row:#?}");
+        assert_eq!(row.missed, 0, "{series}: {row:#?}");
+    }
+    [("write", RoleId::PipeWrite), ("read", RoleId::PipeRead)].map(|(call, role)| {
+        let mut stages: BTreeMap<u32, [u64; 2]> = BTreeMap::new();
+        for end in recording.pipes.iter().flat_map(RecordedPipe::ends).filter(|end| end.calls.contains_key(call)) {
+            stages.entry(recording.recorded[end.process].stage).or_default()[0] += end.calls[call];
+        }
+        for row in recording.functions.iter().filter(|row| row.role == role) {
+            let name = row.process.as_str();
+            // `stage2-exe`; of processes that were attached to, `stage2-exe` or the program's name.
+            let stage = name.strip_prefix("stage").and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+            let stage = stage.unwrap_or_else(|| panic!("{series}: {name}"));
+            stages.entry(stage - 1).or_default()[1] += row.calls;
+        }
+        stages
+    })
 }
 
 #[test]

@@ -5,10 +5,10 @@ mod format;
 mod ring;
 mod tree;
 
-use self::format::Formats;
+use self::format::{Formats, GraphEvent};
 use self::tree::CallTree;
 use super::tracefs::{self, Session};
-use super::{Collect, Collected, Watched, loss_warning, restore_warning};
+use super::{Collect, CollectPrograms, Collected, ProgramId, Programs, Watched, loss_warning, restore_warning};
 use crate::kernel::namespace::PidNamespace;
 use crate::kernel::symbols::Symbols;
 use crate::kernel::tracefs::Tracefs;
@@ -26,6 +26,8 @@ use std::sync::Arc;
 const TRACER: &str = "function_graph";
 const FORK_ENABLED: &str = "events/sched/sched_process_fork/enable";
 const EXEC_ENABLED: &str = "events/sched/sched_process_exec/enable";
+/// Since 5.8.
+const NOT_TRACED: &str = "set_ftrace_notrace_pid";
 /// The code of the warning that calls after an exec may be missing.
 pub const EXEC_DROPPED: &str = "exec-not-followed";
 /// Size of all CPUs' buffers together, as a part of the free memory.
@@ -38,6 +40,44 @@ pub(crate) struct Fgraph {
     symbols: Arc<Symbols>,
     notes: Vec<String>,
     armed: Option<ArmedTracer>,
+    traced: Option<Traced>,
+}
+
+/// Whose calls a task makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Caller {
+    Process(ProcessName),
+    Program(ProgramId),
+}
+
+impl Caller {
+    /// Its name, if it is part of the target.
+    fn name(self, programs: &Programs) -> Option<ProcessName> {
+        match self {
+            Self::Process(name) => Some(name),
+            Self::Program(program) => programs.names.get(&program).copied(),
+        }
+    }
+
+    /// Whose calls the task `child` makes, which it started: a process or a thread.
+    fn forks(self, child: u32, programs: &Programs) -> Self {
+        match self {
+            Self::Program((_, name)) if programs.has_process(child) => Self::Program((child, name)),
+            own => own,
+        }
+    }
+}
+
+/// What was recorded.
+struct Traced {
+    /// All threads that existed at the start.
+    tasks: Vec<(u32, usize)>,
+    watched: Watched,
+    by_task: ByTask,
+    lost: Lost,
+    instance: bool,
+    sleeps_counted: bool,
+    warning: Option<Warning>,
 }
 
 struct ArmedTracer {
@@ -45,8 +85,8 @@ struct ArmedTracer {
     session: Session,
     tracefs: Tracefs,
     watched: Watched,
-    /// All threads that existed at the start.
-    tasks: Vec<(u32, ProcessName)>,
+    /// All threads that existed at the start, with the number of their process.
+    tasks: Vec<(u32, usize)>,
     sleeps_counted: bool,
 }
 
@@ -59,16 +99,18 @@ struct Lost {
 
 impl Fgraph {
     pub(crate) fn new(symbols: Arc<Symbols>) -> Self {
-        Self { symbols, notes: Vec::new(), armed: None }
+        Self { symbols, notes: Vec::new(), armed: None, traced: None }
     }
 
     fn rows(&self, trees: &ByProcess<Vec<CallTree>>) -> Vec<FunctionCalls> {
         let candidates: HashMap<&str, RoleId> =
             roles::all().iter().flat_map(|role| role.candidates.iter().map(|name| (*name, role.id))).collect();
         let mut all: ByProcess<BTreeMap<u64, FunctionCalls>> = ByProcess::new();
-        for (process, node) in trees.iter().flat_map(|(process, trees)| {
-            trees.iter().flat_map(move |tree| tree.nodes.iter().skip(1).map(move |node| (process, node)))
-        }) {
+        let nodes = trees.iter().flat_map(|(process, trees)| {
+            trees.iter().flat_map(move |tree| (1..tree.nodes.len()).map(move |at| (process, tree, at)))
+        });
+        for (process, tree, at) in nodes {
+            let node = &tree.nodes[at];
             let name = self.name(node.function);
             let Some(role) = candidates.get(roles::base_name(&name)) else { continue };
             let row = all.get_or_default(process).entry(node.function).or_insert_with(|| FunctionCalls {
@@ -77,7 +119,7 @@ impl Fgraph {
                 ..FunctionCalls::none(process, *role, &name, "function-graph")
             });
             row.calls += node.calls;
-            row.missed += node.calls - node.returned;
+            row.missed += node.calls - node.returned - tree.unfinished().filter(|open| *open == at).count() as u64;
             row.total_ns = row.total_ns.map(|sum| sum + node.total_ns);
             row.self_ns = row.self_ns.map(|sum| sum + node.self_ns);
             row.log2_ns.merge(&node.durations);
@@ -131,7 +173,7 @@ impl Collect for Fgraph {
         let mut tasks = Vec::new();
         loop {
             let before = tasks.len();
-            for (pid, process) in watched.all() {
+            for (process, pid) in (0..).zip(&watched.processes).flat_map(|(at, of)| of.pids.iter().map(move |pid| (at, *pid))) {
                 for thread in super::follow::threads(pid) {
                     if !tasks.contains(&(thread, process)) {
                         tasks.push((thread, process));
@@ -153,6 +195,20 @@ impl Collect for Fgraph {
     }
 
     fn finish(&mut self) -> Result<Collected> {
+        self.stop()?;
+        self.results(&Programs::default())
+    }
+}
+
+impl CollectPrograms for Fgraph {
+    fn started(&self) {
+        // Without it, the calls of this process take room in the buffers.
+        let own: Vec<String> =
+            super::follow::threads(std::process::id()).into_iter().map(|thread| thread.to_string()).collect();
+        let _ = self.armed.as_ref().map(|armed| armed.session.set(NOT_TRACED, &own.join(" ")));
+    }
+
+    fn stop(&mut self) -> Result<()> {
         let armed = self.armed.take().context("function_graph was not armed")?;
         armed.session.set("tracing_on", "0")?;
         let events = armed.tracefs.root().join("events");
@@ -166,25 +222,28 @@ impl Collect for Fgraph {
         for event in [FORK_ENABLED, EXEC_ENABLED] {
             let _ = armed.session.set(event, "0");
         }
-        let instance = armed.session.is_instance();
-        let sleeps_counted = armed.sleeps_counted;
-        let (watched, tasks) = (armed.watched.clone(), with_children(armed.tasks.clone(), &by_task));
-        // The session is dropped before the mount that contains it.
-        let restored = armed.session.close();
-        let dropped = dropped_by_exec(&tasks, &by_task);
+        let ArmedTracer { session, tracefs, watched, tasks, sleeps_counted } = armed;
+        let instance = session.is_instance();
+        let warning = session.close().err().map(|error| restore_warning(format!("{error:#}")));
+        // The mount contains the session.
+        drop(tracefs);
+        self.traced = Some(Traced { tasks, watched, by_task, lost, instance, sleeps_counted, warning });
+        Ok(())
+    }
 
-        let mut trees: ByProcess<Vec<CallTree>> = watched.by_process();
-        for (task, process) in tasks {
-            let mut tree = CallTree::default();
-            let mut events = by_task.get(&task).cloned().unwrap_or_default();
-            // Events of one CPU are in order, and a stable sort keeps events with equal times in order.
-            events.sort_by_key(|(time, _)| *time);
-            events.iter().for_each(|(_, event)| tree.add(*event));
-            trees.get_or_default(process).push(tree);
-        }
+    fn results(&mut self, programs: &Programs) -> Result<Collected> {
+        let traced = self.traced.take().context("function_graph was not armed")?;
+        let Traced { tasks, watched, by_task, lost, instance, sleeps_counted, warning } = traced;
+        let caller = |process: usize| match programs.first.get(process).filter(|_| watched.programs) {
+            Some(first) => Caller::Program(*first),
+            None => Caller::Process(watched.processes[process].name),
+        };
+        let tasks = tasks.into_iter().map(|(task, process)| (task, caller(process))).collect();
+        let mut trees = if watched.programs { ByProcess::new() } else { watched.by_process() };
+        let dropped = add_trees(&mut trees, tasks, by_task, programs);
         let mut collected = self.collected(&trees, &lost, instance, sleeps_counted);
         collected.warnings.extend(dropped);
-        collected.warnings.extend(restored.err().map(|error| restore_warning(format!("{error:#}"))));
+        collected.warnings.extend(warning);
         Ok(collected)
     }
 }
@@ -195,7 +254,7 @@ impl Fgraph {
         let calls: u64 = all().map(CallTree::calls).sum();
         let unmatched: u64 = all().map(CallTree::unmatched).sum();
         let overrun: u64 = all().map(|tree| tree.overrun).sum();
-        let unfinished: usize = all().map(CallTree::unfinished).sum();
+        let unfinished: usize = all().map(|tree| tree.unfinished().count()).sum();
         let mut notes = vec![
             if instance { "function_graph in a tracefs instance" } else { "function_graph at the top of tracefs" }
                 .to_owned(),
@@ -252,44 +311,64 @@ impl Fgraph {
     }
 }
 
-/// `tasks` and all tasks that they started, each with its process.
-fn with_children(mut tasks: Vec<(u32, ProcessName)>, by_task: &ByTask) -> Vec<(u32, ProcessName)> {
+/// Add the call trees of `tasks`, and of all tasks that they started, to `trees`. Returns warnings about tasks that the
+/// kernel may have dropped.
+fn add_trees(
+    trees: &mut ByProcess<Vec<CallTree>>,
+    mut tasks: Vec<(u32, Caller)>,
+    mut by_task: ByTask,
+    programs: &Programs,
+) -> Vec<Warning> {
     let mut known: HashSet<u32> = tasks.iter().map(|(task, _)| *task).collect();
+    let mut warnings = Vec::new();
+    let mut keep = |caller: Caller, tree| {
+        if let Some(name) = caller.name(programs) {
+            trees.get_or_default(name).push(tree);
+        }
+    };
     let mut next = 0;
-    while let Some((task, process)) = tasks.get(next).copied() {
-        for (_, event) in by_task.get(&task).into_iter().flatten() {
-            if let format::GraphEvent::Fork { child } = event
-                && known.insert(*child)
-            {
-                tasks.push((*child, process));
+    while let Some((task, mut caller)) = tasks.get(next).copied() {
+        next += 1;
+        let mut tree = CallTree::default();
+        let mut events = by_task.remove(&task).unwrap_or_default();
+        // Events of one CPU are in order, and a stable sort keeps events with equal times in order.
+        events.sort_by_key(|(time, _)| *time);
+        for (_, event) in events {
+            match event {
+                GraphEvent::Fork { child } if known.insert(child) => tasks.push((child, caller.forks(child, programs))),
+                GraphEvent::Exec { before, name } => {
+                    if before != task {
+                        warnings.extend(caller.name(programs).map(|process| dropped_by_exec(task, process)));
+                    }
+                    if let Caller::Program((process, _)) = caller {
+                        let after = tree.next();
+                        keep(caller, std::mem::replace(&mut tree, after));
+                        caller = Caller::Program((process, name));
+                    }
+                }
+                _ => tree.add(event),
             }
         }
-        next += 1;
+        keep(caller, tree);
     }
-    tasks
+    warnings
 }
 
-/// A warning for each of `tasks` that the kernel's filter may have dropped. At exec, a thread that is not the first of
-/// its process takes over the first one's id, which the option `function-fork` has just removed from `set_ftrace_pid`
+/// A warning for a task that the kernel's filter may have dropped. At exec, a thread that is not the first of its process
+/// takes over the first one's id, which the option `function-fork` has just removed from `set_ftrace_pid`
 /// (kernel/trace/ftrace.c, `ftrace_pid_follow_sched_process_exit`). The next `sched_switch` drops the task.
-fn dropped_by_exec(tasks: &[(u32, ProcessName)], by_task: &ByTask) -> Vec<Warning> {
-    let exec = |events: &[(u64, format::GraphEvent)], task: u32| {
-        events.iter().any(|(_, event)| matches!(event, format::GraphEvent::Exec { before } if *before != task))
-    };
-    let dropped = tasks.iter().filter(|(task, _)| by_task.get(task).is_some_and(|events| exec(events, *task)));
-    let message = |(task, process): &(u32, ProcessName)| {
-        format!(
+fn dropped_by_exec(task: u32, process: ProcessName) -> Warning {
+    Warning {
+        code: EXEC_DROPPED.to_owned(),
+        message: format!(
             "function_graph: process {task} of {process} executed a program from a thread that is not its first; the \
              kernel may have stopped recording its calls there"
-        )
-    };
-    let action = "trace with kprobe, which follows such an exec".to_owned();
-    dropped
-        .map(|task| Warning { code: EXEC_DROPPED.to_owned(), message: message(task), action: action.clone() })
-        .collect()
+        ),
+        action: "trace with kprobe, which follows such an exec".to_owned(),
+    }
 }
 
-type ByTask = HashMap<u32, Vec<(u64, format::GraphEvent)>>;
+type ByTask = HashMap<u32, Vec<(u64, GraphEvent)>>;
 
 /// The events of all CPUs by task, and the number of lost events.
 fn read_all(armed: &ArmedTracer, formats: &Formats) -> Result<(ByTask, Lost)> {
@@ -356,14 +435,46 @@ mod tests {
         assert_eq!(lost_events("garbage"), 0);
     }
 
+    const EXEC: GraphEvent = GraphEvent::Exec { before: 7, name: [2, 0] };
+
     #[test]
     fn only_an_exec_that_changes_the_id_is_reported() {
         let tasks = [(7, ProcessName::WRITER), (8, ProcessName::READER)];
-        let exec = |before| vec![(5, format::GraphEvent::Exec { before })];
-        let by_task: ByTask = [(7, exec(7)), (8, exec(9)), (10, exec(11))].into_iter().collect();
-        let warnings = dropped_by_exec(&tasks, &by_task);
+        let tasks = tasks.map(|(task, name)| (task, Caller::Process(name))).to_vec();
+        let by_task: ByTask = [7, 8, 10].map(|task| (task, vec![(5, EXEC)])).into_iter().collect();
+        let warnings = add_trees(&mut ByProcess::new(), tasks, by_task, &Programs::default());
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(warnings[0].message.contains("process 8 of reader"), "{warnings:?}");
+    }
+
+    #[test]
+    fn calls_are_those_of_the_program_that_made_them() {
+        let entry = |function| GraphEvent::Entry { function, depth: 0 };
+        let exit = |function| GraphEvent::Exit { function, depth: 0, took: 9, overrun: 0 };
+        let call = |function| vec![entry(function), exit(function)];
+        let fork = |child| vec![GraphEvent::Fork { child }];
+        let events = |parts: &[Vec<GraphEvent>]| (0..).zip(parts.concat()).collect::<Vec<_>>();
+        // The starter 5 starts the shell 7, which starts the process 8 with the thread 9, which becomes another program.
+        let by_task: ByTask = [
+            (5, events(&[call(1), fork(7), call(1)])),
+            (7, events(&[call(2), vec![entry(3), EXEC, exit(3)], call(4), fork(8), fork(9)])),
+            (8, events(&[call(5), vec![GraphEvent::Exec { before: 8, name: [3, 0] }], call(6)])),
+            (9, events(&[call(7)])),
+        ]
+        .into();
+        let names = [((7, [2, 0]), "sh"), ((8, [2, 0]), "sh-2"), ((8, [3, 0]), "cat")];
+        let names = names.map(|(id, name)| (id, ProcessName::new(name))).into();
+        let programs = Programs { names, first: vec![(0, [0; 2])] };
+        let mut found = ByProcess::new();
+        let warnings = add_trees(&mut found, vec![(5, Caller::Program((0, [0; 2])))], by_task, &programs);
+        let called = |name: &str| -> Vec<u64> {
+            let nodes = found.get(ProcessName::new(name)).unwrap().iter().flat_map(|tree| &tree.nodes);
+            nodes.filter(|node| node.calls > 0).map(|node| node.function).collect()
+        };
+        assert_eq!(warnings, []);
+        assert_eq!((called("sh"), called("sh-2"), called("cat")), (vec![4, 7], vec![5], vec![6]));
+        assert_eq!(found.names().count(), 3);
+        assert_eq!(found.values().flatten().map(CallTree::unmatched).sum::<u64>(), 0);
     }
 
     #[test]
