@@ -1,9 +1,9 @@
 //! The list of collectors: a line each in [`make`], and in [`auto`] if `--collect auto` includes it.
 
-use super::{Collect, CollectPrograms};
 use super::fgraph::Fgraph;
 use super::kprobe::Kprobe;
 use super::sample::Sample;
+use super::{Collect, CollectPrograms};
 use crate::kernel::features;
 use crate::kernel::reach::Listed;
 use crate::kernel::resolve;

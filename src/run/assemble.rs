@@ -7,8 +7,8 @@ use crate::collect::{Context, targets};
 use crate::kernel::resolve::Resolution;
 use crate::profile::{Folded, Moved, ProcessName, RoleShare, Unit, attribute, attribution};
 use crate::result::{
-    Attribution, Collector, Document, Environment, ExecutedOn, KernelInfo, MeasuredTarget, Outcome,
-    PairRecord, ProcessTotals, Request, SCHEMA, Throughput, Warning,
+    Attribution, Collector, Document, Environment, ExecutedOn, KernelInfo, MeasuredTarget, Outcome, PairRecord,
+    ProcessTotals, Request, SCHEMA, Throughput, Warning,
 };
 use crate::util::stats;
 use crate::workload;

@@ -58,16 +58,26 @@ fn all_kernels_record_the_same_calls() {
         let [written, read] = [bytes(&pipe.writers), bytes(&pipe.readers)];
         assert!(read > 100 * 4096 && written.abs_diff(read) <= 17 * 4096, "{series}: {written}, {read}");
 
-        for recording in [&probed, &traced] {
+        for (recording, collector) in [(&probed, "kprobe"), (&traced, "fgraph")] {
             assert_eq!(bytes(&recording.pipes[0].writers), 200 * 4096, "{series}");
             let all = counted_calls(series, recording);
-            assert_eq!(all.map(|calls| calls.len()), [4, 4], "{series}: stages that write, and that read");
-            for [calls, counted] in all.iter().flat_map(|stages| stages.values()) {
-                exact(recording, *calls, *counted);
+            assert_eq!(all.each_ref().map(BTreeMap::len), [4, 4], "{series}: stages that write, and that read");
+            for (stage, [calls, counted]) in all.iter().flatten() {
+                // The kernel can stop tracing a thread that executes a program (docs/collectors.md).
+                match (collector, stage) {
+                    ("fgraph", 3) => assert!(counted <= calls, "{series}: {counted} of {calls}"),
+                    _ => exact(recording, *calls, *counted),
+                }
             }
+            let report = &recording.collectors[0];
+            let whole = report.reason.as_ref().is_none_or(|reason| !reason.contains("lost"));
+            assert!(
+                report.name.name() == collector && whole && recording.symbols.is_empty() == (collector == "fgraph"),
+                "{series}: {report:#?}"
+            );
         }
         // Attaching and detaching take some milliseconds, in which only one of the two counts.
-        for [calls, counted] in counted_calls(series, &probed_running).iter().flat_map(|stages| stages.values()) {
+        for [calls, counted] in counted_calls(series, &probed_running).iter().flat_map(BTreeMap::values) {
             assert!(*calls > 100 && calls.abs_diff(*counted) < 20, "{series}: {calls} calls, {counted} counted");
         }
     }
@@ -75,13 +85,11 @@ fn all_kernels_record_the_same_calls() {
 
 /// By stage, the calls of `write` and of `read` on pipes that were recorded, and those that a collector counted.
 fn counted_calls(series: &str, recording: &Document) -> [BTreeMap<u32, [u64; 2]>; 2] {
-    let collector = &recording.collectors[0];
-    assert_eq!(collector.lost, 0, "{series}: {collector:#?}");
     let window = recording.processes.window_ns;
     for row in &recording.functions {
         let threads = 2 * recording.recorded.len() as u64;
         assert!(row.total_ns.is_none_or(|ns| ns <= threads * window), "{series}, {window} ns: {row:#?}");
-        assert_eq!(row.missed, 0, "{series}: {row:#?}");
+        assert!(row.missed == 0 || row.how == "function-graph", "{series}: {row:#?}");
     }
     [("write", RoleId::PipeWrite), ("read", RoleId::PipeRead)].map(|(call, role)| {
         let mut stages: BTreeMap<u32, [u64; 2]> = BTreeMap::new();

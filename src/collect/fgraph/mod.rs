@@ -1,14 +1,17 @@
 //! function_graph: ftrace records every kernel function called by the target's processes, with its duration. This uses
 //! the kernel's tracer, without BPF, in a tracefs instance if the kernel allows that.
 
+mod callers;
 mod format;
 mod ring;
 mod tree;
 
-use self::format::{Formats, GraphEvent};
+pub use self::callers::EXEC_DROPPED;
+use self::callers::{ByTask, Caller, add_trees};
+use self::format::Formats;
 use self::tree::CallTree;
 use super::tracefs::{self, Session};
-use super::{Collect, CollectPrograms, Collected, ProgramId, Programs, Watched, loss_warning, restore_warning};
+use super::{Collect, CollectPrograms, Collected, Programs, Watched, loss_warning, restore_warning};
 use crate::kernel::namespace::PidNamespace;
 use crate::kernel::symbols::Symbols;
 use crate::kernel::tracefs::Tracefs;
@@ -17,7 +20,7 @@ use crate::profile::{ByProcess, ProcessName, Unit};
 use crate::result::{FunctionCalls, Status, Warning};
 use crate::roles::{self, RoleId, Skid};
 use anyhow::{Context as _, Result, ensure};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -28,8 +31,6 @@ const FORK_ENABLED: &str = "events/sched/sched_process_fork/enable";
 const EXEC_ENABLED: &str = "events/sched/sched_process_exec/enable";
 /// Since 5.8.
 const NOT_TRACED: &str = "set_ftrace_notrace_pid";
-/// The code of the warning that calls after an exec may be missing.
-pub const EXEC_DROPPED: &str = "exec-not-followed";
 /// Size of all CPUs' buffers together, as a part of the free memory.
 const SHARE_OF_MEMORY: u64 = 4;
 /// Limits of one CPU's buffer, KiB.
@@ -41,31 +42,6 @@ pub(crate) struct Fgraph {
     notes: Vec<String>,
     armed: Option<ArmedTracer>,
     traced: Option<Traced>,
-}
-
-/// Whose calls a task makes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Caller {
-    Process(ProcessName),
-    Program(ProgramId),
-}
-
-impl Caller {
-    /// Its name, if it is part of the target.
-    fn name(self, programs: &Programs) -> Option<ProcessName> {
-        match self {
-            Self::Process(name) => Some(name),
-            Self::Program(program) => programs.names.get(&program).copied(),
-        }
-    }
-
-    /// Whose calls the task `child` makes, which it started: a process or a thread.
-    fn forks(self, child: u32, programs: &Programs) -> Self {
-        match self {
-            Self::Program((_, name)) if programs.has_process(child) => Self::Program((child, name)),
-            own => own,
-        }
-    }
 }
 
 /// What was recorded.
@@ -173,7 +149,9 @@ impl Collect for Fgraph {
         let mut tasks = Vec::new();
         loop {
             let before = tasks.len();
-            for (process, pid) in (0..).zip(&watched.processes).flat_map(|(at, of)| of.pids.iter().map(move |pid| (at, *pid))) {
+            for (process, pid) in
+                (0..).zip(&watched.processes).flat_map(|(at, of)| of.pids.iter().map(move |pid| (at, *pid)))
+            {
                 for thread in super::follow::threads(pid) {
                     if !tasks.contains(&(thread, process)) {
                         tasks.push((thread, process));
@@ -234,9 +212,9 @@ impl CollectPrograms for Fgraph {
     fn results(&mut self, programs: &Programs) -> Result<Collected> {
         let traced = self.traced.take().context("function_graph was not armed")?;
         let Traced { tasks, watched, by_task, lost, instance, sleeps_counted, warning } = traced;
-        let caller = |process: usize| match programs.first.get(process).filter(|_| watched.programs) {
-            Some(first) => Caller::Program(*first),
-            None => Caller::Process(watched.processes[process].name),
+        let caller = |process: usize| match watched.programs {
+            true => Caller::Program(programs.first.get(process).copied().unwrap_or_default()),
+            false => Caller::Process(watched.processes[process].name),
         };
         let tasks = tasks.into_iter().map(|(task, process)| (task, caller(process))).collect();
         let mut trees = if watched.programs { ByProcess::new() } else { watched.by_process() };
@@ -311,65 +289,6 @@ impl Fgraph {
     }
 }
 
-/// Add the call trees of `tasks`, and of all tasks that they started, to `trees`. Returns warnings about tasks that the
-/// kernel may have dropped.
-fn add_trees(
-    trees: &mut ByProcess<Vec<CallTree>>,
-    mut tasks: Vec<(u32, Caller)>,
-    mut by_task: ByTask,
-    programs: &Programs,
-) -> Vec<Warning> {
-    let mut known: HashSet<u32> = tasks.iter().map(|(task, _)| *task).collect();
-    let mut warnings = Vec::new();
-    let mut keep = |caller: Caller, tree| {
-        if let Some(name) = caller.name(programs) {
-            trees.get_or_default(name).push(tree);
-        }
-    };
-    let mut next = 0;
-    while let Some((task, mut caller)) = tasks.get(next).copied() {
-        next += 1;
-        let mut tree = CallTree::default();
-        let mut events = by_task.remove(&task).unwrap_or_default();
-        // Events of one CPU are in order, and a stable sort keeps events with equal times in order.
-        events.sort_by_key(|(time, _)| *time);
-        for (_, event) in events {
-            match event {
-                GraphEvent::Fork { child } if known.insert(child) => tasks.push((child, caller.forks(child, programs))),
-                GraphEvent::Exec { before, name } => {
-                    if before != task {
-                        warnings.extend(caller.name(programs).map(|process| dropped_by_exec(task, process)));
-                    }
-                    if let Caller::Program((process, _)) = caller {
-                        let after = tree.next();
-                        keep(caller, std::mem::replace(&mut tree, after));
-                        caller = Caller::Program((process, name));
-                    }
-                }
-                _ => tree.add(event),
-            }
-        }
-        keep(caller, tree);
-    }
-    warnings
-}
-
-/// A warning for a task that the kernel's filter may have dropped. At exec, a thread that is not the first of its process
-/// takes over the first one's id, which the option `function-fork` has just removed from `set_ftrace_pid`
-/// (kernel/trace/ftrace.c, `ftrace_pid_follow_sched_process_exit`). The next `sched_switch` drops the task.
-fn dropped_by_exec(task: u32, process: ProcessName) -> Warning {
-    Warning {
-        code: EXEC_DROPPED.to_owned(),
-        message: format!(
-            "function_graph: process {task} of {process} executed a program from a thread that is not its first; the \
-             kernel may have stopped recording its calls there"
-        ),
-        action: "trace with kprobe, which follows such an exec".to_owned(),
-    }
-}
-
-type ByTask = HashMap<u32, Vec<(u64, GraphEvent)>>;
-
 /// The events of all CPUs by task, and the number of lost events.
 fn read_all(armed: &ArmedTracer, formats: &Formats) -> Result<(ByTask, Lost)> {
     let folder = armed.session.folder().join("per_cpu");
@@ -433,48 +352,6 @@ mod tests {
             now ts: 2.5\ndropped events: 10\nread events: 0\n";
         assert_eq!(lost_events(stats), 14);
         assert_eq!(lost_events("garbage"), 0);
-    }
-
-    const EXEC: GraphEvent = GraphEvent::Exec { before: 7, name: [2, 0] };
-
-    #[test]
-    fn only_an_exec_that_changes_the_id_is_reported() {
-        let tasks = [(7, ProcessName::WRITER), (8, ProcessName::READER)];
-        let tasks = tasks.map(|(task, name)| (task, Caller::Process(name))).to_vec();
-        let by_task: ByTask = [7, 8, 10].map(|task| (task, vec![(5, EXEC)])).into_iter().collect();
-        let warnings = add_trees(&mut ByProcess::new(), tasks, by_task, &Programs::default());
-        assert_eq!(warnings.len(), 1, "{warnings:?}");
-        assert!(warnings[0].message.contains("process 8 of reader"), "{warnings:?}");
-    }
-
-    #[test]
-    fn calls_are_those_of_the_program_that_made_them() {
-        let entry = |function| GraphEvent::Entry { function, depth: 0 };
-        let exit = |function| GraphEvent::Exit { function, depth: 0, took: 9, overrun: 0 };
-        let call = |function| vec![entry(function), exit(function)];
-        let fork = |child| vec![GraphEvent::Fork { child }];
-        let events = |parts: &[Vec<GraphEvent>]| (0..).zip(parts.concat()).collect::<Vec<_>>();
-        // The starter 5 starts the shell 7, which starts the process 8 with the thread 9, which becomes another program.
-        let by_task: ByTask = [
-            (5, events(&[call(1), fork(7), call(1)])),
-            (7, events(&[call(2), vec![entry(3), EXEC, exit(3)], call(4), fork(8), fork(9)])),
-            (8, events(&[call(5), vec![GraphEvent::Exec { before: 8, name: [3, 0] }], call(6)])),
-            (9, events(&[call(7)])),
-        ]
-        .into();
-        let names = [((7, [2, 0]), "sh"), ((8, [2, 0]), "sh-2"), ((8, [3, 0]), "cat")];
-        let names = names.map(|(id, name)| (id, ProcessName::new(name))).into();
-        let programs = Programs { names, first: vec![(0, [0; 2])] };
-        let mut found = ByProcess::new();
-        let warnings = add_trees(&mut found, vec![(5, Caller::Program((0, [0; 2])))], by_task, &programs);
-        let called = |name: &str| -> Vec<u64> {
-            let nodes = found.get(ProcessName::new(name)).unwrap().iter().flat_map(|tree| &tree.nodes);
-            nodes.filter(|node| node.calls > 0).map(|node| node.function).collect()
-        };
-        assert_eq!(warnings, []);
-        assert_eq!((called("sh"), called("sh-2"), called("cat")), (vec![4, 7], vec![5], vec![6]));
-        assert_eq!(found.names().count(), 3);
-        assert_eq!(found.values().flatten().map(CallTree::unmatched).sum::<u64>(), 0);
     }
 
     #[test]

@@ -104,7 +104,8 @@ pub(crate) fn table(document: &Document) -> Option<Table> {
     }
     if !others.is_empty() {
         let title = counted(others.len() as u64, "other");
-        table = table.column(title, |row| others.iter().map(|process| calls(row, *process)).fold(0, u64::saturating_add));
+        table =
+            table.column(title, |row| others.iter().map(|process| calls(row, *process)).fold(0, u64::saturating_add));
     }
     let by = first.how;
     let table = table
