@@ -70,14 +70,15 @@ const COLUMNS: usize = 6;
 
 /// The table as text, if functions were counted.
 pub(crate) fn functions(document: &Document, style: Style, out: &mut String) {
-    if let Some(table) = table(document) {
+    if let Some(table) = table(document, &|process| process.to_string()) {
         out.push('\n');
         out.push_str(&table.text(style));
     }
 }
 
-/// The table, if functions were counted. For instruction counts, the table of roles contains the calls.
-pub(crate) fn table(document: &Document) -> Option<Table> {
+/// The table, if functions were counted, with the `titles` of processes. For instruction counts, the table of roles
+/// contains the calls.
+pub(crate) fn table(document: &Document, titles: &dyn Fn(ProcessName) -> String) -> Option<Table> {
     let rows = if document.unit == Unit::Instructions { Vec::new() } else { rows(document) };
     let first = rows.first()?;
     let mut processes: Vec<ProcessName> = document.processes.totals.names().collect();
@@ -100,7 +101,7 @@ pub(crate) fn table(document: &Document) -> Option<Table> {
     let mut table = Table::of(format!("{what}, by process"), &rows)
         .column("function", |row| TableCell::Name(row.symbol.to_owned()));
     for process in processes {
-        table = table.column(process.to_string(), move |row| calls(row, process));
+        table = table.column(titles(process), move |row| calls(row, process));
     }
     if !others.is_empty() {
         let title = counted(others.len() as u64, "other");
@@ -133,4 +134,22 @@ fn without_rarest(processes: &mut Vec<ProcessName>, calls: impl Fn(ProcessName) 
     let others = if order.len() > COLUMNS + 1 { order.split_off(COLUMNS) } else { Vec::new() };
     processes.retain(|process| !others.contains(process));
     others
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_with_fewest_calls_share_a_column() {
+        let names = |count: usize| (0..count).map(|at| ProcessName::new(&format!("p{at}"))).collect::<Vec<_>>();
+        let calls = |process: ProcessName| if process.as_str() == "p1" { 0 } else { 5 };
+        let mut few = names(COLUMNS + 1);
+        assert_eq!((without_rarest(&mut few, calls), few.len()), (Vec::new(), COLUMNS + 1));
+        let mut many = names(COLUMNS + 2);
+        let others: Vec<&str> = without_rarest(&mut many, calls).into_iter().map(ProcessName::as_str).collect();
+        assert_eq!(others, ["p7", "p1"]);
+        let shown: Vec<&str> = many.into_iter().map(ProcessName::as_str).collect();
+        assert_eq!(shown, ["p0", "p2", "p3", "p4", "p5", "p6"]);
+    }
 }
