@@ -68,7 +68,7 @@ fn all_kernels_record_the_same_calls() {
                 assert!(*calls > 100 && calls.abs_diff(*counted) < 20, "{series}: {calls} calls, {counted} counted");
             }
         }
-        assert_eq!(collected.len(), collect.len(), "{series}");
+        assert_eq!(collected.len(), if collect.is_empty() { 0 } else { 3 }, "{series}");
     }
 }
 
@@ -87,9 +87,8 @@ fn check_collected(series: &str, recording: &Document, collector: &str) {
     let report = &recording.collectors[0];
     assert_eq!(report.name.name(), collector);
     assert!(report.reason.as_ref().is_none_or(|reason| !reason.contains("lost")), "{series}: {report:#?}");
-    let traced: Vec<&str> =
-        recording.files.iter().map(String::as_str).filter(|file| *file == "stage1-exe.svg").collect();
-    assert_eq!(traced.len(), usize::from(collector == "fgraph"), "{series}: {:?}", recording.files);
+    let drawn = recording.files.iter().any(|file| file == "stage1-exe.svg");
+    assert_eq!(drawn, collector == "fgraph", "{series}: {:?}", recording.files);
 }
 
 /// By stage, the calls of `write` and of `read` on pipes that were recorded, and those that a collector counted.
