@@ -19,6 +19,9 @@ use std::os::fd::OwnedFd;
 pub(super) const PROGRAMS: [(&str, &str); 3] =
     [("pp_fork", "sched_process_fork"), ("pp_exec", "sched_process_exec"), ("pp_free", "sched_process_free")];
 
+/// The counts without which threads are not looked up.
+const LOOKED_UP: [usize; 2] = [PP_COUNT_GIVEN, PP_COUNT_FOLLOWED];
+
 /// The watched ids, each with the number of its process: the index in `watched`.
 pub(super) fn numbered(watched: &Watched) -> Vec<(u32, u32)> {
     let all = (0u32..).zip(&watched.processes);
@@ -91,6 +94,8 @@ pub(super) fn load(
 pub(super) struct Following {
     attached: Vec<OwnedFd>,
     refused: Option<String>,
+    /// The counts of given and followed threads while no other thread than the direct ones is watched.
+    paused: Option<[u64; 2]>,
 }
 
 /// The result of following.
@@ -108,7 +113,7 @@ impl Following {
     /// Give the programs all threads of `watched`, and follow their forks. `refused` is the reason if that is not
     /// possible.
     pub(crate) fn start(object: &mut Object, watched: &Watched, refused: Option<String>) -> Result<Self> {
-        let mut following = Self { attached: Vec::new(), refused };
+        let mut following = Self { attached: Vec::new(), refused, paused: None };
         if following.refused.is_none() {
             match attach_all(object) {
                 Ok(attached) => following.attached = attached,
@@ -116,14 +121,40 @@ impl Following {
             }
         }
         give(object, watched)?;
+        if watched.programs {
+            // They may run while probes are attached, so that a call would be seen without its return.
+            following.pause(object)?;
+        }
         Ok(following)
+    }
+
+    /// Watch only threads that the programs compare with directly: a count of 0 skips the lookup of all others.
+    pub(crate) fn pause(&mut self, object: &mut Object) -> Result<()> {
+        let mut counts = [0; 2];
+        for (count, which) in counts.iter_mut().zip(LOOKED_UP) {
+            *count = object.element("counts", which as u32)?;
+            object.set("counts", which as u32, 0_u64)?;
+        }
+        self.paused = Some(counts);
+        Ok(())
+    }
+
+    /// Watch all threads again.
+    pub(crate) fn resume(&mut self, object: &mut Object) -> Result<()> {
+        for (count, which) in self.paused.take().into_iter().flatten().zip(LOOKED_UP) {
+            object.set("counts", which as u32, count)?;
+        }
+        Ok(())
     }
 
     /// Stop following and return the result.
     pub(crate) fn finish(&mut self, object: &Object) -> Result<Followed> {
         self.attached.clear();
         let count = |which: usize| object.element::<u64>("counts", which as u32);
-        let (given, followed) = (count(PP_COUNT_GIVEN)?, count(PP_COUNT_FOLLOWED)?);
+        let [given, followed] = match self.paused {
+            Some(counts) => counts,
+            None => [count(PP_COUNT_GIVEN)?, count(PP_COUNT_FOLLOWED)?],
+        };
         let (unfollowed, untimed) = (count(PP_COUNT_UNFOLLOWED)?, count(PP_COUNT_UNTIMED)?);
         let mut notes = Vec::new();
         notes.extend(self.refused.take().map(|why| format!("new threads and child processes were not watched: {why}")));

@@ -4,8 +4,8 @@ use super::bpf::Object;
 use super::bpf::shared::{Call, Fast, Function, Losses, PP_FAST, PP_SLOTS, PP_STACKS, Settings, Stack, Task};
 use super::calibrate::{self, Costs};
 use super::fentry::{self, Fentry};
-use super::follow::{self, Followed, Following};
-use super::probes::{self, BREAKPOINT, COUNT, ENTER, LEAVE, Probes, Removed};
+use super::follow::{self, Following};
+use super::probes::{self, BREAKPOINT, COUNT, ENTER, LEAVE, Probes};
 use super::stacks::{self, UserNames};
 use super::targets::{self, AttachMethod, ProbeTarget};
 use super::{Collect, CollectPrograms, Collected, Programs, Watched, loss_warning, restore_warning};
@@ -21,6 +21,8 @@ use std::sync::Arc;
 /// The programs for probes, with the templates.
 const PROGRAMS: [&str; 7] = [COUNT, ENTER, LEAVE, BREAKPOINT, fentry::COUNT, fentry::ENTER, fentry::LEAVE];
 
+const NOT_ARMED: &str = "the probes were not armed";
+
 /// The `kprobe` collector.
 pub(crate) struct Kprobe {
     loader: Loader,
@@ -33,7 +35,6 @@ pub(crate) struct Kprobe {
     prepared: Option<Prepared>,
     trial: Option<Armed>,
     armed: Option<Armed>,
-    stopped: Option<Stopped>,
 }
 
 /// What is found out once.
@@ -43,13 +44,6 @@ struct Prepared {
     costs: Costs,
     /// Roles that `--probe roles` leaves out, because only breakpoints reach them.
     left_out: Vec<RoleId>,
-}
-
-/// Loaded programs whose probes were removed.
-struct Stopped {
-    armed: Armed,
-    removed: Removed,
-    followed: Followed,
 }
 
 /// Loaded programs and attached probes.
@@ -68,7 +62,7 @@ impl Kprobe {
     pub(crate) fn new(loader: Loader, symbols: Arc<Symbols>, probe: &Probe) -> Self {
         let (targets, missing) = targets::all(&symbols, probe);
         let probe = probe.clone();
-        Self { loader, symbols, probe, targets, missing, prepared: None, trial: None, armed: None, stopped: None }
+        Self { loader, symbols, probe, targets, missing, prepared: None, trial: None, armed: None }
     }
 
     /// Load the programs for `watched`, without probes.
@@ -321,6 +315,7 @@ impl Collect for Kprobe {
         let fentry = fentry.filter(|fentry| few || !fentry.loses_calls());
         armed.probes = Probes::attach(&mut self.targets, &armed.object, armed.cookies, fentry)?;
         ensure!(!armed.probes.is_empty(), "{}", self.first_reason());
+        armed.following.resume(&mut armed.object)?;
         self.armed = Some(armed);
         Ok(())
     }
@@ -337,15 +332,14 @@ impl Collect for Kprobe {
 
 impl CollectPrograms for Kprobe {
     fn stop(&mut self) -> Result<()> {
-        let mut armed = self.armed.take().context("the probes were not armed")?;
-        let removed = armed.probes.remove();
-        let followed = armed.following.finish(&armed.object)?;
-        self.stopped = Some(Stopped { armed, removed, followed });
-        Ok(())
+        let armed = self.armed.as_mut().context(NOT_ARMED)?;
+        armed.following.pause(&mut armed.object)
     }
 
     fn results(&mut self, programs: &Programs) -> Result<Collected> {
-        let Stopped { mut armed, removed, followed } = self.stopped.take().context("the probes were not armed")?;
+        let mut armed = self.armed.take().context(NOT_ARMED)?;
+        let removed = armed.probes.remove();
+        let followed = armed.following.finish(&armed.object)?;
         let without_return = std::mem::take(&mut armed.probes.without_return);
         let names = follow::names(&armed.object, &armed.watched, programs)?;
         let functions = self.rows(&armed, followed.others, &names)?;

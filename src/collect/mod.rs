@@ -73,16 +73,16 @@ pub(crate) trait CollectPrograms: Collect {
     /// All processes to watch have been started: from now on, this process is not watched.
     fn started(&self) {}
 
-    /// Detach.
+    /// End the window: nothing is collected from now on. This is quick, because the processes may still run.
+    ///
+    /// # Errors
+    /// When it was not armed, or the kernel does not stop.
+    fn stop(&mut self) -> Result<()>;
+
+    /// Detach after [`Self::stop`], and return the results. `programs`: unless they are told apart, nothing.
     ///
     /// # Errors
     /// When it was not armed, or its results cannot be read.
-    fn stop(&mut self) -> Result<()>;
-
-    /// The results, once it is detached. `programs`: unless they are told apart, nothing.
-    ///
-    /// # Errors
-    /// As [`Self::stop`].
     fn results(&mut self, programs: &Programs) -> Result<Collected>;
 }
 

@@ -174,7 +174,6 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
     // Its processes have ended.
     let others = used.others_since(|_| false);
     let tracing = tracing.map(Tracing::stop);
-    give_up(drop_rights && tracing.is_some());
     let counted = recorder.finish().context("the pipeline has ended, but what was recorded cannot be read")?;
     let symbols = RecordedSymbols { kernel, user: code.map(UserCode::finish) };
     let recording = Document {
@@ -183,7 +182,9 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
         others,
         ..recording
     };
+    let was_traced = tracing.is_some();
     let mut recorded = concluded(recording, counted, timeline, &pipes, &running, &symbols, tracing);
+    give_up(drop_rights && was_traced);
     let recording = &mut recorded.document;
     if let Some(input) = input {
         // What was recorded is kept.
@@ -305,7 +306,6 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Ou
     drop(live);
     let others = used.others_since(|pid| running.pids.contains(&pid));
     let tracing = tracing.map(Tracing::stop);
-    give_up(*drop_rights && tracing.is_some());
     let counted = recorder.finish()?;
     let symbols = RecordedSymbols { kernel, user: code.map(UserCode::finish) };
     let unknown = |(pid, why): &(u32, String)| Warning {

@@ -61,14 +61,14 @@ impl Tracing {
         self.collector.started();
     }
 
-    /// Detach.
+    /// End the window.
     pub(super) fn stop(mut self) -> StoppedTracing {
         let stopped = self.collector.stop();
         StoppedTracing { tracing: self, stopped }
     }
 }
 
-/// A detached collector, whose results are not read yet.
+/// A collector that is still attached, but collects nothing more.
 pub(super) struct StoppedTracing {
     tracing: Tracing,
     stopped: Result<()>,

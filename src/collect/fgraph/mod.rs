@@ -17,7 +17,7 @@ use crate::kernel::symbols::Symbols;
 use crate::kernel::tracefs::Tracefs;
 use crate::profile::folded::{self, Folded};
 use crate::profile::{ByProcess, ProcessName, Unit};
-use crate::result::{FunctionCalls, Status, Warning};
+use crate::result::{FunctionCalls, Status};
 use crate::roles::{self, RoleId, Skid};
 use anyhow::{Context as _, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -27,6 +27,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::Arc;
 
 const TRACER: &str = "function_graph";
+const NOT_ARMED: &str = "function_graph was not armed";
 const FORK_ENABLED: &str = "events/sched/sched_process_fork/enable";
 const EXEC_ENABLED: &str = "events/sched/sched_process_exec/enable";
 /// Since 5.8.
@@ -41,19 +42,6 @@ pub(crate) struct Fgraph {
     symbols: Arc<Symbols>,
     notes: Vec<String>,
     armed: Option<ArmedTracer>,
-    traced: Option<Traced>,
-}
-
-/// What was recorded.
-struct Traced {
-    /// All threads that existed at the start.
-    tasks: Vec<(u32, usize)>,
-    watched: Watched,
-    by_task: ByTask,
-    lost: Lost,
-    instance: bool,
-    sleeps_counted: bool,
-    warning: Option<Warning>,
 }
 
 struct ArmedTracer {
@@ -75,7 +63,7 @@ struct Lost {
 
 impl Fgraph {
     pub(crate) fn new(symbols: Arc<Symbols>) -> Self {
-        Self { symbols, notes: Vec::new(), armed: None, traced: None }
+        Self { symbols, notes: Vec::new(), armed: None }
     }
 
     fn rows(&self, trees: &ByProcess<Vec<CallTree>>) -> Vec<FunctionCalls> {
@@ -187,8 +175,12 @@ impl CollectPrograms for Fgraph {
     }
 
     fn stop(&mut self) -> Result<()> {
-        let armed = self.armed.take().context("function_graph was not armed")?;
-        armed.session.set("tracing_on", "0")?;
+        let armed = self.armed.as_ref().context(NOT_ARMED)?;
+        armed.session.set("tracing_on", "0")
+    }
+
+    fn results(&mut self, programs: &Programs) -> Result<Collected> {
+        let armed = self.armed.take().context(NOT_ARMED)?;
         let events = armed.tracefs.root().join("events");
         let formats = Formats::parse(
             &tracefs::read(&events.join("ftrace/funcgraph_entry/format"))?,
@@ -202,16 +194,9 @@ impl CollectPrograms for Fgraph {
         }
         let ArmedTracer { session, tracefs, watched, tasks, sleeps_counted } = armed;
         let instance = session.is_instance();
-        let warning = session.close().err().map(|error| restore_warning(format!("{error:#}")));
+        let restored = session.close();
         // The mount contains the session.
         drop(tracefs);
-        self.traced = Some(Traced { tasks, watched, by_task, lost, instance, sleeps_counted, warning });
-        Ok(())
-    }
-
-    fn results(&mut self, programs: &Programs) -> Result<Collected> {
-        let traced = self.traced.take().context("function_graph was not armed")?;
-        let Traced { tasks, watched, by_task, lost, instance, sleeps_counted, warning } = traced;
         let caller = |process: usize| match watched.programs {
             true => Caller::Program(programs.first.get(process).copied().unwrap_or_default()),
             false => Caller::Process(watched.processes[process].name),
@@ -221,7 +206,7 @@ impl CollectPrograms for Fgraph {
         let dropped = add_trees(&mut trees, tasks, by_task, programs);
         let mut collected = self.collected(&trees, &lost, instance, sleeps_counted);
         collected.warnings.extend(dropped);
-        collected.warnings.extend(warning);
+        collected.warnings.extend(restored.err().map(|error| restore_warning(format!("{error:#}"))));
         Ok(collected)
     }
 }
