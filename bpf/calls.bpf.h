@@ -19,6 +19,7 @@ struct {
 /* Calls by all other threads, by process * PP_SLOTS + slot. Threads share them, so they need atomics. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	/* More if each program has a number of its own. */
 	__uint(max_entries, PP_WATCHED * PP_SLOTS);
 	__type(key, u32);
 	__type(value, struct pp_function);
@@ -81,6 +82,9 @@ static __always_inline struct pp_task *task_of(u32 process, int create)
 	u32 zero = 0;
 
 	task = bpf_map_lookup_elem(&threads, &address);
+	/* It may have executed another program. */
+	if (task)
+		task->process = process;
 	if (task || !create)
 		return task;
 	nothing = bpf_map_lookup_elem(&blank, &zero);
@@ -412,6 +416,26 @@ static __always_inline int leave_known(void *ctx, number_of *place_of, number_of
 		return 0;
 	if (!leave_function(&fast[0], place, frame, now, cost) && !leave_function(&fast[1], place, frame, now, cost))
 		leave_slow(frame, now, cost);
+	return 0;
+}
+
+/* Threads end inside of the scheduler. */
+static __noinline int leave_all(struct pp_task *task)
+{
+	u64 place = task->top, slot;
+	struct pp_function *function;
+	u32 process = task->process;
+	int i;
+
+	for (i = 0; i < PP_DEPTH; i++) {
+		if (!place || place > PP_LAST)
+			break;
+		slot = call_at(task, place)->function / sizeof(*function);
+		function = slot < PP_SLOTS ? shared_of(process, slot) : 0;
+		if (function)
+			__sync_fetch_and_add(&function->left, 1);
+		place -= sizeof(struct pp_call);
+	}
 	return 0;
 }
 

@@ -22,7 +22,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PP_FOLLOWED);
 	__type(key, u64);
-	__type(value, u32);
+	__type(value, struct pp_member);
 } followed SEC(".maps");
 
 /* By a task's address: its open probed calls, for threads that are not compared with directly. */
@@ -40,6 +40,14 @@ struct {
 	__type(value, u64);
 } counts SEC(".maps");
 
+/* By number, if each program has one. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PP_PROGRAMS);
+	__type(key, u32);
+	__type(value, struct pp_program);
+} programs SEC(".maps");
+
 static __always_inline u64 count_of(u32 which)
 {
 	u64 *count = bpf_map_lookup_elem(&counts, &which);
@@ -55,22 +63,49 @@ static __always_inline void count_one(u32 which)
 		__sync_fetch_and_add(count, 1);
 }
 
+/* A new number for the current process, whose number was `from`; PP_PROGRAMS if there are too many. */
+static __noinline u32 new_number(u32 from, u32 executed)
+{
+	struct pp_program program = { .from = from, .tgid = bpf_get_current_pid_tgid() >> 32 };
+	u32 number = count_of(PP_COUNT_NUMBERS), i;
+
+	if (executed)
+		bpf_get_current_comm(program.name, sizeof(program.name));
+	/* Another CPU may take the same one. -mcpu=v2 has no atomic operation that returns the old value. */
+	for (i = 0; i < 8 && number < PP_PROGRAMS; i++, number++) {
+		if (!bpf_map_update_elem(&programs, &number, &program, BPF_NOEXIST)) {
+			count_one(PP_COUNT_NUMBERS);
+			return number;
+		}
+	}
+	count_one(PP_COUNT_UNFOLLOWED);
+	return PP_PROGRAMS;
+}
+
 /* The number of the current thread's process, or -1 if it is not watched. For threads that are not compared with
  * directly. */
 static __always_inline int looked_up(u32 pid)
 {
-	u32 *process;
+	struct pp_member *member;
+	u32 *process, tgid;
 	u64 task;
 
-	if (count_of(PP_COUNT_GIVEN)) {
-		process = bpf_map_lookup_elem(&given, &pid);
-		if (process && *process < PP_WATCHED)
-			return *process;
-	}
+	/* First: a thread that was given may have executed another program. */
 	if (count_of(PP_COUNT_FOLLOWED)) {
 		task = bpf_get_current_task();
-		process = bpf_map_lookup_elem(&followed, &task);
-		if (process && *process < PP_WATCHED)
+		member = bpf_map_lookup_elem(&followed, &task);
+		if (member) {
+			tgid = bpf_get_current_pid_tgid() >> 32;
+			if (settings.programs && member->tgid != tgid) {
+				member->process = new_number(member->process, 0);
+				member->tgid = tgid;
+			}
+			return member->process < PP_PROGRAMS ? (int)member->process : -1;
+		}
+	}
+	if (count_of(PP_COUNT_GIVEN)) {
+		process = bpf_map_lookup_elem(&given, &pid);
+		if (process && *process < PP_PROGRAMS)
 			return *process;
 	}
 	return -1;
@@ -88,6 +123,16 @@ static __always_inline int watched_process(void)
 	return looked_up(pid);
 }
 
+static __always_inline void follow(u64 task, u32 process)
+{
+	struct pp_member member = { process, bpf_get_current_pid_tgid() >> 32 };
+
+	/* Increment first: programs do not look into a map whose count is 0. */
+	count_one(PP_COUNT_FOLLOWED);
+	if (bpf_map_update_elem(&followed, &task, &member, BPF_ANY))
+		count_one(PP_COUNT_UNFOLLOWED);
+}
+
 /* Arguments of a raw tracepoint. */
 struct pp_tracepoint {
 	u64 args[3];
@@ -98,23 +143,45 @@ SEC("raw_tp/sched_process_fork")
 int pp_fork(struct pp_tracepoint *ctx)
 {
 	int process = watched_process();
-	u64 task = ctx->args[1];
 
-	if (process < 0)
-		return 0;
-	/* Increment first: programs do not look into a map whose count is 0. */
-	count_one(PP_COUNT_FOLLOWED);
-	if (bpf_map_update_elem(&followed, &task, &process, BPF_ANY))
-		count_one(PP_COUNT_UNFOLLOWED);
+	if (process >= 0)
+		follow(ctx->args[1], process);
 	return 0;
 }
+
+SEC("raw_tp/sched_process_exec")
+int pp_exec(__attribute__((unused)) struct pp_tracepoint *ctx)
+{
+	u64 task = bpf_get_current_task();
+	struct pp_member *member;
+	int process;
+
+	if (!settings.programs)
+		return 0;
+	process = watched_process();
+	if (process < 0)
+		return 0;
+	process = new_number(process, 1);
+	member = bpf_map_lookup_elem(&followed, &task);
+	if (member)
+		member->process = process;
+	else
+		follow(task, process);
+	return 0;
+}
+
+/* Count the calls that the thread has not left; see calls.bpf.h. */
+static int leave_all(struct pp_task *task);
 
 /* The task_struct is freed, after the task's exit and its parent's notification. Its address can be reused. */
 SEC("raw_tp/sched_process_free")
 int pp_free(struct pp_tracepoint *ctx)
 {
 	u64 task = ctx->args[0];
+	struct pp_task *own = bpf_map_lookup_elem(&threads, &task);
 
+	if (own)
+		leave_all(own);
 	if (fast[0].address == task)
 		fast[0].address = 0;
 	else if (fast[1].address == task)

@@ -9,6 +9,8 @@
 
 /* Processes watched at once, by number. */
 #define PP_WATCHED 64
+/* The same if each program in a process has a number of its own; the number of those for which there is no room. */
+#define PP_PROGRAMS 1024
 /* Threads that are compared with directly; all others are looked up. */
 #define PP_FAST 2
 /* Threads known when the programs start, without those compared with directly. */
@@ -26,7 +28,7 @@
 /* Size of a kernel stack on x86-64. */
 #define PP_STACK_BYTES 16384
 /* The place of the last function of a thread, in bytes: PP_SLOTS - 1 times the size of pp_function. */
-#define PP_LAST_PLACE 24696
+#define PP_LAST_PLACE 25200
 /* Stand for a function's place, and for the cost of its probe, in templates of programs. */
 #define PP_PLACE_MARK 1364283729
 #define PP_COST_MARK 1364283730
@@ -60,6 +62,8 @@ struct pp_settings {
 	u64 namespace_inode;
 	/* `pipeprof record`: whether stacks of sleeps are kept. */
 	u64 stacks;
+	/* Whether each process that watched ones start, and each program that one executes, has a number of its own. */
+	u64 programs;
 };
 
 /* Counters of following, as elements of one array. */
@@ -71,13 +75,33 @@ struct pp_settings {
 #define PP_COUNT_UNFOLLOWED 2
 /* Calls counted but not timed because the map of threads was full. */
 #define PP_COUNT_UNTIMED 3
-#define PP_COUNTS 4
+/* Numbers given to processes and programs so far. */
+#define PP_COUNT_NUMBERS 4
+#define PP_COUNTS 5
+
+/* A program in a process, which has a number of its own. */
+struct pp_program {
+	/* The number of the process that forked, or executed this program. */
+	u32 from;
+	/* The process, in the initial PID namespace. */
+	u32 tgid;
+	/* Bytes of the program's name; 0 if it is that of `from`. */
+	u64 name[2];
+};
 
 /* Not kept for want of room. */
 struct pp_lost {
 	/* Stacks; of `pipeprof record` also pairs of stacks, and waits for locks by stack. */
 	u64 stacks;
 	u64 samples;
+};
+
+/* A task that is looked up by its address. */
+struct pp_member {
+	/* The number of its process. */
+	u32 process;
+	/* The process to which `process` belongs, in the initial PID namespace: a child's is that of its parent at first. */
+	u32 tgid;
 };
 
 /* A program in a process, as `pipeprof record` distinguishes them. */
@@ -145,6 +169,8 @@ struct pp_function {
 	u64 overhead_ns;
 	/* The calls that returned, by log2 of their duration. */
 	u64 log2[PP_BUCKETS];
+	/* Calls that had not returned when their thread ended. */
+	u64 left;
 };
 
 /* A thread that is compared with directly. */

@@ -46,7 +46,7 @@ impl Drop for Started {
 impl Running for Started {
     fn watched(&self) -> Watched {
         let process = |(name, pid)| WatchedProcess { name, pids: vec![pid, pid + 1] };
-        Watched { processes: names().into_iter().zip([10, 20, 30]).map(process).collect() }
+        Watched { processes: names().into_iter().zip([10, 20, 30]).map(process).collect(), programs: false }
     }
 
     fn release(&mut self) -> Result<()> {

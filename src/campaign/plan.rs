@@ -214,6 +214,7 @@ fn cell_pipeline(pipeline: &CampaignPipeline, guest: GuestOptions) -> Result<Cel
         level: RecordLevel::default(),
         // Not part of what it finds.
         pipe_bytes: None,
+        traced: None,
     };
     let prepared = PreparedPipeline::new(wanted, guest)?;
     ensure!(

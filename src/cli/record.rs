@@ -6,10 +6,10 @@ use super::workload_args::parse_duration;
 use crate::export::{self, ExportFormat, Exported};
 use crate::record::inside::{self, GuestPipeline, PipelinePlace, PreparedPipeline};
 use crate::record::sent_files::SentFile;
-use crate::record::{self, RecordOptions, Remedy, TrialOptions, contents};
+use crate::record::{self, RecordOptions, Remedy, TracingCollector, TrialOptions, contents};
 use crate::report::files::Folder;
 use crate::report::terminal::Style;
-use crate::result::{PipelineCommand, RecordLevel};
+use crate::result::{Collector, PipelineCommand, Probe, RecordLevel};
 use crate::util::usage::UsageError;
 use crate::util::{cancel, progress};
 use crate::vm::GuestOptions;
@@ -98,6 +98,11 @@ pub(crate) struct RecordArgs {
     /// Also collect what the processes execute, by role, with flame graphs
     #[arg(long, value_name = "COLLECTOR", value_enum)]
     collect: Option<PipelineCollector>,
+    /// Functions that --collect kprobe probes: `roles` (the targets, and the functions of each role), `targets`
+    /// (pipe_write, __alloc_pages, __mutex_lock, iov_iter_get_pages2), `all` (also those that only breakpoints reach), or
+    /// a list of functions and roles [default: roles]
+    #[arg(long, value_name = "roles|targets|all|LIST", requires = "collect")]
+    probe: Option<Probe>,
     /// Also write a format of `pipeprof export` into the output folder; repeatable
     #[arg(long, value_name = "FORMAT", value_enum, help_heading = "Output")]
     export: Vec<ExportFormat>,
@@ -119,8 +124,23 @@ fn pipe_size(text: &str) -> Result<u64, String> {
 enum PipelineCollector {
     /// Samples of the kernel's stacks, taken while the pipeline is recorded on this machine
     Sample,
+    /// Calls and times of the kernel's functions that have a role (kprobes, fentry), while the pipeline is recorded
+    Kprobe,
+    /// Every call of a function of the kernel, as a call tree with times (function_graph), while the pipeline is recorded
+    Fgraph,
     /// Every executed instruction, counted in a run of its own; with --kernel
     Insn,
+}
+
+impl PipelineCollector {
+    fn collector(self) -> Collector {
+        match self {
+            Self::Sample => Collector::Sample,
+            Self::Kprobe => Collector::Kprobe,
+            Self::Fgraph => Collector::Fgraph,
+            Self::Insn => Collector::Insn,
+        }
+    }
 }
 
 impl RecordArgs {
@@ -143,6 +163,7 @@ impl RecordArgs {
             level,
             pipe_bytes,
             sampled,
+            traced: self.traced(),
             live,
             drop_rights: true,
         };
@@ -155,7 +176,7 @@ impl RecordArgs {
                 let _ = std::io::stdout().write_all(&printed.output);
                 let _ = std::io::stderr().write_all(&printed.errors);
                 printed.notes.iter().for_each(|note| progress::note(note));
-                if self.collect.is_some()
+                if self.collect == Some(PipelineCollector::Insn)
                     && let Err(error) = prepared.add_counts(&mut recorded, self.counted_runs())
                 {
                     if cancel::happened() {
@@ -232,7 +253,15 @@ impl RecordArgs {
             duration: self.duration.map(Duration::from_nanos),
             level: self.level,
             pipe_bytes: self.pipe_size,
+            traced: self.traced(),
         }
+    }
+
+    /// The collector to attach while it is recorded.
+    fn traced(&self) -> Option<TracingCollector> {
+        let collector = self.collect?.collector();
+        let probe = self.probe.clone().unwrap_or_default();
+        [Collector::Kprobe, Collector::Fgraph].contains(&collector).then_some(TracingCollector { collector, probe })
     }
 
     /// The pipeline, unless it is running already, and the changes to try. Nothing is run.
@@ -255,6 +284,9 @@ impl RecordArgs {
         if let Some(line) = pipeline.as_mut().filter(|_| self.pipe_size.is_some()) {
             *line = line.as_stages().unwrap_or_else(|| line.clone());
             self.check_pipe_size(line)?;
+        }
+        if self.probe.is_some() && self.collect != Some(PipelineCollector::Kprobe) {
+            return Err(UsageError::new("--probe requires --collect kprobe").into());
         }
         match (self.collect, &self.guest.kernel) {
             (Some(PipelineCollector::Insn), None) => {

@@ -35,7 +35,7 @@ pub(crate) mod shared {
     }
 }
 
-use shared::{PP_STACKS, Settings};
+use shared::{PP_PROGRAMS, PP_SLOTS, PP_STACKS, Settings};
 
 /// The object, aligned as ELF parsers require.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/pipeprof.bpf.o"));
@@ -141,6 +141,8 @@ fn load_libbpf(image: &[u8], settings: &Settings, programs: &[&str], stacks: u32
             map.set_initial_value(bytemuck::bytes_of(settings)).map_err(explain)?;
         } else if SAMPLER_MAPS.contains(&&*name) {
             map.set_max_entries(stacks).map_err(explain)?;
+        } else if name == "functions" && settings.programs != 0 {
+            map.set_max_entries((PP_PROGRAMS * PP_SLOTS) as u32).map_err(explain)?;
         } else if name == "threads" && !programs.contains(&WITH_THREADS) {
             map.set_max_entries(1).map_err(explain)?;
         }

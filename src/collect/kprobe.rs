@@ -9,7 +9,7 @@ use super::probes::{self, BREAKPOINT, COUNT, ENTER, LEAVE, Probes};
 use super::samples;
 use super::targets::{self, AttachMethod, ProbeTarget};
 use super::user_code::UserCode;
-use super::{Collect, Collected, Watched, loss_warning, restore_warning};
+use super::{Collect, CollectPrograms, Collected, Programs, Watched, loss_warning, restore_warning};
 use crate::kernel::resolve::Resolution;
 use crate::kernel::symbols::Symbols;
 use crate::profile::{ByProcess, ProcessName, Unit};
@@ -21,6 +21,8 @@ use std::sync::Arc;
 
 /// The programs for probes, with the templates.
 const PROGRAMS: [&str; 7] = [COUNT, ENTER, LEAVE, BREAKPOINT, fentry::COUNT, fentry::ENTER, fentry::LEAVE];
+
+const NOT_ARMED: &str = "the probes were not armed";
 
 /// The `kprobe` collector.
 pub(crate) struct Kprobe {
@@ -84,7 +86,8 @@ impl Kprobe {
 
     /// End a trial: choose the functions by their calls, and measure what probes cost.
     fn prepare(&mut self, armed: Armed) -> Result<()> {
-        let calls = armed.calls(self.targets.len(), true)?;
+        let names = follow::names(&armed.object, &armed.watched, &Programs::default())?;
+        let calls = armed.calls(self.targets.len(), true, &names)?;
         drop(armed);
         let slots = self.targets.len();
         let by_slot =
@@ -115,8 +118,8 @@ impl Kprobe {
     }
 
     /// The functions that were called, by process.
-    fn rows(&mut self, armed: &Armed, others: bool) -> Result<Vec<FunctionCalls>> {
-        let counted = armed.calls(self.targets.len(), others)?;
+    fn rows(&mut self, armed: &Armed, others: bool, names: &[Option<ProcessName>]) -> Result<Vec<FunctionCalls>> {
+        let counted = armed.calls(self.targets.len(), others, names)?;
         for (slot, (function, _)) in counted.values().flatten() {
             self.targets[*slot].hits += function.calls;
         }
@@ -193,35 +196,36 @@ impl Kprobe {
 type SlotCalls = BTreeMap<usize, (Function, u64)>;
 
 impl Armed {
-    /// The calls of each process. `others`: whether threads were watched that the programs do not compare with directly.
-    fn calls(&self, slots: usize, others: bool) -> Result<ByProcess<SlotCalls>> {
-        let mut counted: ByProcess<SlotCalls> = self.watched.by_process();
-        let mut add = |process: u32, slot: usize, function: &Function, tasks: &[Task]| {
+    /// The calls of each process of `names`, by number. `others`: whether threads were watched that the programs do not
+    /// compare with directly.
+    fn calls(&self, slots: usize, others: bool, names: &[Option<ProcessName>]) -> Result<ByProcess<SlotCalls>> {
+        let mut counted: ByProcess<SlotCalls> = names.iter().flatten().map(|name| (*name, SlotCalls::new())).collect();
+        let mut add = |name: ProcessName, slot: usize, function: &Function, tasks: &[Task]| {
             let inside = tasks.iter().flat_map(open_calls);
             let pushed = inside.filter(|call| call.function == probes::place(slot)).count() as u64;
-            let unfinished = pushed + u64::from(function.open.frame != 0);
-            let name = self.watched.processes[process as usize].name;
+            let unfinished = pushed + u64::from(function.open.frame != 0) + function.left;
             let slots = counted.get_or_default(name);
             let entry = slots.entry(slot).or_insert((bytemuck::Zeroable::zeroed(), 0));
             sum(&mut entry.0, function);
             entry.1 += unfinished;
         };
         let fast: Box<[Fast; PP_FAST]> = Box::new(self.object.variables()?);
-        for ((_, process), own) in follow::numbered(&self.watched).into_iter().zip(fast.iter()) {
+        for ((_, process), own) in follow::direct(&self.watched).into_iter().zip(fast.iter()) {
+            let name = self.watched.processes[process as usize].name;
             for (slot, function) in own.functions.iter().enumerate().filter(|(_, function)| function.calls > 0) {
-                add(process, slot, function, &[own.task]);
+                add(name, slot, function, &[own.task]);
             }
         }
         if others {
             let tasks = self.object.entries::<u64, Task>("threads")?;
-            for process in 0..self.watched.processes.len() as u32 {
+            for (process, name) in (0u32..).zip(names).filter_map(|(number, name)| Some((number, (*name)?))) {
                 let own: Vec<Task> =
                     tasks.iter().map(|(_, task)| *task).filter(|task| task.process == u64::from(process)).collect();
                 for slot in 0..slots {
                     let cell = process * PP_SLOTS as u32 + slot as u32;
                     let function: Function = self.object.element("functions", cell)?;
                     if function.calls > 0 {
-                        add(process, slot, &function, &own);
+                        add(name, slot, &function, &own);
                     }
                 }
             }
@@ -313,21 +317,37 @@ impl Collect for Kprobe {
         let fentry = fentry.filter(|fentry| few || !fentry.loses_calls());
         armed.probes = Probes::attach(&mut self.targets, &armed.object, armed.cookies, fentry)?;
         ensure!(!armed.probes.is_empty(), "{}", self.first_reason());
+        armed.following.resume(&mut armed.object)?;
         self.armed = Some(armed);
         Ok(())
     }
 
     fn finish(&mut self) -> Result<Collected> {
-        let mut armed = self.armed.take().context("the probes were not armed")?;
-        let without_return = std::mem::take(&mut armed.probes.without_return);
-        let refused = std::mem::take(&mut armed.probes.refused);
-        let removed = std::mem::take(&mut armed.probes).remove();
-        armed.probes.refused = refused;
+        self.stop()?;
+        self.results(&Programs::default())
+    }
+
+    fn resolutions(&self) -> Vec<Resolution> {
+        targets::resolutions(&self.targets, &self.symbols)
+    }
+}
+
+impl CollectPrograms for Kprobe {
+    fn stop(&mut self) -> Result<()> {
+        let armed = self.armed.as_mut().context(NOT_ARMED)?;
+        armed.following.pause(&mut armed.object)
+    }
+
+    fn results(&mut self, programs: &Programs) -> Result<Collected> {
+        let mut armed = self.armed.take().context(NOT_ARMED)?;
+        let removed = armed.probes.remove();
         let followed = armed.following.finish(&armed.object)?;
-        let functions = self.rows(&armed, followed.others)?;
+        let without_return = std::mem::take(&mut armed.probes.without_return);
+        let names = follow::names(&armed.object, &armed.watched, programs)?;
+        let functions = self.rows(&armed, followed.others, &names)?;
         let mut notes = vec![format!("loaded by {}", armed.object.loaded_by())];
         notes.extend(self.notes(&armed));
-        let (stacks, folded) = samples::of_target(&armed.object, &armed.watched, &self.symbols, armed.code)?;
+        let (stacks, folded) = samples::of_target(&armed.object, &names, &self.symbols, armed.code)?;
 
         let calls = functions.iter().map(|row| row.calls).sum();
         let missed: u64 = functions.iter().map(|row| row.missed).sum();
@@ -376,9 +396,5 @@ impl Collect for Kprobe {
             notes,
             warnings,
         })
-    }
-
-    fn resolutions(&self) -> Vec<Resolution> {
-        targets::resolutions(&self.targets, &self.symbols)
     }
 }

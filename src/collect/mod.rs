@@ -27,7 +27,7 @@ use crate::roles::Skid;
 use anyhow::Result;
 
 pub use self::registry::{Context, auto, make};
-pub(crate) use crate::process::Watched;
+pub(crate) use crate::process::{ProgramId, Programs, Watched};
 
 fn loss_warning(code: &str, message: String) -> Warning {
     let action = "run fewer collectors at once, or a shorter window".to_owned();
@@ -68,6 +68,24 @@ pub trait Collect {
     fn resolutions(&self) -> Vec<Resolution> {
         Vec::new()
     }
+}
+
+/// A collector that tells apart what watched processes start and execute ([`Watched::programs`]).
+pub(crate) trait CollectPrograms: Collect {
+    /// All processes to watch have been started: from now on, this process is not watched.
+    fn started(&self) {}
+
+    /// End the window: nothing is collected from now on. This is quick, because the processes may still run.
+    ///
+    /// # Errors
+    /// When it was not armed, or the kernel does not stop.
+    fn stop(&mut self) -> Result<()>;
+
+    /// Detach after [`Self::stop`], and return the results. `programs`: unless they are told apart, nothing.
+    ///
+    /// # Errors
+    /// When it was not armed, or its results cannot be read.
+    fn results(&mut self, programs: &Programs) -> Result<Collected>;
 }
 
 /// A collector's results of one run.

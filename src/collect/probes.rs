@@ -173,11 +173,15 @@ impl Probes {
         self.fentry.is_empty() && self.entries.is_empty()
     }
 
-    pub(super) fn remove(self) -> Removed {
+    /// Remove all of them. What is known about them stays.
+    pub(super) fn remove(&mut self) -> Removed {
         let passed_over = self.fentry.iter().map(fentry::Traced::passed_over).sum();
-        drop((self.fentry, self.entries, self.returns));
-        let traced = self.return_probes.as_ref().is_some_and(|probes| !probes.is_empty());
-        Removed { kept: self.return_probes.map(ReturnProbes::close).unwrap_or_default(), traced, passed_over }
+        self.fentry.clear();
+        self.entries.clear();
+        self.returns.clear();
+        let return_probes = self.return_probes.take();
+        let traced = return_probes.as_ref().is_some_and(|probes| !probes.is_empty());
+        Removed { kept: return_probes.map(ReturnProbes::close).unwrap_or_default(), traced, passed_over }
     }
 }
 

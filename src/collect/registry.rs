@@ -1,9 +1,9 @@
 //! The list of collectors: a line each in [`make`], and in [`auto`] if `--collect auto` includes it.
 
-use super::Collect;
 use super::fgraph::Fgraph;
 use super::kprobe::Kprobe;
 use super::sample::Sample;
+use super::{Collect, CollectPrograms};
 use crate::kernel::reach::Listed;
 use crate::kernel::resolve;
 use crate::kernel::resolve::Resolution;
@@ -54,5 +54,14 @@ pub fn make(kind: Collector, context: &Context) -> Result<Box<dyn Collect>> {
         Collector::Kprobe => Box::new(Kprobe::new(context.loader, context.symbols()?, &context.probe)),
         Collector::Fgraph => Box::new(Fgraph::new(context.symbols()?)),
         Collector::Insn => bail!("insn requires a guest: add --kernel"),
+    })
+}
+
+/// A collector of those that tell programs apart.
+pub(crate) fn make_for_programs(kind: Collector, context: &Context) -> Result<Box<dyn CollectPrograms>> {
+    Ok(match kind {
+        Collector::Kprobe => Box::new(Kprobe::new(context.loader, context.symbols()?, &context.probe)),
+        Collector::Fgraph => Box::new(Fgraph::new(context.symbols()?)),
+        Collector::Sample | Collector::Insn => bail!("{} does not tell programs apart", kind.name()),
     })
 }

@@ -6,7 +6,7 @@ use super::bpf::shared::PP_STACKS;
 use super::follow::{self, Following};
 use super::samples::{self, SamplingClock};
 use super::user_code::UserCode;
-use super::{Collect, Collected, Watched, loss_warning};
+use super::{Collect, Collected, Programs, Watched, loss_warning};
 use crate::kernel::symbols::Symbols;
 use crate::profile::Unit;
 use crate::result::{Loader, Status};
@@ -52,7 +52,8 @@ impl Collect for Sample {
         let mut armed = self.armed.take().context("the sampler was not armed")?;
         armed.attached.clear();
         let followed = armed.following.finish(&armed.object)?;
-        let (stacks, folded) = samples::of_target(&armed.object, &armed.watched, &self.symbols, armed.code)?;
+        let names = follow::names(&armed.object, &armed.watched, &Programs::default())?;
+        let (stacks, folded) = samples::of_target(&armed.object, &names, &self.symbols, armed.code)?;
 
         let mut notes = armed.clock.notes();
         notes.push(format!("loaded by {}", armed.object.loaded_by()));

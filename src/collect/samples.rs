@@ -1,7 +1,6 @@
 //! What the BPF programs have sampled (bpf/stacks.bpf.h): of the collectors [`super::sample`] and [`super::kprobe`], and
 //! of recordings.
 
-use super::Watched;
 use super::attach::{self, Attached, Clock};
 use super::bpf::Object;
 use super::bpf::shared::{Lost, PP_FRAMES, PP_IN_USER, PP_UNREADABLE, PrCounted, PrSample};
@@ -151,17 +150,22 @@ impl<'a> SampleNames<'a> {
     }
 }
 
-/// The samples of the processes of a target, and their stacks in the order of the target.
+/// The samples of the processes of a target, which have these names by their numbers, and their stacks in this order.
 pub(super) fn of_target(
     object: &Object,
-    watched: &Watched,
+    processes: &[Option<ProcessName>],
     kernel: &Symbols,
     code: UserCode,
 ) -> Result<(ByProcess<Folded>, FoldedSamples)> {
     let counted = CountedSamples::read::<PP_FRAMES>(object)?;
     let user = code.finish(FileSymbols::from_symbol_tables());
     let names = SampleNames { is_short: true, ..SampleNames::new(&counted, kernel, Some(&user)) };
-    let mut folded = names.folded(|sample| Some(watched.processes.get(sample.who.stage as usize)?.name));
-    let processes = watched.processes.iter().map(|process| process.name);
-    Ok((processes.map(|name| (name, folded.stacks.remove(&name).unwrap_or_default())).collect(), folded))
+    let mut folded = names.folded(|sample| *processes.get(sample.who.stage as usize)?);
+    let mut stacks = ByProcess::new();
+    for name in processes.iter().flatten() {
+        if stacks.get(*name).is_none() {
+            stacks.insert(*name, folded.stacks.remove(name).unwrap_or_default());
+        }
+    }
+    Ok((stacks, folded))
 }

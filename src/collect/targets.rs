@@ -114,8 +114,8 @@ pub(crate) fn all(symbols: &Symbols, probe: &Probe) -> (Vec<ProbeTarget>, Vec<St
 }
 
 /// Choose the targets to probe, of those that can be probed, by the `hits` of each slot in a trial. Of each role the
-/// [`best`] one that each process called; without hits the first. Returns the roles that are left out, because only
-/// breakpoints reach them, which cost more than other probes.
+/// [`best`] one that each process called; without hits the first, and without a trial all. Returns the roles that are left
+/// out, because only breakpoints reach them, which cost more than other probes.
 pub(crate) fn choose(targets: &mut [ProbeTarget], probe: &Probe, hits: &ByProcess<Vec<u64>>) -> Vec<RoleId> {
     let mut left_out = Vec::new();
     for role in roles::all().iter().filter(|role| probe.has_role(role.id)) {
@@ -138,7 +138,8 @@ pub(crate) fn choose(targets: &mut [ProbeTarget], probe: &Probe, hits: &ByProces
         let called = hits.values().filter_map(|hits| best(&usable, |slot| hits.get(*slot).copied().unwrap_or(0)));
         let mut chosen: Vec<usize> = called.copied().collect();
         if chosen.is_empty() {
-            chosen.extend(usable.first());
+            let trial = hits.names().next().is_some();
+            chosen.extend(usable.iter().take(if trial { 1 } else { usize::MAX }));
         }
         chosen.iter().for_each(|slot| targets[*slot].wanted = true);
     }

@@ -228,8 +228,8 @@ impl Saved {
 fn to_write(file: &str, value: &str) -> String {
     match file {
         // `no pid`, or one id per line.
-        "set_ftrace_pid" if value.starts_with("no ") => String::new(),
-        "set_ftrace_pid" => value.split_whitespace().collect::<Vec<_>>().join(" "),
+        "set_ftrace_pid" | "set_ftrace_notrace_pid" if value.starts_with("no ") => String::new(),
+        "set_ftrace_pid" | "set_ftrace_notrace_pid" => value.split_whitespace().collect::<Vec<_>>().join(" "),
         // `7 (expanded: 1408)` while nothing has been traced yet.
         "buffer_size_kb" => value.split_whitespace().next().unwrap_or_default().to_owned(),
         // A star means that another user enabled the event too.
@@ -251,9 +251,10 @@ pub(crate) struct Session {
 }
 
 /// The files that a session changes. Settings that the tracer needs come before it, `tracing_on` is last.
-const CHANGED: [&str; 9] = [
+const CHANGED: [&str; 10] = [
     "current_tracer",
     "set_ftrace_pid",
+    "set_ftrace_notrace_pid",
     "options/overwrite",
     "options/sleep-time",
     "options/function-fork",

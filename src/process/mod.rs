@@ -9,6 +9,7 @@ pub use totals::{GotAsked, PipeEnd, PipeTotals, ProcessTotals, Processes, Throug
 
 use crate::profile::{ByProcess, ProcessName};
 use anyhow::Result;
+use std::collections::BTreeMap;
 
 /// Something that can be measured any number of times.
 pub trait Target {
@@ -67,6 +68,9 @@ pub trait Running {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watched {
     pub processes: Vec<WatchedProcess>,
+    /// Whether each process that they start, and each program that one of them executes, is told apart. Their names are
+    /// known afterwards ([`Programs`]).
+    pub programs: bool,
 }
 
 /// The process ids of one name.
@@ -80,7 +84,7 @@ impl Watched {
     /// One process.
     #[must_use]
     pub fn one(name: ProcessName, pid: u32) -> Self {
-        Self { processes: vec![WatchedProcess { name, pids: vec![pid] }] }
+        Self { processes: vec![WatchedProcess { name, pids: vec![pid] }], programs: false }
     }
 
     /// All process ids with their names.
@@ -98,5 +102,25 @@ impl Watched {
     #[must_use]
     pub fn by_process<T: Default>(&self) -> ByProcess<T> {
         self.processes.iter().map(|process| (process.name, T::default())).collect()
+    }
+}
+
+/// A program in a process: the process id in the initial PID namespace, and the bytes of the program's name as two
+/// numbers, as /proc/PID/comm has it.
+pub(crate) type ProgramId = (u32, [u64; 2]);
+
+/// The programs that watched processes were and became.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Programs {
+    /// Their names in results. What is not here is not part of the target.
+    pub names: BTreeMap<ProgramId, ProcessName>,
+    /// What each of [`Watched::processes`] was at the start.
+    pub first: Vec<ProgramId>,
+}
+
+impl Programs {
+    /// Whether this is the id of a process, and not that of another thread.
+    pub(crate) fn has_process(&self, id: u32) -> bool {
+        self.names.range((id, [0; 2])..).next().is_some_and(|((process, _), _)| *process == id)
     }
 }

@@ -8,7 +8,7 @@ use super::input::KeptInput;
 use super::launch::{PipelineSetup, StageStreams};
 use super::sent_files::{SentFile, SentFiles};
 use super::timed::{check_codes, printed_file};
-use super::{RecordOptions, record};
+use super::{RecordOptions, TracingCollector, record};
 use crate::guest::cgroup::GuestCgroup;
 use crate::guest::disk;
 use crate::guest::entropy;
@@ -47,6 +47,9 @@ struct Sent {
     /// Size of the pipes between the stages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pipe_bytes: Option<u64>,
+    /// A collector to attach.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    traced: Option<TracingCollector>,
     /// What is on the guest's disk.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     disk: Vec<DiskPlace>,
@@ -113,6 +116,8 @@ pub(crate) struct GuestPipeline<'a> {
     pub level: RecordLevel,
     /// Size of the pipes between its stages.
     pub pipe_bytes: Option<u64>,
+    /// A collector to attach.
+    pub traced: Option<TracingCollector>,
 }
 
 /// A pipeline with all that it needs, ready for a guest.
@@ -130,7 +135,7 @@ impl PreparedPipeline {
     /// # Errors
     /// When a file cannot be read, the guest's memory has no room for the programs, or no disk can be made.
     pub(crate) fn new(wanted: GuestPipeline<'_>, guest: GuestOptions) -> Result<Self> {
-        let GuestPipeline { pipeline, place, files, disk, duration, level, pipe_bytes } = wanted;
+        let GuestPipeline { pipeline, place, files, disk, duration, level, pipe_bytes, traced } = wanted;
         let PipelinePlace { folder, path, input } = place;
         let mut files = files.to_vec();
         files.extend(input.iter().map(|(path, _)| SentFile::here(path.clone())));
@@ -154,7 +159,7 @@ impl PreparedPipeline {
             ..guest
         };
         let (pipeline, counted, disk) = (pipeline.clone(), None, places);
-        let sent = Sent { pipeline, folder, path, input, duration, level, counted, pipe_bytes, disk };
+        let sent = Sent { pipeline, folder, path, input, duration, level, counted, pipe_bytes, traced, disk };
         Ok(Self { sent, guest, _image: image })
     }
 
@@ -276,8 +281,9 @@ pub(crate) fn record_inside(sent: &str) -> Result<()> {
         let exit_codes = count::run_marked(&sent.pipeline, setup, sent.duration, number)?;
         Outcome { document: Document { exit_codes, ..Document::default() }, ..Outcome::default() }
     } else {
-        let Sent { duration, level, pipe_bytes, .. } = sent;
-        let options = RecordOptions { duration, level, pipe_bytes, streams: Some(streams), ..RecordOptions::default() };
+        let Sent { duration, level, pipe_bytes, traced, .. } = sent;
+        let options =
+            RecordOptions { duration, level, pipe_bytes, traced, streams: Some(streams), ..RecordOptions::default() };
         record(&sent.pipeline, options)?
     };
     let length = |file: &File| file.metadata().map_or(0, |data| data.len());

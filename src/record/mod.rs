@@ -5,8 +5,8 @@
 //! be the same, [`holders`] what was not, and [`others`] who else used the CPUs; [`answer`] draws the conclusion,
 //! [`path`] follows what its end waited for, [`critical`] draws it, [`advice`] has rules for what would help, [`trial`]
 //! measures such a [`remedy`], with the times of [`timed`],
-//! [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps, waits and samples, and [`text`] and [`html`] show all
-//! that, with the [`names`] of processes. [`inside`] does so in a
+//! [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps, waits and samples, [`traced`] attaches collectors of
+//! runs, and [`text`] and [`html`] show all that, with the [`names`] of processes. [`inside`] does so in a
 //! guest, which gets [`sent_files`] and where [`count`] counts instructions. [`work`] is what comparisons read.
 //! [`contents`] lists the files of a folder, and [`live`] shows what happens meanwhile.
 
@@ -47,11 +47,13 @@ pub(crate) mod text;
 pub(crate) mod timed;
 mod timeline;
 pub(crate) mod timeline_svg;
+mod traced;
 pub(crate) mod trial;
 pub(crate) mod work;
 
 pub(crate) use names::process_names;
 pub(crate) use remedy::Remedy;
+pub(crate) use traced::TracingCollector;
 pub(crate) use trial::TrialOptions;
 
 use crate::collect::samples::SampleNames;
@@ -78,6 +80,7 @@ use std::io::IsTerminal as _;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 use timeline::TimelineRecorder;
+use traced::{StoppedTracing, Tracing};
 
 /// How long a pipeline may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
@@ -95,6 +98,8 @@ pub(crate) struct RecordOptions {
     pub pipe_bytes: Option<u64>,
     /// Also sample what the processes execute.
     pub sampled: bool,
+    /// Also attach this collector.
+    pub traced: Option<TracingCollector>,
     /// Show what happens each second.
     pub live: bool,
     /// Give up rights once everything is attached. Nothing else can be recorded by this thread then.
@@ -136,14 +141,16 @@ pub(crate) fn try_recorder() -> Result<()> {
 /// When recording is not possible, or a program cannot be started.
 pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outcome> {
     let environment = Environment::now();
-    let RecordOptions { trials, duration, streams, level, pipe_bytes, sampled, live, drop_rights } = options;
+    let RecordOptions { trials, duration, streams, level, pipe_bytes, sampled, traced, live, drop_rights } = options;
     // Its output and a screen would mix.
     let is_shared = std::io::stdout().is_terminal();
     let input = (!trials.is_empty()).then(|| KeptInput::keep(trial::READ_ONCE)).transpose()?;
     let kernel = symbols(level, sampled)?;
     let mut recorder = collect::Recorder::start(level, sampled, live)?;
     let code = sampled.then(|| UserCode::follow([]));
-    give_up(drop_rights);
+    let tracing = traced.as_ref().map(|wanted| Tracing::start(wanted, &[])).transpose()?;
+    // Detaching needs them again.
+    give_up(drop_rights && tracing.is_none());
     let launcher = Launcher::new()?;
     let setup = PipelineSetup { streams, pipe_bytes, ..PipelineSetup::default() };
     let used = ProgramTimes::now();
@@ -152,6 +159,7 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
         launcher.kill();
         return Err(error);
     }
+    tracing.iter().for_each(Tracing::started);
     let made = pipes.iter().map(|pipe| (pipe.inode, pipe.device)).zip(0..);
     recorder.know_ends(made.flat_map(|(pipe, stage)| [(pipe, true, stage), (pipe, false, stage + 1)]));
     let target = MeasuredTarget::Pipeline(pipeline.clone());
@@ -169,6 +177,7 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
     drop(live);
     // Its processes have ended.
     let others = used.others_since(|_| false);
+    let tracing = tracing.map(Tracing::stop);
     let counted = recorder.finish().context("the pipeline has ended, but what was recorded cannot be read")?;
     let symbols = RecordedSymbols::new(kernel, code);
     let recording = Document {
@@ -177,7 +186,9 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
         others,
         ..recording
     };
-    let mut recorded = concluded(recording, counted, timeline, &pipes, &running, &symbols);
+    let was_traced = tracing.is_some();
+    let mut recorded = concluded(recording, counted, timeline, &pipes, &running, &symbols, tracing);
+    give_up(drop_rights && was_traced);
     let recording = &mut recorded.document;
     if let Some(input) = input {
         // What was recorded is kept.
@@ -273,19 +284,21 @@ fn wait(
 /// # Errors
 /// When recording is not possible, or one of the processes does not exist.
 pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Outcome> {
-    let RecordOptions { duration, level, sampled, live, drop_rights, .. } = *options;
+    let RecordOptions { duration, level, sampled, traced, live, drop_rights, .. } = options;
+    let (duration, level, sampled, live) = (*duration, *level, *sampled, *live);
     let environment = Environment::now();
     let running = RunningProcesses::find(pids)?;
     let kernel = symbols(level, sampled)?;
     let mut recorder = collect::Recorder::start(level, sampled, live)?;
     let code = sampled.then(|| UserCode::follow(running.pids.iter().copied()));
+    let tracing = traced.as_ref().map(|wanted| Tracing::start(wanted, &running.pids)).transpose()?;
     let seized = recorder.seize(running.pids.iter().copied().zip(0..))?;
     if let Some((_, pid)) = (0..).zip(running.asked()).find(|(stage, _)| !seized.contains(stage)) {
         bail!(
             "-p {pid}: nothing of it can be recorded: it has just ended, or the kernel does not show it to BPF programs"
         );
     }
-    give_up(drop_rights);
+    give_up(*drop_rights && tracing.is_none());
     recorder.know_ends(running.ends.iter().map(|end| ((end.pipe.inode, end.pipe.device), end.writes, end.stage)));
     let used = ProgramTimes::now();
     let target = MeasuredTarget::Attached { pids: running.asked().to_vec() };
@@ -296,6 +309,7 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Ou
     let Meanwhile { timeline, code, live } = meanwhile;
     drop(live);
     let others = used.others_since(|pid| running.pids.contains(&pid));
+    let tracing = tracing.map(Tracing::stop);
     let counted = recorder.finish()?;
     let symbols = RecordedSymbols::new(kernel, code);
     let unknown = |(pid, why): &(u32, String)| Warning {
@@ -306,7 +320,7 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Ou
         action: "record as root, or name these processes with -p as well".to_owned(),
     };
     let recording = Document { warnings: running.unknown.iter().map(unknown).collect(), others, ..recording };
-    Ok(concluded(recording, counted, timeline, &[], &running, &symbols))
+    Ok(concluded(recording, counted, timeline, &[], &running, &symbols, tracing))
 }
 
 /// The kernel's symbols, if they will be needed. They are read first, so that nothing is lost if that is impossible.
@@ -328,6 +342,7 @@ fn concluded(
     pipes: &[MadePipe],
     running: &RunningProcesses,
     symbols: &RecordedSymbols,
+    traced: Option<StoppedTracing>,
 ) -> Outcome {
     timeline.add(&counted);
     ended.add_to(&mut counted);
@@ -354,6 +369,9 @@ fn concluded(
             waits.map(|waits| locks::by_caller(waits, &counted.sampled.traces, &index, kernel));
         let names = SampleNames::new(&counted.sampled, kernel, symbols.user.as_ref());
         sampling::add(&mut recorded, counted, &index, &names, &samples);
+    }
+    if let Some(traced) = traced {
+        traced.add(&mut recorded, &index);
     }
     recorded
 }

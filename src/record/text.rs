@@ -6,7 +6,7 @@ use crate::profile::{ProcessName, RoleShare, Unit};
 use crate::report::block::{self, ReportBlock};
 use crate::report::files::{self, Written};
 use crate::report::number::{number, percent};
-use crate::report::terminal::{Style, roles};
+use crate::report::terminal::{Style, functions, roles};
 use crate::result::{Document, ExecutedOn, ImportedFrom, RecordLevel, RecordedPipe};
 use crate::roles::RoleId;
 use crate::util::text::{clean, counted as counted_noun, grouped};
@@ -46,6 +46,9 @@ pub(super) fn details(recording: &Document) -> Vec<ReportBlock> {
         Unit::Instructions => blocks.push(instructions(recording)),
         _ => blocks.extend(samples(recording)),
     }
+    let labels = labels(recording);
+    let label = |name: ProcessName| labels.get(&name).map_or_else(|| name.to_string(), Clone::clone);
+    blocks.extend(functions::table(recording, &label).map(ReportBlock::Table));
     blocks
 }
 
@@ -75,10 +78,14 @@ fn about_imported(recording: &Document, imported: &ImportedFrom) -> String {
     format!("{}, {samples}{event} in {commands}{kernel}.", clean(&imported.format))
 }
 
+/// The names of processes in tables.
+fn labels(recording: &Document) -> HashMap<ProcessName, String> {
+    names::process_names(recording).into_iter().zip(names::labels(recording)).collect()
+}
+
 /// The roles of the processes with most samples, if they have enough of them.
 fn samples(recording: &Document) -> Vec<ReportBlock> {
-    let labels: HashMap<ProcessName, String> =
-        names::process_names(recording).into_iter().zip(names::labels(recording)).collect();
+    let labels = labels(recording);
     let all = || {
         recording.attribution.processes.iter().map(|(name, roles)| (name, recording.attribution.weight(name), roles))
     };

@@ -161,7 +161,9 @@ fn skid(document: &Document, collector: &str, unit: Unit) -> Skid {
 fn meaning(document: &Document, stem_of: &str) -> Option<(String, ProcessName)> {
     let known = |name: &str| {
         let of_pair = [ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER].into_iter();
-        let mut all = of_pair.chain(document.processes.totals.names()).chain(document.attribution.processes.names());
+        let counted = document.functions.iter().map(|function| function.process);
+        let shared = document.attribution.processes.names();
+        let mut all = of_pair.chain(document.processes.totals.names()).chain(shared).chain(counted);
         all.find(|process| process.as_str() == name)
     };
     if let Some(process) = known(stem_of) {

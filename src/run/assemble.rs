@@ -5,10 +5,10 @@ use super::measure::{Measured, Slot};
 use super::{Setting, cost};
 use crate::collect::{Context, targets};
 use crate::kernel::resolve::Resolution;
-use crate::profile::{Folded, Moved, ProcessName, Profile, RoleShare, Unit, attribute, attribution};
+use crate::profile::{Folded, Moved, ProcessName, RoleShare, Unit, attribute, attribution};
 use crate::result::{
-    Attribution, Collector, CollectorReport, Document, Environment, ExecutedOn, KernelInfo, MeasuredTarget, Outcome,
-    PairRecord, ProcessTotals, Request, SCHEMA, Throughput, Warning,
+    Attribution, Collector, Document, Environment, ExecutedOn, KernelInfo, MeasuredTarget, Outcome, PairRecord,
+    ProcessTotals, Request, SCHEMA, Throughput, Warning,
 };
 use crate::util::stats;
 use crate::workload;
@@ -52,12 +52,13 @@ pub fn outcome(
             symbol.hits = Some(counted.iter().map(|f| f.calls).sum());
         }
     }
-    let collectors = measured.gathered.iter().map(|(kind, gathered)| report(*kind, gathered, &measured)).collect();
+    let report = |(kind, gathered): (&Collector, &Gathered)| gathered.report(*kind, cost_of(*kind, &measured));
+    let collectors = measured.gathered.iter().map(report).collect();
     let mut warnings = warnings(request, &measured, emulated);
     warnings.sort();
     warnings.dedup();
     let unit = measured_unit(&measured);
-    let profiles = profiles(&measured);
+    let profiles = measured.gathered.iter().flat_map(|(kind, gathered)| gathered.profiles(*kind)).collect();
     let document = Document {
         schema: SCHEMA.to_owned(),
         version: crate::util::build::version().to_owned(),
@@ -183,38 +184,6 @@ fn cost_of(kind: Collector, measured: &Measured) -> Option<(f64, Option<[f64; 2]
         })
         .collect();
     cost::percent(&compared)
-}
-
-fn report(kind: Collector, gathered: &Gathered, measured: &Measured) -> CollectorReport {
-    let cost = cost_of(kind, measured);
-    CollectorReport {
-        name: kind,
-        status: gathered.status,
-        reason: (!gathered.reasons.is_empty()).then(|| gathered.reasons.join("; ")),
-        samples: gathered.samples,
-        lost: gathered.lost,
-        unresolved: gathered.unresolved,
-        skid: gathered.stacks.values().any(|stacks| !stacks.is_empty()).then_some(gathered.skid),
-        cost_percent: cost.map(|(median, _)| median),
-        cost_ci95: cost.and_then(|(_, interval)| interval),
-        notes: gathered.notes.clone(),
-    }
-}
-
-fn profiles(measured: &Measured) -> Vec<Profile> {
-    let mut profiles = Vec::new();
-    for (kind, gathered) in &measured.gathered {
-        for (process, stacks) in gathered.stacks.iter().filter(|(_, stacks)| !stacks.is_empty()) {
-            profiles.push(Profile {
-                process,
-                collector: kind.name().to_owned(),
-                unit: gathered.unit,
-                skid: gathered.skid,
-                stacks: stacks.clone(),
-            });
-        }
-    }
-    profiles
 }
 
 fn warnings(request: &Request, measured: &Measured, emulated: bool) -> Vec<Warning> {

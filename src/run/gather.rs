@@ -2,8 +2,8 @@
 
 use crate::collect::Collected;
 use crate::profile::attribution::{self, RoleWeights};
-use crate::profile::{ByProcess, Folded, Unit};
-use crate::result::{FunctionCalls, Status, Warning};
+use crate::profile::{ByProcess, Folded, Profile, Unit};
+use crate::result::{Collector, CollectorReport, FunctionCalls, Status, Warning};
 use crate::roles::Skid;
 
 /// The summed results of a collector.
@@ -89,6 +89,34 @@ impl Gathered {
         self.samples += collected.samples;
         self.lost += collected.lost;
         self.unresolved += collected.unresolved;
+    }
+
+    /// What the collector `name` reports. `cost`: in percent of the time, with its interval.
+    pub(crate) fn report(&self, name: Collector, cost: Option<(f64, Option<[f64; 2]>)>) -> CollectorReport {
+        CollectorReport {
+            name,
+            status: self.status,
+            reason: (!self.reasons.is_empty()).then(|| self.reasons.join("; ")),
+            samples: self.samples,
+            lost: self.lost,
+            unresolved: self.unresolved,
+            skid: self.stacks.values().any(|stacks| !stacks.is_empty()).then_some(self.skid),
+            cost_percent: cost.map(|(median, _)| median),
+            cost_ci95: cost.and_then(|(_, interval)| interval),
+            notes: self.notes.clone(),
+        }
+    }
+
+    /// The profiles of processes with stacks.
+    pub(crate) fn profiles(&self, collector: Collector) -> impl Iterator<Item = Profile> {
+        let profile = move |(process, stacks): (_, &Folded)| Profile {
+            process,
+            collector: collector.name().to_owned(),
+            unit: self.unit,
+            skid: self.skid,
+            stacks: stacks.clone(),
+        };
+        self.stacks.iter().filter(|(_, stacks)| !stacks.is_empty()).map(profile)
     }
 
     fn add_function(&mut self, new: FunctionCalls) {

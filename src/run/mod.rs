@@ -27,6 +27,7 @@ use crate::workload;
 use anyhow::Result;
 
 pub(crate) use functions::KernelFunctions;
+pub(crate) use gather::Gathered;
 pub(crate) use options::{MEMORY_SHARE, RunOptions, sent_source};
 pub use setting::Setting;
 pub(crate) use sizing::WindowSizing;

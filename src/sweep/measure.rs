@@ -137,6 +137,7 @@ fn counted(pipeline: &SweptPipeline, options: &RunOptions) -> Result<SweepResult
         duration: None,
         level: RecordLevel::default(),
         pipe_bytes: pipeline.pipe_bytes,
+        traced: None,
     };
     let recorded = PreparedPipeline::new(wanted, guest)?.counted(1)?;
     let shares = || recorded.document.attribution.of_target();

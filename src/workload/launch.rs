@@ -225,7 +225,7 @@ impl Running for Launched {
             let pids = self.workers.iter().filter(|worker| worker.part == part).map(|worker| worker.child.id());
             WatchedProcess { name: part.process(), pids: pids.collect() }
         };
-        Watched { processes: vec![of(WorkerPart::Writer), of(WorkerPart::Reader)] }
+        Watched { processes: vec![of(WorkerPart::Writer), of(WorkerPart::Reader)], programs: false }
     }
 
     fn release(&mut self) -> Result<()> {

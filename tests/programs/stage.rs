@@ -28,7 +28,7 @@ enum StagePart {
     Thread(Pace),
     /// Execute this program again, as Copy, from a second thread
     Exec(Pace),
-    /// Record a pipeline of this program's stages, then one that is already running, and print both documents
+    /// Record a pipeline of this program's stages, then one that is already running, and print all documents
     Record {
         /// Stages, each the arguments of this subcommand in one word
         #[arg(long, num_args = 1..)]
@@ -36,6 +36,9 @@ enum StagePart {
         /// Stages of the one that is recorded by its first process
         #[arg(long, num_args = 1..)]
         running: Vec<String>,
+        /// Collectors with each of which the first one is recorded again, and the second one with the first of them
+        #[arg(long, num_args = 1..)]
+        collect: Vec<String>,
     },
 }
 
@@ -75,7 +78,16 @@ impl StageArgs {
                 let execute = move || std::os::unix::process::CommandExt::exec(&mut command);
                 return Err(std::thread::spawn(execute).join().map_or_else(|_| anyhow::anyhow!("no exec"), Into::into));
             }
-            StagePart::Record { started, running } => println!("[{},{}]", record(&started)?, attach(&running)?),
+            StagePart::Record { started, running, collect } => {
+                let mut documents = vec![record(&started, &[])?, attach(&running, &["--collect", "sample"])?];
+                for collector in &collect {
+                    documents.push(record(&started, &["--collect", collector])?);
+                }
+                if let Some(collector) = collect.first() {
+                    documents.push(attach(&running, &["--collect", collector])?);
+                }
+                println!("[{}]", documents.join(","));
+            }
         }
         Ok(())
     }
@@ -88,8 +100,8 @@ fn own(words: &[String]) -> Command {
     command
 }
 
-fn record(stages: &[String]) -> Result<String> {
-    let mut words = vec!["--"];
+fn record(stages: &[String], flags: &[&str]) -> Result<String> {
+    let mut words = [flags, &["--"]].concat();
     for (number, stage) in stages.iter().enumerate() {
         if number > 0 {
             words.push("|");
@@ -100,7 +112,7 @@ fn record(stages: &[String]) -> Result<String> {
     recording(&words)
 }
 
-fn attach(stages: &[String]) -> Result<String> {
+fn attach(stages: &[String], flags: &[&str]) -> Result<String> {
     let mut running = StartedStages(Vec::new());
     let mut input = Stdio::null();
     for (number, stage) in stages.iter().enumerate() {
@@ -114,7 +126,7 @@ fn attach(stages: &[String]) -> Result<String> {
     let first = running.0.first().context("no stages")?.id().to_string();
     // Until all of them are in their loops.
     std::thread::sleep(Duration::from_millis(500));
-    recording(&["-p", &first, "--duration", "1s", "--collect", "sample"])
+    recording(&[flags, &["-p", &first, "--duration", "1s"]].concat())
 }
 
 /// Stages that end with this value.

@@ -80,6 +80,7 @@ fn what_a_guest_cannot_do_is_a_usage_error() {
         (&["record", "--disk", "/etc/passwd", "--", "cat"], "--kernel"),
         (&["record", "--memory", "2G", "--", "cat"], "--memory requires a guest"),
         (&["record", "--collect", "insn", "--", "cat"], "add --kernel"),
+        (&["record", "--collect", "fgraph", "--probe", "all", "--", "cat"], "--probe requires --collect kprobe"),
         (&["record", "--collect", "sample", "--kernel", "6.12", "--", "cat"], "leave out --kernel"),
     ] {
         let (code, said) = refused(words);

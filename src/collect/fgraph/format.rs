@@ -66,8 +66,8 @@ pub(crate) struct Formats {
     returned: FormatField,
     /// The number of the fork event and the field of the child's id, if forks are recorded.
     fork: Option<(u64, FormatField)>,
-    /// The exec's number and the id before it, where execs are recorded.
-    exec: Option<(u64, FormatField)>,
+    /// The exec's number, the id before it, and the place of the program's path, if execs are recorded.
+    exec: Option<(u64, FormatField, FormatField)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,20 +86,23 @@ pub(crate) enum GraphEvent {
     Fork {
         child: u32,
     },
-    /// The task executed a program. Its id was `before` until then: a thread takes over the id of its process.
+    /// The task executed a program. Its id was `before` until then: a thread takes over the id of its process. `name`: as
+    /// in [`ProgramId`](crate::process::ProgramId).
     Exec {
         before: u32,
+        name: [u64; 2],
     },
 }
 
 impl Formats {
     /// Parse the texts of the format files. Without `fork` or `exec`, those events are not recognized.
     pub(crate) fn parse(entry: &str, exit: &str, fork: Option<&str>, exec: Option<&str>) -> Result<Self> {
-        let optional = |text: Option<&str>, event: &str, field: &str| -> Result<Option<(u64, FormatField)>> {
-            let Some(text) = text else { return Ok(None) };
-            let format = Format::parse(text).with_context(|| format!("events/sched/{event}/format has no ID"))?;
-            Ok(Some((format.id, format.field(field)?)))
+        let optional = |text: Option<&str>, event: &str| {
+            let parse = |text| Format::parse(text).with_context(|| format!("events/sched/{event}/format has no ID"));
+            text.map(parse).transpose()
         };
+        let fork = optional(fork, "sched_process_fork")?;
+        let exec = optional(exec, "sched_process_exec")?;
         let entry = Format::parse(entry).context("events/ftrace/funcgraph_entry/format has no ID")?;
         let exit = Format::parse(exit).context("events/ftrace/funcgraph_exit/format has no ID")?;
         Ok(Self {
@@ -114,8 +117,10 @@ impl Formats {
             overrun: exit.field("overrun")?,
             called: exit.field("calltime")?,
             returned: exit.field("rettime")?,
-            fork: optional(fork, "sched_process_fork", "child_pid")?,
-            exec: optional(exec, "sched_process_exec", "old_pid")?,
+            fork: fork.map(|fork| anyhow::Ok((fork.id, fork.field("child_pid")?))).transpose()?,
+            exec: exec
+                .map(|exec| anyhow::Ok((exec.id, exec.field("old_pid")?, exec.field("filename")?)))
+                .transpose()?,
         })
     }
 
@@ -135,11 +140,29 @@ impl Formats {
         } else if let Some((_, child)) = self.fork.filter(|(id, _)| *id == kind) {
             GraphEvent::Fork { child: u32::try_from(child.of(record)?).ok()? }
         } else {
-            let (_, before) = self.exec.filter(|(id, _)| *id == kind)?;
-            GraphEvent::Exec { before: u32::try_from(before.of(record)?).ok()? }
+            let (_, before, path) = self.exec.filter(|(id, ..)| *id == kind)?;
+            let name = program_name(text_at(record, path.of(record)?)?);
+            GraphEvent::Exec { before: u32::try_from(before.of(record)?).ok()?, name }
         };
         Some((pid, event))
     }
+}
+
+/// The bytes at `place`: an offset, and above it a length with a NUL at the end (`__data_loc`).
+fn text_at(record: &[u8], place: u64) -> Option<&[u8]> {
+    let (start, length) = ((place & 0xffff) as usize, (place >> 16) as usize);
+    let text = record.get(start..start.checked_add(length)?)?;
+    text.split(|byte| *byte == 0).next()
+}
+
+/// The name that a process has after it executed the program at `path`: its file name, at most 15 bytes.
+fn program_name(path: &[u8]) -> [u64; 2] {
+    let mut name = [0; 2];
+    let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut name);
+    let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    let room = bytes.len() - 1;
+    bytes.iter_mut().take(room).zip(file).for_each(|(byte, new)| *byte = *new);
+    name
 }
 
 #[cfg(test)]
@@ -173,7 +196,12 @@ pub(super) mod tests {
         assert_eq!(formats.event(&record), Some((77, GraphEvent::Fork { child: 78 })));
         assert_eq!(Formats::parse(ENTRY, EXIT, None, None).unwrap().event(&record), None);
         (record[0], record[16]) = (0x30, 76);
-        assert_eq!(formats.event(&record), Some((77, GraphEvent::Exec { before: 76 })));
+        record.extend_from_slice(b"/usr/bin/x86_64-linux-gnu-gcc\0");
+        record[8..12].copy_from_slice(&(40u32 | 30 << 16).to_le_bytes());
+        let mut bytes = [0; 16];
+        bytes[..15].copy_from_slice(b"x86_64-linux-gn");
+        let name = bytemuck::cast(bytes);
+        assert_eq!(formats.event(&record), Some((77, GraphEvent::Exec { before: 76, name })));
     }
 
     #[test]

@@ -1,33 +1,37 @@
 //! function_graph: ftrace records every kernel function called by the target's processes, with its duration. This uses
 //! the kernel's tracer, without BPF, in a tracefs instance if the kernel allows that.
 
+mod callers;
 mod format;
 mod ring;
 mod tree;
 
+pub use self::callers::EXEC_DROPPED;
+use self::callers::{ByTask, Caller, add_trees};
 use self::format::Formats;
 use self::tree::CallTree;
 use super::tracefs::{self, Session};
-use super::{Collect, Collected, Watched, loss_warning, restore_warning};
+use super::{Collect, CollectPrograms, Collected, Programs, Watched, loss_warning, restore_warning};
 use crate::kernel::namespace::PidNamespace;
 use crate::kernel::symbols::Symbols;
 use crate::kernel::tracefs::Tracefs;
 use crate::profile::folded::{self, Folded};
 use crate::profile::{ByProcess, ProcessName, Unit};
-use crate::result::{FunctionCalls, Status, Warning};
+use crate::result::{FunctionCalls, Status};
 use crate::roles::{self, RoleId, Skid};
 use anyhow::{Context as _, Result, ensure};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::Arc;
 
 const TRACER: &str = "function_graph";
+const NOT_ARMED: &str = "function_graph was not armed";
 const FORK_ENABLED: &str = "events/sched/sched_process_fork/enable";
 const EXEC_ENABLED: &str = "events/sched/sched_process_exec/enable";
-/// The code of the warning that calls after an exec may be missing.
-pub const EXEC_DROPPED: &str = "exec-not-followed";
+/// Since 5.8.
+const NOT_TRACED: &str = "set_ftrace_notrace_pid";
 /// Size of all CPUs' buffers together, as a part of the free memory.
 const SHARE_OF_MEMORY: u64 = 4;
 /// Limits of one CPU's buffer, KiB.
@@ -45,8 +49,8 @@ struct ArmedTracer {
     session: Session,
     tracefs: Tracefs,
     watched: Watched,
-    /// All threads that existed at the start.
-    tasks: Vec<(u32, ProcessName)>,
+    /// All threads that existed at the start, with the number of their process.
+    tasks: Vec<(u32, usize)>,
     sleeps_counted: bool,
 }
 
@@ -66,9 +70,11 @@ impl Fgraph {
         let candidates: HashMap<&str, RoleId> =
             roles::all().iter().flat_map(|role| role.candidates.iter().map(|name| (*name, role.id))).collect();
         let mut all: ByProcess<BTreeMap<u64, FunctionCalls>> = ByProcess::new();
-        for (process, node) in trees.iter().flat_map(|(process, trees)| {
-            trees.iter().flat_map(move |tree| tree.nodes.iter().skip(1).map(move |node| (process, node)))
-        }) {
+        let nodes = trees.iter().flat_map(|(process, trees)| {
+            trees.iter().flat_map(move |tree| (1..tree.nodes.len()).map(move |at| (process, tree, at)))
+        });
+        for (process, tree, at) in nodes {
+            let node = &tree.nodes[at];
             let name = self.name(node.function);
             let Some(role) = candidates.get(roles::base_name(&name)) else { continue };
             let row = all.get_or_default(process).entry(node.function).or_insert_with(|| FunctionCalls {
@@ -77,7 +83,7 @@ impl Fgraph {
                 ..FunctionCalls::none(process, *role, &name, "function-graph")
             });
             row.calls += node.calls;
-            row.missed += node.calls - node.returned;
+            row.missed += node.calls - node.returned - tree.unfinished().filter(|open| *open == at).count() as u64;
             row.total_ns = row.total_ns.map(|sum| sum + node.total_ns);
             row.self_ns = row.self_ns.map(|sum| sum + node.self_ns);
             row.log2_ns.merge(&node.durations);
@@ -131,7 +137,9 @@ impl Collect for Fgraph {
         let mut tasks = Vec::new();
         loop {
             let before = tasks.len();
-            for (pid, process) in watched.all() {
+            for (process, pid) in
+                (0..).zip(&watched.processes).flat_map(|(at, of)| of.pids.iter().map(move |pid| (at, *pid)))
+            {
                 for thread in super::follow::threads(pid) {
                     if !tasks.contains(&(thread, process)) {
                         tasks.push((thread, process));
@@ -153,8 +161,26 @@ impl Collect for Fgraph {
     }
 
     fn finish(&mut self) -> Result<Collected> {
-        let armed = self.armed.take().context("function_graph was not armed")?;
-        armed.session.set("tracing_on", "0")?;
+        self.stop()?;
+        self.results(&Programs::default())
+    }
+}
+
+impl CollectPrograms for Fgraph {
+    fn started(&self) {
+        // Without it, the calls of this process take room in the buffers.
+        let own: Vec<String> =
+            super::follow::threads(std::process::id()).into_iter().map(|thread| thread.to_string()).collect();
+        let _ = self.armed.as_ref().map(|armed| armed.session.set(NOT_TRACED, &own.join(" ")));
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        let armed = self.armed.as_ref().context(NOT_ARMED)?;
+        armed.session.set("tracing_on", "0")
+    }
+
+    fn results(&mut self, programs: &Programs) -> Result<Collected> {
+        let armed = self.armed.take().context(NOT_ARMED)?;
         let events = armed.tracefs.root().join("events");
         let formats = Formats::parse(
             &tracefs::read(&events.join("ftrace/funcgraph_entry/format"))?,
@@ -166,22 +192,18 @@ impl Collect for Fgraph {
         for event in [FORK_ENABLED, EXEC_ENABLED] {
             let _ = armed.session.set(event, "0");
         }
-        let instance = armed.session.is_instance();
-        let sleeps_counted = armed.sleeps_counted;
-        let (watched, tasks) = (armed.watched.clone(), with_children(armed.tasks.clone(), &by_task));
-        // The session is dropped before the mount that contains it.
-        let restored = armed.session.close();
-        let dropped = dropped_by_exec(&tasks, &by_task);
-
-        let mut trees: ByProcess<Vec<CallTree>> = watched.by_process();
-        for (task, process) in tasks {
-            let mut tree = CallTree::default();
-            let mut events = by_task.get(&task).cloned().unwrap_or_default();
-            // Events of one CPU are in order, and a stable sort keeps events with equal times in order.
-            events.sort_by_key(|(time, _)| *time);
-            events.iter().for_each(|(_, event)| tree.add(*event));
-            trees.get_or_default(process).push(tree);
-        }
+        let ArmedTracer { session, tracefs, watched, tasks, sleeps_counted } = armed;
+        let instance = session.is_instance();
+        let restored = session.close();
+        // The mount contains the session.
+        drop(tracefs);
+        let caller = |process: usize| match watched.programs {
+            true => Caller::Program(programs.first.get(process).copied().unwrap_or_default()),
+            false => Caller::Process(watched.processes[process].name),
+        };
+        let tasks = tasks.into_iter().map(|(task, process)| (task, caller(process))).collect();
+        let mut trees = if watched.programs { ByProcess::new() } else { watched.by_process() };
+        let dropped = add_trees(&mut trees, tasks, by_task, programs);
         let mut collected = self.collected(&trees, &lost, instance, sleeps_counted);
         collected.warnings.extend(dropped);
         collected.warnings.extend(restored.err().map(|error| restore_warning(format!("{error:#}"))));
@@ -195,7 +217,7 @@ impl Fgraph {
         let calls: u64 = all().map(CallTree::calls).sum();
         let unmatched: u64 = all().map(CallTree::unmatched).sum();
         let overrun: u64 = all().map(|tree| tree.overrun).sum();
-        let unfinished: usize = all().map(CallTree::unfinished).sum();
+        let unfinished: usize = all().map(|tree| tree.unfinished().count()).sum();
         let mut notes = vec![
             if instance { "function_graph in a tracefs instance" } else { "function_graph at the top of tracefs" }
                 .to_owned(),
@@ -251,45 +273,6 @@ impl Fgraph {
         }
     }
 }
-
-/// `tasks` and all tasks that they started, each with its process.
-fn with_children(mut tasks: Vec<(u32, ProcessName)>, by_task: &ByTask) -> Vec<(u32, ProcessName)> {
-    let mut known: HashSet<u32> = tasks.iter().map(|(task, _)| *task).collect();
-    let mut next = 0;
-    while let Some((task, process)) = tasks.get(next).copied() {
-        for (_, event) in by_task.get(&task).into_iter().flatten() {
-            if let format::GraphEvent::Fork { child } = event
-                && known.insert(*child)
-            {
-                tasks.push((*child, process));
-            }
-        }
-        next += 1;
-    }
-    tasks
-}
-
-/// A warning for each of `tasks` that the kernel's filter may have dropped. At exec, a thread that is not the first of
-/// its process takes over the first one's id, which the option `function-fork` has just removed from `set_ftrace_pid`
-/// (kernel/trace/ftrace.c, `ftrace_pid_follow_sched_process_exit`). The next `sched_switch` drops the task.
-fn dropped_by_exec(tasks: &[(u32, ProcessName)], by_task: &ByTask) -> Vec<Warning> {
-    let exec = |events: &[(u64, format::GraphEvent)], task: u32| {
-        events.iter().any(|(_, event)| matches!(event, format::GraphEvent::Exec { before } if *before != task))
-    };
-    let dropped = tasks.iter().filter(|(task, _)| by_task.get(task).is_some_and(|events| exec(events, *task)));
-    let message = |(task, process): &(u32, ProcessName)| {
-        format!(
-            "function_graph: process {task} of {process} executed a program from a thread that is not its first; the \
-             kernel may have stopped recording its calls there"
-        )
-    };
-    let action = "trace with kprobe, which follows such an exec".to_owned();
-    dropped
-        .map(|task| Warning { code: EXEC_DROPPED.to_owned(), message: message(task), action: action.clone() })
-        .collect()
-}
-
-type ByTask = HashMap<u32, Vec<(u64, format::GraphEvent)>>;
 
 /// The events of all CPUs by task, and the number of lost events.
 fn read_all(armed: &ArmedTracer, formats: &Formats) -> Result<(ByTask, Lost)> {
@@ -354,16 +337,6 @@ mod tests {
             now ts: 2.5\ndropped events: 10\nread events: 0\n";
         assert_eq!(lost_events(stats), 14);
         assert_eq!(lost_events("garbage"), 0);
-    }
-
-    #[test]
-    fn only_an_exec_that_changes_the_id_is_reported() {
-        let tasks = [(7, ProcessName::WRITER), (8, ProcessName::READER)];
-        let exec = |before| vec![(5, format::GraphEvent::Exec { before })];
-        let by_task: ByTask = [(7, exec(7)), (8, exec(9)), (10, exec(11))].into_iter().collect();
-        let warnings = dropped_by_exec(&tasks, &by_task);
-        assert_eq!(warnings.len(), 1, "{warnings:?}");
-        assert!(warnings[0].message.contains("process 8 of reader"), "{warnings:?}");
     }
 
     #[test]

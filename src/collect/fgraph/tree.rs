@@ -27,7 +27,7 @@ pub(crate) struct CallTree {
     pub nodes: Vec<CallNode>,
     children: HashMap<(usize, u64), usize>,
     /// The calls that are open, outermost first.
-    open: Vec<Open>,
+    open: Vec<OpenCall>,
     /// Entries without exit and exits without entry, by function. Calls open at the end do not count.
     pub unmatched: BTreeMap<u64, u64>,
     /// Calls that were too deep for the kernel to trace.
@@ -35,12 +35,14 @@ pub(crate) struct CallTree {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Open {
+struct OpenCall {
     node: usize,
     /// The depth in the entry event.
     depth: u64,
     /// Time of callees that returned.
     callees: u64,
+    /// Whether it is a call of this tree, not of the one before it.
+    counted: bool,
 }
 
 impl Default for CallTree {
@@ -56,6 +58,27 @@ impl Default for CallTree {
 }
 
 impl CallTree {
+    /// The tree of the calls from now on. Calls that are open are those of this one.
+    pub(crate) fn next(&self) -> Self {
+        let mut next = Self::default();
+        for open in &self.open {
+            let (function, parent) = (self.nodes[open.node].function, next.open.last().map_or(0, |open| open.node));
+            let node = next.node(parent, function);
+            next.open.push(OpenCall { node, callees: 0, counted: false, ..*open });
+        }
+        next
+    }
+
+    /// The node of `function`, called by `parent`.
+    fn node(&mut self, parent: usize, function: u64) -> usize {
+        let next = self.nodes.len();
+        let node = *self.children.entry((parent, function)).or_insert(next);
+        if node == next {
+            self.nodes.push(CallNode { function, parent, ..CallNode::default() });
+        }
+        node
+    }
+
     /// The task's next event.
     pub(crate) fn add(&mut self, event: GraphEvent) {
         match event {
@@ -66,18 +89,14 @@ impl CallTree {
                     self.give_up();
                 }
                 let parent = self.open.last().map_or(0, |open| open.node);
-                let next = self.nodes.len();
-                let node = *self.children.entry((parent, function)).or_insert(next);
-                if node == next {
-                    self.nodes.push(CallNode { function, parent, ..CallNode::default() });
-                }
+                let node = self.node(parent, function);
                 self.nodes[node].calls += 1;
-                self.open.push(Open { node, depth, callees: 0 });
+                self.open.push(OpenCall { node, depth, callees: 0, counted: true });
             }
             GraphEvent::Fork { .. } | GraphEvent::Exec { .. } => {}
             GraphEvent::Exit { function, depth, took, overrun } => {
                 self.overrun = self.overrun.max(overrun);
-                let is_it = |open: &Open| open.depth == depth && self.nodes[open.node].function == function;
+                let is_it = |open: &OpenCall| open.depth == depth && self.nodes[open.node].function == function;
                 let Some(at) = self.open.iter().rposition(is_it) else {
                     *self.unmatched.entry(function).or_insert(0) += 1;
                     return;
@@ -85,7 +104,7 @@ impl CallTree {
                 while self.open.len() > at + 1 {
                     self.give_up();
                 }
-                let Some(open) = self.open.pop() else { return };
+                let Some(open) = self.open.pop().filter(|open| open.counted) else { return };
                 let node = &mut self.nodes[open.node];
                 node.returned += 1;
                 node.durations.add(took);
@@ -100,16 +119,16 @@ impl CallTree {
 
     /// The exit of the innermost open call was lost.
     fn give_up(&mut self) {
-        let Some(open) = self.open.pop() else { return };
+        let Some(open) = self.open.pop().filter(|open| open.counted) else { return };
         *self.unmatched.entry(self.nodes[open.node].function).or_insert(0) += 1;
         if let Some(caller) = self.open.last_mut() {
             caller.callees = caller.callees.saturating_add(open.callees);
         }
     }
 
-    /// Calls that had not returned when tracing ended.
-    pub(crate) fn unfinished(&self) -> usize {
-        self.open.len()
+    /// The nodes of calls that had not returned when tracing ended.
+    pub(crate) fn unfinished(&self) -> impl Iterator<Item = usize> {
+        self.open.iter().filter(|open| open.counted).map(|open| open.node)
     }
 
     /// The number of calls without an end.
@@ -159,7 +178,7 @@ mod tests {
         assert_eq!((tree.nodes[1].calls, tree.nodes[1].total_ns, tree.nodes[1].self_ns), (1, 100, 50));
         assert_eq!((tree.nodes[2].calls, tree.nodes[2].total_ns, tree.nodes[2].self_ns), (2, 50, 50));
         assert_eq!(tree.path(2), [1, 2]);
-        assert_eq!((tree.unmatched(), tree.unfinished()), (0, 0));
+        assert_eq!((tree.unmatched(), tree.unfinished().count()), (0, 0));
     }
 
     #[test]
@@ -179,7 +198,7 @@ mod tests {
     #[test]
     fn an_interrupt_before_the_exit_is_reported_has_its_depth() {
         let tree = tree(&[entry(1, 0), entry(2, 1), entry(9, 1), exit(9, 1, 3), exit(2, 1, 5), exit(1, 0, 9)]);
-        assert_eq!((tree.unmatched(), tree.unfinished()), (0, 0));
+        assert_eq!((tree.unmatched(), tree.unfinished().count()), (0, 0));
         assert_eq!(tree.path(3), [1, 2, 9]);
         assert_eq!([1, 2, 3].map(|node| tree.nodes[node].self_ns), [4, 2, 3]);
     }
@@ -187,14 +206,32 @@ mod tests {
     #[test]
     fn an_interrupt_before_the_entry_is_reported_is_deeper() {
         let tree = tree(&[entry(1, 0), entry(9, 2), exit(9, 2, 3), entry(2, 1), exit(2, 1, 5), exit(1, 0, 9)]);
-        assert_eq!((tree.unmatched(), tree.unfinished()), (0, 0));
+        assert_eq!((tree.unmatched(), tree.unfinished().count()), (0, 0));
         assert_eq!(tree.path(2), [1, 9]);
+    }
+
+    #[test]
+    fn calls_that_are_open_are_not_those_of_the_next_tree() {
+        let before = tree(&[entry(1, 0), entry(2, 1), exit(2, 1, 5), entry(3, 1)]);
+        let mut after = before.next();
+        for event in [entry(4, 2), exit(4, 2, 7), exit(3, 1, 90), entry(2, 1), exit(2, 1, 6), exit(1, 0, 100)] {
+            after.add(event);
+        }
+        assert_eq!((before.calls(), before.unfinished().collect::<Vec<_>>()), (3, vec![1, 3]));
+        assert_eq!((after.calls(), after.unmatched(), after.unfinished().count()), (2, 0, 0));
+        let times: Vec<_> = after.nodes.iter().map(|node| (node.function, node.calls, node.self_ns)).collect();
+        assert_eq!(times, [(0, 0, 0), (1, 0, 0), (3, 0, 0), (4, 1, 7), (2, 1, 6)]);
+        assert_eq!(after.path(3), [1, 3, 4]);
+        // A lost exit of such a call is not one of these calls, either.
+        let mut after = before.next();
+        after.add(exit(1, 0, 100));
+        assert_eq!((after.unmatched(), after.unfinished().count()), (0, 0));
     }
 
     #[test]
     fn an_exit_from_before_is_counted() {
         assert_eq!(tree(&[exit(7, 0, 5), entry(1, 0)]).unmatched(), 1);
-        assert_eq!(tree(&[exit(7, 0, 5), entry(1, 0)]).unfinished(), 1);
+        assert_eq!(tree(&[exit(7, 0, 5), entry(1, 0)]).unfinished().count(), 1);
     }
 
     proptest! {

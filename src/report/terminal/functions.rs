@@ -5,7 +5,7 @@ use crate::profile::{ByProcess, ProcessName, Unit};
 use crate::report::table::{Table, TableCell};
 use crate::result::{Document, ExecutedOn, FunctionCalls, Log2Histogram};
 use crate::roles::{self, RoleId};
-use crate::util::text::grouped;
+use crate::util::text::{counted, grouped};
 
 /// The `how` of function_graph's counts.
 const FUNCTION_GRAPH: &str = "function-graph";
@@ -65,16 +65,34 @@ fn rows(document: &Document) -> Vec<CallsRow<'_>> {
     rows
 }
 
-/// The table, if functions were counted. For instruction counts, the table of roles contains the calls.
+/// Processes that have a column: of a recording those with most calls.
+const COLUMNS: usize = 6;
+
+/// The table as text, if functions were counted.
 pub(crate) fn functions(document: &Document, style: Style, out: &mut String) {
+    if let Some(table) = table(document, &|process| process.to_string()) {
+        out.push('\n');
+        out.push_str(&table.text(style));
+    }
+}
+
+/// The table, if functions were counted, with the `titles` of processes. For instruction counts, the table of roles
+/// contains the calls.
+pub(crate) fn table(document: &Document, titles: &dyn Fn(ProcessName) -> String) -> Option<Table> {
     let rows = if document.unit == Unit::Instructions { Vec::new() } else { rows(document) };
-    let Some(first) = rows.first() else { return };
+    let first = rows.first()?;
     let mut processes: Vec<ProcessName> = document.processes.totals.names().collect();
     for name in rows.iter().flat_map(|row| row.by_process.names()) {
         if !processes.contains(&name) {
             processes.push(name);
         }
     }
+    let calls = |row: &CallsRow<'_>, process: ProcessName| -> u64 {
+        row.by_process.get(process).into_iter().flatten().map(|function| function.calls).sum()
+    };
+    let others = without_rarest(&mut processes, |process| {
+        rows.iter().map(|row| calls(row, process)).fold(0, u64::saturating_add)
+    });
     let what = if first.how == FUNCTION_GRAPH {
         "Calls in the call tree (function_graph)"
     } else {
@@ -83,10 +101,12 @@ pub(crate) fn functions(document: &Document, style: Style, out: &mut String) {
     let mut table = Table::of(format!("{what}, by process"), &rows)
         .column("function", |row| TableCell::Name(row.symbol.to_owned()));
     for process in processes {
-        let calls = |row: &&CallsRow<'_>| -> u64 {
-            row.by_process.get(process).into_iter().flatten().map(|function| function.calls).sum()
-        };
-        table = table.column(process.to_string(), calls);
+        table = table.column(titles(process), move |row| calls(row, process));
+    }
+    if !others.is_empty() {
+        let title = counted(others.len() as u64, "other");
+        table =
+            table.column(title, |row| others.iter().map(|process| calls(row, *process)).fold(0, u64::saturating_add));
     }
     let by = first.how;
     let table = table
@@ -103,6 +123,33 @@ pub(crate) fn functions(document: &Document, style: Style, out: &mut String) {
             table.column("by", |row| row.how.replace("hardware-breakpoint", "breakpoint"))
         })
         .column("role", |row| roles::by_id(row.role).title);
-    out.push('\n');
-    out.push_str(&table.done().text(style));
+    Some(table.done())
+}
+
+/// Leave [`COLUMNS`] of `processes`, those with most `calls`, in their order. Returns the others.
+fn without_rarest(processes: &mut Vec<ProcessName>, calls: impl Fn(ProcessName) -> u64) -> Vec<ProcessName> {
+    let mut order = processes.clone();
+    order.sort_by_key(|process| std::cmp::Reverse(calls(*process)));
+    // A single one has a column, too.
+    let others = if order.len() > COLUMNS + 1 { order.split_off(COLUMNS) } else { Vec::new() };
+    processes.retain(|process| !others.contains(process));
+    others
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_with_fewest_calls_share_a_column() {
+        let names = |count: usize| (0..count).map(|at| ProcessName::new(&format!("p{at}"))).collect::<Vec<_>>();
+        let calls = |process: ProcessName| if process.as_str() == "p1" { 0 } else { 5 };
+        let mut few = names(COLUMNS + 1);
+        assert_eq!((without_rarest(&mut few, calls), few.len()), (Vec::new(), COLUMNS + 1));
+        let mut many = names(COLUMNS + 2);
+        let others: Vec<&str> = without_rarest(&mut many, calls).into_iter().map(ProcessName::as_str).collect();
+        assert_eq!(others, ["p7", "p1"]);
+        let shown: Vec<&str> = many.into_iter().map(ProcessName::as_str).collect();
+        assert_eq!(shown, ["p0", "p2", "p3", "p4", "p5", "p6"]);
+    }
 }

@@ -2,7 +2,7 @@
 
 mod caveats;
 pub(crate) mod colour;
-mod functions;
+pub(crate) mod functions;
 mod locks;
 pub(crate) mod roles;
 mod style;
