@@ -47,6 +47,11 @@ pub(super) fn crashed(recording: &Document, process: &RecordedProcess) -> Option
     Some(format!("`{}` was killed by {name} ({what}){advice}.", process.name))
 }
 
+/// Whether another program has ended this one.
+pub(super) fn by_others(process: &RecordedProcess) -> bool {
+    REQUESTS.iter().any(|(number, _)| process.signal == Some(number.cast_unsigned()))
+}
+
 /// The programs that others have ended: for each signal a sentence. pipeprof itself does so after `--duration`.
 pub(super) fn ended(recording: &Document) -> Vec<String> {
     if recording.was_limited() {

@@ -1,6 +1,7 @@
 //! The path in sentences.
 
 use crate::profile::{few, listed};
+use crate::record::killed;
 use crate::record::launch::SIGNALS;
 use crate::record::names::labels;
 use crate::report::number::{number, percent};
@@ -107,7 +108,9 @@ pub(in crate::record) fn made_of(recording: &Document) -> Option<String> {
 
 /// What would be left without the process whose absence would help most.
 fn ceiling(recording: &Document, path: &CriticalPath, labels: &[String]) -> Option<String> {
-    let best = path.ceilings.first()?;
+    // How long a pipeline takes that is ended is not its own doing.
+    let is_ended = recording.recorded.iter().any(killed::by_others);
+    let best = path.ceilings.first().filter(|best| best.ns > 0 && !is_ended)?;
     let then = (0..).zip(&recording.recorded).filter(|(at, _)| *at != best.process).max_by_key(|(_, of)| of.cpu_ns);
     let then = then
         .filter(|(_, of)| of.cpu_ns as f64 >= LIMITS * best.ns as f64)
