@@ -40,6 +40,8 @@ struct registers {
 };
 /* Its place in pt_regs. */
 #define REGISTERS_AT 32
+/* In orig_ax: the number of no call. */
+#define NO_CALL (~0ULL)
 
 /* arch/x86/include/asm/thread_info.h: the thread is in a 32-bit system call. */
 enum { TS_COMPAT = 2 };

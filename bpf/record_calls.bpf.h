@@ -3,22 +3,81 @@
  * Calls on pipes, counted when they return.
  */
 
+/* As they follow each other in the kernel's structure. */
+struct pipe_fields {
+	u32 head;
+	u32 tail;
+	u32 max_usage;
+};
+
 struct pipe_fill {
 	u32 used;
 	u32 slots;
-	/* Where the side of this call stands. */
-	u64 position;
+	u32 head;
+	u32 tail;
 };
 
-static __always_inline void read_fill(const struct pr_file *file, u32 side, struct pipe_fill *fill)
+static __always_inline void fill_of(const struct pipe_fields *fields, struct pipe_fill *fill)
+{
+	const struct pipe_inode_info___flat *pipe = 0;
+
+	fill->head = fields->head;
+	fill->tail = fields->tail;
+	fill->slots = fields->max_usage;
+	fill->used = fields->head - fields->tail;
+	/* Since 6.14, both can be of 16 bits. */
+	if (bpf_core_field_size(pipe->head) == sizeof(u16))
+		fill->used = (u16)fill->used;
+}
+
+/* Whether `head`, `tail` and `max_usage` follow each other. */
+#define FIELDS_FOLLOW(pipe) \
+	(bpf_core_field_offset((pipe)->tail) == bpf_core_field_offset((pipe)->head) + 4 && \
+	 bpf_core_field_offset((pipe)->max_usage) == bpf_core_field_offset((pipe)->head) + 8)
+
+static __always_inline void read_fill(const struct pr_file *file, struct pipe_fill *fill)
 {
 	const struct pipe_inode_info___flat *pipe = (const void *)file->pipe;
-	u32 head = BPF_CORE_READ(pipe, head), tail = BPF_CORE_READ(pipe, tail);
+	struct pipe_fields fields = {};
 
-	fill->slots = BPF_CORE_READ(pipe, max_usage);
-	/* Since 6.14, both are of 16 bits. */
-	fill->used = bpf_core_field_size(pipe->head) == sizeof(u16) ? (u16)(head - tail) : head - tail;
-	fill->position = side == PR_READ ? tail : head;
+	if (FIELDS_FOLLOW(pipe)) {
+		bpf_probe_read_kernel(&fields, sizeof(fields),
+				      (void *)(file->pipe + bpf_core_field_offset(pipe->head)));
+	} else {
+		fields.head = BPF_CORE_READ(pipe, head);
+		fields.tail = BPF_CORE_READ(pipe, tail);
+		fields.max_usage = BPF_CORE_READ(pipe, max_usage);
+	}
+	fill_of(&fields, fill);
+}
+
+/* The begin of a pipe_inode_info: all that is read of it, unless debugging options of the kernel make locks larger. */
+struct pipe_begin {
+	u64 owner;
+	u64 locks[9];
+	struct pipe_fields fields;
+	u32 spare;
+};
+
+/* The same, and the owner of the pipe's lock, with its flags. */
+static __always_inline u64 read_pipe(const struct pr_file *file, struct pipe_fill *fill)
+{
+	const struct pipe_inode_info___flat *pipe = (const void *)file->pipe;
+	const struct mutex___rt *rt = (const void *)&pipe->mutex;
+	struct pipe_begin begin = {};
+
+	if (bpf_core_field_exists(pipe->mutex.owner) && !bpf_core_field_offset(pipe->mutex.owner.counter) &&
+	    FIELDS_FOLLOW(pipe) && bpf_core_field_offset(pipe->head) == __builtin_offsetof(struct pipe_begin, fields)) {
+		bpf_probe_read_kernel(&begin, sizeof(begin), (void *)file->pipe);
+		fill_of(&begin.fields, fill);
+		return begin.owner;
+	}
+	read_fill(file, fill);
+	if (bpf_core_field_exists(pipe->mutex.owner))
+		return BPF_CORE_READ(pipe, mutex.owner.counter);
+	if (bpf_core_field_exists(rt->rtmutex))
+		return (u64)BPF_CORE_READ(rt, rtmutex.owner);
+	return 0;
 }
 
 /* Find out what the descriptor `fd` of the thread is; 0 if it is not open. It is looked up again once a descriptor of
@@ -58,18 +117,44 @@ static __always_inline struct pr_file *file_of(struct pr_task *own, u64 task, u3
 	return file;
 }
 
-/* The registers of the call that the thread is in; it must be the current one. */
-static __always_inline int read_call(u64 task, struct registers *call)
+/* The registers of the call in which the thread with this stack is. */
+static __always_inline int read_registers(u64 stack, struct registers *call)
 {
 	struct pr_state *shared = shared_state();
-	u64 stack;
 
 	if (!shared || !shared->registers)
 		return -1;
-	stack = (u64)BPF_CORE_READ((struct task_struct *)task, stack);
-	if (bpf_probe_read_kernel(call, sizeof(*call), (void *)(stack + shared->registers + REGISTERS_AT)))
+	return bpf_probe_read_kernel(call, sizeof(*call), (void *)(stack + shared->registers + REGISTERS_AT)) ? -1 : 0;
+}
+
+/* The call that the thread is in. It must not run meanwhile. */
+static __always_inline int read_call(u64 task, struct registers *call)
+{
+	if (read_registers((u64)BPF_CORE_READ((struct task_struct *)task, stack), call))
 		return -1;
 	if (is_compat(task))
+		widen(call);
+	return 0;
+}
+
+/* The same for the current thread, and the base of its stack. */
+static __always_inline int read_call_now(u64 task, u64 *stack, struct registers *call)
+{
+	const struct task_struct *current;
+	u32 status;
+
+	if (HAS_CURRENT) {
+		current = bpf_get_current_task_btf();
+		*stack = (u64)current->stack;
+		status = current->thread_info.status;
+	} else {
+		current = (const void *)task;
+		*stack = (u64)BPF_CORE_READ(current, stack);
+		status = BPF_CORE_READ(current, thread_info.status);
+	}
+	if (read_registers(*stack, call))
+		return -1;
+	if (status & TS_COMPAT)
 		widen(call);
 	return 0;
 }
@@ -124,7 +209,7 @@ static __always_inline void count_call(struct pr_counts *counts, int shared, con
 	struct pipe_fill fill;
 
 	if (!(counts->kinds[kind] & (PR_FILL_EVERY - 1))) {
-		read_fill(file, side, &fill);
+		read_fill(file, &fill);
 		ADD(counts->filled, fill.used);
 		ADD(counts->slots, fill.slots);
 		ADD(counts->fills, 1);
@@ -292,7 +377,7 @@ static __always_inline void add_sleep(struct pr_task *own, u64 now)
 		counts->needless++;
 }
 
-/* The thread runs from `now` on. The thread `before` had the CPU, 0 if unknown. */
+/* The thread runs from `now` on. The thread `before`, the current one, had the CPU; 0 if unknown. */
 static __always_inline void resume(struct pr_task *own, u64 task, u64 now, u64 before)
 {
 	if (own->state == PR_ASLEEP && !own->woken && own->early + PR_EARLY > own->since) {
@@ -332,6 +417,7 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 	struct registers call = {};
 	struct pipe_call found;
 	struct pr_file *file;
+	u64 stack;
 
 	if (!own || !own->started)
 		return 0;
@@ -350,7 +436,7 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 		call.r8 = registers->r8;
 		if (is_compat_now(task))
 			widen(&call);
-	} else if (read_call(task, &call)) {
+	} else if (read_call_now(task, &stack, &call)) {
 		return 0;
 	}
 	if (decode(&call, &found)) {
@@ -378,7 +464,7 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 				own_counts(own, file->inode, file->device, file->writable ? PR_WRITE : PR_READ);
 			struct pipe_fill fill;
 
-			read_fill(file, PR_READ, &fill);
+			read_fill(file, &fill);
 			if (counts)
 				note_slots(counts, fill.slots);
 		}

@@ -100,10 +100,10 @@ static __always_inline int is_compat(u64 task)
 	return BPF_CORE_READ((const struct task_struct *)task, thread_info.status) & TS_COMPAT;
 }
 
-/* The same for the current thread, without a helper for the read, where that is possible: it is done for each call. */
+/* The same for the current thread. */
 static __always_inline int is_compat_now(u64 task)
 {
-	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_current_task_btf))
+	if (HAS_CURRENT)
 		return bpf_get_current_task_btf()->thread_info.status & TS_COMPAT;
 	return is_compat(task);
 }

@@ -68,6 +68,9 @@ enum bpf_func_id {
 	BPF_FUNC_get_current_task_btf = 158,
 };
 
+/* Whether fields of the current thread can be read by plain loads, without a helper for each: since 5.11. */
+#define HAS_CURRENT bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_current_task_btf)
+
 struct cfs_bandwidth {
 	u64 quota;
 	u64 throttled_time;

@@ -60,7 +60,7 @@ int pr_seize(struct bpf_iter__task *ctx)
 	own->system_before = BPF_CORE_READ(task, stime);
 	task_state = state_of(task);
 	if (task_state != TASK_RUNNING) {
-		explain(own, address, task_state);
+		explain(own, address, task_state, BPF_CORE_READ(task, jobctl), 0);
 		own->state = PR_ASLEEP;
 	} else if (bpf_core_field_exists(task->on_cpu) && BPF_CORE_READ(task, on_cpu)) {
 		own->state = PR_RUNNING;

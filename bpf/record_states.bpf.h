@@ -10,6 +10,22 @@ static __always_inline u32 state_of(const struct task_struct *task)
 	return BPF_CORE_READ((const struct task_struct___before_5_14 *)task, state);
 }
 
+/* The state and the job control of the current thread. */
+static __always_inline u32 state_now(u64 task, u64 *jobctl)
+{
+	const struct task_struct *current;
+
+	if (!HAS_CURRENT) {
+		*jobctl = BPF_CORE_READ((const struct task_struct *)task, jobctl);
+		return state_of((const void *)task);
+	}
+	current = bpf_get_current_task_btf();
+	*jobctl = current->jobctl;
+	if (bpf_core_field_exists(current->__state))
+		return current->__state;
+	return ((const struct task_struct___before_5_14 *)current)->state;
+}
+
 static __always_inline int waits_for_any(u32 call)
 {
 	switch (call) {
@@ -42,9 +58,10 @@ static __always_inline int waits_at_socket(u32 call)
 	return 0;
 }
 
-static __always_inline void asleep_at(struct pr_task *own, const struct pr_file *file, u32 side, u32 locked)
+static __always_inline void asleep_at(struct pr_task *own, const struct pr_file *file, u32 side, u32 locked,
+				      const struct pipe_fill *fill)
 {
-	struct pipe_fill fill;
+	u64 position = side == PR_READ ? fill->tail : fill->head;
 
 	own->inode = file->inode;
 	own->device = file->device;
@@ -52,12 +69,11 @@ static __always_inline void asleep_at(struct pr_task *own, const struct pr_file 
 	own->locked = locked;
 	if (locked)
 		return;
-	read_fill(file, side, &fill);
-	if (own->again && own->position == fill.position)
+	if (own->again && own->position == position)
 		own->again++;
 	else
 		own->again = 1;
-	own->position = fill.position;
+	own->position = position;
 }
 
 /* What a thread that sleeps in a call on a pipe waits for: data or room, the pipe's lock, or something else, such as a
@@ -65,17 +81,11 @@ static __always_inline void asleep_at(struct pr_task *own, const struct pr_file 
 enum { WAITS_AT_PIPE, WAITS_FOR_LOCK, WAITS_ELSEWHERE };
 
 /* pipe_read, pipe_write and splice wait for data and room without the lock and interruptibly, and for the lock
- * uninterruptibly. Whoever holds it waits for something else. */
-static __always_inline u32 waits_for(const struct pr_file *file, u64 task, u32 task_state)
+ * uninterruptibly. Whoever holds it waits for something else. `fill` gets how full the pipe is. */
+static __always_inline u32 waits_for(const struct pr_file *file, u64 task, u32 task_state, struct pipe_fill *fill)
 {
-	const struct pipe_inode_info___flat *pipe = (const void *)file->pipe;
-	const struct mutex___rt *rt = (const void *)&pipe->mutex;
-	u64 owner = 0;
+	u64 owner = read_pipe(file, fill);
 
-	if (bpf_core_field_exists(pipe->mutex.owner))
-		owner = BPF_CORE_READ(pipe, mutex.owner.counter);
-	else if (bpf_core_field_exists(rt->rtmutex))
-		owner = (u64)BPF_CORE_READ(rt, rtmutex.owner);
 	if ((owner & ~(u64)MUTEX_FLAGS) == task)
 		return WAITS_ELSEWHERE;
 	if (!(task_state & TASK_UNINTERRUPTIBLE))
@@ -85,11 +95,9 @@ static __always_inline u32 waits_for(const struct pr_file *file, u64 task, u32 t
 }
 
 /* Whether its cgroup keeps the thread from running. */
-static __always_inline int is_frozen(const struct task_struct *task, u32 task_state)
+static __always_inline int is_frozen(u32 task_state, u64 jobctl)
 {
-	if (task_state & TASK_FROZEN)
-		return 1;
-	return !(task_state & TASK_UNINTERRUPTIBLE) && BPF_CORE_READ(task, jobctl) & JOBCTL_TRAP_FREEZE;
+	return task_state & TASK_FROZEN || (!(task_state & TASK_UNINTERRUPTIBLE) && jobctl & JOBCTL_TRAP_FREEZE);
 }
 
 /* A thread does not wait, but is stopped or traced: find out by whom. */
@@ -111,10 +119,11 @@ static __always_inline void explain_stop(struct pr_task *own, u64 task, u32 task
 	}
 }
 
-/* Find out why a thread sleeps. */
-static __always_inline void explain(struct pr_task *own, u64 task, u32 task_state)
+/* Find out why a thread sleeps, which may be the current one. */
+static __always_inline void explain(struct pr_task *own, u64 task, u32 task_state, u64 jobctl, int is_current)
 {
 	struct registers call;
+	u64 stack;
 	struct pipe_call found;
 	struct pr_file from = {}, *file, *to = 0;
 	struct pipe_fill fill;
@@ -128,11 +137,11 @@ static __always_inline void explain(struct pr_task *own, u64 task, u32 task_stat
 		explain_stop(own, task, task_state);
 		return;
 	}
-	if (is_frozen((const void *)task, task_state)) {
+	if (is_frozen(task_state, jobctl)) {
 		own->call = PR_FROZEN;
 		return;
 	}
-	if (read_call(task, &call) || call.orig_ax > 1023)
+	if ((is_current ? read_call_now(task, &stack, &call) : read_call(task, &call)) || call.orig_ax > 1023)
 		return;
 	own->call = call.orig_ax;
 	/* Opening a file of a disk is not interruptible; opening a FIFO waits for a process at the other end. */
@@ -157,22 +166,20 @@ static __always_inline void explain(struct pr_task *own, u64 task, u32 task_stat
 			own->file_type = to->file_type;
 	}
 	if (from.pipe) {
-		wait = waits_for(&from, task, task_state);
-		read_fill(&from, PR_READ, &fill);
+		wait = waits_for(&from, task, task_state, &fill);
 		/* Between two pipes it waits for data first. With data in the pipe, it waits for the other file. */
 		if (wait == WAITS_FOR_LOCK || (wait == WAITS_AT_PIPE && (!to || !fill.used))) {
-			asleep_at(own, &from, PR_READ, wait == WAITS_FOR_LOCK);
+			asleep_at(own, &from, PR_READ, wait == WAITS_FOR_LOCK, &fill);
 			return;
 		}
 	}
 	if (to && to->pipe) {
 		u32 side = found.kind == PR_KIND_VMSPLICE && !to->writable ? PR_READ : PR_WRITE;
 
-		wait = waits_for(to, task, task_state);
-		read_fill(to, PR_WRITE, &fill);
+		wait = waits_for(to, task, task_state, &fill);
 		/* With room in the pipe, it waits for the file that it reads. */
 		if (wait == WAITS_FOR_LOCK || (wait == WAITS_AT_PIPE && (found.from < 0 || fill.used >= fill.slots))) {
-			asleep_at(own, to, side, wait == WAITS_FOR_LOCK);
+			asleep_at(own, to, side, wait == WAITS_FOR_LOCK, &fill);
 			return;
 		}
 	}
@@ -181,12 +188,13 @@ static __always_inline void explain(struct pr_task *own, u64 task, u32 task_stat
 		own->call = PR_NO_CALL;
 }
 
-/* Whether preempted, previous, next. */
+/* Whether preempted, previous, which is still the current one, next. */
 SEC("raw_tp/sched_switch")
 int pr_switch(struct pr_event *ctx)
 {
 	u64 from = ctx->args[1], to = ctx->args[2], now = 0;
 	struct pr_task *own = find(from);
+	u64 jobctl;
 	u32 task_state;
 
 	if (own) {
@@ -194,7 +202,7 @@ int pr_switch(struct pr_event *ctx)
 		if (own->state != PR_RUNNING)
 			resume_unseen(own, from, now);
 		own->own.cpu_ns += now - own->since;
-		task_state = state_of((struct task_struct *)from);
+		task_state = state_now(from, &jobctl);
 		own->since = now;
 		own->woken = 0;
 		if ((u8)ctx->args[0] || task_state == TASK_RUNNING) {
@@ -206,7 +214,7 @@ int pr_switch(struct pr_event *ctx)
 				own->own.end = now;
 				step_event(PR_STEP_GONE, own->started, from, now, 0);
 			} else {
-				explain(own, from, task_state);
+				explain(own, from, task_state, jobctl, 1);
 			}
 			if (settings.stacks) {
 				own->trace = keep_trace(ctx);
@@ -264,25 +272,27 @@ static __always_inline int moves_through_socket(struct pr_task *own, u64 task, c
 
 /* In what context the current thread executes. The arguments of a raw tracepoint are on the stack in use: interrupts use
  * another one than the thread, unless they interrupt user code. Nothing else that programs can read tells it on all
- * kernels. `own`: the current thread, if it is followed; `sleeper`: whom it wakes. */
-static __always_inline u32 context_now(struct pr_event *ctx, struct pr_task *own, const struct pr_task *sleeper)
+ * kernels. `own`: the current thread, if it is followed; `sleeper`: whom it wakes. `call` gets the call that it is in, a
+ * number above 1023 if in none. */
+static __always_inline u32 context_now(struct pr_event *ctx, u64 task, struct pr_task *own,
+				       const struct pr_task *sleeper, struct registers *call)
 {
-	u64 task = bpf_get_current_task();
 	struct pr_state *shared = shared_state();
-	struct registers call = {};
-	u64 begin, end;
+	u64 begin = 0, end;
 	int in_call;
 
+	call->orig_ax = NO_CALL;
 	/* The idle thread wakes nobody of itself. */
 	if (!shared || !(u32)bpf_get_current_pid_tgid())
 		return PR_IN_INTERRUPT;
-	begin = (u64)BPF_CORE_READ((const struct task_struct *)task, stack);
+	if (read_call_now(task, &begin, call))
+		call->orig_ax = NO_CALL;
 	end = begin + shared->registers;
 	/* The verifier allows comparisons of the address, but no arithmetic. */
 	asm volatile("" : "+r"(begin), "+r"(end));
 	/* A thread that a signal ends in user code, or after a handler, is in no call. Threads of the kernel have zeros for
 	 * registers. */
-	in_call = (own && own->own.end) || (!read_call(task, &call) && call.orig_ax <= 1023) ||
+	in_call = (own && own->own.end) || call->orig_ax <= 1023 ||
 		  BPF_CORE_READ((const struct task_struct *)task, signal, flags) & SIGNAL_GROUP_EXIT;
 	if ((u64)ctx >= begin && (u64)ctx < end)
 		return in_call ? PR_IN_PROCESS : PR_IN_INTERRUPT;
@@ -290,7 +300,7 @@ static __always_inline u32 context_now(struct pr_event *ctx, struct pr_task *own
 		return PR_IN_INTERRUPT;
 	if (sleeper->file_type != S_IFSOCK && !waits_for_any(sleeper->call) && !waits_at_socket(sleeper->call))
 		return PR_IN_INTERRUPT;
-	return own->own.end || moves_through_socket(own, task, &call) ? PR_IN_PROCESS : PR_IN_INTERRUPT;
+	return own->own.end || moves_through_socket(own, task, call) ? PR_IN_PROCESS : PR_IN_INTERRUPT;
 }
 
 /* A thread that is not followed is woken: it carries on what the current one does, if that is followed. */
@@ -298,10 +308,11 @@ static __always_inline void step_carry(struct pr_event *ctx, u64 task)
 {
 	u64 current = bpf_get_current_task(), *carrier = carrier_of(task);
 	struct pr_task *waker = find(current);
+	struct registers call;
 
 	if (!carrier)
 		return;
-	if (waker && waker->started && context_now(ctx, waker, 0) == PR_IN_PROCESS) {
+	if (waker && waker->started && context_now(ctx, current, waker, 0, &call) == PR_IN_PROCESS) {
 		*carrier = task;
 		step_event(PR_STEP_WAKE, PR_IN_PROCESS, task, bpf_ktime_get_ns(), current);
 	} else if (*carrier == task) {
@@ -309,11 +320,11 @@ static __always_inline void step_carry(struct pr_event *ctx, u64 task)
 	}
 }
 
-/* Record who wakes a thread. */
-static __always_inline void step_wake(struct pr_event *ctx, const struct pr_task *own, u64 task, struct pr_task *waker)
+/* Record that the current thread wakes another one, in this context. */
+static __always_inline void step_wake(const struct pr_task *own, u64 task, u64 current, const struct pr_task *waker,
+				      u32 detail)
 {
-	u64 current = bpf_get_current_task(), *carrier, name[2];
-	u32 detail = context_now(ctx, waker, own);
+	u64 *carrier, name[2];
 
 	if (detail == PR_IN_PROCESS && !waker) {
 		carrier = carrier_of(current);
@@ -337,7 +348,7 @@ int pr_waking(struct pr_event *ctx)
 	struct pipe_call found;
 	struct pr_file *file;
 	struct pr_counts *counts;
-	u32 side, found_at;
+	u32 side, found_at, context;
 	s64 fd;
 
 	if (!own) {
@@ -353,15 +364,16 @@ int pr_waking(struct pr_event *ctx)
 		return 0;
 	own->woken = bpf_ktime_get_ns();
 	waker = find(current);
+	context = context_now(ctx, current, waker, own, &call);
 	if (own->started)
-		step_wake(ctx, own, task, waker);
+		step_wake(own, task, current, waker, context);
 	if (settings.stacks) {
 		own->waker_trace = keep_trace(ctx);
 		bpf_get_current_comm(own->waker, sizeof(own->waker));
 	}
 	if (!own->inode && !waits_for_any(own->call))
 		return 0;
-	if (!waker || !waker->started || read_call(current, &call) || !decode(&call, &found))
+	if (!waker || !waker->started || !decode(&call, &found))
 		return 0;
 	/* The waker's side: the one opposite to the sleeper's, or else that it writes, unless the sleeper writes what the
 	 * waker reads. */

@@ -1,6 +1,6 @@
 //! `pipeprof doctor`: what this machine supports, the impact of what is missing, and how to fix it.
 
-use crate::cli::guest_args::GuestArgs;
+use crate::cli::guest_args::{GuestArgs, one_cpu};
 use crate::kernel::environment::Environment;
 use crate::kernel::features::{self, Feature, FeatureState, Rights};
 use crate::kernel::info::KernelInfo;
@@ -20,6 +20,7 @@ use std::process::{Command, ExitCode, Stdio};
 ///
 /// Each feature is tried and released again. A missing feature is not an error: the exit code is 0.
 #[derive(Debug, Args)]
+#[command(mut_arg("cpus", one_cpu))]
 pub(crate) struct DoctorArgs {
     /// Print JSON
     #[arg(long)]

@@ -23,6 +23,11 @@ impl GuestArgs {
     }
 }
 
+/// `--cpus` of commands that measure no pair, which has two by default.
+pub(super) fn one_cpu(cpus: clap::Arg) -> clap::Arg {
+    cpus.help("Number of CPUs of the guest [default: 1]")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! `pipeprof record`: run a pipeline and say what its wall time was made of.
 
-use super::guest_args::GuestArgs;
+use super::guest_args::{GuestArgs, one_cpu};
 use super::run::first_line;
 use super::workload_args::parse_duration;
 use crate::export::{self, ExportFormat, Exported};
@@ -51,7 +51,7 @@ const COUNTED_RUNS: u32 = 3;
 ///
 ///   pipeprof record --try pipe-size=1M -- 'xz -dc a.xz | tar -t'
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(verbatim_doc_comment, mut_arg("cpus", one_cpu))]
 pub(crate) struct RecordArgs {
     /// The pipeline
     #[arg(last = true, required_unless_present = "pid", value_name = "COMMAND")]
@@ -147,7 +147,11 @@ impl RecordArgs {
     pub(super) fn run(self) -> Result<ExitCode> {
         let (pipeline, trials) = self.wanted()?;
         if let Some(program) = pipeline.as_ref().and_then(PipelineCommand::missing) {
-            progress::problem(&format!("cannot find the program {program}: nothing was run"));
+            let problem = match program {
+                "" => "the command is empty".to_owned(),
+                program => format!("cannot find the program {program}"),
+            };
+            progress::problem(&format!("{problem}: nothing was run"));
             return Ok(ExitCode::from(NOT_FOUND));
         }
         let guest = self.guest(trials.is_empty())?;

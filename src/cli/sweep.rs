@@ -32,14 +32,16 @@ const EXACT_WARMUP: u64 = 8 << 20;
 
 /// Measure every combination of several settings, and print a table, CSV or JSON
 ///
-/// Each axis accepts a list (`--mode write,vmsplice`, or the flag twice). Sizes and numbers also accept a doubling
-/// range (`--buffer-size 4K..4M`). An axis that is not given has the value of the mode. Runs of all combinations
-/// are interleaved in random order.
+/// Each axis accepts a list (`--mode write,vmsplice`, or the flag twice). Sizes
+/// and numbers also accept a doubling range (`--buffer-size 4K..4M`). An axis
+/// that is not given has the value of the mode. Runs of all combinations are
+/// interleaved in random order.
 ///
-/// With --pipeline, any pipeline is measured instead: its time on this machine, or with --kernel and --collect insn its
-/// instructions:
+/// With --pipeline, any pipeline is measured instead: its time on this machine,
+/// or with --kernel and --collect insn its instructions:
 ///
-///   pipeprof sweep --pipeline 'xz -dc a.xz | gzip -1 | wc -c' --pipe-size 64K,1M --stage 2='gzip -1' --stage 2='gzip -6'
+///   pipeprof sweep --pipeline 'gzip -dc a.gz | gzip -1 | wc -c' \
+///     --pipe-size 64K,1M --stage 2='gzip -1' --stage 2='gzip -6'
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct SweepArgs {

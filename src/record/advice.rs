@@ -1,6 +1,7 @@
 //! What would help, from the critical path: each rule is a row of [`RULES`], with its evidence and what can be tried.
 
 use super::answer::first_of;
+use super::locale;
 use super::names::labels;
 use super::remedy::{Remedy, words_of};
 use crate::report::number::percent;
@@ -87,14 +88,8 @@ pub(super) struct AdvicePlace {
 impl AdvicePlace {
     /// Here.
     pub(super) fn here(cpus: Vec<u32>) -> Self {
-        let variable = |name: &&str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let locale = ["LC_ALL", "LC_COLLATE", "LC_CTYPE", "LANG"].iter().find_map(variable);
         let words = COMPRESSORS.iter().filter_map(|(_, other)| other.split(' ').next());
-        Self {
-            cpus,
-            locale: locale.filter(|name| !["C", "POSIX", "C.UTF-8", "C.utf8"].contains(&&name[..])),
-            programs: words.filter(|name| find_program(name).is_some()).collect(),
-        }
+        Self { cpus, locale: locale::own(), programs: words.filter(|name| find_program(name).is_some()).collect() }
     }
 }
 
@@ -117,7 +112,7 @@ const RULES: [Rule; 9] = [
     Rule { find: quota, needs_words: false },
     Rule { find: compressors, needs_words: true },
     Rule { find: sorting, needs_words: true },
-    Rule { find: locale, needs_words: true },
+    Rule { find: in_locale, needs_words: true },
     Rule { find: flushed, needs_words: false },
     Rule { find: many_children, needs_words: true },
     Rule { find: small_transfers, needs_words: true },
@@ -256,7 +251,7 @@ fn sorting(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
 }
 
 /// Programs that are faster without a locale.
-fn locale(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
+fn in_locale(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
     let Some(locale) = evidence.place.locale.as_ref().filter(|_| !evidence.word(|word| word.starts_with("LC_ALL=")))
     else {
         return Vec::new();
@@ -336,7 +331,8 @@ fn many_children(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
     // Before they execute their program, they have the name of xargs.
     let is_child = |process: &&RecordedProcess| process.pids.len() >= MANY_CHILDREN && process.name != "xargs";
     let starts: Vec<_> = evidence.recording.recorded.iter().filter(is_child).collect();
-    let children: usize = starts.iter().map(|process| process.pids.len()).sum();
+    // A process that executes a second program, as `env` does, is one child.
+    let children: BTreeSet<u32> = starts.iter().flat_map(|process| process.pids.iter().copied()).collect();
     let names: BTreeSet<&str> = starts.iter().map(|process| process.name.as_str()).collect();
     if names.is_empty() {
         return Vec::new();
@@ -344,7 +340,7 @@ fn many_children(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
     let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
     let why = format!(
         "`{from}` starts a process for each argument: {} of {}. With `-n {MORE_ARGUMENTS}`, there are fewer.",
-        counted(children as u64, "process"),
+        counted(children.len() as u64, "process"),
         names.join(" and ")
     );
     vec![Advice::new(why, program(from, &format!("xargs -n {MORE_ARGUMENTS}")))]

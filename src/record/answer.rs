@@ -1,15 +1,13 @@
 //! The answer of a recording: what its time was made of, and what else is worth a sentence. docs/method.md gives the
 //! rules. It depends on the recording alone.
 
-use super::holders;
 use super::names::labels;
 use super::path::words::{self, SHORT_NS};
 use super::stages::{self, StageTime, Stages};
+use super::{holders, killed};
 use crate::profile::few;
 use crate::report::number::percent;
-use crate::result::{
-    BusyProgram, DEFAULT_SLOTS, Document, ExecutedOn, PathWhat, RecordedPipe, RecordedProcess, WaitReason,
-};
+use crate::result::{BusyProgram, DEFAULT_SLOTS, Document, ExecutedOn, PathWhat, RecordedPipe, WaitReason};
 use crate::util::text::{capitalized, counted};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,16 +24,6 @@ const CROWDED: f64 = 0.2;
 /// Sentences of one kind of which more are only counted.
 const NAMED_ALIKE: usize = 3;
 
-/// Signals by which the kernel ends a program for what it did.
-const FAULTS: [(i32, &str, &str); 6] = [
-    (libc::SIGILL, "SIGILL", "illegal instruction"),
-    (libc::SIGABRT, "SIGABRT", "it aborted"),
-    (libc::SIGBUS, "SIGBUS", "bad memory access"),
-    (libc::SIGFPE, "SIGFPE", "arithmetic error"),
-    (libc::SIGSEGV, "SIGSEGV", "invalid memory access"),
-    (libc::SIGSYS, "SIGSYS", "forbidden system call"),
-];
-
 /// Findings, and reasons to doubt them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct RecordedAnswer {
@@ -50,7 +38,7 @@ pub(super) fn answer(recording: &Document) -> RecordedAnswer {
     let times = stages::times(recording, &stages);
     let used = recording.pipes.iter().any(|pipe| pipe.is_used() || pipe.between.is_some());
     let mut answer = RecordedAnswer::default();
-    answer.findings.extend(first_of(recording.recorded.iter().filter_map(starved)));
+    answer.findings.extend(first_of(recording.recorded.iter().filter_map(killed::starved)));
     if times.is_empty() {
         answer.findings.push("No process was recorded.".to_owned());
     } else {
@@ -62,7 +50,10 @@ pub(super) fn answer(recording: &Document) -> RecordedAnswer {
         answer.findings.extend(oddities(recording, &stages, &times));
         answer.findings.extend(holders::findings(recording, &stages, &times));
     }
-    answer.findings.extend(first_of(recording.recorded.iter().filter_map(|process| crashed(recording, process))));
+    answer
+        .findings
+        .extend(first_of(recording.recorded.iter().filter_map(|process| killed::crashed(recording, process))));
+    answer.findings.extend(killed::ended(recording));
     answer.cautions = cautions(recording);
     answer
 }
@@ -120,6 +111,10 @@ fn most_waiting(recording: &Document, stages: &Stages, times: &[StageTime], main
         // `outside` has these.
         let is_outside = |place: &Place| place.is_some_and(|(pipe, side)| is_unused(recording, stages, pipe, side));
         let at_pipes = at_pipes.filter(|(share, _, place)| *share < OUTSIDE || !is_outside(place));
+        let at_pipes = at_pipes.map(|(share, stage, place)| {
+            let mean = place.and_then(|place| mean_wait(recording, stages, stage, place));
+            (mean.map_or(share, |(share, _)| share), stage, place)
+        });
         for wait in at_pipes.chain([(time.opening, stage, None)]).filter(|(share, ..)| *share >= NAMED) {
             if most.is_none_or(|(largest, ..)| wait.0 > largest) {
                 most = Some(wait);
@@ -128,6 +123,8 @@ fn most_waiting(recording: &Document, stages: &Stages, times: &[StageTime], main
     }
     let (share, stage, place) = most?;
     let (name, share) = (&times[stage].name, percent(share));
+    let of = place.and_then(|place| mean_wait(recording, stages, stage, place));
+    let of = of.map_or_else(String::new, |(_, of)| format!(" (mean of its {of})"));
     let Some((pipe, side)) = place else {
         return Some(format!("`{name}` {} {share}.", "waits until another process opens the other end of a FIFO"));
     };
@@ -139,7 +136,29 @@ fn most_waiting(recording: &Document, stages: &Stages, times: &[StageTime], main
         (_, true) => "a pipe is full".to_owned(),
         (_, false) => format!("the pipe to {others} is full"),
     };
-    Some(format!("`{name}` waits {share} of the time because {why}."))
+    Some(format!("`{name}`{of} waits {share} of the time because {why}."))
+}
+
+/// The share of the time that one thread of a stage sleeps at a side of a pipe, if several sleep there at once, and which
+/// these are.
+fn mean_wait(
+    recording: &Document,
+    stages: &Stages,
+    stage: usize,
+    (pipe, side): (usize, usize),
+) -> Option<(f64, String)> {
+    let pipe = &recording.pipes[pipe];
+    let ends = if side == 0 { &pipe.readers } else { &pipe.writers };
+    let own = || ends.iter().filter(|end| stages.of(end.process) == Some(stage));
+    let window = recording.processes.window_ns.max(1);
+    let ns: u64 = own().map(|end| end.blocked_ns).sum();
+    let fewest = ns.div_ceil(window);
+    if fewest < 2 {
+        return None;
+    }
+    let processes: u64 = own().map(|end| recording.recorded[end.process].pids.len() as u64).sum();
+    let of = if processes < fewest { "threads".to_owned() } else { counted(processes, "process") };
+    Some((ns as f64 / (window * processes.max(fewest)) as f64, of))
 }
 
 /// The first three of these sentences, each once, and how many more there are.
@@ -166,24 +185,6 @@ fn oddities(recording: &Document, stages: &Stages, times: &[StageTime]) -> Vec<S
         unseen.push(format!("`{}` uses io_uring, whose reads and writes are not recorded.", process.name));
     }
     [small, unseen].into_iter().flat_map(|sentences| first_of(sentences.into_iter())).collect()
-}
-
-/// A program that the kernel ended because there was no memory.
-fn starved(process: &RecordedProcess) -> Option<String> {
-    process.out_of_memory.then(|| format!("`{}` was killed for lack of memory.", process.name))
-}
-
-/// A program that a fault of its own ended. A shell reports only that of the last one.
-fn crashed(recording: &Document, process: &RecordedProcess) -> Option<String> {
-    let number = i32::try_from(process.signal?).ok()?;
-    let (_, name, what) = FAULTS.into_iter().find(|(signal, ..)| *signal == number)?;
-    let advice = match number {
-        libc::SIGILL if recording.executed_on == ExecutedOn::Tcg => {
-            ": the guest's CPU may lack what it was compiled for; try --cpu max"
-        }
-        _ => "",
-    };
-    Some(format!("`{}` was killed by {name} ({what}){advice}.", process.name))
 }
 
 /// `from dd to wc`.
@@ -393,6 +394,16 @@ mod tests {
     }
 
     #[test]
+    fn several_that_wait_at_once_have_a_mean() {
+        let mut recording = pipeline(&[[0, 0], [250, 0]], &[(0, ON_CPU, 100)]);
+        let last = |recording: &Document| answer(recording).findings.pop().unwrap();
+        let why = "of the time because the pipe from `a` is empty.";
+        assert_eq!(last(&recording), format!("`b` (mean of its threads) waits 83 % {why}"));
+        recording.recorded[1].pids = vec![1, 2, 3, 4];
+        assert_eq!(last(&recording), format!("`b` (mean of its 4 processes) waits 62 % {why}"));
+    }
+
+    #[test]
     fn a_wait_for_something_outside_of_the_recording_is_said() {
         let mut recording = pipeline(&[[0, 0], [93, 0]], &[(0, PathWhat::PipeEmpty, 92), (0, ON_CPU, 8)]);
         let outside = RecordedEnd { blocked_ns: WINDOW / 100 * 92, sleeps: 9, ..RecordedEnd::default() };
@@ -402,6 +413,9 @@ mod tests {
         let first = "The 1.00 s were 92 % `a` waiting for data in a pipe from `curl` (not recorded) and 8 %";
         assert!(findings[0].starts_with(first), "{findings:?}");
         assert_eq!(findings[1], "`a` waits 92 % of the time for data from a pipe that no recorded process wrote to.");
+        recording.recorded[0].signal = Some(libc::SIGTERM.cast_unsigned());
+        let first = "The 1.00 s were 92 % `a` waiting for data in a pipe, ended by `curl` and 8 %";
+        assert!(answer(&recording).findings[0].starts_with(first), "{:?}", answer(&recording).findings);
     }
 
     #[test]

@@ -58,6 +58,9 @@ impl StageStreams {
     }
 }
 
+/// The thread that passes on signals. Its name can be that of who ended a sleep.
+pub(super) const SIGNALS: &str = "pp-signals";
+
 /// What identifies a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MadePipe {
@@ -125,7 +128,7 @@ impl Launcher {
                 }
             }
         };
-        std::thread::Builder::new().name("signals".to_owned()).spawn(pass_on).context("cannot start a thread")?;
+        std::thread::Builder::new().name(SIGNALS.to_owned()).spawn(pass_on).context("cannot start a thread")?;
         Ok(launcher)
     }
 

@@ -12,7 +12,7 @@ use crate::result::{
 use crate::util::size;
 use crate::util::stats;
 use crate::util::text::{counted, signed};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Rows of a table. result.json has all.
 pub(super) const ROWS: usize = 20;
@@ -200,10 +200,18 @@ fn sizes(end: &RecordedEnd) -> String {
 fn process_table(recording: &Document, processes: &[(usize, &RecordedProcess)], labels: &[String]) -> Table {
     let window = recording.processes.window_ns.max(1) as f64;
     let share = |ns: u64| TableCell::Share(ns as f64 / window);
+    // A shell makes copies of itself that execute another program: such a process is counted there.
+    let mut executed: HashMap<u32, usize> = HashMap::new();
+    for (at, process) in recording.recorded.iter().enumerate().filter(|(_, process)| process.execs > 0) {
+        executed.extend(process.pids.iter().map(|pid| (*pid, at)));
+    }
     let name = |at: usize, process: &RecordedProcess| {
         let many = process.pids.len() as u64;
+        let left = |pid: &&u32| executed.get(pid).is_some_and(|other| *other != at);
+        let left = if process.execs < many { process.pids.iter().filter(left).count() as u64 } else { 0 };
+        let shown = if left == many { many } else { many - left };
         let mut notes = Vec::new();
-        notes.extend((many > 1).then(|| counted(many, "process")));
+        notes.extend((shown > 1).then(|| counted(shown, "process")));
         // An exec begins the count of its process's threads anew.
         notes.extend((process.threads > process.execs.max(many)).then(|| counted(process.threads, "thread")));
         let name = labels[at].clone();
@@ -286,6 +294,23 @@ mod tests {
         let calls = |count| all(&recording(count)).swap_remove(1);
         assert_eq!((calls(40).len(), calls(40).notes), (40, Vec::new()));
         assert_eq!((calls(43).len(), &calls(43).notes[0][..]), (40, "3 rows more in result.json"));
+    }
+
+    #[test]
+    fn a_process_that_executes_another_program_is_counted_once() {
+        let process = |name: &str, execs, pids: &[u32]| RecordedProcess {
+            name: name.to_owned(),
+            execs,
+            pids: pids.to_vec(),
+            ..RecordedProcess::default()
+        };
+        let recording = Document {
+            recorded: vec![process("sh", 1, &[1, 2, 3, 4]), process("true", 3, &[2, 3, 4])],
+            ..Document::default()
+        };
+        let text = all(&recording)[0].csv();
+        assert!(text.contains("\ntrue (3 processes),") && text.contains("\nsh"), "{text}");
+        assert!(!text.contains("sh ("), "{text}");
     }
 
     #[test]

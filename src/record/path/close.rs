@@ -1,7 +1,7 @@
 //! The end of the path: of the thread that ended last, or of those that have not ended.
 
 use super::chain::{Chain, Slices};
-use super::clocks::Clocks;
+use super::clocks::{Clocks, OF_ALL};
 use super::follow::{NOBODY, PartKey, PathFollower, Woken, at_pipe, part};
 use super::samples::TimedSamples;
 use crate::record::raw::{PR_ASLEEP, PR_RUNNABLE, PrTask};
@@ -27,6 +27,7 @@ pub(in crate::record) struct PathEnds {
     /// The processes that were assumed to cost nothing, and the clocks at the end.
     assumed: Vec<Id>,
     clocks: Clocks,
+    sleeps: Clocks,
     /// In the same slices of time.
     pub samples: TimedSamples,
 }
@@ -34,8 +35,14 @@ pub(in crate::record) struct PathEnds {
 /// The names of the kernel's workers begin with this.
 const WORKER: &str = "kworker";
 
-/// Processes with a smaller part of the path have no ceiling.
+/// Processes with a smaller part of the path have no ceiling, nor those without which it would not be shorter by this part.
 const CEILING_FROM: f64 = 0.05;
+const SHORTER: f64 = 0.05;
+
+/// What a sleep at a pipe and its end take of the time of a CPU, about, ns. Without the process that ended it, the other
+/// one would not have slept. If that is more than this part of a ceiling, the ceiling is not known.
+const SLEEP: u64 = 2_000;
+const UNCERTAIN: f64 = 0.15;
 
 type Tasks<'a> = HashMap<u64, &'a PrTask>;
 
@@ -65,7 +72,7 @@ impl PathFollower {
         let assumed = self.assumed.iter().filter_map(|process| self.processes.get(*process)).collect();
         let last = self.last.as_ref().map(|last| last.chain.clone());
         let samples = std::mem::take(&mut self.samples);
-        PathEnds { slices, last, alive, parts, assumed, clocks: self.ended, samples }
+        PathEnds { slices, last, alive, parts, assumed, clocks: self.ended, sleeps: self.sleeps, samples }
     }
 
     /// The path that ends at a thread now. What it sleeps for goes on, so the path goes to whoever could end that.
@@ -84,7 +91,7 @@ impl PathFollower {
         let what = match state.state as usize {
             PR_RUNNABLE => PathWhat::ForCpu,
             PR_ASLEEP if state.woken > 0 => {
-                if let Some(Woken::By(woken, _)) = &thread.woken {
+                if let Some(Woken::By(woken, ..)) = &thread.woken {
                     chain = woken.chain.clone();
                 }
                 PathWhat::ForCpu
@@ -199,7 +206,8 @@ impl PathEnds {
         if let Some(last) = slice_ns.last_mut() {
             *last = (end - slices.begin) - slices.length * (count as u64 - 1);
         }
-        let ceilings = if unended { Vec::new() } else { ceilings(&self.assumed, &self.clocks, &parts, find) };
+        let ceilings =
+            if unended { Vec::new() } else { ceilings(&self.assumed, [&self.clocks, &self.sleeps], &parts, find) };
         Some(CriticalPath { parts, slice_ns, lost_steps: 0, ceilings })
     }
 }
@@ -207,23 +215,49 @@ impl PathEnds {
 /// What it would take if one of the processes that are much of the path cost nothing, shortest first.
 fn ceilings(
     assumed: &[Id],
-    clocks: &Clocks,
+    [clocks, sleeps]: [&Clocks; 2],
     parts: &[PathPart],
     find: impl Fn(Id) -> Option<usize>,
 ) -> Vec<PathCeiling> {
     let whole: u64 = parts.iter().map(|part| part.ns).sum();
-    let mut clocks_of: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
-    for (id, ns) in assumed.iter().zip(clocks) {
+    let mut clocks_of: BTreeMap<usize, Vec<(u64, u64)>> = BTreeMap::new();
+    let longest = (clocks[OF_ALL] as f64 * (1.0 - SHORTER)) as u64;
+    for ((id, ns), sleeps) in assumed.iter().zip(&clocks[OF_ALL + 1..]).zip(&sleeps[OF_ALL + 1..]) {
         let Some(process) = find(*id) else { continue };
         let own: u64 = parts.iter().filter(|part| part.process == Some(process)).map(|part| part.ns).sum();
         if own as f64 >= CEILING_FROM * whole as f64 {
-            clocks_of.entry(process).or_default().push(*ns);
+            clocks_of.entry(process).or_default().push((*ns, *sleeps));
         }
     }
     // Of processes that ran side by side and are one row, it is not known what they would all leave.
-    let known = clocks_of.into_iter().filter(|(_, clocks)| clocks.len() == 1);
-    let mut ceilings: Vec<PathCeiling> =
-        known.flat_map(|(process, clocks)| clocks.into_iter().map(move |ns| PathCeiling { process, ns })).collect();
+    let known = clocks_of.into_iter().filter_map(|(process, found)| match found[..] {
+        [(ns, sleeps)] if ns <= longest && (sleeps * SLEEP) as f64 <= UNCERTAIN * ns as f64 => {
+            Some(PathCeiling { process, ns })
+        }
+        _ => None,
+    });
+    let mut ceilings: Vec<PathCeiling> = known.collect();
     ceilings.sort_by_key(|ceiling| (ceiling.ns, ceiling.process));
     ceilings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::clocks::ASSUMED;
+    use super::*;
+
+    #[test]
+    fn a_ceiling_that_is_not_known_or_does_not_help_is_left_out() {
+        const MS: u64 = 1_000_000;
+        let of = |ns: u64, ended: u64| {
+            let (mut clocks, mut sleeps) = ([0; ASSUMED + 1], [0; ASSUMED + 1]);
+            (clocks[OF_ALL], clocks[OF_ALL + 1], sleeps[OF_ALL + 1]) = (100 * MS, ns * MS, ended);
+            let parts = [PathPart { process: Some(0), ns: 100 * MS, ..PathPart::default() }];
+            ceilings(&[(0, 1, [1, 0])], [&clocks, &sleeps], &parts, |_| Some(0))
+        };
+        assert_eq!(of(50, 1000), [PathCeiling { process: 0, ns: 50 * MS }]);
+        assert_eq!(of(96, 0), []);
+        // They would take more than 15 % of it.
+        assert_eq!(of(50, 4000), []);
+    }
 }

@@ -1,7 +1,7 @@
 //! Follows the path forwards, step by step: for each thread, what the path that ends there now is made of.
 
 use super::chain::{JoinedSlices, Slices};
-use super::clocks::{ASSUMED, Clocks, NO_CLOCK, PathState, later};
+use super::clocks::{ASSUMED, Clocks, NO_CLOCK, OF_ALL, PathState, Spent, UsedCpus, later};
 use super::samples::TimedSamples;
 use crate::record::raw::{
     PR_ASLEEP, PR_CARRIED, PR_FOR_ROOM, PR_FROZEN, PR_IN_INTERRUPT, PR_IN_PROCESS, PR_STEP_EXEC, PR_STEP_FORK,
@@ -20,6 +20,9 @@ const REMEMBERED: usize = 16_384;
 
 /// Processes that are distinguished. Further ones are known by stage and name only.
 const PROCESSES: usize = 16_384;
+
+/// The clock of the first process that has one.
+const FIRST_CLOCK: u8 = OF_ALL as u8 + 1;
 
 /// No process of the recording.
 pub(super) const NOBODY: u32 = u32::MAX;
@@ -83,8 +86,8 @@ pub(super) struct PathThread {
 /// How a sleep ended.
 #[derive(Debug)]
 pub(super) enum Woken {
-    /// By a thread whose path is known; this one waited for room if that is not 0, which it had made.
-    By(Box<PathState>, u64),
+    /// By a thread whose path is known; this one waited for room if that is not 0, which it had made. Its clock.
+    By(Box<PathState>, u64, u8),
     /// By something else, at this time, in this context; the name of who did it.
     Else(u64, u32, Name),
 }
@@ -93,6 +96,7 @@ pub(super) enum Woken {
 #[derive(Debug)]
 pub(super) struct PathFollower {
     pub slices: Option<Slices>,
+    cpus: UsedCpus,
     pub threads: Map<u64, PathThread>,
     pub parts: Numbered<PartKey>,
     pub processes: Numbered<Id>,
@@ -105,36 +109,17 @@ pub(super) struct PathFollower {
     pub last: Option<PathState>,
     /// The latest of all threads that have ended.
     pub ended: Clocks,
+    /// Sleeps at pipes of other processes that those with a clock have ended.
+    pub sleeps: Clocks,
     /// The processes that have clocks, and the clock of each process.
     pub assumed: Vec<u32>,
     clocks: Vec<u8>,
     /// Threads outside of the recording that carry on what one of it did.
     carriers: Map<u64, PathState>,
-    /// By process id, with its clock.
-    names: Map<u32, (Name, u8)>,
+    /// By process id.
+    names: Map<u32, Name>,
     /// The name of the thread of the next step.
     named: (u64, Name),
-}
-
-impl Default for PathFollower {
-    fn default() -> Self {
-        Self {
-            slices: None,
-            threads: Map::default(),
-            parts: Numbered::default(),
-            processes: Numbered::default(),
-            peers: Map::default(),
-            parents: Map::default(),
-            samples: TimedSamples::default(),
-            last: None,
-            ended: [0; ASSUMED],
-            assumed: Vec::new(),
-            clocks: Vec::new(),
-            carriers: Map::default(),
-            names: Map::default(),
-            named: (0, [0; 2]),
-        }
-    }
 }
 
 /// Part of a process without a name of who else is concerned.
@@ -143,6 +128,28 @@ pub(super) fn part(process: u32, what: PathWhat) -> PartKey {
 }
 
 impl PathFollower {
+    /// For a pipeline that may use so many CPUs.
+    pub(super) fn new(cpus: u64) -> Self {
+        Self {
+            slices: None,
+            cpus: UsedCpus::new(cpus, &Slices::new(0)),
+            threads: Map::default(),
+            parts: Numbered::default(),
+            processes: Numbered::default(),
+            peers: Map::default(),
+            parents: Map::default(),
+            samples: TimedSamples::default(),
+            last: None,
+            ended: [0; ASSUMED + 1],
+            sleeps: [0; ASSUMED + 1],
+            assumed: Vec::new(),
+            clocks: Vec::new(),
+            carriers: Map::default(),
+            names: Map::default(),
+            named: (0, [0; 2]),
+        }
+    }
+
     /// Read a step.
     pub(super) fn step(&mut self, bytes: &[u8]) {
         let Some(kind) = bytes.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes)) else { return };
@@ -176,39 +183,42 @@ impl PathFollower {
 
     /// Forget the time before `at`: from here on, all paths begin there.
     pub(super) fn begin_at(&mut self, at: u64) {
-        let state = PathState::new(self.slices.insert(Slices::new(at)));
-        self.threads.values_mut().for_each(|thread| {
-            thread.state.clone_from(&state);
-            if let Some(Woken::By(woken, _)) = &mut thread.woken {
-                woken.as_mut().clone_from(&state);
-            }
-        });
         self.carriers.clear();
-        self.samples = TimedSamples::default();
         self.last = None;
-        self.ended = [0; ASSUMED];
+        let slices = self.slices.insert(Slices::new(at));
+        self.cpus.reset(slices);
+        let state = PathState::new(slices);
+        self.states().for_each(|of_thread| of_thread.clone_from(&state));
+        self.samples = TimedSamples::default();
+        self.ended = [0; ASSUMED + 1];
+    }
+
+    /// All states that are known.
+    fn states(&mut self) -> impl Iterator<Item = &mut PathState> {
+        let of_threads = self.threads.values_mut().flat_map(|thread| {
+            let woken = match &mut thread.woken {
+                Some(Woken::By(state, ..)) => Some(&mut **state),
+                _ => None,
+            };
+            [Some(&mut thread.state), woken].into_iter().flatten()
+        });
+        of_threads.chain(self.carriers.values_mut()).chain(&mut self.last)
     }
 
     /// The slices of time, with room until `at`.
     pub(super) fn slices_until(&mut self, at: u64) -> Slices {
-        let slices = self.slices.get_or_insert_with(|| Slices::new(at));
+        let mut slices = *self.slices.get_or_insert_with(|| Slices::new(at));
         if slices.are_over(at) {
             while slices.are_over(at) {
                 slices.length *= 2;
+                self.cpus.join();
                 let mut joined = JoinedSlices::default();
-                let woken = self.threads.values_mut().flat_map(|thread| {
-                    let woken = match &mut thread.woken {
-                        Some(Woken::By(state, _)) => Some(&mut **state),
-                        _ => None,
-                    };
-                    [Some(&mut thread.state), woken].into_iter().flatten()
-                });
-                let states = woken.chain(self.carriers.values_mut()).chain(&mut self.last);
-                states.for_each(|state| state.chain.join(&mut joined));
+                self.states().for_each(|state| state.chain.join(&mut joined));
                 self.samples.join();
             }
+            self.slices = Some(slices);
         }
-        *slices
+        slices
     }
 
     fn process(&mut self, who: &PrWho) -> u32 {
@@ -227,20 +237,21 @@ impl PathFollower {
         }
         let program = |number: u32| self.processes.get(number).map(|(stage, _, name)| (stage, name));
         let same = |number: &u32| program(*number) == program(process);
-        let living = |clock: usize| self.threads.values().any(|thread| self.clock(thread.process) == clock as u8);
-        let free = |(clock, number): &(usize, &u32)| same(number) && !living(*clock);
-        let clock = match parent.filter(same) {
-            Some(parent) => self.clock(parent),
-            None => match self.assumed.iter().enumerate().find(free) {
-                Some((clock, _)) => clock as u8,
-                None if self.assumed.len() < ASSUMED => {
-                    self.assumed.push(process);
-                    (self.assumed.len() - 1) as u8
-                }
-                None => NO_CLOCK,
-            },
+        let living = |clock: u8| self.threads.values().any(|thread| self.clock(thread.process) == clock);
+        let free = |(clock, number): &(u8, &u32)| same(number) && !living(*clock);
+        let known = match parent.filter(same) {
+            Some(parent) => Some(self.clock(parent)),
+            None => (FIRST_CLOCK..).zip(&self.assumed).find(free).map(|(clock, _)| clock),
         };
+        let has_room = self.assumed.len() < ASSUMED;
+        let clock = known.unwrap_or(if has_room { FIRST_CLOCK + self.assumed.len() as u8 } else { NO_CLOCK });
         self.clocks.push(clock);
+        if known.is_none() && has_room {
+            self.assumed.push(process);
+            self.cpus.add_clock();
+            self.states().for_each(|state| state.add_clock(clock));
+            self.ended[usize::from(clock)] = self.ended[OF_ALL];
+        }
     }
 
     fn clock(&self, process: u32) -> u8 {
@@ -249,17 +260,17 @@ impl PathFollower {
 
     fn name(&mut self, step: &PrNamed) {
         if step.task == 0 {
-            self.know(step.tgid, step.name, NO_CLOCK);
+            self.know(step.tgid, step.name);
         } else {
             self.named = (step.task, step.name);
         }
     }
 
-    fn know(&mut self, tgid: u32, name: Name, clock: u8) {
+    fn know(&mut self, tgid: u32, name: Name) {
         if self.names.len() >= REMEMBERED && !self.names.contains_key(&tgid) {
             self.names.clear();
         }
-        self.names.insert(tgid, (name, clock));
+        self.names.insert(tgid, name);
     }
 
     fn birth(&mut self, step: &PrBirth) {
@@ -277,7 +288,7 @@ impl PathFollower {
         };
         self.give_clock(process, of_parent);
         let clock = self.clock(process);
-        self.know(step.who.tgid, step.who.name, clock);
+        self.know(step.who.tgid, step.who.name);
         if step.kind as usize == PR_STEP_EXEC && self.threads.contains_key(&step.task) {
             self.ran(step.task, step.at);
             self.threads.entry(step.task).and_modify(|thread| thread.process = process);
@@ -287,7 +298,8 @@ impl PathFollower {
         let missing = if parent.is_some() { PathWhat::Unknown } else { PathWhat::Begin };
         let state = parent.flatten().unwrap_or_else(|| {
             let mut state = PathState::new(&slices);
-            state.extend(&slices, self.parts.number(part(process, missing)), [clock, NO_CLOCK], step.at);
+            let number = self.parts.number(part(process, missing));
+            state.extend(&slices, &mut self.cpus, number, (clock, Spent::Else), step.at);
             state
         });
         self.threads.insert(step.task, PathThread { process, parent: step.other, state, woken: None, throttled: 0 });
@@ -304,15 +316,20 @@ impl PathFollower {
     /// The path that ends at a running thread at this moment.
     fn path_of(&mut self, task: u64, at: u64) -> Option<PathState> {
         let slices = self.slices_until(at);
-        let thread = self.threads.get(&task)?;
+        let thread = self.threads.get_mut(&task)?;
+        let clock = clock_of(&self.clocks, thread.process);
+        if thread.woken.is_none() {
+            let number = self.parts.number(part(thread.process, PathWhat::OnCpu));
+            thread.state.extend(&slices, &mut self.cpus, number, (clock, Spent::OnCpu), at);
+            return Some(thread.state.clone());
+        }
+        // It was woken: nothing was seen of the switch to it.
         let mut state = thread.state.clone();
-        if let Some(Woken::By(waker, _)) = &thread.woken {
+        if let Some(Woken::By(waker, ..)) = &thread.woken {
             state.follow(PathState::clone(waker));
         }
-        // If it was woken, nothing was seen of the switch to it.
-        let what = if thread.woken.is_some() { PathWhat::Unknown } else { PathWhat::OnCpu };
-        let clock = self.clock(thread.process);
-        state.extend(&slices, self.parts.number(part(thread.process, what)), [clock, NO_CLOCK], at);
+        let number = self.parts.number(part(thread.process, PathWhat::Unknown));
+        state.extend(&slices, &mut self.cpus, number, (clock, Spent::Else), at);
         Some(state)
     }
 
@@ -326,15 +343,17 @@ impl PathFollower {
                 path = self.carriers.get(&step.other).cloned();
                 let outside = PartKey { process: NOBODY, what: PathWhat::Outside, by: name };
                 let number = self.parts.number(outside);
-                path.iter_mut().for_each(|state| state.extend(&slices, number, [NO_CLOCK; 2], step.at));
+                let spent = (NO_CLOCK, Spent::Else);
+                path.iter_mut().for_each(|state| state.extend(&slices, &mut self.cpus, number, spent, step.at));
             } else {
                 path = self.path_of(step.other, step.at);
             }
         }
+        let waker = self.threads.get(&step.other).map_or(NO_CLOCK, |thread| self.clock(thread.process));
         if let Some(thread) = self.threads.get_mut(&step.task) {
             let room = if step.detail as usize & PR_FOR_ROOM == 0 { 0 } else { step.other };
             thread.woken = Some(match path {
-                Some(path) => Woken::By(Box::new(path), room),
+                Some(path) => Woken::By(Box::new(path), room, waker),
                 None => Woken::Else(step.at, context, name),
             });
         } else if let Some(path) = path {
@@ -354,27 +373,35 @@ impl PathFollower {
             }
             self.peers.entry(step.pipe).or_default()[side] = step.task;
         }
-        let (by, other) = self.names.get(&step.before).copied().unwrap_or(([0; 2], NO_CLOCK));
+        let by = self.names.get(&step.before).copied().unwrap_or_default();
         let Some(thread) = self.threads.get_mut(&step.task) else { return };
         let process = thread.process;
-        let own = [clock_of(&self.clocks, process), NO_CLOCK];
-        thread.state.extend(&slices, self.parts.number(part(process, PathWhat::OnCpu)), own, step.since);
+        let clock = clock_of(&self.clocks, process);
+        let (parts, cpus) = (&mut self.parts, &mut self.cpus);
+        let mut extend = |state: &mut PathState, (what, by): (PathWhat, Name), spent: Spent, to: u64| {
+            let number = parts.number(PartKey { process, what, by });
+            state.extend(&slices, cpus, number, (clock, spent), to);
+        };
+        let nobody = Name::default();
+        extend(&mut thread.state, (PathWhat::OnCpu, nobody), Spent::OnCpu, step.since);
         let asleep_since = thread.state.clocks;
         let (mut made_room, mut woken) = (0, 0);
         if step.detail & 0xf == PR_ASLEEP as u32 {
             match thread.woken.take() {
-                Some(Woken::By(path, room)) if !is_held(step.call) => {
+                Some(Woken::By(path, room, waker)) if !is_held(step.call) => {
+                    let ended = self.sleeps.get_mut(usize::from(waker)).filter(|_| step.pipe != 0 && waker != clock);
+                    ended.into_iter().for_each(|sleeps| *sleeps += 1);
                     (made_room, woken) = (room, path.chain.at);
                     thread.state.follow(*path);
                 }
-                Some(Woken::By(path, _)) => {
+                Some(Woken::By(path, ..)) => {
                     let what = asleep(step, PR_IN_PROCESS as u32);
-                    thread.state.extend(&slices, self.parts.number(part(process, what)), own, path.chain.at);
+                    extend(&mut thread.state, (what, nobody), Spent::Else, path.chain.at);
                 }
                 Some(Woken::Else(at, context, by)) => {
                     let what = asleep(step, context);
-                    let by = if context as usize == PR_IN_PROCESS { by } else { [0; 2] };
-                    thread.state.extend(&slices, self.parts.number(PartKey { process, what, by }), own, at);
+                    let by = if context as usize == PR_IN_PROCESS { by } else { nobody };
+                    extend(&mut thread.state, (what, by), Spent::Else, at);
                 }
                 None => {
                     // Nothing was seen of its wake-up: some virtual machines hide what happens while a process of their own
@@ -382,23 +409,23 @@ impl PathFollower {
                     let timer = PathWhat::Asleep { reason: WaitReason::Timer };
                     let what = asleep(step, PR_IN_PROCESS as u32);
                     let what = if what == timer { timer } else { PathWhat::Unknown };
-                    thread.state.extend(&slices, self.parts.number(part(process, what)), own, step.at);
+                    extend(&mut thread.state, (what, nobody), Spent::Else, step.at);
                 }
             }
         }
         let throttled = std::mem::take(&mut thread.throttled);
         if throttled > 0 {
             let until = step.at.min(thread.state.chain.at + throttled);
-            thread.state.extend(&slices, self.parts.number(part(process, PathWhat::Throttled)), own, until);
+            extend(&mut thread.state, (PathWhat::Throttled, nobody), Spent::Else, until);
         }
-        let waits = PartKey { process, what: PathWhat::ForCpu, by };
-        thread.state.extend(&slices, self.parts.number(waits), [own[0], other], step.at);
+        let idle = step.before == 0;
+        extend(&mut thread.state, (PathWhat::ForCpu, by), Spent::ForCpu { idle }, step.at);
         // What the reader of a full pipe had read at the wake-up had been written before the writer slept.
         if let Some(reader) = self.threads.get_mut(&made_room) {
             if reader.woken.is_none() {
                 let clock = clock_of(&self.clocks, reader.process);
                 let number = self.parts.number(part(reader.process, PathWhat::OnCpu));
-                reader.state.extend(&slices, number, [clock, NO_CLOCK], woken);
+                reader.state.extend(&slices, &mut self.cpus, number, (clock, Spent::OnCpu), woken);
             }
             if reader.state.chain.at >= woken {
                 later(&mut reader.state.clocks, &asleep_since);

@@ -9,6 +9,8 @@ mod clocks;
 mod close;
 mod follow;
 mod samples;
+#[cfg(test)]
+mod tests;
 pub(super) mod words;
 
 pub(super) use close::{KnownEnd, PathEnds};
@@ -16,6 +18,7 @@ pub(super) use samples::TimedSamples;
 
 use super::raw::{PR_RING, PrStep, PrTask};
 use crate::collect::bpf::Object;
+use crate::workload::cpus;
 use anyhow::Result;
 use follow::PathFollower;
 use libbpf_rs::RingBuffer;
@@ -43,8 +46,9 @@ impl PathRecorder {
     /// # Errors
     /// When the ring cannot be mapped.
     pub(super) fn start(object: &Object, live: bool) -> Result<Self> {
-        let follower = Rc::<RefCell<PathFollower>>::default();
-        let latest = live.then(Rc::<RefCell<PathFollower>>::default);
+        let cpus = cpus::allowed()?.len() as u64;
+        let follower = || Rc::new(RefCell::new(PathFollower::new(cpus)));
+        let (latest, follower) = (live.then(follower), follower());
         let readers: Vec<_> = latest.iter().chain([&follower]).map(Rc::clone).collect();
         let left = Rc::new(Cell::new(0_usize));
         let count = Rc::clone(&left);

@@ -1,6 +1,8 @@
 //! The path in sentences.
 
 use crate::profile::{few, listed};
+use crate::record::killed;
+use crate::record::launch::SIGNALS;
 use crate::record::names::labels;
 use crate::report::number::{number, percent};
 use crate::result::{CriticalPath, Document, ExecutedOn, PathKind, PathPart, PathWhat, WaitReason};
@@ -93,20 +95,26 @@ pub(in crate::record) fn made_of(recording: &Document) -> Option<String> {
 
 /// What would be left without the process whose absence would help most.
 fn ceiling(recording: &Document, path: &CriticalPath, labels: &[String]) -> Option<String> {
-    let best = path.ceilings.first().filter(|best| best.ns < recording.processes.window_ns)?;
-    // The CPUs have to do what the others need.
-    let others: u64 =
-        (0..).zip(&recording.recorded).filter(|(at, _)| *at != best.process).map(|(_, of)| of.cpu_ns).sum();
-    let ns = best.ns.max(others / u64::from(recording.environment.cpus.max(1)));
+    // How long a pipeline takes that is ended is not its own doing.
+    let is_ended = recording.recorded.iter().any(killed::by_others);
+    let best = path.ceilings.first().filter(|best| best.ns > 0 && !is_ended)?;
     let then = (0..).zip(&recording.recorded).filter(|(at, _)| *at != best.process).max_by_key(|(_, of)| of.cpu_ns);
-    let then =
-        then.filter(|(_, of)| of.cpu_ns as f64 >= LIMITS * ns as f64).and_then(|(at, _): (usize, _)| labels.get(at));
+    let then = then
+        .filter(|(_, of)| of.cpu_ns as f64 >= LIMITS * best.ns as f64)
+        .and_then(|(at, _): (usize, _)| labels.get(at));
     let then = then.map_or_else(String::new, |name| format!("; then `{name}` would be on a CPU most of the time"));
-    let [left, whole] = [ns, recording.processes.window_ns].map(|ns| number(ns as f64 / 1e9));
+    let [left, whole] = [best.ns, recording.processes.window_ns].map(|ns| number(ns as f64 / 1e9));
     let name = labels.get(best.process)?;
-    (ns < recording.processes.window_ns).then(|| {
-        format!("If `{name}` cost nothing, the pipeline would take about {left} s instead of {whole} s{then}.")
-    })
+    let is_own = |by: &str| recording.recorded.iter().any(|process| process.name == by);
+    let waits = path.parts.iter().filter(|part| part.what == PathWhat::ForCpu);
+    let outside: u64 = waits.filter(|part| !part.by.as_deref().is_none_or(is_own)).map(|part| part.ns).sum();
+    let free = if outside as f64 >= NAMED * recording.processes.window_ns as f64 {
+        " and other programs left the CPUs to the pipeline, it"
+    } else {
+        ", the pipeline"
+    };
+    (best.ns < recording.processes.window_ns)
+        .then(|| format!("If `{name}` cost nothing{free} would take about {left} s instead of {whole} s{then}."))
 }
 
 /// A part in words.
@@ -131,7 +139,10 @@ pub(in crate::record) fn described(
         PathWhat::ForCpu => format!("{name} waiting for a CPU"),
         PathWhat::Throttled => format!("{name} throttled by the CPU quota of its cgroup"),
         PathWhat::Asleep { reason } => asleep(recording, *process, &name, *reason, by),
-        PathWhat::PipeEmpty => format!("{name} waiting for data in a pipe{}", from(by)),
+        PathWhat::PipeEmpty => {
+            let killed = process.and_then(|at| recording.recorded.get(at)?.signal).is_some();
+            format!("{name} waiting for data in a pipe{}", if killed { ended(by) } else { from(by) })
+        }
         PathWhat::PipeFull => format!("{name} waiting for room in a pipe"),
         PathWhat::PipeLock => format!("{name} waiting for the lock of a pipe"),
         PathWhat::Outside => by.map_or("outside of the recording".to_owned(), |by| format!("{by} (not recorded)")),
@@ -146,12 +157,21 @@ fn from(by: Option<String>) -> String {
     by.map_or_else(String::new, |by| format!(" from {by} (not recorded)"))
 }
 
+/// Who ended a sleep. pipeprof itself only passes on signals.
+fn ended(by: Option<String>) -> String {
+    let text = |by: String| match by.trim_matches('`') {
+        SIGNALS => ", ended by a signal that pipeprof passed on".to_owned(),
+        _ => format!(", ended by {by}"),
+    };
+    by.map_or_else(String::new, text)
+}
+
 fn asleep(recording: &Document, process: Option<usize>, name: &str, reason: WaitReason, by: Option<String>) -> String {
     let held = process.and_then(|at| recording.recorded.get(at)?.held_by.get(&reason));
     let by = match held {
         Some(names) => format!(" by {}", listed(names.iter().map(|name| format!("`{name}`")))),
         None if reason == WaitReason::Timer => String::new(),
-        None => by.map_or_else(String::new, |by| format!(", ended by {by}")),
+        None => ended(by),
     };
     let doing = match reason {
         WaitReason::Timer => "sleeping on a timer",
