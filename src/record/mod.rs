@@ -3,12 +3,12 @@
 //! [`launch`] starts the stages, or [`running`] finds them; [`collect`] counts what they do by BPF programs, [`ended`]
 //! keeps the counts of processes that have ended, [`assemble`] names what was counted, in one row what [`alike`] finds to
 //! be the same, [`holders`] what was not, [`others`] who else used the CPUs, and [`killed`] who was killed; [`answer`]
-//! draws the conclusion, [`path`] follows what its end waited for, [`critical`] draws it, [`advice`] has rules for what would help, [`trial`]
-//! measures such a [`remedy`], with the times of [`timed`] and a [`locale`], [`off_cpu`], [`locks`] and [`sampling`] name
-//! the stacks of sleeps, waits and samples, [`traced`] attaches collectors of runs, and [`text`] and [`html`] show all
-//! that, with the [`names`] of processes. [`inside`] does so in a guest, which gets [`sent_files`] and where [`count`]
-//! counts instructions. [`work`] is what comparisons read.
-//! [`contents`] lists the files of a folder, and [`live`] shows what happens meanwhile.
+//! draws the conclusion, [`path`] follows what its end waited for, [`critical`] draws it, [`advice`] has rules for what
+//! would help, [`trial`] measures such a [`remedy`], with the times of [`timed`] and a [`locale`], [`off_cpu`], [`locks`]
+//! and [`sampling`] name the stacks of sleeps, waits and samples, [`traced`] attaches collectors of runs, and [`text`] and
+//! [`html`] show all that, with the [`names`] of processes. [`inside`] does so in a guest, which gets [`sent_files`] and
+//! where [`count`] counts instructions. [`work`] is what comparisons read. [`contents`] lists the files of a folder, and
+//! [`live`] shows what happens meanwhile.
 
 mod advice;
 mod alike;
