@@ -145,7 +145,7 @@ mod tests {
         let found = programs(&outcome, &index);
         assert_eq!(found.first, [(7, [3, 0]), (9, [5, 0])]);
         let name = |id: ProgramId| found.names[&id].as_str();
-        assert_eq!([name((7, [3, 0])), name((8, [3, 0])), name((9, [4, 0]))], ["cat", "cat-2", "awk"]);
+        assert_eq!([name((7, [3, 0])), name((8, [3, 0])), name((9, [4, 0]))], ["stage1-cat", "stage2-cat", "awk"]);
         outcome.document.target = MeasuredTarget::default();
         assert_eq!(programs(&outcome, &index).first, [(0, [0; 2])]);
     }
