@@ -65,9 +65,10 @@ fn all_kernels_record_the_same_calls() {
         if let [probed, traced, probed_running] = collected {
             check_collected(series, probed, "kprobe");
             check_collected(series, traced, "fgraph");
-            // Attaching and detaching take some milliseconds, in which only one of the two counts.
+            // Detaching takes up to 50 ms of the second (5.10), in which only one of the two counts.
             for [calls, counted] in counted_calls(series, probed_running).iter().flat_map(BTreeMap::values) {
-                assert!(*calls > 100 && calls.abs_diff(*counted) < 20, "{series}: {calls} calls, {counted} counted");
+                let near = calls.abs_diff(*counted) < calls / 10;
+                assert!(*calls > 100 && near, "{series}: {calls} calls, {counted} counted");
             }
         }
         assert_eq!(collected.len(), if collect.is_empty() { 0 } else { 3 }, "{series}");
