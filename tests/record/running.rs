@@ -124,7 +124,7 @@ fn processes_without_pipes_stay_apart() {
     let (_, recording) = attach(&["-p", &format!("{first},{first},{second}"), "--duration", "300ms"]);
     let recording = recording.unwrap();
     assert_eq!(recording.target.pids(), [first, second]);
-    let sleeps = |stage| format!("`sleep (stage {stage})` sleeping on a timer 100 %");
+    let sleeps = |stage| format!("`stage{stage}-sleep` sleeping on a timer 100 %");
     assert_eq!(recording.findings[1], format!("No pipe was used: {} and {}.", sleeps(1), sleeps(2)));
 }
 
