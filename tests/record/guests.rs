@@ -65,9 +65,9 @@ fn all_kernels_record_the_same_calls() {
         if let [probed, traced, probed_running] = collected {
             check_collected(series, probed, "kprobe");
             check_collected(series, traced, "fgraph");
-            // Detaching takes up to 50 ms of the second (5.10), in which only one of the two counts.
+            // Detaching takes up to 0.13 s (7.2), in which only the recording counts. Lost calls were a third.
             for [calls, counted] in counted_calls(series, probed_running).iter().flat_map(BTreeMap::values) {
-                let near = calls.abs_diff(*counted) < calls / 10;
+                let near = calls.abs_diff(*counted) < calls / 5;
                 assert!(*calls > 100 && near, "{series}: {calls} calls, {counted} counted");
             }
         }
