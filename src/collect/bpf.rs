@@ -70,7 +70,7 @@ fn take_message() -> String {
 }
 
 /// Programs that need no kernel types, and so no BTF.
-const WITHOUT_BTF: [&str; 3] = ["pp_sample", "pp_fork", "pp_free"];
+const WITHOUT_BTF: [&str; 4] = ["pp_sample", "pp_fork", "pp_exec", "pp_free"];
 
 /// A program that keeps per-thread state. Without it, the map for such state is kept small.
 const WITH_THREADS: &str = "pp_enter";
