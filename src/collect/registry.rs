@@ -51,8 +51,7 @@ pub fn auto() -> Vec<Collector> {
 pub fn make(kind: Collector, context: &Context) -> Result<Box<dyn Collect>> {
     Ok(match kind {
         Collector::Sample => Box::new(Sample::new(context.loader, context.symbols()?)),
-        Collector::Kprobe => Box::new(Kprobe::new(context.loader, context.symbols()?, &context.probe)),
-        Collector::Fgraph => Box::new(Fgraph::new(context.symbols()?)),
+        Collector::Kprobe | Collector::Fgraph => make_for_programs(kind, context)?,
         Collector::Insn => bail!("insn requires a guest: add --kernel"),
     })
 }
