@@ -53,9 +53,8 @@ fn normalized(name: &str) -> String {
 
 /// The names of the locales in an archive.
 fn archived(mut archive: impl Read + Seek) -> io::Result<BTreeSet<String>> {
-    let mut head = [0; 4 * HEAD];
-    archive.read_exact(&mut head)?;
-    let words: Vec<u32> = head.chunks_exact(4).map(|word| word.iter().rev().fold(0, add_byte)).collect();
+    let mut words = [0; HEAD];
+    archive.read_exact(bytemuck::bytes_of_mut(&mut words))?;
     let [from, length] = NAMES.map(|at| words[at]);
     if words[0] != MAGIC || length > MOST_NAMES {
         return Err(io::ErrorKind::InvalidData.into());
@@ -64,10 +63,6 @@ fn archived(mut archive: impl Read + Seek) -> io::Result<BTreeSet<String>> {
     let mut names = vec![0; length as usize];
     archive.read_exact(&mut names)?;
     Ok(names.split(|byte| *byte == 0).map(|name| String::from_utf8_lossy(name).into_owned()).collect())
-}
-
-fn add_byte(word: u32, byte: &u8) -> u32 {
-    word << 8 | u32::from(*byte)
 }
 
 #[cfg(test)]
