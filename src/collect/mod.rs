@@ -81,7 +81,7 @@ pub(crate) trait CollectPrograms: Collect {
     /// When it was not armed, or the kernel does not stop.
     fn stop(&mut self) -> Result<()>;
 
-    /// Detach after [`Self::stop`], and return the results. `programs`: unless they are told apart, nothing.
+    /// Detach after [`Self::stop`], and return the results. `programs` is empty without [`Watched::programs`].
     ///
     /// # Errors
     /// When it was not armed, or its results cannot be read.

@@ -68,8 +68,8 @@ pub trait Running {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watched {
     pub processes: Vec<WatchedProcess>,
-    /// Whether each process that they start, and each program that one of them executes, is told apart. Their names are
-    /// known afterwards ([`Programs`]).
+    /// Whether each process that they start has counts of its own, and each program that one of them executes. Their names
+    /// are known afterwards ([`Programs`]).
     pub programs: bool,
 }
 

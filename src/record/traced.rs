@@ -32,7 +32,7 @@ pub(super) struct Tracing {
 }
 
 impl Tracing {
-    /// Attach to the processes `pids`, or if there are none to all that this thread starts from now on.
+    /// Attach to the processes `pids`. Without any, attach to all that this thread starts from now on.
     ///
     /// # Errors
     /// When the kernel does not have what the collector needs.

@@ -194,7 +194,7 @@ pub struct PipelineChange {
     pub pipes: Vec<PipeChange>,
 }
 
-/// A part of the critical path, ms; 0 where it is none.
+/// A part of the critical path, ms; 0 in the recording that does not have it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathChange {
     /// A process and what it did.
