@@ -14,8 +14,7 @@ const PREFIX: &str = "pipeprof-";
 const GROUP: &str = "pipeprof_";
 /// Record of the top-level tracer's previous state, for the next start. Removed after a normal end.
 const STATE: &str = "/run/pipeprof-tracer.json";
-
-/// Tracers that can be set in a folder.
+/// The tracers that can be set in a folder: an instance lists only those that are allowed in instances.
 const TRACERS: &str = "available_tracers";
 
 /// Remove what killed runs left. Returns messages about what was removed and what could not be removed.
@@ -159,11 +158,6 @@ impl Drop for ReturnProbes {
     }
 }
 
-/// Whether `tracer` can be set in `folder`: an instance lists only tracers that are allowed in instances.
-fn has_tracer(folder: &Path, tracer: &str) -> Result<bool> {
-    Ok(read(&folder.join(TRACERS))?.split_whitespace().any(|name| name == tracer))
-}
-
 /// Write `value` to a control file in one call. An empty value clears it.
 pub(crate) fn write(path: &Path, value: &str) -> Result<()> {
     let file = std::fs::OpenOptions::new().write(true).truncate(true).open(path);
@@ -279,17 +273,18 @@ impl Session {
     }
 
     fn open_in(root: &Path, tracer: &str, state: &Path) -> Result<Self> {
+        let lists = |tracers: &str| tracers.split_whitespace().any(|name| name == tracer);
+        let tracers = read(&root.join(TRACERS))?;
         anyhow::ensure!(
-            has_tracer(root, tracer)?,
-            "this kernel has no {tracer} tracer (see {}): use a guest, add --kernel NAME",
-            name(&root.join(TRACERS))
+            lists(&tracers),
+            "this kernel has no {tracer} tracer (available: {tracers}): use a guest, add --kernel NAME"
         );
         let folder = root.join("instances").join(format!("{PREFIX}{}", owner::own()));
         if std::fs::create_dir(&folder).is_ok() {
             let instance = Self { folder, saved: None, state: state.to_owned(), open: true };
             write(&instance.folder.join("tracing_on"), "0")?;
             // Most kernels allow the tracer in the top folder only. Setting it to find out would patch all functions.
-            if has_tracer(&instance.folder, tracer)? {
+            if read(&instance.folder.join(TRACERS)).is_ok_and(|tracers| lists(&tracers)) {
                 return Ok(instance);
             }
         }
