@@ -33,8 +33,8 @@ struct AmountArgs {
     /// Bytes to move through each pipe while measuring, such as 1G (instead of --duration)
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse, conflicts_with_all = ["duration", "calls"])]
     bytes: Option<u64>,
-    /// Measured time of each run, such as 500ms [default: 300ms; in guests 200ms; with --collect insn, see
-    /// --precision]
+    /// Measured time of each run, such as 500ms [default: 300ms; in guests 200ms, or 50ms with only
+    /// --collect fgraph; with --collect insn, see --precision]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "calls")]
     duration: Option<u64>,
     /// Number of calls of each writer to measure; calls that move no bytes do not count

@@ -19,6 +19,8 @@ use std::sync::Arc;
 const AMOUNT: Amount = Amount::DurationNs(300_000_000);
 /// Default in guests: emulated time passes some twenty times slower than real time.
 const GUEST_AMOUNT: Amount = Amount::DurationNs(200_000_000);
+/// The same if only function_graph collects, with which the kernel is twenty times slower (docs/performance.md).
+const TRACED_GUEST_AMOUNT: Amount = Amount::DurationNs(50_000_000);
 /// Default CPUs of a guest with collectors inside it: with one, writer and reader never wait for the same lock.
 const PROFILED_CPUS: u32 = 2;
 
@@ -160,7 +162,10 @@ impl RunOptions {
         if !chosen {
             workload.amount = match (guest, self.exact()) {
                 (true, true) => sizing::first(&workload, self.machine.cpus()),
-                (true, false) => GUEST_AMOUNT,
+                (true, false) => match &self.collect {
+                    Some(Selection::List(list)) if list[..] == [Collector::Fgraph] => TRACED_GUEST_AMOUNT,
+                    _ => GUEST_AMOUNT,
+                },
                 (false, _) => AMOUNT,
             };
         }

@@ -98,8 +98,8 @@ fn step_blocks(
         ReportBlock::Sentence(format!("{}.", capitalized(&answer::answer(comparison, &[(section, step)])))),
         ReportBlock::Items(details.collect()),
     ];
-    if !step.verdict.noise_from.is_empty() {
-        blocks.push(ReportBlock::Note(format!("Noise floor from {}.", step.verdict.noise_from)));
+    if let Some(noise) = step.verdict.noise() {
+        blocks.push(ReportBlock::Note(format!("{}.", capitalized(&noise))));
     }
     blocks.extend(terminal::step_tables(comparison, section, step, SHOWN));
     let calls = tables::calls(comparison, step);

@@ -83,8 +83,7 @@ pub(super) fn step_block(comparison: &Comparison, section: &Section, step: &Step
     // Without values, there is no change.
     let by = if verdict.before > 0.0 { by } else { String::new() };
     let heading = format!("{from} -> {to}: {}{by}", verdict.word.text());
-    let noise = (!verdict.noise_from.is_empty()).then(|| format!("noise floor from {}", verdict.noise_from));
-    let remarks = ReportBlock::Items(step.remarks.iter().cloned().chain(noise).collect());
+    let remarks = ReportBlock::Items(step.remarks.iter().cloned().chain(verdict.noise()).collect());
     ReportBlock::section(
         heading,
         std::iter::once(remarks).chain(step_tables(comparison, section, step, shown)).collect(),
