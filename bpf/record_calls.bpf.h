@@ -159,7 +159,9 @@ static __always_inline int read_call_now(u64 task, u64 *stack, struct registers 
 	return 0;
 }
 
-static __always_inline u32 log2_of(u64 value)
+/* Not static: see native_number. */
+u32 log2_of(u64 value);
+__attribute__((noinline)) u32 log2_of(u64 value)
 {
 	u32 bits = 0;
 
@@ -279,54 +281,67 @@ struct pipe_call {
 	u32 kind;
 };
 
-/* What the call does with pipes; 0 if nothing. The descriptor of vmsplice is in `to`, although it may read. */
-static __always_inline int decode(const struct registers *call, struct pipe_call *found)
+/* What a call does with pipes, in one number: its kind, and the registers that hold the descriptors that it reads and
+ * writes and the bytes that it asks for. */
+#define CALL_SHAPE(kind, from, to, asked) (IS_PIPE_CALL | (kind) | (from) << 4 | (to) << 8 | (asked) << 12)
+#define IS_PIPE_CALL (1 << 16)
+enum { NOWHERE, IN_DI, IN_SI, IN_DX, IN_R10, IN_R8 };
+
+/* The shape of the call with this number; 0 if it is not one on pipes. The descriptor of vmsplice is the one that it
+ * writes, although it may read. Not static: see native_number. */
+u32 shape_of(u64 number);
+__attribute__((noinline)) u32 shape_of(u64 number)
 {
-	found->from = -1;
-	found->to = -1;
-	found->asked = 0;
-	found->kind = PR_KIND_PLAIN;
-	switch (call->orig_ax) {
+	switch (number) {
 	case NR_READ:
-		found->asked = call->dx;
-		found->from = (u32)call->di;
-		return 1;
+		return CALL_SHAPE(PR_KIND_PLAIN, IN_DI, NOWHERE, IN_DX);
 	case NR_WRITE:
-		found->asked = call->dx;
-		found->to = (u32)call->di;
-		return 1;
+		return CALL_SHAPE(PR_KIND_PLAIN, NOWHERE, IN_DI, IN_DX);
 	case NR_READV:
 	case NR_PREADV2:
-		found->from = (u32)call->di;
-		return 1;
+		return CALL_SHAPE(PR_KIND_PLAIN, IN_DI, NOWHERE, NOWHERE);
 	case NR_WRITEV:
 	case NR_PWRITEV2:
-		found->to = (u32)call->di;
-		return 1;
+		return CALL_SHAPE(PR_KIND_PLAIN, NOWHERE, IN_DI, NOWHERE);
 	case NR_SPLICE:
-		found->kind = PR_KIND_SPLICE;
-		found->from = (u32)call->di;
-		found->to = (u32)call->dx;
-		found->asked = call->r8;
-		return 1;
+		return CALL_SHAPE(PR_KIND_SPLICE, IN_DI, IN_DX, IN_R8);
 	case NR_TEE:
-		found->kind = PR_KIND_TEE;
-		found->from = (u32)call->di;
-		found->to = (u32)call->si;
-		found->asked = call->dx;
-		return 1;
+		return CALL_SHAPE(PR_KIND_TEE, IN_DI, IN_SI, IN_DX);
 	case NR_VMSPLICE:
-		found->kind = PR_KIND_VMSPLICE;
-		found->to = (u32)call->di;
-		return 1;
+		return CALL_SHAPE(PR_KIND_VMSPLICE, NOWHERE, IN_DI, NOWHERE);
 	case NR_SENDFILE:
-		found->kind = PR_KIND_SENDFILE;
-		found->to = (u32)call->di;
-		found->from = (u32)call->si;
-		found->asked = call->r10;
-		return 1;
+		return CALL_SHAPE(PR_KIND_SENDFILE, IN_SI, IN_DI, IN_R10);
 	}
 	return 0;
+}
+
+static __always_inline u64 argument(const struct registers *call, u32 place)
+{
+	switch (place) {
+	case IN_DI:
+		return call->di;
+	case IN_SI:
+		return call->si;
+	case IN_DX:
+		return call->dx;
+	case IN_R10:
+		return call->r10;
+	case IN_R8:
+		return call->r8;
+	}
+	return 0;
+}
+
+/* What the call does with pipes; 0 if nothing. */
+static __always_inline int decode(const struct registers *call, struct pipe_call *found)
+{
+	u32 shape = shape_of(call->orig_ax), from = shape >> 4 & 15, to = shape >> 8 & 15;
+
+	found->from = from ? (s64)(u32)argument(call, from) : -1;
+	found->to = to ? (s64)(u32)argument(call, to) : -1;
+	found->asked = argument(call, shape >> 12 & 15);
+	found->kind = shape & 15;
+	return shape != 0;
 }
 
 /* A descriptor of its table may have got another file. */

@@ -10,8 +10,11 @@
 #define COMPAT_OTHER 1023
 
 /* The number of the 64-bit call that does the same: arch/x86/entry/syscalls/syscall_32.tbl. Only those by which waits
- * are named or pipes are used. */
-static __attribute__((noinline)) u32 native_number(u32 number)
+ * are named or pipes are used.
+ *
+ * Not static: the verifier then looks at it once, and does not follow each number that it can return into its callers. */
+u32 native_number(u32 number);
+__attribute__((noinline)) u32 native_number(u32 number)
 {
 	if (number >= COMPAT_SAME)
 		return number;
