@@ -421,8 +421,7 @@ static __always_inline int leave_known(void *ctx, number_of *place_of, number_of
 
 /* One more call that its thread has not left. Not static: the verifier then looks at it once, not with each step of the
  * loop below. */
-int count_left(u32 process, u32 slot);
-__attribute__((noinline)) int count_left(u32 process, u32 slot)
+__noinline int count_left(u32 process, u32 slot)
 {
 	struct pp_function *function = shared_of(process, slot);
 

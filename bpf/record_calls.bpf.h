@@ -160,8 +160,7 @@ static __always_inline int read_call_now(u64 task, u64 *stack, struct registers 
 }
 
 /* Not static: see native_number. */
-u32 log2_of(u64 value);
-__attribute__((noinline)) u32 log2_of(u64 value)
+__noinline u32 log2_of(u64 value)
 {
 	u32 bits = 0;
 
@@ -283,14 +282,12 @@ struct pipe_call {
 
 /* What a call does with pipes, in one number: its kind, and the registers that hold the descriptors that it reads and
  * writes and the bytes that it asks for. */
-#define CALL_SHAPE(kind, from, to, asked) (IS_PIPE_CALL | (kind) | (from) << 4 | (to) << 8 | (asked) << 12)
-#define IS_PIPE_CALL (1 << 16)
+#define CALL_SHAPE(kind, from, to, asked) ((kind) | (from) << 4 | (to) << 8 | (asked) << 12)
 enum { NOWHERE, IN_DI, IN_SI, IN_DX, IN_R10, IN_R8 };
 
 /* The shape of the call with this number; 0 if it is not one on pipes. The descriptor of vmsplice is the one that it
  * writes, although it may read. Not static: see native_number. */
-u32 shape_of(u64 number);
-__attribute__((noinline)) u32 shape_of(u64 number)
+__noinline u32 shape_of(u64 number)
 {
 	switch (number) {
 	case NR_READ:
@@ -337,11 +334,14 @@ static __always_inline int decode(const struct registers *call, struct pipe_call
 {
 	u32 shape = shape_of(call->orig_ax), from = shape >> 4 & 15, to = shape >> 8 & 15;
 
+	/* Each call on pipes has a descriptor. */
+	if (!shape)
+		return 0;
 	found->from = from ? (s64)(u32)argument(call, from) : -1;
 	found->to = to ? (s64)(u32)argument(call, to) : -1;
 	found->asked = argument(call, shape >> 12 & 15);
 	found->kind = shape & 15;
-	return shape != 0;
+	return 1;
 }
 
 /* A descriptor of its table may have got another file. */

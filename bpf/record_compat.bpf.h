@@ -13,8 +13,7 @@
  * are named or pipes are used.
  *
  * Not static: the verifier then looks at it once, and does not follow each number that it can return into its callers. */
-u32 native_number(u32 number);
-__attribute__((noinline)) u32 native_number(u32 number)
+__noinline u32 native_number(u32 number)
 {
 	if (number >= COMPAT_SAME)
 		return number;

@@ -198,7 +198,7 @@ fn verdict(e: &Evidence, p_holm: f64) -> Verdict {
         p: Some(e.p),
         p_holm: Some(p_holm),
         noise_floor: noise.map(|noise| noise.floor),
-        noise_from: noise.map_or_else(String::new, |noise| noise.from.clone()),
+        noise_from: noise.map_or_else(|| "too few runs".to_owned(), |noise| noise.from.clone()),
         pairs: e.pairs,
         boots: e.boots,
         more_runs,

@@ -319,7 +319,7 @@ pub struct Verdict {
     pub p_holm: Option<f64>,
     /// The noise floor: the ratio's distance from 1 when nothing differs (A/A). Absent where exact, and of too few runs.
     pub noise_floor: Option<f64>,
-    /// The source of the noise floor; empty without one.
+    /// The source of the noise floor, or why there is none; empty where it decides nothing.
     pub noise_from: String,
     /// Number of runs of both columns.
     pub pairs: [usize; 2],
@@ -337,11 +337,12 @@ impl Verdict {
         Self { ratio: 1.0, text: text.to_owned(), ..Self::default() }
     }
 
-    /// The source of the noise floor in words; `None` of counts.
+    /// The source of the noise floor in words; `None` where it decides nothing.
     pub(crate) fn noise(&self) -> Option<String> {
-        match &*self.noise_from {
-            "" => self.p.map(|_| "noise floor unknown: too few runs".to_owned()),
-            source => Some(format!("noise floor from {source}")),
+        match (&*self.noise_from, self.noise_floor) {
+            ("", _) => None,
+            (source, Some(_)) => Some(format!("noise floor from {source}")),
+            (why, None) => Some(format!("noise floor unknown: {why}")),
         }
     }
 }
