@@ -198,8 +198,8 @@ fn check_repeats_the_settings_of_its_baseline() {
         ("--no-memcg", ["--no-memcg", "charged"]),
         ("--collect sample", ["--collect", "insn"]),
         ("--buffer-size 4K", ["--buffer-size '4K'", "'256K'"]),
-        ("--calls 7", ["--calls '7'", "'400'"]),
-        ("--duration 1s", ["--duration '1000000000ns'", "--calls 400"]),
+        ("--calls 7", ["--calls '7'", "'--bytes 64M'"]),
+        ("--duration 1s", ["--duration '1000000000ns'", "--bytes 64M"]),
         ("--pin none", ["--pin 'none'", "'auto'"]),
         ("--warmup 1M", ["--warmup '1M'", "'32M'"]),
         ("--verify", ["--verify 'true'", "'false'"]),
@@ -213,7 +213,7 @@ fn check_repeats_the_settings_of_its_baseline() {
     let (code, err) = check(&exact, &[]);
     assert!(code == Some(128) && err.contains("guest") && err.contains("--kernel"), "{err}");
     // A flag that repeats it is accepted; then the kernel is missing.
-    let same = "--cpus 2 --memory 1024M --cpu qemu64 --accel tcg --append '' --buffer-size 256K --calls 400";
+    let same = "--cpus 2 --memory 1024M --cpu qemu64 --accel tcg --append '' --buffer-size 256K --bytes 64M";
     let (code, err) = check(&exact, &["--kernel", nowhere.to_str().unwrap(), "--run-flags", same]);
     assert!(code == Some(125) && err.contains("nowhere"), "{err}");
     // A setting that the document does not hold is not guessed.
