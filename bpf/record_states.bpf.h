@@ -141,6 +141,11 @@ static __always_inline void explain(struct pr_task *own, u64 task, u32 task_stat
 		own->call = PR_FROZEN;
 		return;
 	}
+	/* The call during which a signal has ended it is over. */
+	if (own->own.end) {
+		own->call = NR_EXIT_GROUP;
+		return;
+	}
 	if ((is_current ? read_call_now(task, &stack, &call) : read_call(task, &call)) || call.orig_ax > 1023)
 		return;
 	own->call = call.orig_ax;
@@ -209,8 +214,7 @@ int pr_switch(struct pr_event *ctx)
 			own->state = PR_RUNNABLE;
 			own->own.preemptions++;
 		} else {
-			/* After its end it is switched away for the last time. */
-			if (own->own.end) {
+			if (task_state & TASK_DEAD) {
 				own->own.end = now;
 				step_event(PR_STEP_GONE, own->started, from, now, 0);
 			} else {

@@ -266,6 +266,7 @@ impl WaitReason {
             Self::Stopped => "stopped",
             Self::Traced => "traced",
             Self::Frozen => "frozen",
+            Self::Exit => "its end",
             Self::Other => "other",
         }
     }

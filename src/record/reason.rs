@@ -33,6 +33,7 @@ pub(super) fn why(call: u32, file: u32) -> WaitReason {
             WaitReason::Child
         }
         (libc::SYS_futex, _) => WaitReason::Thread,
+        (libc::SYS_exit | libc::SYS_exit_group, _) => WaitReason::Exit,
         (
             libc::SYS_poll
             | libc::SYS_ppoll

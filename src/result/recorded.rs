@@ -90,6 +90,8 @@ pub enum WaitReason {
     Traced,
     /// Not a wait: its cgroup is frozen.
     Frozen,
+    /// The kernel closes its files and frees its memory: it has ended, or its program was killed.
+    Exit,
     Other,
 }
 

@@ -187,6 +187,7 @@ fn asleep(recording: &Document, process: Option<usize>, name: &str, reason: Wait
         WaitReason::Stopped => "stopped",
         WaitReason::Traced => "traced",
         WaitReason::Frozen => "frozen by its cgroup",
+        WaitReason::Exit => "ending: waiting until the kernel has closed its files",
         WaitReason::Other => "waiting for something else",
     };
     format!("{name} {doing}{by}")
