@@ -64,6 +64,8 @@
 #define PR_RUNNING 1
 #define PR_RUNNABLE 2
 #define PR_ASLEEP 3
+/* It will never run again. */
+#define PR_GONE 4
 
 /* Kinds of steps of the path. */
 #define PR_STEP_FORK 1

@@ -60,7 +60,7 @@ SEC("raw_tp/sched_process_fork")
 int pr_fork(struct pr_event *ctx)
 {
 	struct task_struct *child = (void *)ctx->args[1];
-	struct pr_task *parent = find(ctx->args[0]), *before = find((u64)child), *own;
+	struct pr_task *parent = find(ctx->args[0]), *before = find_any((u64)child), *own;
 	u64 *stage = FIRST(launch);
 	u32 tgid = BPF_CORE_READ(child, tgid);
 	struct pr_who who = {};
@@ -86,11 +86,14 @@ int pr_fork(struct pr_event *ctx)
 static __always_inline struct pr_task *adopt(u64 task)
 {
 	const struct task_struct *child = (const void *)task;
-	struct pr_task *parent = find((u64)BPF_CORE_READ(child, real_parent)), *own;
+	struct pr_task *parent = find((u64)BPF_CORE_READ(child, real_parent)), *before, *own;
 
 	/* Children from before the recording are not part of it. */
 	if (!parent || !parent->started || BPF_CORE_READ(child, start_time) < parent->own.begin)
 		return 0;
+	before = find_any(task);
+	if (before)
+		forget_task(task, before);
 	__sync_fetch_and_add(&parent->own.forks, 1);
 	follow_task(task, &parent->who, bpf_get_current_pid_tgid() >> 32, 1);
 	own = find(task);
@@ -157,7 +160,7 @@ int pr_signal(struct pr_event *ctx)
 
 	if (number < SIGSTOP || number > SIGTTOU)
 		return 0;
-	leader = find((u64)BPF_CORE_READ(task, group_leader));
+	leader = find_any((u64)BPF_CORE_READ(task, group_leader));
 	if (!leader)
 		return 0;
 	leader->stopper[0] = leader->stopper[1] = 0;
@@ -218,7 +221,7 @@ int pr_exit(struct pr_event *ctx)
 SEC("raw_tp/sched_process_free")
 int pr_free(struct pr_event *ctx)
 {
-	struct pr_task *own = find(ctx->args[0]);
+	struct pr_task *own = find_any(ctx->args[0]);
 
 	if (!own)
 		return 0;

@@ -97,14 +97,23 @@ static __always_inline u64 *filter_of(u64 task)
 	return bpf_map_lookup_elem(&filter, &place);
 }
 
-/* The followed thread at this address, if it is one. */
-static __always_inline struct pr_task *find(u64 task)
+/* The followed thread that has or had this address, if there was one. */
+static __always_inline struct pr_task *find_any(u64 task)
 {
 	u64 *threads = filter_of(task);
 
 	if (!threads || !*threads)
 		return 0;
 	return bpf_map_lookup_elem(&tasks, &task);
+}
+
+/* The followed thread at this address, if it is one. When the recording ends, another thread may have the address of one
+ * that is gone: the programs are detached one after the other. */
+static __always_inline struct pr_task *find(u64 task)
+{
+	struct pr_task *own = find_any(task);
+
+	return own && own->state != PR_GONE ? own : 0;
 }
 
 static __always_inline u32 *generation_of(const struct pr_task *own)

@@ -112,7 +112,7 @@ static __always_inline void explain_stop(struct pr_task *own, u64 task, u32 task
 		return;
 	}
 	own->call = PR_STOPPED;
-	leader = find((u64)BPF_CORE_READ(stopped, group_leader));
+	leader = find_any((u64)BPF_CORE_READ(stopped, group_leader));
 	if (leader) {
 		own->holder[0] = leader->stopper[0];
 		own->holder[1] = leader->stopper[1];
@@ -214,8 +214,10 @@ int pr_switch(struct pr_event *ctx)
 			own->state = PR_RUNNABLE;
 			own->own.preemptions++;
 		} else {
+			own->state = PR_ASLEEP;
 			if (task_state & TASK_DEAD) {
 				own->own.end = now;
+				own->state = PR_GONE;
 				step_event(PR_STEP_GONE, own->started, from, now, 0);
 			} else {
 				explain(own, from, task_state, jobctl, 1);
@@ -224,7 +226,6 @@ int pr_switch(struct pr_event *ctx)
 				own->trace = keep_trace(ctx);
 				own->waker_trace = own->waker[0] = own->waker[1] = 0;
 			}
-			own->state = PR_ASLEEP;
 		}
 	}
 	own = find(to);

@@ -292,7 +292,7 @@ impl Recorder {
     fn add_sleeps(&self, counts: &mut RecordedCounts) -> Result<()> {
         counts.off_cpu = self.object.entries::<PrOffCpu, PrWait>("off_cpu")?;
         for (_, task) in self.object.entries::<u64, PrTask>("tasks")? {
-            if task.started != 0 && task.state as usize == PR_ASLEEP && task.own.end == 0 {
+            if task.started != 0 && task.state as usize == PR_ASLEEP {
                 let sleep = PrOffCpu { who: task.who, trace: task.trace, waker_trace: 0, waker: [0; 2] };
                 counts.off_cpu.push((sleep, PrWait { count: 1, ns: counts.at.saturating_sub(task.since) }));
             }

@@ -55,6 +55,15 @@ impl Place {
         self.folder.path().join(name)
     }
 
+    /// Make the programs `ways` and `compute`.
+    fn build_ways(&self) {
+        std::fs::write(self.file("ways.c"), include_str!("path_ways.c")).unwrap();
+        let [source, ways, compute] = ["ways.c", "ways", "compute"].map(|name| self.file(name));
+        let built = Command::new("gcc").args(["-Wall", "-Werror", "-o"]).args([&ways, &source]).status();
+        assert!(built.unwrap().success());
+        std::os::unix::fs::symlink(&ways, compute).unwrap();
+    }
+
     /// Record a line, in which `@` is this folder.
     fn record(&self, line: &str) -> Recorded {
         let recorded = record(&[&line.replace('@', self.folder.path().to_str().unwrap())]);
@@ -119,11 +128,7 @@ fn recipes_of_make_are_part_of_the_path() {
 #[ignore = "needs root and gcc: make test"]
 fn who_computes_is_found_through_sockets_terminals_and_futexes() {
     let place = Place::new();
-    std::fs::write(place.file("ways.c"), include_str!("path_ways.c")).unwrap();
-    let [source, ways, compute] = ["ways.c", "ways", "compute"].map(|name| place.file(name));
-    let built = Command::new("gcc").args(["-Wall", "-Werror", "-o"]).args([&ways, &source]).status();
-    assert!(built.unwrap().success());
-    std::os::unix::fs::symlink(&ways, compute).unwrap();
+    place.build_ways();
     for way in ["socketpair", "terminal", "loopback", "connect", "close", "futex", "signal"] {
         let recorded = place.record(&format!("cd @; ./ways {way} | cat"));
         let recording = &recorded.recording;
@@ -133,6 +138,20 @@ fn who_computes_is_found_through_sockets_terminals_and_futexes() {
         let waits = seconds(recording, "ways", |part| matches!(part.what, PathWhat::Asleep { .. }));
         assert!(waits < 0.1, "{way}: {}", recorded.stderr());
     }
+}
+
+/// A process that ends, but must wait in the kernel before it is gone.
+#[test]
+#[ignore = "needs root and gcc: make test"]
+fn who_delays_the_end_of_a_process_is_found() {
+    let place = Place::new();
+    place.build_ways();
+    let recorded = place.record("cd @; ./ways namespace | cat");
+    assert_eq!(recorded.output.status.code(), Some(0), "{}", recorded.stderr());
+    let waits = recorded.recording.recorded.iter().filter_map(|process| process.waits.get(&WaitReason::Exit));
+    let waited = waits.map(|wait| wait.ns).sum::<u64>() as f64 / 1e9;
+    let named = seconds(&recorded.recording, "ways", asleep(WaitReason::Exit));
+    assert!(waited > 0.005 && named < 0.1 * waited, "{waited} {named}: {}", recorded.stderr());
 }
 
 /// A cgroup of the first or second version of the kernel's interface, with one controller.

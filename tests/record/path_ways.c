@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,8 @@
 #include <unistd.h>
 
 enum { MEMORY = 9, LISTENER = 9 };
+/* Freeing it takes tens of milliseconds. */
+enum { MUCH = 1 << 29 };
 
 static void compute(void)
 {
@@ -34,6 +37,14 @@ static int tell(const char *way)
 	socklen_t length = sizeof(address);
 	int *word;
 
+	if (!strcmp(way, "memory")) {
+		char *much = mmap(0, MUCH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (much == MAP_FAILED || madvise(much, MUCH, MADV_NOHUGEPAGE))
+			return 1;
+		memset(much, 1, MUCH);
+		return write(1, "x", 1) != 1 || pause();
+	}
 	if (!strcmp(way, "close") && write(1, "x", 1) != 1)
 		return 1;
 	compute();
@@ -72,6 +83,24 @@ static int start(const char *way, int output)
 	return child < 0;
 }
 
+/* The first process of a namespace of process ids ends when all others in it have ended: it kills them, and waits in the
+ * kernel until `compute` has freed its memory. */
+static int end_namespace(void)
+{
+	int child, ready[2], status;
+	char byte;
+
+	if (pipe(ready) || unshare(CLONE_NEWPID))
+		return 2;
+	child = fork();
+	if (!child) {
+		if (start("memory", ready[1]) || read(ready[0], &byte, 1) != 1)
+			return 2;
+		return 0;
+	}
+	return child < 0 || waitpid(child, &status, 0) != child || status;
+}
+
 int main(int count, char **arguments)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -83,6 +112,8 @@ int main(int count, char **arguments)
 
 	if (count == 3)
 		return tell(way);
+	if (!strcmp(way, "namespace"))
+		return end_namespace();
 	if (!strcmp(way, "socketpair")) {
 		if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) || start(way, ends[1]))
 			return 2;

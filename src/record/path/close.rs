@@ -4,7 +4,7 @@ use super::chain::{Chain, Slices};
 use super::clocks::{Clocks, OF_ALL};
 use super::follow::{NOBODY, PartKey, PathFollower, Woken, at_pipe, part};
 use super::samples::TimedSamples;
-use crate::record::raw::{PR_ASLEEP, PR_RUNNABLE, PrTask};
+use crate::record::raw::{PR_ASLEEP, PR_GONE, PR_RUNNABLE, PrTask};
 use crate::record::reason::{name_of, why};
 use crate::record::timeline::Id;
 use crate::result::{CriticalPath, PathCeiling, PathKind, PathPart, PathWhat, WaitReason};
@@ -144,7 +144,7 @@ impl PathFollower {
 }
 
 fn is_alive(tasks: &Tasks<'_>, task: u64) -> bool {
-    tasks.get(&task).is_some_and(|task| task.started != 0 && task.own.end == 0)
+    tasks.get(&task).is_some_and(|task| task.started != 0 && task.state as usize != PR_GONE)
 }
 
 impl PathEnds {
