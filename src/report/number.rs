@@ -59,7 +59,8 @@ pub(crate) fn change(ratio: f64) -> String {
     match () {
         () if !ratio.is_finite() => "new".to_owned(),
         () if change == 0.0 => "0 %".to_owned(),
-        () if change.abs() < 0.05 => format!("{change:+.4} %"),
+        () if change.abs() < 0.005 => format!("{change:+.4} %"),
+        () if change.abs() < 0.05 => format!("{change:+.2} %"),
         () => format!("{change:+.1} %"),
     }
 }

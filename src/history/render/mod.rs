@@ -22,6 +22,10 @@ use std::path::{Path, PathBuf};
 pub(crate) fn write(history: &History, store: Option<&CellStore>, page: &Path) -> Result<Vec<PathBuf>> {
     let stem = page.file_stem().context("-o: give a file, such as history.html")?.to_string_lossy().into_owned();
     let folder = format!("{stem}-steps");
+    let parent = page.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if let Some(parent) = parent {
+        std::fs::create_dir_all(parent).with_context(|| format!("-o: cannot make the folder {}", parent.display()))?;
+    }
     let links = match store {
         Some(store) => neighbours::write(history, store, &page.with_file_name(&folder))?,
         None => BTreeMap::new(),

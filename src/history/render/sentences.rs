@@ -81,7 +81,7 @@ fn of_step(
     // So that the parts are the whole.
     let rest = step.delta - step.roles.iter().take(NAMED).map(|role| role.delta).sum::<f64>();
     if !roles.is_empty() && rest.abs() >= 0.005 {
-        roles.push(format!("other roles {}", number::signed(rest)));
+        roles.push(format!("other roles {rest:+.2}"));
     }
     let compilers = [step.before, step.after]
         .map(|kernel| history.kernels.get(kernel).map_or("", |kernel| kernel.compiler.as_str()));
