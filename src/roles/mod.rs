@@ -24,7 +24,7 @@ pub(crate) use tables::{all, by_id};
 
 /// Roles that take what they take because of who runs when: which process sleeps or is preempted, where ticks fall. An
 /// exact count repeats them too, but a single instruction elsewhere can shift them by a per cent.
-pub(crate) const SCHEDULING: [RoleId; 8] = [
+pub const SCHEDULING: [RoleId; 8] = [
     RoleId::Scheduler,
     RoleId::WakeUp,
     RoleId::Psi,
