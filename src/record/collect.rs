@@ -112,6 +112,9 @@ pub(super) struct RecordedCounts {
     pub members: HashMap<Id, Members>,
 }
 
+/// What was counted until a moment, with the times that the kernel had accounted to processes.
+pub(super) struct LastCounts(RecordedCounts);
+
 impl Recorder {
     /// Attach all programs. Nothing is followed yet. Processes must be started by the thread that calls this. `sampled`:
     /// also sample what they execute. `live`: somebody looks while it is recorded.
@@ -262,36 +265,49 @@ impl Recorder {
         self.object.remove(map, entries.iter().map(|(key, _)| key))
     }
 
-    /// Detach, and return what was counted, but for that of [`EndedProcesses`]. What a thread was doing at that time counts
-    /// until then.
+    /// What [`Recorder::finish`] needs of processes that go on. The path ends here, too.
     ///
     /// # Errors
     /// When a map cannot be read.
-    pub(super) fn finish(mut self) -> Result<(RecordedCounts, EndedProcesses, Option<PathEnds>)> {
-        self.attached.clear();
+    pub(super) fn read_last(&mut self) -> Result<LastCounts> {
         // Without it, the user share of processes that still run is unknown.
         let _ = attach::run_iterator(self.object.program(ACCOUNT)?);
+        let (mut counts, tasks) = self.read_with_tasks()?;
+        if self.level == RecordLevel::Stacks {
+            self.add_sleeps(&mut counts, &tasks)?;
+        }
+        self.path.close(counts.at, &tasks);
+        Ok(LastCounts(counts))
+    }
+
+    /// Detach, and return what was counted, but for that of [`EndedProcesses`]. What a thread was doing at that time counts
+    /// until then. `last`: what was read earlier, if what is recorded goes on: detaching takes about 0.1 s.
+    ///
+    /// # Errors
+    /// When a map cannot be read.
+    pub(super) fn finish(
+        mut self,
+        last: Option<LastCounts>,
+    ) -> Result<(RecordedCounts, EndedProcesses, Option<PathEnds>)> {
+        self.attached.clear();
+        let LastCounts(counts) = last.map_or_else(|| self.read_last(), Ok)?;
         let programs =
             PROGRAMS.iter().map(|(program, _)| *program).chain([CALLS_EVENT]).chain(LOCKS.map(|(program, _)| program));
         let skipped = programs.filter_map(|program| self.object.passed_over(program)).sum();
-        let mut counts = RecordedCounts { skipped, clock: self.clock, ..self.read()? };
-        if self.level == RecordLevel::Stacks {
-            self.add_sleeps(&mut counts)?;
-        }
+        let mut counts = RecordedCounts { skipped, clock: self.clock, ..counts };
         if self.locks {
             counts.lock_waits = Some(self.object.entries("lock_waits")?);
         }
         if self.clock.is_some() || self.level == RecordLevel::Stacks {
             counts.sampled = CountedSamples::read::<PR_FRAMES>(&self.object)?;
         }
-        self.path.close(counts.at, &self.object.entries("tasks")?);
         Ok((counts, self.ended, self.path.finish()))
     }
 
     /// Add where threads slept.
-    fn add_sleeps(&self, counts: &mut RecordedCounts) -> Result<()> {
+    fn add_sleeps(&self, counts: &mut RecordedCounts, tasks: &[(u64, PrTask)]) -> Result<()> {
         counts.off_cpu = self.object.entries::<PrOffCpu, PrWait>("off_cpu")?;
-        for (_, task) in self.object.entries::<u64, PrTask>("tasks")? {
+        for (_, task) in tasks {
             if task.started != 0 && task.state as usize == PR_ASLEEP {
                 let sleep = PrOffCpu { who: task.who, trace: task.trace, waker_trace: 0, waker: [0; 2] };
                 counts.off_cpu.push((sleep, PrWait { count: 1, ns: counts.at.saturating_sub(task.since) }));

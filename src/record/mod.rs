@@ -180,7 +180,7 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
     // Its processes have ended.
     let others = used.others_since(|_| false);
     let tracing = tracing.map(Tracing::stop);
-    let counted = recorder.finish().context("the pipeline has ended, but what was recorded cannot be read")?;
+    let counted = recorder.finish(None).context("the pipeline has ended, but what was recorded cannot be read")?;
     let symbols = RecordedSymbols::new(kernel, code);
     let recording = Document {
         exit_codes: ended.iter().map(|stage| stage.code).collect(),
@@ -309,10 +309,11 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Ou
     let mut meanwhile = Meanwhile { timeline: TimelineRecorder::start(), code, live };
     running.wait(duration, || meanwhile.step(&mut recorder, &recording, &[], &running));
     let Meanwhile { timeline, code, live } = meanwhile;
+    let last = recorder.read_last()?;
     drop(live);
     let others = used.others_since(|pid| running.pids.contains(&pid));
     let tracing = tracing.map(Tracing::stop);
-    let counted = recorder.finish()?;
+    let counted = recorder.finish(Some(last))?;
     let symbols = RecordedSymbols::new(kernel, code);
     let unknown = |(pid, why): &(u32, String)| Warning {
         code: "pipes-unknown".to_owned(),
