@@ -48,7 +48,7 @@ pub(crate) fn details(comparison: &Comparison, section: &Section, step: &Step) -
 /// were made of.
 fn recorded(comparison: &Comparison, section: &Section, step: &Step) -> Vec<String> {
     let Verdict { before, after, pairs, .. } = step.verdict;
-    let seconds = |ms: f64| number::number(ms / 1e3);
+    let time = |ms: f64| number::time(ms / 1e3);
     let runs = match pairs {
         [1, 1] => "in one run each".to_owned(),
         [first, second] => format!("medians of {first} and {second} runs"),
@@ -59,7 +59,7 @@ fn recorded(comparison: &Comparison, section: &Section, step: &Step) -> Vec<Stri
              the change"
         );
         let needs = if pairs.iter().any(|runs| *runs < MINIMUM_PAIRS) { needs } else { String::new() };
-        format!("it took {} s instead of {} s, {runs}{needs}", seconds(after), seconds(before))
+        format!("it took {} instead of {}, {runs}{needs}", time(after), time(before))
     });
     let shares = (!step.pipeline.shares.is_empty()).then(|| shares::largest(&step.pipeline.shares));
     let made_of = [step.from, step.to].map(|column| {

@@ -7,7 +7,7 @@ use super::path::words;
 use crate::profile::{CallStack, Folded, Unit};
 use crate::report::files::title;
 use crate::report::flamegraph::{self, FOR_CPU, GraphOptions, ON_CPU};
-use crate::report::number::number;
+use crate::report::number::time;
 use crate::result::{CriticalPath, Document, Outcome, PathPart, PathWhat, stack_files};
 use crate::roles::Skid;
 use anyhow::Result;
@@ -114,14 +114,14 @@ fn counted(outcome: &Outcome) -> StacksOnCpu {
 /// How it is drawn.
 #[must_use]
 pub(crate) fn options(recording: &Document) -> GraphOptions {
-    let seconds = number(recording.processes.window_ns as f64 / 1e9);
+    let window = time(recording.processes.window_ns as f64 / 1e9);
     let functions = match recording.unit {
         Unit::Instructions => "; functions by the instructions of each stage",
         _ if recording.collectors.is_empty() => "",
         _ => "; functions by the samples of each process in the same slices of time",
     };
     let subtitle =
-        format!("critical path: what the {seconds} s were made of{functions} · Linux {}", recording.kernel.release);
+        format!("critical path: what the {window} were made of{functions} · Linux {}", recording.kernel.release);
     let skid = recording.collectors.iter().find_map(|collector| collector.skid).unwrap_or(Skid::None);
     GraphOptions {
         processes: process_names(recording),

@@ -82,5 +82,14 @@ mod tests {
         let mut recording = Document { recorded: ["tar", "tar", "wc"].map(process).to_vec(), ..recording };
         recording.pipes = vec![RecordedPipe { writers: end(1), readers: end(2), ..RecordedPipe::default() }];
         assert_eq!(labels(&recording), ["tar-2", "tar", "wc"]);
+        // Nobody counts the stages of a tree of processes.
+        let many = Document {
+            recorded: vec![process("cat"); 11],
+            pipes: (0..10)
+                .map(|at| RecordedPipe { writers: end(at), readers: end(at + 1), ..RecordedPipe::default() })
+                .collect(),
+            ..Document::default()
+        };
+        assert_eq!(labels(&many)[..3], ["cat", "cat-2", "cat-3"]);
     }
 }

@@ -116,14 +116,31 @@ fn ordered(recording: &Document, mut rest: BTreeSet<usize>) -> Vec<usize> {
     ordered
 }
 
-/// The names of the stages: their programs, with numbers in front if one occurs twice.
+/// So many stages are counted at a glance.
+const COUNTABLE: usize = 9;
+
+/// The names of the stages: their programs. If one occurs twice, with the number of the stage in front, as `stage2-cat`; of
+/// more stages than anyone counts, as `cat` and `cat-2`.
 pub(super) fn names(recording: &Document, stages: &Stages) -> Vec<String> {
     let plain: Vec<String> =
         stages.iter().enumerate().map(|(stage, members)| plain(recording, stage, members)).collect();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     plain.iter().for_each(|name| *counts.entry(name).or_default() += 1);
     let twice = |name: &str| counts.get(name).is_some_and(|count| *count > 1);
-    (1..).zip(&plain).map(|(number, name)| if twice(name) { numbered(number, name) } else { name.clone() }).collect()
+    let typed = recording.target.stages().len() > 1;
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut names = Vec::with_capacity(plain.len());
+    for (number, name) in (1..).zip(&plain) {
+        let count = seen.entry(name).or_default();
+        *count += 1;
+        names.push(match *count {
+            _ if !twice(name) => name.clone(),
+            _ if typed || plain.len() <= COUNTABLE => numbered(number, name),
+            1 => name.clone(),
+            more => format!("{name}-{more}"),
+        });
+    }
+    names
 }
 
 /// The name of a program as stage `number`, from 1.

@@ -3,7 +3,7 @@
 use super::names::labels;
 use super::path::words;
 use super::pipe_rows::{self, PipeRow};
-use crate::report::number::{number, percent};
+use crate::report::number::{percent, time};
 use crate::report::table::{Table, TableCell};
 use crate::result::{
     CriticalPath, Document, ExecutedOn, LockWait, RecordLevel, RecordedEnd, RecordedPipe, RecordedProcess, Trial,
@@ -120,9 +120,9 @@ fn path_table(recording: &Document, path: &CriticalPath, labels: &[String]) -> T
         let sum = rest.iter().map(|(_, ns, _)| ns).sum();
         rows.push((format!("{} more", counted(rest.len() as u64, "part")), sum, String::new()));
     }
-    Table::of(format!("Critical path: what the {} s were", number(window / 1e9)), &rows)
+    Table::of(format!("Critical path: what the {} were", time(window / 1e9)), &rows)
         .column("part", |(part, ..)| &part[..])
-        .column("time", |(_, ns, _)| TableCell::figure(format!("{} s", number(*ns as f64 / 1e9))))
+        .column("time", |(_, ns, _)| TableCell::figure(time(*ns as f64 / 1e9)))
         .column("share", |(_, ns, _)| TableCell::Share(*ns as f64 / window))
         .column("CPU used by", |(.., users)| &users[..])
         .done()
@@ -222,7 +222,7 @@ fn process_table(recording: &Document, processes: &[(usize, &RecordedProcess)], 
         share(ends.filter(|end| end.process == at).map(|end| end.blocked_ns).sum())
     };
     let user = |process: &RecordedProcess| process.user_share.map(|user| user * process.cpu_ns as f64 / window);
-    Table::of(format!("Processes, in percent of {} s", number(window / 1e9)), processes)
+    Table::of(format!("Processes, in percent of {}", time(window / 1e9)), processes)
         .column("process", |(at, process)| name(*at, process))
         .column("on CPU", |(_, process)| share(process.cpu_ns))
         .less(2, "user", |(_, process)| user(process).map(TableCell::Share))
@@ -260,7 +260,7 @@ fn trial_table(trials: &Trials) -> Table {
     let tried = trials.tried.iter().map(|trial| (&trial.change[..], &trial.runs, Some(trial)));
     let rows: Vec<(&str, &TrialRuns, Option<&Trial>)> =
         std::iter::once(("as it is", &trials.unchanged, None)).chain(tried).collect();
-    let median = |values: &[f64]| stats::median(values).map(|value| TableCell::figure(format!("{} s", number(value))));
+    let median = |values: &[f64]| stats::median(values).map(|value| TableCell::figure(time(value)));
     let change = |trial: &Trial| Some(TableCell::figure(format!("{} %", signed(100.0 * (trial.ratio? - 1.0)))));
     let verdict = |trial: &Trial| match trial.verdict {
         TrialVerdict::Faster => "faster",

@@ -5,7 +5,7 @@ use super::{graphs, names};
 use crate::profile::{ProcessName, RoleShare, Unit};
 use crate::report::block::{self, ReportBlock};
 use crate::report::files::{self, Written};
-use crate::report::number::{number, percent};
+use crate::report::number::{percent, time};
 use crate::report::terminal::{Style, functions, roles};
 use crate::result::{Document, ExecutedOn, ImportedFrom, RecordLevel, RecordedPipe};
 use crate::roles::RoleId;
@@ -65,7 +65,7 @@ pub(super) fn about(recording: &Document) -> String {
     };
     let emulated = recording.executed_on == ExecutedOn::Tcg;
     let clock = if emulated { " of the guest's clock" } else { "" };
-    format!("{} s{clock}{ended}; Linux {}.", number(seconds), recording.kernel.release)
+    format!("{}{clock}{ended}; Linux {}.", time(seconds), recording.kernel.release)
 }
 
 /// `perf script, 17,131 samples of cpu-clock in 34 commands; Linux 6.1.`

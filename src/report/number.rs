@@ -18,6 +18,27 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
+/// A measured time: `1.52 s`, `47.4 ms`, `310 µs`.
+pub(crate) fn time(seconds: f64) -> String {
+    let (time, unit) = in_unit(seconds);
+    format!("{time} {unit}")
+}
+
+/// The begin and the end of a time: `0 to 84.0 ms`, `84.0 ms to 0.12 s`.
+pub(crate) fn from_to(from: f64, to: f64) -> String {
+    let ((from, unit), (_, last)) = (in_unit(from), in_unit(to));
+    let unit = if from == "0" || unit == last { String::new() } else { format!(" {unit}") };
+    format!("{from}{unit} to {}", time(to))
+}
+
+fn in_unit(seconds: f64) -> (String, &'static str) {
+    match seconds.abs() {
+        size if size >= 0.1 || size == 0.0 => (number(seconds), "s"),
+        size if size >= 0.001 => (number(seconds * 1e3), "ms"),
+        _ => (number(seconds * 1e6), "µs"),
+    }
+}
+
 /// A counted number, such as instructions per KiB: `631.41`, `12,345`, `0.0370`.
 pub(crate) fn exact(value: f64) -> String {
     let size = value.abs();
@@ -98,4 +119,17 @@ pub(crate) fn span(ends: [f64; 2], shown: impl Fn(f64) -> String) -> String {
 /// How often per MiB: `31.9`, `0.08`.
 pub(crate) fn rate(rate: f64) -> String {
     if rate >= 10.0 { format!("{rate:.1}") } else { format!("{rate:.2}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_the_unit_of_their_size() {
+        assert_eq!([1.52, 0.1, 0.0474, 0.00031, 0.0].map(time), ["1.52 s", "0.10 s", "47.4 ms", "310 µs", "0 s"]);
+        assert_eq!(from_to(0.0, 0.084), "0 to 84.0 ms");
+        assert_eq!(from_to(0.084, 0.12), "84.0 ms to 0.12 s");
+        assert_eq!(from_to(0.12, 0.5), "0.12 to 0.50 s");
+    }
 }

@@ -4,7 +4,7 @@ use crate::profile::{few, listed};
 use crate::record::killed;
 use crate::record::launch::SIGNALS;
 use crate::record::names::labels;
-use crate::report::number::{number, percent};
+use crate::report::number::{from_to, percent, time};
 use crate::result::{CriticalPath, Document, ExecutedOn, PathKind, PathPart, PathWhat, WaitReason};
 use std::collections::BTreeMap;
 
@@ -68,8 +68,8 @@ pub(in crate::record) fn sentences(recording: &Document) -> Vec<String> {
     let Some((path, parts)) = recording.path.as_ref().zip(made_of(recording)) else { return Vec::new() };
     let labels = labels(recording);
     let clock = if recording.executed_on == ExecutedOn::Tcg { " of the guest's clock" } else { "" };
-    let seconds = number(recording.processes.window_ns as f64 / 1e9);
-    let mut sentences = vec![format!("The {seconds} s{clock} were {parts}.")];
+    let window = time(recording.processes.window_ns as f64 / 1e9);
+    let mut sentences = vec![format!("The {window}{clock} were {parts}.")];
     sentences.extend(phases(recording, path, &labels));
     sentences.extend(ceiling(recording, path, &labels));
     sentences
@@ -103,7 +103,7 @@ fn ceiling(recording: &Document, path: &CriticalPath, labels: &[String]) -> Opti
         .filter(|(_, of)| of.cpu_ns as f64 >= LIMITS * best.ns as f64)
         .and_then(|(at, _): (usize, _)| labels.get(at));
     let then = then.map_or_else(String::new, |name| format!("; then `{name}` would be on a CPU most of the time"));
-    let [left, whole] = [best.ns, recording.processes.window_ns].map(|ns| number(ns as f64 / 1e9));
+    let [left, whole] = [best.ns, recording.processes.window_ns].map(|ns| time(ns as f64 / 1e9));
     let name = labels.get(best.process)?;
     let is_own = |by: &str| recording.recorded.iter().any(|process| process.name == by);
     let waits = path.parts.iter().filter(|part| part.what == PathWhat::ForCpu);
@@ -114,7 +114,7 @@ fn ceiling(recording: &Document, path: &CriticalPath, labels: &[String]) -> Opti
         ", the pipeline"
     };
     (best.ns < recording.processes.window_ns)
-        .then(|| format!("If `{name}` cost nothing{free} would take about {left} s instead of {whole} s{then}."))
+        .then(|| format!("If `{name}` cost nothing{free} would take about {left} instead of {whole}{then}."))
 }
 
 /// A part in words.
@@ -249,9 +249,9 @@ fn phases(recording: &Document, path: &CriticalPath, labels: &[String]) -> Optio
         .map(|(main, ns)| {
             let from = at;
             at += ns;
-            let [from, to] = [from, at].map(|ns| number(ns as f64 / 1e9));
+            let period = from_to(from as f64 / 1e9, at as f64 / 1e9);
             let main = main.map_or("unknown".to_owned(), |kind| described(recording, labels, &kind, false));
-            format!("{from} to {to} s {main}")
+            format!("{period} {main}")
         })
         .collect();
     Some(format!("Over time: {}.", texts.join("; ")))
