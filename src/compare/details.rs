@@ -277,8 +277,8 @@ fn other_schedule(comparison: &Comparison, section: &Section, step: &Step) -> Op
     } else {
         format!("and {other} does not")
     };
+    let repeat = if step.pipeline.pipes.is_empty() { "another --warmup" } else { "more --runs" };
     Some(format!(
-        "{more} sleeps {how}: different schedules alone have changed counts by up to 5 %, so repeat this with another \
-         --warmup"
+        "{more} sleeps {how}: different schedules alone have changed counts by up to 5 %, so repeat this with {repeat}"
     ))
 }
