@@ -214,10 +214,11 @@ int pr_switch(struct pr_event *ctx)
 			own->state = PR_RUNNABLE;
 			own->own.preemptions++;
 		} else {
-			own->state = PR_ASLEEP;
+			u32 state = PR_ASLEEP;
+
 			if (task_state & TASK_DEAD) {
 				own->own.end = now;
-				own->state = PR_GONE;
+				state = PR_GONE;
 				step_event(PR_STEP_GONE, own->started, from, now, 0);
 			} else {
 				explain(own, from, task_state, jobctl, 1);
@@ -226,6 +227,8 @@ int pr_switch(struct pr_event *ctx)
 				own->trace = keep_trace(ctx);
 				own->waker_trace = own->waker[0] = own->waker[1] = 0;
 			}
+			/* Whoever wakes it on another CPU finds the reason complete. */
+			own->state = state;
 		}
 	}
 	own = find(to);
