@@ -319,7 +319,7 @@ pub struct Verdict {
     pub p_holm: Option<f64>,
     /// The noise floor: the ratio's distance from 1 when nothing differs (A/A). Absent where exact, and of too few runs.
     pub noise_floor: Option<f64>,
-    /// The source of the noise floor, or why there is none; empty where it decides nothing.
+    /// What the noise floor was measured from, or why it is unknown; empty for verdicts that do not use one.
     pub noise_from: String,
     /// Number of runs of both columns.
     pub pairs: [usize; 2],
@@ -337,7 +337,7 @@ impl Verdict {
         Self { ratio: 1.0, text: text.to_owned(), ..Self::default() }
     }
 
-    /// The source of the noise floor in words; `None` where it decides nothing.
+    /// The same in words; `None` for verdicts that do not use one.
     pub(crate) fn noise(&self) -> Option<String> {
         match (&*self.noise_from, self.noise_floor) {
             ("", _) => None,
