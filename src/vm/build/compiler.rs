@@ -186,6 +186,8 @@ impl Toolchain {
         let program = &self.name.program;
         let compile = if self.uses_ccache() { format!("CC=ccache {program}") } else { format!("CC={program}") };
         command.arg(compile).arg(format!("HOSTCC={program}"));
+        // What ccache has read to compare it is also what is compiled: a fifth less time (docs/performance.md).
+        command.env("CCACHE_NOCPP2", "1");
         // Equal sources make equal images.
         command.env("KBUILD_BUILD_TIMESTAMP", "@0").env("KBUILD_BUILD_USER", "pipeprof");
         command.env("KBUILD_BUILD_HOST", "pipeprof").env("LC_ALL", "C").stdin(Stdio::null());

@@ -34,13 +34,13 @@ impl BuildFolders {
     }
 
     /// A folder for the objects of one build. It is empty, unless the build before had the same `key` and was not killed.
-    pub(crate) fn output(&self, key: Option<&str>) -> Result<PathBuf> {
+    pub(crate) fn output(&self, key: &str) -> Result<PathBuf> {
         let folder = self.root.join("output");
         let before = fs::read_to_string(self.output_key()).ok();
         // Until the build has ended, nobody may go on with its objects.
         let _ = fs::remove_file(self.output_key());
-        if key.is_none() || before.as_deref() != key {
-            self.remove_output()?;
+        if before.as_deref() != Some(key) && folder.exists() {
+            fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
         }
         fs::create_dir_all(&folder).with_context(|| no_room(&folder))?;
         Ok(folder)
@@ -53,14 +53,6 @@ impl BuildFolders {
 
     fn output_key(&self) -> PathBuf {
         self.root.join("output.key")
-    }
-
-    pub(crate) fn remove_output(&self) -> Result<()> {
-        let folder = self.root.join("output");
-        if folder.exists() {
-            fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
-        }
-        Ok(())
     }
 
     /// The folder in which configurations of the source and compiler `digest` are made; those of others are gone.

@@ -159,15 +159,10 @@ fn compile(cache: &KernelCache, request: &BuildRequest, parts: &BuildParts, say:
     let version = source::version_of(&tree)?;
     let short = record.digest.get(..8).unwrap_or(&record.digest).to_owned();
     let what = format!("building Linux {version} with {}", request.compiler);
-    // Of one tree, most commits change few objects.
-    let key = source.commits_of().map(|tree| sha256::of_parts([tree.as_str(), &toolchain.digest()]));
-    let place = BuildPlace {
-        parts,
-        tree: &tree,
-        output: folders.output(key.as_deref())?,
-        log: folders.log(&short),
-        what: &what,
-    };
+    // Of one tree, most commits change few objects; so do some options of one source.
+    let (lineage, compiler) = (source.lineage(), toolchain.digest());
+    let key = sha256::of_parts([lineage.as_str(), compiler.as_str()]);
+    let place = BuildPlace { parts, tree: &tree, output: folders.output(&key)?, log: folders.log(&short), what: &what };
     toolchain.check(&tree)?;
     // Of an attempt before.
     let _ = fs::remove_file(&place.log);
@@ -181,18 +176,13 @@ fn compile(cache: &KernelCache, request: &BuildRequest, parts: &BuildParts, say:
     let jobs = format!("-j{}", request.jobs);
     // The release is also the folder's name in the cache: each build has its own.
     let objects = place.make(&[&jobs, &format!("LOCALVERSION=-build-{short}"), "bzImage"]);
-    if let Some(key) = &key {
-        cancel::check()?;
-        folders.keep_output(key)?;
-    }
+    cancel::check()?;
+    folders.keep_output(&key)?;
     record.objects = objects?;
     record.seconds = begun.elapsed().as_secs();
     let image = place.output.join("arch/x86/boot/bzImage");
     ensure!(image.is_file(), "make has not made arch/x86/boot/bzImage: see {}", place.log.display());
     let kernel = cache.add_build(&image, &version, &place.config(), record)?;
-    if key.is_none() {
-        folders.remove_output()?;
-    }
     progress::clear();
     Ok(BuiltKernel { changed: base.changed(&made), kernel, took: Some(begun.elapsed()) })
 }

@@ -127,11 +127,13 @@ impl KernelSource {
         }
     }
 
-    /// The tree whose commits are built one after the other with the objects of the one before; `None` for others.
-    pub(super) fn commits_of(&self) -> Option<String> {
+    /// What is built one after the other with the objects of the build before: the commits of one tree, or different
+    /// configurations of the same content. make sees what it must compile again by the files' times, so no other content
+    /// may come in the place of this one.
+    pub(super) fn lineage(&self) -> String {
         match &self.from {
-            SourceContent::Commit { tree, .. } => Some(absolute(tree).display().to_string()),
-            _ => None,
+            SourceContent::Commit { tree, .. } => absolute(tree).display().to_string(),
+            _ => self.digest.clone(),
         }
     }
 
