@@ -44,7 +44,8 @@ type Made = BTreeMap<String, String>;
 /// How the configurations of two builds differ.
 #[derive(Debug)]
 pub(crate) struct ConfigDifference {
-    /// Modules first, then in the order of the second configuration, in which options of one menu are together.
+    /// Modules first, and those that are known to matter last, so that one range has all that probably change nothing.
+    /// Otherwise in the order of the second configuration, in which options of one menu are together.
     pub options: Vec<OptionChange>,
     ends: [BuildRequest; 2],
     first: Made,
@@ -130,7 +131,7 @@ fn differing(texts: &[String; 2], first: &Made, second: &Made) -> Vec<OptionChan
         // Numbers and texts that one of them does not have follow from other options.
         .filter(|change| change.before != change.after && is_text(&change.before) == is_text(&change.after))
         .collect();
-    found.sort_by_key(OptionChange::is_built_in);
+    found.sort_by_key(|change| (change.is_built_in(), change.matters()));
     found
 }
 
@@ -153,12 +154,12 @@ mod tests {
 
     #[test]
     fn options_that_differ_are_found_modules_first() {
-        let before = "CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_M=m\nCONFIG_HZ=250\nCONFIG_ONLY=7\nCONFIG_GONE=y\n";
+        let before = "CONFIG_UBSAN=y\nCONFIG_A=y\n# CONFIG_B is not set\nCONFIG_M=m\nCONFIG_HZ=250\nCONFIG_ONLY=7\nCONFIG_GONE=y\n";
         let after = "CONFIG_B=y\nCONFIG_HZ=1000\nCONFIG_A=y\n# CONFIG_M is not set\n";
         let texts = [before.to_owned(), after.to_owned()];
         let found = differing(&texts, &made(before), &made(after));
         let shown: Vec<String> = found.iter().map(OptionChange::to_string).collect();
-        assert_eq!(shown, ["M m -> n", "B n -> y", "HZ 250 -> 1000", "GONE y -> n"]);
+        assert_eq!(shown, ["M m -> n", "B n -> y", "GONE y -> n", "HZ 250 -> 1000", "UBSAN y -> n"]);
         assert!(!found[0].is_built_in() && found[1].is_built_in());
     }
 
