@@ -90,6 +90,12 @@ impl AxesArgs {
         lists.iter().all(|list| list.is_empty()) && self.cpus.is_empty() && self.memcg.is_empty()
     }
 
+    /// Whether columns have settings that are not in `--run-flags`.
+    pub(super) fn has_settings(&self) -> bool {
+        let lists = [&self.append, &self.cpu, &self.variant];
+        lists.iter().any(|list| !list.is_empty()) || !self.memcg.is_empty()
+    }
+
     /// The numbers of CPUs to measure; empty for those of the columns' options. The verdict on a kernel must not depend
     /// on the number, so counts take both one, on which processes alternate, and two, on which they run at once.
     ///

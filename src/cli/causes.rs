@@ -18,6 +18,8 @@ pub(super) enum CauseOrders {
     Two,
     /// All six orders: at most eight builds
     All,
+    /// As `two`, and then the options that change the counts: about a dozen builds more
+    Options,
 }
 
 /// Seconds of a build on one CPU, if nothing was built before.
@@ -115,7 +117,8 @@ fn request(corner: usize, origins: &[KernelOrigin; 2], jobs: usize) -> BuildRequ
     }
 }
 
-fn build_all(cache: &KernelCache, requests: &[BuildRequest]) -> Result<Vec<CachedKernel>> {
+/// Build all of them. Says first how many, and how long it takes.
+pub(super) fn build_all(cache: &KernelCache, requests: &[BuildRequest]) -> Result<Vec<CachedKernel>> {
     let say = |step: &str| progress::note(step);
     let mut missing = 0_u64;
     for request in requests {

@@ -2,7 +2,9 @@
 
 use super::axes_args::AxesArgs;
 use super::causes::{self, CauseOrders};
+use super::counted_kernels::CountArgs;
 use super::kernel_build::compilers;
+use super::kernel_options::OptionsArgs;
 use super::run::outcome;
 use super::sizing_args::SizingArgs;
 use super::stop_args::{StopArgs, parse_percent};
@@ -18,8 +20,9 @@ use crate::profile::CycleModel;
 use crate::result::Request;
 use crate::run::{RunOptions, cycles};
 use crate::util::usage::{OrUsage as _, UsageError};
-use crate::util::{cancel, progress, size};
+use crate::util::{cancel, memory, progress, size};
 use crate::vm::Kernel;
+use crate::vm::store::KernelCache;
 use crate::workload::axis::{Axis, Value};
 use anyhow::{Context as _, Result, bail, ensure};
 use std::path::{Path, PathBuf};
@@ -45,7 +48,8 @@ pub(crate) struct CompareArgs {
     #[arg(long, help_heading = "Columns", value_name = "FILE")]
     source: Option<String>,
     /// Split the change between two kernels by source, configuration and compiler: build and count the kernels in between.
-    /// `two` takes two opposite orders and at most six builds, `all` all six orders and eight builds
+    /// `two` takes two opposite orders and at most six builds, `all` all six orders and eight builds. `options` also finds
+    /// the options behind the configuration's part, as `pipeprof kernel options` does
     #[arg(
         long, help_heading = "Columns", value_enum, value_name = "ORDERS", num_args = 0..=1, require_equals = true,
         default_missing_value = "two"
@@ -155,9 +159,9 @@ impl CompareArgs {
             (Some(jobs), _, _) => jobs as usize,
             // Parallel guests would disturb each other's times.
             (None, _, Some(_)) | (None, None, None) => 1,
-            (None, Some(memory), None) => {
+            (None, Some(guest), None) => {
                 let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-                matrix::default_jobs(cpus, available_memory(), memory)
+                matrix::default_jobs(cpus, memory::available(), guest)
             }
         };
         let label = |event: &Event<'_, MatrixRun>| {
@@ -201,12 +205,44 @@ impl CompareArgs {
             None => compare(&inputs, &options)?,
         };
         self.report(&compared, Some(&folder))?;
+        if self.causes == Some(CauseOrders::Options) {
+            self.options_behind(&plan, &folder)?;
+        }
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
     fn prepare(&self, plan: &MatrixPlan, orders: CauseOrders) -> Result<causes::CausePlan> {
         ensure!(plan.runs.is_none(), UsageError::new("--causes needs counts, and these runs are timed"));
+        let with_settings = self.axes.has_settings() || !self.buffer_size.is_empty() || self.source.is_some();
+        if orders == CauseOrders::Options && (with_settings || self.json) {
+            bail!(UsageError::new(
+                "--causes=options prints two tables, and takes the settings of all columns from --run-flags: remove the \
+                 others under Columns, and --json"
+            ));
+        }
+        ensure!(
+            orders != CauseOrders::Options || !plan.cpus.is_empty(),
+            UsageError::new("--causes=options: give --cpus outside of --run-flags")
+        );
         causes::prepare(&plan.columns, orders, compilers())
+    }
+
+    /// Find the options behind the configuration's part, with the workloads of `plan`.
+    fn options_behind(&self, plan: &MatrixPlan, folder: &Path) -> Result<()> {
+        let kernels = plan.columns.iter().filter_map(|column| column.options.kernel.clone());
+        let [before, after] =
+            kernels.take(2).collect::<Vec<_>>().try_into().ok().context("--causes has two kernels")?;
+        let output = folder.join("options");
+        let count = CountArgs {
+            mode: plan.modes.clone(),
+            cpus: plan.cpus.clone(),
+            sizing: self.sizing.clone(),
+            run_flags: self.axes.run_flags.clone(),
+            resume: self.resume && output.is_dir(),
+            output: Some(output),
+        };
+        crate::outln!("");
+        OptionsArgs::between([before, after], count).run(&KernelCache::open()?)
     }
 
     fn options(&self, against: Against) -> Result<CompareOptions> {
@@ -315,13 +351,6 @@ fn request(options: &RunOptions, mode: &str) -> Result<Request> {
 
 fn default_folder() -> PathBuf {
     PathBuf::from(format!("compare-{}", super::now().trim_end_matches('Z').replace(':', "-")))
-}
-
-/// MemAvailable of /proc/meminfo.
-pub(super) fn available_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib << 10)
 }
 
 pub(super) fn extent() -> terminal::Extent {

@@ -23,21 +23,21 @@ use std::rc::Rc;
 pub(super) struct CountArgs {
     /// Mode of `pipeprof run`; several are counted one after the other [default: write]
     #[arg(long, value_name = "MODE,...", value_delimiter = ',')]
-    mode: Vec<String>,
+    pub(super) mode: Vec<String>,
     /// Number of CPUs of the guests
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u32).range(1..=64))]
-    cpus: Vec<u32>,
+    pub(super) cpus: Vec<u32>,
     #[command(flatten)]
-    sizing: SizingArgs,
+    pub(super) sizing: SizingArgs,
     /// Other flags of `pipeprof run`, such as --run-flags '--buffer-size 64K'
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, default_value = "", hide_default_value = true)]
-    run_flags: String,
+    pub(super) run_flags: String,
     /// Folder for the counts [default: not stored]
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
-    output: Option<PathBuf>,
+    pub(super) output: Option<PathBuf>,
     /// Use the counts in -o DIR, of a search with the same workload
     #[arg(long, requires = "output", help_heading = "Output")]
-    resume: bool,
+    pub(super) resume: bool,
 }
 
 /// What the counts of a folder have in common.

@@ -46,7 +46,15 @@ pub(crate) struct OptionsArgs {
     json: bool,
 }
 
+/// The default of `--smallest`, as a part of the whole.
+const SMALLEST: f64 = 0.003;
+
 impl OptionsArgs {
+    /// The options between two kernels that are compared.
+    pub(super) fn between([before, after]: [String; 2], count: CountArgs) -> Self {
+        Self { before, after, source: None, cc: None, smallest: SMALLEST, count, json: false }
+    }
+
     pub(super) fn run(self, cache: &KernelCache) -> Result<()> {
         let counted = self.count.prepare()?;
         let say = |step: &str| progress::note(step);

@@ -1,7 +1,6 @@
 //! What `check` measures again on the tested kernel: the workload or the pipeline of a baseline.
 
 use super::baseline;
-use super::compare::available_memory;
 use super::record::RecordArgs;
 use super::run::{self, GivenFlags, split};
 use crate::compare::matrix;
@@ -10,6 +9,7 @@ use crate::record::inside::{PipelinePlace, PreparedPipeline};
 use crate::report::files::Folder;
 use crate::result::Outcome;
 use crate::run::{RunOptions, WindowSizing, exact};
+use crate::util::memory;
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::vm::GuestMachine;
 use anyhow::{Context as _, Result, anyhow};
@@ -106,8 +106,8 @@ pub(super) fn measure_all(wanted: &[Repeat], output: Option<&Path>) -> Result<(V
 /// Guests that run at a time: both numbers of CPUs of a baseline always, and more if there is room.
 fn jobs(wanted: &[Repeat]) -> usize {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let memory = wanted.iter().map(|repeat| repeat.machine().memory).max().unwrap_or_default();
-    matrix::default_jobs(cpus, available_memory(), memory).max(exact::CPUS.len())
+    let guest = wanted.iter().map(|repeat| repeat.machine().memory).max().unwrap_or_default();
+    matrix::default_jobs(cpus, memory::available(), guest).max(exact::CPUS.len())
 }
 
 /// Store what was measured: one in the folder itself, several in folders of their own. Returns why they are not where they

@@ -11,6 +11,7 @@ pub(crate) mod folder_lock;
 pub(crate) mod gzip_json;
 pub(crate) mod histogram;
 pub(crate) mod limits;
+pub(crate) mod memory;
 pub(crate) mod own_child;
 pub(crate) mod privileges;
 pub(crate) mod process_stat;

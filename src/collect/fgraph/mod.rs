@@ -19,6 +19,7 @@ use crate::profile::folded::{self, Folded};
 use crate::profile::{ByProcess, ProcessName, Unit};
 use crate::result::{FunctionCalls, Status};
 use crate::roles::{self, RoleId, Skid};
+use crate::util::memory;
 use anyhow::{Context as _, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::OpenOptions;
@@ -125,7 +126,8 @@ impl Collect for Fgraph {
         let tracefs = Tracefs::open()?;
         let session = Session::open(&tracefs, TRACER)?;
         let cpus = super::attach::online_cpus()?.len().max(1) as u64;
-        let kib = (free_memory_kib() / SHARE_OF_MEMORY / cpus).clamp(*BUFFER_KIB.start(), *BUFFER_KIB.end());
+        let available = memory::available().unwrap_or(64 << 20) >> 10;
+        let kib = (available / SHARE_OF_MEMORY / cpus).clamp(*BUFFER_KIB.start(), *BUFFER_KIB.end());
         session.set("buffer_size_kb", &kib.to_string())?;
         // A full buffer keeps its oldest events, so that the tree is complete from its beginning.
         session.set("options/overwrite", "0")?;
@@ -318,13 +320,6 @@ fn lost_events(stats: &str) -> u64 {
         value.trim().parse::<u64>().ok().filter(|_| counted)
     };
     stats.lines().filter_map(value).sum()
-}
-
-/// Memory available without swapping, in KiB.
-fn free_memory_kib() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(64 * 1024)
 }
 
 #[cfg(test)]
