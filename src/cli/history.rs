@@ -1,5 +1,6 @@
 //! `pipeprof history`: a series of kernels as a page.
 
+use super::history_causes::SourceArgs;
 use crate::campaign::CellStore;
 use crate::history::{self, render};
 use crate::util::text::clean;
@@ -24,6 +25,8 @@ pub(crate) struct HistoryArgs {
     /// File for the page
     #[arg(short, long, value_name = "FILE", default_value = "history.html")]
     output: PathBuf,
+    #[command(flatten)]
+    sources: SourceArgs,
     /// Write no comparisons of the two kernels of each step
     #[arg(long)]
     no_comparisons: bool,
@@ -33,7 +36,10 @@ impl HistoryArgs {
     pub(super) fn run(self) -> Result<ExitCode> {
         cancel::install().context("cannot install signal handlers")?;
         let store = CellStore::open(&self.store)?;
-        let history = history::read::read(&store, self.order.as_deref(), super::command_line())?;
+        let mut history = history::read::read(&store, self.order.as_deref(), super::command_line())?;
+        if self.sources.causes {
+            self.sources.add(&mut history, &store)?;
+        }
         let compared = (!self.no_comparisons).then_some(&store);
         let written = render::write(&history, compared, &self.output)?;
         crate::out!("{}", render::sentences::terminal(&history));

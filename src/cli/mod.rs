@@ -22,6 +22,7 @@ mod flamegraph;
 mod global;
 pub(crate) mod guest_args;
 mod history;
+mod history_causes;
 mod kernel;
 mod kernel_build;
 mod kernel_options;

@@ -76,6 +76,7 @@ mod tests {
         };
         HistoryLine {
             pipeline: false,
+            source_alone: false,
             mode: "write".into(),
             cpus: 1,
             setting: String::new(),

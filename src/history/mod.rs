@@ -31,7 +31,31 @@ pub(crate) struct History {
     pub emulators: Vec<String>,
     /// In their order.
     pub kernels: Vec<HistoryKernel>,
+    /// What the lines of the source alone were built with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sources: Option<SourceSeries>,
     pub lines: Vec<HistoryLine>,
+}
+
+/// The sources of the series, built with one configuration and one compiler.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SourceSeries {
+    /// Whose configuration: a kernel or a file. Each source has given options that it does not know, or that are new to it,
+    /// its own values.
+    pub configuration: String,
+    pub compiler: String,
+    pub kernels: Vec<SourceKernel>,
+}
+
+/// A source that was built.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SourceKernel {
+    /// Index of the kernel whose source it is.
+    pub kernel: usize,
+    /// `linux-source-6.12 6.12.118-1`.
+    pub source: String,
+    /// The release of what was built.
+    pub release: String,
 }
 
 /// A kernel of the series.
@@ -56,6 +80,9 @@ pub(crate) struct HistoryLine {
     /// Whether it is a recorded pipeline, and `mode` its text: the counts are those of the kernel in all its stages.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pipeline: bool,
+    /// Whether it is of the kernels of [`SourceSeries`], not of the series' own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub source_alone: bool,
     pub points: Vec<HistoryPoint>,
     pub steps: Vec<HistoryStep>,
 }
@@ -65,7 +92,7 @@ pub(crate) struct HistoryLine {
 pub(crate) struct HistoryPoint {
     /// Index of the kernel.
     pub kernel: usize,
-    /// The cell's id.
+    /// The cell's id; the release, where a source was built.
     pub cell: String,
     /// Number of counted windows, or of runs of a pipeline.
     pub windows: usize,
@@ -130,8 +157,16 @@ impl HistoryLine {
     /// `write, 2 CPUs, 64K`.
     #[must_use]
     pub(crate) fn title(&self) -> String {
-        let setting = if self.setting.is_empty() { String::new() } else { format!(", {}", self.setting) };
+        let setting = self.shown_setting();
+        let setting = if setting.is_empty() { String::new() } else { format!(", {setting}") };
         format!("{}{setting}", section_title(&self.mode, Some(self.cpus)))
+    }
+
+    /// `64K, source alone`; empty if there is nothing to say.
+    pub(crate) fn shown_setting(&self) -> String {
+        let alone = self.source_alone.then_some("source alone");
+        let parts = [Some(self.setting.as_str()).filter(|setting| !setting.is_empty()), alone];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 }
 

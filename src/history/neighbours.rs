@@ -29,7 +29,9 @@ pub(crate) fn write(history: &History, store: &CellStore, folder: &Path) -> Resu
             .map(|step| Neighbours { setting: setting.clone(), before: step.before, after: step.after })
             .collect()
     };
-    let wanted: BTreeSet<Neighbours> = history.lines.iter().flat_map(of_line).collect();
+    // Sources that were built are not in the store.
+    let stored = history.lines.iter().filter(|line| !line.source_alone);
+    let wanted: BTreeSet<Neighbours> = stored.flat_map(of_line).collect();
     let mut pages = BTreeMap::new();
     for pair in wanted {
         cancel::check()?;
@@ -48,7 +50,7 @@ pub(crate) fn write(history: &History, store: &CellStore, folder: &Path) -> Resu
 /// A kernel's runs in one setting.
 fn column(history: &History, store: &CellStore, setting: &str, kernel: usize) -> Result<Input> {
     let mut runs = Vec::new();
-    for line in history.lines.iter().filter(|line| line.setting == setting) {
+    for line in history.lines.iter().filter(|line| line.setting == setting && !line.source_alone) {
         for point in line.points.iter().filter(|point| point.kernel == kernel) {
             let path = store.path(&point.cell, false);
             runs.push((path.display().to_string(), store.result(&point.cell)?));

@@ -74,8 +74,13 @@ pub(crate) fn read(store: &CellStore, list: Option<&Path>, command: String) -> R
         if let Some(digest) = digest.filter(|_| twice) {
             mode = format!("{mode} ({digest})");
         }
-        let points = points(store, &cells)?;
-        Ok(HistoryLine { mode, cpus, setting, pipeline: recorded, steps: steps::steps(&points), points })
+        let load = |place: usize| {
+            let (_, id): &(usize, String) = cells.get(place).context("a cell of the line")?;
+            Ok((store.path(id, false).display().to_string(), store.result(id)?))
+        };
+        let points = points(&cells, &load)?;
+        let steps = steps::steps(&points);
+        Ok(HistoryLine { mode, cpus, setting, pipeline: recorded, source_alone: false, steps, points })
     };
     let mut lines = lines.into_iter().map(line).collect::<Result<Vec<_>>>()?;
     for line in lines.extract_if(.., |line| line.points.is_empty()) {
@@ -90,29 +95,47 @@ pub(crate) fn read(store: &CellStore, list: Option<&Path>, command: String) -> R
         version: build::version().to_owned(),
         command,
         emulators,
+        sources: None,
         lines,
         kernels,
     })
 }
 
-/// The counts of a workload on these kernels. A function that any of the compilers inlined counts with its caller on all
-/// of them, as in comparisons: otherwise its role would seem to change.
-fn points(store: &CellStore, cells: &[(usize, String)]) -> Result<Vec<HistoryPoint>> {
+/// The counts of a workload on these kernels: the index of each, and the id of its run, which `load` reads, with its name.
+/// A function that any of the compilers inlined counts with its caller on all of them, as in comparisons: otherwise its
+/// role would seem to change.
+fn points(cells: &[(usize, String)], load: &dyn Fn(usize) -> Result<(String, Outcome)>) -> Result<Vec<HistoryPoint>> {
     let mut inlined: Vec<Inlined> = Vec::new();
     let mut before: Option<Measure> = None;
-    for (_, id) in cells {
+    for place in 0..cells.len() {
         cancel::check()?;
-        let after = Measure::of(&[&store.result(id)?]);
+        let after = Measure::of(&[&load(place)?.1]);
         if let (Some(before), Some(after)) = (&before, &after) {
             inlined.extend(inlined_between([before, after]));
         }
         before = after;
     }
     let dropped = Dropped::of(&inlined);
-    let point = |(kernel, id): &(usize, String)| {
-        counts(&store.result(id)?, *kernel, id, &dropped).with_context(|| store.path(id, false).display().to_string())
+    let point = |(place, (kernel, id)): (usize, &(usize, String))| {
+        let (name, run) = load(place)?;
+        counts(&run, *kernel, id, &dropped).with_context(|| name)
     };
-    cells.iter().map(point).collect()
+    cells.iter().enumerate().map(point).collect()
+}
+
+/// The workload of `line` on the sources alone, which `runs` counted, by the index of the kernel.
+///
+/// # Errors
+/// When a run has no counts.
+pub(crate) fn of_sources(line: &HistoryLine, runs: &[(usize, &Outcome)]) -> Result<HistoryLine> {
+    let release = |run: &Outcome| run.document.kernel.release.clone();
+    let cells: Vec<(usize, String)> = runs.iter().map(|(kernel, run)| (*kernel, release(run))).collect();
+    let load = |place: usize| {
+        let (_, run) = runs.get(place).context("one run for each source")?;
+        Ok((release(run), (*run).clone()))
+    };
+    let points = points(&cells, &load)?;
+    Ok(HistoryLine { source_alone: true, steps: steps::steps(&points), points, ..line.clone() })
 }
 
 fn is_of(cell: &CampaignCell, kernel: &HistoryKernel) -> bool {

@@ -3,7 +3,7 @@
 use super::charts::{self, largest};
 use super::sentences;
 use crate::history::neighbours::Neighbours;
-use crate::history::{CountSpan, History, HistoryLine, HistoryPoint};
+use crate::history::{CountSpan, History, HistoryLine, HistoryPoint, SourceKernel};
 use crate::report::block::ReportBlock;
 use crate::report::html::HtmlPage;
 use crate::report::markdown;
@@ -69,7 +69,16 @@ pub(super) fn page(history: &History, link: &dyn Fn(&Neighbours) -> Option<Strin
         .column("release", |kernel| &kernel.release[..])
         .column("SHA-256 of the image", |kernel| kernel.sha256.get(..16).unwrap_or_default())
         .done();
-    blocks.push(ReportBlock::section("Kernels", vec![ReportBlock::Table(kernels)]));
+    let sources = history.sources.iter().map(|sources| {
+        let of =
+            |built: &&SourceKernel| history.kernels.get(built.kernel).map_or("", |kernel| &kernel.label).to_owned();
+        let table = Table::of("", &sources.kernels)
+            .column("source of", of)
+            .column("source", |built| &built.source[..])
+            .column("built", |built| &built.release[..]);
+        ReportBlock::Table(table.done())
+    });
+    blocks.push(ReportBlock::section("Kernels", std::iter::once(ReportBlock::Table(kernels)).chain(sources).collect()));
     let label = |kernel: Option<&crate::history::HistoryKernel>| kernel.map_or("", |kernel| &kernel.label).to_owned();
     let kernels = format!("{} kernels", history.kernels.len());
     let page = HtmlPage {

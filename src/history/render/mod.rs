@@ -57,7 +57,7 @@ fn csv(history: &History) -> Table {
     Table::of("", rows)
         .column("mode", |(line, ..)| &line.mode[..])
         .column("cpus", |(line, ..)| u64::from(line.cpus))
-        .column("setting", |(line, ..)| &line.setting[..])
+        .column("setting", |(line, ..)| line.shown_setting())
         .column("kernel", |(_, kernel, ..)| kernel.map(|kernel| &kernel.label[..]))
         .column("release", |(_, kernel, ..)| kernel.map(|kernel| &kernel.release[..]))
         .column("role", |(_, _, role, _)| *role)

@@ -87,7 +87,7 @@ fn of_step(
         .map(|kernel| history.kernels.get(kernel).map_or("", |kernel| kernel.compiler.as_str()));
     // Another compiler changes counts by several percent by itself.
     let built = match compilers {
-        [before, after] if before != after && !before.is_empty() && !after.is_empty() => {
+        [before, after] if before != after && !before.is_empty() && !after.is_empty() && !line.source_alone => {
             format!(" [{before} to {after}]")
         }
         _ => String::new(),
@@ -99,7 +99,7 @@ fn of_step(
             false => format!("{change}, within its uncertainty"),
         },
         roles: if roles.is_empty() { "small changes of many roles".to_owned() } else { roles.join(", ") },
-        link: link(&pair),
+        link: if line.source_alone { None } else { link(&pair) },
     }
 }
 
@@ -112,7 +112,18 @@ pub(super) fn counted_by(history: &History) -> String {
         [least, most] if least == most => format!("the median of {}", counted(most as u64, "window")),
         [least, most] => format!("the median of {least} to {most} windows"),
     };
-    format!("Values are of {windows}, emulated (TCG) by {}.", history.emulators.join(" and "))
+    let alone = history.sources.as_ref().map(|sources| {
+        format!(
+            " `source alone`: all sources built with the configuration of {} and {}, so that only the kernel's code \
+             differs.",
+            sources.configuration, sources.compiler
+        )
+    });
+    format!(
+        "Values are of {windows}, emulated (TCG) by {}.{}",
+        history.emulators.join(" and "),
+        alone.unwrap_or_default()
+    )
 }
 
 /// The answers for a terminal.

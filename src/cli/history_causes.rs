@@ -1,0 +1,98 @@
+//! `pipeprof history --causes`: what the sources of a series change by themselves.
+
+use super::causes::build_all;
+use super::kernel_build::compilers;
+use super::repeat::{Repeat, measure_all};
+use super::run::given_flags;
+use crate::campaign::CellStore;
+use crate::history::{History, HistoryKernel, HistoryLine, SourceKernel, SourceSeries, read};
+use crate::result::Outcome;
+use crate::util::progress;
+use crate::vm::build::{BaseName, BuildRequest, CompilerName, KernelOrigin};
+use crate::vm::store::{CachedKernel, KernelCache};
+use anyhow::{Context as _, Result};
+use std::collections::BTreeMap;
+
+/// What all sources are built with.
+#[derive(Debug, clap::Args)]
+pub(super) struct SourceArgs {
+    /// Also build the source of each kernel with one configuration and one compiler, and count it: what the kernel's code
+    /// changed by itself
+    #[arg(long)]
+    pub causes: bool,
+    /// Configuration for --causes: a file, or a kernel of `pipeprof kernel list` [default: that of the newest kernel]
+    #[arg(long, value_name = "FILE|KERNEL", requires = "causes")]
+    config: Option<String>,
+    /// Compiler for --causes, as of `pipeprof kernel build` [default: that of the oldest kernel]
+    #[arg(long, value_name = "COMPILER", requires = "causes")]
+    cc: Option<CompilerName>,
+}
+
+impl SourceArgs {
+    /// Add a line of the source alone to each line of `history`, whose cells are in `store`.
+    ///
+    /// # Errors
+    /// When the source of a kernel is not known, does not build or cannot be counted.
+    pub(super) fn add(&self, history: &mut History, store: &CellStore) -> Result<()> {
+        let cache = KernelCache::open()?;
+        let origin = |kernel: &HistoryKernel| KernelOrigin::of(&cache, &kernel.release);
+        let origins = history.kernels.iter().map(origin).collect::<Result<Vec<_>>>()?;
+        let (oldest, newest) = (origins.first().context("no kernel")?, origins.last().context("no kernel")?);
+        let (base, settings, configuration) = match &self.config {
+            Some(config) => (BaseName::Named(config.clone()), Vec::new(), config.clone()),
+            None => {
+                let label = history.kernels.last().map_or(String::new(), |kernel| kernel.label.clone());
+                (newest.base.clone(), newest.settings.clone(), label)
+            }
+        };
+        let compiler = self.cc.clone().unwrap_or_else(|| oldest.compiler.clone());
+        let request = |origin: &KernelOrigin| BuildRequest {
+            source: origin.source.clone(),
+            base: base.clone(),
+            settings: settings.clone(),
+            compiler: compiler.clone(),
+            name: None,
+            jobs: compilers(),
+        };
+        let built = build_all(&cache, &origins.iter().map(request).collect::<Vec<_>>())?;
+        let mut lines = Vec::new();
+        for line in std::mem::take(&mut history.lines) {
+            progress::task(&line.title(), false);
+            let alone = alone(&line, store, &built);
+            progress::clear();
+            let alone = alone.with_context(|| format!("--causes: {}", line.title()))?;
+            lines.extend([line, alone]);
+        }
+        history.lines = lines;
+        let kernels = origins.iter().zip(&built).enumerate().map(|(kernel, (origin, built))| SourceKernel {
+            kernel,
+            source: origin.source_shown.clone(),
+            release: built.release.clone(),
+        });
+        let stated = built.first().and_then(|kernel| kernel.build.as_ref()).map(|build| build.compiler.clone());
+        history.sources = Some(SourceSeries {
+            configuration,
+            compiler: crate::kernel::info::compiler_name(&stated.unwrap_or_else(|| compiler.to_string())),
+            kernels: kernels.collect(),
+        });
+        Ok(())
+    }
+}
+
+/// `line` on the kernels that were built, one for each kernel of the history.
+fn alone(line: &HistoryLine, store: &CellStore, built: &[CachedKernel]) -> Result<HistoryLine> {
+    // The windows of the newest, as `check --history` repeats them.
+    let newest = store.result(&line.points.last().context("a line has points")?.cell)?;
+    let mut given = given_flags("--causes", "")?;
+    let mut wanted: BTreeMap<&str, Repeat> = BTreeMap::new();
+    for point in &line.points {
+        let release = &built.get(point.kernel).context("a kernel for each point")?.release;
+        given.options.kernel = Some(release.clone());
+        wanted.insert(release, Repeat::of(&given, &newest)?);
+    }
+    let (releases, wanted): (Vec<&str>, Vec<Repeat>) = wanted.into_iter().unzip();
+    let (outcomes, _) = measure_all(&wanted, None)?;
+    let of = |release: &str| releases.iter().position(|other| *other == release).and_then(|place| outcomes.get(place));
+    let runs = line.points.iter().filter_map(|point| Some((point.kernel, of(&built.get(point.kernel)?.release)?)));
+    read::of_sources(line, &runs.collect::<Vec<(usize, &Outcome)>>())
+}
