@@ -240,4 +240,40 @@ fn the_option_and_the_commits_that_change_the_counts_are_found() {
     let delta =
         |effects: &serde_json::Value| effects[0]["after"].as_f64().unwrap() - effects[0]["before"].as_f64().unwrap();
     assert_eq!(delta(&options[0]["alone"]), delta(&result["total"]));
+    causes_of_two_kernels(&builds, &source, &other);
+}
+
+/// The two configurations as kernels: why they differ, and that their source is the same.
+fn causes_of_two_kernels(builds: &Builds, source: &str, other: &Path) {
+    let folder = builds.folder.path();
+    let run = |words: &[&str]| {
+        let output =
+            pipeprof(words).current_dir(folder).env("PIPEPROF_CACHE", builds.cache()).output().expect("pipeprof");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{words:?}: {said}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let other = other.display().to_string();
+    // Both images are those of many builds, whose names and releases replace each other in the cache.
+    let build = || {
+        for (name, config) in [("first", builds.config().display().to_string()), ("second", other.clone())] {
+            run(&["kernel", "build", source, "--config", &config, "--name", name]);
+        }
+    };
+    build();
+    let columns = ["--kernel", "first,second", "--mode", "write", "--cpus", "1", SMALL[0], SMALL[1]];
+    let answer = run(&[&["compare", "--causes=options", "-o", "compared"][..], &columns].concat());
+    assert!(answer.contains("Causes: ") && answer.contains(" rebuilt: configuration "), "{answer}");
+    assert!(answer.contains("NEWER n -> y") && answer.contains("22 options differ; 1 of them changes"), "{answer}");
+
+    build();
+    run(&[&["matrix", "plan"][..], &columns].concat());
+    run(&["matrix", "run", "cells.jsonl", "--store", "store"]);
+    let answer = run(&["history", "store", "--causes", "-o", "series.html"]);
+    let lines: Vec<&str> = answer.lines().filter(|line| line.starts_with("write, 1 CPU")).collect();
+    let [whole, alone] = lines[..] else { panic!("{answer}") };
+    assert!(whole.ends_with("in 1 step") && alone.starts_with("write, 1 CPU, source alone: "), "{answer}");
+    assert!(alone.ends_with("(0 %), without a step"), "{answer}");
+    let page = std::fs::read_to_string(folder.join("series.html")).unwrap();
+    assert!(page.contains("source alone") && page.contains("the configuration of second and gcc "), "{page}");
 }
