@@ -156,7 +156,8 @@ fn image_of(series: &str) -> PathBuf {
 fn tree_of_two_kernels(builds: &Builds) {
     let [older, newer] = ["6.1", "6.12"].map(|series| image_of(series).display().to_string());
     let makefile = format!(
-        "VERSION = 9\nPATCHLEVEL = 8\nSUBLEVEL = 7\nEXTRAVERSION =\n\nolddefconfig:\n\t@true\n\nbzImage:\n\
+        "VERSION = 9\nPATCHLEVEL = 8\nSUBLEVEL = 7\nEXTRAVERSION =\n\nolddefconfig:\n\
+         \t@if ! grep -q PLANTED_5=y $(O)/.config; then sed -i '/^CONFIG_NEWER=y/d' $(O)/.config; fi\n\nbzImage:\n\
          \t@echo '  CC      fs/pipe.o'\n\t@$(CC) -c -o $(O)/pipe.o fs/pipe.c\n\t@mkdir -p $(O)/arch/x86/boot\n\
          \t@if grep -q NEWER=y $(O)/.config || [ -e newer ]; then image={newer}; else image={older}; fi; \\\n\
          \t\tcp $$image $(O)/arch/x86/boot/bzImage\n"
@@ -240,6 +241,7 @@ fn the_option_and_the_commits_that_change_the_counts_are_found() {
     let delta =
         |effects: &serde_json::Value| effects[0]["after"].as_f64().unwrap() - effects[0]["before"].as_f64().unwrap();
     assert_eq!(delta(&options[0]["alone"]), delta(&result["total"]));
+    assert_eq!(options[0]["follow"], serde_json::json!(["PLANTED_5"]));
     causes_of_two_kernels(&builds, &source, &other);
 }
 

@@ -1,4 +1,4 @@
-//! `pipeprof kernel options`: which options of two configurations change what a pipe takes.
+//! `pipeprof kernel options`: which options of two configurations change the instructions of a pipe.
 
 use super::counted_kernels::{CountArgs, CountedKernels, compared};
 use super::kernel_build::compilers;
@@ -17,11 +17,10 @@ use clap::Args;
 use std::path::Path;
 use std::rc::Rc;
 
-/// Find the options of two configurations that change what a pipe takes, by building and counting
+/// Find the options of two configurations that change the instructions of a pipe, by building and counting
 ///
 /// One source is built with configurations between the two. Each range of options that changes the counts is halved, until
-/// single options are left; each of these is then built alone. If 50 options differ, each one that is found takes about
-/// seven builds.
+/// single options are left; each of these is then built alone. Each option that is found takes about three builds.
 #[derive(Debug, Args)]
 pub(crate) struct OptionsArgs {
     /// Configuration: a file, or a kernel of `pipeprof kernel list`
@@ -36,7 +35,7 @@ pub(crate) struct OptionsArgs {
     /// Compiler, as of `pipeprof kernel build` [default: that of the first kernel, or gcc]
     #[arg(long, value_name = "COMPILER")]
     cc: Option<CompilerName>,
-    /// Do not look for changes of this percentage of the instructions without scheduling or less
+    /// Smallest change to find, in percent of all instructions without scheduling; also for a single role
     #[arg(long, value_name = "PERCENT", default_value = "0.3%", value_parser = parse_percent)]
     smallest: f64,
     #[command(flatten)]
@@ -152,29 +151,23 @@ impl OptionLine<'_> {
         let [first, before, after] = points;
         let margin = self.threshold.smallest;
         let effects = Effect::of(&compared(&before.input, &after.input, margin)?);
-        let indexes: Vec<usize> = (culprit.before..culprit.after).collect();
         let say = |step: &str| progress::note(step);
-        let changes = indexes.iter().map(|index| self.difference.options[*index].clone()).collect::<Vec<_>>();
-        progress::note(&format!(
-            "with only {} changed",
-            changes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-        ));
+        let mut indexes: Vec<usize> = (culprit.before..culprit.after).collect();
+        let changes: Vec<_> = indexes.iter().map(|index| self.difference.options[*index].clone()).collect();
+        if let [index] = indexes[..] {
+            let needed = self.difference.needed(self.cache, index, &say)?;
+            indexes.extend(needed.unwrap_or_default());
+        }
+        let names: Vec<String> = indexes.iter().map(|index| self.difference.options[*index].to_string()).collect();
+        progress::note(&format!("with only {} changed", names.join(", ")));
         let request = self.difference.only(self.cache, &indexes, &say)?;
-        let is_set = |change: &build::OptionChange| {
-            request.settings.iter().any(|setting| setting.option == change.option && setting.value == change.after)
-        };
         let mut alone = Vec::new();
         let mut follow = Vec::new();
-        if changes.iter().any(is_set) {
+        if changes.iter().any(|change| change.is_made_by(&request)) {
             let point = self.count(&request)?;
             alone = Effect::of(&compared(&first.input, &point.input, margin)?);
-            follow = self
-                .difference
-                .options
-                .iter()
-                .filter(|other| is_set(other) && !changes.contains(other))
-                .map(|other| other.option.clone())
-                .collect();
+            let others = self.difference.options.iter().filter(|other| !changes.contains(other));
+            follow = others.filter(|other| other.is_made_by(&request)).map(|other| other.option.clone()).collect();
         }
         Ok(OptionEffect { options: changes.iter().map(ToString::to_string).collect(), effects, alone, follow })
     }

@@ -1,4 +1,4 @@
-//! Which options of a configuration change what a pipe takes.
+//! Which options of a configuration change the instructions of a pipe.
 
 use super::effect::Effect;
 use crate::report::number;
@@ -40,9 +40,9 @@ pub(crate) struct OptionEffect {
     pub options: Vec<String>,
     /// In the search: the options before it are already as in the second configuration.
     pub effects: Vec<Effect>,
-    /// Of a build in which only this is changed; empty if the source does not accept that.
+    /// Of a build in which only this, and what it needs, is changed; empty if the source does not accept that.
     pub alone: Vec<Effect>,
-    /// Options that follow from it, in the build with only this changed.
+    /// Options that it needs, or that follow from it, in that build.
     pub follow: Vec<String>,
 }
 
@@ -137,7 +137,7 @@ impl OptionsReport {
         };
         format!(
             "{following}{} were built, and their instructions were counted in an emulated guest. `change`: with all options before it already changed, so that the changes \
-             add up. `alone`: only this option is changed; where the two differ, options act on each other. Changes of {} or \
+             add up. `alone`: only this option, and those that it needs, are changed; where the two differ, options act on each other. Changes of {} or \
              less of the whole were not looked for; {} differ in modules only. See docs/builds.md.\n",
             counted(self.counted as u64, "configuration"),
             number::part(self.smallest),

@@ -22,6 +22,11 @@ impl OptionChange {
         !(is_module_or_off(&self.before) && is_module_or_off(&self.after))
     }
 
+    /// Whether a build has the value of the second configuration.
+    pub(crate) fn is_made_by(&self, request: &BuildRequest) -> bool {
+        request.settings.iter().any(|setting| setting.option == self.option && setting.value == self.after)
+    }
+
     /// Whether it is known to change what pipes execute.
     pub(crate) fn matters(&self) -> bool {
         options::matters(&format!("CONFIG_{}", self.option))
@@ -73,6 +78,30 @@ impl ConfigDifference {
     /// What to build with only these options as in the second configuration.
     pub(crate) fn only(&self, cache: &KernelCache, indexes: &[usize], say: &dyn Fn(&str)) -> Result<BuildRequest> {
         self.between(cache, |index| indexes.contains(&index), say)
+    }
+
+    /// The options before `index` that the source wants changed before it accepts this one; `None` if they are not enough.
+    pub(crate) fn needed(&self, cache: &KernelCache, index: usize, say: &dyn Fn(&str)) -> Result<Option<Vec<usize>>> {
+        let Some(change) = self.options.get(index) else { return Ok(None) };
+        let accepts = |from: usize, to: usize, needed: &[usize]| -> Result<bool> {
+            let changed = |other: usize| (from..to).contains(&other) || needed.contains(&other) || other == index;
+            Ok(change.is_made_by(&self.between(cache, changed, say)?))
+        };
+        let (mut needed, mut end) = (Vec::new(), index);
+        while !accepts(0, 0, &needed)? {
+            if !accepts(0, end, &needed)? {
+                return Ok(None);
+            }
+            // Of all that are needed, the last one before `end`.
+            let (mut last, mut beyond) = (0, end);
+            while beyond - last > 1 {
+                let middle = last.midpoint(beyond);
+                if accepts(middle, end, &needed)? { last = middle } else { beyond = middle }
+            }
+            needed.push(last);
+            end = last;
+        }
+        Ok(Some(needed))
     }
 
     fn between(

@@ -14,7 +14,7 @@ mod source;
 pub(crate) use commits::{Commit, Commits};
 pub(crate) use compiler::CompilerName;
 pub(crate) use config::{BaseName, OptionSetting};
-pub(crate) use difference::{ConfigDifference, OptionChange};
+pub(crate) use difference::ConfigDifference;
 pub(crate) use make::BuildFailed;
 pub(crate) use origin::KernelOrigin;
 pub(crate) use source::SourceName;
