@@ -18,7 +18,7 @@
 //! - [`report`]: terminal, files, flame graphs;
 //! - [`record`]: any pipeline: what its wall time was made of;
 //! - [`compare`]: what differs between outcomes;
-//! - [`search`]: which options and commits change what a pipe takes;
+//! - [`search`]: which options and commits change the instructions of a pipe;
 //! - [`sweep`]: all combinations of some axes of a workload;
 //! - [`reproduce`]: the experiments of three articles, and a comparison with their figures;
 //! - [`campaign`]: thousands of exact runs on many machines;

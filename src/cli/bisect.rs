@@ -1,4 +1,4 @@
-//! `pipeprof bisect`: which commits of a kernel tree change what a pipe takes.
+//! `pipeprof bisect`: which commits of a kernel tree change the instructions of a pipe.
 
 use super::check_rules::role;
 use super::counted_kernels::{CountArgs, CountedKernels, compared};
@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::rc::Rc;
 
-/// Find the commits of a kernel tree that change what a pipe takes
+/// Find the commits of a kernel tree that change the instructions of a pipe
 ///
 /// Commits are built with one configuration and one compiler, booted in a guest, and their instructions are counted. Each
 /// range of commits that changes the counts is halved, until single commits are left, so one search finds several. If a merge
@@ -48,7 +48,7 @@ pub(crate) struct BisectArgs {
     paths: Vec<String>,
     #[command(flatten)]
     of: BuildOfArgs,
-    /// Do not look for changes of this percentage or less: of the instructions without scheduling, or of the role
+    /// Smallest change to find, in percent of all instructions without scheduling; with --role, of that role
     #[arg(long, value_name = "PERCENT", default_value = "0.3%", value_parser = parse_percent)]
     smallest: f64,
     /// Count this number of commits at equal distances first: finds commits that others undo

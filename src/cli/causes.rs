@@ -18,12 +18,12 @@ pub(super) enum CauseOrders {
     Two,
     /// All six orders: at most eight builds
     All,
-    /// As `two`, and then the options that change the counts: about a dozen builds more
+    /// As `two`, and then the options that change the counts: about three builds for each of them
     Options,
 }
 
-/// Seconds of a build on one CPU, if nothing was built before.
-const SECONDS: u64 = 1200;
+/// Seconds of a build on two CPUs, if nothing was built before (docs/performance.md).
+const SECONDS: u64 = 600;
 
 /// The kernels of a split, built, and the columns that count them.
 #[derive(Debug)]
@@ -131,7 +131,7 @@ pub(super) fn build_all(cache: &KernelCache, requests: &[BuildRequest]) -> Resul
         let known: Vec<u64> = cache.list()?.into_iter().filter_map(|kernel| Some(kernel.build?.seconds)).collect();
         let (each, basis) = match known.iter().sum::<u64>().checked_div(known.len() as u64) {
             Some(mean) => (mean, "as long as builds before"),
-            None => (SECONDS, "if each takes 20 minutes"),
+            None => (SECONDS, "if each takes 10 minutes, as on two CPUs"),
         };
         let minutes = (missing * each).div_ceil(60);
         progress::note(&format!("causes: {what}, {missing} of them to be made: about {minutes} min, {basis}"));

@@ -48,8 +48,8 @@ pub(crate) struct CompareArgs {
     #[arg(long, help_heading = "Columns", value_name = "FILE")]
     source: Option<String>,
     /// Split the change between two kernels by source, configuration and compiler: build and count the kernels in between.
-    /// `two` takes two opposite orders and at most six builds, `all` all six orders and eight builds. `options` also finds
-    /// the options behind the configuration's part, as `pipeprof kernel options` does
+    /// `two` takes two opposite orders and at most six builds, `all` all six orders and at most eight builds. `options` also
+    /// finds the options behind the configuration's part, as `pipeprof kernel options` does [without a value: two]
     #[arg(
         long, help_heading = "Columns", value_enum, value_name = "ORDERS", num_args = 0..=1, require_equals = true,
         default_missing_value = "two"

@@ -16,8 +16,7 @@ use std::collections::BTreeMap;
 /// What all sources are built with.
 #[derive(Debug, clap::Args)]
 pub(super) struct SourceArgs {
-    /// Also build the source of each kernel with one configuration and one compiler, and count it: what the kernel's code
-    /// changed by itself
+    /// Also build the source of each kernel with one configuration and one compiler, count it, and add it as `source alone`
     #[arg(long)]
     pub causes: bool,
     /// Configuration for --causes: a file, or a kernel of `pipeprof kernel list` [default: that of the newest kernel]

@@ -19,7 +19,7 @@ pub(crate) struct BuildArgs {
     source: SourceName,
     #[command(flatten)]
     of: BuildOfArgs,
-    /// Name for --kernel [default: its release]
+    /// Name for --kernel [default: the kernel's release]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Number of compilers that run at a time [default: number of CPUs]
@@ -33,7 +33,7 @@ pub(super) struct BuildOfArgs {
     /// Configuration: a file, or that of a kernel of `pipeprof kernel list` [default: the kernel of the source's series]
     #[arg(long, value_name = "FILE|KERNEL", conflicts_with = "tiny")]
     config: Option<String>,
-    /// Build the smallest configuration that a guest can use, instead of that of a distribution
+    /// Configuration: `make tinyconfig` with what guests need; counts are not those of a distribution's kernel
     #[arg(long)]
     tiny: bool,
     /// Compiler: one of this machine, or of another Debian, as in debian-sid:gcc-16

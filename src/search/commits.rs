@@ -1,4 +1,4 @@
-//! Which commits change what a pipe takes: a report that a mailing list can read.
+//! Which commits change the instructions of a pipe: a report that a mailing list can read.
 
 use super::effect::{Effect, RoleEffect};
 use crate::report::number;

@@ -1,4 +1,4 @@
-//! Searches over kernels that are built and counted: which options, and which commits, change what a pipe takes.
+//! Searches over kernels that are built and counted: which options, and which commits, change the instructions of a pipe.
 
 pub(crate) mod commits;
 pub(crate) mod effect;

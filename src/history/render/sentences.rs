@@ -114,8 +114,8 @@ pub(super) fn counted_by(history: &History) -> String {
     };
     let alone = history.sources.as_ref().map(|sources| {
         format!(
-            " `source alone`: all sources built with the configuration of {} and {}, so that only the kernel's code \
-             differs.",
+            " Source alone: all sources were built with the configuration of {} and {}, so that only the kernel's code and \
+             its defaults differ.",
             sources.configuration, sources.compiler
         )
     });
