@@ -152,7 +152,9 @@ fn size(effect: Option<&Effect>) -> f64 {
 
 /// As a part of the whole before.
 fn percent(delta: f64, whole: &Effect) -> String {
-    format!("{:+.1} %", 100.0 * delta / whole.before)
+    let percent = 100.0 * delta / whole.before;
+    // Not `-0.0 %`.
+    if percent.abs() < 0.05 { "0 %".to_owned() } else { format!("{percent:+.1} %") }
 }
 
 fn largest_role(effect: &Effect) -> String {
