@@ -52,7 +52,7 @@ pub(crate) struct SourceSeries {
 pub(crate) struct SourceKernel {
     /// Index of the kernel whose source it is.
     pub kernel: usize,
-    /// `linux-source-6.12 6.12.118-1`.
+    /// Its version, such as `6.12.118`; of a tree, where it is.
     pub source: String,
     /// The release of what was built.
     pub release: String,

@@ -186,7 +186,7 @@ impl Toolchain {
         let program = &self.name.program;
         let compile = if self.uses_ccache() { format!("CC=ccache {program}") } else { format!("CC={program}") };
         command.arg(compile).arg(format!("HOSTCC={program}"));
-        // What ccache has read to compare it is also what is compiled: a fifth less time (docs/performance.md).
+        // What ccache has read to compare it is also what is compiled: a third less time (docs/performance.md).
         command.env("CCACHE_NOCPP2", "1");
         // Equal sources make equal images.
         command.env("KBUILD_BUILD_TIMESTAMP", "@0").env("KBUILD_BUILD_USER", "pipeprof");
