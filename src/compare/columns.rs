@@ -56,14 +56,8 @@ const MATTERS: &[(&str, &str)] = &[
     ("version", "another build of pipeprof has other code in its workload: compare runs of one build"),
 ];
 
-/// Fields with results, times or paths, which are not settings.
+/// Fields of kernel and environment that are not settings: paths, the state of the machine, and what others contain.
 const LEFT_OUT: &[&str] = &[
-    "schema",
-    "started",
-    "command",
-    "mode",
-    "unit",
-    "executed_on",
     "kernel.config_source",
     // What kernel.compiler is read from.
     "CONFIG_CC_VERSION_TEXT",
@@ -71,34 +65,6 @@ const LEFT_OUT: &[&str] = &[
     "environment.load",
     "environment.steal",
     "environment.others",
-    "throughput",
-    "processes",
-    "attribution",
-    "functions",
-    "symbols",
-    "collectors",
-    "runs",
-    "warnings",
-    "ensemble",
-    "locks",
-    "files",
-    // What was recorded: the verdict names differences of the work.
-    "target",
-    "exit_codes",
-    "level",
-    "duration_ns",
-    "on_disk",
-    "others",
-    "recorded",
-    "pipes",
-    "path",
-    "findings",
-    "cautions",
-    "skipped",
-    "unseen_switches",
-    "timeline",
-    "trials",
-    "lock_waits",
 ];
 
 /// Why a setting matters to pipes; empty if unknown.
@@ -125,16 +91,21 @@ fn axis(what: &str) -> Option<&'static Axis> {
     what.strip_prefix("workload.").and_then(Axis::of_field)
 }
 
-/// The settings of a run as flat names and values.
+/// The settings of a run as flat names and values. The other fields of a document are what was measured.
 #[must_use]
 pub(crate) fn settings(document: &Document) -> BTreeMap<String, String> {
+    let Document { version, kernel, environment, memcg, ending, cycle_model, .. } = document;
+    let settings = serde_json::json!({
+        "version": version,
+        "kernel": kernel,
+        "environment": environment,
+        "memcg": memcg,
+        "ending": ending,
+        "cycle_model": cycle_model,
+        "workload": document.target.workload(),
+    });
     let mut flat = BTreeMap::new();
-    if let Ok(value) = serde_json::to_value(document) {
-        flatten("", &value, &mut flat);
-    }
-    if let Some(Ok(workload)) = document.target.workload().map(serde_json::to_value) {
-        flatten("workload", &workload, &mut flat);
-    }
+    flatten("", &settings, &mut flat);
     flat
 }
 
