@@ -52,16 +52,13 @@ pub(super) fn add(
     }
     let lost = folded.lost.samples;
     let collector = CollectorReport {
-        name: Collector::Sample,
         status: if folded.total == 0 || lost > 0 { Status::Partial } else { Status::Ok },
         reason: (folded.total == 0).then(|| "no sample fell into the recording: record for longer".to_owned()),
-        samples: folded.total,
         lost,
         unresolved: folded.unresolved,
         skid: Some(skid),
-        cost_percent: None,
-        cost_ci95: None,
         notes: [sampling.notes(), folded.notes].concat(),
+        ..CollectorReport::ok(Collector::Sample, folded.total)
     };
     Collector::Sample.name().clone_into(&mut outcome.document.attribution.collector);
     outcome.document.collectors.push(collector);

@@ -7,7 +7,7 @@ use crate::result::{Collector, CollectorReport, FunctionCalls, Status, Warning};
 use crate::roles::Skid;
 
 /// The summed results of a collector.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Gathered {
     pub status: Status,
     pub reasons: Vec<String>,
@@ -30,30 +30,14 @@ impl Gathered {
     /// A collector without results, and the reason.
     #[must_use]
     pub(crate) fn nothing(status: Status, reason: String) -> Self {
-        Self {
-            status,
-            reasons: vec![reason],
-            unit: Unit::Samples,
-            skid: Skid::None,
-            stacks: ByProcess::new(),
-            by_pair: ByProcess::new(),
-            functions: Vec::new(),
-            samples: 0,
-            lost: 0,
-            unresolved: 0,
-            notes: Vec::new(),
-            warnings: Vec::new(),
-            given_up: false,
-        }
+        Self { status, reasons: vec![reason], ..Self::default() }
     }
 
     /// A collector's results of its first run.
     #[must_use]
     pub(crate) fn first(collected: Collected) -> Self {
-        let mut gathered = Self::nothing(collected.status, String::new());
-        gathered.reasons.clear();
-        gathered.unit = collected.unit;
-        gathered.skid = collected.skid;
+        let Collected { status, unit, skid, .. } = collected;
+        let mut gathered = Self { status, unit, skid, ..Self::default() };
         gathered.add(collected);
         gathered
     }

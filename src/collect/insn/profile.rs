@@ -288,18 +288,7 @@ fn report(raw: &Raw, code: &ExecutedCode, totals: &[u64], unfollowed: u64) -> Co
         ),
         "instructions are not time: no caches, no memory bandwidth, no CPUs that run in parallel".to_owned(),
     ];
-    CollectorReport {
-        name: Collector::Insn,
-        status: Status::Ok,
-        reason: None,
-        samples: total,
-        lost: 0,
-        unresolved: 0,
-        skid: Some(Skid::None),
-        cost_percent: None,
-        cost_ci95: None,
-        notes,
-    }
+    CollectorReport { skid: Some(Skid::None), notes, ..CollectorReport::ok(Collector::Insn, total) }
 }
 
 #[cfg(test)]
