@@ -121,7 +121,7 @@ fn known_functions() -> impl Iterator<Item = &'static str> {
 fn unknown(name: &str) -> String {
     let words = ["roles", "targets", "all"].into_iter();
     let known = words.chain(probed_roles().map(|role| role.id.as_str())).chain(known_functions());
-    let mut alike: Vec<(usize, &str)> = known.map(|known| (distance(name, known), known)).collect();
+    let mut alike: Vec<(usize, &str)> = known.map(|known| (strsim::levenshtein(name, known), known)).collect();
     alike.sort_unstable();
     alike.dedup();
     alike.retain(|(distance, _)| *distance <= name.len() / 3);
@@ -132,21 +132,6 @@ fn unknown(name: &str) -> String {
         "unknown function or role '{name}'; {alike}known: roles, targets, all, or a list of the roles and functions that \
          `pipeprof roles` prints"
     )
-}
-
-/// The number of letters to insert, remove or replace to make `a` from `b` (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, left) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, right) in b.bytes().enumerate() {
-            let replaced = diagonal + usize::from(left != right);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
@@ -172,13 +157,6 @@ mod tests {
         let error = "pipe_write,".parse::<Probe>().unwrap_err();
         assert!(error.contains("''") && !error.contains("similar"), "{error}");
         assert!("user".parse::<Probe>().is_err(), "this role has no function to probe");
-    }
-
-    #[test]
-    fn distances() {
-        for (a, b, apart) in [("", "", 0), ("a", "", 1), ("kitten", "sitting", 3), ("same", "same", 0)] {
-            assert_eq!((distance(a, b), distance(b, a)), (apart, apart), "{a} {b}");
-        }
     }
 
     proptest::proptest! {
