@@ -3,7 +3,7 @@
 use super::input::{self, Input};
 use super::model::MissingCell;
 use super::plan::{ColumnPlan, MatrixPlan, SCHEMA};
-use crate::experiment::{self, Ending, Event, Executor, Interrupted, Lane, PlanFile, Task, TaskResult};
+use crate::experiment::{self, Ending, Event, Executor, Interrupted, PlanFile, Task, TaskResult};
 use crate::report::files::Folder;
 use crate::result::{self, Document, Outcome, RESULT_FILE};
 use crate::run::{RunOptions, WindowSizing};
@@ -50,10 +50,10 @@ impl MatrixPlan {
         let mut lanes = Vec::new();
         for case in self.cases() {
             for (column, plan) in self.columns.iter().enumerate() {
-                lanes.push(Lane { cell: self.at(column, plan, case, 0), control: false });
+                lanes.push(self.at(column, plan, case, 0));
             }
             if let (true, Some(first)) = (self.control, self.columns.first()) {
-                lanes.push(Lane { cell: self.at(self.columns.len(), first, case, 0), control: true });
+                lanes.push(self.at(self.columns.len(), first, case, 0));
             }
         }
         experiment::Plan {
@@ -177,10 +177,7 @@ impl Executor<MatrixRun> for Runs<'_> {
 
 /// The lanes to count again, with a source that all kernels can use: some of the columns of their case could not use the
 /// default one, and others could.
-fn in_equal_work(
-    experiment: &experiment::Plan<MatrixRun>,
-    entries: &[TaskResult<Outcome>],
-) -> Vec<(usize, Lane<MatrixRun>)> {
+fn in_equal_work(experiment: &experiment::Plan<MatrixRun>, entries: &[TaskResult<Outcome>]) -> Vec<(usize, MatrixRun)> {
     let counted = || {
         entries.iter().filter_map(|entry| {
             let (lane, document) = (experiment.lanes.get(entry.lane)?, &entry.result.as_ref().ok()?.document);
@@ -188,13 +185,13 @@ fn in_equal_work(
             (document.ensemble.is_some() && default).then_some((entry.lane, lane, document))
         })
     };
-    let case = |lane: &Lane<MatrixRun>| (lane.cell.mode.clone(), lane.cell.cpus);
+    let case = |lane: &MatrixRun| (lane.mode.clone(), lane.cpus);
     let other = |document: &Document| document.warnings.iter().any(|warning| warning.code == WORKLOAD_CHANGED);
-    let again = |(number, lane, _): (usize, &Lane<MatrixRun>, &Document)| {
+    let again = |(number, lane, _): (usize, &MatrixRun, &Document)| {
         let others =
             || counted().filter(|(_, column, _)| case(column) == case(lane)).map(|(.., document)| other(document));
         let mut lane = lane.clone();
-        lane.cell.options.workload.use_source_of_every_kernel();
+        lane.options.workload.use_source_of_every_kernel();
         (others().any(|other| other) && !others().all(|other| other)).then_some((number, lane))
     };
     counted().filter_map(again).collect()
@@ -205,7 +202,7 @@ fn in_equal_work(
 fn in_equal_windows(
     experiment: &experiment::Plan<MatrixRun>,
     entries: &[TaskResult<Outcome>],
-) -> Vec<(usize, Lane<MatrixRun>)> {
+) -> Vec<(usize, MatrixRun)> {
     let found = || {
         entries.iter().filter_map(|entry| {
             let (lane, document) = (experiment.lanes.get(entry.lane)?, &entry.result.as_ref().ok()?.document);
@@ -213,15 +210,15 @@ fn in_equal_windows(
             let workload = document.target.workload()?;
             let Amount::Bytes(bytes) = workload.amount else { return None };
             // All but the size of the window.
-            let work = (lane.cell.cpus, Spec { amount: Amount::Bytes(0), ..workload.clone() });
+            let work = (lane.cpus, Spec { amount: Amount::Bytes(0), ..workload.clone() });
             Some((entry.lane, lane, work, bytes))
         })
     };
-    let again = |(number, lane, work, bytes): (usize, &Lane<MatrixRun>, (Option<u32>, Spec), u64)| {
+    let again = |(number, lane, work, bytes): (usize, &MatrixRun, (Option<u32>, Spec), u64)| {
         let most = found().filter(|other| other.2 == work).map(|other| other.3).max()?;
         let mut lane = lane.clone();
-        lane.cell.options.workload.amount = Some(Amount::Bytes(most));
-        lane.cell.options.sizing = WindowSizing::default();
+        lane.options.workload.amount = Some(Amount::Bytes(most));
+        lane.options.sizing = WindowSizing::default();
         (bytes < most).then_some((number, lane))
     };
     found().filter_map(again).collect()
@@ -246,8 +243,7 @@ pub fn run(
     let mut finished = run(&experiment)?;
     // What the first counts show to be needed.
     for changed in [in_equal_work, in_equal_windows] {
-        let (places, lanes): (Vec<usize>, Vec<Lane<MatrixRun>>) =
-            changed(&experiment, &finished.entries).into_iter().unzip();
+        let (places, lanes): (Vec<usize>, Vec<MatrixRun>) = changed(&experiment, &finished.entries).into_iter().unzip();
         if lanes.is_empty() {
             continue;
         }
@@ -272,13 +268,14 @@ pub fn run(
     entries.sort_by_key(|entry| (entry.block, entry.lane));
     for entry in entries {
         let Some(lane) = experiment.lanes.get(entry.lane) else { continue };
-        let run = plan.in_block(&lane.cell, entry.block);
+        let run = plan.in_block(lane, entry.block);
         match entry.result {
             Ok(outcome) => {
                 let path = store.path(plan, &run);
                 let name = path.strip_prefix(&store.folder).unwrap_or(&path).join(RESULT_FILE);
-                let runs = match results.inputs.get_mut(run.column).filter(|_| !lane.control) {
+                let runs = match results.inputs.get_mut(run.column) {
                     Some(input) => &mut input.runs,
+                    // A control is no column.
                     None => &mut results.control.get_or_insert_default().runs,
                 };
                 runs.push((name.display().to_string(), outcome));

@@ -127,14 +127,14 @@ pub fn run<C, E: Executor<C>>(
     loop {
         match course.next() {
             Next::Run(task) => {
-                let Some(lane) = plan.lanes.get(task.lane) else { continue };
+                let Some(cell) = plan.lanes.get(task.lane) else { continue };
                 let done = course.done(task.lane);
-                let ended = attempt(&lane.cell, task, done, executor, store, &|state| {
-                    watch(&Event { cell: &lane.cell, task, state, progress: course.progress() });
+                let ended = attempt(cell, task, done, executor, store, &|state| {
+                    watch(&Event { cell, task, state, progress: course.progress() });
                 });
                 let state = course.finish(task, ended);
                 if let Some(state) = state {
-                    watch(&Event { cell: &lane.cell, task, state, progress: course.progress() });
+                    watch(&Event { cell, task, state, progress: course.progress() });
                 }
             }
             Next::Wait | Next::End => return course.finished(),
@@ -173,9 +173,9 @@ where
                         Next::Run(task) => {
                             let (done, progress) = (guard.done(task.lane), guard.progress());
                             drop(guard);
-                            let Some(lane) = plan.lanes.get(task.lane) else { return };
-                            let ended = attempt(&lane.cell, task, done, executor, store, &|state| {
-                                watch(&Event { cell: &lane.cell, task, state, progress });
+                            let Some(cell) = plan.lanes.get(task.lane) else { return };
+                            let ended = attempt(cell, task, done, executor, store, &|state| {
+                                watch(&Event { cell, task, state, progress });
                             });
                             guard = lock();
                             let state = guard.finish(task, ended);
@@ -183,7 +183,7 @@ where
                             drop(guard);
                             changed.notify_all();
                             if let Some(state) = state {
-                                watch(&Event { cell: &lane.cell, task, state, progress });
+                                watch(&Event { cell, task, state, progress });
                             }
                             guard = lock();
                         }

@@ -15,7 +15,7 @@ mod store;
 mod tests;
 
 pub use engine::{Event, Executor, Finished, Interrupted, State, TaskResult, run, run_jobs};
-pub use plan::{Lane, OnFailure, Plan, Task};
+pub use plan::{OnFailure, Plan, Task};
 pub(crate) use progress::Progress;
 pub(crate) use show::show;
 pub use stop::{EndedBy, Ending, StopRule, relative_half_width};

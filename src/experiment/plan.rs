@@ -5,14 +5,6 @@ use rand::SeedableRng as _;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom as _;
 
-/// One cell, measured once per block.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lane<C> {
-    pub cell: C,
-    /// An A/A control: equal to another lane, to determine the noise.
-    pub control: bool,
-}
-
 /// How to handle a cell that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnFailure {
@@ -28,7 +20,8 @@ pub enum OnFailure {
 /// An experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan<C> {
-    pub lanes: Vec<Lane<C>>,
+    /// Cells, each measured once per block.
+    pub lanes: Vec<C>,
     /// Number of blocks; with [`StopRule::until`], the minimum.
     pub blocks: usize,
     pub seed: u64,
@@ -57,7 +50,7 @@ impl Task {
 impl<C> Plan<C> {
     /// Shuffled blocks of `cells`. A failed cell is measured again in the next block.
     pub fn new(cells: impl IntoIterator<Item = C>, blocks: usize, seed: u64) -> Self {
-        let lanes = cells.into_iter().map(|cell| Lane { cell, control: false }).collect();
+        let lanes = cells.into_iter().collect();
         Self { lanes, blocks, seed, shuffled: true, on_failure: OnFailure::default(), stop: StopRule::default() }
     }
 

@@ -84,17 +84,6 @@ fn every_block_has_every_cell_once_in_an_order_that_the_seed_decides() {
 }
 
 #[test]
-fn a_control_is_a_lane_of_its_own() {
-    let mut plan = plan(4);
-    plan.lanes.push(Lane { cell: 1, control: true });
-    let finished = measure(&plan, &Mock::default()).unwrap();
-    let controls = finished.entries.iter().filter(|entry| plan.lanes[entry.lane].control).count();
-    assert_eq!((controls, finished.entries.len()), (4, 16));
-    let lanes = finished.lanes(4);
-    assert_eq!(lanes[3], lanes[0], "the same cell");
-}
-
-#[test]
 fn a_cell_that_fails_is_tried_again_given_up_or_the_end() {
     let with = |on_failure| {
         let mock = Mock { broken: Some((2, 1)), ..Mock::default() };

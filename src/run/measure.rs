@@ -103,7 +103,7 @@ pub fn with(
             (setting.progress)(&event.progress, event.cell.map_or("unprofiled", Collector::name));
         }
     })?;
-    let slot = |lane: usize, block| Slot { block, collector: plan.lanes.get(lane).and_then(|lane| lane.cell) };
+    let slot = |lane: usize, block| Slot { block, collector: plan.lanes.get(lane).copied().flatten() };
     let measured = Measured {
         pairs: finished
             .entries
