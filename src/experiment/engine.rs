@@ -10,7 +10,7 @@ use rand::SeedableRng as _;
 use rand::rngs::SmallRng;
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Measures one cell.
@@ -123,23 +123,9 @@ pub fn run<C, E: Executor<C>>(
     store: &dyn Store<C, E::Output>,
     watch: &dyn Fn(&Event<'_, C>),
 ) -> Result<Finished<E::Output>> {
-    let mut course = Course::new(plan, 1);
-    loop {
-        match course.next() {
-            Next::Run(task) => {
-                let Some(cell) = plan.lanes.get(task.lane) else { continue };
-                let done = course.done(task.lane);
-                let ended = attempt(cell, task, done, executor, store, &|state| {
-                    watch(&Event { cell, task, state, progress: course.progress() });
-                });
-                let state = course.finish(task, ended);
-                if let Some(state) = state {
-                    watch(&Event { cell, task, state, progress: course.progress() });
-                }
-            }
-            Next::Wait | Next::End => return course.finished(),
-        }
-    }
+    let course = Mutex::new(Course::new(plan, 1));
+    work(&course, &Condvar::new(), executor, store, watch);
+    course.into_inner().unwrap_or_else(PoisonError::into_inner).finished()
 }
 
 /// Run `plan`, `jobs` tasks at a time.
@@ -161,38 +147,47 @@ where
     let jobs = jobs.clamp(1, plan.lanes.len().saturating_mul(plan.blocks).max(1));
     let course = Mutex::new(Course::new(plan, jobs));
     let changed = Condvar::new();
-    let lock = || -> MutexGuard<'_, Course<'_, C, E::Output>> { course.lock().unwrap_or_else(PoisonError::into_inner) };
     std::thread::scope(|scope| {
         for _ in 0..jobs {
-            scope.spawn(|| {
-                let mut guard = lock();
-                loop {
-                    match guard.next() {
-                        Next::End => return,
-                        Next::Wait => guard = changed.wait(guard).unwrap_or_else(PoisonError::into_inner),
-                        Next::Run(task) => {
-                            let (done, progress) = (guard.done(task.lane), guard.progress());
-                            drop(guard);
-                            let Some(cell) = plan.lanes.get(task.lane) else { return };
-                            let ended = attempt(cell, task, done, executor, store, &|state| {
-                                watch(&Event { cell, task, state, progress });
-                            });
-                            guard = lock();
-                            let state = guard.finish(task, ended);
-                            let progress = guard.progress();
-                            drop(guard);
-                            changed.notify_all();
-                            if let Some(state) = state {
-                                watch(&Event { cell, task, state, progress });
-                            }
-                            guard = lock();
-                        }
-                    }
-                }
-            });
+            scope.spawn(|| work(&course, &changed, executor, store, watch));
         }
     });
     course.into_inner().unwrap_or_else(PoisonError::into_inner).finished()
+}
+
+/// Run tasks of `course` until none is left. `changed` wakes other threads that do the same; a single one never waits.
+fn work<C, E: Executor<C>>(
+    course: &Mutex<Course<'_, C, E::Output>>,
+    changed: &Condvar,
+    executor: &E,
+    store: &dyn Store<C, E::Output>,
+    watch: &dyn Fn(&Event<'_, C>),
+) {
+    let lock = || course.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut guard = lock();
+    loop {
+        match guard.next() {
+            Next::End => return,
+            Next::Wait => guard = changed.wait(guard).unwrap_or_else(PoisonError::into_inner),
+            Next::Run(task) => {
+                let (plan, done, progress) = (guard.plan, guard.done(task.lane), guard.progress());
+                drop(guard);
+                let Some(cell) = plan.lanes.get(task.lane) else { return };
+                let ended = attempt(cell, task, done, executor, store, &|state| {
+                    watch(&Event { cell, task, state, progress });
+                });
+                guard = lock();
+                let state = guard.finish(task, ended);
+                let progress = guard.progress();
+                drop(guard);
+                changed.notify_all();
+                if let Some(state) = state {
+                    watch(&Event { cell, task, state, progress });
+                }
+                guard = lock();
+            }
+        }
+    }
 }
 
 /// The outcome of a task.
@@ -208,7 +203,7 @@ fn attempt<C, E: Executor<C>>(
     task: Task,
     done: usize,
     executor: &E,
-    store: &(impl Store<C, E::Output> + ?Sized),
+    store: &dyn Store<C, E::Output>,
     watch: &dyn Fn(State),
 ) -> TaskEnd<E::Output> {
     if !executor.wants(cell, done) {
