@@ -127,13 +127,14 @@ impl MatrixStore {
     }
 }
 
-/// The runs of `plan` in their folders.
-struct RunFolders<'a> {
+/// The runs of `plan`: measured, and in their folders.
+struct Runs<'a> {
     plan: &'a MatrixPlan,
     store: &'a MatrixStore,
+    measure: &'a (dyn Fn(&MatrixRun) -> Result<Outcome> + Sync),
 }
 
-impl experiment::Store<MatrixRun, Outcome> for RunFolders<'_> {
+impl experiment::Store<MatrixRun, Outcome> for Runs<'_> {
     fn kept(&self, run: &MatrixRun, task: Task) -> Option<Outcome> {
         let path = self.store.path(self.plan, &self.plan.in_block(run, task.block));
         let kept = result::open(&path).ok()?;
@@ -155,11 +156,6 @@ impl experiment::Store<MatrixRun, Outcome> for RunFolders<'_> {
         folder.write(&mut outcome)?;
         Ok(outcome)
     }
-}
-
-struct Runs<'a> {
-    plan: &'a MatrixPlan,
-    measure: &'a (dyn Fn(&MatrixRun) -> Result<Outcome> + Sync),
 }
 
 impl Executor<MatrixRun> for Runs<'_> {
@@ -236,8 +232,9 @@ pub fn run(
     watch: &(dyn Fn(&Event<'_, MatrixRun>) + Sync),
 ) -> Result<Results> {
     let mut experiment = plan.experiment();
+    let runs = Runs { plan, store, measure };
     let run = |experiment: &experiment::Plan<MatrixRun>| {
-        experiment::run_jobs(experiment, jobs, &Runs { plan, measure }, &RunFolders { plan, store }, watch)
+        experiment::run_jobs(experiment, jobs, &runs, &runs, watch)
             .map_err(|error| Interrupted::kept(error, "run", &store.folder, "repeat the command with --resume"))
     };
     let mut finished = run(&experiment)?;
