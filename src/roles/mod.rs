@@ -11,7 +11,7 @@ mod skid;
 mod tables;
 
 pub(crate) use crate::arch::{KERNEL, is_kernel_entry};
-pub(crate) use frame::Attributable;
+pub(crate) use frame::{Attributable, FrameFact};
 pub use id::RoleId;
 pub(crate) use id::UNKNOWN_ROLE;
 pub use names::{base_name, canonical, function_name, is_cold, names_of};

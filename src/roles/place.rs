@@ -1,6 +1,6 @@
 //! Which role a stack belongs to: the rules, for stacks of names and for stacks of [`FrameFacts`].
 
-use super::frame::Attributable;
+use super::frame::{Attributable, FrameFact};
 use super::skid::TailCall;
 use super::tables::{TABLES, Tables, by_id};
 use super::{Role, RoleId, function_name, is_kernel_entry};
@@ -24,20 +24,13 @@ impl Attributable for &str {
         TABLES.index_of_frame(self)
     }
 
-    fn starts_kernel(self) -> bool {
-        is_kernel_entry(self)
-    }
-
-    fn enables_interrupts(self) -> bool {
-        TABLES.skid.contains(function_name(self))
-    }
-
-    fn releases_wait_queue(self) -> bool {
-        TailCall::is_target(function_name(self))
-    }
-
-    fn calls_jumping(self) -> bool {
-        TailCall::is_caller(self)
+    fn is(self, fact: FrameFact) -> bool {
+        match fact {
+            FrameFact::StartsKernel => is_kernel_entry(self),
+            FrameFact::EnablesInterrupts => TABLES.skid.contains(function_name(self)),
+            FrameFact::ReleasesWaitQueue => TailCall::is_target(function_name(self)),
+            FrameFact::CallsJumping => TailCall::is_caller(self),
+        }
     }
 }
 
@@ -45,21 +38,13 @@ impl Attributable for &str {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FrameFacts {
     role: Option<usize>,
-    starts_kernel: bool,
-    enables_interrupts: bool,
-    releases_wait_queue: bool,
-    calls_jumping: bool,
+    /// By number of [`FrameFact`].
+    facts: [bool; 4],
 }
 
 impl FrameFacts {
     pub(crate) fn of(name: &str) -> Self {
-        Self {
-            role: name.role(),
-            starts_kernel: name.starts_kernel(),
-            enables_interrupts: name.enables_interrupts(),
-            releases_wait_queue: name.releases_wait_queue(),
-            calls_jumping: name.calls_jumping(),
-        }
+        Self { role: name.role(), facts: FrameFact::ALL.map(|fact| name.is(fact)) }
     }
 }
 
@@ -72,20 +57,8 @@ impl Attributable for FrameFacts {
         self.role
     }
 
-    fn starts_kernel(self) -> bool {
-        self.starts_kernel
-    }
-
-    fn enables_interrupts(self) -> bool {
-        self.enables_interrupts
-    }
-
-    fn releases_wait_queue(self) -> bool {
-        self.releases_wait_queue
-    }
-
-    fn calls_jumping(self) -> bool {
-        self.calls_jumping
+    fn is(self, fact: FrameFact) -> bool {
+        self.facts[fact as usize]
     }
 }
 
@@ -110,7 +83,7 @@ pub(crate) fn place<F: Attributable>(
     let Some(kernel) = kernel_part(frames) else {
         return exactly(by_id(RoleId::User), leaf);
     };
-    let Some(tail_call) = tail_call.filter(|_| leaf.enables_interrupts()) else {
+    let Some(tail_call) = tail_call.filter(|_| leaf.is(FrameFact::EnablesInterrupts)) else {
         let (role, frame) = tables.of_frames(kernel.rev()).unwrap_or((by_id(RoleId::OtherKernel), leaf));
         return exactly(role, frame);
     };
@@ -119,7 +92,7 @@ pub(crate) fn place<F: Attributable>(
     let found = tables.of_frames(missing.map(F::named).into_iter().chain(callers()));
     // The entry code releases no lock: functions between it and the leaf are missing.
     let (role, frame) = found
-        .filter(|(_, frame)| !frame.starts_kernel())
+        .filter(|(_, frame)| !frame.is(FrameFact::StartsKernel))
         .or_else(|| leaf.role().map(|index| (&tables.roles[index], leaf)))
         .unwrap_or((by_id(RoleId::IrqOff), leaf));
     Placed { role, frame, interrupts_off: true }
@@ -129,7 +102,7 @@ pub(crate) fn place<F: Attributable>(
 fn kernel_part<F: Attributable, I: Iterator<Item = F> + Clone>(mut frames: I) -> Option<I> {
     loop {
         let rest = frames.clone();
-        if frames.next()?.starts_kernel() {
+        if frames.next()?.is(FrameFact::StartsKernel) {
             return Some(rest);
         }
     }

@@ -3,7 +3,7 @@
 //! The timer cannot fire then. Such a sample is taken at the instruction that turns interrupts on again, and its stack
 //! still shows who had them off: the caller of that function. Its role gets the sample.
 
-use super::Attributable;
+use super::{Attributable, FrameFact};
 use serde::{Deserialize, Serialize};
 
 /// Whether samples of a profile that are due while interrupts are off are taken later.
@@ -67,7 +67,7 @@ impl TailCall {
 
     /// The function that `caller` called, and that jumped to `function`.
     pub(super) fn between<F: Attributable>(self, caller: F, function: F) -> Option<&'static str> {
-        (function.releases_wait_queue() && caller.calls_jumping()).then_some(self.0)
+        (function.is(FrameFact::ReleasesWaitQueue) && caller.is(FrameFact::CallsJumping)).then_some(self.0)
     }
 
     /// Whether `function`, a name without suffix, is the one that such a function jumps to.

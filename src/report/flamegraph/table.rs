@@ -1,7 +1,7 @@
 //! Stacks as numbers: each name of a frame is kept once, and a stack is a slice of the names' numbers.
 
 use crate::profile::{CallStack, ProcessName};
-use crate::roles::{Attributable as _, FrameFacts};
+use crate::roles::{Attributable as _, FrameFact, FrameFacts};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
@@ -112,7 +112,8 @@ impl<'a> StackTable<'a> {
     fn hidden(&self) -> std::ops::Range<usize> {
         let known = |number: &u32| self.known[*number as usize];
         let frames = &self.last_frames;
-        let kernel = frames.iter().position(|frame| known(frame).facts.starts_kernel()).unwrap_or(frames.len());
+        let kernel =
+            frames.iter().position(|frame| known(frame).facts.is(FrameFact::StartsKernel)).unwrap_or(frames.len());
         let root = usize::from(frames.first().is_some_and(|frame| known(frame).is_process));
         let hot = frames[..kernel].iter().rposition(|frame| known(frame).in_hot_loop).unwrap_or(0);
         root..hot.max(root)
