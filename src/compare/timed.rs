@@ -32,16 +32,8 @@ const HOPELESS: usize = 10_000;
 /// The evidence about two columns, before the correction for the number of verdicts.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Evidence {
-    pub before: f64,
-    pub after: f64,
-    pub ratio: f64,
-    /// `None` if a column has fewer than [`RUNS_OF_AN_INTERVAL`].
-    pub ci95: Option<[f64; 2]>,
-    pub p: f64,
-    pub pairs: [usize; 2],
-    pub boots: [usize; 2],
-    /// `None` if there are too few runs.
-    pub noise: Option<Noise>,
+    /// Without what the correction decides: word, text, and what depends on them.
+    pub verdict: Verdict,
     /// Whether each column needs [`MINIMUM_BOOTS`]. Not if all ran interleaved in one boot.
     pub boots_matter: bool,
 }
@@ -70,17 +62,20 @@ pub(crate) fn evidence(
         return None;
     }
     let enough = a.len().min(b.len()) >= RUNS_OF_AN_INTERVAL;
-    Some(Evidence {
+    let verdict = Verdict {
         before: old,
         after: new,
+        delta: new - old,
         ratio: new / old,
         ci95: if enough { Some(ratio_ci95(before, after, seed)?) } else { None },
-        p,
+        p: Some(p),
         pairs: [a.len(), b.len()],
         boots: [before.len(), after.len()],
-        noise,
-        boots_matter,
-    })
+        noise_floor: noise.as_ref().map(|noise| noise.floor),
+        noise_from: noise.map_or_else(|| "too few runs".to_owned(), |noise| noise.from),
+        ..Verdict::default()
+    };
+    Some(Evidence { verdict, boots_matter })
 }
 
 /// 95 % percentile bootstrap of the ratio of medians, resampling boots first and runs within them: runs of one boot
@@ -158,7 +153,7 @@ pub(crate) fn noise_within(baseline: &Boots, seed: u64) -> Option<Noise> {
 #[must_use]
 pub(crate) fn verdicts(evidence: &[Option<Evidence>]) -> Vec<Verdict> {
     let known = || evidence.iter().flatten();
-    let mut corrected = stats::holm(&known().map(|e| e.p).collect::<Vec<_>>()).into_iter();
+    let mut corrected = stats::holm(&known().filter_map(|e| e.verdict.p).collect::<Vec<_>>()).into_iter();
     let one =
         |evidence: &Option<Evidence>| match evidence.as_ref().zip(evidence.as_ref().and_then(|_| corrected.next())) {
             Some((evidence, p_holm)) => verdict(evidence, p_holm),
@@ -167,11 +162,11 @@ pub(crate) fn verdicts(evidence: &[Option<Evidence>]) -> Vec<Verdict> {
     evidence.iter().map(one).collect()
 }
 
-fn verdict(e: &Evidence, p_holm: f64) -> Verdict {
+fn verdict(Evidence { verdict: e, boots_matter }: &Evidence, p_holm: f64) -> Verdict {
     let effect = (e.ratio - 1.0).abs();
     let few_pairs = e.pairs.iter().any(|n| *n < MINIMUM_PAIRS);
-    let few_boots = e.boots_matter && e.boots.iter().any(|n| *n < MINIMUM_BOOTS);
-    let above_noise = e.noise.as_ref().is_some_and(|noise| effect > TIMES_THE_FLOOR * noise.floor);
+    let few_boots = *boots_matter && e.boots.iter().any(|n| *n < MINIMUM_BOOTS);
+    let above_noise = e.noise_floor.is_some_and(|floor| effect > TIMES_THE_FLOOR * floor);
     // Without the other evidence, no interval says that something changed.
     let differs = p_holm < ALPHA && above_noise && effect >= MINIMUM_EFFECT;
     let floor = if differs { CERTAIN_EFFECT } else { f64::INFINITY };
@@ -187,39 +182,21 @@ fn verdict(e: &Evidence, p_holm: f64) -> Verdict {
         Word::Undecided => format!("undecided: {} ({interval})", what_is_missing(e, few_boots, more_runs.unwrap_or(0))),
         _ => format!("{} by {:.1} % ({interval})", word.text(), effect * 100.0),
     };
-    let noise = e.noise.as_ref();
-    Verdict {
-        word,
-        before: e.before,
-        after: e.after,
-        delta: e.after - e.before,
-        ratio: e.ratio,
-        ci95: e.ci95,
-        p: Some(e.p),
-        p_holm: Some(p_holm),
-        noise_floor: noise.map(|noise| noise.floor),
-        noise_from: noise.map_or_else(|| "too few runs".to_owned(), |noise| noise.from.clone()),
-        pairs: e.pairs,
-        boots: e.boots,
-        more_runs,
-        text,
-        ..Verdict::default()
-    }
+    Verdict { word, p_holm: Some(p_holm), more_runs, text, ..e.clone() }
 }
 
 /// `ratio 0.931, 95 % CI 0.925 to 0.940; p < 0.001; noise floor 1.2 %`, as far as it is known.
-fn interval(e: &Evidence, p_holm: f64) -> String {
+fn interval(e: &Verdict, p_holm: f64) -> String {
     let ratio = format!("ratio {:.3}", e.ratio);
     let Some([low, high]) = e.ci95 else { return format!("{ratio}, of too few runs for an interval") };
     let p = if p_holm < 0.001 { "< 0.001".to_owned() } else { format!("= {p_holm:.3}") };
     let noise = e
-        .noise
-        .as_ref()
-        .map_or_else(|| "noise floor unknown".to_owned(), |noise| format!("noise floor {:.1} %", noise.floor * 100.0));
+        .noise_floor
+        .map_or_else(|| "noise floor unknown".to_owned(), |floor| format!("noise floor {:.1} %", floor * 100.0));
     format!("{ratio}, 95 % CI {low:.3} to {high:.3}; p {p}; {noise}")
 }
 
-fn what_is_missing(e: &Evidence, few_boots: bool, more: usize) -> String {
+fn what_is_missing(e: &Verdict, few_boots: bool, more: usize) -> String {
     let boots = e.boots.iter().min().copied().unwrap_or(0);
     if few_boots {
         return format!(
@@ -236,13 +213,13 @@ fn what_is_missing(e: &Evidence, few_boots: bool, more: usize) -> String {
 
 /// Further runs needed per column. The interval narrows with the square root of their number, until it is beyond the
 /// effect that must be certain, or within the minimum effect.
-fn more_runs(e: &Evidence, effect: f64) -> usize {
+fn more_runs(e: &Verdict, effect: f64) -> usize {
     let have = e.pairs.iter().min().copied().unwrap_or(0);
     let Some([low, high]) = e.ci95 else { return MINIMUM_PAIRS.saturating_sub(have).max(2) };
     let half = (high - low) / 2.0;
     let target = if effect >= MINIMUM_EFFECT { effect - CERTAIN_EFFECT } else { MINIMUM_EFFECT - effect }.max(0.002);
     // The noise floor shrinks with the interval.
-    let floor = e.noise.as_ref().map_or(0.0, |noise| noise.floor);
+    let floor = e.noise_floor.unwrap_or(0.0);
     let floor = if effect >= MINIMUM_EFFECT { TIMES_THE_FLOOR * floor / effect } else { 0.0 };
     let wanted = have as f64 * (half / target).max(floor).powi(2) * 1.2;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to a small positive range")]
