@@ -11,7 +11,7 @@ pub(crate) mod read;
 pub(crate) mod render;
 pub(crate) mod steps;
 
-use crate::compare::model::section_title;
+use crate::compare::model::{RolePart, section_title};
 use crate::roles::RoleId;
 use crate::util::decision;
 use serde::{Deserialize, Serialize};
@@ -125,16 +125,8 @@ pub(crate) struct HistoryStep {
     pub relative: f64,
     /// Whether the sum itself has changed; otherwise roles have, and offset each other.
     pub of_total: bool,
-    /// The roles that changed, largest first.
-    pub roles: Vec<RoleStep>,
-}
-
-/// A role's part of a step, per KiB.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct RoleStep {
-    pub role: RoleId,
-    pub title: String,
-    pub delta: f64,
+    /// The roles that changed, largest first, per KiB.
+    pub roles: Vec<RolePart>,
 }
 
 impl History {

@@ -1,6 +1,7 @@
 //! Find changes: the fewest segments of a series, each of which one value could explain.
 
-use super::{CountSpan, HistoryPoint, HistoryStep, RoleStep};
+use super::{CountSpan, HistoryPoint, HistoryStep};
+use crate::compare::model::RolePart;
 use crate::roles::{self, RoleId, SCHEDULING};
 use crate::util::decision::FLOOR;
 use std::collections::BTreeSet;
@@ -18,14 +19,14 @@ pub(crate) fn steps(points: &[HistoryPoint]) -> Vec<HistoryStep> {
     let margins: Vec<f64> = totals.iter().map(margin).collect();
     let of_total: BTreeSet<usize> = changes(&totals, &margins).into_iter().collect();
     let known: BTreeSet<RoleId> = points.iter().flat_map(|point| point.roles.keys().copied()).collect();
-    let mut roles: Vec<(usize, RoleStep)> = Vec::new();
+    let mut roles: Vec<(usize, RolePart)> = Vec::new();
     for role in known.into_iter().filter(|role| !SCHEDULING.contains(role)) {
         let spans: Vec<CountSpan> =
             points.iter().map(|point| point.roles.get(&role).copied().unwrap_or_default()).collect();
         // As large a part of the whole as for the sum: smaller changes of roles are in the comparison.
         for at in changes(&spans, &margins) {
             let delta = spans[at].value - spans[at - 1].value;
-            roles.push((at, RoleStep { role, title: roles::by_id(role).title.to_owned(), delta }));
+            roles.push((at, RolePart { role, title: roles::by_id(role).title.to_owned(), delta }));
         }
     }
     let places: BTreeSet<usize> = of_total.iter().copied().chain(roles.iter().map(|(at, _)| *at)).collect();
@@ -33,7 +34,7 @@ pub(crate) fn steps(points: &[HistoryPoint]) -> Vec<HistoryStep> {
         let (before, after) = (&points[at - 1], &points[at]);
         let value = before.without_scheduling.value;
         let delta = after.without_scheduling.value - value;
-        let mut changed: Vec<RoleStep> =
+        let mut changed: Vec<RolePart> =
             roles.iter().filter(|(place, _)| *place == at).map(|(_, change)| change.clone()).collect();
         changed.sort_by(|left, right| right.delta.abs().total_cmp(&left.delta.abs()));
         HistoryStep {

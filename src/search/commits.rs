@@ -1,6 +1,7 @@
 //! Which commits change the instructions of a pipe: a report that a mailing list can read.
 
-use super::effect::{Effect, RoleEffect};
+use super::effect::Effect;
+use crate::compare::model::RolePart;
 use crate::report::number;
 use crate::util::text::counted;
 use serde::Serialize;
@@ -140,7 +141,7 @@ impl CommitsReport {
 
     /// `write, 453.22 to 488.54 instructions per KiB without scheduling, +7.8 % (±0.1 %): page allocation +19.25, ...`.
     fn change(&self, effect: &Effect) -> String {
-        let wanted = |role: &&RoleEffect| self.role.as_ref().is_none_or(|title| *title == role.title);
+        let wanted = |role: &&RolePart| self.role.as_ref().is_none_or(|title| *title == role.title);
         let roles: Vec<String> = effect
             .roles
             .iter()
@@ -199,10 +200,9 @@ fn paragraph(begin: &str, text: &str) -> String {
 mod tests {
     use super::*;
     use crate::roles::RoleId;
-    use crate::search::effect::RoleEffect;
 
     fn effect(before: f64, delta: f64) -> Effect {
-        let roles = vec![RoleEffect { role: RoleId::PipeWrite, title: "pipe write".to_owned(), delta }];
+        let roles = vec![RolePart { role: RoleId::PipeWrite, title: "pipe write".to_owned(), delta }];
         Effect { case: "write".to_owned(), before, after: before + delta, uncertainty: Some(0.1), roles }
     }
 

@@ -1,7 +1,7 @@
 //! What a found item changes, in the words and figures of a comparison of the kernels before and after it.
 
 use crate::compare::Comparison;
-use crate::compare::model::{Section, Step, section_title};
+use crate::compare::model::{RolePart, Section, Step, section_title};
 use crate::report::number;
 use crate::roles::{RoleId, SCHEDULING};
 use crate::util::decision::FLOOR;
@@ -17,15 +17,7 @@ pub(crate) struct Effect {
     /// Half the width of the change's interval; absent if it is not known.
     pub uncertainty: Option<f64>,
     /// Roles that certainly changed, largest first.
-    pub roles: Vec<RoleEffect>,
-}
-
-/// The change of one role.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct RoleEffect {
-    pub role: RoleId,
-    pub title: String,
-    pub delta: f64,
+    pub roles: Vec<RolePart>,
 }
 
 impl Effect {
@@ -49,11 +41,11 @@ impl Effect {
         let step = section.steps.first()?;
         let value = |column: usize| Some(section.cells.get(column)?.as_ref()?.exact.as_ref()?.without_scheduling);
         let before = value(step.from)?;
-        let mut roles: Vec<RoleEffect> = step
+        let mut roles: Vec<RolePart> = step
             .roles
             .iter()
             .filter(|row| row.certain && row.delta != 0.0 && !SCHEDULING.contains(&row.role))
-            .map(|row| RoleEffect { role: row.role, title: row.title.clone(), delta: row.delta })
+            .map(|row| RolePart { role: row.role, title: row.title.clone(), delta: row.delta })
             .collect();
         roles.sort_by(|a, b| b.delta.abs().total_cmp(&a.delta.abs()));
         Some(Self {

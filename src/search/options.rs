@@ -164,11 +164,11 @@ fn largest_role(effect: &Effect) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::model::RolePart;
     use crate::roles::RoleId;
-    use crate::search::effect::RoleEffect;
 
     fn effect(before: f64, delta: f64) -> Effect {
-        let roles = vec![RoleEffect { role: RoleId::PageAlloc, title: "page allocation".to_owned(), delta }];
+        let roles = vec![RolePart { role: RoleId::PageAlloc, title: "page allocation".to_owned(), delta }];
         Effect { case: "write".to_owned(), before, after: before + delta, uncertainty: Some(0.1), roles }
     }
 
