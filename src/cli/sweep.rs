@@ -115,7 +115,8 @@ impl SweepArgs {
             let values = varied.iter().filter_map(|axis| event.cell.labels.get(&axis.name));
             values.map(String::as_str).collect::<Vec<_>>().join(" ")
         };
-        let measured = sweep::measure(&runner, &plan, &combinations, folder, &experiment::show("sweep", 1, label));
+        let measure = |made: &SweepCombination| runner.measure(made);
+        let measured = sweep::measure(&measure, &plan, &combinations, folder, &experiment::show("sweep", 1, label));
         progress::clear();
         let (cells, ending) = measured.map_err(|error| match &self.output {
             Some(folder) => Interrupted::kept(error, "run", folder, "repeat the command with --resume"),

@@ -66,7 +66,7 @@ pub(crate) const PLAN_FILE: PlanFile =
 /// What one run gave.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum SweepResult {
+pub(crate) enum SweepResult {
     /// A workload: the totals and, if counted, the instructions of writer and reader.
     Workload(Processes, Option<[u64; 2]>),
     /// A pipeline: its time, and the CPU time of all stages, in seconds.
@@ -92,7 +92,7 @@ impl SweepRunner {
         Ok(Self { timer: timed.then(PipelineTimer::new).transpose()? })
     }
 
-    fn measure(&self, made: &SweepCombination) -> Result<SweepResult> {
+    pub(crate) fn measure(&self, made: &SweepCombination) -> Result<SweepResult> {
         match (&made.pipeline, &self.timer) {
             (None, _) => workload(&made.options),
             (Some(pipeline), _) if made.options.kernel.is_some() => counted(pipeline, &made.options),
@@ -168,21 +168,11 @@ impl Executor<SweepCombination> for Combinations<'_> {
     }
 }
 
-/// Measure all `combinations` of `plan` by `runner`, and store each result in `folder`, if given.
+/// Measure all `combinations` of `plan` by `measure`, and store each result in `folder`, if given.
 ///
 /// # Errors
 /// On interruption; when results cannot be stored, or `folder` contains something else.
 pub(crate) fn measure(
-    runner: &SweepRunner,
-    plan: &SweepPlan,
-    combinations: &[SweepCombination],
-    folder: Option<(&Path, bool)>,
-    watch: &dyn Fn(&Event<'_, SweepCombination>),
-) -> Result<(Vec<SweepCell>, Option<Ending>)> {
-    measure_by(&|made| runner.measure(made), plan, combinations, folder, watch)
-}
-
-fn measure_by(
     measure: &dyn Fn(&SweepCombination) -> Result<SweepResult>,
     plan: &SweepPlan,
     combinations: &[SweepCombination],
@@ -353,7 +343,7 @@ mod tests {
                 Ok(SweepResult::Timed { seconds: mode.len() as f64, cpu_seconds: 1.0 })
             };
             let out = folder.path().join(out);
-            (measure_by(&measure, &plan, &combinations, Some((&out, resume)), &|_| {}), number.get())
+            (super::measure(&measure, &plan, &combinations, Some((&out, resume)), &|_| {}), number.get())
         };
         let (whole, all) = sweep(usize::MAX, "whole", false);
         let (cells, ending) = whole.unwrap();
