@@ -189,7 +189,7 @@ pub(super) fn exit_code(word: &str) -> ExitCode {
 
 /// The answers, and the roles and functions that changed: only this `role`, if one is judged.
 pub(super) fn print_changes(comparison: &Comparison, steps: &[(&Section, &Step)], role: Option<RoleId>) {
-    crate::out!("{}", terminal::answers(comparison, super::compare::extent().width));
+    crate::out!("{}", terminal::answers(comparison, super::compare::width()));
     for (section, step) in steps {
         let judged = |row: &RoleRow| role.is_none_or(|role| row.role == role);
         let changed = |row: &&RoleRow| row.delta != 0.0 && (row.certain || !step.exact()) && judged(row);

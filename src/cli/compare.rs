@@ -326,7 +326,7 @@ impl CompareArgs {
         if self.json {
             crate::outln!("{}", serde_json::to_string_pretty(&compared.comparison)?);
         } else {
-            crate::out!("{}", terminal::render(&compared.comparison, extent()));
+            crate::out!("{}", terminal::render(&compared.comparison, width(), terminal::SHOWN));
         }
         if let Some(written) = written {
             let names: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
@@ -353,12 +353,12 @@ fn default_folder() -> PathBuf {
     PathBuf::from(format!("compare-{}", super::now().trim_end_matches('Z').replace(':', "-")))
 }
 
-pub(super) fn extent() -> terminal::Extent {
-    let width = match rustix::termios::tcgetwinsize(std::io::stdout()) {
+/// The width of comparisons on this terminal.
+pub(super) fn width() -> usize {
+    match rustix::termios::tcgetwinsize(std::io::stdout()) {
         Ok(size) if size.ws_col >= 60 => usize::from(size.ws_col).min(120),
         _ => 100,
-    };
-    terminal::Extent { width, roles: 12, functions: 12 }
+    }
 }
 
 /// Refuse a report folder that is not empty.

@@ -2,7 +2,7 @@
 
 use super::axes_args::AxesArgs;
 use super::axis_args::AxisArgs;
-use super::compare::extent;
+use super::compare::width;
 use super::matrix_cell;
 use super::pipeline_args::{GivenPipeline, PipelineArgs};
 use super::run::first_line;
@@ -356,7 +356,7 @@ impl MergeArgs {
         };
         let compared = compare(&inputs, &options)?;
         let written = render::write_all(&self.output, &compared)?;
-        crate::out!("\n{}", terminal::render(&compared.comparison, extent()));
+        crate::out!("\n{}", terminal::render(&compared.comparison, width(), terminal::SHOWN));
         let names: Vec<String> = written.iter().map(|path| clean(&path.display().to_string())).collect();
         progress::note(&format!("written: {}", names.join(", ")));
         Ok(())

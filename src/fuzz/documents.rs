@@ -84,8 +84,7 @@ fn check(document: Document) {
     let named = pipelines::columns(inputs(), &["before", "after"].map(PathBuf::from));
     for inputs in [inputs()].into_iter().chain(named) {
         if let Ok(compared) = compare(&inputs, &CompareOptions::default()) {
-            let extent = tables::Extent { width: 80, roles: 12, functions: 12 };
-            let _ = tables::render(&compared.comparison, extent);
+            let _ = tables::render(&compared.comparison, 80, tables::SHOWN);
             let _ = markdown::render(&compared.comparison);
         }
     }

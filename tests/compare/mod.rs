@@ -30,7 +30,10 @@ fn refusal(outcomes: Vec<Outcome>) -> String {
     text
 }
 
-const WIDE: terminal::Extent = terminal::Extent { width: 110, roles: 20, functions: 40 };
+/// The whole comparison as text.
+fn wide(comparison: &Comparison) -> String {
+    terminal::render(comparison, 110, terminal::StepExtent { roles: 20, functions: 40, page: false })
+}
 
 #[test]
 fn renamed_functions_are_one_row_with_both_names() {
@@ -45,7 +48,7 @@ fn renamed_functions_are_one_row_with_both_names() {
     assert!((write.inclusive_delta - (172_000.0 - 147_000.0 - 4_000.0) / 1024.0 - 0.0).abs() < 1e-9, "{write:?}");
     assert!((write.call_after - 22_000.0 / 16.0).abs() < 1e-9);
     assert_eq!(find("__alloc_pages").after_names, ["__alloc_frozen_pages_noprof"]);
-    let text = terminal::render(&compared.comparison, WIDE);
+    let text = wide(&compared.comparison);
     assert!(text.contains("pipe_write / anon_pipe_write"), "{text}");
 }
 
@@ -90,7 +93,7 @@ fn the_same_run_twice_is_zero_everywhere() {
     assert!(step.roles.iter().all(|row| row.delta == 0.0));
     assert!(comparison.differences.is_empty());
     assert_ne!(comparison.columns[0].label, comparison.columns[1].label);
-    assert!(terminal::render(comparison, WIDE).contains("same, exactly"));
+    assert!(wide(comparison).contains("same, exactly"));
 }
 
 #[test]
@@ -200,7 +203,7 @@ fn a_helper_of_many_roles_is_the_cause_of_what_it_costs_in_all_of_them() {
     let other = step(run("6.12.1", 0, 50), run("6.12.1-rt", 1, 90));
     assert_eq!(other.blame.as_ref().unwrap().role, Some(RoleId::PageAlloc));
     let compared = of(vec![run("6.12.1", 0, 50), run("6.12.1-rt", 3, 60)]).unwrap();
-    let text = terminal::render(&compared.comparison, WIDE);
+    let text = wide(&compared.comparison);
     let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let ends = "largest contributor: the helpers migrate_disable and migrate_enable largest contributor:";
     assert!(joined.contains(ends), "the sentence ends there: {text}");
@@ -244,18 +247,18 @@ fn a_change_is_split_into_calls_and_the_cost_of_one() {
     assert_eq!((work.calls_before, work.calls_after), (240.0, 224.0));
     // Calls times cost is the role's value.
     assert!((work.calls_after * work.each_after / 1024.0 - row.after).abs() < 1e-9, "{work:?}");
-    let text = terminal::render(&compared.comparison, WIDE).split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = wide(&compared.comparison).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("page allocation +22.46 (6.7 % fewer pages, each +27.7 %)"), "{text}");
     assert!(text.contains("Of 256 pages per MiB, 224 are allocated, before 240."), "{text}");
     // Runs without these counts are compared as before.
-    let plain = terminal::render(&of(vec![older(), newer()]).unwrap().comparison, WIDE);
+    let plain = wide(&of(vec![older(), newer()]).unwrap().comparison);
     assert!(!plain.contains("pages, each") && !plain.contains("under the mutex"), "{plain}");
 }
 
 #[test]
 fn what_moved_out_of_the_lock_is_said() {
     let compared = of(vec![with_calls(older(), 240, 15), with_calls(newer(), 240, 12)]).unwrap();
-    let text = terminal::render(&compared.comparison, WIDE).split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = wide(&compared.comparison).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("Under the pipe's mutex the writer executes 12,000 instructions per call of the writer, before 15,000 (-20.0 %)"), "{text}");
     assert!(text.contains("page allocation: 12 of 15 calls under it, before 15 of 15"), "{text}");
     assert!(html::render(&compared).unwrap().contains("Under the pipe&#39;s mutex: writer"));
@@ -263,7 +266,7 @@ fn what_moved_out_of_the_lock_is_said() {
     let mut unknown = with_calls(newer(), 240, 12);
     unknown.document.locks[0].unknown = 1;
     let compared = of(vec![with_calls(older(), 240, 15), unknown]).unwrap();
-    assert!(!terminal::render(&compared.comparison, WIDE).contains("Under the pipe's mutex the writer"));
+    assert!(!wide(&compared.comparison).contains("Under the pipe's mutex the writer"));
 }
 
 #[test]
@@ -272,7 +275,7 @@ fn other_work_is_said_before_the_verdict() {
     let message = "writer: this kernel cannot splice from /dev/zero: using a memory file of zeros".to_owned();
     let warning = Warning { code: "workload-changed".into(), message, action: String::new() };
     substitute.document.warnings.push(warning);
-    let line = |outcomes| terminal::render(&of(outcomes).unwrap().comparison, WIDE);
+    let line = |outcomes| wide(&of(outcomes).unwrap().comparison);
     let text = line(vec![substitute.clone(), newer()]);
     assert!(
         text.starts_with("write, 6.12.9 -> 7.2.1: not the same work (before, writer: this kernel cannot"),
@@ -314,7 +317,7 @@ fn a_part_larger_than_the_whole_is_an_offset() {
         counted(release, "write", &stacks, &[])
     };
     let compared = of(vec![run("6.1", 100_000, 50_000), run("6.12", 120_000, 35_000)]).unwrap();
-    let text = terminal::render(&compared.comparison, WIDE);
+    let text = wide(&compared.comparison);
     assert!(text.contains("page allocation +19.53; offset by pipe write -14.65"), "{text}");
 }
 
@@ -366,7 +369,7 @@ fn what_differs_between_windows_of_one_kernel_is_no_difference_between_two() {
     assert_eq!(word(&[900, 1000, 1100], &[2900, 2900, 2900]), (Word::More, true));
     assert_eq!(word(&[1000, 1000, 1000], &[2900, 2900, 2900]), (Word::More, true));
     let compared = of(vec![with_windows(&[0, 1000, 2000]), with_windows(&[3100])]).unwrap();
-    let text = terminal::render(&compared.comparison, WIDE);
+    let text = wide(&compared.comparison);
     assert!(text.contains("in all windows"), "{text}");
 }
 
@@ -383,7 +386,7 @@ fn a_small_change_between_different_schedules_is_doubted() {
     let said = |more: u64, sleeps: [u64; 2]| {
         let compared = of(vec![with_sleeps(0, sleeps[0]), with_sleeps(more, sleeps[1])]).unwrap();
         let step = &compared.comparison.sections[0].steps[0];
-        (step.verdict.ratio - 1.0, terminal::render(&compared.comparison, WIDE).contains("times as often as"))
+        (step.verdict.ratio - 1.0, wide(&compared.comparison).contains("times as often as"))
     };
     let (small, doubted) = said(3100, [300, 160]);
     assert!(small > 0.0 && small < 0.05 && doubted, "{small}");
@@ -582,7 +585,7 @@ fn hostile_strings_stay_text() {
     assert!(!page.contains("<script>alert"), "markup got through");
     assert!(!page.contains("3703701"), "a template ran inside a value");
     assert!(page.contains("&lt;script&gt;alert(1)"));
-    let text = terminal::render(&compared.comparison, WIDE);
+    let text = wide(&compared.comparison);
     assert!(!text.contains('\u{1b}'), "an escape sequence reached the terminal");
     let mail = markdown::render(&compared.comparison);
     assert!(!mail.contains('\u{1b}'));
@@ -693,7 +696,7 @@ fn cycles_stand_next_to_instructions_and_disagreement_is_undecided() {
     let change = |role: RoleId| &cycles.roles.iter().find(|row| row.role == role).unwrap().change;
     assert_eq!(change(RoleId::PageAlloc).word, Some(Word::Undecided));
     assert_eq!(change(RoleId::Timestamps).word, Some(Word::Fewer));
-    let text = terminal::render(&compared.comparison, WIDE);
+    let text = wide(&compared.comparison);
     let row = |line: &str| line.contains("page allocation") && line.contains("+22.46") && line.ends_with("undecided");
     assert!(text.lines().any(row), "{text}");
     assert!(text.contains("Cycles by the model published-1."), "{text}");
@@ -711,5 +714,5 @@ fn cycles_stand_next_to_instructions_and_disagreement_is_undecided() {
     // Runs without classes, of an earlier version, are compared by instructions alone.
     let old = of(vec![older(), with_classes(newer(), 0)]).unwrap();
     assert_eq!(old.comparison.sections[0].steps[0].cycles, None);
-    assert!(!terminal::render(&old.comparison, WIDE).contains("estimated cycles"));
+    assert!(!wide(&old.comparison).contains("estimated cycles"));
 }

@@ -174,7 +174,7 @@ fn compared(outcomes: Vec<Outcome>) -> Comparison {
 }
 
 fn said(comparison: &Comparison) -> String {
-    terminal::render(comparison, terminal::Extent { width: 120, roles: 12, functions: 12 })
+    terminal::render(comparison, 120, terminal::SHOWN)
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::util::text::{counted, grouped, rounded, signed};
 
 /// How much of a comparison is shown.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct StepExtent {
+pub struct StepExtent {
     pub roles: usize,
     pub functions: usize,
     /// A page has columns that terminals have no room for.

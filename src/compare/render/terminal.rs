@@ -1,7 +1,8 @@
 //! A comparison on a terminal: the answer first, then the roles and functions that changed.
 
 use super::causes;
-use super::tables::{self, StepExtent};
+use super::tables;
+pub use super::tables::StepExtent;
 use crate::compare::answer;
 use crate::compare::columns;
 use crate::compare::model::{Comparison, Difference, Section, Step};
@@ -14,18 +15,7 @@ use crate::report::terminal::Style;
 const LONG_VALUE: usize = 12;
 
 /// How much of each step to print.
-#[derive(Debug, Clone, Copy)]
-pub struct Extent {
-    pub width: usize,
-    pub roles: usize,
-    pub functions: usize,
-}
-
-impl Extent {
-    fn shown(self) -> StepExtent {
-        StepExtent { roles: self.roles, functions: self.functions, page: false }
-    }
-}
+pub const SHOWN: StepExtent = StepExtent { roles: 12, functions: 12, page: false };
 
 fn style(width: usize) -> Style {
     Style { width: u16::try_from(width).ok(), colour: false }
@@ -39,15 +29,15 @@ pub(crate) fn answers(comparison: &Comparison, width: usize) -> String {
 
 /// The whole comparison as text.
 #[must_use]
-pub fn render(comparison: &Comparison, extent: Extent) -> String {
+pub fn render(comparison: &Comparison, width: usize, shown: StepExtent) -> String {
     let mut blocks = answer_blocks(comparison);
     blocks.extend(comparison.sections.iter().map(|section| {
-        let steps = section.steps.iter().map(|step| step_block(comparison, section, step, extent.shown()));
+        let steps = section.steps.iter().map(|step| step_block(comparison, section, step, shown));
         let cells = ReportBlock::Table(tables::cells(comparison, section, false));
         ReportBlock::section(section.title(), std::iter::once(cells).chain(causes(section)).chain(steps).collect())
     }));
     blocks.extend(environment_blocks(comparison));
-    block::text(&blocks, style(extent.width))
+    block::text(&blocks, style(width))
 }
 
 /// Why the kernels of a section differ, if that is known.
