@@ -15,7 +15,7 @@ pub(crate) const CELL_SCHEMA: &str = "pipeprof.cell/1";
 const ID_DIGITS: usize = 20;
 
 /// One run or recording. Unless it is bound to a [`host`](Self::host), its result is a function of its [`id`](Self::id).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CampaignCell {
     pub schema: String,
     /// Hash of the build, QEMU, the kernel image's digest and the arguments.
@@ -71,7 +71,7 @@ pub(crate) struct CellPipeline {
 }
 
 /// The kernel of a cell.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CellKernel {
     /// Its name in reports.
     pub label: String,

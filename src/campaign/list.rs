@@ -1,7 +1,7 @@
 //! The list of a campaign's cells: JSON Lines, one self-contained cell per line.
 
 use super::cell::{CELL_SCHEMA, CampaignCell};
-use crate::util::{regular, sha256, stored_json};
+use crate::util::{sha256, stored_json};
 use anyhow::{Context as _, Result, bail, ensure};
 use std::collections::HashSet;
 use std::path::Path;
@@ -17,23 +17,11 @@ pub(crate) struct CellList {
 }
 
 impl CellList {
-    /// Read a list.
+    /// Read a list by `read`: [`crate::util::regular::read_stored`] refuses links in stores.
     ///
     /// # Errors
     /// Names the file and the line.
-    pub(crate) fn load(path: &Path) -> Result<Self> {
-        Self::load_by(regular::read, path)
-    }
-
-    /// Read a list that a store keeps.
-    ///
-    /// # Errors
-    /// As [`Self::load`], and when it is a link.
-    pub(crate) fn load_stored(path: &Path) -> Result<Self> {
-        Self::load_by(regular::read_stored, path)
-    }
-
-    fn load_by(read: fn(&Path, u64) -> std::io::Result<Vec<u8>>, path: &Path) -> Result<Self> {
+    pub(crate) fn load(read: fn(&Path, u64) -> std::io::Result<Vec<u8>>, path: &Path) -> Result<Self> {
         let bytes = read(path, LONGEST).with_context(|| format!("cannot read {}", path.display()))?;
         Self::parse(&bytes).with_context(|| path.display().to_string())
     }

@@ -3,6 +3,7 @@
 use super::cell::{CampaignCell, FinishedCell};
 use super::list::CellList;
 use super::store::{CELL, CellStore, FailedCell};
+use crate::util::regular;
 use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -150,7 +151,7 @@ fn planned(sources: &[CellStore], target: &CellStore) -> Result<Vec<CampaignCell
     let mut cells = Vec::new();
     for source in sources {
         for plan in source.plans()? {
-            let list = CellList::load_stored(&plan)?;
+            let list = CellList::load(regular::read_stored, &plan)?;
             target.keep_plan(&list)?;
             cells.extend(list.cells.into_iter().filter(|cell| ids.insert(cell.id.clone())));
         }

@@ -66,19 +66,13 @@ pub(crate) fn plan(axes: &CampaignAxes) -> Result<PlannedCampaign> {
         for cpus in if axes.cpus.is_empty() { &own[..] } else { &axes.cpus } {
             let base = CampaignCell {
                 schema: CELL_SCHEMA.to_owned(),
-                id: String::new(),
                 column: labelled(&kernel.label, &setting),
                 kernel: kernel.clone(),
                 setting: setting.clone(),
-                mode: String::new(),
                 cpus: *cpus,
-                argv: Vec::new(),
-                seconds: 0.0,
                 build: build::version().to_owned(),
                 qemu: qemu.clone(),
-                canary: false,
-                pipeline: None,
-                host: None,
+                ..CampaignCell::default()
             };
             let mut options = column.options.clone();
             options.kernel = Some(kernel.release.clone());

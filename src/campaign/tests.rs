@@ -4,7 +4,7 @@ use super::script::CampaignEngine;
 use super::store::FailedCell;
 use super::*;
 use crate::result::PipelineCommand;
-use crate::util::sha256;
+use crate::util::{regular, sha256};
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -14,10 +14,8 @@ fn cell(number: usize, seconds: f64) -> CampaignCell {
     let (build, qemu, sha256) = ("0.1.0 (build 1)".to_owned(), "QEMU 1".to_owned(), "ab".repeat(32));
     CampaignCell {
         schema: CELL_SCHEMA.to_owned(),
-        id: String::new(),
         column: format!("6.{number}"),
         kernel: CellKernel { label: format!("6.{number}"), release: "6.1".to_owned(), sha256, image: "x".into() },
-        setting: String::new(),
         mode: "write".to_owned(),
         cpus: 1,
         argv,
@@ -25,8 +23,7 @@ fn cell(number: usize, seconds: f64) -> CampaignCell {
         build,
         qemu,
         canary: number.is_multiple_of(3),
-        pipeline: None,
-        host: None,
+        ..CampaignCell::default()
     }
     .identified()
 }
@@ -113,7 +110,7 @@ fn a_list_is_read_back_and_an_edited_line_is_refused() {
     let text = list(3).to_text().unwrap();
     let load = |text: &str| {
         std::fs::write(&path, text).unwrap();
-        CellList::load(&path).map_err(|error| format!("{error:#}"))
+        CellList::load(regular::read, &path).map_err(|error| format!("{error:#}"))
     };
     assert_eq!(load(&text).unwrap(), list(3));
     let edited = load(&text.replace("--calls=1", "--calls=9")).unwrap_err();

@@ -264,7 +264,7 @@ fn word(key: &str, value: &toml::Value) -> Result<String> {
 
 impl MatrixRunArgs {
     fn run(self) -> Result<ExitCode> {
-        let list = CellList::load(&self.list)?;
+        let list = CellList::load(regular::read, &self.list)?;
         let cells = self.part(&list)?;
         let store = CellStore::create(&self.store)?;
         store.keep_plan(&list)?;
