@@ -63,7 +63,7 @@ fn judged(args: &CheckRules, history: &History, line: &HistoryLine, run: &Outcom
     let decision = level.decision(&new, args.margin());
     let word = args.gate(decision, new.interval().map(|end| level.beyond(end)));
     let changed = matches!(decision, Decision::More | Decision::Fewer);
-    let since = history.kernels.get(level.since).map_or("", |kernel| kernel.label.as_str());
+    let since = history.label(level.since);
     let kernels = match level.kernels {
         1 => since.to_owned(),
         several => format!("{} since {since}", counted(several as u64, "kernel")),

@@ -59,7 +59,6 @@ impl SeriesLevel {
 mod tests {
     use super::super::HistoryPoint;
     use super::*;
-    use std::collections::BTreeMap;
 
     fn span(low: f64, high: f64) -> CountSpan {
         CountSpan { value: (low + high) / 2.0, low, high, half: (high - low) / 2.0 }
@@ -68,21 +67,10 @@ mod tests {
     fn line(spans: &[(f64, f64)]) -> HistoryLine {
         let point = |(kernel, (low, high)): (usize, &(f64, f64))| HistoryPoint {
             kernel,
-            cell: String::new(),
-            windows: 1,
             without_scheduling: span(*low, *high),
-            total: span(*low, *high),
-            roles: BTreeMap::new(),
+            ..HistoryPoint::default()
         };
-        HistoryLine {
-            pipeline: false,
-            source_alone: false,
-            mode: "write".into(),
-            cpus: 1,
-            setting: String::new(),
-            points: spans.iter().enumerate().map(point).collect(),
-            steps: Vec::new(),
-        }
+        HistoryLine { points: spans.iter().enumerate().map(point).collect(), ..HistoryLine::default() }
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub(crate) struct HistoryKernel {
 }
 
 /// One workload on all kernels that ran it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct HistoryLine {
     pub mode: String,
     pub cpus: u32,
@@ -88,7 +88,7 @@ pub(crate) struct HistoryLine {
 }
 
 /// One kernel's counts, of all processes together, per KiB.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct HistoryPoint {
     /// Index of the kernel.
     pub kernel: usize,
@@ -136,6 +136,12 @@ impl History {
         let runs = || self.lines.iter().filter(|line| !line.pipeline);
         let counts = || runs().flat_map(|line| &line.points).map(|point| point.windows);
         [counts().min().unwrap_or(0), counts().max().unwrap_or(0)]
+    }
+
+    /// The label of a kernel by its index; empty if there is none.
+    #[must_use]
+    pub(crate) fn label(&self, kernel: usize) -> &str {
+        self.kernels.get(kernel).map_or("", |kernel| &kernel.label)
     }
 }
 

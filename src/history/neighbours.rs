@@ -62,8 +62,7 @@ fn column(history: &History, store: &CellStore, setting: &str, kernel: usize) ->
 
 /// A file's name.
 fn slug(history: &History, pair: &Neighbours) -> String {
-    let label = |kernel: usize| history.kernels.get(kernel).map_or("", |kernel| kernel.label.as_str());
     let setting = if pair.setting.is_empty() { String::new() } else { format!("-{}", pair.setting) };
     let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
-    format!("{}--{}{setting}", label(pair.before), label(pair.after)).chars().map(plain).collect()
+    format!("{}--{}{setting}", history.label(pair.before), history.label(pair.after)).chars().map(plain).collect()
 }

@@ -109,11 +109,9 @@ mod tests {
         let sum: f64 = roles.iter().filter(|(role, _)| !SCHEDULING.contains(role)).map(|(_, value)| value).sum();
         HistoryPoint {
             kernel,
-            cell: String::new(),
-            windows: 1,
             without_scheduling: span(sum),
-            total: span(roles.iter().map(|(_, value)| value).sum()),
             roles: roles.iter().map(|(role, value)| (*role, span(*value))).collect(),
+            ..HistoryPoint::default()
         }
     }
 

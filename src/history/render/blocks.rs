@@ -3,7 +3,7 @@
 use super::charts::{self, largest};
 use super::sentences;
 use crate::history::neighbours::Neighbours;
-use crate::history::{CountSpan, History, HistoryLine, HistoryPoint, SourceKernel};
+use crate::history::{CountSpan, History, HistoryLine, HistoryPoint};
 use crate::report::block::ReportBlock;
 use crate::report::html::HtmlPage;
 use crate::report::markdown;
@@ -70,20 +70,18 @@ pub(super) fn page(history: &History, link: &dyn Fn(&Neighbours) -> Option<Strin
         .column("SHA-256 of the image", |kernel| kernel.sha256.get(..16).unwrap_or_default())
         .done();
     let sources = history.sources.iter().map(|sources| {
-        let of =
-            |built: &&SourceKernel| history.kernels.get(built.kernel).map_or("", |kernel| &kernel.label).to_owned();
         let table = Table::of("", &sources.kernels)
-            .column("source of", of)
+            .column("source of", |built| history.label(built.kernel))
             .column("source", |built| &built.source[..])
             .column("built", |built| &built.release[..]);
         ReportBlock::Table(table.done())
     });
     blocks.push(ReportBlock::section("Kernels", std::iter::once(ReportBlock::Table(kernels)).chain(sources).collect()));
-    let label = |kernel: Option<&crate::history::HistoryKernel>| kernel.map_or("", |kernel| &kernel.label).to_owned();
+    let last = history.kernels.len().saturating_sub(1);
     let kernels = format!("{} kernels", history.kernels.len());
     let page = HtmlPage {
         title: format!("pipeprof history: {kernels}"),
-        heading: format!("{kernels}, {} to {}", label(history.kernels.first()), label(history.kernels.last())),
+        heading: format!("{kernels}, {} to {}", history.label(0), history.label(last)),
         about: vec![introduction(history), ReportBlock::Table(overview)],
         blocks,
         made_by: format!("pipeprof {}, `{}`", history.version, history.command),
@@ -125,10 +123,9 @@ fn line_blocks(answer: sentences::LineAnswer) -> Vec<ReportBlock> {
 
 /// The values of each kernel: those of so many roles.
 fn values(history: &History, line: &HistoryLine, roles: usize) -> Table {
-    let label = |point: &HistoryPoint| history.kernels.get(point.kernel).map_or("", |kernel| &kernel.label).to_owned();
     let of = |point: &HistoryPoint, role: RoleId| point.roles.get(&role).map(|span| TableCell::Figure(shown(span)));
     let mut table = Table::of("", &line.points)
-        .column("kernel", |point| label(point))
+        .column("kernel", |point| history.label(point.kernel))
         .column("without scheduling", |point| TableCell::Figure(shown(&point.without_scheduling)))
         .column("total", |point| TableCell::Figure(shown(&point.total)));
     for role in largest(line, roles) {

@@ -21,10 +21,8 @@ fn bands(line: &HistoryLine) -> String {
     text.to_owned()
 }
 
-fn labels<'a>(history: &'a History, line: &'a HistoryLine) -> impl Iterator<Item = String> + 'a {
-    line.points
-        .iter()
-        .map(|point| history.kernels.get(point.kernel).map_or(String::new(), |kernel| kernel.label.clone()))
+fn labels(history: &History, line: &HistoryLine) -> Vec<String> {
+    line.points.iter().map(|point| history.label(point.kernel).to_owned()).collect()
 }
 
 fn of_role(point: &HistoryPoint, role: RoleId) -> CountSpan {
@@ -51,7 +49,7 @@ pub(super) fn areas(history: &History, line: &HistoryLine) -> Result<String> {
     AreaChart {
         title: format!("{}: instructions per KiB by role", line.title()),
         y: format!("instructions per KiB, {}, without scheduling", line.counted()),
-        labels: labels(history, line).collect(),
+        labels: labels(history, line),
         layers,
         spans: line.points.iter().map(|point| [point.without_scheduling.low, point.without_scheduling.high]).collect(),
         caption: bands(line),
@@ -77,7 +75,7 @@ pub(super) fn lines(history: &History, line: &HistoryLine) -> Result<String> {
     if changing.is_empty() {
         return Ok(String::new());
     }
-    let labels: Vec<String> = labels(history, line).collect();
+    let labels = labels(history, line);
     let series = |role: RoleId| Series {
         name: roles::by_id(role).title.to_owned(),
         points: line

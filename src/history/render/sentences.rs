@@ -34,10 +34,6 @@ pub(crate) fn all(history: &History, link: &dyn Fn(&Neighbours) -> Option<String
     history.lines.iter().map(|line| of_line(history, line, link)).collect()
 }
 
-fn label(history: &History, kernel: usize) -> &str {
-    history.kernels.get(kernel).map_or("", |kernel| kernel.label.as_str())
-}
-
 fn of_line(history: &History, line: &HistoryLine, link: &dyn Fn(&Neighbours) -> Option<String>) -> LineAnswer {
     let steps = line.steps.iter().map(|step| of_step(history, line, step, link)).collect();
     let sentence = match (line.points.first(), line.points.last()) {
@@ -46,9 +42,9 @@ fn of_line(history: &History, line: &HistoryLine, link: &dyn Fn(&Neighbours) -> 
             format!(
                 "{} instructions per KiB on {}, {} on {} ({}), {}",
                 number::exact(was),
-                label(history, first.kernel),
+                history.label(first.kernel),
                 number::exact(is),
-                label(history, last.kernel),
+                history.label(last.kernel),
                 number::change_of(was, is),
                 changes(line)
             )
@@ -93,7 +89,7 @@ fn of_step(
         _ => String::new(),
     };
     StepAnswer {
-        kernels: format!("{} to {}{built}", label(history, step.before), label(history, step.after)),
+        kernels: format!("{} to {}{built}", history.label(step.before), history.label(step.after)),
         change: match step.of_total {
             true => change,
             false => format!("{change}, within its uncertainty"),
