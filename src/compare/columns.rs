@@ -286,14 +286,20 @@ pub(crate) fn labels(given: &[Option<String>], documents: &[&Document]) -> Vec<S
         let release = short_release(release(index));
         if settings[index].is_empty() { release.to_owned() } else { format!("{release} {}", settings[index]) }
     });
-    let copies = named.clone();
-    for (index, label) in named.iter_mut().enumerate() {
-        if copies.iter().filter(|other| *other == &copies[index]).count() > 1 {
-            let number = copies[..=index].iter().filter(|other| *other == &copies[index]).count();
-            *label = format!("{label} ({number})");
+    number_copies(&mut named);
+    named
+}
+
+/// Number equal labels (A/A).
+pub(crate) fn number_copies<'a>(labels: impl IntoIterator<Item = &'a mut String>) {
+    let labels: Vec<&mut String> = labels.into_iter().collect();
+    let copies: Vec<String> = labels.iter().map(|label| (**label).clone()).collect();
+    for (index, label) in labels.into_iter().enumerate() {
+        let count = |among: &[String]| among.iter().filter(|other| **other == copies[index]).count();
+        if count(&copies) > 1 {
+            *label = format!("{label} ({})", count(&copies[..=index]));
         }
     }
-    named
 }
 
 /// For columns with equal releases: the kernel arguments and workload axes in which they differ.

@@ -1,5 +1,6 @@
 //! What a matrix runs: every column in every mode.
 
+use super::columns::number_copies;
 use crate::experiment::StopRule;
 use crate::run::RunOptions;
 use crate::vm;
@@ -158,7 +159,7 @@ pub(crate) fn combinations(axes: &Axes) -> Result<Vec<AxisCombination>> {
             .collect();
     }
     let mut columns = combinations.iter().map(|changes| column(changes)).collect::<Result<Vec<_>>>()?;
-    number_copies(&mut columns);
+    number_copies(columns.iter_mut().filter_map(|made| made.column.label.as_mut()));
     Ok(columns)
 }
 
@@ -236,18 +237,6 @@ fn column(changes: &[(&ColumnChange, bool)]) -> Result<AxisCombination> {
 /// A series or release is a label. A path is not; the run has its release.
 fn name_of(kernel: &str) -> Option<String> {
     (!kernel.contains('/') && !Path::new(kernel).exists()).then(|| kernel.to_owned())
-}
-
-/// Number identical columns (A/A).
-fn number_copies(combinations: &mut [AxisCombination]) {
-    let labels: Vec<Option<String>> = combinations.iter().map(|made| made.column.label.clone()).collect();
-    for (index, AxisCombination { column, .. }) in combinations.iter_mut().enumerate() {
-        let Some(label) = &labels[index] else { continue };
-        if labels.iter().filter(|other| other.as_ref() == Some(label)).count() > 1 {
-            let number = labels[..=index].iter().filter(|other| other.as_ref() == Some(label)).count();
-            column.label = Some(format!("{label} ({number})"));
-        }
-    }
 }
 
 /// Size and time of a kernel's image, if it is on this machine.
