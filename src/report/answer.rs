@@ -5,7 +5,7 @@ use crate::profile::{ProcessName, RoleShare, Unit, listed};
 use crate::result::{Document, ExecutedOn, WindowCount};
 use crate::roles;
 use crate::util::size;
-use crate::util::text::{capitalized, counted, grouped};
+use crate::util::text::{capitalized, counted, grouped, value_name};
 use crate::workload::Spec;
 
 /// Roles with smaller shares are not named.
@@ -138,10 +138,7 @@ fn speed(document: &Document) -> String {
 
 /// `vmsplice to splice, 256K buffers`: the calls that move the bytes.
 fn workload(spec: &Spec) -> String {
-    use clap::ValueEnum as _;
-    let name = |value: Option<clap::builder::PossibleValue>| value.map(|value| value.get_name().to_owned());
-    let [writer, reader] = [name(spec.writer.to_possible_value()), name(spec.reader.to_possible_value())];
-    let [writer, reader] = [writer, reader].map(Option::unwrap_or_default);
+    let (writer, reader) = (value_name(spec.writer), value_name(spec.reader));
     format!("{writer} to {reader}, {} buffers", size::format(spec.buffer_size))
 }
 

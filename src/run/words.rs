@@ -2,10 +2,10 @@
 
 use super::{RunOptions, WindowSizing};
 use crate::result::Selection;
+use crate::util::text::value_name;
 use crate::vm::GuestMachine;
 use crate::workload::axes::AXES;
 use crate::workload::spec::{Amount, Pin};
-use clap::ValueEnum;
 
 impl RunOptions {
     /// The words after `pipeprof run`, in an order that depends on the options only. Defaults are left out.
@@ -16,7 +16,7 @@ impl RunOptions {
         self.workload_words(&mut words);
         self.machine_words(&mut words);
         words.value("--collect", self.collect.as_ref().map(collectors));
-        words.unless(self.loader, &Self::default().loader, "--loader", named);
+        words.unless(self.loader, &Self::default().loader, "--loader", value_name);
         words.value("--probe", self.probe.as_ref());
         words.value("--runs", self.runs);
         words.value("--until", self.stop.until.map(percent));
@@ -65,7 +65,7 @@ impl RunOptions {
 
     fn machine_words(&self, words: &mut Words) {
         let (machine, default) = (&self.machine, GuestMachine::default());
-        words.unless(machine.accel, &default.accel, "--accel", named);
+        words.unless(machine.accel, &default.accel, "--accel", value_name);
         words.value("--cpus", machine.cpus);
         words.unless(machine.memory, &default.memory, "--memory", |bytes| bytes.to_string());
         for append in &machine.append {
@@ -97,10 +97,6 @@ impl Words {
             self.value(flag, Some(text(value)));
         }
     }
-}
-
-fn named<T: ValueEnum>(value: T) -> String {
-    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
 fn nanoseconds(ns: u64) -> String {

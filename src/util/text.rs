@@ -1,5 +1,6 @@
 //! Text and numbers, formatted alike in all outputs.
 
+use clap::ValueEnum;
 use std::borrow::Cow;
 
 /// `text` without control characters, which could change a terminal's state.
@@ -33,6 +34,11 @@ pub(crate) fn clean_styled(text: &str) -> Cow<'_, str> {
 pub(crate) fn capitalized(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// The name of `value` on the command line.
+pub(crate) fn value_name(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// A character for [`joined`] that no text of ours contains.

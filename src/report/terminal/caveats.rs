@@ -18,12 +18,11 @@ pub(super) fn caveats(document: &Document, style: Style, out: &mut String) {
     let (missing, ran): (Vec<_>, Vec<_>) =
         document.collectors.iter().partition(|report| report.status == Status::Unavailable);
     for report in ran {
-        let name = value_name(&report.name);
-        out.push_str(&paragraph(&format!("  {name}: "), &collector(report), style));
+        out.push_str(&paragraph(&format!("  {}: ", report.name.name()), &collector(report), style));
     }
     let no_counters = document.processes.totals.values().any(|totals| totals.counters_reason.is_some());
     let counters = no_counters && document.executed_on != ExecutedOn::Tcg;
-    let mut names: Vec<String> = missing.iter().map(|report| value_name(&report.name)).collect();
+    let mut names: Vec<String> = missing.iter().map(|report| report.name.name().to_owned()).collect();
     if counters {
         names.push("hardware counters (cycles, instructions)".to_owned());
     }
@@ -92,9 +91,4 @@ fn collector(report: &CollectorReport) -> String {
         let _ = write!(text, "{} {}", if taken { ";" } else { ":" }, shortened(reason, LONGEST_REASON));
     }
     text
-}
-
-/// An axis value's name on the command line.
-fn value_name(value: &impl clap::ValueEnum) -> String {
-    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
