@@ -178,12 +178,8 @@ fn check(inputs: &[Input]) -> Result<Method> {
     }
 }
 
-fn name(executed_on: ExecutedOn) -> &'static str {
-    match executed_on {
-        ExecutedOn::Hardware => "hardware",
-        ExecutedOn::Kvm => "kvm",
-        ExecutedOn::Tcg => "tcg",
-    }
+fn name(executed_on: ExecutedOn) -> String {
+    format!("{executed_on:?}").to_lowercase()
 }
 
 fn unit_name(unit: Unit) -> &'static str {

@@ -489,10 +489,4 @@ impl Comparison {
     pub(crate) fn step_labels(&self, step: &Step) -> (&str, &str) {
         (&self.columns[step.from].label, &self.columns[step.to].label)
     }
-
-    /// Whether no step of any section differs.
-    #[must_use]
-    pub fn no_difference(&self) -> bool {
-        self.sections.iter().flat_map(|section| &section.steps).all(|step| step.verdict.word == Word::Same)
-    }
 }
