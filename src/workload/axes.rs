@@ -86,16 +86,6 @@ impl Default for Spec {
     }
 }
 
-/// The functions that read and write a field of [`Spec`].
-macro_rules! field {
-    ($field:ident) => {
-        super::axis::Access {
-            read: |spec| super::axis::Field::read(&spec.$field),
-            write: |spec, value| super::axis::Field::write(&mut spec.$field, value),
-        }
-    };
-}
-
 /// Whether any process has a buffer: splice to splice has none.
 fn buffered(spec: &Spec) -> bool {
     spec.writer != Writer::Splice || spec.reader != Reader::Splice
@@ -114,68 +104,42 @@ const INSIDE_LIBC: &str = "--writer stdio makes its calls inside libc; use only 
 
 /// All axes, in the order of help texts and of names.
 pub static AXES: &[Axis] = &[
-    Axis::new("writer", AxisKind::Choice(choices::<Writer>), field!(writer), "The call that puts bytes into the pipe")
+    Axis::new("writer", AxisKind::Choice(choices::<Writer>), "The call that puts bytes into the pipe")
         .matters("the path through the kernel"),
-    Axis::new(
-        "reader",
-        AxisKind::Choice(choices::<Reader>),
-        field!(reader),
-        "The call that takes bytes out of the pipe",
-    )
-    .matters("the path through the kernel"),
+    Axis::new("reader", AxisKind::Choice(choices::<Reader>), "The call that takes bytes out of the pipe")
+        .matters("the path through the kernel"),
     Axis::new(
         "huge-pages",
         AxisKind::Switch,
-        field!(huge_pages),
         "Use 2 MiB pages for the buffers; the number obtained is verified and reported",
     )
     .needs(buffered, NO_BUFFER),
-    Axis::new(
-        "busy-loop",
-        AxisKind::Switch,
-        field!(busy_loop),
-        "Never sleep: use non-blocking calls, and retry at once",
-    )
-    .needs(not_stdio, INSIDE_LIBC),
-    Axis::new("poll", AxisKind::Switch, field!(poll), "Call poll(2) on the pipe before each call")
+    Axis::new("busy-loop", AxisKind::Switch, "Never sleep: use non-blocking calls, and retry at once")
         .needs(not_stdio, INSIDE_LIBC),
-    Axis::new("gift", AxisKind::Switch, field!(gift), "Pass SPLICE_F_GIFT to vmsplice, SPLICE_F_MOVE to splice")
+    Axis::new("poll", AxisKind::Switch, "Call poll(2) on the pipe before each call").needs(not_stdio, INSIDE_LIBC),
+    Axis::new("gift", AxisKind::Switch, "Pass SPLICE_F_GIFT to vmsplice, SPLICE_F_MOVE to splice")
         .needs(|spec| vmsplice(spec) || spec.reader == Reader::Splice, "requires --writer vmsplice or --reader splice"),
-    Axis::new("mlock", AxisKind::Switch, field!(mlock), "Lock the buffers into memory with mlock(2)")
+    Axis::new("mlock", AxisKind::Switch, "Lock the buffers into memory with mlock(2)").needs(buffered, NO_BUFFER),
+    Axis::new("no-touch", AxisKind::Switch, "Leave the buffers untouched: every page is the kernel's zero page")
         .needs(buffered, NO_BUFFER),
-    Axis::new(
-        "no-touch",
-        AxisKind::Switch,
-        field!(no_touch),
-        "Leave the buffers untouched: every page is the kernel's zero page",
-    )
-    .needs(buffered, NO_BUFFER),
     Axis::new(
         "contiguous",
         AxisKind::Switch,
-        field!(contiguous),
         "Put the two halves of the vmsplice buffer next to each other, not in two mappings without a common page table",
     )
     .needs(vmsplice, "requires --writer vmsplice"),
     Axis::new(
         "buffer-size",
         AxisKind::Size { least: 1, most: LARGEST_BUFFER },
-        field!(buffer_size),
         "Size of the writer's buffer; one call moves all of it, or one half with vmsplice",
     )
     .matters("bytes per call"),
-    Axis::new(
-        "reader-buffer-size",
-        AxisKind::Size { least: 1, most: LARGEST_BUFFER },
-        field!(reader_buffer_size),
-        "Size of the reader's buffer",
-    )
-    .unset("the same as --buffer-size")
-    .matters("bytes per call of the reader"),
+    Axis::new("reader-buffer-size", AxisKind::Size { least: 1, most: LARGEST_BUFFER }, "Size of the reader's buffer")
+        .unset("the same as --buffer-size")
+        .matters("bytes per call of the reader"),
     Axis::new(
         "buffer-offset",
         AxisKind::Size { least: 0, most: PAGE - 1 },
-        field!(buffer_offset),
         "Offset of the buffers from the start of a page, to measure unaligned copies",
     )
     .needs(
@@ -186,7 +150,6 @@ pub static AXES: &[Axis] = &[
     Axis::new(
         "pipe-size",
         AxisKind::Size { least: 1, most: LARGEST_PIPE },
-        field!(pipe_size),
         "Capacity of the pipe; the kernel rounds up to a power of two of pages",
     )
     .unset("the kernel's 64K; for vmsplice one half of the buffer")
@@ -194,7 +157,6 @@ pub static AXES: &[Axis] = &[
     Axis::new(
         "source",
         AxisKind::File,
-        field!(source),
         "File that --writer splice, read-write and stdio read from, repeatedly; `memory` is a file of zeros in memory",
     )
     .unset("/dev/zero")
@@ -203,25 +165,13 @@ pub static AXES: &[Axis] = &[
     Axis::new(
         "pairs",
         AxisKind::Count { least: 1, most: MOST_PROCESSES },
-        field!(pairs),
         "Number of independent pipes, each on its own CPUs",
     ),
-    Axis::new(
-        "writers",
-        AxisKind::Count { least: 1, most: MOST_PROCESSES },
-        field!(writers),
-        "Number of writers on each pipe",
-    ),
-    Axis::new(
-        "readers",
-        AxisKind::Count { least: 1, most: MOST_PROCESSES },
-        field!(readers),
-        "Number of readers on each pipe",
-    ),
+    Axis::new("writers", AxisKind::Count { least: 1, most: MOST_PROCESSES }, "Number of writers on each pipe"),
+    Axis::new("readers", AxisKind::Count { least: 1, most: MOST_PROCESSES }, "Number of readers on each pipe"),
     Axis::new(
         "extra-call-every",
         AxisKind::Count { least: 1, most: u64::MAX },
-        field!(extra_call_every),
         "Artificial regression: make one additional system call per N transfers",
     )
     .unset("no such call")

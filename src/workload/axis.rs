@@ -1,4 +1,4 @@
-//! A row of [`AXES`]: parse, format and check a value, read it from a [`Spec`] and write it there.
+//! A row of [`AXES`]: parse, format and check a value, read it from a [`Spec`]'s document and write it there.
 
 use super::axes::{AXES, Spec};
 use super::modes::Mode;
@@ -7,7 +7,6 @@ use anyhow::{Result, bail, ensure};
 use clap::builder::PossibleValue;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -38,13 +37,6 @@ pub enum AxisKind {
     File,
 }
 
-/// Reads an axis from a [`Spec`], and writes it there. Writing a value of another kind gives `None`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Access {
-    pub read: fn(&Spec) -> Option<Value>,
-    pub write: fn(&mut Spec, &Value) -> Option<()>,
-}
-
 /// A requirement on the other axes, and the error if it is not met.
 #[derive(Debug, Clone, Copy)]
 struct Requirement {
@@ -58,7 +50,6 @@ pub struct Axis {
     /// The flag without its dashes; with underscores, the field of `workload` in `result.json`.
     pub name: &'static str,
     pub kind: AxisKind,
-    access: Access,
     about: &'static str,
     /// The default, if the axis has no value.
     unset: &'static str,
@@ -73,8 +64,8 @@ pub struct Axis {
 
 impl Axis {
     /// An axis that is swept, shown, and has no requirements.
-    pub(super) const fn new(name: &'static str, kind: AxisKind, access: Access, about: &'static str) -> Self {
-        Self { name, kind, access, about, unset: "", needs: None, matters: "", swept: true, hidden: false }
+    pub(super) const fn new(name: &'static str, kind: AxisKind, about: &'static str) -> Self {
+        Self { name, kind, about, unset: "", needs: None, matters: "", swept: true, hidden: false }
     }
 
     /// Set the text of its default.
@@ -126,15 +117,27 @@ impl Axis {
 
     /// Its value in `spec`; `None` if not set.
     pub fn value(&self, spec: &Spec) -> Option<Value> {
-        (self.access.read)(spec)
+        let mut document = serde_json::to_value(spec).ok()?;
+        serde_json::from_value(document.get_mut(self.field())?.take()).ok()
     }
 
     pub fn set(&self, spec: &mut Spec, value: &Value) -> Result<()> {
         self.check_bounds(value)?;
-        if (self.access.write)(spec, value).is_none() {
+        let changed = || -> serde_json::Result<Spec> {
+            let mut document = serde_json::to_value(&*spec)?;
+            document[self.field()] = serde_json::to_value(value)?;
+            serde_json::from_value(document)
+        };
+        let Ok(changed) = changed() else {
             bail!("--{} {}: not a value of this axis", self.name, self.format(value));
-        }
+        };
+        *spec = changed;
         Ok(())
+    }
+
+    /// Its field of a [`Spec`], whose document has the same values as [`Value`].
+    fn field(&self) -> String {
+        self.name.replace('-', "_")
     }
 
     /// Parse a value as typed.
@@ -198,87 +201,6 @@ impl Axis {
         Ok(())
     }
 }
-
-/// A field of [`Spec`] that can be an axis.
-pub(super) trait Field {
-    /// `None` if not set.
-    fn read(&self) -> Option<Value>;
-    /// `None` if `value` is of another kind.
-    fn write(&mut self, value: &Value) -> Option<()>;
-}
-
-impl Field for bool {
-    fn read(&self) -> Option<Value> {
-        Some(Value::Switch(*self))
-    }
-    fn write(&mut self, value: &Value) -> Option<()> {
-        let Value::Switch(on) = value else { return None };
-        *self = *on;
-        Some(())
-    }
-}
-
-impl Field for u64 {
-    fn read(&self) -> Option<Value> {
-        Some(Value::Number(*self))
-    }
-    fn write(&mut self, value: &Value) -> Option<()> {
-        let Value::Number(number) = value else { return None };
-        *self = *number;
-        Some(())
-    }
-}
-
-impl Field for u32 {
-    fn read(&self) -> Option<Value> {
-        Some(Value::Number(u64::from(*self)))
-    }
-    fn write(&mut self, value: &Value) -> Option<()> {
-        let Value::Number(number) = value else { return None };
-        *self = u32::try_from(*number).ok()?;
-        Some(())
-    }
-}
-
-impl<T: Field + Default> Field for Option<T> {
-    fn read(&self) -> Option<Value> {
-        self.as_ref().and_then(Field::read)
-    }
-    fn write(&mut self, value: &Value) -> Option<()> {
-        let mut inner = T::default();
-        inner.write(value)?;
-        *self = Some(inner);
-        Some(())
-    }
-}
-
-impl Field for PathBuf {
-    fn read(&self) -> Option<Value> {
-        Some(Value::Text(self.display().to_string()))
-    }
-    fn write(&mut self, value: &Value) -> Option<()> {
-        let Value::Text(path) = value else { return None };
-        *self = Path::new(path).to_owned();
-        Some(())
-    }
-}
-
-/// The calls of a writer or reader.
-macro_rules! field_of_choices {
-    ($($kind:ty),*) => {$(
-        impl Field for $kind {
-            fn read(&self) -> Option<Value> {
-                clap::ValueEnum::to_possible_value(self).map(|value| Value::Text(value.get_name().to_owned()))
-            }
-            fn write(&mut self, value: &Value) -> Option<()> {
-                let Value::Text(name) = value else { return None };
-                *self = clap::ValueEnum::from_str(name, false).ok()?;
-                Some(())
-            }
-        }
-    )*};
-}
-field_of_choices!(super::spec::Writer, super::spec::Reader);
 
 /// All values of a set, with their help.
 pub(super) fn choices<T: clap::ValueEnum>() -> Vec<PossibleValue> {
