@@ -1,75 +1,10 @@
 //! The guest's only file system: a cpio archive ("newc") made in memory. It contains this binary as `/init`, the job,
 //! the kernel's configuration if known, and the device node of the console.
 
-/// An archive being built.
-#[derive(Debug, Default)]
-pub(crate) struct Archive {
-    bytes: Vec<u8>,
-    inode: u32,
-}
-
 /// File types of `st_mode`.
 const DIRECTORY: u32 = 0o040_000;
 const CHARACTER: u32 = 0o020_000;
 const REGULAR: u32 = 0o100_000;
-
-impl Archive {
-    /// Add a directory.
-    pub(crate) fn directory(&mut self, path: &str) {
-        self.entry(path, DIRECTORY | 0o755, (0, 0), &[]);
-    }
-
-    /// Add a character device.
-    pub(crate) fn device(&mut self, path: &str, major: u32, minor: u32) {
-        self.entry(path, CHARACTER | 0o600, (major, minor), &[]);
-    }
-
-    /// Add a file with these permissions.
-    pub(crate) fn file(&mut self, path: &str, permissions: u32, content: &[u8]) {
-        self.entry(path, REGULAR | permissions, (0, 0), content);
-    }
-
-    /// One entry, in the format of the kernel's Documentation/driver-api/early-userspace/buffer-format.rst.
-    fn entry(&mut self, path: &str, mode: u32, device: (u32, u32), content: &[u8]) {
-        self.inode += 1;
-        let fields = [
-            self.inode,
-            mode,
-            0, // uid
-            0, // gid
-            1, // links
-            0, // modification time: zero, to keep the host's clock out
-            content.len() as u32,
-            0, // device of the file system
-            0,
-            device.0,
-            device.1,
-            path.len() as u32 + 1,
-            0, // checksum: not used by this format
-        ];
-        self.bytes.extend(b"070701");
-        for field in fields {
-            self.bytes.extend(format!("{field:08x}").as_bytes());
-        }
-        self.bytes.extend(path.as_bytes());
-        self.bytes.push(0);
-        self.align();
-        self.bytes.extend(content);
-        self.align();
-    }
-
-    fn align(&mut self) {
-        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
-    }
-
-    /// Finish the archive and return its bytes.
-    #[must_use]
-    pub(crate) fn finish(mut self) -> Vec<u8> {
-        self.inode = 0;
-        self.entry("TRAILER!!!", 0, (0, 0), &[]);
-        self.bytes
-    }
-}
 
 /// Path of the job in the guest.
 pub(crate) const JOB: &str = "/job.json";
@@ -77,25 +12,50 @@ pub(crate) const JOB: &str = "/job.json";
 /// Path of the archive of further files, if there is one.
 pub(crate) const FILES: &str = "/files.tar";
 
+/// Path, mode, device (major and minor) and content.
+type Entry<'a> = (&'a str, u32, [u32; 2], &'a [u8]);
+
 /// Build the archive that starts `init` with `job`. `config` is the kernel's release and configuration; it goes where
 /// Debian keeps it. `files`: an archive for init to unpack.
 pub(crate) fn build(init: &[u8], job: &[u8], config: Option<(&str, &[u8])>, files: Option<&[u8]>) -> Vec<u8> {
-    let lengths = [init.len(), job.len(), config.map_or(0, |(_, config)| config.len()), files.map_or(0, <[u8]>::len)];
-    let room = lengths.iter().sum::<usize>() + 4096;
-    let mut archive = Archive { bytes: Vec::with_capacity(room), inode: 0 };
-    archive.directory("dev");
-    // The kernel opens it for init before anything is mounted.
-    archive.device("dev/console", 5, 1);
-    archive.file("init", 0o755, init);
-    archive.file(JOB.trim_start_matches('/'), 0o600, job);
-    if let Some((release, config)) = config {
-        archive.directory("boot");
-        archive.file(&format!("boot/config-{release}"), 0o644, config);
+    let empty: &[u8] = &[];
+    let config_path = config.map(|(release, _)| format!("boot/config-{release}")).unwrap_or_default();
+    let mut entries = vec![
+        ("dev", DIRECTORY | 0o755, [0, 0], empty),
+        // The kernel opens it for init before anything is mounted.
+        ("dev/console", CHARACTER | 0o600, [5, 1], empty),
+        ("init", REGULAR | 0o755, [0, 0], init),
+        (JOB.trim_start_matches('/'), REGULAR | 0o600, [0, 0], job),
+    ];
+    if let Some((_, config)) = config {
+        entries.push(("boot", DIRECTORY | 0o755, [0, 0], empty));
+        entries.push((config_path.as_str(), REGULAR | 0o644, [0, 0], config));
     }
     if let Some(files) = files {
-        archive.file(FILES.trim_start_matches('/'), 0o600, files);
+        entries.push((FILES.trim_start_matches('/'), REGULAR | 0o600, [0, 0], files));
     }
-    archive.finish()
+    let length: usize = entries.iter().map(|(.., content)| content.len()).sum();
+    let mut archive = Vec::with_capacity(length + 4096);
+    for (inode, entry) in (1..).zip(entries) {
+        add(&mut archive, inode, entry);
+    }
+    add(&mut archive, 1, ("TRAILER!!!", 0, [0, 0], empty));
+    archive
+}
+
+/// Append one entry, in the format of the kernel's Documentation/driver-api/early-userspace/buffer-format.rst.
+fn add(archive: &mut Vec<u8>, inode: u32, (path, mode, [major, minor], content): Entry<'_>) {
+    let (size, name_size) = (content.len() as u32, path.len() as u32 + 1);
+    archive.extend(b"070701");
+    // One link, and the modification time 0, to keep the host's clock out.
+    for field in [inode, mode, 0, 0, 1, 0, size, 0, 0, major, minor, name_size, 0] {
+        archive.extend(format!("{field:08x}").as_bytes());
+    }
+    archive.extend(path.as_bytes());
+    archive.push(0);
+    archive.resize(archive.len().next_multiple_of(4), 0);
+    archive.extend(content);
+    archive.resize(archive.len().next_multiple_of(4), 0);
 }
 
 #[cfg(test)]
