@@ -1,7 +1,7 @@
 //! Process 1 of a guest: mount file systems, run the job, send the answer, reset.
 
 use crate::guest::{cgroup, cpus, job, ports};
-use crate::util::progress;
+use crate::util::{memory, progress};
 use crate::vm::delivery;
 use crate::vm::initramfs;
 use crate::vm::job::{Assignment, GuestFacts};
@@ -190,13 +190,11 @@ fn release() -> String {
 
 fn facts(mounts: &Mounts) -> GuestFacts {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
-    let memory = read("/proc/meminfo");
-    let memory = memory.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB"));
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     GuestFacts {
         release: release(),
         cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
-        memory_kib: memory.and_then(|text| text.trim().parse().ok()).unwrap_or(0),
+        memory_kib: memory::total().unwrap_or(0) >> 10,
         command_line: read("/proc/cmdline"),
         mounts: mounts.done.clone(),
         mount_errors: mounts.failed.clone(),

@@ -1,10 +1,10 @@
 //! The properties of this machine that affect the numbers, read from /proc and /sys.
 
 use crate::arch;
+use crate::util::{memory, text};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::{self, Read};
 
 /// The properties of the machine that affect the numbers. Values that cannot be read are absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -60,14 +60,13 @@ const FLAGS_THAT_MATTER: &[&str] = &[
 impl Environment {
     /// This machine now. Without what only a run knows: topology of its CPUs, steal, emulator.
     pub(crate) fn now() -> Self {
-        let open = |path: &str| std::fs::File::open(path).ok();
         let trimmed = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
-        let cpu = open("/proc/cpuinfo").and_then(|file| Cpu::read(file).ok()).unwrap_or_default();
+        let cpu = Cpu::here();
         Self {
             cpu_model: cpu.model,
             cpus: cpu.count,
             topology: None,
-            memory_bytes: open("/proc/meminfo").and_then(|file| memory_bytes(file).ok()?),
+            memory_bytes: memory::total(),
             transparent_huge_pages: trimmed("/sys/kernel/mm/transparent_hugepage/enabled")
                 .and_then(|text| selected(&text).map(str::to_owned)),
             governor: trimmed("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
@@ -91,26 +90,25 @@ pub(crate) struct Cpu {
 }
 
 impl Cpu {
+    /// Those of this machine. What cannot be read is absent.
+    pub(crate) fn here() -> Self {
+        Self::read(&text::read_lossy("/proc/cpuinfo").unwrap_or_default())
+    }
+
     /// Parse the format of /proc/cpuinfo.
-    pub(crate) fn read(reader: impl Read) -> io::Result<Self> {
+    fn read(text: &str) -> Self {
         let mut cpu = Self::default();
-        for (key, value) in pairs(&text_of(reader)?) {
-            match key {
+        for (key, value) in text.lines().filter_map(|line| line.split_once(':')) {
+            let value = value.trim();
+            match key.trim() {
                 "processor" => cpu.count += 1,
                 "model name" if cpu.model.is_none() => cpu.model = Some(value.to_owned()),
                 "flags" if cpu.flags.is_empty() => cpu.flags = value.split_whitespace().map(str::to_owned).collect(),
                 _ => {}
             }
         }
-        Ok(cpu)
+        cpu
     }
-}
-
-/// The machine's memory, parsed from the format of /proc/meminfo.
-pub(crate) fn memory_bytes(reader: impl Read) -> io::Result<Option<u64>> {
-    let text = text_of(reader)?;
-    let total = pairs(&text).find(|(key, _)| *key == "MemTotal").and_then(|(_, value)| value.strip_suffix(" kB"));
-    Ok(total.and_then(|kib| kib.trim().parse::<u64>().ok()?.checked_mul(1024)))
 }
 
 /// CPU time of all CPUs since boot, in ticks.
@@ -137,21 +135,19 @@ fn own_ticks() -> u64 {
 impl CpuTime {
     /// The CPU time now; `None` if /proc/stat cannot be read.
     pub(crate) fn now() -> Option<Self> {
-        let times = Self::read(std::fs::File::open("/proc/stat").ok()?).ok()??;
+        let times = Self::read(&std::fs::read_to_string("/proc/stat").ok()?)?;
         Some(Self { own: own_ticks(), ..times })
     }
 
     /// Parse the format of /proc/stat: `cpu user nice system idle iowait irq softirq steal guest guest_nice`. The
     /// last two are included in the first two.
-    pub(crate) fn read(reader: impl Read) -> io::Result<Option<Self>> {
-        let text = text_of(reader)?;
-        let Some(line) = text.lines().find_map(|line| line.strip_prefix("cpu ")) else { return Ok(None) };
+    fn read(text: &str) -> Option<Self> {
+        let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
         let ticks: Option<Vec<u64>> = line.split_whitespace().take(8).map(|field| field.parse().ok()).collect();
-        Ok(ticks.and_then(|ticks| {
-            let total = ticks.iter().try_fold(0_u64, |sum, ticks| sum.checked_add(*ticks))?;
-            let idle = ticks.get(3)?.checked_add(*ticks.get(4)?)?;
-            Some(Self { total, steal: *ticks.get(7)?, busy: total - idle, own: 0 })
-        }))
+        let ticks = ticks?;
+        let total = ticks.iter().try_fold(0_u64, |sum, ticks| sum.checked_add(*ticks))?;
+        let idle = ticks.get(3)?.checked_add(*ticks.get(4)?)?;
+        Some(Self { total, steal: *ticks.get(7)?, busy: total - idle, own: 0 })
     }
 
     /// The share of CPU time from `earlier` to `self` that was stolen, 0 to 1; `None` if no time passed.
@@ -207,19 +203,8 @@ fn hypervisor() -> Option<String> {
         "VMwareVMware" => "VMware".to_owned(),
         "XenVMMXenVMM" => "Xen".to_owned(),
         "" => "unknown".to_owned(),
-        other => crate::util::text::clean(other),
+        other => text::clean(other),
     })
-}
-
-fn text_of(reader: impl Read) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    reader.take(16 << 20).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// `key : value` lines.
-fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    text.lines().filter_map(|line| line.split_once(':')).map(|(key, value)| (key.trim(), value.trim()))
 }
 
 #[cfg(test)]
@@ -230,15 +215,12 @@ mod tests {
     #[test]
     fn recorded_files_are_read() {
         let cpu = Cpu::read(
-            &b"processor\t: 0\nmodel name\t: QEMU Virtual CPU version 2.5+\nflags\t\t: fpu erms\n\nprocessor\t: 1\n"[..],
+            "processor\t: 0\nmodel name\t: QEMU Virtual CPU version 2.5+\nflags\t\t: fpu erms\n\nprocessor\t: 1\n",
         );
-        let cpu = cpu.unwrap();
         assert_eq!((cpu.model.as_deref(), cpu.count), (Some("QEMU Virtual CPU version 2.5+"), 2));
         assert_eq!(cpu.flags, ["fpu", "erms"]);
-        assert_eq!(memory_bytes(&b"MemTotal:       24000 kB\nMemFree: 1 kB\n"[..]).unwrap(), Some(24_000 << 10));
-        assert_eq!(memory_bytes(&b"MemTotal: lots\n"[..]).unwrap(), None);
-        let early = CpuTime::read(&b"cpu  10 0 10 70 0 0 0 10 0 0\ncpu0 1\n"[..]).unwrap().unwrap();
-        let late = CpuTime::read(&b"cpu  20 0 20 130 0 0 0 30 5 0\n"[..]).unwrap().unwrap();
+        let early = CpuTime::read("cpu  10 0 10 70 0 0 0 10 0 0\ncpu0 1\n").unwrap();
+        let late = CpuTime::read("cpu  20 0 20 130 0 0 0 30 5 0\n").unwrap();
         assert_eq!(early, CpuTime { total: 100, steal: 10, busy: 30, own: 0 });
         assert_eq!(late.steal_since(early), Some(0.2));
         assert_eq!(CpuTime { own: 5, ..late }.others_since(early), Some(0.15), "busy less stolen less own");
@@ -258,12 +240,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), text: String) {
-            let _ = Cpu::read(&bytes[..]);
-            let _ = memory_bytes(&bytes[..]);
-            let _ = CpuTime::read(&bytes[..]);
-            let _ = CpuTime::read(format!("cpu {text}").as_bytes());
-            let _ = memory_bytes(format!("MemTotal: {text} kB").as_bytes());
+        fn arbitrary_text_does_not_panic(text: String) {
+            let _ = Cpu::read(&text);
+            let _ = (CpuTime::read(&text), CpuTime::read(&format!("cpu {text}")));
             let _ = (selected(&text), load(&text));
         }
     }

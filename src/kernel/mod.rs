@@ -1,5 +1,4 @@
-//! The running kernel, read from /proc and /sys: symbols, roles, configuration, features. Parsers accept any `R:
-//! Read`.
+//! The running kernel, read from /proc and /sys: symbols, roles, configuration, features.
 
 pub(crate) mod attempt;
 pub(crate) mod calls;

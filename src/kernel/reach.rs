@@ -2,8 +2,8 @@
 
 use super::attempt;
 use super::symbols::Symbol;
+use crate::util::text::read_lossy;
 use std::collections::HashSet;
-use std::io::Read;
 
 /// The ways to count calls of a function. Each method returns `Ok`, or the reason why it does not work.
 pub(crate) trait Ways {
@@ -16,21 +16,13 @@ pub(crate) trait Ways {
 }
 
 /// The functions that ftrace can hook, from tracefs' `available_filter_functions`.
-pub(crate) fn traceable_functions(reader: impl Read) -> std::io::Result<HashSet<String>> {
-    let text = lossy(reader)?;
-    Ok(text.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
+pub(crate) fn traceable_functions(text: &str) -> HashSet<String> {
+    text.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
 }
 
 /// The functions that kprobes may not probe, from debugfs' `kprobes/blacklist`: lines of `0xSTART-0xEND name`.
-pub(crate) fn blacklisted_functions(reader: impl Read) -> std::io::Result<HashSet<String>> {
-    let text = lossy(reader)?;
-    Ok(text.lines().filter_map(|line| line.split_whitespace().nth(1)).map(str::to_owned).collect())
-}
-
-fn lossy(mut reader: impl Read) -> std::io::Result<String> {
-    let mut bytes = Vec::new();
-    reader.read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+fn blacklisted_functions(text: &str) -> HashSet<String> {
+    text.lines().filter_map(|line| line.split_whitespace().nth(1)).map(str::to_owned).collect()
 }
 
 /// The lists of one kernel. A missing list excludes no function.
@@ -43,15 +35,12 @@ pub(crate) struct Listed {
 impl Listed {
     /// The running kernel's lists, as far as this user may read them.
     pub(crate) fn running() -> Self {
-        let open = |paths: &[&str]| paths.iter().find_map(|path| std::fs::File::open(path).ok());
-        let traceable = open(&[
-            "/sys/kernel/tracing/available_filter_functions",
-            "/sys/kernel/debug/tracing/available_filter_functions",
-        ]);
-        let blacklisted = open(&["/sys/kernel/debug/kprobes/blacklist"]);
+        let traceable = read_lossy("/sys/kernel/tracing/available_filter_functions")
+            .or_else(|_| read_lossy("/sys/kernel/debug/tracing/available_filter_functions"));
+        let blacklisted = read_lossy("/sys/kernel/debug/kprobes/blacklist");
         Self {
-            traceable: traceable.and_then(|file| traceable_functions(file).ok()),
-            blacklisted: blacklisted.and_then(|file| blacklisted_functions(file).ok()),
+            traceable: traceable.ok().map(|list| traceable_functions(&list)),
+            blacklisted: blacklisted.ok().map(|list| blacklisted_functions(&list)),
         }
     }
 
@@ -132,10 +121,10 @@ mod tests {
 
     #[test]
     fn lists_are_read() {
-        let traceable = traceable_functions(&b"pipe_write\nfoo [bar]\n\n"[..]).unwrap();
+        let traceable = traceable_functions("pipe_write\nfoo [bar]\n\n");
         assert!(traceable.contains("pipe_write") && traceable.contains("foo") && traceable.len() == 2);
-        let list = b"0xffffffff81001030-0xffffffff81001050\tasm_exc_overflow\nnonsense\n";
-        assert_eq!(blacklisted_functions(&list[..]).unwrap(), HashSet::from(["asm_exc_overflow".to_owned()]));
+        let list = "0xffffffff81001030-0xffffffff81001050\tasm_exc_overflow\nnonsense\n";
+        assert_eq!(blacklisted_functions(list), HashSet::from(["asm_exc_overflow".to_owned()]));
     }
 
     #[test]
@@ -148,9 +137,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_lists_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = traceable_functions(&bytes[..]);
-            let _ = blacklisted_functions(&bytes[..]);
+        fn arbitrary_lists_do_not_panic(text: String) {
+            let _ = (traceable_functions(&text), blacklisted_functions(&text));
         }
     }
 }

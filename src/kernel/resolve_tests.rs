@@ -10,10 +10,11 @@ macro_rules! kernel {
         (
             Symbols::read(&include_bytes!(concat!("../../tests/data/kallsyms-", $version, ".txt"))[..]).unwrap(),
             Listed {
-                traceable: Some(
-                    traceable_functions(&include_bytes!(concat!("../../tests/data/traceable-", $version, ".txt"))[..])
-                        .unwrap(),
-                ),
+                traceable: Some(traceable_functions(include_str!(concat!(
+                    "../../tests/data/traceable-",
+                    $version,
+                    ".txt"
+                )))),
                 blacklisted: None,
             },
         )

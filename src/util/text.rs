@@ -2,6 +2,12 @@
 
 use clap::ValueEnum;
 use std::borrow::Cow;
+use std::io;
+
+/// The text of the file at `path`, which the kernel makes. Bytes that are not UTF-8 are replaced.
+pub(crate) fn read_lossy(path: &str) -> io::Result<String> {
+    Ok(String::from_utf8_lossy(&std::fs::read(path)?).into_owned())
+}
 
 /// `text` without control characters, which could change a terminal's state.
 pub(crate) fn clean(text: &str) -> String {

@@ -5,6 +5,7 @@ mod code;
 pub(crate) mod loops;
 
 use crate::arch;
+use crate::kernel::environment::Cpu;
 use crate::result::Throughput;
 use crate::util::usage::UsageError;
 use crate::util::{cancel, stats};
@@ -121,15 +122,14 @@ pub(crate) fn measure(options: &LoopOptions, progress: &dyn Fn(usize, usize)) ->
             }
         }
     }
+    let here = Cpu::here();
+    let wanted = |flag: &String| ["erms", "fsrm", "avx2", "avx512f"].contains(&flag.as_str());
     Ok(Report {
         schema: SCHEMA.into(),
         version: crate::util::build::version().to_owned(),
-        cpu_model: cpu_info("model name"),
+        cpu_model: here.model,
         cpu,
-        cpu_flags: cpu_info("flags").map_or_else(Vec::new, |flags| {
-            let wanted = ["erms", "fsrm", "avx2", "avx512f"];
-            flags.split_whitespace().filter(|flag| wanted.contains(flag)).map(str::to_owned).collect()
-        }),
+        cpu_flags: here.flags.into_iter().filter(wanted).collect(),
         loops: jobs.into_iter().map(LoopRun::finish).collect(),
     })
 }
@@ -188,12 +188,6 @@ impl LoopRun {
         throughput.outliers = u32::try_from(stats::outliers(&throughput.runs)).unwrap_or(u32::MAX);
         self.measured
     }
-}
-
-fn cpu_info(field: &str) -> Option<String> {
-    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
-    let (_, value) = text.lines().find_map(|line| line.split_once(':').filter(|(name, _)| name.trim() == field))?;
-    Some(value.trim().to_owned())
 }
 
 #[cfg(test)]
