@@ -313,7 +313,7 @@ impl Mirror {
                 package.name, package.release
             ));
         }
-        let entry = store.add(&deb, &package.name, Some(&package.version), config.as_deref())?;
+        let entry = store.add(&deb, &package.name, Some(&package.version), config.as_deref(), None)?;
         for file in [Some(deb), base].into_iter().flatten() {
             // If it cannot be removed, it only takes up space.
             let _ = fs::remove_file(file);

@@ -29,7 +29,7 @@ impl Kernel {
     pub fn find(name: &str) -> Result<Self> {
         let path = Path::new(name);
         if name.ends_with(".deb") {
-            return store::KernelCache::open()?.unpacked(path);
+            return Ok(store::KernelCache::open()?.add(path, name, None, None, None)?.kernel());
         }
         if path.exists() && !path.is_dir() {
             let release = release_of(path).with_context(|| format!("--kernel {name}"))?;

@@ -66,7 +66,7 @@ pub(crate) fn add(cache: &KernelCache, path: &Path) -> Result<Vec<CachedKernel>>
         let about: CachedKernel =
             serde_json::from_slice(&about).with_context(|| format!("{shown}: {release}/{ABOUT}"))?;
         let (image, config) = (folder.join(IMAGE), folder.join(CONFIG));
-        let entry = cache.add_entry(&image, &about.origin, Some(&about.version), Some(&config), about.build)?;
+        let entry = cache.add(&image, &about.origin, Some(&about.version), Some(&config), about.build)?;
         ensure!(entry.release == release, "{shown}: the folder {release} contains Linux {}", entry.release);
         added.push(entry);
     }

@@ -170,32 +170,9 @@ impl KernelCache {
         Ok(())
     }
 
-    /// Add a kernel that was built: its image, version and configuration.
-    pub(crate) fn add_build(
-        &self,
-        image: &Path,
-        version: &str,
-        config: &Path,
-        build: BuildRecord,
-    ) -> Result<CachedKernel> {
-        let origin = build.source.clone();
-        self.add_entry(image, &origin, Some(version), Some(config), Some(build))
-    }
-
     /// Add the image at `path` (a bzImage or a `.deb`), recorded with its `origin`. An entry of the same release is
-    /// replaced.
+    /// replaced. `build`: how it was built, if pipeprof did it.
     pub(crate) fn add(
-        &self,
-        path: &Path,
-        origin: &str,
-        version: Option<&str>,
-        config: Option<&Path>,
-    ) -> Result<CachedKernel> {
-        self.add_entry(path, origin, version, config, None)
-    }
-
-    /// [`KernelCache::add`], with how the kernel was built.
-    pub(crate) fn add_entry(
         &self,
         path: &Path,
         origin: &str,
@@ -261,11 +238,6 @@ impl KernelCache {
             })?;
         }
         Ok(gone)
-    }
-
-    /// Add the kernel in the package at `path` to the cache.
-    pub(crate) fn unpacked(&self, path: &Path) -> Result<Kernel> {
-        Ok(self.add(path, &path.display().to_string(), None, None)?.kernel())
     }
 
     /// Lock the cache for writing, waiting for other writers.

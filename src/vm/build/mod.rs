@@ -182,7 +182,8 @@ fn compile(cache: &KernelCache, request: &BuildRequest, parts: &BuildParts, say:
     record.seconds = begun.elapsed().as_secs();
     let image = place.output.join("arch/x86/boot/bzImage");
     ensure!(image.is_file(), "make has not made arch/x86/boot/bzImage: see {}", place.log.display());
-    let kernel = cache.add_build(&image, &version, &place.config(), record)?;
+    let origin = record.source.clone();
+    let kernel = cache.add(&image, &origin, Some(&version), Some(&place.config()), Some(record))?;
     progress::clear();
     Ok(BuiltKernel { changed: base.changed(&made), kernel, took: Some(begun.elapsed()) })
 }
