@@ -62,16 +62,18 @@ fn compiler(version: &str) -> &str {
 }
 
 /// The compiler and its version: `gcc 14.2.0` of `x86_64-linux-gnu-gcc-14 (Debian 14.2.0-19) 14.2.0`, `clang 17.0.6` of
-/// `clang version 17.0.6`. The text as it is if it names no version.
+/// `clang version 17.0.6`. The text as it is if it names no compiler with its version.
 pub(crate) fn compiler_name(text: &str) -> String {
-    let family = if text.contains("clang") { "clang" } else { "gcc" };
+    compiler_in(text).unwrap_or_else(|| text.to_owned())
+}
+
+/// [`compiler_name`]; `None` if the text names no compiler with its version. gcc calls itself cc if started as that.
+pub(crate) fn compiler_in(text: &str) -> Option<String> {
+    let (_, family) = [("clang", "clang"), ("cc", "gcc")].into_iter().find(|(name, _)| text.contains(name))?;
     let numbers = |word: &&str| word.contains('.') && word.chars().all(|c| c.is_ascii_digit() || c == '.');
     let outside = text.split('(').next().unwrap_or_default().split_whitespace();
     let after = text.rsplit(')').next().unwrap_or_default().split_whitespace();
-    match outside.chain(after).find(numbers) {
-        Some(version) => format!("{family} {version}"),
-        None => text.to_owned(),
-    }
+    outside.chain(after).find(numbers).map(|version| format!("{family} {version}"))
 }
 
 /// The kernel's part of its command line: everything after ` -- ` belongs to init.
@@ -102,9 +104,12 @@ mod tests {
             ("x86_64-linux-gnu-gcc-14 (Debian 14.2.0-19) 14.2.0", "gcc 14.2.0"),
             ("gcc-12 (Debian 12.2.0-14+deb12u1) 12.2.0", "gcc 12.2.0"),
             ("gcc version 12.1.0 (GCC)", "gcc 12.1.0"),
+            ("cc (Debian 14.2.0-19) 14.2.0", "gcc 14.2.0"),
             ("clang version 17.0.6", "clang 17.0.6"),
             ("Debian clang version 19.1.7 (3+b1)", "clang 19.1.7"),
             ("something else", "something else"),
+            ("rustc 1.0", "rustc 1.0"),
+            ("gcc", "gcc"),
             ("", ""),
         ] {
             assert_eq!(compiler_name(text), name);

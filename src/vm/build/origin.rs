@@ -3,6 +3,7 @@
 use super::compiler::{CompilerName, states_version};
 use super::config::{BaseName, OptionSetting};
 use super::source::{SourceName, upstream};
+use crate::kernel::info::compiler_in;
 use crate::util::regular;
 use crate::vm::store::{CachedKernel, KernelCache};
 use anyhow::{Context as _, Result, anyhow};
@@ -65,7 +66,7 @@ impl KernelOrigin {
             base: build.config_name.clone().map_or(BaseName::Tiny, BaseName::Named),
             settings,
             compiler: build.compiler_name.parse::<CompilerName>().map_err(of("compiler"))?,
-            compiler_shown: compiler_in(&build.compiler).map_or(build.compiler_name, |found| found.shown()),
+            compiler_shown: compiler_in(&build.compiler).unwrap_or(build.compiler_name),
             source_shown: build.source,
             configuration_shown: shown,
         })
@@ -84,13 +85,14 @@ impl KernelOrigin {
         let bytes = regular::read(&path, LONGEST).with_context(|| format!("cannot read {}", path.display()))?;
         let text = String::from_utf8_lossy(&bytes);
         let line = text.lines().find_map(|line| line.strip_prefix("CONFIG_CC_VERSION_TEXT="));
-        let found = line.and_then(compiler_in).with_context(|| unknown("the compiler"))?;
+        let stated = line.unwrap_or_default().trim().trim_matches('"');
+        let shown = compiler_in(stated).with_context(|| unknown("the compiler"))?;
         Ok(Self {
             source: SourceName::Debian(kernel.version.clone()),
             base: BaseName::Named(release.clone()),
             settings: Vec::new(),
-            compiler_shown: found.shown(),
-            compiler: found.name(),
+            compiler: compiler_of(&shown, stated),
+            compiler_shown: shown,
             source_shown: upstream(&kernel.version).to_owned(),
             configuration_shown: release.clone(),
         })
@@ -100,46 +102,18 @@ impl KernelOrigin {
 /// No configuration is longer, bytes.
 const LONGEST: u64 = 16 << 20;
 
-/// A compiler in the text with which it states its version.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct StatedCompiler {
-    program: &'static str,
-    version: String,
-    /// `(Debian 14.2.0-19)`.
-    package: String,
-}
-
-impl StatedCompiler {
-    fn shown(&self) -> String {
-        format!("{} {}", self.program, self.version)
-    }
-
-    /// This machine's, if it is the very same; else that of the Debian which it is the compiler of.
-    fn name(&self) -> CompilerName {
-        let major = self.version.split('.').next().unwrap_or(&self.version);
-        let program = format!("{}-{major}", self.program);
-        let number: u32 = major.parse().unwrap_or(0);
-        let suite = SUITES.iter().find(|(version, _)| *version == number).map_or(NEWEST, |(_, suite)| suite);
-        let is_here =
-            !self.package.is_empty() && states_version(&program).is_some_and(|text| text.contains(&self.package));
-        CompilerName { suite: (!is_here).then(|| suite.to_owned()), program }
-    }
-}
-
-/// The compiler in `x86_64-linux-gnu-gcc-14 (Debian 14.2.0-19) 14.2.0`, or in `Debian clang version 19.1.7`.
-fn compiler_in(text: &str) -> Option<StatedCompiler> {
-    let text = text.trim().trim_matches('"');
-    let program = ["clang", "gcc"].into_iter().find(|program| text.contains(program))?;
-    let version = match program {
-        "gcc" => text.rsplit(' ').next()?,
-        _ => text.split("version ").nth(1)?.split([' ', '(']).next()?,
-    };
-    let package = text.find('(').and_then(|from| text.get(from..=from + text.get(from..)?.find(')')?));
-    version.starts_with(|c: char| c.is_ascii_digit()).then(|| StatedCompiler {
-        program,
-        version: version.to_owned(),
-        package: package.unwrap_or_default().to_owned(),
-    })
+/// The compiler `shown` (`gcc 14.2.0`), which states its version as `stated`: this machine's, if it is the very same;
+/// else that of the Debian which it is the compiler of.
+fn compiler_of(shown: &str, stated: &str) -> CompilerName {
+    let (program, version) = shown.split_once(' ').unwrap_or((shown, ""));
+    let major = version.split('.').next().unwrap_or(version);
+    let program = format!("{program}-{major}");
+    let number: u32 = major.parse().unwrap_or(0);
+    let suite = SUITES.iter().find(|(version, _)| *version == number).map_or(NEWEST, |(_, suite)| suite);
+    // `(Debian 14.2.0-19)`.
+    let package = stated.find('(').and_then(|from| stated.get(from..=from + stated.get(from..)?.find(')')?));
+    let is_here = package.is_some_and(|package| states_version(&program).is_some_and(|text| text.contains(package)));
+    CompilerName { suite: (!is_here).then(|| suite.to_owned()), program }
 }
 
 #[cfg(test)]
@@ -147,13 +121,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn compilers_are_read_from_configurations() {
-        let found = compiler_in(r#""x86_64-linux-gnu-gcc-16 (Debian 16.2.0-999) 16.2.0""#).unwrap();
-        assert_eq!((found.shown().as_str(), found.package.as_str()), ("gcc 16.2.0", "(Debian 16.2.0-999)"));
-        assert_eq!(found.name().to_string(), "debian-sid:gcc-16");
-        let clang = compiler_in("Debian clang version 19.1.7 (3+b1)").unwrap();
-        assert_eq!(clang.shown(), "clang 19.1.7");
-        assert_eq!((compiler_in("rustc 1.0"), compiler_in("gcc")), (None, None));
+    fn compilers_that_are_not_here_are_of_a_debian() {
+        let found = compiler_of("gcc 16.2.0", "x86_64-linux-gnu-gcc-16 (Debian 16.2.0-999) 16.2.0");
+        assert_eq!(found.to_string(), "debian-sid:gcc-16");
     }
 
     #[test]
