@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
+use std::time::SystemTime;
 
 /// A kernel in the cache, and where it came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -280,6 +281,19 @@ pub(super) fn no_room(path: &Path) -> String {
     format!("cannot write {}: free some space, or set PIPEPROF_CACHE to another folder", path.display())
 }
 
+/// Remove the files and folders in `parent` that were not used for longest, until `most` are left.
+pub(crate) fn keep_newest(parent: &Path, most: usize) -> Result<()> {
+    let entries = fs::read_dir(parent).with_context(|| format!("cannot read {}", parent.display()))?;
+    let mut found: Vec<(SystemTime, PathBuf)> =
+        entries.flatten().filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
+    found.sort();
+    for (_, path) in found.iter().take(found.len().saturating_sub(most)) {
+        let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        removed.with_context(|| format!("cannot remove {}", path.display()))?;
+    }
+    Ok(())
+}
+
 /// The longest description of a kernel, bytes.
 const LONGEST: u64 = 1 << 20;
 
@@ -346,5 +360,21 @@ mod tests {
             assert_eq!(result.is_err(), is_refused, "{mode:o}");
             assert!(result.is_ok() || result.unwrap_err().to_string().contains("chmod o-w"));
         }
+    }
+
+    #[test]
+    fn the_newest_files_and_folders_are_kept() {
+        let parent = tempfile::tempdir().unwrap();
+        for (name, age) in [("a", 10), ("b", 30), ("c", 20)] {
+            let folder = parent.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            let then = SystemTime::now() - std::time::Duration::from_secs(age);
+            File::open(&folder).unwrap().set_modified(then).unwrap();
+        }
+        fs::write(parent.path().join("d"), "").unwrap();
+        keep_newest(parent.path(), 2).unwrap();
+        assert!(["a", "d"].iter().all(|name| parent.path().join(name).exists()));
+        keep_newest(parent.path(), 0).unwrap();
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
     }
 }

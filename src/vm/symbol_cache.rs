@@ -5,10 +5,10 @@ use crate::util::{atomic_file, regular};
 use crate::vm::GuestOptions;
 use crate::vm::image::LARGEST_IMAGE;
 use crate::vm::snapshots::digest;
-use crate::vm::store::KernelCache;
+use crate::vm::store::{KernelCache, keep_newest};
 use anyhow::{Context as _, Result};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 /// Number of lists to keep, of about 3 MiB each.
@@ -49,7 +49,8 @@ impl SymbolCache {
         let folder = self.path.parent().context("a file has a folder")?;
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         atomic_file::write(&self.path, format!("{}\n{list}", header(list)).as_bytes())?;
-        limit(folder, MOST);
+        // If some remain, the next write tries again.
+        let _ = keep_newest(folder, MOST);
         Ok(())
     }
 }
@@ -72,22 +73,9 @@ fn header(list: &str) -> String {
     format!("# {} bytes, CRC-32 {:08x}", list.len(), crc.sum())
 }
 
-/// Remove the lists that were not used for the longest time until `most` remain.
-fn limit(folder: &Path, most: usize) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    let used = |path: PathBuf| Some((fs::metadata(&path).ok()?.modified().ok()?, path));
-    let mut files: Vec<_> = entries.flatten().filter_map(|entry| used(entry.path())).collect();
-    files.sort_by(|left, right| right.cmp(left));
-    for (_, path) in files.into_iter().skip(most) {
-        // If it remains, the next write tries again.
-        let _ = fs::remove_file(path);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn a_list_is_read_as_it_was_written_or_not_at_all() {
@@ -100,17 +88,5 @@ mod tests {
         let damaged = fs::read_to_string(&cache.path).unwrap().replace("10 t x", "20 t x");
         fs::write(&cache.path, damaged).unwrap();
         assert_eq!(cache.read(), None);
-    }
-
-    #[test]
-    fn the_oldest_lists_are_removed() {
-        let folder = tempfile::tempdir().unwrap();
-        for (name, age) in [("a", 1), ("b", 3), ("c", 2)] {
-            let file = fs::File::create(folder.path().join(name)).unwrap();
-            file.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
-        }
-        limit(folder.path(), 2);
-        assert!(!folder.path().join("b").exists());
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 }

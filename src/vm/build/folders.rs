@@ -1,6 +1,6 @@
 //! The folders of builds in the cache: unpacked sources, objects, other Debians, compiled objects of ccache.
 
-use crate::vm::store::{CacheLock, KernelCache, lock_file, no_room};
+use crate::vm::store::{CacheLock, KernelCache, keep_newest, lock_file, no_room};
 use anyhow::{Context as _, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -94,10 +94,10 @@ impl BuildFolders {
         let name = digest.get(..16).unwrap_or(digest);
         let is_new = !parent.join(name).exists();
         if is_new {
-            forget_oldest(&parent, KEPT_SOURCES - 1)?;
+            keep_newest(&parent, KEPT_SOURCES - 1)?;
         }
         let folder = self.complete(&parent, name, unpack)?;
-        // For forget_oldest: the time of the last use.
+        // For keep_newest: the time of the last use.
         if let Ok(handle) = fs::File::open(&folder) {
             let _ = handle.set_modified(SystemTime::now());
         }
@@ -122,36 +122,5 @@ impl BuildFolders {
         }
         fs::rename(&part, &folder).with_context(|| no_room(&folder))?;
         Ok(folder)
-    }
-}
-
-/// Remove the folders in `parent` that were not used for longest, until `keep` are left.
-fn forget_oldest(parent: &Path, keep: usize) -> Result<()> {
-    let entries = fs::read_dir(parent).with_context(|| format!("cannot read {}", parent.display()))?;
-    let mut folders: Vec<(SystemTime, PathBuf)> =
-        entries.flatten().filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
-    folders.sort();
-    for (_, folder) in folders.iter().take(folders.len().saturating_sub(keep)) {
-        fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_oldest_folders_are_forgotten() {
-        let parent = tempfile::tempdir().unwrap();
-        for (name, age) in [("a", 10), ("b", 30), ("c", 20)] {
-            let folder = parent.path().join(name);
-            fs::create_dir(&folder).unwrap();
-            let then = SystemTime::now() - std::time::Duration::from_secs(age);
-            fs::File::open(&folder).unwrap().set_modified(then).unwrap();
-        }
-        forget_oldest(parent.path(), 1).unwrap();
-        let left: Vec<_> = fs::read_dir(parent.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
-        assert_eq!(left, ["a"]);
     }
 }
