@@ -136,7 +136,7 @@ impl BuildParts {
         BuildRecord {
             name: request.name.clone(),
             source: self.source.shown.clone(),
-            source_name: self.source.lasting_name(&request.source),
+            source_name: self.source.name.to_string(),
             source_digest: self.source.digest.clone(),
             configuration: self.base.shown.clone(),
             config_name: (!self.base.is_tiny()).then(|| self.base.shown.clone()),

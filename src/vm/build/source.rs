@@ -74,86 +74,63 @@ pub(crate) struct KernelSource {
     pub shown: String,
     /// Equal for equal content.
     pub digest: String,
-    from: SourceContent,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum SourceContent {
-    Tree(PathBuf),
-    Commit { tree: PathBuf, id: String },
-    Tarball(PathBuf),
-    Debian(fetch::SourcePackage),
+    /// The name that means the same content later, when a branch or a series has moved on.
+    pub name: SourceName,
+    /// Debian's, of [`SourceName::Debian`].
+    package: Option<fetch::SourcePackage>,
 }
 
 impl KernelSource {
     /// Find what `name` means now. Nothing is downloaded but the mirror's index.
     pub(crate) fn find(cache: &KernelCache, name: &SourceName, say: &dyn Fn(&str)) -> Result<Self> {
-        match name {
+        let (shown, digest, name, package) = match name {
             SourceName::Tree(tree) => {
                 ensure_tree(tree)?;
-                Ok(Self {
-                    shown: absolute(tree).display().to_string(),
-                    digest: digest_of_tree(tree)?,
-                    from: SourceContent::Tree(absolute(tree)),
-                })
+                let shown = absolute(tree).display().to_string();
+                (shown, digest_of_tree(tree)?, SourceName::Tree(absolute(tree)), None)
             }
             SourceName::Commit { tree, commit } => {
                 let id = git(tree, &["rev-parse", "--verify", "--quiet", &format!("{commit}^{{commit}}")])
                     .with_context(|| format!("{} has no commit '{commit}': see `git -C {0} log`", tree.display()))?;
                 let content = git(tree, &["rev-parse", &format!("{id}^{{tree}}")])?;
-                Ok(Self {
-                    shown: format!("{} at {}", absolute(tree).display(), id.get(..12).unwrap_or(&id)),
-                    digest: sha256::of_parts(["commit", &content]),
-                    from: SourceContent::Commit { tree: tree.clone(), id },
-                })
+                let shown = format!("{} at {}", absolute(tree).display(), id.get(..12).unwrap_or(&id));
+                let digest = sha256::of_parts(["commit", &content]);
+                (shown, digest, SourceName::Commit { tree: tree.clone(), commit: id }, None)
             }
-            SourceName::Tarball(path) => Ok(Self {
-                shown: absolute(path).display().to_string(),
-                digest: sha256::of_parts(["tarball", &sha256::of_file(path)?]),
-                from: SourceContent::Tarball(path.clone()),
-            }),
+            SourceName::Tarball(path) => {
+                let shown = absolute(path).display().to_string();
+                (shown, sha256::of_parts(["tarball", &sha256::of_file(path)?]), name.clone(), None)
+            }
             SourceName::Debian(wish) => {
                 // Another Debian revision has the same source, if the mirror no longer has this one.
                 let package = fetch::source_package(cache, wish, say).or_else(|error| {
                     let upstream = upstream(wish);
                     if upstream == wish { Err(error) } else { fetch::source_package(cache, upstream, say) }
                 })?;
-                Ok(Self {
-                    shown: format!("{} {}", package.name, package.version),
-                    digest: sha256::of_parts(["debian", &package.name, &package.version]),
-                    from: SourceContent::Debian(package),
-                })
+                let shown = format!("{} {}", package.name, package.version);
+                let digest = sha256::of_parts(["debian", &package.name, &package.version]);
+                (shown, digest, SourceName::Debian(package.version.clone()), Some(package))
             }
-        }
+        };
+        Ok(Self { shown, digest, name, package })
     }
 
     /// What is built one after the other with the objects of the build before: the commits of one tree, or different
     /// configurations of the same content. make sees what it must compile again by the files' times, so no other content
     /// may come in the place of this one.
     pub(super) fn lineage(&self) -> String {
-        match &self.from {
-            SourceContent::Commit { tree, .. } => absolute(tree).display().to_string(),
+        match &self.name {
+            SourceName::Commit { tree, .. } => absolute(tree).display().to_string(),
             _ => self.digest.clone(),
-        }
-    }
-
-    /// The name that means the same content later, when a branch or a series has moved on. `asked` is what the user gave.
-    pub(crate) fn lasting_name(&self, asked: &SourceName) -> String {
-        match &self.from {
-            SourceContent::Tree(_) | SourceContent::Tarball(_) => asked.to_string(),
-            SourceContent::Commit { tree, id } => {
-                SourceName::Commit { tree: tree.clone(), commit: id.clone() }.to_string()
-            }
-            SourceContent::Debian(package) => SourceName::Debian(package.version.clone()).to_string(),
         }
     }
 
     /// The folder of the source; it is unpacked if it must be. All commits of a tree have one folder, so that only the
     /// files that differ between two of them are written.
     pub(crate) fn folder(&self, cache: &KernelCache, folders: &BuildFolders, say: &dyn Fn(&str)) -> Result<PathBuf> {
-        match &self.from {
-            SourceContent::Tree(tree) => return Ok(tree.clone()),
-            SourceContent::Commit { tree, id } => {
+        match &self.name {
+            SourceName::Tree(tree) => return Ok(tree.clone()),
+            SourceName::Commit { tree, commit } => {
                 let name = sha256::of_parts(["commits of", &absolute(tree).display().to_string()]);
                 let folder = folders.source(&name, |into| {
                     say(&format!("making a clone of {}", absolute(tree).display()));
@@ -162,21 +139,21 @@ impl KernelSource {
                 })?;
                 // The clone reads the objects of the tree, also those that came later.
                 let script = r#"git -C "$1" checkout --quiet --force --detach "$2""#;
-                shell(script, &[folder.as_os_str(), id.as_ref()]).with_context(|| format!("cannot check out {id}"))?;
+                shell(script, &[folder.as_os_str(), commit.as_ref()])
+                    .with_context(|| format!("cannot check out {commit}"))?;
                 ensure_tree(&folder).with_context(|| self.shown.clone())?;
                 return Ok(folder);
             }
-            SourceContent::Tarball(_) | SourceContent::Debian(_) => {}
+            SourceName::Tarball(_) | SourceName::Debian(_) => {}
         }
         folders.source(&self.digest, |into| {
             say(&format!("unpacking {}", self.shown));
-            match &self.from {
-                SourceContent::Tree(_) | SourceContent::Commit { .. } => Ok(()),
-                SourceContent::Tarball(path) => {
+            match (&self.name, &self.package) {
+                (SourceName::Tarball(path), _) => {
                     let script = r#"tar --extract --strip-components=1 --no-same-owner --directory "$2" --file "$1""#;
                     shell(script, &[path.as_os_str(), into.as_os_str()])
                 }
-                SourceContent::Debian(package) => {
+                (_, Some(package)) => {
                     let deb = fetch::download_source(cache, package, say)?;
                     let script = r#"dpkg-deb --fsys-tarfile "$1" | tar --extract --to-stdout --wildcards \
                         './usr/src/linux-source-*.tar.xz' | xz -dc -T0 |
@@ -186,6 +163,7 @@ impl KernelSource {
                     let _ = fs::remove_file(deb);
                     done
                 }
+                (_, None) => Ok(()),
             }
             .with_context(|| format!("cannot unpack {}", self.shown))?;
             ensure_tree(into).with_context(|| self.shown.clone())
