@@ -5,9 +5,10 @@ use crate::vm::emulator::Qemu;
 use crate::vm::monitor::Monitor;
 use crate::vm::snapshots::Stream;
 use anyhow::{Context as _, Result, bail};
+use flate2::CrcReader;
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::{PipeReader, PipeWriter, Read as _, Seek as _, Write as _};
+use std::io::{self, BufReader, PipeReader, PipeWriter, Read, Seek as _, Write};
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -19,22 +20,15 @@ const PIECE: usize = 1 << 20;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Copy what QEMU writes to `from` into a new file.
-pub(crate) fn receive(mut from: PipeReader, path: PathBuf) -> JoinHandle<std::io::Result<Stream>> {
-    std::thread::spawn(move || {
-        let mut file = File::create(path)?;
-        let (mut crc, mut bytes, mut piece) = (flate2::Crc::new(), 0, vec![0; PIECE]);
-        loop {
-            match from.read(&mut piece)? {
-                0 => return Ok(Stream { bytes, crc: crc.sum() }),
-                length => {
-                    let read = piece.get(..length).unwrap_or_default();
-                    crc.update(read);
-                    bytes += length as u64;
-                    file.write_all(read)?;
-                }
-            }
-        }
-    })
+pub(crate) fn receive(from: PipeReader, path: PathBuf) -> JoinHandle<io::Result<Stream>> {
+    std::thread::spawn(move || copied(from, &mut File::create(path)?))
+}
+
+/// Copy all of `from` to `to`. Its length and checksum.
+fn copied(from: impl Read, to: &mut impl Write) -> io::Result<Stream> {
+    let mut from = BufReader::with_capacity(PIECE, CrcReader::new(from));
+    let bytes = io::copy(&mut from, to)?;
+    Ok(Stream { bytes, crc: from.get_ref().crc().sum() })
 }
 
 /// Let QEMU, which has stopped its guest, write the guest's state to `to`, and end.
@@ -109,32 +103,18 @@ pub(crate) fn feed(mut file: File, saved: Stream, mut to: PipeWriter) -> JoinHan
     std::thread::spawn(move || {
         // QEMU starts the guest before it has read the last bytes, a description that it does not need. So all of the
         // file is checked first.
-        if !measured(&mut file).is_ok_and(|found| found == saved) || file.rewind().is_err() {
+        if !copied(&mut file, &mut io::sink()).is_ok_and(|found| found == saved) || file.rewind().is_err() {
             return FeedResult::Damaged;
         }
-        match std::io::copy(&mut file, &mut to) {
+        match io::copy(&mut file, &mut to) {
             Ok(bytes) if bytes == saved.bytes => FeedResult::Whole,
             _ => FeedResult::Refused,
         }
     })
 }
 
-/// Length and checksum of what remains of `file`.
-fn measured(file: &mut File) -> std::io::Result<Stream> {
-    let (mut crc, mut bytes, mut piece) = (flate2::Crc::new(), 0, vec![0; PIECE]);
-    loop {
-        match file.read(&mut piece)? {
-            0 => return Ok(Stream { bytes, crc: crc.sum() }),
-            length => {
-                crc.update(piece.get(..length).unwrap_or_default());
-                bytes += length as u64;
-            }
-        }
-    }
-}
-
 pub(crate) fn pipe() -> Result<(PipeReader, PipeWriter)> {
-    std::io::pipe().context("cannot make a pipe")
+    io::pipe().context("cannot make a pipe")
 }
 
 #[cfg(test)]
