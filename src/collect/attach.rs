@@ -257,10 +257,15 @@ pub(crate) fn sampling(program: BorrowedFd<'_>, frequency: u64, cpus: &[u32]) ->
     })
 }
 
-/// The CPUs that are online, from the kernel's list (`0-3,8`).
+/// The CPUs that are online.
 pub(crate) fn online_cpus() -> Result<Vec<u32>> {
-    let path = "/sys/devices/system/cpu/online";
-    let text = std::fs::read_to_string(path).with_context(|| path.to_owned())?;
+    listed_cpus("online")
+}
+
+/// The CPUs in the kernel's list of this name (`0-3,8`).
+pub(crate) fn listed_cpus(name: &str) -> Result<Vec<u32>> {
+    let path = format!("/sys/devices/system/cpu/{name}");
+    let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
     parse_cpu_list(&text).with_context(|| format!("{path}: {text:?} is not a list of CPUs"))
 }
 

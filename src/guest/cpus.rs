@@ -6,17 +6,16 @@
 //! PAUSE, in which 5.10 hangs. So the guest boots with one CPU. While init brings up the others, a child process
 //! spins on PAUSE: `schedule()` switches to it, and so the other CPUs get to run.
 
+use crate::collect::attach;
 use anyhow::{Context, Result, bail};
 use std::fs;
-
-const FOLDER: &str = "/sys/devices/system/cpu";
 
 /// Bring up CPUs until `wanted` are online.
 pub(crate) fn bring_up(wanted: u32) -> Result<()> {
     if online() < wanted {
         let spinner = Spinner::start()?;
         for cpu in 1..wanted {
-            let path = format!("{FOLDER}/cpu{cpu}/online");
+            let path = format!("/sys/devices/system/cpu/cpu{cpu}/online");
             // CPUs that are already online return an error or ignore it.
             if let Err(error) = fs::write(&path, "1") {
                 crate::errln!("pipeprof: {path}: {error}");
@@ -41,18 +40,8 @@ pub(crate) fn present() -> u32 {
 }
 
 fn counted(list: &str) -> u32 {
-    let text = fs::read_to_string(format!("{FOLDER}/{list}"));
     // A kernel without SMP may not have this file.
-    text.map_or(1, |text| count(text.trim()))
-}
-
-/// Number of CPUs in a list such as `0-2,5`.
-fn count(list: &str) -> u32 {
-    let range = |part: &str| -> Option<u32> {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        last.parse::<u32>().ok()?.checked_sub(first.parse().ok()?)?.checked_add(1)
-    };
-    list.split(',').filter_map(range).fold(0, u32::saturating_add)
+    attach::listed_cpus(list).map_or(1, |cpus| cpus.len() as u32)
 }
 
 /// A process that only gives other CPUs a chance to run.
@@ -86,19 +75,5 @@ impl Drop for Spinner {
             libc::kill(self.pid, libc::SIGKILL);
             libc::waitpid(self.pid, std::ptr::null_mut(), 0);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::count;
-
-    #[test]
-    fn lists_of_cpus_are_counted() {
-        assert_eq!(count("0"), 1);
-        assert_eq!(count("0-3"), 4);
-        assert_eq!(count("0-2,5,7-8"), 6);
-        assert_eq!(count(""), 0);
-        assert_eq!(count("3-1,x"), 0);
     }
 }
