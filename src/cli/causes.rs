@@ -119,10 +119,9 @@ fn request(corner: usize, origins: &[KernelOrigin; 2], jobs: usize) -> BuildRequ
 
 /// Build all of them. Says first how many, and how long it takes.
 pub(super) fn build_all(cache: &KernelCache, requests: &[BuildRequest]) -> Result<Vec<CachedKernel>> {
-    let say = |step: &str| progress::note(step);
     let mut missing = 0_u64;
     for request in requests {
-        missing += u64::from(build::find(cache, request, &say)?.is_none());
+        missing += u64::from(build::find(cache, request, &progress::note)?.is_none());
     }
     let what = counted(requests.len() as u64, "build");
     if missing == 0 {
@@ -142,7 +141,7 @@ pub(super) fn build_all(cache: &KernelCache, requests: &[BuildRequest]) -> Resul
     let mut built: Vec<Option<CachedKernel>> = vec![None; requests.len()];
     for (number, index) in (1..).zip(order) {
         progress::task(&format!("build {number}/{}", requests.len()), false);
-        let made = build::build(cache, &requests[index], &say);
+        let made = build::build(cache, &requests[index], &progress::note);
         progress::clear();
         built[index] = Some(made?.kernel);
     }

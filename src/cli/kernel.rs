@@ -95,10 +95,9 @@ impl KernelCommand {
         }
         cancel::install()?;
         let store = KernelCache::open()?;
-        let say = |step: &str| progress::note(step);
         match self.action {
             Action::Fetch { series, flavour } => {
-                for (wish, fetched) in fetch::fetch(&store, &series, &flavour, &say)? {
+                for (wish, fetched) in fetch::fetch(&store, &series, &flavour, &progress::note)? {
                     let entry = match fetched {
                         Fetched::New(entry) => entry,
                         Fetched::Kept(entry) => {
@@ -145,7 +144,7 @@ impl KernelCommand {
                 entries.iter().for_each(print);
             }
             Action::List { available: true, flavour } => {
-                for package in fetch::available(&store, &flavour, &say)? {
+                for package in fetch::available(&store, &flavour, &progress::note)? {
                     crate::outln!("{:<34} {:<24} {}", package.release, package.version, package.name);
                 }
             }

@@ -76,8 +76,7 @@ impl BuildArgs {
         let request = self.of.request(self.source);
         let jobs = self.jobs.map_or(request.jobs, usize::from);
         let request = BuildRequest { name: self.name, jobs, ..request };
-        let say = |step: &str| progress::note(step);
-        let built = build::build(cache, &request, &say);
+        let built = build::build(cache, &request, &progress::note);
         progress::clear();
         let built = built?;
         if !built.changed.is_empty() {

@@ -56,11 +56,10 @@ impl OptionsArgs {
 
     pub(super) fn run(self, cache: &KernelCache) -> Result<()> {
         let counted = self.count.prepare()?;
-        let say = |step: &str| progress::note(step);
         let ends = self.ends(cache)?;
         let (source, compiler) = (ends[0].source.to_string(), ends[0].compiler.to_string());
         let shown = [ends[0].base.to_string(), ends[1].base.to_string()];
-        let difference = ConfigDifference::find(cache, ends, &say)?;
+        let difference = ConfigDifference::find(cache, ends, &progress::note)?;
         progress::clear();
         let differing = difference.options.len();
         ensure!(differing > 0, "the two configurations are the same on this source");
@@ -139,8 +138,7 @@ const LIKELY: usize = 8;
 
 impl OptionLine<'_> {
     fn count(&mut self, request: &BuildRequest) -> Result<OptionPoint> {
-        let say = |step: &str| progress::note(step);
-        let kernel = build::build(self.cache, request, &say)?.kernel;
+        let kernel = build::build(self.cache, request, &progress::note)?.kernel;
         progress::clear();
         let input = self.counted.of(&kernel.release)?;
         Ok(OptionPoint { kernel, input })
@@ -151,16 +149,15 @@ impl OptionLine<'_> {
         let [first, before, after] = points;
         let margin = self.threshold.smallest;
         let effects = Effect::of(&compared(&before.input, &after.input, margin)?);
-        let say = |step: &str| progress::note(step);
         let mut indexes: Vec<usize> = (culprit.before..culprit.after).collect();
         let changes: Vec<_> = indexes.iter().map(|index| self.difference.options[*index].clone()).collect();
         if let [index] = indexes[..] {
-            let needed = self.difference.needed(self.cache, index, &say)?;
+            let needed = self.difference.needed(self.cache, index, &progress::note)?;
             indexes.extend(needed.unwrap_or_default());
         }
         let names: Vec<String> = indexes.iter().map(|index| self.difference.options[*index].to_string()).collect();
         progress::note(&format!("with only {} changed", names.join(", ")));
-        let request = self.difference.only(self.cache, &indexes, &say)?;
+        let request = self.difference.only(self.cache, &indexes, &progress::note)?;
         let mut alone = Vec::new();
         let mut follow = Vec::new();
         if changes.iter().any(|change| change.is_made_by(&request)) {
@@ -185,9 +182,8 @@ impl SearchLine for OptionLine<'_> {
     }
 
     fn measure(&mut self, position: usize) -> Result<Option<OptionPoint>> {
-        let say = |step: &str| progress::note(step);
         progress::note(&format!("with {position} of {} options as in the second configuration", self.len()));
-        let request = self.difference.at(self.cache, position, &say)?;
+        let request = self.difference.at(self.cache, position, &progress::note)?;
         self.count(&request).map(Some)
     }
 
