@@ -319,7 +319,7 @@ impl<'a> Guest<'a> {
         let image = &self.options.kernel.image;
         let image = regular::read(image, LARGEST_IMAGE).with_context(|| format!("cannot read {}", image.display()))?;
         let name = |bytes: &[u8]| format!("{:016x} ({} bytes)", digest(bytes), bytes.len());
-        let names = qemu::Files::named();
+        let names = qemu::Files::in_folder(Path::new(""));
         let options = GuestOptions { plugin: None, files: None, ..self.options.clone() };
         let arguments = qemu::arguments(&options, self.on, &names);
         let lines = [
@@ -402,14 +402,7 @@ impl GuestFiles {
     /// Write them to a temporary folder.
     fn new(initramfs: &[u8], job: &[u8], archive: Option<&Vec<u8>>) -> Result<Self> {
         let scratch = Scratch::new()?;
-        let names = qemu::Files {
-            initramfs: scratch.path("initramfs"),
-            console: scratch.path("console"),
-            reply: scratch.path("reply"),
-            job: scratch.path("job"),
-            archive: scratch.path("archive"),
-            errors: scratch.path("errors"),
-        };
+        let names = qemu::Files::in_folder(&scratch.path(""));
         let write = |path: &Path, bytes: &[u8]| fs::write(path, bytes).with_context(|| scratch::no_room(path));
         write(&names.initramfs, initramfs)?;
         write(&names.job, job)?;

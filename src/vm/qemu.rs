@@ -62,10 +62,10 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Names without a folder, for arguments that are only compared.
-    pub(crate) fn named() -> Self {
+    /// Those in `folder`; it is empty for arguments that are only compared.
+    pub(crate) fn in_folder(folder: &Path) -> Self {
         let [initramfs, console, reply, job, archive, errors] =
-            ["initramfs", "console", "reply", "job", "archive", "errors"].map(PathBuf::from);
+            ["initramfs", "console", "reply", "job", "archive", "errors"].map(|name| folder.join(name));
         Self { initramfs, console, reply, job, archive, errors }
     }
 }
@@ -266,14 +266,7 @@ mod tests {
     }
 
     fn files() -> Files {
-        Files {
-            initramfs: "/t/x,1/initramfs".into(),
-            console: "/t/x,1/console".into(),
-            reply: "/t/x,1/reply".into(),
-            job: "/t/x,1/job".into(),
-            archive: "/t/x,1/archive".into(),
-            errors: "/t/x,1/errors".into(),
-        }
+        Files::in_folder(Path::new("/t/x,1"))
     }
 
     #[test]

@@ -44,7 +44,7 @@ mod tests {
     use crate::vm::qemu::{Files, arguments, describe};
 
     fn described(options: &GuestOptions, on: ExecutedOn) -> Emulator {
-        let files = Files::named();
+        let files = Files::in_folder(std::path::Path::new(""));
         describe("QEMU", &arguments(options, on, &files), &files, options)
     }
 
