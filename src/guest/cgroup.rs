@@ -27,12 +27,7 @@ impl GuestCgroup {
         let control = format!("{ROOT}/cgroup.subtree_control");
         fs::write(&control, "+memory").with_context(|| format!("cannot enable the memory controller in {control}"))?;
         let folder = PathBuf::from(ROOT).join("pipeprof");
-        match fs::create_dir(&folder) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                return Err(error).with_context(|| format!("cannot create cgroup {}", folder.display()));
-            }
-            _ => {}
-        }
+        fs::create_dir_all(&folder).with_context(|| format!("cannot create cgroup {}", folder.display()))?;
         Ok(Self { folder })
     }
 

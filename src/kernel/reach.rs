@@ -92,12 +92,6 @@ impl Live {
     }
 }
 
-impl Default for Live {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Ways for Live {
     fn kprobe(&self, symbol: &Symbol<'_>) -> Result<(), String> {
         let kprobe_type = self.kprobe_type.clone()?;

@@ -2,7 +2,7 @@
 
 use crate::util::size;
 use crate::util::usage::{OrUsage as _, UsageError};
-use crate::vm::{Accel, GuestOptions};
+use crate::vm::{Accel, GuestOptions, Kernel};
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -110,7 +110,7 @@ impl GuestMachine {
             snapshot: !self.no_snapshot,
             boot_limit: self.boot_limit,
             time_limit: self.time_limit,
-            ..GuestOptions::new(kernel)?
+            ..GuestOptions::of(Kernel::find(kernel)?)
         })
     }
 

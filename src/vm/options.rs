@@ -1,7 +1,6 @@
 //! Options for booting a guest.
 
 use crate::vm::Kernel;
-use anyhow::Result;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,11 +58,6 @@ pub struct GuestOptions {
 }
 
 impl GuestOptions {
-    /// Defaults for the kernel `name`; see [`Kernel::find`].
-    pub(crate) fn new(name: &str) -> Result<Self> {
-        Ok(Self::of(Kernel::find(name)?))
-    }
-
     /// Defaults for `kernel`.
     pub fn of(kernel: Kernel) -> Self {
         Self {
