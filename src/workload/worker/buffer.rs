@@ -2,7 +2,8 @@
 
 use crate::process::GotAsked;
 use crate::workload::spec::{HUGE_PAGE, PAGE, Spec};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap_anonymous, munmap};
 use std::io::BufRead;
 use std::ptr::NonNull;
 
@@ -32,12 +33,9 @@ impl Mapping {
         let mapping = Self { start, mapped, bytes, len, huge: spec.huge_pages };
         if spec.huge_pages {
             // SAFETY: the range is ours, and the advice changes no contents.
-            let failed = unsafe { libc::madvise(start.as_ptr().cast(), mapped, libc::MADV_HUGEPAGE) } != 0;
-            ensure!(
-                !failed,
-                "--huge-pages: not supported by this kernel ({}): it needs CONFIG_TRANSPARENT_HUGEPAGE",
-                std::io::Error::last_os_error()
-            );
+            unsafe { madvise(start.as_ptr().cast(), mapped, Advice::LinuxHugepage) }.map_err(|error| {
+                anyhow!("--huge-pages: not supported by this kernel ({error}): it needs CONFIG_TRANSPARENT_HUGEPAGE")
+            })?;
         }
         if !spec.no_touch {
             for offset in (0..mapped).step_by(PAGE as usize) {
@@ -48,12 +46,9 @@ impl Mapping {
         }
         if spec.mlock {
             // SAFETY: the range is ours.
-            let failed = unsafe { libc::mlock(start.as_ptr().cast(), mapped) } != 0;
-            ensure!(
-                !failed,
-                "--mlock: cannot lock {mapped} bytes ({}): raise the limit with `ulimit -l`",
-                std::io::Error::last_os_error()
-            );
+            unsafe { mlock(start.as_ptr().cast(), mapped) }.map_err(|error| {
+                anyhow!("--mlock: cannot lock {mapped} bytes ({error}): raise the limit with `ulimit -l`")
+            })?;
         }
         Ok(mapping)
     }
@@ -86,32 +81,20 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the range is ours, and nothing borrows it any more.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.mapped) };
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.mapped) };
     }
 }
 
 fn map_aligned(len: usize, align: usize) -> Result<NonNull<u8>> {
     let room = len.checked_add(align).context("too large")?;
+    let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new anonymous mapping at an address that the kernel chooses.
-    let base = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            room,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        )
-    };
-    if base == libc::MAP_FAILED {
-        return Err(std::io::Error::last_os_error().into());
-    }
-    let base = base as usize;
+    let base = unsafe { mmap_anonymous(std::ptr::null_mut(), room, access, MapFlags::PRIVATE) }? as usize;
     let start = base.next_multiple_of(align);
     for (from, to) in [(base, start), (start + len, base + room)] {
         if from < to {
             // SAFETY: the parts before and after the aligned range, within the new mapping.
-            unsafe { libc::munmap(from as *mut libc::c_void, to - from) };
+            let _ = unsafe { munmap(from as *mut std::ffi::c_void, to - from) };
         }
     }
     NonNull::new(start as *mut u8).context("mapped at address zero")
