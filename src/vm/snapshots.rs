@@ -1,16 +1,16 @@
 //! The cache of snapshots: guests that have booted and wait for their job. Each has a folder with the guest's state
 //! and `snapshot.json`, named by a digest of all that the state depends on.
 
-use crate::util::{atomic_file, cancel};
-use crate::vm::store::{KernelCache, no_room};
-use anyhow::{Context as _, Result, bail};
+use crate::util::atomic_file;
+use crate::vm::store::{CacheLock, KernelCache, lock_file, no_room};
+use anyhow::{Context as _, Result};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::hash::Hasher as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 /// Room for all snapshots, in bytes. One of a Debian kernel has 100 to 200 MiB. When a new one exceeds this, those that
 /// were not used for the longest time are removed.
@@ -67,11 +67,6 @@ pub(crate) struct SnapshotPlace {
     snapshots: Snapshots,
     name: String,
     of: String,
-}
-
-/// Holds a place for writing until dropped.
-pub(crate) struct SnapshotLock {
-    _file: File,
 }
 
 /// A digest of `bytes`: 64 bits, enough to tell files apart that nobody made to be equal.
@@ -193,24 +188,13 @@ impl SnapshotPlace {
     }
 
     /// Wait until no other process makes this snapshot, and let none begin.
-    pub(crate) fn lock(&self) -> Result<SnapshotLock> {
+    pub(crate) fn lock(&self) -> Result<CacheLock> {
         fs::create_dir_all(&self.snapshots.root).with_context(|| no_room(&self.snapshots.root))?;
-        let path = self.snapshots.root.join(&self.name).with_extension("lock");
-        let file =
-            File::options().create(true).append(true).open(&path).with_context(|| no_room(&self.snapshots.root))?;
-        loop {
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(SnapshotLock { _file: file }),
-                Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {}
-                Err(error) => bail!("cannot lock {}: {error}", path.display()),
-            }
-            cancel::check()?;
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        lock_file(&self.folder().with_extension("lock"))
     }
 
     /// An empty folder to make the snapshot in, with the path of the state.
-    pub(crate) fn begin(&self, _lock: &SnapshotLock) -> Result<PathBuf> {
+    pub(crate) fn begin(&self, _lock: &CacheLock) -> Result<PathBuf> {
         let folder = self.folder().with_extension("new");
         // Only the holder of the lock writes it, so anything here is of a killed run.
         let _ = fs::remove_dir_all(&folder);
@@ -219,13 +203,13 @@ impl SnapshotPlace {
     }
 
     /// Remove the folder of [`Self::begin`], because no snapshot could be made.
-    pub(crate) fn abandon(&self, _lock: &SnapshotLock) {
+    pub(crate) fn abandon(&self, _lock: &CacheLock) {
         // If it remains, the next run removes it.
         let _ = fs::remove_dir_all(self.folder().with_extension("new"));
     }
 
     /// Let the folder of [`Self::begin`] become the snapshot, and remove the oldest if there is no room for all.
-    pub(crate) fn finish(&self, _lock: &SnapshotLock, release: &str, state: SnapshotState) -> Result<()> {
+    pub(crate) fn finish(&self, _lock: &CacheLock, release: &str, state: SnapshotState) -> Result<()> {
         let facts = SnapshotFacts { of: self.of.clone(), release: release.to_owned(), state };
         let (made, folder) = (self.folder().with_extension("new"), self.folder());
         atomic_file::write(&made.join(FACTS), &serde_json::to_vec_pretty(&facts)?)?;
@@ -255,6 +239,7 @@ fn read_facts(folder: &Path) -> Option<SnapshotFacts> {
 mod tests {
     use super::*;
     use std::io::Read as _;
+    use std::time::Duration;
 
     fn make(place: &SnapshotPlace, bytes: &[u8]) {
         let lock = place.lock().unwrap();

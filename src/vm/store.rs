@@ -1,15 +1,16 @@
 //! The cache of kernels. Each release has a folder with `vmlinuz`, `config` if known, and `kernel.json`.
 
-use crate::util::{atomic_file, progress, regular};
+use crate::util::{atomic_file, cancel, progress, regular};
 use crate::vm::{Kernel, image, version};
 use anyhow::{Context, Result, bail, ensure};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
-use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// A kernel in the cache, and where it came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -266,15 +267,18 @@ pub(crate) struct CacheLock {
     _file: File,
 }
 
+/// Wait until no other process holds the lock of the file at `path`.
 pub(crate) fn lock_file(path: &Path) -> Result<CacheLock> {
-    let file = File::options()
-        .create(true)
-        .append(true)
-        .open(path)
-        .with_context(|| format!("cannot open {}", path.display()))?;
-    rustix::fs::flock(file.as_fd(), rustix::fs::FlockOperation::LockExclusive)
-        .with_context(|| format!("cannot lock {}", path.display()))?;
-    Ok(CacheLock { _file: file })
+    let file = File::options().create(true).append(true).open(path).with_context(|| no_room(path))?;
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(CacheLock { _file: file }),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => {}
+            Err(error) => bail!("cannot lock {}: {error}", path.display()),
+        }
+        cancel::check()?;
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 pub(super) fn no_room(path: &Path) -> String {
