@@ -15,9 +15,9 @@ const MOST_LINKS: u32 = 40;
 /// Larger files are refused: QEMU reads them into memory.
 const LARGEST: u64 = 4 << 30;
 
-/// What is at a path of the guest.
+/// What is at a path of a guest, or of its disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum BundleEntry {
+pub(super) enum GuestEntry {
     Folder,
     Link(PathBuf),
     /// A file of this machine.
@@ -28,7 +28,7 @@ enum BundleEntry {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FileBundle {
     /// By absolute path in the guest, without links in its folders.
-    places: BTreeMap<PathBuf, BundleEntry>,
+    places: BTreeMap<PathBuf, GuestEntry>,
     bytes: u64,
 }
 
@@ -58,7 +58,7 @@ impl FileBundle {
         let kind = fs::metadata(from).with_context(|| format!("cannot read {}", from.display()))?;
         if kind.is_dir() {
             let to = self.lead(to, from == to, MOST_LINKS)?;
-            self.places.insert(to.clone(), BundleEntry::Folder);
+            self.places.insert(to.clone(), GuestEntry::Folder);
             let mut entries: Vec<fs::DirEntry> = fs::read_dir(from)
                 .and_then(Iterator::collect)
                 .with_context(|| format!("cannot read the folder {}", from.display()))?;
@@ -74,7 +74,7 @@ impl FileBundle {
         ensure!(kind.is_file(), "{} is neither a file nor a folder", from.display());
         let here = from == to;
         let to = self.lead(to, here, MOST_LINKS)?;
-        let place = BundleEntry::File(if here { to.clone() } else { from.to_owned() });
+        let place = GuestEntry::File(if here { to.clone() } else { from.to_owned() });
         if self.places.get(&to) == Some(&place) {
             return Ok(false);
         }
@@ -86,7 +86,7 @@ impl FileBundle {
     /// Add a folder, and those that contain it.
     pub(crate) fn folder(&mut self, path: &Path) -> Result<()> {
         let path = self.lead(path, true, MOST_LINKS)?;
-        self.places.insert(path, BundleEntry::Folder);
+        self.places.insert(path, GuestEntry::Folder);
         Ok(())
     }
 
@@ -109,21 +109,21 @@ impl FileBundle {
                 _ => continue,
             }
             let link = match self.places.get(&at) {
-                Some(BundleEntry::Link(target)) => Some(target.clone()),
+                Some(GuestEntry::Link(target)) => Some(target.clone()),
                 Some(_) => None,
                 None if here => fs::read_link(&at).ok(),
                 None => None,
             };
             if let Some(target) = link {
-                self.places.insert(at.clone(), BundleEntry::Link(target.clone()));
+                self.places.insert(at.clone(), GuestEntry::Link(target.clone()));
                 at.pop();
                 let whole = rest.fold(at.join(target), |whole, part| whole.join(part));
                 return self.lead(&whole, here, links - 1);
             }
             if rest.peek().is_some() {
                 match self.places.get(&at) {
-                    Some(BundleEntry::File(_)) => bail!("{} is a file, not a folder", at.display()),
-                    _ => self.places.insert(at.clone(), BundleEntry::Folder),
+                    Some(GuestEntry::File(_)) => bail!("{} is a file, not a folder", at.display()),
+                    _ => self.places.insert(at.clone(), GuestEntry::Folder),
                 };
             }
         }
@@ -153,15 +153,15 @@ impl FileBundle {
             header.set_mode(0o755);
             header.set_size(0);
             let added = match place {
-                BundleEntry::Folder => {
+                GuestEntry::Folder => {
                     header.set_entry_type(tar::EntryType::Directory);
                     archive.append_data(&mut header, name, std::io::empty())
                 }
-                BundleEntry::Link(target) => {
+                GuestEntry::Link(target) => {
                     header.set_entry_type(tar::EntryType::Symlink);
                     archive.append_link(&mut header, name, target)
                 }
-                BundleEntry::File(from) => {
+                GuestEntry::File(from) => {
                     let content = regular::read(from, LARGEST).with_context(|| from.display().to_string())?;
                     let mode = fs::metadata(from).map_or(0o644, |data| data.permissions().mode() & 0o777);
                     header.set_entry_type(tar::EntryType::Regular);

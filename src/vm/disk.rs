@@ -1,6 +1,7 @@
 //! A disk for a guest: files of this machine in an ext4 image, which the programs of e2fsprogs make without root. The
 //! guest's kernel mounts it, and [`crate::guest::disk`] puts each file in its place.
 
+use super::bundle::GuestEntry;
 use super::scratch::{self, Scratch};
 use super::{closure, guest};
 use crate::util::own_child::{OwnChild, die_with_parent};
@@ -55,20 +56,11 @@ pub(crate) struct DiskPlace {
     pub folder: bool,
 }
 
-/// What is at a path of the disk.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum DiskEntry {
-    Folder,
-    Link(PathBuf),
-    /// A file of this machine.
-    File(PathBuf),
-}
-
 /// What a disk is to hold.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DiskContent {
     /// By path on the disk. A folder comes before what is in it.
-    entries: BTreeMap<PathBuf, DiskEntry>,
+    entries: BTreeMap<PathBuf, GuestEntry>,
     places: Vec<DiskPlace>,
     bytes: u64,
     blocks: u64,
@@ -81,7 +73,7 @@ impl DiskContent {
         let on_disk = match self.inside(at) {
             Some(path) => {
                 for folder in path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty()) {
-                    self.entries.entry(folder.to_owned()).or_insert(DiskEntry::Folder);
+                    self.entries.entry(folder.to_owned()).or_insert(GuestEntry::Folder);
                 }
                 path
             }
@@ -108,21 +100,21 @@ impl DiskContent {
             && fs::canonicalize(from).is_ok_and(|whole| whole.starts_with(root))
         {
             // It leads to the same file on the disk. Others are followed.
-            self.entries.insert(to.to_owned(), DiskEntry::Link(target));
+            self.entries.insert(to.to_owned(), GuestEntry::Link(target));
             return Ok(());
         }
         let kind = fs::metadata(from).with_context(unreadable)?;
         if kind.is_file() {
             // The programs would report it as late as when the image is made.
             File::open(from).with_context(unreadable)?;
-            if self.entries.insert(to.to_owned(), DiskEntry::File(from.to_owned())).is_none() {
+            if self.entries.insert(to.to_owned(), GuestEntry::File(from.to_owned())).is_none() {
                 self.bytes += kind.len();
                 self.blocks += kind.len().div_ceil(BLOCK);
             }
             return Ok(());
         }
         ensure!(kind.is_dir(), "{} is neither a file nor a folder", from.display());
-        self.entries.insert(to.to_owned(), DiskEntry::Folder);
+        self.entries.insert(to.to_owned(), GuestEntry::Folder);
         for entry in fs::read_dir(from).with_context(unreadable)? {
             let entry = entry.with_context(unreadable)?;
             // Sockets and the like are left out, as in memory.
@@ -188,9 +180,9 @@ impl DiskContent {
             }
             let name = quoted(Path::new(name));
             match entry {
-                DiskEntry::Folder => line(&[b"mkdir", &name]),
-                DiskEntry::Link(target) => line(&[b"symlink", &name, &quoted(target)]),
-                DiskEntry::File(from) => line(&[b"write", &quoted(from), &name]),
+                GuestEntry::Folder => line(&[b"mkdir", &name]),
+                GuestEntry::Link(target) => line(&[b"symlink", &name, &quoted(target)]),
+                GuestEntry::File(from) => line(&[b"write", &quoted(from), &name]),
             }
         }
         commands
