@@ -9,29 +9,14 @@
  */
 
 /* From a probe's address to its slot; several addresses may share a slot. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PP_SLOTS * 2);
-	__type(key, u64);
-	__type(value, u32);
-} slots SEC(".maps");
+MAP(slots, HASH, PP_SLOTS * 2, u64, u32);
 
-/* Calls by all other threads, by process * PP_SLOTS + slot. Threads share them, so they need atomics. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	/* More if each program has a number of its own. */
-	__uint(max_entries, PP_WATCHED * PP_SLOTS);
-	__type(key, u32);
-	__type(value, struct pp_function);
-} functions SEC(".maps");
+/* Calls by all other threads, by process * PP_SLOTS + slot. Threads share them, so they need atomics. The map has more
+ * elements if each program has a number of its own. */
+MAP(functions, ARRAY, PP_WATCHED * PP_SLOTS, u32, struct pp_function);
 
 /* The initial state of a thread. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct pp_task);
-} blank SEC(".maps");
+MAP(blank, ARRAY, 1, u32, struct pp_task);
 
 /* The current thread, if it is compared with directly and has been seen. Its address costs half as much as its id. */
 static __always_inline struct pp_fast *fast_seen(void)

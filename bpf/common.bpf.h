@@ -44,6 +44,20 @@ enum { EEXIST = 17, E2BIG = 7 };
 
 extern const volatile struct pp_settings settings;
 
+/* A map of at most `most` elements. */
+#define MAP(name_, kind, most, key_type, value_type) \
+	struct { \
+		__uint(type, BPF_MAP_TYPE_##kind); \
+		__uint(max_entries, most); \
+		__type(key, key_type); \
+		__type(value, value_type); \
+	} name_ SEC(".maps")
+
+/* Arguments of a raw tracepoint. */
+struct pp_tracepoint {
+	u64 args[3];
+};
+
 /* The only element of an array. */
 #define FIRST(map) \
 	({ \

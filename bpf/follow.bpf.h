@@ -10,43 +10,18 @@
 struct pp_fast fast[PP_FAST];
 
 /* From a thread id to the number of its process. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PP_GIVEN);
-	__type(key, u32);
-	__type(value, u32);
-} given SEC(".maps");
+MAP(given, HASH, PP_GIVEN, u32, u32);
 
 /* From a task's address to its process. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PP_FOLLOWED);
-	__type(key, u64);
-	__type(value, struct pp_member);
-} followed SEC(".maps");
+MAP(followed, HASH, PP_FOLLOWED, u64, struct pp_member);
 
 /* By a task's address: its open probed calls, for threads that are not compared with directly. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PP_THREADS);
-	__type(key, u64);
-	__type(value, struct pp_task);
-} threads SEC(".maps");
+MAP(threads, HASH, PP_THREADS, u64, struct pp_task);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PP_COUNTS);
-	__type(key, u32);
-	__type(value, u64);
-} counts SEC(".maps");
+MAP(counts, ARRAY, PP_COUNTS, u32, u64);
 
 /* By number, if each program has one. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PP_PROGRAMS);
-	__type(key, u32);
-	__type(value, struct pp_program);
-} programs SEC(".maps");
+MAP(programs, HASH, PP_PROGRAMS, u32, struct pp_program);
 
 static __always_inline u64 count_of(u32 which)
 {
@@ -132,11 +107,6 @@ static __always_inline void follow(u64 task, u32 process)
 	if (bpf_map_update_elem(&followed, &task, &member, BPF_ANY))
 		count_one(PP_COUNT_UNFOLLOWED);
 }
-
-/* Arguments of a raw tracepoint. */
-struct pp_tracepoint {
-	u64 args[3];
-};
 
 /* Parent and child; the parent is the current task, and the child has not run yet. */
 SEC("raw_tp/sched_process_fork")

@@ -507,7 +507,7 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 /* Registers and result. The verifier knows their type, so that they are read by plain loads: the program takes less time
  * than one of a raw tracepoint, which needs a helper for each read. */
 SEC("tp_btf/sys_exit")
-int pr_sys_exit(struct pr_event *ctx)
+int pr_sys_exit(struct pp_tracepoint *ctx)
 {
 	return add_call((const void *)(ctx->args[0] + REGISTERS_AT), ctx->args[1]);
 }
@@ -525,7 +525,7 @@ int pr_sys_exit_event(struct pr_sys_exit_event *ctx)
 /* Attached for a moment, for the launching thread: where the registers of a call are on a stack. The distance is the
  * same for all threads, but differs between kernels and CPUs (FRED). */
 SEC("raw_tp/sys_exit")
-int pr_learn(struct pr_event *ctx)
+int pr_learn(struct pp_tracepoint *ctx)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
 	struct pr_state *shared = shared_state();

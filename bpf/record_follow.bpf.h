@@ -57,7 +57,7 @@ static __always_inline void read_times(struct pr_task *own, const struct task_st
 
 /* Parent, which is the current thread, and child, which has not run yet. */
 SEC("raw_tp/sched_process_fork")
-int pr_fork(struct pr_event *ctx)
+int pr_fork(struct pp_tracepoint *ctx)
 {
 	struct task_struct *child = (void *)ctx->args[1];
 	struct pr_task *parent = find(ctx->args[0]), *before = find_any((u64)child), *own;
@@ -103,7 +103,7 @@ static __always_inline struct pr_task *adopt(u64 task)
 }
 
 SEC("raw_tp/sched_process_exec")
-int pr_exec(__attribute__((unused)) struct pr_event *ctx)
+int pr_exec(__attribute__((unused)) struct pp_tracepoint *ctx)
 {
 	u64 task = bpf_get_current_task();
 	struct pr_task *own = find(task), *empty;
@@ -152,7 +152,7 @@ int pr_exec(__attribute__((unused)) struct pr_event *ctx)
 
 /* A signal: its number, information, and the thread that it is for. The current one sends it. */
 SEC("raw_tp/signal_generate")
-int pr_signal(struct pr_event *ctx)
+int pr_signal(struct pp_tracepoint *ctx)
 {
 	const struct task_struct *task = (void *)ctx->args[2];
 	u32 number = ctx->args[0];
@@ -170,16 +170,11 @@ int pr_signal(struct pr_event *ctx)
 }
 
 /* By process or thread id. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PR_VICTIMS);
-	__type(key, u32);
-	__type(value, u32);
-} victims SEC(".maps");
+MAP(victims, HASH, PR_VICTIMS, u32, u32);
 
 /* The kernel kills a process for lack of memory: the id of a thread, or since 6.8 its task. */
 SEC("raw_tp/mark_victim")
-int pr_victim(struct pr_event *ctx)
+int pr_victim(struct pp_tracepoint *ctx)
 {
 	const struct task_struct *task = (const void *)ctx->args[0];
 	u32 victim = ctx->args[0], yes = 1;
@@ -192,7 +187,7 @@ int pr_victim(struct pr_event *ctx)
 
 /* The thread ends; it still runs for a moment. */
 SEC("raw_tp/sched_process_exit")
-int pr_exit(struct pr_event *ctx)
+int pr_exit(struct pp_tracepoint *ctx)
 {
 	const struct task_struct *task = (void *)ctx->args[0];
 	struct pr_task *own = find(ctx->args[0]);
@@ -219,7 +214,7 @@ int pr_exit(struct pr_event *ctx)
 
 /* The task_struct is freed: its address can be used again. */
 SEC("raw_tp/sched_process_free")
-int pr_free(struct pr_event *ctx)
+int pr_free(struct pp_tracepoint *ctx)
 {
 	struct pr_task *own = find_any(ctx->args[0]);
 

@@ -118,11 +118,6 @@ struct task_struct___before_5_14 {
 	long state;
 } __attribute__((preserve_access_index));
 
-/* Arguments of a raw tracepoint. */
-struct pr_event {
-	u64 args[3];
-};
-
 /* /sys/kernel/tracing/events/raw_syscalls/sys_exit/format */
 struct pr_sys_exit_event {
 	u64 common;

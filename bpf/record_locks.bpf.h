@@ -8,24 +8,14 @@
 /* include/trace/events/lock.h, LCB_F_SPIN; the other flags say which lock it is. */
 enum { LOCK_SPINS = 1 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PR_SAMPLES);
-	__type(key, struct pr_sample);
-	__type(value, struct pr_wait);
-} lock_waits SEC(".maps");
+MAP(lock_waits, HASH, PR_SAMPLES, struct pr_sample, struct pr_wait);
 
 /* As trace_buffer: a wake-up in an interrupt uses that one. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct trace);
-} lock_buffer SEC(".maps");
+MAP(lock_buffer, PERCPU_ARRAY, 1, u32, struct trace);
 
 /* Lock and flags. */
 SEC("raw_tp/contention_begin")
-int pr_lock_begin(struct pr_event *ctx)
+int pr_lock_begin(struct pp_tracepoint *ctx)
 {
 	struct pr_task *own;
 
@@ -42,7 +32,7 @@ int pr_lock_begin(struct pr_event *ctx)
 }
 
 SEC("raw_tp/contention_end")
-int pr_lock_end(struct pr_event *ctx)
+int pr_lock_end(struct pp_tracepoint *ctx)
 {
 	struct pr_task *own = find(bpf_get_current_task());
 	struct pr_sample place = {};

@@ -4,80 +4,28 @@
  */
 
 /* By the address of the task_struct. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PR_TASKS);
-	__type(key, u64);
-	__type(value, struct pr_task);
-} tasks SEC(".maps");
+MAP(tasks, HASH, PR_TASKS, u64, struct pr_task);
 
 /* How many followed threads have an address with this hash. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PR_FILTER);
-	__type(key, u32);
-	__type(value, u64);
-} filter SEC(".maps");
+MAP(filter, ARRAY, PR_FILTER, u32, u64);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PR_PROCESSES);
-	__type(key, struct pr_who);
-	__type(value, struct pr_process);
-} processes SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PR_ENDS);
-	__type(key, struct pr_end);
-	__type(value, struct pr_counts);
-} ends SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PR_WAITS);
-	__type(key, struct pr_reason);
-	__type(value, struct pr_wait);
-} waits SEC(".maps");
+MAP(processes, HASH, PR_PROCESSES, struct pr_who, struct pr_process);
+MAP(ends, HASH, PR_ENDS, struct pr_end, struct pr_counts);
+MAP(waits, HASH, PR_WAITS, struct pr_reason, struct pr_wait);
 
 /* By table of descriptors, which processes can share: increased when one of them may have got another file. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PR_GENERATIONS);
-	__type(key, u32);
-	__type(value, u32);
-} generations SEC(".maps");
+MAP(generations, ARRAY, PR_GENERATIONS, u32, u32);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct pr_state);
-} state SEC(".maps");
+MAP(state, ARRAY, 1, u32, struct pr_state);
 
 /* The number of the stage that the launching thread starts, and one; 0 if it starts none. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} launch SEC(".maps");
+MAP(launch, ARRAY, 1, u32, u64);
 
 /* By process id in pipeprof's PID namespace: the stage of a process that was running before the recording. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PR_WANTED);
-	__type(key, u32);
-	__type(value, u32);
-} wanted SEC(".maps");
+MAP(wanted, HASH, PR_WANTED, u32, u32);
 
 /* Zeros, because the stack of a program is too small for them. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct pr_task);
-} zeros SEC(".maps");
+MAP(zeros, ARRAY, 1, u32, struct pr_task);
 
 static __always_inline struct pr_state *shared_state(void)
 {

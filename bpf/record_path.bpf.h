@@ -10,12 +10,7 @@ struct {
 
 /* By a hash of their address: threads that are not followed, and were last woken by a followed one. They pass on what it
  * gave them: kernel threads, daemons. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PR_CARRIERS);
-	__type(key, u32);
-	__type(value, u64);
-} carriers SEC(".maps");
+MAP(carriers, ARRAY, PR_CARRIERS, u32, u64);
 
 static __always_inline void count_lost_step(void)
 {

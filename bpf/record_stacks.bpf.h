@@ -5,19 +5,9 @@
  */
 
 /* A buffer for one stack; programs on one CPU do not interrupt each other. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct trace);
-} trace_buffer SEC(".maps");
+MAP(trace_buffer, PERCPU_ARRAY, 1, u32, struct trace);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PR_OFF_CPU);
-	__type(key, struct pr_off_cpu);
-	__type(value, struct pr_wait);
-} off_cpu SEC(".maps");
+MAP(off_cpu, HASH, PR_OFF_CPU, struct pr_off_cpu, struct pr_wait);
 
 static __always_inline u64 keep_trace(void *ctx)
 {

@@ -195,7 +195,7 @@ static __always_inline void explain(struct pr_task *own, u64 task, u32 task_stat
 
 /* Whether preempted, previous, which is still the current one, next. */
 SEC("raw_tp/sched_switch")
-int pr_switch(struct pr_event *ctx)
+int pr_switch(struct pp_tracepoint *ctx)
 {
 	u64 from = ctx->args[1], to = ctx->args[2], now = 0;
 	struct pr_task *own = find(from);
@@ -282,7 +282,7 @@ static __always_inline int moves_through_socket(struct pr_task *own, u64 task, c
  * another one than the thread, unless they interrupt user code. Nothing else that programs can read tells it on all
  * kernels. `own`: the current thread, if it is followed; `sleeper`: whom it wakes. `call` gets the call that it is in, a
  * number above 1023 if in none. */
-static __always_inline u32 context_now(struct pr_event *ctx, u64 task, struct pr_task *own,
+static __always_inline u32 context_now(struct pp_tracepoint *ctx, u64 task, struct pr_task *own,
 				       const struct pr_task *sleeper, struct registers *call)
 {
 	struct pr_state *shared = shared_state();
@@ -312,7 +312,7 @@ static __always_inline u32 context_now(struct pr_event *ctx, u64 task, struct pr
 }
 
 /* A thread that is not followed is woken: it carries on what the current one does, if that is followed. */
-static __always_inline void step_carry(struct pr_event *ctx, u64 task)
+static __always_inline void step_carry(struct pp_tracepoint *ctx, u64 task)
 {
 	u64 current = bpf_get_current_task(), *carrier = carrier_of(task);
 	struct pr_task *waker = find(current);
@@ -348,7 +348,7 @@ static __always_inline void step_wake(const struct pr_task *own, u64 task, u64 c
 
 /* The woken thread; the current one wakes it. */
 SEC("raw_tp/sched_waking")
-int pr_waking(struct pr_event *ctx)
+int pr_waking(struct pp_tracepoint *ctx)
 {
 	u64 task = ctx->args[0], current;
 	struct pr_task *own = find(task), *waker;

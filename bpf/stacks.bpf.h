@@ -9,20 +9,10 @@ struct trace {
 	u64 frames[FRAMES];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PP_STACKS);
-	__type(key, u64);
-	__type(value, struct trace);
-} traces SEC(".maps");
+MAP(traces, HASH, PP_STACKS, u64, struct trace);
 
 /* By a hash of the sample. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PP_STACKS);
-	__type(key, u64);
-	__type(value, struct pr_counted);
-} samples SEC(".maps");
+MAP(samples, HASH, PP_STACKS, u64, struct pr_counted);
 
 /* Buffers for the stacks of a sample. Programs of perf events do not interrupt each other, but those at tracepoints. */
 struct sample_traces {
@@ -30,19 +20,9 @@ struct sample_traces {
 	struct trace user;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct sample_traces);
-} sample_buffer SEC(".maps");
+MAP(sample_buffer, PERCPU_ARRAY, 1, u32, struct sample_traces);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct pp_lost);
-} lost SEC(".maps");
+MAP(lost, ARRAY, 1, u32, struct pp_lost);
 
 #define COUNT_LOST(field) \
 	do { \
