@@ -193,4 +193,6 @@ fn bad_input_is_one_line_that_names_the_flag() {
         assert!(!error.contains("panicked"), "{line}: {error}");
     }
     assert!(!folder.path().join("new").exists());
+    let used: Vec<_> = std::fs::read_dir(folder.path().join("used")).unwrap().map(Result::unwrap).collect();
+    assert!(used.len() == 1 && used[0].file_name() == "notes", "{used:?}");
 }

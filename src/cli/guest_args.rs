@@ -68,12 +68,4 @@ mod tests {
         }
         assert!(error(&[]).contains("--kernel '/nonexistent/bzImage': file does not exist"));
     }
-
-    #[test]
-    fn without_a_kernel_there_is_no_guest() {
-        let line = Line::try_parse_from(["x"]).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(line.guest.options().unwrap(), None);
-        let line = Line::try_parse_from(["x", "--cpus", "2"]).unwrap_or_else(|error| panic!("{error}"));
-        assert!(line.guest.options().unwrap_err().to_string().contains("--cpus"), "not ignored");
-    }
 }

@@ -178,10 +178,6 @@ mod tests {
         Line::try_parse_from(std::iter::once("x").chain(line.split_whitespace()))?.workload.request.spec()
     }
 
-    fn refused(line: &str) -> String {
-        spec(line).unwrap_err().to_string()
-    }
-
     #[test]
     fn a_preset_is_a_setting_of_the_axes() {
         for mode in MODES {
@@ -203,19 +199,6 @@ mod tests {
             spec("--bytes 1G").unwrap(),
             ("write".into(), Spec { amount: Amount::Bytes(1 << 30), ..Spec::default() })
         );
-    }
-
-    #[test]
-    fn slips_name_the_flag() {
-        assert!(refused("--mode wriet").contains("--mode"));
-        assert!(refused("--buffer-size 99999999999T").contains("--buffer-size"));
-        assert!(refused("--buffer-size=-1").contains("--buffer-size"));
-        assert!(refused("--duration 5").contains("has no unit"));
-        assert!(refused("--duration 0s").starts_with("--duration 0"));
-        assert!(refused("--bytes 1G --calls 7").contains("--calls"));
-        assert!(refused("--pin 1").contains("0,1"));
-        assert!(refused("--mode vmsplice --buffer-size 12K").starts_with("--buffer-size 12K"));
-        assert!(refused("--pairs 0").starts_with("--pairs 0"));
     }
 
     #[test]

@@ -226,7 +226,6 @@ mod tests {
     use super::*;
     use crate::profile::ProcessName;
     use crate::run::bench::MockBench;
-    use crate::util::cancel::Cancelled;
     use anyhow::bail;
 
     /// Pairs of polling workloads fail while `broken`; the window of each is its number.
@@ -264,24 +263,6 @@ mod tests {
         assert_eq!(kept(Err(Missing::new("signal: 2", ""))), Err(Missing::new("signal: 2", "")));
         assert_eq!(kept(Ok(1)), Ok(1));
         assert_eq!(kept(Ok(2)), Ok(1), "kept");
-    }
-
-    #[test]
-    fn an_interrupted_race_keeps_its_runs() {
-        let folder = tempfile::tempdir().unwrap();
-        let settings = Settings::of_test(folder.path(), true);
-        let until = |until: usize| {
-            let bench = MockBench::new(move |number, _: &Spec| {
-                anyhow::ensure!(number < until, Cancelled);
-                Ok(Processes { window_ns: 1, ..Processes::default() })
-            });
-            let race = Lab::new(&settings, &bench, "part", &|_| {}).race("race", &contestants(), 3);
-            (race, bench.pairs.get())
-        };
-        assert!(until(4).0.is_err());
-        let (race, pairs) = until(usize::MAX);
-        assert!(race.unwrap().0.iter().all(|raced| raced.pairs.len() == 3));
-        assert_eq!(pairs, 2, "four of six runs were stored");
     }
 
     #[test]

@@ -246,15 +246,4 @@ mod tests {
         run(&resumed, &bench, &[&LADDER], "c", &|_| {}).unwrap();
         assert_eq!(bench.pairs.get(), 2);
     }
-
-    #[test]
-    fn a_foreign_folder_is_left_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("thesis.tex"), "x").unwrap();
-        for resume in [false, true] {
-            let error = run(&Settings::of_test(folder.path(), resume), &mock(9), &[&LADDER], "c", &|_| {}).unwrap_err();
-            assert!(error.to_string().contains("choose another with -o"), "{error}");
-        }
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-    }
 }

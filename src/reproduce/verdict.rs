@@ -193,17 +193,6 @@ mod tests {
     }
 
     #[test]
-    fn few_samples_decide_nothing() {
-        let rows = r#"{"id":"A.s","what":"w","value":40.0,"judge":{"points":5.0}}"#;
-        let share = |interval| {
-            let reading = Reading::single(60.0, "GB/s", ExecutedOn::Hardware, "9 samples");
-            verdicts(rows, &[("A.s", Ok(Reading { interval: Some(interval), ..reading }))])[0].0
-        };
-        assert_eq!(share([30.0, 85.0]), FigureVerdict::Undecided);
-        assert_eq!(share([58.0, 62.0]), FigureVerdict::NotReproduced);
-    }
-
-    #[test]
     fn units_are_converted_or_refused() {
         let one = Reading::median(vec![1.0, 1.0], "GiB/s", ExecutedOn::Hardware, "").unwrap();
         assert!((one.convert("GB/s").unwrap().value - 1.073_741_824).abs() < 1e-12);

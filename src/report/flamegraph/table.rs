@@ -230,17 +230,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn frames_above_the_deepest_are_one() {
-        let stacks = folded([("f;".repeat(5000) + "leaf").as_str()]);
-        for (reverse, lowest) in [(false, "f"), (true, "leaf")] {
-            let mut table = StackTable::new(&PAIR, reverse);
-            table.add(stacks.iter().next().unwrap().0, 1);
-            assert_eq!(table.depth(0), DEEPEST + 1);
-            assert_eq!((table.name(0, 0), table.name(0, DEEPEST)), (lowest, DEEPER));
-        }
-    }
-
     proptest! {
         #[test]
         fn stacks_are_read_back_in_any_order(texts in prop::collection::vec("[abé]{0,2}(;[abé]{0,2}){0,5}", 1..20)) {
