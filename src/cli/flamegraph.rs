@@ -65,45 +65,9 @@ enum UnitName {
 struct StackSource {
     stacks: Folded,
     unit: Unit,
-    weights: &'static str,
-    skid: Skid,
-    title: String,
+    options: GraphOptions,
     /// Short name, for the title of a comparison.
     name: String,
-    subtitle: String,
-    /// Cost per KiB of one unit of weight, and its unit, if known.
-    per_kib: Option<(f64, &'static str)>,
-    /// The roots of its stacks; `None` if unknown.
-    processes: Option<Vec<ProcessName>>,
-}
-
-/// The stacks of one process or of several.
-struct ChosenStacks<'p> {
-    first: &'p Profile,
-    names: Vec<ProcessName>,
-    stacks: Folded,
-}
-
-impl ChosenStacks<'_> {
-    fn source(
-        self,
-        title: String,
-        name: String,
-        subtitle: String,
-        per_kib: Option<(f64, &'static str)>,
-    ) -> StackSource {
-        StackSource {
-            unit: self.first.unit,
-            weights: flamegraph::unit_name(self.first.unit),
-            skid: self.first.skid,
-            title,
-            name,
-            subtitle,
-            per_kib,
-            processes: Some(self.names),
-            stacks: self.stacks,
-        }
-    }
 }
 
 impl FlamegraphArgs {
@@ -119,17 +83,8 @@ impl FlamegraphArgs {
             }
         }
         let source = self.read(&self.input)?;
-        let mut options = GraphOptions::new(
-            self.title.clone().unwrap_or_else(|| source.title.clone()),
-            source.subtitle.clone(),
-            source.unit,
-            source.skid,
-        );
-        options.weights = source.weights.to_owned();
-        options.per_kib = source.per_kib;
-        options.processes = source.processes.unwrap_or(options.processes);
-        options.reverse = self.reverse;
-        options.icicle = self.icicle;
+        let mut options = GraphOptions { reverse: self.reverse, icicle: self.icicle, ..source.options.clone() };
+        options.title = self.title.clone().unwrap_or(options.title);
         let Some(other) = &self.diff else {
             let svg = flamegraph::render(&source.stacks, &options).with_context(|| self.input.display().to_string())?;
             return self.put(&self.output_path(""), &svg);
@@ -147,7 +102,7 @@ impl FlamegraphArgs {
         if self.title.is_none() {
             options.title = format!("{} → {}", source.name, after.name);
         }
-        let difference = match (source.per_kib, after.per_kib) {
+        let difference = match (source.options.per_kib, after.options.per_kib) {
             (Some((before_scale, unit)), Some((after_scale, other))) if unit == other => Differential {
                 before: &source.stacks,
                 after: &after.stacks,
@@ -159,7 +114,8 @@ impl FlamegraphArgs {
             _ => Differential::of_shares(&source.stacks, &after.stacks),
         };
         for (shown, input, suffix) in [(Shown::After, other, ""), (Shown::Before, &self.input, "-before")] {
-            options.subtitle = if shown == Shown::After { after.subtitle.clone() } else { source.subtitle.clone() };
+            let of = if shown == Shown::After { &after } else { &source };
+            options.subtitle.clone_from(&of.options.subtitle);
             let svg =
                 flamegraph::render_diff(&difference, shown, &options).with_context(|| input.display().to_string())?;
             self.put(&self.output_path(suffix), &svg)?;
@@ -206,34 +162,29 @@ impl FlamegraphArgs {
             let weights = if self.unit == UnitName::Weights { "weights" } else { flamegraph::unit_name(unit) };
             let subtitle = format!("{} {weights}", crate::util::text::grouped(stacks.total()));
             let skid = if self.cpu_clock { Skid::CpuClock } else { Skid::None };
-            return Ok(StackSource {
-                stacks,
-                unit,
-                weights,
-                skid,
-                name: title.clone(),
-                title,
-                subtitle,
-                per_kib: None,
-                processes: None,
-            });
+            let plain = GraphOptions::new(title.clone(), subtitle, unit, skid);
+            let options = GraphOptions { weights: weights.to_owned(), ..plain };
+            return Ok(StackSource { stacks, unit, options, name: title });
         }
         let outcome = result::open(path)?;
         let document = &outcome.document;
         let of_collector = outcome.profiles.iter().filter(|p| p.collector == document.attribution.collector);
-        let chosen = self.choose(path, of_collector)?;
-        let subtitle = files::subtitle(document, &chosen.names, chosen.first.unit, chosen.stacks.total());
+        let (first, names, stacks) = self.choose(path, of_collector)?;
+        let options = files::options(document, first, &names, stacks.total());
         let name = format!("{} · {}", document.mode, document.kernel.release);
-        let per_kib = files::per_kib_of_all(document, &chosen.names);
-        Ok(chosen.source(files::title(document), name, subtitle, per_kib))
+        Ok(StackSource { stacks, unit: first.unit, options, name })
     }
 
-    /// The profiles of the process that the user wants, or of all.
-    fn choose<'p>(&self, path: &Path, profiles: impl Iterator<Item = &'p Profile>) -> Result<ChosenStacks<'p>> {
+    /// The stacks of the process that the user wants, or of all: the first profile, all names, and all stacks.
+    fn choose<'p>(
+        &self,
+        path: &Path,
+        profiles: impl Iterator<Item = &'p Profile>,
+    ) -> Result<(&'p Profile, Vec<ProcessName>, Folded)> {
         let all = self.process == ALL;
         let wanted = |process: ProcessName| if all { process.is_of_target() } else { process.as_str() == self.process };
         let (found, others): (Vec<_>, Vec<_>) = profiles.partition(|profile| wanted(profile.process));
-        let Some(first) = found.first() else {
+        let Some(&first) = found.first() else {
             let known = listed(others.iter().map(|profile| profile.process));
             if known.is_empty() {
                 bail!("{}: contains no stacks; run or record it with a collector (--collect)", path.display());
@@ -244,7 +195,7 @@ impl FlamegraphArgs {
             [one] => one.stacks.clone(),
             all => flamegraph::together(all.iter().map(|profile| (profile.process.as_str(), &profile.stacks))),
         };
-        Ok(ChosenStacks { first, names: found.iter().map(|profile| profile.process).collect(), stacks })
+        Ok((first, found.iter().map(|profile| profile.process).collect(), stacks))
     }
 
     fn to_stdout(&self) -> bool {

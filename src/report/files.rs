@@ -104,13 +104,7 @@ pub(crate) fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
             .collect();
         for profile in &of_collector {
             let stem = stem(&outcome.document, collector, profile.process);
-            let names = [profile.process];
-            let subtitle = subtitle(&outcome.document, &names, profile.unit, profile.stacks.total());
-            let mut options = GraphOptions::new(title(&outcome.document), subtitle, profile.unit, profile.skid);
-            options.processes = names.to_vec();
-            if collector == outcome.document.attribution.collector {
-                options.per_kib = per_kib(&outcome.document, profile.process);
-            }
+            let options = options(&outcome.document, profile, &[profile.process], profile.stacks.total());
             files.extend(stack_files::files(&stem, &profile.stacks)?);
             files.push((format!("{stem}.svg"), flamegraph::render(&profile.stacks, &options)?.into_bytes()));
         }
@@ -118,12 +112,7 @@ pub(crate) fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
         if let [one, _, ..] = all[..] {
             let stacks = flamegraph::together(all.iter().map(|profile| (profile.process.as_str(), &profile.stacks)));
             let names: Vec<ProcessName> = all.iter().map(|profile| profile.process).collect();
-            let subtitle = subtitle(&outcome.document, &names, one.unit, stacks.total());
-            let mut options = GraphOptions::new(title(&outcome.document), subtitle, one.unit, one.skid);
-            if collector == outcome.document.attribution.collector {
-                options.per_kib = per_kib_of_all(&outcome.document, &names);
-            }
-            options.processes.clone_from(&names);
+            let options = options(&outcome.document, one, &names, stacks.total());
             let prefix = prefix(&outcome.document, collector);
             files.push((
                 format!("{prefix}{}.svg", together_stem(&names)),
@@ -144,6 +133,15 @@ pub(crate) fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
         files.push((CODE.to_owned(), code.to_bytes().context("cannot write the executed code")?));
     }
     Ok(files)
+}
+
+/// How the profiles of `names` are drawn in one picture: `one` of them, and the weight of all.
+#[must_use]
+pub(crate) fn options(document: &Document, one: &Profile, names: &[ProcessName], total: u64) -> GraphOptions {
+    let per_kib = per_kib_of_all(document, names).filter(|_| one.collector == document.attribution.collector);
+    let subtitle = subtitle(document, names, one.unit, total);
+    let plain = GraphOptions::new(title(document), subtitle, one.unit, one.skid);
+    GraphOptions { per_kib, processes: names.to_vec(), ..plain }
 }
 
 /// A profile's file name without extension: `writer`, `reader` or `other`, with a prefix for further collectors.
@@ -186,8 +184,7 @@ pub(crate) fn title(document: &Document) -> String {
 
 /// The cost per KiB of one unit of weight in the attributed profile, if the run knows it: in instructions, or for
 /// samples in nanoseconds.
-#[must_use]
-pub(crate) fn per_kib(document: &Document, process: ProcessName) -> Option<(f64, &'static str)> {
+fn per_kib(document: &Document, process: ProcessName) -> Option<(f64, &'static str)> {
     let scale = |share: &RoleShare| {
         let instructions = share.instructions_per_kib.map(|amount| (amount, "instructions per KiB"));
         let (amount, unit) = instructions.or(share.ns_per_kib.map(|amount| (amount, "ns per KiB")))?;
@@ -198,8 +195,7 @@ pub(crate) fn per_kib(document: &Document, process: ProcessName) -> Option<(f64,
 
 /// [`per_kib`] for several processes in one picture. `None` if it differs between them, as for samples: a sample of
 /// another process stands for another time.
-#[must_use]
-pub(crate) fn per_kib_of_all(document: &Document, processes: &[ProcessName]) -> Option<(f64, &'static str)> {
+fn per_kib_of_all(document: &Document, processes: &[ProcessName]) -> Option<(f64, &'static str)> {
     let mut scales = processes.iter().map(|process| per_kib(document, *process));
     let (first, unit) = scales.next()??;
     let same = |(scale, of): (f64, &str)| unit == of && (first - scale).abs() <= 1e-9 * first.abs();
@@ -207,8 +203,7 @@ pub(crate) fn per_kib_of_all(document: &Document, processes: &[ProcessName]) -> 
 }
 
 /// The line below a flame graph's title: processes, mode, kernel, total weight, and what executed it.
-#[must_use]
-pub(crate) fn subtitle(document: &Document, processes: &[ProcessName], unit: Unit, total: u64) -> String {
+fn subtitle(document: &Document, processes: &[ProcessName], unit: Unit, total: u64) -> String {
     let whose = match processes.split_at_checked(NAMED) {
         Some((first, further @ [_, _, ..])) => {
             let first: Vec<&str> = first.iter().map(|name| name.as_str()).collect();
