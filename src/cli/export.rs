@@ -1,6 +1,6 @@
 //! `pipeprof export`: write a stored result in a format of other programs.
 
-use crate::export::{ExportFormat, StoredExport};
+use crate::export::{ExportFormat, with_stored};
 use crate::util::atomic_file;
 use crate::util::streams;
 use crate::util::usage::UsageError;
@@ -29,8 +29,9 @@ impl ExportArgs {
     /// When the input cannot be read or has nothing to write, or the output cannot be written.
     pub(super) fn run(&self) -> Result<ExitCode> {
         let to_stdout = self.output.as_deref() == Some(Path::new("-"));
-        let stored = StoredExport::load(&self.input)?;
-        let files = self.format.files(&stored.exported()).with_context(|| self.input.display().to_string())?;
+        let files = with_stored(&self.input, |stored| {
+            self.format.files(stored).with_context(|| self.input.display().to_string())
+        })?;
         if to_stdout && files.len() > 1 {
             let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
             let why = format!("-o -: these are {} files ({}); give a folder with -o", files.len(), names.join(", "));

@@ -19,7 +19,7 @@ mod tables_compared;
 mod tests;
 
 pub(crate) use format::{ExportFormat, ExportedFiles};
-pub(crate) use source::{Exported, StoredExport};
+pub(crate) use source::{Exported, with_stored};
 
 use format::{KERNEL_MODULE, nanoseconds};
 

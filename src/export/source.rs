@@ -21,38 +21,18 @@ pub(crate) enum Exported<'a> {
     Sweep(&'a Sweep),
 }
 
-/// What was read from a folder.
-#[derive(Debug)]
-pub(crate) enum StoredExport {
-    Result(Box<Outcome>),
-    Comparison(Box<Comparison>),
-    Sweep(Box<Sweep>),
-}
-
-impl StoredExport {
-    /// Read what is at `path`: a folder, or the document in it.
-    ///
-    /// # Errors
-    /// When it is missing, damaged, or of another kind.
-    pub(crate) fn load(path: &Path) -> Result<Self> {
-        if let Some(document) = document_at(path, COMPARISON) {
-            return Ok(Self::Comparison(Box::new(stored_json::load(&document, "a comparison", model::SCHEMA)?)));
-        }
-        if let Some(document) = document_at(path, SWEEP) {
-            return Ok(Self::Sweep(Box::new(stored_json::load(&document, "a sweep", sweep::SCHEMA)?)));
-        }
-        Ok(Self::Result(Box::new(result::open(path)?)))
+/// What `write` makes of the result at `path`: a folder, or the document in it.
+///
+/// # Errors
+/// When it is missing, damaged, or of another kind; and those of `write`.
+pub(crate) fn with_stored<T>(path: &Path, write: impl FnOnce(&Exported<'_>) -> Result<T>) -> Result<T> {
+    if let Some(document) = document_at(path, COMPARISON) {
+        return write(&Exported::Comparison(&stored_json::load(&document, "a comparison", model::SCHEMA)?));
     }
-
-    /// The same, borrowed.
-    #[must_use]
-    pub(crate) fn exported(&self) -> Exported<'_> {
-        match self {
-            Self::Result(outcome) => Exported::Result(outcome),
-            Self::Comparison(comparison) => Exported::Comparison(comparison),
-            Self::Sweep(sweep) => Exported::Sweep(sweep),
-        }
+    if let Some(document) = document_at(path, SWEEP) {
+        return write(&Exported::Sweep(&stored_json::load(&document, "a sweep", sweep::SCHEMA)?));
     }
+    write(&Exported::Result(&result::open(path)?))
 }
 
 impl Exported<'_> {
