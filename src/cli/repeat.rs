@@ -113,19 +113,16 @@ fn jobs(wanted: &[Repeat]) -> usize {
 /// Store what was measured: one in the folder itself, several in folders of their own. Returns why they are not where they
 /// should be.
 fn stored(folder: Folder, wanted: &[Repeat], outcomes: &mut [Outcome]) -> Result<Option<anyhow::Error>> {
-    let mut files = Vec::new();
-    if let [outcome] = outcomes {
-        files = contents::files(outcome, Vec::new())?;
+    let files = if let [outcome] = outcomes {
+        contents::files(outcome, Vec::new())?
     } else {
         let names = wanted.iter().map(|repeat| {
             let name = repeat.name()?.replace([' ', '/'], "-");
             Ok(format!("{name}-{}-cpu", repeat.machine().cpus()))
         });
-        for (name, outcome) in distinct(names.collect::<Result<Vec<_>>>()?.into_iter()).into_iter().zip(outcomes) {
-            let own = contents::files(outcome, Vec::new())?;
-            files.extend(own.into_iter().map(|(file, bytes)| (format!("{name}/{file}"), bytes)));
-        }
-    }
+        let names = distinct(names.collect::<Result<Vec<_>>>()?.into_iter());
+        contents::files_of_each(names.into_iter().zip(outcomes).map(|(name, outcome)| (name, outcome, Vec::new())))?
+    };
     Ok(folder.keep(&files).problem)
 }
 

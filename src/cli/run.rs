@@ -7,6 +7,7 @@ use super::sizing_args::SizingArgs;
 use super::stop_args::StopArgs;
 use super::workload_args::WorkloadArgs;
 use crate::export::{self, ExportFormat, Exported};
+use crate::record::contents;
 use crate::report;
 use crate::report::terminal::Style;
 use crate::result::{Collector, CollectorReport, Document, Loader, Outcome, Probe, Request, Selection};
@@ -208,7 +209,7 @@ impl RunArgs {
         let mut outcome = outcome?;
         let (exports, failed) = export::all(&self.export, &Exported::Result(&outcome));
         let names: Vec<String> = exports.iter().map(|(name, _)| name.clone()).collect();
-        let kept = folder.write_or_rescue(&mut outcome, exports)?;
+        let kept = folder.keep(&contents::files(&mut outcome, exports)?);
         let written = kept.written.as_ref();
         let document = &outcome.document;
         let exported = written.map_or_else(String::new, |written| exports_in(&written.folder, &names));

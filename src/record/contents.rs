@@ -24,3 +24,15 @@ pub(crate) fn files(outcome: &mut Outcome, further: Vec<(String, Vec<u8>)>) -> R
     files.extend(further);
     files::with_document(outcome, files)
 }
+
+/// The files of several results, each with its `further` ones in a folder of its own with this name.
+pub(crate) fn files_of_each<'a>(
+    results: impl Iterator<Item = (String, &'a mut Outcome, Vec<(String, Vec<u8>)>)>,
+) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut all = Vec::new();
+    for (folder, outcome, further) in results {
+        let own = files(outcome, further)?;
+        all.extend(own.into_iter().map(|(name, bytes)| (format!("{folder}/{name}"), bytes)));
+    }
+    Ok(all)
+}

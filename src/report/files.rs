@@ -20,45 +20,9 @@ impl Folder {
     /// # Errors
     /// A full disk and the like; then nothing is left at the target.
     pub fn write(self, outcome: &mut Outcome) -> Result<Written> {
-        let files = all_files(outcome, Vec::new())?;
-        self.write_all(&files)
+        let files = contents(outcome)?;
+        self.write_all(&with_document(outcome, files)?)
     }
-
-    /// As [`Self::write`], with `further` files, but to another folder if need be.
-    ///
-    /// # Errors
-    /// When a graph cannot be drawn.
-    pub(crate) fn write_or_rescue(self, outcome: &mut Outcome, further: Vec<(String, Vec<u8>)>) -> Result<KeptResults> {
-        Ok(self.keep(&all_files(outcome, further)?))
-    }
-
-    /// As [`Self::write_or_rescue`], each run with its `further` files in a folder of its own with this name, next to
-    /// the files `above`: all of them, or none.
-    ///
-    /// # Errors
-    /// When a graph cannot be drawn.
-    pub(crate) fn write_each_or_rescue<'a>(
-        self,
-        runs: impl Iterator<Item = (String, &'a mut Outcome, Vec<(String, Vec<u8>)>)>,
-        above: Vec<(String, Vec<u8>)>,
-    ) -> Result<KeptResults> {
-        let mut files = above;
-        for (folder, outcome, further) in runs {
-            let of_run = all_files(outcome, further)?;
-            files.extend(of_run.into_iter().map(|(name, bytes)| (format!("{folder}/{name}"), bytes)));
-        }
-        Ok(self.keep(&files))
-    }
-}
-
-/// All files of `outcome`, and `further` ones. Sets the document's `files`.
-///
-/// # Errors
-/// When a graph cannot be drawn.
-pub(crate) fn all_files(outcome: &mut Outcome, further: Vec<(String, Vec<u8>)>) -> Result<Vec<(String, Vec<u8>)>> {
-    let mut files = contents(outcome)?;
-    files.extend(further);
-    with_document(outcome, files)
 }
 
 /// `files`, and the document, whose `files` they are.

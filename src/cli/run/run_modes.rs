@@ -3,6 +3,7 @@
 use super::{RunArgs, exports_in, measured};
 use crate::cli::workload_args::check_distinct;
 use crate::export::{self, Exported};
+use crate::record::contents;
 use crate::report::chart::Theme;
 use crate::report::files::{Folder, KeptResults};
 use crate::report::modes::ModesReport;
@@ -57,7 +58,7 @@ pub(in crate::cli) fn run(args: &RunArgs) -> Result<ExitCode> {
     let documents: Vec<_> = outcomes.iter().map(|(mode, outcome)| (mode.as_str(), &outcome.document)).collect();
     let report = ModesReport::new(&documents);
     let chart = report.chart().map(|chart| chart.svg(Theme::File)).transpose()?;
-    let above: Vec<_> = chart.into_iter().map(|svg| (CHART.to_owned(), svg.into_bytes())).collect();
+    let mut all: Vec<_> = chart.into_iter().map(|svg| (CHART.to_owned(), svg.into_bytes())).collect();
     let mut exports = Vec::new();
     for (_, outcome) in &outcomes {
         let (files, failed) = export::all(&args.export, &Exported::Result(outcome));
@@ -67,7 +68,8 @@ pub(in crate::cli) fn run(args: &RunArgs) -> Result<ExitCode> {
     let exported: Vec<Vec<String>> =
         exports.iter().map(|files| files.iter().map(|(name, _)| name.clone()).collect()).collect();
     let runs = outcomes.iter_mut().zip(exports).map(|((mode, outcome), files)| (mode.clone(), outcome, files));
-    let kept = folder.write_each_or_rescue(runs, above)?;
+    all.extend(contents::files_of_each(runs)?);
+    let kept = folder.keep(&all);
     let text = report.render(if args.json { Style::PLAIN } else { Style::of_stdout() })
         + &written(&kept, outcomes.iter().map(|(mode, _)| &mode[..]).zip(&exported));
     if args.json {
