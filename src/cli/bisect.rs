@@ -2,6 +2,7 @@
 
 use super::check_rules::role;
 use super::counted_kernels::{CountArgs, CountedKernels, compared};
+use super::global;
 use super::kernel_build::BuildOfArgs;
 use super::stop_args::parse_percent;
 use crate::compare::Input;
@@ -103,11 +104,7 @@ impl BisectArgs {
             total: Effect::of(&compared(point(0)?, point(length)?, self.smallest)?),
             found,
         };
-        if self.json {
-            crate::outln!("{}", serde_json::to_string_pretty(&report).context("cannot write the result as JSON")?);
-        } else {
-            crate::out!("{}", report.text());
-        }
+        global::print(self.json, &report, || report.text())?;
         Ok(ExitCode::SUCCESS)
     }
 }

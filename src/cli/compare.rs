@@ -3,6 +3,7 @@
 use super::axes_args::AxesArgs;
 use super::causes::{self, CauseOrders};
 use super::counted_kernels::CountArgs;
+use super::global;
 use super::kernel_build::compilers;
 use super::kernel_options::OptionsArgs;
 use super::run::outcome;
@@ -323,11 +324,8 @@ impl CompareArgs {
     fn report(&self, compared: &Compared, folder: Option<&Path>) -> Result<()> {
         // Files first, because printing may fail on a closed pipe.
         let written = folder.map(|folder| render::write_all(folder, compared)).transpose()?;
-        if self.json {
-            crate::outln!("{}", serde_json::to_string_pretty(&compared.comparison)?);
-        } else {
-            crate::out!("{}", terminal::render(&compared.comparison, width(), terminal::SHOWN));
-        }
+        let text = || terminal::render(&compared.comparison, width(), terminal::SHOWN);
+        global::print(self.json, &compared.comparison, text)?;
         if let Some(written) = written {
             let names: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
             progress::note(&format!("written: {}", names.join(", ")));

@@ -1,5 +1,6 @@
 //! `pipeprof doctor`: what this machine supports, the impact of what is missing, and how to fix it.
 
+use super::global;
 use crate::cli::guest_args::{GuestArgs, one_cpu};
 use crate::kernel::environment::Environment;
 use crate::kernel::features::{self, Feature, FeatureState, Rights};
@@ -62,11 +63,7 @@ impl DoctorArgs {
             }
             None => DoctorReport::here(!self.no_qemu),
         };
-        if self.json {
-            crate::outln!("{}", serde_json::to_string_pretty(&report)?);
-        } else {
-            crate::out!("{}", report.text(Style::of_stdout()));
-        }
+        global::print(self.json, &report, || report.text(Style::of_stdout()))?;
         Ok(ExitCode::SUCCESS)
     }
 }

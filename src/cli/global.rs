@@ -3,7 +3,9 @@
 use crate::report::terminal::colour;
 use crate::util::text::quoted;
 use crate::util::{build, progress};
+use anyhow::{Context as _, Result};
 use clap::{ArgAction, Args, ColorChoice, Command};
+use serde::Serialize;
 use std::process::ExitCode;
 
 /// The exit code of usage errors. `check` has another: [`WRONG_CHECK`].
@@ -100,6 +102,16 @@ pub(super) fn visible(all: &Command) -> Command {
         .about(all.get_about().cloned().unwrap_or_default())
         .args(all.get_arguments().cloned())
         .subcommands(all.get_subcommands().filter(|command| !command.is_hide_set()).cloned())
+}
+
+/// Print `value` as JSON, or else as `text`.
+pub(super) fn print(json: bool, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<()> {
+    if json {
+        crate::outln!("{}", serde_json::to_string_pretty(value).context("cannot write the result as JSON")?);
+    } else {
+        crate::out!("{}", text());
+    }
+    Ok(())
 }
 
 /// The command line as typed, for titles, with this program's plain name.

@@ -1,6 +1,7 @@
 //! `pipeprof kernel options`: which options of two configurations change the instructions of a pipe.
 
 use super::counted_kernels::{CountArgs, CountedKernels, compared};
+use super::global;
 use super::kernel_build::compilers;
 use super::stop_args::parse_percent;
 use crate::compare::Input;
@@ -89,12 +90,7 @@ impl OptionsArgs {
             total: Effect::of(&compared(&first.input, &last.input, self.smallest)?),
             options,
         };
-        if self.json {
-            crate::outln!("{}", serde_json::to_string_pretty(&report).context("cannot write the result as JSON")?);
-        } else {
-            crate::out!("{}", report.text(Style::of_stdout()));
-        }
-        Ok(())
+        global::print(self.json, &report, || report.text(Style::of_stdout()))
     }
 
     /// The two builds, which differ in their configuration only.

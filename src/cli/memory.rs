@@ -1,5 +1,6 @@
 //! `pipeprof memory`: memory bandwidth of this machine.
 
+use super::global;
 use crate::report::number::{number, span};
 use crate::report::table::{Table, TableCell};
 use crate::report::terminal::Style;
@@ -43,11 +44,7 @@ impl MemoryArgs {
             crate::util::progress::step(&format!("memory: {done} of {all}"));
         })?;
         crate::util::progress::clear();
-        if self.json {
-            crate::outln!("{}", serde_json::to_string_pretty(&report)?);
-        } else {
-            crate::out!("{}", text(&report, self.code));
-        }
+        global::print(self.json, &report, || text(&report, self.code))?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -1,5 +1,6 @@
 //! `pipeprof roles`: the functions of each role on a kernel, and which probes can reach them.
 
+use super::global;
 use crate::cli::guest_args::GuestArgs;
 use crate::kernel::info::KernelInfo;
 use crate::kernel::reach::Live;
@@ -54,11 +55,7 @@ impl RolesArgs {
             }
             None => RolesReport::here()?,
         };
-        if self.json {
-            crate::outln!("{}", serde_json::to_string_pretty(&report)?);
-        } else {
-            crate::out!("{}", report.text());
-        }
+        global::print(self.json, &report, || report.text())?;
         Ok(ExitCode::SUCCESS)
     }
 }
