@@ -1,14 +1,13 @@
 //! `pipeprof check`: test a kernel for a regression, with the exit codes of `git bisect run`.
 
 use super::check_history;
-use super::check_rules::{CheckRules, exit_code, print_changes};
+use super::check_rules::{CheckRules, exit_code, first_steps, print_changes};
 use super::global::{UNTESTABLE, WRONG_CHECK};
 use super::repeat::{Repeat, measure_all};
 use super::run::{GivenFlags, given_flags};
 use super::sizing_args::SizingArgs;
 use super::stored_runs;
-use crate::compare::model::{Section, Step};
-use crate::compare::{CompareOptions, Comparison, Input, compare};
+use crate::compare::{Comparison, Input};
 use crate::result::Outcome;
 use crate::run::exact;
 use crate::util::usage::{OrUsage as _, UsageError};
@@ -100,22 +99,10 @@ impl CheckArgs {
         }
         let wanted = baseline.runs.iter().map(|(_, run)| Repeat::of(&given, run)).collect::<Result<Vec<_>>>()?;
         let label = self.rules.label()?;
-        let (runs, problem) = measure_all(&wanted, self.rules.output.as_deref())?;
-        if let Some(problem) = problem {
-            // What was measured decides, wherever it is stored.
-            progress::problem(&format!("{problem:#}"));
-        }
-        let runs = runs.into_iter().map(|run| (label.clone(), run)).collect();
+        let runs = self.rules.measured(&wanted)?.into_iter().map(|run| (label.clone(), run)).collect();
         let inputs =
             [Input { label: Some("baseline".to_owned()), ..baseline }, Input { label: Some(label.clone()), runs }];
-        let options = CompareOptions {
-            command: super::command_line(),
-            seed: 1,
-            margin: self.rules.margin(),
-            ..CompareOptions::default()
-        };
-        let comparison = compare(&inputs, &options)?.comparison;
-        self.judge(&comparison)
+        self.judge(&self.rules.compared(&inputs)?)
     }
 
     /// Store a baseline.
@@ -160,11 +147,7 @@ impl CheckArgs {
     }
 
     fn judge(&self, comparison: &Comparison) -> Result<ExitCode> {
-        let steps: Vec<(&Section, &Step)> = comparison
-            .sections
-            .iter()
-            .filter_map(|section| section.steps.first().map(|step| (section, step)))
-            .collect();
+        let steps = first_steps(comparison);
         if steps.is_empty() {
             bail!("the baseline and the run have no mode in common");
         }

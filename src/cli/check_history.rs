@@ -1,16 +1,15 @@
 //! `pipeprof check --history`: test a kernel against a series of kernels.
 
-use super::check_rules::{CheckRules, SAME, exit_code, print_changes};
-use super::repeat::{Repeat, measure_all};
+use super::check_rules::{CheckRules, SAME, exit_code, first_steps, print_changes};
+use super::repeat::Repeat;
 use super::run::GivenFlags;
 use crate::campaign::CellStore;
-use crate::compare::{CompareOptions, Dropped, Input, compare};
+use crate::compare::{Dropped, Input};
 use crate::history::level::SeriesLevel;
 use crate::history::{History, HistoryLine, read};
 use crate::report::number;
 use crate::result::Outcome;
 use crate::util::decision::Decision;
-use crate::util::progress;
 use crate::util::text::counted;
 use crate::util::usage::UsageError;
 use anyhow::{Context as _, Result};
@@ -30,11 +29,7 @@ pub(super) fn perform(args: &CheckRules, given: &GivenFlags, folder: &Path) -> R
         history.lines.iter().map(|line| last(&store, line)).collect::<Result<_>>().map_err(usage)?;
     let wanted = newest.iter().map(|run| Repeat::of(given, run)).collect::<Result<Vec<_>>>()?;
     let label = args.label()?;
-    let (runs, problem) = measure_all(&wanted, args.output.as_deref())?;
-    if let Some(problem) = problem {
-        // What was measured decides, wherever it is stored.
-        progress::problem(&format!("{problem:#}"));
-    }
+    let runs = args.measured(&wanted)?;
     let (mut words, mut facts) = (Vec::new(), Vec::new());
     for (line, run) in history.lines.iter().zip(&runs) {
         let (word, fact) = judged(args, &history, line, run)?;
@@ -110,20 +105,9 @@ fn details(
             before.first().map_or(String::new(), |(_, run): &(String, Outcome)| run.document.kernel.release.clone());
         let inputs =
             [Input { label: Some(release), runs: before }, Input { label: Some(label.to_owned()), runs: after }];
-        let options = CompareOptions {
-            command: super::command_line(),
-            seed: 1,
-            margin: args.margin(),
-            ..CompareOptions::default()
-        };
-        let comparison = compare(&inputs, &options)?.comparison;
-        let steps: Vec<_> = comparison
-            .sections
-            .iter()
-            .filter_map(|section| section.steps.first().map(|step| (section, step)))
-            .collect();
+        let comparison = args.compared(&inputs)?;
         crate::outln!("");
-        print_changes(&comparison, &steps, None);
+        print_changes(&comparison, &first_steps(&comparison), None);
     }
     Ok(())
 }

@@ -1,15 +1,18 @@
 //! The verdict of `pipeprof check`: thresholds, words and exit codes, for a baseline as for a history.
 
 use super::global::UNTESTABLE;
-use crate::compare::Comparison;
+use super::repeat::{Repeat, measure_all};
 use crate::compare::model::{RoleRow, Section, Step};
 use crate::compare::render::tables::function_name;
 use crate::compare::render::terminal;
+use crate::compare::{CompareOptions, Comparison, Input, compare};
 use crate::profile::listed;
 use crate::report::number;
 use crate::report::terminal::text::shortened;
+use crate::result::Outcome;
 use crate::roles::{self, RoleId, SCHEDULING};
 use crate::util::decision::{Decision, FLOOR};
+use crate::util::progress;
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::vm::image::Kernel;
 use anyhow::{Result, bail};
@@ -58,6 +61,20 @@ impl CheckRules {
             self::kernel(name)?;
         }
         Ok(self.kernel.as_deref().unwrap_or("this kernel").to_owned())
+    }
+
+    /// The results of `wanted`. Why they are not stored where they should be is only printed: what was measured decides.
+    pub(super) fn measured(&self, wanted: &[Repeat]) -> Result<Vec<Outcome>> {
+        let (runs, problem) = measure_all(wanted, self.output.as_deref())?;
+        if let Some(problem) = problem {
+            progress::problem(&format!("{problem:#}"));
+        }
+        Ok(runs)
+    }
+
+    pub(super) fn compared(&self, inputs: &[Input]) -> Result<Comparison> {
+        let (command, margin) = (super::command_line(), self.margin());
+        Ok(compare(inputs, &CompareOptions { command, seed: 1, margin, ..CompareOptions::default() })?.comparison)
     }
 
     /// Print the verdict on all cases: the first that one of them has decides.
@@ -185,6 +202,11 @@ pub(super) fn exit_code(word: &str) -> ExitCode {
         UNDECIDED => ExitCode::from(UNTESTABLE),
         _ => ExitCode::SUCCESS,
     }
+}
+
+/// The first step of each section.
+pub(super) fn first_steps(comparison: &Comparison) -> Vec<(&Section, &Step)> {
+    comparison.sections.iter().filter_map(|section| Some((section, section.steps.first()?))).collect()
 }
 
 /// The answers, and the roles and functions that changed: only this `role`, if one is judged.
