@@ -5,6 +5,7 @@ use super::source::Exported;
 use super::{ExportFormat, tables_compared};
 use crate::profile::{RoleShare, Unit};
 use crate::record::process_names;
+use crate::report::flamegraph::unit_name;
 use crate::report::table::{Table, TableCell};
 use crate::result::{Document, RecordedProcess};
 use crate::roles;
@@ -50,12 +51,7 @@ fn tables(exported: &Exported<'_>) -> Result<Vec<Table>> {
 
 /// Shares by role, of each process.
 fn roles<'a>(shares: impl Iterator<Item = (String, &'a RoleShare)>, unit: Unit) -> Table {
-    let unit = match unit {
-        Unit::Samples => "samples",
-        Unit::Instructions => "instructions",
-        Unit::Nanoseconds => "ns",
-        Unit::EstimatedCycles => "estimated_cycles",
-    };
+    let unit = unit_name(unit).replace(' ', "_");
     Table::of("roles", shares)
         .column("process", |(process, _)| process.clone())
         .column("role", |(_, share)| TableCell::shown(share.role))

@@ -6,7 +6,7 @@ use crate::kernel::symbols::KERNEL_START;
 use crate::profile::places::FramePlace;
 use anyhow::{Context as _, Result, bail, ensure};
 use prost::Message as _;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::io::Read as _;
 use std::sync::Arc;
 
@@ -45,10 +45,8 @@ pub(crate) fn decoded(message: &[u8], event: Option<&str>) -> Result<ImportedPro
     Ok(ImportedProfile {
         format: ImportFormat::Pprof,
         event: period.filter(|kind| !kind.is_empty()).map(str::to_owned),
-        other_events: BTreeMap::new(),
-        without_stack: 0,
-        release: None,
         commands: commands.0,
+        ..ImportedProfile::default()
     })
 }
 

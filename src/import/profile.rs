@@ -12,8 +12,9 @@ pub(super) const KERNEL_MARK: &str = "_[k]";
 const BCC_DELIMITERS: [&str; 2] = ["-", "--"];
 
 /// A form of profiles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum ImportFormat {
+    #[default]
     Folded,
     PerfScript,
     Pprof,
@@ -31,7 +32,7 @@ impl ImportFormat {
 }
 
 /// A profile by another tool.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ImportedProfile {
     pub format: ImportFormat,
     /// What was sampled, such as `cpu-clock`, if the file says so.

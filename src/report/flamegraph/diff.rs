@@ -89,20 +89,15 @@ pub fn render_diff(difference: &Differential<'_>, shown: Shown, options: &GraphO
         }
         Frame { name: name.to_owned(), about, fill: colour(own.difference(), most) }
     });
-    let swatch = |colour: [u8; 3], label: &str, value: String| Swatch {
-        colour: hex(colour),
-        label: label.to_owned(),
-        value,
-        search: None,
-    };
+    let swatch = |colour: [u8; 3], label: &str, value: &str| Swatch::new(&hex(colour), label, value, None);
     let widths = if shown == Shown::After { "after" } else { "before" };
     let dress = Dress {
         frames,
         legend: vec![
-            swatch(GREW, "itself grew", String::new()),
-            swatch(SAME, "as before", String::new()),
-            swatch(SHRANK, "itself shrank", String::new()),
-            swatch([0xff, 0xff, 0xff], "widths:", widths.to_owned()),
+            swatch(GREW, "itself grew", ""),
+            swatch(SAME, "as before", ""),
+            swatch(SHRANK, "itself shrank", ""),
+            swatch([0xff, 0xff, 0xff], "widths:", widths),
         ],
         note: Vec::new(),
         whole: if difference.sums {

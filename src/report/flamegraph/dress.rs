@@ -35,6 +35,12 @@ pub(super) struct Swatch {
     pub search: Option<String>,
 }
 
+impl Swatch {
+    pub(super) fn new(colour: &str, label: &str, value: impl Into<String>, search: Option<String>) -> Self {
+        Self { colour: colour.to_owned(), label: label.to_owned(), value: value.into(), search }
+    }
+}
+
 /// Everything added to the drawing.
 #[derive(Debug, Clone)]
 pub(super) struct Dress {

@@ -152,11 +152,8 @@ pub fn render(stacks: &Folded, options: &GraphOptions) -> Result<String> {
         frames: tree.painted(paint),
         legend: legend
             .into_iter()
-            .map(|(role, weight)| Swatch {
-                colour: role.colour.to_owned(),
-                label: role.title.to_owned(),
-                value: percent(weight),
-                search: Some(format!("; {}\\)$", role.title)),
+            .map(|(role, weight)| {
+                Swatch::new(role.colour, role.title, percent(weight), Some(format!("; {}\\)$", role.title)))
             })
             .collect(),
         note: interrupts_off_note(&parts),

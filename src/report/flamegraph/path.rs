@@ -88,11 +88,8 @@ pub(crate) fn render_path(stacks: &Folded, options: &GraphOptions) -> Result<Str
         };
         Frame { name: name.to_owned(), about, fill: fill.to_owned() }
     };
-    let swatch = |colour: &str, label: &str, weight: u64, search: Option<String>| Swatch {
-        colour: colour.to_owned(),
-        label: label.to_owned(),
-        value: format!("{:.1}%", share(weight)),
-        search,
+    let swatch = |colour: &str, label: &str, weight: u64, search: Option<String>| {
+        Swatch::new(colour, label, format!("{:.1}%", share(weight)), search)
     };
     roles.sort_by_key(|(role, weight)| (Reverse(*weight), role.title));
     let unsampled_label = if roles.is_empty() { ON_CPU } else { "on a CPU, no sample" };

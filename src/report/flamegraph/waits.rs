@@ -36,12 +36,7 @@ pub(crate) fn render_waits(stacks: &Folded, options: &GraphOptions) -> Result<St
         let about = format!("{} {}, {share:.2}%", grouped(node.weight), options.weights);
         Frame { name: name.to_owned(), about, fill: fill.to_owned() }
     };
-    let swatch = |colour: &str, label: &str| Swatch {
-        colour: colour.to_owned(),
-        label: label.to_owned(),
-        value: String::new(),
-        search: None,
-    };
+    let swatch = |colour: &str, label: &str| Swatch::new(colour, label, "", None);
     let dress = Dress {
         frames: tree.painted(paint),
         legend: vec![swatch(ASLEEP, "asleep here"), swatch(WAKER, "woken here, callers above")],
