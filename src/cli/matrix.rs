@@ -5,7 +5,7 @@ use super::axis_args::AxisArgs;
 use super::compare::width;
 use super::matrix_cell;
 use super::pipeline_args::{GivenPipeline, PipelineArgs};
-use super::run::first_line;
+use super::run::parsed;
 use super::workload_args::parse_duration;
 use crate::campaign::chunk::{Chunk, ChunkCell};
 use crate::campaign::merge::{self, MergedCells};
@@ -21,7 +21,7 @@ use crate::util::text::{clean, counted};
 use crate::util::usage::UsageError;
 use crate::util::{atomic_file, cancel, progress, regular};
 use anyhow::{Context as _, Result, bail, ensure};
-use clap::{Args as _, FromArgMatches as _};
+use clap::Args as _;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -232,7 +232,7 @@ fn axes_of_file(path: &Path) -> Result<CampaignAxesArgs> {
         let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
         anyhow::anyhow!("{shown}, line {line}: {}", error.message())
     })?;
-    let command = CampaignAxesArgs::augment_args(clap::Command::new("spec").no_binary_name(true));
+    let command = CampaignAxesArgs::augment_args(clap::Command::new("spec"));
     let known: Vec<&str> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
     let mut words = Vec::new();
     for (key, value) in &table {
@@ -246,10 +246,7 @@ fn axes_of_file(path: &Path) -> Result<CampaignAxesArgs> {
             words.push(format!("--{flag}={}", word(key, item).with_context(|| shown.to_string())?));
         }
     }
-    let matches = command.try_get_matches_from(&words);
-    matches
-        .and_then(|matches| CampaignAxesArgs::from_arg_matches(&matches))
-        .map_err(|error| UsageError::new(format!("{shown}: {}", first_line(&error))).into())
+    Ok(parsed(&shown.to_string(), &words)?.0)
 }
 
 fn word(key: &str, value: &toml::Value) -> Result<String> {

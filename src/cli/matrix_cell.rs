@@ -1,7 +1,7 @@
 //! The command of a cell: `pipeprof run` or `pipeprof record --collect insn`.
 
 use super::record::RecordArgs;
-use super::run::parse_words;
+use super::run::{parse_words, parsed};
 use crate::campaign::CampaignCell;
 use crate::campaign::cell::CellPipeline;
 use crate::record::inside::{PipelinePlace, PreparedPipeline};
@@ -33,7 +33,7 @@ fn run(words: &[String], image: &str, command: String) -> Result<Outcome> {
 }
 
 fn record(words: &[String], pipeline: &CellPipeline, image: &str, command: String) -> Result<Outcome> {
-    let mut args = RecordArgs::parse_words("the cell", words)?;
+    let (mut args, _) = parsed::<RecordArgs>("the cell", words)?;
     args.guest.kernel = Some(image.to_owned());
     let guest = args.guest(true)?.context("a cell names its kernel")?;
     let place = PipelinePlace { folder: pipeline.folder.clone(), path: pipeline.path.clone(), input: None };

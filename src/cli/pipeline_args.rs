@@ -1,6 +1,7 @@
 //! The flags that make pipelines of one's own an axis of `matrix plan` and `sweep`.
 
 use super::record::RecordArgs;
+use super::run::parsed;
 use crate::record::Remedy;
 use crate::record::sent_files::SentFile;
 use crate::result::PipelineCommand;
@@ -79,7 +80,7 @@ impl PipelineArgs {
     /// What `pipeprof record` makes of these words.
     fn command(&self, words: &[String]) -> Result<PipelineCommand> {
         let given = ["--".to_owned()].into_iter().chain(words.iter().cloned()).collect::<Vec<_>>();
-        let args = RecordArgs::parse_words("--pipeline", &given)?;
+        let (args, _) = parsed::<RecordArgs>("--pipeline", &given)?;
         args.counted().with_context(|| UsageError::new(format!("--pipeline '{}'", words.join(" "))))
     }
 }

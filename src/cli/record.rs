@@ -1,7 +1,6 @@
 //! `pipeprof record`: run a pipeline and say what its wall time was made of.
 
 use super::guest_args::{GuestArgs, one_cpu};
-use super::run::first_line;
 use super::workload_args::parse_duration;
 use crate::export::{self, ExportFormat, Exported};
 use crate::record::inside::{self, GuestPipeline, PipelinePlace, PreparedPipeline};
@@ -14,7 +13,7 @@ use crate::util::usage::UsageError;
 use crate::util::{cancel, progress};
 use crate::vm::GuestOptions;
 use anyhow::{Context as _, Result};
-use clap::{Args, FromArgMatches as _};
+use clap::Args;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -215,13 +214,6 @@ impl RecordArgs {
         Ok(ExitCode::from(code.unwrap_or(0)))
     }
 
-    /// The arguments in these words, those after `pipeprof record`. `name`: what they come from, for errors.
-    pub(super) fn parse_words(name: &str, words: &[String]) -> Result<Self> {
-        let command = Self::augment_args(clap::Command::new("record").no_binary_name(true));
-        let parsed = command.try_get_matches_from(words).and_then(|matches| Self::from_arg_matches(&matches));
-        Ok(parsed.map_err(|error| UsageError::new(format!("{name}: {}", first_line(&error))))?)
-    }
-
     /// The pipeline with the stages whose instructions are counted: what a shell runs would be one stage.
     pub(super) fn counted(&self) -> Result<PipelineCommand> {
         let pipeline = PipelineCommand::parse(&self.command)?;
@@ -273,7 +265,8 @@ impl RecordArgs {
         let mut pipeline = (!self.command.is_empty()).then(|| PipelineCommand::parse(&self.command)).transpose()?;
         let runs = self.runs.unwrap_or(TRIED_RUNS);
         let trials = TrialOptions { remedies: self.remedies.clone(), advise: self.advise, runs: runs as usize };
-        if trials.is_empty() && self.runs.is_some() && self.collect != Some(PipelineCollector::Insn) {
+        let counted = self.collect == Some(PipelineCollector::Insn);
+        if trials.is_empty() && self.runs.is_some() && !counted {
             let problem = "--runs needs --try, --advise or --collect insn: a recording is one run";
             return Err(UsageError::new(problem).into());
         }
@@ -281,12 +274,11 @@ impl RecordArgs {
             let problem = format!("--runs {runs}: fewer than {FEWEST_TRIED} runs cannot show a difference of times");
             return Err(UsageError::new(problem).into());
         }
-        if let Some(line) = pipeline.as_mut().filter(|_| !trials.is_empty()) {
+        let by_stage = !trials.is_empty() || self.pipe_size.is_some() || counted;
+        if let Some(line) = pipeline.as_mut().filter(|_| by_stage) {
+            // What a shell runs would be one stage.
             *line = line.as_stages().unwrap_or_else(|| line.clone());
             trials.check(line)?;
-        }
-        if let Some(line) = pipeline.as_mut().filter(|_| self.pipe_size.is_some()) {
-            *line = line.as_stages().unwrap_or_else(|| line.clone());
             self.check_pipe_size(line)?;
         }
         if self.probe.is_some() && self.collect != Some(PipelineCollector::Kprobe) {
@@ -306,13 +298,6 @@ impl RecordArgs {
                 .into());
             }
             _ => {}
-        }
-        if self.collect == Some(PipelineCollector::Insn)
-            && let Some(line) = pipeline.as_mut()
-            && let Some(stages) = line.as_stages()
-        {
-            // What a shell runs would be one stage.
-            *line = stages;
         }
         Ok((pipeline, trials))
     }

@@ -2,7 +2,7 @@
 
 use super::baseline;
 use super::record::RecordArgs;
-use super::run::{self, GivenFlags, split};
+use super::run::{self, GivenFlags, parsed, split};
 use crate::compare::matrix;
 use crate::record::contents;
 use crate::record::inside::{PipelinePlace, PreparedPipeline};
@@ -37,7 +37,7 @@ impl Repeat {
         let kernel = kernel.with_context(|| UsageError::new("a pipeline is counted in a guest: add --kernel"))?;
         let words: Vec<String> =
             split(&stored.document.command)?.into_iter().skip_while(|word| word != "record").skip(1).collect();
-        let mut args = RecordArgs::parse_words("the baseline's command", &words)?;
+        let (mut args, _) = parsed::<RecordArgs>("the baseline's command", &words)?;
         args.guest.kernel = Some(kernel);
         Ok(Self::Pipeline(Box::new(args)))
     }

@@ -96,14 +96,6 @@ fn exports_in(folder: &Path, names: &[String]) -> String {
     names.iter().map(|name| format!("  export {}\n", clean(&folder.join(name).display().to_string()))).collect()
 }
 
-/// The flags of `pipeprof run`, for commands that accept them as one string.
-#[derive(Debug, clap::Parser)]
-#[command(name = "run", no_binary_name = true)]
-struct Flags {
-    #[command(flatten)]
-    run: RunArgs,
-}
-
 /// The options in `text`, the value of `flag`: flags of `pipeprof run`, quoted as in a shell.
 pub(super) fn parse_flags(flag: &str, text: &str) -> Result<RunOptions> {
     Ok(given_flags(flag, text)?.options)
@@ -135,21 +127,25 @@ pub(super) fn parse_words(name: &str, words: &[String]) -> Result<RunOptions> {
     Ok(given_words(name, words)?.options)
 }
 
-/// What clap says of a fault, in one line.
-pub(super) fn first_line(error: &clap::Error) -> String {
-    let text = error.to_string();
-    text.lines().next().unwrap_or("cannot be parsed").trim_start_matches("error: ").to_owned()
+/// The arguments in `words`, and which of them were given; `name` begins errors, which are one line.
+pub(super) fn parsed<A: Args>(name: &str, words: &[String]) -> Result<(A, clap::ArgMatches)> {
+    let command = A::augment_args(clap::Command::new("arguments").no_binary_name(true));
+    let matches = command.try_get_matches_from(words);
+    let parsed = matches.and_then(|matches| Ok((A::from_arg_matches(&matches)?, matches)));
+    Ok(parsed.map_err(|error| {
+        let text = error.to_string();
+        let line = text.lines().next().unwrap_or("cannot be parsed").trim_start_matches("error: ");
+        UsageError::new(format!("{name}: {line}"))
+    })?)
 }
 
 fn given_words(name: &str, words: &[String]) -> Result<GivenFlags> {
-    let matches = <Flags as clap::CommandFactory>::command().try_get_matches_from(words);
-    let flags = matches.and_then(|matches| Ok((<Flags as clap::FromArgMatches>::from_arg_matches(&matches)?, matches)));
-    let (flags, matches) = flags
-        .map_err(|error| UsageError::new(format!("{name}: {} (see `pipeprof run --help`)", first_line(&error))))?;
-    if !flags.run.workload.further_modes.is_empty() {
+    let (args, matches) = parsed::<RunArgs>(name, words)
+        .map_err(|error| UsageError::new(format!("{error} (see `pipeprof run --help`)")))?;
+    if !args.workload.further_modes.is_empty() {
         bail!(UsageError::new(format!("{name}: --mode is given twice")));
     }
-    Ok(GivenFlags { options: flags.run.options(), matches })
+    Ok(GivenFlags { options: args.options(), matches })
 }
 
 /// Measure `options`; print and write nothing.
