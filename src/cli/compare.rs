@@ -4,7 +4,7 @@ use super::axes_args::AxesArgs;
 use super::causes::{self, CauseOrders};
 use super::counted_kernels::CountArgs;
 use super::global;
-use super::kernel_build::compilers;
+use super::kernel_build::one_per_cpu;
 use super::kernel_options::OptionsArgs;
 use super::run::outcome;
 use super::sizing_args::SizingArgs;
@@ -160,10 +160,7 @@ impl CompareArgs {
             (Some(jobs), _, _) => jobs as usize,
             // Parallel guests would disturb each other's times.
             (None, _, Some(_)) | (None, None, None) => 1,
-            (None, Some(guest), None) => {
-                let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-                matrix::default_jobs(cpus, memory::available(), guest)
-            }
+            (None, Some(guest), None) => matrix::default_jobs(one_per_cpu(), memory::available(), guest),
         };
         let label = |event: &Event<'_, MatrixRun>| {
             let MatrixRun { column, mode, cpus, .. } = event.cell;
@@ -225,7 +222,7 @@ impl CompareArgs {
             orders != CauseOrders::Options || !plan.cpus.is_empty(),
             UsageError::new("--causes=options: give --cpus outside of --run-flags")
         );
-        causes::prepare(&plan.columns, orders, compilers())
+        causes::prepare(&plan.columns, orders, one_per_cpu())
     }
 
     /// Find the options behind the configuration's part, with the workloads of `plan`.

@@ -1,7 +1,7 @@
 //! `pipeprof history --causes`: what the sources of a series change by themselves.
 
 use super::causes::build_all;
-use super::kernel_build::compilers;
+use super::kernel_build::one_per_cpu;
 use super::repeat::{Repeat, measure_all};
 use super::run::given_flags;
 use crate::campaign::CellStore;
@@ -51,7 +51,7 @@ impl SourceArgs {
             settings: settings.clone(),
             compiler: compiler.clone(),
             name: None,
-            jobs: compilers(),
+            jobs: one_per_cpu(),
         };
         let built = build_all(&cache, &origins.iter().map(request).collect::<Vec<_>>())?;
         let mut lines = Vec::new();

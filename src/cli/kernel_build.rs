@@ -58,13 +58,13 @@ impl BuildOfArgs {
             compiler: self.cc.clone(),
             settings: self.settings.clone(),
             name: None,
-            jobs: compilers(),
+            jobs: one_per_cpu(),
         }
     }
 }
 
-/// How many compilers run at a time: one on each CPU.
-pub(super) fn compilers() -> usize {
+/// How many compilers or guests run at a time: one on each CPU.
+pub(super) fn one_per_cpu() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 

@@ -2,7 +2,7 @@
 
 use super::counted_kernels::{CountArgs, CountedKernels, compared};
 use super::global;
-use super::kernel_build::compilers;
+use super::kernel_build::one_per_cpu;
 use super::stop_args::parse_percent;
 use crate::compare::Input;
 use crate::report::terminal::Style;
@@ -109,7 +109,7 @@ impl OptionsArgs {
             let (base, settings) =
                 origin.map_or((BaseName::Named(name.to_owned()), Vec::new()), |origin| (origin.base, origin.settings));
             let (source, compiler) = (source.clone(), compiler.clone());
-            BuildRequest { source, base, compiler, settings, name: None, jobs: compilers() }
+            BuildRequest { source, base, compiler, settings, name: None, jobs: one_per_cpu() }
         };
         Ok([request(from, &self.before), request(to, &self.after)])
     }

@@ -1,6 +1,7 @@
 //! What `check` measures again on the tested kernel: the workload or the pipeline of a baseline.
 
 use super::baseline;
+use super::kernel_build::one_per_cpu;
 use super::record::RecordArgs;
 use super::run::{self, GivenFlags, parsed, split};
 use crate::compare::matrix;
@@ -105,9 +106,8 @@ pub(super) fn measure_all(wanted: &[Repeat], output: Option<&Path>) -> Result<(V
 
 /// Guests that run at a time: both numbers of CPUs of a baseline always, and more if there is room.
 fn jobs(wanted: &[Repeat]) -> usize {
-    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let guest = wanted.iter().map(|repeat| repeat.machine().memory).max().unwrap_or_default();
-    matrix::default_jobs(cpus, memory::available(), guest).max(exact::CPUS.len())
+    matrix::default_jobs(one_per_cpu(), memory::available(), guest).max(exact::CPUS.len())
 }
 
 /// Store what was measured: one in the folder itself, several in folders of their own. Returns why they are not where they
