@@ -55,9 +55,6 @@ impl CellList {
     }
 
     /// The list as text.
-    ///
-    /// # Errors
-    /// Never, unless memory runs out.
     pub(crate) fn to_text(&self) -> Result<String> {
         let mut text = String::new();
         for cell in &self.cells {

@@ -12,9 +12,6 @@ use anyhow::Result;
 pub(crate) const MOST_COMPARED: usize = 400;
 
 /// The columns of the comparison, in the order of the lists, without those that have no result.
-///
-/// # Errors
-/// When a run cannot be read.
 pub(crate) fn columns(store: &CellStore, cells: &[CampaignCell]) -> Result<Vec<Input>> {
     let mut inputs: Vec<Input> = Vec::new();
     // By mode, as a comparison measures them: the list is in the order of guests.

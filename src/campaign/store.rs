@@ -84,9 +84,6 @@ fn failure(id: &str, second: bool) -> String {
 
 impl CellStore {
     /// Create the store, or open it.
-    ///
-    /// # Errors
-    /// When it cannot be created, or is something else.
     pub(crate) fn create(folder: &Path) -> Result<Self> {
         const FOLDERS: [&str; 5] = [PLANS, FAILED, LOG, CANARIES, CELLS];
         // Another process may be creating it: then it has some of the folders.
@@ -104,9 +101,6 @@ impl CellStore {
     }
 
     /// Open an existing store.
-    ///
-    /// # Errors
-    /// When `folder` is not a store.
     pub(crate) fn open(folder: &Path) -> Result<Self> {
         if !folder.join(CELLS).is_dir() {
             bail!("{} is not a store of `pipeprof matrix run`", folder.display());
@@ -127,17 +121,11 @@ impl CellStore {
     }
 
     /// The place of a cell's result, which is checked before the run.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub(crate) fn prepare(&self, cell: &CampaignCell, second: bool) -> Result<Folder> {
         Folder::prepare(Some(&self.path(&cell.id, second)), "", &cell.mode)
     }
 
     /// Write a result. One that another process wrote meanwhile stays.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub(crate) fn keep(&self, folder: Folder, cell: &CampaignCell, second: bool, mut outcome: Outcome) -> Result<()> {
         let mut files = contents::files(&mut outcome, Vec::new())?;
         let digests = files.iter().map(|(name, bytes)| (name.clone(), sha256::of_bytes(bytes))).collect();
@@ -151,27 +139,18 @@ impl CellStore {
     }
 
     /// The result of a finished cell.
-    ///
-    /// # Errors
-    /// When it cannot be read, with the way out.
     pub(crate) fn result(&self, id: &str) -> Result<Outcome> {
         let path = self.path(id, false);
         result::open(&path).with_context(|| again(&path))
     }
 
     /// As [`Self::result`], without its profiles.
-    ///
-    /// # Errors
-    /// The same.
     pub(crate) fn document(&self, id: &str) -> Result<Document> {
         let path = self.path(id, false);
         result::open_document(&path).with_context(|| again(&path))
     }
 
     /// Note why a cell failed.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub(crate) fn keep_failure(&self, cell: &CampaignCell, second: bool, reason: &str) -> Result<()> {
         let (schema, reason) = (FAILED_SCHEMA.to_owned(), reason.to_owned());
         self.write(FAILED, &failure(&cell.id, second), &FailedCell { schema, cell: cell.clone(), second, reason })
@@ -188,9 +167,6 @@ impl CellStore {
     }
 
     /// Note where a cell ran.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub(crate) fn keep_log(&self, id: &str, log: &CellLog) -> Result<()> {
         self.write(LOG, id, log)
     }
@@ -201,9 +177,6 @@ impl CellStore {
     }
 
     /// Keep a copy of the list, so that missing cells are known.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub(crate) fn keep_plan(&self, list: &CellList) -> Result<()> {
         let kept = self.folder.join(PLANS).join(format!("{}.jsonl", list.name()));
         if kept.exists() {
@@ -213,26 +186,17 @@ impl CellStore {
     }
 
     /// The lists whose cells were run here, by name.
-    ///
-    /// # Errors
-    /// When the folder cannot be read.
     pub(crate) fn plans(&self) -> Result<Vec<PathBuf>> {
         let names = self.names(PLANS)?;
         Ok(names.into_iter().map(|name| self.folder.join(PLANS).join(name)).collect())
     }
 
     /// The ids of finished cells, sorted.
-    ///
-    /// # Errors
-    /// When the folder cannot be read.
     pub(crate) fn finished(&self, second: bool) -> Result<Vec<String>> {
         self.names(if second { CANARIES } else { CELLS })
     }
 
     /// The failures, by id.
-    ///
-    /// # Errors
-    /// When a file cannot be read.
     pub(crate) fn failures(&self) -> Result<Vec<FailedCell>> {
         let failures: Vec<FailedCell> = self.all(FAILED, "a failed cell of `pipeprof matrix`", FAILED_SCHEMA)?;
         let edited = failures.iter().find(|failed| !failed.cell.is_whole());
@@ -244,9 +208,6 @@ impl CellStore {
     }
 
     /// Where the cells ran.
-    ///
-    /// # Errors
-    /// When a file cannot be read.
     pub(crate) fn logs(&self) -> Result<Vec<(String, CellLog)>> {
         let names = self.names(LOG)?;
         let logs: Vec<CellLog> = self.all(LOG, "a log of `pipeprof matrix`", LOG_SCHEMA)?;

@@ -45,8 +45,6 @@ enum SkidRule {
 }
 
 impl AttributeArgs {
-    /// # Errors
-    /// When the file cannot be read, or the results cannot be written.
     pub(super) fn run(self) -> Result<ExitCode> {
         let started = super::now();
         let imported = import::read(&self.file, self.event.as_deref())?;

@@ -32,9 +32,6 @@ enum CompletionShell {
 
 impl CompletionsArgs {
     /// Print it; `all`: the command line.
-    ///
-    /// # Errors
-    /// Never.
     pub(super) fn run(&self, all: &Command) -> Result<ExitCode> {
         crate::out!("{}", self.shell.script(all));
         Ok(ExitCode::SUCCESS)

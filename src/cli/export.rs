@@ -24,9 +24,6 @@ pub(crate) struct ExportArgs {
 
 impl ExportArgs {
     /// Write.
-    ///
-    /// # Errors
-    /// When the input cannot be read or has nothing to write, or the output cannot be written.
     pub(super) fn run(&self) -> Result<ExitCode> {
         let to_stdout = self.output.as_deref() == Some(Path::new("-"));
         let files = with_stored(&self.input, |stored| {

@@ -72,9 +72,6 @@ struct StackSource {
 
 impl FlamegraphArgs {
     /// Draw.
-    ///
-    /// # Errors
-    /// When the input cannot be read or is empty, or the output cannot be written.
     pub(super) fn run(&self) -> Result<ExitCode> {
         if [OFF_CPU, CRITICAL_PATH].contains(&&self.process[..]) && !is_folded(&self.input) {
             let outcome = result::open(&self.input)?;

@@ -28,9 +28,6 @@ pub(crate) struct ManArgs {
 
 impl ManArgs {
     /// Print a page, or write all; `all`: the command line.
-    ///
-    /// # Errors
-    /// When the subcommand does not exist, or a file cannot be written.
     pub(super) fn run(&self, all: &Command) -> Result<ExitCode> {
         let program = program(all);
         let Some(folder) = &self.output else {

@@ -11,9 +11,6 @@ use crate::vm::Kernel;
 use anyhow::{Context as _, Result, bail};
 
 /// Run a cell in this process.
-///
-/// # Errors
-/// Why it has no result.
 pub(super) fn measure(cell: &CampaignCell, kernel: &Kernel) -> Result<Outcome> {
     let image = kernel.image.to_str().context("the kernel's path is not UTF-8")?;
     let command = cell.command();

@@ -242,9 +242,6 @@ impl Object {
 
     /// A reader of the ring buffer with this name, which calls `read` with each record until it returns false.
     /// Only libbpf gives it.
-    ///
-    /// # Errors
-    /// When the map does not exist, or cannot be mapped.
     pub(crate) fn ring<'r>(&self, map: &str, mut read: impl FnMut(&[u8]) -> bool + 'r) -> Result<RingBuffer<'r>> {
         let Self::Libbpf(object) = self else { bail!("{map}: not loaded by {}", name(Loader::Libbpf)) };
         let map = libbpf_map(object, map)?;

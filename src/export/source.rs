@@ -37,9 +37,6 @@ pub(crate) fn with_stored<T>(path: &Path, write: impl FnOnce(&Exported<'_>) -> R
 
 impl Exported<'_> {
     /// Its stacks.
-    ///
-    /// # Errors
-    /// When it has none.
     pub(crate) fn samples(&self) -> Result<Samples> {
         if matches!(self, Self::Comparison(_) | Self::Sweep(_)) {
             bail!("it contains tables, but no stacks: choose the format csv, or give the folder of one run");

@@ -18,9 +18,6 @@ pub(crate) struct Neighbours {
 }
 
 /// Write the pages into `folder`. Their names, by what they compare.
-///
-/// # Errors
-/// When a run cannot be read or a page not be written.
 pub(crate) fn write(history: &History, store: &CellStore, folder: &Path) -> Result<BTreeMap<Neighbours, String>> {
     let of_line = |line: &HistoryLine| -> Vec<Neighbours> {
         let (setting, steps) = (&line.setting, &line.steps);

@@ -124,9 +124,6 @@ fn points(cells: &[(usize, String)], load: &dyn Fn(usize) -> Result<(String, Out
 }
 
 /// The workload of `line` on the sources alone, which `runs` counted, by the index of the kernel.
-///
-/// # Errors
-/// When a run has no counts.
 pub(crate) fn of_sources(line: &HistoryLine, runs: &[(usize, &Outcome)]) -> Result<HistoryLine> {
     let release = |run: &Outcome| run.document.kernel.release.clone();
     let cells: Vec<(usize, String)> = runs.iter().map(|(kernel, run)| (*kernel, release(run))).collect();
@@ -143,9 +140,6 @@ fn is_of(cell: &CampaignCell, kernel: &HistoryKernel) -> bool {
 }
 
 /// The counts of a run of `kernel`.
-///
-/// # Errors
-/// When it has none.
 pub(crate) fn counts(outcome: &Outcome, kernel: usize, id: &str, dropped: &Dropped) -> Result<HistoryPoint> {
     let shown = outcome.document.ensemble.as_ref().map_or(0, |ensemble| ensemble.shown);
     let measure =

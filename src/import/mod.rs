@@ -32,9 +32,6 @@ pub(crate) fn read(path: &Path, event: Option<&str>) -> Result<ImportedProfile> 
 }
 
 /// The profile in `bytes`.
-///
-/// # Errors
-/// When its form is not known, or it is damaged.
 pub(crate) fn parse(bytes: &[u8], event: Option<&str>) -> Result<ImportedProfile> {
     if bytes.starts_with(b"PERFILE2") {
         bail!("this is perf.data: give the output of `perf script -i FILE`");

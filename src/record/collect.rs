@@ -177,9 +177,6 @@ impl Recorder {
     }
 
     /// Processes that this thread forks from now on are of `stage`; of none if absent.
-    ///
-    /// # Errors
-    /// When the kernel refuses to write the map.
     pub(super) fn launching(&mut self, stage: Option<u32>) -> Result<()> {
         self.object.set("launch", 0, stage.map_or(0, |stage| u64::from(stage) + 1))
     }
@@ -208,9 +205,6 @@ impl Recorder {
     }
 
     /// What has been counted until now, and the path since this was last called.
-    ///
-    /// # Errors
-    /// When a map cannot be read.
     pub(super) fn look(&mut self) -> Result<(RecordedCounts, Option<PathEnds>)> {
         let (counts, tasks) = self.read_with_tasks()?;
         let path = self.path.latest(counts.at, &tasks);
@@ -227,9 +221,6 @@ impl Recorder {
 
     /// Take what ended processes have counted out of the kernel's maps, if they are many. Returns their counts, and the
     /// identity that each has from now on.
-    ///
-    /// # Errors
-    /// When a map cannot be read.
     pub(super) fn make_room(&mut self) -> Result<Option<(RecordedCounts, HashMap<Id, Id>)>> {
         let state: PrState = self.object.element("state", 0)?;
         if state.processes_made - self.looked_at < MANY_NEW {
@@ -266,9 +257,6 @@ impl Recorder {
     }
 
     /// What [`Recorder::finish`] needs of processes that go on. The path ends here, too.
-    ///
-    /// # Errors
-    /// When a map cannot be read.
     pub(super) fn read_last(&mut self) -> Result<LastCounts> {
         // Without it, the user share of processes that still run is unknown.
         let _ = attach::run_iterator(self.object.program(ACCOUNT)?);
@@ -282,9 +270,6 @@ impl Recorder {
 
     /// Detach, and return what was counted, but for that of [`EndedProcesses`]. What a thread was doing at that time counts
     /// until then. `last`: what was read earlier, if what is recorded goes on: detaching takes about 0.1 s.
-    ///
-    /// # Errors
-    /// When a map cannot be read.
     pub(super) fn finish(
         mut self,
         last: Option<LastCounts>,
@@ -317,9 +302,6 @@ impl Recorder {
     }
 
     /// What has been counted until now, but for that of [`EndedProcesses`].
-    ///
-    /// # Errors
-    /// When a map cannot be read.
     pub(super) fn read(&self) -> Result<RecordedCounts> {
         self.read_with_tasks().map(|(counts, _)| counts)
     }

@@ -9,9 +9,6 @@ use crate::result::Outcome;
 use anyhow::Result;
 
 /// All files of `outcome`, and `further` ones: names and contents. Sets the document's `files`.
-///
-/// # Errors
-/// When a graph or the page cannot be drawn.
 pub(crate) fn files(outcome: &mut Outcome, further: Vec<(String, Vec<u8>)>) -> Result<Vec<(String, Vec<u8>)>> {
     let mut files = critical::files(outcome)?;
     files.extend(files::contents(outcome)?);

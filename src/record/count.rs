@@ -270,9 +270,6 @@ fn empty_page_lists() -> Result<()> {
 }
 
 /// In the guest: run `pipeline` with markers, as run `number` of several, and return its exit codes.
-///
-/// # Errors
-/// When a program cannot be started.
 pub(super) fn run_marked(
     pipeline: &PipelineCommand,
     setup: PipelineSetup,

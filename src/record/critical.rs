@@ -130,9 +130,6 @@ pub(crate) fn options(recording: &Document) -> GraphOptions {
 }
 
 /// The files of the path of `outcome`: its stacks and their picture.
-///
-/// # Errors
-/// When it cannot be drawn.
 pub(super) fn files(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
     let made = outcome.critical_path.is_none().then(|| folded(&outcome.document, &counted(outcome))).flatten();
     let Some(stacks) = outcome.critical_path.as_ref().or(made.as_ref()).filter(|stacks| !stacks.is_empty()) else {

@@ -15,9 +15,6 @@ pub(crate) const PAGE_FILE: &str = "record.html";
 const GRAPHS: usize = 8;
 
 /// The page. `contents`: the other files of the folder, of which it shows the graphs.
-///
-/// # Errors
-/// When a graph cannot be packed.
 pub(crate) fn page(recording: &Document, contents: &[(String, Vec<u8>)]) -> Result<String> {
     let (command, answer) = match recording.target.imported() {
         Some(_) => ("attribute", "Answer"),

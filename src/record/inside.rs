@@ -176,9 +176,6 @@ impl PreparedPipeline {
     }
 
     /// Record it in a guest.
-    ///
-    /// # Errors
-    /// When the guest does not start, or cannot record.
     pub(crate) fn record(&self) -> Result<(Outcome, GuestOutput)> {
         let (reply, received, printed) = run(&self.guest, &self.sent)?;
         let mut outcome = received.outcome;
@@ -206,9 +203,6 @@ impl PreparedPipeline {
     }
 
     /// Count the instructions of what was recorded, in so many other guests, and add them to it.
-    ///
-    /// # Errors
-    /// When a guest does not start, or gives no complete counts.
     pub(crate) fn add_counts(&self, recorded: &mut Outcome, runs: u32) -> Result<()> {
         count::add(recorded, &self.sent.pipeline, &self.guest, runs, |guest, number| {
             let sent = Sent { counted: Some(number), ..self.sent.clone() };
@@ -246,9 +240,6 @@ fn split(body: &[u8]) -> Option<(Received, GuestOutput)> {
 }
 
 /// In the guest: record what `sent` describes, and print the answer.
-///
-/// # Errors
-/// When it cannot be recorded.
 pub(crate) fn record_inside(sent: &str) -> Result<()> {
     let sent: Sent = serde_json::from_str(sent).context("cannot parse what is to be recorded")?;
     // A kernel without memory accounting does not charge the pipeline.

@@ -49,9 +49,6 @@ pub(crate) struct StageStreams {
 
 impl StageStreams {
     /// Read `input`, and show nothing.
-    ///
-    /// # Errors
-    /// When /dev/null cannot be opened.
     pub(super) fn quiet(input: Stdio) -> Result<Self> {
         let null = || File::options().write(true).open("/dev/null").context("cannot open /dev/null");
         Ok(Self { input, output: null()?, errors: null()? })
@@ -107,9 +104,6 @@ impl EndedStage {
 impl Launcher {
     /// SIGINT and SIGQUIT of a terminal reach the stages directly; pipeprof outlives them to report. SIGTERM and SIGHUP
     /// are passed on. Signals that are ignored stay so, here and in the stages.
-    ///
-    /// # Errors
-    /// When handlers cannot be installed.
     pub(super) fn new() -> Result<Self> {
         let launcher = Self { stages: Arc::default(), interrupted: Arc::default() };
         let wanted = [SIGINT, SIGQUIT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
@@ -214,9 +208,6 @@ impl Launcher {
     }
 
     /// Wait until all stages have ended.
-    ///
-    /// # Errors
-    /// When waiting fails.
     pub(super) fn wait(&self) -> Result<Vec<EndedStage>> {
         loop {
             let ended = next_ended()?;
@@ -293,9 +284,6 @@ fn is_ignored(signal: i32) -> bool {
 }
 
 /// Replace standard input and output by /dev/null: an end of a pipe held open would take away the end of file or SIGPIPE.
-///
-/// # Errors
-/// When /dev/null cannot be opened.
 pub(super) fn leave_stdio() -> Result<()> {
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").context("/dev/null")?;
     for own in [libc::STDIN_FILENO, libc::STDOUT_FILENO] {

@@ -138,9 +138,6 @@ pub(crate) fn try_recorder() -> Result<()> {
 
 /// Run `pipeline` and record it, then measure it with and without changes. Afterwards this process has neither standard
 /// input nor standard output.
-///
-/// # Errors
-/// When recording is not possible, or a program cannot be started.
 pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outcome> {
     let environment = Environment::now();
     let RecordOptions { trials, duration, streams, level, pipe_bytes, sampled, traced, live, drop_rights } = options;
@@ -282,9 +279,6 @@ fn wait(
 
 /// Record processes that are running, and those at the other ends of their pipes: for the duration of `options`, until an
 /// interruption, or until all of `pids` have ended. They are only watched.
-///
-/// # Errors
-/// When recording is not possible, or one of the processes does not exist.
 pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Outcome> {
     let RecordOptions { duration, level, sampled, traced, live, drop_rights, .. } = options;
     let (duration, level, sampled, live) = (*duration, *level, *sampled, *live);

@@ -27,8 +27,6 @@ pub(crate) struct PipelineTime {
 pub(crate) struct PipelineTimer(Launcher);
 
 impl PipelineTimer {
-    /// # Errors
-    /// When signals cannot be passed on.
     pub(crate) fn new() -> Result<Self> {
         Ok(Self(Launcher::new()?))
     }

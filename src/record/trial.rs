@@ -50,9 +50,6 @@ impl TrialOptions {
     }
 
     /// A usage error if a change is impossible.
-    ///
-    /// # Errors
-    /// See above.
     pub(crate) fn check(&self, pipeline: &PipelineCommand) -> Result<()> {
         self.remedies.iter().try_for_each(|remedy| remedy.changed(pipeline).map(drop)).context("--try")
     }

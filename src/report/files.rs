@@ -26,9 +26,6 @@ impl Folder {
 }
 
 /// `files`, and the document, whose `files` they are.
-///
-/// # Errors
-/// When JSON cannot represent a number in it.
 pub(crate) fn with_document(
     outcome: &mut Outcome,
     mut files: Vec<(String, Vec<u8>)>,
@@ -49,9 +46,6 @@ pub fn to_json(document: &Document) -> Result<String> {
 }
 
 /// Stacks, flame graphs, windows and code, by name.
-///
-/// # Errors
-/// When a graph cannot be drawn.
 pub(crate) fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
     let mut files = Vec::new();
     let mut collectors: Vec<&str> = outcome.profiles.iter().map(|profile| profile.collector.as_str()).collect();

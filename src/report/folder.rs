@@ -109,9 +109,6 @@ impl Folder {
     }
 
     /// Add a file; `name` can be a path into a folder inside.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
         write_below(self.aside.path(), name, bytes).map_err(|error| {
             let file = self.target.join(name);

@@ -114,18 +114,12 @@ pub(crate) fn without_huge_pages(warnings: &[Warning], command: &str) -> Option<
 
 impl Race {
     /// What the contestant called `id` did.
-    ///
-    /// # Errors
-    /// If it was not in the race.
     pub(crate) fn get(&self, id: &str) -> Taken<&Raced> {
         let missing = || Missing::new(format!("{id} was not measured"), "pipeprof reproduce");
         self.0.iter().find(|raced| raced.id == id).ok_or_else(missing)
     }
 
     /// [`Raced::speed`] of the contestant called `id`.
-    ///
-    /// # Errors
-    /// Why the value is missing, and how to get it.
     pub(crate) fn speed(&self, id: &str) -> Taken<Reading> {
         self.get(id)?.speed()
     }
@@ -139,17 +133,11 @@ impl Race {
 
 impl Raced {
     /// GiB/s at the reader.
-    ///
-    /// # Errors
-    /// Why the value is missing, and how to get it.
     pub(crate) fn speed(&self) -> Taken<Reading> {
         self.reading("GiB/s", "", |pair| Some(pair.gib_s()))
     }
 
     /// The speed, and the run of the median speed.
-    ///
-    /// # Errors
-    /// Why the value is missing, and how to get it.
     pub(crate) fn measured(&self) -> Taken<(Reading, &Processes)> {
         let speed = self.speed()?;
         let typical = stats::median_by(&self.pairs, Processes::gib_s);
@@ -157,9 +145,6 @@ impl Raced {
     }
 
     /// A value that depends on time.
-    ///
-    /// # Errors
-    /// Why the value is missing, and how to get it.
     pub(crate) fn reading(&self, unit: &str, what: &str, of: impl Fn(&Processes) -> Option<f64>) -> Taken<Reading> {
         let reading = self.count(unit, what, of)?;
         if self.executed_on == ExecutedOn::Tcg {
@@ -169,9 +154,6 @@ impl Raced {
     }
 
     /// A value that does not depend on time, so that emulation does not change it.
-    ///
-    /// # Errors
-    /// Why the value is missing, and how to get it.
     pub(crate) fn count(&self, unit: &str, what: &str, of: impl Fn(&Processes) -> Option<f64>) -> Taken<Reading> {
         if let Some(why) = &self.failed {
             return Err(Missing::new(why.clone(), self.command()));

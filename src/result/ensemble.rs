@@ -110,18 +110,12 @@ struct File<'a> {
 }
 
 /// The bytes of `windows.json.gz`. Equal profiles give equal bytes.
-///
-/// # Errors
-/// Never, unless memory runs out.
 pub(crate) fn to_bytes(windows: &[Vec<Profile>]) -> Result<Vec<u8>> {
     let file = File { schema: SCHEMA.to_owned(), windows: Cow::Borrowed(windows) };
     gzip_json::to_bytes(&file, Compression::default())
 }
 
 /// Read `windows.json.gz`.
-///
-/// # Errors
-/// When it is damaged or of another version.
 pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Vec<Vec<Profile>>> {
     let file: File<'_> = gzip_json::from_bytes(bytes, "profiles of windows")?;
     ensure!(file.schema == SCHEMA, "its schema {} is not {SCHEMA}", file.schema);

@@ -24,9 +24,6 @@ pub(crate) const CRITICAL_PATH: &str = "critical-path";
 pub(crate) const PLACES: &str = ".places.json.gz";
 
 /// The files of these stacks, called `stem`: names and contents.
-///
-/// # Errors
-/// Never, unless memory runs out.
 pub(crate) fn files(stem: &str, stacks: &Folded) -> Result<Vec<(String, Vec<u8>)>> {
     let mut files = vec![(format!("{stem}{FOLDED}"), stacks.to_text().into_bytes())];
     if let Some(places) = stacks.stored_places() {

@@ -9,9 +9,6 @@ use anyhow::{Context as _, Result};
 use std::path::Path;
 
 /// The model in the file of `--cycle-model`.
-///
-/// # Errors
-/// The file cannot be read, or is not a model.
 pub(crate) fn model(path: &Path) -> Result<CycleModel> {
     let name = || format!("--cycle-model {}", path.display());
     let text = std::fs::read_to_string(path).with_context(|| format!("{}: cannot read the file", name()))?;

@@ -98,9 +98,6 @@ pub(crate) fn enter_guest(outcome: &mut Outcome, emulator: Emulator, kernel: &vm
 }
 
 /// Run `request` in a guest.
-///
-/// # Errors
-/// When the guest returns no outcome.
 pub(crate) fn in_guest(request: &Request, options: &GuestOptions) -> Result<Outcome> {
     let reply = vm::run_job(options, &Job::Run(Box::new(request.clone())))?;
     let mut outcome: Outcome = reply.parse()?;

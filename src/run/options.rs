@@ -191,9 +191,6 @@ impl RunOptions {
     }
 
     /// Measure `request` on this machine or in the guest of these options.
-    ///
-    /// # Errors
-    /// Why there is no outcome.
     pub(crate) fn measure(&self, request: &Request) -> Result<Outcome> {
         let mut guest = self.guest()?;
         if let Some((options, source)) = guest.as_mut().zip(sent_source(&request.workload)) {

@@ -47,9 +47,6 @@ pub(crate) fn first(spec: &Spec, cpus: u32) -> Amount {
 
 impl WindowSizing {
     /// Count with `count` in windows that grow, and return the outcome whose windows differ least.
-    ///
-    /// # Errors
-    /// Those of `count`.
     pub(crate) fn counted(self, first: u64, count: impl Fn(Amount) -> Result<Outcome>) -> Result<Outcome> {
         let mut tried: Vec<TriedSize> = Vec::new();
         let mut best: Option<(f64, Outcome)> = None;

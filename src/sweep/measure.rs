@@ -84,9 +84,6 @@ pub(crate) struct SweepRunner {
 
 impl SweepRunner {
     /// For `combinations`.
-    ///
-    /// # Errors
-    /// When signals cannot be passed on to pipelines.
     pub(crate) fn new(combinations: &[SweepCombination]) -> Result<Self> {
         let timed = combinations.iter().any(|made| made.pipeline.is_some() && made.options.kernel.is_none());
         Ok(Self { timer: timed.then(PipelineTimer::new).transpose()? })

@@ -10,8 +10,6 @@ use std::process::{Child, Command};
 pub(crate) struct OwnChild(Child);
 
 impl OwnChild {
-    /// # Errors
-    /// When the program cannot be started.
     pub(crate) fn spawn(command: &mut Command) -> std::io::Result<Self> {
         command.spawn().map(Self)
     }

@@ -7,9 +7,6 @@ use crate::roles::{self, RoleId};
 use anyhow::Result;
 
 /// The chart of one section as an `<svg>` element; empty if there is nothing to draw.
-///
-/// # Errors
-/// When the drawing library fails.
 pub(crate) fn stacked(comparison: &Comparison, section: &Section) -> Result<String> {
     let columns = comparison.columns.iter().zip(&section.cells);
     let present: Vec<_> = columns.filter_map(|(column, cell)| Some((column, cell.as_ref()?))).collect();

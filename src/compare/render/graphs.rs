@@ -30,9 +30,6 @@ fn scale(measure: &Measure) -> f64 {
 }
 
 /// The plain graph of each column.
-///
-/// # Errors
-/// When a graph cannot be drawn.
 pub(crate) fn plain(
     comparison: &Comparison,
     section: &Section,
@@ -68,9 +65,6 @@ pub(crate) fn plain(
 }
 
 /// What grew (widths of the later profile) and what vanished (widths of the earlier one).
-///
-/// # Errors
-/// When a graph cannot be drawn.
 pub(crate) fn differential(
     comparison: &Comparison,
     section: &Section,

@@ -31,9 +31,6 @@ fn about(history: &History) -> String {
 }
 
 /// `history.html`: one file that needs no network.
-///
-/// # Errors
-/// When a chart cannot be drawn.
 pub(super) fn page(history: &History, link: &dyn Fn(&Neighbours) -> Option<String>) -> Result<String> {
     let answers = sentences::all(history, link);
     let overview = Table::of("", (1..).zip(&answers))

@@ -16,9 +16,6 @@ use std::path::{Path, PathBuf};
 
 /// Write the history to `page`, such as history.html, and next to it history.md, history.json and history.csv; with its
 /// store, also the folder history-steps with a comparison for each step. The paths of the files, without those of steps.
-///
-/// # Errors
-/// When a comparison or a chart cannot be made, or a file not be written.
 pub(crate) fn write(history: &History, store: Option<&CellStore>, page: &Path) -> Result<Vec<PathBuf>> {
     let stem = page.file_stem().context("-o: give a file, such as history.html")?.to_string_lossy().into_owned();
     let folder = format!("{stem}-steps");

@@ -43,8 +43,6 @@ pub(super) struct PathRecorder {
 }
 
 impl PathRecorder {
-    /// # Errors
-    /// When the ring cannot be mapped.
     pub(super) fn start(object: &Object, live: bool) -> Result<Self> {
         let cpus = cpus::allowed()?.len() as u64;
         let follower = || Rc::new(RefCell::new(PathFollower::new(cpus)));
