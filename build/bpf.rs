@@ -84,8 +84,8 @@ fn to_rust(path: &str, header: &str) -> Result<String> {
             }
         } else if line.is_empty() || line.starts_with('#') {
         } else if let Some(name) = line.strip_prefix("struct ").and_then(|rest| rest.strip_suffix(" {")) {
-            let derive = "#[repr(C)]\n#[derive(Debug, Clone, Copy, bytemuck::Zeroable, bytemuck::Pod)]";
-            writeln!(rust, "{derive}\npub struct {} {{", camel(name))?;
+            let derive = "Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, bytemuck::Zeroable, bytemuck::Pod";
+            writeln!(rust, "#[repr(C)]\n#[derive({derive})]\npub struct {} {{", camel(name))?;
             open = true;
         } else if line == "};" && open {
             rust.push_str("}\n");

@@ -2,7 +2,7 @@
 //! with pipes of their own. They are one row, and the time and size of a report do not depend on how many they are.
 
 use super::collect::RecordedCounts;
-use super::timeline::{Id, id};
+use super::raw::PrWho;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 
@@ -38,22 +38,22 @@ impl<T: Eq + Hash> Numbers<T> {
 /// A number for each process. It is the same for processes of a stage that ran the same program on the same pipes, and for
 /// [`MANY`] that did so on pipes of the same kind. Pipes are of the same kind if the same processes, of those that are
 /// told apart already, write and read them: the colour refinement of graphs.
-pub(super) fn alike(counted: &RecordedCounts) -> HashMap<Id, usize> {
-    let mut used: HashMap<Id, BTreeSet<PipeSide>> = HashMap::new();
+pub(super) fn alike(counted: &RecordedCounts) -> HashMap<PrWho, usize> {
+    let mut used: HashMap<PrWho, BTreeSet<PipeSide>> = HashMap::new();
     for (end, _) in &counted.ends {
-        used.entry(id(&end.who)).or_default().insert((end.inode, end.device, end.side));
+        used.entry(end.who).or_default().insert((end.inode, end.device, end.side));
     }
     let mut numbers = Numbers::new();
     let mut groups: Vec<SameEnds> = Vec::new();
-    let mut exact: Vec<(Id, usize)> = Vec::new();
+    let mut exact: Vec<(PrWho, usize)> = Vec::new();
     for (who, _) in &counted.processes {
-        let sides = used.remove(&id(who)).unwrap_or_default();
+        let sides = used.remove(who).unwrap_or_default();
         let program = (who.stage, who.name);
         let number = numbers.of((program, sides.clone()));
         if number == groups.len() {
             groups.push((program, sides));
         }
-        exact.push((id(who), number));
+        exact.push((*who, number));
     }
     let kinds = kinds(&groups);
     let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
@@ -61,7 +61,7 @@ pub(super) fn alike(counted: &RecordedCounts) -> HashMap<Id, usize> {
     let first = |kind| kinds.iter().position(|other| *other == kind);
     let firsts: BTreeMap<usize, usize> =
         sizes.iter().filter(|(_, size)| **size >= MANY).filter_map(|(kind, _)| Some((*kind, first(*kind)?))).collect();
-    exact.into_iter().map(|(id, group)| (id, firsts.get(&kinds[group]).copied().unwrap_or(group))).collect()
+    exact.into_iter().map(|(who, group)| (who, firsts.get(&kinds[group]).copied().unwrap_or(group))).collect()
 }
 
 /// A number for each group, the same for those that cannot be told apart by what is at the other ends of their pipes.
@@ -106,7 +106,7 @@ fn kinds(groups: &[SameEnds]) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::raw::{PR_WRITE, PrCounts, PrEnd, PrProcess, PrWho};
+    use super::super::raw::{PR_WRITE, PrCounts, PrEnd, PrProcess};
     use super::*;
     use bytemuck::Zeroable as _;
 

@@ -6,7 +6,6 @@ use super::launch::MadePipe;
 use super::raw::{PR_KINDS, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho};
 use super::reason::{name_of, why};
 use super::running::OpenEnd;
-use super::timeline::{Id, id};
 use crate::collect::bpf::shared::Lost;
 use crate::result::{RecordedEnd, RecordedPipe, RecordedProcess};
 use crate::util::text::grouped;
@@ -26,7 +25,7 @@ pub(super) struct Assembled {
     pub processes: Vec<RecordedProcess>,
     pub pipes: Vec<RecordedPipe>,
     /// Indices of `processes`.
-    pub index: BTreeMap<Id, usize>,
+    pub index: BTreeMap<PrWho, usize>,
     pub warnings: Vec<Warning>,
 }
 
@@ -38,14 +37,14 @@ pub(super) fn assemble(counted: &RecordedCounts, pipes: &[MadePipe], open: &[Ope
     order.sort_by_key(|(who, process)| (who.stage, process.begin, who.tgid));
     let alike = alike(counted);
     let mut processes: Vec<RecordedProcess> = Vec::new();
-    let mut index: BTreeMap<Id, usize> = BTreeMap::new();
+    let mut index: BTreeMap<PrWho, usize> = BTreeMap::new();
     let mut rows: HashMap<Option<usize>, usize> = HashMap::new();
     let mut pids: HashSet<(usize, u32)> = HashSet::new();
     for (who, process) in order {
-        let at = *rows.entry(alike.get(&id(who)).copied()).or_insert(processes.len());
+        let at = *rows.entry(alike.get(who).copied()).or_insert(processes.len());
         if at == processes.len() {
             processes.push(RecordedProcess {
-                name: name(who),
+                name: name_of(who.name),
                 stage: who.stage,
                 begin_ns: process.begin - begin,
                 user_share: Some(0.0),
@@ -53,10 +52,10 @@ pub(super) fn assemble(counted: &RecordedCounts, pipes: &[MadePipe], open: &[Ope
                 ..RecordedProcess::default()
             });
         }
-        index.insert(id(who), at);
-        let lived = match counted.members.get(&id(who)) {
+        index.insert(*who, at);
+        let lived = match counted.members.get(who) {
             Some(members) => {
-                index.extend(members.pids.iter().map(|pid| (id(&PrWho { tgid: *pid, ..*who }), at)));
+                index.extend(members.pids.iter().map(|pid| (PrWho { tgid: *pid, ..*who }, at)));
                 processes[at].pids.extend(&members.pids);
                 Some(members.lived_ns)
             }
@@ -70,7 +69,7 @@ pub(super) fn assemble(counted: &RecordedCounts, pipes: &[MadePipe], open: &[Ope
         add_process(&mut processes[at], process, begin, lived);
     }
     for (reason, wait) in &counted.waits {
-        if let Some(at) = index.get(&id(&reason.who)) {
+        if let Some(at) = index.get(&reason.who) {
             let (process, why) = (&mut processes[*at], why(reason.call, reason.file_type));
             let total = process.waits.entry(why).or_default();
             total.ns += wait.ns;
@@ -107,11 +106,6 @@ pub(super) fn assemble(counted: &RecordedCounts, pipes: &[MadePipe], open: &[Ope
     Assembled { begin, window_ns: end - begin, processes, pipes, index, warnings }
 }
 
-/// The name of the program that `who` runs.
-fn name(who: &PrWho) -> String {
-    name_of(who.name)
-}
-
 fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns: Option<u64>) {
     let accounted = more.user_ns + more.system_ns;
     let known = (accounted >= KNOWN_TICKS_NS).then(|| more.user_ns as f64 / accounted as f64);
@@ -143,7 +137,7 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
 }
 
 /// The pipes with their ends. Those that pipeprof made come first.
-fn pipes_of(counted: &RecordedCounts, index: &BTreeMap<Id, usize>, made: &[MadePipe]) -> Vec<RecordedPipe> {
+fn pipes_of(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>, made: &[MadePipe]) -> Vec<RecordedPipe> {
     let mut pipes: Vec<RecordedPipe> = (0u32..)
         .zip(made)
         .map(|(stage, made)| RecordedPipe {
@@ -168,7 +162,7 @@ fn pipes_of(counted: &RecordedCounts, index: &BTreeMap<Id, usize>, made: &[MadeP
         let mut sides: [BTreeMap<usize, RecordedEnd>; 2] = Default::default();
         for (end, counts) in ends {
             super::collect::add(&mut whole, counts);
-            let Some(process) = index.get(&id(&end.who)).copied() else { continue };
+            let Some(process) = index.get(&end.who).copied() else { continue };
             let writes = end.side as usize == PR_WRITE;
             let of_process = || RecordedEnd { process, ..RecordedEnd::default() };
             add_end(sides[usize::from(writes)].entry(process).or_insert_with(of_process), counts, writes);

@@ -6,7 +6,6 @@ use super::raw::{
     PR_ASLEEP, PR_FRAMES, PR_PROCESSES, PR_RUNNABLE, PR_RUNNING, PrCounts, PrEnd, PrOffCpu, PrProcess, PrReason,
     PrSample, PrState, PrTask, PrWait, PrWho,
 };
-use super::timeline::Id;
 use crate::collect::attach::{self, Attached};
 use crate::collect::bpf::shared::Settings;
 use crate::collect::bpf::{self, Object};
@@ -15,6 +14,7 @@ use crate::kernel::preemption;
 use crate::kernel::tracefs::Tracefs;
 use crate::result::RecordLevel;
 use anyhow::{Context as _, Result, ensure};
+use bytemuck::Zeroable as _;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -109,7 +109,7 @@ pub(super) struct RecordedCounts {
     pub sampled: CountedSamples,
     pub clock: Option<SamplingClock>,
     /// Of those among `processes` that stand for several which have ended.
-    pub members: HashMap<Id, Members>,
+    pub members: HashMap<PrWho, Members>,
 }
 
 /// What was counted until a moment, with the times that the kernel had accounted to processes.
@@ -221,7 +221,7 @@ impl Recorder {
 
     /// Take what ended processes have counted out of the kernel's maps, if they are many. Returns their counts, and the
     /// identity that each has from now on.
-    pub(super) fn make_room(&mut self) -> Result<Option<(RecordedCounts, HashMap<Id, Id>)>> {
+    pub(super) fn make_room(&mut self) -> Result<Option<(RecordedCounts, HashMap<PrWho, PrWho>)>> {
         let state: PrState = self.object.element("state", 0)?;
         if state.processes_made - self.looked_at < MANY_NEW {
             return Ok(None);
@@ -323,9 +323,9 @@ impl Recorder {
     /// The same, without what a thread has counted that ends meanwhile. The next reading has it, and would take it for new.
     fn read_once(&self) -> Result<(RecordedCounts, Vec<(u64, PrTask)>)> {
         let now = monotonic_ns()?;
-        let mut processes: HashMap<_, _> = keyed(self.processes()?);
-        let mut ends: HashMap<_, _> = keyed(self.object.entries::<PrEnd, PrCounts>("ends")?);
-        let mut waits: HashMap<_, _> = keyed(self.object.entries::<PrReason, PrWait>("waits")?);
+        let mut processes: HashMap<PrWho, PrProcess> = self.processes()?.into_iter().collect();
+        let mut ends: HashMap<PrEnd, PrCounts> = self.object.entries("ends")?.into_iter().collect();
+        let mut waits: HashMap<PrReason, PrWait> = self.object.entries("waits")?.into_iter().collect();
         // Last: a thread that ends meanwhile is missing rather than counted twice.
         let tasks = self.object.entries::<u64, PrTask>("tasks")?;
         for (_, task) in tasks.iter().filter(|(_, task)| task.started != 0) {
@@ -333,9 +333,9 @@ impl Recorder {
         }
         let counts = RecordedCounts {
             at: now,
-            processes: processes.into_values().collect(),
-            ends: ends.into_values().collect(),
-            waits: waits.into_values().collect(),
+            processes: processes.into_iter().collect(),
+            ends: ends.into_iter().collect(),
+            waits: waits.into_iter().collect(),
             state: Some(self.object.element("state", 0)?),
             ..RecordedCounts::default()
         };
@@ -343,24 +343,13 @@ impl Recorder {
     }
 }
 
-/// Values by the bytes of their key.
-type ByBytes<K, V> = HashMap<Vec<u8>, (K, V)>;
-
-fn keyed<K: bytemuck::Pod, V>(entries: Vec<(K, V)>) -> ByBytes<K, V> {
-    entries.into_iter().map(|(key, value)| (bytemuck::bytes_of(&key).to_vec(), (key, value))).collect()
-}
-
-fn entry<K: bytemuck::Pod, V: bytemuck::Zeroable>(map: &mut ByBytes<K, V>, key: K) -> &mut V {
-    &mut map.entry(bytemuck::bytes_of(&key).to_vec()).or_insert((key, V::zeroed())).1
-}
-
 /// Add what a thread has counted itself, as the programs do when its task is freed.
 fn settle(
     mut task: PrTask,
     now: u64,
-    processes: &mut ByBytes<PrWho, PrProcess>,
-    ends: &mut ByBytes<PrEnd, PrCounts>,
-    waits: &mut ByBytes<PrReason, PrWait>,
+    processes: &mut HashMap<PrWho, PrProcess>,
+    ends: &mut HashMap<PrEnd, PrCounts>,
+    waits: &mut HashMap<PrReason, PrWait>,
 ) {
     if task.own.end == 0 {
         let spent = now.saturating_sub(task.since);
@@ -369,7 +358,7 @@ fn settle(
             PR_RUNNABLE => task.own.runnable_ns += spent,
             PR_ASLEEP if task.inode != 0 => {
                 let end = PrEnd { who: task.who, inode: task.inode, device: task.device, side: task.side };
-                let counts = entry(ends, end);
+                let counts = ends.entry(end).or_insert_with(PrCounts::zeroed);
                 let (sleeps, ns) = match task.locked {
                     0 => (&mut counts.sleeps, &mut counts.blocked_ns),
                     _ => (&mut counts.lock_sleeps, &mut counts.lock_ns),
@@ -379,7 +368,7 @@ fn settle(
             }
             PR_ASLEEP => {
                 let PrTask { who, call, file_type, holder, .. } = task;
-                let wait = entry(waits, PrReason { who, call, file_type, holder });
+                let wait = waits.entry(PrReason { who, call, file_type, holder }).or_insert_with(PrWait::zeroed);
                 wait.ns += spent;
                 wait.count += 1;
             }
@@ -387,11 +376,11 @@ fn settle(
         }
         task.own.end = now;
     }
-    add_process(entry(processes, task.who), &task.own);
+    add_process(processes.entry(task.who).or_insert_with(PrProcess::zeroed), &task.own);
     for (used, side) in task.used.into_iter().zip(0..) {
         if used.inode != 0 {
             let end = PrEnd { who: task.who, inode: used.inode, device: used.device as u32, side };
-            add(entry(ends, end), &used.counts);
+            add(ends.entry(end).or_insert_with(PrCounts::zeroed), &used.counts);
         }
     }
 }

@@ -5,9 +5,9 @@ use super::collect::RecordedCounts;
 use super::holders;
 use super::launch::MadePipe;
 use super::path::PathEnds;
+use super::raw::PrWho;
 use super::running::RunningProcesses;
 use super::stages;
-use super::timeline::Id;
 use crate::result::{Document, Processes, RecordedPipe};
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(super) fn described(
     path: Option<PathEnds>,
     pipes: &[MadePipe],
     running: &RunningProcesses,
-) -> (Document, BTreeMap<Id, usize>) {
+) -> (Document, BTreeMap<PrWho, usize>) {
     let mut assembled = assemble::assemble(counted, pipes, &running.ends);
     holders::add(&mut assembled.pipes, &running.others);
     let mut recording = Document {

@@ -4,7 +4,6 @@
 use super::alike::{PipeSide, SameEnds};
 use super::collect::{self, RecordedCounts};
 use super::raw::{PrCounts, PrEnd, PrProcess, PrReason, PrWait, PrWho};
-use super::timeline::{Id, id};
 use bytemuck::Zeroable as _;
 use std::collections::{BTreeMap, HashMap};
 
@@ -44,21 +43,21 @@ struct Group {
 
 impl EndedProcesses {
     /// Add processes, each with the counts of its ends and waits. Returns the group of each.
-    pub(super) fn add(&mut self, ended: &RecordedCounts) -> HashMap<Id, Id> {
-        let mut ends: HashMap<Id, BTreeMap<PipeSide, PrCounts>> = HashMap::new();
+    pub(super) fn add(&mut self, ended: &RecordedCounts) -> HashMap<PrWho, PrWho> {
+        let mut ends: HashMap<PrWho, BTreeMap<PipeSide, PrCounts>> = HashMap::new();
         for (end, counts) in &ended.ends {
-            ends.entry(id(&end.who)).or_default().insert((end.inode, end.device, end.side), *counts);
+            ends.entry(end.who).or_default().insert((end.inode, end.device, end.side), *counts);
         }
         let mut groups = HashMap::new();
         for (who, process) in &ended.processes {
-            let group = self.group(who, ends.remove(&id(who)).unwrap_or_default());
+            let group = self.group(who, ends.remove(who).unwrap_or_default());
             collect::add_process(&mut group.process, process);
             group.members.pids.push(who.tgid);
             group.members.lived_ns += process.end.saturating_sub(process.begin);
-            groups.insert(id(who), id(&group.who));
+            groups.insert(*who, group.who);
         }
         for (reason, wait) in &ended.waits {
-            let Some((_, number, _)) = groups.get(&id(&reason.who)) else { continue };
+            let Some(PrWho { tgid: number, .. }) = groups.get(&reason.who) else { continue };
             let sum = self.groups[(number - FIRST) as usize]
                 .waits
                 .entry((reason.call, reason.file_type, reason.holder))
@@ -104,7 +103,7 @@ impl EndedProcesses {
             counted.ends.extend(ends.into_iter().map(|(side, counts)| (end(side), counts)));
             let reason = |(call, file_type, holder)| PrReason { who, call, file_type, holder };
             counted.waits.extend(waits.into_iter().map(|(why, wait)| (reason(why), wait)));
-            counted.members.insert(id(&who), members);
+            counted.members.insert(who, members);
         }
         if let Some(state) = &mut counted.state {
             state.lost_ends += self.lost;
@@ -145,11 +144,11 @@ mod tests {
         let counted = all((1..=5000).map(|pid| ended(pid, 0)).chain((1..=200).map(|pid| ended(pid, 8))));
         let [(who, process), (other, _)] = &counted.processes[..] else { panic!("{:?}", counted.processes) };
         assert_eq!((process.threads, process.cpu_ns, process.begin, process.end), (5000, 15_000, 100, 110));
-        let members = &counted.members[&id(who)];
+        let members = &counted.members[who];
         assert_eq!((members.pids.len(), members.lived_ns), (5000, 50_000));
         assert_eq!((counted.waits[0].1.count, counted.waits[0].1.ns), (5000, 25_000));
         let [(end, counts)] = &counted.ends[..] else { panic!("{:?}", counted.ends) };
-        assert_eq!((id(&end.who), end.inode, counts.bytes), (id(other), 8, 200));
+        assert_eq!((end.who, end.inode, counts.bytes), (*other, 8, 200));
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! Who waits for which lock of the kernel: waits at mutexes and semaphores, by the function that wanted the lock.
 
 use super::off_cpu;
-use super::raw::{PrSample, PrWait};
-use super::timeline::{Id, id};
+use super::raw::{PrSample, PrWait, PrWho};
 use crate::collect::stacks::UNKNOWN;
 use crate::kernel::symbols::Symbols;
 use crate::result::LockWait;
@@ -12,12 +11,12 @@ use std::collections::{BTreeMap, HashMap};
 pub(super) fn by_caller(
     waits: &[(PrSample, PrWait)],
     traces: &HashMap<u64, Vec<u64>>,
-    index: &BTreeMap<Id, usize>,
+    index: &BTreeMap<PrWho, usize>,
     kernel: &Symbols,
 ) -> Vec<LockWait> {
     let mut sums: BTreeMap<(usize, String), LockWait> = BTreeMap::new();
     for (place, wait) in waits {
-        let Some(process) = index.get(&id(&place.who)).copied() else { continue };
+        let Some(process) = index.get(&place.who).copied() else { continue };
         let frames = traces.get(&place.trace).map(|trace| off_cpu::frames(trace, kernel)).unwrap_or_default();
         let caller = frames.into_iter().find(|name| !is_lock(name)).unwrap_or_else(|| UNKNOWN.to_owned());
         let sum = sums.entry((process, caller.clone())).or_insert(LockWait { process, caller, count: 0, ns: 0 });
@@ -54,7 +53,6 @@ fn is_lock(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::raw::PrWho;
     use super::*;
 
     #[test]
@@ -66,7 +64,7 @@ mod tests {
         let trace = vec![0x1010, 0x2010, 0x3010, 0x4010, 0x5010];
         let wait = |trace, ns| (PrSample { who, trace, user_trace: 0, pid: 0 }, PrWait { count: 2, ns });
         let waits = [wait(9, 500), wait(3, 7)];
-        let found = by_caller(&waits, &[(9, trace)].into(), &[(id(&who), 4)].into(), &kernel);
+        let found = by_caller(&waits, &[(9, trace)].into(), &[(who, 4)].into(), &kernel);
         let expected = |caller: &str, ns| LockWait { process: 4, caller: caller.to_owned(), count: 2, ns };
         assert_eq!(found, [expected("anon_pipe_write", 500), expected(UNKNOWN, 7)]);
     }

@@ -4,9 +4,8 @@ use super::collect::RecordedCounts;
 use super::critical::{self, StackOnCpu, StacksOnCpu};
 use super::names::process_names;
 use super::path::TimedSamples;
-use super::raw::PrSample;
+use super::raw::{PrSample, PrWho};
 use super::stages;
-use super::timeline::{Id, id};
 use crate::collect::samples::SampleNames;
 use crate::collect::stacks::whole_stack;
 use crate::profile::{Moved, Profile, Unit, attribute};
@@ -18,13 +17,13 @@ use std::collections::BTreeMap;
 pub(super) fn add(
     outcome: &mut Outcome,
     counts: &RecordedCounts,
-    index: &BTreeMap<Id, usize>,
+    index: &BTreeMap<PrWho, usize>,
     names: &SampleNames<'_>,
     timed: &TimedSamples,
 ) {
     let Some(sampling) = counts.clock else { return };
     let labels = process_names(&outcome.document);
-    let process = |sample: &PrSample| index.get(&id(&sample.who)).copied();
+    let process = |sample: &PrSample| index.get(&sample.who).copied();
     let mut folded = names.folded(|sample| Some(labels[process(sample)?]));
     let mut on_cpu = StacksOnCpu::new();
     for (sample, slices) in timed.iter() {

@@ -21,14 +21,6 @@ const LAST: Duration = Duration::from_secs(3600);
 /// Most processes, and most pipes.
 const MOST: usize = 256;
 
-/// A process's identity, ordered: stage, process id, name.
-pub(super) type Id = (u32, u32, [u64; 2]);
-
-/// The identity of `who`.
-pub(super) fn id(who: &PrWho) -> Id {
-    (who.stage, who.tgid, who.name)
-}
-
 /// Inode and device.
 type PipeKey = (u64, u32);
 
@@ -42,13 +34,13 @@ type PipeFlow = [u64; 5];
 /// TimelineSums since the begin, or in a slice.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct TimelineSums {
-    processes: BTreeMap<Id, States>,
+    processes: BTreeMap<PrWho, States>,
     pipes: BTreeMap<PipeKey, PipeFlow>,
 }
 
 impl TimelineSums {
     fn add(&mut self, more: &Self) {
-        more.processes.iter().for_each(|(id, states)| add_to(&mut self.processes, *id, states));
+        more.processes.iter().for_each(|(who, states)| add_to(&mut self.processes, *who, states));
         more.pipes.iter().for_each(|(pipe, flow)| add_to(&mut self.pipes, *pipe, flow));
     }
 }
@@ -63,7 +55,7 @@ pub(super) struct TimelineRecorder {
     slices: Vec<(u64, TimelineSums)>,
     /// Of processes that have ended since then and are no longer counted, and what they are from now on.
     ended: TimelineSums,
-    groups: HashMap<Id, Id>,
+    groups: HashMap<PrWho, PrWho>,
     /// When the first process began, and the last one of these ended.
     begin: u64,
     end: u64,
@@ -103,7 +95,7 @@ impl TimelineRecorder {
 
     /// Add what processes have counted that have ended. The next counts are without them; each is part of one of `groups`
     /// then.
-    pub(super) fn end(&mut self, ended: &RecordedCounts, groups: HashMap<Id, Id>) {
+    pub(super) fn end(&mut self, ended: &RecordedCounts, groups: HashMap<PrWho, PrWho>) {
         self.ended.add(&sums(ended));
         self.groups.extend(groups);
         self.begin = ended.processes.iter().map(|(_, process)| process.begin).fold(self.begin, u64::min);
@@ -121,8 +113,8 @@ impl TimelineRecorder {
             let mut all = sums.clone();
             all.add(&std::mem::take(&mut self.ended));
             let mut slice = difference(&all, &self.last);
-            for (id, group) in self.groups.drain() {
-                if let Some(states) = slice.processes.remove(&id) {
+            for (who, group) in self.groups.drain() {
+                if let Some(states) = slice.processes.remove(&who) {
                     add_to(&mut slice.processes, group, &states);
                 }
             }
@@ -136,11 +128,11 @@ impl TimelineRecorder {
     }
 
     /// The slices by process and pipe. `index` has the processes of the recording, `pipes` its pipes.
-    pub(super) fn finish(self, index: &BTreeMap<Id, usize>, pipes: &[RecordedPipe]) -> Timeline {
+    pub(super) fn finish(self, index: &BTreeMap<PrWho, usize>, pipes: &[RecordedPipe]) -> Timeline {
         let mut processes: BTreeMap<usize, TimelineProcess> = BTreeMap::new();
         for (place, (ns, sums)) in self.slices.iter().enumerate() {
-            for (id, states) in &sums.processes {
-                let Some(process) = index.get(id).copied().filter(|process| *process < MOST) else { continue };
+            for (who, states) in &sums.processes {
+                let Some(process) = index.get(who).copied().filter(|process| *process < MOST) else { continue };
                 let row = processes.entry(process).or_insert_with(|| TimelineProcess::new(process, self.slices.len()));
                 let all = [&mut row.running, &mut row.runnable, &mut row.empty, &mut row.full];
                 for (shares, state) in all.into_iter().zip(states) {
@@ -198,13 +190,13 @@ fn rounded(share: f64) -> f64 {
 fn sums(counts: &RecordedCounts) -> TimelineSums {
     let mut sums = TimelineSums::default();
     for (who, process) in &counts.processes {
-        let states = sums.processes.entry(id(who)).or_default();
+        let states = sums.processes.entry(*who).or_default();
         states[0] += process.cpu_ns;
         states[1] += process.runnable_ns;
     }
     for (end, at_end) in &counts.ends {
         let writes = end.side as usize == PR_WRITE;
-        let states = sums.processes.entry(id(&end.who)).or_default();
+        let states = sums.processes.entry(end.who).or_default();
         states[if writes { 3 } else { 2 }] += at_end.blocked_ns;
         let flow = sums.pipes.entry((end.inode, end.device)).or_default();
         flow[0] += if writes { at_end.bytes } else { 0 };
@@ -282,7 +274,7 @@ mod tests {
         let pipe = RecordedPipe { inode: 7, device: 9, ..RecordedPipe::default() };
         let used =
             RecordedPipe { writers: vec![crate::result::RecordedEnd { sleeps: 1, ..Default::default() }], ..pipe };
-        let index = BTreeMap::from([(id(&PrWho { stage: 1, ..PrWho::zeroed() }), 0)]);
+        let index = BTreeMap::from([(PrWho { stage: 1, ..PrWho::zeroed() }, 0)]);
         let timeline = recorder.finish(&index, std::slice::from_ref(&used));
         assert_eq!(timeline.slice_ns, [100, 100]);
         let [process] = &timeline.processes[..] else { panic!() };
@@ -320,9 +312,9 @@ mod tests {
     #[test]
     fn a_process_that_ends_between_two_slices_counts_once() {
         let mut recorder = TimelineRecorder::start();
-        let [id, group] = [0, 1 << 31].map(|tgid| id(&PrWho { stage: 1, tgid, ..PrWho::zeroed() }));
+        let [who, group] = [0, 1 << 31].map(|tgid| PrWho { stage: 1, tgid, ..PrWho::zeroed() });
         recorder.add(&counts(200, 50, 20, 10));
-        recorder.end(&counts(250, 90, 25, 12), HashMap::from([(id, group)]));
+        recorder.end(&counts(250, 90, 25, 12), HashMap::from([(who, group)]));
         // Another process goes on.
         let mut other = counts(300, 30, 0, 0);
         other.processes[0].0.tgid = 7;
@@ -334,7 +326,7 @@ mod tests {
             writers: vec![crate::result::RecordedEnd { sleeps: 1, ..Default::default() }],
             ..RecordedPipe::default()
         };
-        let timeline = recorder.finish(&BTreeMap::from([(id, 0), (group, 0)]), &[pipe]);
+        let timeline = recorder.finish(&BTreeMap::from([(who, 0), (group, 0)]), &[pipe]);
         assert_eq!(timeline.slice_ns, [100, 100]);
         let [process] = &timeline.processes[..] else { panic!("{timeline:?}") };
         assert_eq!((&process.running[..], &process.full[..]), (&[0.5, 0.4][..], &[0.2, 0.05][..]));

@@ -2,7 +2,7 @@
 //! recorded processes as their target.
 
 use super::names::process_names;
-use super::timeline::Id;
+use super::raw::PrWho;
 use crate::collect::registry::make_for_programs;
 use crate::collect::{CollectPrograms, Context, tracefs};
 use crate::kernel::tracefs::Tracefs;
@@ -76,7 +76,7 @@ pub(super) struct StoppedTracing {
 
 impl StoppedTracing {
     /// Add what was collected to `outcome`, whose processes are those of `index`.
-    pub(super) fn add(self, outcome: &mut Outcome, index: &BTreeMap<Id, usize>) {
+    pub(super) fn add(self, outcome: &mut Outcome, index: &BTreeMap<PrWho, usize>) {
         let Self { tracing: Tracing { kind, mut collector, removed }, stopped } = self;
         let programs = programs(outcome, index);
         let collected = stopped.and_then(|()| collector.results(&programs));
@@ -105,14 +105,14 @@ impl StoppedTracing {
 }
 
 /// The names of the recorded programs, and those that were attached to.
-fn programs(outcome: &Outcome, index: &BTreeMap<Id, usize>) -> Programs {
+fn programs(outcome: &Outcome, index: &BTreeMap<PrWho, usize>) -> Programs {
     let document = &outcome.document;
     let names = process_names(document);
     let mut programs = Programs::default();
     let mut first: BTreeMap<u32, (u64, ProgramId)> = BTreeMap::new();
-    for ((stage, process, name), at) in index {
-        programs.names.insert((*process, *name), names[*at]);
-        let begin = (document.recorded[*at].begin_ns, (*process, *name));
+    for (PrWho { stage, tgid, name }, at) in index {
+        programs.names.insert((*tgid, *name), names[*at]);
+        let begin = (document.recorded[*at].begin_ns, (*tgid, *name));
         let earliest = first.entry(*stage).or_insert(begin);
         *earliest = begin.min(*earliest);
     }
@@ -138,7 +138,9 @@ mod tests {
             ..RecordedProcess::default()
         };
         let recorded = vec![process("cat", 0, 0), process("cat", 0, 9), process("sh", 1, 0), process("awk", 1, 5)];
-        let index = [(0, 7, [3, 0]), (0, 8, [3, 0]), (1, 9, [5, 0]), (1, 9, [4, 0])].into_iter().zip(0..).collect();
+        let who = |(stage, tgid, name)| PrWho { stage, tgid, name };
+        let all = [(0, 7, [3, 0]), (0, 8, [3, 0]), (1, 9, [5, 0]), (1, 9, [4, 0])];
+        let index = all.map(who).into_iter().zip(0..).collect();
         let target = MeasuredTarget::Attached { pids: vec![7, 9] };
         let mut outcome =
             Outcome { document: Document { recorded, target, ..Document::default() }, ..Outcome::default() };

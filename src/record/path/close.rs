@@ -4,9 +4,8 @@ use super::chain::{Chain, Slices};
 use super::clocks::{Clocks, OF_ALL};
 use super::follow::{NOBODY, PartKey, PathFollower, Woken, at_pipe, part};
 use super::samples::TimedSamples;
-use crate::record::raw::{PR_ASLEEP, PR_GONE, PR_RUNNABLE, PrTask};
+use crate::record::raw::{PR_ASLEEP, PR_GONE, PR_RUNNABLE, PrTask, PrWho};
 use crate::record::reason::{name_of, why};
-use crate::record::timeline::Id;
 use crate::result::{CriticalPath, PathCeiling, PathKind, PathPart, PathWhat, WaitReason};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -22,10 +21,10 @@ pub(in crate::record) struct PathEnds {
     /// At the thread that ended last.
     last: Option<Chain>,
     /// At threads that have not ended.
-    alive: Vec<(Id, Chain)>,
-    parts: Vec<(Option<Id>, PartKey)>,
+    alive: Vec<(PrWho, Chain)>,
+    parts: Vec<(Option<PrWho>, PartKey)>,
     /// The processes that were assumed to cost nothing, and the clocks at the end.
-    assumed: Vec<Id>,
+    assumed: Vec<PrWho>,
     clocks: Clocks,
     sleeps: Clocks,
     /// In the same slices of time.
@@ -63,9 +62,9 @@ impl PathFollower {
         living.sort_unstable();
         let mut alive = Vec::new();
         for task in living {
-            let id = self.threads.get(&task).and_then(|thread| self.processes.get(thread.process));
+            let who = self.threads.get(&task).and_then(|thread| self.processes.get(thread.process));
             let chain = self.ending(task, now, &tasks, open, &mut Vec::new());
-            alive.extend(id.zip(chain));
+            alive.extend(who.zip(chain));
         }
         let parts = (0..).map_while(|number| self.parts.get(number));
         let parts = parts.map(|key| (self.processes.get(key.process), key)).collect();
@@ -153,14 +152,14 @@ impl PathEnds {
     pub(in crate::record) fn path(
         self,
         window: [u64; 2],
-        index: &BTreeMap<Id, usize>,
+        index: &BTreeMap<PrWho, usize>,
         stage: impl Fn(usize) -> Option<usize>,
         unended: bool,
     ) -> Option<CriticalPath> {
-        let place = |id: &Id| index.get(id).copied();
-        let with_place = |id: &Id| place(id).and_then(&stage);
-        let last_stage = self.alive.iter().max_by_key(|(id, _)| (with_place(id), Reverse(*id)));
-        let placed = last_stage.filter(|(id, _)| unended && with_place(id).is_some()).map(|(_, chain)| chain);
+        let place = |who: &PrWho| index.get(who).copied();
+        let with_place = |who: &PrWho| place(who).and_then(&stage);
+        let last_stage = self.alive.iter().max_by_key(|(who, _)| (with_place(who), Reverse(*who)));
+        let placed = last_stage.filter(|(who, _)| unended && with_place(who).is_some()).map(|(_, chain)| chain);
         let mut chain = placed.or(self.last.as_ref()).or(last_stage.map(|(_, chain)| chain))?.clone();
         // What lies between the begin of the recording and the first step, and after the last one.
         let slices = &self.slices;
@@ -168,12 +167,12 @@ impl PathEnds {
         chain.extend(slices, end_part, window[1]);
         let keys = self.parts.iter().copied().chain([(None, part(NOBODY, PathWhat::End))]);
         let by_name: BTreeMap<(u32, [u64; 2]), usize> =
-            index.iter().map(|((stage, _, name), at)| ((*stage, *name), *at)).collect();
-        let find = |id: Id| place(&id).or_else(|| by_name.get(&(id.0, id.2)).copied());
+            index.iter().map(|(who, at)| ((who.stage, who.name), *at)).collect();
+        let find = |who: PrWho| place(&who).or_else(|| by_name.get(&(who.stage, who.name)).copied());
         // Any of the kernel's workers may do a piece of work: their numbers say nothing.
         let plain = |name: String| if name.starts_with(WORKER) { WORKER.to_owned() } else { name };
         let name = |by: [u64; 2]| (by != [0; 2]).then(|| plain(name_of(by)));
-        let keys: Vec<_> = keys.map(|(id, key)| (id.and_then(find), key.what, name(key.by))).collect();
+        let keys: Vec<_> = keys.map(|(who, key)| (who.and_then(find), key.what, name(key.by))).collect();
         let of_chain = chain.slices();
         let count = usize::try_from(of_chain.first()?.0).ok()? + 1;
         let mut parts: BTreeMap<&PathKind, Vec<u64>> = BTreeMap::new();
@@ -214,16 +213,16 @@ impl PathEnds {
 
 /// What it would take if one of the processes that are much of the path cost nothing, shortest first.
 fn ceilings(
-    assumed: &[Id],
+    assumed: &[PrWho],
     [clocks, sleeps]: [&Clocks; 2],
     parts: &[PathPart],
-    find: impl Fn(Id) -> Option<usize>,
+    find: impl Fn(PrWho) -> Option<usize>,
 ) -> Vec<PathCeiling> {
     let whole: u64 = parts.iter().map(|part| part.ns).sum();
     let mut clocks_of: BTreeMap<usize, Vec<(u64, u64)>> = BTreeMap::new();
     let longest = (clocks[OF_ALL] as f64 * (1.0 - SHORTER)) as u64;
-    for ((id, ns), sleeps) in assumed.iter().zip(&clocks[OF_ALL + 1..]).zip(&sleeps[OF_ALL + 1..]) {
-        let Some(process) = find(*id) else { continue };
+    for ((who, ns), sleeps) in assumed.iter().zip(&clocks[OF_ALL + 1..]).zip(&sleeps[OF_ALL + 1..]) {
+        let Some(process) = find(*who) else { continue };
         let own: u64 = parts.iter().filter(|part| part.process == Some(process)).map(|part| part.ns).sum();
         if own as f64 >= CEILING_FROM * whole as f64 {
             clocks_of.entry(process).or_default().push((*ns, *sleeps));
@@ -253,7 +252,7 @@ mod tests {
             let (mut clocks, mut sleeps) = ([0; ASSUMED + 1], [0; ASSUMED + 1]);
             (clocks[OF_ALL], clocks[OF_ALL + 1], sleeps[OF_ALL + 1]) = (100 * MS, ns * MS, ended);
             let parts = [PathPart { process: Some(0), ns: 100 * MS, ..PathPart::default() }];
-            ceilings(&[(0, 1, [1, 0])], [&clocks, &sleeps], &parts, |_| Some(0))
+            ceilings(&[PrWho { stage: 0, tgid: 1, name: [1, 0] }], [&clocks, &sleeps], &parts, |_| Some(0))
         };
         assert_eq!(of(50, 1000), [PathCeiling { process: 0, ns: 50 * MS }]);
         assert_eq!(of(96, 0), []);

@@ -9,7 +9,6 @@ use crate::record::raw::{
     PR_STEP_THROTTLED, PR_STEP_WAKE, PR_STOPPED, PrBirth, PrNamed, PrRun, PrSampled, PrStep, PrWho,
 };
 use crate::record::reason::why;
-use crate::record::timeline::{Id, id};
 use crate::result::{PathWhat, WaitReason};
 use foldhash::fast::FixedState;
 use std::collections::HashMap;
@@ -99,7 +98,7 @@ pub(super) struct PathFollower {
     cpus: UsedCpus,
     pub threads: Map<u64, PathThread>,
     pub parts: Numbered<PartKey>,
-    pub processes: Numbered<Id>,
+    pub processes: Numbered<PrWho>,
     /// The threads that last used the sides of a pipe.
     pub peers: Map<u64, [u64; 2]>,
     /// The parents of threads that are gone. A pipe that a thread used is often open in its parent.
@@ -222,11 +221,11 @@ impl PathFollower {
     }
 
     fn process(&mut self, who: &PrWho) -> u32 {
-        let mut id = id(who);
-        if self.processes.all.len() >= PROCESSES && !self.processes.numbers.contains_key(&id) {
-            id.1 = 0;
+        let mut who = *who;
+        if self.processes.all.len() >= PROCESSES && !self.processes.numbers.contains_key(&who) {
+            who.tgid = 0;
         }
-        self.processes.number(id)
+        self.processes.number(who)
     }
 
     /// The clock of a process. A copy that a shell makes of itself shares that of the shell, and a program that is started
@@ -235,7 +234,7 @@ impl PathFollower {
         if self.clocks.len() > process as usize {
             return;
         }
-        let program = |number: u32| self.processes.get(number).map(|(stage, _, name)| (stage, name));
+        let program = |number: u32| self.processes.get(number).map(|who| (who.stage, who.name));
         let same = |number: &u32| program(*number) == program(process);
         let living = |clock: u8| self.threads.values().any(|thread| self.clock(thread.process) == clock);
         let free = |(clock, number): &(u8, &u32)| same(number) && !living(*clock);
@@ -277,7 +276,7 @@ impl PathFollower {
         if step.kind as usize == PR_STEP_RENAME {
             let process =
                 self.threads.get(&step.task).and_then(|thread| self.processes.all.get_mut(thread.process as usize));
-            process.into_iter().for_each(|process| *process = id(&step.who));
+            process.into_iter().for_each(|process| *process = step.who);
             return;
         }
         let slices = self.slices_until(step.at);

@@ -3,21 +3,17 @@
 use crate::record::raw::{PR_SAMPLES, PrSample, PrSampled};
 use std::collections::BTreeMap;
 
-/// The numbers of a [`PrSample`].
-type TimedSampleKey = [u64; size_of::<PrSample>() / 8];
-
 /// How often each place was found, by slice of the path, in the order of time.
 #[derive(Debug, Clone, Default)]
-pub(in crate::record) struct TimedSamples(BTreeMap<TimedSampleKey, Vec<(u64, u64)>>);
+pub(in crate::record) struct TimedSamples(BTreeMap<PrSample, Vec<(u64, u64)>>);
 
 impl TimedSamples {
     /// Count a sample in this slice. As the map of the programs, it has room for so many places.
     pub(super) fn add(&mut self, step: &PrSampled, slice: u64) {
-        let key: TimedSampleKey = bytemuck::cast(step.sample);
-        if self.0.len() >= PR_SAMPLES && !self.0.contains_key(&key) {
+        if self.0.len() >= PR_SAMPLES && !self.0.contains_key(&step.sample) {
             return;
         }
-        let slices = self.0.entry(key).or_default();
+        let slices = self.0.entry(step.sample).or_default();
         match slices.last_mut() {
             Some((last, count)) if *last == slice => *count += 1,
             _ => slices.push((slice, 1)),
@@ -38,7 +34,7 @@ impl TimedSamples {
 
     /// Each place with its slices.
     pub(in crate::record) fn iter(&self) -> impl Iterator<Item = (PrSample, &[(u64, u64)])> {
-        self.0.iter().map(|(key, slices)| (bytemuck::cast(*key), &slices[..]))
+        self.0.iter().map(|(sample, slices)| (*sample, &slices[..]))
     }
 }
 
