@@ -3,8 +3,8 @@
 
 use super::collect::RecordedCounts;
 use super::raw::PrWho;
+use indexmap::IndexSet;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::Hash;
 
 /// From so many on, processes that did the same at different pipes are one row: nobody types as many.
 const MANY: usize = 9;
@@ -21,20 +21,6 @@ pub(super) type StageProgram = (u32, [u64; 2]);
 /// Processes of one stage and program, with the sides of pipes that they used.
 pub(super) type SameEnds = (StageProgram, BTreeSet<PipeSide>);
 
-/// Numbers for what is equal, in the order in which it is first seen.
-struct Numbers<T>(HashMap<T, usize>);
-
-impl<T: Eq + Hash> Numbers<T> {
-    fn new() -> Self {
-        Self(HashMap::new())
-    }
-
-    fn of(&mut self, value: T) -> usize {
-        let next = self.0.len();
-        *self.0.entry(value).or_insert(next)
-    }
-}
-
 /// A number for each process. It is the same for processes of a stage that ran the same program on the same pipes, and for
 /// [`MANY`] that did so on pipes of the same kind. Pipes are of the same kind if the same processes, of those that are
 /// told apart already, write and read them: the colour refinement of graphs.
@@ -43,17 +29,11 @@ pub(super) fn alike(counted: &RecordedCounts) -> HashMap<PrWho, usize> {
     for (end, _) in &counted.ends {
         used.entry(end.who).or_default().insert((end.inode, end.device, end.side));
     }
-    let mut numbers = Numbers::new();
-    let mut groups: Vec<SameEnds> = Vec::new();
+    let mut groups: IndexSet<SameEnds> = IndexSet::new();
     let mut exact: Vec<(PrWho, usize)> = Vec::new();
     for (who, _) in &counted.processes {
         let sides = used.remove(who).unwrap_or_default();
-        let program = (who.stage, who.name);
-        let number = numbers.of((program, sides.clone()));
-        if number == groups.len() {
-            groups.push((program, sides));
-        }
-        exact.push((*who, number));
+        exact.push((*who, groups.insert_full(((who.stage, who.name), sides)).0));
     }
     let kinds = kinds(&groups);
     let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
@@ -65,26 +45,26 @@ pub(super) fn alike(counted: &RecordedCounts) -> HashMap<PrWho, usize> {
 }
 
 /// A number for each group, the same for those that cannot be told apart by what is at the other ends of their pipes.
-fn kinds(groups: &[SameEnds]) -> Vec<usize> {
+fn kinds(groups: &IndexSet<SameEnds>) -> Vec<usize> {
     let mut ends: BTreeMap<(u64, u32), Vec<(u32, usize)>> = BTreeMap::new();
     for (group, (_, sides)) in groups.iter().enumerate() {
         for (inode, device, side) in sides {
             ends.entry((*inode, *device)).or_default().push((*side, group));
         }
     }
-    let mut programs = Numbers::new();
-    let mut kinds: Vec<usize> = groups.iter().map(|(program, _)| programs.of(*program)).collect();
-    let mut count = programs.0.len();
+    let mut programs = IndexSet::new();
+    let mut kinds: Vec<usize> = groups.iter().map(|(program, _)| programs.insert_full(*program).0).collect();
+    let mut count = programs.len();
     for _ in 0..ROUNDS {
-        let mut pipes = Numbers::new();
+        let mut pipes = IndexSet::new();
         let of_pipe: HashMap<(u64, u32), usize> = ends
             .iter()
             .map(|(pipe, ends)| {
                 let users: BTreeSet<(u32, usize)> = ends.iter().map(|(side, group)| (*side, kinds[*group])).collect();
-                (*pipe, pipes.of(users))
+                (*pipe, pipes.insert_full(users).0)
             })
             .collect();
-        let mut finer = Numbers::new();
+        let mut finer = IndexSet::new();
         kinds = groups
             .iter()
             .zip(&kinds)
@@ -93,13 +73,13 @@ fn kinds(groups: &[SameEnds]) -> Vec<usize> {
                     .iter()
                     .map(|(inode, device, side)| (*side, of_pipe.get(&(*inode, *device)).copied()))
                     .collect();
-                finer.of((*kind, used))
+                finer.insert_full((*kind, used)).0
             })
             .collect();
-        if finer.0.len() == count {
+        if finer.len() == count {
             break;
         }
-        count = finer.0.len();
+        count = finer.len();
     }
     kinds
 }

@@ -5,6 +5,7 @@ use super::alike::{PipeSide, SameEnds};
 use super::collect::{self, RecordedCounts};
 use super::raw::{PrCounts, PrEnd, PrProcess, PrReason, PrWait, PrWho};
 use bytemuck::Zeroable as _;
+use indexmap::IndexMap;
 use std::collections::{BTreeMap, HashMap};
 
 /// Most groups that are told apart by the pipes that they used.
@@ -25,8 +26,8 @@ pub(super) struct Members {
 /// Groups of processes that have ended.
 #[derive(Debug, Default)]
 pub(super) struct EndedProcesses {
-    numbers: HashMap<SameEnds, usize>,
-    groups: Vec<Group>,
+    /// The number of each is its index.
+    groups: IndexMap<SameEnds, Group>,
     /// Calls and sleeps at pipes of processes that are in no group of their own.
     lost: u64,
 }
@@ -72,23 +73,19 @@ impl EndedProcesses {
     fn group(&mut self, who: &PrWho, ends: BTreeMap<PipeSide, PrCounts>) -> &mut Group {
         let mut same: SameEnds = ((who.stage, who.name), ends.keys().copied().collect());
         let mut ends = ends;
-        if self.groups.len() >= MOST && !self.numbers.contains_key(&same) {
+        if self.groups.len() >= MOST && !self.groups.contains_key(&same) {
             self.lost +=
                 ends.values().map(|end| end.kinds.iter().sum::<u64>() + end.sleeps + end.lock_sleeps).sum::<u64>();
             (same.1, ends) = Default::default();
         }
-        let next = self.groups.len();
-        let number = *self.numbers.entry(same).or_insert(next);
-        if number == next {
-            self.groups.push(Group {
-                who: PrWho { tgid: FIRST + number as u32, ..*who },
-                process: PrProcess::zeroed(),
-                ends: BTreeMap::new(),
-                waits: BTreeMap::new(),
-                members: Members::default(),
-            });
-        }
-        let group = &mut self.groups[number];
+        let next = self.groups.len() as u32;
+        let group = self.groups.entry(same).or_insert_with(|| Group {
+            who: PrWho { tgid: FIRST + next, ..*who },
+            process: PrProcess::zeroed(),
+            ends: BTreeMap::new(),
+            waits: BTreeMap::new(),
+            members: Members::default(),
+        });
         for (side, counts) in ends {
             collect::add(group.ends.entry(side).or_insert_with(PrCounts::zeroed), &counts);
         }
@@ -97,7 +94,7 @@ impl EndedProcesses {
 
     /// Add all groups to what the other processes have counted.
     pub(super) fn add_to(self, counted: &mut RecordedCounts) {
-        for Group { who, process, ends, waits, members } in self.groups {
+        for Group { who, process, ends, waits, members } in self.groups.into_values() {
             counted.processes.push((who, process));
             let end = |(inode, device, side)| PrEnd { who, inode, device, side };
             counted.ends.extend(ends.into_iter().map(|(side, counts)| (end(side), counts)));

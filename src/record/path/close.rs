@@ -62,13 +62,12 @@ impl PathFollower {
         living.sort_unstable();
         let mut alive = Vec::new();
         for task in living {
-            let who = self.threads.get(&task).and_then(|thread| self.processes.get(thread.process));
+            let who = self.threads.get(&task).and_then(|thread| self.who(thread.process));
             let chain = self.ending(task, now, &tasks, open, &mut Vec::new());
             alive.extend(who.zip(chain));
         }
-        let parts = (0..).map_while(|number| self.parts.get(number));
-        let parts = parts.map(|key| (self.processes.get(key.process), key)).collect();
-        let assumed = self.assumed.iter().filter_map(|process| self.processes.get(*process)).collect();
+        let parts = self.parts.iter().map(|key| (self.who(key.process), *key)).collect();
+        let assumed = self.assumed.iter().filter_map(|process| self.who(*process)).collect();
         let last = self.last.as_ref().map(|last| last.chain.clone());
         let samples = std::mem::take(&mut self.samples);
         PathEnds { slices, last, alive, parts, assumed, clocks: self.ended, sleeps: self.sleeps, samples }
@@ -109,10 +108,11 @@ impl PathFollower {
             }
             _ => PathWhat::OnCpu,
         };
+        let mut number = |what| self.parts.insert_full(part(process, what)).0 as u32;
         if what != PathWhat::OnCpu {
-            chain.extend(&slices, self.parts.number(part(process, PathWhat::OnCpu)), state.since.min(now));
+            chain.extend(&slices, number(PathWhat::OnCpu), state.since.min(now));
         }
-        chain.extend(&slices, self.parts.number(part(process, what)), now);
+        chain.extend(&slices, number(what), now);
         Some(chain)
     }
 

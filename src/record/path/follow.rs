@@ -11,8 +11,8 @@ use crate::record::raw::{
 use crate::record::reason::why;
 use crate::result::{PathWhat, WaitReason};
 use foldhash::fast::FixedState;
+use indexmap::{IndexMap, IndexSet};
 use std::collections::HashMap;
-use std::hash::Hash;
 
 /// Names and threads outside of the recording that are remembered: they are forgotten, all at once, when they are more.
 const REMEMBERED: usize = 16_384;
@@ -39,34 +39,6 @@ pub(super) struct PartKey {
     pub what: PathWhat,
     /// Zeros if unknown.
     pub by: Name,
-}
-
-/// Things with numbers.
-#[derive(Debug)]
-pub(super) struct Numbered<T> {
-    numbers: Map<T, u32>,
-    all: Vec<T>,
-}
-
-impl<T> Default for Numbered<T> {
-    fn default() -> Self {
-        Self { numbers: Map::default(), all: Vec::new() }
-    }
-}
-
-impl<T: Copy + Eq + Hash> Numbered<T> {
-    pub(super) fn number(&mut self, thing: T) -> u32 {
-        let next = self.all.len() as u32;
-        let number = *self.numbers.entry(thing).or_insert(next);
-        if number == next {
-            self.all.push(thing);
-        }
-        number
-    }
-
-    pub(super) fn get(&self, number: u32) -> Option<T> {
-        self.all.get(number as usize).copied()
-    }
 }
 
 /// A followed thread.
@@ -97,8 +69,9 @@ pub(super) struct PathFollower {
     pub slices: Option<Slices>,
     cpus: UsedCpus,
     pub threads: Map<u64, PathThread>,
-    pub parts: Numbered<PartKey>,
-    pub processes: Numbered<PrWho>,
+    pub parts: IndexSet<PartKey, FixedState>,
+    /// By what they were at first, as a process can be renamed.
+    processes: IndexMap<PrWho, PrWho, FixedState>,
     /// The threads that last used the sides of a pipe.
     pub peers: Map<u64, [u64; 2]>,
     /// The parents of threads that are gone. A pipe that a thread used is often open in its parent.
@@ -133,8 +106,8 @@ impl PathFollower {
             slices: None,
             cpus: UsedCpus::new(cpus, &Slices::new(0)),
             threads: Map::default(),
-            parts: Numbered::default(),
-            processes: Numbered::default(),
+            parts: IndexSet::default(),
+            processes: IndexMap::default(),
             peers: Map::default(),
             parents: Map::default(),
             samples: TimedSamples::default(),
@@ -222,10 +195,18 @@ impl PathFollower {
 
     fn process(&mut self, who: &PrWho) -> u32 {
         let mut who = *who;
-        if self.processes.all.len() >= PROCESSES && !self.processes.numbers.contains_key(&who) {
+        if self.processes.len() >= PROCESSES && !self.processes.contains_key(&who) {
             who.tgid = 0;
         }
-        self.processes.number(who)
+        let entry = self.processes.entry(who);
+        let number = entry.index() as u32;
+        entry.or_insert(who);
+        number
+    }
+
+    /// The process with this number.
+    pub(super) fn who(&self, process: u32) -> Option<PrWho> {
+        self.processes.get_index(process as usize).map(|(_, who)| *who)
     }
 
     /// The clock of a process. A copy that a shell makes of itself shares that of the shell, and a program that is started
@@ -234,7 +215,7 @@ impl PathFollower {
         if self.clocks.len() > process as usize {
             return;
         }
-        let program = |number: u32| self.processes.get(number).map(|who| (who.stage, who.name));
+        let program = |number: u32| self.who(number).map(|who| (who.stage, who.name));
         let same = |number: &u32| program(*number) == program(process);
         let living = |clock: u8| self.threads.values().any(|thread| self.clock(thread.process) == clock);
         let free = |(clock, number): &(u8, &u32)| same(number) && !living(*clock);
@@ -274,9 +255,10 @@ impl PathFollower {
 
     fn birth(&mut self, step: &PrBirth) {
         if step.kind as usize == PR_STEP_RENAME {
-            let process =
-                self.threads.get(&step.task).and_then(|thread| self.processes.all.get_mut(thread.process as usize));
-            process.into_iter().for_each(|process| *process = step.who);
+            let process = self.threads.get(&step.task).map(|thread| thread.process as usize);
+            if let Some((_, who)) = process.and_then(|process| self.processes.get_index_mut(process)) {
+                *who = step.who;
+            }
             return;
         }
         let slices = self.slices_until(step.at);
@@ -297,7 +279,7 @@ impl PathFollower {
         let missing = if parent.is_some() { PathWhat::Unknown } else { PathWhat::Begin };
         let state = parent.flatten().unwrap_or_else(|| {
             let mut state = PathState::new(&slices);
-            let number = self.parts.number(part(process, missing));
+            let number = self.parts.insert_full(part(process, missing)).0 as u32;
             state.extend(&slices, &mut self.cpus, number, (clock, Spent::Else), step.at);
             state
         });
@@ -318,7 +300,7 @@ impl PathFollower {
         let thread = self.threads.get_mut(&task)?;
         let clock = clock_of(&self.clocks, thread.process);
         if thread.woken.is_none() {
-            let number = self.parts.number(part(thread.process, PathWhat::OnCpu));
+            let number = self.parts.insert_full(part(thread.process, PathWhat::OnCpu)).0 as u32;
             thread.state.extend(&slices, &mut self.cpus, number, (clock, Spent::OnCpu), at);
             return Some(thread.state.clone());
         }
@@ -327,7 +309,7 @@ impl PathFollower {
         if let Some(Woken::By(waker, ..)) = &thread.woken {
             state.follow(PathState::clone(waker));
         }
-        let number = self.parts.number(part(thread.process, PathWhat::Unknown));
+        let number = self.parts.insert_full(part(thread.process, PathWhat::Unknown)).0 as u32;
         state.extend(&slices, &mut self.cpus, number, (clock, Spent::Else), at);
         Some(state)
     }
@@ -341,7 +323,7 @@ impl PathFollower {
             if step.detail as usize & PR_CARRIED != 0 {
                 path = self.carriers.get(&step.other).cloned();
                 let outside = PartKey { process: NOBODY, what: PathWhat::Outside, by: name };
-                let number = self.parts.number(outside);
+                let number = self.parts.insert_full(outside).0 as u32;
                 let spent = (NO_CLOCK, Spent::Else);
                 path.iter_mut().for_each(|state| state.extend(&slices, &mut self.cpus, number, spent, step.at));
             } else {
@@ -378,7 +360,7 @@ impl PathFollower {
         let clock = clock_of(&self.clocks, process);
         let (parts, cpus) = (&mut self.parts, &mut self.cpus);
         let mut extend = |state: &mut PathState, (what, by): (PathWhat, Name), spent: Spent, to: u64| {
-            let number = parts.number(PartKey { process, what, by });
+            let number = parts.insert_full(PartKey { process, what, by }).0 as u32;
             state.extend(&slices, cpus, number, (clock, spent), to);
         };
         let nobody = Name::default();
@@ -423,7 +405,7 @@ impl PathFollower {
         if let Some(reader) = self.threads.get_mut(&made_room) {
             if reader.woken.is_none() {
                 let clock = clock_of(&self.clocks, reader.process);
-                let number = self.parts.number(part(reader.process, PathWhat::OnCpu));
+                let number = self.parts.insert_full(part(reader.process, PathWhat::OnCpu)).0 as u32;
                 reader.state.extend(&slices, &mut self.cpus, number, (clock, Spent::OnCpu), woken);
             }
             if reader.state.chain.at >= woken {
