@@ -148,34 +148,19 @@ fn theirs(recording: &Document, pipe: &RecordedPipe, writes: bool) -> Option<Str
 
 #[cfg(test)]
 mod tests {
-    use super::super::stages;
+    use super::super::stages::{self, tests::shell};
     use super::*;
-    use crate::result::{Processes, RecordedProcess};
+    use crate::result::RecordedProcess;
 
     /// A writer and a reader that moved so many bytes, and other processes at their ends.
     fn recording([wrote, read]: [u64; 2], others: [u32; 2]) -> Document {
-        let process = |name: &str| RecordedProcess { name: name.to_owned(), ..RecordedProcess::default() };
-        let end = |process, bytes| RecordedEnd {
-            process,
-            bytes,
-            calls: [("call".to_owned(), 1)].into(),
-            ..RecordedEnd::default()
-        };
-        let [other_writers, other_readers] = others
-            .map(|count| (1..=count).map(|pid| UnrecordedProcess { pid, name: "sh".to_owned() }).collect::<Vec<_>>());
-        Document {
-            processes: Processes { window_ns: 1_000_000_000, ..Processes::default() },
-            recorded: vec![process("dd"), process("cat")],
-            pipes: vec![RecordedPipe {
-                slots: Some([1; 3]),
-                writers: vec![end(0, wrote)],
-                readers: vec![end(1, read)],
-                other_writers,
-                other_readers,
-                ..RecordedPipe::default()
-            }],
-            ..Document::default()
-        }
+        let mut recording = shell(["dd", "cat"], &[[&[0], &[1]]]);
+        let pipe = &mut recording.pipes[0];
+        pipe.slots = Some([1; 3]);
+        (pipe.writers[0].bytes, pipe.readers[0].bytes) = (wrote, read);
+        [pipe.other_writers, pipe.other_readers] =
+            others.map(|count| (1..=count).map(|pid| UnrecordedProcess { pid, name: "sh".to_owned() }).collect());
+        recording
     }
 
     fn said(recording: &Document) -> Vec<String> {

@@ -62,34 +62,19 @@ fn names(recording: &Document) -> Vec<Named> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{RecordedEnd, RecordedPipe, RecordedProcess};
+    use crate::record::stages::tests::shell;
 
     #[test]
     fn a_process_has_one_number_in_tables_and_files() {
-        let process = |name: &str| RecordedProcess { name: name.to_owned(), ..RecordedProcess::default() };
-        let end = |process| vec![RecordedEnd { process, sleeps: 1, ..RecordedEnd::default() }];
-        let recording = Document {
-            recorded: ["sh", "gzip", "tar", "gzip", "sh", "other", "tar"].map(process).to_vec(),
-            pipes: [(2, 1), (1, 3)]
-                .map(|(from, to)| RecordedPipe { writers: end(from), readers: end(to), ..RecordedPipe::default() })
-                .to_vec(),
-            ..Document::default()
-        };
+        let recording = shell(["sh", "gzip", "tar", "gzip", "sh", "other", "tar"], &[[&[2], &[1]], [&[1], &[3]]]);
         let files: Vec<&str> = process_names(&recording).into_iter().map(|name| name.as_str()).collect();
         assert_eq!(files, ["sh", "stage2-gzip", "tar", "stage3-gzip", "sh-2", "other-2", "tar-2"]);
         assert_eq!(labels(&recording), ["sh", "stage2-gzip", "tar", "stage3-gzip", "sh-2", "other-2", "tar-2"]);
         // Also if the other one comes first.
-        let mut recording = Document { recorded: ["tar", "tar", "wc"].map(process).to_vec(), ..recording };
-        recording.pipes = vec![RecordedPipe { writers: end(1), readers: end(2), ..RecordedPipe::default() }];
-        assert_eq!(labels(&recording), ["tar-2", "tar", "wc"]);
+        assert_eq!(labels(&shell(["tar", "tar", "wc"], &[[&[1], &[2]]])), ["tar-2", "tar", "wc"]);
         // Nobody counts the stages of a tree of processes.
-        let many = Document {
-            recorded: vec![process("cat"); 11],
-            pipes: (0..10)
-                .map(|at| RecordedPipe { writers: end(at), readers: end(at + 1), ..RecordedPipe::default() })
-                .collect(),
-            ..Document::default()
-        };
-        assert_eq!(labels(&many)[..3], ["cat", "cat-2", "cat-3"]);
+        let all: Vec<usize> = (0..11).collect();
+        let pipes: Vec<[&[usize]; 2]> = all.windows(2).map(|pair| [&pair[..1], &pair[1..]]).collect();
+        assert_eq!(labels(&shell(["cat"; 11], &pipes))[..3], ["cat", "cat-2", "cat-3"]);
     }
 }

@@ -251,7 +251,7 @@ pub(super) fn sides(pipe: &RecordedPipe, stages: &Stages) -> [Vec<usize>; 2] {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::result::{MeasuredTarget, PipelineCommand, Processes};
     use std::slice::from_ref;
@@ -297,11 +297,12 @@ mod tests {
         }
     }
 
-    fn shell(processes: usize, pipes: &[[&[usize]; 2]]) -> Document {
-        let process = |at| RecordedProcess { name: format!("p{at}"), ..RecordedProcess::default() };
+    /// A recording of processes with these names, and of the writers and readers of each pipe.
+    pub(crate) fn shell(names: impl IntoIterator<Item: Into<String>>, pipes: &[[&[usize]; 2]]) -> Document {
+        let process = |name| RecordedProcess { name, ..RecordedProcess::default() };
         Document {
             processes: Processes { window_ns: 1000, ..Processes::default() },
-            recorded: (0..processes).map(process).collect(),
+            recorded: names.into_iter().map(Into::into).map(process).collect(),
             pipes: pipes.iter().copied().map(pipe).collect(),
             ..Document::default()
         }
@@ -309,8 +310,8 @@ mod tests {
 
     #[test]
     fn readers_come_after_their_writers() {
-        let order = |processes, pipes: &[[&[usize]; 2]]| -> Vec<usize> {
-            stages(&shell(processes, pipes)).iter().flatten().copied().collect()
+        let order = |processes: usize, pipes: &[[&[usize]; 2]]| -> Vec<usize> {
+            stages(&shell(vec!["p"; processes], pipes)).iter().flatten().copied().collect()
         };
         assert_eq!(order(4, &[[&[3], &[1]], [&[1], &[0]]]), [3, 1, 0], "2 uses no pipe");
         assert_eq!(order(3, &[[&[2], &[0]], [&[1], &[0]]]), [1, 2, 0]);
@@ -330,7 +331,7 @@ mod tests {
         let mut pipes: Vec<[&[usize]; 2]> = ends.iter().map(|[from, to]| [from_ref(from), from_ref(to)]).collect();
         // And one that all of them write.
         pipes.push([&all, &[]]);
-        let recording = shell(2 * PAIRS, &pipes);
+        let recording = shell((0..2 * PAIRS).map(|at| format!("p{at}")), &pipes);
         let stages = stages(&recording);
         assert_eq!((stages.len(), &stages[..2]), (2 * PAIRS, &[vec![1], vec![0]][..]));
         let answer = super::super::answer::answer(&recording);

@@ -293,33 +293,23 @@ fn axis(svg: &mut String, window: u64, height: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{RecordedEnd, RecordedPipe, RecordedProcess};
+    use crate::record::stages::tests::shell;
 
     #[test]
     fn each_state_has_its_share_of_the_row() {
-        let process = |name: &str, stage| RecordedProcess {
-            name: name.to_owned(),
-            stage,
-            end_ns: 2_000_000,
-            ..RecordedProcess::default()
-        };
-        let end = |process| vec![RecordedEnd { process, sleeps: 1, ..RecordedEnd::default() }];
-        let pipe = RecordedPipe { writers: end(0), readers: end(1), ..RecordedPipe::default() };
         let row = |process, running: [f64; 2], empty: [f64; 2]| TimelineProcess {
             running: running.to_vec(),
             empty: empty.to_vec(),
             ..TimelineProcess::new(process, 2)
         };
         let recording = Document {
-            recorded: vec![process("a<b", 0), process("c", 0)],
-            pipes: vec![pipe],
             findings: vec!["The 2 ms were `a<b`.".to_owned()],
             timeline: Timeline {
                 slice_ns: vec![1_000_000; 2],
                 processes: vec![row(0, [1.0, 0.5], [0.0; 2]), row(1, [0.0, 4.0], [1.0, 0.0])],
                 pipes: vec![TimelinePipe { pipe: 0, bytes: vec![1, 1], filled: vec![Some(0.5), None] }],
             },
-            ..Document::default()
+            ..shell(["a<b", "c"], &[[&[0], &[1]]])
         };
         let svg = svg(&recording).unwrap();
         assert!(svg.contains("<title>The 2 ms were a&lt;b.</title>") && !svg.contains("a<b"), "{svg}");
