@@ -3,10 +3,10 @@
 use super::cell::{CELL_SCHEMA, CampaignCell, CellKernel, CellPipeline};
 use super::list::CellList;
 use crate::compare::plan::ColumnPlan;
-use crate::record::Remedy;
 use crate::record::inside::{GuestPipeline, PipelinePlace, PreparedPipeline};
 use crate::record::sent_files::SentFile;
-use crate::result::{PipelineCommand, RecordLevel, Request};
+use crate::record::{RecordSettings, Remedy};
+use crate::result::{PipelineCommand, Request};
 use crate::run::{RunOptions, sent_source};
 use crate::util::usage::UsageError;
 use crate::util::{build, sha256};
@@ -204,11 +204,8 @@ fn cell_pipeline(pipeline: &CampaignPipeline, guest: GuestOptions) -> Result<Cel
         place: place.clone(),
         files: &pipeline.files,
         disk: &[],
-        duration: None,
-        level: RecordLevel::default(),
-        // Not part of what it finds.
-        pipe_bytes: None,
-        traced: None,
+        // The size of pipes is no part of what it finds.
+        settings: RecordSettings::default(),
     };
     let prepared = PreparedPipeline::new(wanted, guest)?;
     ensure!(

@@ -5,7 +5,7 @@ use super::workload_args::parse_duration;
 use crate::export::{self, ExportFormat, Exported};
 use crate::record::inside::{self, GuestPipeline, PipelinePlace, PreparedPipeline};
 use crate::record::sent_files::SentFile;
-use crate::record::{self, RecordOptions, Remedy, TracingCollector, TrialOptions, contents};
+use crate::record::{self, RecordOptions, RecordSettings, Remedy, TracingCollector, TrialOptions, contents};
 use crate::report::files::Folder;
 use crate::report::terminal::Style;
 use crate::result::{Collector, PipelineCommand, Probe, RecordLevel};
@@ -154,22 +154,11 @@ impl RecordArgs {
             return Ok(ExitCode::from(NOT_FOUND));
         }
         let guest = self.guest(trials.is_empty())?;
-        let duration = self.duration.map(Duration::from_nanos);
         let started = super::now();
         let folder = Folder::prepare(self.output.as_deref(), &started, "record")?;
         let sampled = self.collect == Some(PipelineCollector::Sample);
-        let (level, pipe_bytes, live) = (self.level, self.pipe_size, self.live);
-        let options = |trials| RecordOptions {
-            trials,
-            duration,
-            streams: None,
-            level,
-            pipe_bytes,
-            sampled,
-            traced: self.traced(),
-            live,
-            drop_rights: true,
-        };
+        let (settings, live) = (self.settings(), self.live);
+        let options = |trials| RecordOptions { settings, trials, streams: None, sampled, live, drop_rights: true };
         let mut recorded = match (&pipeline, guest) {
             (Some(pipeline), Some(guest)) => {
                 cancel::install().context("cannot install signal handlers")?;
@@ -241,23 +230,16 @@ impl RecordArgs {
     }
 
     pub(super) fn in_guest<'a>(&'a self, pipeline: &'a PipelineCommand, place: PipelinePlace) -> GuestPipeline<'a> {
-        GuestPipeline {
-            pipeline,
-            place,
-            files: &self.files,
-            disk: &self.disk,
-            duration: self.duration.map(Duration::from_nanos),
-            level: self.level,
-            pipe_bytes: self.pipe_size,
-            traced: self.traced(),
-        }
+        GuestPipeline { pipeline, place, files: &self.files, disk: &self.disk, settings: self.settings() }
     }
 
-    /// The collector to attach while it is recorded.
-    fn traced(&self) -> Option<TracingCollector> {
-        let collector = self.collect?.collector();
-        let probe = self.probe.clone().unwrap_or_default();
-        [Collector::Kprobe, Collector::Fgraph].contains(&collector).then_some(TracingCollector { collector, probe })
+    fn settings(&self) -> RecordSettings {
+        let collector = self.collect.map(PipelineCollector::collector);
+        let traced = collector
+            .filter(|collector| [Collector::Kprobe, Collector::Fgraph].contains(collector))
+            .map(|collector| TracingCollector { collector, probe: self.probe.clone().unwrap_or_default() });
+        let duration = self.duration.map(Duration::from_nanos);
+        RecordSettings { duration, level: self.level, pipe_bytes: self.pipe_size, traced }
     }
 
     /// The pipeline, unless it is running already, and the changes to try. Nothing is run.

@@ -8,11 +8,11 @@ use super::input::KeptInput;
 use super::launch::{PipelineSetup, StageStreams};
 use super::sent_files::{SentFile, SentFiles};
 use super::timed::{check_codes, printed_file};
-use super::{RecordOptions, TracingCollector, record};
+use super::{RecordOptions, RecordSettings, record};
 use crate::guest::cgroup::GuestCgroup;
 use crate::guest::disk;
 use crate::guest::entropy;
-use crate::result::{Document, Outcome, PipelineCommand, RecordLevel, check};
+use crate::result::{Document, Outcome, PipelineCommand, check};
 use crate::util::{progress, size, stored_json};
 use crate::vm::disk::{DiskImage, DiskPlace};
 use crate::vm::{Accel, GuestOptions, GuestReply, Job, run_job};
@@ -23,7 +23,6 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The hidden subcommand that the guest runs, with a [`Sent`] as JSON.
 pub(crate) const INSIDE: &str = "__inside";
@@ -35,21 +34,10 @@ const MOST_PRINTED: u64 = 1 << 20;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Sent {
     pipeline: PipelineCommand,
-    folder: PathBuf,
-    /// PATH.
-    path: String,
-    /// Standard input: a file and an offset, or nothing.
-    input: Option<(PathBuf, u64)>,
-    duration: Option<Duration>,
-    level: RecordLevel,
+    place: PipelinePlace,
+    settings: RecordSettings,
     /// Let the emulator count its instructions, in the run of this number, instead of recording it.
     counted: Option<u32>,
-    /// Size of the pipes between the stages.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pipe_bytes: Option<u64>,
-    /// A collector to attach.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    traced: Option<TracingCollector>,
     /// What is on the guest's disk.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     disk: Vec<DiskPlace>,
@@ -73,7 +61,7 @@ pub(crate) struct GuestOutput {
 }
 
 /// What the processes of a pipeline find in a guest, besides their files.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PipelinePlace {
     /// The folder in which they run.
     pub folder: PathBuf,
@@ -111,13 +99,7 @@ pub(crate) struct GuestPipeline<'a> {
     pub files: &'a [SentFile],
     /// Those that are to be on a disk in any case.
     pub disk: &'a [SentFile],
-    /// End it after this time.
-    pub duration: Option<Duration>,
-    pub level: RecordLevel,
-    /// Size of the pipes between its stages.
-    pub pipe_bytes: Option<u64>,
-    /// A collector to attach.
-    pub traced: Option<TracingCollector>,
+    pub settings: RecordSettings,
 }
 
 /// A pipeline with all that it needs, ready for a guest.
@@ -135,11 +117,10 @@ impl PreparedPipeline {
     /// # Errors
     /// When a file cannot be read, the guest's memory has no room for the programs, or no disk can be made.
     pub(crate) fn new(wanted: GuestPipeline<'_>, guest: GuestOptions) -> Result<Self> {
-        let GuestPipeline { pipeline, place, files, disk, duration, level, pipe_bytes, traced } = wanted;
-        let PipelinePlace { folder, path, input } = place;
+        let GuestPipeline { pipeline, place, files, disk, settings } = wanted;
         let mut files = files.to_vec();
-        files.extend(input.iter().map(|(path, _)| SentFile::here(path.clone())));
-        let sent_files = SentFiles::collect(pipeline, &folder, &files, disk, guest.memory_mib)?;
+        files.extend(place.input.iter().map(|(path, _)| SentFile::here(path.clone())));
+        let sent_files = SentFiles::collect(pipeline, &place.folder, &files, disk, guest.memory_mib)?;
         for word in pipeline.words() {
             let path = Path::new(&word);
             if path.is_file() && std::path::absolute(path).is_ok_and(|path| !sent_files.contains(&path)) {
@@ -158,8 +139,7 @@ impl PreparedPipeline {
             disk: image.as_ref().map(|image| image.path().to_owned()),
             ..guest
         };
-        let (pipeline, counted, disk) = (pipeline.clone(), None, places);
-        let sent = Sent { pipeline, folder, path, input, duration, level, counted, pipe_bytes, traced, disk };
+        let sent = Sent { pipeline: pipeline.clone(), place, settings, counted: None, disk: places };
         Ok(Self { sent, guest, _image: image })
     }
 
@@ -247,14 +227,15 @@ pub(crate) fn record_inside(sent: &str) -> Result<()> {
     // Then a program that needs random numbers would wait for them.
     let _ = entropy::credit();
     disk::mount_places(&sent.disk)?;
-    std::env::set_current_dir(&sent.folder).with_context(|| sent.folder.display().to_string())?;
+    let PipelinePlace { folder, path, input } = &sent.place;
+    std::env::set_current_dir(folder).with_context(|| folder.display().to_string())?;
     // SAFETY: no other thread runs yet.
     unsafe {
-        std::env::set_var("PATH", &sent.path);
+        std::env::set_var("PATH", path);
         std::env::set_var("LC_ALL", "C");
         std::env::set_var("HOME", "/");
     }
-    let input = match &sent.input {
+    let input = match input {
         Some((path, offset)) => {
             let mut file = File::open(path).with_context(|| path.display().to_string())?;
             file.seek(SeekFrom::Start(*offset)).context("standard input")?;
@@ -268,13 +249,12 @@ pub(crate) fn record_inside(sent: &str) -> Result<()> {
     // Document replaces standard output.
     let mut answer = File::from(rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 3).context("standard output")?);
     let outcome = if let Some(number) = sent.counted {
-        let setup = PipelineSetup { streams: Some(streams), pipe_bytes: sent.pipe_bytes, ..PipelineSetup::default() };
-        let exit_codes = count::run_marked(&sent.pipeline, setup, sent.duration, number)?;
+        let RecordSettings { duration, pipe_bytes, .. } = sent.settings;
+        let setup = PipelineSetup { streams: Some(streams), pipe_bytes, ..PipelineSetup::default() };
+        let exit_codes = count::run_marked(&sent.pipeline, setup, duration, number)?;
         Outcome { document: Document { exit_codes, ..Document::default() }, ..Outcome::default() }
     } else {
-        let Sent { duration, level, pipe_bytes, traced, .. } = sent;
-        let options =
-            RecordOptions { duration, level, pipe_bytes, traced, streams: Some(streams), ..RecordOptions::default() };
+        let options = RecordOptions { settings: sent.settings, streams: Some(streams), ..RecordOptions::default() };
         record(&sent.pipeline, options)?
     };
     let length = |file: &File| file.metadata().map_or(0, |data| data.len());

@@ -78,6 +78,7 @@ use live::LiveView;
 use others::ProgramTimes;
 use path::PathEnds;
 use running::RunningProcesses;
+use serde::{Deserialize, Serialize};
 use std::io::IsTerminal as _;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
@@ -87,21 +88,27 @@ use traced::{StoppedTracing, Tracing};
 /// How long a pipeline may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How to record a pipeline.
-#[derive(Debug, Default)]
-pub(crate) struct RecordOptions {
-    pub trials: TrialOptions,
+/// How to record a pipeline, on this machine or in a guest.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RecordSettings {
     /// End it after this time.
     pub duration: Option<Duration>,
-    /// Its standard input, output and error, if not this process's.
-    pub streams: Option<StageStreams>,
     pub level: RecordLevel,
     /// Size of the pipes between the stages.
     pub pipe_bytes: Option<u64>,
-    /// Also sample what the processes execute.
-    pub sampled: bool,
     /// Also attach this collector.
     pub traced: Option<TracingCollector>,
+}
+
+/// How to record a pipeline on this machine.
+#[derive(Debug, Default)]
+pub(crate) struct RecordOptions {
+    pub settings: RecordSettings,
+    pub trials: TrialOptions,
+    /// Its standard input, output and error, if not this process's.
+    pub streams: Option<StageStreams>,
+    /// Also sample what the processes execute.
+    pub sampled: bool,
     /// Show what happens each second.
     pub live: bool,
     /// Give up rights once everything is attached. Nothing else can be recorded by this thread then.
@@ -140,7 +147,8 @@ pub(crate) fn try_recorder() -> Result<()> {
 /// input nor standard output.
 pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outcome> {
     let environment = Environment::now();
-    let RecordOptions { trials, duration, streams, level, pipe_bytes, sampled, traced, live, drop_rights } = options;
+    let RecordOptions { settings, trials, streams, sampled, live, drop_rights } = options;
+    let RecordSettings { duration, level, pipe_bytes, traced } = settings;
     // Its output and a screen would mix.
     let is_shared = std::io::stdout().is_terminal();
     let input = (!trials.is_empty()).then(|| KeptInput::keep(trial::READ_ONCE)).transpose()?;
@@ -280,21 +288,22 @@ fn wait(
 /// Record processes that are running, and those at the other ends of their pipes: for the duration of `options`, until an
 /// interruption, or until all of `pids` have ended. They are only watched.
 pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Outcome> {
-    let RecordOptions { duration, level, sampled, traced, live, drop_rights, .. } = options;
-    let (duration, level, sampled, live) = (*duration, *level, *sampled, *live);
+    let RecordOptions { sampled, live, drop_rights, .. } = *options;
+    let RecordSettings { duration, level, .. } = options.settings;
     let environment = Environment::now();
     let running = RunningProcesses::find(pids)?;
     let kernel = symbols(level, sampled)?;
     let mut recorder = collect::Recorder::start(level, sampled, live)?;
     let code = sampled.then(|| UserCode::follow(running.pids.iter().copied()));
-    let tracing = traced.as_ref().map(|wanted| Tracing::start(wanted, &running.pids)).transpose()?;
+    let traced = options.settings.traced.as_ref();
+    let tracing = traced.map(|wanted| Tracing::start(wanted, &running.pids)).transpose()?;
     let seized = recorder.seize(running.pids.iter().copied().zip(0..))?;
     if let Some((_, pid)) = (0..).zip(running.asked()).find(|(stage, _)| !seized.contains(stage)) {
         bail!(
             "-p {pid}: nothing of it can be recorded: it has just ended, or the kernel does not show it to BPF programs"
         );
     }
-    give_up(*drop_rights && tracing.is_none());
+    give_up(drop_rights && tracing.is_none());
     recorder.know_ends(running.ends.iter().map(|end| ((end.pipe.inode, end.pipe.device), end.writes, end.stage)));
     let used = ProgramTimes::now();
     let target = MeasuredTarget::Attached { pids: running.asked().to_vec() };

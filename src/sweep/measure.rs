@@ -5,10 +5,11 @@ use crate::experiment::{self, Ending, Event, Executor, JsonFolder, NoStore, OnFa
 use crate::experiment::{Store, Task};
 use crate::process::Running as _;
 use crate::profile::{ProcessName, Profile, SchedulingWeight};
+use crate::record::RecordSettings;
 use crate::record::inside::{GuestPipeline, PipelinePlace, PreparedPipeline};
 use crate::record::sent_files::SentFile;
 use crate::record::timed::PipelineTimer;
-use crate::result::{PipelineCommand, Processes, RecordLevel};
+use crate::result::{PipelineCommand, Processes};
 use crate::roles::RoleId;
 use crate::run::RunOptions;
 use crate::util::stats;
@@ -131,10 +132,7 @@ fn counted(pipeline: &SweptPipeline, options: &RunOptions) -> Result<SweepResult
         place: PipelinePlace::without_input()?,
         files: &pipeline.files,
         disk: &[],
-        duration: None,
-        level: RecordLevel::default(),
-        pipe_bytes: pipeline.pipe_bytes,
-        traced: None,
+        settings: RecordSettings { pipe_bytes: pipeline.pipe_bytes, ..RecordSettings::default() },
     };
     let recorded = PreparedPipeline::new(wanted, guest)?.counted(1)?;
     let shares = || recorded.document.attribution.of_target();
