@@ -13,13 +13,7 @@ const LOCK: u8 = 0xf0;
 
 /// The classes of a block's instructions.
 pub(super) fn of_block(block: &Block) -> Vec<InstructionClass> {
-    let mut from = 0;
-    let mut code = |length: &u8| {
-        let start = from;
-        from += usize::from(*length);
-        block.code.get(start..from).unwrap_or_default()
-    };
-    block.lengths.iter().map(|length| of_instruction(code(length))).collect()
+    block.instructions().map(|(_, code)| of_instruction(code)).collect()
 }
 
 /// What the target's processes executed in `function`, whose executed code was stored, by class.
@@ -58,9 +52,7 @@ fn of_instruction(code: &[u8]) -> InstructionClass {
 
 /// Bytes that one iteration of a block's `rep` instruction, its last one, moves.
 pub(super) fn rep_element(block: &Block) -> u64 {
-    let last = block.lengths.last().map_or(0, |length| usize::from(*length));
-    let code = block.code.get(block.code.len() - last.min(block.code.len())..).unwrap_or_default();
-    decode(code).memory_size().size() as u64
+    block.instructions().last().map_or(0, |(_, code)| decode(code).memory_size().size() as u64)
 }
 
 fn decode(code: &[u8]) -> Instruction {

@@ -1,7 +1,7 @@
 //! Calling contexts under the names of functions, and the roles of stacks that end in them.
 
 use super::names::Names;
-use super::raw::{BlockCount, Raw, Root};
+use super::raw::{Block, BlockCount, Raw, Root};
 use crate::arch::decoded;
 use crate::profile::folded::{KERNEL, frame_name};
 use crate::roles::{self, RoleId};
@@ -55,19 +55,8 @@ impl<'a> Contexts<'a> {
 
 /// The executed instructions of a count: their addresses and code.
 pub(super) fn executed<'r>(raw: &'r Raw, count: &BlockCount) -> impl Iterator<Item = (u64, &'r [u8])> {
-    let (from, to) = (usize::from(count.from), usize::from(count.to));
     let block = raw.blocks.get(count.block as usize);
-    let mut offset = 0;
-    block
-        .into_iter()
-        .flat_map(|block| block.lengths.iter().map(move |length| (block, usize::from(*length))))
-        .enumerate()
-        .filter_map(move |(index, (block, length))| {
-            let at = offset;
-            offset += length;
-            let code = block.code.get(at..at + length)?;
-            (index >= from && index < to).then_some((block.address + at as u64, code))
-        })
+    block.into_iter().flat_map(Block::instructions).take(count.to.into()).skip(count.from.into())
 }
 
 /// How often each process entered each role: calls of the role's functions by functions of other roles. By the place of

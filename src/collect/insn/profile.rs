@@ -1,7 +1,7 @@
 //! Make stacks, calls and executed code from blocks and contexts.
 
 use super::class;
-use super::contexts::{Contexts, entered, prefix};
+use super::contexts::{self, Contexts, entered, prefix};
 use super::held;
 use super::names::Names;
 use super::raw::{Block, Raw, Root};
@@ -65,15 +65,13 @@ pub(crate) fn profiles(raw: &Raw, names: &Names, processes: &[ProcessName]) -> R
 /// The functions of a block's instructions: the end of each, and its frame.
 fn leaves_of(block: &Block, names: &Names) -> Vec<(u16, String)> {
     let mut leaves: Vec<(u16, String)> = Vec::new();
-    let mut address = block.address;
-    for (end, length) in (1..).zip(&block.lengths) {
+    for (end, (address, _)) in (1..).zip(block.instructions()) {
         let function = names.function(address);
         let frame = frame_name(&function.name);
         match leaves.last_mut() {
             Some(last) if last.1 == frame => last.0 = end,
             _ => leaves.push((end, frame.into_owned())),
         }
-        address += u64::from(*length);
     }
     leaves
 }
@@ -91,25 +89,21 @@ pub fn count(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Coun
     let mut prefixes: HashMap<u32, Vec<String>> = HashMap::new();
     let (mut unattributed, mut unfollowed, mut unnamed) = (0, 0, 0);
     for count in &raw.counts {
-        let (Some(root), Some(block)) = (raw.root(count.node), raw.blocks.get(count.block as usize)) else { continue };
+        let Some(root) = raw.root(count.node) else { continue };
         let prefix = prefixes.entry(count.node).or_insert_with(|| prefix(raw, names, count.node));
-        let mut address = block.address;
         let mut leaves: Vec<(String, ClassCounts)> = Vec::new();
-        let classes = classes.get(count.block as usize).map_or(&[][..], Vec::as_slice);
-        for (index, length) in block.lengths.iter().enumerate().take(count.to.into()) {
-            if index >= usize::from(count.from) {
-                let function = names.function(address);
-                if function.start.is_none() {
-                    unnamed += count.times;
-                }
-                if leaves.last().is_none_or(|last| last.0 != function.name) {
-                    leaves.push((frame_name(&function.name).into_owned(), ClassCounts::default()));
-                }
-                if let (Some((_, counts)), Some(class)) = (leaves.last_mut(), classes.get(index)) {
-                    counts.add(*class, count.times);
-                }
+        let classes = classes.get(count.block as usize).into_iter().flatten().skip(count.from.into());
+        for ((address, _), class) in contexts::executed(raw, count).zip(classes) {
+            let function = names.function(address);
+            if function.start.is_none() {
+                unnamed += count.times;
             }
-            address += u64::from(*length);
+            if leaves.last().is_none_or(|last| last.0 != function.name) {
+                leaves.push((frame_name(&function.name).into_owned(), ClassCounts::default()));
+            }
+            if let Some((_, counts)) = leaves.last_mut() {
+                counts.add(*class, count.times);
+            }
         }
         match root {
             Root::Unfollowed => unfollowed += count.instructions(),
@@ -195,19 +189,14 @@ fn executed(raw: &Raw, names: &Names, processes: &[ProcessName]) -> ExecutedCode
     let none = vec![0; processes.len() + 1];
     let mut seen: BTreeMap<u64, Seen> = BTreeMap::new();
     for count in &raw.counts {
-        let (Some(root), Some(block)) = (raw.root(count.node), raw.blocks.get(count.block as usize)) else { continue };
-        let mut offset = 0;
-        for (index, length) in block.lengths.iter().enumerate().take(count.to.into()) {
-            let length = usize::from(*length);
-            if index >= usize::from(count.from) {
-                let seen = seen.entry(block.address + offset as u64).or_insert_with(|| Seen {
-                    code: block.code.get(offset..offset + length).unwrap_or_default().to_vec(),
-                    counts: none.clone(),
-                    iterations: none.clone(),
-                });
-                seen.counts[root.place(processes.len())] += count.times;
-            }
-            offset += length;
+        let Some(root) = raw.root(count.node) else { continue };
+        for (address, code) in contexts::executed(raw, count) {
+            let seen = seen.entry(address).or_insert_with(|| Seen {
+                code: code.to_vec(),
+                counts: none.clone(),
+                iterations: none.clone(),
+            });
+            seen.counts[root.place(processes.len())] += count.times;
         }
     }
     let mut accesses: BTreeMap<(u32, usize), u64> = BTreeMap::new();

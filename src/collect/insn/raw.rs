@@ -69,6 +69,17 @@ pub struct Block {
 }
 
 impl Block {
+    /// The address and code of each of its instructions.
+    pub(crate) fn instructions(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let mut rest = (self.address, &self.code[..]);
+        self.lengths.iter().map(move |length| {
+            let (address, code) = rest;
+            let (code, after) = code.split_at_checked((*length).into()).unwrap_or_default();
+            rest = (address + u64::from(*length), after);
+            (address, code)
+        })
+    }
+
     /// The address of its last instruction.
     pub(crate) fn last_address(&self) -> u64 {
         let last = self.lengths.last().copied().unwrap_or_default();
