@@ -89,7 +89,7 @@ pub(crate) trait CollectPrograms: Collect {
 }
 
 /// A collector's results of one run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Collected {
     pub status: Status,
     pub reason: Option<String>,

@@ -157,9 +157,6 @@ mod tests {
         let mut stacks = Folded::new();
         stacks.add("writer;pipe_write", 3);
         Collected {
-            status: Status::Ok,
-            reason: None,
-            unit: Unit::Samples,
             skid: Skid::CpuClock,
             stacks: [(ProcessName::WRITER, stacks)].into_iter().collect(),
             functions: vec![FunctionCalls {
@@ -170,9 +167,8 @@ mod tests {
             }],
             samples: 3,
             lost: 1,
-            unresolved: 0,
             notes: vec!["at 4999 Hz".into()],
-            warnings: Vec::new(),
+            ..Collected::default()
         }
     }
 
