@@ -121,9 +121,8 @@ struct Probed {
 
 impl<'a> Calibration<'a> {
     fn new(loader: Loader, symbol: Symbol<'a>) -> Result<Self> {
-        // SAFETY: gettid has no preconditions.
-        let thread = unsafe { libc::gettid() };
-        let watched = Watched::one(ProcessName::OTHER, thread.try_into()?);
+        let thread = rustix::thread::gettid().as_raw_pid().cast_unsigned();
+        let watched = Watched::one(ProcessName::OTHER, thread);
         let mut loaded = load(loader, &watched, 1, &Costs::default())?;
         tell_slots(&mut loaded.object, std::iter::once(symbol.address))?;
         Ok(Self { symbol, loaded, alone: fastest_round() })

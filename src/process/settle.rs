@@ -3,6 +3,9 @@
 use super::Phase;
 use crate::util::cancel;
 use anyhow::{Context as _, Result};
+use rustix::io::Errno;
+use rustix::thread::clock_nanosleep_absolute;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// Wait until the clock that counts from boot reaches a multiple of 16 s, at least two seconds from now, and then for
 /// the phase's share of a tick. In a deterministic guest, the kernel's timers then fire at the same points of each
@@ -14,22 +17,13 @@ use anyhow::{Context as _, Result};
 /// # Errors
 /// On interruption, or when the clock cannot be waited for.
 pub(crate) fn wait(phase: Phase) -> Result<()> {
-    let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the structure outlives the call.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut at) };
-    at = libc::timespec { tv_sec: settled(at.tv_sec), tv_nsec: phase.tick_offset_ns() };
+    let now = clock_gettime(ClockId::Monotonic);
+    let at = Timespec { tv_sec: settled(now.tv_sec), tv_nsec: phase.tick_offset_ns() };
     loop {
         cancel::check()?;
-        // SAFETY: the structure outlives the call; with TIMER_ABSTIME no remainder is written.
-        let answer = unsafe {
-            libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const at, std::ptr::null_mut())
-        };
-        match answer {
-            0 => return Ok(()),
-            libc::EINTR => {}
-            error => {
-                return Err(std::io::Error::from_raw_os_error(error)).context("cannot wait for the clock");
-            }
+        match clock_nanosleep_absolute(ClockId::Monotonic, &at) {
+            Err(Errno::INTR) => {}
+            waited => return waited.context("cannot wait for the clock"),
         }
     }
 }

@@ -122,10 +122,8 @@ impl Recorder {
     /// # Errors
     /// When the kernel refuses them: the reason and a fix.
     pub(super) fn start(level: RecordLevel, sampled: bool, live: bool) -> Result<Self> {
-        // SAFETY: gettid has no preconditions.
-        let thread = unsafe { libc::gettid() };
         let mut settings = Settings { stacks: u64::from(level == RecordLevel::Stacks), ..Settings::in_own_namespace() };
-        settings.pids[0] = thread.try_into()?;
+        settings.pids[0] = rustix::thread::gettid().as_raw_pid().cast_unsigned();
         let event = (level != RecordLevel::Sched && preemption::of_system_calls()).then(event_id).flatten();
         let raw = PROGRAMS
             .iter()
@@ -214,7 +212,8 @@ impl Recorder {
     /// End the path now: what happens from now on is no part of it.
     pub(super) fn close_path(&mut self) {
         // Without an answer of the kernel, it ends with the recording.
-        if let (Ok(now), Ok(tasks)) = (monotonic_ns(), self.object.entries("tasks")) {
+        let now = monotonic_ns();
+        if let Ok(tasks) = self.object.entries("tasks") {
             self.path.close(now, &tasks);
         }
     }
@@ -322,7 +321,7 @@ impl Recorder {
 
     /// The same, without what a thread has counted that ends meanwhile. The next reading has it, and would take it for new.
     fn read_once(&self) -> Result<(RecordedCounts, Vec<(u64, PrTask)>)> {
-        let now = monotonic_ns()?;
+        let now = monotonic_ns();
         let mut processes: HashMap<PrWho, PrProcess> = self.processes()?.into_iter().collect();
         let mut ends: HashMap<PrEnd, PrCounts> = self.object.entries("ends")?.into_iter().collect();
         let mut waits: HashMap<PrReason, PrWait> = self.object.entries("waits")?.into_iter().collect();
@@ -413,11 +412,8 @@ pub(super) fn add(sum: &mut PrCounts, more: &PrCounts) {
     sum.least_slots = [least, more.least_slots].into_iter().filter(|slots| *slots > 0).min().unwrap_or(0);
 }
 
-/// The clock of the programs, ns.
-fn monotonic_ns() -> Result<u64> {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the structure outlives the call.
-    ensure!(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) } == 0, "clock_gettime");
-    let ns = u128::try_from(now.tv_sec)? * 1_000_000_000 + u128::try_from(now.tv_nsec)?;
-    u64::try_from(ns).context("the monotonic clock")
+/// The clock of the programs, ns. It counts from the boot.
+fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }

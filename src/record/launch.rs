@@ -9,12 +9,12 @@ use crate::util::own_child::{OwnChild, pin};
 use crate::util::process_stat::{self, children_ns};
 use crate::util::{limits, size};
 use crate::vm::closure::find_program;
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::stdio::{dup2_stdin, dup2_stdout};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -286,10 +286,5 @@ fn is_ignored(signal: i32) -> bool {
 /// Replace standard input and output by /dev/null: an end of a pipe held open would take away the end of file or SIGPIPE.
 pub(super) fn leave_stdio() -> Result<()> {
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").context("/dev/null")?;
-    for own in [libc::STDIN_FILENO, libc::STDOUT_FILENO] {
-        // SAFETY: both descriptors are open; the one that is replaced is used by nobody from here on.
-        let replaced = unsafe { libc::dup2(null.as_raw_fd(), own) };
-        ensure!(replaced == own, "cannot leave standard input and output: {}", io::Error::last_os_error());
-    }
-    Ok(())
+    dup2_stdin(&null).and_then(|()| dup2_stdout(&null)).context("cannot leave standard input and output")
 }

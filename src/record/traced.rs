@@ -39,8 +39,7 @@ impl Tracing {
     pub(super) fn start(wanted: &TracingCollector, pids: &[u32]) -> Result<Self> {
         let kind = wanted.collector;
         let removed = Tracefs::open().map(|tracefs| tracefs::clean_up(&tracefs)).unwrap_or_default();
-        // SAFETY: gettid has no preconditions.
-        let own = unsafe { libc::gettid() }.cast_unsigned();
+        let own = rustix::thread::gettid().as_raw_pid().cast_unsigned();
         let pids = if pids.is_empty() { &[own] } else { pids };
         let process = |pid: &u32| WatchedProcess { name: ProcessName::default(), pids: vec![*pid] };
         let watched = Watched { processes: pids.iter().map(process).collect(), programs: true };
