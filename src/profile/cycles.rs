@@ -357,22 +357,9 @@ mod tests {
         assert_eq!(copy.instructions(), 11);
         assert_eq!(model.cycles(&copy, 1.0), 10.0 * 0.4 + 40.0 + 64.0 * 4.0);
         assert_eq!(model.cycles(&copy, 0.5), 10.0 * 0.4 + 20.0 + 32.0 * 4.0);
-        let classes = [
-            InstructionClass::Other,
-            InstructionClass::Locked,
-            InstructionClass::Syscall,
-            InstructionClass::Sysret,
-            InstructionClass::Swapgs,
-            InstructionClass::Wrmsr,
-            InstructionClass::Iret,
-            InstructionClass::Cr3,
-            InstructionClass::Div,
-            InstructionClass::InterruptFlag,
-            InstructionClass::Rep,
-        ];
         // Each class has the price of its own name, and counts as one instruction.
-        for (class, name) in classes.into_iter().zip(CLASSES) {
-            assert_eq!(serde_json::to_value(class).unwrap(), name);
+        for name in CLASSES.into_iter().take(PRICES - 1) {
+            let class = serde_json::from_value(name.into()).unwrap();
             let one = counts(&[(class, 1)], 0);
             assert_eq!((model.cycles(&one, 1.0), one.instructions()), (model.weights[name], 1), "{name}");
             let mut twice = one;
