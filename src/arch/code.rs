@@ -23,7 +23,6 @@ pub(crate) enum Flow {
 }
 
 /// Where `instruction` leads.
-#[must_use]
 pub(crate) fn flow(instruction: &Instruction) -> Flow {
     let direct = instruction.op_count() > 0 && instruction.op0_kind() == OpKind::NearBranch64;
     match instruction.mnemonic() {

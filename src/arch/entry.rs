@@ -4,7 +4,6 @@
 pub(crate) const KERNEL: &str = "[kernel]";
 
 /// Whether the kernel's part of a stack starts at this frame (also known by inferno's annotation `_[k]`).
-#[must_use]
 pub(crate) fn is_kernel_entry(frame: &str) -> bool {
     let by_name = match frame.as_bytes() {
         [b'[', ..] => frame == KERNEL,

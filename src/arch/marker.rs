@@ -17,13 +17,11 @@ pub(crate) const WRITER: u32 = 0;
 pub(crate) const READER: u32 = 1;
 
 /// The number of the marker by which the window of process number `process` begins.
-#[must_use]
 pub(crate) const fn begin(process: u32) -> u32 {
     2 * process + 1
 }
 
 /// The number of the marker by which it ends.
-#[must_use]
 pub(crate) const fn end(process: u32) -> u32 {
     2 * process + 2
 }

@@ -15,7 +15,6 @@ pub(crate) const CYCLE_MODELS: [(&str, &str); 1] = [("published-1", include_str!
 pub(crate) const EMULATOR: &str = "TCGTCGTCGTCG";
 
 /// The signature of the hypervisor: CPUID leaf 0x40000000 (KVM documentation, "KVM CPUID bits"). `None` without one.
-#[must_use]
 pub(crate) fn hypervisor_signature() -> Option<String> {
     const UNDER_HYPERVISOR: u32 = 1 << 31;
     #[allow(unused_unsafe, reason = "the call became safe after rust-version")]

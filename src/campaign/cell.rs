@@ -84,7 +84,6 @@ pub(crate) struct CellKernel {
 
 impl CellPipeline {
     /// Eight digits that distinguish pipelines with one text: other folders, programs or files.
-    #[must_use]
     pub(crate) fn digest(&self) -> String {
         let text = format!("{:?} {:?} {} {}", self.command, self.folder, self.path, self.contents);
         let mut digest = sha256::of_bytes(text.as_bytes());
@@ -95,7 +94,6 @@ impl CellPipeline {
 
 impl CampaignCell {
     /// The same cell with the id that belongs to its parts.
-    #[must_use]
     pub(crate) fn identified(self) -> Self {
         Self { id: self.own_id(), ..self }
     }
@@ -117,32 +115,27 @@ impl CampaignCell {
     }
 
     /// Whether the id is that of the cell's parts: nobody has edited the line.
-    #[must_use]
     pub(crate) fn is_whole(&self) -> bool {
         self.id == self.own_id()
     }
 
     /// Whether every machine gives the same result.
-    #[must_use]
     pub(crate) fn is_exact(&self) -> bool {
         self.host.is_none()
     }
 
     /// The command that makes its result.
-    #[must_use]
     pub(crate) fn command(&self) -> String {
         let words: Vec<String> = self.argv.iter().map(|word| quoted(word)).collect();
         format!("pipeprof {}", words.join(" "))
     }
 
     /// Its name for people: `6.12 psi=0, write, 2 CPUs`.
-    #[must_use]
     pub(crate) fn title(&self) -> String {
         format!("{}, {}", self.column, self.section())
     }
 
     /// Its section of a report: `write, 2 CPUs`.
-    #[must_use]
     pub(crate) fn section(&self) -> String {
         section_title(&self.mode, Some(self.cpus))
     }

@@ -39,7 +39,6 @@ pub(crate) struct ChunkCell<'a> {
 impl Chunk {
     /// The cells of this chunk: consecutive ones whose middle, by estimated time, is in its part of the whole; and the
     /// canaries of the chunk before, the last one's for the first. The chunks of one list contain every cell once.
-    #[must_use]
     pub(crate) fn cells<'a>(&self, list: &'a CellList) -> Vec<ChunkCell<'a>> {
         let all = list.seconds();
         let mut begin = 0.0;
@@ -62,7 +61,6 @@ impl Chunk {
     }
 
     /// The number of chunks of `list` of about `seconds` each.
-    #[must_use]
     pub(crate) fn count(list: &CellList, seconds: f64) -> usize {
         ((list.seconds() / seconds).round() as usize).clamp(1, list.cells.len().max(1))
     }

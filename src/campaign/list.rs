@@ -65,7 +65,6 @@ impl CellList {
     }
 
     /// A name for these cells: 16 digits of the SHA-256 of their ids.
-    #[must_use]
     pub(crate) fn name(&self) -> String {
         let ids: String = self.cells.iter().map(|cell| cell.id.as_str()).collect();
         let mut name = sha256::of_bytes(ids.as_bytes());
@@ -74,7 +73,6 @@ impl CellList {
     }
 
     /// Estimated seconds of all cells.
-    #[must_use]
     pub(crate) fn seconds(&self) -> f64 {
         self.cells.iter().map(|cell| cell.seconds).sum()
     }

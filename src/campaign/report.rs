@@ -42,7 +42,6 @@ pub(crate) fn columns(store: &CellStore, cells: &[CampaignCell]) -> Result<Vec<I
 }
 
 /// What the report says is not there.
-#[must_use]
 pub(crate) fn missing(merged: &MergedCells) -> Vec<MissingCell> {
     let row = |cell: &CampaignCell, reason: &str| MissingCell {
         column: cell.column.clone(),

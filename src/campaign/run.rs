@@ -88,7 +88,6 @@ fn check_programs(cells: &[ChunkCell<'_>]) -> Result<()> {
 }
 
 /// The name of this machine.
-#[must_use]
 pub(crate) fn this_host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

@@ -43,14 +43,12 @@ impl CampaignEngine {
     }
 
     /// The number of chunks of about `seconds`.
-    #[must_use]
     pub(crate) fn chunks(self, list: &CellList, seconds: Option<f64>) -> usize {
         let count = Chunk::count(list, seconds.unwrap_or_else(|| self.chunk_seconds()));
         if self == Self::Slurm { count.min(MOST_SLURM_TASKS) } else { count }
     }
 
     /// The script that runs `list`, which is in the file `path`, into `store`, in chunks of about `seconds`.
-    #[must_use]
     pub(crate) fn script(self, list: &CellList, path: &str, store: &str, seconds: Option<f64>) -> String {
         let chunks = self.chunks(list, seconds);
         let seconds = seconds.unwrap_or_else(|| self.chunk_seconds());

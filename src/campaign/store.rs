@@ -109,13 +109,11 @@ impl CellStore {
     }
 
     /// The folder of a finished cell.
-    #[must_use]
     pub(crate) fn path(&self, id: &str, second: bool) -> PathBuf {
         self.folder.join(if second { CANARIES } else { CELLS }).join(id)
     }
 
     /// Whether the cell is finished. Folders appear complete.
-    #[must_use]
     pub(crate) fn has(&self, id: &str, second: bool) -> bool {
         self.path(id, second).is_dir()
     }

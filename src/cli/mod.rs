@@ -129,7 +129,6 @@ impl Command {
 }
 
 /// Parse the command line, run, print the error.
-#[must_use]
 pub fn main() -> ExitCode {
     if crate::guest::init::is_init() {
         crate::guest::init::main();

@@ -30,7 +30,6 @@ pub(crate) enum Clock {
 
 impl Clock {
     /// The name in `perf list`.
-    #[must_use]
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Cycles => "cycles",
@@ -39,7 +38,6 @@ impl Clock {
     }
 
     /// The skid of its samples.
-    #[must_use]
     pub(crate) fn skid(self) -> Skid {
         match self {
             Self::Cycles => Skid::None,

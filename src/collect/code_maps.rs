@@ -74,7 +74,6 @@ impl CodeMapEvents {
     }
 
     /// All changes in the order of time, and the number of those that were lost.
-    #[must_use]
     pub(crate) fn finish(mut self) -> (Vec<CodeChange>, u64) {
         self.step();
         self.changes.sort_by_key(|(time, _)| *time);

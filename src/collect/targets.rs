@@ -25,7 +25,6 @@ pub(crate) enum AttachMethod {
 
 impl AttachMethod {
     /// The text in `FunctionCalls.how`.
-    #[must_use]
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Fentry => "fentry",

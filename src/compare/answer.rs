@@ -20,7 +20,6 @@ pub(crate) struct Line {
 
 /// The answers of all steps, then what could not be measured. Where a mode was counted on several numbers of CPUs, one
 /// sentence says whether they agree.
-#[must_use]
 pub(crate) fn lines(comparison: &Comparison) -> Vec<Line> {
     let mut lines = Vec::new();
     for all in groups(comparison) {
@@ -47,7 +46,6 @@ pub(crate) fn lines(comparison: &Comparison) -> Vec<Line> {
 }
 
 /// The sentences alone.
-#[must_use]
 pub(crate) fn sentences(comparison: &Comparison) -> Vec<String> {
     groups(comparison).iter().map(|all| sentence(comparison, all)).collect()
 }
@@ -122,7 +120,6 @@ pub(crate) fn built_otherwise(comparison: &Comparison, step: &Step) -> Option<St
 
 /// The verdict of one step, or of one step on several numbers of CPUs, its largest contributor, and whether the total
 /// changes in another direction because of the schedule.
-#[must_use]
 pub(crate) fn answer(comparison: &Comparison, all: &[(&Section, &Step)]) -> String {
     let steps: Vec<&Step> = all.iter().map(|(_, step)| *step).collect();
     let mut text = other_work(&steps);

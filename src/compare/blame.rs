@@ -7,7 +7,6 @@ use super::sums;
 const NAMED: usize = 3;
 
 /// What changed most in the direction of the verdict, among certain changes if counted; `None` if nothing did.
-#[must_use]
 pub(crate) fn blame(step: &Step) -> Option<Blame> {
     let direction = step.verdict.word.direction()?;
     of_helpers(step, direction).or_else(|| of_role(step, direction))

@@ -31,7 +31,6 @@ pub(crate) struct CallerBody {
 pub(crate) type Bodies = BTreeMap<String, CallerBody>;
 
 /// The functions of `code`, that of `document`; of several with one name, the one that executed most.
-#[must_use]
 pub(crate) fn bodies(code: &ExecutedCode, document: &Document) -> Bodies {
     let mut found: BTreeMap<&str, &ExecutedFunction> = BTreeMap::new();
     for function in &code.functions {
@@ -51,7 +50,6 @@ pub(crate) fn bodies(code: &ExecutedCode, document: &Document) -> Bodies {
 }
 
 /// The lists of all such functions that both runs executed and that differ.
-#[must_use]
 pub(crate) fn lists(before: &Bodies, after: &Bodies) -> Vec<CallList> {
     let both = before.iter().filter_map(|(name, body)| Some((body, after.get(name)?)));
     let list = |(old, new): (&CallerBody, &CallerBody)| {

@@ -37,7 +37,6 @@ pub struct CaseMeasure {
 
 impl CaseMeasure {
     /// The measure of `runs`; absent without a run.
-    #[must_use]
     pub(crate) fn of(runs: &[&Outcome]) -> Option<Self> {
         let first = *runs.first()?;
         let document = &first.document;
@@ -61,24 +60,20 @@ impl CaseMeasure {
     }
 
     /// The first process, to which values per call refer.
-    #[must_use]
     pub(crate) fn first(&self) -> Option<(ProcessName, &ProcessTotals)> {
         self.totals.iter().next()
     }
 
     /// System calls of the first process.
-    #[must_use]
     pub(crate) fn first_calls(&self) -> u64 {
         self.first().map_or(0, |(_, totals)| totals.calls)
     }
 
     /// Voluntary switches of all processes.
-    #[must_use]
     pub(crate) fn sleeps(&self) -> u64 {
         self.totals.values().map(|totals| totals.voluntary_switches).sum()
     }
 
-    #[must_use]
     pub(crate) fn preemptions(&self) -> u64 {
         self.totals.values().map(|totals| totals.involuntary_switches).sum()
     }
@@ -91,7 +86,6 @@ impl CaseMeasure {
     }
 
     /// Whether the intervals of a role's shares are disjoint for any process.
-    #[must_use]
     pub(crate) fn is_apart(&self, other: &Self, role: RoleId) -> bool {
         let interval = |of: &Self, process| of.intervals.get(&(process, role)).copied().unwrap_or(Some([0.0, 0.0]));
         let names: BTreeSet<ProcessName> = self.intervals.keys().map(|(process, _)| *process).collect();

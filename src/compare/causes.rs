@@ -31,7 +31,6 @@ fn corners(order: [usize; 3]) -> [usize; 4] {
 
 /// The corners that must be counted, ascending: those of two opposite orders, or all. `differs`: whether source,
 /// configuration and compiler do; a part that does not is never changed.
-#[must_use]
 pub(crate) fn needed(differs: [bool; 3], all: bool) -> Vec<usize> {
     let orders = if all { &ORDERS[..] } else { &ORDERS[..2] };
     let found: BTreeSet<usize> =
@@ -56,7 +55,6 @@ pub(crate) struct CauseColumns {
 }
 
 /// The split in one section, whose cells and measures are those of all columns; `None` if a corner has no count.
-#[must_use]
 pub(crate) fn split(section: &Section, measures: &[Option<CaseMeasure>], columns: &CauseColumns) -> Option<CauseSplit> {
     let cell = |column: usize| section.cells.get(column)?.as_ref().filter(|cell| cell.exact.is_some());
     let profile = |column: usize| measures.get(column)?.as_ref()?.profile.as_ref();
@@ -174,7 +172,6 @@ fn residual(label: &str, image: &Cell, rebuilt: &Cell) -> Option<CauseResidual> 
 }
 
 /// In words: `source -6.9 %, configuration +7.8 %, compiler -6.4 %`.
-#[must_use]
 pub(crate) fn parts_in_words(split: &CauseSplit) -> String {
     let of_part = |part: CausePart, value: &CauseValue| {
         split.differing.iter().find(|names| names.part == part)?;
@@ -192,7 +189,6 @@ pub(crate) fn parts_in_words(split: &CauseSplit) -> String {
 }
 
 /// What source and compiler are: ` (source 6.12.118 -> 7.2.13, gcc 14.2.0 -> gcc 16.2.0)`; empty if they are the same.
-#[must_use]
 pub(crate) fn names(split: &CauseSplit) -> String {
     let named: Vec<String> = split
         .differing

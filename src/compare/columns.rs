@@ -68,13 +68,11 @@ const LEFT_OUT: &[&str] = &[
 ];
 
 /// Why a setting matters to pipes; empty if unknown.
-#[must_use]
 pub(crate) fn matters(what: &str) -> &'static str {
     known(what).map_or("", |(_, why)| why)
 }
 
 /// The prefix under which the effect of `what` is listed.
-#[must_use]
 pub(crate) fn family(what: &str) -> Option<&str> {
     known(what).map(|(prefix, _)| prefix)
 }
@@ -92,7 +90,6 @@ fn axis(what: &str) -> Option<&'static Axis> {
 }
 
 /// The settings of a run as flat names and values. The other fields of a document are what was measured.
-#[must_use]
 pub(crate) fn settings(document: &Document) -> BTreeMap<String, String> {
     let Document { version, kernel, environment, memcg, ending, cycle_model, .. } = document;
     let settings = serde_json::json!({
@@ -175,7 +172,6 @@ pub(super) const COMPILER: &str = "kernel.compiler";
 pub(super) const UNKNOWN: &str = "unknown";
 
 /// Whether the configuration of the kernel could be read.
-#[must_use]
 pub(crate) fn config_known(document: &Document) -> bool {
     !document.kernel.config.is_empty()
 }
@@ -190,7 +186,6 @@ pub(crate) struct ColumnSettings {
 }
 
 /// The settings of `documents`, one per column.
-#[must_use]
 pub(crate) fn split(documents: &[&Document]) -> ColumnSettings {
     let settings: Vec<BTreeMap<String, String>> = documents.iter().map(|document| settings(document)).collect();
     let names: BTreeSet<&String> = settings.iter().flat_map(BTreeMap::keys).collect();
@@ -258,7 +253,6 @@ fn unlike(values: Vec<String>) -> Vec<String> {
 }
 
 /// A release's version numbers: `6.12.57` of `6.12.57+deb13-cloud-amd64`.
-#[must_use]
 pub(crate) fn short_release(release: &str) -> &str {
     let end = release.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(release.len());
     let short = release[..end].trim_end_matches('.');
@@ -266,7 +260,6 @@ pub(crate) fn short_release(release: &str) -> &str {
 }
 
 /// A distinct label per column: the given one, else the shortest that distinguishes the columns.
-#[must_use]
 pub(crate) fn labels(given: &[Option<String>], documents: &[&Document]) -> Vec<String> {
     let different = |labels: &[String]| labels.iter().collect::<BTreeSet<_>>().len() == labels.len();
     let with = |of: &dyn Fn(usize) -> String| -> Vec<String> {
@@ -335,7 +328,6 @@ fn distinguishing(documents: &[&Document]) -> Vec<String> {
 }
 
 /// Make the columns.
-#[must_use]
 pub(crate) fn columns(given: &[Option<String>], documents: &[&Document], sources: Vec<Vec<String>>) -> Vec<Column> {
     labels(given, documents)
         .into_iter()

@@ -42,7 +42,6 @@ pub(crate) struct ClassMeasure {
 
 impl ClassMeasure {
     /// Of the runs of a column. `None` if one has no classes.
-    #[must_use]
     pub(crate) fn of(runs: &[&Outcome]) -> Option<Self> {
         let model = runs.first()?.document.cycle_model.clone()?;
         let mut all = Self { model, roles: BTreeMap::new(), kib: 0.0, stacks: Vec::new() };

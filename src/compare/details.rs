@@ -33,7 +33,6 @@ const OF_SCHEDULE: f64 = 0.05;
 const OTHER_SCHEDULE: f64 = 1.25;
 
 /// The facts behind the answer to `step`.
-#[must_use]
 pub(crate) fn details(comparison: &Comparison, section: &Section, step: &Step) -> Vec<String> {
     let mut lines = recorded(comparison, section, step);
     if let Some(blame) = &step.blame {
@@ -70,7 +69,6 @@ fn recorded(comparison: &Comparison, section: &Section, step: &Step) -> Vec<Stri
 }
 
 /// The contributor's name: a role's title, or helpers.
-#[must_use]
 pub(crate) fn blamed(blame: &Blame) -> String {
     let names: Vec<&String> = blame.functions.iter().map(|(name, _)| name).collect();
     match (blame.role, names.as_slice()) {
@@ -205,7 +203,6 @@ pub(crate) struct OtherTotal {
 
 /// The total of `step`, if it changes in another direction than the verdict, or if scheduling changes it more than any role
 /// without scheduling does; and the schedule as the reason.
-#[must_use]
 pub(crate) fn other_total(comparison: &Comparison, section: &Section, step: &Step) -> Option<OtherTotal> {
     let total = step.total.as_ref()?;
     let ratio = total.after / total.before;

@@ -19,7 +19,6 @@ impl Dropped {
         dropped
     }
 
-    #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -30,7 +29,6 @@ impl Dropped {
     }
 
     /// The `frames` of a stack, root first, without the dropped ones, if it has any.
-    #[must_use]
     pub(crate) fn shortened<'a>(&self, frames: impl Iterator<Item = &'a str>) -> Option<Vec<&'a str>> {
         if self.is_empty() {
             return None;

@@ -8,7 +8,6 @@ use crate::roles::{RoleId, SCHEDULING};
 use crate::util::decision::{self, CountChange};
 
 /// Compare two counted runs. `margin`: changes within it are `same`, as a part of the value before.
-#[must_use]
 pub(crate) fn verdict(before: &Measure, after: &Measure, margin: f64) -> Verdict {
     let (a, b) = (before.without_scheduling(), after.without_scheduling());
     // Cross-multiplied, so that rounding cannot make equal counts differ.
@@ -50,7 +49,6 @@ pub(crate) fn verdict(before: &Measure, after: &Measure, margin: f64) -> Verdict
 }
 
 /// `verdict` on columns that did not do the same work: none.
-#[must_use]
 pub(crate) fn without_verdict(verdict: &Verdict) -> Verdict {
     let text = format!(
         "no verdict: {}, {} to {} instructions per KiB without scheduling",
@@ -102,20 +100,17 @@ fn is_certain_part(before: &Measure, after: &Measure, of: &dyn Fn(&Measure) -> f
 }
 
 /// Half the width of the interval of the change of a role, per KiB. `None` for roles that depend on the schedule.
-#[must_use]
 pub(crate) fn uncertainty_of_role(sides: [&Measure; 2], role: RoleId) -> Option<f64> {
     let [before, after] = sides.map(|measure| measure.of_windows(&|measure| measure.of_role(role)));
     (!SCHEDULING.contains(&role)).then(|| decision::half_width(&before, &after))?
 }
 
 /// Whether the change of a role is larger than its uncertainty. Roles that depend on the schedule never are.
-#[must_use]
 pub(crate) fn is_certain_role(before: &Measure, after: &Measure, role: RoleId) -> bool {
     !SCHEDULING.contains(&role) && is_certain_part(before, after, &|measure| measure.of_role(role))
 }
 
 /// Whether the change of a function's self weight is larger than its uncertainty. `keys`: its rows before and after.
-#[must_use]
 pub(crate) fn is_certain_function(before: &Measure, after: &Measure, keys: [&Key; 2]) -> bool {
     let of = |measure: &Measure| -> f64 {
         // At most one of two names exists in one kernel.
@@ -126,7 +121,6 @@ pub(crate) fn is_certain_function(before: &Measure, after: &Measure, keys: [&Key
 }
 
 /// What the cell of a counted run has.
-#[must_use]
 pub(crate) fn cell(measure: &Measure) -> ExactCell {
     let per_mib = |count: u64| as_f64(count) / (as_f64(measure.bytes.max(1)) / 1024.0 / 1024.0);
     ExactCell {
@@ -143,7 +137,6 @@ pub(crate) fn cell(measure: &Measure) -> ExactCell {
 
 /// The totals of two counted runs. A schedule is a matter of chance, so the second total is also given for the schedule
 /// of the first.
-#[must_use]
 pub(crate) fn total(before: &Measure, after: &Measure) -> TotalChange {
     let (was, is) = (&before.schedule, &after.schedule);
     let scale = |measure: &Measure| 1024.0 / as_f64(measure.bytes.max(1));

@@ -13,7 +13,6 @@ pub(crate) const KEPT: usize = 80;
 const PATHS: usize = 2;
 
 /// The changed rows, largest change of self weight first; the number of rows left out; their sum.
-#[must_use]
 pub(crate) fn rows(before: &Measure, after: &Measure, method: Method) -> (Vec<FunctionRow>, usize, f64) {
     let partners = partners_by_path(before, after);
     let keys: BTreeSet<&Key> = before.functions.keys().chain(after.functions.keys()).collect();
@@ -55,7 +54,6 @@ pub(crate) fn rows(before: &Measure, after: &Measure, method: Method) -> (Vec<Fu
 }
 
 /// Roles of all processes, largest change first; roles without weight are left out.
-#[must_use]
 pub(crate) fn role_rows(before: &Measure, after: &Measure, certain: impl Fn(RoleId) -> bool) -> Vec<RoleRow> {
     let row = |id: RoleId| {
         let delta = |process| after.role(process, id) - before.role(process, id);
@@ -233,7 +231,6 @@ pub(crate) fn partners_by_path<'a>(before: &'a Measure, after: &'a Measure) -> B
 const ALIKE: f64 = 0.5;
 
 /// Whether two functions of one caller are probably one under two names.
-#[must_use]
 pub(crate) fn alike(a: &str, b: &str) -> bool {
     likeness(a, b) >= ALIKE
 }

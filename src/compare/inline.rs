@@ -125,7 +125,6 @@ pub(crate) struct Aligned {
 }
 
 /// Two measures with inlining aligned. `None` if nothing was inlined on one side only.
-#[must_use]
 pub(crate) fn aligned(measures: [&Measure; 2]) -> Option<Aligned> {
     let inlined = inlined_between(measures);
     let dropped = Dropped::of(&inlined);
@@ -137,7 +136,6 @@ pub(crate) fn aligned(measures: [&Measure; 2]) -> Option<Aligned> {
 }
 
 /// The functions that one of two counted runs inlined.
-#[must_use]
 pub(crate) fn inlined_between(measures: [&Measure; 2]) -> Vec<Inlined> {
     let entered = measures.map(|measure| &measure.entered);
     let mut inlined: Vec<Inlined> = Vec::new();

@@ -63,7 +63,6 @@ impl Default for CompareOptions {
 }
 
 /// The runs of a column in `mode`, on `cpus` if given.
-#[must_use]
 pub(crate) fn of_case<'a>(input: &'a Input, mode: &str, cpus: Option<u32>) -> Vec<&'a Outcome> {
     let wanted =
         |document: &Document| case_name(document) == mode && cpus.is_none_or(|cpus| document.environment.cpus == cpus);
@@ -72,21 +71,18 @@ pub(crate) fn of_case<'a>(input: &'a Input, mode: &str, cpus: Option<u32>) -> Ve
 
 /// A mode without its overrides: `write` of `write (buffer-size=64K)`. Overrides are differences between columns, not
 /// other modes. A pipeline is a case of its own.
-#[must_use]
 pub(crate) fn case_name(document: &Document) -> &str {
     let mode = &document.mode;
     if document.target.workload().is_some() { mode.split(" (").next().unwrap_or(mode) } else { mode }
 }
 
 /// Nanoseconds per KiB of each run, by boot.
-#[must_use]
 pub(crate) fn boots(runs: &[&Outcome]) -> Boots {
     runs.iter().map(|outcome| pair_times(outcome)).filter(|boot| !boot.is_empty()).collect()
 }
 
 /// Nanoseconds per KiB of each unprofiled run; of a pipeline, ms of those that were not recorded, or else of the recorded
 /// one.
-#[must_use]
 pub(crate) fn pair_times(outcome: &Outcome) -> Vec<f64> {
     let document = &outcome.document;
     if document.target.workload().is_none() {

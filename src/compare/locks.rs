@@ -12,20 +12,17 @@ use std::collections::BTreeSet;
 const SMALL: f64 = 0.05;
 
 /// Whether a number per call of the first process changed.
-#[must_use]
 pub(crate) fn differ([before, after]: [f64; 2]) -> bool {
     (before - after).abs() > SMALL
 }
 
 impl HeldChange {
     /// Whether calls moved into or out of the lock, or their number changed.
-    #[must_use]
     pub(crate) fn changed(&self) -> bool {
         differ(self.held) || differ(self.all)
     }
 
     /// Whether calls moved into or out of the lock.
-    #[must_use]
     pub(crate) fn moved(&self) -> bool {
         let outside = [0, 1].map(|side| self.all[side] - self.held[side]);
         self.changed() && differ(outside) && self.held[0].max(self.held[1]) > SMALL
@@ -33,7 +30,6 @@ impl HeldChange {
 }
 
 /// The use of locks by the processes of both.
-#[must_use]
 pub(crate) fn changes(sides: [&CaseMeasure; 2]) -> Vec<LockChange> {
     let per_call = |side: usize, count: u64| as_f64(count) / as_f64(sides[side].first_calls().max(1));
     let keys: BTreeSet<(LockKind, ProcessName)> =

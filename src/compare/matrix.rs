@@ -45,7 +45,6 @@ pub struct Results {
 impl MatrixPlan {
     /// The experiment: one lane per mode, number of CPUs and column, and one per mode for the control. Exact runs keep this order;
     /// timed runs are shuffled within each block.
-    #[must_use]
     pub(crate) fn experiment(&self) -> experiment::Plan<MatrixRun> {
         let mut lanes = Vec::new();
         for case in self.cases() {
@@ -84,7 +83,6 @@ impl MatrixPlan {
     }
 
     /// The name of a column, or of the control.
-    #[must_use]
     pub(crate) fn label(&self, column: usize) -> String {
         match self.columns.get(column) {
             Some(plan) => plan
@@ -326,7 +324,6 @@ fn endings(paths: &[Option<PathBuf>]) -> Vec<Option<String>> {
 }
 
 /// The number of parallel guests: at most one per CPU, and with a fifth of the memory left free.
-#[must_use]
 pub fn default_jobs(cpus: usize, available_bytes: Option<u64>, guest_bytes: u64) -> usize {
     // QEMU's memory without the guest's: translation buffer and tables.
     const OVERHEAD: u64 = 512 << 20;

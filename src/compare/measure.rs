@@ -55,13 +55,11 @@ pub(crate) struct WindowSchedule {
 
 impl WindowSchedule {
     /// Instructions per sleep: preparing to wait, both switches, and the wake-up. `None` without sleeps.
-    #[must_use]
     pub(crate) fn per_sleep(&self) -> Option<f64> {
         (self.sleeps > 0).then(|| as_f64(self.weight.sleeps) / as_f64(self.sleeps))
     }
 
     /// Instructions per preemption. `None` without preemptions.
-    #[must_use]
     pub(crate) fn per_preemption(&self) -> Option<f64> {
         (self.preemptions > 0).then(|| as_f64(self.weight.preemptions) / as_f64(self.preemptions))
     }
@@ -86,7 +84,6 @@ pub(crate) struct Measure {
 impl Measure {
     /// Sum the attributed profiles of `runs` (the boots of one column in one case). `None` if no process of the target has
     /// stacks.
-    #[must_use]
     pub(crate) fn of(runs: &[&Outcome]) -> Option<Self> {
         let mut measure = Self { entered: entered(runs), ..Self::default() };
         // By process, summed over the runs.
@@ -114,7 +111,6 @@ impl Measure {
     }
 
     /// The same without the frames of `dropped`, which count with their callers.
-    #[must_use]
     pub(crate) fn without(&self, dropped: &Dropped) -> Self {
         let mut measure = Self {
             functions: BTreeMap::new(),
@@ -165,32 +161,27 @@ impl Measure {
     }
 
     /// `weight` of `process` in the unit per KiB.
-    #[must_use]
     pub(crate) fn per_kib(&self, process: ProcessName, weight: u64) -> f64 {
         self.processes.get(process).map_or(0.0, |measure| as_f64(weight) * measure.scale)
     }
 
     /// `weight` of `process` in the unit per call of `process`.
-    #[must_use]
     pub(crate) fn per_call(&self, process: ProcessName, weight: u64) -> f64 {
         self.processes.get(process).map_or(0.0, |measure| as_f64(weight) * measure.call_scale)
     }
 
     /// A role's value per KiB in one process.
-    #[must_use]
     pub(crate) fn role(&self, process: ProcessName, role: RoleId) -> f64 {
         let weight = self.processes.get(process).and_then(|measure| measure.roles.get(&role)).copied().unwrap_or(0);
         self.per_kib(process, weight)
     }
 
     /// A role's value per KiB in the target's processes together.
-    #[must_use]
     pub(crate) fn of_role(&self, role: RoleId) -> f64 {
         self.processes.of_target().map(|(process, _)| self.role(process, role)).sum()
     }
 
     /// The roles of the target's processes.
-    #[must_use]
     pub(crate) fn roles(&self) -> BTreeSet<RoleId> {
         self.processes.of_target().flat_map(|(_, part)| part.roles.keys().copied()).collect()
     }
@@ -202,7 +193,6 @@ impl Measure {
     }
 
     /// The target's processes together, per KiB, without [`SCHEDULING`].
-    #[must_use]
     pub(crate) fn without_scheduling(&self) -> f64 {
         let rest = |process| {
             let scheduling: f64 = SCHEDULING.iter().map(|role| self.role(process, *role)).sum();
@@ -212,7 +202,6 @@ impl Measure {
     }
 
     /// The weight of the target's processes together, without [`SCHEDULING`].
-    #[must_use]
     pub(crate) fn unscheduled(&self) -> u64 {
         let scheduling =
             |part: &ProcessMeasure| -> u64 { SCHEDULING.iter().filter_map(|role| part.roles.get(role)).sum() };
@@ -220,19 +209,16 @@ impl Measure {
     }
 
     /// The target's processes together, per KiB.
-    #[must_use]
     pub(crate) fn total(&self) -> f64 {
         self.processes.of_target().map(|(process, _)| self.of_process(process)).sum()
     }
 
     /// A process's total per KiB.
-    #[must_use]
     pub(crate) fn of_process(&self, process: ProcessName) -> f64 {
         self.per_kib(process, self.processes.get(process).map_or(0, |measure| measure.weight))
     }
 
     /// The weight of the target's processes together.
-    #[must_use]
     pub(crate) fn weight(&self) -> u64 {
         self.processes.of_target().map(|(_, measure)| measure.weight).sum()
     }
@@ -272,7 +258,6 @@ impl Measure {
 }
 
 /// Weights of real profiles fit into a double's 53 bits: 2^53 instructions are a month of emulation.
-#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "see above")]
 pub(crate) fn as_f64(weight: u64) -> f64 {
     weight as f64

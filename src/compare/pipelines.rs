@@ -186,7 +186,6 @@ fn shown(path: &Path) -> String {
 }
 
 /// `verdict` on the times of two recordings, or why they have none.
-#[must_use]
 pub(crate) fn timed_verdict(verdict: Verdict, sides: [&CaseMeasure; 2], is_equal: bool) -> Verdict {
     let emulated = sides.map(|side| side.pipeline.as_ref().is_some_and(|work| work.is_emulated));
     let change = format!("{}, {} to {} ms", change(verdict.ratio), exact(verdict.before), exact(verdict.after));
@@ -210,7 +209,6 @@ pub(crate) fn timed_verdict(verdict: Verdict, sides: [&CaseMeasure; 2], is_equal
 }
 
 /// What changed between two recordings. `profiles`: their samples, if both have them and were not counted.
-#[must_use]
 pub(crate) fn change_of(works: [&PipelineWork; 2], profiles: Option<[&Measure; 2]>, with_path: bool) -> PipelineChange {
     let mut path: Vec<PathChange> = Vec::new();
     let parts: BTreeSet<&String> = works.iter().flat_map(|work| work.path.keys()).filter(|_| with_path).collect();
@@ -232,7 +230,6 @@ pub(crate) fn change_of(works: [&PipelineWork; 2], profiles: Option<[&Measure; 2
 }
 
 /// What explains the change of two pipelines beyond their counts, or is missing in these.
-#[must_use]
 pub(crate) fn remarks(sides: [&CaseMeasure; 2]) -> Vec<String> {
     let [Some(old), Some(new)] = sides.map(|side| side.pipeline.as_ref()) else { return Vec::new() };
     let works = [old, new];

@@ -12,7 +12,6 @@ use crate::result::LockKind;
 use crate::util::text::{capitalized, grouped};
 
 /// In what the processes of two columns did not do the same work.
-#[must_use]
 pub(super) fn unequal([before, after]: [&CaseMeasure; 2]) -> Vec<String> {
     if let (Some(before), Some(after)) = (&before.pipeline, &after.pipeline) {
         return pipeline_work::unequal(before, after);
@@ -24,7 +23,6 @@ pub(super) fn unequal([before, after]: [&CaseMeasure; 2]) -> Vec<String> {
 }
 
 /// The remarks on two columns; `locks`: what changed under the locks.
-#[must_use]
 pub(super) fn remarks(sides: [&CaseMeasure; 2], method: Method, locks: &[LockChange]) -> Vec<String> {
     let mut remarks = if method == Method::Recorded { Vec::new() } else { calls_and_switches(sides, method) };
     remarks.extend(pipelines::remarks(sides));

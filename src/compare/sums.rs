@@ -17,7 +17,6 @@ const ROLES: usize = 3;
 impl FunctionSum {
     /// Both names if they differ: `pipe_write / anon_pipe_write`. A name that both kernels have is given once:
     /// `_raw_spin_lock / rt_spin_lock`, if the second kernel has both.
-    #[must_use]
     pub fn shown(&self) -> String {
         let other: Vec<&str> =
             self.after_names.iter().filter(|name| !self.before_names.contains(name)).map(String::as_str).collect();
@@ -33,13 +32,11 @@ impl FunctionSum {
     }
 
     /// Their sum.
-    #[must_use]
     pub(crate) fn without_scheduling(&self) -> f64 {
         self.unscheduled().map(|part| part.delta).sum()
     }
 
     /// Whether it is a helper of several roles: it has none of its own.
-    #[must_use]
     pub(crate) fn is_helper(&self) -> bool {
         self.certain && self.roles.len() >= ROLES && roles::of_frame(&self.name).is_none()
     }
@@ -54,7 +51,6 @@ struct Sum {
 }
 
 /// The functions whose self weight changed, largest change first.
-#[must_use]
 pub(crate) fn sums(before: &Measure, after: &Measure, method: Method) -> Vec<FunctionSum> {
     let partners = partners_by_path(before, after);
     // Another name after, by the name before.
@@ -134,7 +130,6 @@ pub(crate) fn sums(before: &Measure, after: &Measure, method: Method) -> Vec<Fun
 
 /// The helpers that changed more than any role did without them, in the direction of the total, largest first. A helper
 /// has no role of its own, so its weight counts for its callers' roles.
-#[must_use]
 pub(crate) fn helpers<'a>(sums: &'a [FunctionSum], roles: &[RoleRow], direction: f64) -> Vec<&'a FunctionSum> {
     let changed = roles.iter().filter(|row| !SCHEDULING.contains(&row.role));
     let mut rest: BTreeMap<RoleId, f64> = changed.map(|row| (row.role, row.delta)).collect();
@@ -163,7 +158,6 @@ pub(crate) fn helpers<'a>(sums: &'a [FunctionSum], roles: &[RoleRow], direction:
 }
 
 /// The change of several helpers together by role, largest first.
-#[must_use]
 pub(crate) fn together(helpers: &[&FunctionSum]) -> Vec<RolePart> {
     let mut parts: Vec<RolePart> = Vec::new();
     for part in helpers.iter().flat_map(|helper| helper.unscheduled()) {

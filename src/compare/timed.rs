@@ -47,7 +47,6 @@ pub(crate) struct Noise {
 }
 
 /// Collect the evidence. `None` if a column has no run.
-#[must_use]
 pub(crate) fn evidence(
     before: &Boots,
     after: &Boots,
@@ -105,7 +104,6 @@ fn ratio_ci95(before: &Boots, after: &Boots, seed: u64) -> Option<[f64; 2]> {
 }
 
 /// The noise floor from a control: the same column measured a second time, interleaved with the rest.
-#[must_use]
 pub(crate) fn noise_of_control(baseline: &Boots, control: &Boots, seed: u64) -> Option<Noise> {
     let (a, b) = (stats::median(&baseline.concat())?, stats::median(&control.concat())?);
     let within = noise_within(baseline, seed)?;
@@ -117,7 +115,6 @@ pub(crate) fn noise_of_control(baseline: &Boots, control: &Boots, seed: u64) -> 
 
 /// The noise floor from one column: its runs split into random halves (95th percentile of the ratios' distance from
 /// 1), and its boots compared with each other.
-#[must_use]
 pub(crate) fn noise_within(baseline: &Boots, seed: u64) -> Option<Noise> {
     let mut pairs = baseline.concat();
     if pairs.len() < 4 {
@@ -150,7 +147,6 @@ pub(crate) fn noise_within(baseline: &Boots, seed: u64) -> Option<Noise> {
 }
 
 /// Derive verdicts from evidence, with Holm's correction over all of them.
-#[must_use]
 pub(crate) fn verdicts(evidence: &[Option<Evidence>]) -> Vec<Verdict> {
     let known = || evidence.iter().flatten();
     let mut corrected = stats::holm(&known().filter_map(|e| e.verdict.p).collect::<Vec<_>>()).into_iter();

@@ -46,7 +46,6 @@ pub(crate) struct RoleCalls {
 }
 
 impl RoleCalls {
-    #[must_use]
     pub(crate) fn of(document: &Document) -> Self {
         let mib = as_f64(document.processes.first().bytes.max(1)) / f64::from(1 << 20);
         let (mut entered, mut wake_ups) = (BTreeMap::<RoleId, u64>::new(), None);
@@ -89,7 +88,6 @@ pub(crate) fn enter(rows: &mut [RoleRow], both: [&RoleCalls; 2]) {
 }
 
 /// Pages of 256 that were allocated, before and after, if that differs: the others are pages that the pipe had kept.
-#[must_use]
 pub(crate) fn cached_pages(both: [&RoleCalls; 2]) -> Option<[f64; 2]> {
     let [Some([copied, before]), Some([again, after])] = both.map(|calls| calls.pages) else { return None };
     // Pages are copied one by one, in both.

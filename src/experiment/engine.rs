@@ -80,7 +80,6 @@ pub struct Finished<R> {
 
 impl<R> Finished<R> {
     /// Results by lane, in the order of blocks, and the error of a failed lane.
-    #[must_use]
     pub(crate) fn lanes(mut self, lanes: usize) -> Vec<(Vec<R>, Option<String>)> {
         let mut out: Vec<(Vec<R>, Option<String>)> = (0..lanes).map(|_| (Vec::new(), None)).collect();
         self.entries.sort_by_key(|entry| entry.block);

@@ -55,7 +55,6 @@ impl<C> Plan<C> {
     }
 
     /// The tasks of all planned blocks, in the order in which they begin.
-    #[must_use]
     pub fn order(&self) -> Vec<Task> {
         let mut random = SmallRng::seed_from_u64(self.seed);
         (0..self.blocks).flat_map(|block| self.block(block, &mut random)).collect()

@@ -23,13 +23,11 @@ pub struct StopRule {
 
 impl StopRule {
     /// Whether there is no rule.
-    #[must_use]
     pub(crate) fn is_none(&self) -> bool {
         self.until.is_none() && self.max_time_ns.is_none()
     }
 
     /// The time limit, including the default limit of [`Self::until`].
-    #[must_use]
     pub(crate) fn limit(&self) -> Option<Duration> {
         self.max_time_ns.map(Duration::from_nanos).or(self.until.map(|_| DEFAULT_LIMIT))
     }
@@ -63,7 +61,6 @@ pub enum EndedBy {
 
 impl Ending {
     /// A sentence, for a `unit` such as "run".
-    #[must_use]
     pub(crate) fn sentence(&self, unit: &str) -> String {
         let s = if self.blocks == 1 { "" } else { "s" };
         let after = format!("{} {unit}{s}", self.blocks);
@@ -81,7 +78,6 @@ impl Ending {
 
 /// The uncertainty of the median of `values`: half the width of its distribution-free 95 % interval
 /// ([`stats::median_ci95`]), divided by the median. `None` with fewer than six values, or if the median is 0.
-#[must_use]
 pub fn relative_half_width(values: &[f64]) -> Option<f64> {
     let [low, high] = stats::median_ci95(values)?;
     let median = stats::median(values)?.abs();

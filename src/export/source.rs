@@ -49,7 +49,6 @@ impl Exported<'_> {
     }
 
     /// Its stacks, if it has any, and what its processes did over time.
-    #[must_use]
     pub(super) fn all(&self) -> Samples {
         match self {
             Self::Result(outcome) => of_result(outcome),

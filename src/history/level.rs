@@ -20,7 +20,6 @@ pub(crate) struct SeriesLevel {
 
 impl SeriesLevel {
     /// The level of `line`; `None` without points.
-    #[must_use]
     pub(crate) fn of(line: &HistoryLine) -> Option<Self> {
         let spans: Vec<CountSpan> = line.points.iter().map(|point| point.without_scheduling).collect();
         let kernels = spans.len();
@@ -35,7 +34,6 @@ impl SeriesLevel {
     }
 
     /// Whether the interval of a new kernel is above that of the level, below it, or on it within `margin`.
-    #[must_use]
     pub(crate) fn decision(&self, new: &CountSpan, margin: f64) -> Decision {
         // How far each end of it is from the ends of the level.
         let beyond = |end: f64| new.interval().map(|value| value / end.max(f64::MIN_POSITIVE) - 1.0);
@@ -48,7 +46,6 @@ impl SeriesLevel {
     }
 
     /// By how much `new` is beyond the level, in percent of its nearer end: 0 inside.
-    #[must_use]
     pub(crate) fn beyond(&self, new: f64) -> f64 {
         let end = new.clamp(self.low, self.high);
         if end > 0.0 { (new / end - 1.0) * 100.0 } else { 0.0 }

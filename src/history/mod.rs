@@ -131,7 +131,6 @@ pub(crate) struct HistoryStep {
 
 impl History {
     /// The fewest and the most windows of any count.
-    #[must_use]
     pub(crate) fn windows(&self) -> [usize; 2] {
         let runs = || self.lines.iter().filter(|line| !line.pipeline);
         let counts = || runs().flat_map(|line| &line.points).map(|point| point.windows);
@@ -139,7 +138,6 @@ impl History {
     }
 
     /// The label of a kernel by its index; empty if there is none.
-    #[must_use]
     pub(crate) fn label(&self, kernel: usize) -> &str {
         self.kernels.get(kernel).map_or("", |kernel| &kernel.label)
     }
@@ -147,13 +145,11 @@ impl History {
 
 impl HistoryLine {
     /// Whose instructions these are.
-    #[must_use]
     pub(crate) fn counted(&self) -> &'static str {
         if self.pipeline { "the kernel in all stages" } else { "writer and reader" }
     }
 
     /// `write, 2 CPUs, 64K`.
-    #[must_use]
     pub(crate) fn title(&self) -> String {
         let setting = self.shown_setting();
         let setting = if setting.is_empty() { String::new() } else { format!(", {setting}") };

@@ -151,7 +151,6 @@ impl CpuTime {
     }
 
     /// The share of CPU time from `earlier` to `self` that was stolen, 0 to 1; `None` if no time passed.
-    #[must_use]
     pub(crate) fn steal_since(self, earlier: Self) -> Option<f64> {
         let total = self.total.checked_sub(earlier.total).filter(|total| *total > 0)?;
         Some(self.steal.saturating_sub(earlier.steal) as f64 / total as f64)
@@ -159,7 +158,6 @@ impl CpuTime {
 
     /// The share of CPU time from `earlier` to `self` used by others than this process and its children, 0 to 1;
     /// `None` if no time passed.
-    #[must_use]
     pub(crate) fn others_since(self, earlier: Self) -> Option<f64> {
         let total = self.total.checked_sub(earlier.total).filter(|total| *total > 0)?;
         let not_theirs = self.steal.saturating_sub(earlier.steal) + self.own.saturating_sub(earlier.own);

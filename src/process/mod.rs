@@ -82,7 +82,6 @@ pub struct WatchedProcess {
 
 impl Watched {
     /// One process.
-    #[must_use]
     pub fn one(name: ProcessName, pid: u32) -> Self {
         Self { processes: vec![WatchedProcess { name, pids: vec![pid] }], programs: false }
     }
@@ -93,13 +92,11 @@ impl Watched {
     }
 
     /// The process ids of `name`.
-    #[must_use]
     pub(crate) fn pids(&self, name: ProcessName) -> &[u32] {
         self.processes.iter().find(|process| process.name == name).map_or(&[], |process| &process.pids)
     }
 
     /// An empty value for each process, in the order of the target.
-    #[must_use]
     pub fn by_process<T: Default>(&self) -> ByProcess<T> {
         self.processes.iter().map(|process| (process.name, T::default())).collect()
     }

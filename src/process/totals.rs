@@ -35,7 +35,6 @@ static NOTHING: LazyLock<ProcessTotals> = LazyLock::new(ProcessTotals::default);
 
 impl Processes {
     /// The totals of `name`; zeros if there is no such process.
-    #[must_use]
     pub fn of(&self, name: ProcessName) -> &ProcessTotals {
         self.totals.get(name).unwrap_or(&NOTHING)
     }
@@ -46,19 +45,16 @@ impl Processes {
     }
 
     /// The first process, which has no pipe before it.
-    #[must_use]
     pub(crate) fn first(&self) -> &ProcessTotals {
         self.totals.values().next().unwrap_or(&NOTHING)
     }
 
     /// The last process, which has no pipe after it.
-    #[must_use]
     pub(crate) fn last(&self) -> &ProcessTotals {
         self.totals.values().next_back().unwrap_or(&NOTHING)
     }
 
     /// GiB/s that arrived at the last process within the window.
-    #[must_use]
     pub(crate) fn gib_s(&self) -> f64 {
         gib_s(self.last().bytes, self.window_ns)
     }
@@ -84,7 +80,6 @@ pub struct PipeEnd {
 
 impl PipeTotals {
     /// GiB/s through this pipe.
-    #[must_use]
     pub(crate) fn gib_s(&self) -> f64 {
         gib_s(self.to.totals.iter().map(|reader| reader.bytes).sum(), self.window_ns)
     }
@@ -134,7 +129,6 @@ pub struct ProcessTotals {
 impl ProcessTotals {
     /// Sum several processes: counts are added, `elapsed_ns` is the maximum, `cpu` is present if it is the same for
     /// all.
-    #[must_use]
     pub(crate) fn sum<'a>(processes: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut processes = processes.into_iter();
         let mut sum = processes.next().cloned().unwrap_or_default();

@@ -40,7 +40,6 @@ pub struct RoleShare {
     pub entered: Option<u64>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
 fn is_zero(weight: &u64) -> bool {
     *weight == 0
 }

@@ -86,7 +86,6 @@ classes! {
     Rep, rep, "rep";
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }

@@ -45,13 +45,11 @@ impl ProcessName {
     }
 
     /// As in file names and stacks.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         self.0
     }
 
     /// Whether this is a process of the target, not [`Self::OTHER`].
-    #[must_use]
     pub fn is_of_target(self) -> bool {
         self != Self::OTHER
     }
@@ -119,7 +117,6 @@ impl<T> ByProcess<T> {
         self.entries.iter().find(|(of, _)| *of == name).map(|(_, value)| value)
     }
 
-    #[must_use]
     pub fn get_mut(&mut self, name: ProcessName) -> Option<&mut T> {
         self.entries.iter_mut().find(|(of, _)| *of == name).map(|(_, value)| value)
     }

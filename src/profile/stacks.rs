@@ -33,26 +33,22 @@ pub struct CallStack<'a> {
 
 impl<'a> CallStack<'a> {
     /// The names of its frames, root first.
-    #[must_use]
     pub fn frames(self) -> impl DoubleEndedIterator<Item = &'a str> + ExactSizeIterator + Clone {
         let names = self.names;
         self.frames.iter().map(move |number| names.get_index(*number as usize).map_or("", |name| &**name))
     }
 
     /// Its first frame.
-    #[must_use]
     pub fn root(self) -> &'a str {
         self.frames().next().unwrap_or_default()
     }
 
     /// Its innermost frame.
-    #[must_use]
     pub fn leaf(self) -> &'a str {
         self.frames().next_back().unwrap_or_default()
     }
 
     /// The number of its first frames that `other` has, too. Stacks of two profiles have none.
-    #[must_use]
     pub(crate) fn common(self, other: CallStack<'_>) -> usize {
         if !std::ptr::eq(self.names, other.names) {
             return 0;

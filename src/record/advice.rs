@@ -121,7 +121,6 @@ const RULES: [Rule; 9] = [
 ];
 
 /// The reasons of [`advice`] where it ran: here, or in a guest.
-#[must_use]
 pub(super) fn reasons(recording: &Document) -> Vec<String> {
     let place = match recording.executed_on {
         ExecutedOn::Hardware => AdvicePlace::here(cpus::allowed().unwrap_or_default()),
@@ -135,7 +134,6 @@ pub(super) fn reasons(recording: &Document) -> Vec<String> {
 }
 
 /// What the rules say about `recording`. What cannot be applied to its pipeline is not among the remedies.
-#[must_use]
 pub(super) fn advice(recording: &Document, place: &AdvicePlace) -> Vec<Advice> {
     let pipeline = &PipelineCommand {
         stages: recording.target.stages().to_vec(),

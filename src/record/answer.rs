@@ -32,7 +32,6 @@ pub(super) struct RecordedAnswer {
 }
 
 /// The answer of `recording`.
-#[must_use]
 pub(super) fn answer(recording: &Document) -> RecordedAnswer {
     let stages = stages::stages(recording);
     let times = stages::times(recording, &stages);

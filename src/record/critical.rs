@@ -25,7 +25,6 @@ pub(super) struct StackOnCpu {
 pub(super) type StacksOnCpu = BTreeMap<usize, Vec<StackOnCpu>>;
 
 /// The path of `recording` with these stacks.
-#[must_use]
 pub(super) fn folded(recording: &Document, on_cpu: &StacksOnCpu) -> Option<Folded> {
     let path = recording.path.as_ref()?;
     let (roots, labels) = (process_names(recording), labels(recording));
@@ -112,7 +111,6 @@ fn counted(outcome: &Outcome) -> StacksOnCpu {
 }
 
 /// How it is drawn.
-#[must_use]
 pub(crate) fn options(recording: &Document) -> GraphOptions {
     let window = time(recording.processes.window_ns as f64 / 1e9);
     let functions = match recording.unit {

@@ -144,13 +144,11 @@ impl PreparedPipeline {
     }
 
     /// The programs and files that are in the guest's memory, as an archive.
-    #[must_use]
     pub(crate) fn contents(&self) -> &[u8] {
         self.guest.files.as_deref().map_or(&[], Vec::as_slice)
     }
 
     /// Whether files are on a disk, whose moments depend on the machine.
-    #[must_use]
     pub(crate) fn has_disk(&self) -> bool {
         self.guest.disk.is_some()
     }

@@ -16,7 +16,6 @@ const STILL: &str = "[not woken]";
 const INTERRUPT: &str = "[interrupt]";
 
 /// Sleeps of at least a microsecond, in microseconds, by stack.
-#[must_use]
 pub(super) fn folded(counts: &RecordedCounts, kernel: &Symbols) -> Folded {
     let mut names: HashMap<u64, Vec<String>> = HashMap::new();
     for (key, trace) in &counts.sampled.traces {

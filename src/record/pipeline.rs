@@ -12,7 +12,6 @@ use std::process::{Command, Stdio};
 const SHELL_SYNTAX: &str = " \t\n|&;<>()$`\\\"'*?[]#~{}!";
 
 /// Whether `text` has characters that only a shell interprets, other than spaces.
-#[must_use]
 pub(super) fn needs_shell(text: &str) -> bool {
     text.contains(|c: char| c != ' ' && SHELL_SYNTAX.contains(c))
 }
@@ -38,7 +37,6 @@ impl PipelineCommand {
 
     /// The same pipeline with stages that pipeprof starts itself, which it can change. `None` if a shell has to interpret
     /// more than words and pipes, or if a stage is not a program, such as `cd` or `while`.
-    #[must_use]
     pub(crate) fn as_stages(&self) -> Option<Self> {
         let ([words], true) = (&self.stages[..], self.shell) else { return Some(self.clone()) };
         let split = |stage: &str| stage.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
@@ -53,7 +51,6 @@ impl PipelineCommand {
 
     /// The first stage of a line for the shell that is neither a program nor something of the shell itself, if the line has
     /// no more than words and pipes. A shell would only print an error, and the rest of the line run without its data.
-    #[must_use]
     pub(crate) fn unknown_to_shell(&self) -> Option<String> {
         let ([words], true) = (&self.stages[..], self.shell) else { return None };
         let line = words.last()?;
@@ -69,7 +66,6 @@ impl PipelineCommand {
     }
 
     /// All words, also those of a line for the shell.
-    #[must_use]
     pub(super) fn words(&self) -> Vec<String> {
         let syntax = |c| SHELL_SYNTAX.contains(c);
         let words = self.stages.iter().flatten().flat_map(|word| {
@@ -80,14 +76,12 @@ impl PipelineCommand {
     }
 
     /// What may be a program: the words, and those inside of a word, as in `sh -c 'dd | wc'`.
-    #[must_use]
     pub(super) fn programs(&self) -> BTreeSet<String> {
         let parts = |word: &String| word.split(|c| SHELL_SYNTAX.contains(c)).map(str::to_owned).collect::<Vec<_>>();
         self.words().iter().flat_map(parts).filter(|part| !part.is_empty() && !part.starts_with('-')).collect()
     }
 
     /// The first program that does not exist.
-    #[must_use]
     pub(crate) fn missing(&self) -> Option<&str> {
         let names = self.stages.iter().filter_map(|words| words.first());
         // Starting a file that is not executable says why it cannot be started.

@@ -58,7 +58,6 @@ impl Remedy {
     }
 
     /// The change as it is typed.
-    #[must_use]
     pub(crate) fn text(&self) -> String {
         match self {
             Self::PipeSize(bytes) => format!("pipe-size={}", size::format(*bytes)),

@@ -36,7 +36,6 @@ impl SentFile {
     }
 
     /// As on a command line, with absolute paths.
-    #[must_use]
     pub(crate) fn text(&self) -> String {
         let from = self.from.display();
         if self.is_here() { from.to_string() } else { format!("{from}:{}", self.to.display()) }

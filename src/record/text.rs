@@ -17,7 +17,6 @@ const SAMPLED: usize = 4;
 const FEW_SAMPLES: u64 = 20;
 
 /// The whole text. `written`: where the files are.
-#[must_use]
 pub(crate) fn render(recording: &Document, written: Option<&Written>, style: Style) -> String {
     let how = if recording.target.imported().is_some() { "Read" } else { "Recorded" };
     let about = ReportBlock::Note(format!("{how}: {}: {}", files::title(recording), about(recording)));

@@ -41,7 +41,6 @@ const PATH: (&str, &str) = ("critical path", "#7b1fa2");
 const ON_PATH: f64 = 0.02;
 
 /// The picture; `None` if nothing was recorded.
-#[must_use]
 pub(crate) fn svg(recording: &Document) -> Option<String> {
     let timeline = &recording.timeline;
     let window: u64 = timeline.slice_ns.iter().sum();

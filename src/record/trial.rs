@@ -44,7 +44,6 @@ type Seconds = (f64, f64);
 
 impl TrialOptions {
     /// Whether nothing is to be tried.
-    #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
         self.remedies.is_empty() && !self.advise
     }

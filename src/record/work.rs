@@ -88,7 +88,6 @@ impl PipeUse {
 
 impl PipelineWork {
     /// The work of a recording; `None` for a built-in pair.
-    #[must_use]
     pub(crate) fn of(document: &Document) -> Option<Self> {
         if document.target.workload().is_some() {
             return None;
@@ -150,7 +149,6 @@ pub(crate) struct WorkingProcess {
 
 /// How many stages a recording has, and what each process did, in the order of the stages. Commands of an imported profile
 /// have no times.
-#[must_use]
 pub(crate) fn processes(document: &Document) -> (usize, Vec<WorkingProcess>) {
     let all = stages::stages(document);
     if document.target.imported().is_some() {
@@ -173,7 +171,6 @@ pub(crate) fn processes(document: &Document) -> (usize, Vec<WorkingProcess>) {
     let named: BTreeSet<usize> = busiest.into_iter().take(NAMED).collect();
     let process = |at: usize| {
         let recorded = &document.recorded[at];
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of a time")]
         let user_ns = (recorded.user_share.unwrap_or(0.0).clamp(0.0, 1.0) * recorded.cpu_ns as f64) as u64;
         let totals = ProcessTotals {
             bytes: bytes[at][0].max(bytes[at][1]),
@@ -192,7 +189,6 @@ pub(crate) fn processes(document: &Document) -> (usize, Vec<WorkingProcess>) {
 }
 
 /// In what two pipelines did not do the same.
-#[must_use]
 pub(crate) fn unequal(before: &PipelineWork, after: &PipelineWork) -> Vec<String> {
     let mut reasons = Vec::new();
     if before.exit_codes != after.exit_codes {

@@ -94,7 +94,6 @@ pub(crate) fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
 }
 
 /// How the profiles of `names` are drawn in one picture: `one` of them, and the weight of all.
-#[must_use]
 pub(crate) fn options(document: &Document, one: &Profile, names: &[ProcessName], total: u64) -> GraphOptions {
     let per_kib = per_kib_of_all(document, names).filter(|_| one.collector == document.attribution.collector);
     let subtitle = subtitle(document, names, one.unit, total);
@@ -121,7 +120,6 @@ fn prefix(document: &Document, collector: &str) -> String {
 }
 
 /// A flame graph's title: the command of a run without its output folder; of others, what was recorded.
-#[must_use]
 pub(crate) fn title(document: &Document) -> String {
     match document.target {
         MeasuredTarget::Pair { .. } => {}
@@ -190,7 +188,6 @@ fn subtitle(document: &Document, processes: &[ProcessName], unit: Unit, total: u
 }
 
 /// How the graph of sleeps is drawn.
-#[must_use]
 pub(crate) fn off_cpu_options(document: &Document) -> GraphOptions {
     let release = &document.kernel.release;
     let subtitle = format!("off-CPU: where threads slept, and who woke them; Linux {release}, microseconds");

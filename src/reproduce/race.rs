@@ -28,40 +28,34 @@ pub struct Reading {
 
 impl Reading {
     /// The median of `runs`; `None` without runs.
-    #[must_use]
     pub fn median(runs: Vec<f64>, unit: &str, executed_on: ExecutedOn, how: &str) -> Option<Self> {
         let value = stats::median(&runs)?;
         Some(Self { runs, ..Self::single(value, unit, executed_on, how) })
     }
 
     /// A single value that repetition would not change, or that already combines many.
-    #[must_use]
     pub(crate) fn single(value: f64, unit: &str, executed_on: ExecutedOn, how: &str) -> Self {
         let (unit, how) = (unit.to_owned(), how.to_owned());
         Self { value, unit, runs: vec![value], interval: None, base: None, executed_on, how }
     }
 
     /// Minimum and maximum of its runs.
-    #[must_use]
     pub(crate) fn range(&self) -> [f64; 2] {
         self.runs.iter().fold([self.value; 2], |[least, most], run| [least.min(*run), most.max(*run)])
     }
 
     /// Median absolute deviation as a percentage of the median: `±3.4 %`; `None` if nothing varies.
-    #[must_use]
     pub(crate) fn spread(&self) -> Option<String> {
         let mad = stats::mad(&self.runs).filter(|mad| *mad > 0.0 && self.value != 0.0)?;
         Some(format!("±{:.1} %", mad / self.value * 100.0))
     }
 
     /// As a point of a chart, with its minimum and maximum.
-    #[must_use]
     pub(crate) fn point(&self, label: impl Into<String>) -> Point {
         Point { label: label.into(), y: self.value, span: Some(self.range()) }
     }
 
     /// The same in another unit; `None` if the units cannot be converted.
-    #[must_use]
     pub(crate) fn convert(&self, unit: &str) -> Option<Self> {
         const GB_PER_GIB: f64 = 1.073_741_824;
         let factor = match (self.unit.as_str(), unit) {
@@ -106,7 +100,6 @@ pub(crate) struct Raced {
 pub(crate) struct Race(pub Vec<Raced>);
 
 /// The reason for a missing value of a workload that did not get its huge pages: that is another experiment.
-#[must_use]
 pub(crate) fn without_huge_pages(warnings: &[Warning], command: &str) -> Option<Missing> {
     let warning = warnings.iter().find(|warning| warning.code == HUGE_PAGES_MISSING)?;
     Some(Missing::new(format!("{}: {}", warning.message, warning.action), command))
@@ -125,7 +118,6 @@ impl Race {
     }
 
     /// The number of runs of each contestant.
-    #[must_use]
     pub(crate) fn runs(&self) -> u64 {
         self.0.iter().map(|raced| raced.pairs.len() as u64).max().unwrap_or(0)
     }
@@ -178,7 +170,6 @@ impl Raced {
     }
 
     /// The differences between what was requested and what happened, each kind once.
-    #[must_use]
     pub(crate) fn caveats(&self) -> Vec<Warning> {
         workload::caveats_of_all(&self.spec, &self.pairs)
     }

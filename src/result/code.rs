@@ -46,7 +46,6 @@ pub struct ExecutedInstruction {
 
 impl ExecutedInstruction {
     /// Its code, without digits that are none.
-    #[must_use]
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let byte = |at| u8::from_str_radix(self.code.get(at..at + 2)?, 16).ok();
         (0..self.code.len()).step_by(2).filter_map(byte).collect()
@@ -60,14 +59,12 @@ fn sum<'a>(counts: impl Iterator<Item = &'a u64>) -> u64 {
 
 impl ExecutedCode {
     /// One process's count in `counts`, or the sum of all.
-    #[must_use]
     pub fn of(&self, counts: &[u64], process: Option<ProcessName>) -> u64 {
         let wanted = |name: &ProcessName| process.is_none_or(|process| process == *name);
         sum(counts.iter().zip(&self.processes).filter(|(_, name)| wanted(name)).map(|(count, _)| count))
     }
 
     /// The count of all processes of the target.
-    #[must_use]
     pub fn of_target(&self, counts: &[u64]) -> u64 {
         sum(counts.iter().zip(&self.processes).filter(|(_, name)| name.is_of_target()).map(|(count, _)| count))
     }
@@ -93,13 +90,11 @@ impl ExecutedCode {
 
 impl ExecutedFunction {
     /// Number of calls: executions of its first instruction.
-    #[must_use]
     pub fn calls(&self) -> &[u64] {
         self.instructions.first().filter(|first| first.offset == 0).map_or(&[], |first| &first.counts)
     }
 
     /// Instructions executed in it.
-    #[must_use]
     pub(crate) fn total(&self) -> u64 {
         sum(self.instructions.iter().flat_map(|instruction| &instruction.counts))
     }

@@ -60,7 +60,6 @@ pub struct WindowCount {
 
 impl WindowCount {
     /// The counts of the window of this phase, with blocks of `block` bytes.
-    #[must_use]
     pub(crate) fn of(phase: Phase, block: u64, profiles: &[Profile]) -> Self {
         let mut count = Self {
             tick_offset_ns: phase.tick_offset_ns(),
@@ -76,7 +75,6 @@ impl WindowCount {
     }
 
     /// Instructions without the roles that depend on scheduling.
-    #[must_use]
     pub(crate) fn without_scheduling(&self) -> u64 {
         self.instructions.saturating_sub(self.scheduling.total())
     }
@@ -84,7 +82,6 @@ impl WindowCount {
 
 impl Ensemble {
     /// Choose the window to show.
-    #[must_use]
     pub(crate) fn new(windows: Vec<WindowCount>) -> Self {
         let mut order: Vec<usize> = (0..windows.len()).collect();
         order.sort_by_key(|window| (windows[*window].without_scheduling(), *window));
@@ -94,7 +91,6 @@ impl Ensemble {
     }
 
     /// The range over the windows of the instructions without scheduling, as a part of the shown window's.
-    #[must_use]
     pub(crate) fn spread(&self) -> f64 {
         let counts = || self.windows.iter().map(WindowCount::without_scheduling);
         let range = counts().max().unwrap_or(0) - counts().min().unwrap_or(0);

@@ -165,7 +165,6 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 
 impl Document {
     /// Whether the recording ended because its time was over.
-    #[must_use]
     pub fn was_limited(&self) -> bool {
         self.duration_ns.is_some_and(|duration| self.processes.window_ns >= duration)
     }
@@ -185,13 +184,11 @@ pub struct Attribution {
 
 impl Attribution {
     /// The shares of one process; may be empty.
-    #[must_use]
     pub fn of(&self, name: ProcessName) -> &[RoleShare] {
         self.processes.get(name).map_or(&[], Vec::as_slice)
     }
 
     /// The weight of one process.
-    #[must_use]
     pub fn weight(&self, name: ProcessName) -> u64 {
         self.of(name).iter().map(|share| share.weight).sum()
     }
@@ -226,7 +223,6 @@ pub struct FunctionCalls {
 
 impl FunctionCalls {
     /// Zero calls of `symbol`, a function of `role`, by `process`, counted by `how`.
-    #[must_use]
     pub fn none(process: ProcessName, role: RoleId, symbol: &str, how: &str) -> Self {
         Self {
             process,
@@ -265,7 +261,6 @@ pub struct CollectorReport {
 
 impl CollectorReport {
     /// Of a collector that lost nothing, with this number of samples.
-    #[must_use]
     pub fn ok(name: Collector, samples: u64) -> Self {
         Self {
             name,
@@ -327,7 +322,6 @@ pub struct Outcome {
 impl Outcome {
     /// The profiles that are compared with those of other runs: of the window that is shown, with its parts weighed if
     /// several were counted.
-    #[must_use]
     pub(crate) fn shown_window(&self) -> &[Profile] {
         let shown = self.document.ensemble.as_ref().and_then(|ensemble| self.windows.get(ensemble.shown));
         shown.map_or(&self.profiles, Vec::as_slice)

@@ -32,7 +32,6 @@ impl Probe {
     }
 
     /// Whether a function of `role` is probed that was not given by name.
-    #[must_use]
     pub(crate) fn has_role(&self, role: RoleId) -> bool {
         match self {
             Self::Roles | Self::All => true,
@@ -42,7 +41,6 @@ impl Probe {
     }
 
     /// Whether functions have to be chosen by their calls.
-    #[must_use]
     pub(crate) fn has_choice(&self) -> bool {
         match self {
             Self::Roles | Self::Targets => true,
@@ -52,7 +50,6 @@ impl Probe {
     }
 
     /// Whether all calls are timed, not only those of roles with rare or long ones.
-    #[must_use]
     pub(crate) fn times_all(&self) -> bool {
         matches!(self, Self::Targets | Self::List { .. })
     }

@@ -130,7 +130,6 @@ pub struct RecordedPipe {
 
 impl RecordedPipe {
     /// Bytes read, or, if no reader was recorded, written.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         let sum = |ends: &[RecordedEnd]| ends.iter().map(|end| end.bytes).sum::<u64>();
         sum(&self.readers).max(sum(&self.writers))
@@ -138,7 +137,6 @@ impl RecordedPipe {
 
     /// Bytes read; written ones if no reader was recorded. What is written and never read, as by `yes` before `head` ends,
     /// is not the pipeline's work.
-    #[must_use]
     pub(crate) fn taken(&self) -> u64 {
         let read: u64 = self.readers.iter().map(|end| end.bytes).sum();
         if read > 0 { read } else { self.bytes() }
@@ -150,7 +148,6 @@ impl RecordedPipe {
     }
 
     /// Whether anything was done with it.
-    #[must_use]
     pub fn is_used(&self) -> bool {
         self.ends().any(|end| end.all_calls() + end.sleeps > 0)
     }
@@ -189,7 +186,6 @@ pub struct RecordedEnd {
 
 impl RecordedEnd {
     /// All calls.
-    #[must_use]
     pub fn all_calls(&self) -> u64 {
         self.calls.values().sum()
     }

@@ -23,7 +23,6 @@ pub enum Collector {
 
 impl Collector {
     /// The name on the command line and in files: `sample`.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Sample => "sample",

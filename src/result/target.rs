@@ -51,7 +51,6 @@ impl Default for MeasuredTarget {
 
 impl MeasuredTarget {
     /// The workload of a built-in pair.
-    #[must_use]
     pub fn workload(&self) -> Option<&Spec> {
         if let Self::Pair { workload } = self { Some(workload) } else { None }
     }
@@ -62,25 +61,21 @@ impl MeasuredTarget {
     }
 
     /// The words of each stage of a pipeline; empty for others.
-    #[must_use]
     pub fn stages(&self) -> &[Vec<String>] {
         if let Self::Pipeline(pipeline) = self { &pipeline.stages } else { &[] }
     }
 
     /// The processes that were asked for, if they were running before.
-    #[must_use]
     pub fn pids(&self) -> &[u32] {
         if let Self::Attached { pids } = self { pids } else { &[] }
     }
 
     /// Where an imported profile comes from.
-    #[must_use]
     pub(crate) fn imported(&self) -> Option<&ImportedFrom> {
         if let Self::Imported(from) = self { Some(from) } else { None }
     }
 
     /// What was recorded, in titles; empty for a built-in pair, which has a mode.
-    #[must_use]
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Pair { .. } => String::new(),
@@ -94,7 +89,6 @@ impl MeasuredTarget {
 
 impl PipelineCommand {
     /// The pipeline as one would type it.
-    #[must_use]
     pub(crate) fn text(&self) -> String {
         match (&self.stages[..], self.shell) {
             ([words], true) => words.last().cloned().unwrap_or_default(),

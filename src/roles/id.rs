@@ -24,7 +24,6 @@ macro_rules! role_ids {
             pub(crate) const ALL: &[Self] = &[$(Self::$variant,)+];
 
             /// The text: `page-alloc`.
-            #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)+

@@ -18,7 +18,6 @@ pub struct Missing {
 }
 
 impl Missing {
-    #[must_use]
     pub(crate) fn new(why: impl Into<String>, command: impl Into<String>) -> Self {
         Self { why: why.into(), command: command.into() }
     }
@@ -71,7 +70,6 @@ pub trait Bench {
 }
 
 /// A request for `spec`.
-#[must_use]
 pub(crate) fn request(name: &str, spec: &Spec, collect: Vec<Collector>, runs: u32) -> Request {
     let collectors: Vec<&str> = collect.iter().map(|collector| collector.name()).collect();
     let list = if collectors.is_empty() { "none".to_owned() } else { collectors.join(",") };

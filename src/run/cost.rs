@@ -4,7 +4,6 @@ use crate::result::PairRecord;
 use crate::util::stats;
 
 /// Nanoseconds of the window per byte that reached the reader; `None` without bytes.
-#[must_use]
 pub(crate) fn ns_per_byte(pair: &PairRecord) -> Option<f64> {
     let (bytes, window) = (pair.processes.last().bytes, pair.processes.window_ns);
     (bytes > 0 && window > 0).then(|| window as f64 / bytes as f64)
@@ -12,7 +11,6 @@ pub(crate) fn ns_per_byte(pair: &PairRecord) -> Option<f64> {
 
 /// Cost in percent and its 95 % interval, from (unprofiled, profiled) values of the same block. `None` without values.
 /// The interval needs six: fewer have no distribution-free 95 % interval of the median.
-#[must_use]
 pub(crate) fn percent(pairs: &[(f64, f64)]) -> Option<(f64, Option<[f64; 2]>)> {
     let slowdowns: Vec<f64> = pairs.iter().map(|(alone, watched)| (watched / alone - 1.0) * 100.0).collect();
     let median = stats::median(&slowdowns)?;

@@ -28,13 +28,11 @@ pub struct Gathered {
 
 impl Gathered {
     /// A collector without results, and the reason.
-    #[must_use]
     pub(crate) fn nothing(status: Status, reason: String) -> Self {
         Self { status, reasons: vec![reason], ..Self::default() }
     }
 
     /// A collector's results of its first run.
-    #[must_use]
     pub(crate) fn first(collected: Collected) -> Self {
         let Collected { status, unit, skid, .. } = collected;
         let mut gathered = Self { status, unit, skid, ..Self::default() };
@@ -50,7 +48,6 @@ impl Gathered {
     }
 
     /// Whether further runs are pointless.
-    #[must_use]
     pub(crate) fn given_up(&self) -> bool {
         self.given_up || matches!(self.status, Status::Failed | Status::Unavailable)
     }

@@ -44,7 +44,6 @@ pub struct Measured {
 }
 
 /// The collectors of a request: the named ones, or for `auto` all that this kernel may allow.
-#[must_use]
 pub(crate) fn collectors(selection: &Selection) -> Vec<Collector> {
     match selection {
         Selection::Auto => collect::auto(),

@@ -77,7 +77,6 @@ impl Default for RunOptions {
 
 impl RunOptions {
     /// Whether instructions are counted, in a guest.
-    #[must_use]
     pub(crate) fn exact(&self) -> bool {
         matches!(&self.collect, Some(Selection::List(list)) if list.contains(&Collector::Insn))
     }

@@ -37,7 +37,6 @@ const GROWTH: u64 = 4;
 
 /// The first size for this workload on so many CPUs, in whole blocks. If pages are freed on another CPU than they are
 /// allocated on, the first size never was enough, and the windows of the second one are the result.
-#[must_use]
 pub(crate) fn first(spec: &Spec, cpus: u32) -> Amount {
     let block = spec.block();
     let growth = if cpus > 1 && spec.writer.copies() { GROWTH } else { 1 };

@@ -9,7 +9,6 @@ use crate::workload::spec::{Amount, Pin};
 
 impl RunOptions {
     /// The words after `pipeprof run`, in an order that depends on the options only. Defaults are left out.
-    #[must_use]
     pub(crate) fn words(&self) -> Vec<String> {
         let mut words = Words::default();
         words.value("--kernel", self.kernel.as_deref());
@@ -32,7 +31,6 @@ impl RunOptions {
     }
 
     /// The words that say in which guest it runs: those for `pipeprof record`, too.
-    #[must_use]
     pub(crate) fn guest_words(&self) -> Vec<String> {
         let mut words = Words::default();
         words.value("--kernel", self.kernel.as_deref());

@@ -20,7 +20,6 @@ pub(crate) struct SweepAxis {
 
 impl SweepAxis {
     /// The axes of combinations, each with its values in the order in which they come.
-    #[must_use]
     pub(crate) fn all<'a>(values: impl Iterator<Item = &'a (String, String)>) -> Vec<Self> {
         let mut axes: Vec<Self> = Vec::new();
         for (name, value) in values {

@@ -30,13 +30,11 @@ const DETAILS: [DetailColumn; 9] = [
 
 impl Sweep {
     /// CSV with a header and a line per combination (RFC 4180).
-    #[must_use]
     pub(crate) fn csv(&self) -> String {
         self.csv_table().csv()
     }
 
     /// The table of [`Self::csv`].
-    #[must_use]
     pub(crate) fn csv_table(&self) -> Table {
         let unit = self.unit.replace(['/', ' '], "_").to_lowercase();
         let mut table = Table::of("sweep", &self.cells);
@@ -57,7 +55,6 @@ impl Sweep {
 
     /// The chart: the axis with the most values is horizontal, each combination of the others is a line. `None` if
     /// nothing was measured, or with too many lines.
-    #[must_use]
     pub(crate) fn chart(&self) -> Option<Chart> {
         let along = self.axes.iter().max_by_key(|axis| axis.values.len())?;
         let varied: Vec<&SweepAxis> = self.axes.iter().filter(|axis| *axis != along && axis.values.len() > 1).collect();
@@ -93,7 +90,6 @@ impl Sweep {
     }
 
     /// The table on the terminal, and what is special about combinations below it.
-    #[must_use]
     pub(crate) fn table(&self, style: Style) -> String {
         let axes: Vec<&SweepAxis> = self.axes.iter().filter(|axis| axis.values.len() > 1).collect();
         let mut table = Table::of("", &self.cells);
@@ -120,7 +116,6 @@ impl Sweep {
     }
 
     /// Why the values may be doubted: other programs used the CPUs.
-    #[must_use]
     pub(crate) fn caution(&self) -> Option<String> {
         let others = self.others.filter(|others| *others > BUSY)?;
         let percent = 100.0 * others;
@@ -129,7 +124,6 @@ impl Sweep {
 
     /// The best combination, and by how much it differs from the worst. With several equal within their intervals, all of
     /// them. `None` if fewer than two were measured.
-    #[must_use]
     pub(crate) fn answer(&self) -> Option<String> {
         let axes: Vec<&SweepAxis> = self.axes.iter().filter(|axis| axis.values.len() > 1).collect();
         let speed = self.unit == "GiB/s";

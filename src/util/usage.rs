@@ -16,7 +16,6 @@ impl UsageError {
 /// Marks the errors of checks of the command line.
 pub(crate) trait OrUsage {
     /// Every error as a [`UsageError`] with the same text.
-    #[must_use]
     fn or_usage(self) -> Self;
 }
 

@@ -33,13 +33,11 @@ pub enum Writer {
 
 impl Writer {
     /// Whether it takes its bytes from a file.
-    #[must_use]
     pub(crate) fn has_source(self) -> bool {
         matches!(self, Self::Splice | Self::ReadWrite | Self::Stdio)
     }
 
     /// Whether the kernel copies its bytes into pages that it allocates.
-    #[must_use]
     pub(crate) fn copies(self) -> bool {
         matches!(self, Self::Write | Self::ReadWrite | Self::Stdio)
     }

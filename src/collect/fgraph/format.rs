@@ -12,7 +12,6 @@ pub(crate) struct FormatField {
 
 impl FormatField {
     /// Its value, as an unsigned number.
-    #[must_use]
     pub(crate) fn of(self, record: &[u8]) -> Option<u64> {
         let bytes = record.get(self.offset..self.offset.checked_add(self.size)?)?;
         match self.size {

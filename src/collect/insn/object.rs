@@ -70,7 +70,6 @@ impl Plugin {
 
     /// Also follow what the processes fork, if the addresses of the kernel's copy_thread are given, and leave out the calls
     /// within user code. For programs that are not known.
-    #[must_use]
     pub(crate) fn for_programs(mut self, births: Option<std::ops::Range<u64>>) -> Self {
         let births = births.map(|range| ("births".to_owned(), format!("{:x}-{:x}", range.start, range.end)));
         self.args.extend(births);
@@ -80,7 +79,6 @@ impl Plugin {
 
     /// Also weigh what the parts of a window execute, for a workload that repeats the same work: the system calls of the
     /// first process divide the window into parts.
-    #[must_use]
     pub fn tapered(mut self) -> Self {
         self.args.push(("counts".to_owned(), "tapered".to_owned()));
         self

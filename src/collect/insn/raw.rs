@@ -42,7 +42,6 @@ impl Root {
     }
 
     /// The index of its process in a list of all `processes`; others come last.
-    #[must_use]
     pub(crate) fn place(self, processes: usize) -> usize {
         match self {
             Self::Process(process) | Self::Unattributed(process) => process,

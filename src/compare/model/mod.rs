@@ -35,7 +35,6 @@ pub enum Method {
 
 impl Method {
     /// The unit of the values: `instructions` or `ns` per KiB, or `ms`.
-    #[must_use]
     pub(crate) fn unit(self) -> &'static str {
         match self {
             Self::Exact => "instructions",
@@ -137,20 +136,17 @@ pub struct Section {
 }
 
 /// `write`, or `write, 2 CPUs`.
-#[must_use]
 pub(crate) fn section_title(mode: &str, cpus: Option<u32>) -> String {
     cpus.map_or_else(|| mode.to_owned(), |cpus| format!("{mode}, {}", counted(u64::from(cpus), "CPU")))
 }
 
 impl Section {
     /// Its heading.
-    #[must_use]
     pub(crate) fn title(&self) -> String {
         section_title(&self.mode, self.cpus)
     }
 
     /// The processes of all columns, in the order in which bytes flow.
-    #[must_use]
     pub(crate) fn processes(&self) -> Vec<ProcessName> {
         let mut names: Vec<ProcessName> = Vec::new();
         for name in self.cells.iter().flatten().flat_map(|cell| cell.processes.names()) {
@@ -223,7 +219,6 @@ pub struct CellProcess {
 
 impl Cell {
     /// The value of a role.
-    #[must_use]
     pub(crate) fn of_role(&self, role: RoleId) -> f64 {
         self.roles.iter().find(|value| value.role == role).map_or(0.0, |value| value.value)
     }
@@ -282,7 +277,6 @@ pub struct Step {
 
 impl Step {
     /// Whether it compares counted runs.
-    #[must_use]
     pub(crate) fn exact(&self) -> bool {
         self.total.is_some()
     }
@@ -332,7 +326,6 @@ pub struct Verdict {
 
 impl Verdict {
     /// None, for the reason in `text`, and no values.
-    #[must_use]
     pub(crate) fn none(text: &str) -> Self {
         Self { ratio: 1.0, text: text.to_owned(), ..Self::default() }
     }
@@ -436,7 +429,6 @@ pub struct PathRow {
 impl FunctionRow {
     /// Both names if they differ: `pipe_write / anon_pipe_write`. `pipe_write (similar: anon_pipe_write)` marks a match by
     /// similar names and call path.
-    #[must_use]
     pub fn shown(&self) -> String {
         let join = |names: &[String]| names.join("+");
         match (self.before_names.is_empty(), self.after_names.is_empty()) {
@@ -455,7 +447,6 @@ impl FunctionRow {
     }
 
     /// [`Self::shown`], followed by ` (inlined on one side: add_to_pipe)` where that is so.
-    #[must_use]
     pub(crate) fn shown_with_inlined(&self) -> String {
         match self.inlined.as_slice() {
             [] => self.shown(),
@@ -466,7 +457,6 @@ impl FunctionRow {
 
 impl Comparison {
     /// `instr/KiB` or `ns/KiB`; `ms` or `percent` of whole recordings.
-    #[must_use]
     pub(crate) fn per_kib(&self) -> &str {
         match self.method {
             Method::Exact => "instr/KiB",
@@ -476,7 +466,6 @@ impl Comparison {
     }
 
     /// `instr/KiB without scheduling`, `ns/KiB` or `ms`: the unit of verdicts.
-    #[must_use]
     pub(crate) fn verdict_unit(&self) -> String {
         match self.method {
             Method::Exact => format!("{} without scheduling", self.per_kib()),
@@ -485,7 +474,6 @@ impl Comparison {
     }
 
     /// A step's two labels.
-    #[must_use]
     pub(crate) fn step_labels(&self, step: &Step) -> (&str, &str) {
         (&self.columns[step.from].label, &self.columns[step.to].label)
     }

@@ -135,7 +135,6 @@ pub enum WorkUnit {
 
 impl WorkUnit {
     /// To follow "per".
-    #[must_use]
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Call => "call",

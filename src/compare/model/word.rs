@@ -20,7 +20,6 @@ pub enum Word {
 }
 
 impl Word {
-    #[must_use]
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Fewer => "fewer",
@@ -33,7 +32,6 @@ impl Word {
     }
 
     /// The word for a change of counts.
-    #[must_use]
     pub(crate) fn of_counts(decision: Decision) -> Self {
         match decision {
             Decision::More => Self::More,
@@ -44,7 +42,6 @@ impl Word {
     }
 
     /// The word for a change of times.
-    #[must_use]
     pub(crate) fn of_times(decision: Decision) -> Self {
         match decision {
             Decision::More => Self::Slower,
@@ -54,7 +51,6 @@ impl Word {
     }
 
     /// What was decided.
-    #[must_use]
     pub(crate) fn decision(self) -> Decision {
         match self {
             Self::More | Self::Slower => Decision::More,
@@ -65,7 +61,6 @@ impl Word {
     }
 
     /// 1 for more, -1 for less; `None` if nothing changed, or nobody knows.
-    #[must_use]
     pub(crate) fn direction(self) -> Option<f64> {
         match self.decision() {
             Decision::More => Some(1.0),

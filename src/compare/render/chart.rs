@@ -31,7 +31,6 @@ pub(crate) fn stacked(comparison: &Comparison, section: &Section) -> Result<Stri
 }
 
 /// Ids of the roles of a section, ordered by their largest value in any column.
-#[must_use]
 pub(crate) fn role_order(section: &Section) -> Vec<RoleId> {
     let mut largest: Vec<(RoleId, f64)> = Vec::new();
     for value in section.cells.iter().flatten().flat_map(|cell| &cell.roles) {

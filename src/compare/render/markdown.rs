@@ -30,7 +30,6 @@ pub(super) fn how(comparison: &Comparison) -> &'static str {
 }
 
 /// The whole report.
-#[must_use]
 pub fn render(comparison: &Comparison) -> String {
     let labels: Vec<&str> = comparison.columns.iter().map(|column| column.label.as_str()).collect();
     let shown = StepExtent { roles: 12, functions: 15, page: false };

@@ -22,13 +22,11 @@ fn style(width: usize) -> Style {
 }
 
 /// The answers alone.
-#[must_use]
 pub(crate) fn answers(comparison: &Comparison, width: usize) -> String {
     block::text(&answer_blocks(comparison), style(width))
 }
 
 /// The whole comparison as text.
-#[must_use]
 pub fn render(comparison: &Comparison, width: usize, shown: StepExtent) -> String {
     let mut blocks = answer_blocks(comparison);
     blocks.extend(comparison.sections.iter().map(|section| {
@@ -46,7 +44,6 @@ pub(super) fn causes(section: &Section) -> Vec<ReportBlock> {
 }
 
 /// The differences between the columns, and all caveats.
-#[must_use]
 pub fn environment(comparison: &Comparison, width: usize) -> String {
     block::text(&environment_blocks(comparison), style(width))
 }

@@ -100,7 +100,6 @@ fn of_step(
 }
 
 /// How often each workload was counted, and by what.
-#[must_use]
 pub(super) fn counted_by(history: &History) -> String {
     let windows = match history.windows() {
         [_, 0] => "one recording of each pipeline".to_owned(),
@@ -123,7 +122,6 @@ pub(super) fn counted_by(history: &History) -> String {
 }
 
 /// The answers for a terminal.
-#[must_use]
 pub(crate) fn terminal(history: &History) -> String {
     let mut out = String::new();
     for answer in all(history, &|_| None) {

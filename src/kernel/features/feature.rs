@@ -45,7 +45,6 @@ impl Feature {
     }
 
     /// The same feature with a limitation.
-    #[must_use]
     pub(crate) fn limited(mut self, state: FeatureState, impact: impl Into<String>, fix: impl Into<String>) -> Self {
         self.state = state;
         self.impact = impact.into();

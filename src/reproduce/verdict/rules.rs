@@ -23,7 +23,6 @@ pub(crate) enum FigureVerdict {
 
 impl FigureVerdict {
     /// Its name, and its style on the page.
-    #[must_use]
     pub(crate) fn words(self) -> [&'static str; 2] {
         match self {
             Self::Reproduced => ["reproduced", "yes"],

@@ -38,7 +38,6 @@ pub(crate) fn fill(bytes: &mut [u8], position: u64) {
 }
 
 /// Whether `spec`'s stream consists of the writer's stamps rather than a file's bytes.
-#[must_use]
 fn stamped(spec: &Spec) -> bool {
     matches!(spec.writer, Writer::Write | Writer::Vmsplice)
 }
