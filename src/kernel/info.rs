@@ -103,6 +103,7 @@ mod tests {
         for (text, name) in [
             ("x86_64-linux-gnu-gcc-14 (Debian 14.2.0-19) 14.2.0", "gcc 14.2.0"),
             ("gcc-12 (Debian 12.2.0-14+deb12u1) 12.2.0", "gcc 12.2.0"),
+            ("gcc-10 (Debian 10.2.1-6) 10.2.1 20210110", "gcc 10.2.1"),
             ("gcc version 12.1.0 (GCC)", "gcc 12.1.0"),
             ("cc (Debian 14.2.0-19) 14.2.0", "gcc 14.2.0"),
             ("clang version 17.0.6", "clang 17.0.6"),
