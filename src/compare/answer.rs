@@ -82,7 +82,7 @@ fn sentence(comparison: &Comparison, all: &[(&Section, &Step)]) -> String {
     format!("{title}, {from} -> {to}: {}{why}", answer(comparison, all))
 }
 
-/// How the change is split by cause, if kernels were built to find out: `of it, source -7.8 %, ...`.
+/// How the change is split by cause, if kernels were built to find out: `by cause: source -7.8 %, ...`.
 fn split(all: &[(&Section, &Step)]) -> Option<String> {
     let splits: Vec<(Option<u32>, &CauseSplit)> =
         all.iter().filter_map(|(section, _)| Some((section.cpus, section.causes.as_ref()?))).collect();
@@ -97,7 +97,7 @@ fn split(all: &[(&Section, &Step)]) -> Option<String> {
             _ => causes::parts_in_words(split),
         })
         .collect();
-    Some(format!("of it, {}{names}", parts.join("; ")))
+    Some(format!("by cause: {}{names}", parts.join("; ")))
 }
 
 /// What else than their source differs between two kernels: `not only the source differs: gcc 14.2.0 and gcc 16.2.0, and 9

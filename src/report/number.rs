@@ -39,11 +39,11 @@ fn in_unit(seconds: f64) -> (String, &'static str) {
     }
 }
 
-/// A counted number, such as instructions per KiB: `631.41`, `12,345`, `0.0370`.
+/// A counted number, such as instructions per KiB: `631.41`, `12,345`, `0.0370`; `0` for what would be `0.0000`.
 pub(crate) fn exact(value: f64) -> String {
     let size = value.abs();
     match () {
-        () if size == 0.0 => "0".to_owned(),
+        () if size < 0.000_05 => "0".to_owned(),
         () if size >= 10_000.0 => rounded(value),
         () if size >= 0.095 => format!("{value:.2}"),
         () => format!("{value:.4}"),
@@ -57,7 +57,10 @@ pub(crate) fn count(count: f64) -> String {
 
 /// A difference of counted numbers: like [`exact`], with its sign; zero has none.
 pub(crate) fn signed(change: f64) -> String {
-    if change > 0.0 { format!("+{}", exact(change)) } else { exact(change) }
+    match exact(change) {
+        shown if change > 0.0 && shown != "0" => format!("+{shown}"),
+        shown => shown,
+    }
 }
 
 /// A part of a whole: `12 %`, `<1 %`.
@@ -131,5 +134,9 @@ mod tests {
         assert_eq!(from_to(0.0, 0.084), "0 to 84.0 ms");
         assert_eq!(from_to(0.084, 0.12), "84.0 ms to 0.12 s");
         assert_eq!(from_to(0.12, 0.5), "0.12 to 0.50 s");
+    }
+    #[test]
+    fn a_change_too_small_to_show_has_no_sign() {
+        assert_eq!([0.00004, -0.00004, 0.0, 0.0001, -2.5].map(signed), ["0", "0", "0", "+0.0001", "-2.50"]);
     }
 }
