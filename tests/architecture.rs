@@ -100,7 +100,6 @@ const MUTUAL: &[(&str, &str, &str)] = &[
     ("collect/calibrate.rs", "collect/kprobe.rs", "it loads the collector's programs to measure what they cost"),
     ("profile/places.rs", "profile/folded.rs", "for the tests of places only"),
     ("record/collect.rs", "record/ended.rs", "one state, kept by two files"),
-    ("record/timeline.rs", "record/collect.rs", "one state, kept by two files"),
     ("record/holders.rs", "record/answer.rs", "sentences about one pipe"),
     ("reproduce/parts/", "reproduce/parts/mod.rs", "what parts share is where they are listed"),
     ("reproduce/parts/ladder/", "reproduce/parts/ladder.rs", "parts of one part"),

@@ -13,7 +13,7 @@ pub(crate) const JOB: &str = "/job.json";
 pub(crate) const FILES: &str = "/files.tar";
 
 /// Path, mode, device (major and minor) and content.
-type Entry<'a> = (&'a str, u32, [u32; 2], &'a [u8]);
+type ArchiveEntry<'a> = (&'a str, u32, [u32; 2], &'a [u8]);
 
 /// Build the archive that starts `init` with `job`. `config` is the kernel's release and configuration; it goes where
 /// Debian keeps it. `files`: an archive for init to unpack.
@@ -44,7 +44,7 @@ pub(crate) fn build(init: &[u8], job: &[u8], config: Option<(&str, &[u8])>, file
 }
 
 /// Append one entry, in the format of the kernel's Documentation/driver-api/early-userspace/buffer-format.rst.
-fn add(archive: &mut Vec<u8>, inode: u32, (path, mode, [major, minor], content): Entry<'_>) {
+fn add(archive: &mut Vec<u8>, inode: u32, (path, mode, [major, minor], content): ArchiveEntry<'_>) {
     let (size, name_size) = (content.len() as u32, path.len() as u32 + 1);
     archive.extend(b"070701");
     // One link, and the modification time 0, to keep the host's clock out.
