@@ -8,9 +8,11 @@ use crate::campaign::CellStore;
 use crate::history::{History, HistoryKernel, HistoryLine, SourceKernel, SourceSeries, read};
 use crate::result::Outcome;
 use crate::util::progress;
+use crate::util::text::counted;
+use crate::util::usage::UsageError;
 use crate::vm::build::{BaseName, BuildRequest, CompilerName, KernelOrigin};
 use crate::vm::store::{CachedKernel, KernelCache};
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use std::collections::BTreeMap;
 
 /// What all sources are built with.
@@ -33,6 +35,17 @@ impl SourceArgs {
     /// # Errors
     /// When the source of a kernel is not known, does not build or cannot be counted.
     pub(super) fn add(&self, history: &mut History, store: &CellStore) -> Result<()> {
+        // Thinned kernels have no BTF, which recordings need.
+        let pipelines = history.lines.iter().filter(|line| line.pipeline).count();
+        if pipelines == history.lines.len() {
+            bail!(UsageError::new(
+                "--causes: the store has only recorded pipelines, and kernels that are built have no BTF"
+            ));
+        }
+        if pipelines > 0 {
+            let those = counted(pipelines as u64, "recorded pipeline");
+            progress::note(&format!("--causes: without {those}: kernels that are built have no BTF"));
+        }
         let cache = KernelCache::open()?;
         let origin = |kernel: &HistoryKernel| KernelOrigin::of(&cache, &kernel.release);
         let origins = history.kernels.iter().map(origin).collect::<Result<Vec<_>>>()?;
@@ -56,6 +69,10 @@ impl SourceArgs {
         let built = build_all(&cache, &origins.iter().map(request).collect::<Vec<_>>())?;
         let mut lines = Vec::new();
         for line in std::mem::take(&mut history.lines) {
+            if line.pipeline {
+                lines.push(line);
+                continue;
+            }
             progress::task(&line.title(), false);
             let alone = alone(&line, store, &built);
             progress::clear();
