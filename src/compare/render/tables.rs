@@ -406,6 +406,7 @@ pub(super) fn calls(comparison: &Comparison, step: &Step) -> Vec<Table> {
 /// Each step's verdict: what a page has first.
 pub(super) fn answers(comparison: &Comparison) -> Table {
     let mut rows = Vec::new();
+    let several = comparison.sections.len() > 1;
     let timed = comparison.method != Method::Exact;
     let optional = |text: Option<String>| TableCell::from(text.map(TableCell::Figure));
     for (mode, section) in (1..).zip(&comparison.sections) {
@@ -429,8 +430,9 @@ pub(super) fn answers(comparison: &Comparison) -> Table {
                 let whole = blame.whole.iter().map(|(name, delta)| format!("{name} total {}", number::signed(*delta)));
                 blame.functions.iter().map(named).chain(whole).collect::<Vec<_>>().join(", ")
             });
-            rows.push(vec![
-                section.title().into(),
+            // The text of a pipeline is long, and one mode needs no column.
+            let mut row: Vec<TableCell> = several.then(|| section.title().into()).into_iter().collect();
+            row.extend([
                 TableCell::Link { text: format!("{from} → {to}"), to: format!("#{}", step_id(mode, number)) },
                 TableCell::word(verdict.word.text()),
                 TableCell::Figure(format!("{} → {}", exact(verdict.before), exact(verdict.after))),
@@ -442,13 +444,14 @@ pub(super) fn answers(comparison: &Comparison) -> Table {
                     .into(),
                 TableCell::Name(functions),
             ]);
+            rows.push(row);
         }
     }
     let unit = comparison.verdict_unit();
     let [doubt, other] = if timed { ["95 % CI", "noise floor"] } else { ["±", "with scheduling"] };
     let contributor = "largest contributor";
-    let headings = ["mode", "from, to", "verdict", &unit, "change", doubt, other, contributor, "functions in it"];
-    let mut table = Table::new(headings, rows);
+    let headings = ["from, to", "verdict", &unit, "change", doubt, other, contributor, "functions in it"];
+    let mut table = Table::new(several.then_some("mode").into_iter().chain(headings), rows);
     if !timed {
         table = table.note(
             "±: the 99 % interval, from the windows of both. With scheduling, in parentheses: with the sleeps and \
