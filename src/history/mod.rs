@@ -137,7 +137,7 @@ impl History {
         [counts().min().unwrap_or(0), counts().max().unwrap_or(0)]
     }
 
-    /// The label of a kernel by its index; empty if there is none.
+    /// The label of the kernel with this index; empty if the index is too large.
     pub(crate) fn label(&self, kernel: usize) -> &str {
         self.kernels.get(kernel).map_or("", |kernel| &kernel.label)
     }

@@ -14,10 +14,6 @@ use std::str::FromStr;
 /// and other parts that no pipe's code reads. docs/builds.md says how it was found.
 const THINNING: &str = include_str!("thin.config");
 
-/// Debug information of Linux before 5.18, which has no DEBUG_INFO_NONE. Newer sources have the option, but take no value
-/// for it from a file: it is not part of a build's digest.
-const NO_OLD_DEBUG_INFO: &str = "CONFIG_DEBUG_INFO=n";
-
 /// No configuration is longer, bytes.
 const LONGEST: u64 = 16 << 20;
 
@@ -137,7 +133,7 @@ impl BaseConfig {
             Some(text) => (text.as_str(), THINNING),
             None => (tiny, image::CONFIG),
         };
-        let mut text = format!("{first}\n{second}\n{NO_OLD_DEBUG_INFO}\n");
+        let mut text = format!("{first}\n{second}\n");
         for OptionSetting { option, value } in settings {
             text.push_str(&format!("CONFIG_{option}={value}\n"));
         }
