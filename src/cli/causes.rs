@@ -52,7 +52,8 @@ pub(super) fn prepare(compared: &[ColumnPlan], orders: CauseOrders, jobs: usize)
         UsageError::new("--causes: only the kernels may differ between the two columns")
     );
     let cache = KernelCache::open()?;
-    let origins = [KernelOrigin::of(&cache, &names[0])?, KernelOrigin::of(&cache, &names[1])?];
+    let origin = |name: &str| KernelOrigin::of(&cache, name).context("--causes");
+    let origins = [origin(&names[0])?, origin(&names[1])?];
     let [from, to] = &origins;
     let differs = [
         from.source != to.source,

@@ -47,7 +47,7 @@ impl SourceArgs {
             progress::note(&format!("--causes: without {those}: kernels that are built have no BTF"));
         }
         let cache = KernelCache::open()?;
-        let origin = |kernel: &HistoryKernel| KernelOrigin::of(&cache, &kernel.release);
+        let origin = |kernel: &HistoryKernel| KernelOrigin::of(&cache, &kernel.release).context("--causes");
         let origins = history.kernels.iter().map(origin).collect::<Result<Vec<_>>>()?;
         let (oldest, newest) = (origins.first().context("no kernel")?, origins.last().context("no kernel")?);
         let (base, settings, configuration) = match &self.config {

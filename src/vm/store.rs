@@ -269,11 +269,18 @@ pub(crate) struct CacheLock {
 
 /// Wait until no other process holds the lock of the file at `path`.
 pub(crate) fn lock_file(path: &Path) -> Result<CacheLock> {
+    lock_when_free(path, || {})
+}
+
+/// The same; `waits` is called once if another process holds it.
+pub(crate) fn lock_when_free(path: &Path, waits: impl FnOnce()) -> Result<CacheLock> {
     let file = File::options().create(true).append(true).open(path).with_context(|| no_room(path))?;
+    let mut waits = Some(waits);
     loop {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(CacheLock { _file: file }),
-            Err(Errno::WOULDBLOCK | Errno::INTR) => {}
+            Err(Errno::WOULDBLOCK) => waits.take().map_or((), |say| say()),
+            Err(Errno::INTR) => {}
             Err(error) => bail!("cannot lock {}: {error}", path.display()),
         }
         cancel::check()?;

@@ -91,11 +91,11 @@ shift 4
 exec chroot "$root" "$@""#;
 
 impl Toolchain {
-    /// Whether nothing must be made before it can be used.
-    pub(crate) fn is_there(name: &CompilerName, folders: &BuildFolders) -> bool {
+    /// Whether nothing must be made before it can be used. An error if it would be this machine's, and is missing.
+    pub(crate) fn is_there(name: &CompilerName, folders: &BuildFolders) -> Result<bool> {
         match &name.suite {
-            None => find_program(&name.program).is_some(),
-            Some(suite) => folders.has_debian(&format!("{suite}-{}", name.program)),
+            None => ensure_compiler(&name.program).map(|()| true),
+            Some(suite) => Ok(folders.has_debian(&format!("{suite}-{}", name.program))),
         }
     }
 

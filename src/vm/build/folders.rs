@@ -1,6 +1,6 @@
 //! The folders of builds in the cache: unpacked sources, objects, other Debians, compiled objects of ccache.
 
-use crate::vm::store::{CacheLock, KernelCache, keep_newest, lock_file, no_room};
+use crate::vm::store::{CacheLock, KernelCache, keep_newest, lock_when_free, no_room};
 use anyhow::{Context as _, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,14 +17,14 @@ pub(crate) struct BuildFolders {
 }
 
 impl BuildFolders {
-    /// Wait until no other process builds.
-    pub(crate) fn open(cache: &KernelCache) -> Result<Self> {
+    /// Wait until no other process builds, and say so.
+    pub(crate) fn open(cache: &KernelCache, say: &dyn Fn(&str)) -> Result<Self> {
         let root = cache.root().join("build");
         for name in ["sources", "debian", "ccache", "logs"] {
             let folder = root.join(name);
             fs::create_dir_all(&folder).with_context(|| no_room(&folder))?;
         }
-        let lock = lock_file(&root.join("lock"))?;
+        let lock = lock_when_free(&root.join("lock"), || say("waiting until another pipeprof has built its kernel"))?;
         Ok(Self { root, _lock: Some(lock) })
     }
 
@@ -122,5 +122,25 @@ impl BuildFolders {
         }
         fs::rename(&part, &folder).with_context(|| no_room(&folder))?;
         Ok(folder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn the_second_build_says_that_it_waits() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = KernelCache::at(root.path());
+        let first = BuildFolders::open(&cache, &|text| panic!("{text}")).unwrap();
+        let (sender, said) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| BuildFolders::open(&cache, &|text| sender.send(text.to_owned()).unwrap()));
+            assert!(said.recv_timeout(Duration::from_secs(60)).unwrap().starts_with("waiting until another pipeprof"));
+            drop(first);
+            second.join().unwrap().unwrap();
+        });
     }
 }

@@ -78,7 +78,7 @@ pub(crate) fn build(cache: &KernelCache, request: &BuildRequest, say: &dyn Fn(&s
         return Ok(kernel);
     }
     // Read again: while this waited, a tree may have changed, and another process may have built it.
-    let parts = BuildParts::open(cache, request, BuildFolders::open(cache)?, say)?;
+    let parts = BuildParts::open(cache, request, BuildFolders::open(cache, say)?, say)?;
     match known(&parts)? {
         Some(kernel) => Ok(kernel),
         None => compile(cache, request, &parts, say),
@@ -111,7 +111,7 @@ impl BuildParts {
         let folders = BuildFolders::read(cache);
         // The version of such a source is in its tree, which must be unpacked.
         let needs_tree = request.base == BaseName::OfSeries && !matches!(request.source, SourceName::Debian(_));
-        if needs_tree || !Toolchain::is_there(&request.compiler, &folders) {
+        if !Toolchain::is_there(&request.compiler, &folders)? || needs_tree {
             return Ok(None);
         }
         Self::open(cache, request, folders, say).map(Some)
@@ -190,7 +190,7 @@ fn compile(cache: &KernelCache, request: &BuildRequest, parts: &BuildParts, say:
 
 /// The configuration that the build of `request` would have. Settings that the source does not accept are ignored.
 pub(crate) fn configure(cache: &KernelCache, request: &BuildRequest, say: &dyn Fn(&str)) -> Result<String> {
-    let parts = BuildParts::open(cache, request, BuildFolders::open(cache)?, say)?;
+    let parts = BuildParts::open(cache, request, BuildFolders::open(cache, say)?, say)?;
     let tree = parts.source.folder(cache, &parts.folders, say)?;
     parts.toolchain.check(&tree)?;
     // One for each source and compiler: make's own programs stay there.

@@ -35,7 +35,7 @@ impl KernelOrigin {
     pub(crate) fn of(cache: &KernelCache, name: &str) -> Result<Self> {
         let kernel = cache.find(name)?.with_context(|| {
             format!(
-                "--causes: {name} is not in the cache, so its source is not known: fetch it with `pipeprof kernel fetch`, \
+                "{name} is not in the cache, so its source is not known: fetch it with `pipeprof kernel fetch`, \
                  or build it with `pipeprof kernel build`"
             )
         })?;
@@ -49,7 +49,7 @@ impl KernelOrigin {
         let build = kernel.build.clone().unwrap_or_default();
         let of = |what: &'static str| {
             let release = kernel.release.clone();
-            move |error: String| anyhow!("--causes: the {what} of {release} is gone: {error}")
+            move |error: String| anyhow!("the {what} of {release} is gone: {error}")
         };
         let settings = build
             .settings
@@ -75,9 +75,8 @@ impl KernelOrigin {
     fn of_package(kernel: &CachedKernel) -> Result<Self> {
         let release = &kernel.release;
         let is_debian = kernel.origin.starts_with("linux-image-") || kernel.origin.starts_with("linux-binary-");
-        let unknown = |what: &str| {
-            format!("--causes: {what} of {release} is not known: build the kernel with `pipeprof kernel build`")
-        };
+        let unknown =
+            |what: &str| format!("{what} of {release} is not known: build the kernel with `pipeprof kernel build`");
         if !is_debian {
             return Err(anyhow!(unknown("the source")));
         }
