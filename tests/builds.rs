@@ -274,8 +274,15 @@ fn causes_of_two_kernels(builds: &Builds, source: &str, other: &Path) {
     let answer = run(&["history", "store", "--causes", "-o", "series.html"]);
     let lines: Vec<&str> = answer.lines().filter(|line| line.starts_with("write, 1 CPU")).collect();
     let [whole, alone] = lines[..] else { panic!("{answer}") };
-    assert!(whole.ends_with("in 1 step") && alone.starts_with("write, 1 CPU, source alone: "), "{answer}");
+    assert!(
+        whole.ends_with("; source alone 0 %), in 1 step") && alone.starts_with("write, 1 CPU, source alone: "),
+        "{answer}"
+    );
     assert!(alone.ends_with("(0 %), without a step"), "{answer}");
     let page = std::fs::read_to_string(folder.join("series.html")).unwrap();
-    assert!(page.contains("source alone") && page.contains("the configuration of second and gcc "), "{page}");
+    assert!(
+        page.contains("The kernels as they are, and the source alone")
+            && page.contains("the configuration of second and gcc "),
+        "{page}"
+    );
 }

@@ -137,6 +137,12 @@ impl History {
         [counts().min().unwrap_or(0), counts().max().unwrap_or(0)]
     }
 
+    /// The workload of `line` on the sources alone, if they were counted.
+    pub(crate) fn alone(&self, line: &HistoryLine) -> Option<&HistoryLine> {
+        let workload = |line: &HistoryLine| (line.mode.clone(), line.cpus, line.setting.clone(), line.pipeline);
+        self.lines.iter().find(|other| other.source_alone && !line.source_alone && workload(other) == workload(line))
+    }
+
     /// The label of the kernel with this index; empty if the index is too large.
     pub(crate) fn label(&self, kernel: usize) -> &str {
         self.kernels.get(kernel).map_or("", |kernel| &kernel.label)
@@ -144,6 +150,12 @@ impl History {
 }
 
 impl HistoryLine {
+    /// The first and the last kernel; `None` if there is one only.
+    pub(crate) fn ends(&self) -> Option<[&HistoryPoint; 2]> {
+        let ends = [self.points.first()?, self.points.last()?];
+        (self.points.len() > 1).then_some(ends)
+    }
+
     /// Whose instructions these are.
     pub(crate) fn counted(&self) -> &'static str {
         if self.pipeline { "the kernel in all stages" } else { "writer and reader" }

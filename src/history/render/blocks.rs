@@ -33,19 +33,14 @@ fn about(history: &History) -> String {
 /// `history.html`: one file that needs no network.
 pub(super) fn page(history: &History, link: &dyn Fn(&Neighbours) -> Option<String>) -> Result<String> {
     let answers = sentences::all(history, link);
-    let overview = Table::of("", (1..).zip(&answers))
-        .column("workload", |(number, answer)| TableCell::Link {
-            text: answer.title.clone(),
-            to: format!("#line-{number}"),
-        })
-        .column("what changed", |(_, answer)| &answer.sentence[..])
-        .done();
+    let overview = overview(&answers, &|number, text| TableCell::Link { text, to: format!("#line-{number}") });
     let mut blocks = Vec::new();
     for (number, (line, answer)) in (1..).zip(history.lines.iter().zip(answers)) {
         let heading = answer.title.clone();
         let mut below = line_blocks(answer);
         below.extend(
             [
+                ("The kernels as they are, and the source alone", charts::sums(history, line)?),
                 ("All roles", charts::areas(history, line)?),
                 ("The roles that change most", charts::lines(history, line)?),
             ]
@@ -79,7 +74,7 @@ pub(super) fn page(history: &History, link: &dyn Fn(&Neighbours) -> Option<Strin
     let page = HtmlPage {
         title: format!("pipeprof history: {kernels}"),
         heading: format!("{kernels}, {} to {}", history.label(0), history.label(last)),
-        about: vec![introduction(history), ReportBlock::Table(overview)],
+        about: vec![ReportBlock::Table(overview), introduction(history)],
         blocks,
         made_by: format!("pipeprof {}, `{}`", history.version, history.command),
     };
@@ -88,13 +83,23 @@ pub(super) fn page(history: &History, link: &dyn Fn(&Neighbours) -> Option<Strin
 
 /// `history.md`: the answers, and a table for each workload.
 pub(super) fn markdown(history: &History, link: &dyn Fn(&Neighbours) -> Option<String>) -> String {
-    let mut blocks = vec![introduction(history)];
-    for (line, answer) in history.lines.iter().zip(sentences::all(history, link)) {
+    let answers = sentences::all(history, link);
+    let overview = overview(&answers, &|_, title| TableCell::Text(title));
+    let mut blocks = vec![ReportBlock::Table(overview), introduction(history)];
+    for (line, answer) in history.lines.iter().zip(answers) {
         let heading = answer.title.clone();
         let values = ReportBlock::Table(values(history, line, ROLES));
         blocks.push(ReportBlock::section(heading, line_blocks(answer).into_iter().chain([values]).collect()));
     }
     markdown::document("Kernels over time", &blocks)
+}
+
+/// The answers; `title` makes a cell of a line's number and title.
+fn overview(answers: &[sentences::LineAnswer], title: &dyn Fn(usize, String) -> TableCell) -> Table {
+    Table::of("", (1..).zip(answers))
+        .column("workload", |(number, answer)| title(*number, answer.title.clone()))
+        .column("what changed", |(_, answer)| &answer.sentence[..])
+        .done()
 }
 
 /// Roles in a table of the Markdown.

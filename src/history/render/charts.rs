@@ -57,6 +57,39 @@ pub(super) fn areas(history: &History, line: &HistoryLine) -> Result<String> {
     .svg(Theme::Page)
 }
 
+/// The sum of the workload `line`, and that of the same workload on the sources alone; empty if these were not counted.
+pub(super) fn sums(history: &History, line: &HistoryLine) -> Result<String> {
+    let Some(alone) = history.alone(line) else { return Ok(String::new()) };
+    let sum = |point: &HistoryPoint| point.without_scheduling;
+    let series =
+        vec![series(history, line, "the kernels as they are", &sum), series(history, alone, "source alone", &sum)];
+    bands_of(line, "sums", "the source alone", ", without scheduling", series)
+}
+
+/// A line with the values `of` on each kernel.
+fn series(history: &History, line: &HistoryLine, name: &str, of: &dyn Fn(&HistoryPoint) -> CountSpan) -> Series {
+    let point = |(point, label): (&HistoryPoint, String)| {
+        let CountSpan { value, low, high, .. } = of(point);
+        Point { label, y: value, span: Some([low, high]) }
+    };
+    let points = line.points.iter().zip(labels(history, line)).map(point).collect();
+    Series { name: name.to_owned(), points }
+}
+
+/// A chart of lines with bands.
+fn bands_of(line: &HistoryLine, id: &str, title: &str, which: &str, series: Vec<Series>) -> Result<String> {
+    Chart {
+        id: id.to_owned(),
+        title: format!("{}: {title}", line.title()),
+        kind: ChartKind::Bands,
+        y: format!("instructions per KiB, {}{which}", line.counted()),
+        x: "kernel".to_owned(),
+        series,
+        caption: bands(line),
+    }
+    .svg(Theme::Page)
+}
+
 /// Lines of the roles that change most.
 pub(super) fn lines(history: &History, line: &HistoryLine) -> Result<String> {
     let range = |role: RoleId| {
@@ -75,29 +108,9 @@ pub(super) fn lines(history: &History, line: &HistoryLine) -> Result<String> {
     if changing.is_empty() {
         return Ok(String::new());
     }
-    let labels = labels(history, line);
-    let series = |role: RoleId| Series {
-        name: roles::by_id(role).title.to_owned(),
-        points: line
-            .points
-            .iter()
-            .zip(&labels)
-            .map(|(point, label)| {
-                let CountSpan { value, low, high, .. } = of_role(point, role);
-                Point { label: label.clone(), y: value, span: Some([low, high]) }
-            })
-            .collect(),
-    };
-    Chart {
-        id: "roles".to_owned(),
-        title: format!("{}: the roles that change most", line.title()),
-        kind: ChartKind::Bands,
-        y: format!("instructions per KiB, {}", line.counted()),
-        x: "kernel".to_owned(),
-        series: changing.iter().map(|(role, _)| series(*role)).collect(),
-        caption: bands(line),
-    }
-    .svg(Theme::Page)
+    let of =
+        |(role, _): &(RoleId, f64)| series(history, line, roles::by_id(*role).title, &|point| of_role(point, *role));
+    bands_of(line, "roles", "the roles that change most", "", changing.iter().map(of).collect())
 }
 
 /// The roles that take most on any kernel, in the order of legends.

@@ -1,7 +1,7 @@
 //! The answer of a history in words.
 
 use crate::history::neighbours::Neighbours;
-use crate::history::{History, HistoryLine, HistoryStep};
+use crate::history::{History, HistoryLine, HistoryPoint, HistoryStep};
 use crate::report::number;
 use crate::util::text::counted;
 use serde::Serialize;
@@ -36,20 +36,22 @@ pub(crate) fn all(history: &History, link: &dyn Fn(&Neighbours) -> Option<String
 
 fn of_line(history: &History, line: &HistoryLine, link: &dyn Fn(&Neighbours) -> Option<String>) -> LineAnswer {
     let steps = line.steps.iter().map(|step| of_step(history, line, step, link)).collect();
-    let sentence = match (line.points.first(), line.points.last()) {
-        (Some(first), Some(last)) if line.points.len() > 1 => {
-            let (was, is) = (first.without_scheduling.value, last.without_scheduling.value);
-            format!(
-                "{} instructions per KiB on {}, {} on {} ({}), {}",
-                number::exact(was),
-                history.label(first.kernel),
-                number::exact(is),
-                history.label(last.kernel),
-                number::change_of(was, is),
-                changes(line)
-            )
-        }
-        _ => "counted on one kernel only".to_owned(),
+    let change = |[first, last]: [&HistoryPoint; 2]| {
+        number::change_of(first.without_scheduling.value, last.without_scheduling.value)
+    };
+    let alone = history.alone(line).and_then(HistoryLine::ends).map(change);
+    let alone = alone.map_or_else(String::new, |change| format!("; source alone {change}"));
+    let sentence = match line.ends() {
+        Some([first, last]) => format!(
+            "{} instructions per KiB on {}, {} on {} ({}{alone}), {}",
+            number::exact(first.without_scheduling.value),
+            history.label(first.kernel),
+            number::exact(last.without_scheduling.value),
+            history.label(last.kernel),
+            change([first, last]),
+            changes(line)
+        ),
+        None => "counted on one kernel only".to_owned(),
     };
     LineAnswer { title: line.title(), sentence, steps }
 }
