@@ -147,14 +147,16 @@ impl KernelSource {
             SourceName::Tarball(_) | SourceName::Debian(_) => {}
         }
         folders.source(&self.digest, |into| {
-            say(&format!("unpacking {}", self.shown));
+            let unpacking = || say(&format!("unpacking {}", self.shown));
             match (&self.name, &self.package) {
                 (SourceName::Tarball(path), _) => {
+                    unpacking();
                     let script = r#"tar --extract --strip-components=1 --no-same-owner --directory "$2" --file "$1""#;
                     shell(script, &[path.as_os_str(), into.as_os_str()])
                 }
                 (_, Some(package)) => {
                     let deb = fetch::download_source(cache, package, say)?;
+                    unpacking();
                     let script = r#"dpkg-deb --fsys-tarfile "$1" | tar --extract --to-stdout --wildcards \
                         './usr/src/linux-source-*.tar.xz' | xz -dc -T0 |
                         tar --extract --strip-components=1 --no-same-owner --directory "$2""#;
