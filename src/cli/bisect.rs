@@ -44,12 +44,13 @@ pub(crate) struct BisectArgs {
     /// Look at the instructions of this role alone, such as page-alloc
     #[arg(long, value_name = "ROLE", value_parser = role)]
     role: Option<RoleId>,
-    /// Look only at commits that touch this file or folder of the tree; repeatable
+    /// Divide the commits that touch this file or folder of the tree first; repeatable
     #[arg(long = "path", value_name = "PATH")]
     paths: Vec<String>,
     #[command(flatten)]
     of: BuildOfArgs,
-    /// Smallest change to find, in percent of all instructions without scheduling; with --role, of that role
+    /// Smallest change to find, at least 0.17 %, in percent of all instructions without scheduling; with --role, of that
+    /// role
     #[arg(long, value_name = "PERCENT", default_value = "0.3%", value_parser = parse_percent)]
     smallest: f64,
     /// Count this number of commits at equal distances first: finds commits that others undo
@@ -77,12 +78,17 @@ impl BisectArgs {
             // One for all commits, whatever version they state.
             request.base = BaseName::Named(version::series_of(&commits.version()?));
         }
-        progress::note(&format!("{} between the two", counted(commits.list.len() as u64, "commit")));
+        let likely = commits.list.iter().filter(|commit| commit.is_likely).count();
+        let all = counted(commits.list.len() as u64, "commit");
+        progress::note(&match self.paths.is_empty() {
+            true => format!("{all} between the two"),
+            false => format!("{all} between the two, {likely} of them touch the given paths"),
+        });
         let mut search = CommitSearch {
             args: &self,
             cache: &cache,
             counted: counted_kernels,
-            threshold: Threshold { smallest: self.smallest, role: self.role },
+            threshold: Threshold::new(self.smallest, self.role),
             untestable: Vec::new(),
             compiler: request.compiler.to_string(),
             request,
@@ -100,7 +106,7 @@ impl BisectArgs {
             commits: length,
             counted: search.counted.count,
             untestable: search.untestable.clone(),
-            smallest: self.smallest,
+            smallest: search.threshold.smallest,
             total: Effect::of(&compared(point(0)?, point(length)?, self.smallest)?),
             found,
         };
@@ -230,6 +236,12 @@ impl SearchLine for CommitLine<'_, '_> {
 
     fn len(&self) -> usize {
         self.commits.list.len()
+    }
+
+    fn weight(&self, item: usize) -> usize {
+        // All others together are not worth more than one that is likely.
+        let is_likely = self.commits.list.get(item).is_some_and(|commit| commit.is_likely);
+        if is_likely { self.len() } else { 1 }
     }
 
     fn measure(&mut self, position: usize) -> Result<Option<Rc<Input>>> {

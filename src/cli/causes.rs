@@ -4,6 +4,7 @@ use crate::compare::causes::{self, CauseColumns};
 use crate::compare::model::{CauseNames, CausePart, Comparison};
 use crate::compare::plan::{self, ColumnPlan};
 use crate::compare::{Against, CompareOptions, Compared, Input, compare};
+use crate::kernel::info::compiler_in;
 use crate::util::progress;
 use crate::util::text::counted;
 use crate::util::usage::UsageError;
@@ -21,6 +22,9 @@ pub(super) enum CauseOrders {
     /// As `two`, and then the options that change the counts: about three builds for each of them
     Options,
 }
+
+/// The compiler's bit of a corner.
+const COMPILER: usize = 4;
 
 /// Seconds of a build on two CPUs, if nothing was built before (docs/performance.md).
 const SECONDS: u64 = 600;
@@ -88,6 +92,14 @@ pub(super) fn prepare(compared: &[ColumnPlan], orders: CauseOrders, jobs: usize)
         let same = place[corner].filter(|column| columns[*column - compared.len()].options.kernel == release);
         images[side] = same.unwrap_or(side);
     }
+    // Another Debian may have a newer compiler by now than the one that built the kernel.
+    let compiler = |side: usize| {
+        let is_of_side = |corner: &usize| usize::from(corner & COMPILER != 0) == side;
+        let kernel = corners.iter().zip(&built).find(|(corner, _)| is_of_side(corner)).map(|(_, kernel)| kernel);
+        let used = kernel.and_then(|kernel| compiler_in(&kernel.build.as_ref()?.compiler));
+        let stated = &origins[side].compiler_shown;
+        used.filter(|used| used != stated).map_or_else(|| stated.clone(), |used| format!("{used} for {stated}"))
+    };
     let texts = |of: fn(&KernelOrigin) -> &str| (of(from).to_owned(), of(to).to_owned());
     let differing = CausePart::ALL
         .into_iter()
@@ -97,7 +109,7 @@ pub(super) fn prepare(compared: &[ColumnPlan], orders: CauseOrders, jobs: usize)
             let (before, after) = match part {
                 CausePart::Source => texts(|origin| origin.source_shown.as_str()),
                 CausePart::Configuration => texts(|origin| origin.configuration_shown.as_str()),
-                CausePart::Compiler => texts(|origin| origin.compiler_shown.as_str()),
+                CausePart::Compiler => (compiler(0), compiler(1)),
             };
             CauseNames { part, before, after }
         })

@@ -36,7 +36,7 @@ pub(crate) struct OptionsArgs {
     /// Compiler, as of `pipeprof kernel build` [default: that of the first kernel, or gcc]
     #[arg(long, value_name = "COMPILER")]
     cc: Option<CompilerName>,
-    /// Smallest change to find, in percent of all instructions without scheduling; also for a single role
+    /// Smallest change to find, at least 0.17 %, in percent of all instructions without scheduling; also for a single role
     #[arg(long, value_name = "PERCENT", default_value = "0.3%", value_parser = parse_percent)]
     smallest: f64,
     #[command(flatten)]
@@ -66,8 +66,7 @@ impl OptionsArgs {
         ensure!(differing > 0, "the two configurations are the same on this source");
         let modules = difference.options.iter().filter(|change| !change.is_built_in()).count();
         progress::note(&format!("{differing} options differ, {modules} of them in modules only"));
-        let mut line =
-            OptionLine { cache, difference, counted, threshold: Threshold { smallest: self.smallest, role: None } };
+        let mut line = OptionLine { cache, difference, counted, threshold: Threshold::new(self.smallest, None) };
         let found = halving::search(&mut line, 0)?;
         let point = |position: usize| found.points.get(&position).and_then(Option::as_ref);
         let (first, last) = (point(0).context("no first")?, point(differing).context("no last")?);
@@ -86,7 +85,7 @@ impl OptionsArgs {
             differing,
             modules,
             counted: line.counted.count,
-            smallest: self.smallest,
+            smallest: line.threshold.smallest,
             total: Effect::of(&compared(&first.input, &last.input, self.smallest)?),
             options,
         };

@@ -68,6 +68,11 @@ pub(crate) struct Threshold {
 }
 
 impl Threshold {
+    /// Windows of one kernel differ by up to [`FLOOR`], so nothing smaller is looked for.
+    pub(crate) fn new(smallest: f64, role: Option<RoleId>) -> Self {
+        Self { smallest: smallest.max(FLOOR), role }
+    }
+
     /// Whether a mode of `comparison`, which has two columns, certainly changes by more: in total or in a role, so that
     /// roles that change in opposite directions are found.
     pub(crate) fn is_reached(self, comparison: &Comparison) -> bool {
@@ -79,7 +84,7 @@ impl Threshold {
     }
 
     fn is_reached_in(self, step: &Step, whole: f64) -> bool {
-        let smallest = self.smallest.max(FLOOR);
+        let Self { smallest, .. } = self;
         let is_real = step.verdict.word.direction().is_some() && (step.verdict.ratio - 1.0).abs() > smallest;
         let of_role = |role: &RoleId| self.role.is_none_or(|wanted| wanted == *role) && !SCHEDULING.contains(role);
         let is_large = |delta: f64, before: f64| match self.role {

@@ -49,15 +49,17 @@ fn csv(history: &History) -> Table {
     let rows = rows.flat_map(|(line, point)| {
         let sums = [("without-scheduling", point.without_scheduling), ("total", point.total)];
         let roles = point.roles.iter().map(|(role, span)| (roles::by_id(*role).id.as_str(), *span));
-        sums.into_iter().chain(roles).map(move |(role, span)| (line, history.kernels.get(point.kernel), role, span))
+        let kernel = history.kernels.get(point.kernel);
+        let release = if line.source_alone { Some(&point.cell) } else { kernel.map(|kernel| &kernel.release) };
+        sums.into_iter().chain(roles).map(move |(role, span)| (line, kernel, release, role, span))
     });
     Table::of("", rows)
         .column("mode", |(line, ..)| &line.mode[..])
         .column("cpus", |(line, ..)| u64::from(line.cpus))
         .column("setting", |(line, ..)| line.shown_setting())
         .column("kernel", |(_, kernel, ..)| kernel.map(|kernel| &kernel.label[..]))
-        .column("release", |(_, kernel, ..)| kernel.map(|kernel| &kernel.release[..]))
-        .column("role", |(_, _, role, _)| *role)
+        .column("release", |(_, _, release, ..)| release.map(|release| &release[..]))
+        .column("role", |(.., role, _)| *role)
         .column("instructions_per_kib", |(.., span)| format!("{:.4}", span.value))
         .column("least", |(.., span)| format!("{:.4}", span.low))
         .column("greatest", |(.., span)| format!("{:.4}", span.high))

@@ -3,6 +3,7 @@
 use super::source::{git, version_in};
 use crate::util::usage::UsageError;
 use anyhow::{Context as _, Result};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// A commit.
@@ -16,6 +17,8 @@ pub(crate) struct Commit {
     pub date: String,
     pub subject: String,
     pub is_merge: bool,
+    /// Whether it touches one of the paths that were asked for; true without paths.
+    pub is_likely: bool,
 }
 
 impl Commit {
@@ -46,7 +49,7 @@ const LINES: usize = 5;
 
 impl Commits {
     /// The commits after `good` up to `bad`, along first parents, so that each is the one before it with one change: a
-    /// commit, or a merge with all that it brings. With `paths`, only those that touch them.
+    /// commit, or a merge with all that it brings. Those that touch `paths` are likely.
     ///
     /// # Errors
     /// A usage error if the tree is not one of git, one of the two is no commit of it, or `good` is not before `bad`.
@@ -66,12 +69,15 @@ impl Commits {
 
     fn list(tree: &Path, first: &str, last: &str, paths: &[String]) -> Result<Self> {
         let range = format!("{first}..{last}");
-        let mut words = vec!["log", "--reverse", "--first-parent", FORMAT, &range];
+        let log = ["log", "--reverse", "--first-parent"];
+        let mut list = read(&git(tree, &[&log[..], &[FORMAT, &range]].concat())?)?;
         if !paths.is_empty() {
-            words.push("--");
+            let mut words = [&log[..], &["--format=%H", &range, "--"]].concat();
             words.extend(paths.iter().map(String::as_str));
+            let touching = git(tree, &words)?;
+            let touching: BTreeSet<&str> = touching.lines().collect();
+            list.iter_mut().for_each(|commit| commit.is_likely = touching.contains(commit.id.as_str()));
         }
-        let list = read(&git(tree, &words)?)?;
         let before = read(&git(tree, &["log", "-1", FORMAT, first])?)?.pop().context("a commit without text")?;
         Ok(Self { tree: tree.to_owned(), before, list })
     }
@@ -122,6 +128,7 @@ fn read(text: &str) -> Result<Vec<Commit>> {
                 date: (*date).to_owned(),
                 subject: (*subject).to_owned(),
                 is_merge: parents.contains(' '),
+                is_likely: true,
             })
         })
         .collect()
@@ -188,7 +195,9 @@ mod tests {
         let inside = all.brought_by(&all.list[1], &[]).unwrap().unwrap();
         assert_eq!((subjects(&inside), inside.before.subject.as_str()), (vec!["three".into(), "four".into()], "two"));
         assert!(all.brought_by(&all.list[0], &[]).unwrap().is_none());
-        assert_eq!(subjects(&commits("main~3", "main", &["f"]).unwrap()), ["five", "six"]);
+        let of_file = commits("main~3", "main", &["f"]).unwrap();
+        let likely: Vec<bool> = of_file.list.iter().map(|commit| commit.is_likely).collect();
+        assert_eq!((subjects(&of_file), likely), (subjects(&all), vec![true, false, true]));
         assert_eq!(all.at(0).unwrap().subject, "two");
         assert_eq!(all.list[0].author, "A <a@b>");
         let nowhere = Commits::between(Path::new("/nonexistent"), "a", "b", &[]).unwrap_err().to_string();

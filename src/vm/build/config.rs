@@ -85,6 +85,11 @@ pub(crate) struct BaseConfig {
     text: Option<String>,
 }
 
+/// The lines of [`THINNING`] that set an option.
+fn thinning() -> impl Iterator<Item = &'static str> {
+    THINNING.lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
+}
+
 impl BaseConfig {
     /// Read the base of `name`, for a source of this series.
     pub(crate) fn find(name: &BaseName, series: &str) -> Result<Self> {
@@ -113,7 +118,8 @@ impl BaseConfig {
     pub(crate) fn digest(&self, settings: &[OptionSetting]) -> String {
         let mut parts = match &self.text {
             Some(text) => {
-                vec!["file".to_owned(), sha256::of_bytes(text.as_bytes()), sha256::of_bytes(THINNING.as_bytes())]
+                let thinning: String = thinning().collect();
+                vec!["file".to_owned(), sha256::of_bytes(text.as_bytes()), sha256::of_bytes(thinning.as_bytes())]
             }
             None => vec!["tiny".to_owned(), sha256::of_bytes(image::CONFIG.as_bytes())],
         };
@@ -251,7 +257,7 @@ mod tests {
     #[test]
     fn the_thinning_sets_each_option_once_and_nothing_that_matters_to_pipes() {
         let mut seen = std::collections::BTreeSet::new();
-        for line in THINNING.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        for line in thinning() {
             let (name, _) = line.split_once('=').unwrap();
             assert!(seen.insert(name), "{name} is given twice");
             assert!(name == "CONFIG_IKCONFIG" || !options::matters(name), "{name} matters to pipes");
