@@ -219,8 +219,10 @@ fn the_option_and_the_commits_that_change_the_counts_are_found() {
     assert_eq!(found(&result), [one("first"), one("gone"), one("again")], "{result:#}");
     let effect = &result["found"][0]["effects"][0];
     assert!(effect["after"].as_f64() > effect["before"].as_f64() && !effect["roles"].as_array().unwrap().is_empty());
-    // A role that hardly differs, and one that does.
-    let result = bisect(&["--bad", "n4", "--role", "page-alloc", "--smallest", "5%", "--resume"]);
+    // One role. The commit that changes it touches none of the paths, and no other is blamed for it.
+    let path = ["--path", "note"];
+    let role = ["--bad", "n4", "--role", "page-alloc", "--smallest", "5%", "--resume"];
+    let result = bisect(&[&role[..], &path].concat());
     assert_eq!(found(&result), [one("first")], "{result:#}");
     // Counts of another workload are not used.
     let other = ["bisect", "--tree", &place, "--good", "base", "--bad", "n4", "-o", &counts, "--resume", "--cpus", "2"];

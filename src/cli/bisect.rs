@@ -9,13 +9,12 @@ use crate::compare::Input;
 use crate::compare::render::tables::function_name;
 use crate::report::number;
 use crate::roles::{self, RoleId, SCHEDULING};
-use crate::search::commits::{CommitsReport, FoundCommits, SCHEMA, Untestable};
-use crate::search::effect::{Effect, Threshold};
+use crate::search::commits::{CommitsReport, FoundCommits, SCHEMA};
+use crate::search::effect::{Effect, Threshold, Untestable};
 use crate::search::halving::{self, Culprit, Search, SearchLine};
 use crate::util::text::counted;
-use crate::util::usage::UsageError;
 use crate::util::{cancel, progress};
-use crate::vm::build::{self, BaseName, BuildFailed, BuildRequest, Commit, Commits, SourceName};
+use crate::vm::build::{BaseName, BuildRequest, Commit, Commits, SourceName};
 use crate::vm::store::KernelCache;
 use crate::vm::version;
 use anyhow::{Context as _, Result};
@@ -200,28 +199,13 @@ impl CommitSearch<'_> {
         progress::note(&commit.cited());
         let source = SourceName::Commit { tree: commits.tree().to_owned(), commit: commit.id.clone() };
         let request = BuildRequest { source, ..self.request.clone() };
-        let built = build::build(self.cache, &request, &say);
-        progress::clear();
-        let counted = match built {
-            Ok(built) => {
-                if let Some(record) = &built.kernel.build {
-                    self.compiler.clone_from(&record.compiler);
-                }
-                self.counted.of(&built.kernel.release)
+        let counted = self.counted.built(self.cache, &request, commit.cited(), &say, &mut self.untestable)?;
+        Ok(counted.map(|counted| {
+            if let Some(record) = &counted.kernel.build {
+                self.compiler.clone_from(&record.compiler);
             }
-            Err(error) => Err(error),
-        };
-        match counted {
-            Ok(input) => Ok(Some(input)),
-            Err(error) if cancel::exit_code().is_some() || error.is::<UsageError>() => Err(error),
-            // Space, rights and missing programs are this machine's faults.
-            Err(error) if !error.is::<BuildFailed>() && error.is::<std::io::Error>() => Err(error),
-            Err(error) => {
-                progress::note(&format!("cannot be tested: {error:#}"));
-                self.untestable.push(Untestable { commit: commit.cited(), why: format!("{error:#}") });
-                Ok(None)
-            }
-        }
+            counted.input
+        }))
     }
 }
 

@@ -7,9 +7,12 @@ use super::stored_runs;
 use super::workload_args::check_distinct;
 use crate::compare::{CompareOptions, Comparison, Input, compare};
 use crate::experiment::PlanFile;
+use crate::search::effect::Untestable;
 use crate::util::folder_lock::FolderLock;
 use crate::util::usage::{OrUsage as _, UsageError};
-use crate::util::{build, progress};
+use crate::util::{build as this_build, cancel, progress};
+use crate::vm::build::{self, BuildFailed, BuildRequest};
+use crate::vm::store::{CachedKernel, KernelCache};
 use crate::workload::WorkloadRequest;
 use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
@@ -68,6 +71,12 @@ pub(super) struct CountedKernels {
     pub count: usize,
 }
 
+/// A kernel that was built, and its counts.
+pub(super) struct CountedBuild {
+    pub kernel: CachedKernel,
+    pub input: Rc<Input>,
+}
+
 impl CountArgs {
     /// # Errors
     /// A usage error that names the flag.
@@ -103,7 +112,7 @@ impl CountArgs {
         let sizing = &given.options.sizing;
         let plan = CountPlan {
             schema: PLAN_FILE.schema,
-            build: build::version(),
+            build: this_build::version(),
             modes,
             cpus: &self.cpus,
             precision: sizing.precision,
@@ -138,6 +147,36 @@ impl CountedKernels {
         self.first.get_or_insert_with(|| Rc::clone(&input));
         self.known.insert(release.to_owned(), Rc::clone(&input));
         Ok(input)
+    }
+
+    /// Build and count what a search tests. `None` if it does not build or boot, and then `untestable` says why.
+    ///
+    /// # Errors
+    /// Faults of this machine, such as space, rights and missing programs, and of the command.
+    pub(super) fn built(
+        &mut self,
+        cache: &KernelCache,
+        request: &BuildRequest,
+        what: String,
+        say: &dyn Fn(&str),
+        untestable: &mut Vec<Untestable>,
+    ) -> Result<Option<CountedBuild>> {
+        let built = build::build(cache, request, say);
+        progress::clear();
+        let failed = match built {
+            Err(error) if !error.is::<BuildFailed>() => return Err(error),
+            Err(error) => error,
+            Ok(built) => match self.of(&built.kernel.release) {
+                Ok(input) => return Ok(Some(CountedBuild { kernel: built.kernel, input })),
+                Err(error) if error.is::<UsageError>() || error.is::<std::io::Error>() => return Err(error),
+                Err(error) => error,
+            },
+        };
+        cancel::check()?;
+        let why = format!("{failed:#}");
+        progress::note(&format!("cannot be tested: {why}"));
+        untestable.push(Untestable { what, why });
+        Ok(None)
     }
 
     fn measure(&mut self, release: &str, folder: Option<&Path>) -> Result<Input> {

@@ -65,6 +65,7 @@ impl SourceArgs {
             compiler: compiler.clone(),
             name: None,
             jobs: one_per_cpu(),
+            is_lenient: true,
         };
         let built = build_all(&cache, &origins.iter().map(request).collect::<Vec<_>>())?;
         let mut lines = Vec::new();

@@ -59,6 +59,7 @@ impl BuildOfArgs {
             settings: self.settings.clone(),
             name: None,
             jobs: one_per_cpu(),
+            is_lenient: false,
         }
     }
 }

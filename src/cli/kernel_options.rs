@@ -1,22 +1,20 @@
 //! `pipeprof kernel options`: which options of two configurations change the instructions of a pipe.
 
-use super::counted_kernels::{CountArgs, CountedKernels, compared};
+use super::counted_kernels::{CountArgs, CountedBuild, CountedKernels, compared};
 use super::global;
 use super::kernel_build::one_per_cpu;
 use super::stop_args::parse_percent;
-use crate::compare::Input;
 use crate::report::terminal::Style;
-use crate::search::effect::{Effect, Threshold};
+use crate::search::effect::{Effect, Threshold, Untestable};
 use crate::search::halving::{self, Culprit, SearchLine};
 use crate::search::options::{OptionEffect, OptionsReport, SCHEMA};
 use crate::util::progress;
 use crate::util::usage::UsageError;
-use crate::vm::build::{self, BaseName, BuildRequest, CompilerName, ConfigDifference, KernelOrigin, SourceName};
-use crate::vm::store::{CachedKernel, KernelCache};
+use crate::vm::build::{BaseName, BuildRequest, CompilerName, ConfigDifference, KernelOrigin, SourceName};
+use crate::vm::store::KernelCache;
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use std::path::Path;
-use std::rc::Rc;
 
 /// Find the options of two configurations that change the instructions of a pipe, by building and counting
 ///
@@ -66,7 +64,8 @@ impl OptionsArgs {
         ensure!(differing > 0, "the two configurations are the same on this source");
         let modules = difference.options.iter().filter(|change| !change.is_built_in()).count();
         progress::note(&format!("{differing} options differ, {modules} of them in modules only"));
-        let mut line = OptionLine { cache, difference, counted, threshold: Threshold::new(self.smallest, None) };
+        let threshold = Threshold::new(self.smallest, None);
+        let mut line = OptionLine { cache, difference, counted, threshold, untestable: Vec::new() };
         let found = halving::search(&mut line, 0)?;
         let point = |position: usize| found.points.get(&position).and_then(Option::as_ref);
         let (first, last) = (point(0).context("no first")?, point(differing).context("no last")?);
@@ -85,6 +84,7 @@ impl OptionsArgs {
             differing,
             modules,
             counted: line.counted.count,
+            untestable: line.untestable,
             smallest: line.threshold.smallest,
             total: Effect::of(&compared(&first.input, &last.input, self.smallest)?),
             options,
@@ -108,7 +108,7 @@ impl OptionsArgs {
             let (base, settings) =
                 origin.map_or((BaseName::Named(name.to_owned()), Vec::new()), |origin| (origin.base, origin.settings));
             let (source, compiler) = (source.clone(), compiler.clone());
-            BuildRequest { source, base, compiler, settings, name: None, jobs: one_per_cpu() }
+            BuildRequest { source, base, compiler, settings, name: None, jobs: one_per_cpu(), is_lenient: false }
         };
         Ok([request(from, &self.before), request(to, &self.after)])
     }
@@ -120,27 +120,19 @@ struct OptionLine<'a> {
     difference: ConfigDifference,
     counted: CountedKernels,
     threshold: Threshold,
-}
-
-/// A kernel, and its counts.
-struct OptionPoint {
-    kernel: CachedKernel,
-    input: Rc<Input>,
+    untestable: Vec<Untestable>,
 }
 
 /// Options that are known to matter to pipes are divided first.
 const LIKELY: usize = 8;
 
 impl OptionLine<'_> {
-    fn count(&mut self, request: &BuildRequest) -> Result<OptionPoint> {
-        let kernel = build::build(self.cache, request, &progress::note)?.kernel;
-        progress::clear();
-        let input = self.counted.of(&kernel.release)?;
-        Ok(OptionPoint { kernel, input })
+    fn count(&mut self, request: &BuildRequest, what: String) -> Result<Option<CountedBuild>> {
+        self.counted.built(self.cache, request, what, &progress::note, &mut self.untestable)
     }
 
     /// What the options of a culprit change: between the positions before and after it, and alone.
-    fn effect(&mut self, culprit: Culprit, points: [&OptionPoint; 3]) -> Result<OptionEffect> {
+    fn effect(&mut self, culprit: Culprit, points: [&CountedBuild; 3]) -> Result<OptionEffect> {
         let [first, before, after] = points;
         let margin = self.threshold.smallest;
         let effects = Effect::of(&compared(&before.input, &after.input, margin)?);
@@ -155,8 +147,9 @@ impl OptionLine<'_> {
         let request = self.difference.only(self.cache, &indexes, &progress::note)?;
         let mut alone = Vec::new();
         let mut follow = Vec::new();
-        if changes.iter().any(|change| change.is_made_by(&request)) {
-            let point = self.count(&request)?;
+        if changes.iter().any(|change| change.is_made_by(&request))
+            && let Some(point) = self.count(&request, format!("only {}", names.join(", ")))?
+        {
             alone = Effect::of(&compared(&first.input, &point.input, margin)?);
             let others = self.difference.options.iter().filter(|other| !changes.contains(other));
             follow = others.filter(|other| other.is_made_by(&request)).map(|other| other.option.clone()).collect();
@@ -166,7 +159,7 @@ impl OptionLine<'_> {
 }
 
 impl SearchLine for OptionLine<'_> {
-    type Point = OptionPoint;
+    type Point = CountedBuild;
 
     fn len(&self) -> usize {
         self.difference.options.len()
@@ -176,13 +169,14 @@ impl SearchLine for OptionLine<'_> {
         self.difference.options.get(item).map_or(1, |change| if change.matters() { LIKELY } else { 1 })
     }
 
-    fn measure(&mut self, position: usize) -> Result<Option<OptionPoint>> {
-        progress::note(&format!("with {position} of {} options as in the second configuration", self.len()));
+    fn measure(&mut self, position: usize) -> Result<Option<CountedBuild>> {
+        let what = format!("{position} of {} options as in the second configuration", self.len());
+        progress::note(&format!("with {what}"));
         let request = self.difference.at(self.cache, position, &progress::note)?;
-        self.count(&request).map(Some)
+        self.count(&request, what)
     }
 
-    fn differ(&mut self, before: &OptionPoint, after: &OptionPoint) -> Result<bool> {
+    fn differ(&mut self, before: &CountedBuild, after: &CountedBuild) -> Result<bool> {
         if before.kernel.release == after.kernel.release {
             return Ok(false);
         }

@@ -66,20 +66,18 @@ pub(crate) fn split(section: &Section, measures: &[Option<CaseMeasure>], columns
     }
     let at = |corner: usize| columns.corners[corner].and_then(cell);
     let (first, last) = (at(0)?, at(ALL)?);
-    let half = |of: &dyn Fn(&Measure) -> f64| -> [f64; 8] {
-        std::array::from_fn(|corner| {
-            let profile = columns.corners[corner].and_then(profile);
-            profile.map_or(0.0, |profile| decision::half_of_one(&profile.of_windows(of)))
-        })
-    };
-    let row = |value: &dyn Fn(&Cell) -> f64, halves: [f64; 8], floor: f64| -> CauseRow {
+    let row = |value: &dyn Fn(&Cell) -> f64, of: &dyn Fn(&Measure) -> f64, floor: f64| -> CauseRow {
         let values: [f64; 8] = std::array::from_fn(|corner| at(corner).map_or(0.0, value));
-        parts(&orders, values, halves, floor)
+        let windows: [Vec<f64>; 8] = std::array::from_fn(|corner| {
+            columns.corners[corner].and_then(profile).map(|profile| profile.of_windows(of)).unwrap_or_default()
+        });
+        let open = |from: usize, to: usize| decision::half_width(&windows[from], &windows[to]);
+        parts(&orders, values, &open, floor)
     };
     let before = without_scheduling(first);
     let total = CauseRow {
         title: "without scheduling".to_owned(),
-        ..row(&without_scheduling, half(&Measure::without_scheduling), FLOOR * before)
+        ..row(&without_scheduling, &Measure::without_scheduling, FLOOR * before)
     };
     let known: BTreeSet<RoleId> = columns
         .corners
@@ -97,7 +95,7 @@ pub(crate) fn split(section: &Section, measures: &[Option<CaseMeasure>], columns
                 role: Some(role),
                 title: about.title.to_owned(),
                 colour: about.colour.to_owned(),
-                ..row(&|cell| cell.of_role(role), half(&|measure| measure.of_role(role)), PART_FLOOR * before)
+                ..row(&|cell| cell.of_role(role), &|measure| measure.of_role(role), PART_FLOOR * before)
             }
         })
         .filter(|row| row.delta != 0.0 || row.parts.iter().any(|part| part.delta != 0.0))
@@ -111,7 +109,7 @@ pub(crate) fn split(section: &Section, measures: &[Option<CaseMeasure>], columns
     Some(CauseSplit {
         kernels: columns.labels.clone(),
         differing: columns.differing.clone(),
-        orders: orders.len(),
+        orders: distinct(&orders, columns.corners),
         before,
         after: without_scheduling(last),
         total,
@@ -120,21 +118,34 @@ pub(crate) fn split(section: &Section, measures: &[Option<CaseMeasure>], columns
     })
 }
 
+/// How many of the orders lead over different kernels.
+fn distinct(orders: &[[usize; 4]], columns: [Option<usize>; 8]) -> usize {
+    let ways = orders.iter().map(|way| {
+        let mut kernels = way.map(|corner| columns[corner]).to_vec();
+        kernels.dedup();
+        kernels
+    });
+    ways.collect::<BTreeSet<_>>().len()
+}
+
 fn without_scheduling(cell: &Cell) -> f64 {
     cell.exact.as_ref().map_or(0.0, |exact| exact.without_scheduling)
 }
 
-/// The parts of one value, known at the corners of `orders`. `halves`: what the windows of each corner leave open.
-fn parts(orders: &[[usize; 4]], values: [f64; 8], halves: [f64; 8], floor: f64) -> CauseRow {
+/// The parts of one value, known at the corners of `orders`. `open`: what the windows of two corners leave open; `None` if
+/// that is not known.
+fn parts(orders: &[[usize; 4]], values: [f64; 8], open: &dyn Fn(usize, usize) -> Option<f64>, floor: f64) -> CauseRow {
     let mut parts = [CauseValue::default(); 3];
     let mut widest = 0.0_f64;
     for (bit, part) in parts.iter_mut().enumerate() {
         let mut steps: Vec<f64> = Vec::new();
-        let mut open = 0.0_f64;
+        let mut left = 0.0_f64;
         for way in orders {
             for pair in way.windows(2).filter(|pair| pair[0] ^ pair[1] == 1 << bit) {
-                steps.push(values[pair[1]] - values[pair[0]]);
-                open = open.max(halves[pair[0]] + halves[pair[1]]);
+                let step = values[pair[1]] - values[pair[0]];
+                steps.push(step);
+                // With one window on a side, the whole step may be nothing.
+                left = left.max(open(pair[0], pair[1]).unwrap_or(step.abs()));
             }
         }
         let smallest = steps.iter().copied().fold(f64::INFINITY, f64::min);
@@ -144,7 +155,7 @@ fn parts(orders: &[[usize; 4]], values: [f64; 8], halves: [f64; 8], floor: f64) 
         #[expect(clippy::cast_precision_loss, reason = "at most six orders")]
         let delta = steps.iter().sum::<f64>() / steps.len().max(1) as f64;
         // A part that does not differ has the same kernel on both sides of each step.
-        let uncertainty = if steps.iter().all(|step| *step == 0.0) { 0.0 } else { (range / 2.0 + open).max(floor) };
+        let uncertainty = if steps.iter().all(|step| *step == 0.0) { 0.0 } else { (range / 2.0 + left).max(floor) };
         *part = CauseValue { delta, uncertainty, certain: delta.abs() > uncertainty };
     }
     CauseRow {
@@ -228,7 +239,7 @@ mod tests {
         let two: Vec<[usize; 4]> = ORDERS[..2].iter().map(|order| corners(*order)).collect();
         let all: Vec<[usize; 4]> = ORDERS.into_iter().map(corners).collect();
         for orders in [two, all] {
-            let row = parts(&orders, values, [0.0; 8], 0.1);
+            let row = parts(&orders, values, &|_, _| Some(0.0), 0.1);
             let deltas = row.parts.map(|part| part.delta);
             assert_eq!((row.delta, deltas), (2.0, [-11.5, 20.0, -6.5]));
             assert_eq!((row.order, row.parts[0].uncertainty, row.parts[1].uncertainty), (3.0, 1.5, 0.1));
@@ -241,10 +252,13 @@ mod tests {
         let orders = [corners(ORDERS[0])];
         let mut values = [100.0; 8];
         values[7] = 100.2;
-        let row = parts(&orders, values, [0.15; 8], 0.1);
+        let row = parts(&orders, values, &|_, _| Some(0.3), 0.1);
         assert_eq!(row.parts.map(|part| part.certain), [false; 3]);
         // The same kernel on both sides: known to be nothing.
         assert_eq!(row.parts[0].uncertainty, 0.0);
         assert!((row.parts[2].uncertainty - 0.3).abs() < 1e-9);
+        // With a single window nothing is certain.
+        values[7] = 150.0;
+        assert!(!parts(&orders, values, &|_, _| None, 0.1).parts[2].certain);
     }
 }

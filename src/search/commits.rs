@@ -1,6 +1,6 @@
 //! Which commits change the instructions of a pipe: a report that a mailing list can read.
 
-use super::effect::Effect;
+use super::effect::{Effect, Untestable};
 use crate::compare::model::RolePart;
 use crate::report::number;
 use crate::util::text::counted;
@@ -36,13 +36,6 @@ pub(crate) const SCHEMA: &str = "pipeprof.bisect/1";
 
 /// So many roles are named of each change.
 const ROLES: usize = 4;
-
-/// A commit that was skipped, and why.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Untestable {
-    pub commit: String,
-    pub why: String,
-}
 
 /// A commit that changes the counts, or several, none of which can be tested without the others.
 #[derive(Debug, Clone, Serialize)]
@@ -216,7 +209,7 @@ mod tests {
             role: None,
             commits: 200,
             counted: 31,
-            untestable: vec![Untestable { commit: "x".to_owned(), why: "y".to_owned() }],
+            untestable: vec![Untestable { what: "x".to_owned(), why: "y".to_owned() }],
             smallest: 0.003,
             total: vec![effect(500.0, 10.0)],
             found,

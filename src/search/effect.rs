@@ -58,6 +58,14 @@ impl Effect {
     }
 }
 
+/// What was skipped, and why.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Untestable {
+    /// A commit, or a configuration.
+    pub what: String,
+    pub why: String,
+}
+
 /// What counts as an effect.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Threshold {

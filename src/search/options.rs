@@ -1,6 +1,6 @@
 //! Which options of a configuration change the instructions of a pipe.
 
-use super::effect::Effect;
+use super::effect::{Effect, Untestable};
 use crate::report::number;
 use crate::report::table::{Table, TableCell};
 use crate::report::terminal::Style;
@@ -23,6 +23,8 @@ pub(crate) struct OptionsReport {
     pub modules: usize,
     /// How many configurations were counted.
     pub counted: usize,
+    /// Configurations that could not be built or did not boot.
+    pub untestable: Vec<Untestable>,
     /// Smaller changes were not looked for, as a part of the whole.
     pub smallest: f64,
     /// The change of all options together.
@@ -135,8 +137,12 @@ impl OptionsReport {
             [] => String::new(),
             some => format!("Alone, {}.\n", some.join("; ")),
         };
+        let skipped = match self.untestable.len() {
+            0 => String::new(),
+            some => format!(" {} could not be built or booted.", counted(some as u64, "configuration")),
+        };
         format!(
-            "{following}{} were built, and their instructions were counted in an emulated guest. `change`: with all options before it already changed, so that the changes \
+            "{following}{} were built, and their instructions were counted in an emulated guest.{skipped} `change`: with all options before it already changed, so that the changes \
              add up. `alone`: only this option, and those that it needs, are changed; where the two differ, options act on each other. Changes of {} or \
              less of the whole were not looked for; {} differ in modules only. See docs/builds.md.\n",
             counted(self.counted as u64, "configuration"),
@@ -189,6 +195,7 @@ mod tests {
             differing: 120,
             modules: 40,
             counted: 30,
+            untestable: Vec::new(),
             smallest: 0.002,
             total: vec![effect(450.0, 36.0)],
             options: vec![option("B", 10.0, None), option("A", 25.5, Some(26.0))],

@@ -288,7 +288,7 @@ impl Mirror {
         if !output.status.success() {
             bail!("cannot download {name} {version}: {}", complaints(&output).join("; "));
         }
-        Ok(newest_deb(&folder, name))
+        Ok(newest_deb(&folder, name, version))
     }
 
     /// Download `package` and put its kernel into `store`.
@@ -408,8 +408,9 @@ fn complaints(output: &Output) -> Vec<String> {
     if said.is_empty() && !output.status.success() { vec![format!("apt failed: {}", output.status)] } else { said }
 }
 
-fn newest_deb(folder: &Path, package: &str) -> Option<PathBuf> {
-    let start = format!("{package}_");
+fn newest_deb(folder: &Path, package: &str, version: &str) -> Option<PathBuf> {
+    // Without the epoch.
+    let start = format!("{package}_{}_", version.split_once(':').map_or(version, |(_, version)| version));
     let entries = fs::read_dir(folder).ok()?.flatten();
     let debs = entries.filter(|entry| {
         let name = entry.file_name();

@@ -82,7 +82,7 @@ fn all_kernels_record_the_same_calls() {
 
 /// `collector` counted the same calls as the recording of the same processes.
 fn check_collected(series: &str, recording: &Document, collector: &str) {
-    assert_eq!(bytes(&recording.pipes[0].writers), 200 * 4096, "{series}");
+    moved(recording, &recording.pipes[0], 200 * 4096);
     let all = counted_calls(series, recording);
     assert_eq!(all.each_ref().map(BTreeMap::len), [4, 4], "{series}: stages that write, and that read");
     for (stage, [calls, counted]) in all.iter().flatten() {

@@ -2,7 +2,7 @@
 
 use super::source::{git, version_in};
 use crate::util::usage::UsageError;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,8 @@ pub(crate) struct Commit {
     pub date: String,
     pub subject: String,
     pub is_merge: bool,
+    /// The id of its first parent.
+    parent: String,
     /// Whether it touches one of the paths that were asked for; true without paths.
     pub is_likely: bool,
 }
@@ -55,16 +57,28 @@ impl Commits {
     /// A usage error if the tree is not one of git, one of the two is no commit of it, or `good` is not before `bad`.
     pub(crate) fn between(tree: &Path, good: &str, bad: &str, paths: &[String]) -> Result<Self> {
         git(tree, &["rev-parse", "--git-dir"])
-            .map_err(|_| UsageError::new(format!("--tree {}: not a tree of git", tree.display())))?;
+            .map_err(|error| UsageError::new(format!("--tree {}: not a tree of git: {error}", tree.display())))?;
         let find = |flag: &str, name: &str| {
             git(tree, &["rev-parse", "--verify", "--quiet", &format!("{name}^{{commit}}")]).map_err(|_| {
                 UsageError::new(format!("{flag} {name}: {} has no such commit: see `git log`", tree.display()))
             })
         };
         let (first, last) = (find("--good", good)?, find("--bad", bad)?);
-        git(tree, &["merge-base", "--is-ancestor", &first, &last])
-            .map_err(|_| UsageError::new(format!("--good {good} is no ancestor of --bad {bad}: exchange them")))?;
-        Self::list(tree, &first, &last, paths)
+        let is_ancestor = |first: &str, last: &str| git(tree, &["merge-base", "--is-ancestor", first, last]).is_ok();
+        if !is_ancestor(&first, &last) {
+            let way_out = if is_ancestor(&last, &first) { "exchange them" } else { "they are of different branches" };
+            bail!(UsageError::new(format!("--good {good} is no ancestor of --bad {bad}: {way_out}")));
+        }
+        let found = Self::list(tree, &first, &last, paths)?;
+        if let Some(parent) = found.list.first().map(|commit| &commit.parent)
+            && *parent != first
+        {
+            bail!(UsageError::new(format!(
+                "--good {good} is before --bad {bad}, but a merge brought it: give a commit of the line of first parents \
+                 (`git log --first-parent {bad}`), such as {parent:.12}"
+            )));
+        }
+        Ok(found)
     }
 
     fn list(tree: &Path, first: &str, last: &str, paths: &[String]) -> Result<Self> {
@@ -78,8 +92,7 @@ impl Commits {
             let touching: BTreeSet<&str> = touching.lines().collect();
             list.iter_mut().for_each(|commit| commit.is_likely = touching.contains(commit.id.as_str()));
         }
-        let before = read(&git(tree, &["log", "-1", FORMAT, first])?)?.pop().context("a commit without text")?;
-        Ok(Self { tree: tree.to_owned(), before, list })
+        Ok(Self { tree: tree.to_owned(), before: one(tree, first)?, list })
     }
 
     /// The version that the commit before the first states in its Makefile.
@@ -103,8 +116,13 @@ impl Commits {
         let parents = git(&self.tree, &["log", "-1", "--format=%P", &commit.id])?;
         let [first, second] = parents.split_whitespace().collect::<Vec<_>>()[..] else { return Ok(None) };
         let fork = git(&self.tree, &["merge-base", first, second])?;
-        let found = Self::list(&self.tree, &fork, second, paths)?;
-        Ok(Some(found).filter(|found| !found.list.is_empty()))
+        let mut found = Self::list(&self.tree, &fork, second, paths)?;
+        let Some(parent) = found.list.first().map(|commit| commit.parent.clone()) else { return Ok(None) };
+        // Something was merged into the branch since.
+        if parent != fork {
+            found.before = one(&self.tree, &parent)?;
+        }
+        Ok(Some(found))
     }
 
     /// The functions in whose body or after which `commit` changes lines, as git names them, and the number of files.
@@ -114,6 +132,10 @@ impl Commits {
     }
 }
 
+fn one(tree: &Path, commit: &str) -> Result<Commit> {
+    read(&git(tree, &["log", "-1", FORMAT, commit])?)?.pop().context("a commit without text")
+}
+
 fn read(text: &str) -> Result<Vec<Commit>> {
     let lines: Vec<&str> = text.lines().collect();
     // Each subject is followed by the next commit's id.
@@ -121,13 +143,14 @@ fn read(text: &str) -> Result<Vec<Commit>> {
         .chunks(LINES)
         .filter(|chunk| !chunk.iter().all(|line| line.is_empty()))
         .map(|chunk| {
-            let [id, parents, author, date, subject] = chunk else { anyhow::bail!("git log: {text:.80}") };
+            let [id, parents, author, date, subject] = chunk else { bail!("git log: {text:.80}") };
             Ok(Commit {
                 id: (*id).to_owned(),
                 author: (*author).to_owned(),
                 date: (*date).to_owned(),
                 subject: (*subject).to_owned(),
                 is_merge: parents.contains(' '),
+                parent: parents.split(' ').next().unwrap_or_default().to_owned(),
                 is_likely: true,
             })
         })
@@ -201,9 +224,11 @@ mod tests {
         assert_eq!(all.at(0).unwrap().subject, "two");
         assert_eq!(all.list[0].author, "A <a@b>");
         let nowhere = Commits::between(Path::new("/nonexistent"), "a", "b", &[]).unwrap_err().to_string();
-        assert_eq!(nowhere, "--tree /nonexistent: not a tree of git");
+        assert!(nowhere.starts_with("--tree /nonexistent: not a tree of git: "), "{nowhere}");
         let why = |good: &str, bad: &str| commits(good, bad, &[]).unwrap_err().to_string();
-        assert!(why("main", "main~1").contains("no ancestor") && why("x", "main").starts_with("--good x"));
+        assert!(why("main", "main~1").contains("exchange them") && why("x", "main").starts_with("--good x"));
+        // `four` is before main, but not on its line.
+        assert!(why("side", "main").contains("a merge brought it"), "{}", why("side", "main"));
     }
 
     #[test]

@@ -162,7 +162,7 @@ impl Toolchain {
     pub(crate) fn make(&self, source: &Path, output: &Path) -> Command {
         let mut command = match &self.root {
             None => {
-                let mut command = Command::new("make");
+                let mut command = only_built_of_its_parts(Command::new("make"));
                 command.arg("-C").arg(source).arg(format!("O={}", output.display()));
                 if let Some(ccache) = &self.ccache {
                     // Objects are the same whatever the folders of the source and of the output are.
@@ -174,7 +174,7 @@ impl Toolchain {
                 command
             }
             Some(root) => {
-                let mut command = namespace();
+                let mut command = only_built_of_its_parts(namespace());
                 command.args(["sh", "-c", INSIDE, "sh"]).arg(root).arg(source).arg(output);
                 command.arg(self.ccache.as_deref().unwrap_or(output));
                 command.args(["make", "-C", "/build/source", "O=/build/output"]);
@@ -194,12 +194,19 @@ impl Toolchain {
         // Equal sources make equal images.
         command.env("KBUILD_BUILD_TIMESTAMP", "@0").env("KBUILD_BUILD_USER", "pipeprof");
         command.env("KBUILD_BUILD_HOST", "pipeprof").env("LC_ALL", "C").stdin(Stdio::null());
-        // Variables of a make around this one.
-        for variable in ["MAKEFLAGS", "MAKELEVEL", "MFLAGS", "KBUILD_OUTPUT", "ARCH", "CROSS_COMPILE"] {
-            command.env_remove(variable);
-        }
         command
     }
+}
+
+/// Without variables such as KCFLAGS, which change what is built and are in no digest.
+fn only_built_of_its_parts(mut command: Command) -> Command {
+    command.env_clear();
+    for name in ["PATH", "HOME", "TMPDIR"] {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    command
 }
 
 /// `unshare` with a mount namespace; for a user who is not root, also with a user namespace.
@@ -241,6 +248,8 @@ fn make_debian(suite: &str, program: &str, into: &Path, say: &dyn Fn(&str)) -> R
         .arg("--aptopt=APT::Install-Recommends \"false\"")
         .args(["--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*"])
         .arg(format!("--include={PACKAGES},{program}"))
+        // For a user who is not root, the folder belongs to another user of the namespace.
+        .arg(r#"--customize-hook=mkdir -p "$1/build/source" "$1/build/output" "$1/build/ccache""#)
         .arg(suite)
         .arg(into)
         .arg(fetch::source_line(suite)?)
@@ -252,10 +261,6 @@ fn make_debian(suite: &str, program: &str, into: &Path, say: &dyn Fn(&str)) -> R
     if !output.status.success() {
         let line = said.lines().find(|line| line.starts_with("E: ")).or(said.lines().last());
         bail!("--cc debian-{suite}:{program}: mmdebstrap: {}", line.unwrap_or("failed without a message"));
-    }
-    for name in ["source", "output", "ccache"] {
-        let folder = into.join("build").join(name);
-        std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
     Ok(())
 }

@@ -41,8 +41,9 @@ impl FromStr for OptionSetting {
             return Err(format!("'{option}' is not the name of an option"));
         }
         let quoted = value.len() >= 2 && value.starts_with('"') && value.ends_with('"');
-        let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric());
-        if value.contains(['\n', '\\']) || !(quoted || is_number(value)) {
+        let number = value.strip_prefix('-').unwrap_or(value);
+        let is_number = !number.is_empty() && number.chars().all(|c| c.is_ascii_alphanumeric());
+        if value.contains(['\n', '\\']) || !(quoted || is_number) {
             return Err(format!("'{value}' is not a value: give y, m, n, a number or a text in double quotes"));
         }
         Ok(Self { option: option.to_owned(), value: value.to_owned() })

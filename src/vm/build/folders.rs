@@ -4,6 +4,7 @@ use crate::vm::store::{CacheLock, KernelCache, keep_newest, lock_when_free, no_r
 use anyhow::{Context as _, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
 /// So many unpacked sources stay, 1.7 GB each: those of the two kernels that are compared.
@@ -59,13 +60,25 @@ impl BuildFolders {
     pub(crate) fn configurations(&self, digest: &str) -> Result<PathBuf> {
         let parent = self.root.join("configure");
         let folder = parent.join(digest.get(..16).unwrap_or(digest));
-        if !folder.is_dir() {
+        // The programs of make that was killed may be half written.
+        if !folder.is_dir() || Self::busy(&folder).exists() {
             if parent.exists() {
                 fs::remove_dir_all(&parent).with_context(|| format!("cannot remove {}", parent.display()))?;
             }
             fs::create_dir_all(&folder).with_context(|| no_room(&folder))?;
         }
+        fs::write(Self::busy(&folder), "").with_context(|| no_room(&folder))?;
         Ok(folder)
+    }
+
+    /// make has ended in such a folder.
+    pub(crate) fn configured(&self, folder: &Path) {
+        let _ = fs::remove_file(Self::busy(folder));
+    }
+
+    /// There while make runs in `folder`.
+    fn busy(folder: &Path) -> PathBuf {
+        folder.join(".busy")
     }
 
     /// The file for what make says.
@@ -112,17 +125,31 @@ impl BuildFolders {
         }
         let part = parent.join(format!("{name}.part"));
         if part.exists() {
-            fs::remove_dir_all(&part).with_context(|| format!("cannot remove {}", part.display()))?;
+            remove(&part)?;
         }
         fs::create_dir_all(&part).with_context(|| no_room(&part))?;
         if let Err(error) = fill(&part) {
             // The next attempt removes what is left.
-            let _ = fs::remove_dir_all(&part);
+            let _ = remove(&part);
             return Err(error);
         }
         fs::rename(&part, &folder).with_context(|| no_room(&folder))?;
         Ok(folder)
     }
+}
+
+/// Remove a folder, also that of a Debian: a user who is not root made it as several users of a namespace.
+fn remove(folder: &Path) -> Result<()> {
+    if fs::remove_dir_all(folder).is_ok() {
+        return Ok(());
+    }
+    // It empties the folder, which then is this user's to remove.
+    let _ = Command::new("mmdebstrap")
+        .args(["--unshare-helper", "rm", "-rf", "--"])
+        .arg(folder)
+        .stdin(Stdio::null())
+        .output();
+    fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Run make: its progress, and the first error of the compiler.
 
 use crate::util::{cancel, progress};
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -10,6 +10,12 @@ use std::process::{Command, Stdio};
 /// The source cannot be built: the fault is not this machine's.
 #[derive(Debug)]
 pub(crate) struct BuildFailed(String);
+
+impl BuildFailed {
+    pub(super) fn new(why: String) -> Self {
+        Self(why)
+    }
+}
 
 impl std::fmt::Display for BuildFailed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -49,6 +55,7 @@ pub(crate) fn run(mut command: Command, log: &Path, what: &str) -> Result<usize>
     cancel::check()?;
     if !status.success() {
         let log = log.display();
+        ensure!(!said.cause().contains("No space left on device"), "{}: free some space", said.cause());
         return Err(BuildFailed(format!("{}; everything that make said is in {log}", said.cause())).into());
     }
     Ok(said.objects)

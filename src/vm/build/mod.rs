@@ -42,6 +42,8 @@ pub(crate) struct BuildRequest {
     pub name: Option<String>,
     /// How many compilers run at a time.
     pub jobs: usize,
+    /// Whether settings that the source does not accept are left out, as options of its base are.
+    pub is_lenient: bool,
 }
 
 /// A kernel that was built, now or before.
@@ -172,7 +174,8 @@ fn compile(cache: &KernelCache, request: &BuildRequest, parts: &BuildParts, say:
         record.configuration
     ));
     let made = place.configure(&request.settings)?;
-    base.check(&made, &request.settings)?;
+    let settings = if request.is_lenient { &[] } else { &request.settings[..] };
+    base.check(&made, settings).map_err(|error| BuildFailed::new(format!("{error:#}")))?;
     let jobs = format!("-j{}", request.jobs);
     // The release is also the folder's name in the cache: each build has its own.
     let objects = place.make(&[&jobs, &format!("LOCALVERSION=-build-{short}"), "bzImage"]);
@@ -182,6 +185,10 @@ fn compile(cache: &KernelCache, request: &BuildRequest, parts: &BuildParts, say:
     record.seconds = begun.elapsed().as_secs();
     let image = place.output.join("arch/x86/boot/bzImage");
     ensure!(image.is_file(), "make has not made arch/x86/boot/bzImage: see {}", place.log.display());
+    if let SourceName::Tree(tree) = &source.name {
+        let now = KernelSource::find(cache, &source.name, say)?.digest;
+        ensure!(now == source.digest, "{} changed while it was built: build it again", tree.display());
+    }
     let origin = record.source.clone();
     let kernel = cache.add(&image, &origin, Some(&version), Some(&place.config()), Some(record))?;
     progress::clear();
@@ -197,7 +204,10 @@ pub(crate) fn configure(cache: &KernelCache, request: &BuildRequest, say: &dyn F
     let kept = sha256::of_parts([parts.source.digest.as_str(), &parts.toolchain.digest()]);
     let output = parts.folders.configurations(&kept)?;
     let log = parts.folders.log("configure");
-    BuildPlace { parts: &parts, tree: &tree, output, log, what: "configuring" }.configure(&request.settings)
+    let place = BuildPlace { parts: &parts, tree: &tree, output, log, what: "configuring" };
+    let made = place.configure(&request.settings)?;
+    parts.folders.configured(&place.output);
+    Ok(made)
 }
 
 /// Where make runs.

@@ -1,12 +1,12 @@
 //! What a kernel in the cache was built of, so that it can be built again with one thing changed.
 
 use super::compiler::{CompilerName, states_version};
-use super::config::{BaseName, OptionSetting};
-use super::source::{SourceName, upstream};
+use super::config::{BaseConfig, BaseName, OptionSetting};
+use super::source::{KernelSource, SourceName, upstream};
 use crate::kernel::info::compiler_in;
 use crate::util::regular;
-use crate::vm::store::{CachedKernel, KernelCache};
-use anyhow::{Context as _, Result, anyhow};
+use crate::vm::store::{BuildRecord, CachedKernel, KernelCache};
+use anyhow::{Context as _, Result, anyhow, ensure};
 
 /// What a kernel was built of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,17 +40,13 @@ impl KernelOrigin {
             )
         })?;
         match &kernel.build {
-            Some(_) => Self::recorded(&kernel),
+            Some(build) => Self::recorded(cache, &kernel.release, build),
             None => Self::of_package(&kernel),
         }
     }
 
-    fn recorded(kernel: &CachedKernel) -> Result<Self> {
-        let build = kernel.build.clone().unwrap_or_default();
-        let of = |what: &'static str| {
-            let release = kernel.release.clone();
-            move |error: String| anyhow!("the {what} of {release} is gone: {error}")
-        };
+    fn recorded(cache: &KernelCache, release: &str, build: &BuildRecord) -> Result<Self> {
+        let of = |what: &'static str| move |error: String| anyhow!("the {what} of {release} is gone: {error}");
         let settings = build
             .settings
             .iter()
@@ -61,15 +57,26 @@ impl KernelOrigin {
         } else {
             format!("{} with {}", build.configuration, build.settings.join(", "))
         };
-        Ok(Self {
+        let origin = Self {
             source: build.source_name.parse::<SourceName>().map_err(of("source"))?,
             base: build.config_name.clone().map_or(BaseName::Tiny, BaseName::Named),
             settings,
             compiler: build.compiler_name.parse::<CompilerName>().map_err(of("compiler"))?,
-            compiler_shown: compiler_in(&build.compiler).unwrap_or(build.compiler_name),
-            source_shown: build.source,
+            compiler_shown: compiler_in(&build.compiler).unwrap_or_else(|| build.compiler_name.clone()),
+            source_shown: build.source.clone(),
             configuration_shown: shown,
-        })
+        };
+        // What the names mean now is what will be built.
+        let is_same = KernelSource::find(cache, &origin.source, &|_| ())?.digest == build.source_digest
+            && BaseConfig::find(&origin.base, "")?.digest(&origin.settings) == build.configuration_digest;
+        ensure!(
+            is_same,
+            "{} or the configuration {} has changed since {release} was built of it: build {release} again, if it is a git \
+             tree as TREE@COMMIT",
+            origin.source_shown,
+            origin.configuration_shown
+        );
+        Ok(origin)
     }
 
     fn of_package(kernel: &CachedKernel) -> Result<Self> {
@@ -123,6 +130,30 @@ mod tests {
     fn compilers_that_are_not_here_are_of_a_debian() {
         let found = compiler_of("gcc 16.2.0", "x86_64-linux-gnu-gcc-16 (Debian 16.2.0-999) 16.2.0");
         assert_eq!(found.to_string(), "debian-sid:gcc-16");
+    }
+
+    #[test]
+    fn a_source_that_has_changed_since_is_no_origin() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = KernelCache::at(folder.path());
+        let tree = folder.path().join("tree");
+        std::fs::create_dir(&tree).unwrap();
+        std::fs::write(tree.join("Makefile"), "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 1\n").unwrap();
+        let source = KernelSource::find(&cache, &SourceName::Tree(tree.clone()), &|_| ()).unwrap();
+        let build = BuildRecord {
+            source: source.shown,
+            source_name: source.name.to_string(),
+            source_digest: source.digest,
+            configuration_digest: BaseConfig::find(&BaseName::Tiny, "").unwrap().digest(&[]),
+            compiler: "gcc (Debian 12.2.0-14) 12.2.0".to_owned(),
+            compiler_name: "gcc".to_owned(),
+            ..BuildRecord::default()
+        };
+        let origin = || KernelOrigin::recorded(&cache, "6.12.1-build-01", &build);
+        assert_eq!(origin().unwrap().compiler_shown, "gcc 12.2.0");
+        std::fs::write(tree.join("pipe.c"), "changed").unwrap();
+        let why = format!("{:#}", origin().unwrap_err());
+        assert!(why.contains("has changed since 6.12.1-build-01 was built of it"), "{why}");
     }
 
     #[test]

@@ -102,11 +102,15 @@ impl KernelSource {
                 (shown, sha256::of_parts(["tarball", &sha256::of_file(path)?]), name.clone(), None)
             }
             SourceName::Debian(wish) => {
+                let upstream = upstream(wish);
+                // What was built before needs no mirror, which may no longer have it.
+                let built = if upstream == wish { None } else { package_of_build(cache, wish)? };
+                let find = |wish: &str| fetch::source_package(cache, wish, say);
                 // Another Debian revision has the same source, if the mirror no longer has this one.
-                let package = fetch::source_package(cache, wish, say).or_else(|error| {
-                    let upstream = upstream(wish);
-                    if upstream == wish { Err(error) } else { fetch::source_package(cache, upstream, say) }
-                })?;
+                let package = match built {
+                    Some(package) => package,
+                    None => find(wish).or_else(|error| if upstream == wish { Err(error) } else { find(upstream) })?,
+                };
                 let shown = format!("{} {}", package.name, package.version);
                 let digest = sha256::of_parts(["debian", &package.name, &package.version]);
                 (shown, digest, SourceName::Debian(package.version.clone()), Some(package))
@@ -138,7 +142,8 @@ impl KernelSource {
                     shell(script, &[absolute(tree).as_os_str(), into.as_os_str()])
                 })?;
                 // The clone reads the objects of the tree, also those that came later.
-                let script = r#"git -C "$1" checkout --quiet --force --detach "$2""#;
+                // A build that was killed leaves the lock.
+                let script = r#"rm -f "$1/.git/index.lock"; git -C "$1" checkout --quiet --force --detach "$2""#;
                 shell(script, &[folder.as_os_str(), commit.as_ref()])
                     .with_context(|| format!("cannot check out {commit}"))?;
                 ensure_tree(&folder).with_context(|| self.shown.clone())?;
@@ -171,6 +176,14 @@ impl KernelSource {
             ensure_tree(into).with_context(|| self.shown.clone())
         })
     }
+}
+
+/// Debian's package of exactly this version, of which a kernel in the cache was built.
+fn package_of_build(cache: &KernelCache, version: &str) -> Result<Option<fetch::SourcePackage>> {
+    let name = format!("debian:{version}");
+    let build = cache.list()?.into_iter().filter_map(|kernel| kernel.build).find(|build| build.source_name == name);
+    let package = build.and_then(|build| Some(build.source.split_once(' ')?.0.to_owned()));
+    Ok(package.map(|name| fetch::SourcePackage { name, version: version.to_owned() }))
 }
 
 /// The version that the tree's Makefile states, such as `6.12.117`.
@@ -237,11 +250,18 @@ fn absolute(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
+/// Without what git sets in its hooks: it would act on their repository, not on that of its folder.
+fn own_repository(command: &mut Command) -> &mut Command {
+    for name in
+        ["DIR", "WORK_TREE", "INDEX_FILE", "COMMON_DIR", "OBJECT_DIRECTORY", "ALTERNATE_OBJECT_DIRECTORIES", "PREFIX"]
+    {
+        command.env_remove(format!("GIT_{name}"));
+    }
+    command
+}
+
 pub(super) fn git(tree: &Path, words: &[&str]) -> Result<String> {
-    let output = Command::new("git")
-        .arg("-C")
-        .arg(tree)
-        .args(words)
+    let output = own_repository(Command::new("git").arg("-C").arg(tree).args(words))
         .stdin(Stdio::null())
         .output()
         .context("cannot start git: install it (package git)")?;
@@ -254,7 +274,8 @@ pub(super) fn git(tree: &Path, words: &[&str]) -> Result<String> {
 
 /// Run a pipeline of which each part must succeed.
 fn shell(script: &str, arguments: &[&std::ffi::OsStr]) -> Result<()> {
-    let output = Command::new("bash")
+    let mut command = Command::new("bash");
+    let output = own_repository(&mut command)
         .args(["-c", &format!("set -o pipefail; {script}"), "bash"])
         .args(arguments)
         .stdin(Stdio::null())
