@@ -5,6 +5,7 @@
 //! what was changed before it, so the mean over the orders is its value, and their range its uncertainty.
 
 use super::case::CaseMeasure;
+use super::dropped::Dropped;
 use super::exact::PART_FLOOR;
 use super::measure::Measure;
 use super::model::{CauseNames, CausePart, CauseResidual, CauseRow, CauseSplit, CauseValue, Cell, Section};
@@ -57,7 +58,11 @@ pub(crate) struct CauseColumns {
 /// The split in one section, whose cells and measures are those of all columns; `None` if a corner has no count.
 pub(crate) fn split(section: &Section, measures: &[Option<CaseMeasure>], columns: &CauseColumns) -> Option<CauseSplit> {
     let cell = |column: usize| section.cells.get(column)?.as_ref().filter(|cell| cell.exact.is_some());
-    let profile = |column: usize| measures.get(column)?.as_ref()?.profile.as_ref();
+    // The cells' roles are without functions that only one of the compilers inlined.
+    let dropped = Dropped::of(section.steps.iter().flat_map(|step| &step.inlined));
+    let aligned = |measure: &Option<CaseMeasure>| Some(measure.as_ref()?.profile.as_ref()?.without(&dropped));
+    let profiles: Vec<Option<Measure>> = measures.iter().map(aligned).collect();
+    let profile = |column: usize| profiles.get(column)?.as_ref();
     let has = |corner: usize| columns.corners[corner].is_some_and(|column| cell(column).is_some());
     let orders: Vec<[usize; 4]> =
         ORDERS.into_iter().map(corners).filter(|way| way.iter().all(|corner| has(*corner))).collect();

@@ -120,7 +120,9 @@ fn recipes_of_make_are_part_of_the_path() {
     let made = place.record("make -j2 -C @ | cat");
     let found = seconds(&made.recording, "gzip", |_| true);
     assert!(found > 0.5 * made.recording.processes.window_ns as f64 / 1e9, "{found}: {}", made.stderr());
-    assert!(made.recording.findings[0].contains("gzip` on a CPU"), "{}", made.stderr());
+    // On a busy machine the answer begins with that, and the processes wait for a CPU.
+    let computes = |name: &str| seconds(&made.recording, name, on_cpu);
+    assert!(computes("gzip") > computes("head") + computes("make") + computes("sh"), "{}", made.stderr());
 }
 
 /// A child computes for 0.4 s of CPU time and tells its parent through a socket, a terminal, a futex, or over loopback.
