@@ -43,7 +43,7 @@ pub(crate) struct BisectArgs {
     /// Look at the instructions of this role alone, such as page-alloc
     #[arg(long, value_name = "ROLE", value_parser = role)]
     role: Option<RoleId>,
-    /// Divide the commits that touch this file or folder of the tree first; repeatable
+    /// Search first among the commits that touch this file or folder of the tree; repeatable
     #[arg(long = "path", value_name = "PATH")]
     paths: Vec<String>,
     #[command(flatten)]

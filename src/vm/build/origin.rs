@@ -67,15 +67,17 @@ impl KernelOrigin {
             configuration_shown: shown,
         };
         // What the names mean now is what will be built.
-        let is_same = KernelSource::find(cache, &origin.source, &|_| ())?.digest == build.source_digest
-            && BaseConfig::find(&origin.base, "")?.digest(&origin.settings) == build.configuration_digest;
-        ensure!(
-            is_same,
-            "{} or the configuration {} has changed since {release} was built of it: build {release} again, if it is a git \
-             tree as TREE@COMMIT",
-            origin.source_shown,
-            origin.configuration_shown
-        );
+        let source = KernelSource::find(cache, &origin.source, &|_| ())?.digest;
+        let configuration = BaseConfig::find(&origin.base, "")?.digest(&origin.settings);
+        for (what, now, before) in [
+            (format!("the source {}", origin.source_shown), source, &build.source_digest),
+            (format!("the configuration {}", origin.configuration_shown), configuration, &build.configuration_digest),
+        ] {
+            ensure!(
+                now == *before,
+                "{what} has changed since {release} was built of it: build it again, and a git tree as TREE@COMMIT"
+            );
+        }
         Ok(origin)
     }
 
