@@ -79,6 +79,14 @@
 #define PR_STEP_THROTTLED 9
 #define PR_STEP_RENAME 10
 #define PR_STEP_SAMPLE 11
+#define PR_STEP_LOST 12
+
+/* The window of the recording, as elements of one array: when it ends, ns, or 0 while that is not known; how long it lasts,
+ * if it is limited; whether a program has seen that it is over. */
+#define PR_UNTIL 0
+#define PR_LASTS 1
+#define PR_OVER 2
+#define PR_WINDOW 3
 
 /* Where a wake-up comes from. */
 #define PR_IN_PROCESS 0
@@ -256,7 +264,8 @@ struct pr_task {
 };
 
 /* PR_STEP_WAKE: `task` is woken by `other`. PR_STEP_GONE: `task` has ended. FREE: its address may be used again.
- * THROTTLED: of the next wait for a CPU, `other` ns. */
+ * THROTTLED: of the next wait for a CPU, `other` ns. LOST: there was no room for some steps before this one, and there has
+ * been none for `other` in all. */
 struct pr_step {
 	u32 kind;
 	u32 detail;
@@ -322,6 +331,8 @@ struct pr_state {
 	u64 unseen;
 	/* Steps of the path not recorded, because the Rust code did not read them in time. */
 	u64 lost_steps;
+	/* Of these, those that a PR_STEP_LOST has told. */
+	u64 told_steps;
 };
 
 #endif

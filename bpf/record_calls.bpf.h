@@ -432,12 +432,16 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 	struct registers call = {};
 	struct pipe_call found;
 	struct pr_file *file;
-	u64 stack;
+	u64 stack, now;
 
 	if (!own || !own->started)
 		return 0;
-	if (own->state != PR_RUNNING)
-		resume_unseen(own, task, bpf_ktime_get_ns());
+	if (own->state != PR_RUNNING) {
+		now = bpf_ktime_get_ns();
+		if (is_over(now))
+			return 0;
+		resume_unseen(own, task, now);
+	}
 	own->again = 0;
 	own->own.calls++;
 	if (registers) {

@@ -65,6 +65,8 @@ int pr_fork(struct pp_tracepoint *ctx)
 	u32 tgid = BPF_CORE_READ(child, tgid);
 	struct pr_who who = {};
 
+	if (is_over(bpf_ktime_get_ns()))
+		return 0;
 	/* Nothing was seen of the end of the thread that had this address. The new one may be of another program. */
 	if (before)
 		forget_task((u64)child, before);
@@ -108,8 +110,10 @@ int pr_exec(__attribute__((unused)) struct pp_tracepoint *ctx)
 	u64 task = bpf_get_current_task();
 	struct pr_task *own = find(task), *empty;
 	struct pr_who who;
-	u64 now;
+	u64 now = bpf_ktime_get_ns();
 
+	if (is_over(now))
+		return 0;
 	if (!own)
 		own = adopt(task);
 	if (!own)
@@ -138,6 +142,7 @@ int pr_exec(__attribute__((unused)) struct pp_tracepoint *ctx)
 	who = own->who;
 	bpf_get_current_comm(who.name, sizeof(who.name));
 	own->who = who;
+	begin_window(now);
 	own->started = 1;
 	own->state = PR_RUNNING;
 	own->since = now;
@@ -193,7 +198,7 @@ int pr_exit(struct pp_tracepoint *ctx)
 	struct pr_task *own = find(ctx->args[0]);
 	u32 thread;
 
-	if (!own)
+	if (!own || is_over(bpf_ktime_get_ns()))
 		return 0;
 	thread = BPF_CORE_READ(task, pid);
 	if (bpf_map_lookup_elem(&victims, &thread))
@@ -218,7 +223,7 @@ int pr_free(struct pp_tracepoint *ctx)
 {
 	struct pr_task *own = find_any(ctx->args[0]);
 
-	if (!own)
+	if (!own || is_over(bpf_ktime_get_ns()))
 		return 0;
 	if (own->started)
 		step_event(PR_STEP_FREE, 0, ctx->args[0], 0, 0);

@@ -18,6 +18,9 @@ MAP(generations, ARRAY, PR_GENERATIONS, u32, u32);
 
 MAP(state, ARRAY, 1, u32, struct pr_state);
 
+/* Nothing changes any more when the window is over: what is read is what was at that time, however late it is read. */
+MAP(window, ARRAY, PR_WINDOW, u32, u64);
+
 /* The number of the stage that the launching thread starts, and one; 0 if it starts none. */
 MAP(launch, ARRAY, 1, u32, u64);
 
@@ -55,13 +58,49 @@ static __always_inline struct pr_task *find_any(u64 task)
 	return bpf_map_lookup_elem(&tasks, &task);
 }
 
-/* The followed thread at this address, if it is one. When the recording ends, another thread may have the address of one
- * that is gone: the programs are detached one after the other. */
+/* A thread begins, at this time. With the first one, the window does. */
+static __always_inline void begin_window(u64 now)
+{
+	u32 place = PR_UNTIL;
+	u64 *until = bpf_map_lookup_elem(&window, &place), *lasts;
+
+	place = PR_LASTS;
+	lasts = bpf_map_lookup_elem(&window, &place);
+	if (until && !*until && lasts && *lasts)
+		*until = now + *lasts;
+}
+
+/* Whether the window is over at this time. */
+static __always_inline int is_over(u64 now)
+{
+	u32 place = PR_UNTIL;
+	u64 *until = bpf_map_lookup_elem(&window, &place), *over;
+
+	if (!until || !*until || now <= *until)
+		return 0;
+	place = PR_OVER;
+	over = bpf_map_lookup_elem(&window, &place);
+	if (over && !*over)
+		*over = 1;
+	return 1;
+}
+
+/* Whether it is known to be over. For programs that do not read the time: others do so at each switch. */
+static __always_inline int was_over(void)
+{
+	u32 place = PR_OVER;
+	u64 *over = bpf_map_lookup_elem(&window, &place);
+
+	return over && *over;
+}
+
+/* The followed thread at this address, if it is one and the window is not over. When the recording ends, another thread may
+ * have the address of one that is gone: the programs are detached one after the other. */
 static __always_inline struct pr_task *find(u64 task)
 {
 	struct pr_task *own = find_any(task);
 
-	return own && own->state != PR_GONE ? own : 0;
+	return own && own->state != PR_GONE && !was_over() ? own : 0;
 }
 
 static __always_inline u32 *generation_of(const struct pr_task *own)

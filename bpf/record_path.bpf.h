@@ -20,10 +20,33 @@ static __always_inline void count_lost_step(void)
 		__sync_fetch_and_add(&shared->lost_steps, 1);
 }
 
+/* Tell that steps were lost before the next one, at the place of the ring where they are missing. Returns 0 if there is no
+ * room for that. */
+static __attribute__((noinline)) int tell_lost(u64 lost)
+{
+	struct pr_step step = { PR_STEP_LOST, 0, 0, bpf_ktime_get_ns(), lost };
+	struct pr_state *shared = shared_state();
+
+	if (!shared || bpf_ringbuf_output(&steps, &step, sizeof(step), BPF_RB_NO_WAKEUP))
+		return 0;
+	/* Another CPU may tell the same, or lose one more: that is told by the next step. */
+	shared->told_steps = lost;
+	return 1;
+}
+
+/* Whether all lost steps have been told. */
+static __always_inline int has_told(void)
+{
+	struct pr_state *shared = shared_state();
+	u64 lost = shared ? shared->lost_steps : 0;
+
+	return !shared || lost == shared->told_steps || tell_lost(lost);
+}
+
 /* Room for a step of this type, or 0. */
 #define NEW_STEP(type) \
 	({ \
-		struct type *step_ = bpf_ringbuf_reserve(&steps, sizeof(struct type), 0); \
+		struct type *step_ = has_told() ? bpf_ringbuf_reserve(&steps, sizeof(struct type), 0) : 0; \
 		if (!step_) \
 			count_lost_step(); \
 		step_; \
@@ -35,7 +58,7 @@ static __always_inline void count_lost_step(void)
 /* For small steps, one helper that copies takes less time than two. */
 #define OUTPUT(step) \
 	do { \
-		if (bpf_ringbuf_output(&steps, &(step), sizeof(step), BPF_RB_NO_WAKEUP)) \
+		if (!has_told() || bpf_ringbuf_output(&steps, &(step), sizeof(step), BPF_RB_NO_WAKEUP)) \
 			count_lost_step(); \
 	} while (0)
 

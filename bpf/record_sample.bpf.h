@@ -23,7 +23,7 @@ int pr_sample(struct bpf_perf_event_data *ctx)
 	struct pr_task *own = find(bpf_get_current_task());
 	struct pr_counted taken = {};
 
-	if (!own || !own->started)
+	if (!own || !own->started || is_over(bpf_ktime_get_ns()))
 		return 0;
 	taken.sample.who = own->who;
 	add_sample(ctx, &taken);

@@ -56,6 +56,7 @@ int pr_seize(struct bpf_iter__task *ctx)
 	own = find(address);
 	if (!own)
 		return 0;
+	begin_window(own->own.begin);
 	own->user_before = BPF_CORE_READ(task, utime);
 	own->system_before = BPF_CORE_READ(task, stime);
 	task_state = state_of(task);
@@ -69,15 +70,16 @@ int pr_seize(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* The times that the kernel has accounted to a followed thread that has not ended. */
+/* The times that the kernel has accounted to a followed thread that had not ended when the window was over. Another one may
+ * have its address by now. */
 SEC("iter/task")
 int pr_account(struct bpf_iter__task *ctx)
 {
 	u64 address = address_of(ctx);
 	struct task_struct *task = (void *)address;
-	struct pr_task *own = address ? find(address) : 0;
+	struct pr_task *own = address ? find_any(address) : 0;
 
-	if (own && own->started && !own->own.end) {
+	if (own && own->started && !own->own.end && own->who.tgid == (u32)BPF_CORE_READ(task, tgid)) {
 		own->own.user_ns = BPF_CORE_READ(task, utime) - own->user_before;
 		own->own.system_ns = BPF_CORE_READ(task, stime) - own->system_before;
 	}

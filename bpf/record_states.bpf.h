@@ -204,6 +204,8 @@ int pr_switch(struct pp_tracepoint *ctx)
 
 	if (own) {
 		now = bpf_ktime_get_ns();
+		if (is_over(now))
+			return 0;
 		if (own->state != PR_RUNNING)
 			resume_unseen(own, from, now);
 		own->own.cpu_ns += now - own->since;
@@ -235,7 +237,8 @@ int pr_switch(struct pp_tracepoint *ctx)
 	if (own) {
 		if (!now)
 			now = bpf_ktime_get_ns();
-		resume(own, to, now, from);
+		if (!is_over(now))
+			resume(own, to, now, from);
 	}
 	return 0;
 }
@@ -350,7 +353,7 @@ static __always_inline void step_wake(const struct pr_task *own, u64 task, u64 c
 SEC("raw_tp/sched_waking")
 int pr_waking(struct pp_tracepoint *ctx)
 {
-	u64 task = ctx->args[0], current;
+	u64 task = ctx->args[0], current, now;
 	struct pr_task *own = find(task), *waker;
 	struct registers call;
 	struct pipe_call found;
@@ -363,14 +366,17 @@ int pr_waking(struct pp_tracepoint *ctx)
 		step_carry(ctx, task);
 		return 0;
 	}
+	now = bpf_ktime_get_ns();
+	if (is_over(now))
+		return 0;
 	current = bpf_get_current_task();
 	if (own->state == PR_RUNNING && task != current) {
-		own->early = bpf_ktime_get_ns();
+		own->early = now;
 		own->early_waker = current;
 	}
 	if (own->state != PR_ASLEEP || own->woken)
 		return 0;
-	own->woken = bpf_ktime_get_ns();
+	own->woken = now;
 	waker = find(current);
 	context = context_now(ctx, current, waker, own, &call);
 	if (own->started)

@@ -30,9 +30,16 @@ pub(super) struct Assembled {
 }
 
 /// Name everything. `pipes` are those between the stages, and `open` the ends of pipes that were open at the start.
-pub(super) fn assemble(counted: &RecordedCounts, pipes: &[MadePipe], open: &[OpenEnd]) -> Assembled {
-    let begin = counted.processes.iter().map(|(_, process)| process.begin).min().unwrap_or(0);
-    let end = counted.processes.iter().map(|(_, process)| process.end).max().unwrap_or(0);
+/// `span`: when the path begins and ends, which has processes that were not counted for want of room.
+pub(super) fn assemble(
+    counted: &RecordedCounts,
+    span: Option<[u64; 2]>,
+    pipes: &[MadePipe],
+    open: &[OpenEnd],
+) -> Assembled {
+    let of_processes = counted.processes.iter().map(|(_, process)| [process.begin, process.end]);
+    let window = of_processes.chain(span).reduce(|one, other| [one[0].min(other[0]), one[1].max(other[1])]);
+    let [begin, end] = window.unwrap_or_default();
     let mut order: Vec<&(PrWho, PrProcess)> = counted.processes.iter().collect();
     order.sort_by_key(|(who, process)| (who.stage, process.begin, who.tgid));
     let alike = alike(counted);
@@ -234,7 +241,11 @@ fn losses(state: &PrState, of_samples: Lost) -> Vec<Warning> {
         (state.lost_processes, "processes-not-recorded", "threads ended in processes that were not recorded"),
         (state.lost_ends, "calls-not-recorded", "calls or sleeps at pipes were not recorded: too many pipes"),
         (state.lost_waits, "sleeps-not-recorded", "sleeps were not recorded: too many processes"),
-        (state.lost_steps, "steps-lost", "wake-ups and switches were lost: the path is unknown there"),
+        (
+            state.lost_steps,
+            "steps-lost",
+            "wake-ups and switches were lost, because pipeprof had no CPU: the path is unknown there",
+        ),
         (of_samples.stacks, "stacks-not-recorded", "stacks were not recorded: too many different ones"),
         (of_samples.samples, "samples-lost", "samples were lost: too many different stacks"),
     ];

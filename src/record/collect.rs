@@ -3,8 +3,8 @@
 use super::ended::{EndedProcesses, Members};
 use super::path::{KnownEnd, PathEnds, PathRecorder};
 use super::raw::{
-    PR_ASLEEP, PR_FRAMES, PR_PROCESSES, PR_RUNNABLE, PR_RUNNING, PrCounts, PrEnd, PrOffCpu, PrProcess, PrReason,
-    PrSample, PrState, PrTask, PrWait, PrWho,
+    PR_ASLEEP, PR_FRAMES, PR_LASTS, PR_PROCESSES, PR_RUNNABLE, PR_RUNNING, PR_UNTIL, PrCounts, PrEnd, PrOffCpu,
+    PrProcess, PrReason, PrSample, PrState, PrTask, PrWait, PrWho,
 };
 use crate::collect::attach::{self, Attached};
 use crate::collect::bpf::shared::Settings;
@@ -57,6 +57,9 @@ const LEARN: &str = "pr_learn";
 /// starts some 20 processes per ms, of two entries each.
 pub(super) const ROOM_EVERY: Duration = Duration::from_millis(50);
 const MANY_NEW: u64 = PR_PROCESSES as u64 / 8;
+
+/// The longest window.
+const MOST_NS: u64 = u64::MAX / 2;
 
 /// Counts are read so many times at most until no thread ends meanwhile.
 const READS: usize = 4;
@@ -117,11 +120,12 @@ pub(super) struct LastCounts(RecordedCounts);
 
 impl Recorder {
     /// Attach all programs. Nothing is followed yet. Processes must be started by the thread that calls this. `sampled`:
-    /// also sample what they execute. `live`: somebody looks while it is recorded.
+    /// also sample what they execute. `live`: somebody looks while it is recorded. The window ends `duration` after the begin
+    /// of the first process: the programs know the time, whether this process has a CPU then or not.
     ///
     /// # Errors
     /// When the kernel refuses them: the reason and a fix.
-    pub(super) fn start(level: RecordLevel, sampled: bool, live: bool) -> Result<Self> {
+    pub(super) fn start(level: RecordLevel, sampled: bool, live: bool, duration: Option<Duration>) -> Result<Self> {
         let mut settings = Settings { stacks: u64::from(level == RecordLevel::Stacks), ..Settings::in_own_namespace() };
         settings.pids[0] = rustix::thread::gettid().as_raw_pid().cast_unsigned();
         let event = (level != RecordLevel::Sched && preemption::of_system_calls()).then(event_id).flatten();
@@ -136,7 +140,11 @@ impl Recorder {
             .chain(sampled.then_some(SAMPLE))
             .chain(LOCKS.iter().map(|(program, _)| *program).filter(|_| level == RecordLevel::Stacks))
             .collect();
-        let object = bpf::load_record(&settings, &programs, sampled)?;
+        let mut object = bpf::load_record(&settings, &programs, sampled)?;
+        // The programs add it to a time.
+        let lasts =
+            duration.map_or(0, |duration| u64::try_from(duration.as_nanos()).map_or(MOST_NS, |ns| ns.min(MOST_NS)));
+        object.set("window", PR_LASTS as u32, lasts)?;
         let path = PathRecorder::start(&object, live)?;
         let learn = attach::raw_tracepoint(object.program(LEARN)?, "sys_exit")?;
         // SAFETY: getppid has no preconditions. It is called for its tracepoint.
@@ -199,23 +207,30 @@ impl Recorder {
 
     /// Read steps of the path. Returns whether there are more already.
     pub(super) fn step(&mut self) -> bool {
-        self.path.step()
+        self.path.step(|| self.object.entries("tasks"))
     }
 
     /// What has been counted until now, and the path since this was last called.
     pub(super) fn look(&mut self) -> Result<(RecordedCounts, Option<PathEnds>)> {
+        self.step();
         let (counts, tasks) = self.read_with_tasks()?;
         let path = self.path.latest(counts.at, &tasks);
         Ok((counts, path))
     }
 
-    /// End the path now: what happens from now on is no part of it.
-    pub(super) fn close_path(&mut self) {
-        // Without an answer of the kernel, it ends with the recording.
+    /// End the window now, if it is not over yet.
+    pub(super) fn end_now(&mut self) -> Result<()> {
         let now = monotonic_ns();
-        if let Ok(tasks) = self.object.entries("tasks") {
-            self.path.close(now, &tasks);
+        if now < self.until()? {
+            self.object.set("window", PR_UNTIL as u32, now)?;
         }
+        Ok(())
+    }
+
+    /// When the window ends, by the programs' clock, ns.
+    fn until(&self) -> Result<u64> {
+        let until: u64 = self.object.element("window", PR_UNTIL as u32)?;
+        Ok(if until == 0 { u64::MAX } else { until })
     }
 
     /// Take what ended processes have counted out of the kernel's maps, if they are many. Returns their counts, and the
@@ -255,15 +270,17 @@ impl Recorder {
         self.object.remove(map, entries.iter().map(|(key, _)| key))
     }
 
-    /// What [`Recorder::finish`] needs of processes that go on. The path ends here, too.
+    /// What [`Recorder::finish`] needs of processes that go on. The window ends here.
     pub(super) fn read_last(&mut self) -> Result<LastCounts> {
+        self.end_now()?;
+        self.path.end_at(self.until()?);
         // Without it, the user share of processes that still run is unknown.
         let _ = attach::run_iterator(self.object.program(ACCOUNT)?);
         let (mut counts, tasks) = self.read_with_tasks()?;
         if self.level == RecordLevel::Stacks {
             self.add_sleeps(&mut counts, &tasks)?;
         }
-        self.path.close(counts.at, &tasks);
+        self.path.close(counts.at, tasks, counts.state.map_or(0, |state| state.lost_steps));
         Ok(LastCounts(counts))
     }
 
@@ -321,7 +338,7 @@ impl Recorder {
 
     /// The same, without what a thread has counted that ends meanwhile. The next reading has it, and would take it for new.
     fn read_once(&self) -> Result<(RecordedCounts, Vec<(u64, PrTask)>)> {
-        let now = monotonic_ns();
+        let now = monotonic_ns().min(self.until()?);
         let mut processes: HashMap<PrWho, PrProcess> = self.processes()?.into_iter().collect();
         let mut ends: HashMap<PrEnd, PrCounts> = self.object.entries("ends")?.into_iter().collect();
         let mut waits: HashMap<PrReason, PrWait> = self.object.entries("waits")?.into_iter().collect();

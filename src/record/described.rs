@@ -8,7 +8,9 @@ use super::path::PathEnds;
 use super::raw::PrWho;
 use super::running::RunningProcesses;
 use super::stages;
+use crate::result::check::check_path;
 use crate::result::{Document, Processes, RecordedPipe};
+use crate::util::warning::Warning;
 use std::collections::BTreeMap;
 
 /// `recording` with what was counted and the path, and the place of each process in it.
@@ -19,7 +21,8 @@ pub(super) fn described(
     pipes: &[MadePipe],
     running: &RunningProcesses,
 ) -> (Document, BTreeMap<PrWho, usize>) {
-    let mut assembled = assemble::assemble(counted, pipes, &running.ends);
+    let span = path.as_ref().map(PathEnds::span);
+    let mut assembled = assemble::assemble(counted, span, pipes, &running.ends);
     holders::add(&mut assembled.pipes, &running.others);
     let mut recording = Document {
         mode: recording.target.text(),
@@ -44,5 +47,14 @@ pub(super) fn described(
     let found = path.and_then(|ends| ends.path(window, &assembled.index, stage, unended));
     recording.path = found;
     recording.path.iter_mut().for_each(|path| path.lost_steps = lost_steps);
+    let window_ns = recording.processes.window_ns;
+    if let Some(wrong) = recording.path.as_ref().and_then(|path| check_path(path, window_ns).err()) {
+        recording.path = None;
+        recording.warnings.push(Warning {
+            code: "path-wrong".to_owned(),
+            message: format!("the critical path is left out, because it does not add up: {wrong}"),
+            action: "report this as a defect of pipeprof, with the command".to_owned(),
+        });
+    }
     (recording, assembled.index)
 }

@@ -140,7 +140,7 @@ pub(crate) fn answer_of(recording: &Document) -> Vec<String> {
 /// # Errors
 /// Why nothing can be recorded here.
 pub(crate) fn try_recorder() -> Result<()> {
-    collect::Recorder::start(RecordLevel::Calls, false, false).map(drop)
+    collect::Recorder::start(RecordLevel::Calls, false, false, None).map(drop)
 }
 
 /// Run `pipeline` and record it, then measure it with and without changes. Afterwards this process has neither standard
@@ -153,7 +153,7 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
     let is_shared = std::io::stdout().is_terminal();
     let input = (!trials.is_empty()).then(|| KeptInput::keep(trial::READ_ONCE)).transpose()?;
     let kernel = symbols(level, sampled)?;
-    let mut recorder = collect::Recorder::start(level, sampled, live)?;
+    let mut recorder = collect::Recorder::start(level, sampled, live, duration)?;
     let code = sampled.then(|| UserCode::follow([]));
     let tracing = traced.as_ref().map(|wanted| Tracing::start(wanted, &[])).transpose()?;
     // Detaching needs them again.
@@ -175,8 +175,9 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
     let live = live.then(|| LiveView::start(is_shared));
     let mut meanwhile = Meanwhile { timeline: TimelineRecorder::start(), code, live };
     let (ended, ended_by_user) = wait(&launcher, duration, |over| {
+        // Without an answer of the kernel, the window ends with the recording.
         if over {
-            recorder.close_path();
+            let _ = recorder.end_now();
         }
         meanwhile.step(&mut recorder, &recording, &pipes, &running)
     })?;
@@ -293,7 +294,7 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Ou
     let environment = Environment::now();
     let running = RunningProcesses::find(pids)?;
     let kernel = symbols(level, sampled)?;
-    let mut recorder = collect::Recorder::start(level, sampled, live)?;
+    let mut recorder = collect::Recorder::start(level, sampled, live, duration)?;
     let code = sampled.then(|| UserCode::follow(running.pids.iter().copied()));
     let traced = options.settings.traced.as_ref();
     let tracing = traced.map(|wanted| Tracing::start(wanted, &running.pids)).transpose()?;

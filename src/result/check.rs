@@ -48,21 +48,26 @@ pub(crate) fn check(document: &Document) -> Result<()> {
     if let Some(path) = &document.path {
         let named = path.parts.iter().filter_map(|part| part.process);
         named.chain(path.ceilings.iter().map(|ceiling| ceiling.process)).try_for_each(|at| known(at, "the path"))?;
-        check_path(path)?;
+        check_path(path, document.processes.window_ns)?;
     }
     check_timeline(&document.timeline, processes, document.pipes.len())
 }
 
-/// Times that are too large to be added up, and parts without a time in each slice.
-fn check_path(path: &CriticalPath) -> Result<()> {
+/// Whether the parts of a path add up: each over its slices, all of them in each slice, and the slices to the window.
+pub(crate) fn check_path(path: &CriticalPath, window_ns: u64) -> Result<()> {
+    let sum = |times: &mut dyn Iterator<Item = u64>| times.map(u128::from).sum::<u128>();
     let slices = path.slice_ns.len();
-    ensure!(
-        path.parts.iter().all(|part| part.slices.len() == slices),
-        "a part of the path does not have {slices} slices"
-    );
-    let of_parts = path.parts.iter().flat_map(|part| part.slices.iter().chain([&part.ns]));
-    let sum: u128 = of_parts.chain(&path.slice_ns).map(|ns| u128::from(*ns)).sum();
-    ensure!(u64::try_from(sum).is_ok(), "the path has {sum} ns");
+    for part in &path.parts {
+        ensure!(part.slices.len() == slices, "a part of the path does not have {slices} slices");
+        let ns = sum(&mut part.slices.iter().copied());
+        ensure!(ns == u128::from(part.ns), "a part of the path has {} ns, and its slices have {ns}", part.ns);
+    }
+    for (slice, length) in path.slice_ns.iter().enumerate() {
+        let ns = sum(&mut path.parts.iter().map(|part| part.slices[slice]));
+        ensure!(ns == u128::from(*length), "slice {slice} of the path has {length} ns, and its parts have {ns}");
+    }
+    let ns = sum(&mut path.slice_ns.iter().copied());
+    ensure!(ns == u128::from(window_ns), "the path has {ns} ns, and the recording {window_ns}");
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! `result.json`: the result of a measurement, its environment, and limits. docs/result.schema.json is generated from this
 //! module. [`open()`] reads results.
 
-mod check;
+pub(crate) mod check;
 pub mod code;
 pub(crate) mod ensemble;
 mod locks;

@@ -9,6 +9,7 @@ mod live;
 mod path;
 mod running;
 mod special;
+mod starved;
 mod trials;
 mod untrusted;
 mod usage;

@@ -27,6 +27,8 @@ pub(in crate::record) struct PathEnds {
     assumed: Vec<PrWho>,
     clocks: Clocks,
     sleeps: Clocks,
+    /// Whether steps are missing.
+    has_gaps: bool,
     /// In the same slices of time.
     pub samples: TimedSamples,
 }
@@ -43,7 +45,7 @@ const SHORTER: f64 = 0.05;
 const SLEEP: u64 = 2_000;
 const UNCERTAIN: f64 = 0.15;
 
-type Tasks<'a> = HashMap<u64, &'a PrTask>;
+pub(super) type Tasks<'a> = HashMap<u64, &'a PrTask>;
 
 /// An end of a pipe that a stage has open: inode and device, whether it writes, and the stage.
 pub(in crate::record) type KnownEnd = ((u64, u32), bool, u32);
@@ -70,7 +72,8 @@ impl PathFollower {
         let assumed = self.assumed.iter().filter_map(|process| self.who(*process)).collect();
         let last = self.last.as_ref().map(|last| last.chain.clone());
         let samples = std::mem::take(&mut self.samples);
-        PathEnds { slices, last, alive, parts, assumed, clocks: self.ended, sleeps: self.sleeps, samples }
+        let (clocks, sleeps, has_gaps) = (self.ended, self.sleeps, self.has_gaps);
+        PathEnds { slices, last, alive, parts, assumed, clocks, sleeps, has_gaps, samples }
     }
 
     /// The path that ends at a thread now. What it sleeps for goes on, so the path goes to whoever could end that.
@@ -142,11 +145,17 @@ impl PathFollower {
     }
 }
 
-fn is_alive(tasks: &Tasks<'_>, task: u64) -> bool {
+pub(super) fn is_alive(tasks: &Tasks<'_>, task: u64) -> bool {
     tasks.get(&task).is_some_and(|task| task.started != 0 && task.state as usize != PR_GONE)
 }
 
 impl PathEnds {
+    /// When the paths begin and end: what was counted may lack processes for want of room.
+    pub(in crate::record) fn span(&self) -> [u64; 2] {
+        let ends = self.last.iter().chain(self.alive.iter().map(|(_, chain)| chain)).map(|chain| chain.at);
+        [self.slices.begin, ends.fold(self.slices.begin, u64::max)]
+    }
+
     /// The path to store. `index` has the processes of the recording, and `stage` their places in the pipeline: if
     /// `unended`, the path ends where the last stage is that still runs and has a place.
     pub(in crate::record) fn path(
@@ -165,13 +174,15 @@ impl PathEnds {
         let slices = &self.slices;
         let end_part = self.parts.len() as u32;
         chain.extend(slices, end_part, window[1]);
-        let keys = self.parts.iter().copied().chain([(None, part(NOBODY, PathWhat::End))]);
+        let end = if self.has_gaps { PathWhat::Unknown } else { PathWhat::End };
+        let keys = self.parts.iter().copied().chain([(None, part(NOBODY, end))]);
         let by_name: BTreeMap<(u32, [u64; 2]), usize> =
             index.iter().map(|(who, at)| ((who.stage, who.name), *at)).collect();
         let find = |who: PrWho| place(&who).or_else(|| by_name.get(&(who.stage, who.name)).copied());
         // Any of the kernel's workers may do a piece of work: their numbers say nothing.
         let plain = |name: String| if name.starts_with(WORKER) { WORKER.to_owned() } else { name };
         let name = |by: [u64; 2]| (by != [0; 2]).then(|| plain(name_of(by)));
+        let first = (None, PathWhat::Begin, None);
         let keys: Vec<_> = keys.map(|(who, key)| (who.and_then(find), key.what, name(key.by))).collect();
         let of_chain = chain.slices();
         let count = usize::try_from(of_chain.first()?.0).ok()? + 1;
@@ -181,6 +192,10 @@ impl PathEnds {
                 let key = keys.get(*number as usize)?;
                 parts.entry(key).or_insert_with(|| vec![0; count])[usize::try_from(slice).ok()?] += ns;
             }
+        }
+        let before = slices.begin.saturating_sub(window[0]);
+        if before > 0 {
+            parts.entry(&first).or_insert_with(|| vec![0; count])[0] += before;
         }
         let stored = |((process, what, by), slices): (&PathKind, Vec<u64>)| PathPart {
             process: *process,
@@ -201,12 +216,14 @@ impl PathEnds {
             parts.push(PathPart { what: PathWhat::Others, ns: slices.iter().sum(), slices, ..PathPart::default() });
         }
         let mut slice_ns = vec![slices.length; count];
-        let end = window[1].max(chain.at);
         if let Some(last) = slice_ns.last_mut() {
-            *last = (end - slices.begin) - slices.length * (count as u64 - 1);
+            *last = (chain.at - slices.begin) - slices.length * (count as u64 - 1);
         }
-        let ceilings =
-            if unended { Vec::new() } else { ceilings(&self.assumed, [&self.clocks, &self.sleeps], &parts, find) };
+        slice_ns[0] += before;
+        // Without some steps, the clocks are not known.
+        let clocks = [&self.clocks, &self.sleeps];
+        let is_known = !unended && !self.has_gaps;
+        let ceilings = if is_known { ceilings(&self.assumed, clocks, &parts, find) } else { Vec::new() };
         Some(CriticalPath { parts, slice_ns, lost_steps: 0, ceilings })
     }
 }

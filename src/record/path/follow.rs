@@ -5,7 +5,7 @@ use super::clocks::{ASSUMED, Clocks, NO_CLOCK, OF_ALL, PathState, Spent, UsedCpu
 use super::samples::TimedSamples;
 use crate::record::raw::{
     PR_ASLEEP, PR_CARRIED, PR_FOR_ROOM, PR_FROZEN, PR_IN_INTERRUPT, PR_IN_PROCESS, PR_STEP_EXEC, PR_STEP_FORK,
-    PR_STEP_FREE, PR_STEP_GONE, PR_STEP_NAME, PR_STEP_RENAME, PR_STEP_RUN, PR_STEP_SAMPLE, PR_STEP_SEIZE,
+    PR_STEP_FREE, PR_STEP_GONE, PR_STEP_LOST, PR_STEP_NAME, PR_STEP_RENAME, PR_STEP_RUN, PR_STEP_SAMPLE, PR_STEP_SEIZE,
     PR_STEP_THROTTLED, PR_STEP_WAKE, PR_STOPPED, PrBirth, PrNamed, PrRun, PrSampled, PrStep, PrWho,
 };
 use crate::record::reason::why;
@@ -51,7 +51,8 @@ pub(super) struct PathThread {
     /// The end of its sleep.
     pub woken: Option<Woken>,
     /// The part of its next wait for a CPU for which its cgroup is throttled, ns.
-    throttled: u64,
+    pub throttled: u64,
+    pub has_ended: bool,
 }
 
 /// How a sleep ended.
@@ -67,7 +68,7 @@ pub(super) enum Woken {
 #[derive(Debug)]
 pub(super) struct PathFollower {
     pub slices: Option<Slices>,
-    cpus: UsedCpus,
+    pub cpus: UsedCpus,
     pub threads: Map<u64, PathThread>,
     pub parts: IndexSet<PartKey, FixedState>,
     /// By what they were at first, as a process can be renamed.
@@ -87,11 +88,21 @@ pub(super) struct PathFollower {
     pub assumed: Vec<u32>,
     clocks: Vec<u8>,
     /// Threads outside of the recording that carry on what one of it did.
-    carriers: Map<u64, PathState>,
+    pub carriers: Map<u64, PathState>,
     /// By process id.
     names: Map<u32, Name>,
     /// The name of the thread of the next step.
     named: (u64, Name),
+    /// The end of the window, if it is known. Later steps do not count.
+    pub until: u64,
+    /// The time of the latest step.
+    pub latest: u64,
+    /// A gap that has just been read, and the steps that are known to be lost.
+    pub gap: Option<[u64; 2]>,
+    pub lost: u64,
+    pub has_gaps: bool,
+    /// Threads that ended in the last gap.
+    pub missing: Vec<u64>,
 }
 
 /// Part of a process without a name of who else is concerned.
@@ -119,30 +130,50 @@ impl PathFollower {
             carriers: Map::default(),
             names: Map::default(),
             named: (0, [0; 2]),
+            until: u64::MAX,
+            latest: 0,
+            gap: None,
+            lost: 0,
+            has_gaps: false,
+            missing: Vec::new(),
         }
     }
 
-    /// Read a step.
+    /// Whether a step at this time is part of the window.
+    fn is_in_time(&mut self, at: u64) -> bool {
+        self.latest = self.latest.max(at).min(self.until);
+        at <= self.until
+    }
+
+    /// Read a step. After one that tells of a gap, [`Self::bridge`] has to be called.
     pub(super) fn step(&mut self, bytes: &[u8]) {
         let Some(kind) = bytes.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes)) else { return };
         match kind as usize {
             PR_STEP_FORK | PR_STEP_EXEC | PR_STEP_SEIZE | PR_STEP_RENAME => {
-                bytemuck::try_pod_read_unaligned(bytes).into_iter().for_each(|step: PrBirth| self.birth(&step));
+                let step: Option<PrBirth> = read(bytes);
+                step.filter(|step| self.is_in_time(step.at)).into_iter().for_each(|step| self.birth(&step));
             }
-            PR_STEP_RUN => bytemuck::try_pod_read_unaligned(bytes).into_iter().for_each(|step: PrRun| self.run(&step)),
+            PR_STEP_RUN => {
+                let step: Option<PrRun> = read(bytes);
+                step.filter(|step| self.is_in_time(step.at)).into_iter().for_each(|step| self.run(&step));
+            }
             PR_STEP_NAME => {
-                bytemuck::try_pod_read_unaligned(bytes).into_iter().for_each(|step: PrNamed| self.name(&step));
+                read(bytes).into_iter().for_each(|step: PrNamed| self.name(&step));
             }
             PR_STEP_SAMPLE => {
-                bytemuck::try_pod_read_unaligned(bytes).into_iter().for_each(|step: PrSampled| {
+                let step: Option<PrSampled> = read(bytes);
+                step.filter(|step| self.is_in_time(step.at)).into_iter().for_each(|step| {
                     let slice = self.slices_until(step.at).of(step.at);
                     self.samples.add(&step, slice);
                 });
             }
-            PR_STEP_WAKE | PR_STEP_GONE | PR_STEP_FREE | PR_STEP_THROTTLED => {
-                bytemuck::try_pod_read_unaligned(bytes).into_iter().for_each(|step: PrStep| match kind as usize {
+            PR_STEP_WAKE | PR_STEP_GONE | PR_STEP_FREE | PR_STEP_THROTTLED | PR_STEP_LOST => {
+                let step: Option<PrStep> = read(bytes);
+                let before = self.latest;
+                step.filter(|step| self.is_in_time(step.at)).into_iter().for_each(|step| match kind as usize {
                     PR_STEP_WAKE => self.wake(&step),
                     PR_STEP_GONE => self.gone(&step),
+                    PR_STEP_LOST => (self.gap, self.lost) = (Some([before, step.at]), step.other),
                     PR_STEP_THROTTLED => {
                         self.threads.entry(step.task).and_modify(|thread| thread.throttled = step.other);
                     }
@@ -157,6 +188,7 @@ impl PathFollower {
     pub(super) fn begin_at(&mut self, at: u64) {
         self.carriers.clear();
         self.last = None;
+        self.has_gaps = false;
         let slices = self.slices.insert(Slices::new(at));
         self.cpus.reset(slices);
         let state = PathState::new(slices);
@@ -193,7 +225,7 @@ impl PathFollower {
         slices
     }
 
-    fn process(&mut self, who: &PrWho) -> u32 {
+    pub(super) fn process(&mut self, who: &PrWho) -> u32 {
         let mut who = *who;
         if self.processes.len() >= PROCESSES && !self.processes.contains_key(&who) {
             who.tgid = 0;
@@ -211,7 +243,7 @@ impl PathFollower {
 
     /// The clock of a process. A copy that a shell makes of itself shares that of the shell, and a program that is started
     /// again when its last process has ended that of this process.
-    fn give_clock(&mut self, process: u32, parent: Option<u32>) {
+    pub(super) fn give_clock(&mut self, process: u32, parent: Option<u32>) {
         if self.clocks.len() > process as usize {
             return;
         }
@@ -234,7 +266,7 @@ impl PathFollower {
         }
     }
 
-    fn clock(&self, process: u32) -> u8 {
+    pub(super) fn clock(&self, process: u32) -> u8 {
         clock_of(&self.clocks, process)
     }
 
@@ -283,7 +315,9 @@ impl PathFollower {
             state.extend(&slices, &mut self.cpus, number, (clock, Spent::Else), step.at);
             state
         });
-        self.threads.insert(step.task, PathThread { process, parent: step.other, state, woken: None, throttled: 0 });
+        let thread = PathThread { process, parent: step.other, state, woken: None, throttled: 0, has_ended: false };
+        self.threads.insert(step.task, thread);
+        self.missing.retain(|task| *task != step.task);
     }
 
     /// A thread ran until `at`.
@@ -439,12 +473,22 @@ impl PathFollower {
             return;
         }
         self.ran(step.task, step.at);
-        let Some(thread) = self.threads.get(&step.task) else { return };
+        self.end(step.task);
+    }
+
+    /// A thread has ended where its path does.
+    pub(super) fn end(&mut self, task: u64) {
+        let Some(thread) = self.threads.get_mut(&task).filter(|thread| !thread.has_ended) else { return };
+        thread.has_ended = true;
         later(&mut self.ended, &thread.state.clocks);
         if self.last.as_ref().is_none_or(|last| last.chain.at <= thread.state.chain.at) {
             self.last = Some(thread.state.clone());
         }
     }
+}
+
+fn read<T: bytemuck::AnyBitPattern>(step: &[u8]) -> Option<T> {
+    bytemuck::try_pod_read_unaligned(step).ok()
 }
 
 /// The clock of a process among those of all.

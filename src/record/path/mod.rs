@@ -1,13 +1,14 @@
 //! The critical path of a pipeline: what its wall time was made of.
 //!
 //! [`follow`] reads the steps of the BPF programs while the pipeline runs, with a [`chain`] of parts for each thread, and
-//! [`clocks`] that show how long it would take without one process. [`close`] ends it, and [`words`] makes
-//! sentences of it. [`samples`] have their time, too.
+//! [`clocks`] that show how long it would take without one process, and over each [`gap`] where steps are missing.
+//! [`close`] ends it, and [`words`] makes sentences of it. [`samples`] have their time, too.
 
 mod chain;
 mod clocks;
 mod close;
 mod follow;
+mod gap;
 mod samples;
 #[cfg(test)]
 mod tests;
@@ -30,9 +31,9 @@ const MOST_STEPS: usize = PR_RING / size_of::<PrStep>();
 
 /// Reads the steps of the BPF programs.
 pub(super) struct PathRecorder {
-    /// Gives each step to the follower.
+    /// Gives each step to the followers.
     ring: RingBuffer<'static>,
-    /// Steps that it may still read.
+    /// Steps that it may still read; none at a gap.
     left: Rc<Cell<usize>>,
     follower: Rc<RefCell<PathFollower>>,
     /// Follows only the time since the last look, if somebody looks.
@@ -41,6 +42,9 @@ pub(super) struct PathRecorder {
     /// Ends of pipes that are open without having been used.
     pub open: Vec<KnownEnd>,
 }
+
+/// What each thread is doing, by its address.
+type TaskStates = Vec<(u64, PrTask)>;
 
 impl PathRecorder {
     pub(super) fn start(object: &Object, live: bool) -> Result<Self> {
@@ -53,36 +57,62 @@ impl PathRecorder {
         let read = move |step: &[u8]| {
             readers.iter().for_each(|reader| reader.borrow_mut().step(step));
             count.set(count.get().saturating_sub(1));
-            count.get() > 0
+            count.get() > 0 && readers.iter().all(|reader| reader.borrow().gap.is_none())
         };
         let ring = object.ring("steps", read)?;
         Ok(Self { ring, left, follower, latest, ends: None, open: Vec::new() })
     }
 
-    /// Read the steps until now, but no more than the ring holds at once: programs can add them faster than they are read.
-    /// Returns whether there may be more.
-    pub(super) fn step(&mut self) -> bool {
-        self.left.set(MOST_STEPS);
-        // It fails only when it is stopped.
-        let _ = self.ring.consume_raw();
-        self.left.get() == 0
+    fn followers(&self) -> impl Iterator<Item = std::cell::RefMut<'_, PathFollower>> {
+        [Some(&self.follower), self.latest.as_ref()].into_iter().flatten().map(|follower| follower.borrow_mut())
     }
 
-    /// The paths since this was last called, if this is a live recording.
+    /// Steps after this time do not count.
+    pub(super) fn end_at(&mut self, until: u64) {
+        self.followers().for_each(|mut follower| follower.until = until);
+    }
+
+    /// Read the steps until now, but no more than the ring holds at once: programs can add them faster than they are read.
+    /// `tasks` reads what the threads are doing, at the first gap. Returns whether there may be more steps.
+    pub(super) fn step(&mut self, tasks: impl FnOnce() -> Result<TaskStates>) -> bool {
+        self.left.set(MOST_STEPS);
+        let mut tasks = Some(tasks);
+        loop {
+            // It fails only when it is stopped.
+            let _ = self.ring.consume_raw();
+            let Some(gap) = self.follower.borrow_mut().gap.take() else { break };
+            // Without an answer of the kernel, nothing is known.
+            let tasks = tasks.take().and_then(|tasks| tasks().ok());
+            self.followers().for_each(|mut follower| {
+                follower.gap = None;
+                follower.bridge(gap, tasks.as_deref());
+            });
+        }
+        let more = self.left.get() == 0;
+        if !more {
+            self.followers().for_each(|mut follower| follower.forget_missing());
+        }
+        more
+    }
+
+    /// The paths since this was last called, if this is a live recording. All steps until `now` have been read.
     pub(super) fn latest(&mut self, now: u64, tasks: &[(u64, PrTask)]) -> Option<PathEnds> {
-        self.step();
         let mut latest = self.latest.as_ref()?.borrow_mut();
         let ends = latest.ends(now, tasks, &self.open);
         latest.begin_at(now);
         Some(ends)
     }
 
-    /// End the path of threads that have not ended by `now`, with what `tasks` are doing.
-    pub(super) fn close(&mut self, now: u64, tasks: &[(u64, PrTask)]) {
-        if self.ends.is_none() {
-            self.step();
-            self.ends = Some(self.follower.borrow_mut().ends(now, tasks, &self.open));
+    /// End the path of threads that have not ended by `now`, with what `tasks` are doing. `lost`: all lost steps.
+    pub(super) fn close(&mut self, now: u64, tasks: TaskStates, lost: u64) {
+        while self.step(|| Ok(tasks.clone())) {}
+        let mut follower = self.follower.borrow_mut();
+        if lost > follower.lost {
+            let gap = [follower.latest, now];
+            follower.bridge(gap, Some(&tasks));
+            follower.forget_missing();
         }
+        self.ends = Some(follower.ends(now, &tasks, &self.open));
     }
 
     /// The paths.
