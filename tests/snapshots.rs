@@ -1,7 +1,7 @@
 //! Guests that start from a snapshot: their results are those of other restored guests and of booted ones; a snapshot
 //! that cannot be made or used is replaced by a boot, and nothing half-made is ever used.
 
-use crate::common::{self, guest, kernel, listing, pipeprof, request, spec, wait_until};
+use crate::common::{guest, kernel, listing, pipeprof, request, spec, wait_until};
 use pipeprof::result::{Collector, Outcome};
 use pipeprof::run::exact;
 use pipeprof::vm::GuestOptions;
@@ -47,8 +47,8 @@ fn guests_with_two_cpus_are_equal_whatever_else_the_host_does() {
             .map(|process| std::fs::read(into.join(format!("{process}.folded"))).expect(process))
     };
     let first = count("cache", "first");
-    // The host's CPUs are busy, if this user may let QEMU's main thread preempt others.
-    let loops: Vec<Busy> = (0..if common::may_preempt() { 2 } else { 0 }).map(|_| Busy::start()).collect();
+    // The host's CPUs are busy.
+    let loops: Vec<Busy> = (0..4).map(|_| Busy::start()).collect();
     let second = count("cache", "second");
     drop(loops);
     // Its snapshot is made anew.

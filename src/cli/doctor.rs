@@ -138,7 +138,25 @@ fn emulator() -> Vec<Feature> {
             return vec![missing];
         }
     };
-    vec![Feature::ok("qemu", "QEMU", version), plugins(), kernels(), kvm()]
+    vec![Feature::ok("qemu", "QEMU", version), plugins(), turns(), kernels(), kvm()]
+}
+
+/// Whether QEMU loads what makes its guests the same each time.
+fn turns() -> Feature {
+    let feature = |found: &str| Feature::ok("qemu-turns", "QEMU threads", found);
+    let mut command = Command::new(qemu::program());
+    command.arg("--version");
+    match vm::turns::can_be_loaded(command) {
+        Ok(true) => feature("take turns (guests are the same each time, also on a busy machine)"),
+        failed => {
+            let why = failed.err().map_or("they do not take turns".to_owned(), |error| format!("{error:#}"));
+            feature(&why).limited(
+                FeatureState::Limited,
+                "guests may differ from their repeats while the machine is busy; each such result says so",
+                "use a QEMU that is linked dynamically with glibc, as distributions build it (PIPEPROF_QEMU)",
+            )
+        }
+    }
 }
 
 fn plugins() -> Feature {

@@ -3,7 +3,6 @@
 use crate::result::{Emulator, ExecutedOn, Warning};
 use crate::util::{cancel, progress, regular, stored_json};
 use crate::vm::emulator::Qemu;
-use crate::vm::emulator_cpu::EmulatorCpu;
 use crate::vm::freeze::{self, FeedResult};
 use crate::vm::image::LARGEST_IMAGE;
 use crate::vm::job::Assignment;
@@ -147,6 +146,15 @@ fn accelerator(message: &str) -> Warning {
     Warning { code: "accelerator".into(), message: message.to_owned(), action: String::new() }
 }
 
+fn out_of_turn() -> Warning {
+    Warning {
+        code: "turns".into(),
+        message: "on a busy machine, this guest may differ from its repeats: QEMU's threads could not be put in order"
+            .into(),
+        action: "use a QEMU that is linked dynamically with glibc, as distributions build it (PIPEPROF_QEMU)".into(),
+    }
+}
+
 /// What all guests of one job share, however they start.
 struct Guest<'a> {
     options: &'a GuestOptions,
@@ -204,7 +212,7 @@ impl<'a> Guest<'a> {
         let files = GuestFiles::new(&self.archive(job, self.options.files.as_deref()), job, None)?;
         progress::step(&format!("booting {}", self.options.kernel.release));
         let arguments = qemu::starting(Start::Boot, self.options, self.on, &files.names);
-        let qemu = Qemu::start(&arguments, Stdio::null(), files.errors()?, self.cpu()?)?;
+        let qemu = Qemu::start(&arguments, Stdio::null(), files.errors()?, self.in_turn())?;
         let mut watch = Watch::new(self.options, self.on, self.boot_limit, qemu, files.reply()?);
         let end = watch.follow(&files.names.console, None);
         self.reply(watch, end, &files)
@@ -217,7 +225,7 @@ impl<'a> Guest<'a> {
         let arguments = qemu::starting(Start::Restore, self.options, self.on, &files.names);
         let (mut monitor, socket) = Monitor::new()?;
         let (from, to) = freeze::pipe()?;
-        let mut qemu = Qemu::start(&arguments, OwnedFd::from(socket).into(), files.errors()?, self.cpu()?)?;
+        let mut qemu = Qemu::start(&arguments, OwnedFd::from(socket).into(), files.errors()?, self.in_turn())?;
         let feeder = freeze::feed(saved.file, saved.stream, to);
         let restored = freeze::restore(&mut qemu, &mut monitor, from);
         let mut watch = Watch::new(self.options, self.on, self.boot_limit, qemu, files.reply()?);
@@ -291,7 +299,7 @@ impl<'a> Guest<'a> {
         let arguments = qemu::starting(Start::BootToSave, &options, self.on, &files.names);
         let (mut monitor, socket) = Monitor::new()?;
         let (from, to) = freeze::pipe()?;
-        let qemu = Qemu::start(&arguments, OwnedFd::from(socket).into(), files.errors()?, self.cpu()?)?;
+        let qemu = Qemu::start(&arguments, OwnedFd::from(socket).into(), files.errors()?, self.in_turn())?;
         let mut watch = Watch::new(&options, self.on, self.boot_limit, qemu, files.reply()?);
         let end = watch.follow(&files.names.console, Some(&mut monitor));
         if let Some(why) = watch.no_ports {
@@ -323,7 +331,7 @@ impl<'a> Guest<'a> {
         let options = GuestOptions { plugin: None, files: None, ..self.options.clone() };
         let arguments = qemu::arguments(&options, self.on, &names);
         let lines = [
-            "format 1".to_owned(),
+            "format 2".to_owned(),
             format!("qemu {}: {}", qemu::program().display(), self.version),
             format!("kernel {}", name(&image)),
             format!("config {}", self.config.as_deref().map(name).unwrap_or_default()),
@@ -333,9 +341,10 @@ impl<'a> Guest<'a> {
         Ok([lines.join("\n"), arguments.join("\n")].join("\n"))
     }
 
-    /// The CPU for its emulator. With KVM, the guest is not the same each time anyway.
-    fn cpu(&self) -> Result<Option<EmulatorCpu>> {
-        (self.on == ExecutedOn::Tcg).then(EmulatorCpu::take).transpose()
+    /// Whether the emulator's threads take turns. With KVM, the guest is not the same each time anyway; with a disk neither,
+    /// and one that is busy would wait for the disk until it sleeps.
+    fn in_turn(&self) -> bool {
+        self.on == ExecutedOn::Tcg && self.options.disk.is_none()
     }
 
     fn archive(&self, job: &[u8], files: Option<&Vec<u8>>) -> Vec<u8> {
@@ -354,7 +363,7 @@ impl<'a> Guest<'a> {
                 executed_on: self.on,
                 emulator: qemu::describe(self.version, &arguments, &files.names, self.options),
                 release: watch.release.unwrap_or_default(),
-                notes: Vec::new(),
+                notes: watch.qemu.is_out_of_turn().then(out_of_turn).into_iter().collect(),
                 console: read_text(&files.names.console),
             });
         }

@@ -18,7 +18,6 @@ pub(crate) mod delivery;
 pub(crate) mod disk;
 pub(crate) mod elf;
 pub(crate) mod emulator;
-pub(crate) mod emulator_cpu;
 pub(crate) mod fetch;
 pub(crate) mod freeze;
 pub(crate) mod guest;
@@ -38,6 +37,7 @@ pub(crate) mod snapshots;
 pub mod store;
 pub(crate) mod stored;
 pub(crate) mod symbol_cache;
+pub(crate) mod turns;
 pub(crate) mod version;
 pub(crate) mod watch;
 

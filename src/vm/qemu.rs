@@ -123,6 +123,8 @@ pub(crate) fn arguments(options: &GuestOptions, on: ExecutedOn, files: &Files) -
     } else {
         // One thread for all CPUs: their order does not depend on the host.
         add(&["-accel", "tcg,thread=single"]);
+        // The name by which turns.c finds the thread that executes the CPUs.
+        add(&["-name", "pipeprof,debug-threads=on"]);
         // The guest's clock advances 1 ns per instruction. When idle, it jumps to the next timer instead of waiting.
         add(&["-icount", "shift=0,sleep=off"]);
         // QEMU's random numbers (the kernel's seed, RDRAND) are the same each time.

@@ -50,12 +50,6 @@ pub(crate) fn copy_program(from: &Path, to: &Path) {
     assert!(Command::new("cp").args([from, to]).status().expect("cp").success());
 }
 
-/// Whether this user may let one process preempt others (CAP_SYS_NICE). Without it, guests can differ from their repeats
-/// while the host is busy.
-pub(crate) fn may_preempt() -> bool {
-    Command::new("chrt").args(["-f", "1", "true"]).status().is_ok_and(|status| status.success())
-}
-
 /// The kernel of a series from the user's cache. A missing one is fetched; with CI=true, where the machine is
 /// prepared beforehand, it is a failure. Never skipped.
 pub(crate) fn kernel(series: &str) -> Kernel {

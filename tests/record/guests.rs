@@ -151,19 +151,9 @@ fn programs_of_this_machine_run_in_guests() {
         exact(recording, pipe.writers[0].calls["write"], 1000);
         moved(recording, pipe, 4_096_000);
         assert_eq!(recording.findings[0].split('`').nth(1), Some("tr"), "{said}");
-        // The same document each time, byte for byte, if this user may let QEMU's main thread preempt others.
-        if ["6.1", "7.2"].contains(&series) && common::may_preempt() {
-            // Rarely, a recording has another result (docs/exactness.md), but not each time; it can be the first one.
-            let mut documents = vec![document];
-            let again = loop {
-                let again = run().1;
-                if documents.contains(&again) || documents.len() == 3 {
-                    break again;
-                }
-                documents.push(again);
-            };
-            let same = documents.iter().find(|document| **document == again);
-            assert_equal(series, same.unwrap_or(&documents[0]), &again);
+        // The same document each time, byte for byte.
+        if ["6.1", "7.2"].contains(&series) {
+            assert_equal(series, &document, &run().1);
         }
     }
 }
@@ -294,16 +284,14 @@ fn every_instruction_of_a_stage_is_counted_with_its_threads_and_children() {
         let [before, child] = [decompress, shell].map(|stage| weight(stage, RoleId::CopyIn));
         assert!(before > 1000 && before.abs_diff(child) < before / 2, "{series}: {before} and {child}: {said}");
         // The same counts each time, byte for byte: tables, stacks and graphs.
-        if series == "7.2" && common::may_preempt() {
+        if series == "7.2" {
             let again = count("again");
             let differ: Vec<&String> =
                 again.2.iter().zip(&profiles).filter(|(one, other)| one != other).map(|((name, _), _)| name).collect();
             assert!(differ.is_empty() && again.2.len() == profiles.len(), "{series}: {differ:?} differ");
             let other = &again.0.recording;
             assert_eq!((&other.attribution, &other.ensemble), (counted, &recorded.recording.ensemble), "{series}");
-            // The recording itself has one of two results, with times that differ a little (docs/exactness.md).
-            let [one, other] = [&recorded.recording, other].map(|of| of.processes.window_ns);
-            assert!(one.abs_diff(other) < one / 50, "{series}: {one} and {other} ns");
+            assert_eq!(recorded.recording.processes, other.processes, "{series}");
         }
     }
     let compared = |names: [&str; 2], flags: &[&str]| {
@@ -333,10 +321,8 @@ fn every_instruction_of_a_stage_is_counted_with_its_threads_and_children() {
         let output = pipeprof(&["check", "--kernel", kernel, "--baseline"]).arg(baseline).output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
-    if common::may_preempt() {
-        let (code, said) = check("7.2");
-        assert!(code == Some(0) && said.starts_with("no difference"), "{said}");
-    }
+    let (code, said) = check("7.2");
+    assert!(code == Some(0) && said.starts_with("no difference"), "{said}");
     // The stored code is that of the stages: seq writes its 38,893 bytes in so many calls.
     let target = folder.path().join("7.2");
     let annotate = |flags: &[&str]| {
