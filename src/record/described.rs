@@ -44,7 +44,8 @@ pub(super) fn described(
     // A process that only inherited a pipe of those that were asked for does not end the path.
     let has_place = |at: usize| !attached || moves(at) || !recording.pipes.iter().any(RecordedPipe::is_used);
     let stage = |at: usize| has_place(at).then(|| stages.of(at).map_or(0, |stage| stage + 1));
-    let found = path.and_then(|ends| ends.path(window, &assembled.index, stage, unended));
+    let named = running.asked().len() as u32;
+    let found = path.and_then(|ends| ends.path(window, &assembled.index, stage, unended, named));
     recording.path = found;
     recording.path.iter_mut().for_each(|path| path.lost_steps = lost_steps);
     let window_ns = recording.processes.window_ns;

@@ -116,6 +116,18 @@ fn who_only_waits_at_a_pipe_that_the_stages_inherited_does_not_end_the_path() {
 
 #[test]
 #[ignore = "needs root: make test"]
+fn the_path_ends_with_the_process_that_was_named() {
+    // It never reads what it has inherited, and `sleep` goes on.
+    let timed = program(&["stage", "write", "1", "1", "3000000"]);
+    let all = pair(command(&["sleep", "600"]), timed);
+    let (output, recording) = attach(&["-p", &all.0[1].id().to_string()]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let recording = recording.unwrap_or_else(|| panic!("{said}"));
+    limited_by_timer(&recording.findings.join(" "), "test-programs");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn processes_without_pipes_stay_apart() {
     let sleep = || command(&["sleep", "600"]).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     let both = Running(vec![sleep(), sleep()]);

@@ -1,7 +1,7 @@
 //! The end of the path: of the thread that ended last, or of those that have not ended.
 
 use super::chain::{Chain, Slices};
-use super::clocks::{Clocks, OF_ALL};
+use super::clocks::{Clocks, OF_ALL, PathState};
 use super::follow::{NOBODY, PartKey, PathFollower, Woken, at_pipe, part};
 use super::samples::TimedSamples;
 use crate::record::raw::{PR_ASLEEP, PR_GONE, PR_RUNNABLE, PrTask, PrWho};
@@ -22,6 +22,8 @@ pub(in crate::record) struct PathEnds {
     last: Option<Chain>,
     /// At threads that have not ended.
     alive: Vec<(PrWho, Chain)>,
+    /// At the ends of processes that ran before the recording, by process id, with their stages.
+    seized: BTreeMap<u32, (u32, Option<Chain>)>,
     parts: Vec<(Option<PrWho>, PartKey)>,
     /// The processes that were assumed to cost nothing, and the clocks at the end.
     assumed: Vec<PrWho>,
@@ -70,10 +72,11 @@ impl PathFollower {
         }
         let parts = self.parts.iter().map(|key| (self.who(key.process), *key)).collect();
         let assumed = self.assumed.iter().filter_map(|process| self.who(*process)).collect();
-        let last = self.last.as_ref().map(|last| last.chain.clone());
+        let chain = |last: &Option<PathState>| last.as_ref().map(|last| last.chain.clone());
+        let seized = self.seized.iter().map(|(tgid, (stage, last))| (*tgid, (*stage, chain(last)))).collect();
         let samples = std::mem::take(&mut self.samples);
         let (clocks, sleeps, has_gaps) = (self.ended, self.sleeps, self.has_gaps);
-        PathEnds { slices, last, alive, parts, assumed, clocks, sleeps, has_gaps, samples }
+        PathEnds { slices, last: chain(&self.last), alive, seized, parts, assumed, clocks, sleeps, has_gaps, samples }
     }
 
     /// The path that ends at a thread now. What it sleeps for goes on, so the path goes to whoever could end that.
@@ -156,20 +159,31 @@ impl PathEnds {
         [self.slices.begin, ends.fold(self.slices.begin, u64::max)]
     }
 
+    /// The path that ends with the processes of the first `named` stages, if they have ended.
+    fn end_of(&self, named: u32) -> Option<&Chain> {
+        let ends = || self.seized.iter().filter(|(_, (stage, _))| *stage < named);
+        let lives = |tgid: &u32| self.alive.iter().any(|(who, _)| who.tgid == *tgid);
+        let last = ends().filter_map(|(_, (_, chain))| chain.as_ref()).max_by_key(|chain| chain.at);
+        last.filter(|_| !ends().any(|(tgid, _)| lives(tgid)))
+    }
+
     /// The path to store. `index` has the processes of the recording, and `stage` their places in the pipeline: if
-    /// `unended`, the path ends where the last stage is that still runs and has a place.
+    /// `unended`, the path ends where the last stage is that still runs and has a place. But if all processes of the first
+    /// `named` stages have ended that ran before the recording, it ends with them.
     pub(in crate::record) fn path(
         self,
         window: [u64; 2],
         index: &BTreeMap<PrWho, usize>,
         stage: impl Fn(usize) -> Option<usize>,
         unended: bool,
+        named: u32,
     ) -> Option<CriticalPath> {
         let place = |who: &PrWho| index.get(who).copied();
         let with_place = |who: &PrWho| place(who).and_then(&stage);
         let last_stage = self.alive.iter().max_by_key(|(who, _)| (with_place(who), Reverse(*who)));
         let placed = last_stage.filter(|(who, _)| unended && with_place(who).is_some()).map(|(_, chain)| chain);
-        let mut chain = placed.or(self.last.as_ref()).or(last_stage.map(|(_, chain)| chain))?.clone();
+        let mut chain =
+            self.end_of(named).or(placed).or(self.last.as_ref()).or(last_stage.map(|(_, chain)| chain))?.clone();
         // What lies between the begin of the recording and the first step, and after the last one.
         let slices = &self.slices;
         let end_part = self.parts.len() as u32;

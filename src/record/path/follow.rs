@@ -12,7 +12,7 @@ use crate::record::reason::why;
 use crate::result::{PathWhat, WaitReason};
 use foldhash::fast::FixedState;
 use indexmap::{IndexMap, IndexSet};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Names and threads outside of the recording that are remembered: they are forgotten, all at once, when they are more.
 const REMEMBERED: usize = 16_384;
@@ -80,6 +80,8 @@ pub(super) struct PathFollower {
     pub samples: TimedSamples,
     /// The path that ends at the thread that ended last.
     pub last: Option<PathState>,
+    /// The same of each process that ran before the recording, by its id, and its stage.
+    pub seized: BTreeMap<u32, (u32, Option<PathState>)>,
     /// The latest of all threads that have ended.
     pub ended: Clocks,
     /// Sleeps at pipes of other processes that those with a clock have ended.
@@ -123,6 +125,7 @@ impl PathFollower {
             parents: Map::default(),
             samples: TimedSamples::default(),
             last: None,
+            seized: BTreeMap::new(),
             ended: [0; ASSUMED + 1],
             sleeps: [0; ASSUMED + 1],
             assumed: Vec::new(),
@@ -188,6 +191,7 @@ impl PathFollower {
     pub(super) fn begin_at(&mut self, at: u64) {
         self.carriers.clear();
         self.last = None;
+        self.seized.values_mut().for_each(|(_, last)| *last = None);
         self.has_gaps = false;
         let slices = self.slices.insert(Slices::new(at));
         self.cpus.reset(slices);
@@ -206,7 +210,8 @@ impl PathFollower {
             };
             [Some(&mut thread.state), woken].into_iter().flatten()
         });
-        of_threads.chain(self.carriers.values_mut()).chain(&mut self.last)
+        let of_seized = self.seized.values_mut().filter_map(|(_, last)| last.as_mut());
+        of_threads.chain(self.carriers.values_mut()).chain(&mut self.last).chain(of_seized)
     }
 
     /// The slices of time, with room until `at`.
@@ -292,6 +297,9 @@ impl PathFollower {
                 *who = step.who;
             }
             return;
+        }
+        if step.kind as usize == PR_STEP_SEIZE {
+            self.seized.entry(step.who.tgid).or_insert((step.who.stage, None));
         }
         let slices = self.slices_until(step.at);
         let process = self.process(&step.who);
@@ -481,8 +489,13 @@ impl PathFollower {
         let Some(thread) = self.threads.get_mut(&task).filter(|thread| !thread.has_ended) else { return };
         thread.has_ended = true;
         later(&mut self.ended, &thread.state.clocks);
-        if self.last.as_ref().is_none_or(|last| last.chain.at <= thread.state.chain.at) {
-            self.last = Some(thread.state.clone());
+        let state = &thread.state;
+        let who = self.processes.get_index(thread.process as usize).map(|(_, who)| who.tgid);
+        let seized = who.and_then(|tgid| self.seized.get_mut(&tgid)).map(|(_, last)| last);
+        for last in [Some(&mut self.last), seized].into_iter().flatten() {
+            if last.as_ref().is_none_or(|last| last.chain.at <= state.chain.at) {
+                *last = Some(state.clone());
+            }
         }
     }
 }

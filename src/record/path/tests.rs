@@ -5,11 +5,11 @@ use super::close::PathEnds;
 use super::follow::PathFollower;
 use crate::record::raw::{
     PR_ASLEEP, PR_RUNNABLE, PR_RUNNING, PR_STEP_EXEC, PR_STEP_FORK, PR_STEP_FREE, PR_STEP_GONE, PR_STEP_LOST,
-    PR_STEP_NAME, PR_STEP_RUN, PR_STEP_THROTTLED, PR_STEP_WAKE, PrBirth, PrNamed, PrProcess, PrRun, PrStep, PrTask,
-    PrWho,
+    PR_STEP_NAME, PR_STEP_RUN, PR_STEP_SEIZE, PR_STEP_THROTTLED, PR_STEP_WAKE, PrBirth, PrNamed, PrProcess, PrRun,
+    PrStep, PrTask, PrWho,
 };
 use crate::result::check::check_path;
-use crate::result::{CriticalPath, PathWhat};
+use crate::result::{CriticalPath, PathPart, PathWhat, WaitReason};
 use bytemuck::{Zeroable as _, bytes_of};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -123,7 +123,7 @@ fn task(tgid: u64, state: usize, since: u64) -> (u64, PrTask) {
 fn path(ends: PathEnds, until: u64, processes: u64, unended: bool) -> Option<CriticalPath> {
     let index: BTreeMap<PrWho, usize> = (1..=processes).map(|tgid| (who(tgid), tgid as usize - 1)).collect();
     let window = [ends.span()[0], until];
-    let found = ends.path(window, &index, Some, unended)?;
+    let found = ends.path(window, &index, Some, unended, 1)?;
     check_path(&found, until - window[0]).unwrap();
     Some(found)
 }
@@ -180,6 +180,31 @@ fn a_process_whose_end_is_lost_has_ended() {
     let ends = steps.0.ends(20 * MS, &[task(2, PR_ASLEEP, MS)], &[]);
     let found = times(&path(ends, 20 * MS, 2, false).unwrap());
     assert_eq!(found, [(PathWhat::OnCpu, 1), (PathWhat::ForCpu, 1), (PathWhat::Unknown, 18)].into());
+}
+
+#[test]
+fn the_path_ends_with_the_processes_that_were_named() {
+    // Process 1 is named. Process 2 only has a pipe open. Process 3 is a child of process 1.
+    let found = |living: &[u64]| {
+        let mut steps = Steps(PathFollower::new(2));
+        for (tgid, stage) in [(1, 0), (2, 1)] {
+            let who = PrWho { stage, ..who(tgid) };
+            steps.0.step(bytes_of(&PrBirth { kind: PR_STEP_SEIZE as u32, task: tgid, who, ..PrBirth::zeroed() }));
+        }
+        let fork =
+            PrBirth { kind: PR_STEP_FORK as u32, task: 3, at: 10 * MS, other: 1, who: who(3), ..PrBirth::zeroed() };
+        steps.0.step(bytes_of(&fork));
+        (1..=3).filter(|task| !living.contains(task)).for_each(|task| steps.gone(task, 30 + task));
+        let tasks: Vec<_> = living.iter().map(|task_of| task(*task_of, PR_ASLEEP, 0)).collect();
+        let ends = steps.0.ends(40 * MS, &tasks, &[]);
+        let of_process = |part: &PathPart| (part.process, part.what, part.ns / MS);
+        path(ends, 40 * MS, 3, true).unwrap().parts.iter().map(of_process).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&[2]), [(Some(0), PathWhat::OnCpu, 31), (None, PathWhat::End, 9)]);
+    assert_eq!(found(&[2, 3]), [(Some(0), PathWhat::OnCpu, 31), (None, PathWhat::End, 9)]);
+    // It goes on, and sleeps.
+    let asleep = PathWhat::Asleep { reason: WaitReason::Other };
+    assert_eq!(found(&[1, 2]), [(Some(0), asleep, 30), (Some(0), PathWhat::OnCpu, 10)]);
 }
 
 #[test]
