@@ -377,6 +377,7 @@ impl PathFollower {
             let room = if step.detail as usize & PR_FOR_ROOM == 0 { 0 } else { step.other };
             thread.woken = Some(match path {
                 Some(path) => Woken::By(Box::new(path), room, waker),
+                None if is_soft_interrupt(&name) => Woken::Else(step.at, PR_IN_INTERRUPT as u32, name),
                 None => Woken::Else(step.at, context, name),
             });
         } else if let Some(path) = path {
@@ -507,6 +508,11 @@ fn read<T: bytemuck::AnyBitPattern>(step: &[u8]) -> Option<T> {
 /// The clock of a process among those of all.
 fn clock_of(clocks: &[u8], process: u32) -> u8 {
     clocks.get(process as usize).copied().unwrap_or(NO_CLOCK)
+}
+
+/// Whether this is a thread of the kernel that only executes interrupts which have no time at once.
+fn is_soft_interrupt(name: &Name) -> bool {
+    bytemuck::bytes_of(name).starts_with(b"ksoftirqd/")
 }
 
 /// Whether a thread that slept for this was kept from running, whoever let it go.

@@ -183,6 +183,25 @@ fn a_process_whose_end_is_lost_has_ended() {
 }
 
 #[test]
+fn soft_interrupts_do_not_have_the_name_of_their_thread() {
+    let part_of = |waker: &[u8; 16]| {
+        let mut steps = Steps::new(2, &[1]);
+        let named = PrNamed { kind: PR_STEP_NAME as u32, tgid: 0, task: 99, name: bytemuck::cast(*waker) };
+        steps.0.step(bytes_of(&named));
+        steps.wake(1, 99, 10);
+        let run = PrRun { kind: PR_STEP_RUN as u32, detail: PR_ASLEEP as u32, task: 1, at: 10 * MS, ..PrRun::zeroed() };
+        steps.0.step(bytes_of(&PrRun { call: libc::SYS_futex as u32, ..run }));
+        steps.gone(1, 10);
+        let ends = steps.0.ends(10 * MS, &[], &[]);
+        path(ends, 10 * MS, 1, false).unwrap().parts.remove(0)
+    };
+    let part = part_of(b"ksoftirqd/1\0\0\0\0\0");
+    assert_eq!((part.what, part.by), (PathWhat::Asleep { reason: WaitReason::Timer }, None));
+    let part = part_of(b"ksoft\0\0\0\0\0\0\0\0\0\0\0");
+    assert_eq!((part.what, part.by), (PathWhat::Asleep { reason: WaitReason::Thread }, Some("ksoft".to_owned())));
+}
+
+#[test]
 fn the_path_ends_with_the_processes_that_were_named() {
     // Process 1 is named. Process 2 only has a pipe open. Process 3 is a child of process 1.
     let found = |living: &[u64]| {
