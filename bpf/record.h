@@ -248,8 +248,10 @@ struct pr_task {
 	u64 lock;
 	u64 lock_since;
 	u64 lock_trace;
-	/* The name of who sent its process a signal to stop; 0 if the kernel did. */
+	/* As holder: who sent its process a signal to stop; 0 if the kernel did. */
 	u64 stopper[2];
+	/* Its process id in pipeprof's PID namespace, once pr_account has found it. */
+	u64 id;
 	/* Address of its files_struct. */
 	u64 table;
 	/* The task's times at the last exec. */

@@ -70,8 +70,8 @@ int pr_seize(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* The times that the kernel has accounted to a followed thread that had not ended when the window was over. Another one may
- * have its address by now. */
+/* The process id of a followed thread, and the times that the kernel has accounted to it if it had not ended when the window
+ * was over. Another one may have its address by now. */
 SEC("iter/task")
 int pr_account(struct bpf_iter__task *ctx)
 {
@@ -79,7 +79,10 @@ int pr_account(struct bpf_iter__task *ctx)
 	struct task_struct *task = (void *)address;
 	struct pr_task *own = address ? find_any(address) : 0;
 
-	if (own && own->started && !own->own.end && own->who.tgid == (u32)BPF_CORE_READ(task, tgid)) {
+	if (!own || !own->started || own->who.tgid != (u32)BPF_CORE_READ(task, tgid))
+		return 0;
+	own->id = tgid_here(task);
+	if (!own->own.end) {
 		own->own.user_ns = BPF_CORE_READ(task, utime) - own->user_before;
 		own->own.system_ns = BPF_CORE_READ(task, stime) - own->system_before;
 	}

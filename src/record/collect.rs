@@ -42,8 +42,8 @@ const EVENT_ID: &str = "events/raw_syscalls/sys_exit/id";
 /// Waits for locks, with [`RecordLevel::Stacks`]; these tracepoints exist since 5.19.
 const LOCKS: [(&str, &str); 2] = [("pr_lock_begin", "contention_begin"), ("pr_lock_end", "contention_end")];
 
-/// Run over all threads of the machine: the first one follows those of wanted processes, the second one reads their
-/// times.
+/// Run over all threads of the machine: the first one follows those of wanted processes, the second one reads the ids and
+/// times of followed ones.
 const SEIZE: &str = "pr_seize";
 const ACCOUNT: &str = "pr_account";
 
@@ -208,6 +208,16 @@ impl Recorder {
     /// Read steps of the path. Returns whether there are more already.
     pub(super) fn step(&mut self) -> bool {
         self.path.step(|| self.object.entries("tasks"))
+    }
+
+    /// The followed processes that have not ended, by the ids that this process sees. Without an answer of the kernel, none is
+    /// known.
+    pub(super) fn living(&self) -> HashSet<u32> {
+        let tasks = || {
+            attach::run_iterator(self.object.program(ACCOUNT)?)?;
+            self.object.entries::<u64, PrTask>("tasks")
+        };
+        tasks().unwrap_or_default().into_iter().filter_map(|(_, task)| u32::try_from(task.id).ok()).collect()
     }
 
     /// What has been counted until now, and the path since this was last called.

@@ -174,17 +174,18 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
     let running = RunningProcesses::default();
     let live = live.then(|| LiveView::start(is_shared));
     let mut meanwhile = Meanwhile { timeline: TimelineRecorder::start(), code, live };
+    let mut others = None;
     let (ended, ended_by_user) = wait(&launcher, duration, |over| {
         // Without an answer of the kernel, the window ends with the recording.
         if over {
             let _ = recorder.end_now();
+            others.get_or_insert_with(|| used.others_since(&recorder.living()));
         }
         meanwhile.step(&mut recorder, &recording, &pipes, &running)
     })?;
     let Meanwhile { timeline, code, live } = meanwhile;
     drop(live);
-    // Its processes have ended.
-    let others = used.others_since(|_| false);
+    let others = others.unwrap_or_else(|| used.others_since(&recorder.living()));
     let tracing = tracing.map(Tracing::stop);
     let counted = recorder.finish(None).context("the pipeline has ended, but what was recorded cannot be read")?;
     let symbols = RecordedSymbols::new(kernel, code);
@@ -315,7 +316,7 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Ou
     let Meanwhile { timeline, code, live } = meanwhile;
     let last = recorder.read_last()?;
     drop(live);
-    let others = used.others_since(|pid| running.pids.contains(&pid));
+    let others = used.others_since(&recorder.living());
     let tracing = tracing.map(Tracing::stop);
     let counted = recorder.finish(Some(last))?;
     let symbols = RecordedSymbols::new(kernel, code);

@@ -3,7 +3,7 @@
 use crate::kernel::environment::CpuTime;
 use crate::result::BusyProgram;
 use crate::util::process_stat;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Programs that used less of the CPUs' time are not stored.
 const LEAST: f64 = 0.01;
@@ -26,15 +26,15 @@ impl ProgramTimes {
         Self { total: CpuTime::now().map(|time| time.total), processes: processes.collect() }
     }
 
-    /// What has been used since then by processes that still run, other than this one and those that `recorded` names:
+    /// What has been used since then by processes that still run, other than this one and those that are `recorded`:
     /// programs of one name together, the largest part first. A process that only waits for its parent does not run.
-    pub(super) fn others_since(&self, recorded: impl Fn(u32) -> bool) -> Vec<BusyProgram> {
+    pub(super) fn others_since(&self, recorded: &HashSet<u32>) -> Vec<BusyProgram> {
         let now = Self::now();
         let total = self.total.zip(now.total).map(|(before, after)| after.saturating_sub(before));
         let Some(total) = total.filter(|total| *total >= FEWEST_TICKS) else { return Vec::new() };
         let mut used: BTreeMap<String, u64> = BTreeMap::new();
         for (key, (name, ticks)) in now.processes {
-            if key.0 != std::process::id() && !recorded(key.0) {
+            if key.0 != std::process::id() && !recorded.contains(&key.0) {
                 let before = self.processes.get(&key).map_or(0, |(_, ticks)| *ticks);
                 *used.entry(name).or_default() += ticks.saturating_sub(before);
             }
@@ -67,8 +67,8 @@ mod tests {
         while !used(CpuTime::now().unwrap().total - before.total.unwrap()) {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        let found = before.others_since(|_| false);
-        let recorded = before.others_since(|pid| pid == id);
+        let found = before.others_since(&HashSet::new());
+        let recorded = before.others_since(&[id].into());
         busy.kill().unwrap();
         busy.wait().unwrap();
         let named = |programs: &[BusyProgram]| programs.iter().any(|program| program.name == "sha256sum");

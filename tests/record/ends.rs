@@ -1,7 +1,8 @@
 //! How a pipeline ends: exit codes, signals, readers that leave early.
 
 use super::{bytes, record, record_with};
-use crate::common::{binary, pipeprof, wait_until};
+use crate::common::{binary, copy_program, pipeprof, wait_until};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -75,4 +76,26 @@ fn a_limit_of_file_sizes_costs_files_but_not_the_report() {
     assert!(said.contains("Recorded: head"), "{said}");
     assert!(said.contains("cannot write out/") && said.contains("`ulimit -f`"), "{said}");
     assert!(!folder.path().join("out").exists());
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_process_that_outlives_the_stages_is_the_pipelines_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let [busy, pid] = ["outlives", "pid"].map(|name| folder.path().join(name));
+    copy_program(Path::new("/usr/bin/sha256sum"), &busy);
+    // The stages end once it has computed for half a second.
+    let line = format!(
+        "(ulimit -t 20; exec {} /dev/zero >/dev/null 2>&1) & echo $! >{}; \
+         until [ $(cut -d' ' -f14 /proc/$!/stat) -ge 50 ]; do sleep 0.1; done | cat",
+        busy.display(),
+        pid.display()
+    );
+    let outlived = record(&[&line]);
+    // SAFETY: sends a signal to a process that the pipeline has started, and that only this ends.
+    unsafe { libc::kill(std::fs::read_to_string(pid).unwrap().trim().parse().unwrap(), libc::SIGKILL) };
+    assert_eq!(outlived.output.status.code(), Some(0), "{}", outlived.stderr());
+    assert!(outlived.recording.recorded.iter().any(|process| process.name == "outlives"), "{}", outlived.stderr());
+    let others = &outlived.recording.others;
+    assert!(!others.iter().any(|program| program.name == "outlives"), "{others:?}");
 }

@@ -88,8 +88,7 @@ impl LiveView {
         let new = all.since(&self.before);
         self.before = counts;
         let programs = std::mem::replace(&mut self.programs, ProgramTimes::now());
-        let recorded: Vec<u32> = new.processes.iter().map(|(who, _)| who.tgid).collect();
-        let others = programs.others_since(|pid| recorded.contains(&pid));
+        let others = programs.others_since(&recorder.living());
         // It goes on.
         let shown = Document { others, duration_ns: Some(0), ..recording.clone() };
         let (shown, _) = described(shown, &new, path, pipes, running);
