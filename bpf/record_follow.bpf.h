@@ -169,7 +169,11 @@ int pr_signal(struct pp_tracepoint *ctx)
 	if (!leader)
 		return 0;
 	leader->stopper[0] = leader->stopper[1] = 0;
-	if (ctx->args[1] != SEND_SIG_PRIV)
+	if (ctx->args[1] == SEND_SIG_PRIV)
+		return 0;
+	if (bpf_get_current_pid_tgid() >> 32 == leader->who.tgid)
+		leader->stopper[1] = PR_ITSELF;
+	else
 		bpf_get_current_comm(leader->stopper, sizeof(leader->stopper));
 	return 0;
 }

@@ -377,6 +377,8 @@ mod tests {
         assert!(said(&recording).starts_with("The 1.00 s were 64 % `b` stopped and 36 % `b` on"), "{recording:?}");
         recording.recorded[1].held_by = [(WaitReason::Stopped, ["cpulimit".to_owned()].into())].into();
         assert!(said(&recording).starts_with("The 1.00 s were 64 % `b` stopped by `cpulimit` and 36 %"));
+        recording.recorded[1].held_by = [(WaitReason::Stopped, [String::new()].into())].into();
+        assert!(said(&recording).starts_with("The 1.00 s were 64 % `b` stopped by itself and 36 %"));
     }
 
     #[test]

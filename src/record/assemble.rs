@@ -3,7 +3,7 @@
 use super::alike::alike;
 use super::collect::RecordedCounts;
 use super::launch::MadePipe;
-use super::raw::{PR_KINDS, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho};
+use super::raw::{PR_ITSELF, PR_KINDS, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho};
 use super::reason::{name_of, why};
 use super::running::OpenEnd;
 use crate::collect::bpf::shared::Lost;
@@ -15,6 +15,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The user share is known only roughly below this: five ticks of a kernel of 250 Hz.
 const KNOWN_TICKS_NS: u64 = 20_000_000;
+
+/// A holder that is the process itself.
+const ITSELF: [u64; 2] = [0, PR_ITSELF as u64];
 
 /// The processes and pipes of a recording.
 #[derive(Debug, Default)]
@@ -82,7 +85,8 @@ pub(super) fn assemble(
             total.ns += wait.ns;
             total.count += wait.count;
             if reason.holder != [0; 2] {
-                process.held_by.entry(why).or_default().insert(name_of(reason.holder));
+                let name = if reason.holder == ITSELF { String::new() } else { name_of(reason.holder) };
+                process.held_by.entry(why).or_default().insert(name);
             }
         }
     }

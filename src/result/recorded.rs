@@ -56,7 +56,7 @@ pub struct RecordedProcess {
     pub out_of_memory: bool,
     /// Sleeps outside of pipes, by reason.
     pub waits: BTreeMap<WaitReason, WaitTotal>,
-    /// Who stopped or traced it, as far as that was seen: names as in /proc/PID/comm.
+    /// Who stopped or traced it, as far as that was seen: names as in /proc/PID/comm, an empty one if it stopped itself.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub held_by: BTreeMap<WaitReason, BTreeSet<String>>,
 }

@@ -166,10 +166,15 @@ fn ended(by: Option<String>) -> String {
     by.map_or_else(String::new, text)
 }
 
+/// Who stopped or traced a process, of the names that are stored.
+fn holder(name: &str) -> String {
+    if name.is_empty() { "itself".to_owned() } else { format!("`{name}`") }
+}
+
 fn asleep(recording: &Document, process: Option<usize>, name: &str, reason: WaitReason, by: Option<String>) -> String {
     let held = process.and_then(|at| recording.recorded.get(at)?.held_by.get(&reason));
     let by = match held {
-        Some(names) => format!(" by {}", listed(names.iter().map(|name| format!("`{name}`")))),
+        Some(names) => format!(" by {}", listed(names.iter().map(|name| holder(name)))),
         None if reason == WaitReason::Timer => String::new(),
         None => ended(by),
     };
