@@ -155,6 +155,9 @@ struct pr_reason {
 #define PR_STOPPED 4294967294
 #define PR_TRACED 4294967293
 #define PR_FROZEN 4294967292
+/* It is ending: before the kernel begins to close its files, and from then on. */
+#define PR_ENDING 4294967291
+#define PR_CLOSING 4294967290
 
 struct pr_wait {
 	u64 count;

@@ -92,6 +92,7 @@ struct signal_struct {
 struct task_struct {
 	struct thread_info thread_info;
 	void *stack;
+	u32 flags;
 	u32 __state;
 	s32 pid;
 	s32 tgid;
@@ -136,6 +137,8 @@ enum { MUTEX_FLAGS = 7 };
 enum { TASK_RUNNING = 0, TASK_INTERRUPTIBLE = 1, TASK_UNINTERRUPTIBLE = 2, TASK_STOPPED = 4, TASK_TRACED = 8 };
 /* Since 4.14: it is switched away for the last time. */
 enum { TASK_DEAD = 0x80 };
+/* include/linux/sched.h: it is in do_exit. */
+enum { PF_EXITING = 4 };
 /* include/linux/sched/jobctl.h: it is in a frozen cgroup, and sleeps until that is thawed unless it is uninterruptible. */
 enum { JOBCTL_TRAP_FREEZE = 1 << 23 };
 /* include/linux/sched.h, since 6.1: frozen by a cgroup of version 1. */

@@ -42,7 +42,8 @@ int pr_seize(struct bpf_iter__task *ctx)
 	struct task_struct *task = (void *)address;
 	struct pr_who who = {};
 	struct pr_task *own;
-	u32 tgid, *stage, task_state;
+	struct idle_state idle;
+	u32 tgid, *stage;
 
 	if (!task)
 		return 0;
@@ -59,9 +60,9 @@ int pr_seize(struct bpf_iter__task *ctx)
 	begin_window(own->own.begin);
 	own->user_before = BPF_CORE_READ(task, utime);
 	own->system_before = BPF_CORE_READ(task, stime);
-	task_state = state_of(task);
-	if (task_state != TASK_RUNNING) {
-		explain(own, address, task_state, BPF_CORE_READ(task, jobctl), 0);
+	idle = idle_state_of(task);
+	if (idle.state != TASK_RUNNING) {
+		explain(own, address, idle, 0);
 		own->state = PR_ASLEEP;
 	} else if (bpf_core_field_exists(task->on_cpu) && BPF_CORE_READ(task, on_cpu)) {
 		own->state = PR_RUNNING;

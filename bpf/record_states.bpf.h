@@ -10,20 +10,36 @@ static __always_inline u32 state_of(const struct task_struct *task)
 	return BPF_CORE_READ((const struct task_struct___before_5_14 *)task, state);
 }
 
-/* The state and the job control of the current thread. */
-static __always_inline u32 state_now(u64 task, u64 *jobctl)
+/* What tells why a thread does not run. */
+struct idle_state {
+	u32 state;
+	u32 flags;
+	u64 jobctl;
+};
+
+static __always_inline struct idle_state idle_state_of(const struct task_struct *task)
+{
+	struct idle_state idle = { state_of(task), BPF_CORE_READ(task, flags), BPF_CORE_READ(task, jobctl) };
+
+	return idle;
+}
+
+/* The same for the current thread. */
+static __always_inline struct idle_state idle_state_now(u64 task)
 {
 	const struct task_struct *current;
+	struct idle_state idle;
 
-	if (!HAS_CURRENT) {
-		*jobctl = BPF_CORE_READ((const struct task_struct *)task, jobctl);
-		return state_of((const void *)task);
-	}
+	if (!HAS_CURRENT)
+		return idle_state_of((const void *)task);
 	current = bpf_get_current_task_btf();
-	*jobctl = current->jobctl;
+	idle.flags = current->flags;
+	idle.jobctl = current->jobctl;
 	if (bpf_core_field_exists(current->__state))
-		return current->__state;
-	return ((const struct task_struct___before_5_14 *)current)->state;
+		idle.state = current->__state;
+	else
+		idle.state = ((const struct task_struct___before_5_14 *)current)->state;
+	return idle;
 }
 
 static __always_inline int waits_for_any(u32 call)
@@ -95,9 +111,9 @@ static __always_inline u32 waits_for(const struct pr_file *file, u64 task, u32 t
 }
 
 /* Whether its cgroup keeps the thread from running. */
-static __always_inline int is_frozen(u32 task_state, u64 jobctl)
+static __always_inline int is_frozen(struct idle_state idle)
 {
-	return task_state & TASK_FROZEN || (!(task_state & TASK_UNINTERRUPTIBLE) && jobctl & JOBCTL_TRAP_FREEZE);
+	return idle.state & TASK_FROZEN || (!(idle.state & TASK_UNINTERRUPTIBLE) && idle.jobctl & JOBCTL_TRAP_FREEZE);
 }
 
 /* A thread does not wait, but is stopped or traced: find out by whom. */
@@ -119,8 +135,24 @@ static __always_inline void explain_stop(struct pr_task *own, u64 task, u32 task
 	}
 }
 
+/* What a thread waits for that is ending. The first process of a PID namespace waits for the others, which are its children
+ * then. */
+static __always_inline u32 ending_of(const struct task_struct *task, u32 task_state)
+{
+	const struct pid *pid = 0;
+	u64 last;
+
+	if (BPF_CORE_READ(task, files))
+		return PR_ENDING;
+	if (!(task_state & TASK_INTERRUPTIBLE))
+		return PR_CLOSING;
+	pid = BPF_CORE_READ(task, group_leader, thread_pid);
+	last = bpf_core_field_offset(pid->numbers) + BPF_CORE_READ(pid, level) * bpf_core_type_size(struct upid);
+	return BPF_CORE_READ((const struct upid *)((u64)pid + last), nr) == 1 ? NR_WAIT4 : PR_CLOSING;
+}
+
 /* Find out why a thread sleeps, which may be the current one. */
-static __always_inline void explain(struct pr_task *own, u64 task, u32 task_state, u64 jobctl, int is_current)
+static __always_inline void explain(struct pr_task *own, u64 task, struct idle_state idle, int is_current)
 {
 	struct registers call;
 	u64 stack;
@@ -133,24 +165,24 @@ static __always_inline void explain(struct pr_task *own, u64 task, u32 task_stat
 	own->file_type = 0;
 	own->holder[0] = own->holder[1] = 0;
 	own->inode = 0;
-	if (task_state & (TASK_STOPPED | TASK_TRACED)) {
-		explain_stop(own, task, task_state);
+	if (idle.state & (TASK_STOPPED | TASK_TRACED)) {
+		explain_stop(own, task, idle.state);
 		return;
 	}
-	if (is_frozen(task_state, jobctl)) {
+	if (is_frozen(idle)) {
 		own->call = PR_FROZEN;
 		return;
 	}
 	/* The call during which a signal has ended it is over. */
-	if (own->own.end) {
-		own->call = NR_EXIT_GROUP;
+	if (idle.flags & PF_EXITING) {
+		own->call = ending_of((const void *)task, idle.state);
 		return;
 	}
 	if ((is_current ? read_call_now(task, &stack, &call) : read_call(task, &call)) || call.orig_ax > 1023)
 		return;
 	own->call = call.orig_ax;
 	/* Opening a file of a disk is not interruptible; opening a FIFO waits for a process at the other end. */
-	if ((own->call == NR_OPEN || own->call == NR_OPENAT) && !(task_state & TASK_UNINTERRUPTIBLE))
+	if ((own->call == NR_OPEN || own->call == NR_OPENAT) && !(idle.state & TASK_UNINTERRUPTIBLE))
 		own->file_type = S_IFIFO;
 	if (!decode(&call, &found))
 		return;
@@ -171,7 +203,7 @@ static __always_inline void explain(struct pr_task *own, u64 task, u32 task_stat
 			own->file_type = to->file_type;
 	}
 	if (from.pipe) {
-		wait = waits_for(&from, task, task_state, &fill);
+		wait = waits_for(&from, task, idle.state, &fill);
 		/* Between two pipes it waits for data first. With data in the pipe, it waits for the other file. */
 		if (wait == WAITS_FOR_LOCK || (wait == WAITS_AT_PIPE && (!to || !fill.used))) {
 			asleep_at(own, &from, PR_READ, wait == WAITS_FOR_LOCK, &fill);
@@ -181,7 +213,7 @@ static __always_inline void explain(struct pr_task *own, u64 task, u32 task_stat
 	if (to && to->pipe) {
 		u32 side = found.kind == PR_KIND_VMSPLICE && !to->writable ? PR_READ : PR_WRITE;
 
-		wait = waits_for(to, task, task_state, &fill);
+		wait = waits_for(to, task, idle.state, &fill);
 		/* With room in the pipe, it waits for the file that it reads. */
 		if (wait == WAITS_FOR_LOCK || (wait == WAITS_AT_PIPE && (found.from < 0 || fill.used >= fill.slots))) {
 			asleep_at(own, to, side, wait == WAITS_FOR_LOCK, &fill);
@@ -199,8 +231,7 @@ int pr_switch(struct pp_tracepoint *ctx)
 {
 	u64 from = ctx->args[1], to = ctx->args[2], now = 0;
 	struct pr_task *own = find(from);
-	u64 jobctl;
-	u32 task_state;
+	struct idle_state idle;
 
 	if (own) {
 		now = bpf_ktime_get_ns();
@@ -209,21 +240,21 @@ int pr_switch(struct pp_tracepoint *ctx)
 		if (own->state != PR_RUNNING)
 			resume_unseen(own, from, now);
 		own->own.cpu_ns += now - own->since;
-		task_state = state_now(from, &jobctl);
+		idle = idle_state_now(from);
 		own->since = now;
 		own->woken = 0;
-		if ((u8)ctx->args[0] || task_state == TASK_RUNNING) {
+		if ((u8)ctx->args[0] || idle.state == TASK_RUNNING) {
 			own->state = PR_RUNNABLE;
 			own->own.preemptions++;
 		} else {
 			u32 state = PR_ASLEEP;
 
-			if (task_state & TASK_DEAD) {
+			if (idle.state & TASK_DEAD) {
 				own->own.end = now;
 				state = PR_GONE;
 				step_event(PR_STEP_GONE, own->started, from, now, 0);
 			} else {
-				explain(own, from, task_state, jobctl, 1);
+				explain(own, from, idle, 1);
 			}
 			if (settings.stacks) {
 				own->trace = keep_trace(ctx);

@@ -265,7 +265,8 @@ impl WaitReason {
             Self::Stopped => "stopped",
             Self::Traced => "traced",
             Self::Frozen => "frozen",
-            Self::Exit => "its end",
+            Self::Ending => "ending",
+            Self::Exit => "closing files",
             Self::Other => "other",
         }
     }

@@ -1,6 +1,6 @@
 //! Why threads sleep, and what the kernel calls them.
 
-use super::raw::{PR_FROZEN, PR_NO_CALL, PR_STOPPED, PR_TRACED};
+use super::raw::{PR_CLOSING, PR_ENDING, PR_FROZEN, PR_NO_CALL, PR_STOPPED, PR_TRACED};
 use crate::result::WaitReason;
 
 /// The text of a name as the kernel has it.
@@ -23,6 +23,8 @@ pub(super) fn why(call: u32, file: u32) -> WaitReason {
         PR_STOPPED => return WaitReason::Stopped,
         PR_TRACED => return WaitReason::Traced,
         PR_FROZEN => return WaitReason::Frozen,
+        PR_ENDING => return WaitReason::Ending,
+        PR_CLOSING => return WaitReason::Exit,
         _ => {}
     }
     match (i64::from(call), file) {
@@ -33,7 +35,7 @@ pub(super) fn why(call: u32, file: u32) -> WaitReason {
             WaitReason::Child
         }
         (libc::SYS_futex, _) => WaitReason::Thread,
-        (libc::SYS_exit | libc::SYS_exit_group, _) => WaitReason::Exit,
+        (libc::SYS_exit | libc::SYS_exit_group, _) => WaitReason::Ending,
         (
             libc::SYS_poll
             | libc::SYS_ppoll
@@ -81,5 +83,17 @@ pub(super) fn why(call: u32, file: u32) -> WaitReason {
             WaitReason::Memory
         }
         _ => WaitReason::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_closed_only_once_that_has_begun() {
+        let ending = [libc::SYS_exit_group as u32, libc::SYS_exit as u32, PR_ENDING as u32].map(|call| why(call, 0));
+        assert_eq!(ending, [WaitReason::Ending; 3]);
+        assert_eq!(why(PR_CLOSING as u32, 0), WaitReason::Exit);
     }
 }

@@ -90,7 +90,10 @@ pub enum WaitReason {
     Traced,
     /// Not a wait: its cgroup is frozen.
     Frozen,
-    /// The kernel closes its files and frees its memory: it has ended, or its program was killed.
+    /// It has ended, or was killed, and the kernel has not begun to close its files: it waits for a lock of its memory, or
+    /// for requests that are under way.
+    Ending,
+    /// It has ended, or was killed, and the kernel closes its files.
     Exit,
     Other,
 }

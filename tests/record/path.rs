@@ -150,10 +150,21 @@ fn who_delays_the_end_of_a_process_is_found() {
     place.build_ways();
     let recorded = place.record("cd @; ./ways namespace | cat");
     assert_eq!(recorded.output.status.code(), Some(0), "{}", recorded.stderr());
-    let waits = recorded.recording.recorded.iter().filter_map(|process| process.waits.get(&WaitReason::Exit));
-    let waited = waits.map(|wait| wait.ns).sum::<u64>() as f64 / 1e9;
-    let named = seconds(&recorded.recording, "ways", asleep(WaitReason::Exit));
+    // The namespace's first process waits for its child in the kernel, and its parent for it.
+    let waits = |recorded: &Recorded, reason| -> u64 {
+        recorded.recording.recorded.iter().filter_map(|process| process.waits.get(&reason)).map(|wait| wait.ns).sum()
+    };
+    let named = seconds(&recorded.recording, "ways", |part| matches!(part.what, PathWhat::Asleep { .. }));
+    let waited = waits(&recorded, WaitReason::Child) as f64 / 1e9;
     assert!(waited > 0.005 && named < 0.1 * waited, "{waited} {named}: {}", recorded.stderr());
+    assert!(waits(&recorded, WaitReason::Exit) < 1_000_000, "{}", recorded.stderr());
+    // Those that wait before their files are closed.
+    for way in ["lock", "requests"] {
+        let recorded = place.record(&format!("cd @; ./ways {way} | cat"));
+        assert_eq!(recorded.output.status.code(), Some(0), "{}", recorded.stderr());
+        let [before, then] = [WaitReason::Ending, WaitReason::Exit].map(|reason| waits(&recorded, reason));
+        assert!(before > 100_000 && then < before / 2, "{way}: {before}, {then}: {}", recorded.stderr());
+    }
 }
 
 /// A cgroup of the first or second version of the kernel's interface, with one controller.

@@ -2,12 +2,14 @@
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -101,6 +103,45 @@ static int end_namespace(void)
 	return child < 0 || waitpid(child, &status, 0) != child || status;
 }
 
+static int end_then(void *begun)
+{
+	while (!*(volatile int *)begun)
+		;
+	_exit(0);
+}
+
+/* Processes that share the memory end while this one changes all pages, for which it has the lock of the mappings: until some
+ * of them have slept, which they do nowhere else but when they are gone. */
+static int end_under_lock(void)
+{
+	char *much = mmap(0, MUCH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), stack[16384];
+	struct rusage used;
+	volatile int begun;
+
+	if (much == MAP_FAILED || madvise(much, MUCH, MADV_NOHUGEPAGE))
+		return 1;
+	memset(much, 1, MUCH);
+	for (int i = 0, slept = 0; slept < 3 && i < 10000; i++) {
+		begun = 0;
+		if (clone(end_then, stack + sizeof(stack), CLONE_VM | SIGCHLD, (void *)&begun) < 0)
+			return 1;
+		begun = 1;
+		mprotect(much, MUCH, i % 2 ? PROT_READ | PROT_WRITE : PROT_READ);
+		if (wait4(-1, 0, 0, &used) < 0)
+			return 1;
+		slept += used.ru_nvcsw > 1;
+	}
+	return 0;
+}
+
+/* A context for requests takes some time to end. */
+static int end_with_requests(void)
+{
+	aio_context_t context = 0;
+
+	return syscall(SYS_io_setup, 8, &context);
+}
+
 int main(int count, char **arguments)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -114,6 +155,10 @@ int main(int count, char **arguments)
 		return tell(way);
 	if (!strcmp(way, "namespace"))
 		return end_namespace();
+	if (!strcmp(way, "lock"))
+		return end_under_lock();
+	if (!strcmp(way, "requests"))
+		return end_with_requests();
 	if (!strcmp(way, "socketpair")) {
 		if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) || start(way, ends[1]))
 			return 2;

@@ -192,7 +192,8 @@ fn asleep(recording: &Document, process: Option<usize>, name: &str, reason: Wait
         WaitReason::Stopped => "stopped",
         WaitReason::Traced => "traced",
         WaitReason::Frozen => "frozen by its cgroup",
-        WaitReason::Exit => "ending: waiting until the kernel has closed its files",
+        WaitReason::Ending => "ending: waiting before its files are closed",
+        WaitReason::Exit => "ending: waiting until its files are closed",
         WaitReason::Other => "waiting for something else",
     };
     format!("{name} {doing}{by}")
