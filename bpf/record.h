@@ -55,7 +55,12 @@
 #define PR_KIND_VMSPLICE 2
 #define PR_KIND_TEE 3
 #define PR_KIND_SENDFILE 4
-#define PR_KINDS 5
+/* Requests of io_submit. */
+#define PR_KIND_AIO 5
+#define PR_KINDS 6
+/* Requests of one io_submit that are looked at, and events among which the result of one is sought. */
+#define PR_REQUESTS 128
+#define PR_EVENTS 256
 
 /* Sizes of calls: element i counts 2^i to 2^(i+1)-1 bytes, the last one all from 4 MiB on. */
 #define PR_SIZES 23
@@ -190,6 +195,8 @@ struct pr_process {
 	u64 calls;
 	/* Calls of io_uring_enter, whose reads and writes are not seen. */
 	u64 urings;
+	/* Requests of io_submit, maybe at pipes, that are not counted. */
+	u64 requests;
 	/* The signal that killed it; 0 if none did. */
 	u64 signal;
 	/* Killed for lack of memory. */

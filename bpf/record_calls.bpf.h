@@ -330,10 +330,19 @@ static __always_inline u64 argument(const struct registers *call, u32 place)
 }
 
 /* What the call does with pipes; 0 if nothing. */
-static __always_inline int decode(const struct registers *call, struct pipe_call *found)
+static __always_inline int decode(const struct registers *call, struct pipe_call *found, int is_current)
 {
 	u32 shape = shape_of(call->orig_ax), from = shape >> 4 & 15, to = shape >> 8 & 15;
+	u64 requests;
 
+	if (call->orig_ax == NR_IO_SUBMIT) {
+		requests = is_current ? common_request(call->dx, call->si) : 0;
+		found->from = requests & REQUEST_READS ? (s64)(u32)requests : -1;
+		found->to = requests & REQUEST_WRITES ? (s64)(u32)requests : -1;
+		found->asked = 0;
+		found->kind = PR_KIND_AIO;
+		return !!requests;
+	}
 	/* Each call on pipes has a descriptor. */
 	if (!shape)
 		return 0;
@@ -342,6 +351,42 @@ static __always_inline int decode(const struct registers *call, struct pipe_call
 	found->asked = argument(call, shape >> 12 & 15);
 	found->kind = shape & 15;
 	return 1;
+}
+
+/* Count a request of an io_submit that returns to the current thread. Returns 0 if that is not possible. Not static: see
+ * native_number. */
+__noinline u32 count_request(u64 ring, u64 requests, u32 number)
+{
+	u64 task = bpf_get_current_task();
+	struct pr_task *own = find(task);
+	struct aio_request request = {};
+	struct pr_file *file;
+	s64 result = 0;
+	u64 what, asked = 0;
+
+	if (!own || !read_request(requests, number, &request))
+		return 0;
+	what = meaning_of(&request);
+	file = what ? file_of(own, task, what) : 0;
+	if (!file || !file->pipe)
+		return 1;
+	if (!result_of(ring, request.address, &result))
+		return 0;
+	if (request.control.operation <= AIO_WRITE)
+		asked = request.control.bytes;
+	count(own, file, what & REQUEST_WRITES ? PR_WRITE : PR_READ, PR_KIND_AIO, result, asked);
+	return 1;
+}
+
+/* Count all requests of an io_submit that has submitted so many. */
+static __always_inline void count_requests(struct pr_task *own, const struct registers *call, s64 submitted)
+{
+	u32 i;
+
+	for (i = 0; i < PR_REQUESTS && i < submitted; i++)
+		own->own.requests += !count_request(call->di, call->dx, i);
+	if (submitted > PR_REQUESTS)
+		own->own.requests += submitted - PR_REQUESTS;
 }
 
 /* A descriptor of its table may have got another file. */
@@ -458,7 +503,11 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 	} else if (read_call_now(task, &stack, &call)) {
 		return 0;
 	}
-	if (decode(&call, &found)) {
+	if (call.orig_ax == NR_IO_SUBMIT) {
+		count_requests(own, &call, result);
+		return 0;
+	}
+	if (decode(&call, &found, 1)) {
 		if (found.from >= 0) {
 			file = file_of(own, task, found.from);
 			if (file && file->pipe)
@@ -503,6 +552,10 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 		break;
 	case NR_IO_URING_ENTER:
 		own->own.urings++;
+		break;
+	case COMPAT_IO_SUBMIT:
+		if (result > 0)
+			own->own.requests += result;
 		break;
 	}
 	return 0;

@@ -6,8 +6,9 @@
 
 /* The numbers from this one on are the same. */
 #define COMPAT_SAME 424
-/* The number of no call. */
+/* The numbers of no call, and of io_submit, whose requests have another form. */
 #define COMPAT_OTHER 1023
+#define COMPAT_IO_SUBMIT 1022
 
 /* The number of the 64-bit call that does the same: arch/x86/entry/syscalls/syscall_32.tbl. Only those by which waits
  * are named or pipes are used.
@@ -70,6 +71,8 @@ __noinline u32 native_number(u32 number)
 	case 240:
 	case 422: /* futex_time64 */
 		return NR_FUTEX;
+	case 248:
+		return COMPAT_IO_SUBMIT;
 	case 256:
 	case 319: /* epoll_pwait */
 		return NR_EPOLL_WAIT;

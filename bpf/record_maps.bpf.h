@@ -212,6 +212,7 @@ static __always_inline void settle(struct pr_task *own)
 		__sync_fetch_and_add(&process->preemptions, own->own.preemptions);
 		__sync_fetch_and_add(&process->calls, own->own.calls);
 		__sync_fetch_and_add(&process->urings, own->own.urings);
+		__sync_fetch_and_add(&process->requests, own->own.requests);
 		if (own->own.signal)
 			process->signal = own->own.signal;
 		if (own->own.starved)

@@ -184,7 +184,7 @@ static __always_inline void explain(struct pr_task *own, u64 task, struct idle_s
 	/* Opening a file of a disk is not interruptible; opening a FIFO waits for a process at the other end. */
 	if ((own->call == NR_OPEN || own->call == NR_OPENAT) && !(idle.state & TASK_UNINTERRUPTIBLE))
 		own->file_type = S_IFIFO;
-	if (!decode(&call, &found))
+	if (!decode(&call, &found, is_current))
 		return;
 	if (found.from >= 0) {
 		file = file_of(own, task, found.from);
@@ -418,7 +418,7 @@ int pr_waking(struct pp_tracepoint *ctx)
 	}
 	if (!own->inode && !waits_for_any(own->call))
 		return 0;
-	if (!waker || !waker->started || !decode(&call, &found))
+	if (!waker || !waker->started || !decode(&call, &found, 1))
 		return 0;
 	/* The waker's side: the one opposite to the sleeper's, or else that it writes, unless the sleeper writes what the
 	 * waker reads. */

@@ -7,7 +7,9 @@ use super::stages::{self, StageTime, Stages};
 use super::{holders, killed};
 use crate::profile::few;
 use crate::report::number::percent;
-use crate::result::{BusyProgram, DEFAULT_SLOTS, Document, ExecutedOn, PathWhat, RecordedPipe, WaitReason};
+use crate::result::{
+    BusyProgram, DEFAULT_SLOTS, Document, ExecutedOn, PathWhat, RecordedPipe, RecordedProcess, WaitReason,
+};
 use crate::util::text::{capitalized, counted};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,8 +61,10 @@ pub(super) fn answer(recording: &Document) -> RecordedAnswer {
 
 /// What each process did most of the time, if several were watched that have nothing to do with each other.
 fn each(recording: &Document, stages: &Stages) -> String {
+    let unseen = recording.recorded.iter().any(RecordedProcess::moves_unseen);
+    let none = if unseen { "No use of a pipe was seen" } else { "No pipe was used" };
     if recording.target.pids().len() < 2 {
-        return "No pipe was used.".to_owned();
+        return format!("{none}.");
     }
     let labels = labels(recording);
     let most = |members: &Vec<usize>| {
@@ -72,7 +76,7 @@ fn each(recording: &Document, stages: &Stages) -> String {
         let part = words::described(recording, &labels, &(Some(at), what, None), false);
         Some(format!("{part} {}", percent(ns as f64 / recording.processes.window_ns.max(1) as f64)))
     };
-    format!("No pipe was used: {}.", few(stages.iter().filter_map(most)))
+    format!("{none}: {}.", few(stages.iter().filter_map(most)))
 }
 
 /// Whether no recorded process used this side of the pipe with this number.
@@ -86,9 +90,15 @@ fn outside(recording: &Document, stages: &Stages, times: &[StageTime]) -> Option
         for (shares, side, what) in [(&time.empty, 0, "data from"), (&time.full, 1, "room in")] {
             let is_outside = |at: usize| is_unused(recording, stages, at, side);
             if let Some(share) = shares.iter().find(|(at, share)| **share >= OUTSIDE && is_outside(**at)) {
-                let other = if side == 0 { "no recorded process wrote to" } else { "no recorded process read from" };
+                let unseen = recording.recorded.iter().any(RecordedProcess::moves_unseen);
+                let other = match (side, unseen) {
+                    (0, true) => "whose writes were not seen",
+                    (0, false) => "that no recorded process wrote to",
+                    (_, true) => "whose reads were not seen",
+                    (_, false) => "that no recorded process read from",
+                };
                 return Some(format!(
-                    "`{}` waits {} of the time for {what} a pipe that {other}.",
+                    "`{}` waits {} of the time for {what} a pipe {other}.",
                     time.name,
                     percent(*share.1)
                 ));
@@ -183,6 +193,12 @@ fn oddities(recording: &Document, stages: &Stages, times: &[StageTime]) -> Vec<S
     for process in recording.recorded.iter().filter(|process| process.io_uring_calls > 0) {
         unseen.push(format!("`{}` uses io_uring, whose reads and writes are not recorded.", process.name));
     }
+    for process in recording.recorded.iter().filter(|process| process.unseen_requests > 0) {
+        let count = process.unseen_requests;
+        let are = if count == 1 { "is" } else { "are" };
+        let requests = counted(count, "request");
+        unseen.push(format!("`{}` uses io_submit, of which {requests} {are} not recorded.", process.name));
+    }
     [small, unseen].into_iter().flat_map(|sentences| first_of(sentences.into_iter())).collect()
 }
 
@@ -275,9 +291,9 @@ impl WaitReason {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::result::RecordedEnd;
     use crate::result::{CriticalPath, PathPart};
     use crate::result::{MeasuredTarget, PipelineCommand, Processes};
-    use crate::result::{RecordedEnd, RecordedProcess};
 
     const WINDOW: u64 = 1_000_000_000;
 
@@ -380,6 +396,25 @@ mod tests {
         assert!(said(&recording).starts_with("The 1.00 s were 64 % `b` stopped by `cpulimit` and 36 %"));
         recording.recorded[1].held_by = [(WaitReason::Stopped, [String::new()].into())].into();
         assert!(said(&recording).starts_with("The 1.00 s were 64 % `b` stopped by itself and 36 %"));
+    }
+
+    #[test]
+    fn what_was_not_seen_is_not_denied() {
+        let mut recording = pipeline(&[[0, 0], [93, 0]], &[(0, ON_CPU, 100)]);
+        let said = |recording: &Document| answer(recording).findings.join(" ");
+        recording.pipes[0].writers.clear();
+        recording.pipes[0].between = None;
+        let outside = "`b` waits 93 % of the time for data from a pipe";
+        assert!(said(&recording).contains(&format!("{outside} that no recorded process wrote to.")));
+        recording.recorded[0].unseen_requests = 1;
+        let found = said(&recording);
+        assert!(found.contains(&format!("{outside} whose writes were not seen.")), "{found}");
+        assert!(found.ends_with("`a` uses io_submit, of which 1 request is not recorded."), "{found}");
+        recording.pipes.clear();
+        recording.target = MeasuredTarget::Attached { pids: vec![1] };
+        assert!(said(&recording).contains("No use of a pipe was seen."), "{}", said(&recording));
+        recording.recorded[0].unseen_requests = 0;
+        assert!(said(&recording).contains("No pipe was used."), "{}", said(&recording));
     }
 
     #[test]

@@ -142,6 +142,7 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
         (&mut sum.preemptions, more.preemptions),
         (&mut sum.calls, more.calls),
         (&mut sum.io_uring_calls, more.urings),
+        (&mut sum.unseen_requests, more.requests),
     ] {
         *sum += more;
     }
@@ -205,7 +206,8 @@ fn add_open(pipes: &mut [RecordedPipe], processes: &[RecordedProcess], open: &[O
 }
 
 fn add_end(end: &mut RecordedEnd, counts: &PrCounts, writes: bool) {
-    let names: [&str; PR_KINDS] = [if writes { "write" } else { "read" }, "splice", "vmsplice", "tee", "sendfile"];
+    let plain = if writes { "write" } else { "read" };
+    let names: [&str; PR_KINDS] = [plain, "splice", "vmsplice", "tee", "sendfile", "io_submit"];
     for (name, count) in names.iter().zip(counts.kinds).filter(|(_, count)| *count > 0) {
         *end.calls.entry((*name).to_owned()).or_default() += count;
     }

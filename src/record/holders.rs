@@ -6,7 +6,9 @@ use super::running::OtherEnd;
 use super::stages::{StageTime, Stages};
 use crate::profile::few;
 use crate::report::number::number;
-use crate::result::{DEFAULT_SLOTS, Document, RecordLevel, RecordedEnd, RecordedPipe, UnrecordedProcess};
+use crate::result::{
+    DEFAULT_SLOTS, Document, RecordLevel, RecordedEnd, RecordedPipe, RecordedProcess, UnrecordedProcess,
+};
 use crate::util::text::{capitalized, clean, counted};
 use std::collections::BTreeMap;
 
@@ -69,7 +71,10 @@ pub(super) fn without_calls(recording: &Document, stages: &Stages) -> Vec<usize>
     let cpu_ns = |members: &[usize]| -> u64 {
         members.iter().filter_map(|member| recording.recorded.get(*member)).map(|process| process.cpu_ns).sum()
     };
-    let is_idle = |members: &[usize]| (cpu_ns(members) as f64) < BUSY * recording.processes.window_ns as f64;
+    let unseen = |member: &usize| recording.recorded.get(*member).is_some_and(RecordedProcess::moves_unseen);
+    let is_idle = |members: &[usize]| {
+        (cpu_ns(members) as f64) < BUSY * recording.processes.window_ns as f64 && !members.iter().any(unseen)
+    };
     (0..stages.len()).filter(|stage| holds[*stage] == Some(true) && is_idle(&stages[*stage])).collect()
 }
 
@@ -107,7 +112,8 @@ fn named(process: &UnrecordedProcess) -> String {
 /// their side, but for what the pipe itself can hold. `None` if it is not known.
 fn theirs(recording: &Document, pipe: &RecordedPipe, writes: bool) -> Option<String> {
     let (same, other) = if writes { (&pipe.writers, &pipe.readers) } else { (&pipe.readers, &pipe.writers) };
-    if recording.level == RecordLevel::Sched || other.is_empty() {
+    let unseen = recording.recorded.iter().any(RecordedProcess::moves_unseen);
+    if recording.level == RecordLevel::Sched || other.is_empty() || unseen {
         return None;
     }
     let sum = |ends: &[RecordedEnd]| ends.iter().map(|end| end.bytes).sum::<u64>();
@@ -150,7 +156,6 @@ fn theirs(recording: &Document, pipe: &RecordedPipe, writes: bool) -> Option<Str
 mod tests {
     use super::super::stages::{self, tests::shell};
     use super::*;
-    use crate::result::RecordedProcess;
 
     /// A writer and a reader that moved so many bytes, and other processes at their ends.
     fn recording([wrote, read]: [u64; 2], others: [u32; 2]) -> Document {
@@ -184,6 +189,10 @@ mod tests {
         assert!(text([1000, 1000]).contains("they may only hold it open: the readers get no end of file"));
         let without_calls = Document { level: RecordLevel::Sched, ..recording([0, 0], [1, 0]) };
         assert_eq!(said(&without_calls), [open]);
+        // The recorded writer may have written more.
+        let mut unseen = recording([0, 5 << 20], [1, 0]);
+        unseen.recorded[0].io_uring_calls = 7;
+        assert_eq!(said(&unseen), [open]);
     }
 
     #[test]
@@ -203,6 +212,9 @@ mod tests {
         let [idle] = without_calls(&recording, &stages)[..] else { panic!() };
         assert_eq!(stages[idle], [2]);
         assert_eq!(said(&recording), ["`bash` only has a pipe open and makes no calls on it."]);
+        recording.recorded[2].unseen_requests = 7;
+        assert!(without_calls(&recording, &stages).is_empty());
+        recording.recorded[2].unseen_requests = 0;
         // The only writer of a pipe is what its reader waits for.
         recording.pipes[0].writers.remove(0);
         assert!(said(&recording).is_empty());

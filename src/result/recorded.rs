@@ -48,6 +48,9 @@ pub struct RecordedProcess {
     pub calls: u64,
     /// Calls of io_uring_enter. What io_uring reads and writes is not seen.
     pub io_uring_calls: u64,
+    /// Requests of io_submit, maybe at pipes, that are not among the calls at pipes, because their results could not be read.
+    #[serde(default)]
+    pub unseen_requests: u64,
     /// The number of the signal that killed it, or one of its processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<u32>,
@@ -59,6 +62,13 @@ pub struct RecordedProcess {
     /// Who stopped or traced it, as far as that was seen: names as in /proc/PID/comm, an empty one if it stopped itself.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub held_by: BTreeMap<WaitReason, BTreeSet<String>>,
+}
+
+impl RecordedProcess {
+    /// Whether it may have moved data at pipes that was not seen.
+    pub(crate) fn moves_unseen(&self) -> bool {
+        self.io_uring_calls + self.unseen_requests > 0
+    }
 }
 
 /// Why a thread slept, other than for a pipe.
@@ -162,7 +172,7 @@ pub struct RecordedEnd {
     /// Index in `recorded`.
     pub process: usize,
     pub bytes: u64,
-    /// Calls by kind: `read`, `write`, `splice`, `vmsplice`, `tee`, `sendfile`.
+    /// Calls by kind: `read`, `write`, `splice`, `vmsplice`, `tee`, `sendfile`; each request of `io_submit` is one.
     pub calls: BTreeMap<String, u64>,
     /// Calls that moved fewer bytes than requested.
     pub short: u64,

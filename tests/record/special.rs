@@ -63,6 +63,23 @@ fn tee_consumes_nothing() {
 
 #[test]
 #[ignore = "needs root and gcc: make test"]
+fn requests_of_io_submit_are_counted_or_named() {
+    let seen = record_line("@ aio-write | @ slow-splice | @ aio-read");
+    let [first, second] = &seen.recording.pipes[..2] else { panic!("{:#?}", seen.recording) };
+    moved(&seen.recording, first, 100 * 10_000);
+    moved(&seen.recording, second, 100 * 10_000);
+    exact(&seen.recording, first.writers[0].calls["io_submit"], 100);
+    assert!(first.writers[0].sleeps > 0 && second.readers[0].sleeps > 0, "{}", seen.stderr());
+    assert!(!seen.stderr().contains("not recorded"), "{}", seen.stderr());
+    let many = record_line("@ aio-many | cat");
+    let requests: u64 = many.recording.recorded.iter().map(|process| process.unseen_requests).sum();
+    exact(&many.recording, many.recording.pipes[0].writers[0].calls["io_submit"] + requests, 400);
+    let said = format!("uses io_submit, of which {requests} requests are not recorded.");
+    assert!(requests >= 144 && many.answer().contains(&said), "{}", many.stderr());
+}
+
+#[test]
+#[ignore = "needs root and gcc: make test"]
 fn vfork_waits_for_its_child() {
     let vfork = record_line("@ child | cat");
     let child = vfork.recording.recorded[0].waits[&WaitReason::Child];

@@ -1,6 +1,7 @@
 /* Calls on pipes that programs seldom make. The argument says which. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -134,6 +135,50 @@ static int slow_splice(void)
 	return 0;
 }
 
+/* More than are looked at. */
+#define REQUESTS 200
+
+/* `calls` calls of io_submit, each with so many requests; 0 at the end of the file. */
+static int submit(int operation, int descriptor, int calls, int requests)
+{
+	struct iocb all[REQUESTS] = {}, *pointers[REQUESTS];
+	struct io_event done[REQUESTS];
+	aio_context_t context = 0;
+
+	if (syscall(SYS_io_setup, requests, &context))
+		return 1;
+	for (int i = 0; i < requests; i++) {
+		pointers[i] = &all[i];
+		all[i].aio_lio_opcode = operation;
+		all[i].aio_fildes = descriptor;
+		all[i].aio_buf = (unsigned long)buffer;
+		all[i].aio_nbytes = SIZE;
+	}
+	for (; calls; calls--) {
+		if (syscall(SYS_io_submit, context, requests, pointers) != requests ||
+		    syscall(SYS_io_getevents, context, requests, requests, done, 0) != requests || done[0].res < 0)
+			return 1;
+		if (!done[0].res)
+			return 0;
+	}
+	return 0;
+}
+
+static int aio_write(void)
+{
+	return submit(IOCB_CMD_PWRITE, 1, 25, 4);
+}
+
+static int aio_read(void)
+{
+	return submit(IOCB_CMD_PREAD, 0, -1, 1);
+}
+
+static int aio_many(void)
+{
+	return submit(IOCB_CMD_PWRITE, 1, 2, REQUESTS);
+}
+
 int main(int count, char **arguments)
 {
 	static const struct {
@@ -143,6 +188,7 @@ int main(int count, char **arguments)
 		{ "late", late },		  { "shared", shared },		  { "splice-to-4", splice_to_4 },
 		{ "compat-write", compat_write }, { "compat-read", compat_read }, { "copy", copy },
 		{ "child", child },		  { "poll-write", poll_write },	  { "slow-splice", slow_splice },
+		{ "aio-write", aio_write },	  { "aio-read", aio_read },	  { "aio-many", aio_many },
 	};
 
 	buffer = mmap(0, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);

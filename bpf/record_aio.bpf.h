@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
+ *
+ * Requests of io_submit. Those at pipes are done within that call, but it returns only how many it has submitted. The kernel
+ * adds their results to a ring in the memory of the process, which libraries read, too (fs/aio.c, struct aio_ring).
+ */
+
+/* include/uapi/linux/aio_abi.h, struct iocb */
+struct aio_control {
+	u64 data;
+	u64 key_and_flags;
+	u16 operation;
+	u16 priority;
+	u32 fd;
+	u64 buffer;
+	u64 bytes;
+};
+enum { AIO_READ = 0, AIO_WRITE = 1, AIO_READ_VECTOR = 7, AIO_WRITE_VECTOR = 8 };
+
+/* The same file, struct io_event. */
+struct aio_event {
+	u64 data;
+	u64 address;
+	s64 result;
+	s64 more;
+};
+
+/* The begin of the ring; events follow. */
+struct aio_ring {
+	u32 id;
+	u32 events;
+	u32 head;
+	u32 tail;
+	u32 magic;
+	u32 features[2];
+	u32 bytes;
+};
+enum { AIO_MAGIC = 0xa10a10a1 };
+
+/* What a request does, above its descriptor. */
+#define REQUEST_READS (1ULL << 32)
+#define REQUEST_WRITES (1ULL << 33)
+
+struct aio_request {
+	u64 address;
+	struct aio_control control;
+};
+
+/* Read a request of the current thread; 0 if its memory cannot be read. */
+static __always_inline int read_request(u64 requests, u32 number, struct aio_request *request)
+{
+	return !bpf_probe_read_user(&request->address, sizeof(u64), (void *)(requests + number * sizeof(u64))) &&
+	       !bpf_probe_read_user(&request->control, sizeof(request->control), (void *)request->address);
+}
+
+/* What the request does, with its descriptor; 0 if it does not move data. */
+static __always_inline u64 meaning_of(const struct aio_request *request)
+{
+	switch (request->control.operation) {
+	case AIO_READ:
+	case AIO_READ_VECTOR:
+		return REQUEST_READS | request->control.fd;
+	case AIO_WRITE:
+	case AIO_WRITE_VECTOR:
+		return REQUEST_WRITES | request->control.fd;
+	}
+	return 0;
+}
+
+/* What all these requests of the current thread do; 0 if it is not the same. Not static: see native_number. */
+__noinline u64 common_request(u64 requests, u64 count)
+{
+	struct aio_request request = {};
+	u64 common = 0, what;
+	u32 i;
+
+	for (i = 0; i < PR_REQUESTS && i < count; i++) {
+		what = read_request(requests, i, &request) ? meaning_of(&request) : 0;
+		if (!what || (common && what != common))
+			return 0;
+		common = what;
+	}
+	return common;
+}
+
+/* Find the result of a request that has just been done; 0 if it cannot be read. Only the part of the ring is in memory that
+ * the process or the kernel has read there. */
+static __always_inline int result_of(u64 ring, u64 address, s64 *result)
+{
+	struct aio_ring begin = {};
+	struct aio_event event = {};
+	u32 i, at;
+
+	if (bpf_probe_read_user(&begin, sizeof(begin), (void *)ring) || begin.magic != AIO_MAGIC)
+		return 0;
+	at = begin.tail;
+	for (i = 0; i < PR_EVENTS; i++) {
+		at = (at ? at : begin.events) - 1;
+		if (bpf_probe_read_user(&event, sizeof(event), (void *)(ring + begin.bytes + at * sizeof(event))))
+			return 0;
+		if (event.address == address) {
+			*result = event.result;
+			return 1;
+		}
+	}
+	return 0;
+}
