@@ -23,6 +23,7 @@ const volatile struct pp_settings settings = {};
 #include "record_sample.bpf.h"
 #include "record_locks.bpf.h"
 #include "record_compat.bpf.h"
+#include "record_pipes.bpf.h"
 #include "record_aio.bpf.h"
 #include "record_calls.bpf.h"
 #include "record_states.bpf.h"

@@ -104,3 +104,39 @@ static __always_inline int result_of(u64 ring, u64 address, s64 *result)
 	}
 	return 0;
 }
+
+/* Count a request of an io_submit that returns to the current thread. Returns 0 if that is not possible. Not static: see
+ * native_number. */
+__noinline u32 count_request(u64 ring, u64 requests, u32 number)
+{
+	u64 task = bpf_get_current_task();
+	struct pr_task *own = find(task);
+	struct aio_request request = {};
+	struct pr_file *file;
+	s64 result = 0;
+	u64 what, asked = 0;
+
+	if (!own || !read_request(requests, number, &request))
+		return 0;
+	what = meaning_of(&request);
+	file = what ? file_of(own, task, what) : 0;
+	if (!file || !file->pipe)
+		return 1;
+	if (!result_of(ring, request.address, &result))
+		return 0;
+	if (request.control.operation <= AIO_WRITE)
+		asked = request.control.bytes;
+	count(own, file, what & REQUEST_WRITES ? PR_WRITE : PR_READ, PR_KIND_AIO, result, asked);
+	return 1;
+}
+
+/* Count all requests of an io_submit that has submitted so many. */
+static __always_inline void count_requests(struct pr_task *own, const struct registers *call, s64 submitted)
+{
+	u32 i;
+
+	for (i = 0; i < PR_REQUESTS && i < submitted; i++)
+		own->own.requests += !count_request(call->di, call->dx, i);
+	if (submitted > PR_REQUESTS)
+		own->own.requests += submitted - PR_REQUESTS;
+}

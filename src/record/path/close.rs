@@ -2,7 +2,8 @@
 
 use super::chain::{Chain, Slices};
 use super::clocks::{Clocks, OF_ALL, PathState};
-use super::follow::{NOBODY, PartKey, PathFollower, Woken, at_pipe, part};
+use super::follow::{PathFollower, Woken};
+use super::parts::{NOBODY, PartKey, at_pipe, part};
 use super::samples::TimedSamples;
 use crate::record::raw::{PR_ASLEEP, PR_GONE, PR_RUNNABLE, PrTask, PrWho};
 use crate::record::reason::{name_of, why};

@@ -2,13 +2,13 @@
 
 use super::chain::{JoinedSlices, Slices};
 use super::clocks::{ASSUMED, Clocks, NO_CLOCK, OF_ALL, PathState, Spent, UsedCpus, later};
+use super::parts::{NOBODY, Name, PartKey, asleep, is_held, is_soft_interrupt, part};
 use super::samples::TimedSamples;
 use crate::record::raw::{
-    PR_ASLEEP, PR_CARRIED, PR_FOR_ROOM, PR_FROZEN, PR_IN_INTERRUPT, PR_IN_PROCESS, PR_STEP_EXEC, PR_STEP_FORK,
-    PR_STEP_FREE, PR_STEP_GONE, PR_STEP_LOST, PR_STEP_NAME, PR_STEP_RENAME, PR_STEP_RUN, PR_STEP_SAMPLE, PR_STEP_SEIZE,
-    PR_STEP_THROTTLED, PR_STEP_WAKE, PR_STOPPED, PrBirth, PrNamed, PrRun, PrSampled, PrStep, PrWho,
+    PR_ASLEEP, PR_CARRIED, PR_FOR_ROOM, PR_IN_INTERRUPT, PR_IN_PROCESS, PR_STEP_EXEC, PR_STEP_FORK, PR_STEP_FREE,
+    PR_STEP_GONE, PR_STEP_LOST, PR_STEP_NAME, PR_STEP_RENAME, PR_STEP_RUN, PR_STEP_SAMPLE, PR_STEP_SEIZE,
+    PR_STEP_THROTTLED, PR_STEP_WAKE, PrBirth, PrNamed, PrRun, PrSampled, PrStep, PrWho,
 };
-use crate::record::reason::why;
 use crate::result::{PathWhat, WaitReason};
 use foldhash::fast::FixedState;
 use indexmap::{IndexMap, IndexSet};
@@ -23,23 +23,7 @@ const PROCESSES: usize = 16_384;
 /// The clock of the first process that has one.
 const FIRST_CLOCK: u8 = OF_ALL as u8 + 1;
 
-/// No process of the recording.
-pub(super) const NOBODY: u32 = u32::MAX;
-
 pub(super) type Map<K, V> = HashMap<K, V, FixedState>;
-
-/// The name of a program, as the kernel has it.
-type Name = [u64; 2];
-
-/// What a part of the path is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct PartKey {
-    /// Index of a process in [`PathFollower::processes`].
-    pub process: u32,
-    pub what: PathWhat,
-    /// Zeros if unknown.
-    pub by: Name,
-}
 
 /// A followed thread.
 #[derive(Debug)]
@@ -105,11 +89,6 @@ pub(super) struct PathFollower {
     pub has_gaps: bool,
     /// Threads that ended in the last gap.
     pub missing: Vec<u64>,
-}
-
-/// Part of a process without a name of who else is concerned.
-pub(super) fn part(process: u32, what: PathWhat) -> PartKey {
-    PartKey { process, what, by: [0; 2] }
 }
 
 impl PathFollower {
@@ -508,36 +487,4 @@ fn read<T: bytemuck::AnyBitPattern>(step: &[u8]) -> Option<T> {
 /// The clock of a process among those of all.
 fn clock_of(clocks: &[u8], process: u32) -> u8 {
     clocks.get(process as usize).copied().unwrap_or(NO_CLOCK)
-}
-
-/// Whether this is a thread of the kernel that only executes interrupts which have no time at once.
-fn is_soft_interrupt(name: &Name) -> bool {
-    bytemuck::bytes_of(name).starts_with(b"ksoftirqd/")
-}
-
-/// Whether a thread that slept for this was kept from running, whoever let it go.
-fn is_held(call: u32) -> bool {
-    [PR_STOPPED, PR_FROZEN].contains(&(call as usize))
-}
-
-/// What a thread slept for that woke in this context.
-fn asleep(step: &PrRun, context: u32) -> PathWhat {
-    if step.pipe != 0 {
-        return at_pipe(step.detail >> 8 & 1 == 1, step.detail >> 9 & 1 == 1);
-    }
-    let reason = match (why(step.call, step.detail >> 4 & 0xf), context as usize) {
-        // Its time was over.
-        (WaitReason::Thread | WaitReason::Signal, PR_IN_INTERRUPT) => WaitReason::Timer,
-        (reason, _) => reason,
-    };
-    PathWhat::Asleep { reason }
-}
-
-/// What a thread sleeps for at a pipe.
-pub(super) fn at_pipe(writes: bool, locked: bool) -> PathWhat {
-    match (locked, writes) {
-        (true, _) => PathWhat::PipeLock,
-        (_, true) => PathWhat::PipeFull,
-        _ => PathWhat::PipeEmpty,
-    }
 }

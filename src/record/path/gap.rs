@@ -3,7 +3,8 @@
 
 use super::clocks::{PathState, Spent};
 use super::close::{Tasks, is_alive};
-use super::follow::{PathFollower, PathThread, Woken, part};
+use super::follow::{PathFollower, PathThread, Woken};
+use super::parts::part;
 use crate::record::raw::{PR_GONE, PrTask};
 use crate::result::PathWhat;
 

@@ -1,6 +1,6 @@
 //! The critical path of a pipeline: what its wall time was made of.
 //!
-//! [`follow`] reads the steps of the BPF programs while the pipeline runs, with a [`chain`] of parts for each thread, and
+//! [`follow`] reads the steps of the BPF programs while the pipeline runs, with a [`chain`] of [`parts`] for each thread, and
 //! [`clocks`] that show how long it would take without one process, and over each [`gap`] where steps are missing.
 //! [`close`] ends it, and [`words`] makes sentences of it. [`samples`] have their time, too.
 
@@ -9,6 +9,7 @@ mod clocks;
 mod close;
 mod follow;
 mod gap;
+mod parts;
 mod samples;
 #[cfg(test)]
 mod tests;
