@@ -1,6 +1,7 @@
 //! Checks that src/lib.rs and docs/architecture.md list the modules in their true order: each depends on earlier ones
 //! only; and that no two files of src need each other.
 
+mod foreign;
 mod imports;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,6 +5,7 @@ use crate::record::{self, contents};
 use crate::report::files::{self, Folder};
 use crate::report::terminal::Style;
 use crate::roles::Skid;
+use crate::util::streams::write_styled;
 use anyhow::{Result, bail};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -61,7 +62,7 @@ impl AttributeArgs {
         if self.json {
             crate::out!("{}", files::to_json(&document)?);
         } else {
-            crate::out!("{}", record::text::render(&document, kept.written.as_ref(), Style::of_stdout()));
+            write_styled(&record::text::render(&document, kept.written.as_ref(), Style::of_stdout()));
         }
         match kept.problem {
             Some(problem) => bail!("{problem:#}"),

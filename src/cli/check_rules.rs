@@ -13,6 +13,7 @@ use crate::result::Outcome;
 use crate::roles::{self, RoleId, SCHEDULING};
 use crate::util::decision::{Decision, FLOOR};
 use crate::util::progress;
+use crate::util::text::clean;
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::vm::image::Kernel;
 use anyhow::{Result, bail};
@@ -217,7 +218,8 @@ pub(super) fn print_changes(comparison: &Comparison, steps: &[(&Section, &Step)]
         let changed = |row: &&RoleRow| row.delta != 0.0 && (row.certain || !step.exact()) && judged(row);
         let mut rows = step.roles.iter().filter(changed).take(8).peekable();
         if rows.peek().is_some() {
-            crate::outln!("{}, by role and function (self), {}:", section.title(), comparison.per_kib());
+            let title = clean(&section.title());
+            crate::outln!("{title}, by role and function (self), {}:", comparison.per_kib());
         }
         for row in rows {
             crate::outln!("  {:<44} {:>12}", row.title, number::signed(row.delta));

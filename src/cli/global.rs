@@ -1,7 +1,10 @@
 //! Flags of all subcommands, and their effects.
 
 use crate::report::terminal::colour;
-use crate::util::text::quoted;
+use crate::util::stored_json::json_text;
+use crate::util::streams::write_styled;
+use crate::util::styled_text::StyledText;
+use crate::util::text::{is_hidden, quoted};
 use crate::util::{build, progress};
 use anyhow::{Context as _, Result};
 use clap::{ArgAction, Args, ColorChoice, Command};
@@ -69,7 +72,13 @@ pub(super) fn prepared(command: Command, arguments: &[String]) -> Command {
 
 /// Print the error in the command line, or the requested help or version.
 pub(super) fn refuse(error: &clap::Error, arguments: &[String]) -> ExitCode {
-    let _ = error.print();
+    let text = error.to_string();
+    if text.chars().any(|c| is_hidden(c) && c != '\n') {
+        // A word of the command line can be a file's name, as in `pipeprof compare *`.
+        crate::err!("{text}");
+    } else {
+        let _ = error.print();
+    }
     match error.exit_code() {
         0 => ExitCode::SUCCESS,
         // To `git bisect run`, 1 to 124 mean a regression, which a wrong flag is not.
@@ -105,11 +114,14 @@ pub(super) fn visible(all: &Command) -> Command {
 }
 
 /// Print `value` as JSON, or else as `text`.
-pub(super) fn print(json: bool, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<()> {
+pub(super) fn print<T>(json: bool, value: &impl Serialize, text: impl FnOnce() -> T) -> Result<()>
+where
+    T: Into<StyledText>,
+{
     if json {
-        crate::outln!("{}", serde_json::to_string_pretty(value).context("cannot write the result as JSON")?);
+        crate::outln!("{}", json_text(value).context("cannot write the result as JSON")?);
     } else {
-        crate::out!("{}", text());
+        write_styled(&text().into());
     }
     Ok(())
 }

@@ -17,6 +17,7 @@ use crate::compare::plan::combinations;
 use crate::compare::render::{self, terminal};
 use crate::compare::{CompareOptions, compare};
 use crate::experiment::{Event, State};
+use crate::util::stored_json::json_text;
 use crate::util::text::{clean, counted};
 use crate::util::usage::UsageError;
 use crate::util::{atomic_file, cancel, progress, regular};
@@ -312,7 +313,7 @@ fn show(event: &Event<'_, ChunkCell<'_>>, of: usize) {
 impl MergeArgs {
     fn run(self) -> Result<ExitCode> {
         let merged = merge::merge(&self.stores, &self.output, self.allow_mixed)?;
-        let json = serde_json::to_string_pretty(&merged).context("cannot write merge.json")? + "\n";
+        let json = json_text(&merged).context("cannot write merge.json")? + "\n";
         atomic_file::write(&self.output.join("merge.json"), json.as_bytes())?;
         crate::out!("{}", summary(&merged));
         let timed = merged.done.iter().filter(|cell| !cell.is_exact()).count() as u64;

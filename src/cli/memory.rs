@@ -5,6 +5,7 @@ use crate::report::number::{number, span};
 use crate::report::table::{Table, TableCell};
 use crate::report::terminal::Style;
 use crate::reproduce::memory::{LoopOptions, READ_BUFFER, Report, loops::LoopKind, measure};
+use crate::util::styled_text::StyledText;
 use crate::util::{cancel, size};
 use anyhow::Result;
 use std::process::ExitCode;
@@ -49,9 +50,9 @@ impl MemoryArgs {
     }
 }
 
-fn text(report: &Report, code: bool) -> String {
+fn text(report: &Report, code: bool) -> StyledText {
     use std::fmt::Write;
-    let mut out = String::new();
+    let mut out = StyledText::default();
     let model = report.cpu_model.as_deref().unwrap_or("unknown CPU model");
     let _ = writeln!(out, "{model}, CPU {}, {}; one thread", report.cpu, report.cpu_flags.join(" "));
     for (kind, heading) in [
@@ -69,7 +70,8 @@ fn text(report: &Report, code: bool) -> String {
             .column("n", |measured| measured.throughput.runs.len() as u64)
             .column("method", |measured| measured.reason.as_deref().unwrap_or(&measured.about))
             .done();
-        let _ = write!(out, "\n{}", table.text(Style::of_stdout()));
+        out.push_str("\n");
+        out.append(&table.text(Style::of_stdout()));
     }
     if code {
         let mut printed = std::collections::BTreeSet::new();

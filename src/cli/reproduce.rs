@@ -7,6 +7,7 @@ use crate::reproduce::verdict::Missing;
 use crate::reproduce::{self, GivenProgram, Settings, report};
 use crate::result::ExecutedOn;
 use crate::run::bench::Machine;
+use crate::util::streams::write_styled;
 use crate::util::usage::UsageError;
 use crate::util::{cancel, progress};
 use crate::vm::Accel;
@@ -99,7 +100,7 @@ impl ReproduceArgs {
         progress::step("writing the report");
         let page = report::write(&reproduction, &settings.output)?;
         progress::clear();
-        crate::out!("{}", report::terminal::render(&reproduction, Style::of_stdout()));
+        write_styled(&report::terminal::render(&reproduction, Style::of_stdout()));
         crate::outln!("\nReport: {}", page.display());
         Ok(ExitCode::SUCCESS)
     }

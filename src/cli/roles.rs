@@ -11,6 +11,7 @@ use crate::report::table::Table;
 use crate::report::terminal::Style;
 use crate::roles;
 use crate::util::cancel;
+use crate::util::styled_text::StyledText;
 use crate::vm;
 use anyhow::{Context as _, Result};
 use clap::Args;
@@ -71,7 +72,7 @@ impl RolesReport {
         })
     }
 
-    fn text(&self) -> String {
+    fn text(&self) -> StyledText {
         let mut reasons = Vec::new();
         let rows: Vec<[String; 4]> = self.roles.iter().map(|resolution| row(resolution, &mut reasons)).collect();
         let mut table = Table::of(format!("Roles on {}", self.release), &rows)
@@ -81,7 +82,8 @@ impl RolesReport {
             .column("not by (reason)", |row| &row[3][..])
             .done();
         table.wraps = true;
-        let mut text = table.text(Style::of_stdout()) + "\n";
+        let mut text = table.text(Style::of_stdout());
+        text.push_str("\n");
         for (index, reason) in reasons.iter().enumerate() {
             let _ = writeln!(text, "({}) {reason}", index + 1);
         }

@@ -12,6 +12,7 @@ use crate::report;
 use crate::report::terminal::Style;
 use crate::result::{Collector, CollectorReport, Document, Loader, Outcome, Probe, Request, Selection};
 use crate::run::{RunOptions, WindowSizing};
+use crate::util::streams::write_styled;
 use crate::util::text::clean;
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{cancel, progress};
@@ -209,14 +210,18 @@ impl RunArgs {
         let written = kept.written.as_ref();
         let document = &outcome.document;
         let exported = written.map_or_else(String::new, |written| exports_in(&written.folder, &names));
-        let render = |style| report::terminal::render(document, written, style) + &exported;
+        let render = |style| {
+            let mut text = report::terminal::render(document, written, style);
+            text.push_str(&exported);
+            text
+        };
         if self.json {
             crate::out!("{}", report::files::to_json(document)?);
             if !progress::is_quiet() {
                 crate::err!("{}", render(Style::PLAIN));
             }
         } else {
-            crate::out!("{}", render(Style::of_stdout()));
+            write_styled(&render(Style::of_stdout()));
         }
         if let Some(problem) = kept.problem {
             return Err(problem);

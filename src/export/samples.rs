@@ -196,7 +196,13 @@ impl SamplesBuilder {
     }
 
     pub(super) fn finish(mut self) -> Samples {
-        let kinds = self.samples.values.len();
+        let samples = &mut self.samples;
+        let texts = [&mut samples.title, &mut samples.version, &mut samples.release, &mut samples.started];
+        let names = samples.processes.iter_mut().map(|process| &mut process.name);
+        let kinds = samples.values.iter_mut().map(|kind| &mut kind.name);
+        // Files are not trusted.
+        texts.into_iter().chain(names).chain(kinds).for_each(|text| *text = clean(text));
+        let kinds = samples.values.len();
         self.samples.samples.iter_mut().for_each(|sample| sample.values.resize(kinds, 0));
         self.samples.samples.sort_by_key(|sample| sample.process);
         self.samples

@@ -149,11 +149,11 @@ mod tests {
     }
 
     #[test]
-    fn odd_names_stay_as_they_are_but_for_control_characters() {
+    fn odd_names_stay_as_they_are_but_for_what_is_hidden() {
         let file = written(&odd());
         let frames = file["shared"]["frames"].as_array().unwrap();
         assert_eq!(frames[0]["name"], ODD[0]);
-        assert_eq!(frames[1]["name"], "_[31m");
+        assert_eq!(frames[1]["name"], "_[31m_");
         assert_eq!(file["profiles"][1]["unit"], "nanoseconds");
         assert_eq!(file["profiles"][1]["endValue"], 900);
     }

@@ -14,7 +14,7 @@ pub(super) fn gallery(name: &str) -> Outcome {
 
 /// Names that could break a format.
 pub(super) const ODD: [&str; 6] =
-    ["<T as \"x\">::f(a, b) 12", "\u{1b}[31m", "a,b\r", "naïve::ü", "</script>", "+0x0 (a) b\\"];
+    ["<T as \"x\">::f(a, b) 12", "\u{1b}[31m\u{202e}", "a,b\r", "naïve::ü", "</script>", "+0x0 (a) b\\"];
 
 /// A sampled run with 9 samples, 5 of them in odd functions, in 900 ns of CPU time.
 pub(super) fn odd() -> Outcome {

@@ -10,6 +10,7 @@ use crate::report::files;
 use crate::report::terminal::{self, Style};
 use crate::result::{Document, Outcome, parse};
 use crate::roles::Skid;
+use crate::util::text::is_hidden;
 use clap::ValueEnum as _;
 use std::path::PathBuf;
 
@@ -29,7 +30,7 @@ const BASES: [&str; 5] = [
 /// The bytes of a `result.json`.
 ///
 /// Properties: what is read is written so that it reads the same, and can be answered, printed, drawn, compared and
-/// exported, without control characters.
+/// exported, without anything hidden.
 ///
 /// # Panics
 /// If one does not hold.
@@ -75,17 +76,19 @@ fn check(document: Document) {
         stacks: Folded::parse(STACKS).unwrap_or_default(),
     });
     let outcome = Outcome { profiles: profiles.collect(), document, ..Outcome::default() };
-    for style in [Style::PLAIN, Style { width: Some(40), colour: true }] {
-        assert!(!terminal::render(&outcome.document, None, style).is_empty());
+    for style in STYLES {
+        shown("terminal", &terminal::render(&outcome.document, None, style));
     }
-    let _ = export_all(ExportFormat::value_variants(), &Exported::Result(&outcome));
+    let (exports, _) = export_all(ExportFormat::value_variants(), &Exported::Result(&outcome));
+    let texts = exports.iter().filter_map(|(name, bytes)| Some((name, std::str::from_utf8(bytes).ok()?)));
+    texts.for_each(|(name, text)| shown(name, text));
     let input = || Input { label: None, runs: vec![("run".to_owned(), outcome.clone())] };
     let inputs = || vec![input(), input()];
     let named = pipelines::columns(inputs(), &["before", "after"].map(PathBuf::from));
     for inputs in [inputs()].into_iter().chain(named) {
         if let Ok(compared) = compare(&inputs, &CompareOptions::default()) {
-            let _ = tables::render(&compared.comparison, 80, tables::SHOWN);
-            let _ = markdown::render(&compared.comparison);
+            shown("comparison", &tables::render(&compared.comparison, 80, tables::SHOWN));
+            shown("report.md", &markdown::render(&compared.comparison));
         }
     }
 }
@@ -97,12 +100,24 @@ fn check_recording(document: &Document) {
         Err(error) => panic!("{error:#}"),
     };
     for (name, bytes) in &files {
-        let page = String::from_utf8_lossy(bytes);
-        let odd = page.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t'));
-        assert!(odd.is_none() || name.ends_with(".json"), "{name}: {odd:?}");
+        if !name.ends_with(".gz") {
+            shown(name, &String::from_utf8_lossy(bytes));
+        }
     }
-    for style in [Style::PLAIN, Style { width: Some(40), colour: true }] {
-        assert!(!text::render(document, None, style).is_empty());
+    for style in STYLES {
+        shown("recording", &text::render(document, None, style));
     }
     record::answer_of(document);
+}
+
+/// Without and with our own styles.
+const STYLES: [Style; 2] = [Style::PLAIN, Style { width: Some(40), colour: true }];
+
+/// Check that `text` says something, and hides nothing.
+fn shown(name: &str, text: &str) {
+    assert!(!text.is_empty(), "{name}");
+    let odd = text.chars().find(|c| is_hidden(*c) && !matches!(c, '\n' | '\t' | '\u{1b}'));
+    assert!(odd.is_none(), "{name}: {odd:?}");
+    let own = text.split('\u{1b}').skip(1).all(|rest| ["[1m", "[0m", "[38;2;"].iter().any(|own| rest.starts_with(own)));
+    assert!(own, "{name}");
 }

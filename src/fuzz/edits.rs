@@ -37,7 +37,7 @@ fn apply(value: &mut Value, what: u8) {
         json!(true),
         json!(""),
         json!("other"),
-        json!("a;b 1\u{1b}[2J\n../\u{20ac}"),
+        json!("a;b 1\u{1b}[2J\n../\u{20ac}\u{202e}\u{200b}"),
         json!([]),
         json!({}),
     ];

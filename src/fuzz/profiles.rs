@@ -3,11 +3,12 @@
 use crate::import::{self, ImportedProfile};
 use crate::record::{contents, text};
 use crate::report::terminal::Style;
+use crate::util::text::is_hidden;
 
 /// Output of `perf script`, or folded stacks.
 ///
-/// Properties: what is read can be attributed, printed and drawn; each sample is in one role of one command; no control
-/// character reaches the terminal.
+/// Properties: what is read can be attributed, printed and drawn; each sample is in one role of one command; nothing
+/// hidden reaches the terminal.
 ///
 /// # Panics
 /// If one does not hold.
@@ -39,6 +40,6 @@ fn check(profile: &ImportedProfile) {
         assert_eq!(roles, profile.stacks.total(), "each sample has one role");
     }
     let printed = text::render(&outcome.document, None, Style::PLAIN);
-    assert!(!printed.contains(|c: char| c.is_control() && c != '\n'), "{printed:?}");
+    assert!(!printed.contains(|c: char| is_hidden(c) && c != '\n'), "{printed:?}");
     assert!(contents::files(&mut outcome, Vec::new()).is_ok());
 }

@@ -7,6 +7,7 @@ pub(crate) use crate::roles::{KERNEL, is_kernel_entry};
 
 use super::places::{FramePlace, LocatedStack, PlacedStacks, StoredPlaces};
 use super::stacks::{CallStack, LastText, StackMap};
+use crate::util::text::is_hidden;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -29,12 +30,12 @@ pub struct FoldedError {
     pub what: String,
 }
 
-/// `name` as a frame of a stack, without separators of frames and lines.
+/// `name` as a frame of a stack, without separators of frames and lines, and without what is hidden.
 pub(crate) fn frame_name(name: &str) -> Cow<'_, str> {
     if name.bytes().all(|b| b != b';' && b.is_ascii() && !b.is_ascii_control()) {
         return Cow::Borrowed(name);
     }
-    name.chars().map(|c| if c == ';' || c.is_control() { '_' } else { c }).collect()
+    name.chars().map(|c| if c == ';' || is_hidden(c) { '_' } else { c }).collect()
 }
 
 impl Folded {

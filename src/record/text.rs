@@ -9,6 +9,7 @@ use crate::report::number::{percent, time};
 use crate::report::terminal::{Style, functions, roles};
 use crate::result::{Document, ExecutedOn, ImportedFrom, RecordLevel, RecordedPipe};
 use crate::roles::RoleId;
+use crate::util::styled_text::StyledText;
 use crate::util::text::{clean, counted as counted_noun, grouped};
 use std::collections::HashMap;
 
@@ -17,7 +18,7 @@ const SAMPLED: usize = 4;
 const FEW_SAMPLES: u64 = 20;
 
 /// The whole text. `written`: where the files are.
-pub(crate) fn render(recording: &Document, written: Option<&Written>, style: Style) -> String {
+pub(crate) fn render(recording: &Document, written: Option<&Written>, style: Style) -> StyledText {
     let how = if recording.target.imported().is_some() { "Read" } else { "Recorded" };
     let about = ReportBlock::Note(format!("{how}: {}: {}", files::title(recording), about(recording)));
     let mut blocks = [answer(recording), vec![about], details(recording), vec![limits(recording)]].concat();
@@ -88,9 +89,11 @@ fn samples(recording: &Document) -> Vec<ReportBlock> {
     let all = || {
         recording.attribution.processes.iter().map(|(name, roles)| (name, recording.attribution.weight(name), roles))
     };
-    let mut shown: Vec<_> = all().filter(|(_, samples, _)| *samples >= FEW_SAMPLES).collect();
+    let mut shown: Vec<_> = all().collect();
     shown.sort_by_key(|(_, samples, _)| std::cmp::Reverse(*samples));
-    shown.truncate(SAMPLED);
+    let enough = shown.iter().filter(|(_, samples, _)| *samples >= FEW_SAMPLES).count();
+    // What is left out is more than something.
+    shown.truncate(enough.clamp(1, SAMPLED));
     let left_out = further(all().count() - shown.len(), "process");
     let table = |(name, samples, roles): &(ProcessName, u64, &Vec<RoleShare>)| {
         let name = labels.get(name).map_or(name.as_str(), String::as_str);

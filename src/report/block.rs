@@ -3,6 +3,7 @@
 
 use super::table::Table;
 use super::terminal::{Style, paragraph};
+use crate::util::styled_text::StyledText;
 use crate::util::text::clean;
 
 /// A part of an output. Texts have words of code in backticks.
@@ -92,8 +93,17 @@ pub(super) fn indent(item: &str) -> (&str, &str) {
 }
 
 /// For a terminal.
-pub(crate) fn text(blocks: &[ReportBlock], style: Style) -> String {
-    let mut out = String::new();
+pub(crate) fn text(blocks: &[ReportBlock], style: Style) -> StyledText {
+    written(blocks, style, Table::text)
+}
+
+/// Plain text, in lines of so many columns where words and names allow it: nothing is cut, so that it can be searched.
+pub(super) fn uncut(blocks: &[ReportBlock], width: u16) -> String {
+    written(blocks, Style { width: Some(width), colour: false }, Table::uncut).into()
+}
+
+fn written(blocks: &[ReportBlock], style: Style, of_table: fn(&Table, Style) -> StyledText) -> StyledText {
+    let mut out = StyledText::default();
     for block in blocks {
         match block {
             ReportBlock::Sentence(text) | ReportBlock::Note(text) => out.push_str(&paragraph("", text, style)),
@@ -104,8 +114,8 @@ pub(crate) fn text(blocks: &[ReportBlock], style: Style) -> String {
                 }
             }
             ReportBlock::Table(table) => {
-                out.push('\n');
-                out.push_str(&table.text(style));
+                out.push_str("\n");
+                out.append(&of_table(table, style));
             }
             ReportBlock::Section { heading, .. } | ReportBlock::Details { summary: heading, .. } => {
                 out.push_str(&format!("\n{}:\n", clean(heading)));
@@ -116,7 +126,7 @@ pub(crate) fn text(blocks: &[ReportBlock], style: Style) -> String {
             | ReportBlock::Beside(_)
             | ReportBlock::Plain(_) => {}
         }
-        out.push_str(&self::text(block.inner(), style));
+        out.append(&written(block.inner(), style, of_table));
     }
     out
 }

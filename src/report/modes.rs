@@ -8,6 +8,7 @@ use super::terminal::{Style, paragraph};
 use crate::profile::{Unit, listed};
 use crate::result::{Document, ExecutedOn};
 use crate::roles::{self, RoleId};
+use crate::util::styled_text::StyledText;
 use crate::util::text::counted;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -80,8 +81,8 @@ impl ModesReport {
     }
 
     /// Answer, table, and what limits both.
-    pub(crate) fn render(&self, style: Style) -> String {
-        let mut out = paragraph("", &self.answer(), style);
+    pub(crate) fn render(&self, style: Style) -> StyledText {
+        let mut out = StyledText::from(paragraph("", &self.answer(), style));
         for code in answer::CAUTIONS {
             let mut cautious = self.rows.iter().filter_map(|row| Some((row, row.cautions.get(code)?)));
             let Some((first, text)) = cautious.next() else { continue };
@@ -89,7 +90,8 @@ impl ModesReport {
             let likewise = if others == 0 { String::new() } else { format!(" and {}", counted(others, "other mode")) };
             out.push_str(&paragraph(&format!("Caution ({}{likewise}): ", first.name), text, style));
         }
-        let _ = write!(out, "\n{}", self.table().text(style));
+        out.push_str("\n");
+        out.append(&self.table().text(style));
         let limit = match self.figure {
             Some(Figure::Throughput) => {
                 "the modes were measured one after the other, so that other load can differ between them; \

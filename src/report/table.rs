@@ -6,11 +6,15 @@ use super::terminal::text::{lines, paragraph, shortened};
 use crate::roles::Role;
 use crate::util::colour::rgb;
 use crate::util::csv_text::csv_text;
+use crate::util::styled_text::StyledText;
 use crate::util::text::{clean, grouped};
 use textwrap::core::display_width;
 
 /// Longer texts, such as names of generic Rust functions, are cut on terminals.
 const LONGEST_TEXT: usize = 60;
+
+/// Longer headings, such as names that users give to columns, are cut on terminals.
+const LONGEST_HEADING: usize = 24;
 
 /// Texts are not cut shorter than this on narrow terminals; columns of figures are left out before.
 const SHORTEST_TEXT: usize = 12;
@@ -261,46 +265,64 @@ impl Table {
 
     /// For a terminal: the title, the rows, the notes. If the terminal is too narrow, texts are cut, then dispensable
     /// columns and the last text are left out.
-    pub(crate) fn text(&self, style: Style) -> String {
+    pub(crate) fn text(&self, style: Style) -> StyledText {
+        self.written(style, true)
+    }
+
+    /// The same without cutting a text, which may make the lines longer.
+    pub(super) fn uncut(&self, style: Style) -> StyledText {
+        self.written(style, false)
+    }
+
+    fn written(&self, style: Style, is_cut: bool) -> StyledText {
         let heads = self.columns.iter().map(|column| column.heading.lines().count()).max().unwrap_or(0).max(1);
         let mut shown: Vec<ShownColumn> = Vec::new();
         for (at, column) in self.columns.iter().enumerate().filter(|(_, column)| column.dispensable != PAGE_ONLY) {
             shown.extend(self.swatches(at, heads).filter(|_| style.colour));
-            shown.push(self.shown(at, column, heads));
+            shown.push(self.shown(at, column, heads, is_cut));
         }
         if let Some(terminal) = style.width {
-            fit(&mut shown, usize::from(terminal));
+            fit(&mut shown, usize::from(terminal), is_cut);
         }
-        let mut out = if self.title.is_empty() { String::new() } else { format!("{}:\n", clean(&self.title)) };
+        let mut out = StyledText::default();
+        if !self.title.is_empty() {
+            out.push_str(&format!("{}:\n", clean(&self.title)));
+        }
         let before: usize = shown.iter().rev().skip(1).map(|column| column.width + 2).sum();
         for line in 0..heads + self.rows.len() {
             let is_heading = line < heads;
-            let mut cells: Vec<String> =
+            let mut cells: Vec<StyledText> =
                 shown.iter().map(|column| column.cell(line, is_heading && style.colour)).collect();
             let last = shown.last().filter(|last| self.wraps && !is_heading && !last.right);
             let mut pieces = last.map(|last| last.wrapped(line)).unwrap_or_default().into_iter();
             if let (Some(cell), Some(first)) = (cells.last_mut(), pieces.next()) {
-                *cell = first;
+                *cell = first.into();
             }
-            out.push_str(format!(" {}", cells.join("  ")).trim_end());
-            out.push('\n');
+            for (at, cell) in cells.iter().enumerate() {
+                out.push_str(if at == 0 { " " } else { "  " });
+                out.append(cell);
+            }
+            out.trim_end();
+            out.push_str("\n");
             pieces.for_each(|piece| out.push_str(&format!(" {}{piece}\n", " ".repeat(before))));
         }
         self.notes.iter().for_each(|note| out.push_str(&paragraph(" ", note, style)));
         out
     }
 
-    fn shown(&self, at: usize, column: &TableColumn, heads: usize) -> ShownColumn {
+    fn shown(&self, at: usize, column: &TableColumn, heads: usize, is_cut: bool) -> ShownColumn {
         let above = heads - column.heading.lines().count();
-        let heading = std::iter::repeat_n(String::new(), above).chain(column.heading.lines().map(clean));
+        let heading =
+            column.heading.lines().map(|line| shortened(line, if is_cut { LONGEST_HEADING } else { usize::MAX }));
+        let heading = std::iter::repeat_n(String::new(), above).chain(heading);
         let rows = self.rows.iter().map(|row| row.get(at).map_or_else(String::new, TableCell::text));
         let cells: Vec<String> = heading.chain(rows).collect();
         let width = cells.iter().map(|cell| display_width(cell)).max().unwrap_or(0);
         let right = self.is_of_figures(at);
         let (width, least) = match (right, at) {
-            (true, _) => (width, width),
-            (false, 0) => (width.min(LONGEST_TEXT), width.min(SHORTEST_NAME)),
-            (false, _) => (width.min(LONGEST_TEXT), width.min(SHORTEST_TEXT)),
+            _ if right || !is_cut => (width, width),
+            (_, 0) => (width.min(LONGEST_TEXT), width.min(SHORTEST_NAME)),
+            _ => (width.min(LONGEST_TEXT), width.min(SHORTEST_TEXT)),
         };
         ShownColumn { cells, colours: Vec::new(), right, width, least, dispensable: column.dispensable }
     }
@@ -384,20 +406,27 @@ impl ShownColumn {
         lines(self.cells.get(line).map_or("", String::as_str), self.width)
     }
 
-    fn cell(&self, line: usize, bold: bool) -> String {
+    fn cell(&self, line: usize, bold: bool) -> StyledText {
         let text = shortened(self.cells.get(line).map_or("", String::as_str), self.width);
         let blanks = " ".repeat(self.width.saturating_sub(display_width(&text)));
-        let text = match self.colours.get(line).filter(|colour| !colour.is_empty()).map(|colour| rgb(colour)) {
-            _ if bold && !text.is_empty() => format!("\u{1b}[1m{text}\u{1b}[0m"),
-            Some([red, green, blue]) => format!("\u{1b}[38;2;{red};{green};{blue}m{text}\u{1b}[0m"),
-            None => text,
-        };
-        if self.right { blanks + &text } else { text + &blanks }
+        let mut out = StyledText::from(if self.right { &*blanks } else { "" });
+        match self.colours.get(line).filter(|colour| !colour.is_empty()).map(|colour| rgb(colour)) {
+            _ if bold && !text.is_empty() => out.push_bold(&text),
+            Some(colour) => out.push_coloured(colour, &text),
+            None => out.push_str(&text),
+        }
+        out.push_str(if self.right { "" } else { &blanks });
+        out
     }
 }
 
 /// Cut and leave out columns, until the table is at most as wide as the terminal if it can be.
-fn fit(shown: &mut Vec<ShownColumn>, terminal: usize) {
+fn fit(shown: &mut Vec<ShownColumn>, terminal: usize, is_cut: bool) {
+    let needed: usize = shown.iter().filter(|column| column.dispensable == 0).map(|column| column.width + 2).sum();
+    if !is_cut && needed > terminal {
+        // Leaving columns out would not help.
+        return;
+    }
     loop {
         // A blank before the first, and two between each.
         let all = shown.iter().map(|column| column.width + 2).sum::<usize>().saturating_sub(1);
@@ -444,7 +473,7 @@ mod tests {
     #[test]
     fn figures_are_aligned_and_columns_of_zeros_left_out() {
         assert_eq!(
-            table().note("as counted").text(Style::PLAIN),
+            &*table().note("as counted").text(Style::PLAIN),
             "Functions:\n function                                        calls per KiB   share  role\n \
              a_function_with_quite_a_long_name_that_goes_on           1.00  50.0 %  copy in\n main                 \
              \x20                                 12,346  50.0 %  user\n as counted\n"
@@ -465,7 +494,7 @@ mod tests {
     fn texts_that_are_wrapped_lose_nothing() {
         let rows = vec![vec!["a".into(), "one two three four".into()], vec!["b".into(), "five".into()]];
         let table = Table { wraps: true, ..Table::new(["x", "words"], rows) };
-        assert_eq!(table.text(of_width(18)), " x  words\n a  one two three\n    four\n b  five\n");
+        assert_eq!(&*table.text(of_width(18)), " x  words\n a  one two three\n    four\n b  five\n");
     }
 
     #[test]
@@ -473,19 +502,19 @@ mod tests {
         let csv = table().csv();
         assert_eq!(csv.lines().last(), Some("main,12345.6,0.5,user"), "{csv}");
         let missing = Table::new(["a", "b"], vec![vec![TableCell::Missing, TableCell::from(None::<u64>)]]);
-        assert_eq!((missing.csv(), missing.text(Style::PLAIN)), ("a,b\n,\n".to_owned(), " a  b\n -  -\n".to_owned()));
+        assert_eq!((&*missing.csv(), &*missing.text(Style::PLAIN)), ("a,b\n,\n", " a  b\n -  -\n"));
     }
 
     #[test]
     fn roles_have_their_colours() {
         let role = TableCell::Role { title: "copy in".to_owned(), colour: "#0102ff".to_owned() };
         let text = Table::new(["role"], vec![vec![role]]).text(Style { width: None, colour: true });
-        assert_eq!(text, "    \u{1b}[1mrole\u{1b}[0m\n \u{1b}[38;2;1;2;255m■\u{1b}[0m  copy in\n");
+        assert_eq!(&*text, "    \u{1b}[1mrole\u{1b}[0m\n \u{1b}[38;2;1;2;255m■\u{1b}[0m  copy in\n");
     }
 
     #[test]
     fn headings_of_several_lines_end_at_the_rows() {
         let table = Table::new(["mode", "writer\nns/KiB"], vec![vec!["write".into(), 12.0.into()]]);
-        assert_eq!(table.text(Style::PLAIN), "        writer\n mode   ns/KiB\n write    12.0\n");
+        assert_eq!(&*table.text(Style::PLAIN), "        writer\n mode   ns/KiB\n write    12.0\n");
     }
 }

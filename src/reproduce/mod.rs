@@ -19,6 +19,7 @@ pub mod verdict;
 use crate::kernel::environment::CpuTime;
 use crate::result::{Environment, KernelInfo};
 use crate::util::folder_lock::FolderLock;
+use crate::util::stored_json::json_text;
 use crate::util::text::now;
 use crate::util::{atomic_file, build, cancel, regular};
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -59,7 +60,7 @@ pub fn run(
         match one(part, &Lab::new(settings, bench, part.id, &say), &key, &facts) {
             Ok(result) => {
                 let path = part_file(&settings.output, part.id);
-                atomic_file::write(&path, serde_json::to_string_pretty(&result)?.as_bytes())?;
+                atomic_file::write(&path, json_text(&result)?.as_bytes())?;
             }
             Err(error) => {
                 stopped = Some(error);

@@ -4,6 +4,7 @@ use super::effect::{Effect, Untestable};
 use crate::report::number;
 use crate::report::table::{Table, TableCell};
 use crate::report::terminal::Style;
+use crate::util::styled_text::StyledText;
 use crate::util::text::counted;
 use serde::Serialize;
 
@@ -56,11 +57,11 @@ impl OptionsReport {
     }
 
     /// For a terminal.
-    pub(crate) fn text(&self, style: Style) -> String {
-        let mut out = format!("{}\n\n", self.sentence());
+    pub(crate) fn text(&self, style: Style) -> StyledText {
+        let mut out = StyledText::from(format!("{}\n\n", self.sentence()));
         for (index, total) in self.total.iter().enumerate() {
-            out.push_str(&self.table(index, total).text(style));
-            out.push('\n');
+            out.append(&self.table(index, total).text(style));
+            out.push_str("\n");
         }
         out.push_str(&self.about());
         out

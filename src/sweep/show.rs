@@ -7,6 +7,7 @@ use crate::report::number::number;
 use crate::report::table::Table;
 use crate::report::terminal::{Style, paragraph};
 use crate::run::BUSY;
+use crate::util::styled_text::StyledText;
 
 /// Maximum number of distinguishable lines in a chart.
 const MOST_LINES: usize = 6;
@@ -90,7 +91,7 @@ impl Sweep {
     }
 
     /// The table on the terminal, and what is special about combinations below it.
-    pub(crate) fn table(&self, style: Style) -> String {
+    pub(crate) fn table(&self, style: Style) -> StyledText {
         let axes: Vec<&SweepAxis> = self.axes.iter().filter(|axis| axis.values.len() > 1).collect();
         let mut table = Table::of("", &self.cells);
         for axis in &axes {
@@ -106,7 +107,7 @@ impl Sweep {
         let mut text = table.done().text(style);
         let notes = self.notes();
         if !notes.is_empty() {
-            text.push('\n');
+            text.push_str("\n");
         }
         for (note, cells) in notes {
             let names: Vec<String> = cells.iter().map(|cell| cell_name(cell, &axes)).collect();

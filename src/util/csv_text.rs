@@ -3,7 +3,7 @@
 use super::text::clean;
 use std::borrow::Cow;
 
-/// The text of a table: its header and its rows. Names are from other programs: control characters are replaced, and a
+/// The text of a table: its header and its rows. Names are from other programs: what is hidden is replaced, and a
 /// text that a spreadsheet would execute as a formula begins with an apostrophe.
 pub(crate) fn csv_text<R: AsRef<[C]>, C: AsRef<str>>(rows: impl IntoIterator<Item = R>) -> String {
     let mut text = String::new();
@@ -28,9 +28,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_cell_is_a_formula_or_has_control_characters() {
-        let odd = ["=cmd|A", "@SUM(1)", "+1+1", "-x", "a\u{1b}[2J\nb\tc", "a,b", "\"q\"", "=1,2"];
-        assert_eq!(csv_text([odd]), "'=cmd|A,'@SUM(1),'+1+1,'-x,a?[2J?b?c,\"a,b\",\"\"\"q\"\"\",\"'=1,2\"\n");
+    fn no_cell_is_a_formula_or_has_hidden_characters() {
+        let odd = ["=cmd|A", "@SUM(1)", "+1+1", "-x", "a\u{1b}[2J\nb\tc\u{202e}d", "a,b", "\"q\"", "=1,2"];
+        assert_eq!(csv_text([odd]), "'=cmd|A,'@SUM(1),'+1+1,'-x,a?[2J?b?c?d,\"a,b\",\"\"\"q\"\"\",\"'=1,2\"\n");
         assert_eq!(csv_text([["-1.5", "+2", "-inf", "1e-3", ""]]), "-1.5,+2,-inf,1e-3,\n");
     }
 }

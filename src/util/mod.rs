@@ -22,6 +22,7 @@ pub(crate) mod size;
 pub(crate) mod stats;
 pub(crate) mod stored_json;
 pub(crate) mod streams;
+pub(crate) mod styled_text;
 pub(crate) mod text;
 pub(crate) mod usage;
 pub(crate) mod warning;

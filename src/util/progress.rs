@@ -52,7 +52,8 @@ pub(crate) fn detail(text: impl FnOnce() -> String) {
 
 /// Print a problem on stderr, even with `--quiet`, without what could control a terminal.
 pub(crate) fn problem(text: &str) {
-    let text = clean_lines(text);
+    // A line of others, such as a name with a line break, does not look like one of this program.
+    let text = clean_lines(text).replace('\n', "\n    ");
     let print = || crate::errln!("pipeprof: {text}");
     match SINK.lock().as_deref() {
         Ok(ProgressSink::Bar(bar)) => bar.suspend(print),

@@ -1,9 +1,10 @@
 //! JSON documents from outside: with a known schema, and with counts whose sums cannot overflow.
 
 use super::regular;
+use super::text::clean_json;
 use anyhow::{Context as _, Result, anyhow, bail};
 use serde::de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::cell::Cell;
 use std::fmt;
 use std::path::Path;
@@ -12,7 +13,7 @@ use std::path::Path;
 const LONGEST: u64 = 256 << 20;
 
 /// No count is as high: 2^53 ns are 104 days. Up to here a JSON number is exact in every program (RFC 8259, section 6).
-const HIGHEST: u64 = 1 << 53;
+pub(crate) const HIGHEST: u64 = 1 << 53;
 
 /// Counts of a document are less than this together, so that no sum overflows.
 const HIGHEST_SUM: u64 = 1 << 62;
@@ -34,6 +35,18 @@ pub(crate) fn load<T: DeserializeOwned>(file: &Path, what: &str, schema: &str) -
         bail!("{shown}: the schema is {}, and this version reads {schema}: make it again", head.schema);
     }
     parse(&bytes).map_err(broken)
+}
+
+/// The text of a document. A terminal can show it, whatever texts are in it.
+pub(crate) fn json_text(value: &impl Serialize) -> serde_json::Result<String> {
+    serde_json::to_string_pretty(value).map(|text| clean_json(&text))
+}
+
+/// [`json_text`] of a document that [`parse`] reads, whatever its counts are made of.
+pub(crate) fn stored_text(value: &impl Serialize) -> serde_json::Result<String> {
+    let text = json_text(value)?;
+    PossibleCounts(&Cell::new(0)).deserialize(&mut serde_json::Deserializer::from_str(&text))?;
+    Ok(text)
 }
 
 /// A document without counts from [`HIGHEST`] on, whose sum fits into 64 bits.
@@ -135,5 +148,6 @@ mod tests {
         assert_eq!(why(&many(512)), None);
         assert!(why(&many(513)).is_some_and(|why| why.contains("the sum of all counts")));
         assert_eq!(why(r#"{"inode": 18446744073709551615}"#), None);
+        assert!(stored_text(&[HIGHEST - 1]).is_ok() && stored_text(&[HIGHEST]).is_err());
     }
 }

@@ -1,7 +1,6 @@
 //! Text and numbers, formatted alike in all outputs.
 
 use clap::ValueEnum;
-use std::borrow::Cow;
 use std::io;
 
 /// The text of the file at `path`, which the kernel makes. Bytes that are not UTF-8 are replaced.
@@ -9,31 +8,42 @@ pub(crate) fn read_lossy(path: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&std::fs::read(path)?).into_owned())
 }
 
-/// `text` without control characters, which could change a terminal's state.
+/// Whether `c` is not shown itself, or changes how a terminal or a page shows other text: control characters, those that
+/// change the direction of text (U+202E), and all others that Unicode says to show as nothing (DerivedCoreProperties.txt,
+/// Default_Ignorable_Code_Point), separators of lines, marks of annotations, and what is no character.
+pub(crate) fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
+            | '\u{fdd0}'..='\u{fdef}')
+        || matches!(u32::from(c) & 0xffff, 0xfffe | 0xffff)
+}
+
+/// `text` of others, in one line, with a question mark for each character that [`is_hidden`].
 pub(crate) fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    text.chars().map(|c| if is_hidden(c) { '?' } else { c }).collect()
 }
 
 /// [`clean`], except for the ends of lines and tabs.
 pub(crate) fn clean_lines(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && !matches!(c, '\n' | '\t') { '?' } else { c }).collect()
+    text.chars().map(|c| if is_hidden(c) && !matches!(c, '\n' | '\t') { '?' } else { c }).collect()
 }
 
-/// [`clean_lines`], except for sequences that choose a colour or weight (`ESC [ 1 m`), with which this program styles
-/// its own tables. Others could move the cursor, type into the shell or set the title.
-pub(crate) fn clean_styled(text: &str) -> Cow<'_, str> {
-    if !text.contains(|c: char| c.is_control() && !matches!(c, '\n' | '\t')) {
-        return Cow::Borrowed(text);
+/// JSON in which characters that [`is_hidden`] are escaped, so that a terminal can show it and its values are the same.
+pub(crate) fn clean_json(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        // Others than the ends of lines are inside of texts only.
+        if is_hidden(c) && c != '\n' {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+        } else {
+            out.push(c);
+        }
     }
-    let mut pieces = text.split('\u{1b}');
-    let mut out = clean_lines(pieces.next().unwrap_or_default());
-    for piece in pieces {
-        let parameters = piece.strip_prefix('[').and_then(|rest| rest.split_once('m'));
-        let is_style = parameters.is_some_and(|(numbers, _)| numbers.chars().all(|c| c.is_ascii_digit() || c == ';'));
-        out.push(if is_style { '\u{1b}' } else { '?' });
-        out.push_str(&clean_lines(piece));
-    }
-    Cow::Owned(out)
+    out
 }
 
 /// `text` with a capital first letter.
@@ -104,6 +114,15 @@ pub(crate) fn signed(change: f64) -> String {
     if text.bytes().any(|byte| matches!(byte, b'1'..=b'9')) || !change.is_finite() { text } else { "0.0".to_owned() }
 }
 
+/// From this ratio on, a change is a factor: nobody reads `+3368.2 %`.
+const FACTOR: f64 = 10.0;
+
+/// A ratio that is too large for a change in percent: `34.7 times`. `None` for others.
+pub(crate) fn factor(ratio: f64) -> Option<String> {
+    (ratio >= FACTOR && ratio.is_finite())
+        .then(|| if ratio < 100.0 { format!("{ratio:.1} times") } else { format!("{} times", rounded(ratio)) })
+}
+
 /// [`grouped`] for `value`, rounded to a whole number.
 pub(crate) fn rounded(value: f64) -> String {
     let text = in_groups(&format!("{:.0}", value.abs()));
@@ -152,6 +171,12 @@ mod tests {
     }
 
     #[test]
+    fn large_changes_are_factors() {
+        assert_eq!([34.682, 10.0, 2853.4].map(factor).map(Option::unwrap), ["34.7 times", "10.0 times", "2,853 times"]);
+        assert!([9.9, 0.0, -34.0, f64::NAN, f64::INFINITY].into_iter().all(|ratio| factor(ratio).is_none()));
+    }
+
+    #[test]
     fn nouns_have_their_plural() {
         let of = |count| ["byte", "process", "KiB"].map(|what| counted(count, what)).join(", ");
         assert_eq!([of(1), of(2000)], ["1 byte, 1 process, 1 KiB", "2,000 bytes, 2,000 processes, 2,000 KiB"]);
@@ -163,15 +188,25 @@ mod tests {
         assert_eq!([12_345.6, -1234.0].map(rounded), ["12,346", "-1,234"]);
     }
 
+    /// Controls, directions, invisible characters, tags, and what is no character.
+    const HIDDEN: &str = "\u{0}\u{1b}\u{7f}\u{9b}\u{ad}\u{61c}\u{200b}\u{200d}\u{200f}\u{2028}\u{202e}\u{2066}\u{feff}\u{fe0f}\u{e0041}\u{ffff}";
+
     #[test]
-    fn control_characters_are_replaced_and_the_first_letter_is_a_capital() {
+    fn what_is_hidden_is_replaced_and_the_first_letter_is_a_capital() {
         assert_eq!(clean("a\u{1b}[2J\nb"), "a?[2J?b");
         assert_eq!(clean_lines("a\u{1b}[2J\r\n\tb"), "a?[2J?\n\tb");
-        let styled = "\u{1b}[1;31mred\u{1b}[0m\n\tx";
-        assert_eq!(clean_styled(styled), styled);
-        let hostile = "\u{1b}]0;title\u{7}\u{1b}[2J\u{1b}[3m\u{9b}5n\u{1b}";
-        assert_eq!(clean_styled(hostile), "?]0;title??[2J\u{1b}[3m?5n?");
+        assert_eq!(clean(HIDDEN), "?".repeat(HIDDEN.chars().count()));
+        let shown = "naïve größe 名前 עברית 😀 e\u{301} \u{e0b0} ½ ×→…";
+        assert_eq!(clean(shown), shown);
         assert_eq!((capitalized("the end"), capitalized("")), ("The end".to_owned(), String::new()));
+    }
+
+    #[test]
+    fn json_keeps_its_values() {
+        let value = serde_json::json!({ "a": format!("x{HIDDEN}\n\t\"😀") });
+        let shown = clean_json(&serde_json::to_string_pretty(&value).unwrap());
+        assert!(!shown.chars().any(|c| is_hidden(c) && c != '\n'), "{shown}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
     }
 
     #[test]

@@ -240,7 +240,7 @@ pub(crate) fn why_ended(status: ExitStatus, console: &str, errors: &str, damaged
     "ended without an answer".to_owned()
 }
 
-/// The last lines of the console, indented, to append to a message.
+/// The last lines of the console, to append to a message.
 pub(crate) fn last_lines(console: &str) -> String {
     let lines: Vec<&str> = console.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     if lines.is_empty() {
@@ -249,7 +249,7 @@ pub(crate) fn last_lines(console: &str) -> String {
     let shown = lines.get(lines.len().saturating_sub(12)..).unwrap_or_default();
     let mut text = String::from("; its last lines:");
     for line in shown {
-        text.push_str("\n    ");
+        text.push('\n');
         text.extend(clean(line).chars().take(200));
     }
     text
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn a_console_cannot_control_the_terminal() {
         let text = last_lines("a\n\x1b[31mred\n");
-        assert_eq!(text, "; its last lines:\n    a\n    ?[31mred");
+        assert_eq!(text, "; its last lines:\na\n?[31mred");
         assert_eq!(last_lines("\n"), "; it printed nothing");
     }
 }

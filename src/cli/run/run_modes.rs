@@ -10,6 +10,8 @@ use crate::report::modes::ModesReport;
 use crate::report::terminal::Style;
 use crate::result::Outcome;
 use crate::run::RunOptions;
+use crate::util::stored_json::json_text;
+use crate::util::streams::write_styled;
 use crate::util::text::clean;
 use crate::util::usage::OrUsage as _;
 use crate::util::{cancel, progress};
@@ -70,16 +72,16 @@ pub(in crate::cli) fn run(args: &RunArgs) -> Result<ExitCode> {
     let runs = outcomes.iter_mut().zip(exports).map(|((mode, outcome), files)| (mode.clone(), outcome, files));
     all.extend(contents::files_of_each(runs)?);
     let kept = folder.keep(&all);
-    let text = report.render(if args.json { Style::PLAIN } else { Style::of_stdout() })
-        + &written(&kept, outcomes.iter().map(|(mode, _)| &mode[..]).zip(&exported));
+    let mut text = report.render(if args.json { Style::PLAIN } else { Style::of_stdout() });
+    text.push_str(&written(&kept, outcomes.iter().map(|(mode, _)| &mode[..]).zip(&exported)));
     if args.json {
         let documents: Vec<_> = outcomes.iter().map(|(_, outcome)| &outcome.document).collect();
-        crate::outln!("{}", serde_json::to_string_pretty(&documents).context("cannot write the documents as JSON")?);
+        crate::outln!("{}", json_text(&documents).context("cannot write the documents as JSON")?);
         if !progress::is_quiet() {
             crate::err!("{text}");
         }
     } else {
-        crate::out!("{text}");
+        write_styled(&text);
     }
     if let Some(problem) = kept.problem.or(problem) {
         return Err(problem);

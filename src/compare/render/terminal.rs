@@ -23,7 +23,7 @@ fn style(width: usize) -> Style {
 
 /// The answers alone.
 pub(crate) fn answers(comparison: &Comparison, width: usize) -> String {
-    block::text(&answer_blocks(comparison), style(width))
+    block::text(&answer_blocks(comparison), style(width)).into()
 }
 
 /// The whole comparison as text.
@@ -35,7 +35,7 @@ pub fn render(comparison: &Comparison, width: usize, shown: StepExtent) -> Strin
         ReportBlock::section(section.title(), std::iter::once(cells).chain(causes(section)).chain(steps).collect())
     }));
     blocks.extend(environment_blocks(comparison));
-    block::text(&blocks, style(width))
+    block::text(&blocks, style(width)).into()
 }
 
 /// Why the kernels of a section differ, if that is known.
@@ -45,7 +45,7 @@ pub(super) fn causes(section: &Section) -> Vec<ReportBlock> {
 
 /// The differences between the columns, and all caveats.
 pub fn environment(comparison: &Comparison, width: usize) -> String {
-    block::text(&environment_blocks(comparison), style(width))
+    block::text(&environment_blocks(comparison), style(width)).into()
 }
 
 /// A sentence for each mode and two columns, and the facts behind it.

@@ -10,6 +10,7 @@ use crate::campaign::CellStore;
 use crate::report::table::Table;
 use crate::roles;
 use crate::util::atomic_file;
+use crate::util::stored_json::json_text;
 use anyhow::{Context as _, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ pub(crate) fn write(history: &History, store: Option<&CellStore>, page: &Path) -
         None => BTreeMap::new(),
     };
     let link = |pair: &neighbours::Neighbours| links.get(pair).map(|name| format!("{folder}/{name}"));
-    let json = serde_json::to_string_pretty(history).context("cannot write the history as JSON")? + "\n";
+    let json = json_text(history).context("cannot write the history as JSON")? + "\n";
     let files = [
         (page.to_owned(), blocks::page(history, &link)?),
         (page.with_extension("md"), blocks::markdown(history, &link)),

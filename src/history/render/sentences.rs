@@ -3,7 +3,7 @@
 use crate::history::neighbours::Neighbours;
 use crate::history::{History, HistoryLine, HistoryPoint, HistoryStep};
 use crate::report::number;
-use crate::util::text::counted;
+use crate::util::text::{clean, counted};
 use serde::Serialize;
 
 /// Roles that a step names.
@@ -127,15 +127,17 @@ pub(super) fn counted_by(history: &History) -> String {
 pub(crate) fn terminal(history: &History) -> String {
     let mut out = String::new();
     for answer in all(history, &|_| None) {
-        out.push_str(&format!("{}: {}\n", answer.title, answer.sentence));
-        for step in answer.steps {
-            out.push_str(&format!("  {}: {}: {}\n", step.kernels, step.change, step.roles));
+        let steps = answer.steps.iter().map(|step| format!("  {}: {}: {}", step.kernels, step.change, step.roles));
+        for line in std::iter::once(format!("{}: {}", answer.title, answer.sentence)).chain(steps) {
+            out.push_str(&clean(&line));
+            out.push('\n');
         }
     }
     let mut whose: Vec<&str> = history.lines.iter().map(HistoryLine::counted).collect();
     whose.sort_unstable();
     whose.dedup();
     let whose = whose.join(" (pipelines), and of ");
-    out.push_str(&format!("Instructions of {whose}, without scheduling. {}\n", counted_by(history)));
-    crate::util::text::clean_lines(&out)
+    out.push_str(&clean(&format!("Instructions of {whose}, without scheduling. {}", counted_by(history))));
+    out.push('\n');
+    out
 }

@@ -6,6 +6,7 @@ mod areas;
 pub(crate) use areas::{AreaChart, AreaLayer};
 
 use super::terminal::text::{lines, shortened};
+use crate::util::text::clean;
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -274,9 +275,10 @@ fn shown_labels(labels: &[&str], step: f64) -> impl Iterator<Item = usize> {
     (0..labels.len()).step_by(every)
 }
 
+/// Text of others is cleaned here.
 fn text(area: &Area<'_>, what: &str, at: (i32, i32), size: i32, colour: RGBColor, side: HPos) -> Result<()> {
     let style = TextStyle::from(("sans-serif", size).into_font()).color(&colour).pos(Pos::new(side, VPos::Center));
-    area.draw_text(what, &style, at).map_err(refused)
+    area.draw_text(&clean(what), &style, at).map_err(refused)
 }
 
 fn refused(error: impl std::fmt::Display) -> anyhow::Error {
@@ -343,7 +345,7 @@ fn hex(colour: RGBColor) -> String {
 
 /// `title` as an attribute's value.
 fn label(title: &str) -> String {
-    title.chars().filter(|c| c.is_alphanumeric() || " ,.:-()".contains(*c)).collect()
+    clean(title).chars().filter(|c| c.is_alphanumeric() || " ,.:-()".contains(*c)).collect()
 }
 
 /// Replace fixed colours by the page's, and add a description for screen readers.

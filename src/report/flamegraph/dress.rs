@@ -1,6 +1,7 @@
 //! Adds names, tooltips, colours and a legend to inferno's drawing, whose frames are named by numbers.
 
 use crate::util::colour::luminance;
+use crate::util::text::clean;
 use anyhow::{Result, anyhow};
 use std::fmt::Write as _;
 
@@ -53,13 +54,7 @@ pub(super) struct Dress {
     pub whole: String,
 }
 
-/// `text` with U+FFFD for characters that XML 1.0 forbids, such as control characters.
-pub(super) fn clean(text: &str) -> String {
-    let allowed = |c: char| matches!(c, '\t' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..);
-    text.chars().map(|c| if allowed(c) && !('\u{7f}'..='\u{9f}').contains(&c) { c } else { '\u{fffd}' }).collect()
-}
-
-/// `text` as XML text or attribute.
+/// `text`, cleaned, as XML text or attribute. What XML 1.0 forbids is hidden.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in clean(text).chars() {

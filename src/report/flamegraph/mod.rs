@@ -15,7 +15,7 @@ pub(crate) use waits::{WOKEN_BY, render_waits};
 
 use crate::profile::{Attributor, Folded, ProcessName, Unit};
 use crate::roles::{self, Skid};
-use crate::util::text::grouped;
+use crate::util::text::{clean, grouped};
 use anyhow::{Context as _, Result, bail};
 pub(crate) use dress::escape;
 use dress::{Dress, Frame, Swatch};
@@ -204,9 +204,9 @@ fn lay_out(tree: &FrameTree<'_>, options: &GraphOptions) -> Result<String> {
     String::from_utf8(svg).context("inferno's output is not UTF-8")
 }
 
-/// `text` without characters that XML forbids, cut to `most` characters.
+/// `text`, cleaned, cut to `most` characters.
 fn shortened(text: &str, most: usize) -> String {
-    let text = dress::clean(text);
+    let text = clean(text);
     if text.chars().count() <= most {
         return text;
     }

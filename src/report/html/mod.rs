@@ -4,7 +4,7 @@
 use super::block::{PackedGraph, ReportBlock};
 use super::flamegraph::escape;
 use super::table::{Table, TableCell};
-use crate::util::text::{clean, clean_lines};
+use crate::util::text::clean_lines;
 use anyhow::{Context as _, Result};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use flate2::{Compression, GzBuilder};
@@ -47,9 +47,9 @@ impl HtmlPage {
     }
 }
 
-/// Text of a page. Names are from other programs: as in terminals, control characters are replaced.
+/// Text of a page. Names are from other programs: as in terminals, what is hidden is replaced.
 fn escaped(text: &str) -> String {
-    escape(&clean(text))
+    escape(text)
 }
 
 /// [`escaped`], with what is in backticks as code.
@@ -226,10 +226,11 @@ pub(crate) fn pack(svg: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::util::text::is_hidden;
 
     #[test]
     fn pages_have_no_markup_and_no_control_characters_of_others() {
-        let odd = "<b>\u{1b}\n\t\u{7f}";
+        let odd = "<b>\u{1b}\n\t\u{7f}\u{202e}\u{200b}";
         let cells =
             vec![odd.into(), TableCell::Name(odd.into()), TableCell::Link { text: odd.into(), to: "#\"".into() }];
         let table = ReportBlock::Table(Table::new(["a", odd, "c"], vec![cells]).note(odd));
@@ -243,9 +244,9 @@ mod tests {
         let page =
             HtmlPage { title: odd.into(), heading: odd.into(), about, blocks: vec![details], made_by: odd.into() }
                 .html();
-        assert!(!page.contains("<b>?") && page.contains("&lt;b&gt;????"), "{page}");
+        assert!(!page.contains("<b>?") && page.contains("&lt;b&gt;??????"), "{page}");
         assert!(page.contains("see <code>&lt;i&gt;</code> &lt;b&gt;</p>"), "{page}");
-        assert!(page.chars().all(|c| !c.is_control() || c == '\n' || c == '\t'), "{page}");
+        assert!(page.chars().all(|c| !is_hidden(c) || c == '\n' || c == '\t'), "{page}");
         assert!(page.contains("href=\"#&quot;\" data-open=\"&quot;\""), "{page}");
     }
 

@@ -5,7 +5,8 @@ use super::roles::interrupts_off;
 use super::text::{paragraph, shortened};
 use crate::report::answer;
 use crate::result::{CollectorReport, Document, ExecutedOn, Status};
-use crate::util::text::{clean, grouped};
+use crate::util::styled_text::StyledText;
+use crate::util::text::{clean, factor, grouped};
 use std::fmt::Write as _;
 
 /// Longer reasons, such as a BPF verifier's log, are cut; result.json contains the full text.
@@ -13,7 +14,7 @@ const LONGEST_REASON: usize = 300;
 
 /// Print the collectors with their losses, what is not available, the meaning of a column, then the warnings that are
 /// not part of the answer.
-pub(super) fn caveats(document: &Document, style: Style, out: &mut String) {
+pub(super) fn caveats(document: &Document, style: Style, out: &mut StyledText) {
     out.push_str("\nLimits:\n");
     let (missing, ran): (Vec<_>, Vec<_>) =
         document.collectors.iter().partition(|report| report.status == Status::Unavailable);
@@ -75,7 +76,10 @@ fn collector(report: &CollectorReport) -> String {
             grouped(report.unresolved)
         );
         if let Some(cost) = report.cost_percent {
-            let _ = write!(text, ", cost {cost:+.1} % of the run time");
+            let _ = match factor(1.0 + cost / 100.0) {
+                Some(times) => write!(text, ", {times} the run time"),
+                None => write!(text, ", cost {cost:+.1} % of the run time"),
+            };
             if let Some([low, high]) = report.cost_ci95 {
                 let _ = write!(text, " [{low:.1}, {high:.1}]");
                 if high < 0.0 {

@@ -5,6 +5,7 @@ use crate::profile::{ByProcess, ProcessName, Unit};
 use crate::report::table::{Table, TableCell};
 use crate::result::{Document, ExecutedOn, FunctionCalls, Log2Histogram};
 use crate::roles::{self, RoleId};
+use crate::util::styled_text::StyledText;
 use crate::util::text::{counted, grouped};
 
 /// The `how` of function_graph's counts.
@@ -69,10 +70,10 @@ fn rows(document: &Document) -> Vec<CallsRow<'_>> {
 const COLUMNS: usize = 6;
 
 /// The table as text, if functions were counted.
-pub(crate) fn functions(document: &Document, style: Style, out: &mut String) {
+pub(crate) fn functions(document: &Document, style: Style, out: &mut StyledText) {
     if let Some(table) = table(document, &|process| process.to_string()) {
-        out.push('\n');
-        out.push_str(&table.text(style));
+        out.push_str("\n");
+        out.append(&table.text(style));
     }
 }
 

@@ -5,6 +5,7 @@ use super::text::paragraph;
 use crate::report::number;
 use crate::result::{Document, LockKind, LockUse};
 use crate::roles::{self, SCHEDULING};
+use crate::util::styled_text::StyledText;
 use crate::util::text::grouped;
 use std::fmt::Write as _;
 
@@ -12,7 +13,7 @@ use std::fmt::Write as _;
 const NAMED: usize = 4;
 
 /// `Under the pipe's mutex`, with a line for each process.
-pub(crate) fn locks(document: &Document, style: Style, out: &mut String) {
+pub(crate) fn locks(document: &Document, style: Style, out: &mut StyledText) {
     let of = |kind: LockKind| document.locks.iter().filter(move |one| one.lock == kind && one.taken > 0);
     if of(LockKind::Mutex).next().is_some() {
         let _ = writeln!(out, "\nUnder the pipe's mutex, per call of the process and without scheduling:");

@@ -16,12 +16,13 @@ use crate::report::files::Written;
 use crate::report::flamegraph::unit_name;
 use crate::result::{Document, ExecutedOn, ProcessTotals};
 use crate::util::size;
+use crate::util::styled_text::StyledText;
 use crate::util::text::{clean, counted, grouped};
 use std::fmt::Write as _;
 
 /// The summary of `document`, and its files.
-pub fn render(document: &Document, written: Option<&Written>, style: Style) -> String {
-    let mut out = String::new();
+pub fn render(document: &Document, written: Option<&Written>, style: Style) -> StyledText {
+    let mut out = StyledText::default();
     let Answer { findings, cautions } = answer::answer(document);
     for finding in &findings {
         out.push_str(&paragraph("", finding, style));
@@ -31,7 +32,8 @@ pub fn render(document: &Document, written: Option<&Written>, style: Style) -> S
     }
     for (process, shares) in document.attribution.processes.of_target().filter(|(_, shares)| !shares.is_empty()) {
         let heading = table_heading(document, process, shares);
-        let _ = write!(out, "\n{}", roles::table(heading, &document.symbols, shares).text(style));
+        out.push_str("\n");
+        out.append(&roles::table(heading, &document.symbols, shares).text(style));
         out.push_str(&estimated_cycles(document, process, shares));
     }
     others(document, style, &mut out);
@@ -58,7 +60,7 @@ pub fn render(document: &Document, written: Option<&Written>, style: Style) -> S
 }
 
 /// The machine that executed the run.
-fn machine(document: &Document, style: Style, out: &mut String) {
+fn machine(document: &Document, style: Style, out: &mut StyledText) {
     let environment = &document.environment;
     let mut parts = vec![environment.cpu_model.clone().unwrap_or_else(|| "unknown CPU".to_owned())];
     parts.push(counted(u64::from(environment.cpus), "CPU"));
@@ -83,7 +85,7 @@ fn spread(document: &Document) -> Option<String> {
     Some(text)
 }
 
-fn processes(document: &Document, style: Style, out: &mut String) {
+fn processes(document: &Document, style: Style, out: &mut StyledText) {
     let emulated = document.executed_on == ExecutedOn::Tcg;
     if let Some(spread) = spread(document).filter(|_| !emulated) {
         out.push_str(&paragraph("  throughput of all runs: ", &spread, style));
@@ -105,7 +107,7 @@ fn processes(document: &Document, style: Style, out: &mut String) {
 }
 
 /// Where there are several pipes, or several processes on one: what each moved.
-fn pipes(document: &Document, style: Style, out: &mut String) {
+fn pipes(document: &Document, style: Style, out: &mut StyledText) {
     for (index, pipe) in document.processes.pipes.iter().enumerate() {
         let each = |processes: &[ProcessTotals]| {
             let parts: Vec<String> = processes.iter().map(|process| size::rough(process.bytes)).collect();
@@ -185,7 +187,7 @@ fn rounded(cycles: u64) -> String {
 }
 
 /// One line about what ran outside the workload's processes.
-fn others(document: &Document, style: Style, out: &mut String) {
+fn others(document: &Document, style: Style, out: &mut StyledText) {
     let weight = |shares: &[RoleShare]| shares.iter().map(|share| share.weight).sum::<u64>();
     let attribution = &document.attribution;
     let shares = attribution.of(ProcessName::OTHER);
@@ -206,7 +208,7 @@ fn others(document: &Document, style: Style, out: &mut String) {
         100.0 * other as f64 / all as f64,
         largest.join(", ")
     );
-    out.push('\n');
+    out.push_str("\n");
     let processes = listed(document.processes.totals.names());
     out.push_str(&paragraph(&format!("Outside {processes} (idle, kernel threads, pipeprof): "), &text, style));
 }

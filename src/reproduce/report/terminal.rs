@@ -5,9 +5,10 @@ use crate::report::block::{self, ReportBlock};
 use crate::report::table::{Table, TableCell};
 use crate::report::terminal::Style;
 use crate::reproduce::result::Reproduction;
+use crate::util::styled_text::StyledText;
 
 /// The whole text.
-pub(crate) fn render(reproduction: &Reproduction, style: Style) -> String {
+pub(crate) fn render(reproduction: &Reproduction, style: Style) -> StyledText {
     let view = ReproductionView::of(reproduction);
     let mut shown = vec![ReportBlock::sentence(&*view.answer)];
     if let Some(lead) = &view.lead {
