@@ -2,6 +2,7 @@
 
 use super::kernel_build::BuildArgs;
 use super::kernel_options::OptionsArgs;
+use crate::util::stored_json::json_text;
 use crate::util::text::{clean_lines, counted};
 use crate::util::{atomic_file, cancel, progress};
 use crate::vm;
@@ -150,7 +151,7 @@ impl KernelCommand {
             }
             Action::List { .. } => {
                 let list = store.list()?;
-                if list.is_empty() {
+                if store.is_empty()? {
                     progress::note(&format!(
                         "no kernels in {}; fetch one with `pipeprof kernel fetch 6.12`",
                         store.root().display()
@@ -182,7 +183,7 @@ impl KernelCommand {
                     crate::err!("{}", clean_lines(&reply.console));
                 }
                 let facts: vm::job::GuestFacts = reply.parse()?;
-                crate::outln!("{}", serde_json::to_string_pretty(&facts)?);
+                crate::outln!("{}", json_text(&facts)?);
                 reply.notes.iter().for_each(|note| progress::note(&note.message));
                 progress::note(&format!("booted and replied in {:.1} s", begun.elapsed().as_secs_f64()));
             }
@@ -204,9 +205,9 @@ impl KernelCommand {
             }
             Action::Remove { releases, snapshots: false } => {
                 for release in releases {
-                    for entry in store.remove(&release)? {
-                        Snapshots::open()?.remove(Some(&entry.release))?;
-                        crate::outln!("removed {}", entry.release);
+                    for release in store.remove(&release)? {
+                        Snapshots::open()?.remove(Some(&release))?;
+                        crate::outln!("removed {release}");
                     }
                 }
             }

@@ -94,6 +94,9 @@ impl BuildArgs {
             ));
         }
         match built.took {
+            None if built.kernel.build.as_ref().is_some_and(|build| build.from_bundle) => {
+                progress::note("already built, elsewhere: it came in a bundle");
+            }
             None => progress::note("already built"),
             Some(took) => {
                 let objects = built.kernel.build.as_ref().map_or(0, |build| build.objects);

@@ -1,9 +1,10 @@
 //! Several kernels in one file, for machines without a network: a tar archive with a folder per release, as in the cache
 //! ([`super::store`]).
 
-use super::image::Kernel;
-use super::store::{CachedKernel, KernelCache};
-use crate::util::regular;
+use super::image::{self, Kernel};
+use super::kernel_name::check_release;
+use super::store::{CachedKernel, KernelCache, LONGEST_DESCRIPTION};
+use crate::util::{progress, regular};
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -62,13 +63,23 @@ pub(crate) fn add(cache: &KernelCache, path: &Path) -> Result<Vec<CachedKernel>>
     ensure!(!folders.is_empty(), "{shown}: contains no kernels: make it with `pipeprof kernel bundle`");
     let mut added = Vec::new();
     for (release, folder) in folders {
-        let about = regular::read(&folder.join(ABOUT), LARGEST).with_context(|| format!("{shown}: {release}"))?;
-        let about: CachedKernel =
-            serde_json::from_slice(&about).with_context(|| format!("{shown}: {release}/{ABOUT}"))?;
+        let about = regular::read(&folder.join(ABOUT), LONGEST_DESCRIPTION).map_err(anyhow::Error::from);
+        let about = about.and_then(|bytes| CachedKernel::parse(&bytes, &release));
+        let CachedKernel { version, origin, mut build, .. } =
+            about.with_context(|| format!("{shown}: {release}/{ABOUT}"))?;
         let (image, config) = (folder.join(IMAGE), folder.join(CONFIG));
-        let entry = cache.add(&image, &about.origin, Some(&about.version), Some(&config), about.build)?;
-        ensure!(entry.release == release, "{shown}: the folder {release} contains Linux {}", entry.release);
-        added.push(entry);
+        let own = image::release_of(&image).with_context(|| format!("{shown}: {release}/{IMAGE}"))?;
+        ensure!(own == release, "{shown}: the folder {release} contains Linux {own:?}");
+        if let Some(build) = &mut build {
+            build.from_bundle = true;
+            let holder = build.name.as_deref().map(|name| cache.release_named(name)).transpose()?.flatten();
+            if let Some(holder) = holder.filter(|holder| *holder != release) {
+                // A bundle does not decide what is booted by a name that is known here.
+                let name = build.name.take().unwrap_or_default();
+                progress::note(&format!("{release} is added without its name {name}, which is that of {holder} here"));
+            }
+        }
+        added.push(cache.add(&image, &origin, Some(&version), Some(&config), build)?);
     }
     Ok(added)
 }
@@ -82,11 +93,9 @@ fn unpack(path: &Path, to: &Path) -> Result<BTreeMap<String, PathBuf>> {
         ensure!(number < MOST, "it contains more than {MOST} files");
         let entry = entry?;
         let name = entry.path()?.to_string_lossy().into_owned();
-        let (release, file) = name.split_once('/').with_context(|| format!("{name} is outside of a folder"))?;
+        let (release, file) = name.split_once('/').with_context(|| format!("{name:?} is outside of a folder"))?;
         // The only names that are written, so that none leads elsewhere.
-        let is_plain = !release.starts_with('.')
-            && release.chars().all(|c| c.is_ascii_alphanumeric() || "+-_.~".contains(c))
-            && [IMAGE, CONFIG, ABOUT].contains(&file);
+        let is_plain = check_release(release).is_ok() && [IMAGE, CONFIG, ABOUT].contains(&file);
         if !is_plain || !entry.header().entry_type().is_file() || entry.size() > LARGEST {
             bail!("{name:?} does not belong into one");
         }
@@ -106,6 +115,8 @@ fn unpack(path: &Path, to: &Path) -> Result<BTreeMap<String, PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vm::build::KernelOrigin;
+    use crate::vm::store::BuildRecord;
 
     fn archive(files: &[(&str, &[u8])]) -> tempfile::NamedTempFile {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -141,6 +152,72 @@ mod tests {
         let twice = archive(&[("6.1/vmlinuz", b"x"), ("6.1/vmlinuz", b"y")]);
         let error = unpack(twice.path(), tempfile::tempdir().unwrap().path()).unwrap_err();
         assert_eq!(error.to_string(), "it contains 6.1/vmlinuz twice");
+    }
+
+    /// The begin of an image of this release: Documentation/arch/x86/boot.rst.
+    fn image(release: &str) -> Vec<u8> {
+        let mut head = vec![0; 0x400];
+        head[0x1f1] = 1;
+        head[0x1fe..0x206].copy_from_slice(b"\x55\xaa\x00\x00HdrS");
+        head[0x20e..0x210].copy_from_slice(&0x100_u16.to_le_bytes());
+        head[0x300..0x300 + release.len()].copy_from_slice(release.as_bytes());
+        head
+    }
+
+    /// A bundle of Linux 6.1.2, built as `name`, said to be of this version.
+    fn bundle(version: &str, name: &str) -> tempfile::NamedTempFile {
+        let build =
+            BuildRecord { name: Some(name.to_owned()), source_name: "/tree".to_owned(), ..BuildRecord::default() };
+        let about = serde_json::json!({ "release": "6.1.2", "version": version, "origin": "/tree", "build": build });
+        archive(&[("6.1.2/vmlinuz", &image("6.1.2")), ("6.1.2/kernel.json", about.to_string().as_bytes())])
+    }
+
+    #[test]
+    fn a_bundle_does_not_decide_what_other_names_mean() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = KernelCache::at(folder.path());
+        for (version, name) in [
+            ("6.1.2", "6.12"),
+            ("6.1.2", "../../x"),
+            ("6.1.2", "a\u{1b}[8mb"),
+            ("6.1.2", "a\u{202e}b"),
+            ("6.1.2", "-x"),
+            ("6.12.9", "mine"),
+            ("6.1.2\u{1b}[8m", "mine"),
+        ] {
+            let error = add(&cache, bundle(version, name).path()).unwrap_err();
+            assert!(format!("{error:#}").contains("6.1.2/kernel.json: "), "{error:#}");
+            assert!(cache.is_empty().unwrap(), "{name} {version}");
+        }
+        // What an earlier version has added is not used, and is no empty cache.
+        let old = folder.path().join("kernels/6.1.2");
+        std::fs::create_dir_all(&old).unwrap();
+        for (file, bytes) in unpack(bundle("6.1.2", "6.12").path(), folder.path().join("x").as_path()).unwrap() {
+            assert_eq!(file, "6.1.2");
+            for name in [IMAGE, ABOUT] {
+                std::fs::copy(bytes.join(name), old.join(name)).unwrap();
+            }
+        }
+        assert!(cache.find("6.12").unwrap().is_none() && cache.list().unwrap().is_empty());
+        assert!(!cache.is_empty().unwrap());
+        let why = cache.find("6.1.2").unwrap_err().to_string();
+        assert!(why.contains("kernel.json: name '6.12'") && why.contains("kernel remove 6.1.2"), "{why}");
+        std::fs::write(old.join(ABOUT), "{").unwrap();
+        assert!(cache.find("6.1.2").unwrap_err().to_string().contains("kernel.json: EOF"));
+        assert_eq!(cache.remove("6.1.2").unwrap(), ["6.1.2"]);
+        assert!(cache.is_empty().unwrap());
+        // A good one, and one that wants the name of a kernel that is here.
+        assert_eq!(add(&cache, bundle("6.1.2", "mine").path()).unwrap()[0].name(), Some("mine"));
+        let own = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(own.path(), image("6.1.9")).unwrap();
+        let build = BuildRecord { name: Some("mine".to_owned()), ..BuildRecord::default() };
+        cache.add(own.path(), "/tree", None, None, Some(build)).unwrap();
+        let added = add(&cache, bundle("6.1.2", "mine").path()).unwrap();
+        assert!(added[0].name().is_none() && added[0].build.as_ref().unwrap().from_bundle);
+        assert_eq!(cache.find("mine").unwrap().unwrap().release, "6.1.9");
+        // Its source is a path of another machine.
+        let why = KernelOrigin::of(&cache, "6.1.2").unwrap_err().to_string();
+        assert!(why.contains("came in a bundle"), "{why}");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! unpacks packages and [`image`] reads image headers. [`initramfs`] packs this binary, and [`delivery`] hands over a
 //! [`Job`]. [`qemu`] builds the emulator's command line, [`emulator`] starts it, [`watch`] watches it, and [`guest`] is
 //! the whole of it. [`snapshots`] caches guests that have booted; [`freeze`] saves and restores them, with [`monitor`].
-//! [`symbol_cache`] keeps the functions of kernels. [`bundle`] packs programs and files for a guest, with what
+//! [`symbol_cache`] keeps the functions of kernels, and [`kernel_name`] says what they may be called. [`bundle`] packs programs and files for a guest, with what
 //! [`closure`] finds that they need; [`disk`] makes a disk of files that are too large for its memory.
 //! [`build`] builds kernels for the cache.
 //! [`stored`] reads a guest's settings back from a document. Inside the guest, [`crate::guest`] is process 1: it runs
@@ -25,6 +25,7 @@ pub(crate) mod image;
 pub(crate) mod initramfs;
 pub mod job;
 pub(crate) mod kernel_bundle;
+pub(crate) mod kernel_name;
 pub(crate) mod kvm;
 pub(crate) mod machine;
 pub(crate) mod monitor;

@@ -1,6 +1,8 @@
 //! The cache of kernels. Each release has a folder with `vmlinuz`, `config` if known, and `kernel.json`.
 
+use crate::util::text::quoted;
 use crate::util::{atomic_file, cancel, progress, regular};
+use crate::vm::kernel_name::{check_name, check_release, check_version};
 use crate::vm::{Kernel, image, version};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{FlockOperation, flock};
@@ -58,9 +60,33 @@ pub struct BuildRecord {
     pub seconds: u64,
     /// How many objects were compiled.
     pub objects: usize,
+    /// Whether it came in a bundle: what it says is what others have written.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub from_bundle: bool,
+}
+
+/// A folder of the cache whose kernel cannot be used.
+struct DamagedKernel {
+    folder: PathBuf,
+    why: String,
 }
 
 impl CachedKernel {
+    /// Read the description of the kernel of this release, which may be by others. No other function reads one.
+    pub(super) fn parse(bytes: &[u8], release: &str) -> Result<Self> {
+        let entry: Self = serde_json::from_slice(bytes)?;
+        ensure!(entry.release == release, "it is about another release, {:?}", entry.release);
+        entry.check()?;
+        Ok(entry)
+    }
+
+    /// Check all that `--kernel` chooses by.
+    fn check(&self) -> Result<()> {
+        check_release(&self.release)?;
+        check_version(&self.version, &self.release)?;
+        self.name().map_or(Ok(()), check_name)
+    }
+
     /// The kernel to boot.
     pub fn kernel(&self) -> Kernel {
         let config = self.folder.join("config");
@@ -115,19 +141,41 @@ impl KernelCache {
         self.root.join("kernels")
     }
 
-    /// All kernels, newest first. A missing folder is an empty cache.
+    /// All kernels, newest first. A missing folder is an empty cache. What is damaged is reported once, and left out.
     pub(crate) fn list(&self) -> Result<Vec<CachedKernel>> {
+        static REPORTED: Once = Once::new();
+        let (list, damaged) = self.read()?;
+        if !damaged.is_empty() {
+            REPORTED.call_once(|| damaged.iter().for_each(|kernel| progress::problem(&kernel.sentence())));
+        }
+        Ok(list)
+    }
+
+    /// Whether there is nothing in the cache, not even something damaged.
+    pub(crate) fn is_empty(&self) -> Result<bool> {
+        let (list, damaged) = self.read()?;
+        Ok(list.is_empty() && damaged.is_empty())
+    }
+
+    fn read(&self) -> Result<(Vec<CachedKernel>, Vec<DamagedKernel>)> {
+        let (mut list, mut damaged) = (Vec::new(), Vec::new());
         let folder = self.kernels();
         let entries = match fs::read_dir(&folder) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok((list, damaged)),
             Err(error) => return Err(error).with_context(|| format!("cannot read the cache {}", folder.display())),
         };
-        let mut list: Vec<CachedKernel> = entries.flatten().filter_map(|entry| read_entry(&entry.path())).collect();
+        for folder in entries.flatten().map(|entry| entry.path()).filter(|folder| folder.is_dir()) {
+            match read_entry(&folder) {
+                Ok(entry) => list.push(entry),
+                Err(error) => damaged.push(DamagedKernel { folder, why: format!("{error:#}") }),
+            }
+        }
         list.sort_by(|left, right| {
             version::compare(&right.version, &left.version).then_with(|| left.release.cmp(&right.release))
         });
-        Ok(list)
+        damaged.sort_by(|left, right| left.folder.cmp(&right.folder));
+        Ok((list, damaged))
     }
 
     /// The kernel of this release, or the newest of this series; cloud kernels first.
@@ -137,8 +185,16 @@ impl KernelCache {
         if let Some(exact) = list.iter().find(|entry| entry.release == name).or_else(|| list.iter().find(is_named)) {
             return Ok(Some(exact.clone()));
         }
+        if let Some(damaged) = self.read()?.1.into_iter().find(|damaged| damaged.is_of(name)) {
+            bail!("{}", damaged.sentence());
+        }
         let matching = || list.iter().filter(|entry| entry.is_of_series(name));
         Ok(matching().find(|entry| entry.is_cloud()).or_else(|| matching().next()).cloned())
+    }
+
+    /// The release of the kernel with this name.
+    pub(super) fn release_named(&self, name: &str) -> Result<Option<String>> {
+        Ok(self.list()?.into_iter().find(|entry| entry.name() == Some(name)).map(|entry| entry.release))
     }
 
     /// The kernel that was built with this digest.
@@ -190,16 +246,6 @@ impl KernelCache {
             (path.to_owned(), None)
         };
         let release = image::release_of(&image).with_context(|| path.display().to_string())?;
-        if !release.chars().all(|c| c.is_ascii_alphanumeric() || "+-_.~".contains(c)) || release.starts_with('.') {
-            bail!("{}: release '{release}' cannot be used as a folder name", path.display());
-        }
-        let config = config.map(Path::to_owned).or(packaged_config);
-        let folder = aside.path().join("entry");
-        fs::create_dir_all(&folder).with_context(|| no_room(&folder))?;
-        fs::copy(&image, folder.join("vmlinuz")).with_context(|| no_room(&folder))?;
-        if let Some(config) = config.filter(|config| config.is_file()) {
-            fs::copy(config, folder.join("config")).with_context(|| no_room(&folder))?;
-        }
         let entry = CachedKernel {
             version: version.unwrap_or(&release).to_owned(),
             origin: origin.to_owned(),
@@ -207,6 +253,14 @@ impl KernelCache {
             build,
             release,
         };
+        entry.check().with_context(|| path.display().to_string())?;
+        let config = config.map(Path::to_owned).or(packaged_config);
+        let folder = aside.path().join("entry");
+        fs::create_dir_all(&folder).with_context(|| no_room(&folder))?;
+        fs::copy(&image, folder.join("vmlinuz")).with_context(|| no_room(&folder))?;
+        if let Some(config) = config.filter(|config| config.is_file()) {
+            fs::copy(config, folder.join("config")).with_context(|| no_room(&folder))?;
+        }
         if let Some(name) = entry.name() {
             self.take_name(name, &entry.release)?;
         }
@@ -218,28 +272,29 @@ impl KernelCache {
         Ok(entry)
     }
 
-    /// Remove the kernel of this release, or all kernels of this series.
-    pub(crate) fn remove(&self, name: &str) -> Result<Vec<CachedKernel>> {
+    /// Remove the kernel of this release, or all kernels of this series. Returns their releases.
+    pub(crate) fn remove(&self, name: &str) -> Result<Vec<String>> {
         let _lock = self.lock()?;
-        let list = self.list()?;
+        let (list, damaged) = self.read()?;
+        let place = |entry: &CachedKernel| (entry.release.clone(), entry.folder.clone());
         let is_exact = |entry: &&CachedKernel| entry.release == name || entry.name() == Some(name);
-        let exact: Vec<CachedKernel> = list.iter().filter(is_exact).cloned().collect();
-        let gone = if exact.is_empty() {
-            list.iter().filter(|entry| entry.is_of_series(name)).cloned().collect()
-        } else {
-            exact
-        };
+        let exact = list.iter().filter(is_exact).map(place);
+        let damaged = damaged.into_iter().filter(|damaged| damaged.is_of(name));
+        let mut gone: Vec<(String, PathBuf)> =
+            exact.chain(damaged.map(|damaged| (name.to_owned(), damaged.folder))).collect();
+        if gone.is_empty() {
+            gone = list.iter().filter(|entry| entry.is_of_series(name)).map(place).collect();
+        }
         if gone.is_empty() {
             let cached: Vec<&str> = list.iter().map(|entry| entry.release.as_str()).collect();
             let cached = if cached.is_empty() { "none".to_owned() } else { cached.join(", ") };
             bail!("kernel {name} is not in the cache; cached: {cached}");
         }
-        for entry in &gone {
-            fs::remove_dir_all(&entry.folder).with_context(|| {
-                format!("cannot remove {}: check its owner and permissions", entry.folder.display())
-            })?;
+        for (_, folder) in &gone {
+            fs::remove_dir_all(folder)
+                .with_context(|| format!("cannot remove {}: check its owner and permissions", folder.display()))?;
         }
-        Ok(gone)
+        Ok(gone.into_iter().map(|(release, _)| release).collect())
     }
 
     /// Lock the cache for writing, waiting for other writers.
@@ -306,16 +361,31 @@ pub(crate) fn keep_newest(parent: &Path, most: usize) -> Result<()> {
 }
 
 /// The longest description of a kernel, bytes.
-const LONGEST: u64 = 1 << 20;
+pub(super) const LONGEST_DESCRIPTION: u64 = 1 << 20;
 
-fn read_entry(folder: &Path) -> Option<CachedKernel> {
-    let bytes = regular::read_stored(&folder.join("kernel.json"), LONGEST).ok()?;
-    let mut entry: CachedKernel = serde_json::from_slice(&bytes).ok()?;
-    if !folder.join("vmlinuz").is_file() {
-        return None;
+fn read_entry(folder: &Path) -> Result<CachedKernel> {
+    let release = folder.file_name().unwrap_or_default().to_string_lossy();
+    let bytes = regular::read_stored(&folder.join("kernel.json"), LONGEST_DESCRIPTION);
+    let entry = bytes.map_err(anyhow::Error::from).and_then(|bytes| CachedKernel::parse(&bytes, &release));
+    let entry = entry.context("kernel.json")?;
+    ensure!(folder.join("vmlinuz").is_file(), "vmlinuz: file does not exist");
+    Ok(CachedKernel { folder: folder.to_owned(), ..entry })
+}
+
+impl DamagedKernel {
+    fn is_of(&self, name: &str) -> bool {
+        self.folder.file_name().is_some_and(|own| own == name)
     }
-    entry.folder = folder.to_owned();
-    Some(entry)
+
+    fn sentence(&self) -> String {
+        let release = self.folder.file_name().unwrap_or_default().to_string_lossy();
+        format!(
+            "the kernel in {} cannot be used: {}: add it again, or remove it with `pipeprof kernel remove {}`",
+            self.folder.display(),
+            self.why,
+            quoted(&release)
+        )
+    }
 }
 
 /// A cache holds kernels and snapshots, which pipeprof executes. For root, a folder of another user is worth a note.

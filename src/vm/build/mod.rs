@@ -20,9 +20,10 @@ pub(crate) use origin::KernelOrigin;
 pub(crate) use source::SourceName;
 
 use crate::util::{cancel, progress, sha256};
+use crate::vm::kernel_name::{check_name, check_version};
 use crate::vm::store::{BuildRecord, CachedKernel, KernelCache};
 use crate::vm::version;
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use compiler::Toolchain;
 use config::BaseConfig;
 use folders::BuildFolders;
@@ -62,7 +63,7 @@ const SCHEME: &str = "1";
 /// Build the kernel of `request`, or find it in the cache. `say` receives a line for each step.
 pub(crate) fn build(cache: &KernelCache, request: &BuildRequest, say: &dyn Fn(&str)) -> Result<BuiltKernel> {
     if let Some(name) = &request.name {
-        check_name(name)?;
+        check_name(name).map_err(|error| anyhow!("--{error}"))?;
     }
     let known = |parts: &BuildParts| -> Result<Option<BuiltKernel>> {
         let Some(kernel) = cache.find_build(&parts.digest)? else { return Ok(None) };
@@ -149,6 +150,7 @@ impl BuildParts {
             digest: self.digest.clone(),
             seconds: 0,
             objects: 0,
+            from_bundle: false,
         }
     }
 }
@@ -159,6 +161,8 @@ fn compile(cache: &KernelCache, request: &BuildRequest, parts: &BuildParts, say:
     let begun = Instant::now();
     let tree = source.folder(cache, folders, say)?;
     let version = source::version_of(&tree)?;
+    // Before it is built and cannot be stored.
+    check_version(&version, &version).with_context(|| format!("the Makefile of {}", source.shown))?;
     let short = record.digest.get(..8).unwrap_or(&record.digest).to_owned();
     let what = format!("building Linux {version} with {}", request.compiler);
     // Of one tree, most commits change few objects; so do some options of one source.
@@ -243,28 +247,5 @@ impl BuildPlace<'_> {
         fs::write(&config, base.text(&tiny, settings)).with_context(|| format!("cannot write {}", config.display()))?;
         self.make(&["olddefconfig"])?;
         read()
-    }
-}
-
-/// Names must differ from series and from paths.
-fn check_name(name: &str) -> Result<()> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "+-_.~".contains(c);
-    ensure!(
-        name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(plain) && name.len() <= 64,
-        "--name '{name}': give at most 64 letters, digits and -_.+~, and begin with a letter"
-    );
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_neither_series_nor_paths() {
-        assert!(check_name("lru-off").is_ok() && check_name("v6.12-gcc14").is_ok());
-        for wrong in ["6.12", "a/b", "", "-x", "a b", &"a".repeat(65)] {
-            assert!(check_name(wrong).is_err(), "{wrong}");
-        }
     }
 }

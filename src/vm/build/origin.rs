@@ -46,6 +46,12 @@ impl KernelOrigin {
     }
 
     fn recorded(cache: &KernelCache, release: &str, build: &BuildRecord) -> Result<Self> {
+        // Its paths are those of another machine, and what they lead to here may be anybody's.
+        ensure!(
+            !build.from_bundle || build.source_name.starts_with(SourceName::DEBIAN),
+            "{release} came in a bundle, and was built of {:?} elsewhere: build it here with `pipeprof kernel build`",
+            build.source_name
+        );
         let of = |what: &'static str| move |error: String| anyhow!("the {what} of {release} is gone: {error}");
         let settings = build
             .settings

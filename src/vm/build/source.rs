@@ -26,11 +26,16 @@ pub(crate) enum SourceName {
     Debian(String),
 }
 
+impl SourceName {
+    /// How Debian's sources are named.
+    pub(super) const DEBIAN: &str = "debian:";
+}
+
 impl FromStr for SourceName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if let Some(version) = text.strip_prefix("debian:") {
+        if let Some(version) = text.strip_prefix(Self::DEBIAN) {
             let plain = |c: char| c.is_ascii_alphanumeric() || ".-+~".contains(c);
             if !version.starts_with(|c: char| c.is_ascii_digit()) || !version.chars().all(plain) {
                 return Err("give a series or version after 'debian:', such as debian:6.12".to_owned());
