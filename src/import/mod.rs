@@ -9,7 +9,8 @@ pub(crate) mod pprof;
 mod profile;
 pub(crate) mod recording;
 
-use anyhow::{Context as _, Result, bail};
+use crate::util::stored_json::HIGHEST;
+use anyhow::{Context as _, Result, bail, ensure};
 use profile::{Commands, KERNEL_MARK};
 pub(crate) use profile::{ImportFormat, ImportedProfile};
 use std::path::Path;
@@ -33,6 +34,18 @@ pub(crate) fn read(path: &Path, event: Option<&str>) -> Result<ImportedProfile> 
 
 /// The profile in `bytes`.
 pub(crate) fn parse(bytes: &[u8], event: Option<&str>) -> Result<ImportedProfile> {
+    let profile = parsed(bytes, event)?;
+    // All numbers of a result are parts of this one. Those of results are less, too.
+    let samples =
+        profile.commands.values().fold(profile.without_stack, |sum, stacks| sum.saturating_add(stacks.total()));
+    ensure!(
+        samples < HIGHEST,
+        "its weights add up to {samples}, and a profile has less than 2^53 samples: divide all weights by the same number"
+    );
+    Ok(profile)
+}
+
+fn parsed(bytes: &[u8], event: Option<&str>) -> Result<ImportedProfile> {
     if bytes.starts_with(b"PERFILE2") {
         bail!("this is perf.data: give the output of `perf script -i FILE`");
     }

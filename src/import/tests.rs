@@ -202,3 +202,81 @@ fn addresses_of_callers_are_those_of_their_calls() {
     assert_eq!(names(&again), names(&profile));
     assert!(places(&again).contains(&named("main", 0x40_300f)), "{:x?}", places(&again));
 }
+
+/// Names of commands that are also those of files, processes or nothing, and hostile ones.
+const COMMANDS: [&str; 16] = [
+    "dd",
+    "writer",
+    "other",
+    "all",
+    "both",
+    "off-cpu",
+    "critical-path",
+    "timeline",
+    "result",
+    "windows",
+    "sample-dd",
+    "../../x",
+    "-o",
+    "\u{1b}[31m\u{202e}",
+    "\u{10330}\u{10330}",
+    "",
+];
+
+/// Weights around what 53, 63 and 64 bits hold.
+fn weight() -> impl proptest::strategy::Strategy<Value = u64> {
+    let edges = [53, 62, 63, 64].map(|bits| u64::MAX >> (64 - bits));
+    let near = move |(edge, less): (usize, u64)| edges[edge % 4].saturating_add(1).saturating_sub(less);
+    proptest::prop_oneof![3 => 0..9_u64, 1 => proptest::strategy::Strategy::prop_map((0..4_usize, 0..3_u64), near)]
+}
+
+/// Check that what `bytes` become can be read, and is what was written.
+fn read_back(bytes: &[u8]) -> bool {
+    let profile = match parse(bytes, None) {
+        Ok(profile) if profile.commands.is_empty() => return false,
+        Ok(profile) => profile,
+        Err(error) => {
+            assert!(!error.to_string().contains('\n'), "{error}");
+            return false;
+        }
+    };
+    let mut outcome = recording::outcome(&profile, "file", profile.skid());
+    let files = crate::record::contents::files(&mut outcome, Vec::new()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    files.iter().for_each(|(name, bytes)| std::fs::write(folder.path().join(name), bytes).unwrap());
+    let stored = crate::result::open(folder.path()).unwrap_or_else(|error| panic!("{error:#}"));
+    assert_eq!(stored.document, outcome.document);
+    for profile in outcome.profiles.iter().filter(|profile| !profile.stacks.is_empty()) {
+        assert!(stored.profiles.contains(profile), "{profile:?}");
+    }
+    true
+}
+
+proptest::proptest! {
+    #[test]
+    fn what_is_written_of_a_profile_is_read(
+        stacks in proptest::collection::vec((0..COMMANDS.len(), "[ab](;[ab]){0,2}", weight()), 1..6),
+    ) {
+        let long = COMMANDS[14].repeat(40);
+        let name = |at: usize| if at == 14 { &*long } else { COMMANDS[at] };
+        let folded: String =
+            stacks.iter().map(|(at, stack, weight)| format!("{};{stack} {weight}\n", name(*at))).collect();
+        let written = read_back(folded.as_bytes());
+        let total = stacks.iter().map(|(_, _, weight)| u128::from(*weight)).sum::<u128>();
+        proptest::prop_assert_eq!(written, (1..1 << 53).contains(&total), "{}", folded);
+        // Of perf script, each sample counts once.
+        let script: String = stacks.iter().map(|(at, stack, weight)| {
+            let frames: String = stack.split(';').map(|name| format!("\tffff {name}+0x1 (/bin/x)\n")).collect();
+            format!("{} 7 [000] 5.08: {weight} cpu-clock: \n{frames}\n", name(*at))
+        }).collect();
+        read_back(script.as_bytes());
+        // profile.proto, as it is exported.
+        if written {
+            let profile = parse(folded.as_bytes(), None).unwrap();
+            let outcome = recording::outcome(&profile, "file", Skid::None);
+            let pprof = ExportFormat::from_str("pprof", false).unwrap();
+            let exported = pprof.files(&Exported::Result(&outcome)).unwrap();
+            proptest::prop_assert!(read_back(&exported[0].1));
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! Processes by name, and values by process in the order of the target.
 
+use crate::util::text::is_hidden;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -57,8 +58,14 @@ impl ProcessName {
 
 /// `text` without separators of paths, frames and weights, and without a dot at the start.
 fn safe(text: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_.+:@=".contains(c);
-    let name: String = text.chars().take(64).map(|c| if plain(c) { c } else { '_' }).collect();
+    let plain = |c: char| (c.is_alphanumeric() && !is_hidden(c)) || "-_.+:@=".contains(c);
+    let mut name = String::new();
+    for c in text.chars().take(64).map(|c| if plain(c) { c } else { '_' }) {
+        // With what is around it, it is the name of a file, which has at most 255 bytes (path_resolution(7)).
+        if name.len() + c.len_utf8() <= 128 {
+            name.push(c);
+        }
+    }
     if name.is_empty() || name.starts_with('.') { format!("_{name}") } else { name }
 }
 

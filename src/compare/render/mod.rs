@@ -10,6 +10,7 @@ pub mod terminal;
 
 use super::build::Compared;
 use crate::util::atomic_file;
+use crate::util::stored_json::stored_text;
 use anyhow::{Context as _, Result};
 use std::path::{Path, PathBuf};
 
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// A write error or a graph that cannot be drawn. Files already written stay complete.
 pub fn write_all(folder: &Path, compared: &Compared) -> Result<Vec<PathBuf>> {
-    let json = serde_json::to_string_pretty(&compared.comparison)
+    let json = stored_text(&compared.comparison)
         .context("cannot write report.json: a number cannot be represented in JSON")?;
     let mut written = Vec::new();
     for (name, text) in [
