@@ -10,6 +10,7 @@ use super::stored_runs;
 use crate::compare::{Comparison, Input};
 use crate::result::Outcome;
 use crate::run::exact;
+use crate::util::text::clean;
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{cancel, progress};
 use crate::vm::qemu;
@@ -45,6 +46,10 @@ pub(crate) struct CheckArgs {
     /// baseline's]
     #[arg(long, value_name = "FILE")]
     source: Option<String>,
+    /// Run the pipeline of a stored recording that belongs to another user: in a guest, with the programs and files of this
+    /// machine that it names
+    #[arg(long)]
+    run_stored_command: bool,
     #[command(flatten)]
     sizing: SizingArgs,
     /// Flags of `pipeprof run`: any for a new baseline, such as --run-flags '--calls 500'; with --baseline those that it
@@ -87,7 +92,7 @@ impl CheckArgs {
             qemu::version().or_usage()?;
         }
         if let Some(store) = &self.history {
-            return check_history::perform(&self.rules, &given, store);
+            return check_history::perform(&self.rules, &given, store, self.run_stored_command);
         }
         let Some(path) = &self.baseline else { return self.store(&given) };
         let baseline = stored_runs::column(path).map_err(|error| UsageError::new(format!("--baseline {error:#}")))?;
@@ -97,7 +102,8 @@ impl CheckArgs {
                 bail!(UsageError::new(format!("--baseline {path}: {why}")));
             }
         }
-        let wanted = baseline.runs.iter().map(|(_, run)| Repeat::of(&given, run)).collect::<Result<Vec<_>>>()?;
+        let repeat = |(_, run): &(String, Outcome)| Repeat::of(&given, run, self.run_stored_command);
+        let wanted = baseline.runs.iter().map(repeat).collect::<Result<Vec<_>>>()?;
         let label = self.rules.label()?;
         let runs = self.rules.measured(&wanted)?.into_iter().map(|run| (label.clone(), run)).collect();
         let inputs =
@@ -155,7 +161,7 @@ impl CheckArgs {
             steps.iter().map(|(section, step)| self.rules.word(section, step)).collect::<Result<Vec<_>>>()?;
         let (words, facts): (Vec<&str>, Vec<Option<String>>) = verdicts.into_iter().unzip();
         let word = self.rules.say(&words);
-        facts.into_iter().flatten().for_each(|fact| crate::outln!("{fact}"));
+        facts.into_iter().flatten().for_each(|fact| crate::outln!("{}", clean(&fact)));
         print_changes(comparison, &steps, self.rules.role);
         Ok(exit_code(word))
     }

@@ -10,7 +10,7 @@ use crate::history::{History, HistoryLine, read};
 use crate::report::number;
 use crate::result::Outcome;
 use crate::util::decision::Decision;
-use crate::util::text::counted;
+use crate::util::text::{clean, counted};
 use crate::util::usage::UsageError;
 use anyhow::{Context as _, Result};
 use std::collections::BTreeSet;
@@ -21,13 +21,18 @@ use std::process::ExitCode;
 ///
 /// # Errors
 /// A usage error of the store or the flags; why the kernel cannot be tested.
-pub(super) fn perform(args: &CheckRules, given: &GivenFlags, folder: &Path) -> Result<ExitCode> {
+pub(super) fn perform(
+    args: &CheckRules,
+    given: &GivenFlags,
+    folder: &Path,
+    run_stored_command: bool,
+) -> Result<ExitCode> {
     let usage = |error: anyhow::Error| UsageError::new(format!("--history {error:#}"));
     let store = CellStore::open(folder).map_err(usage)?;
     let history = read::read(&store, None, super::command_line()).map_err(usage)?;
     let newest: Vec<Outcome> =
         history.lines.iter().map(|line| last(&store, line)).collect::<Result<_>>().map_err(usage)?;
-    let wanted = newest.iter().map(|run| Repeat::of(given, run)).collect::<Result<Vec<_>>>()?;
+    let wanted = newest.iter().map(|run| Repeat::of(given, run, run_stored_command)).collect::<Result<Vec<_>>>()?;
     let label = args.label()?;
     let runs = args.measured(&wanted)?;
     let (mut words, mut facts) = (Vec::new(), Vec::new());
@@ -38,7 +43,7 @@ pub(super) fn perform(args: &CheckRules, given: &GivenFlags, folder: &Path) -> R
     }
     let word = args.say(&words);
     for fact in facts {
-        crate::outln!("{fact}");
+        crate::outln!("{}", clean(&fact));
     }
     details(args, &history, newest, runs, &label, &words)?;
     Ok(exit_code(word))

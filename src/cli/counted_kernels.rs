@@ -184,7 +184,7 @@ impl CountedKernels {
         let wanted = match &self.first {
             Some(first) => {
                 self.given.options.kernel = name;
-                first.runs.iter().map(|(_, run)| Repeat::of(&self.given, run)).collect::<Result<Vec<_>>>()?
+                first.runs.iter().map(|(_, run)| Repeat::of(&self.given, run, false)).collect::<Result<Vec<_>>>()?
             }
             None => {
                 for repeat in &mut self.wanted {

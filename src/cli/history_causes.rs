@@ -105,7 +105,7 @@ fn alone(line: &HistoryLine, store: &CellStore, built: &[CachedKernel]) -> Resul
     for point in &line.points {
         let release = &built.get(point.kernel).context("a kernel for each point")?.release;
         given.options.kernel = Some(release.clone());
-        wanted.insert(release, Repeat::of(&given, &newest)?);
+        wanted.insert(release, Repeat::of(&given, &newest, false)?);
     }
     let (releases, wanted): (Vec<&str>, Vec<Repeat>) = wanted.into_iter().unzip();
     let (outcomes, _) = measure_all(&wanted, None)?;

@@ -9,13 +9,14 @@ use crate::record::{self, RecordOptions, RecordSettings, Remedy, TracingCollecto
 use crate::report::files::Folder;
 use crate::report::terminal::Style;
 use crate::result::{Collector, PipelineCommand, Probe, RecordLevel};
+use crate::util::streams::write_printed;
 use crate::util::usage::UsageError;
 use crate::util::{cancel, progress};
 use crate::vm::GuestOptions;
 use anyhow::{Context as _, Result};
 use clap::Args;
-use std::io::Write as _;
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -164,9 +165,7 @@ impl RecordArgs {
                 cancel::install().context("cannot install signal handlers")?;
                 let prepared = PreparedPipeline::new(self.in_guest(pipeline, PipelinePlace::here()?), guest)?;
                 let (mut recorded, printed) = prepared.record()?;
-                // A reader that has closed it does not want it.
-                let _ = std::io::stdout().write_all(&printed.output);
-                let _ = std::io::stderr().write_all(&printed.errors);
+                write_printed(&printed.output, &printed.errors);
                 printed.notes.iter().for_each(|note| progress::note(note));
                 if self.collect == Some(PipelineCollector::Insn)
                     && let Err(error) = prepared.add_counts(&mut recorded, self.counted_runs())
@@ -231,6 +230,11 @@ impl RecordArgs {
 
     pub(super) fn in_guest<'a>(&'a self, pipeline: &'a PipelineCommand, place: PipelinePlace) -> GuestPipeline<'a> {
         GuestPipeline { pipeline, place, files: &self.files, disk: &self.disk, settings: self.settings() }
+    }
+
+    /// The files for the guest that are not in `folder`.
+    pub(super) fn sent_from_outside(&self, folder: &Path) -> BTreeSet<PathBuf> {
+        SentFile::outside(self.files.iter().chain(&self.disk), folder)
     }
 
     fn settings(&self) -> RecordSettings {

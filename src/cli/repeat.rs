@@ -5,12 +5,16 @@ use super::kernel_build::one_per_cpu;
 use super::record::RecordArgs;
 use super::run::{self, GivenFlags, parsed, split};
 use crate::compare::matrix;
+use crate::profile::few;
 use crate::record::contents;
 use crate::record::inside::{PipelinePlace, PreparedPipeline};
 use crate::report::files::Folder;
 use crate::result::Outcome;
 use crate::run::{RunOptions, WindowSizing, exact};
 use crate::util::memory;
+use crate::util::privileges::is_callers;
+use crate::util::progress;
+use crate::util::text::clean;
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::vm::GuestMachine;
 use anyhow::{Context as _, Result, anyhow};
@@ -23,8 +27,9 @@ pub(super) enum Repeat {
 }
 
 impl Repeat {
-    /// Repeat `stored` with the flags of this command line.
-    pub(super) fn of(given: &GivenFlags, stored: &Outcome) -> Result<Self> {
+    /// Repeat `stored` with the flags of this command line. A recording names the command that is repeated: if it is not the
+    /// caller's own, `run_stored_command` must allow that.
+    pub(super) fn of(given: &GivenFlags, stored: &Outcome, run_stored_command: bool) -> Result<Self> {
         if stored.document.target.workload().is_some() {
             return Ok(Self::Run(Box::new(baseline::options(given, &stored.document)?)));
         }
@@ -36,6 +41,14 @@ impl Repeat {
         }
         let kernel = options.kernel.clone();
         let kernel = kernel.with_context(|| UsageError::new("a pipeline is counted in a guest: add --kernel"))?;
+        if let Some(owner) = stored.owner.filter(|owner| !run_stored_command && !is_callers(*owner)) {
+            return Err(UsageError::new(format!(
+                "the baseline belongs to user {owner}, and its pipeline would run in a guest, with programs and files of this \
+                 machine: `{}`; add --run-stored-command to run it",
+                clean(&stored.document.command)
+            ))
+            .into());
+        }
         let words: Vec<String> =
             split(&stored.document.command)?.into_iter().skip_while(|word| word != "record").skip(1).collect();
         let (mut args, _) = parsed::<RecordArgs>("the baseline's command", &words)?;
@@ -72,7 +85,17 @@ impl Repeat {
             Self::Pipeline(args) => {
                 let guest = args.guest(true)?.context("a guest has a kernel")?;
                 let pipeline = args.counted()?;
-                let prepared = PreparedPipeline::new(args.in_guest(&pipeline, PipelinePlace::without_input()?), guest)?;
+                let place = PipelinePlace::without_input()?;
+                progress::note(&format!(
+                    "running the pipeline of the baseline in a guest: {}",
+                    clean(&pipeline.text())
+                ));
+                let outside = args.sent_from_outside(&place.folder);
+                if !outside.is_empty() {
+                    let named = few(outside.iter().map(|path| path.display()));
+                    progress::note(&format!("it gets files from outside of the current folder: {named}"));
+                }
+                let prepared = PreparedPipeline::new(args.in_guest(&pipeline, place), guest)?;
                 let (mut recorded, _) = prepared.record()?;
                 prepared.add_counts(&mut recorded, args.counted_runs())?;
                 recorded.document.command = super::command_line();

@@ -7,6 +7,7 @@ use crate::vm::bundle::FileBundle;
 use crate::vm::closure;
 use crate::vm::disk::DiskContent;
 use anyhow::{Result, bail};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// A file for the guest: `PATH[:DEST]`.
@@ -39,6 +40,24 @@ impl SentFile {
     pub(crate) fn text(&self) -> String {
         let from = self.from.display();
         if self.is_here() { from.to_string() } else { format!("{from}:{}", self.to.display()) }
+    }
+
+    /// What of `files` is outside of `folder`, also by way of links: it is named before a guest gets it that runs what others
+    /// have stored.
+    pub(crate) fn outside<'a>(files: impl IntoIterator<Item = &'a Self>, folder: &Path) -> BTreeSet<PathBuf> {
+        let (mut outside, mut inside) = (BTreeSet::new(), BTreeSet::new());
+        let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        let mut waiting: Vec<PathBuf> = files.into_iter().map(|file| file.from.clone()).collect();
+        while let Some(path) = waiting.pop() {
+            let Ok(whole) = path.canonicalize() else { continue };
+            if !whole.starts_with(&folder) {
+                outside.insert(whole);
+            } else if inside.insert(whole.clone()) {
+                let entries = std::fs::read_dir(&whole).into_iter().flatten().flatten();
+                waiting.extend(entries.map(|entry| entry.path()));
+            }
+        }
+        outside
     }
 
     /// At the same path.
@@ -182,6 +201,28 @@ mod tests {
         let odd = folder.path().join("a:b");
         fs::write(&odd, "").unwrap();
         assert_eq!(SentFile::parse(odd.to_str().unwrap()).unwrap().to, odd);
+    }
+
+    #[test]
+    fn files_outside_of_a_folder_are_found_also_by_way_of_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let own = root.join("own");
+        fs::create_dir_all(own.join("inner")).unwrap();
+        for name in ["secret", "other", "own/data", "own/inner/data"] {
+            fs::write(root.join(name), name).unwrap();
+        }
+        std::os::unix::fs::symlink("../../secret", own.join("inner/link")).unwrap();
+        std::os::unix::fs::symlink("..", own.join("inner/loop")).unwrap();
+        std::os::unix::fs::symlink("missing", own.join("inner/gone")).unwrap();
+        let found = |paths: &[&str]| {
+            let files: Vec<SentFile> = paths.iter().map(|path| SentFile::here(own.join(path))).collect();
+            SentFile::outside(&files, &own).into_iter().collect::<Vec<_>>()
+        };
+        assert!(found(&["data", "inner/data", "inner/../data"]).is_empty());
+        assert_eq!(found(&["data", "inner"]), [root.join("secret")]);
+        assert_eq!(found(&["../other", "../own/inner/link"]), [root.join("other"), root.join("secret")]);
+        assert_eq!(found(&[".."]), [root]);
     }
 
     #[test]

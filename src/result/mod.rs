@@ -300,6 +300,9 @@ pub struct PairRecord {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     pub document: Document,
+    /// The user whose file the document is; absent for what was just measured.
+    #[serde(skip)]
+    pub owner: Option<u32>,
     pub profiles: Vec<Profile>,
     /// Exact profiles of several windows: those of each window, in the order of the document's runs, with the parts of each
     /// window weighed (docs/exactness.md, "Bursts"). Stored in a separate file, and not sent from guests.

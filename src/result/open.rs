@@ -1,7 +1,7 @@
 //! Read stored results: [`open()`] takes whatever names one. Nothing else knows what a folder holds.
 
 use super::code::ExecutedCode;
-use super::stack_files::{self, read};
+use super::stack_files::{self, read, read_owned};
 use super::{Document, Outcome, RESULT_FILE, SCHEMA, check, code, ensemble};
 use crate::profile::{ProcessName, Profile, Unit, cycles};
 use crate::roles::{Skid, UNKNOWN_ROLE};
@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// A missing, truncated or damaged file, a file that is not a result, a result of another schema.
 pub fn open(path: &Path) -> Result<Outcome> {
-    let document = open_document(path)?;
+    let (document, owner) = owned_document(path)?;
     let file = file_of(path);
     let folder = file.parent().unwrap_or(Path::new("."));
-    let mut outcome = Outcome { document, code: open_code(path).ok(), ..Outcome::default() };
+    let mut outcome = Outcome { document, code: open_code(path).ok(), owner: Some(owner), ..Outcome::default() };
     let document = &outcome.document;
     let stems = document.files.iter().filter_map(|name| Some((name, name.strip_suffix(stack_files::FOLDED)?)));
     for (name, stem) in stems {
@@ -79,8 +79,14 @@ pub(crate) fn open_all(path: &Path) -> Result<Vec<(PathBuf, Outcome)>> {
 /// # Errors
 /// The same.
 pub fn open_document(path: &Path) -> Result<Document> {
+    owned_document(path).map(|(document, _)| document)
+}
+
+/// The document, and the user whose file it is.
+fn owned_document(path: &Path) -> Result<(Document, u32)> {
     let file = file_of(path);
-    parse(&read(&file)?).with_context(|| file.display().to_string())
+    let (bytes, owner) = read_owned(&file)?;
+    Ok((parse(&bytes).with_context(|| file.display().to_string())?, owner))
 }
 
 /// The executed code that is stored with the result at `path`.

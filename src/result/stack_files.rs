@@ -62,7 +62,12 @@ pub fn load_folded(path: &Path) -> Result<Folded> {
 
 /// Read a file of a stored result.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
-    regular::read_stored(path, LARGEST).map_err(|error| {
+    read_owned(path).map(|(bytes, _)| bytes)
+}
+
+/// [`read`], with the user whose file it is.
+pub(super) fn read_owned(path: &Path) -> Result<(Vec<u8>, u32)> {
+    regular::read_owned(path, LARGEST).map_err(|error| {
         let reason = match error.kind() {
             std::io::ErrorKind::NotFound if path.ends_with(RESULT_FILE) => {
                 "file does not exist; give a folder written by `pipeprof run` or `pipeprof record`".to_owned()

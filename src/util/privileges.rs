@@ -37,6 +37,14 @@ fn uses_maps_without_bpf() -> bool {
     uname.release().to_str().ok().and_then(two_numbers).is_some_and(|version| version >= MAPS_OF_ALL)
 }
 
+/// Whether a file of the user `owner` is the caller's own. As root, those of the user who called sudo are, too: that is
+/// the same person.
+pub(crate) fn is_callers(owner: u32) -> bool {
+    let caller = rustix::process::geteuid();
+    let person = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
+    owner == caller.as_raw() || (caller.is_root() && person == Some(owner))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// Read so much at a time; an interruption ends it in between.
@@ -45,6 +46,13 @@ pub(crate) fn read(path: &Path, longest: u64) -> Result<Vec<u8>> {
 /// the result's folder.
 pub(crate) fn read_stored(path: &Path, longest: u64) -> Result<Vec<u8>> {
     read_all(open_with(path, OFlags::NOFOLLOW)?, longest)
+}
+
+/// [`read_stored`], with the user whose file it is.
+pub(crate) fn read_owned(path: &Path, longest: u64) -> Result<(Vec<u8>, u32)> {
+    let file = open_with(path, OFlags::NOFOLLOW)?;
+    let owner = file.metadata()?.uid();
+    Ok((read_all(file, longest)?, owner))
 }
 
 fn read_all(mut file: File, longest: u64) -> Result<Vec<u8>> {
