@@ -112,8 +112,7 @@ fn work_text(work: &RoleWork) -> String {
     let noun = format!("{}s", work.unit.text());
     let calls = match work.calls_after / work.calls_before - 1.0 {
         calls if calls.abs() < SAME_WORK => format!("as many {noun}"),
-        calls if calls < 0.0 => format!("{:.1} % fewer {noun}", -100.0 * calls),
-        calls => format!("{:.1} % more {noun}", 100.0 * calls),
+        calls => number::more_or_less(1.0 + calls, "fewer", &noun),
     };
     match work.each_after / work.each_before {
         each if (each - 1.0).abs() < SAME_WORK => format!("{calls}, each as before"),

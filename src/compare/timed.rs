@@ -4,6 +4,7 @@ use super::input::Boots;
 use super::model::{Verdict, Word};
 use crate::util::decision::{Decision, decide};
 use crate::util::stats;
+use crate::util::text::factor;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom as _;
 use rand::{Rng as _, SeedableRng as _};
@@ -176,7 +177,10 @@ fn verdict(Evidence { verdict: e, boots_matter }: &Evidence, p_holm: f64) -> Ver
     let text = match word {
         Word::Same => format!("same within {:.0} % ({interval})", MINIMUM_EFFECT * 100.0),
         Word::Undecided => format!("undecided: {} ({interval})", what_is_missing(e, few_boots, more_runs.unwrap_or(0))),
-        _ => format!("{} by {:.1} % ({interval})", word.text(), effect * 100.0),
+        _ => match factor(e.ratio) {
+            Some(times) => format!("{}: {times} the time ({interval})", word.text()),
+            None => format!("{} by {:.1} % ({interval})", word.text(), effect * 100.0),
+        },
     };
     Verdict { word, p_holm: Some(p_holm), more_runs, text, ..e.clone() }
 }

@@ -7,12 +7,12 @@ use super::remedy::Remedy;
 use super::timed::{self, PipelineTime};
 use crate::experiment::{self, NoStore, OnFailure, Plan};
 use crate::kernel::environment::CpuTime;
+use crate::report::number;
 use crate::result::{Document, PipelineCommand, Trial, TrialRuns, TrialVerdict, Trials};
 use crate::run::BUSY;
 use crate::util::decision::{Decision, decide};
 use crate::util::progress;
 use crate::util::stats;
-use crate::util::text::signed;
 use crate::workload::cpus;
 use anyhow::{Context as _, Result, ensure};
 
@@ -162,10 +162,8 @@ fn sentence(trial: &Trial, runs: usize) -> String {
     let (Some(ratio), Some(ci95)) = (trial.ratio, trial.ci95) else {
         return format!("`{change}` could not be measured: {}.", trial.failed.as_deref().unwrap_or("no runs"));
     };
-    let percent = |ratio: f64| 100.0 * (ratio - 1.0);
-    let interval =
-        format!("95 % interval {} to {} %, {runs} runs each", signed(percent(ci95[0])), signed(percent(ci95[1])));
-    let by = format!("{:.1} % {} time", percent(ratio).abs(), if ratio < 1.0 { "less" } else { "more" });
+    let interval = format!("95 % interval {}, {runs} runs each", number::changes(ci95));
+    let by = number::more_or_less(ratio, "less", "time");
     match trial.verdict {
         TrialVerdict::Faster => format!("`{change}` makes it faster: {by} ({interval})."),
         TrialVerdict::Slower => format!("`{change}` makes it slower: {by} ({interval})."),
@@ -214,6 +212,13 @@ mod tests {
         assert_eq!(
             sentence(&trial, 10),
             "`pin` makes it faster: 25.0 % less time (95 % interval -30.0 to -20.0 %, 10 runs each)."
+        );
+        // A flush of each line.
+        let slower =
+            Trial { ratio: Some(34.682), ci95: Some([33.1, 36.0]), verdict: TrialVerdict::Slower, ..trial.clone() };
+        assert_eq!(
+            sentence(&slower, 10),
+            "`pin` makes it slower: 34.7 times the time (95 % interval 33.1 to 36.0 times, 10 runs each)."
         );
         let failed = Trial { failed: Some("exit codes [1]".to_owned()), ratio: None, ci95: None, ..trial };
         assert_eq!(sentence(&failed, 10), "`pin` could not be measured: exit codes [1].");

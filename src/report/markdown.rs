@@ -2,7 +2,6 @@
 
 use super::block::{self, ReportBlock};
 use super::table::{Table, TableCell};
-use super::terminal::Style;
 use super::terminal::text::filled;
 use crate::util::text::clean;
 
@@ -31,7 +30,7 @@ fn below(blocks: &[ReportBlock], level: usize) -> String {
                 out.push_str(&format!("\n{} {}\n{}", "#".repeat(level), escaped(heading), below(blocks, level + 1)));
             }
             ReportBlock::Plain(blocks) => {
-                let text = block::text(blocks, Style { width: Some(WIDTH), colour: false });
+                let text = block::uncut(blocks, WIDTH);
                 // Without marks that would end it.
                 out.push_str(&format!("\n```text\n{}```\n", text.trim_start_matches('\n').replace("```", "'''")));
             }
@@ -130,5 +129,23 @@ mod tests {
         assert!(text.lines().all(|line| line.len() <= WIDTH.into()) && text.contains("\n  word"), "{text}");
         let plain = document("t", &[ReportBlock::Plain(vec![ReportBlock::Table(Table::new(["```"], vec![]))])]);
         assert_eq!(plain, "# t\n\n```text\n '''\n```\n");
+    }
+
+    #[test]
+    fn no_name_is_cut() {
+        let name =
+            "core::iter::adapters::map::Map<std::vec::IntoIter<alloc::string::String>, closure>::try_fold_of_all";
+        let names = ["__alloc_frozen_pages_noprof", name];
+        let table = || {
+            let table = Table::of(name, names).column("function", |name| TableCell::Name((*name).to_owned()));
+            let table =
+                table.column("role", |_| name).column(name, |_| 1.5).less(1, "share", |_| TableCell::Share(0.5));
+            vec![ReportBlock::Table(table.done())]
+        };
+        for blocks in [table(), vec![ReportBlock::Plain(table())]] {
+            let text = document("t", &blocks).replace('\\', "");
+            assert!(!text.contains('…') && text.matches(name).count() == 5 && text.contains("50 %"), "{text}");
+            assert!(text.contains(names[0]), "{text}");
+        }
     }
 }

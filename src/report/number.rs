@@ -1,6 +1,6 @@
 //! Numbers in tables, sentences and pictures: the only place that decides on digits, signs and units.
 
-use crate::util::text::rounded;
+use crate::util::text::{factor, rounded, signed as signed_text};
 
 /// A measured number with three or four digits.
 pub(crate) fn number(value: f64) -> String {
@@ -77,8 +77,11 @@ pub(crate) fn part(part: f64) -> String {
     format!("{} %", percent.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// A ratio as a change in percent: `+3.1 %`.
+/// A ratio as a change in percent, or as a factor if it is large: `+3.1 %`, `34.7 times`.
 pub(crate) fn change(ratio: f64) -> String {
+    if let Some(times) = factor(ratio) {
+        return times;
+    }
     let change = (ratio - 1.0) * 100.0;
     match () {
         () if !ratio.is_finite() => "new".to_owned(),
@@ -86,6 +89,23 @@ pub(crate) fn change(ratio: f64) -> String {
         () if change.abs() < 0.005 => format!("{change:+.4} %"),
         () if change.abs() < 0.05 => format!("{change:+.2} %"),
         () => format!("{change:+.1} %"),
+    }
+}
+
+/// An interval of ratios as changes: `-30.0 to -20.0 %`, `8.0 to 34.7 times`.
+pub(crate) fn changes([low, high]: [f64; 2]) -> String {
+    let percent = |ratio: f64| signed_text((ratio - 1.0) * 100.0);
+    match factor(high) {
+        Some(times) => format!("{} to {times}", number(low)),
+        None => format!("{} to {} %", percent(low), percent(high)),
+    }
+}
+
+/// A ratio in words: `25.0 % less time`, `3.1 % more time`, `34.7 times the time`.
+pub(crate) fn more_or_less(ratio: f64, less: &str, what: &str) -> String {
+    match factor(ratio) {
+        Some(times) => format!("{times} the {what}"),
+        None => format!("{:.1} % {} {what}", (ratio - 1.0).abs() * 100.0, if ratio < 1.0 { less } else { "more" }),
     }
 }
 
@@ -135,6 +155,16 @@ mod tests {
         assert_eq!(from_to(0.084, 0.12), "84.0 ms to 0.12 s");
         assert_eq!(from_to(0.12, 0.5), "0.12 to 0.50 s");
     }
+
+    #[test]
+    fn large_changes_are_factors() {
+        assert_eq!([0.5, 1.031, 9.9, 34.682].map(change), ["-50.0 %", "+3.1 %", "+890.0 %", "34.7 times"]);
+        assert_eq!(change_of(2.0, 69.364), "34.7 times");
+        assert_eq!([[0.7, 0.8], [8.0, 34.682]].map(changes), ["-30.0 to -20.0 %", "8.00 to 34.7 times"]);
+        let words = [0.75, 1.031, 34.682].map(|ratio| more_or_less(ratio, "less", "time"));
+        assert_eq!(words, ["25.0 % less time", "3.1 % more time", "34.7 times the time"]);
+    }
+
     #[test]
     fn a_change_too_small_to_show_has_no_sign() {
         assert_eq!([0.00004, -0.00004, 0.0, 0.0001, -2.5].map(signed), ["0", "0", "0", "+0.0001", "-2.50"]);

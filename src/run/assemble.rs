@@ -11,6 +11,7 @@ use crate::result::{
     ProcessTotals, Request, SCHEMA, Throughput, Warning,
 };
 use crate::util::stats;
+use crate::util::text::factor;
 use crate::workload;
 use anyhow::Result;
 
@@ -201,8 +202,9 @@ fn warnings(request: &Request, measured: &Measured, emulated: bool) -> Vec<Warni
     for (kind, gathered) in &measured.gathered {
         let traced = ATTRIBUTED.contains(kind) && gathered.stacks.values().any(|stacks| !stacks.is_empty());
         if let Some(cost) = too_costly(*kind, measured).filter(|_| traced) {
-            let what =
-                format!("{} slowed the workload by {cost:.0} %, so its shares by role are not shown", kind.name());
+            let by = factor(1.0 + cost / 100.0)
+                .map_or_else(|| format!("by {cost:.0} %"), |times| format!("to {times} its time"));
+            let what = format!("{} slowed the workload {by}, so its shares by role are not shown", kind.name());
             warn("too-costly", what, "use --collect sample for shares");
         }
         if gathered.lost > 0 {

@@ -9,7 +9,6 @@ use crate::compare::model::{
 use crate::profile::ProcessName;
 use crate::report::number::{self, exact, rate};
 use crate::report::table::{PAGE_ONLY, Table, TableCell};
-use crate::report::terminal::text::shortened;
 use crate::result::LockKind;
 use crate::roles::{self, SCHEDULING};
 use crate::util::text::{counted, grouped, rounded, signed};
@@ -22,9 +21,6 @@ pub struct StepExtent {
     /// A page has columns that terminals have no room for.
     pub page: bool,
 }
-
-/// Longest label of a column.
-const LABEL: usize = 24;
 
 /// Smaller parts of a recording have no row.
 const SMALLEST_PART: f64 = 0.005;
@@ -42,7 +38,7 @@ const CYCLES: &str = "\"undecided\": instructions and cycles change in different
 
 /// Each column's totals; in pages also its roles.
 pub(super) fn cells(comparison: &Comparison, section: &Section, page: bool) -> Table {
-    let labels = comparison.columns.iter().map(|column| shortened(&column.label, LABEL));
+    let labels = comparison.columns.iter().map(|column| column.label.clone());
     let mut rows: Vec<Vec<TableCell>> = Vec::new();
     let mut add = |name: TableCell, of: &dyn Fn(&ColumnCell) -> Option<String>| {
         let cell = |cell: &Option<ColumnCell>| cell.as_ref().and_then(of).map(TableCell::Figure).into();

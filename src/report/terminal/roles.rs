@@ -1,18 +1,14 @@
 //! The table of roles of one process.
 
-use super::text::shortened;
 use crate::kernel::resolve::Resolution;
 use crate::profile::RoleShare;
 use crate::report::number::{exact, number};
 use crate::report::table::{Table, TableCell};
 use crate::roles;
-use crate::util::text::{clean, rounded};
+use crate::util::text::rounded;
 
 /// Roles with a smaller share are summed in one row.
 const SMALL: f64 = 0.005;
-
-/// Longest name of a function before the number of others.
-const LONGEST_FUNCTION: usize = 36;
 
 /// A row: a role, or several small ones.
 struct ShareRow {
@@ -101,5 +97,5 @@ fn functions(symbols: &[Resolution], share: &RoleShare) -> String {
         return String::new();
     };
     let more = share.symbols.len() - 1;
-    if more == 0 { clean(symbol) } else { format!("{} +{more}", shortened(symbol, LONGEST_FUNCTION)) }
+    if more == 0 { symbol.to_owned() } else { format!("{symbol} +{more}") }
 }
