@@ -22,6 +22,7 @@ mod exact_probes;
 mod export;
 mod faults;
 mod follow;
+mod foreign;
 mod guests;
 mod matrix;
 mod memory;
