@@ -20,12 +20,14 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Check a release, which is also the name of a folder: `6.12.117+deb13-cloud-amd64`.
+/// Check a release, which is also the name of a folder: `6.12.117+deb13-cloud-amd64`. The kernel's own have three numbers;
+/// one that is a series would be meant by its name, instead of the newest kernel of the series.
 pub(crate) fn check_release(release: &str) -> Result<()> {
     ensure!(
         release.starts_with(|c: char| c.is_ascii_digit()) && is_plain(release, ""),
         "release {release:?}: it is not at most {LONGEST} letters, digits and -_.+~ that begin with a digit"
     );
+    ensure!(version::series_of(release) != release, "release {release}: it is the name of a series");
     Ok(())
 }
 
@@ -62,7 +64,7 @@ mod tests {
             check_release(release).unwrap();
             check_version(version, release).unwrap();
         }
-        for release in ["", "x", ".6", "6/../..", "6.1 x", "6.1\u{1b}", &format!("6{}", "0".repeat(64))] {
+        for release in ["", "x", ".6", "6", "6.12", "6/../..", "6.1 x", "6.1\u{1b}", &format!("6{}", "0".repeat(64))] {
             assert!(check_release(release).is_err(), "{release}");
         }
         for version in ["6.12", "6.12.1-1", "99:6.12.1", "6.10", "", "6.1/x", "6.1\u{1b}[8m", "6.1\n"] {
