@@ -1,13 +1,15 @@
 //! The table of all outputs: typed cells, which a terminal, a page, Markdown and CSV show in their own ways.
 
+mod layout;
+
 use super::number::{exact, number, percent, signed};
 use super::terminal::Style;
-use super::terminal::text::{lines, paragraph, shortened};
+use super::terminal::text::{paragraph, shortened};
 use crate::roles::Role;
-use crate::util::colour::rgb;
 use crate::util::csv_text::csv_text;
 use crate::util::styled_text::StyledText;
 use crate::util::text::{clean, grouped};
+use layout::{LongText, ShownColumn, fit, write_line};
 use textwrap::core::display_width;
 
 /// Longer texts, such as names of generic Rust functions, are cut on terminals.
@@ -269,7 +271,7 @@ impl Table {
         self.written(style, true)
     }
 
-    /// The same without cutting a text, which may make the lines longer.
+    /// The same without cutting a text: one that is too long has a line of its own.
     pub(super) fn uncut(&self, style: Style) -> StyledText {
         self.written(style, false)
     }
@@ -288,23 +290,10 @@ impl Table {
         if !self.title.is_empty() {
             out.push_str(&format!("{}:\n", clean(&self.title)));
         }
-        let before: usize = shown.iter().rev().skip(1).map(|column| column.width + 2).sum();
         for line in 0..heads + self.rows.len() {
             let is_heading = line < heads;
-            let mut cells: Vec<StyledText> =
-                shown.iter().map(|column| column.cell(line, is_heading && style.colour)).collect();
-            let last = shown.last().filter(|last| self.wraps && !is_heading && !last.right);
-            let mut pieces = last.map(|last| last.wrapped(line)).unwrap_or_default().into_iter();
-            if let (Some(cell), Some(first)) = (cells.last_mut(), pieces.next()) {
-                *cell = first.into();
-            }
-            for (at, cell) in cells.iter().enumerate() {
-                out.push_str(if at == 0 { " " } else { "  " });
-                out.append(cell);
-            }
-            out.trim_end();
-            out.push_str("\n");
-            pieces.for_each(|piece| out.push_str(&format!(" {}{piece}\n", " ".repeat(before))));
+            let last = if is_heading || !self.wraps { LongText::of(is_cut) } else { LongText::Wrapped };
+            write_line(&shown, line, is_heading && style.colour, LongText::of(is_cut), last, &mut out);
         }
         self.notes.iter().for_each(|note| out.push_str(&paragraph(" ", note, style)));
         out
@@ -319,10 +308,12 @@ impl Table {
         let cells: Vec<String> = heading.chain(rows).collect();
         let width = cells.iter().map(|cell| display_width(cell)).max().unwrap_or(0);
         let right = self.is_of_figures(at);
-        let (width, least) = match (right, at) {
-            _ if right || !is_cut => (width, width),
-            (_, 0) => (width.min(LONGEST_TEXT), width.min(SHORTEST_NAME)),
-            _ => (width.min(LONGEST_TEXT), width.min(SHORTEST_TEXT)),
+        let shortest = if at == 0 { SHORTEST_NAME } else { SHORTEST_TEXT };
+        let head = column.heading.lines().map(display_width).max().unwrap_or(0);
+        let (width, least) = match right {
+            true => (width, width),
+            false if is_cut => (width.min(LONGEST_TEXT), width.min(shortest)),
+            false => (width, width.min(shortest.max(head))),
         };
         ShownColumn { cells, colours: Vec::new(), right, width, least, dispensable: column.dispensable }
     }
@@ -388,69 +379,6 @@ impl<T> TableOf<T> {
     }
 }
 
-/// A column on a terminal: the lines of its heading, then its cells.
-struct ShownColumn {
-    cells: Vec<String>,
-    /// `#rrggbb` or nothing, if it has colours.
-    colours: Vec<String>,
-    right: bool,
-    width: usize,
-    /// Cells may be cut to this width.
-    least: usize,
-    dispensable: u8,
-}
-
-impl ShownColumn {
-    /// A cell in as many lines as it needs.
-    fn wrapped(&self, line: usize) -> Vec<String> {
-        lines(self.cells.get(line).map_or("", String::as_str), self.width)
-    }
-
-    fn cell(&self, line: usize, bold: bool) -> StyledText {
-        let text = shortened(self.cells.get(line).map_or("", String::as_str), self.width);
-        let blanks = " ".repeat(self.width.saturating_sub(display_width(&text)));
-        let mut out = StyledText::from(if self.right { &*blanks } else { "" });
-        match self.colours.get(line).filter(|colour| !colour.is_empty()).map(|colour| rgb(colour)) {
-            _ if bold && !text.is_empty() => out.push_bold(&text),
-            Some(colour) => out.push_coloured(colour, &text),
-            None => out.push_str(&text),
-        }
-        out.push_str(if self.right { "" } else { &blanks });
-        out
-    }
-}
-
-/// Cut and leave out columns, until the table is at most as wide as the terminal if it can be.
-fn fit(shown: &mut Vec<ShownColumn>, terminal: usize, is_cut: bool) {
-    let needed: usize = shown.iter().filter(|column| column.dispensable == 0).map(|column| column.width + 2).sum();
-    if !is_cut && needed > terminal {
-        // Leaving columns out would not help.
-        return;
-    }
-    loop {
-        // A blank before the first, and two between each.
-        let all = shown.iter().map(|column| column.width + 2).sum::<usize>().saturating_sub(1);
-        let mut excess = all.saturating_sub(terminal);
-        let spare: usize = shown.iter().map(|column| column.width - column.least).sum();
-        let most = shown.iter().map(|column| column.dispensable).max().unwrap_or(0);
-        if excess <= spare || (most == 0 && (shown.len() < 2 || shown.last().is_some_and(|last| last.right))) {
-            // The widest text first.
-            while let Some(widest) = shown.iter_mut().filter(|one| one.width > one.least).max_by_key(|one| one.width)
-                && excess > 0
-            {
-                widest.width -= 1;
-                excess -= 1;
-            }
-            return;
-        }
-        if most > 0 {
-            shown.retain(|column| column.dispensable < most);
-        } else {
-            shown.pop();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -495,6 +423,14 @@ mod tests {
         let rows = vec![vec!["a".into(), "one two three four".into()], vec!["b".into(), "five".into()]];
         let table = Table { wraps: true, ..Table::new(["x", "words"], rows) };
         assert_eq!(&*table.text(of_width(18)), " x  words\n a  one two three\n    four\n b  five\n");
+    }
+
+    #[test]
+    fn long_texts_that_are_not_cut_have_lines_of_their_own() {
+        let text = table().uncut(of_width(40));
+        let long = " a_function_with_quite_a_long_name_that_goes_on\n                            1.00  copy in\n";
+        assert!(text.contains(long) && !text.contains('…') && !text.contains("share"), "{text}");
+        assert_eq!(table().uncut(of_width(100)), table().text(of_width(100)));
     }
 
     #[test]
