@@ -81,7 +81,7 @@ impl Qemu {
 
 /// QEMU's thread that frees memory waits up to 50 ms for more of it (util/rcu.c, `call_rcu_thread`).
 const QUIET: Duration = Duration::from_millis(150);
-const RESTLESS: Duration = Duration::from_secs(5);
+const RESTLESS: Duration = Duration::from_secs(60);
 const GLANCE: Duration = Duration::from_millis(10);
 
 /// How often each thread of the process has been switched away; `None` unless all sleep.

@@ -31,6 +31,9 @@
 // By rank. The main thread is before the CPUs': it handles all that it has, and then lets them execute.
 enum { MEMORY, MAIN, CPUS, THREADS };
 
+// More mutexes are counted only. QEMU holds three at most.
+#define MOST_HELD 16
+
 struct thread {
 	pthread_cond_t turn;	  // it has got the turn
 	pthread_cond_t *sleeps_on; // the condition for which it waits
@@ -38,7 +41,8 @@ struct thread {
 	nfds_t n_files;
 	bool called; // another one has written to one of these
 	bool wants, known;
-	unsigned held; // mutexes
+	pthread_mutex_t *held[MOST_HELD];
+	unsigned n_held;
 };
 
 static struct thread threads[THREADS] = {
@@ -202,17 +206,48 @@ HOOK int pthread_cond_broadcast(pthread_cond_t *cond)
 	return real.cond_broadcast(cond);
 }
 
-static int holds(int error)
+static int holds(pthread_mutex_t *mutex, int error)
 {
-	if (self && !error)
-		self->held++;
+	if (self && !error) {
+		real.mutex_lock(&guard);
+		if (self->n_held < MOST_HELD)
+			self->held[self->n_held] = mutex;
+		self->n_held++;
+		real.mutex_unlock(&guard);
+	}
 	return error;
+}
+
+static void let_go_locked(const pthread_mutex_t *mutex)
+{
+	unsigned last = self->n_held < MOST_HELD ? self->n_held : MOST_HELD;
+
+	for (unsigned i = last; i-- > 0;)
+		if (self->held[i] == mutex) {
+			self->held[i] = self->held[last - 1];
+			break;
+		}
+	if (self->n_held)
+		self->n_held--;
+}
+
+// Whether one of the three has the mutex, and waits for its turn or for something else.
+static bool is_held(const pthread_mutex_t *mutex)
+{
+	bool held = false;
+
+	real.mutex_lock(&guard);
+	for (int i = 0; i < THREADS; i++)
+		for (unsigned j = 0; j < threads[i].n_held && j < MOST_HELD; j++)
+			held |= threads[i].held[j] == mutex;
+	real.mutex_unlock(&guard);
+	return held;
 }
 
 HOOK int pthread_mutex_trylock(pthread_mutex_t *mutex)
 {
 	find();
-	return holds(real.mutex_trylock(mutex));
+	return holds(mutex, real.mutex_trylock(mutex));
 }
 
 HOOK int pthread_mutex_lock(pthread_mutex_t *mutex)
@@ -223,23 +258,38 @@ HOOK int pthread_mutex_lock(pthread_mutex_t *mutex)
 	if (!self)
 		return real.mutex_lock(mutex);
 	error = real.mutex_trylock(mutex);
-	if (error != EBUSY)
-		return holds(error);
-	// Of another thread, or of one that waits with it.
+	// Threads that take no turns give it back soon, at a moment that depends on the host: so this one keeps its turn, unless
+	// that takes long.
+	if (error == EBUSY && !is_held(mutex)) {
+		struct timespec until;
+
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_sec++;
+		error = pthread_mutex_timedlock(mutex, &until);
+	}
+	if (error != EBUSY && error != ETIMEDOUT)
+		return holds(mutex, error);
 	give();
 	error = real.mutex_lock(mutex);
 	take();
-	return holds(error);
+	return holds(mutex, error);
 }
 
 // Where the CPUs' thread has no mutex, the main thread can do what it was called for.
 HOOK int pthread_mutex_unlock(pthread_mutex_t *mutex)
 {
+	bool calls;
 	int error;
 
 	find();
+	if (!self)
+		return real.mutex_unlock(mutex);
+	real.mutex_lock(&guard);
+	let_go_locked(mutex);
+	calls = self == &threads[CPUS] && !self->n_held && threads[MAIN].called;
+	real.mutex_unlock(&guard);
 	error = real.mutex_unlock(mutex);
-	if (self && !error && --self->held == 0 && self == &threads[CPUS] && threads[MAIN].called) {
+	if (calls) {
 		give();
 		take();
 	}
@@ -271,7 +321,7 @@ HOOK int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 		return real.cond_wait(cond, mutex);
 	real.mutex_lock(&guard);
 	self->sleeps_on = cond;
-	self->held--;
+	let_go_locked(mutex);
 	real.mutex_unlock(mutex);
 	pass_locked();
 	await_locked();
