@@ -171,10 +171,11 @@ mod tests {
         head
     }
 
-    /// A bundle of Linux 6.1.2, built as `name`, said to be of this version.
+    /// A bundle of Linux 6.1.2, built as `name` unless it is empty, said to be of this version.
     fn bundle(version: &str, name: &str) -> tempfile::NamedTempFile {
         let build =
             BuildRecord { name: Some(name.to_owned()), source_name: "/tree".to_owned(), ..BuildRecord::default() };
+        let build = Some(build).filter(|_| !name.is_empty());
         let about = serde_json::json!({ "release": "6.1.2", "version": version, "origin": "/tree", "build": build });
         archive(&[("6.1.2/vmlinuz", &image("6.1.2")), ("6.1.2/kernel.json", about.to_string().as_bytes())])
     }
@@ -189,7 +190,7 @@ mod tests {
             ("6.1.2", "a\u{1b}[8mb"),
             ("6.1.2", "a\u{202e}b"),
             ("6.1.2", "-x"),
-            ("6.12.9", "mine"),
+            ("6.12.9", ""),
             ("6.1.2\u{1b}[8m", "mine"),
         ] {
             let error = add(&cache, bundle(version, name).path()).unwrap_err();

@@ -83,7 +83,9 @@ impl CachedKernel {
     /// Check all that `--kernel` chooses by.
     fn check(&self) -> Result<()> {
         check_release(&self.release)?;
-        check_version(&self.version, &self.release)?;
+        // No series means a kernel that was built.
+        let of = if self.build.is_some() { &self.version } else { &self.release };
+        check_version(&self.version, of)?;
         self.name().map_or(Ok(()), check_name)
     }
 
