@@ -17,6 +17,7 @@ pub(crate) mod privileges;
 pub(crate) mod process_stat;
 pub(crate) mod progress;
 pub(crate) mod regular;
+pub(crate) mod running_program;
 pub(crate) mod sha256;
 pub(crate) mod size;
 pub(crate) mod stats;

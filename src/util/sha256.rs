@@ -1,14 +1,21 @@
 //! SHA-256 of files and bytes, in hexadecimal digits: names for contents that are the same on every machine.
 
+use super::regular;
 use anyhow::{Context as _, Result};
 use sha2::{Digest as _, Sha256};
+use std::io::Read;
 use std::path::Path;
 
 /// The digest of a file.
 pub(crate) fn of_file(path: &Path) -> Result<String> {
-    let mut file = super::regular::open(path).with_context(|| path.display().to_string())?;
+    let mut file = regular::open(path).with_context(|| path.display().to_string())?;
+    of_reader(&mut file, u64::MAX).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// The digest of all that `from` has, at most `longest` bytes.
+pub(crate) fn of_reader(from: &mut impl Read, longest: u64) -> std::io::Result<String> {
     let mut hash = Sha256::new();
-    std::io::copy(&mut file, &mut hash).with_context(|| format!("cannot read {}", path.display()))?;
+    regular::copy_all(from, &mut hash, longest)?;
     Ok(hexadecimal(&hash.finalize()))
 }
 
@@ -18,11 +25,12 @@ pub(crate) fn of_bytes(bytes: &[u8]) -> String {
 }
 
 /// The digest of a list of parts, which differs from that of every other list: parts count with their lengths.
-pub(crate) fn of_parts<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+pub(crate) fn of_parts<P: AsRef<[u8]>>(parts: impl IntoIterator<Item = P>) -> String {
     let mut hash = Sha256::new();
     for part in parts {
+        let part = part.as_ref();
         hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part.as_bytes());
+        hash.update(part);
     }
     hexadecimal(&hash.finalize())
 }

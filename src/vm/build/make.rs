@@ -1,11 +1,12 @@
 //! Run make: its progress, and the first error of the compiler.
 
-use crate::util::{cancel, progress};
+use crate::util::running_program::RunningProgram;
+use crate::util::{progress, size};
 use anyhow::{Context as _, Result, ensure};
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{Read as _, Write as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// The source cannot be built: the fault is not this machine's.
 #[derive(Debug)]
@@ -25,38 +26,52 @@ impl std::fmt::Display for BuildFailed {
 
 impl std::error::Error for BuildFailed {}
 
+/// What make says is kept up to this, bytes, as of a guest's console. A kernel's build with all warnings says 10 MiB.
+const LONGEST_LOG: u64 = 64 << 20;
+
+/// So much is looked at of each line, bytes.
+const LONGEST_LINE: usize = 64 << 10;
+
+/// So much is shown of a line, characters.
+const SHOWN: usize = 500;
+
 /// Run `command`, whose output goes into the file `log`. `what` is shown with the number of objects so far, which are
 /// returned.
-pub(crate) fn run(mut command: Command, log: &Path, what: &str) -> Result<usize> {
+pub(crate) fn run(command: Command, log: &Path, what: &str) -> Result<usize> {
     let cannot = || format!("cannot write {}: free some space, or set PIPEPROF_CACHE to another folder", log.display());
     let mut kept = File::options().create(true).append(true).open(log).with_context(cannot)?;
+    let mut room = LONGEST_LOG.saturating_sub(kept.metadata().with_context(cannot)?.len());
     // One pipe for both outputs keeps their lines in order.
-    let (reader, writer) = std::io::pipe().context("cannot make a pipe")?;
-    let other = writer.try_clone().context("cannot make a pipe")?;
-    let mut child = command.stdout(writer).stderr(other).stdin(Stdio::null()).spawn().context("cannot start make")?;
-    // It holds the pipe's other end.
-    drop(command);
+    let mut make = RunningProgram::start(command, true).context("cannot start make")?;
     let mut said = MakeOutput::default();
-    for line in BufReader::new(reader).split(b'\n') {
-        let line = line.context("cannot read the output of make")?;
-        if cancel::happened() {
-            // make ends its compilers.
-            let pid = rustix::process::Pid::from_child(&child);
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-            let _ = child.wait();
-            cancel::check()?;
+    let (mut part, mut line) = (vec![0; LONGEST_LINE], Vec::new());
+    loop {
+        let length = make.read(&mut part).context("cannot read the output of make")?;
+        let part = part.get(..length).unwrap_or_default();
+        kept.write_all(part).with_context(cannot)?;
+        for piece in part.split_inclusive(|byte| *byte == b'\n') {
+            line.extend(piece.iter().take(LONGEST_LINE - line.len()));
+            if piece.ends_with(b"\n") && said.read(&String::from_utf8_lossy(&std::mem::take(&mut line))) {
+                progress::step(&format!("{what}: {} objects", said.objects));
+            }
         }
-        kept.write_all(&line).and_then(|()| kept.write_all(b"\n")).with_context(cannot)?;
-        if said.read(&String::from_utf8_lossy(&line)) {
-            progress::step(&format!("{what}: {} objects", said.objects));
+        let log = log.display();
+        room = room.checked_sub(length as u64).ok_or_else(|| {
+            BuildFailed(format!(
+                "make said more than {}, and was ended: its begin is in {log}",
+                size::format(LONGEST_LOG)
+            ))
+        })?;
+        if length == 0 {
+            break;
         }
     }
-    let status = child.wait().context("make")?;
-    cancel::check()?;
+    said.read(&String::from_utf8_lossy(&line));
+    let (status, _) = make.end()?;
     if !status.success() {
-        let log = log.display();
         ensure!(!said.cause().contains("No space left on device"), "{}: free some space", said.cause());
-        return Err(BuildFailed(format!("{}; everything that make said is in {log}", said.cause())).into());
+        let (cause, log) = (said.cause(), log.display());
+        return Err(BuildFailed(format!("{cause}; everything that make said is in {log}")).into());
     }
     Ok(said.objects)
 }
@@ -93,9 +108,13 @@ impl MakeOutput {
     }
 
     /// Why it failed.
-    fn cause(&self) -> &str {
+    fn cause(&self) -> String {
         let cause = self.error.as_deref().or(self.make.as_deref()).unwrap_or(&self.last);
-        if cause.is_empty() { "make failed without a message" } else { cause }
+        match cause.char_indices().nth(SHOWN) {
+            Some((end, _)) => format!("{} [...]", cause.get(..end).unwrap_or(cause)),
+            None if cause.is_empty() => "make failed without a message".to_owned(),
+            None => cause.to_owned(),
+        }
     }
 }
 
@@ -108,7 +127,7 @@ mod tests {
         for line in lines {
             said.read(line);
         }
-        said.cause().to_owned()
+        said.cause()
     }
 
     #[test]
@@ -147,5 +166,25 @@ mod tests {
         assert!(error.starts_with("a.c:1:1: error: no; everything"), "{error}");
         let kept = std::fs::read_to_string(&log).unwrap();
         assert_eq!(kept, "  CC      a.o\n  AS      b.o\n  LD      c\na.c:1:1: error: no\n");
+    }
+
+    #[test]
+    fn long_lines_and_long_outputs_are_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let why = |script: &str| {
+            let log = folder.path().join("log");
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            let why = run(command, &log, "x").unwrap_err().to_string();
+            let length = std::fs::metadata(&log).unwrap().len();
+            std::fs::remove_file(log).unwrap();
+            (why, length)
+        };
+        let (error, length) = why("printf 'x.c: error: '; yes | head -c 4000000 | tr -d '\\n'; exit 2");
+        assert!(error.starts_with("x.c: error: yyy") && error.contains("yyy [...]; everything") && error.len() < 1000);
+        assert_eq!(length, 2_000_012);
+        let (error, length) = why("yes");
+        assert!(error.starts_with("make said more than 64M, and was ended"), "{error}");
+        assert!((LONGEST_LOG..LONGEST_LOG + (1 << 20)).contains(&length), "{length}");
     }
 }
