@@ -1,9 +1,13 @@
 //! Debian packages: extract the kernel image and its configuration.
 
 use super::closure::find_program;
+use super::unpack;
+use crate::util::regular;
 use anyhow::{Context, Result, bail};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::path::{Component, Path, PathBuf};
+use std::process::Command;
 
 /// What a package contains.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -12,46 +16,37 @@ pub(crate) struct Contents {
     pub config: Option<PathBuf>,
 }
 
-/// Where packages keep images and configurations: in /boot up to 6.12, next to the modules from 6.19.
-const WANTED: [&str; 4] =
-    ["./boot/vmlinuz-*", "./boot/config-*", "./usr/lib/modules/*/vmlinuz*", "./usr/lib/modules/*/config"];
+/// Whether a file of a package is an image or a configuration: in /boot up to 6.12, next to the modules from 6.19.
+fn is_wanted(name: &Path) -> bool {
+    let parts: Vec<_> = name.iter().map(OsStr::to_string_lossy).collect();
+    match parts.iter().map(Cow::as_ref).collect::<Vec<&str>>()[..] {
+        ["boot", name] => name.starts_with("vmlinuz-") || name.starts_with("config-"),
+        ["usr", "lib", "modules", _, name] => name.starts_with("vmlinuz") || name == "config",
+        _ => false,
+    }
+}
 
 /// Unpack the image and the configuration from the package at `path` into the folder `into`.
 pub(crate) fn unpack(path: &Path, into: &Path) -> Result<Contents> {
-    if !path.is_file() {
-        bail!("{}: file does not exist", path.display());
-    }
+    let shown = path.display();
+    let package = regular::open(path).with_context(|| shown.to_string())?;
+    // From standard input, which has no name that could be an option.
     let script = if find_program("dpkg-deb").is_some() {
-        r#"dpkg-deb --fsys-tarfile "$1""#
+        "dpkg-deb --fsys-tarfile /dev/stdin"
     } else if find_program("ar").is_some() && find_program("xz").is_some() {
         // Debian compresses kernel packages with xz. Other compressors need dpkg.
-        r#"ar p "$1" data.tar.xz | xz -dc"#
+        "ar p /dev/stdin data.tar.xz | xz -dc"
     } else {
-        bail!("cannot unpack {}: install dpkg-deb (package dpkg), or ar and xz", path.display());
+        bail!("cannot unpack {shown}: install dpkg-deb (package dpkg), or ar and xz");
     };
-    let mut opener = Command::new("sh")
-        .args(["-c", script, "sh"])
-        .arg(path)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .context("cannot start sh")?;
-    let tar = Command::new("tar")
-        .args(["--extract", "--file=-", "--no-same-owner", "--no-same-permissions", "--wildcards", "--directory"])
-        .arg(into)
-        .args(WANTED)
-        .stdin(opener.stdout.take().map_or_else(Stdio::null, Stdio::from))
-        .stdout(Stdio::null())
-        // tar complains about patterns without a match, and each package matches only half of them.
-        .stderr(Stdio::null())
-        .status()
-        .context("cannot start tar (package tar)");
-    let opened = opener.wait().context("sh")?;
-    tar?;
-    if !opened.success() {
-        bail!("{}: not a complete Debian package", path.display());
-    }
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).stdin(package);
+    // Never a link, which could lead to any file of this machine.
+    let place = |name: &Path, kind: tar::EntryType| {
+        let name: PathBuf = name.components().filter(|part| *part != Component::CurDir).collect();
+        (kind.is_file() && is_wanted(&name)).then_some(name)
+    };
+    unpack::printed(command, into, place).with_context(|| format!("{shown}: not a complete Debian package"))?;
     Ok(Contents { image: find(into, "vmlinuz"), config: find(into, "config") })
 }
 

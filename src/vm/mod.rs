@@ -3,10 +3,11 @@
 //! [`store`] caches kernels, [`fetch`] downloads them from the Debian mirror, [`packages`] reads its index, [`deb`]
 //! unpacks packages and [`image`] reads image headers. [`initramfs`] packs this binary, and [`delivery`] hands over a
 //! [`Job`]. [`qemu`] builds the emulator's command line, [`emulator`] starts it, [`watch`] watches it, and [`guest`] is
-//! the whole of it. [`snapshots`] caches guests that have booted; [`freeze`] saves and restores them, with [`monitor`].
-//! [`symbol_cache`] keeps the functions of kernels, and [`kernel_name`] says what they may be called. [`bundle`] packs programs and files for a guest, with what
-//! [`closure`] finds that they need; [`disk`] makes a disk of files that are too large for its memory.
-//! [`build`] builds kernels for the cache.
+//! the whole of it, and [`turns`] makes it the same each time. [`snapshots`] caches guests that have booted; [`freeze`] saves
+//! and restores them, with [`monitor`]. [`symbol_cache`] keeps the functions of kernels, and [`kernel_name`] says what they
+//! may be called. [`bundle`] packs programs and files for a guest, with what [`closure`] finds that they need; [`disk`]
+//! makes a disk of files that are too large for its memory.
+//! [`build`] builds kernels for the cache, and [`unpack`] unpacks archives.
 //! [`stored`] reads a guest's settings back from a document. Inside the guest, [`crate::guest`] is process 1: it runs
 //! the job and answers in frames of [`protocol`].
 
@@ -39,6 +40,7 @@ pub mod store;
 pub(crate) mod stored;
 pub(crate) mod symbol_cache;
 pub(crate) mod turns;
+mod unpack;
 pub(crate) mod version;
 pub(crate) mod watch;
 

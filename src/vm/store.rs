@@ -2,11 +2,13 @@
 
 use crate::util::text::quoted;
 use crate::util::{atomic_file, cancel, progress, regular};
+use crate::vm::image::{self, LARGEST_IMAGE};
 use crate::vm::kernel_name::{check_name, check_release, check_version};
-use crate::vm::{Kernel, image, version};
+use crate::vm::{Kernel, version};
 use anyhow::{Context, Result, bail, ensure};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, Timespec, Timestamps, UTIME_NOW, flock, utimensat};
 use rustix::io::Errno;
+use rustix::process::umask;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
@@ -125,6 +127,8 @@ impl KernelCache {
     pub fn open() -> Result<Self> {
         let root = cache_folder()?;
         refuse_open_cache(&root)?;
+        // What is made there from now on, also by other programs such as make, is not for every user to write.
+        umask(umask(Mode::WOTH) | Mode::WOTH);
         Ok(Self { root })
     }
 
@@ -259,9 +263,10 @@ impl KernelCache {
         let config = config.map(Path::to_owned).or(packaged_config);
         let folder = aside.path().join("entry");
         fs::create_dir_all(&folder).with_context(|| no_room(&folder))?;
-        fs::copy(&image, folder.join("vmlinuz")).with_context(|| no_room(&folder))?;
+        // Without the file's mode, which may give rights.
+        regular::copy(&image, &folder.join("vmlinuz"), LARGEST_IMAGE).with_context(|| no_room(&folder))?;
         if let Some(config) = config.filter(|config| config.is_file()) {
-            fs::copy(config, folder.join("config")).with_context(|| no_room(&folder))?;
+            regular::copy(&config, &folder.join("config"), LARGEST_IMAGE).with_context(|| no_room(&folder))?;
         }
         if let Some(name) = entry.name() {
             self.take_name(name, &entry.release)?;
@@ -347,6 +352,12 @@ pub(crate) fn lock_when_free(path: &Path, waits: impl FnOnce()) -> Result<CacheL
 
 pub(super) fn no_room(path: &Path) -> String {
     format!("cannot write {}: free some space, or set PIPEPROF_CACHE to another folder", path.display())
+}
+
+/// Note that a file or folder is used now, for [`keep_newest`]. If it fails, it may be removed earlier.
+pub(crate) fn used_now(path: &Path) {
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    let _ = utimensat(CWD, path, &Timestamps { last_access: now, last_modification: now }, AtFlags::empty());
 }
 
 /// Remove the files and folders in `parent` that were not used for longest, until `most` are left.

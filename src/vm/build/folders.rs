@@ -1,14 +1,20 @@
 //! The folders of builds in the cache: unpacked sources, objects, other Debians, compiled objects of ccache.
 
-use crate::vm::store::{CacheLock, KernelCache, keep_newest, lock_when_free, no_room};
+use crate::util::regular;
+use crate::vm::store::{CacheLock, KernelCache, keep_newest, lock_when_free, no_room, used_now};
 use anyhow::{Context as _, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::SystemTime;
 
 /// So many unpacked sources stay, 1.7 GB each: those of the two kernels that are compared.
 const KEPT_SOURCES: usize = 2;
+
+/// So many logs stay, of at most 64 MiB each.
+const KEPT_LOGS: usize = 16;
+
+/// No key is longer, bytes.
+const LONGEST_KEY: u64 = 1 << 10;
 
 /// The folder `build` of the cache, which one process at a time writes.
 #[derive(Debug)]
@@ -26,6 +32,7 @@ impl BuildFolders {
             fs::create_dir_all(&folder).with_context(|| no_room(&folder))?;
         }
         let lock = lock_when_free(&root.join("lock"), || say("waiting until another pipeprof has built its kernel"))?;
+        keep_newest(&root.join("logs"), KEPT_LOGS)?;
         Ok(Self { root, _lock: Some(lock) })
     }
 
@@ -37,7 +44,7 @@ impl BuildFolders {
     /// A folder for the objects of one build. It is empty, unless the build before had the same `key` and was not killed.
     pub(crate) fn output(&self, key: &str) -> Result<PathBuf> {
         let folder = self.root.join("output");
-        let before = fs::read_to_string(self.output_key()).ok();
+        let before = regular::read_text(&self.output_key(), LONGEST_KEY).ok();
         // Until the build has ended, nobody may go on with its objects.
         let _ = fs::remove_file(self.output_key());
         if before.as_deref() != Some(key) && folder.exists() {
@@ -110,10 +117,7 @@ impl BuildFolders {
             keep_newest(&parent, KEPT_SOURCES - 1)?;
         }
         let folder = self.complete(&parent, name, unpack)?;
-        // For keep_newest: the time of the last use.
-        if let Ok(handle) = fs::File::open(&folder) {
-            let _ = handle.set_modified(SystemTime::now());
-        }
+        used_now(&folder);
         Ok(folder)
     }
 
