@@ -1,6 +1,7 @@
 //! `pipeprof kernel build`, on a tree that has little more than a Makefile: what is built, when, and what errors say.
 
 use crate::common::pipeprof;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 /// What a guest needs, and an option that the tree does not accept.
@@ -142,6 +143,122 @@ fn a_tarball_is_built_as_its_tree() {
     assert!(status.success());
     let (done, built, said) = builds.build(&tarball, &["--jobs", "1"]);
     assert!(done && built.starts_with("9.8.7-build-"), "{built}{said}");
+}
+
+#[test]
+fn a_change_behind_a_link_is_built() {
+    let builds = Builds::new();
+    let at = |name: &str| builds.folder.path().join(name);
+    // The folder of the source is elsewhere, and its file in yet another place.
+    std::fs::create_dir(at("elsewhere")).unwrap();
+    std::fs::rename(builds.tree().join("fs"), at("elsewhere/fs")).unwrap();
+    std::fs::rename(at("elsewhere/fs/pipe.c"), at("pipe.c")).unwrap();
+    symlink("../../pipe.c", at("elsewhere/fs/pipe.c")).unwrap();
+    symlink("../elsewhere/fs", builds.tree().join("fs")).unwrap();
+    symlink("../../tree", at("elsewhere/round")).unwrap();
+    symlink(".", builds.tree().join("round")).unwrap();
+    let (done, first, said) = builds.build(&builds.tree(), &[]);
+    assert!(done, "{said}");
+    let (done, again, said) = builds.build(&builds.tree(), &[]);
+    assert!(done && again == first && said.contains("already built"), "{again}{said}");
+    std::fs::write(at("pipe.c"), "int pipe_read(void) { return 0; }\n").unwrap();
+    let (done, changed, said) = builds.build(&builds.tree(), &[]);
+    assert!(done && changed != first && said.contains("1 object"), "{changed}{said}");
+}
+
+#[test]
+fn a_fifo_as_makefile_is_refused_and_a_make_that_hangs_is_ended() {
+    let builds = Builds::new();
+    let makefile = builds.tree().join("Makefile");
+    std::fs::remove_file(&makefile).unwrap();
+    fifo(&makefile);
+    let (done, _, said) = builds.build(&builds.tree(), &[]);
+    assert!(!done && said.contains("Makefile: this is a FIFO; give a regular file"), "{said}");
+    std::fs::remove_file(&makefile).unwrap();
+    std::fs::write(&makefile, MAKEFILE.replace("@grep", "@cat fifo; grep")).unwrap();
+    fifo(&builds.tree().join("fifo"));
+    let mut command = pipeprof(&["kernel", "build"]);
+    command.arg(builds.tree()).arg("--config").arg(builds.config()).env("PIPEPROF_CACHE", builds.cache());
+    let mut build = command.stderr(std::process::Stdio::null()).spawn().unwrap();
+    let logs = builds.cache().join("build/logs");
+    wait_until("make starts", || std::fs::read_dir(&logs).is_ok_and(|mut logs| logs.next().is_some()));
+    rustix::process::kill_process(rustix::process::Pid::from_child(&build), rustix::process::Signal::TERM).unwrap();
+    let mut status = None;
+    wait_until("SIGTERM ends it", || {
+        status = build.try_wait().unwrap();
+        status.is_some()
+    });
+    assert_eq!(status.unwrap().code(), Some(128 + 15));
+    // The lock is free.
+    std::fs::write(&makefile, MAKEFILE).unwrap();
+    let (done, _, said) = builds.build(&builds.tree(), &[]);
+    assert!(done, "{said}");
+}
+
+#[test]
+fn a_tarball_has_any_name_and_nothing_special() {
+    let builds = Builds::new();
+    let (folder, config) = (builds.folder.path(), builds.config().display().to_string());
+    let pack = |name: &str| {
+        let mut tar = std::process::Command::new("tar");
+        tar.args(["--force-local", "-czf", name, "tree"]).current_dir(folder);
+        assert!(tar.status().expect("tar").success());
+    };
+    let build = |name: &str| {
+        let mut command = pipeprof(&["kernel", "build", name, "--config", &config]);
+        let output = command.current_dir(folder).env("PIPEPROF_CACHE", builds.cache()).output().expect("pipeprof");
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    pack("host:x.tar");
+    let (done, said) = build("host:x.tar");
+    assert!(done, "{said}");
+    let special = builds.tree().join("fs/special");
+    fifo(&special);
+    pack("fifo.tar");
+    let (done, said) = build("fifo.tar");
+    assert!(!done && said.contains("tree/fs/special is a FIFO"), "{said}");
+    std::fs::remove_file(&special).unwrap();
+    symlink(folder.join("config"), &special).unwrap();
+    pack("link.tar");
+    let (done, said) = build("link.tar");
+    assert!(!done && said.contains("its link fs/special leads to /"), "{said}");
+}
+
+#[test]
+fn a_cache_is_closed_whatever_the_umask_is() {
+    let builds = Builds::new();
+    let image = builds.folder.path().join("image");
+    // With the release where the build would write it.
+    let mut bytes = std::fs::read(builds.tree().join("image")).unwrap();
+    bytes[0x300..0x306].copy_from_slice(b"9.8.7\0");
+    std::fs::write(&image, bytes).unwrap();
+    std::fs::set_permissions(&image, std::fs::Permissions::from_mode(0o6777)).unwrap();
+    for words in [["add", image.to_str().unwrap()].as_slice(), &["list"]] {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "umask 0; exec \"$@\"", "sh"]).arg(env!("CARGO_BIN_EXE_pipeprof")).arg("kernel");
+        let output = command.args(words).env("PIPEPROF_CACHE", builds.cache()).output().expect("sh");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let mut places = vec![builds.cache()];
+    while let Some(place) = places.pop() {
+        let mode = std::fs::metadata(&place).unwrap().permissions().mode();
+        assert_eq!(mode & 0o6002, 0, "{}: {mode:o}", place.display());
+        if place.is_dir() {
+            places.extend(std::fs::read_dir(place).unwrap().map(|entry| entry.unwrap().path()));
+        }
+    }
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed().as_secs() < 300, "{what}");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+fn fifo(path: &Path) {
+    rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RWXU).expect("a FIFO");
 }
 
 /// The image of a kernel in the user's cache.

@@ -15,7 +15,7 @@ use std::str::FromStr;
 const THINNING: &str = include_str!("thin.config");
 
 /// No configuration is longer, bytes.
-const LONGEST: u64 = 16 << 20;
+pub(super) const LONGEST: u64 = 16 << 20;
 
 /// The name of the smallest configuration.
 const TINY: &str = "tinyconfig";

@@ -1,6 +1,6 @@
-//! Build kernels for the cache. [`source`] finds and unpacks what is built, [`config`] makes its configuration,
-//! [`compiler`] finds the compiler, [`make`] runs the build, [`folders`] has the places in the cache, [`origin`] says what
-//! a kernel was built of, and [`difference`] has the configurations between two.
+//! Build kernels for the cache. [`source`] finds and unpacks what is built, [`tree`] reads it, [`config`] makes its
+//! configuration, [`compiler`] finds the compiler, [`make`] runs the build, [`folders`] has the places in the cache,
+//! [`origin`] says what a kernel was built of, and [`difference`] has the configurations between two.
 
 mod commits;
 mod compiler;
@@ -10,6 +10,7 @@ mod folders;
 mod make;
 mod origin;
 mod source;
+mod tree;
 
 pub(crate) use commits::{Commit, Commits};
 pub(crate) use compiler::CompilerName;
@@ -19,7 +20,7 @@ pub(crate) use make::BuildFailed;
 pub(crate) use origin::KernelOrigin;
 pub(crate) use source::SourceName;
 
-use crate::util::{cancel, progress, sha256};
+use crate::util::{cancel, progress, regular, sha256};
 use crate::vm::kernel_name::{check_name, check_version};
 use crate::vm::store::{BuildRecord, CachedKernel, KernelCache};
 use crate::vm::version;
@@ -71,7 +72,8 @@ pub(crate) fn build(cache: &KernelCache, request: &BuildRequest, say: &dyn Fn(&s
             Some(name) => cache.rename(&kernel, name)?,
             None => kernel,
         };
-        let made = kernel.kernel().config.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+        let made =
+            kernel.kernel().config.and_then(|path| regular::read_text(&path, config::LONGEST).ok()).unwrap_or_default();
         Ok(Some(BuiltKernel { changed: parts.base.changed(&made), kernel, took: None }))
     };
     // Others may build for a long time: what is there does not wait for them.
@@ -126,7 +128,7 @@ impl BuildParts {
         // Only the configuration of the source's own series needs the source before its digest is known.
         let series = match (&request.base, &request.source) {
             (BaseName::OfSeries, SourceName::Debian(wish)) => version::series_of(wish),
-            (BaseName::OfSeries, _) => version::series_of(&source::version_of(&source.folder(cache, &folders, say)?)?),
+            (BaseName::OfSeries, _) => version::series_of(&tree::version_of(&source.folder(cache, &folders, say)?)?),
             _ => String::new(),
         };
         let base = BaseConfig::find(&request.base, &series)?;
@@ -160,7 +162,7 @@ fn compile(cache: &KernelCache, request: &BuildRequest, parts: &BuildParts, say:
     let mut record = parts.record(request);
     let begun = Instant::now();
     let tree = source.folder(cache, folders, say)?;
-    let version = source::version_of(&tree)?;
+    let version = tree::version_of(&tree)?;
     // Before it is built and cannot be stored.
     check_version(&version, &version).with_context(|| format!("the Makefile of {}", source.shown))?;
     let short = record.digest.get(..8).unwrap_or(&record.digest).to_owned();
@@ -238,12 +240,16 @@ impl BuildPlace<'_> {
     /// Write the configuration with `settings`. Returns what make has made of it.
     fn configure(&self, settings: &[OptionSetting]) -> Result<String> {
         let (base, config) = (&self.parts.base, self.config());
-        let read = || fs::read_to_string(&config).with_context(|| format!("cannot read {}", config.display()));
+        let read = || {
+            regular::read_text(&config, config::LONGEST).with_context(|| format!("cannot read {}", config.display()))
+        };
         let mut tiny = String::new();
         if base.is_tiny() {
             self.make(&["tinyconfig"])?;
             tiny = read()?;
         }
+        // It may be anything that make has made.
+        let _ = fs::remove_file(&config);
         fs::write(&config, base.text(&tiny, settings)).with_context(|| format!("cannot write {}", config.display()))?;
         self.make(&["olddefconfig"])?;
         read()

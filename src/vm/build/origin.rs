@@ -1,7 +1,7 @@
 //! What a kernel in the cache was built of, so that it can be built again with one thing changed.
 
 use super::compiler::{CompilerName, states_version};
-use super::config::{BaseConfig, BaseName, OptionSetting};
+use super::config::{BaseConfig, BaseName, LONGEST, OptionSetting};
 use super::source::{KernelSource, SourceName, upstream};
 use crate::kernel::info::compiler_in;
 use crate::util::regular;
@@ -112,9 +112,6 @@ impl KernelOrigin {
         })
     }
 }
-
-/// No configuration is longer, bytes.
-const LONGEST: u64 = 16 << 20;
 
 /// The compiler `shown` (`gcc 14.2.0`), which states its version as `stated`: this machine's, if it is the very same;
 /// else that of the Debian which it is the compiler of.

@@ -1,11 +1,12 @@
 //! Where the source of a kernel comes from: a tree, a commit of a git tree, a tarball, or Debian's package.
 
 use super::folders::BuildFolders;
-use crate::util::{cancel, sha256};
-use crate::vm::fetch;
+use super::tree;
+use crate::util::running_program::RunningProgram;
+use crate::util::{sha256, size};
 use crate::vm::store::KernelCache;
-use anyhow::{Context as _, Result, bail, ensure};
-use sha2::{Digest as _, Sha256};
+use crate::vm::{fetch, unpack};
+use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -90,9 +91,9 @@ impl KernelSource {
     pub(crate) fn find(cache: &KernelCache, name: &SourceName, say: &dyn Fn(&str)) -> Result<Self> {
         let (shown, digest, name, package) = match name {
             SourceName::Tree(tree) => {
-                ensure_tree(tree)?;
+                tree::ensure_tree(tree)?;
                 let shown = absolute(tree).display().to_string();
-                (shown, digest_of_tree(tree)?, SourceName::Tree(absolute(tree)), None)
+                (shown, tree::digest(tree)?, SourceName::Tree(absolute(tree)), None)
             }
             SourceName::Commit { tree, commit } => {
                 let id = git(tree, &["rev-parse", "--verify", "--quiet", &format!("{commit}^{{commit}}")])
@@ -104,7 +105,7 @@ impl KernelSource {
             }
             SourceName::Tarball(path) => {
                 let shown = absolute(path).display().to_string();
-                (shown, sha256::of_parts(["tarball", &sha256::of_file(path)?]), name.clone(), None)
+                (shown, digest_of_tarball(path)?, name.clone(), None)
             }
             SourceName::Debian(wish) => {
                 let upstream = upstream(wish);
@@ -144,14 +145,15 @@ impl KernelSource {
                 let folder = folders.source(&name, |into| {
                     say(&format!("making a clone of {}", absolute(tree).display()));
                     let script = r#"git clone --quiet --shared --no-checkout -- "$1" "$2""#;
-                    shell(script, &[absolute(tree).as_os_str(), into.as_os_str()])
+                    run(shell(script, &[absolute(tree).as_os_str(), into.as_os_str()]))
                 })?;
                 // The clone reads the objects of the tree, also those that came later.
                 // A build that was killed leaves the lock.
                 let script = r#"rm -f "$1/.git/index.lock"; git -C "$1" checkout --quiet --force --detach "$2""#;
-                shell(script, &[folder.as_os_str(), commit.as_ref()])
+                run(shell(script, &[folder.as_os_str(), commit.as_ref()]))
                     .with_context(|| format!("cannot check out {commit}"))?;
-                ensure_tree(&folder).with_context(|| self.shown.clone())?;
+                tree::ensure_tree(&folder).with_context(|| self.shown.clone())?;
+                tree::ensure_closed(&folder).with_context(|| self.shown.clone())?;
                 return Ok(folder);
             }
             SourceName::Tarball(_) | SourceName::Debian(_) => {}
@@ -161,26 +163,37 @@ impl KernelSource {
             match (&self.name, &self.package) {
                 (SourceName::Tarball(path), _) => {
                     unpacking();
-                    let script = r#"tar --extract --strip-components=1 --no-same-owner --directory "$2" --file "$1""#;
-                    shell(script, &[path.as_os_str(), into.as_os_str()])
+                    unpack::tarball(path, into)
                 }
                 (_, Some(package)) => {
                     let deb = fetch::download_source(cache, package, say)?;
                     unpacking();
                     let script = r#"dpkg-deb --fsys-tarfile "$1" | tar --extract --to-stdout --wildcards \
-                        './usr/src/linux-source-*.tar.xz' | xz -dc -T0 |
-                        tar --extract --strip-components=1 --no-same-owner --directory "$2""#;
-                    let done = shell(script, &[deb.as_os_str(), into.as_os_str()]);
+                        './usr/src/linux-source-*.tar.xz' | xz -dc -T0"#;
+                    let done = unpack::printed(shell(script, &[deb.as_os_str()]), into, unpack::without_first);
                     // If it cannot be removed, it only takes up space.
                     let _ = fs::remove_file(deb);
                     done
                 }
                 (_, None) => Ok(()),
             }
+            .and_then(|()| tree::ensure_closed(into))
             .with_context(|| format!("cannot unpack {}", self.shown))?;
-            ensure_tree(into).with_context(|| self.shown.clone())
+            tree::ensure_tree(into).with_context(|| self.shown.clone())?;
+            if let SourceName::Tarball(path) = &self.name {
+                let is_same = digest_of_tarball(path)? == self.digest;
+                ensure!(is_same, "{} changed while it was unpacked: build it again", self.shown);
+            }
+            Ok(())
         })
     }
+}
+
+fn digest_of_tarball(path: &Path) -> Result<String> {
+    let (shown, most) = (path.display(), unpack::MOST_BYTES);
+    let length = fs::metadata(path).with_context(|| shown.to_string())?.len();
+    ensure!(length <= most, "{shown}: the tarball is longer than {}", size::format(most));
+    Ok(sha256::of_parts(["tarball", &sha256::of_file(path)?]))
 }
 
 /// Debian's package of exactly this version, of which a kernel in the cache was built.
@@ -191,104 +204,42 @@ fn package_of_build(cache: &KernelCache, version: &str) -> Result<Option<fetch::
     Ok(package.map(|name| fetch::SourcePackage { name, version: version.to_owned() }))
 }
 
-/// The version that the tree's Makefile states, such as `6.12.117`.
-pub(crate) fn version_of(tree: &Path) -> Result<String> {
-    let path = tree.join("Makefile");
-    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    version_in(&text).with_context(|| format!("{}: not the Makefile of a kernel tree", path.display()))
-}
-
-pub(super) fn version_in(makefile: &str) -> Option<String> {
-    let value = |name: &str| {
-        let line =
-            makefile.lines().take(10).find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix('='))?;
-        Some(line.trim().to_owned())
-    };
-    let (version, level, sublevel) = (value("VERSION")?, value("PATCHLEVEL")?, value("SUBLEVEL")?);
-    Some(format!("{version}.{level}.{sublevel}{}", value("EXTRAVERSION").unwrap_or_default()))
-}
-
-fn ensure_tree(tree: &Path) -> Result<()> {
-    version_of(tree)?;
-    // The kernel's own check (`make outputmakefile`).
-    let built = ["include/config", "arch/x86/include/generated", ".config"].iter().any(|path| tree.join(path).exists());
-    ensure!(
-        !built,
-        "{0} has been configured or built in place: run `make -C {0} mrproper`, or build a commit of it ({0}@HEAD)",
-        tree.display()
-    );
-    Ok(())
-}
-
-/// The digest of all files of a tree, with their names. `.git` does not count.
-fn digest_of_tree(tree: &Path) -> Result<String> {
-    let mut hash = Sha256::new();
-    let mut folders = vec![tree.to_owned()];
-    while let Some(folder) = folders.pop() {
-        cancel::check()?;
-        let read = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
-        let mut entries = read.collect::<std::io::Result<Vec<_>>>()?;
-        entries.sort_by_key(fs::DirEntry::file_name);
-        for entry in entries {
-            let (path, kind) = (entry.path(), entry.file_type()?);
-            let name = path.strip_prefix(tree).unwrap_or(&path).to_string_lossy().into_owned();
-            if kind.is_dir() {
-                if entry.file_name() != ".git" {
-                    folders.push(path);
-                }
-                continue;
-            }
-            let content = if kind.is_symlink() {
-                fs::read_link(&path)?.to_string_lossy().into_owned()
-            } else if kind.is_file() && entry.file_name() != ".git" {
-                sha256::of_file(&path)?
-            } else {
-                continue;
-            };
-            hash.update(sha256::of_parts([name.as_str(), content.as_str()]));
-        }
-    }
-    Ok(sha256::of_parts(["tree", &sha256::of_bytes(&hash.finalize())]))
-}
-
 fn absolute(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
+/// More is not read of what git prints, bytes: the changes of a large merge have some 10 MiB.
+const MOST_PRINTED: u64 = 256 << 20;
+
 /// Without what git sets in its hooks: it would act on their repository, not on that of its folder.
-fn own_repository(command: &mut Command) -> &mut Command {
+fn own_repository(mut command: Command) -> Command {
     for name in
         ["DIR", "WORK_TREE", "INDEX_FILE", "COMMON_DIR", "OBJECT_DIRECTORY", "ALTERNATE_OBJECT_DIRECTORIES", "PREFIX"]
     {
         command.env_remove(format!("GIT_{name}"));
     }
+    command.stdin(Stdio::null());
     command
 }
 
 pub(super) fn git(tree: &Path, words: &[&str]) -> Result<String> {
-    let output = own_repository(Command::new("git").arg("-C").arg(tree).args(words))
-        .stdin(Stdio::null())
-        .output()
-        .context("cannot start git: install it (package git)")?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("git {}: {}", words.join(" "), said.lines().next().unwrap_or("failed"));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    let mut command = Command::new("git");
+    command.arg("-C").arg(tree).args(words);
+    let (status, printed, said) = RunningProgram::output(own_repository(command), MOST_PRINTED)?;
+    ensure!(status.success(), "git {}: {}", words.join(" "), said.lines().next().unwrap_or("failed"));
+    Ok(String::from_utf8_lossy(&printed).trim().to_owned())
 }
 
-/// Run a pipeline of which each part must succeed.
-fn shell(script: &str, arguments: &[&std::ffi::OsStr]) -> Result<()> {
+/// A pipeline of which each part must succeed.
+fn shell(script: &str, arguments: &[&std::ffi::OsStr]) -> Command {
     let mut command = Command::new("bash");
-    let output = own_repository(&mut command)
-        .args(["-c", &format!("set -o pipefail; {script}"), "bash"])
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .context("cannot start bash")?;
-    cancel::check()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{}", said.lines().next().unwrap_or("a program failed without a message"));
+    command.args(["-c", &format!("set -o pipefail; {script}"), "bash"]).args(arguments);
+    own_repository(command)
+}
+
+fn run(command: Command) -> Result<()> {
+    let (status, _, said) = RunningProgram::output(command, MOST_PRINTED)?;
+    ensure!(status.success(), "{}", said.lines().next().unwrap_or("a program failed without a message"));
     Ok(())
 }
 
@@ -317,39 +268,8 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_read_from_a_makefile() {
-        let text = "# SPDX\nVERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 117\nEXTRAVERSION = -rc1\nNAME = x\n";
-        assert_eq!(version_in(text).as_deref(), Some("6.12.117-rc1"));
-        assert_eq!(version_in("all:\n\ttrue\n"), None);
-    }
-
-    #[test]
     fn a_source_is_named_by_its_version() {
         assert_eq!(upstream("6.12.117-1~deb12u1"), "6.12.117");
         assert_eq!(upstream("7.2"), "7.2");
-    }
-
-    #[test]
-    fn a_tree_is_named_by_its_content() {
-        let folder = tempfile::tempdir().unwrap();
-        let digest = || digest_of_tree(folder.path()).unwrap();
-        std::fs::create_dir_all(folder.path().join("fs/.git")).unwrap();
-        std::fs::write(folder.path().join("fs/pipe.c"), "a").unwrap();
-        let first = digest();
-        std::fs::write(folder.path().join("fs/.git/HEAD"), "x").unwrap();
-        assert_eq!(digest(), first);
-        std::fs::write(folder.path().join("fs/pipe.c"), "b").unwrap();
-        assert_ne!(digest(), first);
-    }
-
-    #[test]
-    fn a_tree_that_was_built_in_place_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let why = || format!("{:#}", ensure_tree(folder.path()).unwrap_err());
-        assert!(why().contains("cannot read"), "{}", why());
-        std::fs::write(folder.path().join("Makefile"), "VERSION = 6\nPATCHLEVEL = 1\nSUBLEVEL = 2\n").unwrap();
-        ensure_tree(folder.path()).unwrap();
-        std::fs::write(folder.path().join(".config"), "").unwrap();
-        assert!(why().contains("mrproper"), "{}", why());
     }
 }
