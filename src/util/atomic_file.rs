@@ -1,6 +1,6 @@
 //! Write files atomically: to a temporary file that is then renamed.
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
@@ -14,6 +14,12 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 pub(crate) fn write_with(path: &Path, fill: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
+    // Renaming would replace /dev/null, if root asks for it.
+    ensure!(
+        !std::fs::metadata(path).is_ok_and(|found| !found.is_file()),
+        "cannot write {}: this is not a regular file; choose another path with -o",
+        path.display()
+    );
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -62,6 +68,11 @@ mod tests {
 
     #[test]
     fn an_error_names_the_path_that_was_given() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR).unwrap();
+        let error = write(&fifo, b"").unwrap_err().to_string();
+        assert!(error.contains("not a regular file") && !fifo.is_file(), "{error}");
         let error = write(Path::new("/nonexistent/x.svg"), b"").unwrap_err().to_string();
         let reason = "No such file or directory (os error 2)";
         assert_eq!(error, format!("cannot write /nonexistent/x.svg: {reason}; choose another path with -o"));
