@@ -190,33 +190,118 @@ fn the_program_includes_no_file_of_the_tests() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// The files of src that open files by other means than `util::regular`, so many times, and why none of these is from
+/// outside.
+const OPENERS: [(&str, &[(&str, usize)]); 4] = [
+    (
+        "the kernel makes them: /proc, /sys, tracefs",
+        &[
+            ("collect/attach.rs", 2),
+            ("collect/fgraph/mod.rs", 1),
+            ("collect/samples.rs", 1),
+            ("collect/tracefs.rs", 6),
+            ("kernel/attempt.rs", 1),
+            ("kernel/environment.rs", 2),
+            ("kernel/features/privilege.rs", 1),
+            ("kernel/features/settings.rs", 1),
+            ("kernel/features/tracing.rs", 1),
+            ("kernel/preemption.rs", 1),
+            ("record/collect.rs", 1),
+            ("record/input.rs", 1),
+            ("record/running.rs", 1),
+            ("util/text.rs", 1),
+            ("vm/emulator.rs", 1),
+            ("workload/cpus.rs", 1),
+            ("workload/pipe.rs", 1),
+        ],
+    ),
+    (
+        "in a guest, which has only what it was sent",
+        &[
+            ("guest/cgroup.rs", 1),
+            ("guest/disk.rs", 1),
+            ("guest/entropy.rs", 1),
+            ("guest/init.rs", 4),
+            ("guest/job.rs", 1),
+            ("record/inside.rs", 1),
+        ],
+    ),
+    (
+        "a program that this one has started wrote it into a temporary folder",
+        &[("collect/insn/raw.rs", 1), ("reproduce/parts/cat/strace.rs", 1), ("vm/watch.rs", 1)],
+    ),
+    ("only written: a lock, a log, a new file", &[("vm/build/make.rs", 1), ("vm/store.rs", 1), ("vm/unpack.rs", 1)]),
+];
+
+/// The one reader of files from outside.
+const READER: &str = "util/regular.rs";
+
+/// The program's files by their path in src, without what is only for fuzzing.
+fn by_path() -> BTreeMap<String, String> {
+    let src = root().join("src");
+    let named =
+        program().into_iter().map(|(file, text)| (file.strip_prefix(&src).unwrap().display().to_string(), text));
+    named.filter(|(file, _)| !file.starts_with("fuzz/")).collect()
+}
+
+/// How often `text` opens a file whose path it does not state to be the kernel's.
+fn opened(text: &str) -> usize {
+    let calls = [
+        "fs::read(",
+        "fs::read_to_string(",
+        "fs::copy(",
+        "File::open(",
+        "File::options()",
+        "OpenOptions::new()",
+        "read_lossy(",
+        "openat(",
+        "libc::open(",
+    ];
+    let kernels = ["(\"/proc/", "(\"/sys/", "(format!(\"/proc/", ".open(\"/dev/"];
+    let is_word = |line: &str, at: usize| !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+    let opens = |line: &&str| calls.iter().any(|call| line.match_indices(call).any(|(at, _)| is_word(line, at)));
+    let code = text.lines().filter(|line| !line.trim_start().starts_with("//") && !line.contains("fn read_lossy"));
+    code.filter(opens).filter(|line| !kernels.iter().any(|path| line.contains(path))).count()
+}
+
 #[test]
 fn files_from_outside_are_opened_in_one_way() {
-    const READERS: [&str; 11] = [
-        "experiment",
-        "result",
-        "report",
-        "reproduce",
-        "sweep",
-        "compare",
-        "campaign",
-        "history",
-        "export",
-        "import",
-        "cli",
-    ];
-    // It reads what it has just written.
-    const OWN: &str = "src/reproduce/parts/cat/strace.rs";
+    let mut known: BTreeMap<&str, usize> = OPENERS.iter().flat_map(|(_, files)| files.iter().copied()).collect();
     let mut wrong = Vec::new();
-    for (file, text) in program() {
-        let file = file.strip_prefix(root()).unwrap().display().to_string();
-        let reads = file.split('/').nth(1).is_some_and(|module| READERS.contains(&module));
-        if !reads || file == OWN {
-            continue;
+    for (file, text) in by_path() {
+        let (found, expected) = (opened(&text), known.remove(file.as_str()).unwrap_or(0));
+        if file != READER && found != expected {
+            wrong.push(format!("{file} opens {found} files, not {expected}"));
         }
-        let opens = ["fs::read(", "fs::read_to_string(", "File::open("];
-        let is_open = |line: &&str| opens.iter().any(|call| line.contains(call)) && !line.contains("(\"/proc/");
-        wrong.extend(text.lines().filter(is_open).map(|line| format!("{file}: {}", line.trim())));
+        // Then a call would not name its module.
+        let imports = text.lines().filter(|line| line.starts_with("use std::fs"));
+        let functions = ["read", "read_to_string", "copy"];
+        let is_function = |part: &str| functions.contains(&part);
+        wrong.extend(
+            imports
+                .filter(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_').any(is_function))
+                .map(|line| format!("{file}: {line}")),
+        );
     }
-    assert!(wrong.is_empty(), "use util::regular:\n{}", wrong.join("\n"));
+    assert!(known.is_empty(), "no such files: {known:?}");
+    assert!(wrong.is_empty(), "use util::regular, or say in OPENERS why not:\n{}", wrong.join("\n"));
+    assert_eq!(
+        opened("let a = fs::read(path);\nlet b = tracefs::read(path);\nfs::read(\"/proc/x\")\n// File::open(x)"),
+        1
+    );
+}
+
+#[test]
+fn the_security_document_lists_all_that_reads_files_from_outside() {
+    let code = |line: &&str| !line.trim_start().starts_with("//");
+    let uses =
+        |text: &str| text.lines().filter(code).any(|line| !line.starts_with("use ") && line.contains("regular::"));
+    let readers: BTreeSet<String> =
+        by_path().into_iter().filter(|(_, text)| uses(text)).map(|(file, _)| file).collect();
+    assert!(readers.len() > 20, "{readers:?}");
+    let text = read(&root().join("docs/security.md"));
+    let section = text.split("\n## ").find(|section| section.starts_with("Files from outside")).unwrap_or_default();
+    let named = section.split('`').skip(1).step_by(2).filter_map(|name| name.strip_prefix("src/"));
+    let named: BTreeSet<String> = named.filter(|name| *name != READER).map(str::to_owned).collect();
+    assert_eq!(named, readers, "docs/security.md, Files from outside");
 }

@@ -23,6 +23,7 @@ mod export;
 mod faults;
 mod follow;
 mod foreign;
+mod foreign_files;
 mod guests;
 mod matrix;
 mod memory;

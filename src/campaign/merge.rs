@@ -195,7 +195,7 @@ fn copy(from: &Path, cell: &FinishedCell, to: &Path) -> Result<()> {
             let (file, copy) = (from.join(name), aside.path().join(name));
             // Results never change, so they need not be stored twice.
             if std::fs::hard_link(&file, &copy).is_err() {
-                std::fs::copy(&file, &copy)?;
+                regular::copy(&file, &copy, crate::result::LARGEST)?;
             }
         }
         std::fs::set_permissions(aside.path(), std::fs::metadata(from)?.permissions())?;

@@ -3,6 +3,7 @@
 use crate::kernel::symbols::{Located, Symbols};
 use crate::profile::folded;
 use crate::profile::places::FramePlace;
+use crate::util::regular;
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolizer};
 use std::cell::RefCell;
@@ -92,7 +93,9 @@ impl FileSymbols {
             Some(LocatedFrame { name: function.name.clone().into_owned(), place: Some(place) })
         };
         // Debug information can be damaged, or compressed in a way that is not known here.
-        let frame = find(self.debug_information).or_else(|| find(false));
+        let named = || find(self.debug_information).or_else(|| find(false));
+        // By now another file may have this name, even a FIFO.
+        let frame = regular::open(&mapping.path).ok().and_then(|_| named());
         self.known.borrow_mut().insert(key, frame.clone());
         frame
     }

@@ -4,14 +4,18 @@ use crate::profile::cycles;
 use crate::profile::{CycleModel, Profile, Unit};
 use crate::result::Outcome;
 use crate::roles::Skid;
+use crate::util::regular;
 use crate::util::usage::UsageError;
 use anyhow::{Context as _, Result};
 use std::path::Path;
 
+/// The longest model, bytes.
+const LONGEST: u64 = 1 << 20;
+
 /// The model in the file of `--cycle-model`.
 pub(crate) fn model(path: &Path) -> Result<CycleModel> {
     let name = || format!("--cycle-model {}", path.display());
-    let text = std::fs::read_to_string(path).with_context(|| format!("{}: cannot read the file", name()))?;
+    let text = regular::read_text(path, LONGEST).with_context(|| format!("{}: cannot read the file", name()))?;
     CycleModel::given(&text).map_err(|error| UsageError::new(format!("{}: {error:#}", name())).into())
 }
 

@@ -1,5 +1,6 @@
 //! A folder that one process writes at a time.
 
+use super::regular;
 use anyhow::{Context as _, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
@@ -16,7 +17,8 @@ pub(crate) struct FolderLock {
 
 impl FolderLock {
     pub(crate) fn take(folder: &Path) -> Result<Self> {
-        let file = File::open(folder).with_context(|| format!("cannot open the folder {}", folder.display()))?;
+        let file =
+            regular::open_folder(folder).with_context(|| format!("cannot open the folder {}", folder.display()))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { folder: file, held: true }),
             // Some network file systems have no locks.

@@ -27,6 +27,9 @@ const UNWINDER: &str = "libgcc_s.so.1";
 /// Executable files larger than this are not read.
 const LARGEST: u64 = 1 << 30;
 
+/// Longer configurations of the loader are not read, bytes.
+const LONGEST_CONFIGURATION: u64 = 1 << 20;
+
 /// The path of a program as a shell finds it: an executable file, by path or in one of the folders of PATH.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let executable =
@@ -86,7 +89,7 @@ fn script(text: &[u8]) -> BTreeSet<PathBuf> {
 
 fn is_elf(path: &Path) -> bool {
     let mut start = [0; 5];
-    fs::File::open(path).is_ok_and(|mut file| std::io::Read::read_exact(&mut file, &mut start).is_ok())
+    regular::open(path).is_ok_and(|mut file| std::io::Read::read_exact(&mut file, &mut start).is_ok())
         // 64-bit, as this program is for.
         && start == *b"\x7fELF\x02"
 }
@@ -145,7 +148,8 @@ impl<'a> Dynamic<'a> {
 
 /// The folders that a configuration of the loader lists, with those of the files that it includes.
 fn configured(path: &Path, depth: u32) -> Vec<PathBuf> {
-    let text = if depth > 0 { fs::read_to_string(path).unwrap_or_default() } else { String::new() };
+    let text =
+        if depth > 0 { regular::read_text(path, LONGEST_CONFIGURATION).unwrap_or_default() } else { String::new() };
     let mut folders = Vec::new();
     for line in text.lines().map(|line| line.split('#').next().unwrap_or_default().trim()) {
         match line.split_once(char::is_whitespace) {

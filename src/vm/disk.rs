@@ -5,7 +5,7 @@ use super::bundle::GuestEntry;
 use super::scratch::{self, Scratch};
 use super::{closure, guest};
 use crate::util::own_child::{OwnChild, die_with_parent};
-use crate::util::{cancel, progress, size};
+use crate::util::{cancel, progress, regular, size};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -45,6 +45,9 @@ const DEEPEST: usize = 64;
 
 /// How often a running program is looked at.
 const PACE: Duration = Duration::from_millis(20);
+
+/// The longest output of these programs, bytes.
+const LONGEST_ERRORS: u64 = 16 << 20;
 
 /// A file or folder of the disk, and its place in the guest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,7 +109,7 @@ impl DiskContent {
         let kind = fs::metadata(from).with_context(unreadable)?;
         if kind.is_file() {
             // The programs would report it as late as when the image is made.
-            File::open(from).with_context(unreadable)?;
+            regular::open(from).with_context(unreadable)?;
             if self.entries.insert(to.to_owned(), GuestEntry::File(from.to_owned())).is_none() {
                 self.bytes += kind.len();
                 self.blocks += kind.len().div_ceil(BLOCK);
@@ -281,7 +284,8 @@ impl DiskImage {
             }
             cancel::check()?;
         };
-        let text = fs::read(&errors).with_context(|| format!("cannot read {}", errors.display()))?;
+        let text =
+            regular::read(&errors, LONGEST_ERRORS).with_context(|| format!("cannot read {}", errors.display()))?;
         match (status.success(), problem(&String::from_utf8_lossy(&text))) {
             (true, None) => Ok(()),
             // Only debugfs exits with 0 in any case. mke2fs may warn of its settings.

@@ -1,7 +1,7 @@
 //! Fetch kernels from the Debian mirror that this machine already uses, with its own apt and a private apt root.
 //! Nothing is installed and no host is hard-coded. apt verifies checksums and signatures.
 
-use crate::util::{atomic_file, cancel, progress};
+use crate::util::{atomic_file, cancel, progress, regular};
 use crate::vm::packages::{self, Package, kernel_paragraphs, parse_packages};
 use crate::vm::store::{CachedKernel, KernelCache, lock_file, no_room};
 use anyhow::{Context, Result, bail};
@@ -50,6 +50,9 @@ const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// Refresh the index from the mirror when it is older than this.
 const INDEX_AGE: Duration = Duration::from_secs(6 * 3600);
+
+/// The longest list of kernels, bytes.
+const LONGEST_INDEX: u64 = 256 << 20;
 
 /// The result of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -211,7 +214,7 @@ impl Mirror {
         let lock = lock_file(&root.join("lock"))?;
         let sources = sources()?;
         let list = root.join("sources.list");
-        let changed = fs::read_to_string(&list).ok().as_deref() != Some(sources.as_str());
+        let changed = regular::read_text(&list, LONGEST_INDEX).ok().as_deref() != Some(sources.as_str());
         fs::write(&list, sources).with_context(|| format!("cannot write {}", list.display()))?;
         fs::write(root.join("apt.conf"), CONFIGURATION).context("cannot write apt.conf into the cache")?;
         let mut mirror = Self { root, fresh: false, troubles: Vec::new(), _lock: lock };
@@ -272,7 +275,7 @@ impl Mirror {
 
     fn index(&self) -> Result<Vec<u8>> {
         let path = self.root.join(KERNELS);
-        fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
+        regular::read(&path, LONGEST_INDEX).with_context(|| format!("cannot read {}", path.display()))
     }
 
     /// Download a package. `None` if the file is not where apt puts it.

@@ -428,7 +428,7 @@ impl GuestFiles {
     }
 
     fn reply(&self) -> Result<File> {
-        File::open(&self.names.reply).with_context(|| format!("cannot read {}", self.names.reply.display()))
+        regular::open(&self.names.reply).with_context(|| format!("cannot read {}", self.names.reply.display()))
     }
 }
 
@@ -442,7 +442,8 @@ fn init_binary(path: &Path) -> Result<Arc<Vec<u8>>> {
     match &*last {
         Some((known, binary)) if known == path => Ok(Arc::clone(binary)),
         _ => {
-            let file = fs::read(path).with_context(|| format!("cannot read {} (the guest's init)", path.display()))?;
+            let file = regular::read(path, LARGEST_IMAGE)
+                .with_context(|| format!("cannot read {} (the guest's init)", path.display()))?;
             let binary = Arc::new(elf::without_debug(&file).unwrap_or(file));
             *last = Some((path.to_owned(), Arc::clone(&binary)));
             Ok(binary)

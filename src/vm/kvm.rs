@@ -1,7 +1,7 @@
 //! Whether KVM can boot a guest on this machine. A device node proves nothing, so KVM is tried. A failure is
 //! remembered until the host reboots, so that `--accel auto` waits for its time limit only once.
 
-use crate::util::atomic_file;
+use crate::util::{atomic_file, regular};
 use crate::vm::store::KernelCache;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -10,6 +10,9 @@ use std::time::Duration;
 
 /// How long a KVM guest may take to reach init before `auto` falls back to TCG. A working one needs about a second.
 pub(crate) const LIMIT: Duration = Duration::from_secs(15);
+
+/// The longest description of a failure, bytes.
+const LONGEST: u64 = 1 << 20;
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct KnownFailure {
@@ -29,7 +32,7 @@ pub(crate) fn usable(qemu: &str) -> Result<(), String> {
             _ => format!("/dev/kvm: {error}"),
         });
     }
-    let remembered = path().and_then(|path| fs::read(path).ok());
+    let remembered = path().and_then(|path| regular::read(&path, LONGEST).ok());
     match remembered.and_then(|bytes| serde_json::from_slice::<KnownFailure>(&bytes).ok()) {
         Some(verdict) if verdict.boot_id == boot_id() && verdict.qemu == qemu => {
             let path = path().unwrap_or_default();

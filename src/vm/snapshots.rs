@@ -1,8 +1,8 @@
 //! The cache of snapshots: guests that have booted and wait for their job. Each has a folder with the guest's state
 //! and `snapshot.json`, named by a digest of all that the state depends on.
 
-use crate::util::atomic_file;
-use crate::vm::store::{CacheLock, KernelCache, lock_file, no_room};
+use crate::util::{atomic_file, regular};
+use crate::vm::store::{CacheLock, KernelCache, lock_file, no_room, used_now};
 use anyhow::{Context as _, Result};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,9 @@ const ROOM: u64 = 2 << 30;
 /// File of the guest's state: QEMU's migration stream.
 const STATE: &str = "state";
 const FACTS: &str = "snapshot.json";
+
+/// The longest `snapshot.json`, bytes.
+const LONGEST_FACTS: u64 = 1 << 20;
 
 /// What `snapshot.json` holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,7 +157,7 @@ impl Snapshots {
             match path.extension().and_then(|extension| extension.to_str()) {
                 Some("gone") => drop(fs::remove_dir_all(&path)),
                 Some("new") => {
-                    let lock = File::open(path.with_extension("lock"));
+                    let lock = regular::open(&path.with_extension("lock"));
                     if lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()) {
                         let _ = fs::remove_dir_all(&path);
                     }
@@ -176,14 +179,12 @@ impl SnapshotPlace {
         let facts = read_facts(&folder).filter(|facts| facts.of == self.of)?;
         let state = match facts.state {
             SnapshotState::Saved(stream) => {
-                let file = File::open(folder.join(STATE)).ok()?;
+                let file = regular::open(&folder.join(STATE)).ok()?;
                 (file.metadata().ok()?.len() == stream.bytes).then_some(Some(file))?
             }
             SnapshotState::Impossible(_) => None,
         };
-        // The time of the last use. It only decides what is removed first.
-        let _ =
-            File::options().append(true).open(folder.join(FACTS)).and_then(|file| file.set_modified(SystemTime::now()));
+        used_now(&folder.join(FACTS));
         Some((facts, state))
     }
 
@@ -232,7 +233,7 @@ fn read_facts(folder: &Path) -> Option<SnapshotFacts> {
     if folder.extension().is_some() {
         return None;
     }
-    serde_json::from_slice(&fs::read(folder.join(FACTS)).ok()?).ok()
+    serde_json::from_slice(&regular::read(&folder.join(FACTS), LONGEST_FACTS).ok()?).ok()
 }
 
 #[cfg(test)]

@@ -5,14 +5,16 @@ use crate::util::{atomic_file, regular};
 use crate::vm::GuestOptions;
 use crate::vm::image::LARGEST_IMAGE;
 use crate::vm::snapshots::digest;
-use crate::vm::store::{KernelCache, keep_newest};
+use crate::vm::store::{KernelCache, keep_newest, used_now};
 use anyhow::{Context as _, Result};
 use std::fs;
 use std::path::PathBuf;
-use std::time::SystemTime;
 
 /// Number of lists to keep, of about 3 MiB each.
 const MOST: usize = 32;
+
+/// The longest list, bytes.
+const LONGEST: u64 = 256 << 20;
 
 /// The place of one kernel's list.
 #[derive(Debug, Clone)]
@@ -34,13 +36,12 @@ impl SymbolCache {
 
     /// The list, in the format of /proc/kallsyms; `None` if it is missing or damaged.
     pub(crate) fn read(&self) -> Option<String> {
-        let text = fs::read_to_string(&self.path).ok()?;
+        let text = regular::read_text(&self.path, LONGEST).ok()?;
         let (first, list) = text.split_once('\n')?;
         if first != header(list) {
             return None;
         }
-        // The time of the last use. It only decides what is removed first.
-        let _ = fs::File::options().append(true).open(&self.path).and_then(|file| file.set_modified(SystemTime::now()));
+        used_now(&self.path);
         Some(list.to_owned())
     }
 

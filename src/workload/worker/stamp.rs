@@ -1,6 +1,7 @@
 //! `--verify`: bytes that encode their position in the stream. A reader can detect a torn page (its parts are from
 //! different times) and a reused page (all of it is from another position).
 
+use crate::util::regular;
 use crate::workload::spec::{DEFAULT_SOURCE, PAGE, Spec, Writer};
 use anyhow::{Context, Result, ensure};
 
@@ -42,6 +43,9 @@ fn stamped(spec: &Spec) -> bool {
     matches!(spec.writer, Writer::Write | Writer::Vmsplice)
 }
 
+/// The longest source that is compared, bytes.
+const LONGEST: u64 = 1 << 30;
+
 /// The expected stream.
 pub(crate) enum Expected {
     Stamps,
@@ -64,8 +68,8 @@ impl Expected {
             kind.is_file(),
             "--verify: the bytes of {name} are not known in advance; use a regular file or /dev/zero"
         );
-        ensure!(kind.len() <= 1 << 30, "--verify keeps {name} in memory: use a file of at most 1G");
-        Ok(Self::Repeated(std::fs::read(path).with_context(|| format!("--source {name}"))?))
+        ensure!(kind.len() <= LONGEST, "--verify keeps {name} in memory: use a file of at most 1G");
+        Ok(Self::Repeated(regular::read(path, LONGEST).with_context(|| format!("--source {name}"))?))
     }
 }
 

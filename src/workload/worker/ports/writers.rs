@@ -1,6 +1,7 @@
 //! Ports that put bytes into the pipe.
 
 use super::{Run, run_hot, within};
+use crate::util::regular;
 use crate::workload::spec::{Amount, DEFAULT_SOURCE, FELL_BACK, MEMORY_SOURCE, PAGE, Spec};
 use crate::workload::wire::WorkerPart;
 use crate::workload::worker::buffer::Mapping;
@@ -154,9 +155,8 @@ impl Source {
         if name == MEMORY_SOURCE {
             return Ok(Self { file: zeros(usize::try_from(spec.block())?)?, name });
         }
-        let file = File::open(path).with_context(|| format!("--source {name}"))?;
+        let file = regular::open_source(path).with_context(|| format!("--source {name}"))?;
         let kind = file.metadata().with_context(|| format!("--source {name}"))?;
-        ensure!(!kind.is_dir(), "--source {name}: this is a directory; give a file or /dev/zero");
         ensure!(!kind.is_file() || kind.len() > 0, "--source {name}: the file is empty; give one that is not");
         Ok(Self { file, name })
     }
