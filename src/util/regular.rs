@@ -110,14 +110,14 @@ pub(crate) fn copy_all(from: &mut impl Read, to: &mut impl Write, longest: u64) 
             ErrorKind::WouldBlock => Error::other("it has nothing to read now"),
             _ => error,
         })?;
-        if part == 0 {
-            return Ok(copied);
-        }
         copied += part;
-        cancel::check().map_err(Error::other)?;
         if copied > longest {
             return Err(too_long(longest));
         }
+        if part < PART {
+            return Ok(copied);
+        }
+        cancel::check().map_err(Error::other)?;
     }
 }
 

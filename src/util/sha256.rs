@@ -27,12 +27,17 @@ pub(crate) fn of_bytes(bytes: &[u8]) -> String {
 /// The digest of a list of parts, which differs from that of every other list: parts count with their lengths.
 pub(crate) fn of_parts<P: AsRef<[u8]>>(parts: impl IntoIterator<Item = P>) -> String {
     let mut hash = Sha256::new();
+    add_parts(&mut hash, parts);
+    hexadecimal(&hash.finalize())
+}
+
+/// Add parts to those that `hash` has.
+pub(crate) fn add_parts<P: AsRef<[u8]>>(hash: &mut Sha256, parts: impl IntoIterator<Item = P>) {
     for part in parts {
         let part = part.as_ref();
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
-    hexadecimal(&hash.finalize())
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

@@ -179,7 +179,7 @@ impl TreeDigest {
 
     fn add(&mut self, name: &Path, kind: &str, content: &OsStr) {
         let parts = [name.as_os_str().as_bytes(), kind.as_bytes(), content.as_bytes()];
-        self.hash.update(sha256::of_parts(parts));
+        sha256::add_parts(&mut self.hash, parts);
     }
 }
 
