@@ -2,7 +2,7 @@
 //! They travel as a tar archive, which the guest's init unpacks ([`crate::guest`]).
 
 use super::closure;
-use crate::util::{regular, size};
+use crate::util::{cancel, regular, size};
 use anyhow::{Context as _, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,6 +14,9 @@ const MOST_LINKS: u32 = 40;
 
 /// Larger files are refused: QEMU reads them into memory.
 const LARGEST: u64 = 4 << 30;
+
+/// Most files and folders for a guest.
+pub(super) const MOST_PLACES: usize = 1_000_000;
 
 /// What is at a path of a guest, or of its disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,8 +58,21 @@ impl FileBundle {
 
     /// Add the file, or the folder with all that it contains, at `from`, as `to`. Returns whether something is new.
     pub(crate) fn file(&mut self, from: &Path, to: &Path) -> Result<bool> {
-        let kind = fs::metadata(from).with_context(|| format!("cannot read {}", from.display()))?;
+        self.file_in(&mut Vec::new(), from, to)
+    }
+
+    /// The same in folders that are at `above`, without links: what leads back to one of them is left out.
+    fn file_in(&mut self, above: &mut Vec<PathBuf>, from: &Path, to: &Path) -> Result<bool> {
+        cancel::check()?;
+        ensure!(self.places.len() <= MOST_PLACES, "{}: more than {MOST_PLACES} files", from.display());
+        let unreadable = || format!("cannot read {}", from.display());
+        let kind = fs::metadata(from).with_context(unreadable)?;
         if kind.is_dir() {
+            let real = from.canonicalize().with_context(unreadable)?;
+            if above.contains(&real) {
+                return Ok(false);
+            }
+            above.push(real);
             let to = self.lead(to, from == to, MOST_LINKS)?;
             self.places.insert(to.clone(), GuestEntry::Folder);
             let mut entries: Vec<fs::DirEntry> = fs::read_dir(from)
@@ -66,9 +82,10 @@ impl FileBundle {
             for entry in entries {
                 // Sockets and the like are left out.
                 if fs::metadata(entry.path()).is_ok_and(|kind| kind.is_dir() || kind.is_file()) {
-                    self.file(&entry.path(), &to.join(entry.file_name()))?;
+                    self.file_in(above, &entry.path(), &to.join(entry.file_name()))?;
                 }
             }
+            above.pop();
             return Ok(true);
         }
         ensure!(kind.is_file(), "{} is neither a file nor a folder", from.display());
@@ -227,6 +244,13 @@ mod tests {
         fs::write(at("real/data"), "x").unwrap();
         assert_eq!(bundle.pack().unwrap(), packed);
         assert!(bundle.file(&at("loop"), &at("loop")).is_err());
+        // Two links that lead in circles: 2^40 paths.
+        for name in ["real/one", "real/two"] {
+            std::os::unix::fs::symlink("../real", at(name)).unwrap();
+        }
+        let mut circular = FileBundle::default();
+        assert!(circular.file(&at("real"), Path::new("/elsewhere")).unwrap());
+        assert_eq!((circular.places.len(), circular.bytes()), (2, 1));
         assert!(bundle.file(Path::new("/dev/null"), Path::new("/dev/null")).is_err());
     }
 }

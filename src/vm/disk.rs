@@ -1,7 +1,7 @@
 //! A disk for a guest: files of this machine in an ext4 image, which the programs of e2fsprogs make without root. The
 //! guest's kernel mounts it, and [`crate::guest::disk`] puts each file in its place.
 
-use super::bundle::GuestEntry;
+use super::bundle::{GuestEntry, MOST_PLACES};
 use super::scratch::{self, Scratch};
 use super::{closure, guest};
 use crate::util::own_child::{OwnChild, die_with_parent};
@@ -40,7 +40,7 @@ const SLACK: u64 = 32 << 20;
 /// For each entry: its inode, its name in a folder, a folder's block, and the blocks that list a file's extents.
 const PER_ENTRY: u64 = 2 * BLOCK;
 
-/// Folders that are in each other through links to more than this depth are a loop.
+/// Folders in each other, at most.
 const DEEPEST: usize = 64;
 
 /// How often a running program is looked at.
@@ -87,10 +87,14 @@ impl DiskContent {
             }
         };
         let root = fs::canonicalize(from).with_context(|| format!("cannot read {}", from.display()))?;
-        self.insert(from, &on_disk, &root, 0)
+        self.insert(&mut Vec::new(), from, &on_disk, &root)
     }
 
-    fn insert(&mut self, from: &Path, to: &Path, root: &Path, depth: usize) -> Result<()> {
+    /// Add what is in folders that are at `above`, without links: what leads back to one of them is left out.
+    fn insert(&mut self, above: &mut Vec<PathBuf>, from: &Path, to: &Path, root: &Path) -> Result<()> {
+        cancel::check()?;
+        let depth = above.len();
+        ensure!(self.entries.len() <= MOST_PLACES, "{}: more than {MOST_PLACES} files", from.display());
         let unreadable = || format!("cannot read {}", from.display());
         ensure!(depth < DEEPEST, "{}: too many folders in each other", from.display());
         ensure!(
@@ -117,14 +121,20 @@ impl DiskContent {
             return Ok(());
         }
         ensure!(kind.is_dir(), "{} is neither a file nor a folder", from.display());
+        let real = fs::canonicalize(from).with_context(unreadable)?;
+        if above.contains(&real) {
+            return Ok(());
+        }
+        above.push(real);
         self.entries.insert(to.to_owned(), GuestEntry::Folder);
         for entry in fs::read_dir(from).with_context(unreadable)? {
             let entry = entry.with_context(unreadable)?;
             // Sockets and the like are left out, as in memory.
             if fs::metadata(entry.path()).is_ok_and(|kind| kind.is_dir() || kind.is_file()) {
-                self.insert(&entry.path(), &to.join(entry.file_name()), root, depth + 1)?;
+                self.insert(above, &entry.path(), &to.join(entry.file_name()), root)?;
             }
         }
+        above.pop();
         Ok(())
     }
 
