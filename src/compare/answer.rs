@@ -5,6 +5,7 @@ use super::causes;
 use super::columns;
 use super::details;
 use super::model::{Blame, CauseSplit, Comparison, Difference, Section, Step, Word};
+use super::settings;
 use crate::profile::listed;
 use crate::report::number;
 use crate::util::text::counted;
@@ -108,7 +109,7 @@ pub(crate) fn built_otherwise(comparison: &Comparison, step: &Step) -> Option<St
         values[0] != values[1] && !values.contains(&Some(columns::UNKNOWN))
     };
     let different = || comparison.differences.iter().filter(differ);
-    let compilers = different().find(|difference| difference.what == columns::COMPILER);
+    let compilers = different().find(|difference| difference.what == settings::COMPILER);
     let options = different().filter(|difference| difference.what.starts_with("CONFIG_")).count();
     let compilers = compilers.map(|found| format!("{} and {}", found.values[step.from], found.values[step.to]));
     let options = (options > 0).then(|| format!("{} that matter to pipes", counted(options as u64, "option")));

@@ -44,7 +44,8 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
 
     let mut sections = Vec::new();
     let mut measured = Vec::new();
-    for (mode, cpus) in cases(inputs, method) {
+    let cases = cases(inputs, method);
+    for (mode, cpus) in cases.iter().cloned() {
         let of = |input: &Input| CaseMeasure::of(&of_case(input, &mode, cpus));
         let case = Case { columns: inputs.iter().map(of).collect(), control: options.control.as_ref().and_then(of) };
         for (input, column) in inputs.iter().zip(&case.columns) {
@@ -63,16 +64,14 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
     for (section, case) in sections.iter_mut().zip(&measured) {
         align_roles(section, &case.columns);
     }
-    let mut caveats = caveats(inputs, &columns.iter().map(|c| c.label.as_str()).collect::<Vec<_>>(), method);
+    let mut caveats = caveats(inputs, &columns.iter().map(|c| c.label.as_str()).collect::<Vec<_>>(), &cases, method);
     if let Some(ending) = &options.ending {
         let text = format!("Measurement {}.", ending.sentence("block"));
-        caveats.insert(0, Caveat { text, columns: Vec::new() });
+        caveats.insert(0, Caveat::general(text));
     }
     for difference in differences.iter().filter(|difference| difference.what == "version") {
-        caveats.push(Caveat {
-            text: format!("the runs were made by different builds of pipeprof: {}", difference.matters),
-            columns: Vec::new(),
-        });
+        let text = format!("the runs were made by different builds of pipeprof: {}", difference.matters);
+        caveats.push(Caveat::general(text));
     }
     let comparison = Comparison {
         schema: SCHEMA.to_owned(),

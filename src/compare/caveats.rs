@@ -1,19 +1,24 @@
 //! The caveats of a comparison.
 
 use super::columns::config_known;
-use super::input::Input;
-use super::model::{Caveat, Method};
-use crate::result::{Document, Status};
+use super::input::{Input, case_name};
+use super::model::{Caveat, CaveatCase, Method};
+use crate::result::{Document, Status, Warning};
 use crate::roles::{self, RoleId, Skid};
+use crate::run::assemble::EMULATED;
 use crate::util::text::clean;
+use crate::workload::caveats::ONE_CPU;
 use crate::workload::spec::MEMORY_SOURCE;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
-/// Caveats of the method, and the warnings of the runs.
-pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat> {
+/// A mode, and the number of CPUs if there are several.
+type CaseKey = (String, Option<u32>);
+
+/// Caveats of the method, and the warnings of the runs, each once, with what it holds for.
+pub(crate) fn caveats(inputs: &[Input], labels: &[&str], cases: &[CaseKey], method: Method) -> Vec<Caveat> {
     let mut caveats = Vec::new();
-    let for_all = |text: &str| Caveat { text: text.to_owned(), columns: Vec::new() };
+    let for_all = |text: &str| Caveat::general(text.to_owned());
     match method {
         Method::Exact => {
             caveats.push(for_all(
@@ -53,10 +58,9 @@ pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat>
     if unknown.contains(&true) {
         let all = unknown.iter().all(|unknown| *unknown);
         let named = unknown.iter().zip(labels).filter(|(unknown, _)| **unknown && !all);
-        caveats.push(Caveat {
-            text: "The kernel's configuration is unknown, so its options are not compared.".to_owned(),
-            columns: named.map(|(_, label)| (*label).to_owned()).collect(),
-        });
+        let columns = named.map(|(_, label)| (*label).to_owned()).collect();
+        let text = "The kernel's configuration is unknown, so its options are not compared.".to_owned();
+        caveats.push(Caveat { columns, ..Caveat::general(text) });
     }
     let skids: HashSet<Skid> = inputs
         .iter()
@@ -72,48 +76,84 @@ pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat>
              counter, which can. Part of the differences by role comes from the clocks.",
         ));
     }
-    let mut by_text: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
+    caveats.extend(of_runs(inputs, labels, cases, method));
+    caveats
+}
+
+/// The warnings of the runs.
+fn of_runs(inputs: &[Input], labels: &[&str], cases: &[CaseKey], method: Method) -> Vec<Caveat> {
+    let case_of = |document: &Document| {
+        let fits = |(mode, cpus): &CaseKey| {
+            mode == case_name(document) && cpus.is_none_or(|cpus| cpus == document.environment.cpus)
+        };
+        cases.iter().position(fits).unwrap_or(0)
+    };
+    // By case and column: where there is a run, and what holds there.
+    let mut all: BTreeSet<(usize, usize)> = BTreeSet::new();
+    let mut by_text: BTreeMap<String, BTreeSet<(usize, usize)>> = BTreeMap::new();
     for (column, input) in inputs.iter().enumerate() {
-        for line in interrupts_off(input) {
-            by_text.entry(line).or_default().insert(column);
+        let mut add = |case: usize, text: String| {
+            by_text.entry(text).or_default().insert((case, column));
+        };
+        for (case, line) in interrupts_off(input, case_of) {
+            add(case, line);
         }
         for (_, outcome) in &input.runs {
             let document = &outcome.document;
-            let of = of_mode(document);
-            for warning in &document.warnings {
-                let action = if warning.action.is_empty() { String::new() } else { format!(" ({})", warning.action) };
-                by_text.entry(format!("{of}{}{action}", warning.message)).or_default().insert(column);
-            }
-            for caution in &document.cautions {
-                by_text.entry(format!("{of}{}", caution.trim_end_matches('.'))).or_default().insert(column);
-            }
+            let case = case_of(document);
+            all.insert((case, column));
+            // Counts say it of the method.
+            let warnings = document.warnings.iter().filter(|one| method != Method::Exact || one.code != EMULATED);
+            warnings.for_each(|warning| add(case, warned(warning, cases)));
+            document.cautions.iter().for_each(|caution| add(case, caution.trim_end_matches('.').to_owned()));
             for collector in &document.collectors {
-                let reason = collector.reason.as_deref().unwrap_or("");
+                let name = collector.name.name();
                 if matches!(collector.status, Status::Partial | Status::Failed) {
-                    let line = format!("{of}collector {}: {reason}", collector.name.name());
-                    by_text.entry(line).or_default().insert(column);
+                    add(case, format!("collector {name}: {}", collector.reason.as_deref().unwrap_or("")));
                 }
                 if collector.lost > 0 {
-                    let line = format!("{of}collector {} lost {}", collector.name.name(), collector.lost);
-                    by_text.entry(line).or_default().insert(column);
+                    add(case, format!("collector {name} lost {}", collector.lost));
                 }
             }
         }
     }
-    for (text, columns) in by_text {
-        let columns = if columns.len() == labels.len() {
-            Vec::new()
-        } else {
-            columns.into_iter().map(|column| labels[column].to_owned()).collect()
-        };
-        caveats.push(Caveat { text: clean(&text), columns });
+    let columns = |places: &BTreeSet<(usize, usize)>, case: usize| -> BTreeSet<usize> {
+        places.iter().filter(|place| place.0 == case).map(|place| place.1).collect()
+    };
+    let mut caveats = Vec::new();
+    for (text, places) in by_text {
+        // Cases with the same columns are one caveat; no columns are all.
+        let mut by_columns: BTreeMap<BTreeSet<usize>, Vec<&CaseKey>> = BTreeMap::new();
+        for (number, case) in cases.iter().enumerate() {
+            let mut held = columns(&places, number);
+            if held.is_empty() {
+                continue;
+            }
+            if held == columns(&all, number) {
+                held.clear();
+            }
+            by_columns.entry(held).or_default().push(case);
+        }
+        caveats.extend(by_columns.into_iter().map(|(columns, mut held)| {
+            if held.len() == cases.len() {
+                held.clear();
+            }
+            Caveat {
+                text: clean(&text),
+                columns: columns.into_iter().map(|column| labels[column].to_owned()).collect(),
+                cases: held.into_iter().map(|(mode, cpus)| CaveatCase { mode: mode.clone(), cpus: *cpus }).collect(),
+            }
+        }));
     }
     caveats
 }
 
-/// `write: `, or nothing for a pipeline, of which a comparison has only one.
-fn of_mode(document: &Document) -> String {
-    if document.target.workload().is_some() { format!("{}: ", document.mode) } else { String::new() }
+/// A warning, and what to do about it.
+fn warned(warning: &Warning, cases: &[CaseKey]) -> String {
+    // On other numbers of CPUs, the comparison has done it.
+    let is_done = warning.code == ONE_CPU && cases.iter().any(|(_, cpus)| cpus.is_some());
+    let action = if warning.action.is_empty() || is_done { String::new() } else { format!(" ({})", warning.action) };
+    format!("{}{action}", warning.message)
 }
 
 /// What the runs that read a file read from.
@@ -125,18 +165,18 @@ fn sources(inputs: &[Input]) -> impl Iterator<Item = Option<&Path>> {
 /// [`interrupts_off`] leaves out smaller parts of all samples.
 const SMALL: f64 = 0.005;
 
-/// For each mode of a sampled column: the part of each role with interrupts off.
-fn interrupts_off(input: &Input) -> Vec<String> {
-    let mut by_mode: BTreeMap<String, (u64, BTreeMap<RoleId, u64>)> = BTreeMap::new();
+/// For each case of a sampled column: the part of each role with interrupts off.
+fn interrupts_off(input: &Input, case_of: impl Fn(&Document) -> usize) -> Vec<(usize, String)> {
+    let mut by_case: BTreeMap<usize, (u64, BTreeMap<RoleId, u64>)> = BTreeMap::new();
     for (_, outcome) in &input.runs {
         let attribution = &outcome.document.attribution;
-        let (total, roles) = by_mode.entry(of_mode(&outcome.document)).or_default();
+        let (total, roles) = by_case.entry(case_of(&outcome.document)).or_default();
         for share in attribution.processes.of_target().flat_map(|(_, shares)| shares) {
             *total += share.weight;
             *roles.entry(share.role).or_default() += share.interrupts_off;
         }
     }
-    let line = |(mode, (total, roles)): (String, (u64, BTreeMap<RoleId, u64>))| {
+    let line = |(case, (total, roles)): (usize, (u64, BTreeMap<RoleId, u64>))| {
         let part = |weight: u64| weight as f64 / total.max(1) as f64;
         let mut large: Vec<_> = roles.into_iter().filter(|(_, weight)| part(*weight) >= SMALL).collect();
         large.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
@@ -144,7 +184,7 @@ fn interrupts_off(input: &Input) -> Vec<String> {
             large.iter().map(|(role, weight)| format!("{} {:.1} %", roles::by_id(*role).title, 100.0 * part(*weight)));
         let named: Vec<String> = named.collect();
         let text = "samples with interrupts off, attributed to the caller, in percent of all";
-        (!named.is_empty()).then(|| format!("{mode}{text}: {}", named.join(", ")))
+        (!named.is_empty()).then(|| (case, format!("{text}: {}", named.join(", "))))
     };
-    by_mode.into_iter().filter_map(line).collect()
+    by_case.into_iter().filter_map(line).collect()
 }

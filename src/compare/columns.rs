@@ -1,162 +1,10 @@
 //! Find and label the differences between columns: kernel, configuration, command line, workload, machine.
 
 use super::model::{Column, Difference, Shared};
+use super::settings::{self, COMPILER, MITIGATIONS, NOT_AFFECTED};
 use crate::kernel::config;
-use crate::kernel::info::compiler_name;
 use crate::result::Document;
-use crate::workload::axis::Axis;
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The effect of configuration options and settings on pipes. The longest matching prefix applies.
-const MATTERS: &[(&str, &str)] = &[
-    (
-        "CONFIG_PREEMPT",
-        "when a writer holding the pipe's lock can be interrupted, and whether it sleeps or is preempted",
-    ),
-    ("CONFIG_HZ", "timer interrupts within the window"),
-    ("CONFIG_MEMCG", "every pipe page is charged to a memory cgroup"),
-    ("CONFIG_NUMA", "page allocation consults a memory policy"),
-    ("CONFIG_HARDENED_USERCOPY", "a check before each copy from or to user memory"),
-    ("CONFIG_INIT_ON_ALLOC", "new pipe pages are cleared first"),
-    ("CONFIG_INIT_ON_FREE", "freed pipe pages are cleared"),
-    ("CONFIG_MITIGATION_PAGE_TABLE_ISOLATION", "page tables are switched at each system call"),
-    ("CONFIG_MITIGATION_RETPOLINE", "indirect calls cost more"),
-    ("CONFIG_MITIGATION_RETHUNK", "returns cost more"),
-    ("CONFIG_MITIGATION", "costs at kernel entry, exit and indirect calls"),
-    ("CONFIG_PSI", "each sleep and wake-up is accounted as pressure"),
-    ("CONFIG_SLUB", "the allocator of pipe buffers"),
-    ("CONFIG_DEBUG", "checks on hot paths"),
-    // For debuggers and BPF; no code of the kernel depends on it.
-    ("CONFIG_DEBUG_INFO", ""),
-    ("CONFIG_LIST_HARDENED", "a check in each list operation"),
-    ("CONFIG_LOCK", "checks or accounting in locks"),
-    ("CONFIG_PROVE_LOCKING", "checks in locks"),
-    ("CONFIG_KASAN", "checks on every memory access"),
-    ("CONFIG_MEM_ALLOC_PROFILING", "each allocation is accounted"),
-    ("CONFIG_SECURITY", "a hook at each read and write"),
-    ("CONFIG_AUDIT", "a check at each system call"),
-    ("CONFIG_FTRACE", "a five-byte hook at the head of functions"),
-    ("CONFIG_FUNCTION", "a five-byte hook at the head of functions"),
-    ("CONFIG_TRANSPARENT_HUGEPAGE", "whether huge pages can back the buffer"),
-    ("CONFIG_VIRT_CPU_ACCOUNTING", "time accounting at kernel entry and exit"),
-    ("CONFIG_CONTEXT_TRACKING", "accounting at kernel entry and exit"),
-    ("CONFIG_NO_HZ", "timer interrupts within the window"),
-    ("CONFIG_SMP", "whether locks cost anything"),
-    ("CONFIG_PARAVIRT", "how a guest's kernel calls its hypervisor"),
-    ("CONFIG_STACKPROTECTOR", "a check at the end of functions"),
-    ("CONFIG_UNWINDER", "frame pointers cost instructions in each function"),
-    ("CONFIG_FRAME_POINTER", "instructions in each function"),
-    ("CONFIG_RANDOMIZE_KSTACK", "a random stack offset at each system call"),
-    (COMPILER, "another compiler generates other code: inlining differs"),
-    ("kernel.command_line", "kernel arguments at boot"),
-    ("environment.cpu_flags", "which copy loop the kernel uses"),
-    ("environment.mitigations", "costs at kernel entry, exit and indirect calls"),
-    ("memcg", "every pipe page is charged to a memory cgroup"),
-    ("version", "another build of pipeprof has other code in its workload: compare runs of one build"),
-];
-
-/// Fields of kernel and environment that are not settings: paths, the state of the machine, and what others contain.
-const LEFT_OUT: &[&str] = &[
-    "kernel.config_source",
-    // What kernel.compiler is read from.
-    "CONFIG_CC_VERSION_TEXT",
-    "kernel.machine",
-    "environment.load",
-    "environment.steal",
-    "environment.others",
-];
-
-/// Why a setting matters to pipes; empty if unknown.
-pub(crate) fn matters(what: &str) -> &'static str {
-    known(what).map_or("", |(_, why)| why)
-}
-
-/// The prefix under which the effect of `what` is listed.
-pub(crate) fn family(what: &str) -> Option<&str> {
-    known(what).map(|(prefix, _)| prefix)
-}
-
-fn known(what: &str) -> Option<(&str, &'static str)> {
-    if let Some(axis) = axis(what) {
-        return Some((what, axis.matters)).filter(|(_, why)| !why.is_empty());
-    }
-    MATTERS.iter().filter(|(prefix, _)| what.starts_with(prefix)).max_by_key(|(prefix, _)| prefix.len()).copied()
-}
-
-/// The workload axis of the setting `what`.
-fn axis(what: &str) -> Option<&'static Axis> {
-    what.strip_prefix("workload.").and_then(Axis::of_field)
-}
-
-/// The settings of a run as flat names and values. The other fields of a document are what was measured.
-pub(crate) fn settings(document: &Document) -> BTreeMap<String, String> {
-    let Document { version, kernel, environment, memcg, ending, cycle_model, .. } = document;
-    let settings = serde_json::json!({
-        "version": version,
-        "kernel": kernel,
-        "environment": environment,
-        "memcg": memcg,
-        "ending": ending,
-        "cycle_model": cycle_model,
-        "workload": document.target.workload(),
-    });
-    let mut flat = BTreeMap::new();
-    flatten("", &settings, &mut flat);
-    flat
-}
-
-fn flatten(name: &str, value: &Value, flat: &mut BTreeMap<String, String>) {
-    if LEFT_OUT.contains(&name) {
-        return;
-    }
-    match value {
-        Value::Object(fields) => {
-            for (field, value) in fields {
-                let long = match name {
-                    "" => field.clone(),
-                    // Options keep their own names.
-                    "kernel.config" => config::present_name(field).to_owned(),
-                    _ => format!("{name}.{field}"),
-                };
-                flatten(&long, value, flat);
-            }
-        }
-        Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(plain).collect();
-            let items = if name.ends_with("emulator.arguments") { without_files(items) } else { items };
-            flat.insert(name.to_owned(), items.join(" "));
-        }
-        Value::Null => {}
-        other if name == COMPILER => {
-            flat.insert(name.to_owned(), compiler_name(&plain(other)));
-        }
-        other => {
-            flat.insert(name.to_owned(), plain(other));
-        }
-    }
-}
-
-/// The emulator's arguments without kernel and initramfs files; the release identifies the kernel.
-fn without_files(arguments: Vec<String>) -> Vec<String> {
-    let mut kept = Vec::new();
-    let mut arguments = arguments.into_iter();
-    while let Some(argument) = arguments.next() {
-        if argument == "-kernel" || argument == "-initrd" {
-            arguments.next();
-        } else {
-            kept.push(argument);
-        }
-    }
-    kept
-}
-
-fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
 
 /// Order of settings in the header: the kernel first, then its configuration, the workload, the machine.
 fn rank(what: &str) -> usize {
@@ -164,9 +12,6 @@ fn rank(what: &str) -> usize {
         &["kernel.release", "kernel.command_line", "workload", "memcg", "CONFIG", "kernel", "environment", "version"];
     ORDER.iter().position(|prefix| what.starts_with(prefix)).unwrap_or(ORDER.len())
 }
-
-/// The compiler of the kernel, which old documents do not contain.
-pub(super) const COMPILER: &str = "kernel.compiler";
 
 /// The value of options in a column whose configuration is unknown.
 pub(super) const UNKNOWN: &str = "unknown";
@@ -187,12 +32,12 @@ pub(crate) struct ColumnSettings {
 
 /// The settings of `documents`, one per column.
 pub(crate) fn split(documents: &[&Document]) -> ColumnSettings {
-    let settings: Vec<BTreeMap<String, String>> = documents.iter().map(|document| settings(document)).collect();
+    let settings: Vec<BTreeMap<String, String>> = documents.iter().map(|document| settings::of(document)).collect();
     let names: BTreeSet<&String> = settings.iter().flat_map(BTreeMap::keys).collect();
     let mut found = ColumnSettings::default();
     for what in names {
         let option = what.starts_with("CONFIG_");
-        let other = option && matters(what).is_empty();
+        let other = option && settings::matters(what).is_empty();
         let value = |(flat, document): (&BTreeMap<String, String>, &&Document)| {
             let absent = match option {
                 true if !config_known(document) => UNKNOWN,
@@ -200,6 +45,8 @@ pub(crate) fn split(documents: &[&Document]) -> ColumnSettings {
                 true if other => "-",
                 true => config::absent_value(what),
                 false if what == COMPILER => UNKNOWN,
+                // Older kernels do not know the vulnerability.
+                false if what.starts_with(MITIGATIONS) => NOT_AFFECTED,
                 false => "-",
             };
             flat.get(what).cloned().unwrap_or_else(|| absent.to_owned())
@@ -217,7 +64,7 @@ pub(crate) fn split(documents: &[&Document]) -> ColumnSettings {
             found.shared.extend((!other).then(|| Shared { what: what.clone(), value }));
             continue;
         }
-        let matters = config::removed(what).unwrap_or(matters(what)).to_owned();
+        let matters = config::removed(what).unwrap_or(settings::matters(what)).to_owned();
         let difference = Difference { what: what.clone(), matters, values: unlike(values) };
         if other { &mut found.other_options } else { &mut found.differences }.push(difference);
     }
@@ -309,9 +156,8 @@ fn distinguishing(documents: &[&Document]) -> Vec<String> {
                 .collect();
             for difference in &differences {
                 let value = &difference.values[index];
-                if let Some(axis) = axis(&difference.what) {
-                    let value = axis.parse(value).map_or_else(|_| value.clone(), |value| axis.format(&value));
-                    parts.push(format!("{}={value}", axis.name));
+                if let Some(axis) = settings::axis(&difference.what) {
+                    parts.push(format!("{}={}", axis.name, settings::shown(&difference.what, value)));
                     continue;
                 }
                 let other = difference.what.strip_prefix("workload.").or(difference.what.strip_prefix("environment."));

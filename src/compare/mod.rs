@@ -5,7 +5,7 @@
 //! [`steps`] compares column with column, from measures only: [`exact`] and [`timed`] give the verdicts, [`inline`],
 //! [`functions`] and [`sums`] match functions, [`cycles`], [`work`], [`locks`] and [`calls`] explain changes, and [`blame`]
 //! names the largest contributor. Of recordings ([`pipelines`]), [`shares`] compares samples. [`build`] puts all that into a [`model::Comparison`], with what differs between the
-//! columns ([`columns`]) and [`caveats`]. [`causes`] splits the change
+//! columns ([`columns`], of [`settings`]) and [`caveats`]. [`causes`] splits the change
 //! between two kernels by source, configuration and compiler. [`answer`], [`details`] and [`remarks`] say it in words, [`render`] writes it as terminal
 //! table, Markdown, JSON and HTML.
 
@@ -15,7 +15,7 @@ pub(crate) mod build;
 pub(crate) mod calls;
 pub(crate) mod case;
 pub(crate) mod causes;
-pub mod caveats;
+pub(crate) mod caveats;
 pub(crate) mod columns;
 pub mod cycles;
 pub(crate) mod details;
@@ -32,6 +32,7 @@ pub(crate) mod pipelines;
 pub mod plan;
 pub(crate) mod remarks;
 pub mod render;
+pub(crate) mod settings;
 pub(crate) mod shares;
 pub(crate) mod steps;
 pub(crate) mod sums;

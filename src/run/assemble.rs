@@ -187,6 +187,9 @@ fn cost_of(kind: Collector, measured: &Measured) -> Option<(f64, Option<[f64; 2]
     cost::percent(&compared)
 }
 
+/// Code of the warning that there is no throughput under emulation.
+pub(crate) const EMULATED: &str = "emulated";
+
 fn warnings(request: &Request, measured: &Measured, emulated: bool) -> Vec<Warning> {
     let mut warnings: Vec<Warning> = measured.gathered.values().flat_map(|g| g.warnings.clone()).collect();
     let mut warn = |code: &str, message: String, action: &str| {
@@ -194,7 +197,7 @@ fn warnings(request: &Request, measured: &Measured, emulated: bool) -> Vec<Warni
     };
     if emulated {
         warn(
-            "emulated",
+            EMULATED,
             "emulated by TCG: throughput is not available, and the costs of collectors are in emulated time".into(),
             "for throughput use --accel kvm, or boot this kernel",
         );

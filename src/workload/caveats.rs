@@ -17,6 +17,9 @@ pub const HUGE_PAGES_MISSING: &str = "huge-pages-missing";
 /// Code of the warning that a busy loop shared a CPU with the process that it waited for.
 pub(crate) const SPINNING: &str = "spinning";
 
+/// Code of the warning that writer and reader shared a CPU.
+pub(crate) const ONE_CPU: &str = "one-cpu";
+
 /// The code of warnings that a process did other work than was requested, because the kernel cannot do that.
 pub(crate) const WORKLOAD_CHANGED: &str = "workload-changed";
 
@@ -25,7 +28,7 @@ pub fn caveats_of_all<'a>(spec: &Spec, pairs: impl IntoIterator<Item = &'a Proce
     let mut all: Vec<Warning> = Vec::new();
     for warning in pairs.into_iter().flat_map(|pair| caveats(spec, pair)) {
         // One CPU for both may be what was requested.
-        let asked = warning.code == "one-cpu" && matches!(spec.pin, Pin::Cpus { .. });
+        let asked = warning.code == ONE_CPU && matches!(spec.pin, Pin::Cpus { .. });
         if !asked && all.iter().all(|other| other.code != warning.code) {
             all.push(warning);
         }
@@ -73,7 +76,7 @@ pub fn caveats(spec: &Spec, processes: &Processes) -> Vec<Warning> {
             );
         }
         warn(
-            "one-cpu",
+            ONE_CPU,
             format!("writer and reader shared CPU {writer}, so they never ran at the same time"),
             "use a machine (or a guest, --cpus 2) with two CPUs, or choose two with --pin",
         );

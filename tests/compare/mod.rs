@@ -1,5 +1,6 @@
 //! Comparisons of synthetic runs: matching, verdicts, refusals, and escaping of foreign text.
 
+mod first_line;
 mod matrix;
 pub(crate) mod synthetic;
 

@@ -1,9 +1,11 @@
 //! The result of a comparison. `report.json` contains it, and all other outputs are rendered from it.
 
+mod about;
 mod causes;
 mod parts;
 mod word;
 
+pub use about::{Caveat, CaveatCase, Difference, MissingCell, Shared};
 pub use causes::{CauseNames, CausePart, CauseResidual, CauseRow, CauseSplit, CauseValue};
 pub use parts::{
     Blame, CallList, CallRow, CycleChange, CycleDelta, FunctionSum, HeldChange, Inlined, LockChange, PathChange,
@@ -83,42 +85,6 @@ pub struct Column {
     pub sources: Vec<String>,
 }
 
-/// A setting that differs between columns.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Difference {
-    /// `kernel.release`, `CONFIG_PREEMPT`, `workload.buffer_size`.
-    pub what: String,
-    /// Why it matters to pipes; empty if unknown.
-    pub matters: String,
-    /// One value per column; `-` if it has none, `unknown` for options of an unknown configuration.
-    pub values: Vec<String>,
-}
-
-/// A setting that is the same in all columns.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shared {
-    pub what: String,
-    pub value: String,
-}
-
-/// A warning, with the affected columns (empty for all).
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Caveat {
-    pub text: String,
-    pub columns: Vec<String>,
-}
-
-/// A column and mode without a result.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MissingCell {
-    pub column: String,
-    pub mode: String,
-    /// Of the guest, if the comparison measures several numbers of CPUs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpus: Option<u32>,
-    pub reason: String,
-}
-
 /// One mode in all columns, on one number of CPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Section {
@@ -135,9 +101,14 @@ pub struct Section {
     pub causes: Option<CauseSplit>,
 }
 
+/// `1 CPU`.
+pub(crate) fn cpus_text(cpus: u32) -> String {
+    counted(u64::from(cpus), "CPU")
+}
+
 /// `write`, or `write, 2 CPUs`.
 pub(crate) fn section_title(mode: &str, cpus: Option<u32>) -> String {
-    cpus.map_or_else(|| mode.to_owned(), |cpus| format!("{mode}, {}", counted(u64::from(cpus), "CPU")))
+    cpus.map_or_else(|| mode.to_owned(), |cpus| format!("{mode}, {}", cpus_text(cpus)))
 }
 
 impl Section {

@@ -7,6 +7,7 @@ use crate::compare::build::Compared;
 use crate::compare::details;
 use crate::compare::measure::Measure;
 use crate::compare::model::{Comparison, Difference, Section, Step};
+use crate::compare::settings;
 use crate::report::block::ReportBlock;
 use crate::report::html::HtmlPage;
 use crate::report::number::change;
@@ -120,9 +121,11 @@ fn step_blocks(
 
 fn environment(comparison: &Comparison) -> ReportBlock {
     let settings = |rows: &[Difference], reasons: bool| {
-        let mut table = Table::of("", rows).column("setting", |row| TableCell::Name(row.what.clone()));
+        let mut table = Table::of("", rows).column("setting", |row| TableCell::Name(settings::name(&row.what)));
         for (at, column) in comparison.columns.iter().enumerate() {
-            table = table.column(&*column.label, |row| row.values.get(at).cloned().map(TableCell::Name));
+            table = table.column(&*column.label, |row| {
+                row.values.get(at).map(|value| TableCell::Name(settings::shown(&row.what, value)))
+            });
         }
         ReportBlock::Table(table.when(reasons, |table| table.column("why it matters", |row| &row.matters[..])).done())
     };
@@ -144,8 +147,8 @@ fn environment(comparison: &Comparison) -> ReportBlock {
     }
     blocks.push(ReportBlock::section("Caveats", vec![terminal::caveats(comparison)]));
     let shared = Table::of("", &comparison.shared)
-        .column("setting", |one| TableCell::Name(one.what.clone()))
-        .column("value", |one| TableCell::Name(one.value.clone()))
+        .column("setting", |one| TableCell::Name(settings::name(&one.what)))
+        .column("value", |one| TableCell::Name(settings::shown(&one.what, &one.value)))
         .done();
     let summary = format!("Settings that are the same in all columns ({} settings)", shared.len());
     blocks.push(folded(summary, vec![ReportBlock::Table(shared)]));

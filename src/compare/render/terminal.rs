@@ -4,8 +4,8 @@ use super::causes;
 use super::tables;
 pub use super::tables::StepExtent;
 use crate::compare::answer;
-use crate::compare::columns;
-use crate::compare::model::{Comparison, Difference, Section, Step};
+use crate::compare::model::{Caveat, CaveatCase, Comparison, Difference, Section, Step, cpus_text, section_title};
+use crate::compare::settings;
 use crate::report::block::{self, ReportBlock};
 use crate::report::number::{change, signed};
 use crate::report::table::{Table, TableCell};
@@ -96,23 +96,27 @@ pub(super) fn step_tables(
 /// What differs between the columns, and why the answer may be doubted.
 pub(super) fn environment_blocks(comparison: &Comparison) -> Vec<ReportBlock> {
     let mut differs = Vec::new();
-    let short = |difference: &&Difference| difference.values.iter().all(|value| value.chars().count() <= LONG_VALUE);
+    let value = |difference: &Difference, value: &String| settings::shown(&difference.what, value);
+    let is_short = |text: String| text.chars().count() <= LONG_VALUE;
+    let short = |difference: &&Difference| difference.values.iter().all(|one| is_short(value(difference, one)));
     for difference in comparison.differences.iter().filter(|difference| !short(difference)) {
         let why = if difference.matters.is_empty() { String::new() } else { format!(" ({})", difference.matters) };
         let values = comparison.columns.iter().zip(&difference.values);
-        let values = values.map(|(column, value)| format!("  {}: {value}", column.label));
-        differs.push(ReportBlock::Items(std::iter::once(format!("{}{why}", difference.what)).chain(values).collect()));
+        let values = values.map(|(column, one)| format!("  {}: {}", column.label, value(difference, one)));
+        let name = settings::name(&difference.what);
+        differs.push(ReportBlock::Items(std::iter::once(format!("{name}{why}")).chain(values).collect()));
     }
     let rows: Vec<&Difference> = comparison.differences.iter().filter(short).collect();
-    let mut table = Table::of("", &rows).column("setting", |difference| &difference.what[..]);
+    let mut table = Table::of("", &rows).column("setting", |difference| settings::name(&difference.what));
     for (at, column) in comparison.columns.iter().enumerate() {
-        table = table.column(&*column.label, |difference| difference.values.get(at).cloned().map(TableCell::Figure));
+        table = table.column(&*column.label, |difference| {
+            difference.values.get(at).map(|one| TableCell::Figure(value(difference, one)))
+        });
     }
     let mut table = table.done();
-    for (difference, family) in rows.iter().filter_map(|row| Some((row, columns::family(&row.what)?))) {
-        let star = if family == difference.what { "" } else { "*" };
-        let reason = format!("{family}{star}: {}", difference.matters);
-        if !table.notes.contains(&reason) {
+    for difference in rows {
+        let reason = format!("{}: {}", settings::family(&difference.what), difference.matters);
+        if !difference.matters.is_empty() && !table.notes.contains(&reason) {
             table.notes.push(reason);
         }
     }
@@ -126,9 +130,31 @@ pub(super) fn environment_blocks(comparison: &Comparison) -> Vec<ReportBlock> {
 }
 
 pub(super) fn caveats(comparison: &Comparison) -> ReportBlock {
-    let caveat = |caveat: &crate::compare::model::Caveat| match &caveat.columns[..] {
-        [] => caveat.text.clone(),
-        columns => format!("{}: {}", columns.join(", "), caveat.text),
+    let caveat = |caveat: &Caveat| {
+        let scope: Vec<String> = cases(comparison, caveat).into_iter().chain(caveat.columns.iter().cloned()).collect();
+        if scope.is_empty() { caveat.text.clone() } else { format!("{}: {}", scope.join(", "), caveat.text) }
     };
     ReportBlock::Items(comparison.caveats.iter().map(caveat).collect())
+}
+
+/// The cases for which a caveat holds: `1 CPU` in all modes, `write` on all numbers of CPUs, or one by one; nothing for
+/// all.
+fn cases(comparison: &Comparison, caveat: &Caveat) -> Vec<String> {
+    let held = |mode: &str, cpus| caveat.cases.iter().any(|case| case.mode == mode && case.cpus == cpus);
+    // Whether it holds for all cases that are alike.
+    let holds = |alike: &dyn Fn(&Section) -> bool| {
+        comparison.sections.iter().filter(|section| alike(section)).all(|section| held(&section.mode, section.cpus))
+    };
+    let of = |case: &CaveatCase| match case.cpus {
+        Some(cpus) if holds(&|section| section.cpus == case.cpus) => cpus_text(cpus),
+        _ if holds(&|section| section.mode == case.mode) => case.mode.clone(),
+        _ => section_title(&case.mode, case.cpus),
+    };
+    let mut names: Vec<String> = Vec::new();
+    caveat.cases.iter().map(of).for_each(|name| {
+        if !names.contains(&name) {
+            names.push(name)
+        }
+    });
+    names
 }
