@@ -1,7 +1,7 @@
 //! `pipeprof check`: test a kernel for a regression, with the exit codes of `git bisect run`.
 
 use super::check_history;
-use super::check_rules::{CheckRules, exit_code, first_steps, print_changes};
+use super::check_rules::{CheckRules, CheckVerdict, first_steps, print_changes};
 use super::global::{UNTESTABLE, WRONG_CHECK};
 use super::repeat::{Repeat, measure_all};
 use super::run::{GivenFlags, given_flags};
@@ -23,7 +23,8 @@ use std::process::ExitCode;
 /// The exit codes suit `git bisect run`: 0 no regression, 1 regression (with the roles and functions), 125 not
 /// testable or undecided (bisect skips the commit), 128 usage error (bisect stops). The kernel runs with the
 /// baseline's workload and guest settings. Counted instructions are compared without scheduling. A regression is a change
-/// whose whole interval is above the threshold; if the interval contains the threshold, the kernel is undecided.
+/// whose whole interval is above the threshold; if the interval contains the threshold, the kernel is undecided. The same
+/// holds for instructions of which each `rep` instruction (copying or clearing memory) counts once per 8 bytes.
 /// --fail-below finds improvements instead: then the exit code is 1 for an improvement, and 0 otherwise.
 ///
 /// Without --baseline, it stores one: `pipeprof check --kernel GOOD -o baseline` counts on one and on two CPUs.
@@ -158,11 +159,11 @@ impl CheckArgs {
             bail!("the baseline and the run have no mode in common");
         }
         let verdicts =
-            steps.iter().map(|(section, step)| self.rules.word(section, step)).collect::<Result<Vec<_>>>()?;
-        let (words, facts): (Vec<&str>, Vec<Option<String>>) = verdicts.into_iter().unzip();
-        let word = self.rules.say(&words);
+            steps.iter().map(|(section, step)| self.rules.verdict(section, step)).collect::<Result<Vec<_>>>()?;
+        let (verdicts, facts): (Vec<CheckVerdict>, Vec<Option<String>>) = verdicts.into_iter().unzip();
+        let verdict = self.rules.say(&verdicts);
         facts.into_iter().flatten().for_each(|fact| crate::outln!("{}", clean(&fact)));
         print_changes(comparison, &steps, self.rules.role);
-        Ok(exit_code(word))
+        Ok(verdict.exit_code())
     }
 }

@@ -1,6 +1,6 @@
 //! `pipeprof check --history`: test a kernel against a series of kernels.
 
-use super::check_rules::{CheckRules, SAME, exit_code, first_steps, print_changes};
+use super::check_rules::{CheckRules, CheckVerdict, first_steps, print_changes};
 use super::repeat::Repeat;
 use super::run::GivenFlags;
 use crate::campaign::CellStore;
@@ -35,18 +35,18 @@ pub(super) fn perform(
     let wanted = newest.iter().map(|run| Repeat::of(given, run, run_stored_command)).collect::<Result<Vec<_>>>()?;
     let label = args.label()?;
     let runs = args.measured(&wanted)?;
-    let (mut words, mut facts) = (Vec::new(), Vec::new());
+    let (mut verdicts, mut facts) = (Vec::new(), Vec::new());
     for (line, run) in history.lines.iter().zip(&runs) {
-        let (word, fact) = judged(args, &history, line, run)?;
-        words.push(word);
+        let (verdict, fact) = judged(args, &history, line, run)?;
+        verdicts.push(verdict);
         facts.push(fact);
     }
-    let word = args.say(&words);
+    let verdict = args.say(&verdicts);
     for fact in facts {
         crate::outln!("{}", clean(&fact));
     }
-    details(args, &history, newest, runs, &label, &words)?;
-    Ok(exit_code(word))
+    details(args, &history, newest, runs, &label, &verdicts)?;
+    Ok(verdict.exit_code())
 }
 
 /// The newest run of a line.
@@ -56,12 +56,12 @@ fn last(store: &CellStore, line: &HistoryLine) -> Result<Outcome> {
 }
 
 /// The verdict on one workload, and why.
-fn judged(args: &CheckRules, history: &History, line: &HistoryLine, run: &Outcome) -> Result<(&'static str, String)> {
+fn judged(args: &CheckRules, history: &History, line: &HistoryLine, run: &Outcome) -> Result<(CheckVerdict, String)> {
     let new = read::counts(run, 0, "", &Dropped::default())?.without_scheduling;
     let level = SeriesLevel::of(line).context("a line has points")?;
     let beyond = level.beyond(new.value);
     let decision = level.decision(&new, args.margin());
-    let word = args.gate(decision, new.interval().map(|end| level.beyond(end)));
+    let verdict = args.gate(decision, new.interval().map(|end| level.beyond(end)));
     let changed = matches!(decision, Decision::More | Decision::Fewer);
     let since = history.label(level.since);
     let kernels = match level.kernels {
@@ -69,8 +69,9 @@ fn judged(args: &CheckRules, history: &History, line: &HistoryLine, run: &Outcom
         several => format!("{} since {since}", counted(several as u64, "kernel")),
     };
     let fact = format!(
-        "{}: {word}: {} instructions per KiB without scheduling; {} on {kernels}{}",
+        "{}: {}: {} instructions per KiB without scheduling; {} on {kernels}{}",
         line.title(),
+        verdict.text(),
         number::exact(new.value),
         number::span([level.low, level.high], number::exact),
         if decision == Decision::Undecided {
@@ -81,7 +82,7 @@ fn judged(args: &CheckRules, history: &History, line: &HistoryLine, run: &Outcom
             format!(" ({} beyond)", number::change(1.0 + beyond / 100.0))
         },
     );
-    Ok((word, fact))
+    Ok((verdict, fact))
 }
 
 /// What changed from the newest kernel of the history, where something has.
@@ -91,18 +92,20 @@ fn details(
     newest: Vec<Outcome>,
     runs: Vec<Outcome>,
     label: &str,
-    words: &[&str],
+    verdicts: &[CheckVerdict],
 ) -> Result<()> {
-    let mut pairs: Vec<(&HistoryLine, &str, Outcome, Outcome)> = Vec::new();
-    for (((line, word), old), new) in history.lines.iter().zip(words).zip(newest).zip(runs) {
-        pairs.push((line, word, old, new));
+    let mut pairs: Vec<(&HistoryLine, CheckVerdict, Outcome, Outcome)> = Vec::new();
+    for (((line, verdict), old), new) in history.lines.iter().zip(verdicts).zip(newest).zip(runs) {
+        pairs.push((line, *verdict, old, new));
     }
     // Settings are no modes: each is a comparison of its own.
     let settings: BTreeSet<String> =
-        pairs.iter().filter(|pair| pair.1 != SAME).map(|pair| pair.0.setting.clone()).collect();
+        pairs.iter().filter(|pair| pair.1 != CheckVerdict::Same).map(|pair| pair.0.setting.clone()).collect();
     for setting in settings {
         let (mut before, mut after) = (Vec::new(), Vec::new());
-        for (line, _, old, new) in pairs.extract_if(.., |pair| pair.0.setting == setting && pair.1 != SAME) {
+        for (line, _, old, new) in
+            pairs.extract_if(.., |pair| pair.0.setting == setting && pair.1 != CheckVerdict::Same)
+        {
             before.push((line.title(), old));
             after.push((line.title(), new));
         }

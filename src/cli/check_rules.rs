@@ -2,7 +2,8 @@
 
 use super::global::UNTESTABLE;
 use super::repeat::{Repeat, measure_all};
-use crate::compare::model::{RoleRow, Section, Step};
+use crate::compare::details;
+use crate::compare::model::{RepChange, RoleRow, Section, Step};
 use crate::compare::render::tables::function_name;
 use crate::compare::render::terminal;
 use crate::compare::{CompareOptions, Comparison, Input, compare};
@@ -23,13 +24,50 @@ use std::process::ExitCode;
 /// `--fail-above`, in percent.
 const REGRESSION_THRESHOLD: f64 = 1.0;
 
-/// Verdicts with exit code 1.
-const REGRESSION: &str = "regression";
-const IMPROVEMENT: &str = "improvement";
-/// No change that matters.
-pub(super) const SAME: &str = "no difference";
-/// Neither.
-pub(super) const UNDECIDED: &str = "undecided";
+/// A verdict. Of several, the first decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum CheckVerdict {
+    Regression,
+    Improvement,
+    Undecided,
+    Worse,
+    WithinThreshold,
+    Better,
+    /// No change that matters.
+    Same,
+}
+
+impl CheckVerdict {
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::Regression => "regression",
+            Self::Improvement => "improvement",
+            Self::Undecided => "undecided",
+            Self::Worse => "worse",
+            Self::WithinThreshold => "within the threshold",
+            Self::Better => "better",
+            Self::Same => "no difference",
+        }
+    }
+
+    /// The exit code of `git bisect run`.
+    pub(super) fn exit_code(self) -> ExitCode {
+        match self {
+            Self::Regression | Self::Improvement => ExitCode::FAILURE,
+            Self::Undecided => ExitCode::from(UNTESTABLE),
+            Self::Worse | Self::WithinThreshold | Self::Better | Self::Same => ExitCode::SUCCESS,
+        }
+    }
+
+    /// That on two things that a kernel should be good at.
+    fn and(self, other: Self) -> Self {
+        match self.min(other) {
+            // It is better in one, and worse in the other.
+            Self::Improvement if self.max(other) == Self::Worse => Self::Undecided,
+            first => first,
+        }
+    }
+}
 
 /// What is tested, what is a regression, and where the runs are stored.
 #[derive(Debug, clap::Args)]
@@ -78,15 +116,14 @@ impl CheckRules {
         Ok(compare(inputs, &CompareOptions { command, seed: 1, margin, ..CompareOptions::default() })?.comparison)
     }
 
-    /// Print the verdict on all cases: the first that one of them has decides.
-    pub(super) fn say(&self, words: &[&'static str]) -> &'static str {
-        let ranks = [REGRESSION, IMPROVEMENT, UNDECIDED, "worse", "within the threshold", "better", SAME];
-        let word = ranks.into_iter().find(|rank| words.contains(rank)).unwrap_or(SAME);
+    /// Print the verdict on all cases.
+    pub(super) fn say(&self, verdicts: &[CheckVerdict]) -> CheckVerdict {
+        let verdict = verdicts.iter().min().copied().unwrap_or(CheckVerdict::Same);
         let above = self.above().map(|limit| format!("+{limit} %"));
         let below = self.fail_below.map(|limit| format!("-{limit} %"));
         let limits: Vec<String> = above.into_iter().chain(below).collect();
-        crate::outln!("{word} (threshold {})", limits.join(" and "));
-        word
+        crate::outln!("{} (threshold {})", verdict.text(), limits.join(" and "));
+        verdict
     }
 
     /// The regression threshold; none if only improvements are looked for.
@@ -102,31 +139,47 @@ impl CheckRules {
 
     /// The verdict on a change that is decided, and whose interval ends at so many percent: both ends must be on the same
     /// side of a threshold.
-    pub(super) fn gate(&self, decision: Decision, ends: [f64; 2]) -> &'static str {
+    pub(super) fn gate(&self, decision: Decision, ends: [f64; 2]) -> CheckVerdict {
         match (decision, ends.map(|end| judged(end, self.above(), self.fail_below))) {
-            (Decision::Same, _) => SAME,
+            (Decision::Same, _) => CheckVerdict::Same,
             (Decision::More | Decision::Fewer, [low, high]) if low == high => low,
-            _ => UNDECIDED,
+            _ => CheckVerdict::Undecided,
         }
     }
 
-    /// The verdict on one case, and what it is about if that is one role. Times have no interval of their change.
+    /// The verdict on one case, and what it is about if that is not the total. Times have no interval of their change.
     ///
     /// # Errors
     /// A usage error if a role was not counted.
-    pub(super) fn word(&self, section: &Section, step: &Step) -> Result<(&'static str, Option<String>)> {
-        let Some(role) = self.role else { return Ok((self.of_total(step), None)) };
+    pub(super) fn verdict(&self, section: &Section, step: &Step) -> Result<(CheckVerdict, Option<String>)> {
+        let Some(role) = self.role else {
+            let total = self.of_total(step);
+            let Some(rep) = step.rep.as_ref().filter(|rep| rep.matters) else { return Ok((total, None)) };
+            let moved = self.of_rep(rep);
+            let figures = details::weighed(rep);
+            let how = "with `rep` instructions counted once per 8 bytes";
+            let fact = format!("{}: {} {how}: {figures}", section.title(), moved.text());
+            return Ok((total.and(moved), Some(fact)));
+        };
         if !step.exact() {
             bail!(UsageError::new("--role needs counted instructions: the baseline has samples or times"));
         }
-        let (word, figures) = self.of_role(role, step);
-        Ok((word, Some(format!("{}: {}: {word}: {figures}", section.title(), roles::by_id(role).title))))
+        let (verdict, figures) = self.of_role(role, step);
+        let fact = format!("{}: {}: {}: {figures}", section.title(), roles::by_id(role).title, verdict.text());
+        Ok((verdict, Some(fact)))
+    }
+
+    /// The verdict on instructions of which a `rep` instruction counts once for each 8 bytes.
+    fn of_rep(&self, rep: &RepChange) -> CheckVerdict {
+        let change = rep.weighed[1] / rep.weighed[0] - 1.0;
+        let half = rep.uncertainty.unwrap_or(0.0);
+        self.gate(rep.word.decision(), [-half, half].map(|half| (change + half) * 100.0))
     }
 
     /// The verdict on a role of counted runs, and its figures.
-    fn of_role(&self, role: RoleId, step: &Step) -> (&'static str, String) {
+    fn of_role(&self, role: RoleId, step: &Step) -> (CheckVerdict, String) {
         let Some(row) = step.roles.iter().find(|row| row.role == role) else {
-            return (SAME, "no instructions before and after".to_owned());
+            return (CheckVerdict::Same, "no instructions before and after".to_owned());
         };
         // What was not there before has become infinitely more.
         let is_new = row.before == 0.0;
@@ -150,7 +203,7 @@ impl CheckRules {
         (word, format!("{before} to {after} instructions per KiB{by}"))
     }
 
-    fn of_total(&self, step: &Step) -> &'static str {
+    fn of_total(&self, step: &Step) -> CheckVerdict {
         let verdict = &step.verdict;
         let half = verdict.uncertainty.unwrap_or(0.0);
         self.gate(verdict.word.decision(), [-half, half].map(|half| (verdict.ratio - 1.0 + half) * 100.0))
@@ -196,15 +249,6 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The exit code of `git bisect run`.
-pub(super) fn exit_code(word: &str) -> ExitCode {
-    match word {
-        REGRESSION | IMPROVEMENT => ExitCode::FAILURE,
-        UNDECIDED => ExitCode::from(UNTESTABLE),
-        _ => ExitCode::SUCCESS,
-    }
-}
-
 /// The first step of each section.
 pub(super) fn first_steps(comparison: &Comparison) -> Vec<(&Section, &Step)> {
     comparison.sections.iter().filter_map(|section| Some((section, section.steps.first()?))).collect()
@@ -238,19 +282,20 @@ pub(super) fn print_changes(comparison: &Comparison, steps: &[(&Section, &Step)]
 }
 
 /// The verdict on a real change by `worse` percent: a regression above the one threshold, an improvement below the other.
-fn judged(worse: f64, above: Option<f64>, below: Option<f64>) -> &'static str {
+fn judged(worse: f64, above: Option<f64>, below: Option<f64>) -> CheckVerdict {
     match above {
-        Some(limit) if worse > limit => REGRESSION,
-        _ if below.is_some_and(|limit| -worse > limit) => IMPROVEMENT,
-        None if worse > 0.0 => "worse",
-        Some(_) if worse <= 0.0 && below.is_none() => "better",
-        _ => "within the threshold",
+        Some(limit) if worse > limit => CheckVerdict::Regression,
+        _ if below.is_some_and(|limit| -worse > limit) => CheckVerdict::Improvement,
+        None if worse > 0.0 => CheckVerdict::Worse,
+        Some(_) if worse <= 0.0 && below.is_none() => CheckVerdict::Better,
+        _ => CheckVerdict::WithinThreshold,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::model::{Verdict, Word};
     use crate::profile::ByProcess;
 
     #[test]
@@ -274,38 +319,79 @@ mod tests {
             uncertainty,
             work: None,
         };
-        for (row, word) in [
-            (Some(row(100.0, 97.0, true, Some(0.1))), IMPROVEMENT),
-            (Some(row(100.0, 98.0, true, Some(0.5))), UNDECIDED),
-            (Some(row(100.0, 103.0, true, Some(0.5))), "worse"),
-            (Some(row(100.0, 100.5, false, Some(1.0))), SAME),
-            (Some(row(100.0, 97.0, false, Some(5.0))), UNDECIDED),
-            (Some(row(0.0, 3.0, true, Some(0.1))), "worse"),
-            (Some(row(0.0, 300.0, true, Some(5.0))), "worse"),
-            (Some(row(100.0, 97.0, false, None)), UNDECIDED),
-            (None, SAME),
+        for (row, verdict) in [
+            (Some(row(100.0, 97.0, true, Some(0.1))), CheckVerdict::Improvement),
+            (Some(row(100.0, 98.0, true, Some(0.5))), CheckVerdict::Undecided),
+            (Some(row(100.0, 103.0, true, Some(0.5))), CheckVerdict::Worse),
+            (Some(row(100.0, 100.5, false, Some(1.0))), CheckVerdict::Same),
+            (Some(row(100.0, 97.0, false, Some(5.0))), CheckVerdict::Undecided),
+            (Some(row(0.0, 3.0, true, Some(0.1))), CheckVerdict::Worse),
+            (Some(row(0.0, 300.0, true, Some(5.0))), CheckVerdict::Worse),
+            (Some(row(100.0, 97.0, false, None)), CheckVerdict::Undecided),
+            (None, CheckVerdict::Same),
         ] {
             let step = Step { roles: row.into_iter().collect(), ..Step::default() };
-            assert_eq!(rules.of_role(RoleId::PageAlloc, &step).0, word, "{:?}", step.roles);
+            assert_eq!(rules.of_role(RoleId::PageAlloc, &step).0, verdict, "{:?}", step.roles);
         }
         assert_eq!(role("page-allocation"), Ok(RoleId::PageAlloc));
         assert!(role("scheduler").is_err() && role("gup").is_err());
     }
 
     #[test]
+    fn bytes_of_rep_instructions_are_judged_too() {
+        let rules =
+            |fail_above, fail_below| CheckRules { kernel: None, fail_above, fail_below, role: None, output: None };
+        let rep = |weighed: [f64; 2], word| RepChange {
+            before: 2048.0,
+            after: 2048.0 + 8.0 * (weighed[1] - weighed[0]),
+            matters: true,
+            word,
+            weighed,
+            uncertainty: Some(0.001),
+            functions: Vec::new(),
+        };
+        let more = rep([740.0, 880.0], Word::More);
+        assert_eq!(rules(None, None).of_rep(&more), CheckVerdict::Regression);
+        assert_eq!(rules(Some(20.0), None).of_rep(&more), CheckVerdict::WithinThreshold);
+        assert_eq!(rules(None, Some(1.0)).of_rep(&more), CheckVerdict::Worse);
+        assert_eq!(rules(None, Some(1.0)).of_rep(&rep([880.0, 740.0], Word::Fewer)), CheckVerdict::Improvement);
+        assert_eq!(rules(None, None).of_rep(&rep([740.0, 760.0], Word::Undecided)), CheckVerdict::Undecided);
+        // The whole case: instructions alone are within the threshold.
+        let verdict = Verdict { word: Word::More, ratio: 1.005, uncertainty: Some(0.0), ..Verdict::default() };
+        let step = |rep| Step { verdict: verdict.clone(), rep, ..Step::default() };
+        let section =
+            Section { mode: "write".to_owned(), cpus: Some(1), cells: Vec::new(), steps: Vec::new(), causes: None };
+        let of = |step: &Step| rules(None, None).verdict(&section, step).unwrap();
+        assert_eq!(of(&step(None)), (CheckVerdict::WithinThreshold, None));
+        let (found, fact) = of(&step(Some(more.clone())));
+        let fact = fact.unwrap();
+        assert_eq!(found, CheckVerdict::Regression);
+        assert_eq!(
+            fact,
+            "write, 1 CPU: regression with `rep` instructions counted once per 8 bytes: +18.9 % (±0.10 %), 740.00 to \
+             880.00 instructions per KiB"
+        );
+        assert_eq!(of(&step(Some(RepChange { matters: false, ..more }))).0, CheckVerdict::WithinThreshold);
+        // Better in one, worse in the other.
+        assert_eq!(CheckVerdict::Improvement.and(CheckVerdict::Worse), CheckVerdict::Undecided);
+        assert_eq!(CheckVerdict::Worse.and(CheckVerdict::Improvement), CheckVerdict::Undecided);
+        assert_eq!(CheckVerdict::Improvement.and(CheckVerdict::Same), CheckVerdict::Improvement);
+    }
+
+    #[test]
     fn each_threshold_finds_its_direction() {
-        for (worse, above, below, word) in [
-            (1.2, Some(1.0), None, REGRESSION),
-            (0.8, Some(1.0), None, "within the threshold"),
-            (-5.0, Some(1.0), None, "better"),
-            (-5.0, None, Some(1.0), IMPROVEMENT),
-            (-0.8, None, Some(1.0), "within the threshold"),
-            (5.0, None, Some(1.0), "worse"),
-            (5.0, Some(1.0), Some(1.0), REGRESSION),
-            (-5.0, Some(1.0), Some(1.0), IMPROVEMENT),
-            (-0.5, Some(1.0), Some(1.0), "within the threshold"),
+        for (worse, above, below, verdict) in [
+            (1.2, Some(1.0), None, CheckVerdict::Regression),
+            (0.8, Some(1.0), None, CheckVerdict::WithinThreshold),
+            (-5.0, Some(1.0), None, CheckVerdict::Better),
+            (-5.0, None, Some(1.0), CheckVerdict::Improvement),
+            (-0.8, None, Some(1.0), CheckVerdict::WithinThreshold),
+            (5.0, None, Some(1.0), CheckVerdict::Worse),
+            (5.0, Some(1.0), Some(1.0), CheckVerdict::Regression),
+            (-5.0, Some(1.0), Some(1.0), CheckVerdict::Improvement),
+            (-0.5, Some(1.0), Some(1.0), CheckVerdict::WithinThreshold),
         ] {
-            assert_eq!(judged(worse, above, below), word, "{worse} {above:?} {below:?}");
+            assert_eq!(judged(worse, above, below), verdict, "{worse} {above:?} {below:?}");
         }
     }
 }

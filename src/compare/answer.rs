@@ -3,9 +3,11 @@
 
 use super::causes;
 use super::columns;
+use super::cpus::groups;
 use super::details;
-use super::model::{Blame, CauseSplit, Comparison, Difference, Section, Step, Word};
+use super::model::{Blame, CauseSplit, Comparison, CpuReason, CpuSplit, Difference, Section, Step, Word, cpus_text};
 use super::settings;
+use super::understated::understated;
 use crate::profile::listed;
 use crate::report::number;
 use crate::util::text::counted;
@@ -23,7 +25,7 @@ pub(crate) struct Line {
 /// sentence says whether they agree.
 pub(crate) fn lines(comparison: &Comparison) -> Vec<Line> {
     let mut lines = Vec::new();
-    for all in groups(comparison) {
+    for all in groups(&comparison.sections) {
         lines.push(Line { level: 0, text: sentence(comparison, &all) });
         let several = together(&all);
         for (section, step) in all {
@@ -48,24 +50,7 @@ pub(crate) fn lines(comparison: &Comparison) -> Vec<Line> {
 
 /// The sentences alone.
 pub(crate) fn sentences(comparison: &Comparison) -> Vec<String> {
-    groups(comparison).iter().map(|all| sentence(comparison, all)).collect()
-}
-
-/// The steps of each mode, those of two columns together.
-fn groups(comparison: &Comparison) -> Vec<Vec<(&Section, &Step)>> {
-    let mut modes: Vec<&str> = comparison.sections.iter().map(|section| section.mode.as_str()).collect();
-    modes.dedup();
-    let mut groups = Vec::new();
-    for mode in modes {
-        let sections: Vec<&Section> = comparison.sections.iter().filter(|section| section.mode == mode).collect();
-        let Some(first) = sections.first() else { continue };
-        for step in &first.steps {
-            let same = |other: &&Step| (other.from, other.to) == (step.from, step.to);
-            let found = sections.iter().filter_map(|section| Some((*section, section.steps.iter().find(same)?)));
-            groups.push(found.collect());
-        }
-    }
-    groups
+    groups(&comparison.sections).iter().map(|all| sentence(comparison, all)).collect()
 }
 
 /// Whether the steps are one on several numbers of CPUs.
@@ -73,14 +58,23 @@ fn together(all: &[(&Section, &Step)]) -> bool {
     matches!(all, [(section, _), _, ..] if section.cpus.is_some())
 }
 
-/// `write, 6.12 -> 7.2: fewer instructions ...; largest contributor: memcg uncharge`.
+/// `write, 6.12 -> 7.2: fewer instructions ...; largest contributor: memcg uncharge`. Where the number of CPUs decides, a second
+/// sentence says why.
 fn sentence(comparison: &Comparison, all: &[(&Section, &Step)]) -> String {
     let Some((section, step)) = all.first() else { return String::new() };
     let (from, to) = comparison.step_labels(step);
     let title = if together(all) { section.mode.clone() } else { section.title() };
     let why = split(all).or_else(|| built_otherwise(comparison, step));
     let why = why.map(|text| format!("; {text}")).unwrap_or_default();
-    format!("{title}, {from} -> {to}: {}{why}", answer(comparison, all))
+    let split = cpu_split(comparison, all).map(|split| format!(". {}", depends(comparison, all, split)));
+    format!("{title}, {from} -> {to}: {}{why}{}", answer(comparison, all), split.unwrap_or_default())
+}
+
+/// Why the verdicts of `all` differ, if they do.
+fn cpu_split<'a>(comparison: &'a Comparison, all: &[(&Section, &Step)]) -> Option<&'a CpuSplit> {
+    let [(section, step), _, ..] = all else { return None };
+    let is_of = |split: &&CpuSplit| split.mode == section.mode && (split.from, split.to) == (step.from, step.to);
+    comparison.cpu_splits.iter().find(is_of)
 }
 
 /// How the change is split by cause, if kernels were built to find out: `by cause: source -7.8 %, ...`.
@@ -128,6 +122,11 @@ pub(crate) fn answer(comparison: &Comparison, all: &[(&Section, &Step)]) -> Stri
         [(_, step)] => text.push_str(&step.verdict.text),
         _ => text.push_str(&verdicts(all)),
     }
+    text.push_str(&understated(all));
+    if cpu_split(comparison, all).is_some() {
+        // Contributors and schedules are those of one number of CPUs.
+        return text;
+    }
     if let Some(contributors) = contributors(all) {
         let _ = write!(text, "; {contributors}");
     }
@@ -136,7 +135,7 @@ pub(crate) fn answer(comparison: &Comparison, all: &[(&Section, &Step)]) -> Stri
         .iter()
         .filter_map(|(section, step)| {
             let total = details::other_total(comparison, section, step)?;
-            let place = if several { format!(" on {}", cpus_text(section.cpus.unwrap_or(1))) } else { String::new() };
+            let place = if several { section.place() } else { String::new() };
             let reason = total.reason.map(|reason| match several {
                 true => format!(", where {reason}"),
                 false => format!(", because {reason}"),
@@ -157,45 +156,82 @@ fn other_work(steps: &[&Step]) -> String {
     if unequal.is_empty() { String::new() } else { format!("not the same work ({}); ", unequal.join("; ")) }
 }
 
-fn cpus_text(cpus: u32) -> String {
-    counted(u64::from(cpus), "CPU")
-}
-
-/// One step on several numbers of CPUs: the verdict that they share, or that they have none in common.
+/// One step on several numbers of CPUs: the verdict that they share, or that of each.
 fn verdicts(all: &[(&Section, &Step)]) -> String {
     let change = |(section, step): &(&Section, &Step)| {
         let verdict = &step.verdict;
         let margin = number::in_parentheses(verdict.uncertainty);
-        let on = cpus_text(section.cpus.unwrap_or(1));
-        (verdict.word, format!("{}{margin} on {on}", number::change(verdict.ratio)))
+        (verdict.word, section.place(), format!("{}{margin}", number::change(verdict.ratio)))
     };
-    let changes: Vec<(Word, String)> = all.iter().map(change).collect();
+    let changes: Vec<(Word, String, String)> = all.iter().map(change).collect();
     let what = "instructions without scheduling";
-    let list = |of: &[(Word, String)]| of.iter().map(|(_, change)| change.clone()).collect::<Vec<_>>().join(", ");
-    match changes.first() {
-        Some((word, _)) if changes.iter().all(|(other, _)| other == word) => match word {
-            Word::Same => format!("same number of {what}: {}", list(&changes)),
-            Word::Undecided => format!("undecided whether the number of {what} changed: {}", list(&changes)),
-            word => format!("{} {what}: {}", word.text(), list(&changes)),
-        },
-        _ => {
-            let each: Vec<String> = changes.iter().map(|(word, change)| format!("{} {change}", word.text())).collect();
-            format!("no common verdict on {what}: {}", each.join(", "))
-        }
+    let whole = |word: Word| match word {
+        Word::Same => format!("same number of {what}"),
+        Word::Undecided => format!("undecided whether the number of {what} changed"),
+        word => format!("{} {what}", word.text()),
+    };
+    let Some((word, place, change)) = changes.first() else { return String::new() };
+    if changes.iter().all(|(other, ..)| other == word) {
+        let each: Vec<String> = changes.iter().map(|(_, place, change)| format!("{change}{place}")).collect();
+        return format!("{}: {}", whole(*word), each.join(", "));
     }
+    let others = changes.iter().skip(1).map(|(word, place, change)| format!(", but {}{place}, {change}", word.text()));
+    format!("{}{place}, {change}{}", whole(*word), others.collect::<String>())
+}
+
+/// `What differs most: page free (+1.20 on 1 CPU, +9.10 on 2 CPUs). ...`: why a change depends on the number of CPUs, and
+/// which figure a reader should take.
+fn depends(comparison: &Comparison, all: &[(&Section, &Step)], split: &CpuSplit) -> String {
+    let [first, second] = split.cpus.map(cpus_text);
+    let roles = split.roles.iter().map(|role| {
+        let [one, other] = role.deltas.map(number::signed);
+        format!("{} ({one} on {first}, {other} on {second})", role.title)
+    });
+    let roles: Vec<String> = roles.collect();
+    let mut text = if roles.is_empty() { String::new() } else { format!("What differs most: {}. ", listed(&roles)) };
+    let each = format!(
+        "Take the value of {first} for processes that share a CPU, and of {second} for processes that run at once"
+    );
+    text.push_str(&match split.reason {
+        CpuReason::PageLists => format!(
+            "With more CPUs, pages are freed on another CPU than they were allocated on, and move between the page lists of \
+             the CPUs. {each}"
+        ),
+        CpuReason::Roles => each,
+        CpuReason::Schedule => {
+            let changed = usize::from(split.switches[1].differ());
+            let (here, there) = (&split.cpus[changed], split.cpus[1 - changed]);
+            let (from, to) = (&comparison.columns[split.from].label, &comparison.columns[split.to].label);
+            let switches = &split.switches[changed];
+            let (what, [before, after]) = match switches.sleeps_differ() {
+                true => ("sleep", switches.sleeps),
+                false => ("are preempted", switches.preemptions),
+            };
+            let equal = all.iter().find(|(section, _)| section.cpus == Some(there));
+            let change = equal.map(|(_, step)| number::change(step.verdict.ratio)).unwrap_or_default();
+            format!(
+                "On {}, a part of the change is another schedule: the processes {what} {} times per MiB with {to}, and {} \
+                 with {from}. On {}, they do so as often as before: take its {change} for the change of the kernel's code",
+                cpus_text(*here),
+                number::rate(after),
+                number::rate(before),
+                cpus_text(there)
+            )
+        }
+    });
+    text
 }
 
 /// `largest contributor: memcg uncharge`; where the numbers of CPUs differ in it, that of each.
 fn contributors(all: &[(&Section, &Step)]) -> Option<String> {
-    let found: Vec<(Option<u32>, &Blame)> =
-        all.iter().filter_map(|(section, step)| Some((section.cpus, step.blame.as_ref()?))).collect();
+    let found: Vec<(&Section, &Blame)> =
+        all.iter().filter_map(|(section, step)| Some((*section, step.blame.as_ref()?))).collect();
     let (_, first) = found.first()?;
     if found.iter().all(|(_, blame)| blame.title == first.title) {
         return Some(format!("largest contributor: {}", details::blamed(first)));
     }
-    let each = found.iter().map(|(cpus, blame)| {
-        let place = cpus.map(|cpus| format!(" on {}", cpus_text(cpus))).unwrap_or_default();
-        format!("{} ({}){place}", details::blamed(blame), number::signed(blame.delta))
+    let each = found.iter().map(|(section, blame)| {
+        format!("{} ({}){}", details::blamed(blame), number::signed(blame.delta), section.place())
     });
     Some(format!("largest contributors: {}", each.collect::<Vec<_>>().join(", ")))
 }

@@ -3,11 +3,12 @@
 use super::case::CaseMeasure;
 use super::caveats::caveats;
 use super::columns::{self, ColumnSettings};
+use super::cpus;
 use super::dropped::Dropped;
 use super::exact;
 use super::input::{CompareOptions, Input, case_name, of_case};
 use super::measure::{Measure, as_f64};
-use super::model::{Caveat, Cell, CellProcess, Comparison, Method, RoleValue, SCHEMA, Section};
+use super::model::{Caveat, Cell, CellProcess, Comparison, ExactCell, Method, RoleValue, SCHEMA, Section};
 use super::steps::{Case, fill_steps};
 use crate::process::ProcessTotals;
 use crate::profile::{ProcessName, Unit};
@@ -74,6 +75,7 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
         caveats.push(Caveat::general(text));
     }
     let comparison = Comparison {
+        cpu_splits: cpus::splits(&sections),
         schema: SCHEMA.to_owned(),
         version: crate::util::build::version().to_owned(),
         command: options.command.clone(),
@@ -208,7 +210,9 @@ fn cell(column: &CaseMeasure, method: Method) -> Cell {
         bytes,
         total,
         processes: totals.map(|name, totals| CellProcess { value: value(name, totals), calls: totals.calls }),
-        exact: profile.filter(|_| !timed).map(exact::cell),
+        exact: profile
+            .filter(|_| !timed)
+            .map(|measure| ExactCell { rep_bytes: column.rep.as_ref().map(|rep| rep.bytes), ..exact::cell(measure) }),
         other: of(ProcessName::OTHER),
         per_call: if recorded { 0.0 } else { per_call },
         weight: profile.map_or(0, Measure::weight),

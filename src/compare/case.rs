@@ -4,6 +4,7 @@ use super::calls::{self, Bodies};
 use super::cycles::ClassMeasure;
 use super::input::{Boots, boots};
 use super::measure::Measure;
+use super::rep::RepMeasure;
 use super::work::RoleCalls;
 use crate::profile::{ByProcess, ProcessName};
 use crate::record::work::PipelineWork;
@@ -28,6 +29,7 @@ pub struct CaseMeasure {
     pub(crate) bodies: Bodies,
     pub(crate) locks: Vec<LockUse>,
     pub(crate) classes: Option<ClassMeasure>,
+    pub(crate) rep: Option<RepMeasure>,
     pub(crate) pipeline: Option<PipelineWork>,
     /// What its processes did instead of the requested work.
     changes: BTreeSet<String>,
@@ -53,6 +55,7 @@ impl CaseMeasure {
             bodies: first.code.as_ref().map(|code| calls::bodies(code, document)).unwrap_or_default(),
             locks: document.locks.clone(),
             classes: ClassMeasure::of(runs),
+            rep: RepMeasure::of(runs),
             pipeline: PipelineWork::of(document),
             changes: changes.map(|warning| warning.message.clone()).collect(),
             from_memory: runs.iter().all(|run| source(run).is_some_and(|source| source.as_os_str() == MEMORY_SOURCE)),

@@ -1,6 +1,7 @@
 //! Estimated cycles next to instructions: whether both change in the same direction, whatever the weights are.
 
 use super::dropped::Dropped;
+use super::input::CompareOptions;
 use super::measure::as_f64;
 use super::model::{CycleChange, CycleDelta, RoleCycleDelta, Step, Word};
 use crate::collect::insn::class;
@@ -9,6 +10,7 @@ use crate::profile::{ClassCounts, CycleModel, Folded, Profile, Unit};
 use crate::result::Outcome;
 use crate::result::code::ExecutedCode;
 use crate::roles::{self, RoleId, SCHEDULING};
+use crate::util::decision::{self, FLOOR};
 use std::collections::BTreeMap;
 
 /// The word for a change of instructions and the range of the change of cycles.
@@ -126,19 +128,19 @@ fn instructions(amounts: &Amounts) -> f64 {
     amounts[..PRICES - 1].iter().sum()
 }
 
-/// The change between two columns, priced by `model`, or else by the model of the first column; `None` if one has no
-/// instructions by class. `step` has its verdict and roles.
+/// The change between two columns, priced by the model of `options`, or else by that of the first column; `None` if one has
+/// no instructions by class. `step` has its verdict and roles.
 pub(crate) fn change(
     step: &Step,
     classes: [Option<&ClassMeasure>; 2],
-    model: Option<&CycleModel>,
+    options: &CompareOptions,
 ) -> Option<CycleChange> {
     let dropped = Dropped::of(&step.inlined);
     let [mut before, mut after] = [classes[0]?, classes[1]?].map(|classes| classes.align(&dropped));
     let row = |role: RoleId| step.roles.iter().find(|row| row.role == role);
     before.scale(|role| row(role).map(|row| row.before));
     after.scale(|role| row(role).map(|row| row.after));
-    let model = model.unwrap_or(&before.model);
+    let model = options.cycle_model.as_ref().unwrap_or(&before.model);
     let delta = |change: f64, certain: bool, wanted: &dyn Fn(RoleId) -> bool| {
         let (old, new) = (before.per_kib(wanted), after.per_kib(wanted));
         let range = range(model, &old, &new);
@@ -155,10 +157,18 @@ pub(crate) fn change(
         }
     };
     let judged = matches!(step.verdict.word, Word::Fewer | Word::More);
+    let unscheduled = |role: RoleId| !SCHEDULING.contains(&role);
+    let without_scheduling = delta(step.verdict.delta, judged, &unscheduled);
+    let part = part(model, &before.per_kib(unscheduled), &after.per_kib(unscheduled));
+    // Classes that belong to other instructions decide nothing.
+    let is_known = without_scheduling.instructions == step.verdict.delta && step.unequal.is_empty();
+    let interval = if is_known { part } else { [f64::NAN; 2] };
     Some(CycleChange {
         model: model.name.clone(),
         hash: model.hash.clone(),
-        without_scheduling: delta(step.verdict.delta, judged, &|role| !SCHEDULING.contains(&role)),
+        without_scheduling,
+        part,
+        word: Word::of_counts(decision::decide(interval, FLOOR, options.margin)),
         roles: step
             .roles
             .iter()
@@ -183,6 +193,23 @@ fn range(model: &CycleModel, before: &Amounts, after: &Amounts) -> [f64; 2] {
         range[1] += ends[0].max(ends[1]);
     }
     range
+}
+
+/// The same as a part of the cycles before. A quotient of linear functions is monotonic in each weight.
+fn part(model: &CycleModel, before: &Amounts, after: &Amounts) -> [f64; 2] {
+    let prices = model.prices();
+    let cycles = |amounts: &Amounts, combination: usize| -> f64 {
+        let parts = prices.iter().zip(amounts).enumerate();
+        let factor = |class: usize| if class == 0 { 1.0 } else { FACTORS[combination >> (class - 1) & 1] };
+        parts.map(|(class, (price, amount))| factor(class) * price * amount).sum()
+    };
+    let change = |combination| match [before, after].map(|amounts| cycles(amounts, combination)) {
+        [old, new] if old > 0.0 => new / old - 1.0,
+        _ => 0.0,
+    };
+    (0..1 << (PRICES - 1))
+        .map(change)
+        .fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], part| [low.min(part), high.max(part)])
 }
 
 #[cfg(test)]

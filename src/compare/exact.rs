@@ -132,6 +132,7 @@ pub(crate) fn cell(measure: &Measure) -> ExactCell {
         preemptions_per_mib: per_mib(measure.schedule.preemptions),
         per_sleep: measure.schedule.per_sleep(),
         per_preemption: measure.schedule.per_preemption(),
+        rep_bytes: None,
     }
 }
 

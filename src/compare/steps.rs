@@ -13,6 +13,7 @@ use super::measure::Measure;
 use super::model::{Method, Section, Step, Verdict};
 use super::pipelines;
 use super::remarks::{remarks, unequal};
+use super::rep;
 use super::sums;
 use super::timed::{self, Evidence};
 use super::work;
@@ -77,7 +78,7 @@ pub(crate) fn fill_steps(sections: &mut [Section], cases: &[Case], method: Metho
         }
         if let [Some(before), Some(after)] = profiles {
             match method {
-                Method::Exact => explain_counts(&mut step, sides, [before, after]),
+                Method::Exact => explain_counts(&mut step, sides, [before, after], options.margin),
                 Method::Timed | Method::Recorded => {
                     step.enter([before, after], method, |role| sides[0].is_apart(sides[1], role))
                 }
@@ -86,7 +87,7 @@ pub(crate) fn fill_steps(sections: &mut [Section], cases: &[Case], method: Metho
             step.calls = calls::lists(&sides[0].bodies, &sides[1].bodies);
         }
         let classes = sides.map(|side| side.classes.as_ref());
-        step.cycles = cycles::change(&step, classes, options.cycle_model.as_ref());
+        step.cycles = cycles::change(&step, classes, options);
         step.remarks = remarks(sides, method, &step.locks);
         sections[index].steps.push(step);
     }
@@ -115,9 +116,12 @@ fn evidence(case: &Case, [before, after]: [&CaseMeasure; 2], seed: u64) -> Optio
 }
 
 /// What changed between two counted columns.
-fn explain_counts(step: &mut Step, sides: [&CaseMeasure; 2], profiles: [&Measure; 2]) {
+fn explain_counts(step: &mut Step, sides: [&CaseMeasure; 2], profiles: [&Measure; 2], margin: f64) {
     let [before, after] = profiles;
     step.total = Some(exact::total(before, after));
+    if let [Some(old), Some(new)] = sides.map(|side| side.rep.as_ref()) {
+        step.rep = Some(rep::change([old, new], profiles, margin, step.unequal.is_empty()));
+    }
     let aligned = inline::aligned(profiles);
     let [before, after] = aligned.as_ref().map_or(profiles, |aligned| [&aligned.before, &aligned.after]);
     step.enter([before, after], Method::Exact, |role| exact::is_certain_role(before, after, role));

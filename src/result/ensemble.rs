@@ -56,6 +56,9 @@ pub struct WindowCount {
     pub instructions: u64,
     /// Of these: the roles that depend on scheduling.
     pub scheduling: SchedulingWeight,
+    /// Bytes that `rep` instructions copied or cleared, without these roles; absent if not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rep_bytes: Option<u64>,
 }
 
 impl WindowCount {
@@ -66,6 +69,7 @@ impl WindowCount {
             warmup_blocks: phase.warmup_blocks(block),
             instructions: 0,
             scheduling: SchedulingWeight::default(),
+            rep_bytes: None,
         };
         for profile in profiles.iter().filter(|profile| profile.process.is_of_target()) {
             count.instructions += profile.stacks.total();
@@ -129,6 +133,7 @@ mod tests {
             warmup_blocks: 0,
             instructions: without_scheduling + 10,
             scheduling: SchedulingWeight { sleeps: 7, preemptions: 2, interrupts: 1 },
+            rep_bytes: None,
         };
         let shown = |counts: &[u64]| Ensemble::new(counts.iter().copied().map(window).collect()).shown;
         assert_eq!(shown(&[5, 1, 3]), 2);

@@ -67,9 +67,11 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
     super::enter_guest(&mut outcome, reply.emulator, &options.kernel);
     outcome.document.warnings.extend(reply.notes);
     let phases = (0..windows).map(Phase);
-    let ensemble = Ensemble::new(
-        phases.zip(&read.profiles).map(|(phase, profiles)| WindowCount::of(phase, spec.block(), profiles)).collect(),
-    );
+    let counts = phases.zip(&read.profiles).zip(&read.raws).map(|((phase, profiles), raw)| WindowCount {
+        rep_bytes: Some(profile::rep_bytes(raw, &read.names)),
+        ..WindowCount::of(phase, spec.block(), profiles)
+    });
+    let ensemble = Ensemble::new(counts.collect());
     let shown = read.raws.get(ensemble.shown).context("no window")?;
     let counted = profile::count(shown, &read.names, &PROCESSES)?;
     if windows > 1 {

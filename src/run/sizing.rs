@@ -95,6 +95,7 @@ mod tests {
                 warmup_blocks: 0,
                 instructions,
                 scheduling: SchedulingWeight::default(),
+                rep_bytes: None,
             };
             let windows = [0, 0, spread].map(|more| window(instructions + instructions / 1000 * more)).to_vec();
             let mut outcome = outcome();

@@ -89,6 +89,7 @@ impl Unlike {
             warmup_blocks: 0,
             instructions: 1,
             scheduling: SchedulingWeight::default(),
+            rep_bytes: None,
         };
         let tried = vec![TriedSize { bytes, spread: 0.0 }];
         let sizing = given.is_none().then_some(FoundSize { precision: 0.002, tried });

@@ -4,13 +4,13 @@ use super::class;
 use super::contexts::{self, Contexts, entered, prefix};
 use super::held;
 use super::names::Names;
-use super::raw::{Block, Raw, Root};
+use super::raw::{Block, Raw, RepCount, Root};
 use crate::profile::cycles::InstructionClass;
 use crate::profile::folded::frame_name;
 use crate::profile::{ByProcess, CallStack, ClassCounts, ClassifiedStacks, Folded, ProcessName, Profile, Unit};
 use crate::result::code::{CODE_SCHEMA, ExecutedCode, ExecutedFunction, ExecutedInstruction};
 use crate::result::{Collector, CollectorReport, FunctionCalls, LockUse, Status};
-use crate::roles::{self, RoleId, Skid};
+use crate::roles::{self, RoleId, SCHEDULING, Skid};
 use anyhow::{Result, ensure};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -79,6 +79,22 @@ fn leaves_of(block: &Block, names: &Names) -> Vec<(u16, String)> {
 fn check(raw: &Raw, processes: &[ProcessName]) -> Result<()> {
     ensure!(raw.processes == processes.len(), "{} processes were counted, not {}", raw.processes, processes.len());
     Ok(())
+}
+
+/// Bytes that `rep` instructions of the processes moved in a window, without the roles that depend on scheduling. They come
+/// in no bursts, so the parts of the window are not weighed.
+pub(crate) fn rep_bytes(raw: &Raw, names: &Names) -> u64 {
+    let bytes = |rep: &RepCount| {
+        let block = raw.blocks.get(rep.block as usize)?;
+        let place = raw.root(rep.node)?.place(raw.processes);
+        let prefix = prefix(raw, names, rep.node);
+        let function = names.function(block.last_address());
+        let leaf = frame_name(&function.name);
+        let frames: Vec<&str> = below(&prefix, &leaf).collect();
+        let counts = place < raw.processes && !SCHEDULING.contains(&roles::of_stack(frames.into_iter()).0.id);
+        counts.then(|| iterations(block, rep.accesses) * class::rep_element(block))
+    };
+    raw.reps.iter().filter_map(bytes).sum()
 }
 
 /// Give names to `raw`, which identifies `processes` by number.
@@ -314,6 +330,7 @@ mod tests {
         let processes = [ProcessName::WRITER, ProcessName::READER];
         let counted = count(&raw, &names, &processes).unwrap();
         assert_eq!(profiles(&raw, &names, &processes).unwrap(), counted.profiles);
+        assert_eq!(rep_bytes(&raw, &names), 700);
         counted
     }
 

@@ -8,8 +8,9 @@ mod word;
 pub use about::{Caveat, CaveatCase, Difference, MissingCell, Shared};
 pub use causes::{CauseNames, CausePart, CauseResidual, CauseRow, CauseSplit, CauseValue};
 pub use parts::{
-    Blame, CallList, CallRow, CycleChange, CycleDelta, FunctionSum, HeldChange, Inlined, LockChange, PathChange,
-    PipeChange, PipeUse, PipelineChange, RoleCycleDelta, RolePart, RoleWork, ShareChange, WorkUnit,
+    Blame, CallList, CallRow, CpuReason, CpuSplit, CpuSplitRole, CycleChange, CycleDelta, FunctionSum, HeldChange,
+    Inlined, LockChange, PathChange, PipeChange, PipeUse, PipelineChange, RepChange, RoleCycleDelta, RolePart,
+    RoleWork, ShareChange, SwitchRates, WorkUnit,
 };
 pub use word::Word;
 
@@ -68,6 +69,9 @@ pub struct Comparison {
     pub other_options: Vec<Difference>,
     /// One per mode, or per mode and number of CPUs.
     pub sections: Vec<Section>,
+    /// Steps whose verdicts differ by the number of CPUs, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpu_splits: Vec<CpuSplit>,
     /// Caveats about these numbers.
     pub caveats: Vec<Caveat>,
     /// What could not be measured.
@@ -115,6 +119,11 @@ impl Section {
     /// Its heading.
     pub(crate) fn title(&self) -> String {
         section_title(&self.mode, self.cpus)
+    }
+
+    /// ` on 1 CPU`; nothing if the comparison has one number of CPUs.
+    pub(crate) fn place(&self) -> String {
+        self.cpus.map(|cpus| format!(" on {}", cpus_text(cpus))).unwrap_or_default()
     }
 
     /// The processes of all columns, in the order in which bytes flow.
@@ -178,6 +187,9 @@ pub struct ExactCell {
     /// Instructions per sleep: preparing to wait, both switches, and the wake-up; absent without sleeps.
     pub per_sleep: Option<f64>,
     pub per_preemption: Option<f64>,
+    /// Bytes that `rep` instructions moved, without scheduling; absent if not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rep_bytes: Option<f64>,
 }
 
 /// One process's part of a [`Cell`].
@@ -219,6 +231,9 @@ pub struct Step {
     /// Counted runs: estimated cycles next to instructions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycles: Option<CycleChange>,
+    /// Counted runs: what `rep` instructions moved, each of which counts as one instruction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rep: Option<RepChange>,
     /// Other work than the other column's, because the kernel cannot do what was requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unequal: Vec<String>,

@@ -144,6 +144,67 @@ impl WorkUnit {
     }
 }
 
+/// What `rep` instructions copied, cleared or searched, per KiB moved, the target's processes together, without the roles
+/// that depend on scheduling.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RepChange {
+    /// Bytes.
+    pub before: f64,
+    pub after: f64,
+    /// Whether the change, in words of 8 bytes, is larger than the margin of the instructions.
+    pub matters: bool,
+    /// The verdict on the instructions if a `rep` instruction counted once for each 8 bytes, as plain code does.
+    pub word: Word,
+    /// These instructions, before and after.
+    pub weighed: [f64; 2],
+    /// Half the width of the interval of their change, as a part of those before; absent if one side has a single window.
+    pub uncertainty: Option<f64>,
+    /// The functions whose bytes changed most, with the change.
+    pub functions: Vec<(String, f64)>,
+}
+
+/// A step whose verdicts differ by the number of CPUs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CpuSplit {
+    pub mode: String,
+    /// Indexes of columns.
+    pub from: usize,
+    pub to: usize,
+    /// The two numbers of CPUs with the smallest and the largest change, ascending. All pairs below are in this order.
+    pub cpus: [u32; 2],
+    pub reason: CpuReason,
+    /// The roles whose changes differ most.
+    pub roles: Vec<CpuSplitRole>,
+    pub switches: [SwitchRates; 2],
+}
+
+/// What is known of why a change depends on the number of CPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CpuReason {
+    /// On one of the two, the processes are switched at another rate than before.
+    Schedule,
+    /// Mostly the roles that allocate and free pages: each CPU has its own lists of free pages.
+    PageLists,
+    /// Only the roles.
+    Roles,
+}
+
+/// The change of one role on two numbers of CPUs, instructions per KiB.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CpuSplitRole {
+    pub role: RoleId,
+    pub title: String,
+    pub deltas: [f64; 2],
+}
+
+/// Switches per MiB, before and after.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SwitchRates {
+    pub sleeps: [f64; 2],
+    pub preemptions: [f64; 2],
+}
+
 /// The change of estimated cycles between two columns, per KiB moved, the target's processes together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CycleChange {
@@ -152,6 +213,12 @@ pub struct CycleChange {
     pub hash: String,
     /// Without the roles that depend on scheduling, as the verdict.
     pub without_scheduling: CycleDelta,
+    /// The range of that change as a part of the cycles before.
+    #[serde(default)]
+    pub part: [f64; 2],
+    /// Whether all of that is beyond the margin. No verdict depends on it.
+    #[serde(default)]
+    pub word: Word,
     /// In the order of the step's roles.
     pub roles: Vec<RoleCycleDelta>,
 }
@@ -174,8 +241,9 @@ pub struct CycleDelta {
     pub after: f64,
     /// The smallest and the largest change if each weight but that of `other` is halved, kept, or doubled.
     pub range: [f64; 2],
-    /// What both say together: `undecided` if the signs differ, or the range contains 0. Absent if the change of instructions may not come from the kernel, or if the run's executed code, by which
-    /// inlined functions are counted with their callers, is missing.
+    /// What both say together: `undecided` if the signs differ, or the range contains 0. Absent if the change of
+    /// instructions may not come from the kernel, or if the run's executed code, by which inlined functions are counted
+    /// with their callers, is missing.
     pub word: Option<Word>,
 }
 

@@ -56,6 +56,9 @@ pub(super) fn cells(comparison: &Comparison, section: &Section, page: bool) -> T
     if !timed {
         add("without scheduling".into(), &of_exact(&|cell| Some(exact(cell.without_scheduling))));
         add("  in all windows".into(), &|cell| cell.exact.as_ref().map(|cell| span(cell.without_scheduling_span)));
+        if section.cells.iter().flatten().any(|cell| cell.exact.as_ref().is_some_and(|cell| cell.rep_bytes.is_some())) {
+            add("bytes of rep instructions".into(), &of_exact(&|cell| cell.rep_bytes.map(exact)));
+        }
         add("total".into(), &|cell| Some(exact(cell.total)));
         add("  in all windows".into(), &|cell| cell.exact.as_ref().map(|cell| span(cell.total_span)));
     }
