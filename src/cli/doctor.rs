@@ -144,19 +144,14 @@ fn emulator() -> Vec<Feature> {
 /// Whether QEMU loads what makes its guests the same each time.
 fn turns() -> Feature {
     let feature = |found: &str| Feature::ok("qemu-turns", "QEMU threads", found);
-    let mut command = Command::new(qemu::program());
-    command.arg("--version");
-    match vm::turns::can_be_loaded(command) {
-        Ok(true) => feature("take turns (guests are the same each time, also on a busy machine)"),
-        failed => {
-            let why = failed.err().map_or("they do not take turns".to_owned(), |error| format!("{error:#}"));
-            feature(&why).limited(
-                FeatureState::Limited,
-                "guests may differ from their repeats while the machine is busy; each such result says so",
-                "use a QEMU that is linked dynamically with glibc, as distributions build it (PIPEPROF_QEMU)",
-            )
-        }
+    if vm::turns::can_be_loaded() {
+        return feature("take turns (guests are the same each time, also on a busy machine)");
     }
+    feature("they do not take turns").limited(
+        FeatureState::Limited,
+        "guests may differ from their repeats while the machine is busy; each such result says so",
+        vm::guest::FIX_OF_TURNS,
+    )
 }
 
 fn plugins() -> Feature {

@@ -4,7 +4,7 @@ use crate::util::own_child::{OwnChild, die_with_parent};
 use crate::util::process_stat::ProcessStat;
 use crate::util::progress;
 use crate::vm::qemu;
-use crate::vm::turns::Turns;
+use crate::vm::turns::{self, Turns};
 use anyhow::{Context, Result};
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -15,25 +15,27 @@ use std::time::{Duration, Instant};
 /// A running QEMU. It is killed when this value is dropped, and when this process dies.
 pub(crate) struct Qemu {
     child: OwnChild,
-    /// How its threads take turns, if they do.
+    /// Whether its threads are to take turns, and how they do.
+    in_turn: bool,
     turns: Option<Turns>,
 }
 
 impl Qemu {
-    /// Start QEMU with these arguments, this standard input and a file for its errors. `in_turn`: its threads take turns.
+    /// Start QEMU with these arguments, this standard input and a file for its errors. `in_turn`: its threads take turns, if
+    /// that is possible.
     pub(crate) fn start(arguments: &[OsString], input: Stdio, errors: File, in_turn: bool) -> Result<Self> {
         let mut command = Command::new(qemu::program());
         // A separate process group: Ctrl-C goes only to this process, which then ends QEMU.
         command.args(arguments).stdin(input).stdout(Stdio::null()).stderr(errors).process_group(0);
         die_with_parent(&mut command);
-        let turns = in_turn.then(|| Turns::new(&mut command)).transpose()?;
+        let turns = (in_turn && turns::can_be_loaded()).then(|| Turns::new(&mut command)).transpose()?;
         progress::detail(|| format!("starting {command:?}"));
-        Ok(Self { child: OwnChild::spawn(&mut command).with_context(qemu::missing)?, turns })
+        Ok(Self { child: OwnChild::spawn(&mut command).with_context(qemu::missing)?, in_turn, turns })
     }
 
     /// Whether its threads were to take turns, and did not. For one that has ended.
     pub(crate) fn is_out_of_turn(&self) -> bool {
-        self.turns.as_ref().is_some_and(|turns| !turns.taken())
+        self.in_turn && !self.turns.as_ref().is_some_and(Turns::taken)
     }
 
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {

@@ -146,12 +146,16 @@ fn accelerator(message: &str) -> Warning {
     Warning { code: "accelerator".into(), message: message.to_owned(), action: String::new() }
 }
 
+/// What to do if QEMU's threads do not take turns.
+pub(crate) const FIX_OF_TURNS: &str =
+    "use a QEMU with `qemu` in its file's name, linked dynamically with glibc 2.34 or newer (PIPEPROF_QEMU)";
+
 fn out_of_turn() -> Warning {
     Warning {
         code: "turns".into(),
         message: "on a busy machine, this guest may differ from its repeats: QEMU's threads could not be put in order"
             .into(),
-        action: "use a QEMU that is linked dynamically with glibc, as distributions build it (PIPEPROF_QEMU)".into(),
+        action: FIX_OF_TURNS.into(),
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod names;
 
+use crate::vm::qemu;
 use anyhow::{Context as _, Result};
 use names::{COUNTER, LOADED, TAKEN};
 use rustix::event::{EventfdFlags, eventfd};
@@ -13,7 +14,8 @@ use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt as _;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pipeprof-turns.so"));
 
@@ -66,11 +68,16 @@ impl Turns {
     }
 }
 
-/// Whether the emulator that `command` starts, which does nothing but to print, can load it.
-pub(crate) fn can_be_loaded(mut command: Command) -> Result<bool> {
-    let turns = Turns::new(&mut command)?;
-    command.output()?;
-    Ok(turns.counted() >= LOADED)
+/// Whether QEMU can load it. One that is linked with a C library that is too old would not even start.
+pub(crate) fn can_be_loaded() -> bool {
+    static LOADED_BEFORE: OnceLock<bool> = OnceLock::new();
+    let try_it = || {
+        let mut command = Command::new(qemu::program());
+        let turns = Turns::new(command.arg("--version").stdin(Stdio::null())).ok()?;
+        let ended = command.output().ok()?;
+        Some(ended.status.success() && turns.counted() >= LOADED)
+    };
+    *LOADED_BEFORE.get_or_init(|| try_it().unwrap_or(false))
 }
 
 /// Let a descriptor stay open in the program that this process executes.
@@ -78,4 +85,21 @@ fn keep(file: RawFd) -> std::io::Result<()> {
     // SAFETY: it is open, as `Turns::new` says.
     let file = unsafe { BorrowedFd::borrow_raw(file) };
     Ok(rustix::io::fcntl_setfd(file, FdFlags::empty())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_loaded_into_qemu_and_into_nothing_else() {
+        let counted = |name: &str| {
+            let mut command = Command::new("true");
+            let turns = Turns::new(command.arg0(name)).unwrap();
+            assert!(command.status().unwrap().success());
+            (turns.counted(), turns.taken())
+        };
+        assert_eq!(counted("qemu-system-x86_64"), (LOADED, false));
+        assert_eq!(counted("sh"), (0, false));
+    }
 }

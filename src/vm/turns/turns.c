@@ -55,6 +55,8 @@ static struct thread *holder;
 // Protects both.
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local struct thread *self;
+// Its destructor is called when a thread ends.
+static pthread_key_t ending;
 
 // The C library's own functions.
 static struct {
@@ -80,10 +82,13 @@ static void *next(const char *name)
 	return dlsym(RTLD_NEXT, name);
 }
 
+// Other C libraries do not have it.
+#pragma weak dlvsym
+
 // Conditions have two versions in glibc for x86-64. Programs of this century use the later one.
 static void *next_cond(const char *name)
 {
-	void *found = dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2");
+	void *found = dlvsym ? dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2") : NULL;
 
 	return found ? found : next(name);
 }
@@ -172,11 +177,17 @@ static void report(uint64_t what)
 		return; // pipeprof does not learn of it, and says that the guest may not repeat itself.
 }
 
+static void leave(void *nothing);
+
 __attribute__((constructor)) static void begin(void)
 {
 	find();
+	// Not in a script that starts QEMU, nor in what that calls: other programs wait in other ways.
+	if (!strstr(program_invocation_short_name, "qemu"))
+		return;
 	self = holder = &threads[MAIN];
 	self->known = true;
+	pthread_key_create(&ending, leave);
 	report(TURNS_LOADED);
 }
 
@@ -446,14 +457,25 @@ HOOK int pthread_setname_np(pthread_t thread, const char *name)
 struct start {
 	void *(*run)(void *);
 	void *with;
+	bool first;
 };
+
+// A thread that ends has no use for its turn.
+static void leave(__attribute__((unused)) void *nothing)
+{
+	if (self)
+		give();
+	self = NULL;
+}
 
 static void *run(void *given)
 {
 	struct start start = *(struct start *)given;
 
 	free(given);
-	join_in(&threads[MEMORY]);
+	if (start.first)
+		join_in(&threads[MEMORY]);
+	pthread_setspecific(ending, &ending);
 	return start.run(start.with);
 }
 
@@ -461,14 +483,13 @@ static void *run(void *given)
 HOOK int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *), void *with)
 {
 	static bool made;
-	struct start *start = NULL;
+	struct start *start;
 
 	find();
-	if (self == &threads[MAIN] && !made)
-		start = malloc(sizeof(*start));
+	start = self == &threads[MAIN] ? malloc(sizeof(*start)) : NULL;
 	if (!start)
 		return real.create(thread, attributes, function, with);
+	*start = (struct start){ function, with, !made };
 	made = true;
-	*start = (struct start){ function, with };
 	return real.create(thread, attributes, run, start);
 }
