@@ -219,7 +219,10 @@ fn check_repeats_the_settings_of_its_baseline() {
     // A setting that the document does not hold is not guessed.
     let bare = store(folder.path(), "bare", synthetic::older());
     let (code, err) = check(&bare, &["--kernel", "nowhere"]);
-    assert!(code == Some(128) && err.contains("does not hold") && err.contains("pipeprof run"), "{err}");
+    assert!(
+        code == Some(128) && err.contains("does not say what was asked for") && err.contains("pipeprof run"),
+        "{err}"
+    );
     let hardware = store(folder.path(), "hardware", synthetic::timed("6.1.0", "write", &[1.0]));
     let (code, err) = check(&hardware, &["--kernel", "nowhere"]);
     assert!(code == Some(128) && err.contains("hardware"), "{err}");

@@ -1,5 +1,6 @@
 //! Text and names of others: what they cannot do to a terminal, to pages, to the meaning of other names, and to what is run.
 
+use pipeprof::result::{Collector, Measurement, PipelineCommand, RecordingRequest, RecordingTarget, SentFile};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -28,11 +29,21 @@ fn assert_shown(what: &str, text: &str) {
     assert!(text.split('\u{1b}').skip(1).all(own), "{what}: {text:?}");
 }
 
-/// A result of a pipeline that was counted in a guest, by `command`.
-fn recording(folder: &Path, command: &str) -> PathBuf {
+/// A result of a pipeline that was counted in a guest: of `words`, with this file.
+fn recording(folder: &Path, words: &[&str], sent: &str) -> PathBuf {
     let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/base/stages.json");
     let mut document: Value = serde_json::from_slice(&std::fs::read(base).unwrap()).unwrap();
-    document["command"] = json!(command);
+    let stages = vec![words.iter().map(|word| (*word).to_owned()).collect()];
+    let request = RecordingRequest {
+        target: RecordingTarget::Pipeline(PipelineCommand { stages, shell: false }),
+        kernel: Some("6.1".to_owned()),
+        collect: Some(Collector::Insn),
+        files: vec![SentFile { from: sent.into(), to: sent.into() }],
+        ..RecordingRequest::default()
+    };
+    // What is repeated is the request, whatever the document calls it.
+    document["command"] = json!("pipeprof record -- true");
+    document["request"] = json!(Measurement::Recording(Box::new(request)));
     document["ensemble"] = json!({ "shown": 0, "windows": [] });
     let file = folder.join("result.json");
     std::fs::write(&file, document.to_string()).unwrap();
@@ -151,8 +162,7 @@ fn a_damaged_kernel_is_not_an_empty_cache() {
 #[test]
 fn the_caller_s_own_recordings_are_repeated_without_a_flag() {
     let folder = tempfile::tempdir().unwrap();
-    let command = "pipeprof record --kernel 6.1 --collect insn -- head -c 1M /dev/zero '|' cat";
-    recording(folder.path(), command);
+    recording(folder.path(), &["head", "-c", "1M", "/dev/zero"], "/etc/hostname");
     // The next problem is the kernel, which this cache does not have.
     let output = pipeprof(folder.path(), &["check", "--baseline", ".", "--kernel", "9.9"]);
     let why = said(&output);
@@ -164,9 +174,7 @@ fn the_caller_s_own_recordings_are_repeated_without_a_flag() {
 fn recordings_of_other_users_are_repeated_on_request_only() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    let command =
-        format!("pipeprof record --kernel 6.1 --collect insn --file /etc/shadow -- cat /etc/shadow '{HOSTILE}'");
-    let file = recording(folder.path(), &command);
+    let file = recording(folder.path(), &["cat", "/etc/shadow", HOSTILE], "/etc/shadow");
     std::os::unix::fs::chown(&file, Some(12_345), None).unwrap();
     let check = |more: &[&str], sudo: Option<&str>| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pipeprof"));
@@ -179,7 +187,7 @@ fn recordings_of_other_users_are_repeated_on_request_only() {
     assert_eq!(code, Some(128), "{why}");
     assert!(
         why.contains("belongs to user 12345")
-            && why.contains("--file /etc/shadow")
+            && why.contains("--file=/etc/shadow -- cat /etc/shadow")
             && why.contains("--run-stored-command")
     );
     assert_shown("check", &why);
@@ -189,4 +197,10 @@ fn recordings_of_other_users_are_repeated_on_request_only() {
         let (_, why) = check(more, sudo);
         assert!(!why.contains("--run-stored-command") && why.contains("9.9"), "{why}");
     }
+    let again = pipeprof(folder.path(), &["repeat", ".", "--kernel", "9.9"]);
+    let why = said(&again);
+    assert!(again.status.code() == Some(2) && why.contains("belongs to user 12345"), "{why}");
+    let again = said(&pipeprof(folder.path(), &["repeat", ".", "--kernel", "9.9", "--run-stored-command"]));
+    assert!(!again.contains("belongs to") && again.contains("9.9"), "{again}");
+    assert_shown("repeat", &again);
 }

@@ -33,6 +33,7 @@ mod packages;
 mod printed;
 mod published;
 mod record;
+mod repeat;
 mod report;
 mod reproduce;
 mod roles;

@@ -1,9 +1,8 @@
 //! One cell: one run or recording, with all that decides its result.
 
 use crate::compare::model::section_title;
-use crate::result::PipelineCommand;
+use crate::result::{Measurement, PipelineCommand};
 use crate::util::sha256;
-use crate::util::text::quoted;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,10 +14,10 @@ pub(crate) const CELL_SCHEMA: &str = "pipeprof.cell/1";
 const ID_DIGITS: usize = 20;
 
 /// One run or recording. Unless it is bound to a [`host`](Self::host), its result is a function of its [`id`](Self::id).
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CampaignCell {
     pub schema: String,
-    /// Hash of the build, QEMU, the kernel image's digest and the arguments.
+    /// Hash of the build, QEMU, the kernel image's digest and the request.
     pub id: String,
     /// The column of the report: the kernel's label and the setting.
     pub column: String,
@@ -29,8 +28,8 @@ pub(crate) struct CampaignCell {
     pub mode: String,
     /// CPUs of the guest.
     pub cpus: u32,
-    /// The arguments of pipeprof. The kernel is named by its release; its digest decides which it is.
-    pub argv: Vec<String>,
+    /// What is measured. The kernel is named by its release; its digest decides which it is.
+    pub request: Measurement,
     /// Estimated seconds on one CPU of a current server, without the boot of the first guest of a kernel.
     pub seconds: f64,
     /// pipeprof's version and build.
@@ -82,11 +81,16 @@ pub(crate) struct CellKernel {
     pub image: PathBuf,
 }
 
+/// SHA-256 of the canonical JSON of `value`, in hexadecimal digits.
+fn digest(value: &impl Serialize) -> String {
+    // Values of cells are texts, numbers and lists of them, which JSON can represent.
+    sha256::of_bytes(&serde_json::to_vec(value).unwrap_or_default())
+}
+
 impl CellPipeline {
     /// Eight digits that distinguish pipelines with one text: other folders, programs or files.
     pub(crate) fn digest(&self) -> String {
-        let text = format!("{:?} {:?} {} {}", self.command, self.folder, self.path, self.contents);
-        let mut digest = sha256::of_bytes(text.as_bytes());
+        let mut digest = digest(self);
         digest.truncate(8);
         digest
     }
@@ -99,17 +103,8 @@ impl CampaignCell {
     }
 
     fn own_id(&self) -> String {
-        let mut parts = vec![self.build.as_str(), &self.qemu, &self.kernel.sha256];
-        parts.extend(self.argv.iter().map(String::as_str));
-        // What runs is the command, not the words of which it was made.
-        let (folder, command);
-        if let Some(pipeline) = &self.pipeline {
-            folder = pipeline.folder.to_string_lossy();
-            command = format!("{:?}", pipeline.command);
-            parts.extend([&*folder, &pipeline.path, &pipeline.contents, &command]);
-        }
-        parts.extend(self.host.as_deref());
-        let mut id = sha256::of_parts(parts);
+        let Self { build, qemu, kernel, request, pipeline, host, .. } = self;
+        let mut id = digest(&(build, qemu, &kernel.sha256, request, pipeline, host));
         id.truncate(ID_DIGITS);
         id
     }
@@ -124,10 +119,9 @@ impl CampaignCell {
         self.host.is_none()
     }
 
-    /// The command that makes its result.
+    /// The command that makes its result, for people.
     pub(crate) fn command(&self) -> String {
-        let words: Vec<String> = self.argv.iter().map(|word| quoted(word)).collect();
-        format!("pipeprof {}", words.join(" "))
+        self.request.command()
     }
 
     /// Its name for people: `6.12 psi=0, write, 2 CPUs`.

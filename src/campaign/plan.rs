@@ -3,10 +3,11 @@
 use super::cell::{CELL_SCHEMA, CampaignCell, CellKernel, CellPipeline};
 use super::list::CellList;
 use crate::compare::plan::ColumnPlan;
+use crate::record::RecordSettings;
 use crate::record::inside::{GuestPipeline, PipelinePlace, PreparedPipeline};
-use crate::record::sent_files::SentFile;
-use crate::record::{RecordSettings, Remedy};
-use crate::result::{PipelineCommand, Request};
+use crate::result::{
+    Collector, Measurement, PipelineCommand, RecordingRequest, RecordingTarget, Remedy, Request, SentFile,
+};
 use crate::run::{RunOptions, sent_source};
 use crate::util::usage::UsageError;
 use crate::util::{build, sha256};
@@ -36,8 +37,6 @@ pub(crate) struct CampaignAxes {
 #[derive(Debug)]
 pub(crate) struct CampaignPipeline {
     pub command: PipelineCommand,
-    /// The words after `pipeprof record --`.
-    pub words: Vec<String>,
     pub files: Vec<SentFile>,
 }
 
@@ -64,29 +63,35 @@ pub(crate) fn plan(axes: &CampaignAxes) -> Result<PlannedCampaign> {
         let setting = setting(column, &kernel.label);
         let own = [column.options.machine.cpus.unwrap_or(1)];
         for cpus in if axes.cpus.is_empty() { &own[..] } else { &axes.cpus } {
-            let base = CampaignCell {
+            let cell = |mode: String, request, seconds| CampaignCell {
                 schema: CELL_SCHEMA.to_owned(),
+                id: String::new(),
                 column: labelled(&kernel.label, &setting),
                 kernel: kernel.clone(),
                 setting: setting.clone(),
+                mode,
                 cpus: *cpus,
+                request,
+                seconds,
                 build: build::version().to_owned(),
                 qemu: qemu.clone(),
-                ..CampaignCell::default()
+                canary: false,
+                pipeline: None,
+                host: None,
             };
             let mut options = column.options.clone();
             options.kernel = Some(kernel.release.clone());
             options.machine.cpus = Some(*cpus);
             for mode in &axes.modes {
                 options.workload.mode = Some(mode.clone());
-                match run_cell(base.clone(), options.clone(), axes.host.as_deref()) {
+                match run_cell(&cell, options.clone(), axes.host.as_deref()) {
                     Ok(cell) => cells.add(&options.machine, cell),
-                    Err(error) => refused.push(format!("{}, {mode}: {error:#}", base.column)),
+                    Err(error) => refused.push(format!("{}, {mode}: {error:#}", labelled(&kernel.label, &setting))),
                 }
             }
             for (number, pipeline) in axes.pipelines.iter().enumerate() {
                 let known = prepared.entry((number, options.machine.memory));
-                cells.add(&options.machine, record_cell(base.clone(), &options, pipeline, known)?);
+                cells.add(&options.machine, record_cell(&cell, &kernel, &options, pipeline, known)?);
             }
         }
     }
@@ -125,8 +130,11 @@ impl GuestOrder {
     }
 }
 
-/// `base` as a run with these options. `host`: the machine of timed runs, if they are wanted.
-fn run_cell(base: CampaignCell, mut options: RunOptions, host: Option<&str>) -> Result<CampaignCell> {
+/// Makes a cell of a mode or pipeline, a request and its estimated seconds.
+type MakeCell<'a> = dyn Fn(String, Measurement, f64) -> CampaignCell + 'a;
+
+/// A run with these options. `host`: the machine of timed runs, if they are wanted.
+fn run_cell(cell: &MakeCell<'_>, mut options: RunOptions, host: Option<&str>) -> Result<CampaignCell> {
     options.count_by_default();
     let exact = options.exact();
     ensure!(
@@ -142,26 +150,22 @@ fn run_cell(base: CampaignCell, mut options: RunOptions, host: Option<&str>) -> 
         let problem = format!("--source {}: a campaign reads from /dev/zero or memory", source.display());
         return Err(UsageError::new(problem).into());
     }
-    let cell = CampaignCell {
-        mode: options.workload.mode.clone().unwrap_or_default(),
-        argv: std::iter::once("run".to_owned()).chain(options.words()).collect(),
-        seconds: seconds(&request),
-        host: host.filter(|_| !exact).map(str::to_owned),
-        ..base
-    };
-    Ok(cell.identified())
+    let (mode, seconds) = (options.workload.mode.clone().unwrap_or_default(), seconds(&request));
+    let made = cell(mode, Measurement::Pair(Box::new(options)), seconds);
+    Ok(CampaignCell { host: host.filter(|_| !exact).map(str::to_owned), ..made }.identified())
 }
 
-/// `base` as a recording of `pipeline` in the machine of these options. `known`: what its processes find in a guest with
+/// A recording of `pipeline` in the machine of these options. `known`: what its processes find in a guest with
 /// as much memory.
 fn record_cell(
-    base: CampaignCell,
+    cell: &MakeCell<'_>,
+    kernel: &CellKernel,
     options: &RunOptions,
     pipeline: &CampaignPipeline,
     known: Entry<'_, (usize, u64), CellPipeline>,
 ) -> Result<CampaignCell> {
     let command = &pipeline.command;
-    let image = base.kernel.image.to_str().context("the kernel's path is not UTF-8")?;
+    let image = kernel.image.to_str().context("the kernel's path is not UTF-8")?;
     let guest = options.machine.guest(Some(image))?.context("a kernel was given")?;
     ensure!(
         guest.accel == Accel::Tcg,
@@ -181,18 +185,20 @@ fn record_cell(
         Entry::Occupied(known) => known.get().clone(),
         Entry::Vacant(place) => place.insert(cell_pipeline(pipeline, guest)?).clone(),
     };
-    let mut argv = vec!["record".to_owned()];
-    argv.extend(options.guest_words());
-    argv.push("--collect=insn".to_owned());
+    let mut request = RecordingRequest {
+        target: RecordingTarget::Pipeline(command.clone()),
+        kernel: options.kernel.clone(),
+        machine: options.machine.clone(),
+        files: pipeline.files.clone(),
+        collect: Some(Collector::Insn),
+        ..RecordingRequest::default()
+    };
     if let Some(Value::Number(bytes)) = options.workload.overrides.get("pipe-size") {
         Remedy::PipeSize(*bytes).changed(command).with_context(|| format!("--pipeline '{}'", command.text()))?;
-        argv.push(format!("--pipe-size={bytes}"));
+        request.pipe_size = Some(*bytes);
     }
-    argv.extend(pipeline.files.iter().map(|file| format!("--file={}", file.text())));
-    argv.push("--".to_owned());
-    argv.extend(pipeline.words.iter().cloned());
-    let cell = CampaignCell { mode: command.text(), argv, seconds: RECORDING, pipeline: Some(prepared), ..base };
-    Ok(cell.identified())
+    let made = cell(command.text(), Measurement::Recording(Box::new(request)), RECORDING);
+    Ok(CampaignCell { pipeline: Some(prepared), ..made }.identified())
 }
 
 /// What the processes of `pipeline` find in this guest.

@@ -11,7 +11,7 @@ use super::cell::{CampaignCell, FinishedCell};
 use super::list::CellList;
 use crate::record::contents;
 use crate::report::files::Folder;
-use crate::result::{self, Document, Outcome, RESULT_FILE};
+use crate::result::{self, Document, Measurement, Outcome, RESULT_FILE};
 use crate::util::{atomic_file, cancel, regular, sha256, stored_json};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::de::DeserializeOwned;
@@ -68,7 +68,7 @@ const FILE_ENDINGS: [&str; 5] = [".json", ".json.gz", ".folded", ".svg", ".html"
 /// What a result says of the cell that gave it.
 #[derive(Debug, Deserialize)]
 struct ResultHead {
-    command: String,
+    request: Option<Measurement>,
     kernel: ResultKernel,
 }
 
@@ -268,9 +268,9 @@ fn checked(folder: &Path, id: &str) -> Result<FinishedCell> {
         if name == RESULT_FILE {
             let result: ResultHead = stored_json::parse(&bytes).with_context(|| format!("{name} is damaged"))?;
             ensure!(
-                result.kernel.release == cell.kernel.release && result.command == cell.command(),
+                result.kernel.release == cell.kernel.release && result.request.as_ref() == Some(&cell.request),
                 "{name} is the result of another cell: `{}` on {}",
-                result.command,
+                result.request.as_ref().map_or_else(|| "nothing".to_owned(), Measurement::command),
                 result.kernel.release
             );
         }

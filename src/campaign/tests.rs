@@ -3,14 +3,17 @@ use super::chunk::Chunk;
 use super::script::CampaignEngine;
 use super::store::FailedCell;
 use super::*;
-use crate::result::PipelineCommand;
+use crate::result::{Measurement, PipelineCommand, RunOptions};
 use crate::util::{regular, sha256};
+use crate::workload::WorkloadRequest;
+use crate::workload::spec::Amount;
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
 fn cell(number: usize, seconds: f64) -> CampaignCell {
-    let argv = vec!["run".to_owned(), format!("--calls={number}")];
+    let workload = WorkloadRequest { amount: Some(Amount::Calls(number as u64)), ..WorkloadRequest::default() };
+    let request = Measurement::Pair(Box::new(RunOptions { workload, ..RunOptions::default() }));
     let (build, qemu, sha256) = ("0.1.0 (build 1)".to_owned(), "QEMU 1".to_owned(), "ab".repeat(32));
     CampaignCell {
         schema: CELL_SCHEMA.to_owned(),
@@ -18,12 +21,15 @@ fn cell(number: usize, seconds: f64) -> CampaignCell {
         kernel: CellKernel { label: format!("6.{number}"), release: "6.1".to_owned(), sha256, image: "x".into() },
         mode: "write".to_owned(),
         cpus: 1,
-        argv,
+        id: String::new(),
+        setting: String::new(),
+        request,
         seconds,
         build,
         qemu,
         canary: number.is_multiple_of(3),
-        ..CampaignCell::default()
+        pipeline: None,
+        host: None,
     }
     .identified()
 }
@@ -34,14 +40,13 @@ fn list(count: usize) -> CellList {
 
 #[test]
 fn an_id_depends_on_each_part() {
-    let words = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-    let with = |build: &str, qemu: &str, sha256: &str, argv: &[&str]| {
+    let with = |build: &str, qemu: &str, sha256: &str, runs: u32| {
         let mut cell = cell(1, 1.0);
         (cell.build, cell.qemu, cell.kernel.sha256) = (build.to_owned(), qemu.to_owned(), sha256.to_owned());
-        cell.argv = words(argv);
+        cell.request = Measurement::Pair(Box::new(RunOptions { runs: Some(runs), ..RunOptions::default() }));
         cell
     };
-    let plain = || with("b", "q", "k", &["a", "b"]);
+    let plain = || with("b", "q", "k", 1);
     let pipeline = |folder: &str, path: &str, contents: &str| CampaignCell {
         pipeline: Some(CellPipeline {
             command: PipelineCommand::default(),
@@ -53,11 +58,11 @@ fn an_id_depends_on_each_part() {
     };
     let cells = [
         plain(),
-        with("B", "q", "k", &["a", "b"]),
-        with("b", "Q", "k", &["a", "b"]),
-        with("b", "q", "K", &["a", "b"]),
-        with("b", "q", "k", &["ab"]),
-        with("b", "qk", "", &["a", "b"]),
+        with("B", "q", "k", 1),
+        with("b", "Q", "k", 1),
+        with("b", "q", "K", 1),
+        with("b", "q", "k", 2),
+        with("b", "qk", "", 1),
         pipeline("f", "p", "c"),
         pipeline("F", "p", "c"),
         pipeline("f", "P", "c"),
@@ -113,7 +118,7 @@ fn a_list_is_read_back_and_an_edited_line_is_refused() {
         CellList::load(regular::read, &path).map_err(|error| format!("{error:#}"))
     };
     assert_eq!(load(&text).unwrap(), list(3));
-    let edited = load(&text.replace("--calls=1", "--calls=9")).unwrap_err();
+    let edited = load(&text.replace(r#""calls":1"#, r#""calls":9"#)).unwrap_err();
     assert!(edited.contains("line 2") && edited.contains("plan again"), "{edited}");
     assert!(load(&format!("{text}{text}")).unwrap_err().contains("listed twice"));
     assert!(load("").unwrap_err().contains("no cells"));
@@ -166,7 +171,7 @@ fn marks_of_finished_chunks_are_of_one_list() {
 /// A finished cell, as a file with this text.
 fn finish(store: &CellStore, cell: &CampaignCell, second: bool, text: &str) {
     let release = &cell.kernel.release;
-    let document = serde_json::json!({"command": cell.command(), "kernel": {"release": release}, "text": text});
+    let document = serde_json::json!({"request": cell.request, "kernel": {"release": release}, "text": text});
     put(&store.path(&cell.id, second), cell, &[("result.json", &document.to_string())]);
 }
 
@@ -183,7 +188,7 @@ fn put(folder: &Path, cell: &CampaignCell, files: &[(&str, &str)]) {
 fn only_the_files_of_the_own_result_are_those_of_a_cell() {
     let top = tempfile::tempdir().unwrap();
     let store = CellStore::create(&top.path().join("store")).unwrap();
-    let (own, other) = (cell(0, 1.0), CampaignCell { argv: vec!["run".to_owned()], ..cell(1, 1.0) }.identified());
+    let (own, other) = (cell(0, 1.0), CampaignCell { request: cell(2, 1.0).request, ..cell(1, 1.0) }.identified());
     let folder = store.path(&own.id, false);
     // What is wrong once `change` was made to the folder, for every reader.
     let wrong = |change: &dyn Fn()| {
@@ -200,7 +205,7 @@ fn only_the_files_of_the_own_result_are_those_of_a_cell() {
     };
     let file = |name: &str| folder.join(name);
     let document = |of: &CampaignCell, release: &str| {
-        serde_json::json!({"command": of.command(), "kernel": {"release": release}}).to_string()
+        serde_json::json!({"request": of.request, "kernel": {"release": release}}).to_string()
     };
     assert_eq!(wrong(&|| std::fs::write(file("result.json"), "b").unwrap()), "result.json was changed");
     assert_eq!(wrong(&|| put(&folder, &other, &[])), "it contains another cell");
@@ -209,7 +214,7 @@ fn only_the_files_of_the_own_result_are_those_of_a_cell() {
     let says = wrong(&|| put_run(&document(&own, "6.12")));
     assert!(says.starts_with("result.json is the result of another cell: `pipeprof run --calls=0` on 6.12"), "{says}");
     let says = wrong(&|| put_run(&document(&other, "6.1")));
-    assert!(says.starts_with("result.json is the result of another cell: `pipeprof run` on 6.1"), "{says}");
+    assert!(says.starts_with("result.json is the result of another cell: `pipeprof run --calls=2` on 6.1"), "{says}");
     // Files that nobody listed, links, and names that no result has.
     std::fs::write(top.path().join("secret"), "secret").unwrap();
     let secret = top.path().join("secret");

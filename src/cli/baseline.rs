@@ -1,12 +1,14 @@
 //! What `check` takes from its baseline: the workload and the guest's settings, and which flags contradict them.
 
+use super::guest_args::MachineArgs;
 use super::run::GivenFlags;
 use crate::profile::Unit;
-use crate::result::{Collector, Document, ExecutedOn, Selection};
+use crate::result::{Collector, Document, ExecutedOn, Measurement, Selection};
 use crate::run::{RunOptions, WindowSizing};
 use crate::util::size;
+use crate::util::text::value_name;
 use crate::util::usage::UsageError;
-use crate::vm::{GuestMachine, stored};
+use crate::vm::{Accel, GuestMachine, qemu};
 use crate::workload::axes::AXES;
 use crate::workload::caveats::WORKLOAD_CHANGED;
 use crate::workload::spec::{Amount, Pin};
@@ -87,37 +89,32 @@ fn guest(options: &mut RunOptions, given: &GivenFlags, baseline: &Document) -> R
         (_, None) => bail!(UsageError::new("the baseline was measured in a guest: add --kernel")),
         _ => {}
     }
-    let missing = |why: &str| {
-        UsageError::new(format!(
-            "the baseline does not hold all settings of its guest: {why}; repeat it with `pipeprof run`"
-        ))
+    let Some(Measurement::Pair(asked)) = &baseline.request else {
+        bail!(UsageError::new("the baseline does not say what was asked for; repeat it with `pipeprof run`"))
     };
-    let emulator = baseline.environment.emulator.as_ref().ok_or_else(|| missing("the emulator is missing"))?;
-    let stored = stored::machine(emulator, on).map_err(|error| missing(&format!("{error:#}")))?;
+    let stored = asked.resolved();
     let machine = &options.machine;
+    let MachineArgs { accel, cpus, memory, append, cpu, .. } = &given.machine;
     let texts = |machine: &GuestMachine| {
         [
-            ("accel", format!("{:?}", machine.accel).to_lowercase()),
-            ("cpus", machine.cpus().to_string()),
-            ("memory", size::format(machine.memory >> 20 << 20)),
-            ("append", machine.append.join(" ")),
-            ("cpu", machine.cpu.clone().unwrap_or_default()),
+            ("--accel", accel.is_some_and(|accel| accel != Accel::Auto), value_name(machine.accel)),
+            ("--cpus", cpus.is_some(), machine.cpus().to_string()),
+            ("--memory", memory.is_some(), size::format(machine.memory >> 20 << 20)),
+            ("--append", !append.is_empty(), machine.append.join(" ")),
+            ("--cpu", cpu.is_some(), machine.cpu.clone().unwrap_or_else(|| qemu::cpu_model(on).to_owned())),
         ]
     };
-    for ((name, asked), (_, stored)) in texts(machine).into_iter().zip(texts(&stored)) {
-        if given.has(name) && !(name == "accel" && asked == "auto") {
-            contradiction(&format!("--{name}"), &asked, &stored)?;
+    for ((flag, is_given, asked), (.., stored)) in texts(machine).into_iter().zip(texts(&stored)) {
+        if is_given {
+            contradiction(flag, &asked, &stored)?;
         }
     }
-    // Earlier versions did not store it.
-    let memcg = baseline.memcg.or_else(|| charged(&baseline.command));
-    let memcg = memcg.ok_or_else(|| missing("whether memory was charged to a cgroup (--no-memcg) is missing"))?;
-    if memcg && !options.memcg {
+    if asked.memcg && !options.memcg {
         bail!(UsageError::new(
             "--no-memcg contradicts the baseline, in which memory was charged; leave it out, or repeat the baseline"
         ));
     }
-    options.memcg = memcg;
+    options.memcg = asked.memcg;
     options.machine = GuestMachine {
         no_snapshot: machine.no_snapshot,
         boot_limit: machine.boot_limit,
@@ -125,18 +122,6 @@ fn guest(options: &mut RunOptions, given: &GivenFlags, baseline: &Document) -> R
         ..stored
     };
     Ok(())
-}
-
-/// Whether a guest's memory was charged to a cgroup, from the command that measured it, for documents that do not hold it;
-/// `None` where the columns of a comparison differ in it.
-fn charged(command: &str) -> Option<bool> {
-    let own = |word: &str| word.trim_matches(['\'', '"']) == "--no-memcg";
-    let single = ["pipeprof run ", "pipeprof check "].iter().any(|start| command.starts_with(start));
-    match command.split_whitespace().any(own) {
-        none if single => Some(!none),
-        _ if command.contains("--memcg") || command.contains("--no-memcg") => None,
-        _ => Some(true),
-    }
 }
 
 /// Refuse flags of a workload other than the baseline's.
@@ -215,34 +200,23 @@ mod tests {
     }
 
     #[test]
-    fn the_document_says_whether_memory_was_charged() {
+    fn the_request_says_whether_memory_was_charged() {
         let gallery = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("flamegraphs/6.1-write-exact");
         let mut document = crate::result::open_document(&gallery).unwrap();
-        // Whatever the command was, such as that of a column without memcg.
-        document.command = "pipeprof compare --memcg on --memcg off".to_owned();
         let options = |document: &Document, flags: &str| {
             let mut given = crate::cli::run::given_flags("--run-flags", flags).unwrap();
             given.options.kernel = Some("6.12".to_owned());
             options(&given, document).map(|options| options.memcg).map_err(|error| error.to_string())
         };
+        assert!(options(&document, "--no-memcg").unwrap_err().contains("--no-memcg contradicts"));
+        assert!(options(&document, "--cpus 1").unwrap_err().contains("--cpus"));
         for stored in [true, false] {
-            document.memcg = Some(stored);
+            let Some(Measurement::Pair(asked)) = &mut document.request else { panic!("a run") };
+            asked.memcg = stored;
             assert_eq!(options(&document, ""), Ok(stored));
         }
         assert_eq!(options(&document, "--no-memcg"), Ok(false));
-        document.memcg = Some(true);
-        assert!(options(&document, "--no-memcg").unwrap_err().contains("--no-memcg contradicts"));
-        document.memcg = None;
-        assert!(options(&document, "").unwrap_err().contains("--no-memcg) is missing"));
-    }
-
-    #[test]
-    fn the_command_says_whether_memory_was_charged() {
-        assert_eq!(charged("pipeprof run --kernel 6.1 --no-memcg -o x"), Some(false));
-        assert_eq!(charged("pipeprof run --kernel 6.1 -o no-memcg"), Some(true));
-        assert_eq!(charged("pipeprof check --kernel 6.1 --run-flags '--cpus 2 --no-memcg'"), Some(false));
-        assert_eq!(charged("pipeprof compare --kernel 6.1 --kernel 6.12"), Some(true));
-        assert_eq!(charged("pipeprof compare --memcg on --memcg off"), None);
-        assert_eq!(charged("pipeprof compare --variant '' --variant --no-memcg"), None);
+        document.request = None;
+        assert!(options(&document, "").unwrap_err().contains("does not say"));
     }
 }

@@ -2,13 +2,13 @@
 
 use super::check_history;
 use super::check_rules::{CheckRules, CheckVerdict, first_steps, print_changes};
+use super::check_runs::{again, measure_all};
 use super::global::{UNTESTABLE, WRONG_CHECK};
-use super::repeat::{Repeat, measure_all};
 use super::run::{GivenFlags, given_flags};
 use super::sizing_args::SizingArgs;
 use super::stored_runs;
 use crate::compare::{Comparison, Input};
-use crate::result::Outcome;
+use crate::result::{Measurement, Outcome};
 use crate::run::exact;
 use crate::util::text::clean;
 use crate::util::usage::{OrUsage as _, UsageError};
@@ -103,7 +103,7 @@ impl CheckArgs {
                 bail!(UsageError::new(format!("--baseline {path}: {why}")));
             }
         }
-        let repeat = |(_, run): &(String, Outcome)| Repeat::of(&given, run, self.run_stored_command);
+        let repeat = |(_, run): &(String, Outcome)| again(&given, run, self.run_stored_command);
         let wanted = baseline.runs.iter().map(repeat).collect::<Result<Vec<_>>>()?;
         let label = self.rules.label()?;
         let runs = self.rules.measured(&wanted)?.into_iter().map(|run| (label.clone(), run)).collect();
@@ -117,14 +117,14 @@ impl CheckArgs {
         let mut options = given.options.clone();
         let mut wanted = Vec::new();
         options.count_by_default();
-        if options.exact() && !given.has("cpus") {
+        if options.exact() && !given.machine.cpus.is_some() {
             wanted.extend(exact::CPUS.map(|cpus| {
                 let mut options = options.clone();
                 options.machine.cpus = Some(cpus);
-                Repeat::Run(Box::new(options))
+                Measurement::Pair(Box::new(options))
             }));
         } else {
-            wanted.push(Repeat::Run(Box::new(options)));
+            wanted.push(Measurement::Pair(Box::new(options)));
         }
         if let (_, Some(problem)) = measure_all(&wanted, self.rules.output.as_deref())? {
             return Err(problem);

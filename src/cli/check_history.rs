@@ -1,7 +1,7 @@
 //! `pipeprof check --history`: test a kernel against a series of kernels.
 
 use super::check_rules::{CheckRules, CheckVerdict, first_steps, print_changes};
-use super::repeat::Repeat;
+use super::check_runs::again;
 use super::run::GivenFlags;
 use crate::campaign::CellStore;
 use crate::compare::{Dropped, Input};
@@ -32,7 +32,7 @@ pub(super) fn perform(
     let history = read::read(&store, None, super::command_line()).map_err(usage)?;
     let newest: Vec<Outcome> =
         history.lines.iter().map(|line| last(&store, line)).collect::<Result<_>>().map_err(usage)?;
-    let wanted = newest.iter().map(|run| Repeat::of(given, run, run_stored_command)).collect::<Result<Vec<_>>>()?;
+    let wanted = newest.iter().map(|run| again(given, run, run_stored_command)).collect::<Result<Vec<_>>>()?;
     let label = args.label()?;
     let runs = args.measured(&wanted)?;
     let (mut verdicts, mut facts) = (Vec::new(), Vec::new());

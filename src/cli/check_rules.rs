@@ -1,7 +1,7 @@
 //! The verdict of `pipeprof check`: thresholds, words and exit codes, for a baseline as for a history.
 
+use super::check_runs::measure_all;
 use super::global::UNTESTABLE;
-use super::repeat::{Repeat, measure_all};
 use crate::compare::details;
 use crate::compare::model::{RepChange, RoleRow, Section, Step};
 use crate::compare::render::tables::function_name;
@@ -10,7 +10,7 @@ use crate::compare::{CompareOptions, Comparison, Input, compare};
 use crate::profile::listed;
 use crate::report::number;
 use crate::report::terminal::text::shortened;
-use crate::result::Outcome;
+use crate::result::{Measurement, Outcome};
 use crate::roles::{self, RoleId, SCHEDULING};
 use crate::util::decision::{Decision, FLOOR};
 use crate::util::progress;
@@ -103,7 +103,7 @@ impl CheckRules {
     }
 
     /// The results of `wanted`. Why they are not stored where they should be is only printed: what was measured decides.
-    pub(super) fn measured(&self, wanted: &[Repeat]) -> Result<Vec<Outcome>> {
+    pub(super) fn measured(&self, wanted: &[Measurement]) -> Result<Vec<Outcome>> {
         let (runs, problem) = measure_all(wanted, self.output.as_deref())?;
         if let Some(problem) = problem {
             progress::problem(&format!("{problem:#}"));

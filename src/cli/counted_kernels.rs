@@ -1,12 +1,13 @@
 //! Count many kernels with one workload, each once: what searches compare.
 
-use super::repeat::{Repeat, measure_all};
+use super::check_runs::{again, measure_all};
 use super::run::{GivenFlags, given_flags};
 use super::sizing_args::SizingArgs;
 use super::stored_runs;
 use super::workload_args::check_distinct;
 use crate::compare::{CompareOptions, Comparison, Input, compare};
 use crate::experiment::PlanFile;
+use crate::result::Measurement;
 use crate::search::effect::Untestable;
 use crate::util::folder_lock::FolderLock;
 use crate::util::usage::{OrUsage as _, UsageError};
@@ -61,7 +62,7 @@ const PLAN_FILE: PlanFile =
 /// Counts of kernels. The first one decides how long the windows of all are.
 pub(super) struct CountedKernels {
     given: GivenFlags,
-    wanted: Vec<Repeat>,
+    wanted: Vec<Measurement>,
     first: Option<Rc<Input>>,
     /// By release.
     known: BTreeMap<String, Rc<Input>>,
@@ -87,7 +88,7 @@ impl CountArgs {
         for (flag, is_given) in [
             ("--mode", given.options.workload.mode.is_some()),
             ("--kernel", given.options.kernel.is_some()),
-            ("--cpus", given.has("cpus")),
+            ("--cpus", given.machine.cpus.is_some()),
         ] {
             if is_given {
                 bail!(UsageError::new(format!("--run-flags contains {flag}; give it outside, or leave it out")));
@@ -107,7 +108,7 @@ impl CountArgs {
                 bail!(UsageError::new("--run-flags: a search needs counts: leave out --collect and --accel"));
             }
             options.request(String::new())?;
-            wanted.push(Repeat::Run(Box::new(options)));
+            wanted.push(Measurement::Pair(Box::new(options)));
         }
         let sizing = &given.options.sizing;
         let plan = CountPlan {
@@ -184,11 +185,11 @@ impl CountedKernels {
         let wanted = match &self.first {
             Some(first) => {
                 self.given.options.kernel = name;
-                first.runs.iter().map(|(_, run)| Repeat::of(&self.given, run, false)).collect::<Result<Vec<_>>>()?
+                first.runs.iter().map(|(_, run)| again(&self.given, run, false)).collect::<Result<Vec<_>>>()?
             }
             None => {
                 for repeat in &mut self.wanted {
-                    if let Repeat::Run(options) = repeat {
+                    if let Measurement::Pair(options) = repeat {
                         options.kernel.clone_from(&name);
                     }
                 }

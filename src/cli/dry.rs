@@ -1,8 +1,7 @@
 //! Parse and check a command line without running it, for fuzzing.
 
 use super::{Cli, Command, USAGE, parse, run, stop_args, workload_args};
-use crate::record::Remedy;
-use crate::result::{PipelineCommand, Request};
+use crate::result::{Measurement, PipelineCommand, RecordingRequest, Remedy, Request};
 use crate::run::RunOptions;
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::workload::WorkloadRequest;
@@ -42,15 +41,21 @@ fn command_of(command: Command) {
             Ok(wanted) => assert!(wanted.combinations.iter().any(|combination| combination.refused.is_none())),
             Err(error) => named(&error),
         },
-        Command::Record(args) => match args.wanted() {
-            Ok((pipeline, trials)) => {
-                pipeline.iter().for_each(stages);
-                for remedy in &trials.remedies {
-                    assert_eq!(Remedy::parse(&remedy.text()).as_ref(), Ok(remedy));
+        Command::Record(args) => {
+            let mut request = RecordingRequest::default();
+            match args.apply(&mut request).and_then(|()| request.wanted()) {
+                Ok((pipeline, trials)) => {
+                    pipeline.iter().for_each(stages);
+                    for remedy in &trials.remedies {
+                        assert_eq!(Remedy::parse(&remedy.text()).as_ref(), Ok(remedy));
+                    }
+                    let request = Measurement::Recording(Box::new(request));
+                    let stored = serde_json::to_vec(&request).unwrap_or_default();
+                    assert_eq!(serde_json::from_slice::<Measurement>(&stored).ok(), Some(request));
                 }
+                Err(error) => named(&error),
             }
-            Err(error) => named(&error),
-        },
+        }
         _ => {}
     }
 }

@@ -1,12 +1,12 @@
 //! `pipeprof history --causes`: what the sources of a series change by themselves.
 
 use super::causes::build_all;
+use super::check_runs::{again, measure_all};
 use super::kernel_build::one_per_cpu;
-use super::repeat::{Repeat, measure_all};
 use super::run::given_flags;
 use crate::campaign::CellStore;
 use crate::history::{History, HistoryKernel, HistoryLine, SourceKernel, SourceSeries, read};
-use crate::result::Outcome;
+use crate::result::{Measurement, Outcome};
 use crate::util::progress;
 use crate::util::text::counted;
 use crate::util::usage::UsageError;
@@ -101,13 +101,13 @@ fn alone(line: &HistoryLine, store: &CellStore, built: &[CachedKernel]) -> Resul
     // The windows of the newest, as `check --history` repeats them.
     let newest = store.result(&line.points.last().context("a line has points")?.cell)?;
     let mut given = given_flags("--causes", "")?;
-    let mut wanted: BTreeMap<&str, Repeat> = BTreeMap::new();
+    let mut wanted: BTreeMap<&str, Measurement> = BTreeMap::new();
     for point in &line.points {
         let release = &built.get(point.kernel).context("a kernel for each point")?.release;
         given.options.kernel = Some(release.clone());
-        wanted.insert(release, Repeat::of(&given, &newest, false)?);
+        wanted.insert(release, again(&given, &newest, false)?);
     }
-    let (releases, wanted): (Vec<&str>, Vec<Repeat>) = wanted.into_iter().unzip();
+    let (releases, wanted): (Vec<&str>, Vec<Measurement>) = wanted.into_iter().unzip();
     let (outcomes, _) = measure_all(&wanted, None)?;
     let of = |release: &str| releases.iter().position(|other| *other == release).and_then(|place| outcomes.get(place));
     let runs = line.points.iter().filter_map(|point| Some((point.kernel, of(&built.get(point.kernel)?.release)?)));

@@ -1,12 +1,12 @@
 //! `pipeprof kernel`: the cache of kernels for guests.
 
+use super::guest_args::MachineArgs;
 use super::kernel_build::BuildArgs;
 use super::kernel_options::OptionsArgs;
 use crate::util::stored_json::json_text;
 use crate::util::text::{clean_lines, counted};
 use crate::util::{atomic_file, cancel, progress};
 use crate::vm;
-use crate::vm::GuestMachine;
 use crate::vm::fetch::{self, Fetched};
 use crate::vm::image::{self, Kernel};
 use crate::vm::kernel_bundle;
@@ -68,7 +68,7 @@ enum Action {
         /// Kernel to boot: a bzImage, a .deb, or a series or release in the cache
         kernel: String,
         #[command(flatten)]
-        machine: GuestMachine,
+        machine: MachineArgs,
         /// Print the guest's console as well
         #[arg(long)]
         console: bool,
@@ -169,11 +169,12 @@ impl KernelCommand {
             Action::Boot { kernel, machine, console } => {
                 let begun = Instant::now();
                 // The kernel is an argument here, not the value of --kernel.
-                let options =
-                    machine.options(&kernel).map_err(|error| match format!("{error:#}").strip_prefix("--kernel ") {
+                let options = machine.machine().options(&kernel).map_err(|error| {
+                    match format!("{error:#}").strip_prefix("--kernel ") {
                         Some(text) => anyhow!("{text}"),
                         None => error,
-                    })?;
+                    }
+                })?;
                 // This shows the boot.
                 let options = vm::GuestOptions { snapshot: false, ..options };
                 let reply = vm::run_job(&options, &vm::Job::Facts);

@@ -203,7 +203,7 @@ impl PlanArgs {
             None => &self.axes,
         };
         let files = &axes.pipelines.file;
-        let campaign = |GivenPipeline { command, words, .. }| CampaignPipeline { command, words, files: files.clone() };
+        let campaign = |given: GivenPipeline| CampaignPipeline { command: given.command, files: files.clone() };
         let pipelines: Vec<CampaignPipeline> = axes.pipelines.typed()?.into_iter().map(campaign).collect();
         if !pipelines.is_empty() {
             axes.workload.check_for_pipelines()?;
@@ -247,7 +247,7 @@ fn axes_of_file(path: &Path) -> Result<CampaignAxesArgs> {
             words.push(format!("--{flag}={}", word(key, item).with_context(|| shown.to_string())?));
         }
     }
-    Ok(parsed(&shown.to_string(), &words)?.0)
+    Ok(parsed(&shown.to_string(), &words)?)
 }
 
 fn word(key: &str, value: &toml::Value) -> Result<String> {

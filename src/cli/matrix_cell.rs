@@ -1,40 +1,31 @@
-//! The command of a cell: `pipeprof run` or `pipeprof record --collect insn`.
+//! Measures a cell: a run, or a counted pipeline.
 
-use super::record::RecordArgs;
-use super::run::{parse_words, parsed};
 use crate::campaign::CampaignCell;
 use crate::campaign::cell::CellPipeline;
-use crate::record::inside::{PipelinePlace, PreparedPipeline};
-use crate::result::Outcome;
+use crate::record::inside::PipelinePlace;
+use crate::result::{Measurement, Outcome, RecordingRequest};
 use crate::util::sha256;
 use crate::vm::Kernel;
 use anyhow::{Context as _, Result, bail};
 
 /// Run a cell in this process.
 pub(super) fn measure(cell: &CampaignCell, kernel: &Kernel) -> Result<Outcome> {
-    let image = kernel.image.to_str().context("the kernel's path is not UTF-8")?;
-    let command = cell.command();
-    let words = cell.argv.split_first().map(|(first, words)| (first.as_str(), words));
-    match (words, &cell.pipeline) {
-        (Some(("run", words)), None) => run(words, image, command),
-        (Some(("record", words)), Some(pipeline)) => record(words, pipeline, image, command),
-        _ => bail!("the cell's command is neither `run` nor `record`: plan again with this pipeprof"),
-    }
+    let mut request = cell.request.clone();
+    request.set_kernel(kernel.image.to_str().context("the kernel's path is not UTF-8")?);
+    let mut outcome = match (&request, &cell.pipeline) {
+        (Measurement::Pair(options), None) => options.measure(&options.request(cell.command())?)?,
+        (Measurement::Recording(request), Some(pipeline)) => record(request, pipeline)?,
+        _ => bail!("the cell has a pipeline without what its processes find: plan again with this pipeprof"),
+    };
+    outcome.document.command = cell.command();
+    // The same on all machines.
+    outcome.document.request = Some(cell.request.clone());
+    Ok(outcome)
 }
 
-fn run(words: &[String], image: &str, command: String) -> Result<Outcome> {
-    let mut options = parse_words("the cell", words)?;
-    options.kernel = Some(image.to_owned());
-    let request = options.request(command)?;
-    options.measure(&request)
-}
-
-fn record(words: &[String], pipeline: &CellPipeline, image: &str, command: String) -> Result<Outcome> {
-    let (mut args, _) = parsed::<RecordArgs>("the cell", words)?;
-    args.guest.kernel = Some(image.to_owned());
-    let guest = args.guest(true)?.context("a cell names its kernel")?;
+fn record(request: &RecordingRequest, pipeline: &CellPipeline) -> Result<Outcome> {
     let place = PipelinePlace { folder: pipeline.folder.clone(), path: pipeline.path.clone(), input: None };
-    let prepared = PreparedPipeline::new(args.in_guest(&pipeline.command, place), guest)?;
+    let prepared = request.prepared(&pipeline.command, place)?;
     if prepared.has_disk() || sha256::of_bytes(prepared.contents()) != pipeline.contents {
         let here = PipelinePlace::without_input()?;
         let difference = if here.folder != pipeline.folder {
@@ -46,7 +37,5 @@ fn record(words: &[String], pipeline: &CellPipeline, image: &str, command: Strin
         };
         bail!("the programs or files of this pipeline are not those with which the list was planned{difference}");
     }
-    let mut recorded = prepared.counted(args.counted_runs())?;
-    recorded.document.command = command;
-    Ok(recorded)
+    prepared.counted(request.counted_runs())
 }

@@ -10,6 +10,7 @@ mod causes;
 mod check;
 mod check_history;
 mod check_rules;
+mod check_runs;
 mod compare;
 mod completions;
 mod counted_kernels;
@@ -71,6 +72,7 @@ enum Command {
     // registration: one line per subcommand
     Run(run::RunArgs),
     Record(record::RecordArgs),
+    Repeat(repeat::RepeatArgs),
     Compare(compare::CompareArgs),
     Check(check::CheckArgs),
     Bisect(Box<bisect::BisectArgs>),
@@ -111,6 +113,7 @@ impl Command {
             Self::Run(args) if args.has_several_modes() => run::run_modes::run(&args),
             Self::Run(args) => args.run(),
             Self::Record(args) => args.run(),
+            Self::Repeat(args) => args.run(),
             Self::Kernel(args) => args.run(),
             Self::Reproduce(args) => args.run(),
             Self::Roles(args) => args.run(),

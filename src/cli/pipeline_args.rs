@@ -1,10 +1,7 @@
 //! The flags that make pipelines of one's own an axis of `matrix plan` and `sweep`.
 
-use super::record::RecordArgs;
-use super::run::parsed;
 use crate::record::Remedy;
-use crate::record::sent_files::SentFile;
-use crate::result::PipelineCommand;
+use crate::result::{PipelineCommand, RecordingRequest, RecordingTarget, SentFile};
 use crate::util::usage::UsageError;
 use anyhow::{Context as _, Result, ensure};
 use std::collections::BTreeMap;
@@ -28,13 +25,12 @@ pub(super) struct PipelineArgs {
 #[derive(Debug, Clone)]
 pub(super) struct GivenPipeline {
     pub command: PipelineCommand,
-    /// The words after `pipeprof record --`.
-    pub words: Vec<String>,
     /// The pipeline, and the stages that were replaced, as they were typed.
     pub values: Vec<(String, String)>,
 }
 
-fn stage(text: &str) -> Result<Remedy, String> {
+/// `2=gzip -9`: another program as stage 2.
+pub(super) fn stage(text: &str) -> Result<Remedy, String> {
     match Remedy::parse(&format!("stage{text}")) {
         Ok(stage @ Remedy::Stage(..)) => Ok(stage),
         _ => Err("expected N=COMMAND, such as 2='gzip -9'".to_owned()),
@@ -63,26 +59,26 @@ impl PipelineArgs {
         for (index, line) in self.pipeline.iter().enumerate() {
             let twice = UsageError::new(format!("--pipeline '{line}' is given twice"));
             ensure!(!self.pipeline[..index].contains(line), twice);
-            let words = vec![line.clone()];
             let values = vec![("pipeline".to_owned(), line.clone())];
-            let mut made = vec![GivenPipeline { command: self.command(&words)?, words, values }];
+            let command = counted(PipelineCommand::parse(std::slice::from_ref(line))?)?;
+            let mut made = vec![GivenPipeline { command, values }];
             for (name, changes) in &stages {
                 let changed = made.iter().flat_map(|before| changes.iter().map(|change| before.with(name, change)));
                 made = changed.collect::<Result<Vec<_>>>().context("--stage")?;
             }
             // A replaced stage is another program.
-            made.iter().try_for_each(|pipeline| self.command(&pipeline.words).map(drop))?;
+            made.iter().try_for_each(|pipeline| counted(pipeline.command.clone()).map(drop))?;
             all.extend(made);
         }
         Ok(all)
     }
+}
 
-    /// What `pipeprof record` makes of these words.
-    fn command(&self, words: &[String]) -> Result<PipelineCommand> {
-        let given = ["--".to_owned()].into_iter().chain(words.iter().cloned()).collect::<Vec<_>>();
-        let (args, _) = parsed::<RecordArgs>("--pipeline", &given)?;
-        args.counted().with_context(|| UsageError::new(format!("--pipeline '{}'", words.join(" "))))
-    }
+/// `pipeline` with the stages that `pipeprof record` would count.
+fn counted(pipeline: PipelineCommand) -> Result<PipelineCommand> {
+    let text = pipeline.text();
+    let request = RecordingRequest { target: RecordingTarget::Pipeline(pipeline), ..RecordingRequest::default() };
+    request.counted().with_context(|| UsageError::new(format!("--pipeline '{text}'")))
 }
 
 impl GivenPipeline {
@@ -90,8 +86,6 @@ impl GivenPipeline {
         let command = change.changed(&self.command)?;
         let mut values = self.values.clone();
         values.push((name.to_owned(), change.text()[name.len() + 1..].to_owned()));
-        // What a shell would read otherwise stays a word.
-        let words = command.stages.join(&"|".to_owned());
-        Ok(Self { words, command, values })
+        Ok(Self { command, values })
     }
 }

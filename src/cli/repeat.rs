@@ -1,171 +1,116 @@
-//! What `check` measures again on the tested kernel: the workload or the pipeline of a baseline.
+//! `pipeprof repeat`: measure a stored result again, as it was or with changes, and compare the two.
 
-use super::baseline;
-use super::kernel_build::one_per_cpu;
+use super::check_runs::allowed;
+use super::compare::width;
+use super::pipeline_args::stage;
 use super::record::RecordArgs;
-use super::run::{self, GivenFlags, parsed, split};
-use crate::compare::matrix;
-use crate::profile::few;
-use crate::record::contents;
-use crate::record::inside::{PipelinePlace, PreparedPipeline};
-use crate::report::files::Folder;
-use crate::result::Outcome;
-use crate::run::{RunOptions, WindowSizing, exact};
-use crate::util::memory;
-use crate::util::privileges::is_callers;
+use super::run::{RunArgs, parsed};
+use crate::compare::render::terminal;
+use crate::compare::{CompareOptions, Input, compare, pipelines};
+use crate::result::{self, Measurement, Outcome, RecordingTarget, Remedy};
 use crate::util::progress;
 use crate::util::text::clean;
-use crate::util::usage::{OrUsage as _, UsageError};
-use crate::vm::GuestMachine;
-use anyhow::{Context as _, Result, anyhow};
-use std::path::Path;
+use crate::util::usage::UsageError;
+use anyhow::{Context as _, Result, bail};
+use std::path::PathBuf;
+use std::process::ExitCode;
 
-/// A measurement to repeat.
-pub(super) enum Repeat {
-    Run(Box<RunOptions>),
-    Pipeline(Box<RecordArgs>),
+/// Measure a stored result again, as it was or with changes, and compare the two
+///
+/// A result holds what was asked for. It is measured in the same way: the same workload or pipeline, the same kernel and
+/// guest, the same collectors. Flags of the command that measured it replace parts of that:
+///
+///   pipeprof repeat r1
+///   pipeprof repeat r1 --kernel 7.2
+///   pipeprof repeat p1 --stage 2='zstd -T0' --runs 10
+///
+/// At the end, the result is compared with the stored one.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct RepeatArgs {
+    /// The result: its folder or result.json, or a cell of a campaign's store
+    #[arg(value_name = "RESULT")]
+    result: PathBuf,
+    /// Flags of `pipeprof run` or `pipeprof record`, whichever measured it. For recordings also --stage N=COMMAND (another
+    /// program as stage N) and --run-stored-command (run the pipeline of another user's result)
+    #[arg(value_name = "FLAGS", trailing_var_arg = true, allow_hyphen_values = true)]
+    flags: Vec<String>,
 }
 
-impl Repeat {
-    /// Repeat `stored` with the flags of this command line. A recording names the command that is repeated: if it is not the
-    /// caller's own, `run_stored_command` must allow that.
-    pub(super) fn of(given: &GivenFlags, stored: &Outcome, run_stored_command: bool) -> Result<Self> {
-        if stored.document.target.workload().is_some() {
-            return Ok(Self::Run(Box::new(baseline::options(given, &stored.document)?)));
-        }
-        let options = &given.options;
-        if options.workload.mode.is_some() || options.sizing != WindowSizing::default() {
-            let problem =
-                "--mode, --precision and --window-limit are for runs, and the baseline is a recorded pipeline";
-            return Err(UsageError::new(problem).into());
-        }
-        let kernel = options.kernel.clone();
-        let kernel = kernel.with_context(|| UsageError::new("a pipeline is counted in a guest: add --kernel"))?;
-        if let Some(owner) = stored.owner.filter(|owner| !run_stored_command && !is_callers(*owner)) {
-            return Err(UsageError::new(format!(
-                "the baseline belongs to user {owner}, and its pipeline would run in a guest, with programs and files of this \
-                 machine: `{}`; add --run-stored-command to run it",
-                clean(&stored.document.command)
+/// The flags of a repeated recording.
+#[derive(Debug, clap::Args)]
+struct RepeatedRecordArgs {
+    #[command(flatten)]
+    record: RecordArgs,
+    /// Program and arguments of stage N
+    #[arg(long, value_name = "N=COMMAND", value_parser = stage)]
+    stage: Vec<Remedy>,
+    /// Run the pipeline of a stored recording that belongs to another user
+    #[arg(long)]
+    run_stored_command: bool,
+}
+
+impl RepeatArgs {
+    pub(super) fn run(mut self) -> Result<ExitCode> {
+        let path = self.result.display().to_string();
+        let stored = result::open(&self.result)?;
+        let request = stored.document.request.clone().with_context(|| {
+            UsageError::new(format!(
+                "{path} does not say what was asked for, as an imported profile: nothing to repeat"
             ))
-            .into());
+        })?;
+        if self.flags.first().is_some_and(|first| !first.starts_with('-')) {
+            // The mark before another pipeline was taken as that of the end of flags.
+            self.flags.insert(0, "--".to_owned());
         }
-        let words: Vec<String> =
-            split(&stored.document.command)?.into_iter().skip_while(|word| word != "record").skip(1).collect();
-        let (mut args, _) = parsed::<RecordArgs>("the baseline's command", &words)?;
-        args.guest.kernel = Some(kernel);
-        Ok(Self::Pipeline(Box::new(args)))
-    }
-
-    /// The mode of a run, or the text of a pipeline.
-    pub(super) fn name(&self) -> Result<String> {
-        Ok(match self {
-            Self::Run(options) => options.request(super::command_line())?.mode,
-            Self::Pipeline(args) => args.counted()?.text(),
-        })
-    }
-
-    /// Whether counts are measured, which no other guest disturbs.
-    pub(super) fn is_exact(&self) -> bool {
-        match self {
-            Self::Run(options) => options.exact(),
-            Self::Pipeline(_) => true,
-        }
-    }
-
-    pub(super) fn machine(&self) -> &GuestMachine {
-        match self {
-            Self::Run(options) => &options.machine,
-            Self::Pipeline(args) => &args.guest.machine,
-        }
-    }
-
-    pub(super) fn measure(&self) -> Result<Outcome> {
-        match self {
-            Self::Run(options) => run::outcome(options),
-            Self::Pipeline(args) => {
-                let guest = args.guest(true)?.context("a guest has a kernel")?;
-                let pipeline = args.counted()?;
-                let place = PipelinePlace::without_input()?;
-                progress::note(&format!(
-                    "running the pipeline of the baseline in a guest: {}",
-                    clean(&pipeline.text())
-                ));
-                let outside = args.sent_from_outside(&place.folder);
-                if !outside.is_empty() {
-                    let named = few(outside.iter().map(|path| path.display()));
-                    progress::note(&format!("it gets files from outside of the current folder: {named}"));
+        match request {
+            Measurement::Pair(mut options) => {
+                let args = parsed::<RunArgs>("pipeprof run", &self.flags)?;
+                if args.has_several_modes() {
+                    bail!(UsageError::new("--mode: give one"));
                 }
-                let prepared = PreparedPipeline::new(args.in_guest(&pipeline, place), guest)?;
-                let (mut recorded, _) = prepared.record()?;
-                prepared.add_counts(&mut recorded, args.counted_runs())?;
-                recorded.document.command = super::command_line();
-                Ok(recorded)
+                args.apply(&mut options);
+                let (code, outcome) = args.measured(&options)?;
+                crate::outln!("");
+                crate::out!("{}", compared(path, stored, outcome)?);
+                Ok(code)
+            }
+            Measurement::Recording(mut request) => {
+                let args = parsed::<RepeatedRecordArgs>("pipeprof record", &self.flags)?;
+                if args.record.is_command_stored() {
+                    let asked = Measurement::Recording(request.clone());
+                    allowed(&path, &stored, &asked, args.run_stored_command)?;
+                }
+                args.record.apply(&mut request)?;
+                if let RecordingTarget::Pipeline(pipeline) = &mut request.target {
+                    for change in &args.stage {
+                        let stages = pipeline.as_stages().unwrap_or_else(|| pipeline.clone());
+                        *pipeline = change.changed(&stages).context("--stage")?;
+                    }
+                }
+                progress::note(&format!("repeating {}", clean(&Measurement::Recording(request.clone()).command())));
+                let shown = match args.record.measured(&request)? {
+                    Ok(shown) => shown,
+                    Err(code) => return Ok(code),
+                };
+                // Standard output is that of the pipeline.
+                crate::errln!("");
+                crate::err!("{}", compared(path, stored, shown.outcome)?);
+                Ok(shown.code)
             }
         }
     }
 }
 
-/// Measure all of `wanted`, counted ones in parallel, and store them in the folder `output`. Returns also why they are not
-/// where they should be.
-pub(super) fn measure_all(wanted: &[Repeat], output: Option<&Path>) -> Result<(Vec<Outcome>, Option<anyhow::Error>)> {
-    let mode = wanted.first().map(Repeat::name).transpose()?.unwrap_or_default();
-    let folder = match output {
-        Some(path) => Some(Folder::prepare(Some(path), &super::now(), &mode).or_usage()?),
-        None => None,
-    };
-    let parallel = wanted.iter().all(Repeat::is_exact);
-    let mut outcomes = std::thread::scope(|scope| {
-        let failed = |_| Err(anyhow!("internal error: a thread panicked"));
-        let mut results = Vec::new();
-        for together in wanted.chunks(if parallel { jobs(wanted) } else { 1 }) {
-            let running: Vec<_> = together.iter().map(|repeat| scope.spawn(|| repeat.measure())).collect();
-            results.extend(running.into_iter().map(|thread| thread.join().unwrap_or_else(failed)));
-        }
-        results.into_iter().collect::<Result<Vec<_>>>()
-    })?;
-    let problem = folder.map(|folder| stored(folder, wanted, &mut outcomes)).transpose()?.flatten();
-    Ok((outcomes, problem))
-}
-
-/// Guests that run at a time: both numbers of CPUs of a baseline always, and more if there is room.
-fn jobs(wanted: &[Repeat]) -> usize {
-    let guest = wanted.iter().map(|repeat| repeat.machine().memory).max().unwrap_or_default();
-    matrix::default_jobs(one_per_cpu(), memory::available(), guest).max(exact::CPUS.len())
-}
-
-/// Store what was measured: one in the folder itself, several in folders of their own. Returns why they are not where they
-/// should be.
-fn stored(folder: Folder, wanted: &[Repeat], outcomes: &mut [Outcome]) -> Result<Option<anyhow::Error>> {
-    let files = if let [outcome] = outcomes {
-        contents::files(outcome, Vec::new())?
-    } else {
-        let names = wanted.iter().map(|repeat| {
-            let name = repeat.name()?.replace([' ', '/'], "-");
-            Ok(format!("{name}-{}-cpu", repeat.machine().cpus()))
-        });
-        let names = distinct(names.collect::<Result<Vec<_>>>()?.into_iter());
-        contents::files_of_each(names.into_iter().zip(outcomes).map(|(name, outcome)| (name, outcome, Vec::new())))?
-    };
-    Ok(folder.keep(&files).problem)
-}
-
-/// Names of folders: a second run of the same mode and number of CPUs has another setting, and gets a number.
-fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
-    for name in names {
-        let same = all.iter().filter(|other| **other == name || other.starts_with(&format!("{name}-"))).count();
-        all.push(if same == 0 { name } else { format!("{name}-{}", same + 1) });
+/// What differs between the result stored at `path` and the new one.
+fn compared(path: String, stored: Outcome, now: Outcome) -> Result<String> {
+    let is_pair = now.document.target.workload().is_some();
+    let column =
+        |label: &str, name: &str, run| Input { label: Some(label.to_owned()), runs: vec![(name.to_owned(), run)] };
+    let mut inputs = vec![column("stored", &path, stored), column("now", "now", now)];
+    if !is_pair {
+        inputs = pipelines::columns(inputs, &[path.into(), "now".into()])?;
     }
-    all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn folders_of_several_settings_have_names_of_their_own() {
-        let names = ["write-1-cpu", "write-2-cpu", "write-1-cpu", "write-1-cpu"].map(str::to_owned);
-        assert_eq!(distinct(names.into_iter()), ["write-1-cpu", "write-2-cpu", "write-1-cpu-2", "write-1-cpu-3"]);
-    }
+    let options = CompareOptions { command: super::command_line(), seed: 1, ..CompareOptions::default() };
+    Ok(terminal::render(&compare(&inputs, &options)?.comparison, width(), terminal::SHOWN))
 }

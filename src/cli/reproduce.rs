@@ -1,5 +1,6 @@
 //! `pipeprof reproduce`: repeat the articles' experiments and compare the results.
 
+use super::guest_args::MachineArgs;
 use crate::report::terminal::Style;
 use crate::reproduce::facts::PROGRAMS;
 use crate::reproduce::parts::{ArticlePart, PARTS};
@@ -11,7 +12,6 @@ use crate::util::streams::write_styled;
 use crate::util::usage::UsageError;
 use crate::util::{cancel, progress};
 use crate::vm::Accel;
-use crate::vm::GuestMachine;
 use anyhow::{Context as _, Result, bail};
 use clap::builder::PossibleValue;
 use std::path::PathBuf;
@@ -52,7 +52,7 @@ pub(crate) struct ReproduceArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
-    machine: GuestMachine,
+    machine: MachineArgs,
 }
 
 /// `fizzbuzz=./fizzbuzz`.
@@ -109,7 +109,7 @@ impl ReproduceArgs {
         let kernel = if self.kernel == "none" {
             Err(Missing::new("--kernel none: guests are disabled", format!("pipeprof reproduce --kernel {KERNEL}")))
         } else {
-            match self.machine.options(&self.kernel) {
+            match self.machine.machine().options(&self.kernel) {
                 Ok(options) => Ok((self.kernel.clone(), options)),
                 // If only the default kernel is missing, run the parts that need no guest.
                 Err(error) if self.kernel == KERNEL && !self.in_guest => {
@@ -119,7 +119,7 @@ impl ReproduceArgs {
             }
         };
         let guest = kernel.as_ref().ok().map(|(_, options)| options.clone()).filter(|_| self.in_guest);
-        let guest_executed_on = match self.machine.accel {
+        let guest_executed_on = match self.machine.machine().accel {
             Accel::Kvm => ExecutedOn::Kvm,
             Accel::Auto | Accel::Tcg => ExecutedOn::Tcg,
         };

@@ -2,7 +2,7 @@
 
 pub(super) mod run_modes;
 
-use super::guest_args::GuestArgs;
+use super::guest_args::{GuestArgs, MachineArgs, set};
 use super::sizing_args::SizingArgs;
 use super::stop_args::StopArgs;
 use super::workload_args::WorkloadArgs;
@@ -11,14 +11,13 @@ use crate::record::contents;
 use crate::report;
 use crate::report::terminal::Style;
 use crate::result::{Collector, CollectorReport, Document, Loader, Outcome, Probe, Request, Selection};
-use crate::run::{RunOptions, WindowSizing};
+use crate::run::RunOptions;
 use crate::util::streams::write_styled;
 use crate::util::text::clean;
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{cancel, progress};
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use clap::parser::ValueSource;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -31,9 +30,9 @@ pub(crate) struct RunArgs {
     /// sample,kprobe,fgraph,insn [default: auto]
     #[arg(long, help_heading = "Collectors", value_name = "auto|none|LIST", value_parser = selection)]
     collect: Option<Selection>,
-    /// Library that loads the BPF programs
-    #[arg(long, help_heading = "Collectors", value_enum, default_value_t = Loader::Libbpf)]
-    loader: Loader,
+    /// Library that loads the BPF programs [default: libbpf]
+    #[arg(long, help_heading = "Collectors", value_enum)]
+    loader: Option<Loader>,
     /// Functions that kprobe probes: `roles` (the targets, and one function per role), `targets` (pipe_write,
     /// __alloc_pages, __mutex_lock, iov_iter_get_pages2), `all` (all functions of all roles), or a list of functions
     /// and roles [default: roles]
@@ -48,9 +47,9 @@ pub(crate) struct RunArgs {
     stop: StopArgs,
     #[command(flatten, next_help_heading = "Collectors")]
     sizing: SizingArgs,
-    /// Seed of the order of unprofiled and profiled runs
-    #[arg(long, help_heading = "Collectors", value_name = "N", default_value_t = 1)]
-    seed: u64,
+    /// Seed of the order of unprofiled and profiled runs [default: 1]
+    #[arg(long, help_heading = "Collectors", value_name = "N")]
+    seed: Option<u64>,
     /// Uncompressed kernel image (ELF) with symbols for --collect insn, if the kernel has no kallsyms
     #[arg(long, help_heading = "Collectors", value_name = "FILE")]
     vmlinux: Option<PathBuf>,
@@ -102,18 +101,12 @@ pub(super) fn parse_flags(flag: &str, text: &str) -> Result<RunOptions> {
     Ok(given_flags(flag, text)?.options)
 }
 
-/// Flags of `pipeprof run`, and which of them were given.
+/// Flags of `pipeprof run`.
 #[derive(Debug)]
 pub(super) struct GivenFlags {
     pub options: RunOptions,
-    matches: clap::ArgMatches,
-}
-
-impl GivenFlags {
-    /// Whether `--name` was given, be it with its default.
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.matches.value_source(name) == Some(ValueSource::CommandLine)
-    }
+    /// Those of the guest's machine that were given, be it with their defaults.
+    pub machine: MachineArgs,
 }
 
 /// As [`parse_flags`], with what was given.
@@ -124,15 +117,16 @@ pub(super) fn given_flags(flag: &str, text: &str) -> Result<GivenFlags> {
 }
 
 /// The options of these flags of `pipeprof run`, already split; `name` begins errors.
+#[cfg(any(test, fuzzing))]
 pub(super) fn parse_words(name: &str, words: &[String]) -> Result<RunOptions> {
     Ok(given_words(name, words)?.options)
 }
 
-/// The arguments in `words`, and which of them were given; `name` begins errors, which are one line.
-pub(super) fn parsed<A: Args>(name: &str, words: &[String]) -> Result<(A, clap::ArgMatches)> {
+/// The arguments in `words`; `name` begins errors, which are one line.
+pub(super) fn parsed<A: Args>(name: &str, words: &[String]) -> Result<A> {
     let command = A::augment_args(clap::Command::new("arguments").no_binary_name(true));
     let matches = command.try_get_matches_from(words);
-    let parsed = matches.and_then(|matches| Ok((A::from_arg_matches(&matches)?, matches)));
+    let parsed = matches.and_then(|matches| A::from_arg_matches(&matches));
     Ok(parsed.map_err(|error| {
         let text = error.to_string();
         let line = text.lines().next().unwrap_or("cannot be parsed").trim_start_matches("error: ");
@@ -141,12 +135,12 @@ pub(super) fn parsed<A: Args>(name: &str, words: &[String]) -> Result<(A, clap::
 }
 
 fn given_words(name: &str, words: &[String]) -> Result<GivenFlags> {
-    let (args, matches) = parsed::<RunArgs>(name, words)
+    let args = parsed::<RunArgs>(name, words)
         .map_err(|error| UsageError::new(format!("{error} (see `pipeprof run --help`)")))?;
     if !args.workload.further_modes.is_empty() {
         bail!(UsageError::new(format!("{name}: --mode is given twice")));
     }
-    Ok(GivenFlags { options: args.options(), matches })
+    Ok(GivenFlags { options: args.options(), machine: args.guest.machine })
 }
 
 /// Measure `options`; print and write nothing.
@@ -195,13 +189,20 @@ impl RunArgs {
     /// # Errors
     /// One line that names the flag or file and the way out.
     pub(super) fn run(self) -> Result<ExitCode> {
+        self.measured(&self.options()).map(|(code, _)| code)
+    }
+
+    /// Measure `options`, show and store the result as these flags say.
+    ///
+    /// # Errors
+    /// One line that names the flag or file and the way out.
+    pub(super) fn measured(&self, options: &RunOptions) -> Result<(ExitCode, Outcome)> {
         cancel::install().context("cannot install signal handlers")?;
         let started = super::now();
-        let options = self.options();
         let request = options.request(super::command_line())?;
         // Before measuring: a run is of no use if its results cannot be stored.
         let folder = report::files::Folder::prepare(self.output.as_deref(), &started, &request.mode)?;
-        let outcome = measured(&options, &request);
+        let outcome = measured(options, &request);
         progress::clear();
         let mut outcome = outcome?;
         let (exports, failed) = export::all(&self.export, &Exported::Result(&outcome));
@@ -230,7 +231,7 @@ impl RunArgs {
             return Err(error);
         }
         self.check(document)?;
-        Ok(ExitCode::SUCCESS)
+        Ok((ExitCode::SUCCESS, outcome))
     }
 
     /// Refuse a run that is not what was asked for: wrong bytes, or no profile.
@@ -263,23 +264,27 @@ impl RunArgs {
     }
 
     pub(super) fn options(&self) -> RunOptions {
-        let mut options = RunOptions {
-            workload: self.workload.request.clone(),
-            kernel: self.guest.kernel.clone(),
-            machine: self.guest.machine.clone(),
-            collect: self.collect.clone(),
-            loader: self.loader,
-            probe: self.probe.clone(),
-            runs: self.runs,
-            stop: self.stop.rule(),
-            seed: self.seed,
-            memcg: !self.no_memcg,
-            vmlinux: self.vmlinux.clone(),
-            cycle_model: self.cycle_model.clone(),
-            sizing: WindowSizing::default(),
-        };
-        self.sizing.apply(&mut options);
+        let mut options = RunOptions::default();
+        self.apply(&mut options);
         options
+    }
+
+    /// Set what was given.
+    pub(super) fn apply(&self, options: &mut RunOptions) {
+        self.workload.apply(&mut options.workload);
+        self.guest.machine.apply(&mut options.machine);
+        self.stop.apply(&mut options.stop);
+        self.sizing.apply(options);
+        set(&mut options.loader, self.loader);
+        set(&mut options.seed, self.seed);
+        let given = self.guest.kernel.as_ref();
+        options.kernel = given.or(options.kernel.as_ref()).cloned();
+        options.collect = self.collect.clone().or(options.collect.take());
+        options.probe = self.probe.clone().or(options.probe.take());
+        options.runs = self.runs.or(options.runs);
+        options.vmlinux = self.vmlinux.clone().or(options.vmlinux.take());
+        options.cycle_model = self.cycle_model.clone().or(options.cycle_model.take());
+        options.memcg &= !self.no_memcg;
     }
 }
 

@@ -19,6 +19,12 @@ impl StopArgs {
     pub(crate) fn rule(&self) -> StopRule {
         StopRule { until: self.until, max_time_ns: self.max_time }
     }
+
+    /// Set what was given.
+    pub(crate) fn apply(&self, rule: &mut StopRule) {
+        rule.until = self.until.or(rule.until);
+        rule.max_time_ns = self.max_time.or(rule.max_time_ns);
+    }
 }
 
 /// `2%` as 0.02.

@@ -55,6 +55,20 @@ struct AmountArgs {
     unsafe_pipe: bool,
 }
 
+impl WorkloadArgs {
+    /// Set what was given.
+    pub(crate) fn apply(&self, request: &mut WorkloadRequest) {
+        let given = self.request.clone();
+        request.mode = given.mode.or(request.mode.take());
+        request.overrides.extend(given.overrides);
+        request.amount = given.amount.or(request.amount);
+        request.pin = given.pin.or(request.pin);
+        request.warmup_bytes = given.warmup_bytes.or(request.warmup_bytes);
+        request.verify |= given.verify;
+        request.unsafe_pipe |= given.unsafe_pipe;
+    }
+}
+
 impl clap::Args for WorkloadArgs {
     fn augment_args(command: Command) -> Command {
         let command = ModeArgs::augment_args(command.next_help_heading("Workload"));

@@ -11,7 +11,7 @@ pub(super) const MOST_BLOCKS: usize = 10_000;
 
 /// A rule to stop before or after the planned number of blocks. It is evaluated between blocks, so that all lanes have
 /// equally many results.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct StopRule {
     /// Run blocks until [`relative_half_width`] of each lane with values is at most this, such as 0.02.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,11 +3,11 @@
 use super::answer::first_of;
 use super::locale;
 use super::names::labels;
-use super::remedy::{Remedy, words_of};
 use crate::report::number::percent;
 use crate::result::{
     Document, ExecutedOn, MeasuredTarget, PathPart, PathWhat, PipelineCommand, RecordedPipe, RecordedProcess,
 };
+use crate::result::{Remedy, words_of};
 use crate::util::text::counted;
 use crate::vm::closure::find_program;
 use crate::workload::cpus;

@@ -39,6 +39,7 @@ mod pipeline;
 mod raw;
 mod reason;
 mod remedy;
+mod requested;
 mod running;
 mod sampling;
 pub(crate) mod sent_files;
@@ -53,8 +54,8 @@ mod traced;
 pub(crate) mod trial;
 pub(crate) mod work;
 
+pub(crate) use crate::result::Remedy;
 pub(crate) use names::process_names;
-pub(crate) use remedy::Remedy;
 pub(crate) use traced::TracingCollector;
 pub(crate) use trial::TrialOptions;
 

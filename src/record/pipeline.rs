@@ -1,20 +1,13 @@
 //! The command line of a pipeline: words with a literal `|` between stages, or one word for the shell.
 
 use crate::result::PipelineCommand;
+use crate::result::target::{SHELL_SYNTAX, needs_shell};
 use crate::util::usage::UsageError;
 use crate::vm::closure::find_program;
 use anyhow::{Result, bail};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
-
-/// Characters that a shell interprets, for which one word is given to it.
-const SHELL_SYNTAX: &str = " \t\n|&;<>()$`\\\"'*?[]#~{}!";
-
-/// Whether `text` has characters that only a shell interprets, other than spaces.
-pub(super) fn needs_shell(text: &str) -> bool {
-    text.contains(|c: char| c != ' ' && SHELL_SYNTAX.contains(c))
-}
 
 impl PipelineCommand {
     /// The pipeline of the words after `--`.

@@ -1,78 +1,13 @@
-//! Changes to a pipeline that may make it faster.
+//! What a [`Remedy`] makes of a pipeline.
 
 use super::launch::PipelineSetup;
-use super::pipeline::needs_shell;
 use super::shell_words::replaced;
-use crate::result::PipelineCommand;
-use crate::util::size;
+use crate::result::{PipelineCommand, Remedy};
 use crate::util::text::counted;
 use crate::util::usage::UsageError;
 use anyhow::{Result, bail};
 
-/// One change.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Remedy {
-    /// All pipes hold this many bytes.
-    PipeSize(u64),
-    /// Each stage runs on a CPU of its own, in turn.
-    Pin,
-    /// Another program as this stage, counted from 1.
-    Stage(usize, Vec<String>),
-    /// Other words instead of these, wherever a command begins with them, also in a line for the shell.
-    Program(Vec<String>, Vec<String>),
-}
-
-/// The words of a text without quotes.
-pub(super) fn words_of(text: &str) -> Vec<String> {
-    text.split_whitespace().map(str::to_owned).collect()
-}
-
 impl Remedy {
-    /// Parse `pipe-size=1M`, `pin`, `stage2=pigz -dc` or `program:gzip=pigz`.
-    ///
-    /// # Errors
-    /// What is expected.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        if text == "pin" {
-            return Ok(Self::Pin);
-        }
-        let expected = || "expected pipe-size=SIZE, pin, stageN=COMMAND or program:WORDS=WORDS".to_owned();
-        let (key, value) = text.split_once('=').ok_or_else(expected)?;
-        if key == "pipe-size" {
-            let bytes = size::parse(value)?;
-            // F_SETPIPE_SZ takes an int.
-            return if (4096..=1 << 30).contains(&bytes) {
-                Ok(Self::PipeSize(bytes))
-            } else {
-                Err("from 4K to 1G".into())
-            };
-        }
-        if let Some(from) = key.strip_prefix("program:") {
-            let (from, to) = (words_of(from), words_of(value));
-            return if from.is_empty() { Err(expected()) } else { Ok(Self::Program(from, to)) };
-        }
-        let number = key.strip_prefix("stage").and_then(|number| number.parse().ok()).ok_or_else(expected)?;
-        let words: Vec<String> =
-            if needs_shell(value) { ["sh", "-c", value].map(str::to_owned).to_vec() } else { words_of(value) };
-        if number == 0 || words.is_empty() { Err(expected()) } else { Ok(Self::Stage(number, words)) }
-    }
-
-    /// The change as it is typed.
-    pub(crate) fn text(&self) -> String {
-        match self {
-            Self::PipeSize(bytes) => format!("pipe-size={}", size::format(*bytes)),
-            Self::Pin => "pin".to_owned(),
-            Self::Program(from, to) => format!("program:{}={}", from.join(" "), to.join(" ")),
-            Self::Stage(number, words) => match words.as_slice() {
-                // As `parse` has it made.
-                [shell, flag, line] if shell == "sh" && flag == "-c" && needs_shell(line) => {
-                    format!("stage{number}={line}")
-                }
-                words => format!("stage{number}={}", words.join(" ")),
-            },
-        }
-    }
-
     /// The changed pipeline.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! The files that a pipeline needs in a guest: which of them are in its memory, and which on a disk.
 
-use crate::result::PipelineCommand;
+use crate::result::{PipelineCommand, SentFile};
 use crate::run::MEMORY_SHARE;
 use crate::util::{progress, size};
 use crate::vm::bundle::FileBundle;
@@ -10,38 +10,7 @@ use anyhow::{Result, bail};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// A file for the guest: `PATH[:DEST]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SentFile {
-    from: PathBuf,
-    to: PathBuf,
-}
-
 impl SentFile {
-    /// As on the command line. A relative path in the guest begins at the current folder, as here.
-    ///
-    /// # Errors
-    /// A message for the flag.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let (from, to) = match text.rsplit_once(':') {
-            // A name with a colon.
-            Some(_) if Path::new(text).exists() => (text, text),
-            Some((from, to)) => (from, to),
-            None => (text, text),
-        };
-        if !Path::new(from).exists() {
-            return Err(format!("{from} does not exist"));
-        }
-        let absolute = |path: &str| std::path::absolute(path).map_err(|error| format!("'{path}': {error}"));
-        Ok(Self { from: absolute(from)?, to: absolute(to)? })
-    }
-
-    /// As on a command line, with absolute paths.
-    pub(crate) fn text(&self) -> String {
-        let from = self.from.display();
-        if self.is_here() { from.to_string() } else { format!("{from}:{}", self.to.display()) }
-    }
-
     /// What of `files` is outside of `folder`, also by way of links: it is named before a guest gets it that runs what others
     /// have stored.
     pub(crate) fn outside<'a>(files: impl IntoIterator<Item = &'a Self>, folder: &Path) -> BTreeSet<PathBuf> {
@@ -63,10 +32,6 @@ impl SentFile {
     /// At the same path.
     pub(super) fn here(path: PathBuf) -> Self {
         Self { to: path.clone(), from: path }
-    }
-
-    fn is_here(&self) -> bool {
-        self.from == self.to
     }
 
     /// With links that lead to it; they are those of this machine if it is at the same path.

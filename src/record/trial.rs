@@ -3,11 +3,11 @@
 use super::advice::{self, AdvicePlace};
 use super::input::KeptInput;
 use super::launch::{Launcher, PipelineSetup, StageStreams};
-use super::remedy::Remedy;
 use super::timed::{self, PipelineTime};
 use crate::experiment::{self, NoStore, OnFailure, Plan};
 use crate::kernel::environment::CpuTime;
 use crate::report::number;
+use crate::result::Remedy;
 use crate::result::{Document, PipelineCommand, Trial, TrialRuns, TrialVerdict, Trials};
 use crate::run::BUSY;
 use crate::util::decision::{Decision, decide};

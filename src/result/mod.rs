@@ -5,13 +5,14 @@ pub(crate) mod check;
 pub mod code;
 pub(crate) mod ensemble;
 mod locks;
+mod measurement;
 mod open;
 mod path;
 mod probe;
 mod recorded;
 pub(crate) mod request;
 pub mod stack_files;
-mod target;
+pub(crate) mod target;
 mod timeline;
 mod trials;
 
@@ -23,6 +24,10 @@ pub use crate::util::warning::Warning;
 pub(crate) use check::check;
 pub use ensemble::{Ensemble, FoundSize, TriedSize, WindowCount};
 pub use locks::{HeldCalls, LockKind, LockUse};
+pub(crate) use measurement::words_of;
+pub use measurement::{
+    Accel, GuestMachine, Measurement, RecordingRequest, RecordingTarget, Remedy, RunOptions, SentFile, WindowSizing,
+};
 pub use open::{open, open_document, parse};
 pub(crate) use open::{open_all, open_code};
 pub(crate) use path::PathKind;
@@ -73,6 +78,9 @@ pub struct Document {
     /// UTC, RFC 3339; the only time of day in the document.
     pub started: String,
     pub command: String,
+    /// What was asked for: `pipeprof repeat` measures it again. Absent for what another tool took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Measurement>,
     /// What was measured, in titles: the mode of a built-in pair, a pipeline as it was typed, the processes, or a file.
     pub mode: String,
     pub target: MeasuredTarget,

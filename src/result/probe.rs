@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The functions to probe.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Probe {
     /// The named targets, and the function of each role that each process calls most.

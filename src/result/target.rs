@@ -6,6 +6,14 @@ use crate::workload::Spec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Characters that a shell interprets, for which one word is given to it.
+pub(crate) const SHELL_SYNTAX: &str = " \t\n|&;<>()$`\\\"'*?[]#~{}!";
+
+/// Whether `text` has characters that only a shell interprets, other than spaces.
+pub(crate) fn needs_shell(text: &str) -> bool {
+    text.contains(|c: char| c != ' ' && SHELL_SYNTAX.contains(c))
+}
+
 /// What was measured. A result has the parts that apply to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]

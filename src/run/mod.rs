@@ -1,7 +1,7 @@
 //! Execute one request and return its outcome, on the host or, called by `/init`, in a guest.
 //!
 //! [`measure`] executes the runs alternately and gathers raw values. [`assemble`] makes the document, and [`cost`]
-//! computes the cost of each collector, and [`cycles`] prices counted instructions. [`RunOptions`] make a request; `words` turns them back into flags.
+//! computes the cost of each collector, and [`cycles`] prices counted instructions. [`RunOptions`] make a request.
 
 pub mod assemble;
 pub(crate) mod bench;
@@ -14,7 +14,6 @@ pub mod measure;
 mod options;
 mod setting;
 mod sizing;
-mod words;
 
 use crate::collect::Context;
 use crate::collect::tracefs;
@@ -26,11 +25,11 @@ use crate::vm::{self, GuestOptions, Job};
 use crate::workload;
 use anyhow::Result;
 
+pub(crate) use crate::result::{RunOptions, WindowSizing};
 pub(crate) use functions::KernelFunctions;
 pub(crate) use gather::Gathered;
-pub(crate) use options::{MEMORY_SHARE, RunOptions, sent_source};
+pub(crate) use options::{MEMORY_SHARE, sent_source};
 pub use setting::Setting;
-pub(crate) use sizing::WindowSizing;
 
 /// A machine is busy if others use at least this share of the CPUs' time.
 pub(crate) const BUSY: f64 = 0.1;

@@ -2,17 +2,14 @@
 
 use super::{Setting, WindowSizing, sizing};
 use crate::collect;
-use crate::experiment::StopRule;
-use crate::result::{Collector, ExecutedOn, Loader, Outcome, Probe, Request, Selection};
+use crate::result::{Collector, ExecutedOn, Measurement, Outcome, Request, RunOptions, Selection};
 use crate::util::progress;
 use crate::util::usage::OrUsage as _;
 use crate::vm::bundle::FileBundle;
 use crate::vm::{Accel, GuestMachine, GuestOptions};
-use crate::workload::WorkloadRequest;
 use crate::workload::spec::{Amount, MEMORY_SOURCE, Spec};
 use anyhow::{Context as _, Result, bail};
-use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// A short window, so that there can be many: runs differ more from each other than parts of one run do.
@@ -23,57 +20,6 @@ const GUEST_AMOUNT: Amount = Amount::DurationNs(200_000_000);
 const TRACED_GUEST_AMOUNT: Amount = Amount::DurationNs(50_000_000);
 /// Default CPUs of a guest with collectors inside it: with one, writer and reader never wait for the same lock.
 const PROFILED_CPUS: u32 = 2;
-
-/// The flags of `pipeprof run` that decide what it measures. Absent fields leave the default.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RunOptions {
-    pub workload: WorkloadRequest,
-    /// The guest's kernel as given; absent: the kernel of this machine.
-    pub kernel: Option<String>,
-    pub machine: GuestMachine,
-    /// Absent: [`Selection::Auto`].
-    pub collect: Option<Selection>,
-    pub loader: Loader,
-    /// Absent: the default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub probe: Option<Probe>,
-    /// Runs per measurement.
-    pub runs: Option<u32>,
-    /// What ends the run by its precision or its time.
-    #[serde(default, skip_serializing_if = "StopRule::is_none")]
-    pub stop: StopRule,
-    pub seed: u64,
-    /// How long counted windows are, unless the workload's amount is given.
-    #[serde(default)]
-    pub(crate) sizing: WindowSizing,
-    /// Whether the memory of a guest's workload is charged to a cgroup.
-    pub memcg: bool,
-    /// Image with the symbols of a guest's kernel that has no kallsyms.
-    pub vmlinux: Option<PathBuf>,
-    /// File with a model of estimated cycles; absent: the standard model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cycle_model: Option<PathBuf>,
-}
-
-impl Default for RunOptions {
-    fn default() -> Self {
-        Self {
-            workload: WorkloadRequest::default(),
-            kernel: None,
-            machine: GuestMachine::default(),
-            collect: None,
-            loader: Loader::default(),
-            probe: None,
-            runs: None,
-            stop: StopRule::default(),
-            seed: 1,
-            sizing: WindowSizing::default(),
-            memcg: true,
-            vmlinux: None,
-            cycle_model: None,
-        }
-    }
-}
 
 impl RunOptions {
     /// Whether instructions are counted, in a guest.
@@ -106,11 +52,13 @@ impl RunOptions {
     /// # Errors
     /// One line that names the flag.
     pub(crate) fn guest(&self) -> Result<Option<GuestOptions>> {
-        let mut machine = self.machine.clone();
-        if self.kernel.is_some() && machine.cpus.is_none() && self.profiled() {
-            machine.cpus = Some(PROFILED_CPUS);
-        }
-        machine.guest(self.kernel.as_deref())
+        self.resolved().guest(self.kernel.as_deref())
+    }
+
+    /// The machine, with the number of CPUs that these collectors get by default.
+    pub(crate) fn resolved(&self) -> GuestMachine {
+        let default = (self.kernel.is_some() && self.profiled()).then_some(PROFILED_CPUS);
+        GuestMachine { cpus: self.machine.cpus.or(default), ..self.machine.clone() }
     }
 
     /// The request; `command` is for titles.
@@ -189,8 +137,14 @@ impl RunOptions {
         })
     }
 
-    /// Measure `request` on this machine or in the guest of these options.
+    /// Measure `request` on this machine or in the guest of these options, which become part of the result.
     pub(crate) fn measure(&self, request: &Request) -> Result<Outcome> {
+        let mut outcome = self.measured(request)?;
+        outcome.document.request = Some(Measurement::Pair(Box::new(self.clone())));
+        Ok(outcome)
+    }
+
+    fn measured(&self, request: &Request) -> Result<Outcome> {
         let mut guest = self.guest()?;
         if let Some((options, source)) = guest.as_mut().zip(sent_source(&request.workload)) {
             options.files = Some(Arc::new(archive(source, options.memory_mib)?));

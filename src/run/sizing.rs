@@ -1,28 +1,12 @@
 //! How long the windows of counted runs are: they grow until the counts of one kernel agree. The rule depends on counts only,
 //! so that every machine finds the same size.
 
-use crate::result::{FoundSize, Outcome, TriedSize};
+use crate::result::{FoundSize, Outcome, TriedSize, WindowSizing};
 use crate::util::progress;
 use crate::util::size;
 use crate::workload::Spec;
 use crate::workload::spec::Amount;
 use anyhow::{Context as _, Result};
-use serde::{Deserialize, Serialize};
-
-/// `--precision` and `--window-limit`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct WindowSizing {
-    /// The wanted range over the windows of the instructions without scheduling, as a part of their median.
-    pub precision: f64,
-    /// No window is made larger if it is expected to execute more instructions than this.
-    pub limit: u64,
-}
-
-impl Default for WindowSizing {
-    fn default() -> Self {
-        Self { precision: 0.002, limit: 100_000_000 }
-    }
-}
 
 /// The first size: so many bytes or calls, whichever is less. Bursts of the page allocator are 8 MiB apart
 /// (docs/exactness.md).

@@ -8,8 +8,7 @@
 //! may be called. [`bundle`] packs programs and files for a guest, with what [`closure`] finds that they need; [`disk`]
 //! makes a disk of files that are too large for its memory.
 //! [`build`] builds kernels for the cache, and [`unpack`] unpacks archives.
-//! [`stored`] reads a guest's settings back from a document. Inside the guest, [`crate::guest`] is process 1: it runs
-//! the job and answers in frames of [`protocol`].
+//! Inside the guest, [`crate::guest`] is process 1: it runs the job and answers in frames of [`protocol`].
 
 pub(crate) mod build;
 pub(crate) mod bundle;
@@ -28,7 +27,7 @@ pub mod job;
 pub(crate) mod kernel_bundle;
 pub(crate) mod kernel_name;
 pub(crate) mod kvm;
-pub(crate) mod machine;
+mod machine;
 pub(crate) mod monitor;
 pub(crate) mod options;
 pub(crate) mod packages;
@@ -37,15 +36,14 @@ pub mod qemu;
 pub(crate) mod scratch;
 pub(crate) mod snapshots;
 pub mod store;
-pub(crate) mod stored;
 pub(crate) mod symbol_cache;
 pub(crate) mod turns;
 mod unpack;
 pub(crate) mod version;
 pub(crate) mod watch;
 
+pub use crate::result::{Accel, GuestMachine};
 pub use guest::{GuestReply, run_job};
 pub use image::Kernel;
 pub use job::Job;
-pub(crate) use machine::GuestMachine;
-pub use options::{Accel, GuestOptions, PluginArgs};
+pub use options::{GuestOptions, PluginArgs};

@@ -1,5 +1,6 @@
 //! Options for booting a guest.
 
+use crate::result::Accel;
 use crate::vm::Kernel;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,19 +8,6 @@ use std::time::Duration;
 
 /// This program's executable.
 const OWN_BINARY: &str = "/proc/self/exe";
-
-/// What executes the guest's instructions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Accel {
-    /// KVM if a guest starts with it in time, otherwise emulation
-    Auto,
-    /// Hardware virtualisation on the host's processor
-    Kvm,
-    /// Emulation; slow, but deterministic
-    #[default]
-    Tcg,
-}
 
 /// A QEMU plugin and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]

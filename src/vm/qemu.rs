@@ -163,11 +163,15 @@ pub(crate) fn arguments(options: &GuestOptions, on: ExecutedOn, files: &Files) -
 }
 
 fn cpu(options: &GuestOptions, on: ExecutedOn) -> &str {
-    match (&options.cpu, on) {
-        (Some(cpu), _) => cpu,
-        (None, ExecutedOn::Kvm) => "host",
+    options.cpu.as_deref().unwrap_or(cpu_model(on))
+}
+
+/// The CPU model of guests for which none is given.
+pub(crate) fn cpu_model(on: ExecutedOn) -> &'static str {
+    match on {
+        ExecutedOn::Kvm => "host",
         // This is QEMU's default; name it, because a default may change.
-        (None, _) => "qemu64",
+        _ => "qemu64",
     }
 }
 

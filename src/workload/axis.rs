@@ -8,7 +8,7 @@ use clap::builder::PossibleValue;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(untagged)]
 pub enum Value {
     Switch(bool),
@@ -208,7 +208,7 @@ pub(super) fn choices<T: clap::ValueEnum>() -> Vec<PossibleValue> {
 }
 
 /// Values of some axes, which override those of a mode.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "BTreeMap<String, Value>")]
 pub struct Overrides(BTreeMap<String, Value>);
 
@@ -216,6 +216,11 @@ impl Overrides {
     /// Override `axis`. Returns its former value.
     pub(crate) fn put(&mut self, axis: &Axis, value: Value) -> Option<Value> {
         self.0.insert(axis.name.to_owned(), value)
+    }
+
+    /// Override what `others` override.
+    pub(crate) fn extend(&mut self, others: Self) {
+        self.0.extend(others.0);
     }
 
     /// The value of the axis `name`, if it is overridden.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 const WARMUP_CALLS: u64 = 1 << 16;
 
 /// The workload that `pipeprof run` or a similar command is asked for. Absent fields leave the default of the mode or command.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct WorkloadRequest {
     pub mode: Option<String>,
     pub overrides: Overrides,

@@ -1,11 +1,22 @@
-//! The flags of `pipeprof run` that give [`RunOptions`]: the inverse of the command line.
+//! The command line that asks for a measurement, for people: programs read the measurement.
 
-use super::{RunOptions, WindowSizing};
-use crate::result::Selection;
-use crate::util::text::value_name;
-use crate::vm::GuestMachine;
+use super::{GuestMachine, Measurement, RecordingRequest, RecordingTarget, RunOptions, WindowSizing};
+use crate::result::{RecordLevel, Selection};
+use crate::util::text::{quoted, value_name};
 use crate::workload::axes::AXES;
 use crate::workload::spec::{Amount, Pin};
+
+impl Measurement {
+    /// The command line.
+    pub(crate) fn command(&self) -> String {
+        let (name, words) = match self {
+            Self::Pair(options) => ("run", options.words()),
+            Self::Recording(request) => ("record", request.words()),
+        };
+        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        format!("pipeprof {name} {}", words.join(" "))
+    }
+}
 
 impl RunOptions {
     /// The words after `pipeprof run`, in an order that depends on the options only. Defaults are left out.
@@ -13,7 +24,7 @@ impl RunOptions {
         let mut words = Words::default();
         words.value("--kernel", self.kernel.as_deref());
         self.workload_words(&mut words);
-        self.machine_words(&mut words);
+        words.machine(&self.machine);
         words.value("--collect", self.collect.as_ref().map(collectors));
         words.unless(self.loader, &Self::default().loader, "--loader", value_name);
         words.value("--probe", self.probe.as_ref());
@@ -27,14 +38,6 @@ impl RunOptions {
         words.switch("--no-memcg", !self.memcg);
         words.value("--vmlinux", self.vmlinux.as_ref().map(|path| path.display()));
         words.value("--cycle-model", self.cycle_model.as_ref().map(|path| path.display()));
-        words.0
-    }
-
-    /// The words that say in which guest it runs: those for `pipeprof record`, too.
-    pub(crate) fn guest_words(&self) -> Vec<String> {
-        let mut words = Words::default();
-        words.value("--kernel", self.kernel.as_deref());
-        self.machine_words(&mut words);
         words.0
     }
 
@@ -60,20 +63,38 @@ impl RunOptions {
         words.value("--warmup", workload.warmup_bytes);
         words.switch("--unsafe-pipe", workload.unsafe_pipe);
     }
+}
 
-    fn machine_words(&self, words: &mut Words) {
-        let (machine, default) = (&self.machine, GuestMachine::default());
-        words.unless(machine.accel, &default.accel, "--accel", value_name);
-        words.value("--cpus", machine.cpus);
-        words.unless(machine.memory, &default.memory, "--memory", |bytes| bytes.to_string());
-        for append in &machine.append {
-            words.value("--append", Some(append));
+impl RecordingRequest {
+    /// The words after `pipeprof record`. Defaults are left out.
+    fn words(&self) -> Vec<String> {
+        let mut words = Words::default();
+        words.value("--kernel", self.kernel.as_deref());
+        words.machine(&self.machine);
+        words.value("--collect", self.collect.map(|collector| collector.name()));
+        words.value("--probe", self.probe.as_ref());
+        words.value("--duration", self.duration_ns.map(nanoseconds));
+        words.unless(self.level, &RecordLevel::default(), "--level", value_name);
+        words.value("--pipe-size", self.pipe_size);
+        words.value("--runs", self.runs);
+        self.files.iter().for_each(|file| words.value("--file", Some(file.text())));
+        self.disk.iter().for_each(|file| words.value("--disk", Some(file.text())));
+        self.changes.iter().for_each(|change| words.value("--try", Some(change.text())));
+        words.switch("--advise", self.advise);
+        match &self.target {
+            RecordingTarget::Pipeline(pipeline) => {
+                words.0.push("--".to_owned());
+                words.0.extend(if pipeline.shell {
+                    pipeline.stages.iter().filter_map(|words| words.last().cloned()).collect()
+                } else {
+                    pipeline.stages.join(&"|".to_owned())
+                });
+            }
+            RecordingTarget::Attached(pids) => {
+                pids.iter().for_each(|pid| words.value("--pid", Some(pid)));
+            }
         }
-        words.value("--cpu", machine.cpu.as_deref());
-        words.switch("--no-snapshot", machine.no_snapshot);
-        let seconds = |limit: std::time::Duration| limit.as_secs_f64().to_string();
-        words.unless(machine.boot_limit, &default.boot_limit, "--boot-limit", seconds);
-        words.unless(machine.time_limit, &default.time_limit, "--time-limit", seconds);
+        words.0
     }
 }
 
@@ -81,6 +102,20 @@ impl RunOptions {
 struct Words(Vec<String>);
 
 impl Words {
+    fn machine(&mut self, machine: &GuestMachine) {
+        let default = GuestMachine::default();
+        self.unless(machine.accel, &default.accel, "--accel", value_name);
+        self.value("--cpus", machine.cpus);
+        self.unless(machine.memory, &default.memory, "--memory", |bytes| bytes.to_string());
+        for append in &machine.append {
+            self.value("--append", Some(append));
+        }
+        self.value("--cpu", machine.cpu.as_deref());
+        self.switch("--no-snapshot", machine.no_snapshot);
+        let seconds = |limit: std::time::Duration| limit.as_secs_f64().to_string();
+        self.unless(machine.boot_limit, &default.boot_limit, "--boot-limit", seconds);
+        self.unless(machine.time_limit, &default.time_limit, "--time-limit", seconds);
+    }
     /// `--flag=VALUE`: values may begin with a hyphen.
     fn value(&mut self, flag: &str, value: Option<impl std::fmt::Display>) {
         self.0.extend(value.map(|value| format!("{flag}={value}")));

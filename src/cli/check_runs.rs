@@ -1,0 +1,152 @@
+//! What `check` measures again on the tested kernel: the workload or the pipeline of a baseline.
+
+use super::baseline;
+use super::kernel_build::one_per_cpu;
+use super::run::{self, GivenFlags};
+use crate::compare::matrix;
+use crate::profile::few;
+use crate::record::contents;
+use crate::record::inside::PipelinePlace;
+use crate::report::files::Folder;
+use crate::result::{Measurement, Outcome, RecordingRequest};
+use crate::run::{WindowSizing, exact};
+use crate::util::memory;
+use crate::util::privileges::is_callers;
+use crate::util::progress;
+use crate::util::text::clean;
+use crate::util::usage::{OrUsage as _, UsageError};
+use anyhow::{Context as _, Result, anyhow};
+use std::path::Path;
+
+/// What measures `stored` again with the flags of this command line. A recording names the command that is repeated: if it is
+/// not the caller's own, `run_stored_command` must allow that.
+///
+/// # Errors
+/// A usage error that names the flag.
+pub(super) fn again(given: &GivenFlags, stored: &Outcome, run_stored_command: bool) -> Result<Measurement> {
+    let Some(measurement @ Measurement::Recording(request)) = &stored.document.request else {
+        return Ok(Measurement::Pair(Box::new(baseline::options(given, &stored.document)?)));
+    };
+    let options = &given.options;
+    if options.workload.mode.is_some() || options.sizing != WindowSizing::default() {
+        let problem = "--mode, --precision and --window-limit are for runs, and the baseline is a recorded pipeline";
+        return Err(UsageError::new(problem).into());
+    }
+    let kernel = options.kernel.clone();
+    let kernel = kernel.with_context(|| UsageError::new("a pipeline is counted in a guest: add --kernel"))?;
+    allowed("the baseline", stored, measurement, run_stored_command)?;
+    Ok(Measurement::Recording(Box::new(RecordingRequest { kernel: Some(kernel), ..*request.clone() })))
+}
+
+/// Refuse to run what `request` of `what`, which is `stored`, asks for, if it belongs to another user.
+pub(super) fn allowed(what: &str, stored: &Outcome, request: &Measurement, run_stored_command: bool) -> Result<()> {
+    let Some(owner) = stored.owner.filter(|owner| !run_stored_command && !is_callers(*owner)) else { return Ok(()) };
+    Err(UsageError::new(format!(
+        "{what} belongs to user {owner}, and its pipeline would run with programs and files of this machine: `{}`; add \
+         --run-stored-command to run it",
+        clean(&request.command())
+    ))
+    .into())
+}
+
+/// The mode of a run, or the text of a pipeline.
+fn name(wanted: &Measurement) -> Result<String> {
+    Ok(match wanted {
+        Measurement::Pair(options) => options.request(super::command_line())?.mode,
+        Measurement::Recording(request) => request.counted()?.text(),
+    })
+}
+
+/// Whether counts are measured, which no other guest disturbs.
+fn is_exact(wanted: &Measurement) -> bool {
+    match wanted {
+        Measurement::Pair(options) => options.exact(),
+        Measurement::Recording(_) => true,
+    }
+}
+
+fn measure(wanted: &Measurement) -> Result<Outcome> {
+    let request = match wanted {
+        Measurement::Pair(options) => return run::outcome(options),
+        Measurement::Recording(request) => request,
+    };
+    let pipeline = request.counted()?;
+    let place = PipelinePlace::without_input()?;
+    progress::note(&format!("running the pipeline of the baseline in a guest: {}", clean(&pipeline.text())));
+    let outside = request.sent_from_outside(&place.folder);
+    if !outside.is_empty() {
+        let named = few(outside.iter().map(|path| path.display()));
+        progress::note(&format!("it gets files from outside of the current folder: {named}"));
+    }
+    let mut recorded = request.count(&request.prepared(&pipeline, place)?)?;
+    recorded.document.command = super::command_line();
+    Ok(recorded)
+}
+
+/// Measure all of `wanted`, counted ones in parallel, and store them in the folder `output`. Returns also why they are not
+/// where they should be.
+pub(super) fn measure_all(
+    wanted: &[Measurement],
+    output: Option<&Path>,
+) -> Result<(Vec<Outcome>, Option<anyhow::Error>)> {
+    let mode = wanted.first().map(name).transpose()?.unwrap_or_default();
+    let folder = match output {
+        Some(path) => Some(Folder::prepare(Some(path), &super::now(), &mode).or_usage()?),
+        None => None,
+    };
+    let parallel = wanted.iter().all(is_exact);
+    let mut outcomes = std::thread::scope(|scope| {
+        let failed = |_| Err(anyhow!("internal error: a thread panicked"));
+        let mut results = Vec::new();
+        for together in wanted.chunks(if parallel { jobs(wanted) } else { 1 }) {
+            let running: Vec<_> = together.iter().map(|repeat| scope.spawn(|| measure(repeat))).collect();
+            results.extend(running.into_iter().map(|thread| thread.join().unwrap_or_else(failed)));
+        }
+        results.into_iter().collect::<Result<Vec<_>>>()
+    })?;
+    let problem = folder.map(|folder| stored(folder, wanted, &mut outcomes)).transpose()?.flatten();
+    Ok((outcomes, problem))
+}
+
+/// Guests that run at a time: both numbers of CPUs of a baseline always, and more if there is room.
+fn jobs(wanted: &[Measurement]) -> usize {
+    let guest = wanted.iter().map(|repeat| repeat.machine().memory).max().unwrap_or_default();
+    matrix::default_jobs(one_per_cpu(), memory::available(), guest).max(exact::CPUS.len())
+}
+
+/// Store what was measured: one in the folder itself, several in folders of their own. Returns why they are not where they
+/// should be.
+fn stored(folder: Folder, wanted: &[Measurement], outcomes: &mut [Outcome]) -> Result<Option<anyhow::Error>> {
+    let files = if let [outcome] = outcomes {
+        contents::files(outcome, Vec::new())?
+    } else {
+        let names = wanted.iter().map(|repeat| {
+            let name = name(repeat)?.replace([' ', '/'], "-");
+            Ok(format!("{name}-{}-cpu", repeat.machine().cpus()))
+        });
+        let names = distinct(names.collect::<Result<Vec<_>>>()?.into_iter());
+        contents::files_of_each(names.into_iter().zip(outcomes).map(|(name, outcome)| (name, outcome, Vec::new())))?
+    };
+    Ok(folder.keep(&files).problem)
+}
+
+/// Names of folders: a second run of the same mode and number of CPUs has another setting, and gets a number.
+fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for name in names {
+        let same = all.iter().filter(|other| **other == name || other.starts_with(&format!("{name}-"))).count();
+        all.push(if same == 0 { name } else { format!("{name}-{}", same + 1) });
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_several_settings_have_names_of_their_own() {
+        let names = ["write-1-cpu", "write-2-cpu", "write-1-cpu", "write-1-cpu"].map(str::to_owned);
+        assert_eq!(distinct(names.into_iter()), ["write-1-cpu", "write-2-cpu", "write-1-cpu-2", "write-1-cpu-3"]);
+    }
+}

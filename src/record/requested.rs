@@ -1,0 +1,213 @@
+//! Measures what a [`RecordingRequest`] asks for.
+
+use super::inside::{GuestPipeline, PipelinePlace, PreparedPipeline};
+use super::{RecordOptions, RecordSettings, TracingCollector, TrialOptions, record, record_running};
+use crate::result::{
+    Collector, Measurement, Outcome, PipelineCommand, RecordingRequest, RecordingTarget, Remedy, SentFile,
+};
+use crate::util::streams::write_printed;
+use crate::util::usage::UsageError;
+use crate::util::{cancel, progress};
+use crate::vm::GuestOptions;
+use anyhow::{Context as _, Result, bail, ensure};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Runs of each pipeline that is tried, by default and at least.
+const TRIED_RUNS: u32 = 10;
+const FEWEST_TRIED: u32 = 5;
+
+/// Counted runs of a pipeline: the fewest with which the scatter of counts can be judged.
+const COUNTED_RUNS: u32 = 3;
+
+impl RecordingRequest {
+    /// The pipeline, unless it is running already, and the changes to try. Nothing is run.
+    ///
+    /// # Errors
+    /// A usage error: parts that do not go together.
+    pub(crate) fn wanted(&self) -> Result<(Option<PipelineCommand>, TrialOptions)> {
+        let runs = self.runs.unwrap_or(TRIED_RUNS);
+        let trials = TrialOptions { remedies: self.changes.clone(), advise: self.advise, runs: runs as usize };
+        self.check(&trials, runs)?;
+        let mut pipeline = match &self.target {
+            RecordingTarget::Pipeline(pipeline) => Some(pipeline.clone()),
+            RecordingTarget::Attached(_) => None,
+        };
+        let by_stage = !trials.is_empty() || self.pipe_size.is_some() || self.counts();
+        if let Some(line) = pipeline.as_mut().filter(|_| by_stage) {
+            // What a shell runs would be one stage.
+            *line = line.as_stages().unwrap_or_else(|| line.clone());
+            trials.check(line)?;
+            self.check_pipe_size(line)?;
+        }
+        Ok((pipeline, trials))
+    }
+
+    fn check(&self, trials: &TrialOptions, runs: u32) -> Result<()> {
+        let refused = |problem: &str| Err(UsageError::new(problem).into());
+        let guest = self.kernel.is_some();
+        if self.target == RecordingTarget::default() {
+            return refused("nothing is to be recorded: give a pipeline after `--`, or -p PID");
+        }
+        let running = matches!(self.target, RecordingTarget::Attached(_));
+        if running && (guest || !trials.is_empty() || self.runs.is_some() || self.pipe_size.is_some()) {
+            return refused(
+                "-p records processes of this machine as they are: leave out --kernel, --try, --advise, --runs and \
+                 --pipe-size",
+            );
+        }
+        if !guest && !(self.files.is_empty() && self.disk.is_empty()) {
+            return refused("--file and --disk require a guest: add --kernel, such as --kernel 6.12");
+        }
+        if trials.is_empty() && self.runs.is_some() && !self.counts() {
+            return refused("--runs needs --try, --advise or --collect insn: a recording is one run");
+        }
+        if !trials.is_empty() && runs < FEWEST_TRIED {
+            return refused(&format!(
+                "--runs {runs}: fewer than {FEWEST_TRIED} runs cannot show a difference of times"
+            ));
+        }
+        if guest && !trials.is_empty() {
+            return refused(
+                "--try and --advise measure time, which an emulated guest does not show: leave out --kernel",
+            );
+        }
+        if self.probe.is_some() && self.collect != Some(Collector::Kprobe) {
+            return refused("--probe requires --collect kprobe");
+        }
+        match self.collect {
+            Some(Collector::Insn) if !guest => {
+                refused("--collect insn counts in a guest: add --kernel, such as --kernel 6.12")
+            }
+            Some(Collector::Sample) if guest => refused(
+                "--collect sample samples on this machine: leave out --kernel, or count every instruction with \
+                 --collect insn",
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether its instructions are counted.
+    fn counts(&self) -> bool {
+        self.collect == Some(Collector::Insn)
+    }
+
+    fn check_pipe_size(&self, pipeline: &PipelineCommand) -> Result<()> {
+        let Some(bytes) = self.pipe_size else { return Ok(()) };
+        Remedy::PipeSize(bytes).changed(pipeline).map(drop).context("--pipe-size")
+    }
+
+    fn settings(&self) -> RecordSettings {
+        let traced = self
+            .collect
+            .filter(|collector| [Collector::Kprobe, Collector::Fgraph].contains(collector))
+            .map(|collector| TracingCollector { collector, probe: self.probe.clone().unwrap_or_default() });
+        let duration = self.duration_ns.map(Duration::from_nanos);
+        RecordSettings { duration, level: self.level, pipe_bytes: self.pipe_size, traced }
+    }
+
+    fn guest(&self) -> Result<Option<GuestOptions>> {
+        self.machine.guest(self.kernel.as_deref())
+    }
+
+    /// The pipeline with the stages whose instructions are counted: what a shell runs would be one stage.
+    ///
+    /// # Errors
+    /// A usage error: a program that does not exist.
+    pub(crate) fn counted(&self) -> Result<PipelineCommand> {
+        let RecordingTarget::Pipeline(pipeline) = &self.target else {
+            bail!(UsageError::new("instructions of running processes cannot be counted: give a pipeline"))
+        };
+        if let Some(program) = pipeline.missing().map(str::to_owned).or_else(|| pipeline.unknown_to_shell()) {
+            let problem = if program.is_empty() {
+                "a stage is empty".to_owned()
+            } else {
+                format!("there is no program {program}")
+            };
+            return Err(UsageError::new(problem).into());
+        }
+        let pipeline = pipeline.as_stages().unwrap_or_else(|| pipeline.clone());
+        self.check_pipe_size(&pipeline)?;
+        Ok(pipeline)
+    }
+
+    /// The files for the guest that are not in `folder`.
+    pub(crate) fn sent_from_outside(&self, folder: &Path) -> BTreeSet<PathBuf> {
+        SentFile::outside(self.files.iter().chain(&self.disk), folder)
+    }
+
+    /// All that the guest of this request needs to run `pipeline` at `place`.
+    ///
+    /// # Errors
+    /// As [`PreparedPipeline::new`]; no kernel.
+    pub(crate) fn prepared(&self, pipeline: &PipelineCommand, place: PipelinePlace) -> Result<PreparedPipeline> {
+        let guest = self.guest()?.context(UsageError::new("a pipeline is counted in a guest: add --kernel"))?;
+        let wanted = GuestPipeline { pipeline, place, files: &self.files, disk: &self.disk, settings: self.settings() };
+        PreparedPipeline::new(wanted, guest)
+    }
+
+    /// Record it and count its instructions in a guest: `prepared` of [`Self::prepared`]. It need not end well.
+    pub(crate) fn count(&self, prepared: &PreparedPipeline) -> Result<Outcome> {
+        let (mut recorded, _) = prepared.record()?;
+        prepared.add_counts(&mut recorded, self.counted_runs())?;
+        Ok(self.stored_in(recorded))
+    }
+
+    /// How often its instructions are counted.
+    pub(crate) fn counted_runs(&self) -> u32 {
+        self.runs.unwrap_or(COUNTED_RUNS)
+    }
+
+    /// Record it, on this machine or in its guest, with what it prints. `live`: show what happens each second.
+    ///
+    /// # Errors
+    /// A usage error, or why nothing was recorded.
+    pub(crate) fn measure(&self, live: bool) -> Result<Outcome> {
+        let (pipeline, trials) = self.wanted()?;
+        ensure!(
+            !live || self.kernel.is_none(),
+            UsageError::new("--live shows what happens on this machine: leave out --kernel")
+        );
+        // Flags of a guest without one are an error.
+        self.machine.check(self.kernel.is_some())?;
+        let sampled = self.collect == Some(Collector::Sample);
+        let options =
+            RecordOptions { settings: self.settings(), trials, streams: None, sampled, live, drop_rights: true };
+        let recorded = match &self.target {
+            RecordingTarget::Attached(pids) => {
+                cancel::install().context("cannot install signal handlers")?;
+                record_running(pids, &options)?
+            }
+            RecordingTarget::Pipeline(command) => {
+                let pipeline = pipeline.as_ref().unwrap_or(command);
+                if self.kernel.is_some() { self.record_in_guest(pipeline)? } else { record(pipeline, options)? }
+            }
+        };
+        Ok(self.stored_in(recorded))
+    }
+
+    fn record_in_guest(&self, pipeline: &PipelineCommand) -> Result<Outcome> {
+        cancel::install().context("cannot install signal handlers")?;
+        let prepared = self.prepared(pipeline, PipelinePlace::here()?)?;
+        let (mut recorded, printed) = prepared.record()?;
+        write_printed(&printed.output, &printed.errors);
+        printed.notes.iter().for_each(|note| progress::note(note));
+        if self.counts()
+            && let Err(error) = prepared.add_counts(&mut recorded, self.counted_runs())
+        {
+            if cancel::happened() {
+                return Err(error);
+            }
+            // What was recorded is kept.
+            recorded.document.findings.push(format!("Instructions could not be counted: {error:#}."));
+        }
+        Ok(recorded)
+    }
+
+    /// `recorded` with this request, which it answers.
+    pub(crate) fn stored_in(&self, mut recorded: Outcome) -> Outcome {
+        recorded.document.request = Some(Measurement::Recording(Box::new(self.clone())));
+        recorded
+    }
+}

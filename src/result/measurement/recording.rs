@@ -1,0 +1,91 @@
+//! What is asked for of a pipeline, or of running processes.
+
+use super::{GuestMachine, Remedy};
+use crate::result::{Collector, PipelineCommand, Probe, RecordLevel};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// What `pipeprof record` measures. Absent fields leave the default.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RecordingRequest {
+    pub target: RecordingTarget,
+    /// The guest's kernel as given; absent: the kernel of this machine.
+    pub kernel: Option<String>,
+    pub machine: GuestMachine,
+    /// Files that the guest gets into its memory.
+    pub files: Vec<SentFile>,
+    /// Files that are on a disk of the guest.
+    pub disk: Vec<SentFile>,
+    /// After this time, ns, it ends.
+    pub duration_ns: Option<u64>,
+    pub level: RecordLevel,
+    /// Size of the pipes between the stages, bytes.
+    pub pipe_size: Option<u64>,
+    /// What is collected besides the recording.
+    pub collect: Option<Collector>,
+    /// The functions that kprobe probes.
+    pub probe: Option<Probe>,
+    /// Changes to measure it with and without.
+    pub changes: Vec<Remedy>,
+    /// Whether what the recording suggests is tried, too.
+    pub advise: bool,
+    /// Runs of each that is tried, or counted runs.
+    pub runs: Option<u32>,
+}
+
+/// What is recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RecordingTarget {
+    /// A pipeline that is started.
+    Pipeline(PipelineCommand),
+    /// Running processes, and those at the other ends of their pipes.
+    Attached(Vec<u32>),
+}
+
+impl Default for RecordingTarget {
+    fn default() -> Self {
+        Self::Pipeline(PipelineCommand::default())
+    }
+}
+
+/// A file for the guest: `PATH[:DEST]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SentFile {
+    /// On this machine; absolute.
+    pub from: PathBuf,
+    /// In the guest; absolute.
+    pub to: PathBuf,
+}
+
+impl SentFile {
+    /// As on the command line. A relative path in the guest begins at the current folder, as here.
+    ///
+    /// # Errors
+    /// A message for the flag.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let (from, to) = match text.rsplit_once(':') {
+            // A name with a colon.
+            Some(_) if Path::new(text).exists() => (text, text),
+            Some((from, to)) => (from, to),
+            None => (text, text),
+        };
+        if !Path::new(from).exists() {
+            return Err(format!("{from} does not exist"));
+        }
+        let absolute = |path: &str| std::path::absolute(path).map_err(|error| format!("'{path}': {error}"));
+        Ok(Self { from: absolute(from)?, to: absolute(to)? })
+    }
+
+    /// As on a command line, with absolute paths.
+    pub(crate) fn text(&self) -> String {
+        let from = self.from.display();
+        if self.is_here() { from.to_string() } else { format!("{from}:{}", self.to.display()) }
+    }
+
+    /// Whether it is at the same path in the guest.
+    pub(crate) fn is_here(&self) -> bool {
+        self.from == self.to
+    }
+}
