@@ -58,7 +58,10 @@ impl CellList {
     pub(crate) fn to_text(&self) -> Result<String> {
         let mut text = String::new();
         for cell in &self.cells {
-            text.push_str(&serde_json::to_string(cell).context("cannot write a cell as JSON")?);
+            let line = serde_json::to_string(cell).context("cannot write a cell as JSON")?;
+            // What the cell is made of was chosen by others.
+            stored_json::parse::<CampaignCell>(line.as_bytes()).context("cannot write a cell as JSON")?;
+            text.push_str(&line);
             text.push('\n');
         }
         Ok(text)

@@ -128,7 +128,7 @@ impl CellStore {
         let mut files = contents::files(&mut outcome, Vec::new())?;
         let digests = files.iter().map(|(name, bytes)| (name.clone(), sha256::of_bytes(bytes))).collect();
         let finished = FinishedCell { cell: cell.clone(), files: digests };
-        let text = serde_json::to_string_pretty(&finished).context("cannot write a cell as JSON")? + "\n";
+        let text = stored_json::stored_text(&finished).context("cannot write a cell as JSON")? + "\n";
         files.push((CELL.to_owned(), text.into_bytes()));
         match folder.write_all(&files) {
             Err(error) if !self.has(&cell.id, second) => Err(error),
@@ -169,8 +169,8 @@ impl CellStore {
         self.write(LOG, id, log)
     }
 
-    fn write(&self, kind: &str, id: &str, value: &impl Serialize) -> Result<()> {
-        let text = serde_json::to_string_pretty(value).context("cannot write JSON")? + "\n";
+    fn write<T: Serialize + DeserializeOwned>(&self, kind: &str, id: &str, value: &T) -> Result<()> {
+        let text = stored_json::stored_text(value).context("cannot write JSON")? + "\n";
         atomic_file::write(&self.folder.join(kind).join(format!("{id}.json")), text.as_bytes())
     }
 

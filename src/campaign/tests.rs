@@ -1,12 +1,18 @@
 use super::cell::{CELL_SCHEMA, CellKernel, CellPipeline, FinishedCell};
 use super::chunk::Chunk;
 use super::script::CampaignEngine;
-use super::store::FailedCell;
+use super::store::{CellLog, FailedCell, LOG_SCHEMA};
 use super::*;
-use crate::result::{Measurement, PipelineCommand, RunOptions};
+use crate::profile::{ProcessName, Profile, Unit};
+use crate::result::{
+    Measurement, Outcome, PipelineCommand, RecordingRequest, RecordingTarget, RunOptions, SentFile,
+};
+use crate::roles::Skid;
+use crate::util::stored_json::HIGHEST;
 use crate::util::{regular, sha256};
 use crate::workload::WorkloadRequest;
 use crate::workload::spec::Amount;
+use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -389,4 +395,79 @@ fn kernels_with_one_label_are_named_by_their_releases() {
     let names = cell::kernel_names(kernels.iter().chain(&kernels));
     let named: Vec<&str> = kernels.iter().map(|kernel| names[&kernel.sha256].as_str()).collect();
     assert_eq!(named, ["6.1-amd64", "6.1-rt-amd64", "6.12"]);
+}
+
+/// Texts that others can choose, hostile ones among them.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![Just("\u{1b}[31m\u{202e}\n".to_owned()), Just("../x y".to_owned()), ".*"]
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_of_a_cell_is_read(
+        texts in proptest::collection::vec(text(), 9), cpus: u32, seconds in any::<f64>(), second: bool,
+        count in prop_oneof![0..3_u64, HIGHEST - 1..HIGHEST + 1], samples in 1..9_u64,
+    ) {
+        let text = |at: usize| texts[at].clone();
+        let command = PipelineCommand { stages: vec![texts.clone()], shell: true };
+        let cell = CampaignCell {
+            column: text(0),
+            kernel: CellKernel { label: text(1), release: text(2), sha256: text(3), image: text(4).into() },
+            mode: text(5),
+            cpus,
+            request: Measurement::Recording(Box::new(RecordingRequest {
+                target: RecordingTarget::Pipeline(command.clone()),
+                kernel: Some(text(8)),
+                files: vec![SentFile { from: text(7).into(), to: text(6).into() }],
+                ..RecordingRequest::default()
+            })),
+            pipeline: Some(CellPipeline {
+                command,
+                folder: text(6).into(),
+                path: text(7),
+                contents: text(8),
+            }),
+            ..cell(0, seconds)
+        }
+        .identified();
+        let list = CellList { cells: vec![cell.clone()] };
+        let top = tempfile::tempdir().unwrap();
+        let store = CellStore::create(&top.path().join("store")).unwrap();
+        prop_assert_eq!(list.to_text().is_ok(), seconds.is_finite());
+        if !seconds.is_finite() {
+            prop_assert!(store.keep_failure(&cell, second, "x").is_err());
+            return Ok(());
+        }
+        store.keep_plan(&list).unwrap();
+        prop_assert_eq!(CellList::load(regular::read_stored, &store.plans().unwrap()[0]).unwrap(), list);
+        store.keep_failure(&cell, second, &text(0)).unwrap();
+        let [failed] = &store.failures().unwrap()[..] else { panic!("{:?}", store.failures()) };
+        prop_assert_eq!((&failed.cell, failed.second, &failed.reason), (&cell, second, &texts[0]));
+        let (schema, host, started) = (LOG_SCHEMA.to_owned(), text(1), text(2));
+        let log = CellLog { schema, host, started, seconds, estimated: seconds };
+        store.keep_log(&cell.id, &log).unwrap();
+        prop_assert_eq!(store.logs().unwrap(), [(cell.id.clone(), log)]);
+
+        let mut outcome = Outcome::default();
+        outcome.document.schema = crate::result::SCHEMA.to_owned();
+        outcome.document.request = Some(cell.request.clone());
+        outcome.document.kernel.release.clone_from(&cell.kernel.release);
+        for name in [ProcessName::new("writer"), ProcessName::new(&texts[3])] {
+            let totals = outcome.document.processes.of_mut(name);
+            (totals.bytes, totals.notes) = (count, texts.clone());
+            let stacks = crate::profile::Folded::parse(&format!("{name};a;b {samples}\n")).unwrap();
+            outcome.profiles.push(Profile { process: name, collector: "insn".to_owned(), unit: Unit::Instructions, skid: Skid::None, stacks });
+        }
+        let kept = store.keep(store.prepare(&cell, second).unwrap(), &cell, second, outcome.clone());
+        let folder = store.path(&cell.id, second);
+        // What cannot be read is not written, and the failure stays.
+        prop_assert_eq!(kept.is_ok(), count < HIGHEST, "{:?}", kept);
+        prop_assert_eq!((folder.exists(), store.failures().unwrap().len()), (kept.is_ok(), usize::from(kept.is_err())));
+        if kept.is_ok() {
+            prop_assert_eq!(store.cell(&cell.id, second).unwrap().cell, cell);
+            let read = crate::result::open(&folder).unwrap();
+            outcome.document.files.clone_from(&read.document.files);
+            prop_assert_eq!(read.document, outcome.document);
+        }
+    }
 }

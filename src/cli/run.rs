@@ -12,6 +12,7 @@ use crate::report;
 use crate::report::terminal::Style;
 use crate::result::{Collector, CollectorReport, Document, Loader, Outcome, Probe, Request, Selection};
 use crate::run::RunOptions;
+use crate::util::stored_json::HIGHEST;
 use crate::util::streams::write_styled;
 use crate::util::text::clean;
 use crate::util::usage::{OrUsage as _, UsageError};
@@ -48,7 +49,7 @@ pub(crate) struct RunArgs {
     #[command(flatten, next_help_heading = "Collectors")]
     sizing: SizingArgs,
     /// Seed of the order of unprofiled and profiled runs [default: 1]
-    #[arg(long, help_heading = "Collectors", value_name = "N")]
+    #[arg(long, help_heading = "Collectors", value_name = "N", value_parser = clap::value_parser!(u64).range(..HIGHEST))]
     seed: Option<u64>,
     /// Uncompressed kernel image (ELF) with symbols for --collect insn, if the kernel has no kallsyms
     #[arg(long, help_heading = "Collectors", value_name = "FILE")]

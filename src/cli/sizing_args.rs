@@ -2,6 +2,7 @@
 
 use super::stop_args::parse_percent;
 use crate::run::RunOptions;
+use crate::util::stored_json::HIGHEST;
 
 /// How precise counts must be.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -11,7 +12,7 @@ pub(crate) struct SizingArgs {
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     precision: Option<f64>,
     /// With --collect insn: do not lengthen windows beyond this number of instructions [default: 100000000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..HIGHEST))]
     window_limit: Option<u64>,
 }
 

@@ -15,7 +15,7 @@ use crate::run::RunOptions;
 use crate::sweep::{
     self, PLAN_FILE, SCHEMA, Sweep, SweepAxis, SweepCombination, SweepPlan, SweepRunner, SweptPipeline,
 };
-use crate::util::stored_json::json_text;
+use crate::util::stored_json::stored_text;
 use crate::util::streams::write_styled;
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{atomic_file, cancel, progress};
@@ -144,7 +144,7 @@ impl SweepArgs {
             ending,
         };
         self.write(&sweep)?;
-        let json = || json_text(&sweep).context("cannot write the sweep as JSON");
+        let json = || stored_text(&sweep).context("cannot write the sweep as JSON");
         match (self.json, self.csv) {
             (true, _) => crate::outln!("{}", json()?),
             (_, true) => crate::out!("{}", sweep.csv()),
@@ -298,7 +298,7 @@ impl SweepArgs {
 
     fn write(&self, sweep: &Sweep) -> Result<()> {
         let Some(folder) = &self.output else { return Ok(()) };
-        let mut files = vec![("sweep.csv", sweep.csv()), ("sweep.json", json_text(sweep)?)];
+        let mut files = vec![("sweep.csv", sweep.csv()), ("sweep.json", stored_text(sweep)?)];
         match sweep.chart() {
             Some(chart) => files.push(("sweep.svg", chart.svg(Theme::File)?)),
             None => progress::note("no sweep.svg: nothing was measured, or the chart would need more than six lines"),

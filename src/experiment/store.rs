@@ -166,11 +166,17 @@ impl JsonFolder {
     ///
     /// # Errors
     /// Names the folder or file.
-    pub(crate) fn save(&self, name: &str, question: &impl Serialize, answer: &impl Serialize) -> Result<()> {
+    pub(crate) fn save<A>(&self, name: &str, question: &impl Serialize, answer: &A) -> Result<()>
+    where
+        A: Serialize + DeserializeOwned,
+    {
         make(&self.folder)?;
         let question = serde_json::to_value(question)?;
         let kept = Kept { version: build::version().to_owned(), key: self.key.clone(), question, answer };
-        atomic_file::write(&self.file(name), serde_json::to_string(&kept)?.as_bytes())
+        let text = serde_json::to_string(&kept)?;
+        // A file that cannot be read would be measured again by each resumed call.
+        serde_json::from_str::<Kept<A>>(&text).with_context(|| format!("the result {name} cannot be stored"))?;
+        atomic_file::write(&self.file(name), text.as_bytes())
     }
 
     fn file(&self, name: &str) -> PathBuf {

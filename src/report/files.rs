@@ -8,7 +8,7 @@ use crate::result::code::CODE;
 use crate::result::ensemble::{self, WINDOWS};
 use crate::result::{Document, ExecutedOn, MeasuredTarget, Outcome, RESULT_FILE, is_plain, stack_files};
 use crate::roles::Skid;
-use crate::util::stored_json::json_text;
+use crate::util::stored_json::stored_text;
 use crate::util::text::{clean, grouped};
 use anyhow::{Context as _, Result, bail};
 
@@ -41,7 +41,7 @@ pub(crate) fn with_document(
 /// # Errors
 /// When JSON cannot represent a number in it.
 pub fn to_json(document: &Document) -> Result<String> {
-    let mut text = json_text(document).context("cannot write the document as JSON")?;
+    let mut text = stored_text(document).context("cannot write the document as JSON")?;
     text.push('\n');
     Ok(text)
 }

@@ -19,9 +19,8 @@ pub mod verdict;
 use crate::kernel::environment::CpuTime;
 use crate::result::{Environment, KernelInfo};
 use crate::util::folder_lock::FolderLock;
-use crate::util::stored_json::json_text;
 use crate::util::text::now;
-use crate::util::{atomic_file, build, cancel, regular};
+use crate::util::{atomic_file, build, cancel, regular, stored_json};
 use anyhow::{Context as _, Result, anyhow, bail};
 use facts::Facts;
 use lab::{Bench, Lab};
@@ -58,10 +57,7 @@ pub fn run(
         }
         let say = |what: &str| progress(&format!("{}: {what}", part.id));
         match one(part, &Lab::new(settings, bench, part.id, &say), &key, &facts) {
-            Ok(result) => {
-                let path = part_file(&settings.output, part.id);
-                atomic_file::write(&path, json_text(&result)?.as_bytes())?;
-            }
+            Ok(result) => save(&settings.output, &result)?,
             Err(error) => {
                 stopped = Some(error);
                 break;
@@ -100,6 +96,7 @@ fn one(part: &ArticlePart, lab: &Lab<'_>, key: &str, facts: &Facts) -> Result<Pa
     let (kernel, environment) = (KernelInfo::running(), Environment::now());
     let mut found = (part.run)(lab, facts).with_context(|| format!("part {}", part.id))?;
     found.notes.extend(lab.remarks());
+    found.keep_finite();
     let busy = before.zip(CpuTime::now()).and_then(|(before, now)| now.others_since(before));
     Ok(PartResult {
         schema: SCHEMA.to_owned(),
@@ -149,10 +146,15 @@ fn part_file(folder: &Path, part: &str) -> PathBuf {
 /// The longest part that is read, bytes.
 const LONGEST: u64 = 1 << 28;
 
+fn save(folder: &Path, result: &PartResult) -> Result<()> {
+    let text = stored_json::stored_text(result).with_context(|| format!("part {} cannot be stored", result.part))?;
+    atomic_file::write(&part_file(folder, &result.part), text.as_bytes())
+}
+
 /// A part that an earlier call of this build finished; `None` if that did not finish it.
 fn load(folder: &Path, part: &str) -> Option<PartResult> {
     let text = regular::read_stored(&part_file(folder, part), LONGEST).ok()?;
-    let result: PartResult = serde_json::from_slice(&text).ok()?;
+    let result: PartResult = stored_json::parse(&text).ok()?;
     (result.schema == SCHEMA && result.version == build::version() && result.part == part).then_some(result)
 }
 
@@ -160,10 +162,12 @@ fn load(folder: &Path, part: &str) -> Option<PartResult> {
 mod tests {
     use super::*;
     use crate::profile::ProcessName;
-    use crate::result::Processes;
+    use crate::report::chart::{Chart, ChartKind, Point, Series};
+    use crate::result::{ExecutedOn, Processes};
     use crate::run::bench::MockBench;
     use crate::workload::Spec;
-    use result::PartOutput;
+    use result::{ExtraTable, PartOutput};
+    use verdict::Reading;
 
     /// Measures one contestant.
     static LADDER: ArticlePart = part("ladder", |lab, _| race(lab));
@@ -218,6 +222,40 @@ mod tests {
         let slow = Settings { quick: false, ..Settings::of_test(&output, true) };
         run(&slow, &bench, &[&LADDER], "c", &|_| {}).unwrap();
         assert!(load(&output, "ladder").unwrap().key.starts_with("full"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_written_of_a_part_is_read(
+            values in proptest::collection::vec(proptest::num::f64::ANY, 1..4), text: String, seconds in 0.0..1e9_f64,
+        ) {
+            let reading = |value| Reading {
+                runs: values.clone(),
+                interval: Some([values[0]; 2]),
+                base: Some(values.clone()),
+                ..Reading::single(value, &text, ExecutedOn::Hardware, &text)
+            };
+            let readings = values.iter().map(|value| (format!("{text}{value}"), Ok(reading(*value))));
+            let points = values.iter().map(|value| Point { label: text.clone(), y: *value, span: None });
+            let series = vec![Series { name: text.clone(), points: points.collect() }];
+            let chart = Chart {
+                id: text.clone(), title: text.clone(), kind: ChartKind::Bars, y: text.clone(), x: text.clone(), series,
+                caption: text.clone(),
+            };
+            let mut found = PartOutput { readings: readings.collect(), charts: vec![chart], ..PartOutput::default() };
+            found.tables.push(ExtraTable::new(&*text, &text, &*text));
+            found.keep_finite();
+            let all = values.iter().all(|value| value.is_finite());
+            proptest::prop_assert!(found.readings.values().all(|reading| reading.is_ok() == all));
+            let result = PartResult {
+                schema: SCHEMA.to_owned(), version: build::version().to_owned(), part: "ladder".to_owned(), key: text,
+                seconds, kernel: KernelInfo::running(), environment: Environment::now(), found, ..PartResult::default()
+            };
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::create_dir(folder.path().join("parts")).unwrap();
+            save(folder.path(), &result).unwrap();
+            proptest::prop_assert_eq!(load(folder.path(), "ladder"), Some(result));
+        }
     }
 
     #[test]

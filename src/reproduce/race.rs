@@ -39,6 +39,12 @@ impl Reading {
         Self { value, unit, runs: vec![value], interval: None, base: None, executed_on, how }
     }
 
+    /// Whether all of its values are numbers.
+    pub(crate) fn is_finite(&self) -> bool {
+        let intervals = self.interval.iter().flatten().chain(self.base.iter().flatten());
+        self.runs.iter().chain(intervals).chain([&self.value]).all(|value| value.is_finite())
+    }
+
     /// Minimum and maximum of its runs.
     pub(crate) fn range(&self) -> [f64; 2] {
         self.runs.iter().fold([self.value; 2], |[least, most], run| [least.min(*run), most.max(*run)])

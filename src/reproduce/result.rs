@@ -2,7 +2,7 @@
 //! that an interrupted reproduction keeps it.
 
 use super::facts::Facts;
-use super::verdict::Readings;
+use super::verdict::{Missing, Readings};
 use crate::report::chart::Chart;
 use crate::result::{Environment, KernelInfo};
 use serde::{Deserialize, Serialize};
@@ -44,6 +44,21 @@ pub struct PartOutput {
     pub graphs: Vec<DiffGraph>,
     /// What a reader has to know to interpret the figures.
     pub notes: Vec<String>,
+}
+
+impl PartOutput {
+    /// Make readings that are not finite missing ones, and leave out such points of charts: a ratio to a run that moved
+    /// nothing has no value, and cannot be stored.
+    pub(super) fn keep_finite(&mut self) {
+        for reading in self.readings.values_mut() {
+            if reading.as_ref().is_ok_and(|reading| !reading.is_finite()) {
+                *reading = Err(Missing::new("a run that it is computed of moved nothing", ""));
+            }
+        }
+        for series in self.charts.iter_mut().flat_map(|chart| &mut chart.series) {
+            series.points.retain(|point| point.y.is_finite());
+        }
+    }
 }
 
 /// A table beyond those of the articles.

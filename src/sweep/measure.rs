@@ -207,11 +207,11 @@ impl SweepResult {
     fn value(&self) -> f64 {
         match self {
             Self::Workload(pair, Some([writer, reader])) => {
-                (writer + reader) as f64 / (pair.reader().bytes.max(1) as f64 / 1024.0)
+                (*writer as f64 + *reader as f64) / (pair.reader().bytes.max(1) as f64 / 1024.0)
             }
             Self::Workload(pair, None) => pair.gib_s(),
             Self::Timed { seconds, .. } => *seconds,
-            Self::Counted { user, kernel, .. } => millions(user + kernel),
+            Self::Counted { user, kernel, .. } => (*user as f64 + *kernel as f64) / 1e6,
         }
     }
 }
@@ -281,8 +281,11 @@ impl SweepCell {
 
 #[cfg(test)]
 mod tests {
+    use super::super::model::{SCHEMA, Sweep};
     use super::*;
+    use crate::util::stored_json::{self, HIGHEST};
     use crate::workload::WorkloadRequest;
+    use proptest::prelude::*;
     use std::cell::Cell;
 
     fn made(name: &str, mode: &str, refused: Option<&str>) -> SweepCombination {
@@ -353,5 +356,77 @@ mod tests {
         // Only failed runs are repeated.
         assert!(first == 4 && (4..=5).contains(&second), "three pairs and the interrupted one, then {second}");
         assert!(sweep(1, "whole", false).0.unwrap_err().to_string().contains("--resume"));
+    }
+
+    /// Counts of which the largest are the largest that are stored.
+    fn count() -> impl Strategy<Value = u64> {
+        prop_oneof![0..3_u64, HIGHEST - 2..HIGHEST, 0..HIGHEST]
+    }
+
+    fn result() -> impl Strategy<Value = SweepResult> {
+        let workload = ((count(), count(), count(), count()), ".*", proptest::option::of((count(), count())));
+        let workload = workload.prop_map(|((window_ns, bytes, calls, ns), note, counted)| {
+            let mut pair = Processes { window_ns, ..Processes::default() };
+            for name in [ProcessName::WRITER, ProcessName::READER] {
+                let totals = pair.of_mut(name);
+                (totals.bytes, totals.calls, totals.user_ns, totals.system_ns) = (bytes, calls, ns, calls);
+                (totals.notes, totals.counters) = (vec![note.clone()], [(note.clone(), ns)].into());
+            }
+            SweepResult::Workload(pair, counted.map(|(writer, reader)| [writer, reader]))
+        });
+        let seconds = || prop_oneof![0.0..1e12_f64, Just(f64::MIN_POSITIVE), Just(f64::NAN), Just(f64::INFINITY)];
+        let timed = (seconds(), 0.0..9.0_f64);
+        let timed = timed.prop_map(|(seconds, cpu_seconds)| SweepResult::Timed { seconds, cpu_seconds });
+        let counted = (count(), count(), count());
+        let counted = counted.prop_map(|(user, kernel, scheduling)| SweepResult::Counted { user, kernel, scheduling });
+        prop_oneof![workload, timed, counted]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_of_a_sweep_is_read(results in proptest::collection::vec(result(), 1..4), label in ".*") {
+            let folder = tempfile::tempdir().unwrap();
+            let plan = SweepPlan {
+                schema: PLAN_FILE.schema,
+                build: "test".into(),
+                axes: vec![SweepAxis { name: "mode".into(), values: vec![label.clone()] }],
+                common: RunOptions::default(),
+                runs: results.len(),
+                seed: u64::MAX,
+                stop: StopRule::default(),
+            };
+            let combinations = [made(&label, "write", None)];
+            let number = Cell::new(0);
+            let measure = |_: &SweepCombination| {
+                let at = number.replace(number.get() + 1);
+                Ok(results.get(at).expect("it was kept").clone())
+            };
+            let out = folder.path().join("out");
+            let sweep = |resume| super::measure(&measure, &plan, &combinations, Some((&out, resume)), &|_| {});
+            let (cells, _) = sweep(false).unwrap();
+            if results.iter().all(|result| result.value().is_finite()) {
+                prop_assert_eq!(&sweep(true).unwrap().0, &cells);
+            } else {
+                // What cannot be read is not written.
+                let reason = cells[0].reason.as_deref();
+                prop_assert!(reason.is_some_and(|reason| reason.contains("cannot be stored")), "{:?}", reason);
+            }
+            let sweep = Sweep {
+                schema: SCHEMA.into(),
+                version: label.clone(),
+                command: label.clone(),
+                executed_on: crate::result::ExecutedOn::Hardware,
+                unit: "s".into(),
+                kernel: label.clone(),
+                cpu: label.clone(),
+                axes: plan.axes.clone(),
+                cells,
+                others: None,
+                ending: None,
+            };
+            let file = folder.path().join("sweep.json");
+            std::fs::write(&file, stored_json::stored_text(&sweep).unwrap()).unwrap();
+            prop_assert_eq!(stored_json::load::<Sweep>(&file, "a sweep", SCHEMA).unwrap(), sweep);
+        }
     }
 }
