@@ -32,7 +32,8 @@ use std::process::ExitCode;
 /// Compare kernels, settings or stored runs, and show how reliable the result is
 ///
 /// Boots and profiles each kernel in each mode. With --kernel, instructions are counted, unless --run-flags contains
-/// --accel kvm or another --collect. All other runs are timed. Repeated flags multiply: each combination is a column. Stored runs can be given instead of kernels.
+/// --accel kvm or another --collect. All other runs are timed. Repeated flags multiply: each combination is a column. Several
+/// kernels in several settings are compared in each setting. Stored runs can be given instead of kernels.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompareArgs {
     /// Stored runs, oldest first: a result.json, its folder, or a folder of several runs of one column (boots, or numbers

@@ -154,8 +154,8 @@ impl SweepArgs {
                     crate::out!("{}\n", paragraph("", &caution, style));
                 }
                 write_styled(&sweep.table(style));
-                if let Some(answer) = sweep.answer() {
-                    crate::out!("\n{}", paragraph("", &answer, style));
+                for (number, answer) in sweep.answers().iter().enumerate() {
+                    crate::out!("{}{}", if number == 0 { "\n" } else { "" }, paragraph("", answer, style));
                 }
             }
         }

@@ -40,12 +40,15 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
     ensure!(firsts.len() == inputs.len(), "a column has no run");
     let given: Vec<Option<String>> = inputs.iter().map(|input| input.label.clone()).collect();
     let sources = inputs.iter().map(|input| input.runs.iter().map(|(source, _)| source.clone()).collect()).collect();
-    let columns = columns::columns(&given, &firsts, sources);
+    let cases = cases(inputs, method);
+    // Sections have their own numbers of CPUs, if there are several.
+    let with_cpus = cases.iter().all(|(_, cpus)| cpus.is_none()) && method != Method::Recorded;
+    let columns = columns::columns(&given, &firsts, sources, with_cpus);
     let ColumnSettings { differences, shared, other_options } = columns::split(&firsts);
+    let settings = columns::settings_of(&firsts);
 
     let mut sections = Vec::new();
     let mut measured = Vec::new();
-    let cases = cases(inputs, method);
     for (mode, cpus) in cases.iter().cloned() {
         let of = |input: &Input| CaseMeasure::of(&of_case(input, &mode, cpus));
         let case = Case { columns: inputs.iter().map(of).collect(), control: options.control.as_ref().and_then(of) };
@@ -61,7 +64,7 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
         sections.push(Section { mode, cpus, cells, steps: Vec::new(), causes: None });
         measured.push(case);
     }
-    fill_steps(&mut sections, &measured, method, options);
+    fill_steps(&mut sections, &measured, &settings, method, options);
     for (section, case) in sections.iter_mut().zip(&measured) {
         align_roles(section, &case.columns);
     }

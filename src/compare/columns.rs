@@ -1,7 +1,7 @@
 //! Find and label the differences between columns: kernel, configuration, command line, workload, machine.
 
-use super::model::{Column, Difference, Shared};
-use super::settings::{self, COMPILER, MITIGATIONS, NOT_AFFECTED};
+use super::model::{Column, Difference, Shared, cpus_text};
+use super::settings::{self, COMPILER, EMULATOR_ARGUMENTS, MITIGATIONS, NOT_AFFECTED};
 use crate::kernel::config;
 use crate::result::Document;
 use std::collections::{BTreeMap, BTreeSet};
@@ -106,26 +106,29 @@ pub(crate) fn short_release(release: &str) -> &str {
     if short.is_empty() { release } else { short }
 }
 
-/// A distinct label per column: the given one, else the shortest that distinguishes the columns.
-pub(crate) fn labels(given: &[Option<String>], documents: &[&Document]) -> Vec<String> {
-    let different = |labels: &[String]| labels.iter().collect::<BTreeSet<_>>().len() == labels.len();
-    let with = |of: &dyn Fn(usize) -> String| -> Vec<String> {
-        given.iter().enumerate().map(|(index, label)| label.clone().unwrap_or_else(|| of(index))).collect()
+/// A distinct label per column: the given one, else its release with what the workload and the number of CPUs (`with_cpus`)
+/// have that those of others do not, and as much more as distinguishes the columns.
+pub(crate) fn labels(given: &[Option<String>], documents: &[&Document], with_cpus: bool) -> Vec<String> {
+    let differences = split(documents).differences;
+    let work: Vec<Vec<String>> = (0..documents.len()).map(|index| work(&differences, index, with_cpus)).collect();
+    let with = |release: &dyn Fn(&str) -> String, more: &dyn Fn(usize) -> Vec<String>| -> Vec<String> {
+        let own = |index: usize| {
+            let mut parts = work[index].clone();
+            parts.extend(more(index));
+            parts.truncate(3);
+            parts.insert(0, release(&documents[index].kernel.release));
+            parts.join(" ")
+        };
+        given.iter().enumerate().map(|(index, label)| label.clone().unwrap_or_else(|| own(index))).collect()
     };
-    let release = |index: usize| documents[index].kernel.release.as_str();
-    let short = with(&|index| short_release(release(index)).to_owned());
-    if different(&short) {
-        return short;
+    let short = |release: &str| short_release(release).to_owned();
+    let nothing = |_: usize| Vec::new();
+    for labels in [with(&short, &nothing), with(&str::to_owned, &nothing)] {
+        if labels.iter().collect::<BTreeSet<_>>().len() == labels.len() {
+            return labels;
+        }
     }
-    let full = with(&|index| release(index).to_owned());
-    if different(&full) {
-        return full;
-    }
-    let settings = distinguishing(documents);
-    let mut named = with(&|index| {
-        let release = short_release(release(index));
-        if settings[index].is_empty() { release.to_owned() } else { format!("{release} {}", settings[index]) }
-    });
+    let mut named = with(&short, &|index| further(documents, &differences, index));
     number_copies(&mut named);
     named
 }
@@ -142,40 +145,62 @@ pub(crate) fn number_copies<'a>(labels: impl IntoIterator<Item = &'a mut String>
     }
 }
 
-/// For columns with equal releases: the kernel arguments and workload axes in which they differ.
-fn distinguishing(documents: &[&Document]) -> Vec<String> {
-    let words: Vec<BTreeSet<&str>> =
-        documents.iter().map(|document| document.kernel.command_line.split_whitespace().collect()).collect();
+/// The field of the number of CPUs.
+const CPUS: &str = "environment.cpus";
+
+/// The axes of the workload in which a column differs from others, and its number of CPUs.
+fn work(differences: &[Difference], column: usize, with_cpus: bool) -> Vec<String> {
+    let part = |Difference { what, values, .. }: &Difference| {
+        let value = values.get(column)?;
+        match settings::axis(what) {
+            Some(axis) => Some(format!("{}={}", axis.name, settings::shown(what, value))),
+            None => Some(cpus_text(value.parse().ok()?)).filter(|_| with_cpus && what == CPUS),
+        }
+    };
+    differences.iter().filter_map(part).collect()
+}
+
+/// The kernel arguments of a column, and what else of its settings, that others do not have.
+fn further(documents: &[&Document], differences: &[Difference], column: usize) -> Vec<String> {
+    let words = |document: &&Document| -> BTreeSet<String> {
+        document.kernel.command_line.split_whitespace().map(str::to_owned).collect()
+    };
+    let all: Vec<BTreeSet<String>> = documents.iter().map(words).collect();
+    let own = all[column].iter().filter(|word| !all.iter().all(|other| other.contains(*word))).cloned();
+    let others = differences.iter().filter(|difference| settings::axis(&difference.what).is_none()).filter_map(
+        |Difference { what, values, .. }| {
+            let name = what.strip_prefix("workload.").or(what.strip_prefix("environment."))?;
+            let is_long = ["emulator", "mitigations", "memory_bytes", "cpus"].iter().any(|no| name.starts_with(no));
+            (!is_long).then(|| format!("{}={}", name.replace('_', "-"), values[column]))
+        },
+    );
+    own.chain(others).collect()
+}
+
+/// By column, the number of its setting: what is not the kernel's. Kernels are compared in each setting, if there are
+/// several in each; otherwise all columns have one number.
+pub(crate) fn settings_of(documents: &[&Document]) -> Vec<usize> {
+    const SETTINGS: [&str; 4] = [CPUS, EMULATOR_ARGUMENTS, "kernel.command_line", "memcg"];
     let differences = split(documents).differences;
-    (0..documents.len())
-        .map(|index| {
-            let mut parts: Vec<String> = words[index]
-                .iter()
-                .filter(|word| !words.iter().all(|other| other.contains(*word)))
-                .map(|word| (*word).to_owned())
-                .collect();
-            for difference in &differences {
-                let value = &difference.values[index];
-                if let Some(axis) = settings::axis(&difference.what) {
-                    parts.push(format!("{}={}", axis.name, settings::shown(&difference.what, value)));
-                    continue;
-                }
-                let other = difference.what.strip_prefix("workload.").or(difference.what.strip_prefix("environment."));
-                if let Some(name) = other
-                    .filter(|name| !["emulator", "mitigations", "memory_bytes"].iter().any(|no| name.starts_with(no)))
-                {
-                    parts.push(format!("{}={value}", name.replace('_', "-")));
-                }
-            }
-            parts.truncate(3);
-            parts.join(" ")
-        })
-        .collect()
+    let is_setting = |what: &str| settings::axis(what).is_some() || SETTINGS.contains(&what);
+    let of = |column: usize| -> Vec<&String> {
+        let settings = differences.iter().filter(|difference| is_setting(&difference.what));
+        settings.filter_map(|difference| difference.values.get(column)).collect()
+    };
+    let all: Vec<Vec<&String>> = (0..documents.len()).map(of).collect();
+    let first = |setting| all.iter().position(|other| other == setting).unwrap_or(0);
+    let has_several = |setting| all.iter().filter(|other| *other == setting).count() > 1;
+    all.iter().map(|setting| if all.iter().all(has_several) { first(setting) } else { 0 }).collect()
 }
 
 /// Make the columns.
-pub(crate) fn columns(given: &[Option<String>], documents: &[&Document], sources: Vec<Vec<String>>) -> Vec<Column> {
-    labels(given, documents)
+pub(crate) fn columns(
+    given: &[Option<String>],
+    documents: &[&Document],
+    sources: Vec<Vec<String>>,
+    with_cpus: bool,
+) -> Vec<Column> {
+    labels(given, documents, with_cpus)
         .into_iter()
         .zip(documents)
         .zip(sources)
@@ -185,6 +210,46 @@ pub(crate) fn columns(given: &[Option<String>], documents: &[&Document], sources
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use crate::result::MeasuredTarget;
+    use crate::workload::Spec;
+
+    fn run(release: &str, buffer_size: u64, cpus: u32) -> Document {
+        let mut document = Document::default();
+        document.kernel.release = release.to_owned();
+        document.kernel.command_line = if cpus > 1 { "quiet maxcpus=1" } else { "quiet" }.to_owned();
+        document.environment.cpus = cpus;
+        document.target = MeasuredTarget::Pair { workload: Spec { buffer_size, ..Spec::default() } };
+        document
+    }
+
+    #[test]
+    fn labels_name_sizes_and_cpus_that_differ() {
+        let named = |runs: [Document; 2]| labels(&[None, None], &runs.each_ref(), true);
+        assert_eq!(named([run("6.1.9", 512, 1), run("6.12.9", 512, 1)]), ["6.1.9", "6.12.9"]);
+        assert_eq!(named([run("6.1.9", 512, 1), run("6.1.9", 512, 2)]), ["6.1.9 1 CPU", "6.1.9 2 CPUs"]);
+        assert_eq!(named([run("6.1.9", 512, 1), run("6.12.9", 512, 2)]), ["6.1.9 1 CPU", "6.12.9 2 CPUs"]);
+        assert_eq!(
+            named([run("6.1.9", 512, 1), run("6.12.9", 4096, 1)]),
+            ["6.1.9 buffer-size=512", "6.12.9 buffer-size=4K"]
+        );
+        // Those of sections with their own number of CPUs.
+        let runs = [run("6.1.9", 512, 1), run("6.12.9", 512, 2)];
+        assert_eq!(labels(&[None, None], &runs.each_ref(), false), ["6.1.9", "6.12.9"]);
+    }
+
+    #[test]
+    fn kernels_are_compared_in_each_setting_that_has_several() {
+        let of = |runs: &[(&str, u64, u32)]| {
+            let runs: Vec<Document> = runs.iter().map(|(release, size, cpus)| run(release, *size, *cpus)).collect();
+            settings_of(&runs.iter().collect::<Vec<_>>())
+        };
+        assert_eq!(of(&[("6.1", 512, 1), ("6.1", 4096, 1), ("6.12", 512, 1), ("6.12", 4096, 1)]), [0, 1, 0, 1]);
+        assert_eq!(of(&[("6.1", 512, 1), ("6.12", 512, 1), ("6.1", 512, 2), ("6.12", 512, 2)]), [0, 0, 2, 2]);
+        assert_eq!(of(&[("6.1", 512, 1), ("6.1", 4096, 1), ("6.1", 8192, 1)]), [0, 0, 0]);
+        assert_eq!(of(&[("6.1", 512, 1), ("6.12", 512, 1), ("7.2", 4096, 1)]), [0, 0, 0]);
+    }
+
     #[test]
     fn long_values_are_cut_to_what_differs() {
         let cut = |values: [&str; 2]| super::unlike(values.map(str::to_owned).to_vec());

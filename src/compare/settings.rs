@@ -44,6 +44,9 @@ impl NamedSetting {
 /// The compiler of the kernel, which old documents do not contain.
 pub(super) const COMPILER: &str = "kernel.compiler";
 
+/// All words of the emulator's command line.
+pub(super) const EMULATOR_ARGUMENTS: &str = "environment.emulator.arguments";
+
 /// The state of each vulnerability of the CPU.
 pub(super) const MITIGATIONS: &str = "environment.mitigations";
 
@@ -70,7 +73,7 @@ const SETTINGS: &[NamedSetting] = &[
     NamedSetting::new("environment.hypervisor", "hypervisor"),
     NamedSetting::new(MITIGATIONS, "mitigations").matters("costs at kernel entry, exit and indirect calls"),
     NamedSetting::new("environment.emulator.version", "emulator"),
-    NamedSetting::new("environment.emulator.arguments", "arguments of the emulator"),
+    NamedSetting::new(EMULATOR_ARGUMENTS, "arguments of the emulator"),
     NamedSetting::new("environment.cpu_flags", "CPU flags").matters("which copy loop the kernel uses"),
     NamedSetting::new("memcg", "memory cgroup")
         .matters("every pipe page is charged to a memory cgroup")

@@ -18,6 +18,7 @@ use super::sums;
 use super::timed::{self, Evidence};
 use super::work;
 use crate::roles::{RoleId, SCHEDULING};
+use std::collections::BTreeSet;
 
 /// One case: what was measured of each column, and of the first one a second time.
 pub(crate) struct Case {
@@ -25,7 +26,14 @@ pub(crate) struct Case {
     pub control: Option<CaseMeasure>,
 }
 
-/// The pairs of columns to compare, of `present` ones.
+/// The pairs of columns to compare, of `present` ones: those with the same of the `settings`.
+fn pairs_in_settings(present: &[usize], settings: &[usize], against: Against) -> Vec<(usize, usize)> {
+    let setting = |column: &usize| settings.get(*column).copied();
+    let distinct: BTreeSet<Option<usize>> = present.iter().map(setting).collect();
+    let of = |wanted| present.iter().copied().filter(|column| setting(column) == wanted).collect::<Vec<_>>();
+    distinct.into_iter().flat_map(|wanted| step_pairs(&of(wanted), against)).collect()
+}
+
 fn step_pairs(present: &[usize], against: Against) -> Vec<(usize, usize)> {
     let (Some(first), Some(last)) = (present.first(), present.last()) else {
         return Vec::new();
@@ -42,12 +50,19 @@ fn step_pairs(present: &[usize], against: Against) -> Vec<(usize, usize)> {
     }
 }
 
-/// Compare the columns of each case in pairs, and add the steps to its section. Timed verdicts are corrected together.
-pub(crate) fn fill_steps(sections: &mut [Section], cases: &[Case], method: Method, options: &CompareOptions) {
+/// Compare the columns of each case in pairs with one of the `settings`, and add the steps to its section. Timed verdicts
+/// are corrected together.
+pub(crate) fn fill_steps(
+    sections: &mut [Section],
+    cases: &[Case],
+    settings: &[usize],
+    method: Method,
+    options: &CompareOptions,
+) {
     let mut pairs = Vec::new();
     for (index, case) in cases.iter().enumerate() {
         let present: Vec<usize> = (0..case.columns.len()).filter(|column| case.columns[*column].is_some()).collect();
-        for (from, to) in step_pairs(&present, options.against) {
+        for (from, to) in pairs_in_settings(&present, settings, options.against) {
             if let (Some(before), Some(after)) = (&case.columns[from], &case.columns[to]) {
                 pairs.push((index, (from, to), [before, after]));
             }

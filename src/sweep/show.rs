@@ -8,6 +8,7 @@ use crate::report::table::Table;
 use crate::report::terminal::{Style, paragraph};
 use crate::run::BUSY;
 use crate::util::styled_text::StyledText;
+use crate::util::text::capitalized;
 
 /// Maximum number of distinguishable lines in a chart.
 const MOST_LINES: usize = 6;
@@ -123,13 +124,30 @@ impl Sweep {
         Some(format!("Other programs used {percent:.0} % of the CPUs' time: repeat this on an idle machine."))
     }
 
-    /// The best combination, and by how much it differs from the worst. With several equal within their intervals, all of
-    /// them. `None` if fewer than two were measured.
-    pub(crate) fn answer(&self) -> Option<String> {
-        let axes: Vec<&SweepAxis> = self.axes.iter().filter(|axis| axis.values.len() > 1).collect();
+    /// The best combination, and by how much it differs from the worst; of several kernels, in each setting that has two or
+    /// more. With several equal within their intervals, all of them.
+    pub(crate) fn answers(&self) -> Vec<String> {
+        let varied = self.axes.iter().filter(|axis| axis.values.len() > 1);
+        let (kernels, settings): (Vec<&SweepAxis>, Vec<_>) = varied.partition(|axis| axis.name == "kernel");
+        let mut alike: Vec<(String, Vec<&SweepCell>)> = Vec::new();
+        for cell in &self.cells {
+            let setting = if kernels.is_empty() { String::new() } else { cell_name(cell, &settings) };
+            match alike.iter_mut().find(|(known, _)| *known == setting) {
+                Some((_, cells)) => cells.push(cell),
+                None => alike.push((setting, vec![cell])),
+            }
+        }
+        let axes = if kernels.is_empty() { settings } else { kernels };
+        let answer = |(setting, cells): &(String, Vec<&SweepCell>)| {
+            let place = if setting.is_empty() { String::new() } else { format!("with {setting}, ") };
+            Some(capitalized(&format!("{place}{}", self.answer(cells, &axes)?)))
+        };
+        alike.iter().filter_map(answer).collect()
+    }
+
+    fn answer(&self, cells: &[&SweepCell], axes: &[&SweepAxis]) -> Option<String> {
         let speed = self.unit == "GiB/s";
-        let mut cells: Vec<(&SweepCell, f64)> =
-            self.cells.iter().filter_map(|cell| Some((cell, cell.median?))).collect();
+        let mut cells: Vec<(&SweepCell, f64)> = cells.iter().filter_map(|cell| Some((*cell, cell.median?))).collect();
         cells.sort_by(|(_, a), (_, b)| if speed { b.total_cmp(a) } else { a.total_cmp(b) });
         let [(best, first), .., (worst, last)] = cells[..] else { return None };
         let interval = |cell: &SweepCell| cell.ci95.or(cell.least().zip(cell.greatest()).map(|(a, b)| [a, b]));
@@ -137,13 +155,13 @@ impl Sweep {
         let near: Vec<String> = cells
             .iter()
             .filter(|(cell, _)| interval(cell).is_some_and(|other| other[0] <= high && low <= other[1]))
-            .map(|(cell, _)| cell_name(cell, &axes))
+            .map(|(cell, _)| cell_name(cell, axes))
             .collect();
         let timed = speed || self.unit == "s";
-        let (what, unit) = (if timed { "Fastest" } else { "Fewest instructions" }, &self.unit);
-        let worst = cell_name(worst, &axes);
+        let (what, unit) = (if timed { "fastest" } else { "fewest instructions" }, &self.unit);
+        let worst = cell_name(worst, axes);
         Some(if near.len() == cells.len() {
-            format!("Undecided: the values of all {} combinations overlap; more runs (--runs) may tell.", cells.len())
+            format!("undecided: the values of all {} combinations overlap; more runs (--runs) may tell.", cells.len())
         } else if near.len() > 1 {
             format!(
                 "{what}: {}, whose values overlap, {} {} {unit}; {worst} has {}.",
@@ -264,26 +282,44 @@ mod tests {
         let mut sweep = sweep();
         // vmsplice 4K has 4 to 5, vmsplice 8K 5 to 6, which overlap.
         assert_eq!(
-            sweep.answer().unwrap(),
+            sweep.answers().concat(),
             "Fastest: vmsplice 8K and vmsplice 4K, whose values overlap, up to 5.50 GiB/s; write 4K has 1.50."
         );
         sweep.cells[4].runs = vec![9.0, 9.1];
         sweep.cells[4].summarise();
-        assert_eq!(sweep.answer().unwrap(), "Fastest: vmsplice 8K, 9.05 GiB/s, 6.03 times as fast as write 4K.");
+        assert_eq!(sweep.answers().concat(), "Fastest: vmsplice 8K, 9.05 GiB/s, 6.03 times as fast as write 4K.");
         // Of times, the least is best.
         let seconds = Sweep { unit: "s".into(), ..sweep.clone() };
         assert_eq!(
-            seconds.answer().unwrap(),
+            seconds.answers().concat(),
             "Fastest: write 4K and write 8K, whose values overlap, from 1.50 s; vmsplice 8K has 9.05."
         );
         sweep.cells.iter_mut().for_each(|cell| cell.runs = vec![1.0, 9.0]);
         sweep.cells.iter_mut().for_each(SweepCell::summarise);
-        assert!(sweep.answer().unwrap().starts_with("Undecided: the values of all 6 combinations overlap"));
+        assert!(sweep.answers().concat().starts_with("Undecided: the values of all 6 combinations overlap"));
         sweep.cells.truncate(1);
-        assert_eq!(sweep.answer(), None);
+        assert!(sweep.answers().is_empty());
         assert_eq!(sweep.caution(), None);
         sweep.others = Some(0.4);
         assert!(sweep.caution().unwrap().contains("40 %"));
+    }
+
+    #[test]
+    fn kernels_are_compared_in_one_setting() {
+        let mut sweep = sweep();
+        sweep.unit = "instructions per KiB".into();
+        for cell in &mut sweep.cells {
+            let kernel = if cell.labels.remove("mode").unwrap() == "write" { "6.1" } else { "6.12" };
+            cell.labels.insert("kernel".into(), kernel.into());
+            cell.runs.truncate(1);
+            cell.summarise();
+        }
+        sweep.axes[0] = SweepAxis { name: "kernel".into(), values: vec!["6.1".into(), "6.12".into()] };
+        let [first, second] = &sweep.answers()[..] else { panic!("{:?}", sweep.answers()) };
+        assert_eq!(first, "With 4K, fewest instructions: 6.1, 1.00 instructions per KiB, 4.00 times fewer than 6.12.");
+        assert_eq!(second, "With 8K, fewest instructions: 6.1, 2.00 instructions per KiB, 2.50 times fewer than 6.12.");
+        sweep.axes.truncate(1);
+        assert_eq!(sweep.answers().len(), 1, "without a setting, all of them");
     }
 
     #[test]

@@ -434,6 +434,26 @@ fn one_and_two_cpus_are_two_sections_with_one_headline() {
 }
 
 #[test]
+fn kernels_are_compared_in_the_same_setting() {
+    let with = |mut outcome: Outcome, buffer_size: u64| {
+        outcome.document.target.workload_mut().unwrap().buffer_size = buffer_size;
+        outcome
+    };
+    let compared = of(vec![with(older(), 512), with(older(), 4096), with(newer(), 512), with(newer(), 4096)]).unwrap();
+    let lines: Vec<String> = markdown::render(&compared.comparison)
+        .lines()
+        .filter(|line| line.starts_with("write, "))
+        .map(|line| line.split(": ").next().unwrap().to_owned())
+        .collect();
+    let pair = |size: &str| format!("write, 6.12.9 buffer-size={size} -> 7.2.1 buffer-size={size}");
+    assert_eq!(lines, [pair("512"), pair("4K")]);
+    // Stored runs on one and on two CPUs.
+    let compared = of(vec![on_cpus(older(), 1), on_cpus(newer(), 2)]).unwrap();
+    let text = markdown::render(&compared.comparison);
+    assert!(text.contains("write, 6.12.9 1 CPU -> 7.2.1 2 CPUs: "), "{text}");
+}
+
+#[test]
 fn buffers_of_different_size_are_compared_per_kib() {
     let mut larger = older();
     larger.document.processes.of_mut(ProcessName::WRITER).bytes *= 2;
