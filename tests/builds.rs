@@ -66,6 +66,16 @@ impl Builds {
         (output.status.success(), text(&output.stdout), text(&output.stderr))
     }
 
+    /// Write a file of the tree after the last build has ended, by the clock of the file system.
+    fn edit(&self, name: &str, text: &str) {
+        let time = |path: &Path| std::fs::metadata(path).and_then(|found| found.modified()).ok();
+        let (path, ended) = (self.tree().join(name), time(&self.cache().join("build/output.key")));
+        wait_until("the clock advances", || {
+            std::fs::write(&path, text).unwrap();
+            time(&path) > ended
+        });
+    }
+
     fn build(&self, source: &Path, words: &[&str]) -> (bool, String, String) {
         let (source, config) = (source.display().to_string(), self.config().display().to_string());
         self.kernel(&[&["build", source.as_str(), "--config", config.as_str()], words].concat())
@@ -82,6 +92,14 @@ fn a_kernel_is_built_once_and_named() {
     // The same again is not built.
     let (done, again, said) = builds.build(&builds.tree(), &[]);
     assert!(done && again == first && said.contains("already built"), "{again}{said}");
+    // An equal build has one name: that it has another now is said.
+    let release = first.split_whitespace().next().unwrap();
+    let (done, _, said) = builds.build(&builds.tree(), &["--name", "other"]);
+    assert!(done && said.contains(&format!("{release} was named mine: this is the same build")), "{said}");
+    let (done, again, said) = builds.build(&builds.tree(), &["--name", "mine"]);
+    assert!(done && again == first && said.contains(" was named other: "), "{said}");
+    let (done, again, said) = builds.build(&builds.tree(), &["--name", "mine"]);
+    assert!(done && again == first && !said.contains(" was named "), "{said}");
     // Another option, another source: other kernels.
     let (done, other, said) = builds.build(&builds.tree(), &["--set", "NUMA=n"]);
     assert!(done && other != first, "{other}{said}");
@@ -89,6 +107,7 @@ fn a_kernel_is_built_once_and_named() {
     std::fs::write(builds.tree().join("fs/pipe.c"), "int pipe_read(void) { return 0; }\n").unwrap();
     let (done, changed, said) = builds.build(&builds.tree(), &["--name", "mine"]);
     assert!(done && changed != first, "{changed}{said}");
+    assert!(said.contains(&format!("mine was {release}, which has no other name, and now is 9.8.7-build-")), "{said}");
     // The name has gone to the newest. A series does not mean kernels that were built.
     let (_, list, _) = builds.kernel(&["list"]);
     assert_eq!((list.lines().count(), list.matches("mine").count()), (3, 1), "{list}");
@@ -132,6 +151,85 @@ fn errors_of_builds_name_their_cause() {
     assert!(said.contains("does not have SERIAL_8250_CONSOLE"), "{said}");
     let said = why(&builds.folder.path().join("nowhere"), &[]);
     assert!(said.contains("neither a kernel tree"), "{said}");
+}
+
+/// As [`MAKEFILE`] in small: an object for each file, compiled if the file is newer, and one of a file that includes another.
+const OBJECTS: &str = r#"
+$(O)/%.o: fs/%.c
+	@echo '  CC      fs/$*.o'
+	@$(CC) -c -o $@ $<
+
+$(O)/pipe.o: fs/pipe.h
+"#;
+
+#[test]
+fn an_edit_compiles_only_what_it_changed_whatever_happened_between() {
+    let builds = Builds::new();
+    let tree = builds.tree();
+    let makefile = MAKEFILE.replace("bzImage:\n", "bzImage: $(O)/pipe.o $(O)/read.o $(O)/last.o\n");
+    let makefile = makefile.replace("\t@echo '  CC      fs/pipe.o'\n\t@$(CC) -c -o $(O)/pipe.o fs/pipe.c\n", "");
+    std::fs::write(tree.join("Makefile"), format!("{makefile}{OBJECTS}")).unwrap();
+    for name in ["fs/pipe.h", "fs/read.c", "fs/last.c"] {
+        std::fs::write(tree.join(name), "").unwrap();
+    }
+    std::fs::write(tree.join("fs/pipe.c"), "#include \"pipe.h\"\n").unwrap();
+    let objects = |number: usize| {
+        let (done, built, said) = builds.build(&tree, &["--jobs", "1"]);
+        let plural = if number == 1 { "" } else { "s" };
+        assert!(done && said.contains(&format!(", {number} object{plural}\n")), "{built}{said}");
+    };
+    objects(3);
+    builds.edit("fs/pipe.h", "int a;\n");
+    objects(1);
+    // An error of the compiler, in the second of two files, and its correction.
+    builds.edit("fs/pipe.h", "int b;\n");
+    builds.edit("fs/last.c", "int c = d;\n");
+    let (done, _, said) = builds.build(&tree, &["--jobs", "1"]);
+    assert!(!done && said.contains("'d' undeclared"), "{said}");
+    builds.edit("fs/last.c", "int c;\n");
+    objects(1);
+    // A configuration that the source does not accept.
+    builds.edit("fs/read.c", "int e;\n");
+    let (done, _, said) = builds.build(&tree, &["--set", "REFUSED=y"]);
+    assert!(!done && said.contains("--set REFUSED=y"), "{said}");
+    objects(1);
+    // make does not see what comes with an old time, so nothing is used again.
+    builds.edit("fs/read.c", "int f;\n");
+    let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    std::fs::File::options().write(true).open(tree.join("fs/read.c")).unwrap().set_modified(old).unwrap();
+    objects(3);
+}
+
+#[test]
+fn an_interruption_keeps_whole_objects() {
+    let builds = Builds::new();
+    let tree = builds.tree();
+    let makefile = MAKEFILE.replace("bzImage:\n", "bzImage: $(O)/pipe.o $(O)/last.o\n");
+    let makefile = makefile.replace("\t@echo '  CC      fs/pipe.o'\n\t@$(CC) -c -o $(O)/pipe.o fs/pipe.c\n", "");
+    // The second object is begun, and then waits for ever.
+    let waiting = OBJECTS.replace("\t@$(CC)", "\t@if [ $* = last ]; then echo half >$@; cat fifo; fi\n\t@$(CC)");
+    std::fs::write(tree.join("Makefile"), format!("{makefile}{waiting}")).unwrap();
+    for name in ["fs/pipe.h", "fs/last.c"] {
+        std::fs::write(tree.join(name), "").unwrap();
+    }
+    fifo(&tree.join("fifo"));
+    let mut command = pipeprof(&["kernel", "build"]);
+    command.arg(&tree).arg("--config").arg(builds.config()).args(["--jobs", "1"]);
+    let mut build = command.env("PIPEPROF_CACHE", builds.cache()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let output = builds.cache().join("build/output");
+    wait_until("the second object is begun", || output.join("last.o").exists());
+    rustix::process::kill_process(rustix::process::Pid::from_child(&build), rustix::process::Signal::INT).unwrap();
+    assert_eq!(build.wait().unwrap().code(), Some(128 + 2));
+    assert!(output.join("pipe.o").exists() && !output.join("last.o").exists());
+    // Nobody waits any more.
+    builds.edit("fs/last.c", "int last;\n");
+    let writer = std::thread::spawn({
+        let fifo = tree.join("fifo");
+        move || std::fs::File::options().write(true).open(fifo).map(drop)
+    });
+    let (done, built, said) = builds.build(&tree, &["--jobs", "1"]);
+    assert!(done && said.contains(", 1 object\n"), "{built}{said}");
+    writer.join().unwrap().unwrap();
 }
 
 #[test]

@@ -10,13 +10,16 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use std::io::{self, PipeReader, Read};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitStatus};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// So much of standard error is kept, bytes.
 const MOST_ERRORS: usize = 64 << 10;
 
 /// How often to look for an interruption and for the program's end.
 const PACE: Duration = Duration::from_millis(10);
+
+/// How long a program that is asked to end may take.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// Reading it gives what the program prints.
 #[derive(Debug)]
@@ -64,6 +67,24 @@ impl RunningProgram {
         }
         let status = self.child.wait()?;
         Ok((status, String::from_utf8_lossy(&self.said).into_owned()))
+    }
+
+    /// Ask the program and all that it has started to end, and wait for [`GRACE`]. Returns whether they have: then they have
+    /// removed what they had half written. For merged output.
+    pub(crate) fn ask_to_end(mut self) -> bool {
+        // An error means that there is no process left.
+        let _ = kill_process_group(Pid::from_child(&self.child), Signal::TERM);
+        let (begun, mut part) = (Instant::now(), [0; 4096]);
+        while begun.elapsed() < GRACE {
+            let Ok([is_ready, _]) = self.wait(PACE) else { return false };
+            // The end of the output is that of the last process that has it.
+            if let (true, Some(pipe)) = (is_ready, &mut self.output)
+                && !pipe.read(&mut part).is_ok_and(|length| length > 0)
+            {
+                return true;
+            }
+        }
+        false
     }
 
     /// Whether the program has ended. Then its other processes are ended, too: they may keep the pipes open.
@@ -167,6 +188,17 @@ mod tests {
             std::thread::sleep(PACE);
             false
         }));
+    }
+
+    #[test]
+    fn a_program_that_is_asked_to_end_tidies_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = shell("trap 'rm half; exit' TERM; touch half; echo ready; while :; do sleep 0.01; done");
+        command.current_dir(folder.path());
+        let mut program = RunningProgram::start(command, true).unwrap();
+        assert_eq!(program.read(&mut [0; 100]).unwrap(), 6);
+        assert!(program.ask_to_end());
+        assert!(!folder.path().join("half").exists());
     }
 
     #[test]

@@ -209,8 +209,14 @@ impl KernelCache {
         Ok(self.list()?.into_iter().find(built))
     }
 
-    /// Give a built kernel this name.
+    /// Give a built kernel this name, and say which one it had.
     pub(crate) fn rename(&self, entry: &CachedKernel, name: &str) -> Result<CachedKernel> {
+        if let Some(before) = entry.name().filter(|before| *before != name) {
+            progress::note(&format!(
+                "{} was named {before}: this is the same build, which now is {name}",
+                entry.release
+            ));
+        }
         let mut renamed = entry.clone();
         if let Some(build) = &mut renamed.build {
             build.name = Some(name.to_owned());
@@ -221,7 +227,7 @@ impl KernelCache {
         Ok(renamed)
     }
 
-    /// Take the name away from all kernels but that of `release`.
+    /// Take the name away from all kernels but that of `release`, and say so.
     fn take_name(&self, name: &str, release: &str) -> Result<()> {
         for mut entry in self.list()? {
             if entry.name() == Some(name) && entry.release != release {
@@ -229,6 +235,7 @@ impl KernelCache {
                     build.name = None;
                 }
                 atomic_file::write(&entry.folder.join("kernel.json"), &serde_json::to_vec_pretty(&entry)?)?;
+                progress::note(&format!("{name} was {}, which has no other name, and now is {release}", entry.release));
             }
         }
         Ok(())

@@ -106,6 +106,8 @@ impl<'a> Watch<'a> {
         let mut answered = None;
         let mut panicked = None;
         let mut looked = 0;
+        let (mut printed, mut heard) = (0, started);
+        let patience = patience(self.boot_limit, self.options);
         loop {
             let ended = self.qemu.ended();
             let read = self.read_reply();
@@ -134,8 +136,11 @@ impl<'a> Watch<'a> {
                 answered = Some(self.qemu.now());
             }
             looked += 1;
-            let printed = fs::metadata(console).map_or(0, |metadata| metadata.len());
-            if panicked.is_none() && looked % 100 == 0 && panic_line(&read_text(console)).is_some() {
+            let before = std::mem::replace(&mut printed, fs::metadata(console).map_or(0, |metadata| metadata.len()));
+            if printed != before {
+                heard = self.qemu.now();
+            }
+            if panicked.is_none() && looked % 100 == 0 && last_words(&read_text(console)).is_some() {
                 panicked = Some(self.qemu.now());
             }
             let over =
@@ -152,11 +157,19 @@ impl<'a> Watch<'a> {
             } else if over(&answered, FAREWELL) {
                 format!("answered, but did not shut down within {} s", FAREWELL.as_secs())
             } else if over(&panicked, REPORT) {
-                panic_line(&read_text(console)).unwrap_or_else(|| "kernel panic".to_owned())
+                last_words(&read_text(console)).unwrap_or_else(|| "kernel panic".to_owned())
             } else if booted.is_none() && self.over(&started, self.boot_limit) {
                 let limit = self.boot_limit.as_secs_f64();
                 late = true;
                 format!("did not reach init within {limit} s: see its last lines below, or raise --boot-limit")
+            } else if let Some(patience) = patience.filter(|patience| booted.is_none() && self.over(&heard, *patience))
+            {
+                let silent = patience.as_secs_f64();
+                late = true;
+                format!(
+                    "did not reach init, and has printed nothing for {silent} s: see its last lines below, or raise \
+                     --boot-limit"
+                )
             } else if answered.is_none() && over(&booted, self.options.time_limit) {
                 let limit = self.options.time_limit.as_secs_f64();
                 format!("did not finish within {limit} s: raise --time-limit, unless it hangs")
@@ -212,16 +225,30 @@ pub(crate) fn read_text(path: &Path) -> String {
     String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).replace('\r', "")
 }
 
-/// The kernel's panic message.
-fn panic_line(console: &str) -> Option<String> {
-    let line = console.lines().find(|line| line.contains("Kernel panic - not syncing"))?;
-    let at = line.find("Kernel panic")?;
-    line.get(at..).map(clean)
+/// How long a booting guest may print nothing: a kernel that hangs is known before the time limit of its boot. A whole boot
+/// takes 2 to 4 s, a sixth of this. `None` if the user silences the kernel.
+fn patience(boot_limit: Duration, options: &GuestOptions) -> Option<Duration> {
+    let silences = |word: &str| word == "quiet" || ["console=", "loglevel="].iter().any(|name| word.starts_with(name));
+    if options.append.iter().flat_map(|words| words.split_whitespace()).any(silences) {
+        return None;
+    }
+    // While it unpacks its archive, it prints nothing either.
+    let unpacking = options.files.as_ref().map_or(0, |archive| archive.len() >> 24);
+    Some((boot_limit / 6).max(LEAST_PATIENCE) + Duration::from_secs(unpacking as u64))
+}
+
+/// With a low limit of the boot, too.
+const LEAST_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The message of a kernel that has given up: in a panic, or before it was unpacked.
+fn last_words(console: &str) -> Option<String> {
+    let end = ["Kernel panic - not syncing", "-- System halted"];
+    console.lines().find_map(|line| end.iter().find_map(|end| line.get(line.find(end)?..))).map(clean)
 }
 
 /// Why QEMU exited without an answer.
 pub(crate) fn why_ended(status: ExitStatus, console: &str, errors: &str, damaged: u64) -> String {
-    if let Some(panic) = panic_line(console) {
+    if let Some(panic) = last_words(console) {
         return panic;
     }
     // GLib prints "**" on a line of its own before the reason for an abort.
@@ -264,12 +291,28 @@ mod tests {
         let console = "[    1.0] x\n[    1.2] Kernel panic - not syncing: No working init found.\n[    1.3] CPU: 0\n";
         let ok = ExitStatus::from_raw(0);
         assert_eq!(why_ended(ok, console, "", 0), "Kernel panic - not syncing: No working init found.");
+        assert_eq!(why_ended(ok, "Out of memory\n\n -- System halted\n", "", 0), "-- System halted");
         assert_eq!(why_ended(ok, "", "", 0), "ended without an answer");
         assert_eq!(why_ended(ok, "", "", 2), "its answer was damaged (2 frames with errors)");
         let failed = ExitStatus::from_raw(1 << 8);
         let errors = "qemu: warning: x\nqemu-system-x86_64: could not load kernel\n";
         assert_eq!(why_ended(failed, "", errors, 0), "QEMU failed: qemu-system-x86_64: could not load kernel");
         assert_eq!(why_ended(ExitStatus::from_raw(11), "", "", 0), "QEMU was killed by signal 11");
+    }
+
+    #[test]
+    fn a_silent_guest_is_not_waited_for() {
+        let kernel = crate::vm::Kernel { image: "x".into(), release: "x".to_owned(), config: None };
+        let mut options = GuestOptions::of(kernel);
+        let seconds =
+            |limit, options: &GuestOptions| patience(Duration::from_secs(limit), options).map(|p| p.as_secs());
+        assert_eq!([120, 600, 3].map(|limit| seconds(limit, &options)), [Some(20), Some(100), Some(10)]);
+        options.files = Some(std::sync::Arc::new(vec![0; 64 << 20]));
+        assert_eq!(seconds(120, &options), Some(24));
+        for silent in ["quiet", "psi=0 loglevel=1", "console=tty0"] {
+            options.append = vec![silent.to_owned()];
+            assert_eq!(seconds(120, &options), None, "{silent}");
+        }
     }
 
     #[test]

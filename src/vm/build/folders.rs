@@ -1,5 +1,6 @@
 //! The folders of builds in the cache: unpacked sources, objects, other Debians, compiled objects of ccache.
 
+use super::stamps::FileStamps;
 use crate::util::regular;
 use crate::vm::store::{CacheLock, KernelCache, keep_newest, lock_when_free, no_room, used_now};
 use anyhow::{Context as _, Result};
@@ -15,6 +16,9 @@ const KEPT_LOGS: usize = 16;
 
 /// No key is longer, bytes.
 const LONGEST_KEY: u64 = 1 << 10;
+
+/// No stamps of files are longer, bytes: a million files have 60 MB.
+const LONGEST_STAMPS: u64 = 128 << 20;
 
 /// The folder `build` of the cache, which one process at a time writes.
 #[derive(Debug)]
@@ -41,20 +45,29 @@ impl BuildFolders {
         Self { root: cache.root().join("build"), _lock: None }
     }
 
-    /// A folder for the objects of one build. It is empty, unless the build before had the same `key` and was not killed.
-    pub(crate) fn output(&self, key: &str) -> Result<PathBuf> {
-        let folder = self.root.join("output");
+    /// A folder for the objects of one build of a tree with these `files`, if it is one that others edit. It is empty, unless
+    /// the build before had the same `key`, was not killed, and make sees what has changed since.
+    pub(super) fn output(&self, key: &str, files: Option<&FileStamps>) -> Result<PathBuf> {
+        let (folder, stamps) = (self.root.join("output"), self.root.join("output.files"));
         let before = regular::read_text(&self.output_key(), LONGEST_KEY).ok();
+        let ended = fs::metadata(self.output_key()).and_then(|found| found.modified()).ok();
         // Until the build has ended, nobody may go on with its objects.
         let _ = fs::remove_file(self.output_key());
-        if before.as_deref() != Some(key) && folder.exists() {
+        let is_seen = |files: &FileStamps| {
+            let then = regular::read_text(&stamps, LONGEST_STAMPS).ok()?;
+            Some(files.are_seen_by_make(&FileStamps::parse(&then)?, ended?))
+        };
+        let goes_on = before.as_deref() == Some(key) && files.is_none_or(|files| is_seen(files) == Some(true));
+        if !goes_on && folder.exists() {
             fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
         }
         fs::create_dir_all(&folder).with_context(|| no_room(&folder))?;
+        let text = files.map(FileStamps::to_text).unwrap_or_default();
+        fs::write(&stamps, text).with_context(|| no_room(&stamps))?;
         Ok(folder)
     }
 
-    /// Keep the objects of the build that has ended, for the next one with this key.
+    /// Keep the objects of the build that has ended, well or not, for the next one with this key.
     pub(crate) fn keep_output(&self, key: &str) -> Result<()> {
         fs::write(self.output_key(), key).with_context(|| no_room(&self.root))
     }

@@ -26,6 +26,16 @@ impl std::fmt::Display for BuildFailed {
 
 impl std::error::Error for BuildFailed {}
 
+/// make did not end when it was asked to: what it was making may be half written.
+#[derive(Debug)]
+pub(super) struct MakeKilled;
+
+impl std::fmt::Display for MakeKilled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("make did not end when it was asked to")
+    }
+}
+
 /// What make says is kept up to this, bytes, as of a guest's console. A kernel's build with all warnings says 10 MiB.
 const LONGEST_LOG: u64 = 64 << 20;
 
@@ -45,7 +55,7 @@ pub(crate) fn run(command: Command, log: &Path, what: &str) -> Result<usize> {
     let mut make = RunningProgram::start(command, true).context("cannot start make")?;
     let mut said = MakeOutput::default();
     let (mut part, mut line) = (vec![0; LONGEST_LINE], Vec::new());
-    loop {
+    let mut follow = || -> Result<bool> {
         let length = make.read(&mut part).context("cannot read the output of make")?;
         let part = part.get(..length).unwrap_or_default();
         kept.write_all(part).with_context(cannot)?;
@@ -62,9 +72,18 @@ pub(crate) fn run(command: Command, log: &Path, what: &str) -> Result<usize> {
                 size::format(LONGEST_LOG)
             ))
         })?;
-        if length == 0 {
-            break;
+        Ok(length > 0)
+    };
+    let followed = loop {
+        match follow() {
+            Ok(true) => {}
+            Ok(false) => break Ok(()),
+            Err(error) => break Err(error),
         }
+    };
+    // Interrupted, or it says too much.
+    if let Err(error) = followed {
+        return Err(if make.ask_to_end() { error } else { error.context(MakeKilled) });
     }
     said.read(&String::from_utf8_lossy(&line));
     let (status, _) = make.end()?;

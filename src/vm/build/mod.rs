@@ -1,6 +1,6 @@
 //! Build kernels for the cache. [`source`] finds and unpacks what is built, [`tree`] reads it, [`config`] makes its
 //! configuration, [`compiler`] finds the compiler, [`make`] runs the build, [`folders`] has the places in the cache,
-//! [`origin`] says what a kernel was built of, and [`difference`] has the configurations between two.
+//! [`stamps`] says whether these can be used again, [`origin`] says what a kernel was built of, and [`difference`] has the configurations between two.
 
 mod commits;
 mod compiler;
@@ -10,6 +10,7 @@ mod folders;
 mod make;
 mod origin;
 mod source;
+mod stamps;
 mod tree;
 
 pub(crate) use commits::{Commit, Commits};
@@ -28,6 +29,7 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use compiler::Toolchain;
 use config::BaseConfig;
 use folders::BuildFolders;
+use make::MakeKilled;
 use source::KernelSource;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -167,11 +169,17 @@ fn compile(cache: &KernelCache, request: &BuildRequest, parts: &BuildParts, say:
     check_version(&version, &version).with_context(|| format!("the Makefile of {}", source.shown))?;
     let short = record.digest.get(..8).unwrap_or(&record.digest).to_owned();
     let what = format!("building Linux {version} with {}", request.compiler);
-    // Of one tree, most commits change few objects; so do some options of one source.
+    // Of one tree, most commits and edits change few objects; so do some options of one source.
     let (lineage, compiler) = (source.lineage(), toolchain.digest());
     let key = sha256::of_parts([lineage.as_str(), compiler.as_str()]);
-    let place = BuildPlace { parts, tree: &tree, output: folders.output(&key)?, log: folders.log(&short), what: &what };
     toolchain.check(&tree)?;
+    let place = BuildPlace {
+        parts,
+        tree: &tree,
+        output: folders.output(&key, source.files.as_ref())?,
+        log: folders.log(&short),
+        what: &what,
+    };
     // Of an attempt before.
     let _ = fs::remove_file(&place.log);
     say(&format!(
@@ -179,15 +187,22 @@ fn compile(cache: &KernelCache, request: &BuildRequest, parts: &BuildParts, say:
         if toolchain.uses_ccache() { " and ccache" } else { "" },
         record.configuration
     ));
-    let made = place.configure(&request.settings)?;
-    let settings = if request.is_lenient { &[] } else { &request.settings[..] };
-    base.check(&made, settings).map_err(|error| BuildFailed::new(format!("{error:#}")))?;
-    let jobs = format!("-j{}", request.jobs);
-    // The release is also the folder's name in the cache: each build has its own.
-    let objects = place.make(&[&jobs, &format!("LOCALVERSION=-build-{short}"), "bzImage"]);
+    let make = || {
+        let made = place.configure(&request.settings)?;
+        let settings = if request.is_lenient { &[] } else { &request.settings[..] };
+        base.check(&made, settings).map_err(|error| BuildFailed::new(format!("{error:#}")))?;
+        let jobs = format!("-j{}", request.jobs);
+        // The release is also the folder's name in the cache: each build has its own.
+        Ok((made, place.make(&[&jobs, &format!("LOCALVERSION=-build-{short}"), "bzImage"])?))
+    };
+    let done: Result<(String, usize)> = make();
+    // Whole objects are those of the next build, too, also after an error or an interruption.
+    if !done.as_ref().is_err_and(|error| error.is::<MakeKilled>()) {
+        folders.keep_output(&key)?;
+    }
     cancel::check()?;
-    folders.keep_output(&key)?;
-    record.objects = objects?;
+    let (made, objects) = done?;
+    record.objects = objects;
     record.seconds = begun.elapsed().as_secs();
     let image = place.output.join("arch/x86/boot/bzImage");
     ensure!(image.is_file(), "make has not made arch/x86/boot/bzImage: see {}", place.log.display());

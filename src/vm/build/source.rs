@@ -1,6 +1,7 @@
 //! Where the source of a kernel comes from: a tree, a commit of a git tree, a tarball, or Debian's package.
 
 use super::folders::BuildFolders;
+use super::stamps::FileStamps;
 use super::tree;
 use crate::util::running_program::RunningProgram;
 use crate::util::{sha256, size};
@@ -82,6 +83,8 @@ pub(crate) struct KernelSource {
     pub digest: String,
     /// The name that means the same content later, when a branch or a series has moved on.
     pub name: SourceName,
+    /// Of [`SourceName::Tree`], which is built where it is, while others may edit it.
+    pub files: Option<FileStamps>,
     /// Debian's, of [`SourceName::Debian`].
     package: Option<fetch::SourcePackage>,
 }
@@ -89,11 +92,14 @@ pub(crate) struct KernelSource {
 impl KernelSource {
     /// Find what `name` means now. Nothing is downloaded but the mirror's index.
     pub(crate) fn find(cache: &KernelCache, name: &SourceName, say: &dyn Fn(&str)) -> Result<Self> {
+        let mut files = None;
         let (shown, digest, name, package) = match name {
             SourceName::Tree(tree) => {
                 tree::ensure_tree(tree)?;
                 let shown = absolute(tree).display().to_string();
-                (shown, tree::digest(tree)?, SourceName::Tree(absolute(tree)), None)
+                let (digest, stamps) = tree::digest(tree)?;
+                files = Some(stamps);
+                (shown, digest, SourceName::Tree(absolute(tree)), None)
             }
             SourceName::Commit { tree, commit } => {
                 let id = git(tree, &["rev-parse", "--verify", "--quiet", &format!("{commit}^{{commit}}")])
@@ -122,16 +128,17 @@ impl KernelSource {
                 (shown, digest, SourceName::Debian(package.version.clone()), Some(package))
             }
         };
-        Ok(Self { shown, digest, name, package })
+        Ok(Self { shown, digest, name, files, package })
     }
 
-    /// What is built one after the other with the objects of the build before: the commits of one tree, or different
-    /// configurations of the same content. make sees what it must compile again by the files' times, so no other content
-    /// may come in the place of this one.
+    /// What is built one after the other with the objects of the build before: the commits of one tree, a tree that is
+    /// edited, or different configurations of the same content. make sees what it must compile again by the files' times,
+    /// so no other content may come in the place of this one, but for that of `files`.
     pub(super) fn lineage(&self) -> String {
         match &self.name {
             SourceName::Commit { tree, .. } => absolute(tree).display().to_string(),
-            _ => self.digest.clone(),
+            SourceName::Tree(tree) => format!("files of {}", absolute(tree).display()),
+            SourceName::Tarball(_) | SourceName::Debian(_) => self.digest.clone(),
         }
     }
 

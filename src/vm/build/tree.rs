@@ -1,5 +1,6 @@
 //! A kernel tree: its version, and the digest of all that a build of it reads.
 
+use super::stamps::FileStamps;
 use crate::util::{cancel, regular, sha256, size};
 use anyhow::{Context as _, Result, ensure};
 use sha2::{Digest as _, Sha256};
@@ -9,6 +10,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// No tree's Makefile is longer, bytes.
 const LONGEST_MAKEFILE: u64 = 1 << 20;
@@ -77,11 +79,12 @@ pub(super) fn ensure_closed(tree: &Path) -> Result<()> {
 }
 
 /// The digest of all files of a tree: their names, contents, and whether they can be executed. What a link leads to
-/// counts, wherever it is. `.git` does not count.
-pub(super) fn digest(tree: &Path) -> Result<String> {
+/// counts, wherever it is. `.git` does not count. With the stamps of all these.
+pub(super) fn digest(tree: &Path) -> Result<(String, FileStamps)> {
     let root = tree.canonicalize().with_context(|| format!("cannot read {}", tree.display()))?;
     let mut digest = TreeDigest {
         hash: Sha256::new(),
+        stamps: FileStamps::default(),
         folders: vec![(PathBuf::new(), root.clone())],
         root,
         outside: HashMap::new(),
@@ -91,13 +94,14 @@ pub(super) fn digest(tree: &Path) -> Result<String> {
     while let Some((name, folder)) = digest.folders.pop() {
         digest.folder(&name, &folder).with_context(|| format!("cannot take the digest of {}", tree.display()))?;
     }
-    Ok(sha256::of_parts(["tree", &sha256::of_bytes(&digest.hash.finalize())]))
+    Ok((sha256::of_parts(["tree", &sha256::of_bytes(&digest.hash.finalize())]), digest.stamps))
 }
 
 /// Paths are those that a build uses, from the tree on, and those without links.
 struct TreeDigest {
     root: PathBuf,
     hash: Sha256,
+    stamps: FileStamps,
     /// Not yet read.
     folders: Vec<(PathBuf, PathBuf)>,
     /// Folders outside of the tree that links lead to, with the path under which they were found first: links may lead in
@@ -120,7 +124,7 @@ impl TreeDigest {
             } else if !kind.is_symlink() {
                 self.reached(name, path)?;
             } else {
-                self.add(&name, "link", fs::read_link(&path)?.as_os_str());
+                self.add(&name, "link", fs::read_link(&path)?.as_os_str(), None);
                 // Of a link that leads nowhere, a build sees the link.
                 if let Ok(real) = path.canonicalize() {
                     self.reached(name, real)?;
@@ -138,7 +142,7 @@ impl TreeDigest {
     /// What a link leads to, or what is in a folder that a link leads to.
     fn reached(&mut self, name: PathBuf, real: PathBuf) -> Result<()> {
         if let Some(own) = self.own(&real) {
-            self.add(&name, "of the tree", own.as_os_str());
+            self.add(&name, "of the tree", own.as_os_str(), None);
             return Ok(());
         }
         self.content(name, real)
@@ -150,7 +154,7 @@ impl TreeDigest {
             if self.own(&real).is_none() {
                 if let Some(first) = self.outside.get(&real) {
                     let first = first.clone();
-                    self.add(&name, "again", first.as_os_str());
+                    self.add(&name, "again", first.as_os_str(), None);
                     return Ok(());
                 }
                 self.outside.insert(real.clone(), name.clone());
@@ -161,7 +165,7 @@ impl TreeDigest {
         if !found.is_file() {
             // It is not opened: a device as such, whatever it gives.
             let kind = format!("{:o} {}", found.mode() & libc::S_IFMT, found.rdev());
-            self.add(&name, "special", OsStr::new(&kind));
+            self.add(&name, "special", OsStr::new(&kind), None);
             return Ok(());
         }
         let too_much = || {
@@ -173,13 +177,14 @@ impl TreeDigest {
             sha256::of_reader(&mut file, self.room).with_context(|| format!("cannot read {}", real.display()))?;
         self.room = self.room.saturating_sub(found.len());
         let kind = if found.mode() & 0o111 == 0 { "file" } else { "program" };
-        self.add(&name, kind, OsStr::new(&digest));
+        self.add(&name, kind, OsStr::new(&digest), Some(found.modified()?));
         Ok(())
     }
 
-    fn add(&mut self, name: &Path, kind: &str, content: &OsStr) {
+    fn add(&mut self, name: &Path, kind: &str, content: &OsStr, modified: Option<SystemTime>) {
         let parts = [name.as_os_str().as_bytes(), kind.as_bytes(), content.as_bytes()];
         sha256::add_parts(&mut self.hash, parts);
+        self.stamps.add(parts, modified);
     }
 }
 
@@ -245,7 +250,7 @@ mod tests {
         }
 
         fn digest(&self) -> String {
-            digest(&self.at("tree")).unwrap()
+            digest(&self.at("tree")).unwrap().0
         }
 
         /// Whether `change` changes the digest.
