@@ -12,7 +12,11 @@ fn report() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let inputs: Vec<Input> = [synthetic::older(), synthetic::newer()]
         .into_iter()
-        .map(|outcome| Input { label: None, runs: vec![("result.json".into(), synthetic::in_windows(outcome))] })
+        .zip(["6.12.9 psi=0 quiet 256K no memcg with polls", "7.2.1 psi=0 quiet 256K no memcg with polls"])
+        .map(|(outcome, label)| Input {
+            label: Some(label.to_owned()),
+            runs: vec![("result.json".into(), synthetic::in_windows(outcome))],
+        })
         .collect();
     let compared = compare(&inputs, &CompareOptions::default()).unwrap();
     render::write_all(folder.path(), &compared).unwrap();
@@ -174,6 +178,13 @@ fn the_report_is_readable_dark_and_narrow() {
         // Only elements that scroll by themselves are wider than the window.
         let overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
         assert_eq!(overflow, Value::from(0), "at {} pixels", look.width);
+        // On a window of a usual width, no table does.
+        let tables = page.evaluate(
+            "document.querySelectorAll('details').forEach(one => one.open = true); \
+             [...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth) \
+             .map(one => one.innerText.slice(0, 60)).join()",
+        );
+        assert!(look.width < 1280 || tables == Value::from(""), "{tables}");
         // Contrast with the page's background (WCAG 2.1, relative luminance): at least 7 for text, and 4.5 for each word
         // of a chart, whose labels are dim.
         page.evaluate(

@@ -1,8 +1,9 @@
 //! Verdicts on counted instructions without scheduling. The windows of each run show what may differ without a reason
 //! in the kernel; only larger changes get a verdict.
 
-use super::measure::{Key, Measure, as_f64};
+use super::measure::{Key, Measure, WindowSchedule, as_f64};
 use super::model::{ExactCell, TotalChange, Verdict, Word};
+use crate::report::answer::FEWEST_SWITCHES;
 use crate::report::number;
 use crate::roles::{RoleId, SCHEDULING};
 use crate::util::decision::{self, CountChange};
@@ -123,15 +124,16 @@ pub(crate) fn is_certain_function(before: &Measure, after: &Measure, keys: [&Key
 /// What the cell of a counted run has.
 pub(crate) fn cell(measure: &Measure) -> ExactCell {
     let per_mib = |count: u64| as_f64(count) / (as_f64(measure.bytes.max(1)) / 1024.0 / 1024.0);
+    let WindowSchedule { sleeps, preemptions, .. } = measure.schedule;
     ExactCell {
         without_scheduling: measure.without_scheduling(),
         windows: measure.windows.len(),
         without_scheduling_span: measure.span(&Measure::without_scheduling),
         total_span: measure.span(&Measure::total),
-        sleeps_per_mib: per_mib(measure.schedule.sleeps),
-        preemptions_per_mib: per_mib(measure.schedule.preemptions),
-        per_sleep: measure.schedule.per_sleep(),
-        per_preemption: measure.schedule.per_preemption(),
+        sleeps_per_mib: per_mib(sleeps),
+        preemptions_per_mib: per_mib(preemptions),
+        per_sleep: measure.schedule.per_sleep().filter(|_| sleeps >= FEWEST_SWITCHES),
+        per_preemption: measure.schedule.per_preemption().filter(|_| preemptions >= FEWEST_SWITCHES),
         rep_bytes: None,
     }
 }
@@ -158,7 +160,6 @@ pub(crate) fn total(before: &Measure, after: &Measure) -> TotalChange {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::measure::WindowSchedule;
     use crate::profile::{ProcessName, SchedulingWeight};
     use std::collections::BTreeMap;
 
@@ -280,6 +281,10 @@ mod tests {
         assert!(change.after < change.before);
         let equal = change.at_equal_schedule.unwrap();
         assert!((equal - change.before).abs() < 1e-9, "{change:?}");
+        // Too few are cut by the window.
+        let [few, many] = [9, 10].map(|times| cell(&run(1, times, times)));
+        assert_eq!((few.per_sleep, few.per_preemption), (None, None));
+        assert_eq!((many.per_sleep, many.per_preemption), (Some(3000.0), Some(1000.0)));
         // The cost of a sleep is unknown where none happened.
         assert_eq!(total(&run(1, 800, 6), &run(1, 0, 5)).at_equal_schedule, None);
     }

@@ -57,7 +57,11 @@ pub(crate) fn render(
     if calls > 0 {
         let _ = write!(text, "; {:.1} per call", total as f64 / calls as f64);
     }
-    let _ = writeln!(text, "\n\n  {:>12} {:>9}  {:>6}", "count", "per call", "offset");
+    let _ = writeln!(
+        text,
+        "\n> marks what was executed most often\n\n  {:>12} {:>9}  {:>6}",
+        "count", "per call", "offset"
+    );
     let last = function.instructions.last();
     let end = last.map_or(0, |last| function.address.saturating_add(end_of(last)));
     let starts = code.functions.iter().filter(|function| function.address > 0);
@@ -151,6 +155,7 @@ mod tests {
         insta::assert_snapshot!(render(&code.functions[0], &code, "6.1.0", Some(ProcessName::WRITER)), @r"
         copy_user_enhanced_fast_string at 0xffffffff81400000, 6.1.0
         1,580 instructions in 320 calls, writer; 4.9 per call
+        > marks what was executed most often
 
                  count  per call  offset
         >          320      1.00      +0  cmp $0x40,%edx

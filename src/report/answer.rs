@@ -2,7 +2,7 @@
 //! HTML and Markdown are equal.
 
 use crate::profile::{ProcessName, RoleShare, Unit, listed};
-use crate::result::{Document, ExecutedOn, WindowCount};
+use crate::result::{Document, Emulator, ExecutedOn, WindowCount};
 use crate::roles;
 use crate::util::size;
 use crate::util::text::{capitalized, counted, grouped, value_name};
@@ -72,6 +72,9 @@ pub(crate) fn largest_roles(shares: &[RoleShare], of: &str) -> Option<String> {
     (!parts.is_empty()).then(|| listed(&parts))
 }
 
+/// Fewer sleeps or preemptions in a window do not show what one costs: the window cuts some of them.
+pub(crate) const FEWEST_SWITCHES: u64 = 10;
+
 /// Counted instructions: what the kernel determines, and what the schedule adds. `Without scheduling, writer and reader
 /// execute 90.6 instructions per KiB (90.62 to 90.63 in 5 windows of 16M).`
 fn without_scheduling(document: &Document) -> Option<String> {
@@ -94,7 +97,7 @@ fn without_scheduling(document: &Document) -> Option<String> {
         (totals().map(|totals| totals.voluntary_switches).sum::<u64>(), shown.scheduling.sleeps, "sleep"),
         (totals().map(|totals| totals.involuntary_switches).sum(), shown.scheduling.preemptions, "preemption"),
     ] {
-        if count > 0 {
+        if count >= FEWEST_SWITCHES {
             let per_mib = count as f64 * 1024.0 / kib;
             costs.push(format!("a {what} costs {} instructions ({per_mib:.2} per MiB)", grouped(weight / count)));
         }
@@ -122,7 +125,11 @@ fn speed(document: &Document) -> String {
     let throughput = &document.throughput;
     match (document.executed_on, throughput.median_gib_s) {
         (ExecutedOn::Tcg, _) => {
-            format!("Workload: {workload}; {kernel} in an emulated guest (TCG), where throughput is not available.")
+            let cpu = document.environment.emulator.as_ref().and_then(Emulator::cpu);
+            let cpu = cpu.map(|cpu| format!(", CPU {cpu}")).unwrap_or_default();
+            format!(
+                "Workload: {workload}; {kernel} in an emulated guest (TCG{cpu}), where throughput is not available."
+            )
         }
         (_, None) => format!("Workload: {workload}; {kernel}; throughput was not measured."),
         (executed_on, Some(median)) => {

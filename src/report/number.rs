@@ -77,7 +77,8 @@ pub(crate) fn part(part: f64) -> String {
     format!("{} %", percent.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// A ratio as a change in percent, or as a factor if it is large: `+3.1 %`, `34.7 times`.
+/// A ratio as a change in percent, or as a factor if it is large: `+3.1 %`, `34.7 times`; `0 %` for what would be
+/// `+0.0000 %`.
 pub(crate) fn change(ratio: f64) -> String {
     if let Some(times) = factor(ratio) {
         return times;
@@ -85,7 +86,8 @@ pub(crate) fn change(ratio: f64) -> String {
     let change = (ratio - 1.0) * 100.0;
     match () {
         () if !ratio.is_finite() => "new".to_owned(),
-        () if change == 0.0 => "0 %".to_owned(),
+        // What would be "-0.0000 %".
+        () if change.abs() < 0.000_05 => "0 %".to_owned(),
         () if change.abs() < 0.005 => format!("{change:+.4} %"),
         () if change.abs() < 0.05 => format!("{change:+.2} %"),
         () => format!("{change:+.1} %"),
@@ -168,5 +170,6 @@ mod tests {
     #[test]
     fn a_change_too_small_to_show_has_no_sign() {
         assert_eq!([0.00004, -0.00004, 0.0, 0.0001, -2.5].map(signed), ["0", "0", "0", "+0.0001", "-2.50"]);
+        assert_eq!([1.0 - 4e-7, 1.0 + 4e-7, 1.0 - 1e-6].map(change), ["0 %", "0 %", "-0.0001 %"]);
     }
 }

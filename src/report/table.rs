@@ -9,7 +9,7 @@ use crate::roles::Role;
 use crate::util::csv_text::csv_text;
 use crate::util::styled_text::StyledText;
 use crate::util::text::{clean, grouped};
-use layout::{LongText, ShownColumn, fit, write_line};
+use layout::{LongText, ShownColumn, fit, in_parts, write_line};
 use textwrap::core::display_width;
 
 /// Longer texts, such as names of generic Rust functions, are cut on terminals.
@@ -271,7 +271,8 @@ impl Table {
         self.written(style, true)
     }
 
-    /// The same without cutting a text: one that is too long has a line of its own.
+    /// The same without cutting a text: one that is too long has a line of its own, and columns for which there is no room
+    /// follow below, each time with the first one.
     pub(super) fn uncut(&self, style: Style) -> StyledText {
         self.written(style, false)
     }
@@ -288,12 +289,20 @@ impl Table {
         }
         let mut out = StyledText::default();
         if !self.title.is_empty() {
-            out.push_str(&format!("{}:\n", clean(&self.title)));
+            let title = format!("{}:", self.title);
+            out.push_str(&if is_cut { clean(&title) + "\n" } else { paragraph("", &title, style) });
         }
-        for line in 0..heads + self.rows.len() {
-            let is_heading = line < heads;
-            let last = if is_heading || !self.wraps { LongText::of(is_cut) } else { LongText::Wrapped };
-            write_line(&shown, line, is_heading && style.colour, LongText::of(is_cut), last, &mut out);
+        let parts = match style.width.filter(|_| !is_cut) {
+            Some(terminal) => in_parts(shown, usize::from(terminal)),
+            None => vec![shown],
+        };
+        for (number, shown) in parts.iter().enumerate() {
+            out.push_str(if number == 0 { "" } else { "\n" });
+            for line in 0..heads + self.rows.len() {
+                let is_heading = line < heads;
+                let last = if is_heading || !self.wraps { LongText::of(is_cut) } else { LongText::Wrapped };
+                write_line(shown, line, is_heading && style.colour, LongText::of(is_cut), last, &mut out);
+            }
         }
         self.notes.iter().for_each(|note| out.push_str(&paragraph(" ", note, style)));
         out
@@ -431,6 +440,25 @@ mod tests {
         let long = " a_function_with_quite_a_long_name_that_goes_on\n                            1.00  copy in\n";
         assert!(text.contains(long) && !text.contains('…') && !text.contains("share"), "{text}");
         assert_eq!(table().uncut(of_width(100)), table().text(of_width(100)));
+    }
+
+    #[test]
+    fn columns_without_room_follow_below() {
+        let figures = ["11111.00", "22222.00", "33333.00"].map(|text| TableCell::Figure(text.into()));
+        let row = |name: &str| std::iter::once(name.into()).chain(figures.iter().cloned()).collect::<Vec<_>>();
+        let table = Table::new(["per KiB", "6.1", "6.12", "7.2"], vec![row("page free"), row("copy in")]).note("end");
+        assert_eq!(
+            &*table.uncut(of_width(30)),
+            " per KiB         6.1      6.12\n page free  11111.00  22222.00\n copy in    11111.00  22222.00\n\n \
+             per KiB         7.2\n page free  33333.00\n copy in    33333.00\n end\n"
+        );
+        assert_eq!(table.uncut(of_width(40)), table.text(of_width(40)));
+    }
+
+    #[test]
+    fn long_titles_have_several_lines() {
+        let table = Table::new(["a"], vec![vec!["b".into()]]).titled("Calls of one function, in the order of the code");
+        assert_eq!(&*table.uncut(of_width(30)), "Calls of one function, in the\norder of the code:\n a\n b\n");
     }
 
     #[test]

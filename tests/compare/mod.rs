@@ -9,7 +9,7 @@ use pipeprof::compare::render::{html, markdown, terminal};
 use pipeprof::compare::{CompareOptions, Compared, Input, compare};
 use pipeprof::profile::{ClassCounts, CycleModel, ProcessName, RoleCycles, Unit};
 use pipeprof::result::code::{CODE_SCHEMA, ExecutedCode, ExecutedFunction, ExecutedInstruction};
-use pipeprof::result::{ExecutedOn, HeldCalls, LockKind, LockUse, Outcome, PairRecord, Warning};
+use pipeprof::result::{Emulator, ExecutedOn, HeldCalls, LockKind, LockUse, Outcome, PairRecord, Warning};
 use pipeprof::roles::RoleId;
 use pipeprof::workload::axes::AXES;
 use pipeprof::workload::axis::Value;
@@ -346,6 +346,9 @@ fn one_instruction_more_is_listed_but_is_no_verdict() {
     assert_eq!(own.len(), 1);
     assert_eq!(own[0].name, "mutex_unlock");
     assert!(!own[0].certain && step.blame.is_none());
+    // Tables name only what is certain.
+    let text = wide(&compared.comparison);
+    assert!(!text.contains("mutex") && !text.contains('?'), "{text}");
     // A change of half a per cent is found, in its role.
     let compared = of(vec![older(), with_unlock(900)]).unwrap();
     let step = &compared.comparison.sections[0].steps[0];
@@ -447,10 +450,16 @@ fn kernels_are_compared_in_the_same_setting() {
         .collect();
     let pair = |size: &str| format!("write, 6.12.9 buffer-size={size} -> 7.2.1 buffer-size={size}");
     assert_eq!(lines, [pair("512"), pair("4K")]);
-    // Stored runs on one and on two CPUs.
-    let compared = of(vec![on_cpus(older(), 1), on_cpus(newer(), 2)]).unwrap();
+    // Stored runs on one and on two CPUs, of one emulated model.
+    let emulated = |mut outcome: Outcome| {
+        let arguments = ["-cpu", "qemu64"].map(str::to_owned).into();
+        outcome.document.environment.emulator = Some(Emulator { version: String::new(), arguments });
+        outcome
+    };
+    let compared = of(vec![on_cpus(emulated(older()), 1), on_cpus(emulated(newer()), 2)]).unwrap();
     let text = markdown::render(&compared.comparison);
     assert!(text.contains("write, 6.12.9 1 CPU -> 7.2.1 2 CPUs: "), "{text}");
+    assert!(text.contains("\nExecuted on the emulated CPU qemu64 (TCG).\n"), "{text}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use super::sample;
 use pipeprof::profile::ProcessName;
 use pipeprof::report::terminal::{Style, render};
-use pipeprof::result::{HeldCalls, LockKind, LockUse};
+use pipeprof::result::{Emulator, HeldCalls, LockKind, LockUse};
 use pipeprof::roles::RoleId;
 
 #[test]
@@ -11,7 +11,10 @@ fn a_sampled_run_on_hardware() {
 
 #[test]
 fn an_exact_run_in_an_emulated_guest() {
-    let text = render(&sample::counted_run().document, None, Style::PLAIN);
+    let mut document = sample::counted_run().document;
+    let arguments = ["-machine", "pc", "-cpu", "qemu64", "-smp", "1"].map(str::to_owned).into();
+    document.environment.emulator = Some(Emulator { version: "QEMU emulator version 7.2.22".to_owned(), arguments });
+    let text = render(&document, None, Style::PLAIN);
     assert!(!text.contains("GiB/s"), "{text}");
     assert!(!text.contains(" ns"), "{text}");
     insta::assert_snapshot!(text);

@@ -184,8 +184,9 @@ pub struct ExactCell {
     pub total_span: [f64; 2],
     pub sleeps_per_mib: f64,
     pub preemptions_per_mib: f64,
-    /// Instructions per sleep: preparing to wait, both switches, and the wake-up; absent without sleeps.
+    /// Instructions per sleep: preparing to wait, both switches, and the wake-up; absent with fewer than ten sleeps.
     pub per_sleep: Option<f64>,
+    /// Likewise.
     pub per_preemption: Option<f64>,
     /// Bytes that `rep` instructions moved, without scheduling; absent if not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]

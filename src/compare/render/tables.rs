@@ -213,7 +213,14 @@ pub(super) fn roles(comparison: &Comparison, section: &Section, step: &Step, sho
 /// The roles that changed. Counts: without those whose uncertain change is next to nothing.
 fn changed(step: &Step) -> impl Iterator<Item = &RoleRow> {
     let least = if step.exact() { PART_FLOOR * step.verdict.before } else { 0.0 };
-    step.roles.iter().filter(move |row| row.delta != 0.0 && (row.certain || row.delta.abs() > least))
+    step.roles
+        .iter()
+        .filter(move |row| row.delta != 0.0 && (row.certain || row.delta.abs() > least) && !is_noise(step, row.certain))
+}
+
+/// Whether a change has no row: it is not `certain`, and the whole is `same`.
+fn is_noise(step: &Step, certain: bool) -> bool {
+    step.verdict.word == Word::Same && !certain
 }
 
 /// The marks of uncertain roles among the first `shown` that changed, and their meaning.
@@ -256,8 +263,9 @@ pub(super) fn cycles(step: &Step, shown: StepExtent) -> Option<Table> {
 
 /// Functions whose self weight changed, the largest changes first.
 pub(super) fn functions(comparison: &Comparison, step: &Step, shown: StepExtent) -> Table {
-    let all: Vec<&FunctionRow> = step.functions.iter().filter(|row| row.self_delta != 0.0).collect();
-    let (rows, others) = all.split_at(all.len().min(shown.functions));
+    let all = step.functions.iter().filter(|row| row.self_delta != 0.0);
+    let (mut rows, mut others): (Vec<&FunctionRow>, Vec<_>) = all.partition(|row| !is_noise(step, row.certain));
+    others.extend(rows.drain(rows.len().min(shown.functions)..));
     let name = |row: &FunctionRow| if shown.page { unfolded(row) } else { TableCell::Name(function_name(row)) };
     let (from, to) = sides(comparison, step, shown);
     let table = Table::of(format!("Functions in their roles, {}", comparison.per_kib()), rows)
@@ -368,7 +376,7 @@ pub(super) fn sums(comparison: &Comparison, step: &Step, shown: StepExtent) -> T
     let (from, to) = sides(comparison, step, shown);
     Table::of(
         format!("Functions summed over all roles and processes, {}", comparison.per_kib()),
-        step.sums.iter().take(shown.functions),
+        step.sums.iter().filter(|row| !is_noise(step, row.certain)).take(shown.functions),
     )
     .column("function in all roles", |row| TableCell::Name(row.shown()))
     .column("roles", |row| row.roles.len() as u64)

@@ -5,7 +5,8 @@ use super::tables;
 pub use super::tables::StepExtent;
 use crate::compare::answer;
 use crate::compare::model::{Caveat, CaveatCase, Comparison, Difference, Section, Step, cpus_text, section_title};
-use crate::compare::settings;
+use crate::compare::settings::{self, EMULATOR_ARGUMENTS};
+use crate::kernel::environment::cpu_model_in;
 use crate::report::block::{self, ReportBlock};
 use crate::report::number::{change, signed};
 use crate::report::table::{Table, TableCell};
@@ -59,7 +60,15 @@ pub(super) fn answer_blocks(comparison: &Comparison) -> Vec<ReportBlock> {
             (level, _) => blocks.push(ReportBlock::Items(vec![item(level)])),
         }
     }
+    blocks.extend(emulated_cpu(comparison).map(ReportBlock::Sentence));
     blocks
+}
+
+/// Which CPU executed the instructions: others execute other code.
+fn emulated_cpu(comparison: &Comparison) -> Option<String> {
+    let arguments = comparison.shared.iter().find(|shared| shared.what == EMULATOR_ARGUMENTS)?;
+    let cpu = cpu_model_in(arguments.value.split_whitespace())?;
+    Some(format!("Executed on the emulated CPU {cpu} (TCG)."))
 }
 
 /// One step: verdict, roles, functions.

@@ -6,6 +6,7 @@ use crate::util::styled_text::StyledText;
 use textwrap::core::display_width;
 
 /// A column on a terminal: the lines of its heading, then its cells.
+#[derive(Clone)]
 pub(super) struct ShownColumn {
     pub cells: Vec<String>,
     /// `#rrggbb` or nothing, if it has colours.
@@ -82,6 +83,24 @@ pub(super) fn write_line(
     out.append(&row);
     out.push_str("\n");
     further.iter().for_each(|piece| out.push_str(piece));
+}
+
+/// The columns in tables below each other, each with the first one, so that figures fit the terminal.
+pub(super) fn in_parts(shown: Vec<ShownColumn>, terminal: usize) -> Vec<Vec<ShownColumn>> {
+    let mut columns = shown.into_iter();
+    let Some(first) = columns.next() else { return Vec::new() };
+    let mut parts = vec![vec![first.clone()]];
+    for column in columns {
+        let width = |part: &Vec<ShownColumn>| part.iter().map(|column| column.width + 2).sum::<usize>();
+        match parts.last_mut() {
+            // A blank before the first, and two between each. Texts may be longer than their column.
+            Some(part) if part.len() == 1 || !column.right || width(part) + column.width < terminal => {
+                part.push(column)
+            }
+            _ => parts.push(vec![first.clone(), column]),
+        }
+    }
+    parts
 }
 
 /// Make columns narrower and leave out others, until the table is at most as wide as the terminal if it can be. Texts are
