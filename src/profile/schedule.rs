@@ -2,7 +2,7 @@
 //! cost of one sleep is a property of the kernel.
 
 use super::{Attributor, Profile};
-use crate::roles::{self, RoleId, SCHEDULING};
+use crate::roles::{self, AFTER_SWITCH, RoleId, SCHEDULING};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,17 +22,25 @@ impl SchedulingWeight {
     pub(crate) fn of(profile: &Profile) -> Self {
         let attributor = Attributor::new(&profile.stacks, profile.skid);
         let mut sum = Self::default();
+        let mut after_switch = 0;
         for (stack, weight) in profile.stacks.iter() {
-            let role = attributor.place(stack).role.id;
-            if !SCHEDULING.contains(&role) {
+            let placed = attributor.place(stack);
+            if !SCHEDULING.contains(&placed.role.id) {
                 continue;
             }
-            *match role {
+            *match placed.role.id {
                 RoleId::Timer | RoleId::Irq | RoleId::Softirq | RoleId::Idle => &mut sum.interrupts,
+                _ if placed.frame == AFTER_SWITCH => &mut after_switch,
                 _ if stack.frames().any(roles::preempts) => &mut sum.preemptions,
                 _ => &mut sum.sleeps,
             } += weight;
         }
+        // Stacks do not show which kind of switch it follows.
+        let of_both = u128::from(sum.sleeps + sum.preemptions).max(1);
+        let after_preemptions = u128::from(after_switch) * u128::from(sum.preemptions) / of_both;
+        let after_preemptions = u64::try_from(after_preemptions).unwrap_or(u64::MAX);
+        sum.preemptions += after_preemptions;
+        sum.sleeps += after_switch.saturating_sub(after_preemptions);
         sum
     }
 
@@ -65,7 +73,7 @@ mod tests {
         stacks.add(format!("{call};exit_to_user_mode_loop;schedule;__schedule"), 7000);
         stacks.add("asm_sysvec_apic_timer_interrupt;irqentry_exit;preempt_schedule_irq;__schedule", 80_000);
         stacks.add("asm_sysvec_apic_timer_interrupt;sysvec_apic_timer_interrupt;hrtimer_interrupt", 900_000);
-        let profile = Profile {
+        let mut profile = Profile {
             process: ProcessName::WRITER,
             collector: "insn".to_owned(),
             unit: Unit::Instructions,
@@ -75,5 +83,9 @@ mod tests {
         let weight = SchedulingWeight::of(&profile);
         assert_eq!(weight, SchedulingWeight { sleeps: 120, preemptions: 87_000, interrupts: 900_000 });
         assert_eq!(weight.total(), 987_120);
+        // After a switch of unknown kind.
+        profile.stacks.add(format!("{call};exit_to_user_mode_loop;[after-switch];__rseq_handle_notify_resume"), 1000);
+        let weight = SchedulingWeight::of(&profile);
+        assert_eq!(weight, SchedulingWeight { sleeps: 122, preemptions: 87_998, interrupts: 900_000 });
     }
 }

@@ -16,19 +16,23 @@ pub use id::RoleId;
 pub(crate) use id::UNKNOWN_ROLE;
 pub use names::{base_name, canonical, function_name, is_cold, names_of};
 pub(crate) use place::{FrameFacts, Placed, of_stack, place};
-pub(crate) use preempt::preempts;
+pub(crate) use preempt::{AFTER_SWITCH, preempts};
 pub use role::{Pattern, Role};
 pub use skid::{Skid, TailCall};
 pub use tables::of_frame;
 pub(crate) use tables::{all, by_id};
 
-/// Roles that take what they take because of who runs when: which process sleeps or is preempted, where ticks fall. An
+/// Roles that take what they take because of who runs when: which process sleeps, is preempted or finds the mutex taken,
+/// where ticks fall. An
 /// exact count repeats them too, but a single instruction elsewhere can shift them by a per cent.
-pub const SCHEDULING: [RoleId; 8] = [
+pub const SCHEDULING: [RoleId; 11] = [
     RoleId::Scheduler,
     RoleId::WakeUp,
     RoleId::Psi,
     RoleId::Wait,
+    RoleId::MutexSlow,
+    RoleId::MutexSpin,
+    RoleId::MutexSleep,
     RoleId::Idle,
     RoleId::Timer,
     RoleId::Irq,

@@ -15,6 +15,10 @@ const PREEMPTING: [&str; 8] = [
     "irqentry_exit",
 ];
 
+/// The frame of what a process executes once per switch on its way back to user code, as counted runs find it. It has the
+/// scheduler's role.
+pub(crate) const AFTER_SWITCH: &str = "[after-switch]";
+
 /// Whether a switch below this frame is a preemption.
 pub(crate) fn preempts(frame: &str) -> bool {
     let name = function_name(frame);

@@ -1,11 +1,13 @@
 //! Calling contexts under the names of functions, and the roles of stacks that end in them.
 
 use super::names::Names;
-use super::raw::{Block, BlockCount, Raw, Root};
+use super::raw::{Block, Raw, Root};
+use super::switch_work::{SwitchWork, is_entry};
 use crate::arch::decoded;
 use crate::profile::folded::{KERNEL, frame_name};
-use crate::roles::{self, RoleId};
+use crate::roles::{self, AFTER_SWITCH, RoleId};
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 /// Frame for contexts entered before the window, whose outer callers are unknown.
 pub(crate) const UNFOLLOWED: &str = "[since before the window]";
@@ -13,50 +15,134 @@ pub(crate) const UNFOLLOWED: &str = "[since before the window]";
 /// Frame of instructions of the processes whose context could not be followed.
 pub(crate) const UNATTRIBUTED: &str = "[unattributed]";
 
-/// The callers of a context, outermost first.
-pub(super) fn prefix(raw: &Raw, names: &Names, node: u32) -> Vec<String> {
-    let mut path = Vec::new();
-    raw.path(node, &mut path);
-    let start = match raw.root(node) {
-        Some(Root::Unfollowed) => &[KERNEL, UNFOLLOWED][..],
-        Some(Root::Unattributed(_)) => &[KERNEL, UNATTRIBUTED],
-        _ => &[],
-    };
-    let called = path.into_iter().map(|address| frame_name(&names.function(address).name).into_owned());
-    start.iter().map(|name| (*name).to_owned()).chain(called).collect()
+/// The callers of a context.
+pub(super) struct Callers {
+    /// Outermost first.
+    frames: Vec<String>,
+    /// Whether work of a switch makes one of these calls.
+    after_switch: bool,
+    /// Number of frames above those of this work; absent if one below them has a role of its own.
+    above: Option<usize>,
 }
 
-/// The roles of the stacks of one window.
+/// The function at the end of a stack, for some of its instructions.
+#[derive(PartialEq)]
+pub(super) struct LastFrame {
+    pub name: String,
+    pub has_symbol: bool,
+    role: Option<RoleId>,
+    is_switch_work: bool,
+}
+
+impl LastFrame {
+    /// That of the instruction at `address`, executed by the process at `place`.
+    fn of(names: &Names, work: &SwitchWork, place: usize, address: u64) -> Self {
+        let function = names.function(address);
+        let name = frame_name(&function.name).into_owned();
+        Self {
+            has_symbol: function.start.is_some(),
+            role: roles::of_frame(&name).map(|role| role.id),
+            is_switch_work: work.contains(place, address),
+            name,
+        }
+    }
+}
+
+impl Callers {
+    fn of(raw: &Raw, names: &Names, work: &SwitchWork, node: u32) -> Self {
+        let mut path = Vec::new();
+        raw.path(node, &mut path);
+        let root = raw.root(node);
+        let start = match root {
+            Some(Root::Unfollowed) => &[KERNEL, UNFOLLOWED][..],
+            Some(Root::Unattributed(_)) => &[KERNEL, UNATTRIBUTED],
+            _ => &[],
+        };
+        let place = root.map_or(raw.processes, |root| root.place(raw.processes));
+        let after_switch = path.iter().any(|call| work.contains(place, *call));
+        let called = path.into_iter().map(|address| frame_name(&names.function(address).name).into_owned());
+        let frames: Vec<String> = start.iter().map(|name| (*name).to_owned()).chain(called).collect();
+        let last_role = frames.iter().rposition(|frame| roles::of_frame(frame).is_some());
+        let above = last_role.filter(|at| after_switch && is_entry(&frames[*at])).map(|at| at + 1);
+        Self { frames, after_switch, above }
+    }
+
+    /// The stack of these callers, and of `last` below them.
+    pub(super) fn stack<'a>(&'a self, last: Option<&'a LastFrame>) -> impl DoubleEndedIterator<Item = &'a str> + Clone {
+        let role = last.and_then(|last| last.role);
+        let above = self.above.filter(|_| role.is_none());
+        let is_entry = role == Some(RoleId::Syscall);
+        let is_below = is_entry && (self.after_switch || last.is_some_and(|last| last.is_switch_work));
+        let (outer, inner) = self.frames.split_at(above.unwrap_or_default());
+        let mark = |is_here: bool| is_here.then_some(AFTER_SWITCH);
+        let frames = outer.iter().map(String::as_str).chain(mark(above.is_some()));
+        frames.chain(inner.iter().map(String::as_str)).chain(last.map(|last| &*last.name)).chain(mark(is_below))
+    }
+}
+
+/// The stacks of one window, and their roles.
 pub(super) struct Contexts<'a> {
     pub raw: &'a Raw,
     pub names: &'a Names,
-    prefixes: HashMap<u32, Vec<String>>,
-    roles: HashMap<(u32, Option<u64>), RoleId>,
+    work: SwitchWork,
+    callers: HashMap<u32, Rc<Callers>>,
+    /// By block and place of the process.
+    last: HashMap<(u32, usize), Rc<[(u16, LastFrame)]>>,
+    roles: HashMap<(u32, Option<u64>, bool), RoleId>,
 }
 
 impl<'a> Contexts<'a> {
     pub(super) fn new(raw: &'a Raw, names: &'a Names) -> Self {
-        Self { raw, names, prefixes: HashMap::new(), roles: HashMap::new() }
+        let work = SwitchWork::of(raw, names);
+        Self { raw, names, work, callers: HashMap::new(), last: HashMap::new(), roles: HashMap::new() }
+    }
+
+    pub(super) fn callers(&mut self, node: u32) -> Rc<Callers> {
+        let of = || Rc::new(Callers::of(self.raw, self.names, &self.work, node));
+        self.callers.entry(node).or_insert_with(of).clone()
+    }
+
+    /// The functions of a block's instructions, executed in the context `node`: the end of each, and its frame.
+    pub(super) fn last_frames(&mut self, node: u32, block: u32) -> Rc<[(u16, LastFrame)]> {
+        let place = self.place(node);
+        let of = || {
+            let mut frames: Vec<(u16, LastFrame)> = Vec::new();
+            let instructions = self.raw.blocks.get(block as usize).into_iter().flat_map(Block::instructions);
+            for (end, (address, _)) in (1..).zip(instructions) {
+                let frame = LastFrame::of(self.names, &self.work, place, address);
+                match frames.last_mut() {
+                    Some(last) if last.1 == frame => last.0 = end,
+                    _ => frames.push((end, frame)),
+                }
+            }
+            frames.into()
+        };
+        self.last.entry((block, place)).or_insert_with(of).clone()
+    }
+
+    fn place(&self, node: u32) -> usize {
+        self.raw.root(node).map_or(self.raw.processes, |root| root.place(self.raw.processes))
+    }
+
+    /// As [`Self::role`], by functions only: work of a switch calls the scheduler.
+    fn called_role(&mut self, node: u32, leaf: Option<u64>) -> RoleId {
+        let leaf = leaf.map(|leaf| frame_name(&self.names.function(leaf).name).into_owned());
+        roles::of_stack(self.callers(node).frames.iter().chain(&leaf).map(String::as_str)).0.id
     }
 
     /// The role of the stack of `node`, and below it the function that contains `leaf`, if given.
     pub(super) fn role(&mut self, node: u32, leaf: Option<u64>) -> RoleId {
         let start = leaf.map(|leaf| self.names.function(leaf).start.unwrap_or(leaf));
-        if let Some(role) = self.roles.get(&(node, start)) {
+        let place = self.place(node);
+        let key = (node, start, leaf.is_some_and(|leaf| self.work.contains(place, leaf)));
+        if let Some(role) = self.roles.get(&key) {
             return *role;
         }
-        let prefix = self.prefixes.entry(node).or_insert_with(|| prefix(self.raw, self.names, node));
-        let leaf = leaf.map(|leaf| frame_name(&self.names.function(leaf).name).into_owned());
-        let role = roles::of_stack(prefix.iter().chain(&leaf).map(String::as_str)).0.id;
-        self.roles.insert((node, start), role);
+        let last = leaf.map(|leaf| LastFrame::of(self.names, &self.work, place, leaf));
+        let role = roles::of_stack(self.callers(node).stack(last.as_ref())).0.id;
+        self.roles.insert(key, role);
         role
     }
-}
-
-/// The executed instructions of a count: their addresses and code.
-pub(super) fn executed<'r>(raw: &'r Raw, count: &BlockCount) -> impl Iterator<Item = (u64, &'r [u8])> {
-    let block = raw.blocks.get(count.block as usize);
-    block.into_iter().flat_map(Block::instructions).take(count.to.into()).skip(count.from.into())
 }
 
 /// How often each process entered each role: calls of the role's functions by functions of other roles. By the place of
@@ -71,7 +157,7 @@ pub(super) fn entered(contexts: &mut Contexts<'_>) -> BTreeMap<(usize, RoleId), 
         if !matches!(raw.root(count.node), Some(Root::Process(_) | Root::Unattributed(_))) {
             continue;
         }
-        for (address, code) in executed(raw, count) {
+        for (address, code) in raw.executed(count) {
             if start(address).is_some() {
                 *entries.entry((count.node, address)).or_default() += count.times;
             }
@@ -91,14 +177,14 @@ pub(super) fn entered(contexts: &mut Contexts<'_>) -> BTreeMap<(usize, RoleId), 
             continue;
         }
         let Some(root) = raw.root(node) else { continue };
-        let role = contexts.role(node, Some(function));
+        let role = contexts.called_role(node, Some(function));
         let mut called = times;
         let mut from_outside = 0;
         for ((_, _, from), times) in jumps.range((node, function, 0)..=(node, function, u64::MAX)) {
             called = called.saturating_sub(*times);
-            from_outside += if contexts.role(node, Some(*from)) == role { 0 } else { *times };
+            from_outside += if contexts.called_role(node, Some(*from)) == role { 0 } else { *times };
         }
-        from_outside += if contexts.role(node, None) == role { 0 } else { called };
+        from_outside += if contexts.called_role(node, None) == role { 0 } else { called };
         if from_outside > 0 {
             *entered.entry((root.place(raw.processes), role)).or_default() += from_outside;
         }

@@ -6,7 +6,7 @@
 //! instruction; one that does not makes that number unknown, and so the result. Names identify locks by kind, not by
 //! object: all mutexes that functions of the pipe lock are pipes' mutexes.
 
-use super::contexts::{Contexts, executed};
+use super::contexts::Contexts;
 use super::names::Names;
 use super::raw::{Raw, Root};
 use crate::arch::{Flow, decoded, flow};
@@ -240,7 +240,7 @@ fn of_pair(contexts: &mut Contexts<'_>, flow: &Locking<'_>, processes: usize) ->
         let Some(Root::Process(process)) = raw.root(count.node) else { continue };
         let Some(sums) = sums.get_mut(process) else { continue };
         let (outer, below) = nodes.of(count.node);
-        for (address, _) in executed(raw, count) {
+        for (address, _) in raw.executed(count) {
             let own = flow.held.contains_key(&address);
             if !below && !own {
                 continue;

@@ -2,8 +2,8 @@
 //!
 //! The plugin ([`object`]) counts executions between the workload's markers ([`crate::arch::marker`]), per block of
 //! code and calling context. It writes numbers and code bytes without names. [`raw`] reads and checks that file,
-//! [`names`] has the symbols, `class` the classes of instructions, [`profile`] makes stacks, calls and executed code, and
-//! `held` finds out what is executed under the pipe's locks. docs/exactness.md says what is exact and how it was
+//! [`names`] has the symbols, `class` the classes of instructions, [`profile`] makes stacks, calls and executed code,
+//! `switch_work` finds what is executed once per switch, and `held` what is executed under the pipe's locks. docs/exactness.md says what is exact and how it was
 //! verified.
 
 pub(crate) mod class;
@@ -13,6 +13,7 @@ pub(crate) mod names;
 pub(crate) mod object;
 pub(crate) mod profile;
 pub(crate) mod raw;
+mod switch_work;
 
 pub use names::Names;
 pub use object::Plugin;

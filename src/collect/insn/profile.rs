@@ -1,10 +1,10 @@
 //! Make stacks, calls and executed code from blocks and contexts.
 
 use super::class;
-use super::contexts::{self, Contexts, entered, prefix};
+use super::contexts::{Contexts, LastFrame, entered};
 use super::held;
 use super::names::Names;
-use super::raw::{Block, Raw, RepCount, Root};
+use super::raw::{Block, BlockCount, Raw, RepCount, Root};
 use crate::profile::cycles::InstructionClass;
 use crate::profile::folded::frame_name;
 use crate::profile::{ByProcess, CallStack, ClassCounts, ClassifiedStacks, Folded, ProcessName, Profile, Unit};
@@ -12,7 +12,7 @@ use crate::result::code::{CODE_SCHEMA, ExecutedCode, ExecutedFunction, ExecutedI
 use crate::result::{Collector, CollectorReport, FunctionCalls, LockUse, Status};
 use crate::roles::{self, RoleId, SCHEDULING, Skid};
 use anyhow::{Result, ensure};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// The collector's name in profiles.
@@ -38,19 +38,12 @@ pub struct Counted {
 pub(crate) fn profiles(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Vec<Profile>> {
     check(raw, processes)?;
     let mut stacks = vec![Folded::default(); processes.len() + 1];
-    let mut prefixes: HashMap<u32, Vec<String>> = HashMap::new();
-    let mut leaves: HashMap<u32, Vec<(u16, String)>> = HashMap::new();
+    let mut contexts = Contexts::new(raw, names);
     for count in &raw.counts {
-        let (Some(root), Some(block)) = (raw.root(count.node), raw.blocks.get(count.block as usize)) else { continue };
-        let prefix = prefixes.entry(count.node).or_insert_with(|| prefix(raw, names, count.node));
-        let leaves = leaves.entry(count.block).or_insert_with(|| leaves_of(block, names));
-        let mut from = 0;
-        for (to, leaf) in leaves {
-            let executed = (*to).min(count.to).saturating_sub(from.max(count.from));
-            if executed > 0 && count.tapered > 0 {
-                stacks[root.place(raw.processes)].add_stack(below(prefix, leaf), u64::from(executed) * count.tapered);
-            }
-            from = *to;
+        let Some(root) = raw.root(count.node) else { continue };
+        let (callers, frames) = (contexts.callers(count.node), contexts.last_frames(count.node, count.block));
+        for (executed, last) in parts(count, &frames).filter(|_| count.tapered > 0) {
+            stacks[root.place(raw.processes)].add_stack(callers.stack(Some(last)), executed * count.tapered);
         }
     }
     if let Some(others) = stacks.last_mut() {
@@ -62,18 +55,14 @@ pub(crate) fn profiles(raw: &Raw, names: &Names, processes: &[ProcessName]) -> R
     Ok(with_others(processes).zip(stacks).map(profile).collect())
 }
 
-/// The functions of a block's instructions: the end of each, and its frame.
-fn leaves_of(block: &Block, names: &Names) -> Vec<(u16, String)> {
-    let mut leaves: Vec<(u16, String)> = Vec::new();
-    for (end, (address, _)) in (1..).zip(block.instructions()) {
-        let function = names.function(address);
-        let frame = frame_name(&function.name);
-        match leaves.last_mut() {
-            Some(last) if last.1 == frame => last.0 = end,
-            _ => leaves.push((end, frame.into_owned())),
-        }
-    }
-    leaves
+/// The functions of which a count has instructions, with the number of these.
+fn parts<'f>(count: &BlockCount, frames: &'f [(u16, LastFrame)]) -> impl Iterator<Item = (u64, &'f LastFrame)> {
+    let ends = frames.iter().map(|(end, _)| *end);
+    let starts = std::iter::once(0).chain(ends);
+    let parts = starts
+        .zip(frames)
+        .map(|(from, (to, last))| (u64::from((*to).min(count.to).saturating_sub(from.max(count.from))), last));
+    parts.filter(|(executed, _)| *executed > 0)
 }
 
 fn check(raw: &Raw, processes: &[ProcessName]) -> Result<()> {
@@ -84,14 +73,12 @@ fn check(raw: &Raw, processes: &[ProcessName]) -> Result<()> {
 /// Bytes that `rep` instructions of the processes moved in a window, without the roles that depend on scheduling. They come
 /// in no bursts, so the parts of the window are not weighed.
 pub(crate) fn rep_bytes(raw: &Raw, names: &Names) -> u64 {
+    let mut contexts = Contexts::new(raw, names);
     let bytes = |rep: &RepCount| {
         let block = raw.blocks.get(rep.block as usize)?;
         let place = raw.root(rep.node)?.place(raw.processes);
-        let prefix = prefix(raw, names, rep.node);
-        let function = names.function(block.last_address());
-        let leaf = frame_name(&function.name);
-        let frames: Vec<&str> = below(&prefix, &leaf).collect();
-        let counts = place < raw.processes && !SCHEDULING.contains(&roles::of_stack(frames.into_iter()).0.id);
+        let role = contexts.role(rep.node, Some(block.last_address()));
+        let counts = place < raw.processes && !SCHEDULING.contains(&role);
         counts.then(|| iterations(block, rep.accesses) * class::rep_element(block))
     };
     raw.reps.iter().filter_map(bytes).sum()
@@ -102,42 +89,34 @@ pub fn count(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Coun
     check(raw, processes)?;
     let mut stacks = vec![ClassifiedStacks::default(); processes.len() + 1];
     let classes: Vec<Vec<InstructionClass>> = raw.blocks.iter().map(class::of_block).collect();
-    let mut prefixes: HashMap<u32, Vec<String>> = HashMap::new();
+    let mut contexts = Contexts::new(raw, names);
     let (mut unattributed, mut unfollowed, mut unnamed) = (0, 0, 0);
     for count in &raw.counts {
         let Some(root) = raw.root(count.node) else { continue };
-        let prefix = prefixes.entry(count.node).or_insert_with(|| prefix(raw, names, count.node));
-        let mut leaves: Vec<(String, ClassCounts)> = Vec::new();
-        let classes = classes.get(count.block as usize).into_iter().flatten().skip(count.from.into());
-        for ((address, _), class) in contexts::executed(raw, count).zip(classes) {
-            let function = names.function(address);
-            if function.start.is_none() {
-                unnamed += count.times;
-            }
-            if leaves.last().is_none_or(|last| last.0 != function.name) {
-                leaves.push((frame_name(&function.name).into_owned(), ClassCounts::default()));
-            }
-            if let Some((_, counts)) = leaves.last_mut() {
+        let (callers, frames) = (contexts.callers(count.node), contexts.last_frames(count.node, count.block));
+        let mut classes = classes.get(count.block as usize).into_iter().flatten().skip(count.from.into());
+        for (executed, last) in parts(count, &frames) {
+            let mut counts = ClassCounts::default();
+            for class in classes.by_ref().take(executed.try_into()?) {
                 counts.add(*class, count.times);
             }
+            if !last.has_symbol {
+                unnamed += executed * count.times;
+            }
+            stacks[root.place(raw.processes)].add(callers.stack(Some(last)), counts);
         }
         match root {
             Root::Unfollowed => unfollowed += count.instructions(),
             Root::Unattributed(_) => unattributed += count.instructions(),
             Root::Process(_) | Root::Other => {}
         }
-        for (leaf, counts) in leaves {
-            stacks[root.place(raw.processes)].add(below(prefix, &leaf), counts);
-        }
     }
     for rep in &raw.reps {
         let (Some(root), Some(block)) = (raw.root(rep.node), raw.blocks.get(rep.block as usize)) else { continue };
-        let prefix = prefixes.entry(rep.node).or_insert_with(|| prefix(raw, names, rep.node));
-        let function = names.function(block.last_address());
-        let leaf = frame_name(&function.name);
+        let (callers, frames) = (contexts.callers(rep.node), contexts.last_frames(rep.node, rep.block));
         let rep_bytes = iterations(block, rep.accesses) * class::rep_element(block);
         let counts = ClassCounts { rep_bytes, ..ClassCounts::default() };
-        stacks[root.place(raw.processes)].add(below(prefix, &leaf), counts);
+        stacks[root.place(raw.processes)].add(callers.stack(frames.last().map(|(_, last)| last)), counts);
     }
     let code = executed(raw, names, processes);
     if let Some(others) = stacks.last_mut() {
@@ -160,7 +139,6 @@ pub fn count(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Coun
         report.reason = Some(reason);
     }
     let profiles = with_others(processes).zip(stacks).map(profile);
-    let mut contexts = Contexts::new(raw, names);
     let entered = entered(&mut contexts).into_iter();
     let entered = entered.filter_map(|((place, role), calls)| Some(((*processes.get(place)?, role), calls))).collect();
     let locks = held::uses(&mut contexts, &code, processes);
@@ -169,11 +147,6 @@ pub fn count(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Coun
 
 fn profile((process, stacks): (ProcessName, Folded)) -> Profile {
     Profile { process, collector: NAME.to_owned(), unit: Unit::Instructions, skid: Skid::None, stacks }
-}
-
-/// The stack of `leaf` called by `prefix`.
-fn below<'a>(prefix: &'a [String], leaf: &'a str) -> impl Iterator<Item = &'a str> {
-    prefix.iter().map(String::as_str).chain(std::iter::once(leaf))
 }
 
 /// The iterations of a block's `rep` instruction.
@@ -206,7 +179,7 @@ fn executed(raw: &Raw, names: &Names, processes: &[ProcessName]) -> ExecutedCode
     let mut seen: BTreeMap<u64, Seen> = BTreeMap::new();
     for count in &raw.counts {
         let Some(root) = raw.root(count.node) else { continue };
-        for (address, code) in contexts::executed(raw, count) {
+        for (address, code) in raw.executed(count) {
             let seen = seen.entry(address).or_insert_with(|| Seen {
                 code: code.to_vec(),
                 counts: none.clone(),

@@ -202,6 +202,12 @@ impl Raw {
         FIRST as usize + 2 * self.processes
     }
 
+    /// The executed instructions of a count: their addresses and code.
+    pub(crate) fn executed(&self, count: &BlockCount) -> impl Iterator<Item = (u64, &[u8])> {
+        let block = self.blocks.get(count.block as usize);
+        block.into_iter().flat_map(Block::instructions).take(count.to.into()).skip(count.from.into())
+    }
+
     /// The owner of a node's context.
     pub(crate) fn root(&self, node: u32) -> Option<Root> {
         self.nodes.get(node as usize).map(|node| node.root)

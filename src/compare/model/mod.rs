@@ -174,8 +174,8 @@ pub struct Cell {
 /// schedule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExactCell {
-    /// The total without the roles that depend on scheduling (scheduler, wake-up, PSI, waiting, idle, ticks, interrupts,
-    /// softirqs).
+    /// The total without the roles that depend on scheduling (scheduler, wake-up, PSI, waiting, the contended mutex, idle,
+    /// ticks, interrupts, softirqs).
     pub without_scheduling: f64,
     /// Number of windows.
     pub windows: usize,
