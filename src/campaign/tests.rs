@@ -4,9 +4,7 @@ use super::script::CampaignEngine;
 use super::store::{CellLog, FailedCell, LOG_SCHEMA};
 use super::*;
 use crate::profile::{ProcessName, Profile, Unit};
-use crate::result::{
-    Measurement, Outcome, PipelineCommand, RecordingRequest, RecordingTarget, RunOptions, SentFile,
-};
+use crate::result::{Measurement, Outcome, PipelineCommand, RecordingRequest, RecordingTarget, RunOptions, SentFile};
 use crate::roles::Skid;
 use crate::util::stored_json::HIGHEST;
 use crate::util::{regular, sha256};

@@ -1,7 +1,9 @@
 //! The facts behind the answer to one step, each a line of its own: the largest contributor and its functions, and
 //! what scheduling adds.
 
-use super::model::{Blame, Cell, Comparison, ExactCell, Method, RepChange, RoleRow, RoleWork, Section, Step, Verdict};
+use super::model::{
+    Blame, Cell, Comparison, ExactCell, Method, RepChange, RoleRow, RoleWork, Section, Step, TotalChange, Verdict,
+};
 use super::shares;
 use super::timed::MINIMUM_PAIRS;
 use crate::profile::listed;
@@ -197,7 +199,7 @@ fn differ(a: f64, b: f64) -> bool {
 /// A total that does not change in the direction of the verdict, or changes more by scheduling than by any role.
 pub(crate) struct OtherTotal {
     pub ratio: f64,
-    /// `7.2 sleeps more often`.
+    /// `7.2 sleeps more often`, if that carries most of the change.
     pub reason: Option<String>,
 }
 
@@ -214,18 +216,35 @@ pub(crate) fn other_total(comparison: &Comparison, section: &Section, step: &Ste
     if change.abs() < SMALL_TOTAL || (change * direction > 0.0 && !most) {
         return None;
     }
-    let [before, after] = cells(section, step)?;
     let (_, to) = comparison.step_labels(step);
-    let explains = |a: f64, b: f64| differ(a, b) && (b - a) * change > 0.0;
-    let how = if change > 0.0 { "more often" } else { "less often" };
-    let reason = if explains(before.sleeps_per_mib, after.sleeps_per_mib) {
-        Some(format!("{to} sleeps {how}"))
-    } else if explains(before.preemptions_per_mib, after.preemptions_per_mib) {
-        Some(format!("{to} is preempted {how}"))
-    } else {
-        None
+    Some(OtherTotal { ratio, reason: reason(cells(section, step)?, total, to) })
+}
+
+/// What carries most of a change of the total with the schedule: how often the processes sleep or are preempted, or what
+/// that costs each time.
+fn reason([before, after]: [&ExactCell; 2], total: &TotalChange, to: &str) -> Option<String> {
+    let change = total.after - total.before;
+    let kind = |rates: [f64; 2], costs: [Option<f64>; 2]| {
+        // What did not happen has no price.
+        let prices = [costs[0].or(costs[1]), costs[1].or(costs[0])].map(Option::unwrap_or_default);
+        let number = (rates[1] - rates[0]) / 1024.0 * prices[0].midpoint(prices[1]);
+        let price = (prices[1] - prices[0]) / 1024.0 * rates[0].midpoint(rates[1]);
+        ([number, price], prices.map(rounded))
     };
-    Some(OtherTotal { ratio, reason })
+    let (sleeps, sleep) = kind([before.sleeps_per_mib, after.sleeps_per_mib], [before.per_sleep, after.per_sleep]);
+    let (preemptions, preemption) =
+        kind([before.preemptions_per_mib, after.preemptions_per_mib], [before.per_preemption, after.per_preemption]);
+    let often = if change > 0.0 { "more" } else { "less" };
+    let costs =
+        |what: &str, [old, new]: [String; 2]| format!("{what} costs {new} instructions with {to}, before {old}");
+    let reasons = [
+        (sleeps[0], format!("{to} sleeps {often} often")),
+        (preemptions[0], format!("{to} is preempted {often} often")),
+        (sleeps[1], costs("a sleep", sleep)),
+        (preemptions[1], costs("a preemption", preemption)),
+    ];
+    let most = reasons.into_iter().max_by(|a, b| (a.0 * change).total_cmp(&(b.0 * change)))?;
+    (most.0 * change.signum() > change.abs() / 2.0).then_some(most.1)
 }
 
 /// What `rep` instructions moved, the functions in which that changed, and what it would be in plain instructions.

@@ -2,6 +2,7 @@
 
 mod first_line;
 mod matrix;
+mod reasons;
 pub(crate) mod synthetic;
 
 use pipeprof::compare::model::{Caveat, Comparison, Difference, Matched, Step, Word};
