@@ -8,7 +8,7 @@ use super::details;
 use super::model::{Blame, CauseSplit, Comparison, CpuReason, CpuSplit, Difference, Section, Step, Word, cpus_text};
 use super::settings;
 use super::understated::understated;
-use crate::profile::listed;
+use crate::profile::{few, listed};
 use crate::report::number;
 use crate::util::text::counted;
 use std::fmt::Write as _;
@@ -64,7 +64,7 @@ fn sentence(comparison: &Comparison, all: &[(&Section, &Step)]) -> String {
     let Some((section, step)) = all.first() else { return String::new() };
     let (from, to) = comparison.step_labels(step);
     let title = if together(all) { section.mode.clone() } else { section.title() };
-    let why = split(all).or_else(|| built_otherwise(comparison, step));
+    let why = split(all).or_else(|| built_otherwise(comparison, &section.mode, step));
     let why = why.map(|text| format!("; {text}")).unwrap_or_default();
     let split = cpu_split(comparison, all).map(|split| format!(". {}", depends(comparison, all, split)));
     format!("{title}, {from} -> {to}: {}{why}{}", answer(comparison, all), split.unwrap_or_default())
@@ -95,22 +95,26 @@ fn split(all: &[(&Section, &Step)]) -> Option<String> {
     Some(format!("by cause: {}{names}", parts.join("; ")))
 }
 
-/// What else than their source differs between two kernels: `not only the source differs: gcc 14.2.0 and gcc 16.2.0, and 9
-/// options`. With another compiler or configuration, counts change in all roles.
-pub(crate) fn built_otherwise(comparison: &Comparison, step: &Step) -> Option<String> {
+/// What else than their source differs between two kernels: `not only the source differs: gcc 14.2.0 and gcc 16.2.0, and the
+/// option CMA`. With another compiler, counts change in all roles; an option was shown to matter to this mode.
+fn built_otherwise(comparison: &Comparison, mode: &str, step: &Step) -> Option<String> {
     let differ = |difference: &&Difference| {
         let values = [step.from, step.to].map(|column| difference.values.get(column).map(String::as_str));
         values[0] != values[1] && !values.contains(&Some(columns::UNKNOWN))
     };
     let different = || comparison.differences.iter().filter(differ);
     let compilers = different().find(|difference| difference.what == settings::COMPILER);
-    let options = different().filter(|difference| difference.what.starts_with("CONFIG_")).count();
     let compilers = compilers.map(|found| format!("{} and {}", found.values[step.from], found.values[step.to]));
-    let options = (options > 0).then(|| format!("{} that matter to pipes", counted(options as u64, "option")));
-    // Options alone are usual between two releases; the table below has them.
-    let compilers = compilers?;
-    let parts: Vec<String> = std::iter::once(compilers).chain(options).collect();
-    Some(format!("not only the source differs: {}", parts.join(", and ")))
+    let matters = |difference: &&Difference| difference.modes.iter().any(|known| known == mode);
+    let options: Vec<&str> =
+        different().filter(matters).filter_map(|option| option.what.strip_prefix("CONFIG_")).collect();
+    let options = match options.as_slice() {
+        [] => None,
+        [option] => Some(format!("the option {option}")),
+        some => Some(format!("the options {}", few(some))),
+    };
+    let parts: Vec<String> = compilers.into_iter().chain(options).collect();
+    (!parts.is_empty()).then(|| format!("not only the source differs: {}", parts.join(", and ")))
 }
 
 /// The verdict of one step, or of one step on several numbers of CPUs, its largest contributor, and whether the total

@@ -5,6 +5,7 @@ use super::caveats::caveats;
 use super::columns::{self, ColumnSettings};
 use super::cpus;
 use super::dropped::Dropped;
+use super::evidence;
 use super::exact;
 use super::input::{CompareOptions, Input, case_name, of_case};
 use super::measure::{Measure, as_f64};
@@ -44,7 +45,7 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
     // Sections have their own numbers of CPUs, if there are several.
     let with_cpus = cases.iter().all(|(_, cpus)| cpus.is_none()) && method != Method::Recorded;
     let columns = columns::columns(&given, &firsts, sources, with_cpus);
-    let ColumnSettings { differences, shared, other_options } = columns::split(&firsts);
+    let ColumnSettings { differences, shared, options: differing_options } = columns::split(&firsts);
     let settings = columns::settings_of(&firsts);
 
     let mut sections = Vec::new();
@@ -77,7 +78,7 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
         let text = format!("the runs were made by different builds of pipeprof: {}", difference.matters);
         caveats.push(Caveat::general(text));
     }
-    let comparison = Comparison {
+    let mut comparison = Comparison {
         cpu_splits: cpus::splits(&sections),
         schema: SCHEMA.to_owned(),
         version: crate::util::build::version().to_owned(),
@@ -89,11 +90,12 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
         columns,
         differences,
         shared,
-        other_options,
+        other_options: differing_options,
         sections,
         caveats,
         missing: options.missing.clone(),
     };
+    evidence::find(&mut comparison, &measured);
     Ok(Compared { comparison, measures: measured.into_iter().map(|case| case.columns).collect() })
 }
 

@@ -26,8 +26,13 @@ pub(crate) fn config_known(document: &Document) -> bool {
 pub(crate) struct ColumnSettings {
     pub differences: Vec<Difference>,
     pub shared: Vec<Shared>,
-    /// Built-in options that differ and are not known to matter.
-    pub other_options: Vec<Difference>,
+    /// Options that differ, if they may matter or are built in.
+    pub options: Vec<Difference>,
+}
+
+/// In the order of the header.
+pub(super) fn sort(differences: &mut [Difference]) {
+    differences.sort_by_key(|difference| (rank(&difference.what), difference.what.clone()));
 }
 
 /// The settings of `documents`, one per column.
@@ -37,7 +42,7 @@ pub(crate) fn split(documents: &[&Document]) -> ColumnSettings {
     let mut found = ColumnSettings::default();
     for what in names {
         let option = what.starts_with("CONFIG_");
-        let other = option && settings::matters(what).is_empty();
+        let other = option && !config::matters(what);
         let value = |(flat, document): (&BTreeMap<String, String>, &&Document)| {
             let absent = match option {
                 true if !config_known(document) => UNKNOWN,
@@ -65,10 +70,10 @@ pub(crate) fn split(documents: &[&Document]) -> ColumnSettings {
             continue;
         }
         let matters = config::removed(what).unwrap_or(settings::matters(what)).to_owned();
-        let difference = Difference { what: what.clone(), matters, values: unlike(values) };
-        if other { &mut found.other_options } else { &mut found.differences }.push(difference);
+        let difference = Difference { what: what.clone(), matters, modes: Vec::new(), values: unlike(values) };
+        if option { &mut found.options } else { &mut found.differences }.push(difference);
     }
-    found.differences.sort_by_key(|difference| (rank(&difference.what), difference.what.clone()));
+    sort(&mut found.differences);
     found.shared.sort_by_key(|shared| (rank(&shared.what), shared.what.clone()));
     found
 }

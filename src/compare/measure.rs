@@ -192,6 +192,13 @@ impl Measure {
         of_target.map(|(key, weight)| (key, weight, self.per_kib(key.process, weight.own)))
     }
 
+    /// The function with one of its kernel's names, with its callees, in the target's processes together, per KiB.
+    pub(crate) fn with_callees(&self, name: &str) -> f64 {
+        let of_target = self.functions.iter().filter(|(key, _)| key.process.is_of_target());
+        let named = of_target.filter(|(_, weight)| weight.names.contains(name));
+        named.map(|(key, weight)| self.per_kib(key.process, weight.whole)).sum()
+    }
+
     /// The target's processes together, per KiB, without [`SCHEDULING`].
     pub(crate) fn without_scheduling(&self) -> f64 {
         let rest = |process| {

@@ -92,48 +92,6 @@ const SETTINGS: &[NamedSetting] = &[
     NamedSetting::new("workload.unsafe_pipe", "pipe larger than one half").shown(ShownAs::OnOff),
 ];
 
-/// The effect of configuration options on pipes. The longest matching prefix applies.
-const OPTIONS: &[(&str, &str)] = &[
-    (
-        "CONFIG_PREEMPT",
-        "when a writer holding the pipe's lock can be interrupted, and whether it sleeps or is preempted",
-    ),
-    ("CONFIG_HZ", "timer interrupts within the window"),
-    ("CONFIG_MEMCG", "every pipe page is charged to a memory cgroup"),
-    ("CONFIG_NUMA", "page allocation consults a memory policy"),
-    ("CONFIG_HARDENED_USERCOPY", "a check before each copy from or to user memory"),
-    ("CONFIG_INIT_ON_ALLOC", "new pipe pages are cleared first"),
-    ("CONFIG_INIT_ON_FREE", "freed pipe pages are cleared"),
-    ("CONFIG_MITIGATION_PAGE_TABLE_ISOLATION", "page tables are switched at each system call"),
-    ("CONFIG_MITIGATION_RETPOLINE", "indirect calls cost more"),
-    ("CONFIG_MITIGATION_RETHUNK", "returns cost more"),
-    ("CONFIG_MITIGATION", "costs at kernel entry, exit and indirect calls"),
-    ("CONFIG_PSI", "each sleep and wake-up is accounted as pressure"),
-    ("CONFIG_SLUB", "the allocator of pipe buffers"),
-    ("CONFIG_DEBUG", "checks on hot paths"),
-    // For debuggers and BPF; no code of the kernel depends on it.
-    ("CONFIG_DEBUG_INFO", ""),
-    ("CONFIG_LIST_HARDENED", "a check in each list operation"),
-    ("CONFIG_LOCK", "checks or accounting in locks"),
-    ("CONFIG_PROVE_LOCKING", "checks in locks"),
-    ("CONFIG_KASAN", "checks on every memory access"),
-    ("CONFIG_MEM_ALLOC_PROFILING", "each allocation is accounted"),
-    ("CONFIG_SECURITY", "a hook at each read and write"),
-    ("CONFIG_AUDIT", "a check at each system call"),
-    ("CONFIG_FTRACE", "a five-byte hook at the head of functions"),
-    ("CONFIG_FUNCTION", "a five-byte hook at the head of functions"),
-    ("CONFIG_TRANSPARENT_HUGEPAGE", "whether huge pages can back the buffer"),
-    ("CONFIG_VIRT_CPU_ACCOUNTING", "time accounting at kernel entry and exit"),
-    ("CONFIG_CONTEXT_TRACKING", "accounting at kernel entry and exit"),
-    ("CONFIG_NO_HZ", "timer interrupts within the window"),
-    ("CONFIG_SMP", "whether locks cost anything"),
-    ("CONFIG_PARAVIRT", "how a guest's kernel calls its hypervisor"),
-    ("CONFIG_STACKPROTECTOR", "a check at the end of functions"),
-    ("CONFIG_UNWINDER", "frame pointers cost instructions in each function"),
-    ("CONFIG_FRAME_POINTER", "instructions in each function"),
-    ("CONFIG_RANDOMIZE_KSTACK", "a random stack offset at each system call"),
-];
-
 /// Fields of kernel and environment that are not settings: paths, the state of the machine, what was measured, and what
 /// others contain.
 const LEFT_OUT: &[&str] = &[
@@ -150,21 +108,14 @@ const LEFT_OUT: &[&str] = &[
     "cycle_model.guesses",
 ];
 
-/// Why a setting matters to pipes; empty if unknown.
+/// Why a setting matters to pipes; empty if unknown, and for options.
 pub(crate) fn matters(what: &str) -> &'static str {
-    if let Some(axis) = axis(what) {
-        return axis.matters;
-    }
-    option(what).map(|(_, why)| why).or_else(|| Some(named(what)?.matters)).unwrap_or_default()
+    axis(what).map(|axis| axis.matters).or_else(|| Some(named(what)?.matters)).unwrap_or_default()
 }
 
-/// What people call the settings of which `what` is one: `CONFIG_PREEMPT*`, `mitigations`.
+/// What people call the settings of which `what` is one: `mitigations`.
 pub(crate) fn family(what: &str) -> String {
-    match (option(what), named(what)) {
-        (Some((prefix, _)), _) if prefix != what => format!("{prefix}*"),
-        (None, Some(setting)) if axis(what).is_none() => setting.name.to_owned(),
-        _ => name(what),
-    }
+    named(what).filter(|_| axis(what).is_none()).map_or_else(|| name(what), |setting| setting.name.to_owned())
 }
 
 /// What people call the setting of the field `what`.
@@ -192,10 +143,6 @@ pub(crate) fn shown(what: &str, value: &str) -> String {
         ShownAs::OnOff => value.parse().ok().map(|on: bool| if on { "on" } else { "off" }.to_owned()),
     };
     text.unwrap_or_else(|| value.to_owned())
-}
-
-fn option(what: &str) -> Option<(&'static str, &'static str)> {
-    OPTIONS.iter().filter(|(prefix, _)| what.starts_with(prefix)).max_by_key(|(prefix, _)| prefix.len()).copied()
 }
 
 fn named(what: &str) -> Option<&'static NamedSetting> {
@@ -241,7 +188,10 @@ fn flatten(name: &str, value: &Value, flat: &mut BTreeMap<String, String>) {
                 let long = match name {
                     "" => field.clone(),
                     // Options keep their own names.
-                    "kernel.config" => config::present_name(field).to_owned(),
+                    "kernel.config" => Some(config::present_name(field))
+                        .filter(|name| !fields.contains_key(*name))
+                        .unwrap_or(field)
+                        .to_owned(),
                     _ => format!("{name}.{field}"),
                 };
                 flatten(&long, value, flat);

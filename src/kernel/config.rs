@@ -20,6 +20,18 @@ struct Options {
     once_always_on: HashSet<String>,
     renamed: BTreeMap<String, String>,
     removed: BTreeMap<String, String>,
+    functions: BTreeMap<String, String>,
+    measured: BTreeMap<String, MeasuredOption>,
+}
+
+/// What a search for options has found.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MeasuredOption {
+    /// Source and compiler.
+    on: String,
+    /// By mode.
+    change: BTreeMap<String, String>,
 }
 
 fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HashSet<String>, D::Error> {
@@ -37,6 +49,17 @@ pub(crate) fn matters(option: &str) -> bool {
 
 pub(crate) fn present_name(option: &str) -> &str {
     OPTIONS.renamed.get(option).map_or(option, String::as_str)
+}
+
+/// The functions that a kernel has only with this option.
+pub(crate) fn functions_of(option: &str) -> impl Iterator<Item = &'static str> {
+    OPTIONS.functions.get(option).into_iter().flat_map(|names| names.split_whitespace())
+}
+
+/// By how much this option was found to change the instructions of a mode, and on which source.
+pub(crate) fn measured(option: &str, mode: &str) -> Option<(&'static str, &'static str)> {
+    let found = OPTIONS.measured.get(option)?;
+    Some((found.change.get(mode)?, &found.on))
 }
 
 /// The value of an option, by its present name, in a configuration that does not have it.

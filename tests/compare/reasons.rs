@@ -1,7 +1,8 @@
-//! What a comparison names as a reason of another total.
+//! What a comparison names as a reason: of another total, and of kernels that were built in another way.
 
-use super::synthetic::counted;
+use super::synthetic::{counted, newer, older};
 use super::{of, wide};
+use pipeprof::compare::model::{Comparison, Difference};
 use pipeprof::profile::ProcessName;
 use pipeprof::result::Outcome;
 
@@ -45,4 +46,63 @@ fn a_reason_carries_most_of_the_difference() {
     // Three changes, none of which is most of it.
     let text = answer(scheduled("6.1", [100, 1_000], [100, 1_000]), scheduled("6.12", [120, 1_170], [140, 1_000]));
     assert!(text.contains("with scheduling +") && !text.contains("because"), "{text}");
+}
+
+/// `outcome` with these options, built by this compiler.
+fn configured(mut outcome: Outcome, compiler: &str, options: &[&str]) -> Outcome {
+    outcome.document.kernel.compiler = compiler.to_owned();
+    let options = options.iter().filter_map(|option| option.split_once('='));
+    outcome.document.kernel.config =
+        options.map(|(name, value)| (format!("CONFIG_{name}"), value.to_owned())).collect();
+    outcome
+}
+
+/// `outcome` with a call of `function` in the writer.
+fn calling(mut outcome: Outcome, function: &str) -> Outcome {
+    let stack = format!("pipeprof;write;entry_SYSCALL_64_after_hwframe;do_syscall_64;ksys_write;{function}");
+    outcome.profiles[0].stacks.add(stack, 9_000);
+    outcome
+}
+
+#[test]
+fn an_option_matters_only_by_its_evidence() {
+    let (gcc_12, gcc_14) = ("gcc-12 (Debian) 12.2.0", "gcc-14 (Debian) 14.2.0");
+    let named = |comparison: &Comparison| -> Vec<String> {
+        let options = comparison.differences.iter().filter(|one| one.what.starts_with("CONFIG_"));
+        options.map(|one| one.what.clone()).collect()
+    };
+    let before = || configured(older(), gcc_12, &["SECURITY=y", "DEBUG_LIST=y", "HZ=250"]);
+    // Options of the security modules' files are no hooks of read and write, and a list check has another name.
+    let options = ["SECURITY=y", "SECURITY_APPARMOR_EXPORT_BINARY=y", "LIST_HARDENED=y", "HZ=1000", "PREEMPT_LAZY=y"];
+    let after = || configured(newer(), gcc_14, &options);
+    let compared = of(vec![before(), after()]).unwrap().comparison;
+    assert!(named(&compared).is_empty(), "{:?}", compared.differences);
+    let others: Vec<&str> = compared.other_options.iter().map(|one| one.what.as_str()).collect();
+    assert_eq!(others, ["CONFIG_HZ", "CONFIG_PREEMPT_LAZY", "CONFIG_SECURITY_APPARMOR_EXPORT_BINARY"]);
+    let first = answer(before(), after());
+    assert!(first.contains("not only the source differs: gcc 12.2.0 and gcc 14.2.0"), "{first}");
+    assert!(!first.contains("option") && wide(&compared).contains("3 other built-in options differ"), "{first}");
+    // A function that only the kernel with the option executes.
+    let checked =
+        || configured(calling(newer(), "__check_object_size"), gcc_14, &["SECURITY=y", "HARDENED_USERCOPY=y"]);
+    let compared = of(vec![before(), checked()]).unwrap().comparison;
+    let found = |what: &str| -> Difference {
+        compared.differences.iter().find(|one| one.what == what).unwrap_or_else(|| panic!("{what}")).clone()
+    };
+    let evidence = found("CONFIG_HARDENED_USERCOPY").matters;
+    assert!(evidence.contains("__check_object_size") && evidence.contains("8.79 instr/KiB"), "{evidence}");
+    assert!(answer(before(), checked()).contains("gcc 12.2.0 and gcc 14.2.0, and the option HARDENED_USERCOPY"));
+    assert!(
+        wide(&compared).contains("CONFIG_HARDENED_USERCOPY: only kernels with it execute __check_object_size"),
+        "{}",
+        wide(&compared)
+    );
+    // Both execute it, or neither: no evidence.
+    let both = of(vec![calling(before(), "__check_object_size"), checked()]).unwrap().comparison;
+    assert!(named(&both).is_empty(), "{:?}", both.differences);
+    // What a search has measured.
+    let bounds = || configured(newer(), gcc_14, &["SECURITY=y", "UBSAN=y", "UBSAN_BOUNDS=y", "PCI_P2PDMA=y"]);
+    let compared = of(vec![before(), bounds()]).unwrap().comparison;
+    assert_eq!(named(&compared), ["CONFIG_UBSAN_BOUNDS"]);
+    assert!(compared.differences.iter().any(|one| one.matters.contains("+3.4 %") && one.matters.contains("7.2.13")));
 }

@@ -7,8 +7,11 @@ use serde::{Deserialize, Serialize};
 pub struct Difference {
     /// `kernel.release`, `CONFIG_PREEMPT`, `workload.buffer_size`.
     pub what: String,
-    /// Why it matters to pipes; empty if unknown.
+    /// Why it matters to pipes; for a configuration option, what shows that it does. Empty if unknown.
     pub matters: String,
+    /// Configuration options: the modes to which it was shown to matter.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modes: Vec<String>,
     /// One value per column; `-` if it has none, `unknown` for options of an unknown configuration.
     pub values: Vec<String>,
 }

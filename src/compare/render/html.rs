@@ -141,7 +141,7 @@ fn environment(comparison: &Comparison) -> ReportBlock {
     };
     let mut blocks = vec![ReportBlock::section("What differs", vec![differs])];
     if !comparison.other_options.is_empty() {
-        let about = "Not known to matter to pipes. `-`: off, or a module.";
+        let about = "Nothing shows that they matter to these workloads. `-`: off, or a module.";
         let summary = format!("Other built-in options that differ ({})", comparison.other_options.len());
         blocks.push(folded(summary, vec![ReportBlock::sentence(about), settings(&comparison.other_options, false)]));
     }

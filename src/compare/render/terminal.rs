@@ -132,9 +132,15 @@ pub(super) fn environment_blocks(comparison: &Comparison) -> Vec<ReportBlock> {
     if !table.is_empty() {
         differs.push(ReportBlock::Table(table));
     }
-    if comparison.differences.is_empty() {
-        differs.push(ReportBlock::Items(vec!["nothing: all known settings are equal".to_owned()]));
-    }
+    let others = match comparison.other_options.len() {
+        0 if differs.is_empty() => Some("nothing: all known settings are equal".to_owned()),
+        0 => None,
+        1 => Some("1 other built-in option differs (report.html names it); nothing shows that it matters".to_owned()),
+        some => Some(format!(
+            "{some} other built-in options differ (report.html lists them); nothing shows that one of them matters"
+        )),
+    };
+    differs.extend(others.map(|text| ReportBlock::Items(vec![text])));
     vec![ReportBlock::section("What differs", differs), ReportBlock::section("Caveats", vec![caveats(comparison)])]
 }
 
