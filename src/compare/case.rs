@@ -2,6 +2,7 @@
 
 use super::calls::{self, Bodies};
 use super::cycles::ClassMeasure;
+use super::entries::{self, CallRates};
 use super::input::{Boots, boots};
 use super::measure::Measure;
 use super::rep::RepMeasure;
@@ -27,6 +28,7 @@ pub struct CaseMeasure {
     pub(crate) profile: Option<Measure>,
     pub(crate) calls: RoleCalls,
     pub(crate) bodies: Bodies,
+    pub(crate) call_rates: CallRates,
     pub(crate) locks: Vec<LockUse>,
     pub(crate) classes: Option<ClassMeasure>,
     pub(crate) rep: Option<RepMeasure>,
@@ -53,6 +55,7 @@ impl CaseMeasure {
             profile: Measure::of(runs),
             calls: RoleCalls::of(document),
             bodies: first.code.as_ref().map(|code| calls::bodies(code, document)).unwrap_or_default(),
+            call_rates: first.code.as_ref().map(|code| entries::call_rates(code, document)).unwrap_or_default(),
             locks: document.locks.clone(),
             classes: ClassMeasure::of(runs),
             rep: RepMeasure::of(runs),

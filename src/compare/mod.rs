@@ -21,6 +21,7 @@ pub(crate) mod cpus;
 pub mod cycles;
 pub(crate) mod details;
 pub(crate) mod dropped;
+mod entries;
 mod evidence;
 pub(crate) mod exact;
 pub(crate) mod functions;

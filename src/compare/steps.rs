@@ -4,6 +4,7 @@ use super::blame::blame;
 use super::calls;
 use super::case::CaseMeasure;
 use super::cycles;
+use super::entries;
 use super::exact;
 use super::functions;
 use super::inline;
@@ -143,7 +144,13 @@ fn explain_counts(step: &mut Step, sides: [&CaseMeasure; 2], profiles: [&Measure
     step.roles.iter_mut().for_each(|row| row.uncertainty = exact::uncertainty_of_role([before, after], row.role));
     // The verdict is not about them.
     step.roles.sort_by_key(|row| SCHEDULING.contains(&row.role));
-    work::enter(&mut step.roles, sides.map(|side| &side.calls));
+    let inlined = aligned.as_ref().map(|aligned| &*aligned.inlined).unwrap_or_default();
+    let calls = [(sides[0], profiles[0], false), (sides[1], profiles[1], true)].map(|(side, profile, is_after)| {
+        // Those that the other side inlined.
+        let own: Vec<_> = inlined.iter().filter(|one| one.before == is_after).collect();
+        side.calls.with(&entries::changes(&side.call_rates, profile, &own))
+    });
+    work::enter(&mut step.roles, calls.each_ref());
     step.locks = locks::changes(sides);
     if let Some(aligned) = aligned {
         functions::mark_inlined(&mut step.functions, &aligned.inlined);

@@ -39,7 +39,7 @@ pub(crate) const PAGES: f64 = 256.0;
 /// How often the functions of each role are called, per MiB.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct RoleCalls {
-    /// By functions of other roles; wake-ups, if the role is that. Only roles whose calls were counted.
+    /// By functions outside of the role; wake-ups, if the role is that. Only roles whose calls were counted.
     roles: BTreeMap<RoleId, f64>,
     /// Of the first process: pages that it copies, and those that it allocates.
     pages: Option<[f64; 2]>,
@@ -68,6 +68,15 @@ impl RoleCalls {
             Some(as_f64(share.entered?) / mib)
         };
         Self { roles, pages: of_first(RoleId::CopyIn).zip(of_first(RoleId::PageAlloc)).map(|(a, b)| [a, b]) }
+    }
+
+    /// The same with these changes of the calls.
+    pub(crate) fn with(&self, changes: &BTreeMap<RoleId, f64>) -> Self {
+        let mut changed = self.clone();
+        for (role, calls) in &mut changed.roles {
+            *calls += changes.get(role).copied().unwrap_or(0.0);
+        }
+        changed
     }
 }
 

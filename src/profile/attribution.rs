@@ -35,7 +35,7 @@ pub struct RoleShare {
     /// Estimated cycles; instruction profiles only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycles: Option<RoleCycles>,
-    /// Calls of the role's functions by functions of other roles; instruction profiles only.
+    /// Calls of the role's functions from outside of the role; instruction profiles only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entered: Option<u64>,
 }

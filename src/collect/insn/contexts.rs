@@ -130,6 +130,11 @@ impl<'a> Contexts<'a> {
         roles::of_stack(self.callers(node).frames.iter().chain(&leaf).map(String::as_str)).0.id
     }
 
+    /// Whether a function of `role` is among the callers of `node`.
+    fn is_within(&mut self, node: u32, role: RoleId) -> bool {
+        self.callers(node).frames.iter().any(|frame| roles::of_frame(frame).is_some_and(|found| found.id == role))
+    }
+
     /// The role of the stack of `node`, and below it the function that contains `leaf`, if given.
     pub(super) fn role(&mut self, node: u32, leaf: Option<u64>) -> RoleId {
         let start = leaf.map(|leaf| self.names.function(leaf).start.unwrap_or(leaf));
@@ -145,8 +150,8 @@ impl<'a> Contexts<'a> {
     }
 }
 
-/// How often each process entered each role: calls of the role's functions by functions of other roles. By the place of
-/// the process.
+/// How often each process entered each role: calls of the role's functions from outside, not below another of its
+/// functions. Compilers decide which helpers of a role are functions. By the place of the process.
 pub(super) fn entered(contexts: &mut Contexts<'_>) -> BTreeMap<(usize, RoleId), u64> {
     let (raw, names) = (contexts.raw, contexts.names);
     let start = |address| names.function(address).start.filter(|start| *start == address && address >> 63 == 1);
@@ -178,6 +183,9 @@ pub(super) fn entered(contexts: &mut Contexts<'_>) -> BTreeMap<(usize, RoleId), 
         }
         let Some(root) = raw.root(node) else { continue };
         let role = contexts.called_role(node, Some(function));
+        if contexts.is_within(node, role) {
+            continue;
+        }
         let mut called = times;
         let mut from_outside = 0;
         for ((_, _, from), times) in jumps.range((node, function, 0)..=(node, function, u64::MAX)) {
@@ -190,4 +198,31 @@ pub(super) fn entered(contexts: &mut Contexts<'_>) -> BTreeMap<(usize, RoleId), 
         }
     }
     entered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collect::insn::raw::{BlockCount, tests::file};
+    use crate::kernel::symbols::Symbols;
+
+    const K: u64 = 0xffff_ffff_8100_0000;
+
+    #[test]
+    fn a_helper_of_a_role_below_another_role_is_no_call_from_outside() {
+        let functions = ["entry_SYSCALL_64_after_hwframe", "vfs_read", "security_file_permission", "fsnotify_perm"];
+        let address = |place: usize| K + 64 * place as u64;
+        let symbols: String =
+            functions.iter().enumerate().map(|(place, name)| format!("{:016x} T {name}\n", address(place))).collect();
+        let blocks = [0, 1, 2, 3].map(|place| Block { address: address(place), code: vec![0x90], lengths: vec![1] });
+        // Each calls the next.
+        let nodes = [(3, 3, address(0) + 8), (7, 3, address(1) + 8), (8, 3, address(2) + 8)];
+        let count = |(block, node)| BlockCount { node, block, from: 0, to: 1, times: 10, tapered: 10 };
+        let counts: Vec<BlockCount> = (0..).zip([3, 7, 8, 9]).map(count).collect();
+        let raw = Raw::parse(&file("", 40, &nodes, &blocks, &counts, &[])).unwrap();
+        let names = Names::new(Symbols::read(symbols.as_bytes()).unwrap(), None, &raw);
+        let found = entered(&mut Contexts::new(&raw, &names));
+        let expected = [RoleId::Syscall, RoleId::Vfs, RoleId::Lsm].map(|role| ((0, role), 10));
+        assert_eq!(found, expected.into());
+    }
 }

@@ -27,7 +27,7 @@ pub struct Counted {
     pub classes: ByProcess<ClassifiedStacks>,
     /// Calls of the roles' functions, by process.
     pub functions: Vec<FunctionCalls>,
-    /// How often each process entered each role: calls of the role's functions by functions of other roles.
+    /// How often each process entered each role: calls of the role's functions from outside of the role.
     pub entered: BTreeMap<(ProcessName, RoleId), u64>,
     pub locks: Vec<LockUse>,
     pub code: ExecutedCode,

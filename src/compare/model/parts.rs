@@ -124,7 +124,7 @@ pub struct RoleWork {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkUnit {
-    /// Calls of the role's functions by functions of other roles.
+    /// Calls of the role's functions from outside of the role.
     #[default]
     Call,
     /// The same, where there is one such call for each page.

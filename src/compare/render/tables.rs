@@ -29,8 +29,8 @@ const SMALLEST_PART: f64 = 0.005;
 const INLINED: usize = 5;
 
 /// What the columns of the split say.
-const SPLIT: &str = "number, each: how many pages, wake-ups or calls of the role's functions by functions of other roles \
-                     there are, and instructions of one";
+const SPLIT: &str = "number, each: how many pages, wake-ups or calls of the role's functions from outside of the role there \
+                     are, and instructions of one";
 
 /// What the table of cycles shows.
 const CYCLES: &str = "\"undecided\": instructions and cycles change in different directions, or the range of the cycles, \
