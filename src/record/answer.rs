@@ -224,11 +224,11 @@ fn cautions(recording: &Document) -> Vec<String> {
         cautions.push("The pipeline took less than 20 ms: most of it is the start of its programs.".to_owned());
     }
     // The CPUs of an emulated guest take turns.
-    if recording.executed_on != ExecutedOn::Tcg {
-        cautions.extend(crowded(recording));
+    let crowded = if recording.executed_on == ExecutedOn::Tcg { None } else { crowded(recording) };
+    let busy: Vec<String> = crowded.into_iter().chain(busy_others(&recording.others)).collect();
+    if !busy.is_empty() {
+        cautions.push(format!("{}. Times may differ on an idle machine.", capitalized(&busy.join("; "))));
     }
-    let busy = busy_others(&recording.others);
-    cautions.extend(busy.map(|busy| format!("{}. Times may differ on an idle machine.", capitalized(&busy))));
     cautions
 }
 
@@ -250,11 +250,8 @@ fn crowded(recording: &Document) -> Option<String> {
     let name = |process: Option<usize>| process.and_then(|at| labels.get(at)).map_or("another process", String::as_str);
     let named = waits.iter().filter(|(_, share)| *share >= NAMED);
     let names = few(named.map(|(process, share)| format!("`{}` {}", name(*process), percent(*share))));
-    (all >= CROWDED && !names.is_empty()).then(|| {
-        format!(
-            "The CPUs are busy: the end waits for {names} of the time without a CPU. Times may differ on an idle machine."
-        )
-    })
+    (all >= CROWDED && !names.is_empty())
+        .then(|| format!("the CPUs are busy: the end waits for {names} of the time without a CPU"))
 }
 
 /// Who else used the CPUs, if that is much.

@@ -35,8 +35,10 @@ pub(crate) fn render(recording: &Document, written: Option<&Written>, style: Sty
 
 /// What the time was made of, and why that may be doubted.
 pub(super) fn answer(recording: &Document) -> Vec<ReportBlock> {
-    let cautions = recording.cautions.iter().cloned().map(ReportBlock::Note);
-    cautions.chain(recording.findings.iter().cloned().map(ReportBlock::Sentence)).collect()
+    let findings = recording.findings.iter().cloned().map(ReportBlock::Sentence);
+    // One line, whatever there is to doubt.
+    let cautions = (!recording.cautions.is_empty()).then(|| ReportBlock::Note(recording.cautions.join(" ")));
+    findings.chain(cautions).collect()
 }
 
 /// All tables.
