@@ -2,12 +2,14 @@
 //! machine. Reading /proc/PID/maps misses processes that live shortly.
 
 use super::attach;
+use super::code_files::{FileIdentity, FileMapping};
 use super::perf_ring::{PerfRecord, PerfRing};
-use super::stacks::FileMapping;
 use crate::kernel::calls;
 use anyhow::{Context as _, Result};
 use perf_event_open_sys::bindings as perf;
 use std::ffi::OsStr;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
@@ -41,6 +43,15 @@ pub(crate) struct CodeMapEvents {
     lost: u64,
 }
 
+/// A kernel older than 5.12 does not give build ids.
+fn open(attributes: &mut perf::perf_event_attr, cpu: i32) -> io::Result<OwnedFd> {
+    attributes.set_build_id(1);
+    calls::open_event(attributes, -1, cpu).or_else(|_| {
+        attributes.set_build_id(0);
+        calls::open_event(attributes, -1, cpu)
+    })
+}
+
 impl CodeMapEvents {
     /// Begin, on all CPUs.
     pub(crate) fn start() -> Result<Self> {
@@ -54,15 +65,15 @@ impl CodeMapEvents {
             attributes.set_comm(1);
             attributes.set_comm_exec(1);
             attributes.set_task(1);
-            let event = calls::open_event(&mut attributes, -1, i32::try_from(cpu)?)?;
-            Ok(PerfRing::new(event)?)
+            Ok(PerfRing::new(open(&mut attributes, i32::try_from(cpu)?)?)?)
         };
         let rings = attach::online_cpus()?.into_iter().map(ring).collect::<Result<_>>();
         Ok(Self { rings: rings.context("perf's records of mmap")?, changes: Vec::new(), lost: 0 })
     }
 
-    /// Read what has happened. The rings have room for about a thousand changes per CPU.
-    pub(crate) fn step(&mut self) {
+    /// Read what has happened, and return it in any order. The rings have room for about a thousand changes per CPU.
+    pub(crate) fn step(&mut self) -> impl Iterator<Item = &CodeChange> {
+        let before = self.changes.len();
         for ring in &mut self.rings {
             ring.drain(|record| match parse(&record) {
                 Some(Parsed::Change(time, change)) if self.changes.len() < MOST => self.changes.push((time, change)),
@@ -71,11 +82,12 @@ impl CodeMapEvents {
                 None => {}
             });
         }
+        self.changes[before..].iter().map(|(_, change)| change)
     }
 
     /// All changes in the order of time, and the number of those that were lost.
     pub(crate) fn finish(mut self) -> (Vec<CodeChange>, u64) {
-        self.step();
+        let _ = self.step();
         self.changes.sort_by_key(|(time, _)| *time);
         (self.changes.into_iter().map(|(_, change)| change).collect(), self.lost)
     }
@@ -105,17 +117,23 @@ fn parse(record: &PerfRecord) -> Option<Parsed> {
             let (pid, parent) = (word(0)?, word(4)?);
             (pid != parent).then_some(CodeChange::Forked { pid, parent })?
         }
-        // pid, tid, address, length, offset, device, inode, protection, flags, name
+        // pid, tid, address, length, offset, build id or device and inode, protection, flags, name
         perf::PERF_RECORD_MMAP2 => {
             let name = text(64)?;
             // Not of a file: [vdso], //anon.
             (name.starts_with(b"/") && !name.starts_with(b"//")).then_some(())?;
             let (start, length) = (long(8)?, long(16)?);
+            let file = if u32::from(record.misc) & perf::PERF_RECORD_MISC_MMAP_BUILD_ID == 0 {
+                FileIdentity::Inode { major: word(32)?, minor: word(36)?, inode: long(40)? }
+            } else {
+                FileIdentity::BuildId(body.get(36..)?.get(..usize::from(*body.get(32)?))?.to_vec())
+            };
             let mapping = FileMapping {
                 start,
                 end: start.saturating_add(length),
                 offset: long(24)?,
                 path: PathBuf::from(OsStr::from_bytes(&name)),
+                file,
             };
             CodeChange::Mapped { pid: word(0)?, mapping }
         }
@@ -134,7 +152,7 @@ mod tests {
         let mut events = CodeMapEvents::start().unwrap();
         let mut child = std::process::Command::new("/bin/true").spawn().unwrap();
         child.wait().unwrap();
-        events.step();
+        let _ = events.step();
         let (changes, lost) = events.finish();
         let pid = child.id();
         let own: Vec<&CodeChange> = changes

@@ -3,6 +3,7 @@
 pub(crate) mod attach;
 pub(crate) mod bpf;
 mod calibrate;
+mod code_files;
 mod code_maps;
 mod fentry;
 pub mod fgraph;

@@ -145,7 +145,7 @@ impl<'a> SampleNames<'a> {
         ];
         let noted = noted.into_iter().filter(|(count, _)| *count > 0);
         folded.notes = noted.map(|(count, what)| format!("{} {what}", counted(count, "sample"))).collect();
-        folded.notes.extend(self.user.and_then(|user| user.problem.clone()));
+        folded.notes.extend(self.user.into_iter().flat_map(UserFunctions::problems));
         folded
     }
 }

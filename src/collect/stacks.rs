@@ -1,14 +1,14 @@
 //! Names of the frames of stacks.
 
+use super::code_files::{FileIdentity, FileMapping, HeldFiles};
 use crate::kernel::symbols::{Located, Symbols};
 use crate::profile::folded;
 use crate::profile::places::FramePlace;
-use crate::util::regular;
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolizer};
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The frame of an address that has no symbol.
 pub(crate) const UNKNOWN: &str = "[unknown]";
@@ -30,29 +30,19 @@ impl LocatedFrame {
     }
 }
 
-/// Code that a process has mapped from a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FileMapping {
-    pub start: u64,
-    pub end: u64,
-    /// In the file, of `start`.
-    pub offset: u64,
-    pub path: PathBuf,
-}
-
-impl FileMapping {
-    pub(crate) fn contains(&self, address: u64) -> bool {
-        (self.start..self.end).contains(&address)
-    }
-}
+/// A file as a process has it. Files with other paths can have the same build id, with or without symbols.
+type FileKey = (FileIdentity, PathBuf);
 
 /// The functions of files.
 #[derive(Default)]
 pub(crate) struct FileSymbols {
     symbolizer: Symbolizer,
     debug_information: bool,
+    held: HeldFiles,
+    /// Where each file can be read; `None` if it was not found.
+    paths: RefCell<HashMap<FileKey, Option<PathBuf>>>,
     /// By file and offset.
-    known: RefCell<HashMap<(PathBuf, u64), Option<LocatedFrame>>>,
+    known: RefCell<HashMap<(FileKey, u64), LocatedFrame>>,
 }
 
 impl FileSymbols {
@@ -68,61 +58,54 @@ impl FileSymbols {
 
     fn new(debug_information: bool) -> Self {
         let symbolizer = Symbolizer::builder().enable_code_info(debug_information).enable_inlined_fns(false).build();
-        Self { symbolizer, debug_information, known: RefCell::default() }
+        Self { symbolizer, debug_information, ..Self::default() }
     }
 
-    /// The function at `address`, which is in `mapping`.
-    pub(crate) fn frame(&self, mapping: &FileMapping, address: u64) -> Option<LocatedFrame> {
+    /// Find the files of `held`, too.
+    pub(super) fn with(self, held: HeldFiles) -> Self {
+        Self { held, ..self }
+    }
+
+    /// How many files with functions to name were not found.
+    pub(super) fn not_found(&self) -> usize {
+        self.paths.borrow().values().filter(|path| path.is_none()).count()
+    }
+
+    /// The function at `address`, which is in `mapping`; the file in brackets if it has no symbol for it.
+    pub(crate) fn frame(&self, mapping: &FileMapping, address: u64) -> LocatedFrame {
         let offset = address - mapping.start + mapping.offset;
-        let key = (mapping.path.clone(), offset);
+        let file = (mapping.file.clone(), mapping.path.clone());
+        let key = (file.clone(), offset);
         if let Some(frame) = self.known.borrow().get(&key) {
             return frame.clone();
         }
-        let find = |debug_information: bool| {
-            let mut elf = Elf::new(&mapping.path);
+        let mut paths = self.paths.borrow_mut();
+        let path = paths.entry(file).or_insert_with(|| self.held.path(mapping));
+        let module = Some(mapping.path.to_string_lossy().into());
+        let find = |path: &Path, debug_information: bool| {
+            let mut elf = Elf::new(path);
             elf.debug_syms = debug_information;
             let found = self.symbolizer.symbolize_single(&Source::Elf(elf), Input::FileOffset(offset)).ok()?;
             let function = found.as_sym()?;
             let source = function.code_info.as_deref();
             let place = FramePlace {
                 address: Some(function.addr + function.offset as u64),
-                module: Some(mapping.path.to_string_lossy().into()),
+                module: module.clone(),
                 file: source.map(|source| source.to_path().to_string_lossy().into()),
                 line: source.and_then(|source| source.line),
             };
             Some(LocatedFrame { name: function.name.clone().into_owned(), place: Some(place) })
         };
         // Debug information can be damaged, or compressed in a way that is not known here.
-        let named = || find(self.debug_information).or_else(|| find(false));
-        // By now another file may have this name, even a FIFO.
-        let frame = regular::open(&mapping.path).ok().and_then(|_| named());
+        let named = |path: &PathBuf| find(path, self.debug_information).or_else(|| find(path, false));
+        let frame = path.as_ref().and_then(named).unwrap_or_else(|| {
+            let file = mapping.path.file_name().filter(|_| path.is_some());
+            let name = file.map_or_else(|| UNKNOWN.to_owned(), |file| format!("[{}]", file.to_string_lossy()));
+            LocatedFrame { name, place: Some(FramePlace { module: module.clone(), ..FramePlace::default() }) }
+        });
         self.known.borrow_mut().insert(key, frame.clone());
         frame
     }
-}
-
-/// The executable mappings in a `/proc/PID/maps`. Malformed lines are skipped.
-fn parse_maps(text: &str) -> Vec<FileMapping> {
-    let line = |line: &str| {
-        let mut fields = line.splitn(6, ' ');
-        let (start, end) = fields.next()?.split_once('-')?;
-        let executable = fields.next()?.contains('x');
-        let offset = fields.next()?;
-        let path = fields.nth(2)?.trim_start();
-        (executable && path.starts_with('/')).then_some(())?;
-        Some(FileMapping {
-            start: u64::from_str_radix(start, 16).ok()?,
-            end: u64::from_str_radix(end, 16).ok()?,
-            offset: u64::from_str_radix(offset, 16).ok()?,
-            path: PathBuf::from(path.strip_suffix(" (deleted)").unwrap_or(path)),
-        })
-    };
-    text.lines().filter_map(line).collect()
-}
-
-/// The code that `pid` has mapped now; nothing if it cannot be read.
-pub(crate) fn mappings_of(pid: u32) -> Vec<FileMapping> {
-    parse_maps(&std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default())
 }
 
 /// The stack of a process, root first: its name, user frames, and kernel frames, both innermost first.
@@ -195,42 +178,33 @@ pub(crate) fn without_start_up(frames: &mut Vec<LocatedFrame>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn executable_mappings_only() {
-        let maps = "\
-55d0a0000000-55d0a0010000 r--p 00000000 08:01 1234   /usr/bin/pipe prof
-55d0a0010000-55d0a0020000 r-xp 00010000 08:01 1234   /usr/bin/pipe prof (deleted)
-7ffd00000000-7ffd00001000 r-xp 00000000 00:00 0      [vdso]
-garbage
-7f0000000000-7f0000001000 rwxp 00000000 00:00 0
-";
-        let mappings = parse_maps(maps);
-        assert_eq!(mappings.len(), 1);
-        assert_eq!(mappings[0].path, PathBuf::from("/usr/bin/pipe prof"));
-        assert_eq!(mappings[0].offset, 0x10000);
-        assert_eq!(mappings[0].start, 0x55d0_a001_0000);
-    }
+    use crate::collect::code_files::mappings_of;
 
     #[test]
     fn own_functions_have_names() {
-        let address = parse_maps as *const () as u64;
+        let address = without_start_up as *const () as u64;
         let mappings = mappings_of(std::process::id());
         let mapping = mappings.iter().find(|mapping| mapping.contains(address)).unwrap();
-        let frame = FileSymbols::from_symbol_tables().frame(mapping, address).unwrap();
-        assert!(frame.name.contains("parse_maps"), "{frame:?}");
+        let frame = FileSymbols::from_symbol_tables().frame(mapping, address);
+        assert!(frame.name.contains("without_start_up"), "{frame:?}");
         let place = frame.place.unwrap();
         let program = std::env::current_exe().unwrap();
         assert_eq!(place.module.as_deref(), program.to_str());
         assert_eq!((place.file, place.line), (None, None));
         // The program's own address, which is the mapped one less where it was mapped.
         assert_eq!(place.address.map(|own| (address - own) % 4096), Some(0));
-        let full = FileSymbols::with_debug_information().frame(mapping, address).unwrap();
-        assert!(full.name.contains("parse_maps"), "{full:?}");
+        let full = FileSymbols::with_debug_information().frame(mapping, address);
+        assert!(full.name.contains("without_start_up"), "{full:?}");
         let full = full.place.unwrap();
         assert_eq!(full.address, place.address);
         assert!(full.file.unwrap().ends_with("src/collect/stacks.rs"));
         assert!((80..200).contains(&full.line.unwrap()), "{:?}", full.line);
+        // As a process of a container maps it, in which the path is of another file.
+        let symbols = FileSymbols::from_symbol_tables();
+        let other = FileMapping { file: FileIdentity::BuildId(vec![1; 20]), ..mapping.clone() };
+        let place = Some(FramePlace { module: place.module, ..FramePlace::default() });
+        assert_eq!(symbols.frame(&other, address), LocatedFrame { name: UNKNOWN.to_owned(), place });
+        assert_eq!(symbols.not_found(), 1);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The user functions of sampled processes.
 
 use super::bpf::shared::PrSample;
+use super::code_files::{FileMapping, HeldFiles, mappings_of};
 use super::code_maps::{CodeChange, CodeMapEvents};
-use super::stacks::{FileMapping, FileSymbols, LocatedFrame, UNKNOWN, mappings_of};
-use crate::profile::places::FramePlace;
+use super::stacks::{FileSymbols, LocatedFrame, UNKNOWN};
 use crate::util::text::counted;
 use anyhow::Result;
 use std::collections::HashMap;
@@ -22,6 +22,9 @@ struct Image {
 pub(crate) struct UserCode {
     /// By process; the latest last.
     images: HashMap<u32, Vec<Image>>,
+    files: HeldFiles,
+    /// Of processes that were started while this recorded.
+    parents: HashMap<u32, u32>,
     /// The events, or why the kernel gives none.
     events: Result<CodeMapEvents>,
 }
@@ -29,13 +32,16 @@ pub(crate) struct UserCode {
 /// How often events are read. A CPU can map about a thousand files in this time.
 const PACE: Duration = Duration::from_millis(100);
 
+/// Processes whose root is tried for a file: that of one that has ended, its parent's, and so on.
+const ANCESTORS: usize = 4;
+
 /// The code of all processes, and the names of its functions.
 #[derive(Default)]
 pub(crate) struct UserFunctions {
     images: HashMap<u32, Vec<Image>>,
     files: FileSymbols,
-    /// Why names can be missing.
-    pub problem: Option<String>,
+    /// Why the code of processes is not known.
+    problem: Option<String>,
 }
 
 impl std::fmt::Debug for UserFunctions {
@@ -48,21 +54,37 @@ impl UserCode {
     /// Follow all processes. `running`: processes that run already.
     pub(crate) fn follow(running: impl IntoIterator<Item = u32>) -> Self {
         let events = CodeMapEvents::start();
-        let image = |pid| (pid, vec![Image { name: Vec::new(), mappings: mappings_of(pid) }]);
-        Self { images: running.into_iter().map(image).collect(), events }
+        let mut files = HeldFiles::default();
+        let image = |pid| {
+            let mappings = mappings_of(pid);
+            mappings.iter().for_each(|mapping| files.look(mapping, [pid]));
+            (pid, vec![Image { name: Vec::new(), mappings }])
+        };
+        Self { images: running.into_iter().map(image).collect(), files, parents: HashMap::new(), events }
     }
 
     /// Read what has happened. Returns when to do it again.
     pub(crate) fn step(&mut self) -> Duration {
-        if let Ok(events) = &mut self.events {
-            events.step();
+        let Self { files, parents, events, .. } = self;
+        let Ok(events) = events else { return PACE };
+        let mut mapped = Vec::new();
+        for change in events.step() {
+            match change {
+                CodeChange::Forked { pid, parent } => _ = parents.insert(*pid, *parent),
+                CodeChange::Mapped { pid, mapping } => mapped.push((*pid, mapping)),
+                CodeChange::Executed { .. } => {}
+            }
+        }
+        for (pid, mapping) in mapped {
+            let ancestors = std::iter::successors(Some(pid), |pid| parents.get(pid).copied());
+            files.look(mapping, ancestors.take(ANCESTORS));
         }
         PACE
     }
 
     /// End, and keep the code. `files` names its functions.
     pub(crate) fn finish(self, files: FileSymbols) -> UserFunctions {
-        let Self { mut images, events } = self;
+        let Self { mut images, files: held, events, .. } = self;
         let (changes, problem) = match events.map(CodeMapEvents::finish) {
             Ok((changes, 0)) => (changes, None),
             Ok((changes, lost)) => (
@@ -75,7 +97,7 @@ impl UserCode {
             Err(error) => (Vec::new(), Some(format!("user functions of new processes have no names: {error:#}"))),
         };
         changes.into_iter().for_each(|change| apply(change, &mut images));
-        UserFunctions { images, files, problem }
+        UserFunctions { images, files: files.with(held), problem }
     }
 }
 
@@ -100,6 +122,15 @@ fn apply(change: CodeChange, images: &mut HashMap<u32, Vec<Image>>) {
 }
 
 impl UserFunctions {
+    /// Why names are missing, after stacks were named.
+    pub(super) fn problems(&self) -> impl Iterator<Item = String> {
+        let missing = (self.files.not_found() > 0).then(|| {
+            let files = counted(self.files.not_found() as u64, "file");
+            format!("functions of {files} have no names: replaced since, or of a mount namespace that has ended")
+        });
+        self.problem.clone().into_iter().chain(missing)
+    }
+
     /// The mapping at `address` of the process of `sample`: of the program that it executed last under the sample's
     /// name, or else of any.
     fn mapping(&self, sample: &PrSample, address: u64) -> Option<&FileMapping> {
@@ -112,7 +143,7 @@ impl UserFunctions {
         image.mappings.iter().rev().find(|mapping| mapping.contains(address))
     }
 
-    /// The user stack `addresses` of `sample`, innermost first: functions, or the file in brackets. It ends where an
+    /// The user stack `addresses` of `sample`, innermost first. It ends where an
     /// address is not in code: without frame pointers, the kernel takes other words of the stack for return addresses.
     pub(super) fn frames(&self, sample: &PrSample, addresses: &[u64]) -> Vec<LocatedFrame> {
         let mut frames = Vec::new();
@@ -120,7 +151,7 @@ impl UserFunctions {
             // Return addresses follow their call.
             let address = address.saturating_sub(u64::from(place > 0));
             match self.mapping(sample, address) {
-                Some(mapping) => frames.push(self.files.frame(mapping, address).unwrap_or_else(|| in_file(mapping))),
+                Some(mapping) => frames.push(self.files.frame(mapping, address)),
                 None if place == 0 => frames.push(LocatedFrame::of(UNKNOWN)),
                 None => break,
             }
@@ -129,18 +160,11 @@ impl UserFunctions {
     }
 }
 
-/// `[libz.so.1]`: code of a file without symbols.
-fn in_file(mapping: &FileMapping) -> LocatedFrame {
-    let name = mapping.path.file_name().map(|name| format!("[{}]", name.to_string_lossy()));
-    let module = Some(mapping.path.to_string_lossy().into());
-    let place = Some(FramePlace { module, ..FramePlace::default() });
-    LocatedFrame { name: name.unwrap_or_else(|| UNKNOWN.to_owned()), place }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::collect::bpf::shared::PrWho;
+    use crate::collect::code_files::FileIdentity;
     use std::path::PathBuf;
 
     fn sample(pid: u64, name: &[u8; 8]) -> PrSample {
@@ -149,7 +173,8 @@ mod tests {
     }
 
     fn mapping(start: u64, path: &str) -> FileMapping {
-        FileMapping { start, end: start + 0x1000, offset: 0, path: PathBuf::from(path) }
+        let file = FileIdentity::BuildId(path.into());
+        FileMapping { start, end: start + 0x1000, offset: 0, path: PathBuf::from(path), file }
     }
 
     #[test]
@@ -190,7 +215,8 @@ mod tests {
         assert_eq!(path(b"dd\0\0\0\0\0\0", 0x3000), None);
         assert!(code.mapping(&sample(8, b"dd\0\0\0\0\0\0"), 0x1800).is_none());
         let frames = code.frames(&sample(7, b"dd\0\0\0\0\0\0"), &[0x9000, 0x1001, 0x5]);
-        assert_eq!(frames.iter().map(|frame| frame.name.as_str()).collect::<Vec<_>>(), [UNKNOWN, "[dd]"]);
+        assert_eq!(frames.iter().map(|frame| frame.name.as_str()).collect::<Vec<_>>(), [UNKNOWN, UNKNOWN]);
         assert_eq!(frames[1].place.as_ref().unwrap().module.as_deref(), Some("/dd"));
+        assert_eq!(code.problems().count(), 1, "/dd was not found");
     }
 }

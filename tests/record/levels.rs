@@ -112,8 +112,8 @@ fn samples_show_what_each_program_spends_its_time_on() {
     assert!(read("all.svg").contains("Linux") && said.contains("Time of tr on a CPU by role"), "{said}");
 }
 
-/// A program with debug information of its own, one whose information is in another file, and one that begins within
-/// a shell.
+/// A program with debug information of its own, one whose information is in another file and that begins within a shell,
+/// and one in a mount namespace in which its path is not that of this machine's file.
 #[test]
 #[ignore = "needs root and gcc: make test"]
 fn samples_name_the_functions_of_programs() {
@@ -123,6 +123,8 @@ fn samples_name_the_functions_of_programs() {
         "__attribute__((noinline)) static long burn(long n) { volatile long x = 0; while (n--) x += n; return x; }
         int main(void) { return burn(200000000) == 1; }";
     std::fs::write(path("burn.c"), source).unwrap();
+    std::fs::write(path("other.c"), source.replace("burn", "misnamed")).unwrap();
+    std::fs::create_dir(path("root")).unwrap();
     let run = |words: &[&str]| {
         let output = Command::new(words[0]).args(&words[1..]).output().unwrap();
         assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -136,11 +138,18 @@ fn samples_name_the_functions_of_programs() {
         &path("burn"),
         &path("stripped"),
     ]);
-    let line = format!("{} | cat; sh -c 'exec {}' | cat", path("burn"), path("stripped"));
+    run(&["gcc", "-g", "-O1", &path("other.c"), "-o", &path("root/inside")]);
+    let [root, inside] = [path("root"), path("root/inside")];
+    let enter = format!("mount -t tmpfs none {root}; cp {} {inside}; exec {inside}", path("burn"));
+    let line = format!(
+        "{} | cat; sh -c 'exec {}' | cat; unshare --mount sh -c '{enter}' | cat",
+        path("burn"),
+        path("stripped")
+    );
     let target = path("recording");
     let output = pipeprof(&["record", "--collect", "sample", "-o", &target, "--", &line]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    for name in ["burn", "stripped"] {
+    for name in ["burn", "stripped", "inside"] {
         let folded = std::fs::read_to_string(Path::new(&target).join(format!("{name}.folded"))).unwrap();
         let weight = |named: bool| -> u64 {
             // With the interrupts that it is interrupted by.
@@ -148,5 +157,6 @@ fn samples_name_the_functions_of_programs() {
             lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
         };
         assert!(weight(true) * 10 > weight(false) * 7, "{name}: {folded}\n{said}");
+        assert!(!folded.contains("misnamed"), "{folded}");
     }
 }
