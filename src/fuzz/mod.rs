@@ -9,6 +9,7 @@ mod edits;
 mod frames;
 mod kernels;
 mod package;
+mod path;
 mod profiles;
 mod stacks;
 mod words;
@@ -17,6 +18,7 @@ pub use documents::{result_edits, result_json};
 pub use frames::guest_frames;
 pub use kernels::{bzimage, kallsyms, package_index};
 pub use package::deb;
+pub use path::path_steps;
 pub use profiles::{perf_script, pprof_message};
 pub use stacks::{code_json_gz, folded, stack_places};
 pub use words::{command_lines, sizes};
@@ -25,7 +27,7 @@ pub use words::{command_lines, sizes};
 pub type FuzzTarget = fn(&[u8]);
 
 /// All of them, by the name of their file in fuzz/targets and of their folder in fuzz/corpus.
-pub const TARGETS: [(&str, FuzzTarget); 14] = [
+pub const TARGETS: [(&str, FuzzTarget); 15] = [
     ("bzimage", bzimage),
     ("code_json_gz", code_json_gz),
     ("command_lines", command_lines),
@@ -34,6 +36,7 @@ pub const TARGETS: [(&str, FuzzTarget); 14] = [
     ("guest_frames", guest_frames),
     ("kallsyms", kallsyms),
     ("package_index", package_index),
+    ("path_steps", path_steps),
     ("perf_script", perf_script),
     ("pprof_message", pprof_message),
     ("result_edits", result_edits),

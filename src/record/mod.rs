@@ -50,6 +50,8 @@ pub(crate) mod text;
 pub(crate) mod timed;
 mod timeline;
 pub(crate) mod timeline_svg;
+#[cfg(test)]
+mod trace_tests;
 mod traced;
 pub(crate) mod trial;
 pub(crate) mod work;
@@ -134,6 +136,12 @@ impl RecordedSymbols {
 pub(crate) fn answer_of(recording: &Document) -> Vec<String> {
     let answer::RecordedAnswer { findings, cautions, .. } = answer::answer(recording);
     findings.into_iter().chain(cautions).chain(advice::reasons(recording)).collect()
+}
+
+/// Follow the critical path through the steps that `bytes` mean, and check it.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn check_any_steps(bytes: &[u8]) {
+    path::check_any_steps(bytes);
 }
 
 /// Attach what a recording needs, and detach it.

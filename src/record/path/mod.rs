@@ -4,17 +4,23 @@
 //! [`clocks`] that show how long it would take without one process, and over each [`gap`] where steps are missing.
 //! [`close`] ends it, and [`words`] makes sentences of it. [`samples`] have their time, too.
 
+#[cfg(any(test, fuzzing))]
+mod any_steps;
 mod chain;
 mod clocks;
 mod close;
 mod follow;
 mod gap;
+#[cfg(test)]
+pub(super) mod kept;
 mod parts;
 mod samples;
 #[cfg(test)]
 mod tests;
 pub(super) mod words;
 
+#[cfg(any(test, fuzzing))]
+pub(super) use any_steps::check_any_steps;
 pub(super) use close::{KnownEnd, PathEnds};
 pub(super) use samples::TimedSamples;
 
@@ -56,6 +62,8 @@ impl PathRecorder {
         let left = Rc::new(Cell::new(0_usize));
         let count = Rc::clone(&left);
         let read = move |step: &[u8]| {
+            #[cfg(test)]
+            kept::keep_step(step);
             readers.iter().for_each(|reader| reader.borrow_mut().step(step));
             count.set(count.get().saturating_sub(1));
             count.get() > 0 && readers.iter().all(|reader| reader.borrow().gap.is_none())
@@ -113,6 +121,8 @@ impl PathRecorder {
             follower.bridge(gap, Some(&tasks));
             follower.forget_missing();
         }
+        #[cfg(test)]
+        kept::keep_tasks(&tasks);
         self.ends = Some(follower.ends(now, &tasks, &self.open));
     }
 
