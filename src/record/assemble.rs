@@ -58,7 +58,6 @@ pub(super) fn assemble(
                 stage: who.stage,
                 begin_ns: process.begin - begin,
                 user_share: Some(0.0),
-                lived_ns: Some(0),
                 ..RecordedProcess::default()
             });
         }
@@ -67,13 +66,13 @@ pub(super) fn assemble(
             Some(members) => {
                 index.extend(members.pids.iter().map(|pid| (PrWho { tgid: *pid, ..*who }, at)));
                 processes[at].pids.extend(&members.pids);
-                Some(members.lived_ns)
+                members.lived_ns
             }
             None => {
                 if pids.insert((at, who.tgid)) {
                     processes[at].pids.push(who.tgid);
                 }
-                process.end.checked_sub(process.begin)
+                process.end.saturating_sub(process.begin)
             }
         };
         add_process(&mut processes[at], process, begin, lived);
@@ -117,7 +116,7 @@ pub(super) fn assemble(
     Assembled { begin, window_ns: end - begin, processes, pipes, index, warnings }
 }
 
-fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns: Option<u64>) {
+fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns: u64) {
     let accounted = more.user_ns + more.system_ns;
     let known = (accounted >= KNOWN_TICKS_NS).then(|| more.user_ns as f64 / accounted as f64);
     // Weighted by CPU time; unknown once a large part is.
@@ -129,7 +128,7 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
         (Some(share), None) if more.cpu_ns < sum.cpu_ns / 10 => Some(share),
         _ => None,
     };
-    sum.lived_ns = sum.lived_ns.zip(lived_ns).map(|(sum, more)| sum + more);
+    sum.lived_ns += lived_ns;
     sum.end_ns = sum.end_ns.max(more.end.saturating_sub(begin));
     sum.out_of_memory |= more.starved > 0;
     sum.signal = u32::try_from(more.signal).ok().filter(|signal| *signal > 0).or(sum.signal);

@@ -42,7 +42,7 @@ pub fn open(path: &Path) -> Result<Outcome> {
             cycles::NAME => Unit::EstimatedCycles,
             _ => document.unit,
         };
-        let skid = skid(document, &collector, unit);
+        let skid = skid(document, &collector);
         outcome.profiles.push(Profile { process, collector, unit, skid, stacks: stack_files::load(folder, stem)? });
     }
     if document.files.iter().any(|name| name == ensemble::WINDOWS) {
@@ -153,13 +153,9 @@ fn file_of(path: &Path) -> PathBuf {
 }
 
 /// The skid of the stacks of `collector`, by its report.
-fn skid(document: &Document, collector: &str, unit: Unit) -> Skid {
+fn skid(document: &Document, collector: &str) -> Skid {
     let report = document.collectors.iter().find(|report| report.name.name() == collector);
-    // Older documents have no such field; all published ones were sampled with cpu-clock.
-    report.and_then(|report| report.skid).unwrap_or(match unit {
-        Unit::Samples => Skid::CpuClock,
-        Unit::Instructions | Unit::Nanoseconds | Unit::EstimatedCycles => Skid::None,
-    })
+    report.and_then(|report| report.skid).unwrap_or_default()
 }
 
 /// The collector and process of a profile's file name without its end. Only names that are

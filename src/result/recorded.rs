@@ -33,9 +33,8 @@ pub struct RecordedProcess {
     /// From the begin of the window, ns.
     pub begin_ns: u64,
     pub end_ns: u64,
-    /// Of all its processes, from the begin to the end of each; absent in older recordings.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lived_ns: Option<u64>,
+    /// Of all its processes, from the begin to the end of each.
+    pub lived_ns: u64,
     /// Time on a CPU, of all threads.
     pub cpu_ns: u64,
     /// Its part in user space, 0 to 1, as the kernel accounts it by ticks; absent if it ran for less than a few ticks, or
@@ -49,7 +48,6 @@ pub struct RecordedProcess {
     /// Calls of io_uring_enter. What io_uring reads and writes is not seen.
     pub io_uring_calls: u64,
     /// Requests of io_submit, maybe at pipes, that are not among the calls at pipes, because their results could not be read.
-    #[serde(default)]
     pub unseen_requests: u64,
     /// The number of the signal that killed it, or one of its processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]

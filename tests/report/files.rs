@@ -41,33 +41,25 @@ fn a_run_is_written_and_read_back() {
 #[test]
 fn what_sampled_a_run_is_remembered() {
     let place = tempfile::tempdir().unwrap();
-    let drawn = |skid: Option<Skid>, name: &str| {
+    let drawn = |skid: Skid, name: &str| {
         let mut outcome = sample::sampled_run();
-        outcome.document.collectors[0].skid = skid;
+        outcome.document.collectors[0].skid = Some(skid);
         for profile in &mut outcome.profiles {
             profile.stacks =
                 Folded::parse("writer;entry_SYSCALL_64;pipe_write;__wake_up;_raw_spin_unlock_irqrestore 9\n").unwrap();
-            profile.skid = skid.unwrap_or_default();
+            profile.skid = skid;
         }
         let target = place.path().join(name);
         Folder::prepare(Some(&target), "", "").unwrap().write(&mut outcome).unwrap();
         (open(&target).unwrap().profiles[0].skid, std::fs::read_to_string(target.join("writer.svg")).unwrap())
     };
-    let (skid, picture) = drawn(Some(Skid::CpuClock), "cpu-clock");
+    let (skid, picture) = drawn(Skid::CpuClock, "cpu-clock");
     let note = "Interrupts off (part of the share, attributed to the caller): wake-up 100.0%";
     assert!(skid == Skid::CpuClock && picture.contains("wake-up 100.0%") && picture.contains(note));
-    let (skid, picture) = drawn(Some(Skid::None), "cycles");
+    let (skid, picture) = drawn(Skid::None, "cycles");
     assert!(
         skid == Skid::None && picture.contains("wake-up 100.0%") && !picture.to_lowercase().contains("interrupts off")
     );
-    // Documents of earlier builds have another name for it.
-    let document = place.path().join("cpu-clock/result.json");
-    let text = std::fs::read_to_string(&document).unwrap();
-    assert!(text.contains("\"skid\": \"cpu-clock\""));
-    std::fs::write(&document, text.replace("\"skid\"", "\"skew\"")).unwrap();
-    assert_eq!(open(&document).unwrap().profiles[0].skid, Skid::CpuClock);
-    // A document of a build that did not record it.
-    assert_eq!(drawn(None, "old").0, Skid::CpuClock);
 }
 
 #[test]
