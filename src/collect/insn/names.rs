@@ -183,4 +183,15 @@ mod tests {
         assert_eq!(names.function(0x10).name, "[user]");
         assert_eq!(names.function(0xffff_ffff_8100_0010).name, "_text");
     }
+
+    #[test]
+    fn an_image_with_a_symbol_table_names_its_functions() {
+        let symbols = vmlinux(Path::new("/proc/self/exe")).unwrap();
+        let main = symbols.functions("main").first().unwrap().address;
+        let inside = symbols.at(main + 1).unwrap();
+        assert_eq!((&*inside.symbol.name, inside.offset), ("main", 1));
+        assert!(symbols.functions("environ").is_empty(), "data has no code");
+        let error = vmlinux(Path::new("/etc/passwd")).unwrap_err().to_string();
+        assert!(error.contains("not an ELF file"), "{error}");
+    }
 }
