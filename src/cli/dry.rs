@@ -3,6 +3,7 @@
 use super::{Cli, Command, USAGE, parse, run, stop_args, workload_args};
 use crate::result::{Measurement, PipelineCommand, RecordingRequest, Remedy, Request};
 use crate::run::RunOptions;
+use crate::util::text::quoted;
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::workload::WorkloadRequest;
 use crate::workload::axes::AXES;
@@ -11,9 +12,9 @@ use std::ffi::OsString;
 
 /// Check the arguments `words`; see [`crate::fuzz::command_lines`].
 pub(crate) fn check(words: &[String]) {
-    let quoted: Vec<String> = words.iter().filter(|word| !word.contains('\'')).map(|w| format!("'{w}'")).collect();
+    let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
     match run::split(&quoted.join(" ")) {
-        Ok(split) => assert!(split.iter().eq(words.iter().filter(|word| !word.contains('\'')))),
+        Ok(split) => assert_eq!(split, words),
         Err(error) => panic!("{error:#}"),
     }
     let all = std::iter::once("pipeprof").chain(words.iter().map(String::as_str)).map(OsString::from).collect();

@@ -157,28 +157,9 @@ fn measured(options: &RunOptions, request: &Request) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Split flags as a shell does, with quotes but without expansion.
+/// Split flags as a shell does, without expansion.
 pub(super) fn split(text: &str) -> Result<Vec<String>> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote: Option<char> = None;
-    for c in text.chars() {
-        match (quote, c) {
-            (Some(open), c) if c == open => quote = None,
-            (Some(_), c) => word.get_or_insert_default().push(c),
-            (None, '\'' | '"') => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            (None, c) if c.is_whitespace() => words.extend(word.take()),
-            (None, c) => word.get_or_insert_default().push(c),
-        }
-    }
-    if quote.is_some() {
-        bail!("a quote is not closed");
-    }
-    words.extend(word);
-    Ok(words)
+    shlex::split(text).context("a quote is not closed, or a backslash ends it")
 }
 
 impl RunArgs {
@@ -292,6 +273,7 @@ impl RunArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::util::text::quoted;
 
     #[test]
     fn flags_in_a_text_are_split_as_a_shell_does() {
@@ -303,6 +285,10 @@ mod tests {
         assert!(!options.memcg && options.collect.is_none() && options.runs.is_none());
         assert_eq!(parse_flags("--variant", "").unwrap(), RunOptions::default(), "no flags, the defaults");
         assert!(split("--append 'x").is_err());
+        // As a stored command has them.
+        for word in ["head | tr '\\0' x", "it's", "", "a\\b"] {
+            assert_eq!(split(&quoted(word)).unwrap(), [word]);
+        }
         for (text, says) in
             [("--bufer-size 4K", "--bufer-size"), ("--poll=maybe", "--poll"), ("--pipe-size x", "--pipe-size")]
         {
