@@ -1,5 +1,6 @@
 //! What /proc/PID/stat says of a process, and getrusage(2) of those that have ended.
 
+use super::text::read_lossy;
 use anyhow::{Context as _, Result};
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ pub(crate) struct ProcessStat {
 impl ProcessStat {
     /// `None` if there is no such process.
     pub(crate) fn of(pid: u32) -> Option<Self> {
-        Self::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+        Self::parse(&read_lossy(&format!("/proc/{pid}/stat")).ok()?)
     }
 
     /// Fields 2, 3, 4, 14, 15 and 22 of proc_pid_stat(5). The name may contain spaces and parentheses.
@@ -69,6 +70,8 @@ pub(crate) fn children_ns() -> Result<[u64; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read as _;
+    use std::process::{Command, Stdio};
 
     #[test]
     fn fields_come_after_any_name() {
@@ -81,6 +84,14 @@ mod tests {
         let per_second = rustix::param::clock_ticks_per_second();
         let stat = format!("7 (a b) c) S 1 2 3 4 5 6 7 8 9 10 {} {} 99 99 0 0 0 0 900", 2 * per_second, per_second);
         assert_eq!(ProcessStat::parse(&stat).unwrap().cpu_time(), Duration::from_secs(3));
+        // Not UTF-8.
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "printf '\\377' >/proc/$$/comm; echo; read _"]);
+        let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        shell.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        assert_eq!(ProcessStat::of(shell.id()).unwrap().name, "\u{fffd}");
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
         let own = all().find(|(pid, _)| *pid == std::process::id()).unwrap().1;
         assert_eq!(own.parent, std::os::unix::process::parent_id());
     }
