@@ -1,6 +1,17 @@
-//! The documents: every link leads to a file and a heading, and docs/SUMMARY.md lists every page.
+//! The documents: every link leads to a file and a heading, docs/SUMMARY.md lists every page, and what documents and comments
+//! name of this project exists.
 
 use std::path::{Path, PathBuf};
+
+/// Folders of this project whose files are named by their path.
+const FOLDERS: [&str; 8] = ["benches", "bpf", "build", "docs", "flamegraphs", "fuzz", "src", "tests"];
+
+/// Documents whose names are not checked: what has changed names what there was.
+const UNCHECKED: [&str; 2] = ["CHANGELOG.md", "docs/exactness.md"];
+
+/// What comments cite of QEMU, and folders that programs make.
+const ELSEWHERE: [&str; 5] =
+    ["docs/interop/", "docs/specs/", "flamegraphs/index.html", "fuzz/artifacts", "fuzz/target/"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -16,12 +27,36 @@ fn pages(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// Files with comments, in `folder`.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|ending| ["rs", "c", "h"].iter().any(|known| ending == *known)) {
+            found.push(path);
+        }
+    }
+}
+
+/// The words of `text` that may be paths.
+fn paths(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && !"/._-~$:<{*".contains(c));
+    words.map(|word| word.split(':').next().unwrap_or_default())
+}
+
 fn documents() -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> =
         ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"].iter().map(|name| root().join(name)).collect();
     pages(&root().join("docs"), &mut found);
     pages(&root().join("flamegraphs"), &mut found);
     found
+}
+
+/// Those whose names are checked.
+fn checked() -> Vec<PathBuf> {
+    let mut checked = documents();
+    checked.retain(|document| !UNCHECKED.iter().any(|name| document.ends_with(name)));
+    checked
 }
 
 /// The lines of `text` that are not in a code block.
@@ -85,6 +120,81 @@ fn the_summary_lists_every_page() {
         let document = document.canonicalize().unwrap();
         assert!(document.ends_with("SUMMARY.md") || listed.contains(&document), "{}", document.display());
     }
+}
+
+/// `NAME` stands for any name.
+#[test]
+fn files_that_are_named_exist() {
+    let mut missing = Vec::new();
+    let mut look = |file: &Path, text: &str| {
+        for path in paths(text).map(|path| path.trim_end_matches(['.', '-', '/'])) {
+            let ours = path.split_once('/').is_some_and(|(folder, _)| FOLDERS.contains(&folder));
+            let stands_for_any = path.split(['/', '.', '-']).any(|part| part.len() > 1 && part == part.to_uppercase())
+                && !path.chars().any(|c| c.is_ascii_digit());
+            let elsewhere = ELSEWHERE.iter().any(|place| path.starts_with(place));
+            if ours
+                && !stands_for_any
+                && !elsewhere
+                && !path.contains(['{', '<', '*', '$'])
+                && !root().join(path).exists()
+            {
+                missing.push(format!("{}: {path}", file.strip_prefix(root()).unwrap().display()));
+            }
+        }
+    };
+    for document in checked() {
+        let text = std::fs::read_to_string(&document).unwrap();
+        prose(&text).for_each(|line| look(&document, line));
+    }
+    let mut files = Vec::new();
+    ["benches", "bpf", "build", "src", "tests"].iter().for_each(|folder| sources(&root().join(folder), &mut files));
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let comments =
+            text.lines().filter(|line| ["//", "*", "/*"].iter().any(|mark| line.trim_start().starts_with(mark)));
+        comments.for_each(|line| look(&file, line));
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+/// `record::path` and `FolderLock::take` in the documents, in ticks: a module, or an item of one.
+#[test]
+fn items_that_are_named_exist() {
+    let mut files = Vec::new();
+    sources(&root().join("src"), &mut files);
+    let text_of = |file: &PathBuf| {
+        (file.strip_prefix(root().join("src")).unwrap().to_owned(), std::fs::read_to_string(file).unwrap())
+    };
+    let files: Vec<(PathBuf, String)> = files.iter().map(text_of).collect();
+    let modules: Vec<String> = std::fs::read_dir(root().join("src"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
+        .collect();
+    let mut missing = Vec::new();
+    for document in checked() {
+        let text = std::fs::read_to_string(&document).unwrap();
+        for word in prose(&text).flat_map(|line| line.split('`').skip(1).step_by(2)) {
+            let parts: Vec<&str> = word.trim_end_matches("()").trim_end_matches('s').split("::").collect();
+            let plain = parts.iter().all(|part| part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
+            let [module, .., last] = parts[..] else { continue };
+            if !plain || !modules.iter().any(|known| known == module) {
+                continue;
+            }
+            let own = files.iter().filter(|(file, _)| file.starts_with(module));
+            let defines = |text: &str| {
+                text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect::<Vec<_>>().windows(2).any(
+                    |words| {
+                        ["fn", "struct", "enum", "trait", "type", "const", "static", "mod"].contains(&words[0])
+                            && words[1].trim_end_matches('s') == last
+                    },
+                )
+            };
+            if !own.into_iter().any(|(_, text)| defines(text)) {
+                missing.push(format!("{}: {word}", document.strip_prefix(root()).unwrap().display()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The workload on this machine: what it moves, what it refuses, and that nothing remains. No test reads a clock:
-//! they wait for states.
+//! The workload on this machine: what it moves, what it refuses, and that nothing remains. Tests
+//! wait for states; a clock only ends those that would wait for ever.
 
 use crate::common::copy_program;
 use pipeprof::result::Processes;

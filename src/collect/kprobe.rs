@@ -192,7 +192,7 @@ impl Kprobe {
     }
 }
 
-/// SlotCalls by slot, and how many of them had not returned.
+/// Calls by slot, and how many of them had not returned.
 type SlotCalls = BTreeMap<usize, (Function, u64)>;
 
 impl Armed {

@@ -244,7 +244,7 @@ pub(crate) fn record_inside(sent: &str) -> Result<()> {
     let [output, errors] = [printed_file()?, printed_file()?];
     let copy = |file: &File| file.try_clone().context("cannot copy a descriptor");
     let streams = StageStreams { input, output: copy(&output)?, errors: copy(&errors)? };
-    // Document replaces standard output.
+    // The recording replaces standard output.
     let mut answer = File::from(rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 3).context("standard output")?);
     let outcome = if let Some(number) = sent.counted {
         let RecordSettings { duration, pipe_bytes, .. } = sent.settings;

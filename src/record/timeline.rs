@@ -31,7 +31,7 @@ type States = [u64; 4];
 /// slept because it was full, and readers because it was empty.
 type PipeFlow = [u64; 5];
 
-/// TimelineSums since the begin, or in a slice.
+/// Since the begin, or in a slice.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct TimelineSums {
     processes: BTreeMap<PrWho, States>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // QEMU plugin that counts executed instructions exactly, per block of code and calling context, between the workload's
-// markers (src/util/marker.rs). It knows no names; the host (src/collect/insn) has the symbols.
+// markers (src/arch/marker.rs). It knows no names; the host (src/collect/insn) has the symbols.
 //
 // Until the first begin marker, it only looks for markers, when code is translated. The marker makes QEMU drop all
 // translated code. From then until the last end marker, each block, instruction and stack access calls the plugin.
@@ -20,7 +20,7 @@
 #include <string.h>
 
 #ifndef MARKER_MAGIC
-#error "MARKER_MAGIC comes from src/util/marker.rs by way of build.rs"
+#error "MARKER_MAGIC comes from src/arch/marker.rs by way of build.rs"
 #endif
 
 EXPORT int qemu_plugin_version = PLUGIN_API;
@@ -98,7 +98,7 @@ static void insn_code(const struct qemu_plugin_insn *insn, uint8_t *code, unsign
 #endif
 }
 
-// The marker's number, in the lower half of this instruction's displacement (src/util/marker.rs); 0 if it is not a
+// The marker's number, in the lower half of this instruction's displacement (src/arch/marker.rs); 0 if it is not a
 // marker.
 static unsigned marker_of(const uint8_t *code, unsigned len)
 {
