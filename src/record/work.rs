@@ -191,7 +191,10 @@ pub(crate) fn processes(document: &Document) -> (usize, Vec<WorkingProcess>) {
 /// In what two pipelines did not do the same.
 pub(crate) fn unequal(before: &PipelineWork, after: &PipelineWork) -> Vec<String> {
     let mut reasons = Vec::new();
-    if before.exit_codes != after.exit_codes {
+    // A shell has one exit code for all of its stages: that of the last one.
+    let [old, new] = [before, after].map(|work| &work.exit_codes[..]);
+    let same = if old.len() == 1 || new.len() == 1 { old.last() == new.last() } else { old == new };
+    if !same {
         let [old, new] = [before, after].map(|work| {
             let codes: Vec<String> = work.exit_codes.iter().map(u8::to_string).collect();
             if codes.is_empty() { "none".to_owned() } else { codes.join(", ") }
