@@ -17,8 +17,8 @@ use std::process::ExitCode;
 
 /// Measure a stored result again, as it was or with changes, and compare the two
 ///
-/// A result holds what was asked for. It is measured in the same way: the same workload or pipeline, the same kernel and
-/// guest, the same collectors. Flags of the command that measured it replace parts of that:
+/// A result holds what was asked for. The same is measured again: the same workload or pipeline,
+/// kernel, guest and collectors. Flags of the command that measured it replace parts of that:
 ///
 ///   pipeprof repeat r1
 ///   pipeprof repeat r1 --kernel 7.2
@@ -88,6 +88,7 @@ impl RepeatArgs {
                         *pipeline = change.changed(&stages).context("--stage")?;
                     }
                 }
+                request.wanted()?;
                 progress::note(&format!("repeating {}", clean(&Measurement::Recording(request.clone()).command())));
                 let shown = match args.record.measured(&request)? {
                     Ok(shown) => shown,
