@@ -184,7 +184,7 @@ fn the_report_is_readable_dark_and_narrow() {
              [...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth) \
              .map(one => one.innerText.slice(0, 60)).join()",
         );
-        assert!(look.width < 1280 || tables == Value::from(""), "{tables}");
+        assert!(look.width < 1280 || tables == "", "{tables}");
         // Contrast with the page's background (WCAG 2.1, relative luminance): at least 7 for text, and 4.5 for each word
         // of a chart, whose labels are dim.
         page.evaluate(

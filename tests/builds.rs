@@ -76,6 +76,13 @@ impl Builds {
         });
     }
 
+    /// Begin to build the tree.
+    fn start(&self) -> std::process::Child {
+        let mut command = pipeprof(&["kernel", "build"]);
+        command.arg(self.tree()).arg("--config").arg(self.config()).args(["--jobs", "1"]);
+        command.env("PIPEPROF_CACHE", self.cache()).stderr(std::process::Stdio::null()).spawn().unwrap()
+    }
+
     fn build(&self, source: &Path, words: &[&str]) -> (bool, String, String) {
         let (source, config) = (source.display().to_string(), self.config().display().to_string());
         self.kernel(&[&["build", source.as_str(), "--config", config.as_str()], words].concat())
@@ -162,21 +169,25 @@ $(O)/%.o: fs/%.c
 $(O)/pipe.o: fs/pipe.h
 "#;
 
+/// Let the image of `tree` need these objects, made by `rules`, and add their files.
+fn objects_of(tree: &Path, objects: &[&str], rules: &str) {
+    let needed: String = objects.iter().map(|name| format!(" $(O)/{name}.o")).collect();
+    let makefile = MAKEFILE.replace("bzImage:", &format!("bzImage:{needed}"));
+    let makefile = makefile.replace("\t@echo '  CC      fs/pipe.o'\n\t@$(CC) -c -o $(O)/pipe.o fs/pipe.c\n", "");
+    std::fs::write(tree.join("Makefile"), format!("{makefile}{rules}")).unwrap();
+    std::fs::write(tree.join("fs/pipe.h"), "").unwrap();
+    objects.iter().for_each(|name| std::fs::write(tree.join(format!("fs/{name}.c")), "").unwrap());
+}
+
 #[test]
 fn an_edit_compiles_only_what_it_changed_whatever_happened_between() {
     let builds = Builds::new();
     let tree = builds.tree();
-    let makefile = MAKEFILE.replace("bzImage:\n", "bzImage: $(O)/pipe.o $(O)/read.o $(O)/last.o\n");
-    let makefile = makefile.replace("\t@echo '  CC      fs/pipe.o'\n\t@$(CC) -c -o $(O)/pipe.o fs/pipe.c\n", "");
-    std::fs::write(tree.join("Makefile"), format!("{makefile}{OBJECTS}")).unwrap();
-    for name in ["fs/pipe.h", "fs/read.c", "fs/last.c"] {
-        std::fs::write(tree.join(name), "").unwrap();
-    }
+    objects_of(&tree, &["pipe", "read", "last"], OBJECTS);
     std::fs::write(tree.join("fs/pipe.c"), "#include \"pipe.h\"\n").unwrap();
     let objects = |number: usize| {
         let (done, built, said) = builds.build(&tree, &["--jobs", "1"]);
-        let plural = if number == 1 { "" } else { "s" };
-        assert!(done && said.contains(&format!(", {number} object{plural}\n")), "{built}{said}");
+        assert!(done && said.contains(&format!(" s, {number} object")), "{built}{said}");
     };
     objects(3);
     builds.edit("fs/pipe.h", "int a;\n");
@@ -195,8 +206,8 @@ fn an_edit_compiles_only_what_it_changed_whatever_happened_between() {
     objects(1);
     // make does not see what comes with an old time, so nothing is used again.
     builds.edit("fs/read.c", "int f;\n");
-    let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
-    std::fs::File::options().write(true).open(tree.join("fs/read.c")).unwrap().set_modified(old).unwrap();
+    let read = std::fs::File::options().write(true).open(tree.join("fs/read.c")).unwrap();
+    read.set_modified(std::time::UNIX_EPOCH).unwrap();
     objects(3);
 }
 
@@ -204,24 +215,16 @@ fn an_edit_compiles_only_what_it_changed_whatever_happened_between() {
 fn an_interruption_keeps_whole_objects() {
     let builds = Builds::new();
     let tree = builds.tree();
-    let makefile = MAKEFILE.replace("bzImage:\n", "bzImage: $(O)/pipe.o $(O)/last.o\n");
-    let makefile = makefile.replace("\t@echo '  CC      fs/pipe.o'\n\t@$(CC) -c -o $(O)/pipe.o fs/pipe.c\n", "");
     // The second object is begun, and then waits for ever.
     let waiting = OBJECTS.replace("\t@$(CC)", "\t@if [ $* = last ]; then echo half >$@; cat fifo; fi\n\t@$(CC)");
-    std::fs::write(tree.join("Makefile"), format!("{makefile}{waiting}")).unwrap();
-    for name in ["fs/pipe.h", "fs/last.c"] {
-        std::fs::write(tree.join(name), "").unwrap();
-    }
+    objects_of(&tree, &["pipe", "last"], &waiting);
     fifo(&tree.join("fifo"));
-    let mut command = pipeprof(&["kernel", "build"]);
-    command.arg(&tree).arg("--config").arg(builds.config()).args(["--jobs", "1"]);
-    let mut build = command.env("PIPEPROF_CACHE", builds.cache()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let mut build = builds.start();
     let output = builds.cache().join("build/output");
     wait_until("the second object is begun", || output.join("last.o").exists());
     rustix::process::kill_process(rustix::process::Pid::from_child(&build), rustix::process::Signal::INT).unwrap();
     assert_eq!(build.wait().unwrap().code(), Some(128 + 2));
     assert!(output.join("pipe.o").exists() && !output.join("last.o").exists());
-    // Nobody waits any more.
     builds.edit("fs/last.c", "int last;\n");
     let writer = std::thread::spawn({
         let fifo = tree.join("fifo");
@@ -275,9 +278,7 @@ fn a_fifo_as_makefile_is_refused_and_a_make_that_hangs_is_ended() {
     std::fs::remove_file(&makefile).unwrap();
     std::fs::write(&makefile, MAKEFILE.replace("@grep", "@cat fifo; grep")).unwrap();
     fifo(&builds.tree().join("fifo"));
-    let mut command = pipeprof(&["kernel", "build"]);
-    command.arg(builds.tree()).arg("--config").arg(builds.config()).env("PIPEPROF_CACHE", builds.cache());
-    let mut build = command.stderr(std::process::Stdio::null()).spawn().unwrap();
+    let mut build = builds.start();
     let logs = builds.cache().join("build/logs");
     wait_until("make starts", || std::fs::read_dir(&logs).is_ok_and(|mut logs| logs.next().is_some()));
     rustix::process::kill_process(rustix::process::Pid::from_child(&build), rustix::process::Signal::TERM).unwrap();

@@ -47,6 +47,9 @@ pub(super) const COMPILER: &str = "kernel.compiler";
 /// All words of the emulator's command line.
 pub(super) const EMULATOR_ARGUMENTS: &str = "environment.emulator.arguments";
 
+/// The model among them.
+pub(super) const EMULATED_CPU: &str = "environment.emulator.cpu";
+
 /// The state of each vulnerability of the CPU.
 pub(super) const MITIGATIONS: &str = "environment.mitigations";
 
@@ -74,6 +77,7 @@ const SETTINGS: &[NamedSetting] = &[
     NamedSetting::new(MITIGATIONS, "mitigations").matters("costs at kernel entry, exit and indirect calls"),
     NamedSetting::new("environment.emulator.version", "emulator"),
     NamedSetting::new(EMULATOR_ARGUMENTS, "arguments of the emulator"),
+    NamedSetting::new(EMULATED_CPU, "emulated CPU").matters("which instructions the kernel and programs use"),
     NamedSetting::new("environment.cpu_flags", "CPU flags").matters("which copy loop the kernel uses"),
     NamedSetting::new("memcg", "memory cgroup")
         .matters("every pipe page is charged to a memory cgroup")
@@ -171,7 +175,8 @@ pub(super) fn of(document: &Document) -> BTreeMap<String, String> {
     });
     let mut flat = BTreeMap::new();
     flatten("", &settings, &mut flat);
-    if environment.emulator.is_some() {
+    if let Some(emulator) = &environment.emulator {
+        flat.extend(emulator.cpu().map(|cpu| (EMULATED_CPU.to_owned(), cpu.to_owned())));
         // What a kernel leaves free of the memory that the emulator's arguments give it.
         flat.remove("environment.memory_bytes");
     }
@@ -368,10 +373,11 @@ mod tests {
         let mut guest = document(Amount::Bytes(1));
         guest.environment.emulator = Some(Emulator {
             version: String::new(),
-            arguments: ["-m", "1024M", "-append", "quiet", "-kernel", "x"].map(str::to_owned).into(),
+            arguments: ["-m", "1024M", "-cpu", "qemu64", "-append", "quiet", "-kernel", "x"].map(str::to_owned).into(),
         });
         let settings = of(&guest);
-        assert_eq!(settings["environment.emulator.arguments"], "-m 1024M");
+        assert_eq!(settings[EMULATOR_ARGUMENTS], "-m 1024M -cpu qemu64");
+        assert_eq!(settings[EMULATED_CPU], "qemu64");
         assert!(!settings.contains_key("environment.memory_bytes"), "{settings:?}");
     }
 }

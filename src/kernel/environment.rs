@@ -43,15 +43,10 @@ pub struct Emulator {
 impl Emulator {
     /// The model of the emulated CPU: `qemu64`.
     pub(crate) fn cpu(&self) -> Option<&str> {
-        cpu_model_in(self.arguments.iter().map(String::as_str))
+        let mut arguments = self.arguments.iter();
+        arguments.find(|word| *word == "-cpu")?;
+        arguments.next().map(String::as_str)
     }
-}
-
-/// The model of the emulated CPU in an emulator's arguments.
-pub(crate) fn cpu_model_in<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let mut arguments = arguments.into_iter();
-    arguments.find(|word| *word == "-cpu")?;
-    arguments.next()
 }
 
 /// CPU flags that change what the pipe code executes: copy loop, zeroing, protection of user memory.

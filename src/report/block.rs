@@ -4,7 +4,6 @@
 use super::table::Table;
 use super::terminal::{Style, paragraph};
 use crate::util::styled_text::StyledText;
-use crate::util::text::clean;
 
 /// A part of an output. Texts have words of code in backticks.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,7 +117,8 @@ fn written(blocks: &[ReportBlock], style: Style, of_table: fn(&Table, Style) -> 
                 out.append(&of_table(table, style));
             }
             ReportBlock::Section { heading, .. } | ReportBlock::Details { summary: heading, .. } => {
-                out.push_str(&format!("\n{}:\n", clean(heading)));
+                out.push_str("\n");
+                out.push_str(&paragraph("", &format!("{heading}:"), style));
             }
             ReportBlock::Picture { .. }
             | ReportBlock::Graph(_)
@@ -129,4 +129,15 @@ fn written(blocks: &[ReportBlock], style: Style, of_table: fn(&Table, Style) -> 
         out.append(&written(block.inner(), style, of_table));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_headings_have_several_lines() {
+        let blocks = [ReportBlock::section("6.1 1 CPU -> 6.12 2 CPUs: more, +35.5 %", Vec::new())];
+        assert_eq!(uncut(&blocks, 30), "\n6.1 1 CPU -> 6.12 2 CPUs:\nmore, +35.5 %:\n");
+    }
 }

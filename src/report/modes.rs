@@ -6,7 +6,7 @@ use super::number::{number, span};
 use super::table::{Table, TableCell};
 use super::terminal::{Style, paragraph};
 use crate::profile::{Unit, listed};
-use crate::result::{Document, ExecutedOn};
+use crate::result::{Document, Emulator, ExecutedOn};
 use crate::roles::{self, RoleId};
 use crate::util::styled_text::StyledText;
 use crate::util::text::counted;
@@ -261,7 +261,10 @@ fn mostly(document: &Document) -> String {
 fn machine(document: &Document) -> String {
     let kernel = format!("Linux {}", document.kernel.release);
     match (document.executed_on, &document.environment.cpu_model) {
-        (ExecutedOn::Tcg, _) => format!("{kernel} in an emulated guest"),
+        (ExecutedOn::Tcg, _) => {
+            let cpu = document.environment.emulator.as_ref().and_then(Emulator::cpu);
+            format!("{kernel} in an emulated guest{}", cpu.map(|cpu| format!(" (CPU {cpu})")).unwrap_or_default())
+        }
         (_, Some(cpu)) => format!("{cpu}, {kernel}"),
         (_, None) => kernel,
     }
@@ -308,9 +311,10 @@ mod tests {
         let text = report.render(Style::PLAIN);
         assert!(text.starts_with("vmsplice-huge-busy executes the fewest instructions: "), "{text}");
         assert!(!text.contains("GiB/s") && report.chart().is_some(), "{text}");
+        assert!(text.contains("-amd64 in an emulated guest (CPU qemu64)"), "{text}");
         let sampled = [stored("6.1-write"), stored("6.1-vmsplice-huge-busy")];
         let report = ModesReport::new(&[("write", &sampled[0]), ("vmsplice-huge-busy", &sampled[1])]);
         let text = report.render(Style::PLAIN);
-        assert!(text.contains("--collect insn") && !text.contains("GiB/s") && report.chart().is_none(), "{text}");
+        assert!(text.contains("Add --collect") && !text.contains("GiB/s") && report.chart().is_none(), "{text}");
     }
 }

@@ -452,12 +452,12 @@ fn kernels_are_compared_in_the_same_setting() {
     let pair = |size: &str| format!("write, 6.12.9 buffer-size={size} -> 7.2.1 buffer-size={size}");
     assert_eq!(lines, [pair("512"), pair("4K")]);
     // Stored runs on one and on two CPUs, of one emulated model.
-    let emulated = |mut outcome: Outcome| {
-        let arguments = ["-cpu", "qemu64"].map(str::to_owned).into();
+    let emulated = |mut outcome: Outcome, cpus: &str| {
+        let arguments = ["-cpu", "qemu64", "-smp", cpus].map(str::to_owned).into();
         outcome.document.environment.emulator = Some(Emulator { version: String::new(), arguments });
-        outcome
+        on_cpus(outcome, cpus.parse().unwrap())
     };
-    let compared = of(vec![on_cpus(emulated(older()), 1), on_cpus(emulated(newer()), 2)]).unwrap();
+    let compared = of(vec![emulated(older(), "1"), emulated(newer(), "2")]).unwrap();
     let text = markdown::render(&compared.comparison);
     assert!(text.contains("write, 6.12.9 1 CPU -> 7.2.1 2 CPUs: "), "{text}");
     assert!(text.contains("\nExecuted on the emulated CPU qemu64 (TCG).\n"), "{text}");

@@ -5,8 +5,7 @@ use super::tables;
 pub use super::tables::StepExtent;
 use crate::compare::answer;
 use crate::compare::model::{Caveat, CaveatCase, Comparison, Difference, Section, Step, cpus_text, section_title};
-use crate::compare::settings::{self, EMULATOR_ARGUMENTS};
-use crate::kernel::environment::cpu_model_in;
+use crate::compare::settings::{self, EMULATED_CPU};
 use crate::report::block::{self, ReportBlock};
 use crate::report::number::{change, signed};
 use crate::report::table::{Table, TableCell};
@@ -66,9 +65,8 @@ pub(super) fn answer_blocks(comparison: &Comparison) -> Vec<ReportBlock> {
 
 /// Which CPU executed the instructions: others execute other code.
 fn emulated_cpu(comparison: &Comparison) -> Option<String> {
-    let arguments = comparison.shared.iter().find(|shared| shared.what == EMULATOR_ARGUMENTS)?;
-    let cpu = cpu_model_in(arguments.value.split_whitespace())?;
-    Some(format!("Executed on the emulated CPU {cpu} (TCG)."))
+    let cpu = comparison.shared.iter().find(|shared| shared.what == EMULATED_CPU)?;
+    Some(format!("Executed on the emulated CPU {} (TCG).", cpu.value))
 }
 
 /// One step: verdict, roles, functions.
