@@ -80,6 +80,9 @@ impl Callers {
     }
 }
 
+/// The functions of a block's instructions: the end of each, and its frame.
+type LastFrames = Rc<[(u16, LastFrame)]>;
+
 /// The stacks of one window, and their roles.
 pub(super) struct Contexts<'a> {
     pub raw: &'a Raw,
@@ -87,7 +90,7 @@ pub(super) struct Contexts<'a> {
     work: SwitchWork,
     callers: HashMap<u32, Rc<Callers>>,
     /// By block and place of the process.
-    last: HashMap<(u32, usize), Rc<[(u16, LastFrame)]>>,
+    last: HashMap<(u32, usize), LastFrames>,
     roles: HashMap<(u32, Option<u64>, bool), RoleId>,
 }
 
@@ -102,8 +105,8 @@ impl<'a> Contexts<'a> {
         self.callers.entry(node).or_insert_with(of).clone()
     }
 
-    /// The functions of a block's instructions, executed in the context `node`: the end of each, and its frame.
-    pub(super) fn last_frames(&mut self, node: u32, block: u32) -> Rc<[(u16, LastFrame)]> {
+    /// Those of a block that is executed in the context `node`.
+    pub(super) fn last_frames(&mut self, node: u32, block: u32) -> LastFrames {
         let place = self.place(node);
         let of = || {
             let mut frames: Vec<(u16, LastFrame)> = Vec::new();

@@ -1,7 +1,7 @@
 //! What a process executes once per switch on its way back to user code: rescheduling, restartable sequences, registers of
 //! the FPU. How often it does so depends on the schedule, and compilers inline it in other functions of each kernel. So it
-//! is found by counts: code of system call entry and exit that a call can skip, and that a process executes at most as
-//! often as it is switched away.
+//! is found by branches and counts: code of system call entry and exit out of the straight line, that a process executes no
+//! more often than the switches explain.
 
 use super::names::Names;
 use super::raw::Raw;
@@ -71,11 +71,12 @@ impl SwitchWork {
         for code in functions.values() {
             let branches = Branches::of(code);
             for (at, (address, one)) in code.iter().enumerate() {
-                // A window may begin between a switch and the return to user code.
-                let rarely = |place: &usize| (1..=switches[*place] + 1).contains(&one.times[*place]);
+                // After rescheduling, the kernel looks for work once more. A window may begin between a switch and the return.
+                let most = |place: &usize| 2 * switches[*place] + 1;
+                let rarely = |place: &usize| (1..=most(place)).contains(&one.times[*place]);
                 let places: Vec<usize> =
                     (0..raw.processes).filter(|place| switches[*place] > 0 && rarely(place)).collect();
-                if !places.is_empty() && branches.can_skip(at) {
+                if !places.is_empty() && branches.is_detour(at) {
                     places.into_iter().for_each(|place| _ = addresses[place].insert(*address));
                 }
             }
@@ -91,45 +92,50 @@ impl SwitchWork {
 
 /// Where the executed instructions of a function lead, by their index.
 struct Branches {
-    start: Option<usize>,
     next: Vec<Vec<usize>>,
-    /// Whether the function ends there.
-    ends: Vec<bool>,
+    /// Whether it is executed if no conditional branch is taken: where compilers put what is likely. Empty if that does not
+    /// lead through the function.
+    straight: Vec<bool>,
 }
 
 impl Branches {
     fn of(code: &FunctionCode) -> Self {
         let addresses: Vec<u64> = code.keys().copied().collect();
         let index = |address: u64| addresses.binary_search(&address).ok();
-        let (mut next, mut ends) = (Vec::new(), Vec::new());
+        let mut next = Vec::new();
+        let mut straight = vec![false; addresses.len()];
         for (at, one) in code.values().enumerate() {
-            let target = index(one.instruction.near_branch_target());
-            let after = index(one.instruction.next_ip());
-            let (to, end) = match flow(&one.instruction) {
-                Flow::Return | Flow::Indirect => (Vec::new(), true),
-                Flow::Jump => (target.into_iter().collect(), target.is_none()),
+            let target = || index(one.instruction.near_branch_target());
+            next.push(match flow(&one.instruction) {
+                Flow::Return | Flow::Indirect => Vec::new(),
+                Flow::Jump => target().into_iter().collect(),
                 // What was not executed between a branch and the next executed instruction leads there.
-                Flow::Branch => {
-                    (target.into_iter().chain((at + 1 < addresses.len()).then_some(at + 1)).collect(), false)
-                }
-                Flow::Call | Flow::Next => (after.into_iter().collect(), false),
-            };
-            next.push(to);
-            ends.push(end);
+                Flow::Branch => (at + 1 < addresses.len()).then_some(at + 1).into_iter().chain(target()).collect(),
+                Flow::Call | Flow::Next => index(one.instruction.next_ip()).into_iter().collect::<Vec<usize>>(),
+            });
         }
-        Self { start: code.values().position(|one| one.is_start), next, ends }
+        let mut here = code.values().position(|one| one.is_start);
+        let mut last = None;
+        while let Some(at) = here.filter(|at| !std::mem::replace(&mut straight[*at], true)) {
+            last = code.values().nth(at);
+            here = next[at].first().copied();
+        }
+        let ends = [Flow::Return, Flow::Jump, Flow::Indirect];
+        let leads_through = here.is_none() && last.is_some_and(|last| ends.contains(&flow(&last.instruction)));
+        Self { next, straight: if leads_through { straight } else { Vec::new() } }
     }
 
-    /// Whether a way through the function leaves out the instruction `at`.
-    fn can_skip(&self, at: usize) -> bool {
+    /// Whether the instruction `at` is not in the straight line, and leads back to it.
+    fn is_detour(&self, at: usize) -> bool {
+        let is_straight = |at: usize| self.straight.get(at) == Some(&true);
         let mut seen = vec![false; self.next.len()];
-        let mut open: Vec<usize> = self.start.filter(|start| *start != at).into_iter().collect();
+        let mut open = vec![at];
         while let Some(here) = open.pop() {
-            if self.ends[here] {
-                return true;
+            if is_straight(here) {
+                return here != at;
             }
             if !std::mem::replace(&mut seen[here], true) {
-                open.extend(self.next[here].iter().filter(|next| **next != at));
+                open.extend(&self.next[here]);
             }
         }
         false
