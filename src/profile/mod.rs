@@ -3,6 +3,7 @@
 pub(crate) mod attribution;
 pub(crate) mod cycles;
 pub(crate) mod folded;
+mod parts;
 pub(crate) mod places;
 pub(crate) mod process;
 mod schedule;
@@ -11,6 +12,7 @@ mod stacks;
 pub use attribution::{Attributor, Moved, RoleShare, attribute};
 pub use cycles::{ClassCounts, ClassifiedStacks, CycleModel, RoleCycles};
 pub use folded::Folded;
+pub use parts::{PartWork, WindowPart};
 pub(crate) use process::few;
 pub use process::{ByProcess, ProcessName, listed};
 pub use schedule::SchedulingWeight;

@@ -85,7 +85,8 @@ pub(crate) fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
         files.push((format!("{}.svg", stack_files::OFF_CPU), svg.into_bytes()));
     }
     if !outcome.windows.is_empty() {
-        let bytes = ensemble::to_bytes(&outcome.windows).context("cannot write the profiles of the windows")?;
+        let bytes =
+            ensemble::to_bytes(&outcome.windows, &outcome.parts).context("cannot write the profiles of the windows")?;
         files.push((WINDOWS.to_owned(), bytes));
     }
     if let Some(code) = &outcome.code {

@@ -2,6 +2,7 @@
 //! different warm-ups. `windows.json.gz`, next to `result.json`, has their profiles.
 
 use crate::process::Phase;
+use crate::profile::WindowPart;
 use crate::profile::{Profile, SchedulingWeight};
 use crate::util::gzip_json;
 use anyhow::{Result, ensure};
@@ -107,19 +108,21 @@ impl Ensemble {
 struct File<'a> {
     schema: String,
     windows: Cow<'a, [Vec<Profile>]>,
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    parts: Cow<'a, [Vec<WindowPart>]>,
 }
 
-/// The bytes of `windows.json.gz`. Equal profiles give equal bytes.
-pub(crate) fn to_bytes(windows: &[Vec<Profile>]) -> Result<Vec<u8>> {
-    let file = File { schema: SCHEMA.to_owned(), windows: Cow::Borrowed(windows) };
+/// The bytes of `windows.json.gz`. Equal profiles and parts give equal bytes.
+pub(crate) fn to_bytes(windows: &[Vec<Profile>], parts: &[Vec<WindowPart>]) -> Result<Vec<u8>> {
+    let file = File { schema: SCHEMA.to_owned(), windows: Cow::Borrowed(windows), parts: Cow::Borrowed(parts) };
     gzip_json::to_bytes(&file, Compression::default())
 }
 
-/// Read `windows.json.gz`.
-pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Vec<Vec<Profile>>> {
+/// Read `windows.json.gz`: the profiles and the parts of each window.
+pub(crate) fn from_bytes(bytes: &[u8]) -> Result<(Vec<Vec<Profile>>, Vec<Vec<WindowPart>>)> {
     let file: File<'_> = gzip_json::from_bytes(bytes, "profiles of windows")?;
     ensure!(file.schema == SCHEMA, "its schema {} is not {SCHEMA}", file.schema);
-    Ok(file.windows.into_owned())
+    Ok((file.windows.into_owned(), file.parts.into_owned()))
 }
 
 #[cfg(test)]

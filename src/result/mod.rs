@@ -46,7 +46,9 @@ pub use trials::{Trial, TrialRuns, TrialVerdict, Trials};
 
 use crate::experiment::Ending;
 use crate::kernel::resolve::Resolution;
-use crate::profile::{ByProcess, ClassifiedStacks, CycleModel, Folded, ProcessName, Profile, RoleShare, Unit};
+use crate::profile::{
+    ByProcess, ClassifiedStacks, CycleModel, Folded, ProcessName, Profile, RoleShare, Unit, WindowPart,
+};
 use crate::roles::{RoleId, Skid};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -316,6 +318,9 @@ pub struct Outcome {
     /// window weighed (docs/exactness.md, "Bursts"). Stored in a separate file, and not sent from guests.
     #[serde(skip)]
     pub windows: Vec<Vec<Profile>>,
+    /// What the parts of each window executed, in the order of `windows`; empty if that is not known.
+    #[serde(skip)]
+    pub parts: Vec<Vec<WindowPart>>,
     /// Exact profiles only: instructions by class, which give estimated cycles. Neither stored nor sent from guests.
     #[serde(skip)]
     pub classes: ByProcess<ClassifiedStacks>,

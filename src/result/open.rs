@@ -47,7 +47,7 @@ pub fn open(path: &Path) -> Result<Outcome> {
     }
     if document.files.iter().any(|name| name == ensemble::WINDOWS) {
         let path = folder.join(ensemble::WINDOWS);
-        outcome.windows = ensemble::from_bytes(&read(&path)?)
+        (outcome.windows, outcome.parts) = ensemble::from_bytes(&read(&path)?)
             .with_context(|| format!("{}: the file is damaged; run again", path.display()))?;
         let (windows, expected) =
             (outcome.windows.len(), document.ensemble.as_ref().map_or(0, |all| all.windows.len()));

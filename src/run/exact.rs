@@ -2,7 +2,7 @@
 //! inside the guest. Its kernel needs support for initramfs and a serial port.
 
 use super::functions::KernelFunctions;
-use crate::collect::insn::{Counted, Names, Plugin, Raw, names, profile};
+use crate::collect::insn::{Counted, Names, Plugin, Raw, names, parts, profile};
 use crate::collect::targets;
 use crate::kernel::resolve::Resolution;
 use crate::kernel::symbols::Symbols;
@@ -75,6 +75,7 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
     let shown = read.raws.get(ensemble.shown).context("no window")?;
     let counted = profile::count(shown, &read.names, &PROCESSES)?;
     if windows > 1 {
+        outcome.parts = read.raws.iter().map(|raw| parts::parts(raw, &read.names, &PROCESSES)).collect();
         outcome.windows = read.profiles;
     }
     outcome.document.processes = outcome.document.runs[ensemble.shown].processes.clone();

@@ -92,12 +92,23 @@ pub(super) struct Contexts<'a> {
     /// By block and place of the process.
     last: HashMap<(u32, usize), LastFrames>,
     roles: HashMap<(u32, Option<u64>, bool), RoleId>,
+    called: HashMap<(u32, Option<u64>), RoleId>,
+    entered: HashMap<(u32, u64), Option<RoleId>>,
 }
 
 impl<'a> Contexts<'a> {
     pub(super) fn new(raw: &'a Raw, names: &'a Names) -> Self {
         let work = SwitchWork::of(raw, names);
-        Self { raw, names, work, callers: HashMap::new(), last: HashMap::new(), roles: HashMap::new() }
+        Self {
+            raw,
+            names,
+            work,
+            callers: HashMap::new(),
+            last: HashMap::new(),
+            roles: HashMap::new(),
+            called: HashMap::new(),
+            entered: HashMap::new(),
+        }
     }
 
     pub(super) fn callers(&mut self, node: u32) -> Rc<Callers> {
@@ -129,13 +140,32 @@ impl<'a> Contexts<'a> {
 
     /// As [`Self::role`], by functions only: work of a switch calls the scheduler.
     fn called_role(&mut self, node: u32, leaf: Option<u64>) -> RoleId {
+        let start = leaf.map(|leaf| self.names.function(leaf).start.unwrap_or(leaf));
+        if let Some(role) = self.called.get(&(node, start)) {
+            return *role;
+        }
         let leaf = leaf.map(|leaf| frame_name(&self.names.function(leaf).name).into_owned());
-        roles::of_stack(self.callers(node).frames.iter().chain(&leaf).map(String::as_str)).0.id
+        let role = roles::of_stack(self.callers(node).frames.iter().chain(&leaf).map(String::as_str)).0.id;
+        self.called.insert((node, start), role);
+        role
     }
 
-    /// Whether a function of `role` is among the callers of `node`.
-    fn is_within(&mut self, node: u32, role: RoleId) -> bool {
-        self.callers(node).frames.iter().any(|frame| roles::of_frame(frame).is_some_and(|found| found.id == role))
+    /// The role that a call of `function` by `node` enters, unless one of its functions is among the callers. Functions
+    /// without a role enter none: not the code that returns from an interrupt, either.
+    fn entered_role(&mut self, node: u32, function: u64) -> Option<RoleId> {
+        if let Some(role) = self.entered.get(&(node, function)) {
+            return *role;
+        }
+        let name = self.names.function(function).name;
+        let has_role = !roles::is_cold(&name) && roles::of_frame(&name).is_some();
+        let role = has_role.then(|| self.called_role(node, Some(function)));
+        let callers = self.callers(node);
+        let is_within = |role: &RoleId| {
+            callers.frames.iter().any(|frame| roles::of_frame(frame).is_some_and(|found| found.id == *role))
+        };
+        let role = role.filter(|role| !is_within(role));
+        self.entered.insert((node, function), role);
+        role
     }
 
     /// The role of the stack of `node`, and below it the function that contains `leaf`, if given.
@@ -151,56 +181,76 @@ impl<'a> Contexts<'a> {
         self.roles.insert(key, role);
         role
     }
+
+    /// Whether a call of the scheduler in the stack of `node` is a preemption.
+    pub(super) fn preempts(&mut self, node: u32) -> bool {
+        self.callers(node).frames.iter().any(|frame| roles::preempts(frame))
+    }
 }
 
-/// How often each process entered each role: calls of the role's functions from outside, not below another of its
-/// functions. Compilers decide which helpers of a role are functions. By the place of the process.
-pub(super) fn entered(contexts: &mut Contexts<'_>) -> BTreeMap<(usize, RoleId), u64> {
+/// Entries of a role by a process: calls of the role's functions from outside, not below another of its functions. Compilers
+/// decide which helpers of a role are functions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RoleEntry {
+    /// The place of the process.
+    pub place: usize,
+    pub role: RoleId,
+    /// The index of a count, and how many entries each of its times is. Less than none for tail calls, which are counted at
+    /// the jump.
+    pub count: usize,
+    pub times: i64,
+}
+
+/// All entries of roles. The sum over the counts of a process and role is their number.
+pub(super) fn entries(contexts: &mut Contexts<'_>) -> Vec<RoleEntry> {
     let (raw, names) = (contexts.raw, contexts.names);
     let start = |address| names.function(address).start.filter(|start| *start == address && address >> 63 == 1);
-    // By context and function: entries, and of these jumps from other functions, which are tail calls.
-    let mut entries: BTreeMap<(u32, u64), u64> = BTreeMap::new();
-    let mut jumps: BTreeMap<(u32, u64, u64), u64> = BTreeMap::new();
-    for count in &raw.counts {
+    // By count, context and function: entries, and of these jumps from other functions, which are tail calls.
+    let mut entries = Vec::new();
+    let mut jumps = Vec::new();
+    for (index, count) in raw.counts.iter().enumerate() {
         if !matches!(raw.root(count.node), Some(Root::Process(_) | Root::Unattributed(_))) {
             continue;
         }
         for (address, code) in raw.executed(count) {
             if start(address).is_some() {
-                *entries.entry((count.node, address)).or_default() += count.times;
+                entries.push((index, count.node, address));
             }
             if matches!(code.first(), Some(0xe9 | 0xeb)) {
                 let target = decoded(code, address).near_branch_target();
                 if start(target).is_some() && names.function(target).start != names.function(address).start {
-                    *jumps.entry((count.node, target, address)).or_default() += count.times;
+                    jumps.push((index, count.node, target, address));
                 }
             }
         }
     }
-    let mut entered: BTreeMap<(usize, RoleId), u64> = BTreeMap::new();
-    for ((node, function), times) in entries {
-        // Functions without a role enter none: not the code that returns from an interrupt, either.
-        let name = names.function(function).name;
-        if roles::is_cold(&name) || roles::of_frame(&name).is_none() {
-            continue;
+    let mut found = Vec::new();
+    let mut enter = |contexts: &mut Contexts<'_>, count, node, function, callers: &[(Option<u64>, i64)]| {
+        let Some((root, role)) = raw.root(node).zip(contexts.entered_role(node, function)) else { return };
+        let outside = callers.iter().filter(|(from, _)| contexts.called_role(node, *from) != role);
+        let times = outside.map(|(_, times)| times).sum();
+        if times != 0 {
+            found.push(RoleEntry { place: root.place(raw.processes), role, count, times });
         }
-        let Some(root) = raw.root(node) else { continue };
-        let role = contexts.called_role(node, Some(function));
-        if contexts.is_within(node, role) {
-            continue;
-        }
-        let mut called = times;
-        let mut from_outside = 0;
-        for ((_, _, from), times) in jumps.range((node, function, 0)..=(node, function, u64::MAX)) {
-            called = called.saturating_sub(*times);
-            from_outside += if contexts.called_role(node, Some(*from)) == role { 0 } else { *times };
-        }
-        from_outside += if contexts.called_role(node, None) == role { 0 } else { called };
-        if from_outside > 0 {
-            *entered.entry((root.place(raw.processes), role)).or_default() += from_outside;
-        }
+    };
+    for (count, node, function) in entries {
+        enter(contexts, count, node, function, &[(None, 1)]);
     }
-    entered
+    for (count, node, function, from) in jumps {
+        enter(contexts, count, node, function, &[(None, -1), (Some(from), 1)]);
+    }
+    found
+}
+
+/// How often each process entered each role, by the place of the process.
+pub(super) fn entered(contexts: &mut Contexts<'_>) -> BTreeMap<(usize, RoleId), u64> {
+    let mut sums: BTreeMap<(usize, RoleId), i128> = BTreeMap::new();
+    for entry in entries(contexts) {
+        let times = contexts.raw.counts.get(entry.count).map_or(0, |count| count.times);
+        *sums.entry((entry.place, entry.role)).or_default() += i128::from(entry.times) * i128::from(times);
+    }
+    let positive = |(key, sum)| Some((key, u64::try_from(sum).ok().filter(|sum| *sum > 0)?));
+    sums.into_iter().filter_map(positive).collect()
 }
 
 #[cfg(test)]

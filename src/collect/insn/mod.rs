@@ -2,8 +2,9 @@
 //!
 //! The plugin ([`object`]) counts executions between the workload's markers ([`crate::arch::marker`]), per block of
 //! code and calling context. It writes numbers and code bytes without names. [`raw`] reads and checks that file,
-//! [`names`] has the symbols, `class` the classes of instructions, [`profile`] makes stacks, calls and executed code,
-//! `switch_work` finds what is executed once per switch, and `held` what is executed under the pipe's locks. docs/exactness.md says what is exact and how it was
+//! [`names`] has the symbols, `class` the classes of instructions, [`profile`] makes stacks, calls and executed code, `parts`
+//! the parts of a window, `switch_work` finds what is executed once per switch, and `held` what is executed under the pipe's
+//! locks. docs/exactness.md says what is exact and how it was
 //! verified.
 
 pub(crate) mod class;
@@ -11,6 +12,7 @@ mod contexts;
 mod held;
 pub(crate) mod names;
 pub(crate) mod object;
+pub(crate) mod parts;
 pub(crate) mod profile;
 pub(crate) mod raw;
 mod switch_work;

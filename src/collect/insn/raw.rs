@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 
-const MAGIC: &[u8] = b"PPINSN04";
+const MAGIC: &[u8] = b"PPINSN05";
 const END: &[u8] = b"PPEND";
 /// Limit of the plugin's memory, in bytes. A window that needs more is rejected.
 pub(crate) const MEMORY: u64 = 512 << 20;
@@ -155,6 +155,9 @@ pub struct Raw {
     pub blocks: Vec<Block>,
     pub counts: Vec<BlockCount>,
     pub reps: Vec<RepCount>,
+    /// What each of `counts` added in each part of the window, which the first process's system calls divide. Empty where the
+    /// plugin was not told to weigh.
+    pub parts: Vec<Vec<u32>>,
 }
 
 impl Raw {
@@ -179,8 +182,11 @@ impl Raw {
         let processes = from.length()?;
         ensure!(processes <= MOST, "has more processes than a plugin can follow");
         let (nodes, blocks) = (from.nodes(processes)?, from.blocks()?);
-        let (counts, reps) = from.counts()?;
-        let raw = Self { totals, processes, nodes, blocks, counts, reps };
+        let both = from.counts()?;
+        let parts = from.parts(&both)?;
+        let reps = both.iter().filter_map(|count| count.as_ref().err().copied()).collect();
+        let counts = both.into_iter().filter_map(Result::ok).collect();
+        let raw = Self { totals, processes, nodes, blocks, counts, reps, parts };
         ensure!(from.take(END.len())? == END && from.bytes.is_empty(), "has no end mark, or data after it");
         raw.check()?;
         Ok(raw)
@@ -293,7 +299,7 @@ impl<'a> ByteReader<'a> {
     /// A list of items of at least `size` bytes each. A length beyond the rest of the file is an error.
     fn list<T>(&mut self, size: usize, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let n = self.length()?;
-        ensure!(n <= self.bytes.len() / size, "is cut short");
+        ensure!(n <= self.bytes.len() / size.max(1), "is cut short");
         (0..n).map(|_| item(self)).collect()
     }
 
@@ -323,18 +329,25 @@ impl<'a> ByteReader<'a> {
         })
     }
 
-    fn counts(&mut self) -> Result<(Vec<BlockCount>, Vec<RepCount>)> {
-        let mut reps = Vec::new();
-        let counts = self.list(28, |from| {
+    fn counts(&mut self) -> Result<Vec<std::result::Result<BlockCount, RepCount>>> {
+        self.list(28, |from| {
             let (node, block, start, to) = (from.u32()?, from.u32()?, from.u16()?, from.u16()?);
             let (times, tapered) = (from.u64()?, from.u64()?);
             if (start, to) == (REP_ACCESSES, REP_ACCESSES) {
-                reps.push(RepCount { node, block, accesses: times, tapered });
-                return Ok(None);
+                return Ok(Err(RepCount { node, block, accesses: times, tapered }));
             }
-            Ok(Some(BlockCount { node, block, from: start, to, times, tapered }))
-        })?;
-        Ok((counts.into_iter().flatten().collect(), reps))
+            Ok(Ok(BlockCount { node, block, from: start, to, times, tapered }))
+        })
+    }
+
+    /// [`Raw::parts`]: each has a number for each of `counts`.
+    fn parts(&mut self, counts: &[std::result::Result<BlockCount, RepCount>]) -> Result<Vec<Vec<u32>>> {
+        self.list(4 * counts.len(), |from| {
+            let all =
+                from.take(4 * counts.len())?.chunks_exact(4).map(|bytes| bytes.try_into().map(u32::from_le_bytes));
+            let kept = counts.iter().zip(all).filter(|(count, _)| count.is_ok());
+            Ok(kept.map(|(_, number)| number).collect::<std::result::Result<_, _>>()?)
+        })
     }
 }
 
@@ -396,6 +409,7 @@ pub(crate) mod tests {
             out.extend(count.times.to_le_bytes());
             out.extend(count.tapered.to_le_bytes());
         }
+        u32s(&mut out, 0);
         out.extend(END);
         out
     }

@@ -448,7 +448,7 @@ unsigned lost_root(unsigned process)
 }
 
 // The format, little-endian, which raw.rs reads: magic, problem, totals, the number of processes, nodes, blocks,
-// counts, end mark.
+// counts, parts, end mark.
 static void put(FILE *file, uint64_t value, unsigned size)
 {
 	fwrite(&value, size, 1, file);
@@ -456,7 +456,7 @@ static void put(FILE *file, uint64_t value, unsigned size)
 
 static void write_all(FILE *file, const char *problem, const uint64_t *totals, unsigned n_totals)
 {
-	fwrite("PPINSN04", 8, 1, file);
+	fwrite("PPINSN05", 8, 1, file);
 	put(file, strlen(problem), 4);
 	fwrite(problem, strlen(problem), 1, file);
 	put(file, n_totals, 4);
@@ -487,6 +487,13 @@ static void write_all(FILE *file, const char *problem, const uint64_t *totals, u
 		put(file, store.counts[i].count, 8);
 		put(file, store_tapered(i), 8);
 	}
+	put(file, n_parts, 4);
+	for (unsigned i = 0; i < n_parts; i++)
+		for (uint32_t c = 0; c < store.n_counts; c++) {
+			uint64_t count = c < parts[i].n ? parts[i].counts[c] : 0;
+
+			put(file, count < UINT32_MAX ? count : UINT32_MAX, 4);
+		}
 	fwrite("PPEND", 5, 1, file);
 }
 
