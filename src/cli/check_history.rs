@@ -4,6 +4,7 @@ use super::check_rules::{CheckRules, CheckVerdict, first_steps, print_changes};
 use super::check_runs::again;
 use super::run::GivenFlags;
 use crate::campaign::CellStore;
+use crate::compare::measure::Measure;
 use crate::compare::{Dropped, Input};
 use crate::history::level::SeriesLevel;
 use crate::history::{History, HistoryLine, read};
@@ -37,7 +38,9 @@ pub(super) fn perform(
     let runs = args.measured(&wanted)?;
     let (mut verdicts, mut facts) = (Vec::new(), Vec::new());
     for (line, run) in history.lines.iter().zip(&runs) {
-        let (verdict, fact) = judged(args, &history, line, run)?;
+        let first = line.points.first().map(|point| store.result(&point.cell)).transpose().map_err(usage)?;
+        let first = first.and_then(|run| Measure::of(&[&run]));
+        let (verdict, fact) = judged(args, &history, line, run, first.as_ref())?;
         verdicts.push(verdict);
         facts.push(fact);
     }
@@ -55,9 +58,15 @@ fn last(store: &CellStore, line: &HistoryLine) -> Result<Outcome> {
     store.result(&point.cell)
 }
 
-/// The verdict on one workload, and why.
-fn judged(args: &CheckRules, history: &History, line: &HistoryLine, run: &Outcome) -> Result<(CheckVerdict, String)> {
-    let new = read::counts(run, 0, "", &Dropped::default())?.without_scheduling;
+/// The verdict on one workload, whose series begins with `first`, and why.
+fn judged(
+    args: &CheckRules,
+    history: &History,
+    line: &HistoryLine,
+    run: &Outcome,
+    first: Option<&Measure>,
+) -> Result<(CheckVerdict, String)> {
+    let new = read::counts(run, 0, "", &Dropped::default(), first)?.without_scheduling;
     let level = SeriesLevel::of(line).context("a line has points")?;
     let beyond = level.beyond(new.value);
     let decision = level.decision(&new, args.margin());

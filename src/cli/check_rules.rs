@@ -316,6 +316,7 @@ mod tests {
             delta: after - before,
             deltas: ByProcess::new(),
             certain,
+            moved: false,
             uncertainty,
             work: None,
         };

@@ -231,6 +231,12 @@ fn contributors(all: &[(&Section, &Step)]) -> Option<String> {
     let found: Vec<(&Section, &Blame)> =
         all.iter().filter_map(|(section, step)| Some((*section, step.blame.as_ref()?))).collect();
     let (_, first) = found.first()?;
+    if let [(section, step)] = all
+        && first.pages.is_some()
+    {
+        let of = format!("{} of {}", number::signed(first.delta), number::signed(step.verdict.delta));
+        return Some(format!("largest contributor: {} ({of}){}", first.title, section.place()));
+    }
     if found.iter().all(|(_, blame)| blame.title == first.title) {
         return Some(format!("largest contributor: {}", details::blamed(first)));
     }

@@ -1,7 +1,8 @@
-//! The largest contributor to a change: a role, or helpers that many roles call.
+//! The largest contributor to a change: another number of pages, a role, or helpers that many roles call.
 
-use super::model::{Blame, FunctionRow, Step};
+use super::model::{Blame, FunctionRow, RolePart, RoleRow, Step};
 use super::sums;
+use super::work::{self, PAGES};
 
 /// Functions of a role that are named.
 const NAMED: usize = 3;
@@ -9,7 +10,45 @@ const NAMED: usize = 3;
 /// What changed most in the direction of the verdict, among certain changes if counted; `None` if nothing did.
 pub(crate) fn blame(step: &Step) -> Option<Blame> {
     let direction = step.verdict.word.direction()?;
-    of_helpers(step, direction).or_else(|| of_role(step, direction))
+    let of_work = of_helpers(step, direction).or_else(|| of_role(step, direction));
+    let of_number = of_pages(step).filter(|pages| {
+        let others = of_work.as_ref().map_or(0.0, |blame| blame.delta - number_within(blame, pages));
+        pages.delta * direction > (others * direction).max(0.0)
+    });
+    of_number.or(of_work)
+}
+
+/// What of `blame` is in the number of pages: that of its role.
+fn number_within(blame: &Blame, pages: &Blame) -> f64 {
+    pages.within.iter().find(|part| Some(part.role) == blame.role).map_or(0.0, |part| part.delta)
+}
+
+/// Another number of pages that are allocated, charged, uncharged and freed, at the price of before.
+fn of_pages(step: &Step) -> Option<Blame> {
+    let number = |row: &RoleRow| {
+        let work = row.work.filter(|_| row.certain && work::OF_PAGES.contains(&row.role))?;
+        let delta = (work.calls_after - work.calls_before) * work.each_before / 1024.0;
+        Some(RolePart { role: row.role, title: row.title.clone(), delta })
+    };
+    let mut within: Vec<RolePart> = step.roles.iter().filter_map(number).collect();
+    within.sort_by(|a, b| b.delta.abs().total_cmp(&a.delta.abs()));
+    let allocated = step.roles.iter().find(|row| row.role == work::OF_PAGES[0])?.work?;
+    let pages = [allocated.calls_before, allocated.calls_after];
+    let all = |pages: f64| work::is_same(pages, PAGES);
+    let title = match pages {
+        _ if work::is_same(pages[0], pages[1]) => return None,
+        [before, after] if after > before && all(after) => "pages that are no longer reused",
+        [before, after] if after > before => "more pages that are allocated, not reused",
+        [before, _] if all(before) => "pages that are now reused",
+        _ => "more pages that are reused",
+    };
+    Some(Blame {
+        title: title.to_owned(),
+        delta: within.iter().map(|part| part.delta).sum(),
+        pages: Some(pages),
+        within,
+        ..Blame::default()
+    })
 }
 
 fn of_helpers(step: &Step, direction: f64) -> Option<Blame> {
@@ -18,12 +57,11 @@ fn of_helpers(step: &Step, direction: f64) -> Option<Blame> {
         helpers.iter().map(|helper| (helper.shown(), helper.without_scheduling())).collect();
     let names: Vec<&str> = functions.iter().map(|(name, _)| name.as_str()).collect();
     (!helpers.is_empty() && step.exact()).then(|| Blame {
-        role: None,
         title: names.join(", "),
         delta: functions.iter().map(|(_, delta)| delta).sum(),
         within: sums::together(&helpers),
         functions: functions.clone(),
-        whole: None,
+        ..Blame::default()
     })
 }
 
@@ -56,8 +94,8 @@ fn of_role(step: &Step, direction: f64) -> Option<Blame> {
         role: Some(row.role),
         title: row.title.clone(),
         delta: row.delta,
-        within: Vec::new(),
         functions: sums,
         whole,
+        ..Blame::default()
     })
 }

@@ -7,8 +7,9 @@
 use super::case::CaseMeasure;
 use super::dropped::Dropped;
 use super::exact::PART_FLOOR;
-use super::measure::Measure;
+use super::measure::{Measure, ScheduleDoubt};
 use super::model::{CauseNames, CausePart, CauseResidual, CauseRow, CauseSplit, CauseValue, Cell, Section};
+use super::schedule;
 use crate::roles::{self, RoleId, SCHEDULING};
 use crate::util::decision::{self, FLOOR};
 use std::collections::BTreeSet;
@@ -60,7 +61,12 @@ pub(crate) fn split(section: &Section, measures: &[Option<CaseMeasure>], columns
     let cell = |column: usize| section.cells.get(column)?.as_ref().filter(|cell| cell.exact.is_some());
     // The cells' roles are without functions that only one of the compilers inlined.
     let dropped = Dropped::of(section.steps.iter().flat_map(|step| &step.inlined));
-    let aligned = |measure: &Option<CaseMeasure>| Some(measure.as_ref()?.profile.as_ref()?.without(&dropped));
+    let counted = |column: usize| measures.get(column)?.as_ref()?.profile.as_ref();
+    let first = columns.corners[0].and_then(counted)?;
+    let aligned = |measure: &Option<CaseMeasure>| {
+        let counted = measure.as_ref()?.profile.as_ref()?;
+        Some(schedule::at_that_of(first, counted).as_ref().unwrap_or(counted).without(&dropped))
+    };
     let profiles: Vec<Option<Measure>> = measures.iter().map(aligned).collect();
     let profile = |column: usize| profiles.get(column)?.as_ref();
     let has = |corner: usize| columns.corners[corner].is_some_and(|column| cell(column).is_some());
@@ -70,19 +76,22 @@ pub(crate) fn split(section: &Section, measures: &[Option<CaseMeasure>], columns
         return None;
     }
     let at = |corner: usize| columns.corners[corner].and_then(cell);
-    let (first, last) = (at(0)?, at(ALL)?);
-    let row = |value: &dyn Fn(&Cell) -> f64, of: &dyn Fn(&Measure) -> f64, floor: f64| -> CauseRow {
-        let values: [f64; 8] = std::array::from_fn(|corner| at(corner).map_or(0.0, value));
-        let windows: [Vec<f64>; 8] = std::array::from_fn(|corner| {
-            columns.corners[corner].and_then(profile).map(|profile| profile.of_windows(of)).unwrap_or_default()
-        });
-        let open = |from: usize, to: usize| decision::half_width(&windows[from], &windows[to]);
+    at(0).and(at(ALL))?;
+    let measured = |corner: usize| columns.corners[corner].and_then(profile);
+    let row = |of: &dyn Fn(&Measure) -> f64, doubt: &dyn Fn(&ScheduleDoubt) -> f64, floor: f64| -> CauseRow {
+        let values: [f64; 8] = std::array::from_fn(|corner| measured(corner).map_or(0.0, of));
+        let windows: [Vec<f64>; 8] =
+            std::array::from_fn(|corner| measured(corner).map(|profile| profile.of_windows(of)).unwrap_or_default());
+        let doubts: [f64; 8] = std::array::from_fn(|corner| measured(corner).map_or(0.0, |one| doubt(&one.doubt)));
+        let open = |from: usize, to: usize| {
+            Some(decision::half_width(&windows[from], &windows[to])?.hypot(doubts[from]).hypot(doubts[to]))
+        };
         parts(&orders, values, &open, floor)
     };
-    let before = without_scheduling(first);
+    let before = measured(0)?.without_scheduling();
     let total = CauseRow {
         title: "without scheduling".to_owned(),
-        ..row(&without_scheduling, &Measure::without_scheduling, FLOOR * before)
+        ..row(&Measure::without_scheduling, &|doubt| doubt.total, FLOOR * before)
     };
     let known: BTreeSet<RoleId> = columns
         .corners
@@ -100,7 +109,11 @@ pub(crate) fn split(section: &Section, measures: &[Option<CaseMeasure>], columns
                 role: Some(role),
                 title: about.title.to_owned(),
                 colour: about.colour.to_owned(),
-                ..row(&|cell| cell.of_role(role), &|measure| measure.of_role(role), PART_FLOOR * before)
+                ..row(
+                    &|measure| measure.of_role(role),
+                    &|doubt| doubt.roles.get(&role).copied().unwrap_or(0.0),
+                    PART_FLOOR * before,
+                )
             }
         })
         .filter(|row| row.delta != 0.0 || row.parts.iter().any(|part| part.delta != 0.0))
@@ -116,7 +129,7 @@ pub(crate) fn split(section: &Section, measures: &[Option<CaseMeasure>], columns
         differing: columns.differing.clone(),
         orders: distinct(&orders, columns.corners),
         before,
-        after: without_scheduling(last),
+        after: measured(ALL)?.without_scheduling(),
         total,
         roles: rows,
         residuals: [differs(0, 0), differs(1, ALL)],

@@ -1,11 +1,14 @@
 //! The facts behind the answer to one step, each a line of its own: the largest contributor and its functions, and
 //! what scheduling adds.
 
+use super::exact::PART_FLOOR;
 use super::model::{
-    Blame, Cell, Comparison, ExactCell, Method, RepChange, RoleRow, RoleWork, Section, Step, TotalChange, Verdict,
+    Blame, Cell, Comparison, ExactCell, Method, RepChange, RoleRow, RoleWork, ScheduleChange, Section, Step,
+    TotalChange, Verdict,
 };
 use super::shares;
 use super::timed::MINIMUM_PAIRS;
+use super::work::PAGES;
 use crate::profile::listed;
 use crate::report::number;
 use crate::roles::{RoleId, SCHEDULING};
@@ -42,6 +45,7 @@ pub(crate) fn details(comparison: &Comparison, section: &Section, step: &Step) -
     }
     lines.extend(step.rep.as_ref().filter(|rep| rep.matters).map(moved));
     lines.extend(schedule(section, step).into_iter().flatten());
+    lines.extend(judged(step));
     lines.extend(other_schedule(comparison, section, step));
     lines
 }
@@ -75,7 +79,7 @@ fn recorded(comparison: &Comparison, section: &Section, step: &Step) -> Vec<Stri
 pub(crate) fn blamed(blame: &Blame) -> String {
     let names: Vec<&String> = blame.functions.iter().map(|(name, _)| name).collect();
     match (blame.role, names.as_slice()) {
-        (Some(_), _) => blame.title.clone(),
+        (Some(_), _) | (None, []) => blame.title.clone(),
         (None, [name]) => format!("the helper {name}"),
         (None, names) => format!("the helpers {}", listed(names)),
     }
@@ -92,6 +96,9 @@ fn contributor(step: &Step, blame: &Blame) -> Vec<String> {
         (format!("; offset by {text}"), row.into_iter().collect::<Vec<RoleId>>())
     });
     let offset = format!("{offset}{}", others(step, blame, &named));
+    if let Some(pages) = blame.pages {
+        return of_pages(step, blame, pages);
+    }
     if blame.role.is_none() {
         return helpers(step, blame, &offset);
     }
@@ -121,6 +128,28 @@ fn work_text(work: &RoleWork) -> String {
         each if (each - 1.0).abs() < SAME_WORK => format!("{calls}, each as before"),
         each => format!("{calls}, each {}", number::change(each)),
     }
+}
+
+/// Pages as the largest contributor: by role, and what is left of the change with as many pages as before.
+fn of_pages(step: &Step, blame: &Blame, [before, after]: [f64; 2]) -> Vec<String> {
+    let Verdict { before: value, delta, .. } = step.verdict;
+    let roles: Vec<(String, f64)> = blame.within.iter().map(|part| (part.title.clone(), part.delta)).collect();
+    let rest = delta - blame.delta;
+    let per_mib = format!("{} to {}", number::rate(before), number::rate(after));
+    vec![
+        format!(
+            "largest contributor: {} {} of {} ({per_mib} of {PAGES} pages per MiB are allocated)",
+            blame.title,
+            number::signed(blame.delta),
+            number::signed(delta)
+        ),
+        format!(
+            "by role: {}; with as many pages as before: {} ({})",
+            changes(&roles),
+            number::signed(rest),
+            number::change(1.0 + rest / value)
+        ),
+    ]
 }
 
 /// Helpers as the largest contributor: what they add up to, the roles that call them, and other helpers.
@@ -294,11 +323,35 @@ fn schedule(section: &Section, step: &Step) -> Option<[String; 2]> {
     Some([line, format!("schedule: {}", parts.join(", "))])
 }
 
+/// How the second column was judged, if its schedule matters.
+fn judged(step: &Step) -> Option<String> {
+    let ScheduleChange { counted, uncertainty, unknown } = *step.schedule.as_ref()?;
+    let Verdict { before, after, .. } = step.verdict;
+    let is_moved = step.roles.iter().any(|row| row.moved);
+    let matters = unknown && uncertainty > PART_FLOOR * before;
+    let moved = format!(
+        "judged with as many sleeps, preemptions and reused pages as before: {} to {}; as counted {} to {}, {}",
+        number::exact(before),
+        number::exact(after),
+        number::exact(before),
+        number::exact(counted),
+        number::change(counted / before)
+    );
+    let price = format!(
+        "windows do not vary in how often the processes sleep or are preempted, so what that costs is not known: the \
+         interval has {} for it",
+        number::margin(uncertainty / before)
+    );
+    let lines = [is_moved.then_some(moved), matters.then_some(price)];
+    Some(lines.into_iter().flatten().collect::<Vec<_>>().join("; ")).filter(|line| !line.is_empty())
+}
+
 /// Doubt about a small change between two kernels that sleep at very different rates.
 fn other_schedule(comparison: &Comparison, section: &Section, step: &Step) -> Option<String> {
     let [before, after] = cells(section, step)?.map(|cell| cell.sleeps_per_mib);
     let (most, least) = (before.max(after), before.min(after));
-    if step.verdict.word.direction().is_none()
+    if step.schedule.is_some()
+        || step.verdict.word.direction().is_none()
         || (step.verdict.ratio - 1.0).abs() > OF_SCHEDULE
         || most < OTHER_SCHEDULE * least
     {

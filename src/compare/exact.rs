@@ -1,12 +1,13 @@
 //! Verdicts on counted instructions without scheduling. The windows of each run show what may differ without a reason
 //! in the kernel; only larger changes get a verdict.
 
-use super::measure::{Key, Measure, WindowSchedule, as_f64};
-use super::model::{ExactCell, TotalChange, Verdict, Word};
+use super::measure::{Key, Measure, ScheduleDoubt, WindowSchedule, as_f64};
+use super::model::{ExactCell, ScheduleChange, TotalChange, Verdict, Word};
 use crate::report::answer::FEWEST_SWITCHES;
 use crate::report::number;
 use crate::roles::{RoleId, SCHEDULING};
 use crate::util::decision::{self, CountChange};
+use crate::util::size;
 
 /// Compare two counted runs. `margin`: changes within it are `same`, as a part of the value before.
 pub(crate) fn verdict(before: &Measure, after: &Measure, margin: f64) -> Verdict {
@@ -17,9 +18,11 @@ pub(crate) fn verdict(before: &Measure, after: &Measure, margin: f64) -> Verdict
     let (delta, ratio) = if old == new { (0.0, 1.0) } else { (b - a, if a > 0.0 { b / a } else { f64::NAN }) };
     let windows = [before, after].map(|measure| measure.of_windows(&Measure::without_scheduling));
     // Equal work is a change of exactly 0.
-    let count = CountChange::new([a, if old == new { a } else { b }], [&windows[0], &windows[1]], margin);
+    let doubt = doubt([before, after], &|doubt| doubt.total);
+    let count = CountChange::new([a, if old == new { a } else { b }], [&windows[0], &windows[1]], doubt, margin);
     let word = Word::of_counts(count.decision);
-    let (from, to) = (number::exact(a), number::exact(b));
+    let to = format!("{}{}", number::exact(b), per_call([before, after]).unwrap_or_default());
+    let from = number::exact(a);
     let what = "instructions per KiB without scheduling";
     let by = number::in_parentheses(count.half);
     let change = number::change(ratio);
@@ -47,6 +50,22 @@ pub(crate) fn verdict(before: &Measure, after: &Measure, margin: f64) -> Verdict
         text,
         ..Verdict::default()
     }
+}
+
+/// Calls of so many bytes are small: what one takes says more than what a KiB does.
+const SMALL_CALL: u64 = 4096;
+
+/// `, 3,809 to 3,843 per call of 4K`, where calls of the first process are small and of one size; nothing elsewhere.
+fn per_call(sides: [&Measure; 2]) -> Option<String> {
+    let size = |side: &Measure| {
+        let (_, process) = side.processes.of_target().next()?;
+        let is_whole = !side.parts.is_empty() && process.calls > 0 && side.bytes.is_multiple_of(process.calls);
+        is_whole.then(|| side.bytes / process.calls)
+    };
+    let [before, after] = sides.map(size);
+    let size = before.filter(|size| *size <= SMALL_CALL && before == after)?;
+    let [from, to] = sides.map(|side| number::exact(side.without_scheduling() * as_f64(size) / 1024.0));
+    Some(format!(", {from} to {to} per call of {}", size::format(size)))
 }
 
 /// `verdict` on columns that did not do the same work: none.
@@ -88,27 +107,45 @@ fn what_would_decide(sides: [&Measure; 2], count: &CountChange, margin: f64) -> 
 /// As [`decision::FLOOR`], for one role or function, as a part of the total. Most repeat exactly in every window.
 pub(crate) const PART_FLOOR: f64 = 0.0001;
 
+/// What is not known of both sides, if they are given at another schedule than their own: half the width of the interval.
+pub(crate) fn doubt(sides: [&Measure; 2], of: &dyn Fn(&ScheduleDoubt) -> f64) -> f64 {
+    of(&sides[0].doubt).hypot(of(&sides[1].doubt))
+}
+
 /// Whether the change of a role or function, of which these are the values before and after and in the windows of both, is
-/// larger than its uncertainty. Without several windows, the floor of the total decides.
-pub(crate) fn is_certain(total: f64, values: [f64; 2], windows: [&[f64]; 2]) -> bool {
-    let half = decision::half_width(windows[0], windows[1]);
+/// larger than its uncertainty. `doubt`: that of the schedule. Without several windows, the floor of the total decides.
+pub(crate) fn is_certain(total: f64, values: [f64; 2], windows: [&[f64]; 2], doubt: f64) -> bool {
+    let half = decision::half_width(windows[0], windows[1]).map(|half| half.hypot(doubt));
     (values[1] - values[0]).abs() > half.map_or(decision::FLOOR * total, |half| half.max(PART_FLOOR * total))
 }
 
-fn is_certain_part(before: &Measure, after: &Measure, of: &dyn Fn(&Measure) -> f64) -> bool {
+fn is_certain_part(before: &Measure, after: &Measure, of: &dyn Fn(&Measure) -> f64, doubt: f64) -> bool {
     let windows = [before, after].map(|measure| measure.of_windows(of));
-    is_certain(before.without_scheduling(), [of(before), of(after)], [&windows[0], &windows[1]])
+    is_certain(before.without_scheduling(), [of(before), of(after)], [&windows[0], &windows[1]], doubt)
+}
+
+/// [`doubt`] of a role.
+fn doubt_of_role(sides: [&Measure; 2], role: RoleId) -> f64 {
+    doubt(sides, &|doubt| doubt.roles.get(&role).copied().unwrap_or(0.0))
+}
+
+/// [`doubt`] of what takes `own` of a role, on the side where that is more: its part of the role's.
+pub(crate) fn doubt_of_part(sides: [&Measure; 2], role: RoleId, own: [f64; 2]) -> f64 {
+    let share = |side: usize| own[side] / sides[side].of_role(role).max(f64::MIN_POSITIVE);
+    doubt_of_role(sides, role) * share(0).max(share(1)).min(1.0)
 }
 
 /// Half the width of the interval of the change of a role, per KiB. `None` for roles that depend on the schedule.
 pub(crate) fn uncertainty_of_role(sides: [&Measure; 2], role: RoleId) -> Option<f64> {
     let [before, after] = sides.map(|measure| measure.of_windows(&|measure| measure.of_role(role)));
-    (!SCHEDULING.contains(&role)).then(|| decision::half_width(&before, &after))?
+    let half = (!SCHEDULING.contains(&role)).then(|| decision::half_width(&before, &after))?;
+    half.map(|half| half.hypot(doubt_of_role(sides, role)))
 }
 
 /// Whether the change of a role is larger than its uncertainty. Roles that depend on the schedule never are.
 pub(crate) fn is_certain_role(before: &Measure, after: &Measure, role: RoleId) -> bool {
-    !SCHEDULING.contains(&role) && is_certain_part(before, after, &|measure| measure.of_role(role))
+    let doubt = doubt_of_role([before, after], role);
+    !SCHEDULING.contains(&role) && is_certain_part(before, after, &|measure| measure.of_role(role), doubt)
 }
 
 /// Whether the change of a function's self weight is larger than its uncertainty. `keys`: its rows before and after.
@@ -118,7 +155,15 @@ pub(crate) fn is_certain_function(before: &Measure, after: &Measure, keys: [&Key
         let found = keys.iter().find_map(|key| measure.functions.get(key).map(|weight| (key.process, weight.own)));
         found.map_or(0.0, |(process, own)| measure.per_kib(process, own))
     };
-    !SCHEDULING.contains(&keys[0].role) && is_certain_part(before, after, &of)
+    let doubt = doubt_of_part([before, after], keys[0].role, [of(before), of(after)]);
+    !SCHEDULING.contains(&keys[0].role) && is_certain_part(before, after, &of, doubt)
+}
+
+/// How `counted` was judged: as `judged`, at the schedule of another run; `None` if its schedule is not known.
+pub(crate) fn schedule_change(counted: &Measure, judged: &Measure) -> Option<ScheduleChange> {
+    let ScheduleDoubt { total, unknown, .. } = judged.doubt;
+    let change = ScheduleChange { counted: counted.without_scheduling(), uncertainty: total, unknown };
+    (!counted.parts.is_empty()).then_some(change)
 }
 
 /// What the cell of a counted run has.

@@ -72,6 +72,7 @@ pub(crate) fn role_rows(before: &Measure, after: &Measure, certain: impl Fn(Role
             deltas,
             certain: certain(id),
             uncertainty: None,
+            moved: false,
             work: None,
         }
     };

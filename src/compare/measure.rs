@@ -3,8 +3,8 @@
 
 use super::dropped::Dropped;
 use crate::profile::folded::is_kernel_entry;
-use crate::profile::{Attributor, ByProcess, Folded, ProcessName, Profile, SchedulingWeight, Unit};
-use crate::result::{Document, MeasuredTarget, Outcome, Processes};
+use crate::profile::{Attributor, ByProcess, Folded, ProcessName, Profile, SchedulingWeight, Unit, WindowPart};
+use crate::result::{Document, MeasuredTarget, Outcome, PairRecord, Processes};
 use crate::roles::{self, Role, RoleId, SCHEDULING, Skid};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -65,6 +65,17 @@ impl WindowSchedule {
     }
 }
 
+/// What is not known of a measure at another schedule than its own: half the widths of 99 % intervals, per KiB.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct ScheduleDoubt {
+    pub total: f64,
+    pub roles: BTreeMap<RoleId, f64>,
+    /// Roles that were moved to the other schedule.
+    pub moved: BTreeSet<RoleId>,
+    /// Windows do not vary in a number in which the other schedule differs.
+    pub unknown: bool,
+}
+
 /// One column's profile in one case.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Measure {
@@ -79,6 +90,10 @@ pub(crate) struct Measure {
     pub entered: BTreeMap<String, f64>,
     /// Exact runs: all windows, of which this is one.
     pub windows: Vec<Measure>,
+    /// One window of a workload: what its parts executed.
+    pub parts: Vec<WindowPart>,
+    /// What is not known of it, if it is given at another schedule than its own.
+    pub doubt: ScheduleDoubt,
 }
 
 impl Measure {
@@ -98,6 +113,10 @@ impl Measure {
         if runs.iter().all(|outcome| outcome.document.unit == Unit::Instructions) {
             measure.scale_counts();
             measure.windows = runs.iter().flat_map(|outcome| windows(outcome)).collect();
+            if let [outcome] = runs {
+                let shown = outcome.document.ensemble.as_ref().and_then(|all| measure.windows.get(all.shown));
+                measure.parts = shown.map(|window| window.parts.clone()).unwrap_or_default();
+            }
         } else {
             if runs.iter().any(|outcome| outcome.document.target.workload().is_none()) {
                 // Values are those of a whole run.
@@ -121,6 +140,24 @@ impl Measure {
             let emptied = ProcessMeasure { roles: BTreeMap::new(), stacks: Folded::new(), ..part.clone() };
             measure.processes.insert(process, emptied);
             measure.add_stacks(process, &part.stacks, self.skid, dropped);
+        }
+        measure
+    }
+
+    /// The same with the weight of each role multiplied.
+    pub(super) fn scaled(&self, factors: &BTreeMap<(ProcessName, RoleId), f64>) -> Self {
+        let mut measure = Self { functions: BTreeMap::new(), windows: Vec::new(), ..self.clone() };
+        for (process, part) in self.processes.iter() {
+            let attributor = Attributor::new(&part.stacks, self.skid);
+            let mut stacks = Folded::new();
+            for (stack, weight) in part.stacks.iter() {
+                let role = attributor.place_frames(stack.frames()).role.id;
+                let factor = factors.get(&(process, role)).copied().unwrap_or(1.0);
+                stacks.add_stack(stack.frames(), rounded(as_f64(weight) * factor));
+            }
+            let emptied = ProcessMeasure { roles: BTreeMap::new(), stacks: Folded::new(), ..part.clone() };
+            measure.processes.insert(process, ProcessMeasure { weight: stacks.total(), ..emptied });
+            measure.add_stacks(process, &stacks, self.skid, &Dropped::default());
         }
         measure
     }
@@ -270,6 +307,12 @@ pub(crate) fn as_f64(weight: u64) -> f64 {
     weight as f64
 }
 
+/// The whole number nearest to a weight.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "weights are positive and below 2^53")]
+fn rounded(weight: f64) -> u64 {
+    weight.round() as u64
+}
+
 /// The time of each process on a CPU: ns per KiB; of a recording, ms of the whole run; of an imported profile, percent of
 /// all samples.
 fn cpu_times(document: &Document) -> ByProcess<f64> {
@@ -300,8 +343,12 @@ fn windows(outcome: &Outcome) -> Vec<Measure> {
     if outcome.windows.is_empty() {
         return window(&document.processes, &outcome.profiles).into_iter().collect();
     }
-    let windows = outcome.windows.iter().zip(&document.runs);
-    windows.filter_map(|(profiles, run)| window(&run.processes, profiles)).collect()
+    let windows = outcome.windows.iter().zip(&document.runs).enumerate();
+    let parts = |index: usize| outcome.parts.get(index).cloned().unwrap_or_default();
+    let with_parts = |(index, (profiles, run)): (usize, (&Vec<Profile>, &PairRecord))| {
+        Some(Measure { parts: parts(index), ..window(&run.processes, profiles)? })
+    };
+    windows.filter_map(with_parts).collect()
 }
 
 /// [`Measure::entered`] of `runs`.

@@ -36,6 +36,7 @@ pub mod plan;
 pub(crate) mod remarks;
 pub mod render;
 pub(crate) mod rep;
+pub(crate) mod schedule;
 pub(crate) mod settings;
 pub(crate) mod shares;
 pub(crate) mod steps;

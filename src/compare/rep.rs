@@ -1,6 +1,7 @@
 //! Bytes that `rep` instructions copy or clear. Such an instruction counts once, however many bytes it moves, so a count of
 //! instructions does not show them.
 
+use super::exact;
 use super::measure::{Measure, as_f64};
 use super::model::{RepChange, Word};
 use crate::collect::insn::class;
@@ -71,7 +72,8 @@ pub(crate) fn change(
 ) -> RepChange {
     let (old, old_windows) = before.weighed(profiles[0]);
     let (new, new_windows) = after.weighed(profiles[1]);
-    let count = CountChange::new([old, new], [&old_windows, &new_windows], margin);
+    let doubt = exact::doubt(profiles, &|doubt| doubt.total);
+    let count = CountChange::new([old, new], [&old_windows, &new_windows], doubt, margin);
     let delta = after.bytes - before.bytes;
     let names: BTreeSet<&String> = before.functions.keys().chain(after.functions.keys()).collect();
     let function = |name: &String| {

@@ -11,14 +11,16 @@ use super::inline;
 use super::input::{Against, Boots, CompareOptions};
 use super::locks;
 use super::measure::Measure;
-use super::model::{Method, Section, Step, Verdict};
+use super::model::{Method, Section, Step, TotalChange, Verdict};
 use super::pipelines;
 use super::remarks::{remarks, unequal};
 use super::rep;
+use super::schedule;
 use super::sums;
 use super::timed::{self, Evidence};
 use super::work;
 use crate::roles::{RoleId, SCHEDULING};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// One case: what was measured of each column, and of the first one a second time.
@@ -69,15 +71,16 @@ pub(crate) fn fill_steps(
             }
         }
     }
+    let judged: Vec<Option<Judged<'_>>> = pairs.iter().map(|(.., sides)| judged(*sides, method)).collect();
     let verdicts = match method {
-        Method::Exact => pairs.iter().map(|(.., sides)| counted_verdict(*sides, options.margin)).collect(),
+        Method::Exact => judged.iter().map(|profiles| counted_verdict(profiles.as_ref(), options.margin)).collect(),
         Method::Timed | Method::Recorded => {
             let evidence =
                 |(index, _, sides): &(usize, _, [&CaseMeasure; 2])| evidence(&cases[*index], *sides, options.seed);
             timed::verdicts(&pairs.iter().map(evidence).collect::<Vec<_>>())
         }
     };
-    for ((index, columns, sides), verdict) in pairs.into_iter().zip(verdicts) {
+    for (((index, columns, sides), verdict), judged) in pairs.into_iter().zip(verdicts).zip(&judged) {
         let unequal = unequal(sides);
         let mut step = Step { from: columns.0, to: columns.1, verdict, unequal, ..Step::default() };
         let is_equal = step.unequal.is_empty();
@@ -92,7 +95,7 @@ pub(crate) fn fill_steps(
             step.pipeline =
                 pipelines::change_of([before, after], sampled.map(<[_; 2]>::from), method == Method::Recorded);
         }
-        if let [Some(before), Some(after)] = profiles {
+        if let Some([before, after]) = judged {
             match method {
                 Method::Exact => explain_counts(&mut step, sides, [before, after], options.margin),
                 Method::Timed | Method::Recorded => {
@@ -109,10 +112,22 @@ pub(crate) fn fill_steps(
     }
 }
 
-fn counted_verdict(sides: [&CaseMeasure; 2], margin: f64) -> Verdict {
-    match sides.map(|side| side.profile.as_ref()) {
-        [Some(before), Some(after)] => exact::verdict(before, after, margin),
-        _ => Verdict::none("undecided: one of the two columns has no profile"),
+/// The profiles of two columns; of counted ones, at the schedule of the first.
+type Judged<'a> = [Cow<'a, Measure>; 2];
+
+fn judged<'a>(sides: [&'a CaseMeasure; 2], method: Method) -> Option<Judged<'a>> {
+    let [before, after] = sides.map(|side| side.profile.as_ref());
+    let counted = [before?, after?];
+    Some(match (method == Method::Exact).then(|| schedule::equal(counted)).flatten() {
+        Some([before, after]) => [Cow::Owned(before), Cow::Owned(after)],
+        None => counted.map(Cow::Borrowed),
+    })
+}
+
+fn counted_verdict(profiles: Option<&Judged<'_>>, margin: f64) -> Verdict {
+    match profiles {
+        Some([before, after]) => exact::verdict(before, after, margin),
+        None => Verdict::none("undecided: one of the two columns has no profile"),
     }
 }
 
@@ -131,10 +146,12 @@ fn evidence(case: &Case, [before, after]: [&CaseMeasure; 2], seed: u64) -> Optio
     timed::evidence(&before.times, &after.times, noise, boots_matter, seed)
 }
 
-/// What changed between two counted columns.
+/// What changed between two counted columns, of which `profiles` are judged.
 fn explain_counts(step: &mut Step, sides: [&CaseMeasure; 2], profiles: [&Measure; 2], margin: f64) {
     let [before, after] = profiles;
-    step.total = Some(exact::total(before, after));
+    let counted = sides[1].profile.as_ref().unwrap_or(after);
+    step.total = Some(TotalChange { after: counted.total(), ..exact::total(before, after) });
+    step.schedule = exact::schedule_change(counted, after);
     if let [Some(old), Some(new)] = sides.map(|side| side.rep.as_ref()) {
         step.rep = Some(rep::change([old, new], profiles, margin, step.unequal.is_empty()));
     }
@@ -144,13 +161,15 @@ fn explain_counts(step: &mut Step, sides: [&CaseMeasure; 2], profiles: [&Measure
     step.roles.iter_mut().for_each(|row| row.uncertainty = exact::uncertainty_of_role([before, after], row.role));
     // The verdict is not about them.
     step.roles.sort_by_key(|row| SCHEDULING.contains(&row.role));
+    step.roles.iter_mut().for_each(|row| row.moved = profiles[1].doubt.moved.contains(&row.role));
     let inlined = aligned.as_ref().map(|aligned| &*aligned.inlined).unwrap_or_default();
     let calls = [(sides[0], profiles[0], false), (sides[1], profiles[1], true)].map(|(side, profile, is_after)| {
         // Those that the other side inlined.
         let own: Vec<_> = inlined.iter().filter(|one| one.before == is_after).collect();
         side.calls.with(&entries::changes(&side.call_rates, profile, &own))
     });
-    work::enter(&mut step.roles, calls.each_ref());
+    let factor = |role| profiles[1].of_role(role) / counted.of_role(role);
+    work::enter(&mut step.roles, calls.each_ref(), &factor);
     step.locks = locks::changes(sides);
     if let Some(aligned) = aligned {
         functions::mark_inlined(&mut step.functions, &aligned.inlined);

@@ -96,14 +96,17 @@ pub(crate) fn sums(before: &Measure, after: &Measure, method: Method) -> Vec<Fun
         (unscheduled(measure), measure.windows.iter().map(unscheduled).collect::<Vec<BTreeMap<String, f64>>>())
     });
     let total = before.without_scheduling();
-    let certain = |name: &str| {
+    let certain = |name: &str, sum: &Sum| {
         let value = |sums: &BTreeMap<String, f64>| sums.get(name).copied().unwrap_or(0.0);
         let windows = by_name.each_ref().map(|(_, windows)| windows.iter().map(value).collect::<Vec<f64>>());
-        exact::is_certain(total, by_name.each_ref().map(|(shown, _)| value(shown)), [&windows[0], &windows[1]])
+        let parts = sum.roles.keys().filter(|role| !SCHEDULING.contains(role));
+        let doubt = parts.map(|role| exact::doubt_of_part([before, after], *role, sum.own)).fold(0.0, f64::hypot);
+        exact::is_certain(total, by_name.each_ref().map(|(shown, _)| value(shown)), [&windows[0], &windows[1]], doubt)
     };
     let mut rows: Vec<FunctionSum> = kept
         .into_iter()
         .map(|(name, sum)| {
+            let certain = method != Method::Exact || certain(&name, &sum);
             let [before_names, after_names] = sum.names.map(|names| names.into_iter().collect());
             let part =
                 |(role, delta): (RoleId, f64)| RolePart { role, title: roles::by_id(role).title.to_owned(), delta };
@@ -118,7 +121,7 @@ pub(crate) fn sums(before: &Measure, after: &Measure, method: Method) -> Vec<Fun
                 total_before: sum.whole[0],
                 total_after: sum.whole[1],
                 total_delta: sum.whole[1] - sum.whole[0],
-                certain: method != Method::Exact || certain(&name),
+                certain,
                 roles: parts,
                 name,
             }

@@ -12,12 +12,16 @@ const FEW: f64 = 1.0;
 /// Numbers are the same within this part of the pages.
 const SMALL: f64 = 0.001;
 
+/// Roles with work for each page that is allocated, and none for one that is reused. The first is its allocation.
+pub(crate) const OF_PAGES: [RoleId; 4] =
+    [RoleId::PageAlloc, RoleId::PageFree, RoleId::MemcgCharge, RoleId::MemcgUncharge];
+
 /// The unit of `role`, which the processes enter `calls` times per MiB, before and after.
 fn unit(role: RoleId, calls: [f64; 2]) -> WorkUnit {
     match role {
         RoleId::WakeUp => WorkUnit::WakeUp,
         // Pipes allocate, charge and free single pages.
-        RoleId::PageAlloc | RoleId::PageFree | RoleId::MemcgCharge | RoleId::MemcgUncharge => WorkUnit::Page,
+        role if OF_PAGES.contains(&role) => WorkUnit::Page,
         // Small reads and writes copy parts of pages, and vmsplice gets several pages at once.
         RoleId::CopyIn | RoleId::CopyOut | RoleId::PipeBuffers | RoleId::UserPages
             if calls.iter().all(|calls| is_same(*calls, PAGES)) =>
@@ -29,7 +33,7 @@ fn unit(role: RoleId, calls: [f64; 2]) -> WorkUnit {
 }
 
 /// Whether two numbers per MiB are the same.
-fn is_same(a: f64, b: f64) -> bool {
+pub(crate) fn is_same(a: f64, b: f64) -> bool {
     (a - b).abs() <= SMALL * PAGES
 }
 
@@ -80,11 +84,13 @@ impl RoleCalls {
     }
 }
 
-/// Enter the calls in the rows of the roles that both called.
-pub(crate) fn enter(rows: &mut [RoleRow], both: [&RoleCalls; 2]) {
+/// Enter the calls in the rows of the roles that both called. `factor`: what a role's instructions after are multiplied by, to
+/// be those of the schedule before; its calls are, too.
+pub(crate) fn enter(rows: &mut [RoleRow], both: [&RoleCalls; 2], factor: &dyn Fn(RoleId) -> f64) {
     for row in rows {
         let calls = both.map(|calls| calls.roles.get(&row.role).copied().filter(|calls| *calls >= FEW));
         if let [Some(calls_before), Some(calls_after)] = calls {
+            let calls_after = calls_after * if row.moved { factor(row.role) } else { 1.0 };
             row.work = Some(RoleWork {
                 unit: unit(row.role, [calls_before, calls_after]),
                 calls_before,

@@ -184,6 +184,11 @@ impl CountSpan {
         Self { value, low, high, half: decision::half_of_one(values) }
     }
 
+    /// The same with what windows do not show, half the width of its interval.
+    fn doubted(self, doubt: f64) -> Self {
+        Self { half: self.half.hypot(doubt), ..self }
+    }
+
     /// The values that it does not differ from: intervals of two kernels that meet are undecided or the same.
     pub(crate) fn interval(&self) -> [f64; 2] {
         [self.value - self.half, self.value + self.half]

@@ -4,6 +4,7 @@ use super::{CountSpan, HISTORY_SCHEMA, History, HistoryKernel, HistoryLine, Hist
 use crate::campaign::cell::{CellPipeline, kernel_names};
 use crate::campaign::{CampaignCell, CellStore};
 use crate::compare::model::Inlined;
+use crate::compare::schedule;
 use crate::compare::{Dropped, Measure, inlined_between};
 use crate::kernel::info::compiler_name;
 use crate::result::Outcome;
@@ -106,10 +107,11 @@ pub(crate) fn read(store: &CellStore, list: Option<&Path>, command: String) -> R
 /// role would seem to change.
 fn points(cells: &[(usize, String)], load: &dyn Fn(usize) -> Result<(String, Outcome)>) -> Result<Vec<HistoryPoint>> {
     let mut inlined: Vec<Inlined> = Vec::new();
-    let mut before: Option<Measure> = None;
+    let (mut first, mut before): (Option<Measure>, Option<Measure>) = (None, None);
     for place in 0..cells.len() {
         cancel::check()?;
         let after = Measure::of(&[&load(place)?.1]);
+        first = first.or_else(|| after.clone());
         if let (Some(before), Some(after)) = (&before, &after) {
             inlined.extend(inlined_between([before, after]));
         }
@@ -118,7 +120,7 @@ fn points(cells: &[(usize, String)], load: &dyn Fn(usize) -> Result<(String, Out
     let dropped = Dropped::of(&inlined);
     let point = |(place, (kernel, id)): (usize, &(usize, String))| {
         let (name, run) = load(place)?;
-        counts(&run, *kernel, id, &dropped).with_context(|| name)
+        counts(&run, *kernel, id, &dropped, first.as_ref()).with_context(|| name)
     };
     cells.iter().enumerate().map(point).collect()
 }
@@ -139,12 +141,19 @@ fn is_of(cell: &CampaignCell, kernel: &HistoryKernel) -> bool {
     cell.kernel.sha256 == kernel.sha256 && cell.kernel.label == kernel.label
 }
 
-/// The counts of a run of `kernel`.
-pub(crate) fn counts(outcome: &Outcome, kernel: usize, id: &str, dropped: &Dropped) -> Result<HistoryPoint> {
+/// The counts of a run of `kernel`, at the schedule of `first`, the first kernel of the series, if that is known.
+pub(crate) fn counts(
+    outcome: &Outcome,
+    kernel: usize,
+    id: &str,
+    dropped: &Dropped,
+    first: Option<&Measure>,
+) -> Result<HistoryPoint> {
     let shown = outcome.document.ensemble.as_ref().map_or(0, |ensemble| ensemble.shown);
-    let measure =
-        Measure::of(&[outcome]).map(|measure| if dropped.is_empty() { measure } else { measure.without(dropped) });
-    let mut windows = measure.map(|measure| measure.windows).unwrap_or_default();
+    let judged = |measure| first.and_then(|first| schedule::at_that_of(first, &measure)).unwrap_or(measure);
+    let measure = Measure::of(&[outcome]).map(judged);
+    let measure = measure.map(|measure| if dropped.is_empty() { measure } else { measure.without(dropped) });
+    let (mut windows, doubt) = measure.map(|measure| (measure.windows, measure.doubt)).unwrap_or_default();
     ensure!(!windows.is_empty(), "the run contains no counted window");
     if outcome.document.target.workload().is_none() {
         // It hides the kernel, and does not depend on it.
@@ -152,15 +161,17 @@ pub(crate) fn counts(outcome: &Outcome, kernel: usize, id: &str, dropped: &Dropp
     }
     let shown = shown.min(windows.len() - 1);
     windows.swap(0, shown);
-    let span = |of: &dyn Fn(&Measure) -> f64| CountSpan::of(&windows.iter().map(of).collect::<Vec<_>>());
+    let span = |of: &dyn Fn(&Measure) -> f64, doubt: f64| {
+        CountSpan::of(&windows.iter().map(of).collect::<Vec<_>>()).doubted(doubt)
+    };
     let roles: BTreeSet<RoleId> = windows.iter().flat_map(Measure::roles).collect();
-    let of_role = |role: RoleId| span(&|window| window.of_role(role));
+    let of_role = |role: RoleId| span(&|window| window.of_role(role), doubt.roles.get(&role).copied().unwrap_or(0.0));
     Ok(HistoryPoint {
         kernel,
         cell: id.to_owned(),
         windows: windows.len(),
-        without_scheduling: span(&Measure::without_scheduling),
-        total: span(&Measure::total),
+        without_scheduling: span(&Measure::without_scheduling, doubt.total),
+        total: span(&Measure::total, 0.0),
         roles: roles.into_iter().map(|role| (role, of_role(role))).collect(),
     })
 }

@@ -68,11 +68,13 @@ pub(crate) struct CountChange {
 }
 
 impl CountChange {
-    /// From the values and the windows before and after; `margin` as that of [`decide`].
-    pub(crate) fn new(values: [f64; 2], windows: [&[f64]; 2], margin: f64) -> Self {
+    /// From the values and the windows before and after; `margin` as that of [`decide`]. `doubt`: half the width of the
+    /// interval of what windows do not show, in their unit.
+    pub(crate) fn new(values: [f64; 2], windows: [&[f64]; 2], doubt: f64, margin: f64) -> Self {
         let before = values[0].max(f64::MIN_POSITIVE);
         let change = if values[0] == values[1] { 0.0 } else { (values[1] - values[0]) / before };
-        let half = half_width(windows[0], windows[1]).map(|half| if values[0] > 0.0 { half / before } else { 0.0 });
+        let half = half_width(windows[0], windows[1]).map(|half| half.hypot(doubt));
+        let half = half.map(|half| if values[0] > 0.0 { half / before } else { 0.0 });
         let decision = match half {
             Some(half) => decide([change - half, change + half], FLOOR, margin),
             None if change == 0.0 => Decision::Same,
@@ -94,7 +96,7 @@ mod tests {
 
     #[test]
     fn counts_are_decided_from_their_windows() {
-        let of = |before: &[f64], after: &[f64]| CountChange::new([before[0], after[0]], [before, after], MARGIN);
+        let of = |before: &[f64], after: &[f64]| CountChange::new([before[0], after[0]], [before, after], 0.0, MARGIN);
         assert_eq!(of(&[100.0; 3], &[102.0; 3]).decision, Decision::More);
         assert_eq!(of(&[100.0, 99.0, 101.0], &[100.0, 99.0, 101.0]).half, Some(0.0));
         // A single window has no interval, but may be equal.

@@ -16,6 +16,7 @@ pub(crate) mod own_child;
 pub(crate) mod privileges;
 pub(crate) mod process_stat;
 pub(crate) mod progress;
+pub(crate) mod regression;
 pub(crate) mod regular;
 pub(crate) mod running_program;
 pub(crate) mod sha256;

@@ -10,7 +10,7 @@ pub use causes::{CauseNames, CausePart, CauseResidual, CauseRow, CauseSplit, Cau
 pub use parts::{
     Blame, CallList, CallRow, CpuReason, CpuSplit, CpuSplitRole, CycleChange, CycleDelta, FunctionSum, HeldChange,
     Inlined, LockChange, PathChange, PipeChange, PipeUse, PipelineChange, RepChange, RoleCycleDelta, RolePart,
-    RoleWork, ShareChange, SwitchRates, WorkUnit,
+    RoleWork, ScheduleChange, ShareChange, SwitchRates, WorkUnit,
 };
 pub use word::Word;
 
@@ -229,6 +229,9 @@ pub struct Step {
     /// Counted runs: the totals, with scheduling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<TotalChange>,
+    /// Counted runs: how the schedule was held equal; absent if that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<ScheduleChange>,
     /// Counted runs: estimated cycles next to instructions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycles: Option<CycleChange>,
@@ -345,6 +348,9 @@ pub struct RoleRow {
     /// a single window, and for roles that depend on the schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncertainty: Option<f64>,
+    /// Exact profiles: `after` is as if the processes had slept, been preempted and reused pages as often as before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub moved: bool,
     /// Exact profiles: calls, and the cost of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<RoleWork>,

@@ -7,15 +7,19 @@ use crate::result::LockKind;
 use crate::roles::RoleId;
 use serde::{Deserialize, Serialize};
 
-/// The largest contributor: a role and functions within it, or helpers and the roles that call them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The largest contributor: a role and functions within it, helpers and the roles that call them, or another number of pages
+/// that are allocated.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Blame {
-    /// Absent for helpers of several roles.
+    /// Absent for helpers of several roles, and for pages.
     pub role: Option<RoleId>,
-    /// The role's title, or the helpers' names.
+    /// The role's title, the helpers' names, or what happens to pages.
     pub title: String,
     pub delta: f64,
-    /// Helpers: the change by role, largest first.
+    /// Pages: how many are allocated per MiB, before and after; the others are reused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pages: Option<[f64; 2]>,
+    /// Helpers and pages: the change by role, largest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub within: Vec<RolePart>,
     /// The functions within the role with the largest change of self weight: name and change.
@@ -161,6 +165,17 @@ pub struct RepChange {
     pub uncertainty: Option<f64>,
     /// The functions whose bytes changed most, with the change.
     pub functions: Vec<(String, f64)>,
+}
+
+/// How the second of two counted columns was judged: at the schedule of the first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ScheduleChange {
+    /// Instructions without scheduling per KiB, as counted at its own schedule.
+    pub counted: f64,
+    /// Half the width of the 99 % interval of what the other schedule changes, per KiB.
+    pub uncertainty: f64,
+    /// Whether the windows do not vary in a number of the schedule that differs, so that its price is not known.
+    pub unknown: bool,
 }
 
 /// A step whose verdicts differ by the number of CPUs.

@@ -177,8 +177,8 @@ pub(super) fn roles(comparison: &Comparison, section: &Section, step: &Step, sho
     let largest = rows.iter().map(|row| row.delta.abs()).fold(f64::MIN_POSITIVE, f64::max);
     let title = |row: &RoleRow| {
         let doubt = match row.certain {
+            _ if step.exact() && (row.moved || scheduling(row)) => " ~",
             true => "",
-            false if step.exact() && scheduling(row) => " ~",
             false => " ?",
         };
         TableCell::Role { title: format!("{}{doubt}", row.title), colour: row.colour.clone() }
@@ -229,13 +229,24 @@ fn marks(step: &Step, shown: usize) -> impl Iterator<Item = (char, &'static str)
         true => "within the differences between windows: no difference between the kernels",
         false => "within the intervals of the sampled shares",
     };
-    let changed = || changed(step).take(shown).filter(|row| !row.certain);
-    let by_schedule = |row: &RoleRow| step.exact() && scheduling(row);
+    let changed = || changed(step).take(shown);
+    let by_schedule = |row: &RoleRow| step.exact() && (row.moved || scheduling(row));
     let marks = [
-        (changed().any(|row| !by_schedule(row)), '?', within),
-        (changed().any(by_schedule), '~', "depends on how often the processes sleep and are preempted"),
+        (changed().any(|row| !row.certain && !by_schedule(row)), '?', within),
+        (changed().any(by_schedule), '~', by_schedule_text(step)),
     ];
     marks.into_iter().filter(|(is_used, ..)| *is_used).map(|(_, mark, reason)| (mark, reason))
+}
+
+/// What `~` means.
+fn by_schedule_text(step: &Step) -> &'static str {
+    match step.roles.iter().any(|row| row.moved) {
+        true => {
+            "depends on how often the processes sleep and are preempted; those without scheduling are given as if that were \
+             as before"
+        }
+        false => "depends on how often the processes sleep and are preempted",
+    }
 }
 
 /// Whether a role depends on the schedule.

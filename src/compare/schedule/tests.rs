@@ -1,0 +1,180 @@
+use super::*;
+use crate::compare::exact::{is_certain_role, verdict};
+use crate::compare::model::Word;
+use crate::process::{Phase, Processes};
+use crate::profile::{Folded, Profile, Unit};
+use crate::result::{Attribution, Document, Ensemble, MeasuredTarget, Outcome, PairRecord, ProcessTotals, WindowCount};
+use crate::roles::Skid;
+use crate::workload::Spec;
+use rand::rngs::SmallRng;
+use rand::{Rng as _, SeedableRng as _};
+
+/// Calls of each process in a part, 4 KiB each, and parts of a window.
+const CALLS: u64 = 32;
+const PARTS: u64 = 128;
+
+/// A kernel as 6.12 is with buffers of 4 KiB, and how its processes are scheduled.
+#[derive(Clone, Copy)]
+struct Modelled {
+    /// The fewest and the most preemptions of the writer in a part, which sleeps once or twice.
+    preemptions: [u64; 2],
+    /// Instructions for each freed page in addition.
+    planted: u64,
+    /// Pages that are reused after each switch.
+    reused: u64,
+}
+
+const PLAIN: Modelled = Modelled { preemptions: [3, 7], planted: 0, reused: 1 };
+
+/// The stacks of the roles of the writer and the reader.
+const STACKS: [&[(RoleId, &str)]; 2] = [
+    &[
+        (RoleId::PageAlloc, "ksys_write;vfs_write;pipe_write;__alloc_pages"),
+        (RoleId::MemcgCharge, "ksys_write;vfs_write;pipe_write;__alloc_pages;__memcg_kmem_charge_page"),
+        (RoleId::Mutex, "ksys_write;vfs_write;pipe_write;mutex_lock"),
+        (RoleId::PipeWrite, "ksys_write;vfs_write;pipe_write"),
+        (RoleId::CopyIn, "ksys_write;vfs_write;pipe_write;copy_page_from_iter"),
+        (RoleId::Timestamps, "ksys_write;vfs_write;pipe_write;file_update_time"),
+    ],
+    &[
+        (RoleId::PageFree, "ksys_read;vfs_read;pipe_read;free_unref_page"),
+        (RoleId::MemcgUncharge, "ksys_read;vfs_read;pipe_read;__mem_cgroup_uncharge"),
+        (RoleId::Mutex, "ksys_read;vfs_read;pipe_read;mutex_lock"),
+        (RoleId::PipeRead, "ksys_read;vfs_read;pipe_read"),
+        (RoleId::CopyOut, "ksys_read;vfs_read;pipe_read;copy_page_to_iter"),
+    ],
+];
+
+fn part(kernel: Modelled, random: &mut SmallRng) -> WindowPart {
+    let sleeps = random.random_range(1..=2);
+    let preemptions = random.random_range(kernel.preemptions[0]..=kernel.preemptions[1]);
+    let switches = sleeps + preemptions;
+    let pages = CALLS - (kernel.reused * switches).min(CALLS);
+    // Time stamps change with the tick, whatever the processes do.
+    let tick = 250 * random.random_range(0..=1);
+    let writer = [
+        (RoleId::PageAlloc, 613 * pages),
+        (RoleId::MemcgCharge, 290 * pages),
+        (RoleId::Mutex, 25 * (CALLS + sleeps)),
+        (RoleId::PipeWrite, 162 * CALLS + 120 * sleeps),
+        (RoleId::CopyIn, 130 * CALLS),
+        (RoleId::Timestamps, 107 * CALLS + tick),
+    ];
+    let reader = [
+        (RoleId::PageFree, 331 * pages),
+        (RoleId::MemcgUncharge, 369 * pages),
+        (RoleId::Mutex, 25 * (CALLS + switches)),
+        (RoleId::PipeRead, 120 * CALLS + 90 * switches + kernel.planted * pages),
+        (RoleId::CopyOut, 132 * CALLS),
+    ];
+    let writer = PartWork { calls: CALLS, sleeps, preemptions, pages, roles: writer.into() };
+    let reader = PartWork { calls: CALLS, sleeps: switches, preemptions: 0, pages, roles: reader.into() };
+    [(ProcessName::WRITER, writer), (ProcessName::READER, reader)].into_iter().collect()
+}
+
+/// The weight of the profile of a window: what all parts would be if they were as the weighed mean.
+fn weighed(parts: &[WindowPart], of: impl Fn(&WindowPart) -> u64) -> u64 {
+    let weight = |index: usize| ((2 * index + 1) as f64 * (2 * (parts.len() - index) - 1) as f64).powi(2);
+    let sum: f64 = parts.iter().enumerate().map(|(index, part)| weight(index) * as_f64(of(part))).sum();
+    let weights: f64 = (0..parts.len()).map(weight).sum();
+    (sum / weights * parts.len() as f64).round() as u64
+}
+
+fn measure(kernel: Modelled, seed: u64) -> Measure {
+    let mut random = SmallRng::seed_from_u64(seed);
+    let parts: Vec<Vec<WindowPart>> = (0..5).map(|_| (0..PARTS).map(|_| part(kernel, &mut random)).collect()).collect();
+    let names = [ProcessName::WRITER, ProcessName::READER];
+    let profile = |parts: &[WindowPart], process: usize| {
+        let mut stacks = Folded::new();
+        for (role, stack) in STACKS[process] {
+            let weight = weighed(parts, |part| part.get(names[process]).unwrap().roles[role]);
+            stacks.add(format!("entry_SYSCALL_64_after_hwframe;do_syscall_64;{stack}"), weight);
+        }
+        let collector = "insn".to_owned();
+        Profile { process: names[process], collector, unit: Unit::Instructions, skid: Skid::None, stacks }
+    };
+    let windows: Vec<Vec<Profile>> = parts.iter().map(|parts| vec![profile(parts, 0), profile(parts, 1)]).collect();
+    let totals = |calls| ProcessTotals { bytes: 4096 * CALLS * PARTS, calls, ..ProcessTotals::default() };
+    // The reader's last call finds the end.
+    let processes = Processes::of_pair(totals(CALLS * PARTS), totals(CALLS * PARTS + 1), 0);
+    let count = |profiles: &Vec<Profile>| WindowCount::of(Phase(0), 1, profiles);
+    let document = Document {
+        target: MeasuredTarget::Pair { workload: Spec::default() },
+        unit: Unit::Instructions,
+        attribution: Attribution { collector: "insn".to_owned(), ..Attribution::default() },
+        ensemble: Some(Ensemble::new(windows.iter().map(count).collect())),
+        runs: vec![PairRecord { processes: processes.clone(), ..PairRecord::default() }; windows.len()],
+        processes,
+        ..Document::default()
+    };
+    Measure::of(&[&Outcome { document, windows, parts, ..Outcome::default() }]).unwrap()
+}
+
+/// Pages per KiB that `measure` frees.
+fn pages(measure: &Measure) -> f64 {
+    measure.numbers().unwrap()[&ProcessName::READER].pages
+}
+
+#[test]
+fn planted_work_is_found_at_another_schedule() {
+    let plain = measure(PLAIN, 1);
+    for (preemptions, planted) in [([3, 7], 44), ([2, 6], 44), ([0, 3], 202), ([5, 12], 44), ([0, 3], 0), ([1, 6], 8)] {
+        let other = measure(Modelled { preemptions, planted, ..PLAIN }, 2);
+        let truth = as_f64(planted) * pages(&plain);
+        let [before, after] = equal([&plain, &other]).unwrap();
+        let found = verdict(&before, &after, 0.01);
+        let half = found.uncertainty.unwrap() * found.before;
+        let said = format!("{preemptions:?}: {truth} planted, {found:?}");
+        assert!((found.delta - truth).abs() <= half && half < 0.006 * found.before, "{said}");
+        assert!(
+            if truth > 0.01 * found.before { found.word == Word::More } else { found.word == Word::Same },
+            "{said}"
+        );
+        for role in after.roles().into_iter().filter(|role| *role != RoleId::PipeRead) {
+            assert!(!is_certain_role(&before, &after, role), "{said}: {role:?}");
+        }
+        assert_eq!(is_certain_role(&before, &after, RoleId::PipeRead), planted > 0, "{said}");
+        // As counted, it is another change, and roles that nobody touched are certain.
+        let counted = verdict(&plain, &other, 0.01);
+        if preemptions != PLAIN.preemptions {
+            assert!(
+                (counted.delta - truth).abs() > counted.uncertainty.unwrap() * counted.before,
+                "{said}: {counted:?}"
+            );
+            assert!(is_certain_role(&plain, &other, RoleId::PageAlloc), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_kernel_that_reuses_no_page_does_more_work_at_the_same_schedule() {
+    let plain = measure(PLAIN, 1);
+    let never = measure(Modelled { reused: 0, preemptions: [1, 4], ..PLAIN }, 2);
+    let [before, after] = equal([&plain, &never]).unwrap();
+    let found = verdict(&before, &after, 0.01);
+    let truth = (0.25 - pages(&plain)) * (613.0 + 290.0 + 331.0 + 369.0);
+    assert!((found.delta - truth).abs() < found.uncertainty.unwrap() * found.before, "{truth}: {found:?}");
+    assert!(is_certain_role(&before, &after, RoleId::PageAlloc), "{found:?}");
+}
+
+#[test]
+fn what_does_not_vary_has_no_price() {
+    // Preempted before, and never asleep more often than twice in a part; afterwards always as often.
+    let regular = |preemptions: u64| measure(Modelled { preemptions: [preemptions; 2], reused: 0, ..PLAIN }, 1);
+    let [_, after] = equal([&regular(4), &regular(8)]).unwrap();
+    // The sleeps of the reader follow the preemptions, and have no price, either.
+    assert!(after.doubt.unknown && after.doubt.total > 0.5, "{:?}", after.doubt);
+    let [_, after] = equal([&measure(PLAIN, 1), &regular(8)]).unwrap();
+    assert!(!after.doubt.unknown, "its price is that of the other kernel: {:?}", after.doubt);
+}
+
+#[test]
+fn equal_windows_and_unknown_schedules_are_left_as_they_are() {
+    let plain = measure(PLAIN, 1);
+    assert!(equal([&plain, &plain.clone()]).is_none());
+    let unknown = Measure { parts: Vec::new(), ..plain.clone() };
+    assert!(equal([&unknown, &measure(PLAIN, 2)]).is_none());
+    // The same schedule, by chance a little different: nothing to move.
+    let [_, after] = equal([&plain, &measure(PLAIN, 3)]).unwrap();
+    assert_eq!(verdict(&plain, &after, 0.01).word, Word::Same);
+}
