@@ -29,6 +29,7 @@ mod matrix;
 mod memory;
 mod output;
 mod packages;
+mod planted;
 #[path = "programs/printed.rs"]
 mod printed;
 mod published;

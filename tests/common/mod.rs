@@ -1,5 +1,7 @@
 //! Shared by the tests: this build's binary, kernels by series, guests, and the state of processes.
 
+pub(crate) mod plant;
+
 use pipeprof::experiment::StopRule;
 use pipeprof::result::{Collector, Loader, Probe, Request, Selection};
 use pipeprof::vm::{GuestOptions, Job, Kernel, store::KernelCache};
