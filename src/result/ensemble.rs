@@ -118,8 +118,11 @@ pub(crate) fn to_bytes(windows: &[Vec<Profile>], parts: &[Vec<WindowPart>]) -> R
     gzip_json::to_bytes(&file, Compression::default())
 }
 
-/// Read `windows.json.gz`: the profiles and the parts of each window.
-pub(crate) fn from_bytes(bytes: &[u8]) -> Result<(Vec<Vec<Profile>>, Vec<Vec<WindowPart>>)> {
+/// The profiles and the parts of each window.
+type StoredWindows = (Vec<Vec<Profile>>, Vec<Vec<WindowPart>>);
+
+/// Read `windows.json.gz`.
+pub(crate) fn from_bytes(bytes: &[u8]) -> Result<StoredWindows> {
     let file: File<'_> = gzip_json::from_bytes(bytes, "profiles of windows")?;
     ensure!(file.schema == SCHEMA, "its schema {} is not {SCHEMA}", file.schema);
     Ok((file.windows.into_owned(), file.parts.into_owned()))

@@ -165,7 +165,8 @@ fn what_does_not_vary_has_no_price() {
     // The sleeps of the reader follow the preemptions, and have no price, either.
     assert!(after.doubt.unknown && after.doubt.total > 0.5, "{:?}", after.doubt);
     let [_, after] = equal([&measure(PLAIN, 1), &regular(8)]).unwrap();
-    assert!(!after.doubt.unknown, "its price is that of the other kernel: {:?}", after.doubt);
+    let known = after.doubt.roles[&RoleId::CopyIn];
+    assert!(known < 2.0, "its price is that of the other kernel: {:?}", after.doubt);
 }
 
 #[test]
