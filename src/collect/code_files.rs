@@ -132,8 +132,8 @@ impl HeldFiles {
     /// Where the file of `mapping` can be read; `None` if it is not found.
     pub(super) fn path(&self, mapping: &FileMapping) -> Option<PathBuf> {
         let identity = &mapping.file;
-        let own = [Some(&mapping.path), self.seen.get(identity)].into_iter().flatten();
-        let found = || own.cloned().find(|path| open_same(path, identity).is_some());
+        let mut own = [Some(&mapping.path), self.seen.get(identity)].into_iter().flatten();
+        let found = || own.find(|path| open_same(path, identity).is_some()).cloned();
         self.held.get(identity).map(open_path).or_else(found)
     }
 }

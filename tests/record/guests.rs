@@ -169,8 +169,11 @@ fn programs_of_this_machine_run_in_guests() {
     }
 }
 
+/// Bytes at pipes, by their index.
+type PipeBytes = Vec<(usize, u64)>;
+
 /// What a recording has whatever the time was: processes with their forks and execs, and what each moved at which pipe.
-fn without_times(recording: &Document) -> Vec<(&str, u64, u64, Vec<(usize, u64)>)> {
+fn without_times(recording: &Document) -> Vec<(&str, u64, u64, PipeBytes)> {
     let moved_by = |at: usize| {
         let pipes = recording.pipes.iter().enumerate();
         let moved = pipes.flat_map(|(pipe, ends)| ends.ends().map(move |end| (pipe, end)));

@@ -189,7 +189,7 @@ mod tests {
         let symbols = vmlinux(Path::new("/proc/self/exe")).unwrap();
         let main = symbols.functions("main").first().unwrap().address;
         let inside = symbols.at(main + 1).unwrap();
-        assert_eq!((&*inside.symbol.name, inside.offset), ("main", 1));
+        assert_eq!((inside.symbol.name, inside.offset), ("main", 1));
         assert!(symbols.functions("environ").is_empty(), "data has no code");
         let error = vmlinux(Path::new("/etc/passwd")).unwrap_err().to_string();
         assert!(error.contains("not an ELF file"), "{error}");
