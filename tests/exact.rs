@@ -102,6 +102,13 @@ fn every_kernel_and_mode_adds_up() {
             assert!(inclusive(writer, frame) > 0, "{series} {mode}: no {frame}");
         }
         copies_move_the_bytes(&outcome, series, mode);
+        // What each switch adds is the scheduler's, so entering and leaving takes a call as long however often it sleeps.
+        assert!(inclusive(writer, "[after-switch]") > 0, "{series} {mode}");
+        let per_call = [ProcessName::WRITER, ProcessName::READER].map(|process| {
+            let shares = outcome.document.attribution.of(process);
+            shares.iter().find(|share| share.role == RoleId::Syscall).unwrap().instructions_per_call.unwrap()
+        });
+        assert!((per_call[0] / per_call[1] - 1.0).abs() < 0.05, "{series} {mode}: {per_call:?}");
         // Nothing in the kernel calls the system call's entry: the frames above it are user code.
         for (stack, _) in writer.stacks.iter() {
             let entries = stack.frames().filter(|frame| *frame == "do_syscall_64").count();
