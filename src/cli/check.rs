@@ -117,7 +117,7 @@ impl CheckArgs {
         let mut options = given.options.clone();
         let mut wanted = Vec::new();
         options.count_by_default();
-        if options.exact() && !given.machine.cpus.is_some() {
+        if options.exact() && given.machine.cpus.is_none() {
             wanted.extend(exact::CPUS.map(|cpus| {
                 let mut options = options.clone();
                 options.machine.cpus = Some(cpus);

@@ -247,7 +247,7 @@ fn axes_of_file(path: &Path) -> Result<CampaignAxesArgs> {
             words.push(format!("--{flag}={}", word(key, item).with_context(|| shown.to_string())?));
         }
     }
-    Ok(parsed(&shown.to_string(), &words)?)
+    parsed(&shown.to_string(), &words)
 }
 
 fn word(key: &str, value: &toml::Value) -> Result<String> {

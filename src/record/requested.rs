@@ -57,7 +57,7 @@ impl RecordingRequest {
                  --pipe-size",
             );
         }
-        if !guest && !(self.files.is_empty() && self.disk.is_empty()) {
+        if !(guest || self.files.is_empty() && self.disk.is_empty()) {
             return refused("--file and --disk require a guest: add --kernel, such as --kernel 6.12");
         }
         if trials.is_empty() && self.runs.is_some() && !self.counts() {
