@@ -38,6 +38,11 @@ fn a_run_is_repeated_as_it_was_or_with_changes() {
     assert_eq!((&again.request, &again.target), (&first.request, &first.target));
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains("stored") && said.contains("now"), "{said}");
+    let output = pipeprof(&["repeat", top.path().join("r1").to_str().unwrap(), "--json", "-o"])
+        .arg(top.path().join("r4"))
+        .output()
+        .unwrap();
+    assert!(serde_json::from_slice::<Document>(&output.stdout).is_ok(), "only the document");
     // What is not given stays.
     let (_, changed) = into(top.path(), "r3", &["repeat", "r1", "--mode", "write", "--runs", "3"]);
     let Some(Measurement::Pair(mut request)) = first.request else { panic!("a run") };

@@ -42,7 +42,7 @@ pub(super) fn again(given: &GivenFlags, stored: &Outcome, run_stored_command: bo
 pub(super) fn allowed(what: &str, stored: &Outcome, request: &Measurement, run_stored_command: bool) -> Result<()> {
     let Some(owner) = stored.owner.filter(|owner| !run_stored_command && !is_callers(*owner)) else { return Ok(()) };
     Err(UsageError::new(format!(
-        "{what} belongs to user {owner}, and its pipeline would run with programs and files of this machine: `{}`; add \
+        "{what} belongs to user {owner}, and would be measured with programs and files of this machine: `{}`; add \
          --run-stored-command to run it",
         clean(&request.command())
     ))

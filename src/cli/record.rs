@@ -172,11 +172,6 @@ impl RecordArgs {
         Ok(Ok(ShownRecording { code: ExitCode::from(code.unwrap_or(0)), outcome: recorded }))
     }
 
-    /// Whether neither a pipeline nor a process is given.
-    pub(super) fn is_command_stored(&self) -> bool {
-        self.command.is_empty() && self.pid.is_empty()
-    }
-
     /// Set what was given.
     ///
     /// # Errors

@@ -32,7 +32,7 @@ pub(crate) struct RepeatArgs {
     #[arg(value_name = "RESULT")]
     result: PathBuf,
     /// Flags of `pipeprof run` or `pipeprof record`, whichever measured it. For recordings also --stage N=COMMAND (another
-    /// program as stage N) and --run-stored-command (run the pipeline of another user's result)
+    /// program as stage N); --run-stored-command measures what another user's result asks for
     #[arg(value_name = "FLAGS", trailing_var_arg = true, allow_hyphen_values = true)]
     flags: Vec<String>,
 }
@@ -45,10 +45,10 @@ struct RepeatedRecordArgs {
     /// Program and arguments of stage N
     #[arg(long, value_name = "N=COMMAND", value_parser = stage)]
     stage: Vec<Remedy>,
-    /// Run the pipeline of a stored recording that belongs to another user
-    #[arg(long)]
-    run_stored_command: bool,
 }
+
+/// Allows what a result of another user asks for.
+const ALLOW: &str = "--run-stored-command";
 
 impl RepeatArgs {
     pub(super) fn run(mut self) -> Result<ExitCode> {
@@ -63,6 +63,14 @@ impl RepeatArgs {
             // The mark before another pipeline was taken as that of the end of flags.
             self.flags.insert(0, "--".to_owned());
         }
+        let own = self.flags.iter().position(|flag| flag == "--").unwrap_or(self.flags.len());
+        let others = self.flags.split_off(own);
+        let given = self.flags.len();
+        self.flags.retain(|flag| flag != ALLOW);
+        let is_allowed = self.flags.len() < given;
+        self.flags.extend(others);
+        // It names programs, and files such as kernels.
+        allowed(&path, &stored, &request, is_allowed)?;
         match request {
             Measurement::Pair(mut options) => {
                 let args = parsed::<RunArgs>("pipeprof run", &self.flags)?;
@@ -71,16 +79,16 @@ impl RepeatArgs {
                 }
                 args.apply(&mut options);
                 let (code, outcome) = args.measured(&options)?;
-                crate::outln!("");
-                crate::out!("{}", compared(path, stored, outcome)?);
+                let text = compared(path, stored, outcome)?;
+                if args.is_json() {
+                    crate::err!("\n{text}");
+                } else {
+                    crate::out!("\n{text}");
+                }
                 Ok(code)
             }
             Measurement::Recording(mut request) => {
                 let args = parsed::<RepeatedRecordArgs>("pipeprof record", &self.flags)?;
-                if args.record.is_command_stored() {
-                    let asked = Measurement::Recording(request.clone());
-                    allowed(&path, &stored, &asked, args.run_stored_command)?;
-                }
                 args.record.apply(&mut request)?;
                 if let RecordingTarget::Pipeline(pipeline) = &mut request.target {
                     for change in &args.stage {
@@ -95,8 +103,7 @@ impl RepeatArgs {
                     Err(code) => return Ok(code),
                 };
                 // Standard output is that of the pipeline.
-                crate::errln!("");
-                crate::err!("{}", compared(path, stored, shown.outcome)?);
+                crate::err!("\n{}", compared(path, stored, shown.outcome)?);
                 Ok(shown.code)
             }
         }

@@ -163,6 +163,11 @@ pub(super) fn split(text: &str) -> Result<Vec<String>> {
 }
 
 impl RunArgs {
+    /// Whether standard output is for result.json.
+    pub(super) fn is_json(&self) -> bool {
+        self.json
+    }
+
     /// Whether several modes are to be measured, which [`run_modes`] does.
     pub(super) fn has_several_modes(&self) -> bool {
         !self.workload.further_modes.is_empty()
