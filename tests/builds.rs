@@ -99,7 +99,7 @@ fn a_kernel_is_built_once_and_named() {
     // The same again is not built.
     let (done, again, said) = builds.build(&builds.tree(), &[]);
     assert!(done && again == first && said.contains("already built"), "{again}{said}");
-    // An equal build has one name: that it has another now is said.
+    // An equal build has one name. A message says that the name has moved.
     let release = first.split_whitespace().next().unwrap();
     let (done, _, said) = builds.build(&builds.tree(), &["--name", "other"]);
     assert!(done && said.contains(&format!("{release} was named mine: this is the same build")), "{said}");

@@ -43,6 +43,21 @@ pub(crate) struct Numbers {
     pages: f64,
 }
 
+impl Numbers {
+    fn of(work: &PartWork) -> Self {
+        let [calls, sleeps, preemptions, pages] = [work.calls, work.sleeps, work.preemptions, work.pages].map(as_f64);
+        Self { calls, sleeps, preemptions, pages }
+    }
+
+    /// Add `others`, multiplied by `weight`.
+    fn add(&mut self, weight: f64, others: Self) {
+        self.calls += weight * others.calls;
+        self.sleeps += weight * others.sleeps;
+        self.preemptions += weight * others.preemptions;
+        self.pages += weight * others.pages;
+    }
+}
+
 /// [`Numbers`] of all processes of the target.
 type WindowNumbers = BTreeMap<ProcessName, Numbers>;
 
@@ -57,22 +72,13 @@ impl Measure {
             let weight = ((2 * index + 1) as f64 * (2 * (parts.len() - index) - 1) as f64).powi(2);
             weights += weight;
             for (process, work) in part.iter() {
-                let sum = sums.entry(process).or_default();
-                sum.calls += weight * as_f64(work.calls);
-                sum.sleeps += weight * as_f64(work.sleeps);
-                sum.preemptions += weight * as_f64(work.preemptions);
-                sum.pages += weight * as_f64(work.pages);
+                sums.entry(process).or_default().add(weight, Numbers::of(work));
             }
         }
         let scale = parts.len() as f64 / weights / (as_f64(self.bytes.max(1)) / 1024.0);
         for sum in sums.values_mut() {
-            let Numbers { calls, sleeps, preemptions, pages } = *sum;
-            *sum = Numbers {
-                calls: calls * scale,
-                sleeps: sleeps * scale,
-                preemptions: preemptions * scale,
-                pages: pages * scale,
-            };
+            let weighed = std::mem::take(sum);
+            sum.add(scale, weighed);
         }
         (!parts.is_empty()).then_some(sums)
     }
@@ -233,11 +239,7 @@ fn mean(windows: &[Measure]) -> Option<WindowNumbers> {
     let part = 1.0 / windows.len().max(1) as f64;
     for window in windows {
         for (process, numbers) in window.numbers()? {
-            let sum = mean.entry(process).or_default();
-            sum.calls += part * numbers.calls;
-            sum.sleeps += part * numbers.sleeps;
-            sum.preemptions += part * numbers.preemptions;
-            sum.pages += part * numbers.pages;
+            mean.entry(process).or_default().add(part, numbers);
         }
     }
     Some(mean)

@@ -206,7 +206,7 @@ impl RecordingRequest {
     }
 
     /// `recorded` with this request, which it answers.
-    pub(crate) fn stored_in(&self, mut recorded: Outcome) -> Outcome {
+    fn stored_in(&self, mut recorded: Outcome) -> Outcome {
         recorded.document.request = Some(Measurement::Recording(Box::new(self.clone())));
         recorded
     }

@@ -30,7 +30,7 @@ fn scheduled(release: &str, [sleeps, price]: [u64; 2], [preemptions, cost]: [u64
 
 #[test]
 fn a_reason_carries_most_of_the_difference() {
-    // A preemption less is nothing beside the price of a sleep.
+    // One preemption less explains next to nothing. The lower price of a sleep explains the change.
     let text = answer(scheduled("6.1", [10, 11_378], [1, 1_500]), scheduled("6.12", [10, 8_115], [0, 0]));
     assert!(
         text.contains("with scheduling -6.6 %, because a sleep costs 8,115 instructions with 6.12, before 11,378"),

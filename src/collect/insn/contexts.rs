@@ -1,7 +1,7 @@
 //! Calling contexts under the names of functions, and the roles of stacks that end in them.
 
 use super::names::Names;
-use super::raw::{Block, Raw, Root};
+use super::raw::{Block, BlockCount, Raw, Root};
 use super::switch_work::{SwitchWork, is_entry};
 use crate::arch::decoded;
 use crate::profile::folded::{KERNEL, frame_name};
@@ -78,6 +78,20 @@ impl Callers {
         let frames = outer.iter().map(String::as_str).chain(mark(above.is_some()));
         frames.chain(inner.iter().map(String::as_str)).chain(last.map(|last| &*last.name)).chain(mark(is_below))
     }
+}
+
+/// The functions of which `count` has instructions: the index of the first instruction in the block, the number of those that
+/// were executed, and the frame. `frames`: those of the block.
+pub(super) fn functions_of<'f>(
+    count: &BlockCount,
+    frames: &'f [(u16, LastFrame)],
+) -> impl Iterator<Item = (u16, u64, &'f LastFrame)> {
+    let starts = std::iter::once(0).chain(frames.iter().map(|(end, _)| *end));
+    let all = starts.zip(frames).map(|(from, (to, last))| {
+        let executed = (*to).min(count.to).saturating_sub(from.max(count.from));
+        (from, u64::from(executed), last)
+    });
+    all.filter(|(_, executed, _)| *executed > 0)
 }
 
 /// The functions of a block's instructions: the end of each, and its frame.

@@ -1,10 +1,9 @@
 //! What each part of a window executed, by process and role, and how often its processes called, slept, were preempted, and
 //! allocated or freed a page.
 
-use super::contexts::{Contexts, entries};
-use super::raw::{Raw, Root};
-
+use super::contexts::{Contexts, entries, functions_of};
 use super::names::Names;
+use super::raw::{Raw, Root};
 use crate::profile::{ByProcess, PartWork, ProcessName, WindowPart};
 use crate::roles::{self, RoleId};
 
@@ -36,29 +35,19 @@ pub(crate) fn parts(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Vec<
         else {
             continue;
         };
-        let (mut from, mut address) = (0, block.address);
-        let lengths = |from: u16, to: u16| -> u64 {
-            let lengths = block.lengths.get(usize::from(from)..usize::from(to)).unwrap_or_default();
-            lengths.iter().map(|length| u64::from(*length)).sum()
-        };
-        for (to, _) in contexts.last_frames(count.node, count.block).iter() {
-            let to = *to;
-            let executed = to.min(count.to).saturating_sub(from.max(count.from));
-            if executed > 0 {
-                let role = contexts.role(count.node, Some(address));
-                adds.push((index, place, Adds::Instructions(role, executed.into())));
-                let function = names.function(address);
-                if from >= count.from && function.start == Some(address) {
-                    match roles::base_name(&function.name) {
-                        "do_syscall_64" => adds.push((index, place, Adds::Call)),
-                        "__schedule" if contexts.preempts(count.node) => adds.push((index, place, Adds::Preemption)),
-                        "__schedule" => adds.push((index, place, Adds::Sleep)),
-                        _ => {}
-                    }
+        for (from, executed, _) in functions_of(count, &contexts.last_frames(count.node, count.block)) {
+            let Some((address, _)) = block.instructions().nth(from.into()) else { continue };
+            let role = contexts.role(count.node, Some(address));
+            adds.push((index, place, Adds::Instructions(role, executed)));
+            let function = names.function(address);
+            if from >= count.from && function.start == Some(address) {
+                match roles::base_name(&function.name) {
+                    "do_syscall_64" => adds.push((index, place, Adds::Call)),
+                    "__schedule" if contexts.preempts(count.node) => adds.push((index, place, Adds::Preemption)),
+                    "__schedule" => adds.push((index, place, Adds::Sleep)),
+                    _ => {}
                 }
             }
-            address += lengths(from, to);
-            from = to;
         }
     }
     let part = |counts: &Vec<u32>| {

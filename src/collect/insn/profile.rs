@@ -1,10 +1,10 @@
 //! Make stacks, calls and executed code from blocks and contexts.
 
 use super::class;
-use super::contexts::{Contexts, LastFrame, entered};
+use super::contexts::{Contexts, entered, functions_of};
 use super::held;
 use super::names::Names;
-use super::raw::{Block, BlockCount, Raw, RepCount, Root};
+use super::raw::{Block, Raw, RepCount, Root};
 use crate::profile::cycles::InstructionClass;
 use crate::profile::folded::frame_name;
 use crate::profile::{ByProcess, CallStack, ClassCounts, ClassifiedStacks, Folded, ProcessName, Profile, Unit};
@@ -42,7 +42,7 @@ pub(crate) fn profiles(raw: &Raw, names: &Names, processes: &[ProcessName]) -> R
     for count in &raw.counts {
         let Some(root) = raw.root(count.node) else { continue };
         let (callers, frames) = (contexts.callers(count.node), contexts.last_frames(count.node, count.block));
-        for (executed, last) in parts(count, &frames).filter(|_| count.tapered > 0) {
+        for (_, executed, last) in functions_of(count, &frames).filter(|_| count.tapered > 0) {
             stacks[root.place(raw.processes)].add_stack(callers.stack(Some(last)), executed * count.tapered);
         }
     }
@@ -53,16 +53,6 @@ pub(crate) fn profiles(raw: &Raw, names: &Names, processes: &[ProcessName]) -> R
         *others = short;
     }
     Ok(with_others(processes).zip(stacks).map(profile).collect())
-}
-
-/// The functions of which a count has instructions, with the number of these.
-fn parts<'f>(count: &BlockCount, frames: &'f [(u16, LastFrame)]) -> impl Iterator<Item = (u64, &'f LastFrame)> {
-    let ends = frames.iter().map(|(end, _)| *end);
-    let starts = std::iter::once(0).chain(ends);
-    let parts = starts
-        .zip(frames)
-        .map(|(from, (to, last))| (u64::from((*to).min(count.to).saturating_sub(from.max(count.from))), last));
-    parts.filter(|(executed, _)| *executed > 0)
 }
 
 fn check(raw: &Raw, processes: &[ProcessName]) -> Result<()> {
@@ -95,7 +85,7 @@ pub fn count(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Coun
         let Some(root) = raw.root(count.node) else { continue };
         let (callers, frames) = (contexts.callers(count.node), contexts.last_frames(count.node, count.block));
         let mut classes = classes.get(count.block as usize).into_iter().flatten().skip(count.from.into());
-        for (executed, last) in parts(count, &frames) {
+        for (_, executed, last) in functions_of(count, &frames) {
             let mut counts = ClassCounts::default();
             for class in classes.by_ref().take(executed.try_into()?) {
                 counts.add(*class, count.times);
