@@ -55,7 +55,7 @@ build: packages-build
 	cargo build --release
 
 lint: packages-build
-	cargo fmt --check
+	cargo fmt --all --check
 	cargo clippy --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --document-private-items
 

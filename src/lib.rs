@@ -31,29 +31,12 @@
 // They panic when they cannot write: util::streams has others.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-mod arch;
-mod campaign;
 pub mod cli;
-pub mod collect;
-pub mod compare;
-pub mod experiment;
-pub mod export;
 #[cfg(any(doc, fuzzing, test))]
 pub mod fuzz;
-pub mod guest;
-mod history;
-pub mod import;
-pub mod kernel;
-pub mod process;
-pub mod profile;
-pub mod record;
-pub mod report;
-pub mod reproduce;
-pub mod result;
-pub mod roles;
-pub mod run;
-mod search;
-pub mod sweep;
-pub mod util;
-pub mod vm;
-pub mod workload;
+
+pub use {
+    ::arch, ::campaign, ::collect, ::compare, ::experiment, ::export, ::guest, ::history, ::import, ::kernel,
+    ::process, ::profile, ::record, ::report, ::reproduce, ::result, ::roles, ::run, ::search, ::sweep, ::util, ::vm,
+    ::workload,
+};

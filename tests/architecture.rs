@@ -1,5 +1,5 @@
-//! Checks that src/lib.rs and docs/architecture.md list the modules in their true order: each depends on earlier ones
-//! only; and that no two files of src need each other.
+//! Checks that src/lib.rs and docs/architecture.md list the crates in their true order: each depends on earlier ones
+//! only; that what a crate shows is used by another one; and that no two files of src need each other.
 
 mod foreign;
 mod imports;
@@ -47,34 +47,94 @@ fn used(text: &str) -> BTreeSet<String> {
     names
 }
 
+/// The crates that the manifest of `module` names, in the order of the manifest.
+fn dependencies(module: &str) -> Vec<String> {
+    let text = read(&root().join("src").join(module).join("Cargo.toml"));
+    let tables =
+        text.split("\n[").filter(|table| table.split(']').next().is_some_and(|name| name.contains("dependencies")));
+    let names = tables.flat_map(str::lines).filter_map(|line| line.split(['.', ' ']).next());
+    names.filter(|name| root().join("src").join(name).join("Cargo.toml").is_file()).map(str::to_owned).collect()
+}
+
 #[test]
-fn modules_depend_on_earlier_ones_only() {
+fn crates_depend_on_earlier_ones_only() {
     let order = tour();
     assert!(order.len() > 10, "{order:?}");
     let place = |name: &str| order.iter().position(|module| module == name);
+    let is_crate = |name: &str| root().join("src").join(name).join("Cargo.toml").is_file();
     let mut wrong = Vec::new();
-    for module in &order {
-        let folder = root().join("src").join(module);
+    for module in order.iter().filter(|module| is_crate(module)) {
         let mut files = Vec::new();
-        sources(&folder, &mut files);
-        for file in files {
-            for name in used(&read(&file)) {
-                if place(&name) > place(module) {
-                    wrong.push(format!("{} uses {name}", file.strip_prefix(root()).unwrap().display()));
-                }
+        sources(&root().join("src").join(module), &mut files);
+        let named: BTreeSet<String> = files.iter().flat_map(|file| used(&read(file))).collect();
+        for name in dependencies(module) {
+            if place(&name) >= place(module) {
+                wrong.push(format!("{module} depends on {name}"));
+            }
+            if !named.contains(&name) && !files.iter().any(|file| read(file).contains(&format!("{name}::"))) {
+                wrong.push(format!("{module} does not use {name}"));
             }
         }
     }
     assert!(wrong.is_empty(), "against the order of src/lib.rs:\n{}", wrong.join("\n"));
 }
 
+/// The words of code.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    code.flat_map(|line| line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'))
+}
+
+/// The function or value that a line shows to other crates. Types may be parts of others, of which the compiler knows.
+fn shown(line: &str) -> Option<&str> {
+    let item = line.trim_start().strip_prefix("pub ")?;
+    let rest = ["fn ", "const fn ", "const ", "static "].iter().find_map(|kind| item.strip_prefix(kind))?;
+    rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next()
+}
+
+/// The compiler finds what is unused inside a crate, but not what one shows to all others in vain.
+#[test]
+fn what_a_crate_shows_is_used_by_another() {
+    let mut texts = Vec::new();
+    for folder in ["src", "tests", "benches", "fuzz/targets"] {
+        let mut files = Vec::new();
+        sources(&root().join(folder), &mut files);
+        for file in files {
+            let name = file.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+            let parts: Vec<&str> = name.split('/').collect();
+            let is_crate = root().join("src").join(parts[1]).join("Cargo.toml").is_file();
+            let of = if parts[0] == "src" && is_crate { parts[1].to_owned() } else { String::new() };
+            texts.push((of, name.clone(), read(&file)));
+        }
+    }
+    let mut users: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (of, _, text) in &texts {
+        for word in words(text) {
+            users.entry(word).or_default().insert(of);
+        }
+    }
+    let by_macro = |name: &str| texts.iter().any(|(.., text)| text.contains(&format!("$crate::streams::{name}(")));
+    let mut found = 0;
+    let mut unused = Vec::new();
+    for (_, file, text) in texts.iter().filter(|(of, ..)| !of.is_empty()) {
+        for name in text.lines().filter_map(shown) {
+            found += 1;
+            if users[name].len() == 1 && !by_macro(name) {
+                unused.push(format!("{file}: {name}"));
+            }
+        }
+    }
+    assert!(found > 500, "{found}");
+    assert!(unused.is_empty(), "use pub(crate):\n{}", unused.join("\n"));
+}
+
 #[test]
 fn the_tour_lists_every_module() {
     let listed: BTreeSet<String> = tour().into_iter().collect();
-    let declared: BTreeSet<String> = read(&root().join("src/lib.rs"))
-        .lines()
-        .filter_map(|line| Some(line.split("mod ").nth(1)?.strip_suffix(';')?.to_owned()))
-        .collect();
+    let folders = std::fs::read_dir(root().join("src")).unwrap().map(|entry| entry.unwrap().path());
+    let folders = folders.filter(|path| path.is_dir());
+    let declared: BTreeSet<String> =
+        folders.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
     assert_eq!(listed, declared);
 }
 
@@ -100,12 +160,12 @@ fn program() -> Vec<(PathBuf, String)> {
 const MUTUAL: &[(&str, &str, &str)] = &[
     ("collect/calibrate.rs", "collect/kprobe.rs", "it loads the collector's programs to measure what they cost"),
     ("profile/places.rs", "profile/folded.rs", "for the tests of places only"),
-    ("record/collect.rs", "record/ended.rs", "one state, kept by two files"),
+    ("record/observe.rs", "record/ended.rs", "one state, kept by two files"),
     ("record/holders.rs", "record/answer.rs", "sentences about one pipe"),
     ("reproduce/parts/", "reproduce/parts/mod.rs", "what parts share is where they are listed"),
     ("reproduce/parts/ladder/", "reproduce/parts/ladder.rs", "parts of one part"),
     ("reproduce/parts/profiles/", "reproduce/parts/profiles.rs", "parts of one part"),
-    ("reproduce/report/blocks.rs", "reproduce/report/mod.rs", "the view that it shows"),
+    ("reproduce/page/blocks.rs", "reproduce/page/mod.rs", "the view that it shows"),
     ("vm/store.rs", "vm/image.rs", "the cache reads images, and names of images are looked up in it"),
     ("workload/axes.rs", "workload/axis.rs", "a table, the type of its rows, and what the rows read"),
     ("workload/spec.rs", "workload/axes.rs", "as above"),
@@ -206,7 +266,7 @@ const OPENERS: [(&str, &[(&str, usize)]); 4] = [
             ("kernel/features/settings.rs", 1),
             ("kernel/features/tracing.rs", 1),
             ("kernel/preemption.rs", 1),
-            ("record/collect.rs", 1),
+            ("record/observe.rs", 1),
             ("record/input.rs", 1),
             ("record/running.rs", 1),
             ("util/text.rs", 1),

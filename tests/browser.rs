@@ -103,7 +103,7 @@ fn the_report_works_in_chromium() {
 /// A reproduction of one part, with a figure, a chart and a graph in it.
 fn reproduction() -> tempfile::TempDir {
     use pipeprof::report::chart::{Chart, ChartKind, Point, Series};
-    use pipeprof::reproduce::result::{DiffGraph, PartOutput, PartResult};
+    use pipeprof::reproduce::reproduced::{DiffGraph, PartOutput, PartResult};
     use pipeprof::reproduce::verdict::{Reading, Readings};
     use pipeprof::result::ExecutedOn;
     let folder = tempfile::tempdir().unwrap();
@@ -137,7 +137,7 @@ fn reproduction() -> tempfile::TempDir {
     let unfinished = vec!["cat".to_owned()];
     let command = "pipeprof reproduce ladder cat".to_owned();
     let reproduction = pipeprof::reproduce::Reproduction { facts, parts: vec![part], unfinished, command };
-    pipeprof::reproduce::report::write(&reproduction, folder.path()).unwrap();
+    pipeprof::reproduce::page::write(&reproduction, folder.path()).unwrap();
     folder
 }
 

@@ -1,5 +1,5 @@
-//! What packages of pipeprof contain besides the program: completions that shells execute, manual pages without
-//! warnings, and a crate that is complete and small. `make dist-test` installs and removes the packages.
+//! What packages of pipeprof contain besides the program: completions that shells execute, and manual pages without
+//! warnings. `make dist-test` installs and removes the packages.
 
 use crate::common::pipeprof;
 use std::path::{Path, PathBuf};
@@ -7,9 +7,6 @@ use std::process::Command;
 
 /// The longest line of a page on a terminal of 80 columns, apart from command lines, which are not wrapped.
 const COLUMNS: usize = 80;
-
-/// More than the crate has today, much less than with the gallery or the corpora.
-const MOST_BYTES: u64 = 6 << 20;
 
 fn output(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -94,41 +91,5 @@ fn an_unknown_page_or_shell_is_a_usage_error() {
         [&["man", "nothing"][..], &["man", "__engine"], &["completions", "tcsh"], &["man", "run", "-o", "x"]]
     {
         assert_eq!(pipeprof(arguments).output().unwrap().status.code(), Some(2), "{arguments:?}");
-    }
-}
-
-#[test]
-fn the_crate_has_all_that_its_build_needs_and_nothing_large() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut cargo = Command::new(env!("CARGO"));
-    let listed = cargo.args(["package", "--list", "--allow-dirty", "--offline"]).current_dir(root).output().unwrap();
-    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
-    let listed = String::from_utf8(listed.stdout).unwrap();
-    let files: Vec<&str> = listed.lines().collect();
-    // The configuration links the program statically.
-    for file in [".cargo/config.toml", "build.rs", "Cargo.lock", "LICENSE-MIT", "LICENSE-APACHE", "bpf/LICENSE-GPL-2.0"]
-    {
-        assert!(files.contains(&file), "{file} is missing");
-    }
-    for folder in ["bpf", "build", "src"] {
-        needed(root, &root.join(folder), &files);
-    }
-    assert!(!files.iter().any(|file| file.starts_with("flamegraphs/") || file.starts_with("fuzz/")));
-    let size = |file: &&&str| root.join(file).metadata().map_or(0, |metadata| metadata.len());
-    let large: Vec<_> = files.iter().filter(|file| size(file) > 200 << 10).collect();
-    assert!(large.is_empty(), "{large:?}");
-    let total: u64 = files.iter().map(|file| size(&file)).sum();
-    assert!(total < MOST_BYTES, "{total}");
-}
-
-/// Check that all files in `folder` are among `files`.
-fn needed(root: &Path, folder: &Path, files: &[&str]) {
-    for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-        if path.is_dir() {
-            needed(root, &path, files);
-        } else {
-            let name = path.strip_prefix(root).unwrap().to_str().unwrap();
-            assert!(files.contains(&name), "{name} is missing");
-        }
     }
 }

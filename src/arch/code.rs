@@ -3,13 +3,13 @@
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
 
 /// The instruction with this code.
-pub(crate) fn decoded(code: &[u8], address: u64) -> Instruction {
+pub fn decoded(code: &[u8], address: u64) -> Instruction {
     Decoder::with_ip(64, code, address, DecoderOptions::NONE).decode()
 }
 
 /// Where an instruction leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flow {
+pub enum Flow {
     Next,
     /// A direct or indirect call.
     Call,
@@ -23,7 +23,7 @@ pub(crate) enum Flow {
 }
 
 /// Where `instruction` leads.
-pub(crate) fn flow(instruction: &Instruction) -> Flow {
+pub fn flow(instruction: &Instruction) -> Flow {
     let direct = instruction.op_count() > 0 && instruction.op0_kind() == OpKind::NearBranch64;
     match instruction.mnemonic() {
         Mnemonic::Call => Flow::Call,

@@ -1,10 +1,10 @@
 //! Where the kernel's part of a stack begins.
 
 /// The frame that marks where the kernel begins, in stacks that have no entry frame of their own.
-pub(crate) const KERNEL: &str = "[kernel]";
+pub const KERNEL: &str = "[kernel]";
 
 /// Whether the kernel's part of a stack starts at this frame (also known by inferno's annotation `_[k]`).
-pub(crate) fn is_kernel_entry(frame: &str) -> bool {
+pub fn is_kernel_entry(frame: &str) -> bool {
     let by_name = match frame.as_bytes() {
         [b'[', ..] => frame == KERNEL,
         [b'e', ..] => {

@@ -10,25 +10,25 @@ use std::arch::asm;
 
 /// The upper half of every marker's displacement: `PP`. The lower half is the number of the marker ([`begin`], [`end`]).
 /// build.rs passes the same value to the plugin (`src/collect/insn/plugin/`).
-pub(crate) const MAGIC: u32 = 0x5050_0000;
+pub const MAGIC: u32 = 0x5050_0000;
 
 /// The processes of the built-in pair, by number.
-pub(crate) const WRITER: u32 = 0;
-pub(crate) const READER: u32 = 1;
+pub const WRITER: u32 = 0;
+pub const READER: u32 = 1;
 
 /// The number of the marker by which the window of process number `process` begins.
-pub(crate) const fn begin(process: u32) -> u32 {
+pub const fn begin(process: u32) -> u32 {
     2 * process + 1
 }
 
 /// The number of the marker by which it ends.
-pub(crate) const fn end(process: u32) -> u32 {
+pub const fn end(process: u32) -> u32 {
     2 * process + 2
 }
 
 /// Execute the marker of this number: two instructions.
 #[inline(always)]
-pub(crate) fn emit<const MARKER: u32>() {
+pub fn emit<const MARKER: u32>() {
     // SAFETY: a long nop and a jump to the next instruction change no register, flag or memory.
     unsafe {
         asm!(
@@ -54,7 +54,7 @@ macro_rules! emit_by_number {
 }
 
 /// Processes whose markers [`emit_begin`] and [`emit_end`] know. The plugin follows as many.
-pub(crate) const MOST: u32 = 64;
+pub const MOST: u32 = 64;
 
 fn emit_numbered(process: u32, is_begin: bool) {
     emit_by_number!(process, is_begin,
@@ -64,13 +64,13 @@ fn emit_numbered(process: u32, is_begin: bool) {
 
 /// From here on, this task's instructions are those of process number `process`.
 #[inline(never)]
-pub(crate) fn emit_begin(process: u32) {
+pub fn emit_begin(process: u32) {
     emit_numbered(process, true);
 }
 
 /// The window of process number `process` ends.
 #[inline(never)]
-pub(crate) fn emit_end(process: u32) {
+pub fn emit_end(process: u32) {
     emit_numbered(process, false);
 }
 

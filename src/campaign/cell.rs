@@ -15,7 +15,7 @@ const ID_DIGITS: usize = 20;
 
 /// One run or recording. Unless it is bound to a [`host`](Self::host), its result is a function of its [`id`](Self::id).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct CampaignCell {
+pub struct CampaignCell {
     pub schema: String,
     /// Hash of the build, QEMU, the kernel image's digest and the request.
     pub id: String,
@@ -49,7 +49,7 @@ pub(crate) struct CampaignCell {
 
 /// A finished cell: `cell.json` in the folder of its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct FinishedCell {
+pub struct FinishedCell {
     #[serde(flatten)]
     pub cell: CampaignCell,
     /// The SHA-256 of each other file in the folder, by name.
@@ -59,7 +59,7 @@ pub(crate) struct FinishedCell {
 
 /// A pipeline whose instructions a cell counts, and what its processes find in the guest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct CellPipeline {
+pub struct CellPipeline {
     pub command: PipelineCommand,
     /// The folder in which it runs.
     pub folder: PathBuf,
@@ -71,7 +71,7 @@ pub(crate) struct CellPipeline {
 
 /// The kernel of a cell.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct CellKernel {
+pub struct CellKernel {
     /// Its name in reports.
     pub label: String,
     pub release: String,
@@ -89,7 +89,7 @@ fn digest(value: &impl Serialize) -> String {
 
 impl CellPipeline {
     /// Eight digits that distinguish pipelines with one text: other folders, programs or files.
-    pub(crate) fn digest(&self) -> String {
+    pub fn digest(&self) -> String {
         let mut digest = digest(self);
         digest.truncate(8);
         digest
@@ -98,7 +98,7 @@ impl CellPipeline {
 
 impl CampaignCell {
     /// The same cell with the id that belongs to its parts.
-    pub(crate) fn identified(self) -> Self {
+    pub fn identified(self) -> Self {
         Self { id: self.own_id(), ..self }
     }
 
@@ -110,33 +110,33 @@ impl CampaignCell {
     }
 
     /// Whether the id is that of the cell's parts: nobody has edited the line.
-    pub(crate) fn is_whole(&self) -> bool {
+    pub fn is_whole(&self) -> bool {
         self.id == self.own_id()
     }
 
     /// Whether every machine gives the same result.
-    pub(crate) fn is_exact(&self) -> bool {
+    pub fn is_exact(&self) -> bool {
         self.host.is_none()
     }
 
     /// The command that makes its result, for people.
-    pub(crate) fn command(&self) -> String {
+    pub fn command(&self) -> String {
         self.request.command()
     }
 
     /// Its name for people: `6.12 psi=0, write, 2 CPUs`.
-    pub(crate) fn title(&self) -> String {
+    pub fn title(&self) -> String {
         format!("{}, {}", self.column, self.section())
     }
 
     /// Its section of a report: `write, 2 CPUs`.
-    pub(crate) fn section(&self) -> String {
+    pub fn section(&self) -> String {
         section_title(&self.mode, Some(self.cpus))
     }
 }
 
 /// The names of the cells' kernels: their labels, or their releases if several kernels have one label.
-pub(crate) fn kernel_names<'a>(kernels: impl Iterator<Item = &'a CellKernel> + Clone) -> BTreeMap<String, String> {
+pub fn kernel_names<'a>(kernels: impl Iterator<Item = &'a CellKernel> + Clone) -> BTreeMap<String, String> {
     let shared =
         |kernel: &CellKernel| kernels.clone().any(|other| other.label == kernel.label && other.sha256 != kernel.sha256);
     let name = |kernel: &CellKernel| if shared(kernel) { &kernel.release } else { &kernel.label }.clone();

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 /// The chunk `number` (counted from 1) of `of`: `3/16`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Chunk {
+pub struct Chunk {
     pub number: usize,
     pub of: usize,
 }
@@ -30,7 +30,7 @@ impl FromStr for Chunk {
 
 /// A cell that a chunk runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct ChunkCell<'a> {
+pub struct ChunkCell<'a> {
     pub cell: &'a CampaignCell,
     /// Whether it is another chunk's cell, run a second time to compare the machines.
     pub second: bool,
@@ -39,7 +39,7 @@ pub(crate) struct ChunkCell<'a> {
 impl Chunk {
     /// The cells of this chunk: consecutive ones whose middle, by estimated time, is in its part of the whole; and the
     /// canaries of the chunk before, the last one's for the first. The chunks of one list contain every cell once.
-    pub(crate) fn cells<'a>(&self, list: &'a CellList) -> Vec<ChunkCell<'a>> {
+    pub fn cells<'a>(&self, list: &'a CellList) -> Vec<ChunkCell<'a>> {
         let all = list.seconds();
         let mut begin = 0.0;
         let mut own = Vec::new();
@@ -61,7 +61,7 @@ impl Chunk {
     }
 
     /// The number of chunks of `list` of about `seconds` each.
-    pub(crate) fn count(list: &CellList, seconds: f64) -> usize {
+    pub fn count(list: &CellList, seconds: f64) -> usize {
         ((list.seconds() / seconds).round() as usize).clamp(1, list.cells.len().max(1))
     }
 }

@@ -12,7 +12,7 @@ const LONGEST: u64 = 1 << 30;
 /// Cells in the order in which they run: those of one kernel and machine follow each other, so that its snapshot is
 /// used.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct CellList {
+pub struct CellList {
     pub cells: Vec<CampaignCell>,
 }
 
@@ -21,7 +21,7 @@ impl CellList {
     ///
     /// # Errors
     /// Names the file and the line.
-    pub(crate) fn load(read: fn(&Path, u64) -> std::io::Result<Vec<u8>>, path: &Path) -> Result<Self> {
+    pub fn load(read: fn(&Path, u64) -> std::io::Result<Vec<u8>>, path: &Path) -> Result<Self> {
         let bytes = read(path, LONGEST).with_context(|| format!("cannot read {}", path.display()))?;
         Self::parse(&bytes).with_context(|| path.display().to_string())
     }
@@ -55,7 +55,7 @@ impl CellList {
     }
 
     /// The list as text.
-    pub(crate) fn to_text(&self) -> Result<String> {
+    pub fn to_text(&self) -> Result<String> {
         let mut text = String::new();
         for cell in &self.cells {
             let line = serde_json::to_string(cell).context("cannot write a cell as JSON")?;
@@ -68,7 +68,7 @@ impl CellList {
     }
 
     /// A name for these cells: 16 digits of the SHA-256 of their ids.
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         let ids: String = self.cells.iter().map(|cell| cell.id.as_str()).collect();
         let mut name = sha256::of_bytes(ids.as_bytes());
         name.truncate(16);
@@ -76,7 +76,7 @@ impl CellList {
     }
 
     /// Estimated seconds of all cells.
-    pub(crate) fn seconds(&self) -> f64 {
+    pub fn seconds(&self) -> f64 {
         self.cells.iter().map(|cell| cell.seconds).sum()
     }
 }

@@ -14,7 +14,7 @@ const MERGE_SCHEMA: &str = "pipeprof.merge/1";
 
 /// What a merge found. `merge.json`.
 #[derive(Debug, Serialize)]
-pub(crate) struct MergedCells {
+pub struct MergedCells {
     pub schema: &'static str,
     /// Finished cells in the order of their lists.
     pub done: Vec<CampaignCell>,
@@ -37,7 +37,7 @@ pub(crate) struct MergedCells {
 
 /// Two results of one cell.
 #[derive(Debug, Serialize)]
-pub(crate) struct DifferentResults {
+pub struct DifferentResults {
     pub title: String,
     pub folders: [PathBuf; 2],
     /// Names of the files that differ.
@@ -49,7 +49,7 @@ pub(crate) struct DifferentResults {
 ///
 /// # Errors
 /// When a store cannot be read or written, or the stores are of several builds and `allow_mixed` is false.
-pub(crate) fn merge(stores: &[PathBuf], into: &Path, allow_mixed: bool) -> Result<MergedCells> {
+pub fn merge(stores: &[PathBuf], into: &Path, allow_mixed: bool) -> Result<MergedCells> {
     let sources = stores.iter().map(|folder| CellStore::open(folder)).collect::<Result<Vec<_>>>()?;
     let results = results(&sources)?;
     let found: Vec<CampaignCell> = results.values().filter_map(|all| Some(all.first()?.1.cell.clone())).collect();

@@ -3,14 +3,17 @@
 use super::cell::{CELL_SCHEMA, CampaignCell, CellKernel, CellPipeline};
 use super::list::CellList;
 use crate::compare::plan::ColumnPlan;
+use crate::record::ApplyRemedy as _;
 use crate::record::RecordSettings;
 use crate::record::inside::{GuestPipeline, PipelinePlace, PreparedPipeline};
 use crate::result::{
     Collector, Measurement, PipelineCommand, RecordingRequest, RecordingTarget, Remedy, Request, SentFile,
 };
+use crate::run::MeasurePair as _;
 use crate::run::{RunOptions, sent_source};
 use crate::util::usage::UsageError;
 use crate::util::{build, sha256};
+use crate::vm::GuestOf as _;
 use crate::vm::{Accel, GuestMachine, GuestOptions, Kernel, qemu};
 use crate::workload::axis::Value;
 use crate::workload::spec::{Amount, Reader, Writer};
@@ -21,7 +24,7 @@ use std::path::PathBuf;
 
 /// What to measure.
 #[derive(Debug, Default)]
-pub(crate) struct CampaignAxes {
+pub struct CampaignAxes {
     pub columns: Vec<ColumnPlan>,
     pub modes: Vec<String>,
     pub pipelines: Vec<CampaignPipeline>,
@@ -35,14 +38,14 @@ pub(crate) struct CampaignAxes {
 
 /// A pipeline that is recorded and counted on each kernel.
 #[derive(Debug)]
-pub(crate) struct CampaignPipeline {
+pub struct CampaignPipeline {
     pub command: PipelineCommand,
     pub files: Vec<SentFile>,
 }
 
 /// A list, and what is not in it.
 #[derive(Debug)]
-pub(crate) struct PlannedCampaign {
+pub struct PlannedCampaign {
     pub list: CellList,
     /// Combinations that are contradictions, with the reason.
     pub refused: Vec<String>,
@@ -52,7 +55,7 @@ pub(crate) struct PlannedCampaign {
 ///
 /// # Errors
 /// When a run is timed and `axes` name no host, a kernel is not found, or no combination is valid.
-pub(crate) fn plan(axes: &CampaignAxes) -> Result<PlannedCampaign> {
+pub fn plan(axes: &CampaignAxes) -> Result<PlannedCampaign> {
     let qemu = qemu::version()?;
     let mut kernels = Kernels::default();
     let mut cells = GuestOrder::default();

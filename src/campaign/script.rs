@@ -10,7 +10,7 @@ const MOST_SLURM_TASKS: usize = 1000;
 
 /// A scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CampaignEngine {
+pub enum CampaignEngine {
     /// GNU parallel, here or on machines reached by ssh
     Parallel,
     /// Slurm: an array of jobs
@@ -43,13 +43,13 @@ impl CampaignEngine {
     }
 
     /// The number of chunks of about `seconds`.
-    pub(crate) fn chunks(self, list: &CellList, seconds: Option<f64>) -> usize {
+    pub fn chunks(self, list: &CellList, seconds: Option<f64>) -> usize {
         let count = Chunk::count(list, seconds.unwrap_or_else(|| self.chunk_seconds()));
         if self == Self::Slurm { count.min(MOST_SLURM_TASKS) } else { count }
     }
 
     /// The script that runs `list`, which is in the file `path`, into `store`, in chunks of about `seconds`.
-    pub(crate) fn script(self, list: &CellList, path: &str, store: &str, seconds: Option<f64>) -> String {
+    pub fn script(self, list: &CellList, path: &str, store: &str, seconds: Option<f64>) -> String {
         let chunks = self.chunks(list, seconds);
         let seconds = seconds.unwrap_or_else(|| self.chunk_seconds());
         // What marks finished chunks must not be that of another list, or of other chunks.

@@ -28,13 +28,13 @@ const PLANS: &str = "plans";
 
 /// A store.
 #[derive(Debug, Clone)]
-pub(crate) struct CellStore {
+pub struct CellStore {
     pub folder: PathBuf,
 }
 
 /// A cell that failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct FailedCell {
+pub struct FailedCell {
     pub schema: String,
     pub cell: CampaignCell,
     /// Whether it is the second run of a canary.
@@ -49,7 +49,7 @@ pub(crate) const FAILED_SCHEMA: &str = "pipeprof.failed-cell/1";
 
 /// Where and when a cell ran: what is not part of its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct CellLog {
+pub struct CellLog {
     pub schema: String,
     pub host: String,
     /// UTC, RFC 3339.
@@ -84,7 +84,7 @@ fn failure(id: &str, second: bool) -> String {
 
 impl CellStore {
     /// Create the store, or open it.
-    pub(crate) fn create(folder: &Path) -> Result<Self> {
+    pub fn create(folder: &Path) -> Result<Self> {
         const FOLDERS: [&str; 5] = [PLANS, FAILED, LOG, CANARIES, CELLS];
         // Another process may be creating it: then it has some of the folders.
         let is_foreign = |name: &str| !name.starts_with('.') && !FOLDERS.contains(&name);
@@ -101,7 +101,7 @@ impl CellStore {
     }
 
     /// Open an existing store.
-    pub(crate) fn open(folder: &Path) -> Result<Self> {
+    pub fn open(folder: &Path) -> Result<Self> {
         if !folder.join(CELLS).is_dir() {
             bail!("{} is not a store of `pipeprof matrix run`", folder.display());
         }
@@ -109,22 +109,22 @@ impl CellStore {
     }
 
     /// The folder of a finished cell.
-    pub(crate) fn path(&self, id: &str, second: bool) -> PathBuf {
+    pub fn path(&self, id: &str, second: bool) -> PathBuf {
         self.folder.join(if second { CANARIES } else { CELLS }).join(id)
     }
 
     /// Whether the cell is finished. Folders appear complete.
-    pub(crate) fn has(&self, id: &str, second: bool) -> bool {
+    pub fn has(&self, id: &str, second: bool) -> bool {
         self.path(id, second).is_dir()
     }
 
     /// The place of a cell's result, which is checked before the run.
-    pub(crate) fn prepare(&self, cell: &CampaignCell, second: bool) -> Result<Folder> {
+    pub fn prepare(&self, cell: &CampaignCell, second: bool) -> Result<Folder> {
         Folder::prepare(Some(&self.path(&cell.id, second)), "", &cell.mode)
     }
 
     /// Write a result. One that another process wrote meanwhile stays.
-    pub(crate) fn keep(&self, folder: Folder, cell: &CampaignCell, second: bool, mut outcome: Outcome) -> Result<()> {
+    pub fn keep(&self, folder: Folder, cell: &CampaignCell, second: bool, mut outcome: Outcome) -> Result<()> {
         let mut files = contents::files(&mut outcome, Vec::new())?;
         let digests = files.iter().map(|(name, bytes)| (name.clone(), sha256::of_bytes(bytes))).collect();
         let finished = FinishedCell { cell: cell.clone(), files: digests };
@@ -137,13 +137,13 @@ impl CellStore {
     }
 
     /// The result of a finished cell.
-    pub(crate) fn result(&self, id: &str) -> Result<Outcome> {
+    pub fn result(&self, id: &str) -> Result<Outcome> {
         let path = self.path(id, false);
         result::open(&path).with_context(|| again(&path))
     }
 
     /// As [`Self::result`], without its profiles.
-    pub(crate) fn document(&self, id: &str) -> Result<Document> {
+    pub fn document(&self, id: &str) -> Result<Document> {
         let path = self.path(id, false);
         result::open_document(&path).with_context(|| again(&path))
     }
@@ -175,7 +175,7 @@ impl CellStore {
     }
 
     /// Keep a copy of the list, so that missing cells are known.
-    pub(crate) fn keep_plan(&self, list: &CellList) -> Result<()> {
+    pub fn keep_plan(&self, list: &CellList) -> Result<()> {
         let kept = self.folder.join(PLANS).join(format!("{}.jsonl", list.name()));
         if kept.exists() {
             return Ok(());
@@ -190,12 +190,12 @@ impl CellStore {
     }
 
     /// The ids of finished cells, sorted.
-    pub(crate) fn finished(&self, second: bool) -> Result<Vec<String>> {
+    pub fn finished(&self, second: bool) -> Result<Vec<String>> {
         self.names(if second { CANARIES } else { CELLS })
     }
 
     /// The failures, by id.
-    pub(crate) fn failures(&self) -> Result<Vec<FailedCell>> {
+    pub fn failures(&self) -> Result<Vec<FailedCell>> {
         let failures: Vec<FailedCell> = self.all(FAILED, "a failed cell of `pipeprof matrix`", FAILED_SCHEMA)?;
         let edited = failures.iter().find(|failed| !failed.cell.is_whole());
         // The id becomes the name of a file.
@@ -206,7 +206,7 @@ impl CellStore {
     }
 
     /// Where the cells ran.
-    pub(crate) fn logs(&self) -> Result<Vec<(String, CellLog)>> {
+    pub fn logs(&self) -> Result<Vec<(String, CellLog)>> {
         let names = self.names(LOG)?;
         let logs: Vec<CellLog> = self.all(LOG, "a log of `pipeprof matrix`", LOG_SCHEMA)?;
         Ok(names.into_iter().map(|name| name.trim_end_matches(".json").to_owned()).zip(logs).collect())
@@ -221,7 +221,7 @@ impl CellStore {
     ///
     /// # Errors
     /// When it is another cell or has another result, with the way out.
-    pub(crate) fn cell(&self, id: &str, second: bool) -> Result<FinishedCell> {
+    pub fn cell(&self, id: &str, second: bool) -> Result<FinishedCell> {
         let folder = self.path(id, second);
         checked(&folder, id).with_context(|| again(&folder))
     }

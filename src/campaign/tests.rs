@@ -349,15 +349,15 @@ fn timed_cells_run_alone_on_their_machine_only() {
     let error = |host: &str, jobs| {
         let cell = CampaignCell { host: Some(host.to_owned()), ..cell(1, 1.0) }.identified();
         let wanted = [chunk::ChunkCell { cell: &cell, second: false }];
-        run::run(&wanted, &store, jobs, &|_, _| anyhow::bail!("reached"), &String::new, &|_| {})
+        cells_run::run(&wanted, &store, jobs, &|_, _| anyhow::bail!("reached"), &String::new, &|_| {})
             .unwrap_err()
             .to_string()
     };
     let refused = error("elsewhere", 1);
-    assert!(refused.contains("the machine elsewhere") && refused.contains(&run::this_host()), "{refused}");
-    assert!(error(&run::this_host(), 2).contains("--jobs 2"));
+    assert!(refused.contains("the machine elsewhere") && refused.contains(&cells_run::this_host()), "{refused}");
+    assert!(error(&cells_run::this_host(), 2).contains("--jobs 2"));
     // Then the build decides.
-    assert!(error(&run::this_host(), 1).contains("(build 1)"));
+    assert!(error(&cells_run::this_host(), 1).contains("(build 1)"));
 }
 
 #[test]

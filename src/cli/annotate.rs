@@ -54,7 +54,7 @@ impl AnnotateArgs {
         for function in found {
             text.push_str(&annotate::render(function, &code, &document.kernel.release, process));
         }
-        crate::out!("{text}");
+        util::out!("{text}");
         Ok(ExitCode::SUCCESS)
     }
 }

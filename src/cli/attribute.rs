@@ -60,7 +60,7 @@ impl AttributeArgs {
         let kept = folder.keep(&contents::files(&mut outcome, Vec::new())?);
         let document = outcome.document;
         if self.json {
-            crate::out!("{}", files::to_json(&document)?);
+            util::out!("{}", files::to_json(&document)?);
         } else {
             write_styled(&record::text::render(&document, kept.written.as_ref(), Style::of_stdout()));
         }

@@ -4,6 +4,7 @@ use super::guest_args::MachineArgs;
 use super::run::GivenFlags;
 use crate::profile::Unit;
 use crate::result::{Collector, Document, ExecutedOn, Measurement, Selection};
+use crate::run::MeasurePair as _;
 use crate::run::{RunOptions, WindowSizing};
 use crate::util::size;
 use crate::util::text::value_name;

@@ -218,14 +218,14 @@ struct CommitLine<'a, 'b> {
 impl SearchLine for CommitLine<'_, '_> {
     type Point = Rc<Input>;
 
-    fn len(&self) -> usize {
+    fn items(&self) -> usize {
         self.commits.list.len()
     }
 
     fn weight(&self, item: usize) -> usize {
         // All others together are not worth more than one that is likely.
         let is_likely = self.commits.list.get(item).is_some_and(|commit| commit.is_likely);
-        if is_likely { self.len() } else { 1 }
+        if is_likely { self.items() } else { 1 }
     }
 
     fn measure(&mut self, position: usize) -> Result<Option<Rc<Input>>> {

@@ -9,6 +9,7 @@ use super::sizing_args::SizingArgs;
 use super::stored_runs;
 use crate::compare::{Comparison, Input};
 use crate::result::{Measurement, Outcome};
+use crate::run::MeasurePair as _;
 use crate::run::exact;
 use crate::util::text::clean;
 use crate::util::usage::{OrUsage as _, UsageError};
@@ -79,7 +80,7 @@ impl CheckArgs {
                 Ok(ExitCode::from(UNTESTABLE))
             }
             Err(_) => {
-                crate::errln!("pipeprof: internal error; please report it");
+                util::errln!("pipeprof: internal error; please report it");
                 Ok(ExitCode::from(WRONG_CHECK))
             }
         }
@@ -130,7 +131,7 @@ impl CheckArgs {
             return Err(problem);
         }
         let folder = self.rules.output.as_deref().unwrap_or(Path::new("."));
-        crate::outln!("stored as a baseline: {}", folder.display());
+        util::outln!("stored as a baseline: {}", folder.display());
         Ok(ExitCode::SUCCESS)
     }
 
@@ -162,7 +163,7 @@ impl CheckArgs {
             steps.iter().map(|(section, step)| self.rules.verdict(section, step)).collect::<Result<Vec<_>>>()?;
         let (verdicts, facts): (Vec<CheckVerdict>, Vec<Option<String>>) = verdicts.into_iter().unzip();
         let verdict = self.rules.say(&verdicts);
-        facts.into_iter().flatten().for_each(|fact| crate::outln!("{}", clean(&fact)));
+        facts.into_iter().flatten().for_each(|fact| util::outln!("{}", clean(&fact)));
         print_changes(comparison, &steps, self.rules.role);
         Ok(verdict.exit_code())
     }

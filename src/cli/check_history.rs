@@ -46,7 +46,7 @@ pub(super) fn perform(
     }
     let verdict = args.say(&verdicts);
     for fact in facts {
-        crate::outln!("{}", clean(&fact));
+        util::outln!("{}", clean(&fact));
     }
     details(args, &history, newest, runs, &label, &verdicts)?;
     Ok(verdict.exit_code())
@@ -123,7 +123,7 @@ fn details(
         let inputs =
             [Input { label: Some(release), runs: before }, Input { label: Some(label.to_owned()), runs: after }];
         let comparison = args.compared(&inputs)?;
-        crate::outln!("");
+        util::outln!("");
         print_changes(&comparison, &first_steps(&comparison), None);
     }
     Ok(())

@@ -122,7 +122,7 @@ impl CheckRules {
         let above = self.above().map(|limit| format!("+{limit} %"));
         let below = self.fail_below.map(|limit| format!("-{limit} %"));
         let limits: Vec<String> = above.into_iter().chain(below).collect();
-        crate::outln!("{} (threshold {})", verdict.text(), limits.join(" and "));
+        util::outln!("{} (threshold {})", verdict.text(), limits.join(" and "));
         verdict
     }
 
@@ -256,19 +256,19 @@ pub(super) fn first_steps(comparison: &Comparison) -> Vec<(&Section, &Step)> {
 
 /// The answers, and the roles and functions that changed: only this `role`, if one is judged.
 pub(super) fn print_changes(comparison: &Comparison, steps: &[(&Section, &Step)], role: Option<RoleId>) {
-    crate::out!("{}", terminal::answers(comparison, super::compare::width()));
+    util::out!("{}", terminal::answers(comparison, super::compare::width()));
     for (section, step) in steps {
         let judged = |row: &RoleRow| role.is_none_or(|role| row.role == role);
         let changed = |row: &&RoleRow| row.delta != 0.0 && (row.certain || !step.exact()) && judged(row);
         let mut rows = step.roles.iter().filter(changed).take(8).peekable();
         if rows.peek().is_some() {
             let title = clean(&section.title());
-            crate::outln!("{title}, by role and function (self), {}:", comparison.per_kib());
+            util::outln!("{title}, by role and function (self), {}:", comparison.per_kib());
         }
         for row in rows {
-            crate::outln!("  {:<44} {:>12}", row.title, number::signed(row.delta));
+            util::outln!("  {:<44} {:>12}", row.title, number::signed(row.delta));
             for function in step.functions.iter().filter(|f| f.role == row.role && f.self_delta != 0.0).take(4) {
-                crate::outln!(
+                util::outln!(
                     "    {:<42} {:>12}",
                     shortened(&function_name(function), 60),
                     number::signed(function.self_delta)
@@ -277,7 +277,7 @@ pub(super) fn print_changes(comparison: &Comparison, steps: &[(&Section, &Step)]
         }
     }
     if comparison.differences.iter().any(|difference| difference.what == "version") {
-        crate::outln!("  another build of pipeprof made the baseline: repeat its run with this build");
+        util::outln!("  another build of pipeprof made the baseline: repeat its run with this build");
     }
 }
 

@@ -19,6 +19,7 @@ use crate::compare::{Against, CompareOptions, Compared, Input, compare, timed};
 use crate::experiment::{self, Event};
 use crate::profile::CycleModel;
 use crate::result::Request;
+use crate::run::MeasurePair as _;
 use crate::run::{RunOptions, cycles};
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{cancel, memory, progress, size};
@@ -240,7 +241,7 @@ impl CompareArgs {
             resume: self.resume && output.is_dir(),
             output: Some(output),
         };
-        crate::outln!("");
+        util::outln!("");
         OptionsArgs::between([before, after], count).run(&KernelCache::open()?)
     }
 

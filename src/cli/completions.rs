@@ -33,7 +33,7 @@ enum CompletionShell {
 impl CompletionsArgs {
     /// Print it; `all`: the command line.
     pub(super) fn run(&self, all: &Command) -> Result<ExitCode> {
-        crate::out!("{}", self.shell.script(all));
+        util::out!("{}", self.shell.script(all));
         Ok(ExitCode::SUCCESS)
     }
 }

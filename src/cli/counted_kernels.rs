@@ -8,6 +8,7 @@ use super::workload_args::check_distinct;
 use crate::compare::{CompareOptions, Comparison, Input, compare};
 use crate::experiment::PlanFile;
 use crate::result::Measurement;
+use crate::run::MeasurePair as _;
 use crate::search::effect::Untestable;
 use crate::util::folder_lock::FolderLock;
 use crate::util::usage::{OrUsage as _, UsageError};

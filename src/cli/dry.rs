@@ -1,7 +1,9 @@
 //! Parse and check a command line without running it, for fuzzing.
 
 use super::{Cli, Command, USAGE, parse, run, stop_args, workload_args};
+use crate::record::MeasureRecording as _;
 use crate::result::{Measurement, PipelineCommand, RecordingRequest, Remedy, Request};
+use crate::run::MeasurePair as _;
 use crate::run::RunOptions;
 use crate::util::text::quoted;
 use crate::util::usage::{OrUsage as _, UsageError};

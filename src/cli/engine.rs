@@ -33,7 +33,7 @@ impl EngineArgs {
             let mut launched = crate::workload::launch(&spec)?;
             if self.hold {
                 let watched = launched.watched();
-                crate::outln!(
+                util::outln!(
                     "{}",
                     serde_json::json!({
                         "writers": watched.pids(ProcessName::WRITER),
@@ -49,9 +49,9 @@ impl EngineArgs {
             let processes: Processes = launched.wait()?;
             wrong += processes.reader().verify_errors.len();
             if self.json {
-                crate::outln!("{}", serde_json::to_string(&processes)?);
+                util::outln!("{}", serde_json::to_string(&processes)?);
             } else {
-                crate::outln!("{:.3}", processes.gib_s());
+                util::outln!("{:.3}", processes.gib_s());
             }
         }
         ensure!(wrong == 0, "--verify: the reader got other bytes than the writer sent");

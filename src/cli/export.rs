@@ -52,7 +52,7 @@ impl ExportArgs {
                 None => beside.join(name),
             };
             atomic_file::write(&path, bytes)?;
-            crate::outln!("{}", path.display());
+            util::outln!("{}", path.display());
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -225,10 +225,10 @@ impl FlamegraphArgs {
 
     fn put(&self, path: &Path, svg: &str) -> Result<ExitCode> {
         if self.to_stdout() {
-            crate::out!("{svg}");
+            util::out!("{svg}");
         } else {
             atomic_file::write(path, svg.as_bytes())?;
-            crate::outln!("{}", path.display());
+            util::outln!("{}", path.display());
         }
         Ok(ExitCode::SUCCESS)
     }

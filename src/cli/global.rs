@@ -75,7 +75,7 @@ pub(super) fn refuse(error: &clap::Error, arguments: &[String]) -> ExitCode {
     let text = error.to_string();
     if text.chars().any(|c| is_hidden(c) && c != '\n') {
         // A word of the command line can be a file's name, as in `pipeprof compare *`.
-        crate::err!("{text}");
+        util::err!("{text}");
     } else {
         let _ = error.print();
     }
@@ -119,7 +119,7 @@ where
     T: Into<StyledText>,
 {
     if json {
-        crate::outln!("{}", json_text(value).context("cannot write the result as JSON")?);
+        util::outln!("{}", json_text(value).context("cannot write the result as JSON")?);
     } else {
         write_styled(&text().into());
     }

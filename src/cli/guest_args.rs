@@ -1,6 +1,7 @@
 //! The flags of commands that can run in a guest.
 
 use crate::util::size;
+use crate::vm::GuestOf as _;
 use crate::vm::{Accel, GuestMachine, GuestOptions};
 use anyhow::Result;
 use clap::Args;

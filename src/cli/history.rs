@@ -42,7 +42,7 @@ impl HistoryArgs {
         }
         let compared = (!self.no_comparisons).then_some(&store);
         let written = render::write(&history, compared, &self.output)?;
-        crate::out!("{}", render::sentences::terminal(&history));
+        util::out!("{}", render::sentences::terminal(&history));
         let names: Vec<String> = written.iter().map(|path| clean(&path.display().to_string())).collect();
         progress::note(&format!("written: {}", names.join(", ")));
         Ok(ExitCode::SUCCESS)

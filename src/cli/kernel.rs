@@ -7,6 +7,7 @@ use crate::util::stored_json::json_text;
 use crate::util::text::{clean_lines, counted};
 use crate::util::{atomic_file, cancel, progress};
 use crate::vm;
+use crate::vm::GuestOf as _;
 use crate::vm::fetch::{self, Fetched};
 use crate::vm::image::{self, Kernel};
 use crate::vm::kernel_bundle;
@@ -91,7 +92,7 @@ enum Action {
 impl KernelCommand {
     pub(super) fn run(self) -> Result<ExitCode> {
         if let Action::Config = self.action {
-            crate::out!("{}", image::CONFIG);
+            util::out!("{}", image::CONFIG);
             return Ok(ExitCode::SUCCESS);
         }
         cancel::install()?;
@@ -146,7 +147,7 @@ impl KernelCommand {
             }
             Action::List { available: true, flavour } => {
                 for package in fetch::available(&store, &flavour, &progress::note)? {
-                    crate::outln!("{:<34} {:<24} {}", package.release, package.version, package.name);
+                    util::outln!("{:<34} {:<24} {}", package.release, package.version, package.name);
                 }
             }
             Action::List { .. } => {
@@ -163,7 +164,7 @@ impl KernelCommand {
                         (0, _) => String::new(),
                         (count, bytes) => format!("  ({})", described(count, bytes)),
                     };
-                    crate::outln!("{}{kept}", line(entry));
+                    util::outln!("{}{kept}", line(entry));
                 }
             }
             Action::Boot { kernel, machine, console } => {
@@ -181,10 +182,10 @@ impl KernelCommand {
                 progress::clear();
                 let reply = reply?;
                 if console {
-                    crate::err!("{}", clean_lines(&reply.console));
+                    util::err!("{}", clean_lines(&reply.console));
                 }
                 let facts: vm::job::GuestFacts = reply.parse()?;
-                crate::outln!("{}", json_text(&facts)?);
+                util::outln!("{}", json_text(&facts)?);
                 reply.notes.iter().for_each(|note| progress::note(&note.message));
                 progress::note(&format!("booted and replied in {:.1} s", begun.elapsed().as_secs_f64()));
             }
@@ -195,20 +196,20 @@ impl KernelCommand {
                 if releases.is_empty() {
                     let (count, bytes) = snapshots.remove(None)?;
                     symbol_cache::remove_all()?;
-                    crate::outln!("removed {}", described(count, bytes));
+                    util::outln!("removed {}", described(count, bytes));
                 }
                 for name in releases {
                     // A kernel that is not in the cache may have snapshots.
                     let release = Kernel::find(&name).map_or(name, |kernel| kernel.release);
                     let (count, bytes) = snapshots.remove(Some(&release))?;
-                    crate::outln!("removed {} of {release}", described(count, bytes));
+                    util::outln!("removed {} of {release}", described(count, bytes));
                 }
             }
             Action::Remove { releases, snapshots: false } => {
                 for release in releases {
                     for release in store.remove(&release)? {
                         Snapshots::open()?.remove(Some(&release))?;
-                        crate::outln!("removed {release}");
+                        util::outln!("removed {release}");
                     }
                 }
             }
@@ -218,7 +219,7 @@ impl KernelCommand {
 }
 
 fn print(entry: &CachedKernel) {
-    crate::outln!("{}", line(entry));
+    util::outln!("{}", line(entry));
 }
 
 fn line(entry: &CachedKernel) -> String {

@@ -161,7 +161,7 @@ impl OptionLine<'_> {
 impl SearchLine for OptionLine<'_> {
     type Point = CountedBuild;
 
-    fn len(&self) -> usize {
+    fn items(&self) -> usize {
         self.difference.options.len()
     }
 
@@ -170,7 +170,7 @@ impl SearchLine for OptionLine<'_> {
     }
 
     fn measure(&mut self, position: usize) -> Result<Option<CountedBuild>> {
-        let what = format!("{position} of {} options as in the second configuration", self.len());
+        let what = format!("{position} of {} options as in the second configuration", self.items());
         progress::note(&format!("with {what}"));
         let request = self.difference.at(self.cache, position, &progress::note)?;
         self.count(&request, what)

@@ -31,7 +31,7 @@ impl ManArgs {
     pub(super) fn run(&self, all: &Command) -> Result<ExitCode> {
         let program = program(all);
         let Some(folder) = &self.output else {
-            crate::out!("{}", page_of(&program, &self.subcommand)?);
+            util::out!("{}", page_of(&program, &self.subcommand)?);
             return Ok(ExitCode::SUCCESS);
         };
         std::fs::create_dir_all(folder).with_context(|| format!("-o {}: cannot create it", folder.display()))?;

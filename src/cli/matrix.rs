@@ -7,12 +7,12 @@ use super::matrix_cell;
 use super::pipeline_args::{GivenPipeline, PipelineArgs};
 use super::run::parsed;
 use super::workload_args::parse_duration;
+use crate::campaign::cells_run;
 use crate::campaign::chunk::{Chunk, ChunkCell};
 use crate::campaign::merge::{self, MergedCells};
 use crate::campaign::plan::{self, CampaignAxes, CampaignPipeline};
-use crate::campaign::run;
 use crate::campaign::script::CampaignEngine;
-use crate::campaign::{CampaignCell, CellList, CellStore, report};
+use crate::campaign::{CampaignCell, CellList, CellStore, summary};
 use crate::compare::plan::combinations;
 use crate::compare::render::{self, terminal};
 use crate::compare::{CompareOptions, compare};
@@ -185,7 +185,7 @@ impl PlanArgs {
         }
         if let Some(engine) = self.engine {
             let list_path = self.output.to_str().context("-o: the script needs a path in UTF-8")?;
-            crate::out!("{}", engine.script(list, list_path, &self.store, seconds));
+            util::out!("{}", engine.script(list, list_path, &self.store, seconds));
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -216,7 +216,7 @@ impl PlanArgs {
             pipelines,
             cpus: axes.columns.cpus(true)?,
             canary: self.canary,
-            host: self.this_machine.then(run::this_host),
+            host: self.this_machine.then(cells_run::this_host),
         })
     }
 }
@@ -269,8 +269,9 @@ impl MatrixRunArgs {
         let of = cells.len();
         // Progress of one guest beside others would be misleading.
         progress::redirect(|_| {});
-        let ran =
-            run::run(&cells, &store, self.jobs as usize, &matrix_cell::measure, &super::now, &|event| show(event, of))?;
+        let ran = cells_run::run(&cells, &store, self.jobs as usize, &matrix_cell::measure, &super::now, &|event| {
+            show(event, of)
+        })?;
         let kept = format!("{}, in {}", done(ran.done, of), clean(&self.store.display().to_string()));
         progress::note(&kept);
         if ran.failed.is_empty() { Ok(ExitCode::SUCCESS) } else { Ok(ExitCode::FAILURE) }
@@ -315,7 +316,7 @@ impl MergeArgs {
         let merged = merge::merge(&self.stores, &self.output, self.allow_mixed)?;
         let json = json_text(&merged).context("cannot write merge.json")? + "\n";
         atomic_file::write(&self.output.join("merge.json"), json.as_bytes())?;
-        crate::out!("{}", summary(&merged));
+        util::out!("{}", summary(&merged));
         let timed = merged.done.iter().filter(|cell| !cell.is_exact()).count() as u64;
         if timed > 0 {
             let folder = clean(&self.output.join("cells").display().to_string());
@@ -330,11 +331,11 @@ impl MergeArgs {
             if columns.len() == 1 {
                 progress::note("one column alone is not compared");
             }
-        } else if runs().count() > report::MOST_COMPARED {
+        } else if runs().count() > summary::MOST_COMPARED {
             progress::note(&format!(
                 "more than {} cells are not compared in one report: see `pipeprof history`, or compare cells with \
                  `pipeprof compare`",
-                report::MOST_COMPARED
+                summary::MOST_COMPARED
             ));
         } else {
             self.report(&merged)?;
@@ -345,16 +346,16 @@ impl MergeArgs {
     }
 
     fn report(&self, merged: &MergedCells) -> Result<()> {
-        let inputs = report::columns(&CellStore::open(&self.output)?, &merged.done)?;
+        let inputs = summary::columns(&CellStore::open(&self.output)?, &merged.done)?;
         let options = CompareOptions {
             command: super::command_line(),
-            missing: report::missing(merged),
+            missing: summary::missing(merged),
             seed: 1,
             ..CompareOptions::default()
         };
         let compared = compare(&inputs, &options)?;
         let written = render::write_all(&self.output, &compared)?;
-        crate::out!("\n{}", terminal::render(&compared.comparison, width(), terminal::SHOWN));
+        util::out!("\n{}", terminal::render(&compared.comparison, width(), terminal::SHOWN));
         let names: Vec<String> = written.iter().map(|path| clean(&path.display().to_string())).collect();
         progress::note(&format!("written: {}", names.join(", ")));
         Ok(())

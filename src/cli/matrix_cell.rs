@@ -2,8 +2,10 @@
 
 use crate::campaign::CampaignCell;
 use crate::campaign::cell::CellPipeline;
+use crate::record::MeasureRecording as _;
 use crate::record::inside::PipelinePlace;
 use crate::result::{Measurement, Outcome, RecordingRequest};
+use crate::run::MeasurePair as _;
 use crate::util::sha256;
 use crate::vm::Kernel;
 use anyhow::{Context as _, Result, bail};

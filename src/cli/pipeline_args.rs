@@ -1,5 +1,7 @@
 //! The flags that make pipelines of one's own an axis of `matrix plan` and `sweep`.
 
+use crate::record::ApplyRemedy as _;
+use crate::record::MeasureRecording as _;
 use crate::record::Remedy;
 use crate::result::{PipelineCommand, RecordingRequest, RecordingTarget, SentFile};
 use crate::util::usage::UsageError;

@@ -3,6 +3,7 @@
 use super::guest_args::{GuestArgs, one_cpu, set};
 use super::workload_args::parse_duration;
 use crate::export::{self, ExportFormat, Exported};
+use crate::record::MeasureRecording as _;
 use crate::record::{self, contents, inside};
 use crate::report::files::Folder;
 use crate::report::terminal::Style;
@@ -159,7 +160,7 @@ impl RecordArgs {
         let files = contents::files(&mut recorded, exports)?;
         let recording = &recorded.document;
         let kept = folder.keep(&files);
-        crate::err!("{}", record::text::render(recording, kept.written.as_ref(), Style::of_stderr()));
+        util::err!("{}", record::text::render(recording, kept.written.as_ref(), Style::of_stderr()));
         if let Some(problem) = kept.problem {
             // The exit code is still that of the pipeline.
             progress::problem(&format!("{problem:#}"));

@@ -7,6 +7,8 @@ use super::record::RecordArgs;
 use super::run::{RunArgs, parsed};
 use crate::compare::render::terminal;
 use crate::compare::{CompareOptions, Input, compare, pipelines};
+use crate::record::ApplyRemedy as _;
+use crate::record::MeasureRecording as _;
 use crate::result::{self, Measurement, Outcome, RecordingTarget, Remedy};
 use crate::util::progress;
 use crate::util::text::clean;
@@ -81,9 +83,9 @@ impl RepeatArgs {
                 let (code, outcome) = args.measured(&options)?;
                 let text = compared(path, stored, outcome)?;
                 if args.is_json() {
-                    crate::err!("\n{text}");
+                    util::err!("\n{text}");
                 } else {
-                    crate::out!("\n{text}");
+                    util::out!("\n{text}");
                 }
                 Ok(code)
             }
@@ -103,7 +105,7 @@ impl RepeatArgs {
                     Err(code) => return Ok(code),
                 };
                 // Standard output is that of the pipeline.
-                crate::err!("\n{}", compared(path, stored, shown.outcome)?);
+                util::err!("\n{}", compared(path, stored, shown.outcome)?);
                 Ok(shown.code)
             }
         }

@@ -5,13 +5,14 @@ use crate::report::terminal::Style;
 use crate::reproduce::facts::PROGRAMS;
 use crate::reproduce::parts::{ArticlePart, PARTS};
 use crate::reproduce::verdict::Missing;
-use crate::reproduce::{self, GivenProgram, Settings, report};
+use crate::reproduce::{self, GivenProgram, Settings, page};
 use crate::result::ExecutedOn;
 use crate::run::bench::Machine;
 use crate::util::streams::write_styled;
 use crate::util::usage::UsageError;
 use crate::util::{cancel, progress};
 use crate::vm::Accel;
+use crate::vm::GuestOf as _;
 use anyhow::{Context as _, Result, bail};
 use clap::builder::PossibleValue;
 use std::path::PathBuf;
@@ -98,10 +99,10 @@ impl ReproduceArgs {
         let command = super::command_line();
         let reproduction = reproduce::run(&settings, &bench, &wanted, &command, &|what| progress::step(what))?;
         progress::step("writing the report");
-        let page = report::write(&reproduction, &settings.output)?;
+        let written = page::write(&reproduction, &settings.output)?;
         progress::clear();
-        write_styled(&report::terminal::render(&reproduction, Style::of_stdout()));
-        crate::outln!("\nReport: {}", page.display());
+        write_styled(&page::terminal::render(&reproduction, Style::of_stdout()));
+        util::outln!("\nReport: {}", written.display());
         Ok(ExitCode::SUCCESS)
     }
 

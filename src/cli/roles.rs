@@ -68,7 +68,7 @@ impl RolesReport {
             schema: "pipeprof.roles/1".to_owned(),
             release: KernelInfo::running().release,
             addresses_hidden: symbols.hidden(),
-            roles: resolve::resolve(&symbols, &Live::new()),
+            roles: resolve::resolve(&symbols, &Live::running()),
         })
     }
 

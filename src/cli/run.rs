@@ -11,6 +11,7 @@ use crate::record::contents;
 use crate::report;
 use crate::report::terminal::Style;
 use crate::result::{Collector, CollectorReport, Document, Loader, Outcome, Probe, Request, Selection};
+use crate::run::MeasurePair as _;
 use crate::run::RunOptions;
 use crate::util::stored_json::HIGHEST;
 use crate::util::streams::write_styled;
@@ -204,9 +205,9 @@ impl RunArgs {
             text
         };
         if self.json {
-            crate::out!("{}", report::files::to_json(document)?);
+            util::out!("{}", report::files::to_json(document)?);
             if !progress::is_quiet() {
-                crate::err!("{}", render(Style::PLAIN));
+                util::err!("{}", render(Style::PLAIN));
             }
         } else {
             write_styled(&render(Style::of_stdout()));

@@ -7,10 +7,12 @@ use super::stop_args::StopArgs;
 use crate::compare::plan::{Axes, AxisCombination, combinations};
 use crate::experiment::{self, Event, Interrupted};
 use crate::kernel::environment::CpuTime;
+use crate::record::ApplyRemedy as _;
 use crate::record::Remedy;
 use crate::report::chart::Theme;
 use crate::report::terminal::{Style, paragraph};
 use crate::result::{Collector, Environment, ExecutedOn, KernelInfo, Selection};
+use crate::run::MeasurePair as _;
 use crate::run::RunOptions;
 use crate::sweep::{
     self, PLAN_FILE, SCHEMA, Sweep, SweepAxis, SweepCombination, SweepPlan, SweepRunner, SweptPipeline,
@@ -146,16 +148,16 @@ impl SweepArgs {
         self.write(&sweep)?;
         let json = || stored_text(&sweep).context("cannot write the sweep as JSON");
         match (self.json, self.csv) {
-            (true, _) => crate::outln!("{}", json()?),
-            (_, true) => crate::out!("{}", sweep.csv()),
+            (true, _) => util::outln!("{}", json()?),
+            (_, true) => util::out!("{}", sweep.csv()),
             _ => {
                 let style = Style::of_stdout();
                 if let Some(caution) = sweep.caution() {
-                    crate::out!("{}\n", paragraph("", &caution, style));
+                    util::out!("{}\n", paragraph("", &caution, style));
                 }
                 write_styled(&sweep.table(style));
                 for (number, answer) in sweep.answers().iter().enumerate() {
-                    crate::out!("{}{}", if number == 0 { "\n" } else { "" }, paragraph("", answer, style));
+                    util::out!("{}{}", if number == 0 { "\n" } else { "" }, paragraph("", answer, style));
                 }
             }
         }

@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 
 /// An attached program.
 #[derive(Debug)]
-pub(crate) struct Attached {
+pub struct Attached {
     // The link is dropped before the event that it refers to.
     _link: Option<OwnedFd>,
     _event: OwnedFd,
@@ -21,7 +21,7 @@ pub(crate) struct Attached {
 
 /// The event that triggers samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Clock {
+pub enum Clock {
     /// Cycles of the CPU, by its performance counters.
     Cycles,
     /// The kernel's high resolution timer.
@@ -30,7 +30,7 @@ pub(crate) enum Clock {
 
 impl Clock {
     /// The name in `perf list`.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Cycles => "cycles",
             Self::CpuClock => "cpu-clock",
@@ -38,7 +38,7 @@ impl Clock {
     }
 
     /// The skid of its samples.
-    pub(crate) fn skid(self) -> Skid {
+    pub fn skid(self) -> Skid {
         match self {
             Self::Cycles => Skid::None,
             Self::CpuClock => Skid::CpuClock,
@@ -97,7 +97,7 @@ fn kprobe_pmu() -> Result<(u32, u32)> {
 }
 
 /// A kprobe, or a kretprobe, on `symbol` at `address`, on all CPUs.
-pub(crate) fn kprobe(
+pub fn kprobe(
     program: BorrowedFd<'_>,
     symbol: &str,
     address: u64,
@@ -113,7 +113,7 @@ pub(crate) fn kprobe(
 }
 
 /// An event of tracefs, by its number: a tracepoint, or a return probe made by [`super::tracefs::ReturnProbes`].
-pub(crate) fn traced_event(program: BorrowedFd<'_>, id: u64) -> Result<Attached> {
+pub fn traced_event(program: BorrowedFd<'_>, id: u64) -> Result<Attached> {
     let mut attributes = attributes(perf::PERF_TYPE_TRACEPOINT);
     attributes.config = id;
     attributes.set_disabled(1);
@@ -154,18 +154,18 @@ fn explain_kprobe(symbol: &str, error: &io::Error) -> anyhow::Error {
 }
 
 /// A raw tracepoint. Only the program receives its events, until the descriptor closes.
-pub(crate) fn raw_tracepoint(program: BorrowedFd<'_>, tracepoint: &str) -> Result<OwnedFd> {
+pub fn raw_tracepoint(program: BorrowedFd<'_>, tracepoint: &str) -> Result<OwnedFd> {
     let name = CString::new(tracepoint).context("tracepoint")?;
     open_raw_tracepoint(program, Some(&name)).with_context(|| format!("attach to the tracepoint {tracepoint}"))
 }
 
 /// The raw tracepoint for which a program of the type `tp_btf` was loaded, as [`raw_tracepoint`].
-pub(crate) fn typed_tracepoint(program: BorrowedFd<'_>) -> Result<OwnedFd> {
+pub fn typed_tracepoint(program: BorrowedFd<'_>) -> Result<OwnedFd> {
     open_raw_tracepoint(program, None).context("attach to the tracepoint of a program")
 }
 
 /// Run `program`, an iterator, over all objects of its kind.
-pub(crate) fn run_iterator(program: BorrowedFd<'_>) -> Result<()> {
+pub fn run_iterator(program: BorrowedFd<'_>) -> Result<()> {
     // SAFETY: the descriptor is open; no options are given.
     let link =
         unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), 0, libbpf_sys::BPF_TRACE_ITER, std::ptr::null()) };
@@ -178,7 +178,7 @@ pub(crate) fn run_iterator(program: BorrowedFd<'_>) -> Result<()> {
 }
 
 /// An execution breakpoint of the CPU at `address`, on each of `cpus`.
-pub(crate) fn breakpoint(program: BorrowedFd<'_>, address: u64, cpus: &[u32]) -> Result<Vec<Attached>> {
+pub fn breakpoint(program: BorrowedFd<'_>, address: u64, cpus: &[u32]) -> Result<Vec<Attached>> {
     cpus.iter()
         .map(|cpu| {
             let mut attributes = attributes(perf::PERF_TYPE_BREAKPOINT);
@@ -214,7 +214,7 @@ fn rates(clock: Clock, frequency: u64) -> Vec<u64> {
 }
 
 /// Sample at `frequency` Hz on each of `cpus`: by CPU cycles if there are counters, otherwise by the kernel's timers.
-pub(crate) fn sampling(program: BorrowedFd<'_>, frequency: u64, cpus: &[u32]) -> Result<(Clock, Vec<Attached>)> {
+pub fn sampling(program: BorrowedFd<'_>, frequency: u64, cpus: &[u32]) -> Result<(Clock, Vec<Attached>)> {
     let mut refused = io::Error::from_raw_os_error(libc::ENOENT);
     for clock in [Clock::Cycles, Clock::CpuClock] {
         let rates = rates(clock, frequency);
@@ -261,7 +261,7 @@ pub(crate) fn online_cpus() -> Result<Vec<u32>> {
 }
 
 /// The CPUs in the kernel's list of this name (`0-3,8`).
-pub(crate) fn listed_cpus(name: &str) -> Result<Vec<u32>> {
+pub fn listed_cpus(name: &str) -> Result<Vec<u32>> {
     let path = format!("/sys/devices/system/cpu/{name}");
     let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
     parse_cpu_list(&text).with_context(|| format!("{path}: {text:?} is not a list of CPUs"))

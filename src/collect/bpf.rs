@@ -14,14 +14,14 @@ use std::sync::Mutex;
 /// Definitions of bpf/pipeprof.h.
 #[allow(missing_docs, reason = "documented in the header it is made from")]
 #[allow(dead_code, unreachable_pub, reason = "generated; the BPF programs use the rest")]
-pub(crate) mod shared {
+pub mod shared {
     use crate::kernel::namespace::PidNamespace;
 
     include!(concat!(env!("OUT_DIR"), "/shared.rs"));
 
     impl Settings {
         /// Ids are those of this process's PID namespace. Nothing is watched: no task has this id.
-        pub(crate) fn in_own_namespace() -> Self {
+        pub fn in_own_namespace() -> Self {
             let PidNamespace { device, inode } = PidNamespace::own().unwrap_or(PidNamespace { device: 0, inode: 0 });
             let none = bytemuck::Zeroable::zeroed();
             Self { pids: [u32::MAX; PP_FAST], namespace_device: device, namespace_inode: inode, ..none }
@@ -45,7 +45,7 @@ static RECORD: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/re
 
 /// The loaded object. Dropping it unloads all programs that are not attached.
 #[derive(Debug)]
-pub(crate) enum Object {
+pub enum Object {
     Libbpf(libbpf_rs::Object),
     Aya(Box<aya::Ebpf>),
 }
@@ -85,7 +85,7 @@ const SAMPLER_MAPS: [&str; 2] = ["traces", "samples"];
 const VARIABLES: &str = ".bss";
 
 /// The library's name.
-pub(crate) fn name(loader: Loader) -> &'static str {
+pub fn name(loader: Loader) -> &'static str {
     match loader {
         Loader::Libbpf => "libbpf",
         Loader::Aya => "aya",
@@ -94,7 +94,7 @@ pub(crate) fn name(loader: Loader) -> &'static str {
 
 /// Load `programs` of the object with `settings`, and room for `stacks` distinct stacks. On a kernel without BTF, aya
 /// loads the programs that need none; libbpf would reject the whole object.
-pub(crate) fn load(loader: Loader, settings: &Settings, programs: &[&str], stacks: u32) -> Result<Object> {
+pub fn load(loader: Loader, settings: &Settings, programs: &[&str], stacks: u32) -> Result<Object> {
     if !Path::new(BTF).exists() {
         if let Some(program) = programs.iter().find(|program| !WITHOUT_BTF.contains(program)) {
             bail!(
@@ -112,7 +112,7 @@ pub(crate) fn load(loader: Loader, settings: &Settings, programs: &[&str], stack
 }
 
 /// Load `programs` of bpf/record.bpf.c with `settings`. `sampled`: with room for what user code executes.
-pub(crate) fn load_record(settings: &Settings, programs: &[&str], sampled: bool) -> Result<Object> {
+pub fn load_record(settings: &Settings, programs: &[&str], sampled: bool) -> Result<Object> {
     if !Path::new(BTF).exists() {
         bail!(
             "recording needs the kernel's types, and there is no {BTF}: use a kernel with CONFIG_DEBUG_INFO_BTF, which \
@@ -192,7 +192,7 @@ unsafe impl<T: bytemuck::Pod> aya::Pod for Pod<T> {}
 
 impl Object {
     /// A loaded program.
-    pub(crate) fn program(&self, name: &str) -> Result<BorrowedFd<'_>> {
+    pub fn program(&self, name: &str) -> Result<BorrowedFd<'_>> {
         match self {
             Self::Libbpf(object) => {
                 let program = object.progs().find(|program| program.name() == name);
@@ -209,7 +209,7 @@ impl Object {
     }
 
     /// Put `value` into a hash map.
-    pub(crate) fn insert<K: bytemuck::Pod, V: bytemuck::Pod>(&mut self, map: &str, key: K, value: V) -> Result<()> {
+    pub fn insert<K: bytemuck::Pod, V: bytemuck::Pod>(&mut self, map: &str, key: K, value: V) -> Result<()> {
         match self {
             Self::Libbpf(object) => Ok(libbpf_map(object, map)?.update(
                 bytemuck::bytes_of(&key),
@@ -225,7 +225,7 @@ impl Object {
     }
 
     /// Set one element of an array map.
-    pub(crate) fn set<V: bytemuck::Pod>(&mut self, map: &str, index: u32, value: V) -> Result<()> {
+    pub fn set<V: bytemuck::Pod>(&mut self, map: &str, index: u32, value: V) -> Result<()> {
         match self {
             Self::Libbpf(object) => Ok(libbpf_map(object, map)?.update(
                 bytemuck::bytes_of(&index),
@@ -242,7 +242,7 @@ impl Object {
 
     /// A reader of the ring buffer with this name, which calls `read` with each record until it returns false.
     /// Only libbpf gives it.
-    pub(crate) fn ring<'r>(&self, map: &str, mut read: impl FnMut(&[u8]) -> bool + 'r) -> Result<RingBuffer<'r>> {
+    pub fn ring<'r>(&self, map: &str, mut read: impl FnMut(&[u8]) -> bool + 'r) -> Result<RingBuffer<'r>> {
         let Self::Libbpf(object) = self else { bail!("{map}: not loaded by {}", name(Loader::Libbpf)) };
         let map = libbpf_map(object, map)?;
         let mut rings = RingBufferBuilder::new();
@@ -255,7 +255,7 @@ impl Object {
 
     /// All keys and values of a hash map, in no order. With libbpf, each is there once, even if others are removed
     /// meanwhile.
-    pub(crate) fn entries<K: bytemuck::Pod, V: bytemuck::Pod>(&self, map: &str) -> Result<Vec<(K, V)>> {
+    pub fn entries<K: bytemuck::Pod, V: bytemuck::Pod>(&self, map: &str) -> Result<Vec<(K, V)>> {
         let object = match self {
             Self::Libbpf(object) => object,
             Self::Aya(object) => {
@@ -282,7 +282,7 @@ impl Object {
     }
 
     /// Remove keys of a hash map; some may be missing. Only libbpf does so.
-    pub(crate) fn remove<'a, K: bytemuck::Pod>(&self, map: &str, keys: impl Iterator<Item = &'a K>) -> Result<()> {
+    pub fn remove<'a, K: bytemuck::Pod>(&self, map: &str, keys: impl Iterator<Item = &'a K>) -> Result<()> {
         let Self::Libbpf(object) = self else { bail!("{map}: not loaded by {}", name(Loader::Libbpf)) };
         let map = libbpf_map(object, map)?;
         keys.for_each(|key| drop(map.delete(bytemuck::bytes_of(key))));
@@ -298,7 +298,7 @@ impl Object {
     }
 
     /// One element of an array map.
-    pub(crate) fn element<V: bytemuck::Pod>(&self, map: &str, index: u32) -> Result<V> {
+    pub fn element<V: bytemuck::Pod>(&self, map: &str, index: u32) -> Result<V> {
         match self {
             Self::Libbpf(object) => {
                 let value = libbpf_map(object, map)?.lookup(bytemuck::bytes_of(&index), MapFlags::ANY)?;
@@ -313,7 +313,7 @@ impl Object {
     }
 
     /// The program's global variables that are zero at the start.
-    pub(crate) fn variables<V: bytemuck::Pod>(&self) -> Result<V> {
+    pub fn variables<V: bytemuck::Pod>(&self) -> Result<V> {
         match self {
             Self::Libbpf(object) => {
                 let map = object.maps().find(|map| map.name().to_string_lossy().ends_with(VARIABLES));
@@ -326,7 +326,7 @@ impl Object {
     }
 
     /// The instructions of a loaded program, as given to the kernel. Only libbpf gives them.
-    pub(crate) fn instructions(&self, name: &str) -> Option<&[libbpf_sys::bpf_insn]> {
+    pub fn instructions(&self, name: &str) -> Option<&[libbpf_sys::bpf_insn]> {
         match self {
             Self::Libbpf(object) => Some(object.progs().find(|program| program.name() == name)?.insns()),
             Self::Aya(_) => None,
@@ -336,13 +336,13 @@ impl Object {
     /// How often the kernel skipped a program because another BPF program was running on the same CPU. Absent or 0 if
     /// the kernel does not count it: before 5.12, for kprobes on some later kernels (kernel/trace/bpf_trace.c,
     /// `trace_call_bpf`), and for perf events on all kernels.
-    pub(crate) fn passed_over(&self, program: &str) -> Option<u64> {
+    pub fn passed_over(&self, program: &str) -> Option<u64> {
         passed_over(self.program(program).ok()?)
     }
 }
 
 /// [`Object::passed_over`], for any program.
-pub(crate) fn passed_over(program: BorrowedFd<'_>) -> Option<u64> {
+pub fn passed_over(program: BorrowedFd<'_>) -> Option<u64> {
     // SAFETY: all zeros is a valid value of this plain C struct.
     let mut info: libbpf_sys::bpf_prog_info = unsafe { std::mem::zeroed() };
     let mut length = u32::try_from(size_of_val(&info)).ok()?;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// What tells a mapped file from others of its path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum FileIdentity {
+pub enum FileIdentity {
     /// As the kernel shows them for memory. stat(2) can show others: on btrfs, on overlayfs.
     Inode {
         major: u32,
@@ -24,7 +24,7 @@ pub(crate) enum FileIdentity {
 
 /// Code that a process has mapped from a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FileMapping {
+pub struct FileMapping {
     pub start: u64,
     pub end: u64,
     /// In the file, of `start`.
@@ -35,7 +35,7 @@ pub(crate) struct FileMapping {
 }
 
 impl FileMapping {
-    pub(crate) fn contains(&self, address: u64) -> bool {
+    pub fn contains(&self, address: u64) -> bool {
         (self.start..self.end).contains(&address)
     }
 }

@@ -99,7 +99,7 @@ pub(super) struct Followed {
     pub notes: Vec<String>,
     pub warnings: Vec<Warning>,
     /// Threads and forks that were not watched.
-    pub unfollowed: u64,
+    pub(crate) unfollowed: u64,
     /// Whether any thread was watched in addition to those that the programs compare with directly.
     pub others: bool,
 }

@@ -25,7 +25,7 @@ const PROGRAMS: [&str; 7] = [COUNT, ENTER, LEAVE, BREAKPOINT, fentry::COUNT, fen
 const NOT_ARMED: &str = "the probes were not armed";
 
 /// The `kprobe` collector.
-pub(crate) struct Kprobe {
+pub struct Kprobe {
     loader: Loader,
     symbols: Arc<Symbols>,
     probe: Probe,
@@ -60,7 +60,7 @@ struct Armed {
 
 impl Kprobe {
     /// Probes on the functions in `symbols` that `probe` selects.
-    pub(crate) fn new(loader: Loader, symbols: Arc<Symbols>, probe: &Probe) -> Self {
+    pub fn new(loader: Loader, symbols: Arc<Symbols>, probe: &Probe) -> Self {
         let (targets, missing) = targets::all(&symbols, probe);
         let probe = probe.clone();
         Self { loader, symbols, probe, targets, missing, prepared: None, trial: None, armed: None }
@@ -254,7 +254,7 @@ fn sum(sum: &mut Function, one: &Function) {
 pub(super) struct Loaded {
     pub object: Object,
     /// Whether their probes have attach cookies.
-    pub cookies: bool,
+    pub(crate) cookies: bool,
     /// The reason if forks and threads cannot be followed.
     refused: Option<String>,
 }

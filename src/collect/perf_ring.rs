@@ -23,7 +23,7 @@ pub(super) struct PerfRing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PerfRecord {
     pub kind: u32,
-    pub misc: u16,
+    pub(crate) misc: u16,
     pub body: Vec<u8>,
 }
 

@@ -28,7 +28,7 @@ pub(super) struct Probes {
     // Declared last, so that it is dropped after what is attached to it.
     return_probes: Option<ReturnProbes>,
     /// Functions whose returns are not watched, with the reason.
-    pub without_return: Vec<String>,
+    pub(crate) without_return: Vec<String>,
     /// Functions without fentry, by reason.
     pub refused: BTreeMap<String, Vec<String>>,
 }

@@ -29,16 +29,16 @@ impl Context {
     }
 
     /// Read nothing of this kernel: nothing is collected on it.
-    pub(crate) fn unread(loader: Loader, probe: Probe) -> Self {
+    pub fn unread(loader: Loader, probe: Probe) -> Self {
         Self { loader, probe, symbols: Err("the symbols were not read".to_owned()) }
     }
 
-    pub(crate) fn symbols(&self) -> Result<Arc<Symbols>> {
+    pub fn symbols(&self) -> Result<Arc<Symbols>> {
         self.symbols.clone().map_err(anyhow::Error::msg)
     }
 
     /// Each role's functions in this kernel; empty if the symbols cannot be read.
-    pub(crate) fn resolutions(&self) -> Vec<Resolution> {
+    pub fn resolutions(&self) -> Vec<Resolution> {
         self.symbols.as_ref().map_or_else(|_| Vec::new(), |symbols| resolve::resolve(symbols, &Listed::running()))
     }
 }
@@ -57,7 +57,7 @@ pub fn make(kind: Collector, context: &Context) -> Result<Box<dyn Collect>> {
 }
 
 /// A collector of those that tell programs apart.
-pub(crate) fn make_for_programs(kind: Collector, context: &Context) -> Result<Box<dyn CollectPrograms>> {
+pub fn make_for_programs(kind: Collector, context: &Context) -> Result<Box<dyn CollectPrograms>> {
     Ok(match kind {
         Collector::Kprobe => Box::new(Kprobe::new(context.loader, context.symbols()?, &context.probe)),
         Collector::Fgraph => Box::new(Fgraph::new(context.symbols()?)),

@@ -16,7 +16,7 @@ use std::os::fd::BorrowedFd;
 
 /// The clock of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SamplingClock {
+pub struct SamplingClock {
     pub clock: Clock,
     /// Hz.
     pub frequency: u64,
@@ -25,14 +25,14 @@ pub(crate) struct SamplingClock {
 impl SamplingClock {
     /// Let `program` sample all CPUs, as often as wanted, or as the kernel allows: it lowers this limit when sampling
     /// takes too long.
-    pub(crate) fn start(program: BorrowedFd<'_>) -> Result<(Self, Vec<Attached>)> {
+    pub fn start(program: BorrowedFd<'_>) -> Result<(Self, Vec<Attached>)> {
         let most = std::fs::read_to_string(MOST_SAMPLES).ok().and_then(|text| text.trim().parse().ok());
         let frequency = WANTED_SAMPLES.min(most.unwrap_or(u64::MAX).max(1));
         let (clock, attached) = attach::sampling(program, frequency, &attach::online_cpus()?)?;
         Ok((Self { clock, frequency }, attached))
     }
 
-    pub(crate) fn notes(self) -> Vec<String> {
+    pub fn notes(self) -> Vec<String> {
         let mut notes = vec![format!("{} at {} Hz", self.clock.name(), self.frequency)];
         notes.extend((self.frequency < WANTED_SAMPLES).then(|| format!("no faster, by {MOST_SAMPLES}")));
         notes
@@ -41,7 +41,7 @@ impl SamplingClock {
 
 /// The samples of a recording, and the stacks of its samples, sleeps and waits.
 #[derive(Debug, Default)]
-pub(crate) struct CountedSamples {
+pub struct CountedSamples {
     pub samples: Vec<(PrSample, u64)>,
     /// By key, innermost frame first.
     pub traces: HashMap<u64, Vec<u64>>,
@@ -52,7 +52,7 @@ pub(crate) struct CountedSamples {
 
 impl CountedSamples {
     /// Read them from the maps of programs that keep so many frames of a stack.
-    pub(crate) fn read<const FRAMES: usize>(object: &Object) -> Result<Self> {
+    pub fn read<const FRAMES: usize>(object: &Object) -> Result<Self> {
         let traces = object.entries::<u64, [u64; FRAMES]>("traces")?;
         let used = |frames: [u64; FRAMES]| frames.into_iter().take_while(|address| *address != 0).collect();
         let samples = object.entries::<u64, PrCounted>("samples")?;
@@ -71,7 +71,7 @@ impl CountedSamples {
 }
 
 /// Names the frames of samples.
-pub(crate) struct SampleNames<'a> {
+pub struct SampleNames<'a> {
     counted: &'a CountedSamples,
     /// By key.
     kernel: HashMap<u64, Vec<LocatedFrame>>,
@@ -82,7 +82,7 @@ pub(crate) struct SampleNames<'a> {
 
 /// Named samples.
 #[derive(Debug, Default)]
-pub(crate) struct FoldedSamples {
+pub struct FoldedSamples {
     pub stacks: BTreeMap<ProcessName, Folded>,
     pub total: u64,
     /// Those whose innermost frame has no symbol.
@@ -92,13 +92,13 @@ pub(crate) struct FoldedSamples {
 }
 
 impl<'a> SampleNames<'a> {
-    pub(crate) fn new(counted: &'a CountedSamples, kernel: &Symbols, user: Option<&'a UserFunctions>) -> Self {
+    pub fn new(counted: &'a CountedSamples, kernel: &Symbols, user: Option<&'a UserFunctions>) -> Self {
         let named = |(key, trace): (&u64, &Vec<u64>)| (*key, located_kernel_frames(trace, kernel));
         Self { counted, kernel: counted.traces.iter().map(named).collect(), user, is_short: false }
     }
 
     /// The frames of the program and of the kernel, innermost first.
-    pub(crate) fn frames(&self, sample: &PrSample) -> [Vec<LocatedFrame>; 2] {
+    pub fn frames(&self, sample: &PrSample) -> [Vec<LocatedFrame>; 2] {
         let addresses = self.counted.addresses(sample.user_trace);
         let mut user_frames = self.user.map(|user| user.frames(sample, addresses)).unwrap_or_default();
         if self.is_short {
@@ -118,7 +118,7 @@ impl<'a> SampleNames<'a> {
     }
 
     /// All samples of the processes whose name `process` gives.
-    pub(crate) fn folded(&self, process: impl Fn(&PrSample) -> Option<ProcessName>) -> FoldedSamples {
+    pub fn folded(&self, process: impl Fn(&PrSample) -> Option<ProcessName>) -> FoldedSamples {
         let mut folded = FoldedSamples { lost: self.counted.lost, ..FoldedSamples::default() };
         let [mut without_kernel, mut without_user, mut cut] = [0; 3];
         for (sample, count) in &self.counted.samples {

@@ -11,21 +11,21 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// The frame of an address that has no symbol.
-pub(crate) const UNKNOWN: &str = "[unknown]";
+pub const UNKNOWN: &str = "[unknown]";
 
 /// The frame of user code whose functions have no names here.
-pub(crate) const USER: &str = "[user]";
+pub const USER: &str = "[user]";
 
 /// The name of a frame, and where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LocatedFrame {
+pub struct LocatedFrame {
     pub name: String,
     pub place: Option<FramePlace>,
 }
 
 impl LocatedFrame {
     /// A frame of which only the name is known.
-    pub(crate) fn of(name: impl Into<String>) -> Self {
+    pub fn of(name: impl Into<String>) -> Self {
         Self { name: name.into(), place: None }
     }
 }
@@ -35,7 +35,7 @@ type FileKey = (FileIdentity, PathBuf);
 
 /// The functions of files.
 #[derive(Default)]
-pub(crate) struct FileSymbols {
+pub struct FileSymbols {
     symbolizer: Symbolizer,
     debug_information: bool,
     held: HeldFiles,
@@ -52,7 +52,7 @@ impl FileSymbols {
     }
 
     /// Also from debug information, in the file itself or in /usr/lib/debug, with source lines.
-    pub(crate) fn with_debug_information() -> Self {
+    pub fn with_debug_information() -> Self {
         Self::new(true)
     }
 
@@ -72,7 +72,7 @@ impl FileSymbols {
     }
 
     /// The function at `address`, which is in `mapping`; the file in brackets if it has no symbol for it.
-    pub(crate) fn frame(&self, mapping: &FileMapping, address: u64) -> LocatedFrame {
+    pub fn frame(&self, mapping: &FileMapping, address: u64) -> LocatedFrame {
         let offset = address - mapping.start + mapping.offset;
         let file = (mapping.file.clone(), mapping.path.clone());
         let key = (file.clone(), offset);
@@ -109,7 +109,7 @@ impl FileSymbols {
 }
 
 /// The stack of a process, root first: its name, user frames, and kernel frames, both innermost first.
-pub(crate) fn whole_stack<'a>(
+pub fn whole_stack<'a>(
     process: &'a str,
     user: &'a [LocatedFrame],
     kernel: &'a [LocatedFrame],
@@ -135,7 +135,7 @@ pub(crate) fn located_kernel_frames(frames: &[u64], kernel: &Symbols) -> Vec<Loc
 }
 
 /// Names of kernel `frames`, innermost first.
-pub(crate) fn kernel_names(frames: &[u64], kernel: &Symbols) -> Vec<String> {
+pub fn kernel_names(frames: &[u64], kernel: &Symbols) -> Vec<String> {
     located_kernel_frames(frames, kernel).into_iter().map(|frame| frame.name).collect()
 }
 

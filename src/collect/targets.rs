@@ -12,7 +12,7 @@ use std::collections::HashSet;
 
 /// How a target's calls are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AttachMethod {
+pub enum AttachMethod {
     /// A copy of the programs for this function, called by it directly.
     Fentry,
     /// Kprobe, and kretprobe if calls are timed.
@@ -25,7 +25,7 @@ pub(crate) enum AttachMethod {
 
 impl AttachMethod {
     /// The text in `FunctionCalls.how`.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Fentry => "fentry",
             Self::Kprobe => "kprobe",
@@ -37,7 +37,7 @@ impl AttachMethod {
 
 /// One function; its index is its slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ProbeTarget {
+pub struct ProbeTarget {
     pub role: RoleId,
     pub symbol: String,
     pub address: u64,
@@ -69,7 +69,7 @@ const TIMED: [RoleId; 12] = [
 ];
 
 /// The functions that `probe` may need in `symbols`, by role, best first; and why others of its list are missing.
-pub(crate) fn all(symbols: &Symbols, probe: &Probe) -> (Vec<ProbeTarget>, Vec<String>) {
+pub fn all(symbols: &Symbols, probe: &Probe) -> (Vec<ProbeTarget>, Vec<String>) {
     let mut seen = HashSet::new();
     let mut targets = Vec::new();
     let mut add = |role: RoleId, name: &str, timed: bool, wanted: bool| -> Result<(), String> {
@@ -115,7 +115,7 @@ pub(crate) fn all(symbols: &Symbols, probe: &Probe) -> (Vec<ProbeTarget>, Vec<St
 /// Choose the targets to probe, of those that can be probed, by the `hits` of each slot in a trial. Of each role the
 /// [`best`] one that each process called; without hits the first, and without a trial all. Returns the roles that are left
 /// out, because only breakpoints reach them, which cost more than other probes.
-pub(crate) fn choose(targets: &mut [ProbeTarget], probe: &Probe, hits: &ByProcess<Vec<u64>>) -> Vec<RoleId> {
+pub fn choose(targets: &mut [ProbeTarget], probe: &Probe, hits: &ByProcess<Vec<u64>>) -> Vec<RoleId> {
     let mut left_out = Vec::new();
     for role in roles::all().iter().filter(|role| probe.has_role(role.id)) {
         let watched: Vec<usize> = (0..targets.len())
@@ -146,14 +146,14 @@ pub(crate) fn choose(targets: &mut [ProbeTarget], probe: &Probe, hits: &ByProces
 }
 
 /// The first of `candidates` (best first) that is called at least a tenth as often as the most frequent one.
-pub(crate) fn best<T>(candidates: &[T], calls: impl Fn(&T) -> u64) -> Option<&T> {
+pub fn best<T>(candidates: &[T], calls: impl Fn(&T) -> u64) -> Option<&T> {
     let most = candidates.iter().map(&calls).max()?;
     candidates.iter().find(|candidate| calls(candidate) > 0 && calls(candidate).saturating_mul(10) >= most)
 }
 
 /// Calls per MiB of `role` by a process that moved `bytes`: those of the role's [`best`] candidate. Candidates often
 /// call each other, so a sum would count calls twice.
-pub(crate) fn calls_per_mib<'f>(
+pub fn calls_per_mib<'f>(
     role: RoleId,
     functions: impl Iterator<Item = &'f FunctionCalls>,
     process: ProcessName,
@@ -199,7 +199,7 @@ pub(crate) fn unwatched_roles(targets: &[ProbeTarget]) -> Vec<String> {
 
 /// The result for each role's candidates. The chosen one is the [`best`] that was hit, or else the best that is
 /// watched.
-pub(crate) fn resolutions(targets: &[ProbeTarget], symbols: &Symbols) -> Vec<Resolution> {
+pub fn resolutions(targets: &[ProbeTarget], symbols: &Symbols) -> Vec<Resolution> {
     let resolution = |role: &'static roles::Role| {
         let of_role: Vec<&ProbeTarget> = targets.iter().filter(|target| target.role == role.id).collect();
         let watched = |target: &&&ProbeTarget| target.wanted && target.method != AttachMethod::None;

@@ -18,7 +18,7 @@ const STATE: &str = "/run/pipeprof-tracer.json";
 const TRACERS: &str = "available_tracers";
 
 /// Remove what killed runs left. Returns messages about what was removed and what could not be removed.
-pub(crate) fn clean_up(tracefs: &Tracefs) -> Vec<String> {
+pub fn clean_up(tracefs: &Tracefs) -> Vec<String> {
     clean_up_in(tracefs.root(), Path::new(STATE), &owner::is_dead)
 }
 
@@ -159,7 +159,7 @@ impl Drop for ReturnProbes {
 }
 
 /// Write `value` to a control file in one call. An empty value clears it.
-pub(crate) fn write(path: &Path, value: &str) -> Result<()> {
+pub fn write(path: &Path, value: &str) -> Result<()> {
     let file = std::fs::OpenOptions::new().write(true).truncate(true).open(path);
     let written = file.and_then(|mut file| file.write_all(format!("{value}\n").as_bytes()));
     written.with_context(|| format!("write {value:?} to {}", name(path)))
@@ -173,7 +173,7 @@ fn append(path: &Path, line: &str) -> Result<()> {
 }
 
 /// Read a control file.
-pub(crate) fn read(path: &Path) -> Result<String> {
+pub fn read(path: &Path) -> Result<String> {
     Ok(std::fs::read_to_string(path).with_context(|| format!("read {}", name(path)))?.trim().to_owned())
 }
 

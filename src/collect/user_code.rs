@@ -19,7 +19,7 @@ struct Image {
 
 /// The code of all processes, while they are sampled.
 #[derive(Debug)]
-pub(crate) struct UserCode {
+pub struct UserCode {
     /// By process; the latest last.
     images: HashMap<u32, Vec<Image>>,
     files: HeldFiles,
@@ -37,7 +37,7 @@ const ANCESTORS: usize = 4;
 
 /// The code of all processes, and the names of its functions.
 #[derive(Default)]
-pub(crate) struct UserFunctions {
+pub struct UserFunctions {
     images: HashMap<u32, Vec<Image>>,
     files: FileSymbols,
     /// Why the code of processes is not known.
@@ -52,7 +52,7 @@ impl std::fmt::Debug for UserFunctions {
 
 impl UserCode {
     /// Follow all processes. `running`: processes that run already.
-    pub(crate) fn follow(running: impl IntoIterator<Item = u32>) -> Self {
+    pub fn follow(running: impl IntoIterator<Item = u32>) -> Self {
         let events = CodeMapEvents::start();
         let mut files = HeldFiles::default();
         let image = |pid| {
@@ -64,7 +64,7 @@ impl UserCode {
     }
 
     /// Read what has happened. Returns when to do it again.
-    pub(crate) fn step(&mut self) -> Duration {
+    pub fn step(&mut self) -> Duration {
         let Self { files, parents, events, .. } = self;
         let Ok(events) = events else { return PACE };
         let mut mapped = Vec::new();
@@ -83,7 +83,7 @@ impl UserCode {
     }
 
     /// End, and keep the code. `files` names its functions.
-    pub(crate) fn finish(self, files: FileSymbols) -> UserFunctions {
+    pub fn finish(self, files: FileSymbols) -> UserFunctions {
         let Self { mut images, files: held, events, .. } = self;
         let (changes, problem) = match events.map(CodeMapEvents::finish) {
             Ok((changes, 0)) => (changes, None),

@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 
 /// One line of the answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Line {
+pub struct Line {
     /// 0 for a sentence, 1 and 2 for the facts behind it.
     pub level: usize,
     pub text: String,
@@ -23,7 +23,7 @@ pub(crate) struct Line {
 
 /// The answers of all steps, then what could not be measured. Where a mode was counted on several numbers of CPUs, one
 /// sentence says whether they agree.
-pub(crate) fn lines(comparison: &Comparison) -> Vec<Line> {
+pub fn lines(comparison: &Comparison) -> Vec<Line> {
     let mut lines = Vec::new();
     for all in groups(&comparison.sections) {
         lines.push(Line { level: 0, text: sentence(comparison, &all) });
@@ -49,7 +49,7 @@ pub(crate) fn lines(comparison: &Comparison) -> Vec<Line> {
 }
 
 /// The sentences alone.
-pub(crate) fn sentences(comparison: &Comparison) -> Vec<String> {
+pub fn sentences(comparison: &Comparison) -> Vec<String> {
     groups(&comparison.sections).iter().map(|all| sentence(comparison, all)).collect()
 }
 
@@ -119,7 +119,7 @@ fn built_otherwise(comparison: &Comparison, mode: &str, step: &Step) -> Option<S
 
 /// The verdict of one step, or of one step on several numbers of CPUs, its largest contributor, and whether the total
 /// changes in another direction because of the schedule.
-pub(crate) fn answer(comparison: &Comparison, all: &[(&Section, &Step)]) -> String {
+pub fn answer(comparison: &Comparison, all: &[(&Section, &Step)]) -> String {
     let steps: Vec<&Step> = all.iter().map(|(_, step)| *step).collect();
     let mut text = other_work(&steps);
     match all {

@@ -8,7 +8,7 @@ use super::work::{self, PAGES};
 const NAMED: usize = 3;
 
 /// What changed most in the direction of the verdict, among certain changes if counted; `None` if nothing did.
-pub(crate) fn blame(step: &Step) -> Option<Blame> {
+pub fn blame(step: &Step) -> Option<Blame> {
     let direction = step.verdict.word.direction()?;
     let of_work = of_helpers(step, direction).or_else(|| of_role(step, direction));
     let of_number = of_pages(step).filter(|pages| {

@@ -22,7 +22,7 @@ struct Call {
 
 /// A function that implements a system call of the pipe: its name, and its direct calls in the order of the code.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct CallerBody {
+pub struct CallerBody {
     name: String,
     calls: Vec<Call>,
 }
@@ -50,7 +50,7 @@ pub(crate) fn bodies(code: &ExecutedCode, document: &Document) -> Bodies {
 }
 
 /// The lists of all such functions that both runs executed and that differ.
-pub(crate) fn lists(before: &Bodies, after: &Bodies) -> Vec<CallList> {
+pub fn lists(before: &Bodies, after: &Bodies) -> Vec<CallList> {
     let both = before.iter().filter_map(|(name, body)| Some((body, after.get(name)?)));
     let list = |(old, new): (&CallerBody, &CallerBody)| {
         let rows = align(&old.calls, &new.calls);

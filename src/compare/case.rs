@@ -18,21 +18,21 @@ use std::collections::{BTreeMap, BTreeSet};
 /// One column in one case. What is not a sum of all runs is that of the first one.
 #[derive(Debug, Clone)]
 pub struct CaseMeasure {
-    pub(crate) kernel: KernelInfo,
+    pub kernel: KernelInfo,
     /// What each process did.
-    pub(crate) totals: ByProcess<ProcessTotals>,
-    pub(crate) times: Boots,
+    pub totals: ByProcess<ProcessTotals>,
+    pub times: Boots,
     /// Intervals of the shares of sampled roles, over all runs; `None` if one is unknown.
     intervals: BTreeMap<(ProcessName, RoleId), Option<[f64; 2]>>,
     /// Absent without a profile.
-    pub(crate) profile: Option<Measure>,
-    pub(crate) calls: RoleCalls,
+    pub profile: Option<Measure>,
+    pub calls: RoleCalls,
     pub(crate) bodies: Bodies,
     pub(crate) call_rates: CallRates,
-    pub(crate) locks: Vec<LockUse>,
-    pub(crate) classes: Option<ClassMeasure>,
-    pub(crate) rep: Option<RepMeasure>,
-    pub(crate) pipeline: Option<PipelineWork>,
+    pub locks: Vec<LockUse>,
+    pub classes: Option<ClassMeasure>,
+    pub rep: Option<RepMeasure>,
+    pub pipeline: Option<PipelineWork>,
     /// What its processes did instead of the requested work.
     changes: BTreeSet<String>,
     /// Whether all runs read a file of zeros in memory.
@@ -41,7 +41,7 @@ pub struct CaseMeasure {
 
 impl CaseMeasure {
     /// The measure of `runs`; absent without a run.
-    pub(crate) fn of(runs: &[&Outcome]) -> Option<Self> {
+    pub fn of(runs: &[&Outcome]) -> Option<Self> {
         let first = *runs.first()?;
         let document = &first.document;
         let warnings = runs.iter().flat_map(|run| &run.document.warnings);
@@ -66,7 +66,7 @@ impl CaseMeasure {
     }
 
     /// The first process, to which values per call refer.
-    pub(crate) fn first(&self) -> Option<(ProcessName, &ProcessTotals)> {
+    pub fn first(&self) -> Option<(ProcessName, &ProcessTotals)> {
         self.totals.iter().next()
     }
 
@@ -76,11 +76,11 @@ impl CaseMeasure {
     }
 
     /// Voluntary switches of all processes.
-    pub(crate) fn sleeps(&self) -> u64 {
+    pub fn sleeps(&self) -> u64 {
         self.totals.values().map(|totals| totals.voluntary_switches).sum()
     }
 
-    pub(crate) fn preemptions(&self) -> u64 {
+    pub fn preemptions(&self) -> u64 {
         self.totals.values().map(|totals| totals.involuntary_switches).sum()
     }
 

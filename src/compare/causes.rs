@@ -33,7 +33,7 @@ fn corners(order: [usize; 3]) -> [usize; 4] {
 
 /// The corners that must be counted, ascending: those of two opposite orders, or all. `differs`: whether source,
 /// configuration and compiler do; a part that does not is never changed.
-pub(crate) fn needed(differs: [bool; 3], all: bool) -> Vec<usize> {
+pub fn needed(differs: [bool; 3], all: bool) -> Vec<usize> {
     let orders = if all { &ORDERS[..] } else { &ORDERS[..2] };
     let found: BTreeSet<usize> =
         orders.iter().flat_map(|order| corners(*order)).map(|corner| changed(corner, differs)).collect();
@@ -41,13 +41,13 @@ pub(crate) fn needed(differs: [bool; 3], all: bool) -> Vec<usize> {
 }
 
 /// `corner` without the parts that do not differ.
-pub(crate) fn changed(corner: usize, differs: [bool; 3]) -> usize {
+pub fn changed(corner: usize, differs: [bool; 3]) -> usize {
     (0..3).filter(|bit| differs[*bit]).fold(0, |kept, bit| kept | (corner & (1 << bit)))
 }
 
 /// Where the counts of a split are among the columns of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CauseColumns {
+pub struct CauseColumns {
     /// The column of each corner; the same for corners that are the same kernel, absent for those that were not built.
     pub corners: [Option<usize>; 8],
     /// The columns of the kernels that are compared.
@@ -57,7 +57,7 @@ pub(crate) struct CauseColumns {
 }
 
 /// The split in one section, whose cells and measures are those of all columns; `None` if a corner has no count.
-pub(crate) fn split(section: &Section, measures: &[Option<CaseMeasure>], columns: &CauseColumns) -> Option<CauseSplit> {
+pub fn split(section: &Section, measures: &[Option<CaseMeasure>], columns: &CauseColumns) -> Option<CauseSplit> {
     let cell = |column: usize| section.cells.get(column)?.as_ref().filter(|cell| cell.exact.is_some());
     // The cells' roles are without functions that only one of the compilers inlined.
     let dropped = Dropped::of(section.steps.iter().flat_map(|step| &step.inlined));
@@ -218,7 +218,7 @@ pub(crate) fn parts_in_words(split: &CauseSplit) -> String {
 }
 
 /// What source and compiler are: ` (source 6.12.118 -> 7.2.13, gcc 14.2.0 -> gcc 16.2.0)`; empty if they are the same.
-pub(crate) fn names(split: &CauseSplit) -> String {
+pub fn names(split: &CauseSplit) -> String {
     let named: Vec<String> = split
         .differing
         .iter()

@@ -16,7 +16,7 @@ use std::path::Path;
 type CaseKey = (String, Option<u32>);
 
 /// Caveats of the method, and the warnings of the runs, each once, with what it holds for.
-pub(crate) fn caveats(inputs: &[Input], labels: &[&str], cases: &[CaseKey], method: Method) -> Vec<Caveat> {
+pub fn caveats(inputs: &[Input], labels: &[&str], cases: &[CaseKey], method: Method) -> Vec<Caveat> {
     let mut caveats = Vec::new();
     let for_all = |text: &str| Caveat::general(text.to_owned());
     match method {

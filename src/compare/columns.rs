@@ -23,7 +23,7 @@ pub(crate) fn config_known(document: &Document) -> bool {
 
 /// The settings of several columns.
 #[derive(Debug, Default)]
-pub(crate) struct ColumnSettings {
+pub struct ColumnSettings {
     pub differences: Vec<Difference>,
     pub shared: Vec<Shared>,
     /// Options that differ, if they may matter or are built in.
@@ -36,7 +36,7 @@ pub(super) fn sort(differences: &mut [Difference]) {
 }
 
 /// The settings of `documents`, one per column.
-pub(crate) fn split(documents: &[&Document]) -> ColumnSettings {
+pub fn split(documents: &[&Document]) -> ColumnSettings {
     let settings: Vec<BTreeMap<String, String>> = documents.iter().map(|document| settings::of(document)).collect();
     let names: BTreeSet<&String> = settings.iter().flat_map(BTreeMap::keys).collect();
     let mut found = ColumnSettings::default();
@@ -113,7 +113,7 @@ pub(crate) fn short_release(release: &str) -> &str {
 
 /// A distinct label per column: the given one, else its release with what the workload and the number of CPUs (`with_cpus`)
 /// have that those of others do not, and as much more as distinguishes the columns.
-pub(crate) fn labels(given: &[Option<String>], documents: &[&Document], with_cpus: bool) -> Vec<String> {
+pub fn labels(given: &[Option<String>], documents: &[&Document], with_cpus: bool) -> Vec<String> {
     let differences = split(documents).differences;
     let work: Vec<Vec<String>> = (0..documents.len()).map(|index| work(&differences, index, with_cpus)).collect();
     let with = |release: &dyn Fn(&str) -> String, more: &dyn Fn(usize) -> Vec<String>| -> Vec<String> {
@@ -199,7 +199,7 @@ pub(crate) fn settings_of(documents: &[&Document]) -> Vec<usize> {
 }
 
 /// Make the columns.
-pub(crate) fn columns(
+pub fn columns(
     given: &[Option<String>],
     documents: &[&Document],
     sources: Vec<Vec<String>>,

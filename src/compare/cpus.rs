@@ -17,7 +17,7 @@ const OTHER_RATE: f64 = 1.25;
 const LEAST_RATE: f64 = 1.0;
 
 /// The steps of each mode, those of two columns together.
-pub(crate) fn groups(sections: &[Section]) -> Vec<Vec<(&Section, &Step)>> {
+pub fn groups(sections: &[Section]) -> Vec<Vec<(&Section, &Step)>> {
     let mut modes: Vec<&str> = sections.iter().map(|section| section.mode.as_str()).collect();
     modes.dedup();
     let mut groups = Vec::new();
@@ -100,7 +100,7 @@ fn switches((section, step): (&Section, &Step)) -> Option<SwitchRates> {
 
 impl SwitchRates {
     /// Whether the processes are switched at another rate than before.
-    pub(crate) fn differ(self) -> bool {
+    pub fn differ(self) -> bool {
         self.sleeps_differ() || differ(self.preemptions)
     }
 

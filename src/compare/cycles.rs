@@ -30,7 +30,7 @@ type Amounts = [f64; PRICES];
 
 /// What a column's instructions are, by class. Functions that count with their callers are moved by [`Self::align`].
 #[derive(Debug, Clone)]
-pub(crate) struct ClassMeasure {
+pub struct ClassMeasure {
     /// That of the first run.
     model: CycleModel,
     /// Amounts by role, the target's processes together.
@@ -44,7 +44,7 @@ pub(crate) struct ClassMeasure {
 
 impl ClassMeasure {
     /// Of the runs of a column. `None` if one has no classes.
-    pub(crate) fn of(runs: &[&Outcome]) -> Option<Self> {
+    pub fn of(runs: &[&Outcome]) -> Option<Self> {
         let model = runs.first()?.document.cycle_model.clone()?;
         let mut all = Self { model, roles: BTreeMap::new(), kib: 0.0, stacks: Vec::new() };
         for run in runs {
@@ -130,11 +130,7 @@ fn instructions(amounts: &Amounts) -> f64 {
 
 /// The change between two columns, priced by the model of `options`, or else by that of the first column; `None` if one has
 /// no instructions by class. `step` has its verdict and roles.
-pub(crate) fn change(
-    step: &Step,
-    classes: [Option<&ClassMeasure>; 2],
-    options: &CompareOptions,
-) -> Option<CycleChange> {
+pub fn change(step: &Step, classes: [Option<&ClassMeasure>; 2], options: &CompareOptions) -> Option<CycleChange> {
     let dropped = Dropped::of(&step.inlined);
     let [mut before, mut after] = [classes[0]?, classes[1]?].map(|classes| classes.align(&dropped));
     let row = |role: RoleId| step.roles.iter().find(|row| row.role == role);

@@ -38,7 +38,7 @@ const OF_SCHEDULE: f64 = 0.05;
 const OTHER_SCHEDULE: f64 = 1.25;
 
 /// The facts behind the answer to `step`.
-pub(crate) fn details(comparison: &Comparison, section: &Section, step: &Step) -> Vec<String> {
+pub fn details(comparison: &Comparison, section: &Section, step: &Step) -> Vec<String> {
     let mut lines = recorded(comparison, section, step);
     if let Some(blame) = &step.blame {
         lines.extend(contributor(step, blame));
@@ -288,7 +288,7 @@ fn moved(rep: &RepChange) -> String {
 }
 
 /// `+18.2 % (±0.04 %), 744.49 to 879.97 instructions per KiB`.
-pub(crate) fn weighed(rep: &RepChange) -> String {
+pub fn weighed(rep: &RepChange) -> String {
     let [before, after] = rep.weighed;
     let change = format!("{}{}", number::change(after / before), number::in_parentheses(rep.uncertainty));
     format!("{change}, {} to {} instructions per KiB", number::exact(before), number::exact(after))

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Frames to drop: canonical names of callers, each with those of its inlined callees.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Dropped(BTreeMap<String, BTreeSet<String>>);
+pub struct Dropped(BTreeMap<String, BTreeSet<String>>);
 
 impl Dropped {
     /// The frames of `inlined`.
-    pub(crate) fn of<'a>(inlined: impl IntoIterator<Item = &'a Inlined>) -> Self {
+    pub fn of<'a>(inlined: impl IntoIterator<Item = &'a Inlined>) -> Self {
         let mut dropped = Self::default();
         for one in inlined {
             dropped.0.entry(one.caller.clone()).or_default().insert(one.function.clone());
@@ -19,7 +19,7 @@ impl Dropped {
         dropped
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
@@ -29,7 +29,7 @@ impl Dropped {
     }
 
     /// The `frames` of a stack, root first, without the dropped ones, if it has any.
-    pub(crate) fn shortened<'a>(&self, frames: impl Iterator<Item = &'a str>) -> Option<Vec<&'a str>> {
+    pub fn shortened<'a>(&self, frames: impl Iterator<Item = &'a str>) -> Option<Vec<&'a str>> {
         if self.is_empty() {
             return None;
         }

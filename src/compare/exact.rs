@@ -10,7 +10,7 @@ use crate::util::decision::{self, CountChange};
 use crate::util::size;
 
 /// Compare two counted runs. `margin`: changes within it are `same`, as a part of the value before.
-pub(crate) fn verdict(before: &Measure, after: &Measure, margin: f64) -> Verdict {
+pub fn verdict(before: &Measure, after: &Measure, margin: f64) -> Verdict {
     let (a, b) = (before.without_scheduling(), after.without_scheduling());
     // Cross-multiplied, so that rounding cannot make equal counts differ.
     let [old, new] = [(before, after), (after, before)]
@@ -108,7 +108,7 @@ fn what_would_decide(sides: [&Measure; 2], count: &CountChange, margin: f64) -> 
 pub(crate) const PART_FLOOR: f64 = 0.0001;
 
 /// What is not known of both sides, if they are given at another schedule than their own: half the width of the interval.
-pub(crate) fn doubt(sides: [&Measure; 2], of: &dyn Fn(&ScheduleDoubt) -> f64) -> f64 {
+pub fn doubt(sides: [&Measure; 2], of: &dyn Fn(&ScheduleDoubt) -> f64) -> f64 {
     of(&sides[0].doubt).hypot(of(&sides[1].doubt))
 }
 
@@ -167,7 +167,7 @@ pub(crate) fn schedule_change(counted: &Measure, judged: &Measure) -> Option<Sch
 }
 
 /// What the cell of a counted run has.
-pub(crate) fn cell(measure: &Measure) -> ExactCell {
+pub fn cell(measure: &Measure) -> ExactCell {
     let per_mib = |count: u64| as_f64(count) / (as_f64(measure.bytes.max(1)) / 1024.0 / 1024.0);
     let WindowSchedule { sleeps, preemptions, .. } = measure.schedule;
     ExactCell {
@@ -185,7 +185,7 @@ pub(crate) fn cell(measure: &Measure) -> ExactCell {
 
 /// The totals of two counted runs. A schedule is a matter of chance, so the second total is also given for the schedule
 /// of the first.
-pub(crate) fn total(before: &Measure, after: &Measure) -> TotalChange {
+pub fn total(before: &Measure, after: &Measure) -> TotalChange {
     let (was, is) = (&before.schedule, &after.schedule);
     let scale = |measure: &Measure| 1024.0 / as_f64(measure.bytes.max(1));
     let per_kib = |count: u64, measure: &Measure| as_f64(count) * scale(measure);

@@ -8,12 +8,12 @@ use crate::roles::{self, RoleId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of rows; the rest is counted and summed.
-pub(crate) const KEPT: usize = 80;
+pub const KEPT: usize = 80;
 /// Call paths kept per row.
 const PATHS: usize = 2;
 
 /// The changed rows, largest change of self weight first; the number of rows left out; their sum.
-pub(crate) fn rows(before: &Measure, after: &Measure, method: Method) -> (Vec<FunctionRow>, usize, f64) {
+pub fn rows(before: &Measure, after: &Measure, method: Method) -> (Vec<FunctionRow>, usize, f64) {
     let partners = partners_by_path(before, after);
     let keys: BTreeSet<&Key> = before.functions.keys().chain(after.functions.keys()).collect();
     let mut rows: Vec<FunctionRow> = Vec::new();
@@ -232,7 +232,7 @@ pub(crate) fn partners_by_path<'a>(before: &'a Measure, after: &'a Measure) -> B
 const ALIKE: f64 = 0.5;
 
 /// Whether two functions of one caller are probably one under two names.
-pub(crate) fn alike(a: &str, b: &str) -> bool {
+pub fn alike(a: &str, b: &str) -> bool {
     likeness(a, b) >= ALIKE
 }
 

@@ -118,14 +118,14 @@ struct Candidate<'a> {
 type Entered = BTreeMap<String, f64>;
 
 /// Two runs whose inlining is aligned.
-pub(crate) struct Aligned {
+pub struct Aligned {
     pub before: Measure,
     pub after: Measure,
     pub inlined: Vec<Inlined>,
 }
 
 /// Two measures with inlining aligned. `None` if nothing was inlined on one side only.
-pub(crate) fn aligned(measures: [&Measure; 2]) -> Option<Aligned> {
+pub fn aligned(measures: [&Measure; 2]) -> Option<Aligned> {
     let inlined = inlined_between(measures);
     let dropped = Dropped::of(&inlined);
     if dropped.is_empty() {
@@ -136,7 +136,7 @@ pub(crate) fn aligned(measures: [&Measure; 2]) -> Option<Aligned> {
 }
 
 /// The functions that one of two counted runs inlined.
-pub(crate) fn inlined_between(measures: [&Measure; 2]) -> Vec<Inlined> {
+pub fn inlined_between(measures: [&Measure; 2]) -> Vec<Inlined> {
     let entered = measures.map(|measure| &measure.entered);
     let mut inlined: Vec<Inlined> = Vec::new();
     for _ in 0..ROUNDS {

@@ -71,13 +71,13 @@ pub(crate) fn of_case<'a>(input: &'a Input, mode: &str, cpus: Option<u32>) -> Ve
 
 /// A mode without its overrides: `write` of `write (buffer-size=64K)`. Overrides are differences between columns, not
 /// other modes. A pipeline is a case of its own.
-pub(crate) fn case_name(document: &Document) -> &str {
+pub fn case_name(document: &Document) -> &str {
     let mode = &document.mode;
     if document.target.workload().is_some() { mode.split(" (").next().unwrap_or(mode) } else { mode }
 }
 
 /// Nanoseconds per KiB of each run, by boot.
-pub(crate) fn boots(runs: &[&Outcome]) -> Boots {
+pub fn boots(runs: &[&Outcome]) -> Boots {
     runs.iter().map(|outcome| pair_times(outcome)).filter(|boot| !boot.is_empty()).collect()
 }
 

@@ -12,25 +12,25 @@ use std::collections::BTreeSet;
 const SMALL: f64 = 0.05;
 
 /// Whether a number per call of the first process changed.
-pub(crate) fn differ([before, after]: [f64; 2]) -> bool {
+pub fn differ([before, after]: [f64; 2]) -> bool {
     (before - after).abs() > SMALL
 }
 
 impl HeldChange {
     /// Whether calls moved into or out of the lock, or their number changed.
-    pub(crate) fn changed(&self) -> bool {
+    pub fn changed(&self) -> bool {
         differ(self.held) || differ(self.all)
     }
 
     /// Whether calls moved into or out of the lock.
-    pub(crate) fn moved(&self) -> bool {
+    pub fn moved(&self) -> bool {
         let outside = [0, 1].map(|side| self.all[side] - self.held[side]);
         self.changed() && differ(outside) && self.held[0].max(self.held[1]) > SMALL
     }
 }
 
 /// The use of locks by the processes of both.
-pub(crate) fn changes(sides: [&CaseMeasure; 2]) -> Vec<LockChange> {
+pub fn changes(sides: [&CaseMeasure; 2]) -> Vec<LockChange> {
     let per_call = |side: usize, count: u64| as_f64(count) / as_f64(sides[side].first_calls().max(1));
     let keys: BTreeSet<(LockKind, ProcessName)> =
         sides.iter().flat_map(|side| &side.locks).map(|one| (one.lock, one.process)).collect();

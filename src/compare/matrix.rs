@@ -45,7 +45,7 @@ pub struct Results {
 impl MatrixPlan {
     /// The experiment: one lane per mode, number of CPUs and column, and one per mode for the control. Exact runs keep this order;
     /// timed runs are shuffled within each block.
-    pub(crate) fn experiment(&self) -> experiment::Plan<MatrixRun> {
+    pub fn experiment(&self) -> experiment::Plan<MatrixRun> {
         let mut lanes = Vec::new();
         for case in self.cases() {
             for (column, plan) in self.columns.iter().enumerate() {
@@ -83,7 +83,7 @@ impl MatrixPlan {
     }
 
     /// The name of a column, or of the control.
-    pub(crate) fn label(&self, column: usize) -> String {
+    pub fn label(&self, column: usize) -> String {
         match self.columns.get(column) {
             Some(plan) => plan
                 .label

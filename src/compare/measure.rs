@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A row's identity: function `name` (canonical) of `role` in `process`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Key {
+pub struct Key {
     pub process: ProcessName,
     pub role: RoleId,
     pub name: String,
@@ -18,7 +18,7 @@ pub(crate) struct Key {
 
 /// The weight of one function, in the profile's unit.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct FunctionWeight {
+pub struct FunctionWeight {
     pub own: u64,
     /// With callees.
     pub whole: u64,
@@ -32,12 +32,12 @@ pub(crate) struct FunctionWeight {
 
 /// One process of one run.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct ProcessMeasure {
+pub struct ProcessMeasure {
     pub weight: u64,
     /// Unit per KiB for one unit of weight.
     pub scale: f64,
     /// Unit per call of this process for one unit of weight.
-    pub call_scale: f64,
+    pub(crate) call_scale: f64,
     pub calls: u64,
     /// Weight by role.
     pub roles: BTreeMap<RoleId, u64>,
@@ -47,7 +47,7 @@ pub(crate) struct ProcessMeasure {
 
 /// Sleeps and preemptions of the target's processes in a window, and their cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct WindowSchedule {
+pub struct WindowSchedule {
     pub sleeps: u64,
     pub preemptions: u64,
     pub weight: SchedulingWeight,
@@ -67,7 +67,7 @@ impl WindowSchedule {
 
 /// What is not known of a measure at another schedule than its own: half the widths of 99 % intervals, per KiB.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct ScheduleDoubt {
+pub struct ScheduleDoubt {
     pub total: f64,
     pub roles: BTreeMap<RoleId, f64>,
     /// Roles that were moved to the other schedule.
@@ -78,7 +78,7 @@ pub(crate) struct ScheduleDoubt {
 
 /// One column's profile in one case.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Measure {
+pub struct Measure {
     pub bytes: u64,
     /// The skid of its samples.
     pub skid: Skid,
@@ -99,7 +99,7 @@ pub(crate) struct Measure {
 impl Measure {
     /// Sum the attributed profiles of `runs` (the boots of one column in one case). `None` if no process of the target has
     /// stacks.
-    pub(crate) fn of(runs: &[&Outcome]) -> Option<Self> {
+    pub fn of(runs: &[&Outcome]) -> Option<Self> {
         let mut measure = Self { entered: entered(runs), ..Self::default() };
         // By process, summed over the runs.
         let mut time: ByProcess<f64> = ByProcess::new();
@@ -130,7 +130,7 @@ impl Measure {
     }
 
     /// The same without the frames of `dropped`, which count with their callers.
-    pub(crate) fn without(&self, dropped: &Dropped) -> Self {
+    pub fn without(&self, dropped: &Dropped) -> Self {
         let mut measure = Self {
             functions: BTreeMap::new(),
             windows: self.windows.iter().map(|window| window.without(dropped)).collect(),
@@ -198,28 +198,28 @@ impl Measure {
     }
 
     /// `weight` of `process` in the unit per KiB.
-    pub(crate) fn per_kib(&self, process: ProcessName, weight: u64) -> f64 {
+    pub fn per_kib(&self, process: ProcessName, weight: u64) -> f64 {
         self.processes.get(process).map_or(0.0, |measure| as_f64(weight) * measure.scale)
     }
 
     /// `weight` of `process` in the unit per call of `process`.
-    pub(crate) fn per_call(&self, process: ProcessName, weight: u64) -> f64 {
+    pub fn per_call(&self, process: ProcessName, weight: u64) -> f64 {
         self.processes.get(process).map_or(0.0, |measure| as_f64(weight) * measure.call_scale)
     }
 
     /// A role's value per KiB in one process.
-    pub(crate) fn role(&self, process: ProcessName, role: RoleId) -> f64 {
+    pub fn role(&self, process: ProcessName, role: RoleId) -> f64 {
         let weight = self.processes.get(process).and_then(|measure| measure.roles.get(&role)).copied().unwrap_or(0);
         self.per_kib(process, weight)
     }
 
     /// A role's value per KiB in the target's processes together.
-    pub(crate) fn of_role(&self, role: RoleId) -> f64 {
+    pub fn of_role(&self, role: RoleId) -> f64 {
         self.processes.of_target().map(|(process, _)| self.role(process, role)).sum()
     }
 
     /// The roles of the target's processes.
-    pub(crate) fn roles(&self) -> BTreeSet<RoleId> {
+    pub fn roles(&self) -> BTreeSet<RoleId> {
         self.processes.of_target().flat_map(|(_, part)| part.roles.keys().copied()).collect()
     }
 
@@ -230,14 +230,14 @@ impl Measure {
     }
 
     /// The function with one of its kernel's names, with its callees, in the target's processes together, per KiB.
-    pub(crate) fn with_callees(&self, name: &str) -> f64 {
+    pub fn with_callees(&self, name: &str) -> f64 {
         let of_target = self.functions.iter().filter(|(key, _)| key.process.is_of_target());
         let named = of_target.filter(|(_, weight)| weight.names.contains(name));
         named.map(|(key, weight)| self.per_kib(key.process, weight.whole)).sum()
     }
 
     /// The target's processes together, per KiB, without [`SCHEDULING`].
-    pub(crate) fn without_scheduling(&self) -> f64 {
+    pub fn without_scheduling(&self) -> f64 {
         let rest = |process| {
             let scheduling: f64 = SCHEDULING.iter().map(|role| self.role(process, *role)).sum();
             self.of_process(process) - scheduling
@@ -253,17 +253,17 @@ impl Measure {
     }
 
     /// The target's processes together, per KiB.
-    pub(crate) fn total(&self) -> f64 {
+    pub fn total(&self) -> f64 {
         self.processes.of_target().map(|(process, _)| self.of_process(process)).sum()
     }
 
     /// A process's total per KiB.
-    pub(crate) fn of_process(&self, process: ProcessName) -> f64 {
+    pub fn of_process(&self, process: ProcessName) -> f64 {
         self.per_kib(process, self.processes.get(process).map_or(0, |measure| measure.weight))
     }
 
     /// The weight of the target's processes together.
-    pub(crate) fn weight(&self) -> u64 {
+    pub fn weight(&self) -> u64 {
         self.processes.of_target().map(|(_, measure)| measure.weight).sum()
     }
 
@@ -273,7 +273,7 @@ impl Measure {
     }
 
     /// The smallest and the largest value of `of` in any window.
-    pub(crate) fn span(&self, of: &dyn Fn(&Self) -> f64) -> [f64; 2] {
+    pub fn span(&self, of: &dyn Fn(&Self) -> f64) -> [f64; 2] {
         let own = of(self);
         self.windows.iter().map(of).fold([own, own], |[low, high], value| [low.min(value), high.max(value)])
     }
@@ -294,7 +294,7 @@ impl Measure {
     }
 
     /// Leave the part of user code out of the processes.
-    pub(crate) fn without_user_code(&mut self) {
+    pub fn without_user_code(&mut self) {
         for (_, part) in self.processes.iter_mut() {
             part.weight -= part.roles.remove(&RoleId::User).unwrap_or(0);
         }
@@ -303,7 +303,7 @@ impl Measure {
 
 /// Weights of real profiles fit into a double's 53 bits: 2^53 instructions are a month of emulation.
 #[expect(clippy::cast_precision_loss, reason = "see above")]
-pub(crate) fn as_f64(weight: u64) -> f64 {
+pub fn as_f64(weight: u64) -> f64 {
     weight as f64
 }
 

@@ -31,7 +31,7 @@ const WORD: u64 = 8;
 ///
 /// # Errors
 /// When a result is no recording, or their pipelines have different numbers of stages.
-pub(crate) fn columns(mut inputs: Vec<Input>, paths: &[PathBuf]) -> Result<Vec<Input>> {
+pub fn columns(mut inputs: Vec<Input>, paths: &[PathBuf]) -> Result<Vec<Input>> {
     for (input, path) in inputs.iter().zip(paths) {
         ensure!(
             input.runs.iter().all(|(_, run)| run.document.target.workload().is_none()),
@@ -209,7 +209,7 @@ pub(crate) fn timed_verdict(verdict: Verdict, sides: [&CaseMeasure; 2], is_equal
 }
 
 /// What changed between two recordings. `profiles`: their samples, if both have them and were not counted.
-pub(crate) fn change_of(works: [&PipelineWork; 2], profiles: Option<[&Measure; 2]>, with_path: bool) -> PipelineChange {
+pub fn change_of(works: [&PipelineWork; 2], profiles: Option<[&Measure; 2]>, with_path: bool) -> PipelineChange {
     let mut path: Vec<PathChange> = Vec::new();
     let parts: BTreeSet<&String> = works.iter().flat_map(|work| work.path.keys()).filter(|_| with_path).collect();
     path.extend(parts.into_iter().map(|part| {
@@ -230,7 +230,7 @@ pub(crate) fn change_of(works: [&PipelineWork; 2], profiles: Option<[&Measure; 2
 }
 
 /// What explains the change of two pipelines beyond their counts, or is missing in these.
-pub(crate) fn remarks(sides: [&CaseMeasure; 2]) -> Vec<String> {
+pub fn remarks(sides: [&CaseMeasure; 2]) -> Vec<String> {
     let [Some(old), Some(new)] = sides.map(|side| side.pipeline.as_ref()) else { return Vec::new() };
     let works = [old, new];
     let mut remarks = Vec::new();

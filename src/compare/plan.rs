@@ -53,7 +53,7 @@ pub struct ColumnPlan {
 
 /// A column, with the value of each given axis as it is typed.
 #[derive(Debug, Clone)]
-pub(crate) struct AxisCombination {
+pub struct AxisCombination {
     pub column: ColumnPlan,
     pub values: Vec<(&'static str, String)>,
 }
@@ -95,7 +95,7 @@ pub struct MatrixPlan {
 
 impl MatrixPlan {
     /// The modes, each with all numbers of CPUs.
-    pub(crate) fn cases(&self) -> impl Iterator<Item = (&str, Option<u32>)> {
+    pub fn cases(&self) -> impl Iterator<Item = (&str, Option<u32>)> {
         self.modes.iter().flat_map(|mode| {
             let cpus = self.cpus.iter().copied().map(Some);
             let own = self.cpus.is_empty().then_some(None);
@@ -129,7 +129,7 @@ pub fn columns(axes: &Axes) -> Result<Vec<ColumnPlan>> {
 ///
 /// # Errors
 /// When an option is given twice, or there are too many.
-pub(crate) fn combinations(axes: &Axes) -> Result<Vec<AxisCombination>> {
+pub fn combinations(axes: &Axes) -> Result<Vec<AxisCombination>> {
     let mut lists: Vec<Vec<ColumnChange>> = vec![
         axes.modes.iter().map(|mode| ColumnChange::Mode(mode)).collect(),
         axes.kernels.iter().map(|kernel| ColumnChange::Kernel(kernel)).collect(),
@@ -240,7 +240,7 @@ fn name_of(kernel: &str) -> Option<String> {
 }
 
 /// Size and time of a kernel's image, if it is on this machine.
-pub(crate) fn image(kernel: &str) -> Option<String> {
+pub fn image(kernel: &str) -> Option<String> {
     let metadata = std::fs::metadata(vm::Kernel::find(kernel).ok()?.image).ok()?;
     let changed = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
     Some(format!("{} bytes, changed {}.{:09}", metadata.len(), changed.as_secs(), changed.subsec_nanos()))

@@ -18,7 +18,7 @@ const SMALL_FUNCTION: f64 = 0.05;
 
 /// What the `rep` instructions of a column's processes moved, per KiB, without the roles that depend on scheduling.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct RepMeasure {
+pub struct RepMeasure {
     pub bytes: f64,
     /// In each window; empty in runs of earlier versions, which stored that of the shown window only.
     windows: Vec<f64>,
@@ -28,7 +28,7 @@ pub(crate) struct RepMeasure {
 
 impl RepMeasure {
     /// Of the runs of a column. `None` if one has no classes of instructions.
-    pub(crate) fn of(runs: &[&Outcome]) -> Option<Self> {
+    pub fn of(runs: &[&Outcome]) -> Option<Self> {
         let mut all = Self::default();
         let kib = |bytes: u64| as_f64(bytes.max(1)) / 1024.0;
         let total: f64 = runs.iter().map(|run| kib(run.document.processes.first().bytes)).sum();
@@ -64,12 +64,7 @@ impl RepMeasure {
 }
 
 /// What changed between two columns. `margin`: changes within it do not matter, as a part of the instructions.
-pub(crate) fn change(
-    [before, after]: [&RepMeasure; 2],
-    profiles: [&Measure; 2],
-    margin: f64,
-    is_equal: bool,
-) -> RepChange {
+pub fn change([before, after]: [&RepMeasure; 2], profiles: [&Measure; 2], margin: f64, is_equal: bool) -> RepChange {
     let (old, old_windows) = before.weighed(profiles[0]);
     let (new, new_windows) = after.weighed(profiles[1]);
     let doubt = exact::doubt(profiles, &|doubt| doubt.total);

@@ -275,13 +275,13 @@ fn at(measure: &Measure, other: Option<&Measure>, to: &WindowNumbers) -> Option<
 }
 
 /// `measure` as it would be at the schedule of `reference`; `None` if the schedule of one is not known.
-pub(crate) fn at_that_of(reference: &Measure, measure: &Measure) -> Option<Measure> {
+pub fn at_that_of(reference: &Measure, measure: &Measure) -> Option<Measure> {
     let other = Some(reference).filter(|reference| !std::ptr::eq(*reference, measure));
     at(measure, other, &reference.numbers()?)
 }
 
 /// Two measures at the schedule of the first; `None` if the schedule of one is not known, or if their windows are the same.
-pub(crate) fn equal([before, after]: [&Measure; 2]) -> Option<[Measure; 2]> {
+pub fn equal([before, after]: [&Measure; 2]) -> Option<[Measure; 2]> {
     if before.windows == after.windows {
         return None;
     }

@@ -113,17 +113,17 @@ const LEFT_OUT: &[&str] = &[
 ];
 
 /// Why a setting matters to pipes; empty if unknown, and for options.
-pub(crate) fn matters(what: &str) -> &'static str {
+pub fn matters(what: &str) -> &'static str {
     axis(what).map(|axis| axis.matters).or_else(|| Some(named(what)?.matters)).unwrap_or_default()
 }
 
 /// What people call the settings of which `what` is one: `mitigations`.
-pub(crate) fn family(what: &str) -> String {
+pub fn family(what: &str) -> String {
     named(what).filter(|_| axis(what).is_none()).map_or_else(|| name(what), |setting| setting.name.to_owned())
 }
 
 /// What people call the setting of the field `what`.
-pub(crate) fn name(what: &str) -> String {
+pub fn name(what: &str) -> String {
     let words = |text: &str| text.trim_start_matches('.').replace(['.', '_', '-'], " ");
     match (axis(what), named(what)) {
         _ if what.starts_with("CONFIG_") => what.to_owned(),
@@ -135,7 +135,7 @@ pub(crate) fn name(what: &str) -> String {
 }
 
 /// The `value` of the setting `what` as people write it. What is no value of it is returned as it is.
-pub(crate) fn shown(what: &str, value: &str) -> String {
+pub fn shown(what: &str, value: &str) -> String {
     if let Some(axis) = axis(what) {
         return axis.parse(value).map_or_else(|_| value.to_owned(), |value| axis.format(&value));
     }

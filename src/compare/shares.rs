@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 impl ShareChange {
     /// After minus before.
-    pub(crate) fn difference(&self) -> f64 {
+    pub fn difference(&self) -> f64 {
         self.shares[1] - self.shares[0]
     }
 

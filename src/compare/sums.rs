@@ -32,7 +32,7 @@ impl FunctionSum {
     }
 
     /// Their sum.
-    pub(crate) fn without_scheduling(&self) -> f64 {
+    pub fn without_scheduling(&self) -> f64 {
         self.unscheduled().map(|part| part.delta).sum()
     }
 
@@ -51,7 +51,7 @@ struct Sum {
 }
 
 /// The functions whose self weight changed, largest change first.
-pub(crate) fn sums(before: &Measure, after: &Measure, method: Method) -> Vec<FunctionSum> {
+pub fn sums(before: &Measure, after: &Measure, method: Method) -> Vec<FunctionSum> {
     let partners = partners_by_path(before, after);
     // Another name after, by the name before.
     let renamed: BTreeMap<&str, &str> =
@@ -133,7 +133,7 @@ pub(crate) fn sums(before: &Measure, after: &Measure, method: Method) -> Vec<Fun
 
 /// The helpers that changed more than any role did without them, in the direction of the total, largest first. A helper
 /// has no role of its own, so its weight counts for its callers' roles.
-pub(crate) fn helpers<'a>(sums: &'a [FunctionSum], roles: &[RoleRow], direction: f64) -> Vec<&'a FunctionSum> {
+pub fn helpers<'a>(sums: &'a [FunctionSum], roles: &[RoleRow], direction: f64) -> Vec<&'a FunctionSum> {
     let changed = roles.iter().filter(|row| !SCHEDULING.contains(&row.role));
     let mut rest: BTreeMap<RoleId, f64> = changed.map(|row| (row.role, row.delta)).collect();
     let grows = |part: &&RolePart| part.delta * direction > 0.0;
@@ -161,7 +161,7 @@ pub(crate) fn helpers<'a>(sums: &'a [FunctionSum], roles: &[RoleRow], direction:
 }
 
 /// The change of several helpers together by role, largest first.
-pub(crate) fn together(helpers: &[&FunctionSum]) -> Vec<RolePart> {
+pub fn together(helpers: &[&FunctionSum]) -> Vec<RolePart> {
     let mut parts: Vec<RolePart> = Vec::new();
     for part in helpers.iter().flat_map(|helper| helper.unscheduled()) {
         match parts.iter_mut().find(|known| known.role == part.role) {

@@ -17,7 +17,7 @@ const CERTAIN_EFFECT: f64 = MINIMUM_EFFECT / 2.0;
 /// all other conditions, with 1.2, 1.5 and 1.8 times the floor (docs/findings.md).
 const TIMES_THE_FLOOR: f64 = 2.0;
 /// Runs that a column needs for a verdict.
-pub(crate) const MINIMUM_PAIRS: usize = 10;
+pub const MINIMUM_PAIRS: usize = 10;
 /// Boots that a kernel needs, because the addresses of code and data change with each boot.
 pub(crate) const MINIMUM_BOOTS: usize = 3;
 /// Level of significance after Holm's correction.
@@ -32,23 +32,23 @@ const HOPELESS: usize = 10_000;
 
 /// The evidence about two columns, before the correction for the number of verdicts.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Evidence {
+pub struct Evidence {
     /// Without what the correction decides: word, text, and what depends on them.
     pub verdict: Verdict,
     /// Whether each column needs [`MINIMUM_BOOTS`]. Not if all ran interleaved in one boot.
-    pub boots_matter: bool,
+    pub(crate) boots_matter: bool,
 }
 
 /// The noise floor: how far a ratio of medians is from 1 although nothing differs.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Noise {
+pub struct Noise {
     /// As a fraction of 1.
     pub floor: f64,
     pub from: String,
 }
 
 /// Collect the evidence. `None` if a column has no run.
-pub(crate) fn evidence(
+pub fn evidence(
     before: &Boots,
     after: &Boots,
     noise: Option<Noise>,
@@ -148,7 +148,7 @@ pub(crate) fn noise_within(baseline: &Boots, seed: u64) -> Option<Noise> {
 }
 
 /// Derive verdicts from evidence, with Holm's correction over all of them.
-pub(crate) fn verdicts(evidence: &[Option<Evidence>]) -> Vec<Verdict> {
+pub fn verdicts(evidence: &[Option<Evidence>]) -> Vec<Verdict> {
     let known = || evidence.iter().flatten();
     let mut corrected = stats::holm(&known().filter_map(|e| e.verdict.p).collect::<Vec<_>>()).into_iter();
     let one =

@@ -33,16 +33,16 @@ fn unit(role: RoleId, calls: [f64; 2]) -> WorkUnit {
 }
 
 /// Whether two numbers per MiB are the same.
-pub(crate) fn is_same(a: f64, b: f64) -> bool {
+pub fn is_same(a: f64, b: f64) -> bool {
     (a - b).abs() <= SMALL * PAGES
 }
 
 /// Pages per MiB.
-pub(crate) const PAGES: f64 = 256.0;
+pub const PAGES: f64 = 256.0;
 
 /// How often the functions of each role are called, per MiB.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct RoleCalls {
+pub struct RoleCalls {
     /// By functions outside of the role; wake-ups, if the role is that. Only roles whose calls were counted.
     roles: BTreeMap<RoleId, f64>,
     /// Of the first process: pages that it copies, and those that it allocates.
@@ -50,7 +50,7 @@ pub(crate) struct RoleCalls {
 }
 
 impl RoleCalls {
-    pub(crate) fn of(document: &Document) -> Self {
+    pub fn of(document: &Document) -> Self {
         let mib = as_f64(document.processes.first().bytes.max(1)) / f64::from(1 << 20);
         let (mut entered, mut wake_ups) = (BTreeMap::<RoleId, u64>::new(), None);
         for share in document.attribution.of_target() {
@@ -75,7 +75,7 @@ impl RoleCalls {
     }
 
     /// The same with these changes of the calls.
-    pub(crate) fn with(&self, changes: &BTreeMap<RoleId, f64>) -> Self {
+    pub fn with(&self, changes: &BTreeMap<RoleId, f64>) -> Self {
         let mut changed = self.clone();
         for (role, calls) in &mut changed.roles {
             *calls += changes.get(role).copied().unwrap_or(0.0);
@@ -86,7 +86,7 @@ impl RoleCalls {
 
 /// Enter the calls in the rows of the roles that both called. `factor`: what a role's instructions after are multiplied by, to
 /// be those of the schedule before; its calls are, too.
-pub(crate) fn enter(rows: &mut [RoleRow], both: [&RoleCalls; 2], factor: &dyn Fn(RoleId) -> f64) {
+pub fn enter(rows: &mut [RoleRow], both: [&RoleCalls; 2], factor: &dyn Fn(RoleId) -> f64) {
     for row in rows {
         let calls = both.map(|calls| calls.roles.get(&row.role).copied().filter(|calls| *calls >= FEW));
         if let [Some(calls_before), Some(calls_after)] = calls {

@@ -80,7 +80,7 @@ pub struct Finished<R> {
 
 impl<R> Finished<R> {
     /// Results by lane, in the order of blocks, and the error of a failed lane.
-    pub(crate) fn lanes(mut self, lanes: usize) -> Vec<(Vec<R>, Option<String>)> {
+    pub fn lanes(mut self, lanes: usize) -> Vec<(Vec<R>, Option<String>)> {
         let mut out: Vec<(Vec<R>, Option<String>)> = (0..lanes).map(|_| (Vec::new(), None)).collect();
         self.entries.sort_by_key(|entry| entry.block);
         for entry in self.entries {
@@ -105,7 +105,7 @@ pub struct Interrupted {
 impl Interrupted {
     /// `error`; if it is an interruption, with where the finished results are, and how to continue: `unit` is `run`, `again`
     /// is `repeat the command with --resume`.
-    pub(crate) fn kept(error: anyhow::Error, unit: &str, folder: &Path, again: &str) -> anyhow::Error {
+    pub fn kept(error: anyhow::Error, unit: &str, folder: &Path, again: &str) -> anyhow::Error {
         let Some(Self { done, of }) = error.downcast_ref() else { return error };
         let folder = folder.display();
         anyhow::anyhow!("interrupted after {done} of {of} {unit}s, which are kept in {folder}: {again} to continue")

@@ -15,7 +15,7 @@ pub struct Progress {
 
 impl Progress {
     /// `3/60, 40 s left`, with the number of the result being measured.
-    pub(crate) fn next_text(&self) -> String {
+    pub fn next_text(&self) -> String {
         let place = format!("{}/{}", (self.done + 1).min(self.of), self.of);
         // Shorter times would pass before they are read.
         match self.left.filter(|left| *left >= Duration::from_secs(2)) {

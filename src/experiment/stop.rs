@@ -23,12 +23,12 @@ pub struct StopRule {
 
 impl StopRule {
     /// Whether there is no rule.
-    pub(crate) fn is_none(&self) -> bool {
+    pub fn is_none(&self) -> bool {
         self.until.is_none() && self.max_time_ns.is_none()
     }
 
     /// The time limit, including the default limit of [`Self::until`].
-    pub(crate) fn limit(&self) -> Option<Duration> {
+    pub fn limit(&self) -> Option<Duration> {
         self.max_time_ns.map(Duration::from_nanos).or(self.until.map(|_| DEFAULT_LIMIT))
     }
 }
@@ -61,7 +61,7 @@ pub enum EndedBy {
 
 impl Ending {
     /// A sentence, for a `unit` such as "run".
-    pub(crate) fn sentence(&self, unit: &str) -> String {
+    pub fn sentence(&self, unit: &str) -> String {
         let s = if self.blocks == 1 { "" } else { "s" };
         let after = format!("{} {unit}{s}", self.blocks);
         let width = self.width.map_or_else(
@@ -78,7 +78,7 @@ impl Ending {
 
 /// The uncertainty of the median of `values`: half the width of its distribution-free 95 % interval
 /// ([`stats::median_ci95`]), divided by the median. `None` with fewer than six values, or if the median is 0.
-pub fn relative_half_width(values: &[f64]) -> Option<f64> {
+pub(crate) fn relative_half_width(values: &[f64]) -> Option<f64> {
     let [low, high] = stats::median_ci95(values)?;
     let median = stats::median(values)?.abs();
     (median > 0.0).then(|| (high - low) / 2.0 / median)

@@ -27,7 +27,7 @@ pub trait Store<C, R> {
 
 /// Stores nothing.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct NoStore;
+pub struct NoStore;
 
 impl<C, R> Store<C, R> for NoStore {
     fn kept(&self, _: &C, _: Task) -> Option<R> {
@@ -41,7 +41,7 @@ impl<C, R> Store<C, R> for NoStore {
 
 /// The plan that an experiment keeps in its folder, so that a resumed call can be compared with it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PlanFile {
+pub struct PlanFile {
     /// Its name.
     pub name: &'static str,
     /// Its `schema`.
@@ -58,7 +58,7 @@ impl PlanFile {
     ///
     /// # Errors
     /// When the folder exists without `resume`, contains another plan, or is in use.
-    pub(crate) fn open(self, folder: &Path, plan: &impl Serialize, resume: bool) -> Result<FolderLock> {
+    pub fn open(self, folder: &Path, plan: &impl Serialize, resume: bool) -> Result<FolderLock> {
         let file = folder.join(self.name);
         let shown = file.display();
         let plan = serde_json::to_vec_pretty(plan)?;
@@ -132,7 +132,7 @@ fn is_unused(folder: &Path) -> bool {
 
 /// One JSON file per result, each with its question.
 #[derive(Debug, Clone)]
-pub(crate) struct JsonFolder {
+pub struct JsonFolder {
     pub folder: PathBuf,
     /// Everything else that results depend on. Only results with an equal key are reused.
     pub key: String,
@@ -151,7 +151,7 @@ struct Kept<A> {
 
 impl JsonFolder {
     /// The answer to `question` stored as `name` by an earlier call of this build.
-    pub(crate) fn load<A: DeserializeOwned>(&self, name: &str, question: &impl Serialize) -> Option<A> {
+    pub fn load<A: DeserializeOwned>(&self, name: &str, question: &impl Serialize) -> Option<A> {
         if !self.resume {
             return None;
         }
@@ -166,7 +166,7 @@ impl JsonFolder {
     ///
     /// # Errors
     /// Names the folder or file.
-    pub(crate) fn save<A>(&self, name: &str, question: &impl Serialize, answer: &A) -> Result<()>
+    pub fn save<A>(&self, name: &str, question: &impl Serialize, answer: &A) -> Result<()>
     where
         A: Serialize + DeserializeOwned,
     {

@@ -1,5 +1,6 @@
 //! Experiments with made-up executors.
 
+use super::stop::relative_half_width;
 use super::*;
 use crate::util::cancel::Cancelled;
 use anyhow::{Result, bail};

@@ -201,7 +201,7 @@ mod tests {
     use super::super::samples::SampledProcess;
     use super::super::tests::{gallery, odd};
     use super::*;
-    use crate::export::Exported;
+    use crate::Exported;
     use crate::result::Outcome;
     use serde_json::Value;
     use std::io::Read as _;

@@ -7,11 +7,11 @@ use anyhow::Result;
 pub(super) const KERNEL_MODULE: &str = "[kernel.kallsyms]";
 
 /// File names and contents.
-pub(crate) type ExportedFiles = Vec<(String, Vec<u8>)>;
+pub type ExportedFiles = Vec<(String, Vec<u8>)>;
 
 /// A format of other programs.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ExportFormat {
+pub struct ExportFormat {
     /// The word on the command line.
     pub(super) name: &'static str,
     /// One line for the help.
@@ -23,7 +23,7 @@ pub(crate) struct ExportFormat {
 
 impl ExportFormat {
     /// The files of `exported` in this format, by name.
-    pub(crate) fn files(self, exported: &Exported<'_>) -> Result<ExportedFiles> {
+    pub fn files(self, exported: &Exported<'_>) -> Result<ExportedFiles> {
         (self.files)(exported)
     }
 }

@@ -67,7 +67,7 @@ fn module(frame: &SampledFrame) -> &str {
 mod tests {
     use super::super::tests::{gallery, odd};
     use super::*;
-    use crate::export::Exported;
+    use crate::Exported;
     use crate::profile::Folded;
     use crate::report::flamegraph::together;
     use crate::result::Outcome;

@@ -167,7 +167,7 @@ fn positive(value: u64) -> i64 {
 mod tests {
     use super::super::tests::{gallery, odd};
     use super::*;
-    use crate::export::Exported;
+    use crate::Exported;
     use crate::profile::attribution;
     use crate::roles::RoleId;
     use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 
 /// A whole profile.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct PprofProfile {
+pub struct PprofProfile {
     #[prost(message, repeated, tag = "1")]
     pub sample_type: Vec<PprofValueType>,
     #[prost(message, repeated, tag = "2")]
@@ -31,7 +31,7 @@ pub(crate) struct PprofProfile {
 
 /// What a value of each sample is.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct PprofValueType {
+pub struct PprofValueType {
     #[prost(int64, tag = "1")]
     pub kind: i64,
     #[prost(int64, tag = "2")]
@@ -40,7 +40,7 @@ pub(crate) struct PprofValueType {
 
 /// A stack, innermost location first.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct PprofSample {
+pub struct PprofSample {
     #[prost(uint64, repeated, tag = "1")]
     pub location_id: Vec<u64>,
     #[prost(int64, repeated, tag = "2")]
@@ -51,7 +51,7 @@ pub(crate) struct PprofSample {
 
 /// A fact about a sample.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct PprofLabel {
+pub struct PprofLabel {
     #[prost(int64, tag = "1")]
     pub key: i64,
     #[prost(int64, tag = "2")]
@@ -64,22 +64,22 @@ pub(crate) struct PprofLabel {
 
 /// A file in memory.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct PprofMapping {
+pub struct PprofMapping {
     #[prost(uint64, tag = "1")]
     pub id: u64,
     #[prost(uint64, tag = "2")]
-    pub memory_start: u64,
+    pub(crate) memory_start: u64,
     #[prost(uint64, tag = "3")]
-    pub memory_limit: u64,
+    pub(crate) memory_limit: u64,
     #[prost(int64, tag = "5")]
     pub filename: i64,
     #[prost(bool, tag = "7")]
-    pub has_functions: bool,
+    pub(crate) has_functions: bool,
 }
 
 /// A place in the code.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct PprofLocation {
+pub struct PprofLocation {
     #[prost(uint64, tag = "1")]
     pub id: u64,
     #[prost(uint64, tag = "2")]
@@ -94,7 +94,7 @@ pub(crate) struct PprofLocation {
 
 /// A line of a function at a place.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct PprofLine {
+pub struct PprofLine {
     #[prost(uint64, tag = "1")]
     pub function_id: u64,
     #[prost(int64, tag = "2")]
@@ -102,7 +102,7 @@ pub(crate) struct PprofLine {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct PprofFunction {
+pub struct PprofFunction {
     #[prost(uint64, tag = "1")]
     pub id: u64,
     #[prost(int64, tag = "2")]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// The stacks of all processes with their weights, and what was measured.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Samples {
+pub struct Samples {
     /// What was run.
     pub title: String,
     /// pipeprof's version.
@@ -32,7 +32,7 @@ pub(crate) struct Samples {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ValueKind {
+pub struct ValueKind {
     /// `instructions`
     pub name: String,
     /// `count`, `nanoseconds` or `microseconds`.
@@ -41,7 +41,7 @@ pub(crate) struct ValueKind {
 
 /// A process that has samples, or of which it is known what it did over time.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct SampledProcess {
+pub struct SampledProcess {
     pub name: String,
     /// Its process id; made up if it was not stored.
     pub pid: u32,
@@ -53,7 +53,7 @@ pub(crate) struct SampledProcess {
 
 /// A part of the time in which a process mostly did one thing.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct ProcessPhase {
+pub struct ProcessPhase {
     pub what: &'static str,
     pub begin_ns: u64,
     pub end_ns: u64,
@@ -63,13 +63,13 @@ pub(crate) struct ProcessPhase {
 
 /// A frame: a function of the kernel or of a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct SampledFrame {
+pub struct SampledFrame {
     pub name: String,
-    pub is_kernel: bool,
+    pub(crate) is_kernel: bool,
     /// The instruction's address, otherwise the function's first one, if either is known.
     pub address: Option<u64>,
     /// Whether the address is that of the instruction.
-    pub is_instruction: bool,
+    pub(crate) is_instruction: bool,
     /// The program, library or kernel module, if known.
     pub module: Option<Arc<str>>,
     /// The source file, if known.
@@ -80,7 +80,7 @@ pub(crate) struct SampledFrame {
 
 /// The weight of one stack in one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct StackSample {
+pub struct StackSample {
     /// Index in [`Samples::processes`].
     pub process: usize,
     /// Index in [`Samples::stacks`].
@@ -101,7 +101,7 @@ impl Samples {
     }
 
     /// The samples of one process with a value of this kind.
-    pub(crate) fn of(&self, process: usize, value: usize) -> impl Iterator<Item = (&StackSample, u64)> {
+    pub fn of(&self, process: usize, value: usize) -> impl Iterator<Item = (&StackSample, u64)> {
         let own = self.samples.iter().filter(move |sample| sample.process == process);
         own.filter_map(move |sample| Some((sample, *sample.values.get(value)?))).filter(|(_, weight)| *weight > 0)
     }

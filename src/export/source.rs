@@ -15,7 +15,7 @@ use std::path::Path;
 
 /// A result of pipeprof, stored or just measured.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Exported<'a> {
+pub enum Exported<'a> {
     Result(&'a Outcome),
     Comparison(&'a Comparison),
     Sweep(&'a Sweep),
@@ -25,7 +25,7 @@ pub(crate) enum Exported<'a> {
 ///
 /// # Errors
 /// When it is missing, damaged, or of another kind; and those of `write`.
-pub(crate) fn with_stored<T>(path: &Path, write: impl FnOnce(&Exported<'_>) -> Result<T>) -> Result<T> {
+pub fn with_stored<T>(path: &Path, write: impl FnOnce(&Exported<'_>) -> Result<T>) -> Result<T> {
     if let Some(document) = document_at(path, COMPARISON) {
         return write(&Exported::Comparison(&stored_json::load(&document, "a comparison", model::SCHEMA)?));
     }
@@ -37,7 +37,7 @@ pub(crate) fn with_stored<T>(path: &Path, write: impl FnOnce(&Exported<'_>) -> R
 
 impl Exported<'_> {
     /// Its stacks.
-    pub(crate) fn samples(&self) -> Result<Samples> {
+    pub fn samples(&self) -> Result<Samples> {
         if matches!(self, Self::Comparison(_) | Self::Sweep(_)) {
             bail!("it contains tables, but no stacks: choose the format csv, or give the folder of one run");
         }

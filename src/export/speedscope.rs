@@ -119,7 +119,7 @@ fn profile(
 mod tests {
     use super::super::tests::{ODD, gallery, odd};
     use super::*;
-    use crate::export::Exported;
+    use crate::Exported;
     use serde_json::Value;
 
     fn written(outcome: &crate::result::Outcome) -> Value {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// A run of the committed gallery.
 pub(super) fn gallery(name: &str) -> Outcome {
-    result::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("flamegraphs").join(name)).unwrap()
+    result::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../flamegraphs").join(name)).unwrap()
 }
 
 /// Names that could break a format.

@@ -10,12 +10,12 @@ pub(crate) const ROOT: &str = "/sys/fs/cgroup";
 
 /// A child cgroup with memory accounting. It exists until the guest ends.
 #[derive(Debug)]
-pub(crate) struct GuestCgroup {
+pub struct GuestCgroup {
     folder: PathBuf,
 }
 
 impl GuestCgroup {
-    pub(crate) fn create() -> Result<Self> {
+    pub fn create() -> Result<Self> {
         let read = |name: &str| fs::read_to_string(format!("{ROOT}/{name}"));
         let controllers = read("cgroup.controllers")
             .context("cgroup2 is not available in the guest: use a kernel with CONFIG_CGROUPS, or --no-memcg")?;
@@ -33,7 +33,7 @@ impl GuestCgroup {
 
     /// Move process `pid` with all its threads into the cgroup. Memory that it allocated before stays charged to the
     /// root.
-    pub(crate) fn add(&self, pid: u32) -> Result<()> {
+    pub fn add(&self, pid: u32) -> Result<()> {
         let procs = self.folder.join("cgroup.procs");
         fs::write(&procs, pid.to_string()).with_context(|| format!("cannot move process {pid} to {}", procs.display()))
     }

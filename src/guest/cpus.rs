@@ -18,7 +18,7 @@ pub(crate) fn bring_up(wanted: u32) -> Result<()> {
             let path = format!("/sys/devices/system/cpu/cpu{cpu}/online");
             // CPUs that are already online return an error or ignore it.
             if let Err(error) = fs::write(&path, "1") {
-                crate::errln!("pipeprof: {path}: {error}");
+                util::errln!("pipeprof: {path}: {error}");
             }
         }
         drop(spinner);
@@ -35,7 +35,7 @@ fn online() -> u32 {
 }
 
 /// CPUs of the machine, as far as this kernel supports them.
-pub(crate) fn present() -> u32 {
+pub fn present() -> u32 {
     counted("present")
 }
 

@@ -26,7 +26,7 @@ const INSTEAD: &str = "use another kernel, such as one of Debian, or give the gu
                        into it";
 
 /// Mount the disk, read-only, and put its files and folders in their places.
-pub(crate) fn mount_places(places: &[DiskPlace]) -> Result<()> {
+pub fn mount_places(places: &[DiskPlace]) -> Result<()> {
     if places.is_empty() {
         return Ok(());
     }

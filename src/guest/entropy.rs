@@ -22,7 +22,7 @@ struct PoolSeed {
 /// Make the kernel's random numbers ready, with a fixed seed. Otherwise the first program that calls `getrandom` busy
 /// waits for about a second (`try_to_generate_entropy` in drivers/char/random.c), and the kernel then changes its own
 /// code. Secrecy has no meaning in a guest, and a random seed would make recordings differ.
-pub(crate) fn credit() -> Result<()> {
+pub fn credit() -> Result<()> {
     let seed = PoolSeed { bits: 256, bytes: 32, content: [0x7069_7065; 8] };
     let device = OpenOptions::new().write(true).open(DEVICE).context(DEVICE)?;
     // SAFETY: the descriptor is open, and the kernel reads the structure that it expects.

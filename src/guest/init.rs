@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Whether this process is the init of a pipeprof guest, and not, for example, the first process of a container.
-pub(crate) fn is_init() -> bool {
+pub fn is_init() -> bool {
     std::process::id() == 1
         && std::env::args_os().next().is_some_and(|name| name == "/init")
         && Path::new(initramfs::JOB).exists()
@@ -53,11 +53,11 @@ const SETTINGS: [(&str, &str); 5] = [
 ];
 
 /// Run as init. Never returns: the guest ends.
-pub(crate) fn main() -> ! {
+pub fn main() -> ! {
     let mounts = prepare();
     match open_port() {
         Ok(port) => serve(&port, &mounts),
-        Err(error) => crate::errln!("pipeprof: {error:#}: the guest's kernel needs 8250 serial ports"),
+        Err(error) => util::errln!("pipeprof: {error:#}: the guest's kernel needs 8250 serial ports"),
     }
     rustix::fs::sync();
     // SAFETY: reboot(2) accesses no memory of this process, and init has nothing left to lose.
@@ -121,7 +121,7 @@ fn send(mut port: &File, message: &Message) -> std::io::Result<()> {
 fn serve(port: &File, mounts: &Mounts) {
     let tell = |message: &Message| {
         if let Err(error) = send(port, message) {
-            crate::errln!("pipeprof: cannot write to {PORT}: {error}");
+            util::errln!("pipeprof: cannot write to {PORT}: {error}");
         }
     };
     if let Err(error) = cpus::bring_up(cpus::present()) {

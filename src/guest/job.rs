@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use std::process::Command;
 
 /// Run the job and return its answer; see [`Job`].
-pub(crate) fn perform(assignment: &Assignment, facts: impl Fn() -> GuestFacts) -> Result<Vec<u8>> {
+pub fn perform(assignment: &Assignment, facts: impl Fn() -> GuestFacts) -> Result<Vec<u8>> {
     match &assignment.job {
         Job::Run(request) => Ok(serde_json::to_vec(&measure(request, assignment.executed_on, run::execute)?)?),
         Job::Count(request) => {

@@ -6,7 +6,7 @@ use crate::util::decision::{Decision, FLOOR, decide};
 
 /// What a workload has taken since its last step. Counts without scheduling, per KiB.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct SeriesLevel {
+pub struct SeriesLevel {
     /// Index of the kernel with which it begins.
     pub since: usize,
     /// Kernels of which it consists.
@@ -20,7 +20,7 @@ pub(crate) struct SeriesLevel {
 
 impl SeriesLevel {
     /// The level of `line`; `None` without points.
-    pub(crate) fn of(line: &HistoryLine) -> Option<Self> {
+    pub fn of(line: &HistoryLine) -> Option<Self> {
         let spans: Vec<CountSpan> = line.points.iter().map(|point| point.without_scheduling).collect();
         let kernels = spans.len();
         let first = changes(&spans, &spans.iter().map(margin).collect::<Vec<_>>()).pop().unwrap_or(0);
@@ -34,7 +34,7 @@ impl SeriesLevel {
     }
 
     /// Whether the interval of a new kernel is above that of the level, below it, or on it within `margin`.
-    pub(crate) fn decision(&self, new: &CountSpan, margin: f64) -> Decision {
+    pub fn decision(&self, new: &CountSpan, margin: f64) -> Decision {
         // How far each end of it is from the ends of the level.
         let beyond = |end: f64| new.interval().map(|value| value / end.max(f64::MIN_POSITIVE) - 1.0);
         let [below, above] = self.interval.map(beyond);
@@ -46,7 +46,7 @@ impl SeriesLevel {
     }
 
     /// By how much `new` is beyond the level, in percent of its nearer end: 0 inside.
-    pub(crate) fn beyond(&self, new: f64) -> f64 {
+    pub fn beyond(&self, new: f64) -> f64 {
         let end = new.clamp(self.low, self.high);
         if end > 0.0 { (new / end - 1.0) * 100.0 } else { 0.0 }
     }

@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// Which two kernels, in which setting.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Neighbours {
+pub struct Neighbours {
     pub setting: String,
     pub before: usize,
     pub after: usize,

@@ -18,7 +18,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// When a cell cannot be read, there are fewer than two kernels, or the list lacks one.
-pub(crate) fn read(store: &CellStore, list: Option<&Path>, command: String) -> Result<History> {
+pub fn read(store: &CellStore, list: Option<&Path>, command: String) -> Result<History> {
     let mut kernels: Vec<HistoryKernel> = Vec::new();
     let mut cells: Vec<CampaignCell> = Vec::new();
     for id in store.finished(false)? {
@@ -126,7 +126,7 @@ fn points(cells: &[(usize, String)], load: &dyn Fn(usize) -> Result<(String, Out
 }
 
 /// The workload of `line` on the sources alone, which `runs` counted, by the index of the kernel.
-pub(crate) fn of_sources(line: &HistoryLine, runs: &[(usize, &Outcome)]) -> Result<HistoryLine> {
+pub fn of_sources(line: &HistoryLine, runs: &[(usize, &Outcome)]) -> Result<HistoryLine> {
     let release = |run: &Outcome| run.document.kernel.release.clone();
     let cells: Vec<(usize, String)> = runs.iter().map(|(kernel, run)| (*kernel, release(run))).collect();
     let load = |place: usize| {
@@ -142,7 +142,7 @@ fn is_of(cell: &CampaignCell, kernel: &HistoryKernel) -> bool {
 }
 
 /// The counts of a run of `kernel`, at the schedule of `first`, the first kernel of the series, if that is known.
-pub(crate) fn counts(
+pub fn counts(
     outcome: &Outcome,
     kernel: usize,
     id: &str,

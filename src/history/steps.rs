@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 /// `more` or `fewer`. Taking each segment as long as possible gives the fewest (it is the greedy stabbing of intervals by
 /// points). A slow drift within the intervals thus becomes a step as soon as no value fits all of it, and noise within
 /// them never does.
-pub(crate) fn steps(points: &[HistoryPoint]) -> Vec<HistoryStep> {
+pub fn steps(points: &[HistoryPoint]) -> Vec<HistoryStep> {
     let totals: Vec<CountSpan> = points.iter().map(|point| point.without_scheduling).collect();
     let margins: Vec<f64> = totals.iter().map(margin).collect();
     let of_total: BTreeSet<usize> = changes(&totals, &margins).into_iter().collect();

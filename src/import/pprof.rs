@@ -28,7 +28,7 @@ pub(super) fn parse(bytes: &[u8], event: Option<&str>) -> Result<ImportedProfile
 }
 
 /// The profile in `message`, which is not compressed.
-pub(crate) fn decoded(message: &[u8], event: Option<&str>) -> Result<ImportedProfile> {
+pub fn decoded(message: &[u8], event: Option<&str>) -> Result<ImportedProfile> {
     let profile = PprofProfile::decode(message).context("it is compressed, but no profile.proto")?;
     let value = value(&profile, event)?;
     let names = PprofNames::new(&profile);

@@ -19,7 +19,7 @@ const NAMED_SHARE: f64 = 0.1;
 const MANY: f64 = 0.1;
 
 /// The result, with the stacks of its commands.
-pub(crate) fn outcome(imported: &ImportedProfile, file: &str, skid: Skid) -> Outcome {
+pub fn outcome(imported: &ImportedProfile, file: &str, skid: Skid) -> Outcome {
     let mut commands: Vec<_> = imported.commands.iter().collect();
     commands.sort_by_key(|(_, stacks)| std::cmp::Reverse(stacks.total()));
     let from = ImportedFrom {

@@ -9,10 +9,10 @@ use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 /// The running kernel's type information.
-pub(crate) const BTF: &str = "/sys/kernel/btf/vmlinux";
+pub const BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// The kernel's error in words, with its name: `not permitted (EPERM)`.
-pub(crate) fn plain(error: &io::Error) -> String {
+pub fn plain(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EINVAL) => "refused (EINVAL)".to_owned(),
         Some(libc::ENOENT) => "unknown to this kernel (ENOENT)".to_owned(),
@@ -46,7 +46,7 @@ pub(crate) fn kprobe_type() -> Result<u32, String> {
 }
 
 /// Place a kprobe on `symbol` and remove it.
-pub(crate) fn kprobe(kprobe_type: u32, symbol: &str) -> Result<(), String> {
+pub fn kprobe(kprobe_type: u32, symbol: &str) -> Result<(), String> {
     let name = CString::new(symbol).map_err(|_| "the name contains a NUL byte".to_owned())?;
     let mut attributes = calls::attributes(kprobe_type);
     attributes.__bindgen_anon_3.kprobe_func = name.as_ptr() as u64;
@@ -55,7 +55,7 @@ pub(crate) fn kprobe(kprobe_type: u32, symbol: &str) -> Result<(), String> {
 }
 
 /// Set an execution breakpoint at `address` for this process only, and remove it.
-pub(crate) fn breakpoint(address: u64) -> Result<(), String> {
+pub fn breakpoint(address: u64) -> Result<(), String> {
     let mut attributes = calls::attributes(perf::PERF_TYPE_BREAKPOINT);
     attributes.bp_type = perf::HW_BREAKPOINT_X;
     attributes.__bindgen_anon_3.bp_addr = address;
@@ -77,7 +77,7 @@ pub(crate) fn hardware_cycles() -> Result<(), String> {
 }
 
 /// Open a cpu-clock event that samples kernel stacks of this process.
-pub(crate) fn cpu_clock() -> Result<(), String> {
+pub fn cpu_clock() -> Result<(), String> {
     let mut attributes = calls::attributes(perf::PERF_TYPE_SOFTWARE);
     attributes.config = u64::from(perf::PERF_COUNT_SW_CPU_CLOCK);
     attributes.__bindgen_anon_1.sample_period = 1_000_000;
@@ -86,11 +86,11 @@ pub(crate) fn cpu_clock() -> Result<(), String> {
 
 /// The kernel's type information (BTF).
 #[derive(Debug)]
-pub(crate) struct Btf(std::ptr::NonNull<sys::btf>);
+pub struct Btf(std::ptr::NonNull<sys::btf>);
 
 impl Btf {
     /// Load the running kernel's BTF.
-    pub(crate) fn load() -> Result<Self, String> {
+    pub fn load() -> Result<Self, String> {
         if !std::path::Path::new(BTF).exists() {
             return Err("this kernel has no BTF (CONFIG_DEBUG_INFO_BTF is off)".to_owned());
         }
@@ -100,7 +100,7 @@ impl Btf {
     }
 
     /// The BTF id of the function `name`.
-    pub(crate) fn function(&self, name: &str) -> Option<u32> {
+    pub fn function(&self, name: &str) -> Option<u32> {
         const FUNCTION: u32 = 12;
         let name = CString::new(name).ok()?;
         // SAFETY: the object is alive, the name ends in NUL, and both are only read.
@@ -132,12 +132,12 @@ fn load(kind: sys::bpf_prog_type, attach: sys::bpf_attach_type, btf_id: u32) -> 
 }
 
 /// Load an empty BPF program.
-pub(crate) fn bpf() -> Result<(), String> {
+pub fn bpf() -> Result<(), String> {
     load(sys::BPF_PROG_TYPE_KPROBE, 0, 0).map(drop).map_err(|error| plain(&error))
 }
 
 /// Attach an empty BPF program to the entry of `symbol`, and remove it.
-pub(crate) fn fentry(btf: &Btf, symbol: &str) -> Result<(), String> {
+pub fn fentry(btf: &Btf, symbol: &str) -> Result<(), String> {
     let id = btf.function(symbol).ok_or("BTF does not describe this function")?;
     let program = load(sys::BPF_PROG_TYPE_TRACING, sys::BPF_TRACE_FENTRY, id).map_err(|error| plain(&error))?;
     calls::open_raw_tracepoint(program.as_fd(), None).map(drop).map_err(|error| plain(&error))

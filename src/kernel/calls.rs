@@ -7,13 +7,13 @@ use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 /// The description of an event of this type: only its size is set.
-pub(crate) fn attributes(kind: u32) -> perf::perf_event_attr {
+pub fn attributes(kind: u32) -> perf::perf_event_attr {
     let size = u32::try_from(size_of::<perf::perf_event_attr>()).unwrap_or(0);
     perf::perf_event_attr { type_: kind, size, ..Default::default() }
 }
 
 /// perf_event_open(2) with close-on-exec.
-pub(crate) fn open_event(attributes: &mut perf::perf_event_attr, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
+pub fn open_event(attributes: &mut perf::perf_event_attr, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
     let flags = u64::from(perf::PERF_FLAG_FD_CLOEXEC);
     // SAFETY: `attributes` is a complete perf_event_attr with its size set; names that it points to outlive the call.
     let fd = unsafe { perf_event_open_sys::perf_event_open(attributes, pid, cpu, -1, flags) };
@@ -21,7 +21,7 @@ pub(crate) fn open_event(attributes: &mut perf::perf_event_attr, pid: i32, cpu: 
 }
 
 /// The descriptor that a function of libbpf has made, or the error that it returns as a negative number.
-pub(crate) fn owned(fd: i32) -> io::Result<OwnedFd> {
+pub fn owned(fd: i32) -> io::Result<OwnedFd> {
     match fd {
         // SAFETY: the descriptor is new and has no other owner.
         0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
@@ -30,7 +30,7 @@ pub(crate) fn owned(fd: i32) -> io::Result<OwnedFd> {
 }
 
 /// Load `instructions` as program `name`; `btf_id`: of the function that it is for, or 0.
-pub(crate) fn load_program(
+pub fn load_program(
     name: &CStr,
     instructions: &[bpf_insn],
     (kind, attach): (bpf_prog_type, bpf_attach_type),
@@ -50,7 +50,7 @@ pub(crate) fn load_program(
 }
 
 /// Attach `program` to the raw tracepoint `name`, or to the tracepoint or function that it was loaded for.
-pub(crate) fn open_raw_tracepoint(program: BorrowedFd<'_>, name: Option<&CStr>) -> io::Result<OwnedFd> {
+pub fn open_raw_tracepoint(program: BorrowedFd<'_>, name: Option<&CStr>) -> io::Result<OwnedFd> {
     let name = name.map_or(std::ptr::null(), CStr::as_ptr);
     // SAFETY: the name, if there is one, outlives the call, and the descriptor is open.
     owned(unsafe { libbpf_sys::bpf_raw_tracepoint_open(name, program.as_raw_fd()) })

@@ -43,27 +43,27 @@ fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HashSet<String>, 
 static OPTIONS: LazyLock<Options> = LazyLock::new(|| toml::from_str(include_str!("options.toml")).unwrap_or_default());
 
 /// Whether an option changes what the pipe code executes, or what can measure it.
-pub(crate) fn matters(option: &str) -> bool {
+pub fn matters(option: &str) -> bool {
     OPTIONS.matter.contains(option) || OPTIONS.families.iter().any(|family| option.starts_with(family))
 }
 
-pub(crate) fn present_name(option: &str) -> &str {
+pub fn present_name(option: &str) -> &str {
     OPTIONS.renamed.get(option).map_or(option, String::as_str)
 }
 
 /// The functions that a kernel has only with this option.
-pub(crate) fn functions_of(option: &str) -> impl Iterator<Item = &'static str> {
+pub fn functions_of(option: &str) -> impl Iterator<Item = &'static str> {
     OPTIONS.functions.get(option).into_iter().flat_map(|names| names.split_whitespace())
 }
 
 /// By how much this option was found to change the instructions of a mode, and on which source.
-pub(crate) fn measured(option: &str, mode: &str) -> Option<(&'static str, &'static str)> {
+pub fn measured(option: &str, mode: &str) -> Option<(&'static str, &'static str)> {
     let found = OPTIONS.measured.get(option)?;
     Some((found.change.get(mode)?, &found.on))
 }
 
 /// The value of an option, by its present name, in a configuration that does not have it.
-pub(crate) fn absent_value(option: &str) -> &'static str {
+pub fn absent_value(option: &str) -> &'static str {
     if OPTIONS.once_always_on.contains(option) {
         "y"
     } else if removed(option).is_some() {
@@ -74,7 +74,7 @@ pub(crate) fn absent_value(option: &str) -> &'static str {
 }
 
 /// What became of an option that no longer exists.
-pub(crate) fn removed(option: &str) -> Option<&'static str> {
+pub fn removed(option: &str) -> Option<&'static str> {
     OPTIONS.removed.get(option).map(String::as_str)
 }
 
@@ -83,7 +83,7 @@ const MAX_BYTES: u64 = 16 << 20;
 
 /// The options of a configuration file by name: those that matter to pipes, with `n` for "is not set", and all others that
 /// are built in. Modules are left out.
-pub(crate) fn parse(reader: impl Read) -> io::Result<BTreeMap<String, String>> {
+pub fn parse(reader: impl Read) -> io::Result<BTreeMap<String, String>> {
     let mut bytes = Vec::new();
     reader.take(MAX_BYTES).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
@@ -111,14 +111,14 @@ pub(crate) fn parse(reader: impl Read) -> io::Result<BTreeMap<String, String>> {
 }
 
 /// [`parse`] for a file, which may be gzipped.
-pub(crate) fn read_file(path: &Path) -> io::Result<BTreeMap<String, String>> {
+pub fn read_file(path: &Path) -> io::Result<BTreeMap<String, String>> {
     let bytes = regular::read(path, MAX_BYTES)?;
     if bytes.starts_with(&[0x1f, 0x8b]) { parse(GzDecoder::new(&bytes[..])) } else { parse(&bytes[..]) }
 }
 
 /// The running kernel's options, as [`parse`] gives them, and the file they were read from. If there is no such file: no options,
 /// and the reason.
-pub(crate) fn running(release: &str) -> (BTreeMap<String, String>, String) {
+pub fn running(release: &str) -> (BTreeMap<String, String>, String) {
     let candidates = [
         "/proc/config.gz".to_owned(),
         format!("/boot/config-{release}"),

@@ -42,7 +42,7 @@ pub struct Emulator {
 
 impl Emulator {
     /// The model of the emulated CPU: `qemu64`.
-    pub(crate) fn cpu(&self) -> Option<&str> {
+    pub fn cpu(&self) -> Option<&str> {
         let mut arguments = self.arguments.iter();
         arguments.find(|word| *word == "-cpu")?;
         arguments.next().map(String::as_str)
@@ -68,7 +68,7 @@ const FLAGS_THAT_MATTER: &[&str] = &[
 
 impl Environment {
     /// This machine now. Without what only a run knows: topology of its CPUs, steal, emulator.
-    pub(crate) fn now() -> Self {
+    pub fn now() -> Self {
         let trimmed = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
         let cpu = Cpu::here();
         Self {
@@ -92,7 +92,7 @@ impl Environment {
 
 /// The first CPU in /proc/cpuinfo, and the number of CPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Cpu {
+pub struct Cpu {
     pub model: Option<String>,
     pub count: u32,
     pub flags: Vec<String>,
@@ -100,7 +100,7 @@ pub(crate) struct Cpu {
 
 impl Cpu {
     /// Those of this machine. What cannot be read is absent.
-    pub(crate) fn here() -> Self {
+    pub fn here() -> Self {
         Self::read(&text::read_lossy("/proc/cpuinfo").unwrap_or_default())
     }
 
@@ -122,7 +122,7 @@ impl Cpu {
 
 /// CPU time of all CPUs since boot, in ticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct CpuTime {
+pub struct CpuTime {
     pub total: u64,
     /// Time that the hypervisor gave to other guests.
     pub steal: u64,
@@ -143,7 +143,7 @@ fn own_ticks() -> u64 {
 
 impl CpuTime {
     /// The CPU time now; `None` if /proc/stat cannot be read.
-    pub(crate) fn now() -> Option<Self> {
+    pub fn now() -> Option<Self> {
         let times = Self::read(&std::fs::read_to_string("/proc/stat").ok()?)?;
         Some(Self { own: own_ticks(), ..times })
     }
@@ -160,14 +160,14 @@ impl CpuTime {
     }
 
     /// The share of CPU time from `earlier` to `self` that was stolen, 0 to 1; `None` if no time passed.
-    pub(crate) fn steal_since(self, earlier: Self) -> Option<f64> {
+    pub fn steal_since(self, earlier: Self) -> Option<f64> {
         let total = self.total.checked_sub(earlier.total).filter(|total| *total > 0)?;
         Some(self.steal.saturating_sub(earlier.steal) as f64 / total as f64)
     }
 
     /// The share of CPU time from `earlier` to `self` used by others than this process and its children, 0 to 1;
     /// `None` if no time passed.
-    pub(crate) fn others_since(self, earlier: Self) -> Option<f64> {
+    pub fn others_since(self, earlier: Self) -> Option<f64> {
         let total = self.total.checked_sub(earlier.total).filter(|total| *total > 0)?;
         let not_theirs = self.steal.saturating_sub(earlier.steal) + self.own.saturating_sub(earlier.own);
         Some(self.busy.saturating_sub(earlier.busy).saturating_sub(not_theirs) as f64 / total as f64)
@@ -181,7 +181,7 @@ pub(crate) fn selected(text: &str) -> Option<&str> {
 }
 
 /// The 1-minute load average in the format of /proc/loadavg.
-pub(crate) fn load(text: &str) -> Option<f64> {
+pub fn load(text: &str) -> Option<f64> {
     text.split_whitespace().next()?.parse().ok().filter(|load: &f64| load.is_finite())
 }
 

@@ -25,7 +25,7 @@ pub struct KernelInfo {
 }
 
 impl KernelInfo {
-    pub(crate) fn running() -> Self {
+    pub fn running() -> Self {
         let uname = rustix::system::uname();
         let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
         let release = text(uname.release());
@@ -63,12 +63,12 @@ fn compiler(version: &str) -> &str {
 
 /// The compiler and its version: `gcc 14.2.0` of `x86_64-linux-gnu-gcc-14 (Debian 14.2.0-19) 14.2.0`, `clang 17.0.6` of
 /// `clang version 17.0.6`. The text as it is if it names no compiler with its version.
-pub(crate) fn compiler_name(text: &str) -> String {
+pub fn compiler_name(text: &str) -> String {
     compiler_in(text).unwrap_or_else(|| text.to_owned())
 }
 
 /// [`compiler_name`]; `None` if the text names no compiler with its version. gcc calls itself cc if started as that.
-pub(crate) fn compiler_in(text: &str) -> Option<String> {
+pub fn compiler_in(text: &str) -> Option<String> {
     let (_, family) = [("clang", "clang"), ("cc", "gcc")].into_iter().find(|(name, _)| text.contains(name))?;
     let numbers = |word: &&str| word.contains('.') && word.chars().all(|c| c.is_ascii_digit() || c == '.');
     let outside = text.split('(').next().unwrap_or_default().split_whitespace();

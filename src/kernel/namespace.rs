@@ -15,14 +15,14 @@ pub(crate) fn in_other_user_namespace() -> bool {
 /// A PID namespace other than the initial one: device and inode of its file, as `bpf_get_ns_current_pid_tgid`
 /// expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PidNamespace {
+pub struct PidNamespace {
     pub device: u64,
     pub inode: u64,
 }
 
 impl PidNamespace {
     /// This process's namespace; `None` if it is the initial one, or if /proc is not available.
-    pub(crate) fn own() -> Option<Self> {
+    pub fn own() -> Option<Self> {
         let file = std::fs::metadata("/proc/self/ns/pid").ok()?;
         (file.ino() != FIRST).then(|| Self { device: file.dev(), inode: file.ino() })
     }

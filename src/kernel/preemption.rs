@@ -6,7 +6,7 @@ use super::tracefs;
 use crate::util::text::two_numbers;
 
 /// Whether the running kernel may do so. True if that cannot be found out.
-pub(crate) fn is_possible() -> bool {
+pub fn is_possible() -> bool {
     let version = std::fs::read_to_string("/proc/sys/kernel/version").unwrap_or_default();
     is_possible_in(&version, || {
         let debugfs = tracefs::mount_privately("debugfs").ok()?;
@@ -19,7 +19,7 @@ pub(crate) fn is_possible() -> bool {
 const CALLS_NOT_PREEMPTED: (u32, u32) = (6, 18);
 
 /// Whether the running kernel may preempt a program of the raw tracepoint sys_exit. False if that cannot be found out.
-pub(crate) fn of_system_calls() -> bool {
+pub fn of_system_calls() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     two_numbers(&release).is_some_and(|release| release > CALLS_NOT_PREEMPTED) && is_possible()
 }

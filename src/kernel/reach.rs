@@ -6,7 +6,7 @@ use crate::util::text::read_lossy;
 use std::collections::HashSet;
 
 /// The ways to count calls of a function. Each method returns `Ok`, or the reason why it does not work.
-pub(crate) trait Ways {
+pub trait Ways {
     /// Whether a kprobe can be placed on `symbol`.
     fn kprobe(&self, symbol: &Symbol<'_>) -> Result<(), String>;
     /// Whether a BPF program can be attached to the entry of `symbol`.
@@ -27,14 +27,14 @@ fn blacklisted_functions(text: &str) -> HashSet<String> {
 
 /// The lists of one kernel. A missing list excludes no function.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Listed {
-    pub traceable: Option<HashSet<String>>,
+pub struct Listed {
+    pub(crate) traceable: Option<HashSet<String>>,
     pub blacklisted: Option<HashSet<String>>,
 }
 
 impl Listed {
     /// The running kernel's lists, as far as this user may read them.
-    pub(crate) fn running() -> Self {
+    pub fn running() -> Self {
         let traceable = read_lossy("/sys/kernel/tracing/available_filter_functions")
             .or_else(|_| read_lossy("/sys/kernel/debug/tracing/available_filter_functions"));
         let blacklisted = read_lossy("/sys/kernel/debug/kprobes/blacklist");
@@ -45,7 +45,7 @@ impl Listed {
     }
 
     /// Why the lists exclude `symbol`, if they do.
-    pub(crate) fn closed(&self, symbol: &Symbol<'_>) -> Option<&'static str> {
+    pub fn closed(&self, symbol: &Symbol<'_>) -> Option<&'static str> {
         if self.blacklisted.as_ref().is_some_and(|list| list.contains(symbol.name)) {
             return Some("on the kernel's kprobe blacklist");
         }
@@ -75,14 +75,14 @@ impl Ways for Listed {
 
 /// The running kernel. Each method attaches a probe briefly and removes it.
 #[derive(Debug)]
-pub(crate) struct Live {
+pub struct Live {
     listed: Listed,
     kprobe_type: Result<u32, String>,
     btf: Result<attempt::Btf, String>,
 }
 
 impl Live {
-    pub(crate) fn new() -> Self {
+    pub fn running() -> Self {
         Self { listed: Listed::running(), kprobe_type: attempt::kprobe_type(), btf: attempt::Btf::load() }
     }
 
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_running_kernel_answers() {
-        let live = Live::new();
+        let live = Live::running();
         let symbol = Symbol { name: "no_such_function_anywhere", address: 0x10, kind: 't', module: None };
         assert!(live.kprobe(&symbol).is_err());
         assert!(live.fentry(&symbol).is_err());

@@ -33,11 +33,10 @@ pub struct Resolution {
 
 /// The four functions that pipeprof was made for, by role: pipe_write, __alloc_pages, __mutex_lock and
 /// iov_iter_get_pages2.
-pub(crate) const NAMED_TARGETS: [RoleId; 4] =
-    [RoleId::PipeWrite, RoleId::PageAlloc, RoleId::MutexSlow, RoleId::UserPages];
+pub const NAMED_TARGETS: [RoleId; 4] = [RoleId::PipeWrite, RoleId::PageAlloc, RoleId::MutexSlow, RoleId::UserPages];
 
 /// Find the candidate `name` in this kernel; the compiler's suffixes are accepted.
-pub(crate) fn pick<'a>(name: &'a str, symbols: &'a Symbols) -> Result<Symbol<'a>, String> {
+pub fn pick<'a>(name: &'a str, symbols: &'a Symbols) -> Result<Symbol<'a>, String> {
     let found = symbols.functions(name);
     let whole: Vec<_> = found.iter().filter(|symbol| !symbol.name.contains(".part")).collect();
     match (whole.as_slice(), found.as_slice()) {
@@ -105,7 +104,7 @@ fn resolution(role: &Role, symbols: &Symbols, ways: &dyn Ways) -> Resolution {
 }
 
 /// Resolve all roles on this kernel, before any run.
-pub(crate) fn resolve(symbols: &Symbols, ways: &dyn Ways) -> Vec<Resolution> {
+pub fn resolve(symbols: &Symbols, ways: &dyn Ways) -> Vec<Resolution> {
     all().iter().map(|role| resolution(role, symbols, ways)).collect()
 }
 
@@ -125,14 +124,14 @@ fn rules() -> String {
 }
 
 /// `resolutions` as a line for a list of symbols.
-pub(crate) fn to_comment(resolutions: &[Resolution]) -> String {
+pub fn to_comment(resolutions: &[Resolution]) -> String {
     // Names and reasons can always be written as JSON.
     let text = serde_json::to_string(resolutions).unwrap_or_default();
     format!("{COMMENT}{} {text}\n", rules())
 }
 
 /// The resolutions in a list of symbols; `None` if it has none of this version's roles.
-pub(crate) fn from_comment(list: &str) -> Option<Vec<Resolution>> {
+pub fn from_comment(list: &str) -> Option<Vec<Resolution>> {
     let line = list.lines().take_while(|line| line.starts_with('#')).find_map(|line| line.strip_prefix(COMMENT))?;
     let (made_by, text) = line.split_once(' ')?;
     (made_by == rules()).then(|| serde_json::from_str(text).ok())?

@@ -9,10 +9,10 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 /// Addresses from here on belong to the kernel (x86-64, Documentation/arch/x86/x86_64/mm.rst).
-pub(crate) const KERNEL_START: u64 = 0xffff_8000_0000_0000;
+pub const KERNEL_START: u64 = 0xffff_8000_0000_0000;
 
 /// The running kernel's list of symbols.
-pub(crate) const KALLSYMS: &str = "/proc/kallsyms";
+pub const KALLSYMS: &str = "/proc/kallsyms";
 
 /// Larger files are not lists of kernel symbols.
 const MAX_BYTES: u64 = 256 << 20;
@@ -93,12 +93,12 @@ fn is_function(kind: u8) -> bool {
 
 impl Symbols {
     /// The running kernel's symbols. They may be [hidden](Self::hidden).
-    pub(crate) fn running() -> Result<Self, SymbolsError> {
+    pub fn running() -> Result<Self, SymbolsError> {
         Self::open(Path::new(KALLSYMS))
     }
 
     /// The symbols of a file in the format of /proc/kallsyms.
-    pub(crate) fn open(path: &Path) -> Result<Self, SymbolsError> {
+    pub fn open(path: &Path) -> Result<Self, SymbolsError> {
         let file =
             regular::open(path).map_err(|source| SymbolsError::Io { path: path.display().to_string(), source })?;
         Self::read(file)
@@ -155,7 +155,7 @@ impl Symbols {
     }
 
     /// Whether all addresses are zero, which the kernel shows to unprivileged users.
-    pub(crate) fn hidden(&self) -> bool {
+    pub fn hidden(&self) -> bool {
         self.hidden
     }
 
@@ -204,7 +204,7 @@ impl Symbols {
 
     /// The functions that a user means by `function`: with that name, or with that name and a compiler's suffix
     /// (`.constprop.0`, `.isra.0`, `.part.0`, never `.cold`). Whole functions come before parts.
-    pub(crate) fn functions(&self, function: &str) -> Vec<Symbol<'_>> {
+    pub fn functions(&self, function: &str) -> Vec<Symbol<'_>> {
         let index = self.name_index().get(&fnv1a(function)).map(Vec::as_slice).unwrap_or(&[]);
         let mut found: Vec<Symbol<'_>> = index
             .iter()

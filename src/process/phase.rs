@@ -21,17 +21,17 @@ const GOLDEN: f64 = 0.618_033_988_749_895;
 
 impl Phase {
     /// Nanoseconds after a tick, below [`TICK_NS`]. None for the first phase.
-    pub(crate) fn tick_offset_ns(self) -> i64 {
+    pub fn tick_offset_ns(self) -> i64 {
         ((f64::from(self.0) * GOLDEN).fract() * TICK_NS) as i64
     }
 
     /// Bytes to add to the warm-up. None for the first phase.
-    pub(crate) fn warmup_bytes(self) -> u64 {
+    pub fn warmup_bytes(self) -> u64 {
         u64::from(self.0) * WARMUP
     }
 
     /// The same as blocks of this many bytes, about.
-    pub(crate) fn warmup_blocks(self, block: u64) -> u64 {
+    pub fn warmup_blocks(self, block: u64) -> u64 {
         // Odd, so that the ring of the pipe and the lists of the page allocator stop at other places.
         u64::from(self.0) * ((WARMUP / block.max(1)).clamp(7, MOST_CALLS) | 1)
     }

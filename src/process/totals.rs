@@ -45,17 +45,17 @@ impl Processes {
     }
 
     /// The first process, which has no pipe before it.
-    pub(crate) fn first(&self) -> &ProcessTotals {
+    pub fn first(&self) -> &ProcessTotals {
         self.totals.values().next().unwrap_or(&NOTHING)
     }
 
     /// The last process, which has no pipe after it.
-    pub(crate) fn last(&self) -> &ProcessTotals {
+    pub fn last(&self) -> &ProcessTotals {
         self.totals.values().next_back().unwrap_or(&NOTHING)
     }
 
     /// GiB/s that arrived at the last process within the window.
-    pub(crate) fn gib_s(&self) -> f64 {
+    pub fn gib_s(&self) -> f64 {
         gib_s(self.last().bytes, self.window_ns)
     }
 }
@@ -80,7 +80,7 @@ pub struct PipeEnd {
 
 impl PipeTotals {
     /// GiB/s through this pipe.
-    pub(crate) fn gib_s(&self) -> f64 {
+    pub fn gib_s(&self) -> f64 {
         gib_s(self.to.totals.iter().map(|reader| reader.bytes).sum(), self.window_ns)
     }
 }
@@ -129,7 +129,7 @@ pub struct ProcessTotals {
 impl ProcessTotals {
     /// Sum several processes: counts are added, `elapsed_ns` is the maximum, `cpu` is present if it is the same for
     /// all.
-    pub(crate) fn sum<'a>(processes: impl IntoIterator<Item = &'a Self>) -> Self {
+    pub fn sum<'a>(processes: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut processes = processes.into_iter();
         let mut sum = processes.next().cloned().unwrap_or_default();
         for other in processes {

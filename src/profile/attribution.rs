@@ -60,20 +60,17 @@ pub struct Attributor {
 
 impl Attributor {
     /// An attributor for the stacks of `profile`, whose samples have this `skid`.
-    pub(crate) fn new(profile: &Folded, skid: Skid) -> Self {
+    pub fn new(profile: &Folded, skid: Skid) -> Self {
         Self { skid, tail_call: TailCall::of(profile.iter().map(|(stack, _)| stack.frames())) }
     }
 
     /// The role of `stack`.
-    pub(crate) fn place<'a>(&self, stack: CallStack<'a>) -> Placed<&'a str> {
+    pub fn place<'a>(&self, stack: CallStack<'a>) -> Placed<&'a str> {
         self.place_frames(stack.frames())
     }
 
     /// The role of a stack of `frames`, root first.
-    pub(crate) fn place_frames<F: Attributable>(
-        &self,
-        frames: impl DoubleEndedIterator<Item = F> + Clone,
-    ) -> Placed<F> {
+    pub fn place_frames<F: Attributable>(&self, frames: impl DoubleEndedIterator<Item = F> + Clone) -> Placed<F> {
         roles::place(
             frames,
             match self.skid {
@@ -84,7 +81,7 @@ impl Attributor {
     }
 
     /// The `frames` of a stack, root first, with the one removed by a tail call, in samples of cpu-clock.
-    pub(crate) fn restored<'a>(&self, frames: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    pub fn restored<'a>(&self, frames: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
         let mut frames: Vec<&str> = frames.collect();
         if self.skid == Skid::CpuClock {
             self.tail_call.restore(&mut frames);
@@ -164,9 +161,9 @@ pub(crate) fn attribute_with(
     shares
 }
 
-pub(crate) type RoleWeights = BTreeMap<RoleId, u64>;
+pub type RoleWeights = BTreeMap<RoleId, u64>;
 
-pub(crate) fn by_role(folded: &Folded, skid: Skid) -> RoleWeights {
+pub fn by_role(folded: &Folded, skid: Skid) -> RoleWeights {
     let attributor = Attributor::new(folded, skid);
     let mut weights = RoleWeights::new();
     for (stack, weight) in folded.iter() {
@@ -181,7 +178,7 @@ pub(crate) fn by_role(folded: &Folded, skid: Skid) -> RoleWeights {
 /// The share is the ratio of two sums over runs. Its variance is that of a ratio, by linearisation with runs as
 /// clusters (W. G. Cochran, Sampling Techniques, 3rd ed. 1977, ch. 6 and 9A), the interval is Student's with one
 /// degree of freedom less than runs.
-pub(crate) fn between_pairs(shares: &mut [RoleShare], pairs: &[RoleWeights]) {
+pub fn between_pairs(shares: &mut [RoleShare], pairs: &[RoleWeights]) {
     let totals: Vec<f64> = pairs.iter().map(|pair| pair.values().sum::<u64>() as f64).collect();
     let total: f64 = totals.iter().sum();
     let (n, Some(t)) = (pairs.len() as f64, stats::student_t95(pairs.len().saturating_sub(1))) else { return };

@@ -12,16 +12,16 @@ use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 /// The name in profiles and files of instructions priced by a model.
-pub(crate) const NAME: &str = "cycles";
+pub const NAME: &str = "cycles";
 
 /// Bytes of a cache line.
 const LINE: f64 = 64.0;
 
 /// The weights of all classes but [`InstructionClass::Other`] are multiplied by these for the ends of a range.
-pub(crate) const FACTORS: [f64; 2] = [0.5, 2.0];
+pub const FACTORS: [f64; 2] = [0.5, 2.0];
 
 /// The number of prices: one for each class, and one for a cache line moved by `rep`.
-pub(crate) const PRICES: usize = 12;
+pub const PRICES: usize = 12;
 
 /// Of each class of instructions: its variant, its count, and the name of its price in a model's file.
 macro_rules! classes {
@@ -29,7 +29,7 @@ macro_rules! classes {
         /// A class of instructions with its own price.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case")]
-        pub(crate) enum InstructionClass {
+        pub enum InstructionClass {
             $($(#[$about])* $class,)+
         }
 
@@ -47,7 +47,7 @@ macro_rules! classes {
         }
 
         impl ClassCounts {
-            pub(crate) fn add(&mut self, class: InstructionClass, times: u64) {
+            pub fn add(&mut self, class: InstructionClass, times: u64) {
                 *match class {
                     $(InstructionClass::$class => &mut self.$count,)+
                 } += times;
@@ -98,7 +98,7 @@ impl ClassCounts {
     }
 
     /// What is priced: the instructions of each class, then the cache lines moved by `rep` instructions.
-    pub(crate) fn amounts(&self) -> [f64; PRICES] {
+    pub fn amounts(&self) -> [f64; PRICES] {
         let mut amounts = [self.rep_bytes as f64 / LINE; PRICES];
         for (amount, count) in amounts.iter_mut().zip(self.classes()) {
             *amount = count as f64;
@@ -115,7 +115,7 @@ pub struct ClassifiedStacks {
 
 impl ClassifiedStacks {
     /// Add `counts` to the stack of `frames`, root first.
-    pub(crate) fn add<'a>(&mut self, frames: impl IntoIterator<Item = &'a str>, counts: ClassCounts) {
+    pub fn add<'a>(&mut self, frames: impl IntoIterator<Item = &'a str>, counts: ClassCounts) {
         *self.stacks.entry(frames).1 += counts;
     }
 
@@ -140,7 +140,7 @@ impl ClassifiedStacks {
         folded
     }
 
-    pub(crate) fn by_role(&self) -> BTreeMap<RoleId, ClassCounts> {
+    pub fn by_role(&self) -> BTreeMap<RoleId, ClassCounts> {
         let mut by_role: BTreeMap<RoleId, ClassCounts> = BTreeMap::new();
         for (stack, counts) in self.iter() {
             *by_role.entry(roles::of_stack(stack.frames()).0.id).or_default() += *counts;
@@ -237,13 +237,13 @@ impl CycleModel {
     }
 
     /// The same for amounts.
-    pub(crate) fn cycles_of(&self, amounts: &[f64; PRICES], factor: f64) -> f64 {
+    pub fn cycles_of(&self, amounts: &[f64; PRICES], factor: f64) -> f64 {
         let parts = self.prices().into_iter().zip(amounts).enumerate();
         parts.map(|(index, (price, amount))| price * amount * if index == 0 { 1.0 } else { factor }).sum()
     }
 
     /// The weights in the order of [`ClassCounts::amounts`].
-    pub(crate) fn prices(&self) -> [f64; PRICES] {
+    pub fn prices(&self) -> [f64; PRICES] {
         CLASSES.map(|name| self.weights.get(name).copied().unwrap_or_default())
     }
 }
@@ -264,7 +264,7 @@ pub struct RoleCycles {
 }
 
 /// Price the roles of one process.
-pub(crate) fn price(by_role: &BTreeMap<RoleId, ClassCounts>, model: &CycleModel) -> BTreeMap<RoleId, RoleCycles> {
+pub fn price(by_role: &BTreeMap<RoleId, ClassCounts>, model: &CycleModel) -> BTreeMap<RoleId, RoleCycles> {
     let [half, double] = FACTORS;
     let of = |counts: &ClassCounts| [half, 1.0, double].map(|factor| model.cycles(counts, factor));
     let mut totals = [0.0; 3];

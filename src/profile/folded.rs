@@ -3,7 +3,7 @@
 //! Kernel and user frames have plain names. The kernel's part of a stack starts at the first frame for which
 //! [`is_kernel_entry`] is true; collectors insert [`KERNEL`] if a stack has no such frame.
 
-pub(crate) use crate::roles::{KERNEL, is_kernel_entry};
+pub use crate::roles::{KERNEL, is_kernel_entry};
 
 use super::places::{FramePlace, LocatedStack, PlacedStacks, StoredPlaces};
 use super::stacks::{CallStack, LastText, StackMap};
@@ -31,7 +31,7 @@ pub struct FoldedError {
 }
 
 /// `name` as a frame of a stack, without separators of frames and lines, and without what is hidden.
-pub(crate) fn frame_name(name: &str) -> Cow<'_, str> {
+pub fn frame_name(name: &str) -> Cow<'_, str> {
     if name.bytes().all(|b| b != b';' && b.is_ascii() && !b.is_ascii_control()) {
         return Cow::Borrowed(name);
     }
@@ -49,7 +49,7 @@ impl Folded {
     }
 
     /// Add `weight` to the stack of `frames`, root first, which are those of another profile.
-    pub(crate) fn add_stack<'a>(&mut self, frames: impl IntoIterator<Item = &'a str>, weight: u64) {
+    pub fn add_stack<'a>(&mut self, frames: impl IntoIterator<Item = &'a str>, weight: u64) {
         if weight > 0 {
             let (_, sum) = self.stacks.entry(frames);
             *sum = sum.saturating_add(weight);
@@ -62,11 +62,7 @@ impl Folded {
     }
 
     /// The same with the places of the frames.
-    pub(crate) fn add_located<'a>(
-        &mut self,
-        frames: impl IntoIterator<Item = (&'a str, Option<FramePlace>)>,
-        weight: u64,
-    ) {
+    pub fn add_located<'a>(&mut self, frames: impl IntoIterator<Item = (&'a str, Option<FramePlace>)>, weight: u64) {
         let (mut names, mut places) = (Vec::new(), Vec::new());
         for (name, place) in frames {
             names.push(frame_name(name));
@@ -128,7 +124,7 @@ impl Folded {
 
     /// The parts of all stacks that differ in places, in the order of the stacks' text. The part of a stack without
     /// places comes last.
-    pub(crate) fn located(&self) -> impl Iterator<Item = LocatedStack<'_>> {
+    pub fn located(&self) -> impl Iterator<Item = LocatedStack<'_>> {
         self.stacks.numbered().flat_map(|(index, stack, weight)| self.places.of(index, stack, *weight))
     }
 
@@ -147,12 +143,12 @@ impl Folded {
     }
 
     /// The places of all frames, in the form that is stored; `None` if no frame has a place.
-    pub(crate) fn stored_places(&self) -> Option<StoredPlaces> {
+    pub fn stored_places(&self) -> Option<StoredPlaces> {
         (!self.places.is_empty()).then(|| StoredPlaces::of(self.located()))
     }
 
     /// Give the frames the places that were stored with these stacks.
-    pub(crate) fn restore_places(&mut self, stored: &StoredPlaces) -> Result<(), &'static str> {
+    pub fn restore_places(&mut self, stored: &StoredPlaces) -> Result<(), &'static str> {
         let mut placed = PlacedStacks::default();
         let mut weights = BTreeMap::<usize, u64>::new();
         let deepest = self.iter().map(|(stack, _)| stack.frames().len()).max().unwrap_or(0);

@@ -1,7 +1,7 @@
 //! Where frames of stacks are: addresses, programs and lines. Names alone decide roles and pictures; places are for
 //! formats of other programs.
 
-#[cfg(any(doc, fuzzing, test))]
+#[cfg(any(doc, fuzzing, test, feature = "testing"))]
 use super::folded::Folded;
 use super::stacks::CallStack;
 use indexmap::{IndexMap, IndexSet};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Where a frame is; each part is absent if it is not known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct FramePlace {
+pub struct FramePlace {
     /// Of the instruction; for callers, inside of the call. As in the ELF file of the kernel or the program; in a profile
     /// of another tool as this has it.
     pub address: Option<u64>,
@@ -23,7 +23,7 @@ pub(crate) struct FramePlace {
 
 impl FramePlace {
     /// This place; `None` if nothing of it is known.
-    pub(crate) fn if_known(self) -> Option<Self> {
+    pub fn if_known(self) -> Option<Self> {
         (self != Self::default()).then_some(self)
     }
 }
@@ -38,7 +38,7 @@ pub(super) struct PlacedStacks {
 
 /// A stack, or a part of its weight, with the places of its frames.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct LocatedStack<'a> {
+pub struct LocatedStack<'a> {
     pub stack: CallStack<'a>,
     pub weight: u64,
     all: &'a IndexSet<FramePlace>,
@@ -48,14 +48,14 @@ pub(crate) struct LocatedStack<'a> {
 
 impl<'a> LocatedStack<'a> {
     /// The place of each frame, root first.
-    pub(crate) fn places(&self) -> impl Iterator<Item = Option<&'a FramePlace>> {
+    pub fn places(&self) -> impl Iterator<Item = Option<&'a FramePlace>> {
         let all = self.all;
         let own = self.places.iter().map(move |number| all.get_index((*number as usize).checked_sub(1)?));
         own.chain(std::iter::repeat(None)).take(self.stack.frames().len())
     }
 
     /// Name and place of each frame, root first.
-    pub(crate) fn frames(&self) -> impl Iterator<Item = (&'a str, Option<&'a FramePlace>)> {
+    pub fn frames(&self) -> impl Iterator<Item = (&'a str, Option<&'a FramePlace>)> {
         self.stack.frames().zip(self.places())
     }
 }
@@ -102,7 +102,7 @@ const PLACES_SCHEMA: &str = "pipeprof-places/1";
 /// Stacks with the places of their frames, as they are stored beside folded text: each frame once, and stacks as lists
 /// of the frames' indices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct StoredPlaces {
+pub struct StoredPlaces {
     schema: String,
     frames: Vec<StoredFrame>,
     /// Weight, and the indices of frames, root first.
@@ -138,8 +138,8 @@ impl StoredPlaces {
     }
 
     /// The stacks without their places.
-    #[cfg(any(doc, fuzzing, test))]
-    pub(crate) fn names(&self) -> Result<Folded, &'static str> {
+    #[cfg(any(doc, fuzzing, test, feature = "testing"))]
+    pub fn names(&self) -> Result<Folded, &'static str> {
         let mut folded = Folded::new();
         for stack in self.stacks(usize::MAX)? {
             let (weight, frames) = stack?;
@@ -209,8 +209,8 @@ impl StoredFrame {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{ProcessName, Profile, Unit};
     use crate::roles::Skid;
+    use crate::{ProcessName, Profile, Unit};
 
     fn at(address: u64) -> Option<FramePlace> {
         Some(FramePlace { address: Some(address), module: Some("/bin/dd".into()), ..FramePlace::default() })

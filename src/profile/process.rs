@@ -25,7 +25,7 @@ impl ProcessName {
     /// The built-in workload's readers.
     pub const READER: Self = Self("reader");
     /// Everything outside the target's processes: idle, kernel threads, the controller.
-    pub(crate) const OTHER: Self = Self("other");
+    pub const OTHER: Self = Self("other");
 
     pub fn new(text: &str) -> Self {
         for known in [Self::WRITER, Self::READER, Self::OTHER] {
@@ -116,11 +116,11 @@ pub struct ByProcess<T> {
 }
 
 impl<T> ByProcess<T> {
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self { entries: Vec::new() }
     }
 
-    pub(crate) fn get(&self, name: ProcessName) -> Option<&T> {
+    pub fn get(&self, name: ProcessName) -> Option<&T> {
         self.entries.iter().find(|(of, _)| *of == name).map(|(_, value)| value)
     }
 
@@ -129,7 +129,7 @@ impl<T> ByProcess<T> {
     }
 
     /// The value of `name`; if missing, it is inserted last.
-    pub(crate) fn get_or_insert_with(&mut self, name: ProcessName, value: impl FnOnce() -> T) -> &mut T {
+    pub fn get_or_insert_with(&mut self, name: ProcessName, value: impl FnOnce() -> T) -> &mut T {
         let place = self.place(name).unwrap_or_else(|| {
             self.entries.push((name, value()));
             self.entries.len() - 1
@@ -154,15 +154,15 @@ impl<T> ByProcess<T> {
     }
 
     /// The index of `name` in the order.
-    pub(crate) fn place(&self, name: ProcessName) -> Option<usize> {
+    pub fn place(&self, name: ProcessName) -> Option<usize> {
         self.entries.iter().position(|(of, _)| *of == name)
     }
 
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (ProcessName, &T)> + ExactSizeIterator {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (ProcessName, &T)> + ExactSizeIterator {
         self.entries.iter().map(|(name, value)| (*name, value))
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (ProcessName, &mut T)> {
+    pub fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (ProcessName, &mut T)> {
         self.entries.iter_mut().map(|(name, value)| (*name, value))
     }
 
@@ -180,11 +180,11 @@ impl<T> ByProcess<T> {
     }
 
     /// The same processes with values mapped by `f`.
-    pub(crate) fn map<U>(&self, mut f: impl FnMut(ProcessName, &T) -> U) -> ByProcess<U> {
+    pub fn map<U>(&self, mut f: impl FnMut(ProcessName, &T) -> U) -> ByProcess<U> {
         self.iter().map(|(name, value)| (name, f(name, value))).collect()
     }
 
-    pub(crate) fn contains(&self, name: ProcessName) -> bool {
+    pub fn contains(&self, name: ProcessName) -> bool {
         self.place(name).is_some()
     }
 }
@@ -285,7 +285,7 @@ pub fn listed<T: fmt::Display>(names: impl IntoIterator<Item = T>) -> String {
 }
 
 /// As [`listed`], of at most three: `a, b, c and 7 more`.
-pub(crate) fn few<T: fmt::Display>(names: impl IntoIterator<Item = T>) -> String {
+pub fn few<T: fmt::Display>(names: impl IntoIterator<Item = T>) -> String {
     let mut names = names.into_iter();
     let first: Vec<String> = names.by_ref().take(3).map(|name| name.to_string()).collect();
     let more = names.count();

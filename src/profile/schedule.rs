@@ -19,7 +19,7 @@ pub struct SchedulingWeight {
 
 impl SchedulingWeight {
     /// The sum over the stacks of `profile`.
-    pub(crate) fn of(profile: &Profile) -> Self {
+    pub fn of(profile: &Profile) -> Self {
         let attributor = Attributor::new(&profile.stacks, profile.skid);
         let mut sum = Self::default();
         let mut after_switch = 0;
@@ -44,7 +44,7 @@ impl SchedulingWeight {
         sum
     }
 
-    pub(crate) fn total(&self) -> u64 {
+    pub fn total(&self) -> u64 {
         self.sleeps + self.preemptions + self.interrupts
     }
 }
@@ -60,8 +60,8 @@ impl std::ops::AddAssign for SchedulingWeight {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Folded, ProcessName, Unit};
     use crate::roles::Skid;
+    use crate::{Folded, ProcessName, Unit};
 
     #[test]
     fn a_switch_is_a_sleep_or_a_preemption_by_its_caller() {

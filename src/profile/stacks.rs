@@ -49,7 +49,7 @@ impl<'a> CallStack<'a> {
     }
 
     /// The number of its first frames that `other` has, too. Stacks of two profiles have none.
-    pub(crate) fn common(self, other: CallStack<'_>) -> usize {
+    pub fn common(self, other: CallStack<'_>) -> usize {
         if !std::ptr::eq(self.names, other.names) {
             return 0;
         }

@@ -3,13 +3,14 @@
 use super::answer::first_of;
 use super::locale;
 use super::names::labels;
+use super::remedy::ApplyRemedy as _;
 use crate::report::number::percent;
 use crate::result::{
     Document, ExecutedOn, MeasuredTarget, PathPart, PathWhat, PipelineCommand, RecordedPipe, RecordedProcess,
 };
 use crate::result::{Remedy, words_of};
+use crate::util::find_program::find_program;
 use crate::util::text::counted;
-use crate::vm::closure::find_program;
 use crate::workload::cpus;
 use std::collections::BTreeSet;
 
@@ -80,7 +81,7 @@ pub(super) struct AdvicePlace {
     /// CPUs that it may use.
     pub cpus: Vec<u32>,
     /// The locale of characters and their order, if that is not the C locale.
-    pub locale: Option<String>,
+    pub(crate) locale: Option<String>,
     /// Programs of [`COMPRESSORS`] that exist.
     pub programs: BTreeSet<&'static str>,
 }

@@ -1,7 +1,7 @@
 //! Which processes did the same: a loop of a shell, xargs and make start the same programs thousands of times, each time
 //! with pipes of their own. They are one row, and the time and size of a report do not depend on how many they are.
 
-use super::collect::RecordedCounts;
+use super::observe::RecordedCounts;
 use super::raw::PrWho;
 use indexmap::IndexSet;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

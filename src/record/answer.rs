@@ -7,9 +7,7 @@ use super::stages::{self, StageTime, Stages};
 use super::{holders, killed};
 use crate::profile::few;
 use crate::report::number::percent;
-use crate::result::{
-    BusyProgram, DEFAULT_SLOTS, Document, ExecutedOn, PathWhat, RecordedPipe, RecordedProcess, WaitReason,
-};
+use crate::result::{BusyProgram, DEFAULT_SLOTS, Document, ExecutedOn, PathWhat, RecordedPipe, RecordedProcess};
 use crate::util::text::{capitalized, counted};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -261,36 +259,12 @@ pub(super) fn busy_others(others: &[BusyProgram]) -> Option<String> {
     (all > crate::run::BUSY).then(|| format!("other programs used {} of the CPUs' time: {names}", percent(all)))
 }
 
-impl WaitReason {
-    /// The reason in a table.
-    pub(crate) fn title(self) -> &'static str {
-        match self {
-            Self::Timer => "timer",
-            Self::Disk => "files",
-            Self::Network => "network",
-            Self::Child => "child",
-            Self::Thread => "thread",
-            Self::Poll => "poll",
-            Self::Device => "device",
-            Self::Signal => "signal",
-            Self::Open => "FIFO to be opened",
-            Self::Memory => "memory",
-            Self::Stopped => "stopped",
-            Self::Traced => "traced",
-            Self::Frozen => "frozen",
-            Self::Ending => "ending",
-            Self::Exit => "closing files",
-            Self::Other => "other",
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::result::RecordedEnd;
     use crate::result::{CriticalPath, PathPart};
-    use crate::result::{MeasuredTarget, PipelineCommand, Processes};
+    use crate::result::{MeasuredTarget, PipelineCommand, Processes, WaitReason};
 
     const WINDOW: u64 = 1_000_000_000;
 

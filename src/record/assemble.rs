@@ -1,8 +1,8 @@
 //! From what the BPF programs counted to the processes and pipes of a [`Document`](crate::result::Document).
 
 use super::alike::alike;
-use super::collect::RecordedCounts;
 use super::launch::MadePipe;
+use super::observe::RecordedCounts;
 use super::raw::{PR_ITSELF, PR_KINDS, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho};
 use super::reason::{name_of, why};
 use super::running::OpenEnd;
@@ -172,7 +172,7 @@ fn pipes_of(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>, made: &[Ma
         let mut whole = PrCounts::zeroed();
         let mut sides: [BTreeMap<usize, RecordedEnd>; 2] = Default::default();
         for (end, counts) in ends {
-            super::collect::add(&mut whole, counts);
+            super::observe::add(&mut whole, counts);
             let Some(process) = index.get(&end.who).copied() else { continue };
             let writes = end.side as usize == PR_WRITE;
             let of_process = || RecordedEnd { process, ..RecordedEnd::default() };

@@ -9,7 +9,7 @@ use crate::result::Outcome;
 use anyhow::Result;
 
 /// All files of `outcome`, and `further` ones: names and contents. Sets the document's `files`.
-pub(crate) fn files(outcome: &mut Outcome, further: Vec<(String, Vec<u8>)>) -> Result<Vec<(String, Vec<u8>)>> {
+pub fn files(outcome: &mut Outcome, further: Vec<(String, Vec<u8>)>) -> Result<Vec<(String, Vec<u8>)>> {
     let mut files = critical::files(outcome)?;
     files.extend(files::contents(outcome)?);
     if outcome.document.target.workload().is_none() {
@@ -23,7 +23,7 @@ pub(crate) fn files(outcome: &mut Outcome, further: Vec<(String, Vec<u8>)>) -> R
 }
 
 /// The files of several results, each with its `further` ones in a folder of its own with this name.
-pub(crate) fn files_of_each<'a>(
+pub fn files_of_each<'a>(
     results: impl Iterator<Item = (String, &'a mut Outcome, Vec<(String, Vec<u8>)>)>,
 ) -> Result<Vec<(String, Vec<u8>)>> {
     let mut all = Vec::new();

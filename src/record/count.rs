@@ -31,7 +31,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// The name of the counter of bytes that instructions with a `rep` prefix moved.
-pub(crate) const REP_BYTES: &str = "rep_bytes";
+pub const REP_BYTES: &str = "rep_bytes";
 
 /// The process that starts the stages.
 const STARTER: &str = "pipeprof";

@@ -111,7 +111,7 @@ fn counted(outcome: &Outcome) -> StacksOnCpu {
 }
 
 /// How it is drawn.
-pub(crate) fn options(recording: &Document) -> GraphOptions {
+pub fn options(recording: &Document) -> GraphOptions {
     let window = time(recording.processes.window_ns as f64 / 1e9);
     let functions = match recording.unit {
         Unit::Instructions => "; functions by the instructions of each stage",

@@ -1,9 +1,9 @@
 //! From counts and the path to a [`Document`], without the answer.
 
 use super::assemble;
-use super::collect::RecordedCounts;
 use super::holders;
 use super::launch::MadePipe;
+use super::observe::RecordedCounts;
 use super::path::PathEnds;
 use super::raw::PrWho;
 use super::running::RunningProcesses;

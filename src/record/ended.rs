@@ -2,7 +2,7 @@
 //! need room for living processes only. Those of a stage that ran the same program on the same pipes are added up.
 
 use super::alike::{PipeSide, SameEnds};
-use super::collect::{self, RecordedCounts};
+use super::observe::{self, RecordedCounts};
 use super::raw::{PrCounts, PrEnd, PrProcess, PrReason, PrWait, PrWho};
 use bytemuck::Zeroable as _;
 use indexmap::IndexMap;
@@ -52,7 +52,7 @@ impl EndedProcesses {
         let mut groups = HashMap::new();
         for (who, process) in &ended.processes {
             let group = self.group(who, ends.remove(who).unwrap_or_default());
-            collect::add_process(&mut group.process, process);
+            observe::add_process(&mut group.process, process);
             group.members.pids.push(who.tgid);
             group.members.lived_ns += process.end.saturating_sub(process.begin);
             groups.insert(*who, group.who);
@@ -87,7 +87,7 @@ impl EndedProcesses {
             members: Members::default(),
         });
         for (side, counts) in ends {
-            collect::add(group.ends.entry(side).or_insert_with(PrCounts::zeroed), &counts);
+            observe::add(group.ends.entry(side).or_insert_with(PrCounts::zeroed), &counts);
         }
         group
     }

@@ -2,7 +2,7 @@
 
 use crate::result::code::CODE;
 use crate::result::ensemble::WINDOWS;
-pub(crate) use crate::result::stack_files::CRITICAL_PATH;
+pub use crate::result::stack_files::CRITICAL_PATH;
 use crate::result::stack_files::{FOLDED, OFF_CPU, PLACES};
 
 /// The name of the picture of what happened over time.

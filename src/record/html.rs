@@ -15,7 +15,7 @@ pub(crate) const PAGE_FILE: &str = "record.html";
 const GRAPHS: usize = 8;
 
 /// The page. `contents`: the other files of the folder, of which it shows the graphs.
-pub(crate) fn page(recording: &Document, contents: &[(String, Vec<u8>)]) -> Result<String> {
+pub fn page(recording: &Document, contents: &[(String, Vec<u8>)]) -> Result<String> {
     let (command, answer) = match recording.target.imported() {
         Some(_) => ("attribute", "Answer"),
         None => ("record", "What its time was made of"),

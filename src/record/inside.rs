@@ -25,7 +25,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 /// The hidden subcommand that the guest runs, with a [`Sent`] as JSON.
-pub(crate) const INSIDE: &str = "__inside";
+pub const INSIDE: &str = "__inside";
 
 /// At most so much of standard output, and of standard error, is sent back: the guest's serial port is slow.
 const MOST_PRINTED: u64 = 1 << 20;
@@ -53,7 +53,7 @@ struct Received {
 
 /// What a pipeline printed in a guest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct GuestOutput {
+pub struct GuestOutput {
     pub output: Vec<u8>,
     pub errors: Vec<u8>,
     /// Notes for the user: what is missing of it.
@@ -62,7 +62,7 @@ pub(crate) struct GuestOutput {
 
 /// What the processes of a pipeline find in a guest, besides their files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct PipelinePlace {
+pub struct PipelinePlace {
     /// The folder in which they run.
     pub folder: PathBuf,
     /// `PATH`.
@@ -76,7 +76,7 @@ impl PipelinePlace {
     ///
     /// # Errors
     /// When the current folder is gone, or standard input can be read only once.
-    pub(crate) fn here() -> Result<Self> {
+    pub fn here() -> Result<Self> {
         let input = KeptInput::keep("a pipeline in a guest cannot read this standard input")?.file()?;
         Ok(Self { input, ..Self::without_input()? })
     }
@@ -85,7 +85,7 @@ impl PipelinePlace {
     ///
     /// # Errors
     /// When the current folder is gone.
-    pub(crate) fn without_input() -> Result<Self> {
+    pub fn without_input() -> Result<Self> {
         let folder = std::env::current_dir().context("cannot find the current folder")?;
         Ok(Self { folder, path: std::env::var("PATH").unwrap_or_default(), input: None })
     }
@@ -93,7 +93,7 @@ impl PipelinePlace {
 
 /// What is to be recorded in a guest.
 #[derive(Debug)]
-pub(crate) struct GuestPipeline<'a> {
+pub struct GuestPipeline<'a> {
     pub pipeline: &'a PipelineCommand,
     pub place: PipelinePlace,
     pub files: &'a [SentFile],
@@ -104,7 +104,7 @@ pub(crate) struct GuestPipeline<'a> {
 
 /// A pipeline with all that it needs, ready for a guest.
 #[derive(Debug)]
-pub(crate) struct PreparedPipeline {
+pub struct PreparedPipeline {
     sent: Sent,
     guest: GuestOptions,
     /// Removed when the last guest has ended.
@@ -116,7 +116,7 @@ impl PreparedPipeline {
     ///
     /// # Errors
     /// When a file cannot be read, the guest's memory has no room for the programs, or no disk can be made.
-    pub(crate) fn new(wanted: GuestPipeline<'_>, guest: GuestOptions) -> Result<Self> {
+    pub fn new(wanted: GuestPipeline<'_>, guest: GuestOptions) -> Result<Self> {
         let GuestPipeline { pipeline, place, files, disk, settings } = wanted;
         let mut files = files.to_vec();
         files.extend(place.input.iter().map(|(path, _)| SentFile::here(path.clone())));
@@ -144,17 +144,17 @@ impl PreparedPipeline {
     }
 
     /// The programs and files that are in the guest's memory, as an archive.
-    pub(crate) fn contents(&self) -> &[u8] {
+    pub fn contents(&self) -> &[u8] {
         self.guest.files.as_deref().map_or(&[], Vec::as_slice)
     }
 
     /// Whether files are on a disk, whose moments depend on the machine.
-    pub(crate) fn has_disk(&self) -> bool {
+    pub fn has_disk(&self) -> bool {
         self.guest.disk.is_some()
     }
 
     /// Record it in a guest.
-    pub(crate) fn record(&self) -> Result<(Outcome, GuestOutput)> {
+    pub fn record(&self) -> Result<(Outcome, GuestOutput)> {
         let (reply, received, printed) = run(&self.guest, &self.sent)?;
         let mut outcome = received.outcome;
         let document = &mut outcome.document;
@@ -173,7 +173,7 @@ impl PreparedPipeline {
     ///
     /// # Errors
     /// As [`Self::record`] and [`Self::add_counts`]; when a stage fails, with what it printed.
-    pub(crate) fn counted(&self, runs: u32) -> Result<Outcome> {
+    pub fn counted(&self, runs: u32) -> Result<Outcome> {
         let (mut recorded, printed) = self.record()?;
         check_codes(&recorded.document.exit_codes, &printed.errors)?;
         self.add_counts(&mut recorded, runs)?;
@@ -218,7 +218,7 @@ fn split(body: &[u8]) -> Option<(Received, GuestOutput)> {
 }
 
 /// In the guest: record what `sent` describes, and print the answer.
-pub(crate) fn record_inside(sent: &str) -> Result<()> {
+pub fn record_inside(sent: &str) -> Result<()> {
     let sent: Sent = serde_json::from_str(sent).context("cannot parse what is to be recorded")?;
     // A kernel without memory accounting does not charge the pipeline.
     let _ = GuestCgroup::create().and_then(|cgroup| cgroup.add(std::process::id()));

@@ -5,10 +5,10 @@
 
 use crate::arch::marker;
 use crate::result::PipelineCommand;
+use crate::util::find_program::find_program;
 use crate::util::own_child::{OwnChild, pin};
 use crate::util::process_stat::{self, children_ns};
 use crate::util::{limits, size};
-use crate::vm::closure::find_program;
 use anyhow::{Context as _, Result};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::stdio::{dup2_stdin, dup2_stdout};
@@ -28,7 +28,7 @@ pub(super) struct Launcher {
 
 /// How to start a pipeline.
 #[derive(Debug, Default)]
-pub(super) struct PipelineSetup {
+pub struct PipelineSetup {
     /// Size of its pipes, bytes; by default the kernel's.
     pub pipe_bytes: Option<u64>,
     /// The CPU of each stage, in turn; by default the kernel chooses.
@@ -41,7 +41,7 @@ pub(super) struct PipelineSetup {
 
 /// Where a pipeline reads and writes.
 #[derive(Debug)]
-pub(crate) struct StageStreams {
+pub struct StageStreams {
     pub input: Stdio,
     pub output: File,
     pub errors: File,

@@ -21,7 +21,7 @@ pub(super) fn labels(recording: &Document) -> Vec<String> {
 }
 
 /// The names of processes in files, each once: [`labels`], but if pipeprof started several stages, all have their number.
-pub(crate) fn process_names(recording: &Document) -> Vec<ProcessName> {
+pub fn process_names(recording: &Document) -> Vec<ProcessName> {
     names(recording).into_iter().map(|named| named.file).collect()
 }
 

@@ -1,7 +1,7 @@
 //! Where the threads of a pipeline slept: the stack of the sleeper, and on top of it, upside down, that of who ended the
 //! sleep, as offwaketime of the BPF Compiler Collection shows it.
 
-use super::collect::RecordedCounts;
+use super::observe::RecordedCounts;
 use super::reason::name_of;
 use crate::collect::stacks::kernel_names;
 use crate::kernel::symbols::Symbols;

@@ -6,13 +6,15 @@ use crate::result::{PipelineCommand, Remedy};
 use crate::util::text::counted;
 use crate::util::usage::UsageError;
 use anyhow::{Result, bail};
+use easy_ext::ext;
 
+#[ext(ApplyRemedy)]
 impl Remedy {
     /// The changed pipeline.
     ///
     /// # Errors
     /// A usage error: there is nothing in this pipeline that it could change.
-    pub(crate) fn changed(&self, pipeline: &PipelineCommand) -> Result<PipelineCommand> {
+    pub fn changed(&self, pipeline: &PipelineCommand) -> Result<PipelineCommand> {
         Ok(self.apply(pipeline, &[])?.0)
     }
 
@@ -20,7 +22,7 @@ impl Remedy {
     ///
     /// # Errors
     /// A usage error: there is nothing in this pipeline that it could change.
-    pub(super) fn apply(&self, pipeline: &PipelineCommand, cpus: &[u32]) -> Result<(PipelineCommand, PipelineSetup)> {
+    pub fn apply(&self, pipeline: &PipelineCommand, cpus: &[u32]) -> Result<(PipelineCommand, PipelineSetup)> {
         let (mut pipeline, mut setup) = (pipeline.clone(), PipelineSetup::default());
         let text = self.text();
         match self {

@@ -1,6 +1,7 @@
 //! Measures what a [`RecordingRequest`] asks for.
 
 use super::inside::{GuestPipeline, PipelinePlace, PreparedPipeline};
+use super::remedy::ApplyRemedy as _;
 use super::{RecordOptions, RecordSettings, TracingCollector, TrialOptions, record, record_running};
 use crate::result::{
     Collector, Measurement, Outcome, PipelineCommand, RecordingRequest, RecordingTarget, Remedy, SentFile,
@@ -8,8 +9,9 @@ use crate::result::{
 use crate::util::streams::write_printed;
 use crate::util::usage::UsageError;
 use crate::util::{cancel, progress};
-use crate::vm::GuestOptions;
+use crate::vm::{GuestOf as _, GuestOptions};
 use anyhow::{Context as _, Result, bail, ensure};
+use easy_ext::ext;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,12 +23,13 @@ const FEWEST_TRIED: u32 = 5;
 /// Counted runs of a pipeline: the fewest with which the scatter of counts can be judged.
 const COUNTED_RUNS: u32 = 3;
 
+#[ext(MeasureRecording)]
 impl RecordingRequest {
     /// The pipeline, unless it is running already, and the changes to try. Nothing is run.
     ///
     /// # Errors
     /// A usage error: parts that do not go together.
-    pub(crate) fn wanted(&self) -> Result<(Option<PipelineCommand>, TrialOptions)> {
+    pub fn wanted(&self) -> Result<(Option<PipelineCommand>, TrialOptions)> {
         let runs = self.runs.unwrap_or(TRIED_RUNS);
         let trials = TrialOptions { remedies: self.changes.clone(), advise: self.advise, runs: runs as usize };
         self.check(&trials, runs)?;
@@ -44,6 +47,85 @@ impl RecordingRequest {
         Ok((pipeline, trials))
     }
 
+    /// The pipeline with the stages whose instructions are counted: what a shell runs would be one stage.
+    ///
+    /// # Errors
+    /// A usage error: a program that does not exist.
+    pub fn counted(&self) -> Result<PipelineCommand> {
+        let RecordingTarget::Pipeline(pipeline) = &self.target else {
+            bail!(UsageError::new("instructions of running processes cannot be counted: give a pipeline"))
+        };
+        if let Some(program) = pipeline.missing().map(str::to_owned).or_else(|| pipeline.unknown_to_shell()) {
+            let problem = if program.is_empty() {
+                "a stage is empty".to_owned()
+            } else {
+                format!("there is no program {program}")
+            };
+            return Err(UsageError::new(problem).into());
+        }
+        let pipeline = pipeline.as_stages().unwrap_or_else(|| pipeline.clone());
+        self.check_pipe_size(&pipeline)?;
+        Ok(pipeline)
+    }
+
+    /// The files for the guest that are not in `folder`.
+    pub fn sent_from_outside(&self, folder: &Path) -> BTreeSet<PathBuf> {
+        SentFile::outside(self.files.iter().chain(&self.disk), folder)
+    }
+
+    /// All that the guest of this request needs to run `pipeline` at `place`.
+    ///
+    /// # Errors
+    /// As [`PreparedPipeline::new`]; no kernel.
+    pub fn prepared(&self, pipeline: &PipelineCommand, place: PipelinePlace) -> Result<PreparedPipeline> {
+        let guest = self.guest()?.context(UsageError::new("a pipeline is counted in a guest: add --kernel"))?;
+        let wanted = GuestPipeline { pipeline, place, files: &self.files, disk: &self.disk, settings: self.settings() };
+        PreparedPipeline::new(wanted, guest)
+    }
+
+    /// Record it and count its instructions in a guest: `prepared` of [`Self::prepared`]. It need not end well.
+    pub fn count(&self, prepared: &PreparedPipeline) -> Result<Outcome> {
+        let (mut recorded, _) = prepared.record()?;
+        prepared.add_counts(&mut recorded, self.counted_runs())?;
+        Ok(self.stored_in(recorded))
+    }
+
+    /// How often its instructions are counted.
+    pub fn counted_runs(&self) -> u32 {
+        self.runs.unwrap_or(COUNTED_RUNS)
+    }
+
+    /// Record it, on this machine or in its guest, with what it prints. `live`: show what happens each second.
+    ///
+    /// # Errors
+    /// A usage error, or why nothing was recorded.
+    pub fn measure(&self, live: bool) -> Result<Outcome> {
+        let (pipeline, trials) = self.wanted()?;
+        ensure!(
+            !live || self.kernel.is_none(),
+            UsageError::new("--live shows what happens on this machine: leave out --kernel")
+        );
+        // Flags of a guest without one are an error.
+        self.machine.check(self.kernel.is_some())?;
+        let sampled = self.collect == Some(Collector::Sample);
+        let options =
+            RecordOptions { settings: self.settings(), trials, streams: None, sampled, live, drop_rights: true };
+        let recorded = match &self.target {
+            RecordingTarget::Attached(pids) => {
+                cancel::install().context("cannot install signal handlers")?;
+                record_running(pids, &options)?
+            }
+            RecordingTarget::Pipeline(command) => {
+                let pipeline = pipeline.as_ref().unwrap_or(command);
+                if self.kernel.is_some() { self.record_in_guest(pipeline)? } else { record(pipeline, options)? }
+            }
+        };
+        Ok(self.stored_in(recorded))
+    }
+}
+
+#[ext(RecordingParts)]
+impl RecordingRequest {
     fn check(&self, trials: &TrialOptions, runs: u32) -> Result<()> {
         let refused = |problem: &str| Err(UsageError::new(problem).into());
         let guest = self.kernel.is_some();
@@ -109,82 +191,6 @@ impl RecordingRequest {
 
     fn guest(&self) -> Result<Option<GuestOptions>> {
         self.machine.guest(self.kernel.as_deref())
-    }
-
-    /// The pipeline with the stages whose instructions are counted: what a shell runs would be one stage.
-    ///
-    /// # Errors
-    /// A usage error: a program that does not exist.
-    pub(crate) fn counted(&self) -> Result<PipelineCommand> {
-        let RecordingTarget::Pipeline(pipeline) = &self.target else {
-            bail!(UsageError::new("instructions of running processes cannot be counted: give a pipeline"))
-        };
-        if let Some(program) = pipeline.missing().map(str::to_owned).or_else(|| pipeline.unknown_to_shell()) {
-            let problem = if program.is_empty() {
-                "a stage is empty".to_owned()
-            } else {
-                format!("there is no program {program}")
-            };
-            return Err(UsageError::new(problem).into());
-        }
-        let pipeline = pipeline.as_stages().unwrap_or_else(|| pipeline.clone());
-        self.check_pipe_size(&pipeline)?;
-        Ok(pipeline)
-    }
-
-    /// The files for the guest that are not in `folder`.
-    pub(crate) fn sent_from_outside(&self, folder: &Path) -> BTreeSet<PathBuf> {
-        SentFile::outside(self.files.iter().chain(&self.disk), folder)
-    }
-
-    /// All that the guest of this request needs to run `pipeline` at `place`.
-    ///
-    /// # Errors
-    /// As [`PreparedPipeline::new`]; no kernel.
-    pub(crate) fn prepared(&self, pipeline: &PipelineCommand, place: PipelinePlace) -> Result<PreparedPipeline> {
-        let guest = self.guest()?.context(UsageError::new("a pipeline is counted in a guest: add --kernel"))?;
-        let wanted = GuestPipeline { pipeline, place, files: &self.files, disk: &self.disk, settings: self.settings() };
-        PreparedPipeline::new(wanted, guest)
-    }
-
-    /// Record it and count its instructions in a guest: `prepared` of [`Self::prepared`]. It need not end well.
-    pub(crate) fn count(&self, prepared: &PreparedPipeline) -> Result<Outcome> {
-        let (mut recorded, _) = prepared.record()?;
-        prepared.add_counts(&mut recorded, self.counted_runs())?;
-        Ok(self.stored_in(recorded))
-    }
-
-    /// How often its instructions are counted.
-    pub(crate) fn counted_runs(&self) -> u32 {
-        self.runs.unwrap_or(COUNTED_RUNS)
-    }
-
-    /// Record it, on this machine or in its guest, with what it prints. `live`: show what happens each second.
-    ///
-    /// # Errors
-    /// A usage error, or why nothing was recorded.
-    pub(crate) fn measure(&self, live: bool) -> Result<Outcome> {
-        let (pipeline, trials) = self.wanted()?;
-        ensure!(
-            !live || self.kernel.is_none(),
-            UsageError::new("--live shows what happens on this machine: leave out --kernel")
-        );
-        // Flags of a guest without one are an error.
-        self.machine.check(self.kernel.is_some())?;
-        let sampled = self.collect == Some(Collector::Sample);
-        let options =
-            RecordOptions { settings: self.settings(), trials, streams: None, sampled, live, drop_rights: true };
-        let recorded = match &self.target {
-            RecordingTarget::Attached(pids) => {
-                cancel::install().context("cannot install signal handlers")?;
-                record_running(pids, &options)?
-            }
-            RecordingTarget::Pipeline(command) => {
-                let pipeline = pipeline.as_ref().unwrap_or(command);
-                if self.kernel.is_some() { self.record_in_guest(pipeline)? } else { record(pipeline, options)? }
-            }
-        };
-        Ok(self.stored_in(recorded))
     }
 
     fn record_in_guest(&self, pipeline: &PipelineCommand) -> Result<Outcome> {

@@ -1,8 +1,8 @@
 //! What the processes of a pipeline execute, from samples: stacks by process, and their roles.
 
-use super::collect::RecordedCounts;
 use super::critical::{self, StackOnCpu, StacksOnCpu};
 use super::names::process_names;
+use super::observe::RecordedCounts;
 use super::path::TimedSamples;
 use super::raw::{PrSample, PrWho};
 use super::stages;

@@ -7,33 +7,11 @@ use crate::vm::bundle::FileBundle;
 use crate::vm::closure;
 use crate::vm::disk::DiskContent;
 use anyhow::{Result, bail};
-use std::collections::BTreeSet;
+use easy_ext::ext;
 use std::path::{Path, PathBuf};
 
+#[ext(FilePlace)]
 impl SentFile {
-    /// What of `files` is outside of `folder`, also by way of links: it is named before a guest gets it that runs what others
-    /// have stored.
-    pub(crate) fn outside<'a>(files: impl IntoIterator<Item = &'a Self>, folder: &Path) -> BTreeSet<PathBuf> {
-        let (mut outside, mut inside) = (BTreeSet::new(), BTreeSet::new());
-        let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-        let mut waiting: Vec<PathBuf> = files.into_iter().map(|file| file.from.clone()).collect();
-        while let Some(path) = waiting.pop() {
-            let Ok(whole) = path.canonicalize() else { continue };
-            if !whole.starts_with(&folder) {
-                outside.insert(whole);
-            } else if inside.insert(whole.clone()) {
-                let entries = std::fs::read_dir(&whole).into_iter().flatten().flatten();
-                waiting.extend(entries.map(|entry| entry.path()));
-            }
-        }
-        outside
-    }
-
-    /// At the same path.
-    pub(super) fn here(path: PathBuf) -> Self {
-        Self { to: path.clone(), from: path }
-    }
-
     /// With links that lead to it; they are those of this machine if it is at the same path.
     fn place(&self, bundle: &mut FileBundle) -> Result<PathBuf> {
         bundle.way_to(&self.to, self.is_here())

@@ -18,7 +18,7 @@ const SAMPLED: usize = 4;
 const FEW_SAMPLES: u64 = 20;
 
 /// The whole text. `written`: where the files are.
-pub(crate) fn render(recording: &Document, written: Option<&Written>, style: Style) -> StyledText {
+pub fn render(recording: &Document, written: Option<&Written>, style: Style) -> StyledText {
     let how = if recording.target.imported().is_some() { "Read" } else { "Recorded" };
     let about = ReportBlock::Note(format!("{how}: {}: {}", files::title(recording), about(recording)));
     let mut blocks = [answer(recording), vec![about], details(recording), vec![limits(recording)]].concat();

@@ -15,7 +15,7 @@ pub(super) const BROKEN_PIPE: u8 = 141;
 
 /// What one run took.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PipelineTime {
+pub struct PipelineTime {
     pub wall_ns: u64,
     /// User and system time of all stages.
     pub cpu_ns: [u64; 2],
@@ -24,10 +24,10 @@ pub(crate) struct PipelineTime {
 }
 
 /// Runs pipelines on this machine, one after the other.
-pub(crate) struct PipelineTimer(Launcher);
+pub struct PipelineTimer(Launcher);
 
 impl PipelineTimer {
-    pub(crate) fn new() -> Result<Self> {
+    pub fn new() -> Result<Self> {
         Ok(Self(Launcher::new()?))
     }
 
@@ -35,7 +35,7 @@ impl PipelineTimer {
     ///
     /// # Errors
     /// When a program cannot be started, or fails, with what it printed; on interruption.
-    pub(crate) fn run(&self, pipeline: &PipelineCommand, pipe_bytes: Option<u64>) -> Result<PipelineTime> {
+    pub fn run(&self, pipeline: &PipelineCommand, pipe_bytes: Option<u64>) -> Result<PipelineTime> {
         let mut errors = printed_file()?;
         let streams = StageStreams { errors: errors.try_clone()?, ..StageStreams::quiet(Stdio::null())? };
         let setup = PipelineSetup { pipe_bytes, streams: Some(streams), ..PipelineSetup::default() };

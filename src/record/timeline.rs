@@ -2,7 +2,7 @@
 //! runs, so that nothing is written per event. There are at most [`SLICES`] slices of time: when there are more, each
 //! two become one, so that memory does not grow with the length of a recording.
 
-use super::collect::{RecordedCounts, Recorder};
+use super::observe::{RecordedCounts, Recorder};
 use super::raw::{PR_WRITE, PrWho};
 use crate::result::{RecordedPipe, Timeline, TimelinePipe, TimelineProcess};
 use std::cmp::Reverse;

@@ -1,8 +1,8 @@
 //! A recording from what the kernel's programs had reported, without a kernel: tests/data/trace.json.gz.
 //! `PIPEPROF_BLESS=1 cargo test --lib record::trace_tests -- --include-ignored`, as root, writes it.
 
-use super::collect::{RecordedCounts, Recorder};
 use super::ended::EndedProcesses;
+use super::observe::{RecordedCounts, Recorder};
 use super::path::kept::{self, KeptSteps};
 use super::raw::{PR_STEP_LOST, PrCounts, PrEnd, PrProcess, PrReason, PrStep, PrWait, PrWho};
 use super::running::RunningProcesses;
@@ -73,7 +73,7 @@ fn of_counts(counted: (RecordedCounts, EndedProcesses, Option<super::path::PathE
 }
 
 fn file() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/trace.json.gz")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/trace.json.gz")
 }
 
 fn stored() -> RecordedTrace {

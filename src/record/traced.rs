@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 /// What to attach.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct TracingCollector {
+pub struct TracingCollector {
     pub collector: Collector,
     /// The functions that `kprobe` probes.
     pub probe: Probe,

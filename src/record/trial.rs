@@ -3,6 +3,7 @@
 use super::advice::{self, AdvicePlace};
 use super::input::KeptInput;
 use super::launch::{Launcher, PipelineSetup, StageStreams};
+use super::remedy::ApplyRemedy as _;
 use super::timed::{self, PipelineTime};
 use crate::experiment::{self, NoStore, OnFailure, Plan};
 use crate::kernel::environment::CpuTime;
@@ -27,7 +28,7 @@ const ALPHA: f64 = 0.05;
 
 /// What to try.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct TrialOptions {
+pub struct TrialOptions {
     pub remedies: Vec<Remedy>,
     /// Also try what the recording suggests.
     pub advise: bool,
@@ -44,12 +45,12 @@ type Seconds = (f64, f64);
 
 impl TrialOptions {
     /// Whether nothing is to be tried.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.remedies.is_empty() && !self.advise
     }
 
     /// A usage error if a change is impossible.
-    pub(crate) fn check(&self, pipeline: &PipelineCommand) -> Result<()> {
+    pub fn check(&self, pipeline: &PipelineCommand) -> Result<()> {
         self.remedies.iter().try_for_each(|remedy| remedy.changed(pipeline).map(drop)).context("--try")
     }
 

@@ -23,7 +23,7 @@ const OTHERS: &str = "others";
 
 /// What a recorded pipeline did, where a run has its workload.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct PipelineWork {
+pub struct PipelineWork {
     /// What was recorded, as it was typed.
     pub text: String,
     /// Of each stage. Whether SIGPIPE ends one before it has ended by itself is chance: 0 both times, but for the last one.
@@ -31,7 +31,7 @@ pub(crate) struct PipelineWork {
     /// Those that were used.
     pub pipes: Vec<PipeWork>,
     /// Whether the kernel skipped programs, so that calls, and with them bytes, may be missing.
-    pub is_partial: bool,
+    pub(crate) is_partial: bool,
     /// Bytes that instructions with a `rep` prefix copied, cleared or searched; `None` if not counted.
     pub rep_bytes: Option<u64>,
     /// Whether files were on a disk of the guest.
@@ -48,7 +48,7 @@ pub(crate) struct PipelineWork {
 
 /// What went through one pipe.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct PipeWork {
+pub struct PipeWork {
     /// `dd to wc`.
     pub between: String,
     /// The stages that write and read it, and its number among the pipes between these.
@@ -88,7 +88,7 @@ impl PipeUse {
 
 impl PipelineWork {
     /// The work of a recording; `None` for a built-in pair.
-    pub(crate) fn of(document: &Document) -> Option<Self> {
+    pub fn of(document: &Document) -> Option<Self> {
         if document.target.workload().is_some() {
             return None;
         }
@@ -138,7 +138,7 @@ fn pipes(document: &Document, all: &Stages) -> Vec<PipeWork> {
 
 /// A process of a recording that was not counted.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct WorkingProcess {
+pub struct WorkingProcess {
     pub name: ProcessName,
     /// Its own name, if it is one of those [`OTHERS`].
     pub was: ProcessName,
@@ -149,7 +149,7 @@ pub(crate) struct WorkingProcess {
 
 /// How many stages a recording has, and what each process did, in the order of the stages. Commands of an imported profile
 /// have no times.
-pub(crate) fn processes(document: &Document) -> (usize, Vec<WorkingProcess>) {
+pub fn processes(document: &Document) -> (usize, Vec<WorkingProcess>) {
     let all = stages::stages(document);
     if document.target.imported().is_some() {
         let command = |name| WorkingProcess { name, was: name, stage: None, totals: ProcessTotals::default() };
@@ -189,7 +189,7 @@ pub(crate) fn processes(document: &Document) -> (usize, Vec<WorkingProcess>) {
 }
 
 /// In what two pipelines did not do the same.
-pub(crate) fn unequal(before: &PipelineWork, after: &PipelineWork) -> Vec<String> {
+pub fn unequal(before: &PipelineWork, after: &PipelineWork) -> Vec<String> {
     let mut reasons = Vec::new();
     // A shell has one exit code for all of its stages: that of the last one.
     let [old, new] = [before, after].map(|work| &work.exit_codes[..]);

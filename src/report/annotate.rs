@@ -41,12 +41,7 @@ fn all_of(code: &ExecutedCode) -> String {
 }
 
 /// The text. With `process`, only its counts.
-pub(crate) fn render(
-    function: &ExecutedFunction,
-    code: &ExecutedCode,
-    release: &str,
-    process: Option<ProcessName>,
-) -> String {
+pub fn render(function: &ExecutedFunction, code: &ExecutedCode, release: &str, process: Option<ProcessName>) -> String {
     let mut text = String::new();
     let whose = process.map_or_else(|| all_of(code), |process| process.to_string());
     let counts = |instruction: &ExecutedInstruction| code.of(&instruction.counts, process);

@@ -19,14 +19,14 @@ pub(crate) const CAUTIONS: [&str; 3] = ["busy", crate::workload::SPINNING, crate
 
 /// The answer of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub struct Answer {
     /// Where each process spends its time, then the throughput.
     pub findings: Vec<String>,
     /// Reasons to doubt the findings, each with a fix.
     pub cautions: Vec<String>,
 }
 
-pub(crate) fn answer(document: &Document) -> Answer {
+pub fn answer(document: &Document) -> Answer {
     let shares = document.attribution.processes.of_target();
     let mut findings: Vec<String> =
         shares.filter_map(|(process, shares)| spends(process, shares, document.unit)).collect();
@@ -57,7 +57,7 @@ fn spends(process: ProcessName, shares: &[RoleShare], unit: Unit) -> Option<Stri
 
 /// `69 % of its time waking up the other process and 12 % spinning on the pipe's mutex`: the roles with the largest
 /// shares; `of` follows the first number. `None` if all are small.
-pub(crate) fn largest_roles(shares: &[RoleShare], of: &str) -> Option<String> {
+pub fn largest_roles(shares: &[RoleShare], of: &str) -> Option<String> {
     let mut largest: Vec<&RoleShare> = shares.iter().filter(|share| share.share >= NAMED_SHARE).collect();
     largest.sort_by(|a, b| b.share.total_cmp(&a.share));
     largest.truncate(NAMED_ROLES);
@@ -73,7 +73,7 @@ pub(crate) fn largest_roles(shares: &[RoleShare], of: &str) -> Option<String> {
 }
 
 /// Fewer sleeps or preemptions in a window do not show what one costs: the window cuts some of them.
-pub(crate) const FEWEST_SWITCHES: u64 = 10;
+pub const FEWEST_SWITCHES: u64 = 10;
 
 /// Counted instructions: what the kernel determines, and what the schedule adds. `Without scheduling, writer and reader
 /// execute 90.6 instructions per KiB (90.62 to 90.63 in 5 windows of 16M).`
@@ -150,7 +150,7 @@ fn workload(spec: &Spec) -> String {
 }
 
 /// The warnings of [`CAUTIONS`]: their codes, and sentences.
-pub(crate) fn cautions(document: &Document) -> impl Iterator<Item = (&'static str, String)> {
+pub fn cautions(document: &Document) -> impl Iterator<Item = (&'static str, String)> {
     CAUTIONS.into_iter().filter_map(|code| {
         let warning = document.warnings.iter().find(|warning| warning.code == code)?;
         let text = capitalized(&warning.message);

@@ -7,7 +7,7 @@ use crate::util::styled_text::StyledText;
 
 /// A part of an output. Texts have words of code in backticks.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum ReportBlock {
+pub enum ReportBlock {
     /// A paragraph.
     Sentence(String),
     /// A paragraph that explains or limits others.
@@ -47,7 +47,7 @@ pub(crate) enum ReportBlock {
 
 /// A flame graph in a page.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct PackedGraph {
+pub struct PackedGraph {
     pub id: String,
     pub title: String,
     /// Description for the reader; may be empty.
@@ -61,17 +61,17 @@ pub(crate) struct PackedGraph {
 }
 
 impl ReportBlock {
-    pub(crate) fn sentence(text: impl Into<String>) -> Self {
+    pub fn sentence(text: impl Into<String>) -> Self {
         Self::Sentence(text.into())
     }
 
     /// A picture of a page alone.
-    pub(crate) fn picture(title: impl Into<String>, svg: String) -> Self {
+    pub fn picture(title: impl Into<String>, svg: String) -> Self {
         Self::Picture { title: title.into(), svg, file: String::new(), caption: String::new() }
     }
 
     /// Blocks below a heading.
-    pub(crate) fn section(heading: impl Into<String>, blocks: Vec<Self>) -> Self {
+    pub fn section(heading: impl Into<String>, blocks: Vec<Self>) -> Self {
         Self::Section { id: String::new(), heading: heading.into(), blocks }
     }
 
@@ -92,7 +92,7 @@ pub(super) fn indent(item: &str) -> (&str, &str) {
 }
 
 /// For a terminal.
-pub(crate) fn text(blocks: &[ReportBlock], style: Style) -> StyledText {
+pub fn text(blocks: &[ReportBlock], style: Style) -> StyledText {
     written(blocks, style, Table::text)
 }
 

@@ -1,7 +1,7 @@
 //! Write the folder of a result: `result.json`, folded stacks, flame graphs.
 
 use super::flamegraph::{self, GraphOptions};
-pub(crate) use super::folder::KeptResults;
+pub use super::folder::KeptResults;
 pub use super::folder::{Folder, Written};
 use crate::profile::{ProcessName, Profile, RoleShare, Unit, listed};
 use crate::result::code::CODE;
@@ -27,10 +27,7 @@ impl Folder {
 }
 
 /// `files`, and the document, whose `files` they are.
-pub(crate) fn with_document(
-    outcome: &mut Outcome,
-    mut files: Vec<(String, Vec<u8>)>,
-) -> Result<Vec<(String, Vec<u8>)>> {
+pub fn with_document(outcome: &mut Outcome, mut files: Vec<(String, Vec<u8>)>) -> Result<Vec<(String, Vec<u8>)>> {
     outcome.document.files = files.iter().map(|(name, _)| name.clone()).collect();
     files.push((RESULT_FILE.to_owned(), to_json(&outcome.document)?.into_bytes()));
     Ok(files)
@@ -47,7 +44,7 @@ pub fn to_json(document: &Document) -> Result<String> {
 }
 
 /// Stacks, flame graphs, windows and code, by name.
-pub(crate) fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
+pub fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
     let mut files = Vec::new();
     let mut collectors: Vec<&str> = outcome.profiles.iter().map(|profile| profile.collector.as_str()).collect();
     collectors.dedup();
@@ -96,7 +93,7 @@ pub(crate) fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
 }
 
 /// How the profiles of `names` are drawn in one picture: `one` of them, and the weight of all.
-pub(crate) fn options(document: &Document, one: &Profile, names: &[ProcessName], total: u64) -> GraphOptions {
+pub fn options(document: &Document, one: &Profile, names: &[ProcessName], total: u64) -> GraphOptions {
     let per_kib = per_kib_of_all(document, names).filter(|_| one.collector == document.attribution.collector);
     let subtitle = subtitle(document, names, one.unit, total);
     let plain = GraphOptions::new(title(document), subtitle, one.unit, one.skid);
@@ -122,7 +119,7 @@ fn prefix(document: &Document, collector: &str) -> String {
 }
 
 /// A flame graph's title: the command of a run without its output folder; of others, what was recorded.
-pub(crate) fn title(document: &Document) -> String {
+pub fn title(document: &Document) -> String {
     match document.target {
         MeasuredTarget::Pair { .. } => {}
         MeasuredTarget::Pipeline(_) | MeasuredTarget::Attached { .. } => return document.mode.clone(),
@@ -190,7 +187,7 @@ fn subtitle(document: &Document, processes: &[ProcessName], unit: Unit, total: u
 }
 
 /// How the graph of sleeps is drawn.
-pub(crate) fn off_cpu_options(document: &Document) -> GraphOptions {
+pub fn off_cpu_options(document: &Document) -> GraphOptions {
     let release = &document.kernel.release;
     let subtitle = format!("off-CPU: where threads slept, and who woke them; Linux {release}, microseconds");
     GraphOptions {

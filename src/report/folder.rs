@@ -43,7 +43,7 @@ pub struct Written {
 
 /// Results that were written, if need be elsewhere.
 #[derive(Debug)]
-pub(crate) struct KeptResults {
+pub struct KeptResults {
     /// `None` if nothing could be written anywhere.
     pub written: Option<Written>,
     /// Why they are not where they should be, and where they are.
@@ -109,7 +109,7 @@ impl Folder {
     }
 
     /// Add a file; `name` can be a path into a folder inside.
-    pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
+    pub fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
         write_below(self.aside.path(), name, bytes).map_err(|error| {
             let file = self.target.join(name);
             anyhow!("cannot write {}: {error}; choose another folder with -o{}", file.display(), or_free(&error))
@@ -120,7 +120,7 @@ impl Folder {
     ///
     /// # Errors
     /// When the target has come to exist, or cannot be created.
-    pub(crate) fn settle(self) -> Result<PathBuf> {
+    pub fn settle(self) -> Result<PathBuf> {
         let mut target = self.target.clone();
         if self.mounted {
             self.move_files().map_err(|error| cannot_create(&target, &error))?;
@@ -156,14 +156,14 @@ impl Folder {
     ///
     /// # Errors
     /// A full disk and the like; then nothing is left at the target.
-    pub(crate) fn write_all(self, files: &[(String, Vec<u8>)]) -> Result<Written> {
+    pub fn write_all(self, files: &[(String, Vec<u8>)]) -> Result<Written> {
         files.iter().try_for_each(|(name, bytes)| self.put(name, bytes))?;
         Ok(Written { folder: self.settle()?, files: names(files) })
     }
 
     /// As [`Self::write_all`]. If that fails, what was measured is not lost: the files are written to a folder for
     /// temporary files, which stays.
-    pub(crate) fn keep(self, files: &[(String, Vec<u8>)]) -> KeptResults {
+    pub fn keep(self, files: &[(String, Vec<u8>)]) -> KeptResults {
         let error = match self.write_all(files) {
             Ok(written) => return KeptResults { written: Some(written), problem: None },
             Err(error) => error,

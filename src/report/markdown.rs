@@ -6,9 +6,9 @@ use super::terminal::text::filled;
 use crate::util::text::clean;
 
 /// Columns of prose, and of tables as they are on a terminal: those of a mail.
-pub(crate) const WIDTH: u16 = 78;
+pub const WIDTH: u16 = 78;
 
-pub(crate) fn document(title: &str, blocks: &[ReportBlock]) -> String {
+pub fn document(title: &str, blocks: &[ReportBlock]) -> String {
     format!("# {}\n{}", escaped(title), below(blocks, 2))
 }
 
@@ -89,7 +89,7 @@ fn table(table: &Table, level: usize) -> String {
 
 /// Text from outside without markup and HTML: a backslash before punctuation (CommonMark, section 2.4), which also reads
 /// well as text.
-pub(crate) fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let text = clean(text);
     let mut out = String::with_capacity(text.len());
     let mut last = ' ';

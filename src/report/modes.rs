@@ -50,7 +50,7 @@ struct ModeRow {
 
 /// Runs of several modes under the same conditions.
 #[derive(Debug)]
-pub(crate) struct ModesReport {
+pub struct ModesReport {
     /// `None` if nothing comparable was measured, as in an emulated guest without counted instructions.
     figure: Option<Figure>,
     rows: Vec<ModeRow>,
@@ -60,7 +60,7 @@ pub(crate) struct ModesReport {
 
 impl ModesReport {
     /// The report of `runs`: names of modes, and documents of equal collectors and machine.
-    pub(crate) fn new(runs: &[(&str, &Document)]) -> Self {
+    pub fn new(runs: &[(&str, &Document)]) -> Self {
         let figure = runs.first().and_then(|(_, document)| match document.executed_on {
             _ if document.unit == Unit::Instructions => Some(Figure::Instructions),
             ExecutedOn::Tcg => None,
@@ -81,7 +81,7 @@ impl ModesReport {
     }
 
     /// Answer, table, and what limits both.
-    pub(crate) fn render(&self, style: Style) -> StyledText {
+    pub fn render(&self, style: Style) -> StyledText {
         let mut out = StyledText::from(paragraph("", &self.answer(), style));
         for code in answer::CAUTIONS {
             let mut cautious = self.rows.iter().filter_map(|row| Some((row, row.cautions.get(code)?)));
@@ -107,7 +107,7 @@ impl ModesReport {
     }
 
     /// The chart; `None` without a figure.
-    pub(crate) fn chart(&self) -> Option<Chart> {
+    pub fn chart(&self) -> Option<Chart> {
         let (y, what) = match self.figure? {
             Figure::Throughput => ("GiB/s, more is better", "Median; whiskers: 95 % CI."),
             Figure::Instructions => ("instructions per KiB, fewer is better", "Whiskers: range of all windows."),
@@ -276,7 +276,7 @@ mod tests {
     use crate::result::open_document;
 
     fn stored(name: &str) -> Document {
-        open_document(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("flamegraphs").join(name)).unwrap()
+        open_document(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../flamegraphs").join(name)).unwrap()
     }
 
     /// A run on hardware with this throughput.

@@ -3,7 +3,7 @@
 use crate::util::text::{factor, rounded, signed as signed_text};
 
 /// A measured number with three or four digits.
-pub(crate) fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     let size = value.abs();
     match () {
         () if !value.is_finite() => "-".to_owned(),
@@ -19,13 +19,13 @@ pub(crate) fn number(value: f64) -> String {
 }
 
 /// A measured time: `1.52 s`, `47.4 ms`, `310 µs`.
-pub(crate) fn time(seconds: f64) -> String {
+pub fn time(seconds: f64) -> String {
     let (time, unit) = in_unit(seconds);
     format!("{time} {unit}")
 }
 
 /// The begin and the end of a time: `0 to 84.0 ms`, `84.0 ms to 0.12 s`.
-pub(crate) fn from_to(from: f64, to: f64) -> String {
+pub fn from_to(from: f64, to: f64) -> String {
     let ((from, unit), (_, last)) = (in_unit(from), in_unit(to));
     let unit = if from == "0" || unit == last { String::new() } else { format!(" {unit}") };
     format!("{from}{unit} to {}", time(to))
@@ -40,7 +40,7 @@ fn in_unit(seconds: f64) -> (String, &'static str) {
 }
 
 /// A counted number, such as instructions per KiB: `631.41`, `12,345`, `0.0370`; `0` for what would be `0.0000`.
-pub(crate) fn exact(value: f64) -> String {
+pub fn exact(value: f64) -> String {
     let size = value.abs();
     match () {
         () if size < 0.000_05 => "0".to_owned(),
@@ -51,12 +51,12 @@ pub(crate) fn exact(value: f64) -> String {
 }
 
 /// A count that may be a fraction, such as calls per call: `48`, `4.01`.
-pub(crate) fn count(count: f64) -> String {
+pub fn count(count: f64) -> String {
     if (count - count.round()).abs() < 0.005 { rounded(count) } else { exact(count) }
 }
 
 /// A difference of counted numbers: like [`exact`], with its sign; zero has none.
-pub(crate) fn signed(change: f64) -> String {
+pub fn signed(change: f64) -> String {
     match exact(change) {
         shown if change > 0.0 && shown != "0" => format!("+{shown}"),
         shown => shown,
@@ -64,7 +64,7 @@ pub(crate) fn signed(change: f64) -> String {
 }
 
 /// A part of a whole: `12 %`, `<1 %`.
-pub(crate) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     match share {
         small if small > 0.0 && small < 0.01 => "<1 %".to_owned(),
         share => format!("{:.0} %", 100.0 * share),
@@ -72,14 +72,14 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// A part of a whole that someone chose: `1 %`, `0.5 %`, `2.31 %`.
-pub(crate) fn part(part: f64) -> String {
+pub fn part(part: f64) -> String {
     let percent = format!("{:.2}", part * 100.0);
     format!("{} %", percent.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// A ratio as a change in percent, or as a factor if it is large: `+3.1 %`, `34.7 times`; `0 %` for what would be
 /// `+0.0000 %`.
-pub(crate) fn change(ratio: f64) -> String {
+pub fn change(ratio: f64) -> String {
     if let Some(times) = factor(ratio) {
         return times;
     }
@@ -95,7 +95,7 @@ pub(crate) fn change(ratio: f64) -> String {
 }
 
 /// An interval of ratios as changes: `-30.0 to -20.0 %`, `8.0 to 34.7 times`.
-pub(crate) fn changes([low, high]: [f64; 2]) -> String {
+pub fn changes([low, high]: [f64; 2]) -> String {
     let percent = |ratio: f64| signed_text((ratio - 1.0) * 100.0);
     match factor(high) {
         Some(times) => format!("{} to {times}", number(low)),
@@ -104,7 +104,7 @@ pub(crate) fn changes([low, high]: [f64; 2]) -> String {
 }
 
 /// A ratio in words: `25.0 % less time`, `3.1 % more time`, `34.7 times the time`.
-pub(crate) fn more_or_less(ratio: f64, less: &str, what: &str) -> String {
+pub fn more_or_less(ratio: f64, less: &str, what: &str) -> String {
     match factor(ratio) {
         Some(times) => format!("{times} the {what}"),
         None => format!("{:.1} % {} {what}", (ratio - 1.0).abs() * 100.0, if ratio < 1.0 { less } else { "more" }),
@@ -112,7 +112,7 @@ pub(crate) fn more_or_less(ratio: f64, less: &str, what: &str) -> String {
 }
 
 /// The change from `before` to `after` in percent; `new` or `gone` if one is missing.
-pub(crate) fn change_of(before: f64, after: f64) -> String {
+pub fn change_of(before: f64, after: f64) -> String {
     match () {
         () if before == after => "0 %".to_owned(),
         () if before == 0.0 => "new".to_owned(),
@@ -122,7 +122,7 @@ pub(crate) fn change_of(before: f64, after: f64) -> String {
 }
 
 /// An uncertainty as a part of the whole: `±0.17 %`; at least 0.01 %, unless nothing varies.
-pub(crate) fn margin(part: f64) -> String {
+pub fn margin(part: f64) -> String {
     match (part * 100.0).max(0.01) {
         _ if part == 0.0 => "±0 %".to_owned(),
         small if small < 1.0 => format!("±{small:.2} %"),
@@ -131,18 +131,18 @@ pub(crate) fn margin(part: f64) -> String {
 }
 
 /// ` (±0.17 %)`; nothing if it is unknown, or nothing varies.
-pub(crate) fn in_parentheses(half: Option<f64>) -> String {
+pub fn in_parentheses(half: Option<f64>) -> String {
     half.filter(|half| *half > 0.0).map(|half| format!(" ({})", margin(half))).unwrap_or_default()
 }
 
 /// An interval, with one value if both ends are shown alike: `90.31 to 90.32`.
-pub(crate) fn span(ends: [f64; 2], shown: impl Fn(f64) -> String) -> String {
+pub fn span(ends: [f64; 2], shown: impl Fn(f64) -> String) -> String {
     let [low, high] = ends.map(shown);
     if low == high { low } else { format!("{low} to {high}") }
 }
 
 /// How often per MiB: `31.9`, `0.08`.
-pub(crate) fn rate(rate: f64) -> String {
+pub fn rate(rate: f64) -> String {
     if rate >= 10.0 { format!("{rate:.1}") } else { format!("{rate:.2}") }
 }
 

@@ -25,11 +25,11 @@ const SHORTEST_TEXT: usize = 12;
 const SHORTEST_NAME: usize = 16;
 
 /// See [`TableOf::less`]: a column that only pages show.
-pub(crate) const PAGE_ONLY: u8 = u8::MAX;
+pub const PAGE_ONLY: u8 = u8::MAX;
 
 /// What a cell shows. Columns with figures are aligned to the right.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum TableCell {
+pub enum TableCell {
     /// A figure that is not available: `-`, and nothing in CSV.
     Missing,
     Text(String),
@@ -76,22 +76,22 @@ pub(crate) enum TableCell {
 
 impl TableCell {
     /// The role's title.
-    pub(crate) fn role(role: &Role) -> Self {
+    pub fn role(role: &Role) -> Self {
         Self::Role { title: role.title.to_owned(), colour: role.colour.to_owned() }
     }
 
     /// A value as it is displayed.
-    pub(crate) fn shown(value: impl ToString) -> Self {
+    pub fn shown(value: impl ToString) -> Self {
         Self::Text(value.to_string())
     }
 
     /// A verdict whose class has its name.
-    pub(crate) fn word(word: &'static str) -> Self {
+    pub fn word(word: &'static str) -> Self {
         Self::Word { text: word.to_owned(), class: word }
     }
 
     /// As a figure.
-    pub(crate) fn figure(text: impl Into<String>) -> Self {
+    pub fn figure(text: impl Into<String>) -> Self {
         Self::Figure(text.into())
     }
 
@@ -192,7 +192,7 @@ impl<T: Into<Self>> From<Option<T>> for TableCell {
 
 /// A table. The first column names the row.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Table {
+pub struct Table {
     /// Above it; may be empty.
     pub title: String,
     pub(super) columns: Vec<TableColumn>,
@@ -210,44 +210,44 @@ pub(super) struct TableColumn {
     /// Terminals show it in several lines if it has several.
     pub heading: String,
     /// On narrow terminals, columns with the highest number are left out first; those with 0 stay.
-    pub dispensable: u8,
+    pub(crate) dispensable: u8,
 }
 
 /// A table of `T`s, to which columns are added.
-pub(crate) struct TableOf<T> {
+pub struct TableOf<T> {
     table: Table,
     rows: Vec<T>,
 }
 
 impl Table {
-    pub(crate) fn of<T>(title: impl Into<String>, rows: impl IntoIterator<Item = T>) -> TableOf<T> {
+    pub fn of<T>(title: impl Into<String>, rows: impl IntoIterator<Item = T>) -> TableOf<T> {
         let rows: Vec<T> = rows.into_iter().collect();
         let table = Self { title: title.into(), rows: rows.iter().map(|_| Vec::new()).collect(), ..Self::default() };
         TableOf { table, rows }
     }
 
-    pub(crate) fn new<H: Into<String>>(headings: impl IntoIterator<Item = H>, rows: Vec<Vec<TableCell>>) -> Self {
+    pub fn new<H: Into<String>>(headings: impl IntoIterator<Item = H>, rows: Vec<Vec<TableCell>>) -> Self {
         let column = |heading: H| TableColumn { heading: heading.into(), dispensable: 0 };
         Self { columns: headings.into_iter().map(column).collect(), rows, ..Self::default() }
     }
 
     /// The same with a line above it.
-    pub(crate) fn titled(self, title: impl Into<String>) -> Self {
+    pub fn titled(self, title: impl Into<String>) -> Self {
         Self { title: title.into(), ..self }
     }
 
     /// The same with a line below it; none if it is empty.
-    pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
+    pub fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.extend(Some(note.into()).filter(|note| !note.is_empty()));
         self
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
     /// The number of rows.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.rows.len()
     }
 
@@ -257,7 +257,7 @@ impl Table {
     }
 
     /// All cells with all digits, and names of columns as their headings (RFC 4180).
-    pub(crate) fn csv(&self) -> String {
+    pub fn csv(&self) -> String {
         let headings = self.columns.iter().map(|column| column.heading.clone()).collect();
         csv_text(
             std::iter::once(headings)
@@ -267,7 +267,7 @@ impl Table {
 
     /// For a terminal: the title, the rows, the notes. If the terminal is too narrow, texts are cut, then dispensable
     /// columns and the last text are left out.
-    pub(crate) fn text(&self, style: Style) -> StyledText {
+    pub fn text(&self, style: Style) -> StyledText {
         self.written(style, true)
     }
 
@@ -344,12 +344,12 @@ impl Table {
 
 impl<T> TableOf<T> {
     /// A column that stays on narrow terminals.
-    pub(crate) fn column<C: Into<TableCell>>(self, heading: impl Into<String>, cell: impl Fn(&T) -> C) -> Self {
+    pub fn column<C: Into<TableCell>>(self, heading: impl Into<String>, cell: impl Fn(&T) -> C) -> Self {
         self.less(0, heading, cell)
     }
 
     /// A column that narrow terminals leave out; those with the highest number first.
-    pub(crate) fn less<C: Into<TableCell>>(
+    pub fn less<C: Into<TableCell>>(
         mut self,
         dispensable: u8,
         heading: impl Into<String>,
@@ -363,7 +363,7 @@ impl<T> TableOf<T> {
     }
 
     /// As [`Self::less`], unless all of its cells are empty or 0.
-    pub(crate) fn if_any<C: Into<TableCell>>(
+    pub fn if_any<C: Into<TableCell>>(
         mut self,
         dispensable: u8,
         heading: impl Into<String>,
@@ -378,12 +378,12 @@ impl<T> TableOf<T> {
     }
 
     /// What `columns` adds, if `wanted`.
-    pub(crate) fn when(self, wanted: bool, columns: impl FnOnce(Self) -> Self) -> Self {
+    pub fn when(self, wanted: bool, columns: impl FnOnce(Self) -> Self) -> Self {
         if wanted { columns(self) } else { self }
     }
 
     /// The finished table.
-    pub(crate) fn done(self) -> Table {
+    pub fn done(self) -> Table {
         self.table
     }
 }

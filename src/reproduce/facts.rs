@@ -94,11 +94,11 @@ pub enum Judge {
 }
 
 /// The programs of [`Judge::Program`].
-pub(crate) const PROGRAMS: [&str; 1] = ["fizzbuzz"];
+pub const PROGRAMS: [&str; 1] = ["fizzbuzz"];
 
 impl Judge {
     /// The rule in words; `None` if the fact is not judged.
-    pub(crate) fn text(&self) -> Option<String> {
+    pub fn text(&self) -> Option<String> {
         Some(match self {
             Self::Ratio { factor, .. } | Self::Program { factor, .. } => {
                 format!("ratio in the same direction and within a factor of {factor}")
@@ -122,16 +122,16 @@ impl Facts {
     }
 
     /// The fact called `id`, with its table.
-    pub(crate) fn find(&self, id: &str) -> Option<(&ArticleTable, &Fact)> {
+    pub fn find(&self, id: &str) -> Option<(&ArticleTable, &Fact)> {
         self.tables.iter().find_map(|table| Some((table, table.rows.iter().find(|fact| fact.id == id)?)))
     }
 
-    pub(crate) fn of_part<'a>(&'a self, part: &'a str) -> impl Iterator<Item = &'a ArticleTable> {
+    pub fn of_part<'a>(&'a self, part: &'a str) -> impl Iterator<Item = &'a ArticleTable> {
         self.tables.iter().filter(move |table| table.part == part)
     }
 
     /// The table called `id`.
-    pub(crate) fn table(&self, id: &str) -> Option<&ArticleTable> {
+    pub fn table(&self, id: &str) -> Option<&ArticleTable> {
         self.tables.iter().find(|table| table.id == id)
     }
 }

@@ -15,8 +15,8 @@ pub(crate) use super::race::{Contestant, Race, Raced};
 pub(crate) use crate::run::bench::{Bench, GuestSetup, Missing, Taken};
 
 /// A part's access to the bench.
-pub(crate) struct Lab<'a> {
-    pub(crate) settings: &'a Settings,
+pub struct Lab<'a> {
+    pub settings: &'a Settings,
     bench: &'a dyn Bench,
     progress: &'a dyn Fn(&str),
     /// Where results of this part are stored.
@@ -37,28 +37,28 @@ pub(crate) fn key(settings: &Settings, bench: &dyn Bench) -> String {
 }
 
 impl<'a> Lab<'a> {
-    pub(crate) fn new(settings: &'a Settings, bench: &'a dyn Bench, part: &str, progress: &'a dyn Fn(&str)) -> Self {
+    pub fn new(settings: &'a Settings, bench: &'a dyn Bench, part: &str, progress: &'a dyn Fn(&str)) -> Self {
         let folder = settings.output.join("raw").join(part);
         let store = JsonFolder { folder, key: key(settings, bench), resume: settings.resume };
         Self { settings, bench, progress, store, failed: Cell::new(false), remarks: RefCell::default() }
     }
 
     /// Whether something failed that may work another time: a missing program or privilege. `--resume` tries it again.
-    pub(crate) fn failed(&self) -> bool {
+    pub fn failed(&self) -> bool {
         self.failed.get()
     }
 
     /// Report progress.
-    pub(crate) fn say(&self, what: &str) {
+    pub fn say(&self, what: &str) {
         (self.progress)(what);
     }
 
-    pub(crate) fn executed_on(&self) -> ExecutedOn {
+    pub fn executed_on(&self) -> ExecutedOn {
         self.bench.executed_on()
     }
 
     /// One unprofiled run.
-    pub(crate) fn pair(&self, spec: &Spec) -> Result<Processes> {
+    pub fn pair(&self, spec: &Spec) -> Result<Processes> {
         self.bench.pair(spec)
     }
 
@@ -90,7 +90,7 @@ impl<'a> Lab<'a> {
     }
 
     /// Differences from what was requested, in sentences.
-    pub(crate) fn remarks(&self) -> Vec<String> {
+    pub fn remarks(&self) -> Vec<String> {
         let say = |(caveat, ids): &(Warning, Vec<String>)| {
             let action = if caveat.action.is_empty() { String::new() } else { format!(": {}", caveat.action) };
             format!("Not as requested ({}): {}{action}.", ids.join(", "), caveat.message)
@@ -131,7 +131,7 @@ impl<'a> Lab<'a> {
     }
 
     /// A run with collectors.
-    pub(crate) fn run(&self, name: &str, request: &Request) -> Result<Taken<Outcome>> {
+    pub fn run(&self, name: &str, request: &Request) -> Result<Taken<Outcome>> {
         self.kept_if(name, request.clone(), whole, || {
             self.say(name);
             taken(self.bench.run(request), &request.command)
@@ -139,7 +139,7 @@ impl<'a> Lab<'a> {
     }
 
     /// An exact profile of `request` in a guest.
-    pub(crate) fn exact(&self, name: &str, request: &Request, setup: &GuestSetup) -> Result<Taken<Outcome>> {
+    pub fn exact(&self, name: &str, request: &Request, setup: &GuestSetup) -> Result<Taken<Outcome>> {
         let kernel = match self.bench.exact_kernel() {
             Ok(kernel) => kernel,
             Err(missing) => return Ok(Err(missing)),
@@ -156,12 +156,7 @@ impl<'a> Lab<'a> {
     }
 
     /// Any other result that is worth storing. Failures are not stored: a resumed reproduction tries again.
-    pub(crate) fn kept<Q, A>(
-        &self,
-        name: &str,
-        question: Q,
-        work: impl FnOnce() -> Result<Taken<A>>,
-    ) -> Result<Taken<A>>
+    pub fn kept<Q, A>(&self, name: &str, question: Q, work: impl FnOnce() -> Result<Taken<A>>) -> Result<Taken<A>>
     where
         Q: Serialize,
         A: Serialize + DeserializeOwned,

@@ -34,35 +34,35 @@ impl Reading {
     }
 
     /// A single value that repetition would not change, or that already combines many.
-    pub(crate) fn single(value: f64, unit: &str, executed_on: ExecutedOn, how: &str) -> Self {
+    pub fn single(value: f64, unit: &str, executed_on: ExecutedOn, how: &str) -> Self {
         let (unit, how) = (unit.to_owned(), how.to_owned());
         Self { value, unit, runs: vec![value], interval: None, base: None, executed_on, how }
     }
 
     /// Whether all of its values are numbers.
-    pub(crate) fn is_finite(&self) -> bool {
+    pub fn is_finite(&self) -> bool {
         let intervals = self.interval.iter().flatten().chain(self.base.iter().flatten());
         self.runs.iter().chain(intervals).chain([&self.value]).all(|value| value.is_finite())
     }
 
     /// Minimum and maximum of its runs.
-    pub(crate) fn range(&self) -> [f64; 2] {
+    pub fn range(&self) -> [f64; 2] {
         self.runs.iter().fold([self.value; 2], |[least, most], run| [least.min(*run), most.max(*run)])
     }
 
     /// Median absolute deviation as a percentage of the median: `±3.4 %`; `None` if nothing varies.
-    pub(crate) fn spread(&self) -> Option<String> {
+    pub fn spread(&self) -> Option<String> {
         let mad = stats::mad(&self.runs).filter(|mad| *mad > 0.0 && self.value != 0.0)?;
         Some(format!("±{:.1} %", mad / self.value * 100.0))
     }
 
     /// As a point of a chart, with its minimum and maximum.
-    pub(crate) fn point(&self, label: impl Into<String>) -> Point {
+    pub fn point(&self, label: impl Into<String>) -> Point {
         Point { label: label.into(), y: self.value, span: Some(self.range()) }
     }
 
     /// The same in another unit; `None` if the units cannot be converted.
-    pub(crate) fn convert(&self, unit: &str) -> Option<Self> {
+    pub fn convert(&self, unit: &str) -> Option<Self> {
         const GB_PER_GIB: f64 = 1.073_741_824;
         let factor = match (self.unit.as_str(), unit) {
             (from, to) if from == to => 1.0,

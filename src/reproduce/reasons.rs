@@ -9,20 +9,20 @@ use std::collections::BTreeMap;
 
 /// The profile of this machine.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct MeasuredProfile<'a> {
+pub struct MeasuredProfile<'a> {
     /// Options of the kernel, by name.
-    pub(crate) config: &'a BTreeMap<String, String>,
-    pub(crate) environment: &'a Environment,
-    pub(crate) writer: &'a ProcessTotals,
+    pub config: &'a BTreeMap<String, String>,
+    pub environment: &'a Environment,
+    pub writer: &'a ProcessTotals,
     /// The stacks of the writer, or of a whole that includes it.
-    pub(crate) stacks: &'a Folded,
+    pub stacks: &'a Folded,
     /// The skid of its samples.
-    pub(crate) skid: Skid,
+    pub skid: Skid,
 }
 
 impl<'a> MeasuredProfile<'a> {
     /// The writer's profile of a run.
-    pub(crate) fn of(document: &'a Document, stacks: &'a Folded) -> Self {
+    pub fn of(document: &'a Document, stacks: &'a Folded) -> Self {
         let (config, writer) = (&document.kernel.config, document.processes.writer());
         Self { config, environment: &document.environment, writer, stacks, skid: stacks::skid(document) }
     }
@@ -61,7 +61,7 @@ impl<'a> MeasuredProfile<'a> {
 const NAMED: usize = 2;
 
 /// The reason for the difference in `role` between the article's writer and this machine's.
-pub(crate) fn reason(role: RoleId, article: &Folded, here: &MeasuredProfile<'_>) -> String {
+pub fn reason(role: RoleId, article: &Folded, here: &MeasuredProfile<'_>) -> String {
     let (before, after) = (functions(article, Skid::None, role), functions(here.stacks, here.skid, role));
     let mut changes: Vec<(&str, f64, f64)> = Vec::new();
     for name in before.keys().chain(after.keys().filter(|name| !before.contains_key(*name))) {

@@ -40,7 +40,7 @@ impl GivenProgram {
 
 impl Settings {
     /// What the results of a part depend on: `--resume` keeps only those with an equal key.
-    pub(crate) fn key(&self) -> String {
+    pub fn key(&self) -> String {
         let speed = if self.quick { "quick" } else { "full" };
         let place =
             self.in_guest.as_ref().map_or("on this machine".to_owned(), |kernel| format!("in a guest with {kernel}"));
@@ -52,12 +52,12 @@ impl Settings {
     }
 
     /// Runs per contestant of a race.
-    pub(crate) fn rounds(&self) -> usize {
+    pub fn rounds(&self) -> usize {
         if self.quick { 3 } else { 9 }
     }
 
     /// Length of a timed window.
-    pub(crate) fn window_ns(&self) -> u64 {
+    pub fn window_ns(&self) -> u64 {
         if self.quick { 120_000_000 } else { 500_000_000 }
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use std::collections::BTreeMap;
 
 /// The writer's stacks that article B published as `id`, a profile of `parts.toml`.
-pub(crate) fn published(id: &str) -> Result<Folded> {
+pub fn published(id: &str) -> Result<Folded> {
     let text = match id {
         "zeroes" => include_str!("articles/santos_zeroes_pv.folded"),
         "vmsplice" => include_str!("articles/santos_vmsplice.folded"),
@@ -19,7 +19,7 @@ pub(crate) fn published(id: &str) -> Result<Folded> {
 
 /// Weight of all stacks with `fact`'s frames; each stack counts once. Frames that tail calls hide are restored in samples of
 /// cpu-clock.
-pub(crate) fn weight(profile: &Folded, skid: Skid, fact: &Fact) -> u64 {
+pub fn weight(profile: &Folded, skid: Skid, fact: &Fact) -> u64 {
     let attributor = Attributor::new(profile, skid);
     profile.iter().filter(|(stack, _)| holds(attributor.restored(stack.frames()), fact)).map(|(_, weight)| weight).sum()
 }
@@ -36,32 +36,32 @@ fn holds(frames: Vec<&str>, fact: &Fact) -> bool {
 }
 
 /// The deepest frame of `stack` that is one of `names` on any kernel, by its name on this kernel.
-pub(crate) fn deepest<'a>(stack: CallStack<'a>, names: &[String]) -> Option<&'a str> {
+pub fn deepest<'a>(stack: CallStack<'a>, names: &[String]) -> Option<&'a str> {
     let is = |frame: &&str| names.iter().any(|name| roles::canonical(name) == roles::canonical(frame));
     stack.frames().rev().find(is).map(roles::base_name)
 }
 
 /// Share of each role, 0 to 1.
-pub(crate) fn shares(folded: &Folded, skid: Skid) -> BTreeMap<RoleId, f64> {
+pub fn shares(folded: &Folded, skid: Skid) -> BTreeMap<RoleId, f64> {
     let total = folded.total().max(1) as f64;
     let weights = attribution::by_role(folded, skid);
     weights.into_iter().map(|(role, weight)| (role, weight as f64 / total)).collect()
 }
 
 /// Weight of all stacks with a frame called `name` on any kernel: the function's total.
-pub(crate) fn total(folded: &Folded, name: &str) -> u64 {
+pub fn total(folded: &Folded, name: &str) -> u64 {
     let name = roles::canonical(name);
     folded.iter().filter(|(stack, _)| stack.frames().any(|f| roles::canonical(f) == name)).map(|(_, w)| w).sum()
 }
 
 /// Weight of all stacks that end in a frame called `name` on any kernel: the function's self weight.
-pub(crate) fn own(folded: &Folded, name: &str) -> u64 {
+pub fn own(folded: &Folded, name: &str) -> u64 {
     let name = roles::canonical(name);
     folded.iter().filter(|(stack, _)| roles::canonical(stack.leaf()) == name).map(|(_, weight)| weight).sum()
 }
 
 /// The skid of the samples of a run.
-pub(crate) fn skid(document: &Document) -> Skid {
+pub fn skid(document: &Document) -> Skid {
     let of = |report: &CollectorReport| report.skid.filter(|_| report.name == Collector::Sample);
     document.collectors.iter().find_map(of).unwrap_or_default()
 }
@@ -70,13 +70,13 @@ pub(crate) fn skid(document: &Document) -> Skid {
 pub(crate) const UNLISTED: &str = "(not listed)";
 
 /// Whether a row repeats another one.
-pub(crate) fn again(fact: &Fact) -> bool {
+pub fn again(fact: &Fact) -> bool {
     matches!(fact.judge, Judge::SameAs { .. })
 }
 
 /// The stacks of a call graph of which an article lists frames with their shares, in hundredths of a per cent: the weight of
 /// each frame is its share without those listed below it.
-pub(crate) fn listed(table: &ArticleTable) -> Folded {
+pub fn listed(table: &ArticleTable) -> Folded {
     let rows = || table.rows.iter().filter(|row| !again(row));
     let weight = |share: f64| (share.max(0.0) * 100.0).round() as u64;
     let mut folded = Folded::new();
@@ -123,7 +123,7 @@ pub(crate) fn as_listed<'a>(
 
 /// The same stacks from the function of the system call down, with one name per function for all kernels: what two programs
 /// on two kernels have in common. User code is one frame, and so is everything above the system call's function.
-pub(crate) fn aligned(folded: &Folded) -> Folded {
+pub fn aligned(folded: &Folded) -> Folded {
     const TOPS: [&str; 6] =
         ["pipe_write", "pipe_read", "__do_sys_vmsplice", "__do_sys_splice", "vfs_write", "ksys_write"];
     let mut aligned = Folded::new();

@@ -1,12 +1,12 @@
 //! The articles' figures compared with this machine's. Pure: readings in, verdicts out.
 
-pub(crate) mod rules;
+pub mod rules;
 
 pub use super::race::Reading;
-pub(crate) use crate::report::number::number;
+pub use crate::report::number::number;
 pub use crate::run::bench::Missing;
 
-pub(crate) use rules::FigureVerdict;
+pub use rules::FigureVerdict;
 
 use super::facts::{ArticleTable, Fact, Facts, Judge};
 use crate::run::bench::Taken;
@@ -117,7 +117,7 @@ fn reading(facts: &Facts, id: &str, readings: &Readings) -> Taken<Reading> {
 }
 
 /// The name of a row before its first remark in parentheses.
-pub(crate) fn short(what: &str) -> &str {
+pub fn short(what: &str) -> &str {
     what.split(" (").next().unwrap_or(what)
 }
 

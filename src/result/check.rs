@@ -16,7 +16,7 @@ const BITS: usize = 64;
 ///
 /// # Errors
 /// What does not fit. pipeprof never writes such a document.
-pub(crate) fn check(document: &Document) -> Result<()> {
+pub fn check(document: &Document) -> Result<()> {
     let (processes, stages) = (document.recorded.len(), document.target.stages().len());
     let known = |process: usize, place: &str| {
         ensure!(process < processes, "{place} names process {process}, and it has {processes}");
@@ -54,7 +54,7 @@ pub(crate) fn check(document: &Document) -> Result<()> {
 }
 
 /// Whether the parts of a path add up: each over its slices, all of them in each slice, and the slices to the window.
-pub(crate) fn check_path(path: &CriticalPath, window_ns: u64) -> Result<()> {
+pub fn check_path(path: &CriticalPath, window_ns: u64) -> Result<()> {
     let sum = |times: &mut dyn Iterator<Item = u64>| times.map(u128::from).sum::<u128>();
     let slices = path.slice_ns.len();
     for part in &path.parts {

@@ -8,7 +8,7 @@ use flate2::Compression;
 use serde::{Deserialize, Serialize};
 
 /// The name of the file.
-pub(crate) const CODE: &str = "code.json.gz";
+pub const CODE: &str = "code.json.gz";
 
 /// The `schema` of these files.
 pub const CODE_SCHEMA: &str = "pipeprof.code/1";
@@ -46,7 +46,7 @@ pub struct ExecutedInstruction {
 
 impl ExecutedInstruction {
     /// Its code, without digits that are none.
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> Vec<u8> {
         let byte = |at| u8::from_str_radix(self.code.get(at..at + 2)?, 16).ok();
         (0..self.code.len()).step_by(2).filter_map(byte).collect()
     }
@@ -95,7 +95,7 @@ impl ExecutedFunction {
     }
 
     /// Instructions executed in it.
-    pub(crate) fn total(&self) -> u64 {
+    pub fn total(&self) -> u64 {
         sum(self.instructions.iter().flat_map(|instruction| &instruction.counts))
     }
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// The name of the file with the profiles of all windows.
-pub(crate) const WINDOWS: &str = "windows.json.gz";
+pub const WINDOWS: &str = "windows.json.gz";
 
 /// The `schema` of `windows.json.gz`.
 const SCHEMA: &str = "pipeprof.windows/1";
@@ -64,7 +64,7 @@ pub struct WindowCount {
 
 impl WindowCount {
     /// The counts of the window of this phase, with blocks of `block` bytes.
-    pub(crate) fn of(phase: Phase, block: u64, profiles: &[Profile]) -> Self {
+    pub fn of(phase: Phase, block: u64, profiles: &[Profile]) -> Self {
         let mut count = Self {
             tick_offset_ns: phase.tick_offset_ns(),
             warmup_blocks: phase.warmup_blocks(block),
@@ -80,14 +80,14 @@ impl WindowCount {
     }
 
     /// Instructions without the roles that depend on scheduling.
-    pub(crate) fn without_scheduling(&self) -> u64 {
+    pub fn without_scheduling(&self) -> u64 {
         self.instructions.saturating_sub(self.scheduling.total())
     }
 }
 
 impl Ensemble {
     /// Choose the window to show.
-    pub(crate) fn new(windows: Vec<WindowCount>) -> Self {
+    pub fn new(windows: Vec<WindowCount>) -> Self {
         let mut order: Vec<usize> = (0..windows.len()).collect();
         order.sort_by_key(|window| (windows[*window].without_scheduling(), *window));
         // The lower one of an even number.
@@ -96,7 +96,7 @@ impl Ensemble {
     }
 
     /// The range over the windows of the instructions without scheduling, as a part of the shown window's.
-    pub(crate) fn spread(&self) -> f64 {
+    pub fn spread(&self) -> f64 {
         let counts = || self.windows.iter().map(WindowCount::without_scheduling);
         let range = counts().max().unwrap_or(0) - counts().min().unwrap_or(0);
         let shown = self.windows.get(self.shown).map_or(0, WindowCount::without_scheduling);
@@ -113,7 +113,7 @@ struct File<'a> {
 }
 
 /// The bytes of `windows.json.gz`. Equal profiles and parts give equal bytes.
-pub(crate) fn to_bytes(windows: &[Vec<Profile>], parts: &[Vec<WindowPart>]) -> Result<Vec<u8>> {
+pub fn to_bytes(windows: &[Vec<Profile>], parts: &[Vec<WindowPart>]) -> Result<Vec<u8>> {
     let file = File { schema: SCHEMA.to_owned(), windows: Cow::Borrowed(windows), parts: Cow::Borrowed(parts) };
     gzip_json::to_bytes(&file, Compression::default())
 }
@@ -122,7 +122,7 @@ pub(crate) fn to_bytes(windows: &[Vec<Profile>], parts: &[Vec<WindowPart>]) -> R
 type StoredWindows = (Vec<Vec<Profile>>, Vec<Vec<WindowPart>>);
 
 /// Read `windows.json.gz`.
-pub(crate) fn from_bytes(bytes: &[u8]) -> Result<StoredWindows> {
+pub fn from_bytes(bytes: &[u8]) -> Result<StoredWindows> {
     let file: File<'_> = gzip_json::from_bytes(bytes, "profiles of windows")?;
     ensure!(file.schema == SCHEMA, "its schema {} is not {SCHEMA}", file.schema);
     Ok((file.windows.into_owned(), file.parts.into_owned()))

@@ -45,13 +45,13 @@ pub struct HeldCalls {
 
 impl LockUse {
     /// The roles whose functions are called, without those that depend on scheduling, and without the lock's own.
-    pub(crate) fn roles(&self) -> BTreeSet<RoleId> {
+    pub fn roles(&self) -> BTreeSet<RoleId> {
         let counts = |role: &RoleId| !SCHEDULING.contains(role) && *role != RoleId::Mutex;
         self.calls.iter().map(|calls| calls.role).filter(counts).collect()
     }
 
     /// The calls of the function that most represents `role`: its first candidate, else the one called most.
-    pub(crate) fn of_role(&self, role: RoleId) -> Option<&HeldCalls> {
+    pub fn of_role(&self, role: RoleId) -> Option<&HeldCalls> {
         let candidates = roles::by_id(role).candidates;
         let place = |calls: &HeldCalls| {
             let name = roles::base_name(&calls.function);

@@ -62,7 +62,7 @@ pub fn open(path: &Path) -> Result<Outcome> {
 ///
 /// # Errors
 /// As [`open()`]; a folder without any.
-pub(crate) fn open_all(path: &Path) -> Result<Vec<(PathBuf, Outcome)>> {
+pub fn open_all(path: &Path) -> Result<Vec<(PathBuf, Outcome)>> {
     let mut paths = vec![path.to_owned()];
     if path.is_dir() && !path.join(RESULT_FILE).exists() {
         let entries = std::fs::read_dir(path).with_context(|| format!("cannot read the folder {}", path.display()))?;
@@ -93,7 +93,7 @@ fn owned_document(path: &Path) -> Result<(Document, u32)> {
 ///
 /// # Errors
 /// When the result has no code (it was not counted), or the file is damaged.
-pub(crate) fn open_code(path: &Path) -> Result<ExecutedCode> {
+pub fn open_code(path: &Path) -> Result<ExecutedCode> {
     let document = file_of(path);
     let folder = document.parent().unwrap_or(Path::new("."));
     let file = folder.join(code::CODE);

@@ -46,7 +46,7 @@ pub struct PathPart {
 }
 
 /// What distinguishes parts: process, what it did, and the other name.
-pub(crate) type PathKind = (Option<usize>, PathWhat, Option<String>);
+pub type PathKind = (Option<usize>, PathWhat, Option<String>);
 
 /// What the end of the pipeline waited for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

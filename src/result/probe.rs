@@ -23,7 +23,7 @@ pub enum Probe {
 
 impl Probe {
     /// The functions given by name.
-    pub(crate) fn functions(&self) -> impl Iterator<Item = &str> {
+    pub fn functions(&self) -> impl Iterator<Item = &str> {
         let functions: &[String] = match self {
             Self::List { functions, .. } => functions,
             Self::Roles | Self::Targets | Self::All => &[],
@@ -32,7 +32,7 @@ impl Probe {
     }
 
     /// Whether a function of `role` is probed that was not given by name.
-    pub(crate) fn has_role(&self, role: RoleId) -> bool {
+    pub fn has_role(&self, role: RoleId) -> bool {
         match self {
             Self::Roles | Self::All => true,
             Self::Targets => NAMED_TARGETS.contains(&role),
@@ -41,7 +41,7 @@ impl Probe {
     }
 
     /// Whether functions have to be chosen by their calls.
-    pub(crate) fn has_choice(&self) -> bool {
+    pub fn has_choice(&self) -> bool {
         match self {
             Self::Roles | Self::Targets => true,
             Self::All => false,
@@ -50,7 +50,7 @@ impl Probe {
     }
 
     /// Whether all calls are timed, not only those of roles with rare or long ones.
-    pub(crate) fn times_all(&self) -> bool {
+    pub fn times_all(&self) -> bool {
         matches!(self, Self::Targets | Self::List { .. })
     }
 }

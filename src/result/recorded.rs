@@ -64,7 +64,7 @@ pub struct RecordedProcess {
 
 impl RecordedProcess {
     /// Whether it may have moved data at pipes that was not seen.
-    pub(crate) fn moves_unseen(&self) -> bool {
+    pub fn moves_unseen(&self) -> bool {
         self.io_uring_calls + self.unseen_requests > 0
     }
 }
@@ -115,7 +115,7 @@ pub struct WaitTotal {
 
 /// A pipe holds this many slots (pages of 4 KiB) unless someone changes it: include/linux/pipe_fs_i.h,
 /// `PIPE_DEF_BUFFERS`.
-pub(crate) const DEFAULT_SLOTS: u64 = 16;
+pub const DEFAULT_SLOTS: u64 = 16;
 
 /// A pipe or FIFO.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -148,7 +148,7 @@ impl RecordedPipe {
 
     /// Bytes read; written ones if no reader was recorded. What is written and never read, as by `yes` before `head` ends,
     /// is not the pipeline's work.
-    pub(crate) fn taken(&self) -> u64 {
+    pub fn taken(&self) -> u64 {
         let read: u64 = self.readers.iter().map(|end| end.bytes).sum();
         if read > 0 { read } else { self.bytes() }
     }
@@ -230,4 +230,28 @@ pub struct BusyProgram {
     pub name: String,
     /// Of the time of all CPUs, 0 to 1.
     pub share: f64,
+}
+
+impl WaitReason {
+    /// The reason in a table.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Timer => "timer",
+            Self::Disk => "files",
+            Self::Network => "network",
+            Self::Child => "child",
+            Self::Thread => "thread",
+            Self::Poll => "poll",
+            Self::Device => "device",
+            Self::Signal => "signal",
+            Self::Open => "FIFO to be opened",
+            Self::Memory => "memory",
+            Self::Stopped => "stopped",
+            Self::Traced => "traced",
+            Self::Frozen => "frozen",
+            Self::Ending => "ending",
+            Self::Exit => "closing files",
+            Self::Other => "other",
+        }
+    }
 }

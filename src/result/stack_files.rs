@@ -9,22 +9,22 @@ use flate2::Compression;
 use std::path::Path;
 
 /// Larger files are rejected before memory runs out; pipeprof writes none.
-pub(crate) const LARGEST: u64 = 1 << 30;
+pub const LARGEST: u64 = 1 << 30;
 
 /// The end of the names of files with stacks.
-pub(crate) const FOLDED: &str = ".folded";
+pub const FOLDED: &str = ".folded";
 
 /// The name of the file with the sleeps of a recording, without its ending.
-pub(crate) const OFF_CPU: &str = "off-cpu";
+pub const OFF_CPU: &str = "off-cpu";
 
 /// The name of the file with the critical path of a recording, without its ending.
-pub(crate) const CRITICAL_PATH: &str = "critical-path";
+pub const CRITICAL_PATH: &str = "critical-path";
 
 /// The end of the names of files with places.
-pub(crate) const PLACES: &str = ".places.json.gz";
+pub const PLACES: &str = ".places.json.gz";
 
 /// The files of these stacks, called `stem`: names and contents.
-pub(crate) fn files(stem: &str, stacks: &Folded) -> Result<Vec<(String, Vec<u8>)>> {
+pub fn files(stem: &str, stacks: &Folded) -> Result<Vec<(String, Vec<u8>)>> {
     let mut files = vec![(format!("{stem}{FOLDED}"), stacks.to_text().into_bytes())];
     if let Some(places) = stacks.stored_places() {
         let bytes = gzip_json::to_bytes(&places, Compression::default());
@@ -37,7 +37,7 @@ pub(crate) fn files(stem: &str, stacks: &Folded) -> Result<Vec<(String, Vec<u8>)
 ///
 /// # Errors
 /// As [`load_folded`]; places that are damaged or of other stacks.
-pub(crate) fn load(folder: &Path, stem: &str) -> Result<Folded> {
+pub fn load(folder: &Path, stem: &str) -> Result<Folded> {
     let file = folder.join(format!("{stem}{FOLDED}"));
     let mut stacks = parsed(&file, &read(&file)?)?;
     let places = folder.join(format!("{stem}{PLACES}"));

@@ -79,12 +79,12 @@ impl MeasuredTarget {
     }
 
     /// Where an imported profile comes from.
-    pub(crate) fn imported(&self) -> Option<&ImportedFrom> {
+    pub fn imported(&self) -> Option<&ImportedFrom> {
         if let Self::Imported(from) = self { Some(from) } else { None }
     }
 
     /// What was recorded, in titles; empty for a built-in pair, which has a mode.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         match self {
             Self::Pair { .. } => String::new(),
             Self::Pipeline(pipeline) => pipeline.text(),
@@ -97,7 +97,7 @@ impl MeasuredTarget {
 
 impl PipelineCommand {
     /// The pipeline as one would type it.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         match (&self.stages[..], self.shell) {
             ([words], true) => words.last().cloned().unwrap_or_default(),
             (stages, _) => {

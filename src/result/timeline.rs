@@ -28,7 +28,7 @@ pub struct TimelineProcess {
 }
 
 impl TimelineProcess {
-    pub(crate) fn new(process: usize, slices: usize) -> Self {
+    pub fn new(process: usize, slices: usize) -> Self {
         let [running, runnable, empty, full] = std::array::from_fn(|_| vec![0.0; slices]);
         Self { process, running, runnable, empty, full }
     }

@@ -2,7 +2,7 @@
 
 /// What is true of a frame, or is not.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum FrameFact {
+pub enum FrameFact {
     /// The kernel's part of a stack starts with it.
     StartsKernel,
     /// Interrupts come back on in it.
@@ -20,7 +20,7 @@ impl FrameFact {
 }
 
 /// What attribution asks of a frame.
-pub(crate) trait Attributable: Copy {
+pub trait Attributable: Copy {
     fn named(name: &'static str) -> Self;
     /// Index of its role in the tables.
     fn role(self) -> Option<usize>;

@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// How the error begins where no id has the text.
-pub(crate) const UNKNOWN_ROLE: &str = "unknown role";
+pub const UNKNOWN_ROLE: &str = "unknown role";
 
 macro_rules! role_ids {
     ($($variant:ident = $text:literal,)+) => {
@@ -21,7 +21,7 @@ macro_rules! role_ids {
 
         impl RoleId {
             /// All ids.
-            pub(crate) const ALL: &[Self] = &[$(Self::$variant,)+];
+            pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
             /// The text: `page-alloc`.
             pub const fn as_str(self) -> &'static str {

@@ -7,7 +7,7 @@ use super::{Role, RoleId, function_name, is_kernel_entry};
 
 /// What a stack's weight goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Placed<F> {
+pub struct Placed<F> {
     pub role: &'static Role,
     /// The frame that decided it.
     pub frame: F,
@@ -36,14 +36,14 @@ impl Attributable for &str {
 
 /// All answers for one name. A large profile has few names in many stacks, so that looking up each name once is faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FrameFacts {
+pub struct FrameFacts {
     role: Option<usize>,
     /// By number of [`FrameFact`].
     facts: [bool; 4],
 }
 
 impl FrameFacts {
-    pub(crate) fn of(name: &str) -> Self {
+    pub fn of(name: &str) -> Self {
         Self { role: name.role(), facts: FrameFact::ALL.map(|fact| name.is(fact)) }
     }
 }
@@ -65,7 +65,7 @@ impl Attributable for FrameFacts {
 /// The role of a whole stack, root first, and the frame that decided it: its deepest frame with a role; `user` where the
 /// stack never enters the kernel, `other-kernel` where no frame has a role. For exact profiles; samples of cpu-clock need
 /// [`place`] with a tail call.
-pub(crate) fn of_stack<'a>(frames: impl DoubleEndedIterator<Item = &'a str> + Clone) -> (&'static Role, &'a str) {
+pub fn of_stack<'a>(frames: impl DoubleEndedIterator<Item = &'a str> + Clone) -> (&'static Role, &'a str) {
     let placed = place(frames, None);
     (placed.role, placed.frame)
 }
@@ -73,7 +73,7 @@ pub(crate) fn of_stack<'a>(frames: impl DoubleEndedIterator<Item = &'a str> + Cl
 /// The role of a stack of `frames`, root first, as [`of_stack`] does. With `tail_call` it is a sample of cpu-clock. Where
 /// interrupts come back on, such a sample goes to the role of the caller that had them off; `tail_call` names the caller
 /// whose frame is missing. A sample that shows no caller with a role goes to [`RoleId::IrqOff`].
-pub(crate) fn place<F: Attributable>(
+pub fn place<F: Attributable>(
     frames: impl DoubleEndedIterator<Item = F> + Clone,
     tail_call: Option<TailCall>,
 ) -> Placed<F> {

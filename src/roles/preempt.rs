@@ -17,10 +17,10 @@ const PREEMPTING: [&str; 8] = [
 
 /// The frame of what a process executes once per switch on its way back to user code, as counted runs find it. It has the
 /// scheduler's role.
-pub(crate) const AFTER_SWITCH: &str = "[after-switch]";
+pub const AFTER_SWITCH: &str = "[after-switch]";
 
 /// Whether a switch below this frame is a preemption.
-pub(crate) fn preempts(frame: &str) -> bool {
+pub fn preempts(frame: &str) -> bool {
     let name = function_name(frame);
     name.starts_with("preempt_schedule") || PREEMPTING.contains(&name)
 }

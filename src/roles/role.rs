@@ -59,5 +59,5 @@ pub enum Pattern {
 pub(super) struct Within {
     pub role: RoleId,
     pub inside: RoleId,
-    pub becomes: RoleId,
+    pub(crate) becomes: RoleId,
 }

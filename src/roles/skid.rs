@@ -54,7 +54,7 @@ impl TailCall {
     const CALLERS: [&'static str; 2] = ["pipe_write", "pipe_read"];
 
     /// The function whose frame is missing in a profile of these stacks.
-    pub(crate) fn of<'a, S>(mut stacks: impl Iterator<Item = S>) -> Self
+    pub fn of<'a, S>(mut stacks: impl Iterator<Item = S>) -> Self
     where
         S: DoubleEndedIterator<Item = &'a str>,
     {
@@ -81,7 +81,7 @@ impl TailCall {
     }
 
     /// Put the missing frame back into the stack of `frames`, root first.
-    pub(crate) fn restore(self, frames: &mut Vec<&str>) {
+    pub fn restore(self, frames: &mut Vec<&str>) {
         let release = frames.iter().position(|frame| *frame == RELEASE);
         let caller = release.and_then(|at| frames.get(at.checked_sub(1)?));
         if let (Some(at), Some(missing)) = (release, caller.and_then(|caller| self.between(*caller, RELEASE))) {

@@ -61,11 +61,11 @@ impl Tables {
 }
 
 /// All roles, in the order of legends and tables.
-pub(crate) fn all() -> &'static [Role] {
+pub fn all() -> &'static [Role] {
     &TABLES.roles
 }
 
-pub(crate) fn by_id(id: RoleId) -> &'static Role {
+pub fn by_id(id: RoleId) -> &'static Role {
     &TABLES.roles[id as usize]
 }
 

@@ -18,13 +18,13 @@ pub struct Missing {
 }
 
 impl Missing {
-    pub(crate) fn new(why: impl Into<String>, command: impl Into<String>) -> Self {
+    pub fn new(why: impl Into<String>, command: impl Into<String>) -> Self {
         Self { why: why.into(), command: command.into() }
     }
 }
 
 /// A result, or the reason why this machine has none and how to get it elsewhere.
-pub(crate) type Taken<T> = Result<T, Missing>;
+pub type Taken<T> = Result<T, Missing>;
 
 /// How guests of exact profiles differ from the default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,7 +70,7 @@ pub trait Bench {
 }
 
 /// A request for `spec`.
-pub(crate) fn request(name: &str, spec: &Spec, collect: Vec<Collector>, runs: u32) -> Request {
+pub fn request(name: &str, spec: &Spec, collect: Vec<Collector>, runs: u32) -> Request {
     let collectors: Vec<&str> = collect.iter().map(|collector| collector.name()).collect();
     let list = if collectors.is_empty() { "none".to_owned() } else { collectors.join(",") };
     Request {
@@ -88,7 +88,7 @@ pub(crate) fn request(name: &str, spec: &Spec, collect: Vec<Collector>, runs: u3
 }
 
 /// Times on this machine or in `guest`, exact counts in a guest with `kernel`.
-pub(crate) struct Machine {
+pub struct Machine {
     /// Run timed experiments in here.
     pub guest: Option<GuestOptions>,
     /// What executes the guest.
@@ -168,8 +168,8 @@ fn differences(options: &GuestOptions) -> String {
 }
 
 /// A bench for tests: pairs come from a function of their number, from 0, and their workload; runs and guests fail.
-#[cfg(test)]
-pub(crate) struct MockBench<F> {
+#[cfg(any(test, feature = "testing"))]
+pub struct MockBench<F> {
     pub pair: F,
     /// How many pairs and runs were asked for.
     pub pairs: std::cell::Cell<usize>,
@@ -177,14 +177,14 @@ pub(crate) struct MockBench<F> {
     pub setting: String,
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 impl<F: Fn(usize, &Spec) -> Result<Processes>> MockBench<F> {
-    pub(crate) fn new(pair: F) -> Self {
+    pub fn new(pair: F) -> Self {
         Self { pair, pairs: Default::default(), runs: Default::default(), setting: String::new() }
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 impl<F: Fn(usize, &Spec) -> Result<Processes>> Bench for MockBench<F> {
     fn pair(&self, spec: &Spec) -> Result<Processes> {
         let number = self.pairs.replace(self.pairs.get() + 1);

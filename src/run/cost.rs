@@ -11,7 +11,7 @@ pub(crate) fn ns_per_byte(pair: &PairRecord) -> Option<f64> {
 
 /// Cost in percent and its 95 % interval, from (unprofiled, profiled) values of the same block. `None` without values.
 /// The interval needs six: fewer have no distribution-free 95 % interval of the median.
-pub(crate) fn percent(pairs: &[(f64, f64)]) -> Option<(f64, Option<[f64; 2]>)> {
+pub fn percent(pairs: &[(f64, f64)]) -> Option<(f64, Option<[f64; 2]>)> {
     let slowdowns: Vec<f64> = pairs.iter().map(|(alone, watched)| (watched / alone - 1.0) * 100.0).collect();
     let median = stats::median(&slowdowns)?;
     Some((median, stats::median_ci95(&slowdowns)))

@@ -13,14 +13,14 @@ use std::path::Path;
 const LONGEST: u64 = 1 << 20;
 
 /// The model in the file of `--cycle-model`.
-pub(crate) fn model(path: &Path) -> Result<CycleModel> {
+pub fn model(path: &Path) -> Result<CycleModel> {
     let name = || format!("--cycle-model {}", path.display());
     let text = regular::read_text(path, LONGEST).with_context(|| format!("{}: cannot read the file", name()))?;
     CycleModel::given(&text).map_err(|error| UsageError::new(format!("{}: {error:#}", name())).into())
 }
 
 /// Price the roles and the stacks of `outcome`, whose instructions have classes. An earlier price is replaced.
-pub(crate) fn price(outcome: &mut Outcome, model: CycleModel) {
+pub fn price(outcome: &mut Outcome, model: CycleModel) {
     outcome.profiles.retain(|profile| profile.unit != Unit::EstimatedCycles);
     for (process, stacks) in outcome.classes.iter() {
         let mut priced = cycles::price(&stacks.by_role(), &model);

@@ -20,10 +20,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Windows of a run if their number is not given.
-pub(crate) const WINDOWS: u32 = 5;
+pub const WINDOWS: u32 = 5;
 
 /// Numbers of CPUs on which kernels are compared: on one the processes alternate, on two they run at once.
-pub(crate) const CPUS: [u32; 2] = [1, 2];
+pub const CPUS: [u32; 2] = [1, 2];
 
 /// Run `request` in a guest and count its instructions, in `request.runs` windows (0 for one). Symbols come from the
 /// guest's own list, read once per kernel, or from `vmlinux`.

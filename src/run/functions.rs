@@ -8,7 +8,7 @@ use crate::vm::{self, Accel, GuestOptions, Job};
 use anyhow::{Context as _, Result, bail};
 
 /// The functions of one kernel.
-pub(crate) struct KernelFunctions {
+pub struct KernelFunctions {
     pub symbols: Symbols,
     /// Those of each role; empty if the kernel has no list of its symbols.
     pub roles: Vec<Resolution>,
@@ -19,7 +19,7 @@ impl KernelFunctions {
     ///
     /// # Errors
     /// When the guest gives no list and there are no `symbols`.
-    pub(crate) fn of(options: &GuestOptions, symbols: Option<Symbols>) -> Result<Self> {
+    pub fn of(options: &GuestOptions, symbols: Option<Symbols>) -> Result<Self> {
         let list = list(options)?;
         let roles = resolve::from_comment(&list).unwrap_or_default();
         let symbols = match symbols {

@@ -16,7 +16,7 @@ pub struct Gathered {
     pub skid: Skid,
     pub stacks: ByProcess<Folded>,
     /// Weights by role of each run.
-    pub by_pair: ByProcess<Vec<RoleWeights>>,
+    pub(crate) by_pair: ByProcess<Vec<RoleWeights>>,
     pub functions: Vec<FunctionCalls>,
     pub samples: u64,
     pub lost: u64,
@@ -28,12 +28,12 @@ pub struct Gathered {
 
 impl Gathered {
     /// A collector without results, and the reason.
-    pub(crate) fn nothing(status: Status, reason: String) -> Self {
+    pub fn nothing(status: Status, reason: String) -> Self {
         Self { status, reasons: vec![reason], ..Self::default() }
     }
 
     /// A collector's results of its first run.
-    pub(crate) fn first(collected: Collected) -> Self {
+    pub fn first(collected: Collected) -> Self {
         let Collected { status, unit, skid, .. } = collected;
         let mut gathered = Self { status, unit, skid, ..Self::default() };
         gathered.add(collected);
@@ -48,12 +48,12 @@ impl Gathered {
     }
 
     /// Whether further runs are pointless.
-    pub(crate) fn given_up(&self) -> bool {
+    pub fn given_up(&self) -> bool {
         self.given_up || matches!(self.status, Status::Failed | Status::Unavailable)
     }
 
     /// Add the results of another run.
-    pub(crate) fn add(&mut self, collected: Collected) {
+    pub fn add(&mut self, collected: Collected) {
         self.status = worse(self.status, collected.status);
         push_new(&mut self.reasons, collected.reason);
         push_new(&mut self.notes, collected.notes);
@@ -73,7 +73,7 @@ impl Gathered {
     }
 
     /// What the collector `name` reports. `cost`: in percent of the time, with its interval.
-    pub(crate) fn report(&self, name: Collector, cost: Option<(f64, Option<[f64; 2]>)>) -> CollectorReport {
+    pub fn report(&self, name: Collector, cost: Option<(f64, Option<[f64; 2]>)>) -> CollectorReport {
         CollectorReport {
             name,
             status: self.status,
@@ -89,7 +89,7 @@ impl Gathered {
     }
 
     /// The profiles of processes with stacks.
-    pub(crate) fn profiles(&self, collector: Collector) -> impl Iterator<Item = Profile> {
+    pub fn profiles(&self, collector: Collector) -> impl Iterator<Item = Profile> {
         let profile = move |(process, stacks): (_, &Folded)| Profile {
             process,
             collector: collector.name().to_owned(),

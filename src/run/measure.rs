@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// Minimum number of blocks for an interval.
-pub(crate) const LEAST: u32 = 6;
+pub const LEAST: u32 = 6;
 /// Blocks in an emulated guest, whose times are not meaningful.
 const EMULATED: u32 = 3;
 
@@ -44,7 +44,7 @@ pub struct Measured {
 }
 
 /// The collectors of a request: the named ones, or for `auto` all that this kernel may allow.
-pub(crate) fn collectors(selection: &Selection) -> Vec<Collector> {
+pub fn collectors(selection: &Selection) -> Vec<Collector> {
     match selection {
         Selection::Auto => collect::auto(),
         Selection::List(list) => list.clone(),
@@ -55,7 +55,7 @@ pub(crate) fn collectors(selection: &Selection) -> Vec<Collector> {
 ///
 /// # Errors
 /// When a run fails, or on interruption.
-pub(crate) fn all(request: &Request, setting: &Setting<'_>, context: &Context) -> Result<Measured> {
+pub fn all(request: &Request, setting: &Setting<'_>, context: &Context) -> Result<Measured> {
     let wanted = collectors(&request.collect);
     let mut made: BTreeMap<Collector, Box<dyn Collect>> = BTreeMap::new();
     let mut gathered = BTreeMap::new();

@@ -1,14 +1,17 @@
 //! The flags of `pipeprof run` as typed values. They come from its command line, a column of a comparison, or `check`.
 
+use super::sizing::FindSize as _;
 use super::{Setting, WindowSizing, sizing};
 use crate::collect;
 use crate::result::{Collector, ExecutedOn, Measurement, Outcome, Request, RunOptions, Selection};
 use crate::util::progress;
 use crate::util::usage::OrUsage as _;
+use crate::vm::GuestOf as _;
 use crate::vm::bundle::FileBundle;
 use crate::vm::{Accel, GuestMachine, GuestOptions};
 use crate::workload::spec::{Amount, MEMORY_SOURCE, Spec};
 use anyhow::{Context as _, Result, bail};
+use easy_ext::ext;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,12 +24,56 @@ const TRACED_GUEST_AMOUNT: Amount = Amount::DurationNs(50_000_000);
 /// Default CPUs of a guest with collectors inside it: with one, writer and reader never wait for the same lock.
 const PROFILED_CPUS: u32 = 2;
 
+#[ext(MeasurePair)]
 impl RunOptions {
     /// Whether instructions are counted, in a guest.
-    pub(crate) fn exact(&self) -> bool {
+    pub fn exact(&self) -> bool {
         matches!(&self.collect, Some(Selection::List(list)) if list.contains(&Collector::Insn))
     }
 
+    /// Count instructions in an emulated guest, unless another collector is given: counts are exact.
+    pub fn count_by_default(&mut self) {
+        if self.kernel.is_some() && self.collect.is_none() && self.machine.accel != Accel::Kvm {
+            self.collect = Some(Selection::List(vec![Collector::Insn]));
+        }
+    }
+
+    /// The guest; `None` for this machine.
+    ///
+    /// # Errors
+    /// One line that names the flag.
+    pub fn guest(&self) -> Result<Option<GuestOptions>> {
+        self.resolved().guest(self.kernel.as_deref())
+    }
+
+    /// The machine, with the number of CPUs that these collectors get by default.
+    pub fn resolved(&self) -> GuestMachine {
+        let default = (self.kernel.is_some() && self.profiled()).then_some(PROFILED_CPUS);
+        GuestMachine { cpus: self.machine.cpus.or(default), ..self.machine.clone() }
+    }
+
+    /// The request; `command` is for titles.
+    ///
+    /// # Errors
+    /// One line that names the flag and the way out.
+    pub fn request(&self, command: String) -> Result<Request> {
+        let request = self.typed(command).or_usage()?;
+        if self.exact() {
+            super::exact::check(&request, self.machine.accel)?;
+        }
+        Ok(request)
+    }
+
+    /// Measure `request` on this machine or in the guest of these options, which become part of the result.
+    pub fn measure(&self, request: &Request) -> Result<Outcome> {
+        let mut outcome = self.measured(request)?;
+        outcome.document.request = Some(Measurement::Pair(Box::new(self.clone())));
+        Ok(outcome)
+    }
+}
+
+#[ext(PairParts)]
+impl RunOptions {
     /// Whether a collector inside the guest profiles runs.
     fn profiled(&self) -> bool {
         [Collector::Sample, Collector::Kprobe, Collector::Fgraph].into_iter().any(|collector| self.collects(collector))
@@ -38,39 +85,6 @@ impl RunOptions {
             Some(Selection::List(list)) => list.contains(&collector),
             Some(Selection::Auto) | None => collect::auto().contains(&collector),
         }
-    }
-
-    /// Count instructions in an emulated guest, unless another collector is given: counts are exact.
-    pub(crate) fn count_by_default(&mut self) {
-        if self.kernel.is_some() && self.collect.is_none() && self.machine.accel != Accel::Kvm {
-            self.collect = Some(Selection::List(vec![Collector::Insn]));
-        }
-    }
-
-    /// The guest; `None` for this machine.
-    ///
-    /// # Errors
-    /// One line that names the flag.
-    pub(crate) fn guest(&self) -> Result<Option<GuestOptions>> {
-        self.resolved().guest(self.kernel.as_deref())
-    }
-
-    /// The machine, with the number of CPUs that these collectors get by default.
-    pub(crate) fn resolved(&self) -> GuestMachine {
-        let default = (self.kernel.is_some() && self.profiled()).then_some(PROFILED_CPUS);
-        GuestMachine { cpus: self.machine.cpus.or(default), ..self.machine.clone() }
-    }
-
-    /// The request; `command` is for titles.
-    ///
-    /// # Errors
-    /// One line that names the flag and the way out.
-    pub(crate) fn request(&self, command: String) -> Result<Request> {
-        let request = self.typed(command).or_usage()?;
-        if self.exact() {
-            super::exact::check(&request, self.machine.accel)?;
-        }
-        Ok(request)
     }
 
     fn typed(&self, command: String) -> Result<Request> {
@@ -137,13 +151,6 @@ impl RunOptions {
         })
     }
 
-    /// Measure `request` on this machine or in the guest of these options, which become part of the result.
-    pub(crate) fn measure(&self, request: &Request) -> Result<Outcome> {
-        let mut outcome = self.measured(request)?;
-        outcome.document.request = Some(Measurement::Pair(Box::new(self.clone())));
-        Ok(outcome)
-    }
-
     fn measured(&self, request: &Request) -> Result<Outcome> {
         let mut guest = self.guest()?;
         if let Some((options, source)) = guest.as_mut().zip(sent_source(&request.workload)) {
@@ -181,13 +188,13 @@ impl RunOptions {
 }
 
 /// The file of this machine that a writer in a guest is to read.
-pub(crate) fn sent_source(workload: &Spec) -> Option<&Path> {
+pub fn sent_source(workload: &Spec) -> Option<&Path> {
     let source = workload.source.as_deref()?;
     (!source.starts_with("/dev") && source.as_os_str() != MEMORY_SOURCE).then_some(source)
 }
 
 /// The part of a guest's memory that files may have: they are in memory twice while they are unpacked.
-pub(crate) const MEMORY_SHARE: u64 = 4;
+pub const MEMORY_SHARE: u64 = 4;
 
 /// The archive of a guest with this memory that brings `source` at the same path.
 fn archive(source: &Path, memory_mib: u64) -> Result<Vec<u8>> {

@@ -7,6 +7,7 @@ use crate::util::size;
 use crate::workload::Spec;
 use crate::workload::spec::Amount;
 use anyhow::{Context as _, Result};
+use easy_ext::ext;
 
 /// The first size: so many bytes or calls, whichever is less. Bursts of the page allocator are 8 MiB apart
 /// (docs/exactness.md).
@@ -28,6 +29,7 @@ pub(crate) fn first(spec: &Spec, cpus: u32) -> Amount {
     Amount::Bytes(bytes.div_ceil(block).max(LEAST_CALLS).saturating_mul(block))
 }
 
+#[ext(FindSize)]
 impl WindowSizing {
     /// Count with `count` in windows that grow, and return the outcome whose windows differ least.
     pub(crate) fn counted(self, first: u64, count: impl Fn(Amount) -> Result<Outcome>) -> Result<Outcome> {
@@ -96,7 +98,8 @@ mod tests {
     }
 
     fn outcome() -> Outcome {
-        let gallery = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("flamegraphs/6.1-write-exact/result.json");
+        let gallery =
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../flamegraphs/6.1-write-exact/result.json");
         let document: Document = serde_json::from_slice(&std::fs::read(gallery).unwrap()).unwrap();
         let (windows, classes) = (Vec::new(), crate::profile::ByProcess::default());
         Outcome { document, windows, classes, ..Outcome::default() }

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 /// The result of a search.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct CommitsReport {
+pub struct CommitsReport {
     /// Version of this form.
     pub schema: &'static str,
     pub good: String,
@@ -32,14 +32,14 @@ pub(crate) struct CommitsReport {
     pub found: Vec<FoundCommits>,
 }
 
-pub(crate) const SCHEMA: &str = "pipeprof.bisect/1";
+pub const SCHEMA: &str = "pipeprof.bisect/1";
 
 /// So many roles are named of each change.
 const ROLES: usize = 4;
 
 /// A commit that changes the counts, or several, none of which can be tested without the others.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct FoundCommits {
+pub struct FoundCommits {
     /// The full ids.
     pub ids: Vec<String>,
     /// As commits are cited: `0123456789ab ("subject")`.
@@ -60,7 +60,7 @@ pub(crate) struct FoundCommits {
 
 impl CommitsReport {
     /// Lines of at most 72 columns where words allow it, for a terminal and for mail.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let mut out = paragraph("", &self.sentence());
         for found in &self.found {
             out.push('\n');

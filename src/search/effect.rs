@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// The change of one mode, per KiB without scheduling.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Effect {
+pub struct Effect {
     /// The mode, with the number of CPUs if there are several.
     pub case: String,
     pub before: f64,
@@ -22,18 +22,18 @@ pub(crate) struct Effect {
 
 impl Effect {
     /// The change of instructions per KiB.
-    pub(crate) fn delta(&self) -> f64 {
+    pub fn delta(&self) -> f64 {
         self.after - self.before
     }
 
     /// The change in percent of the value before, with its uncertainty: `+7.8 % (±0.1 %)`.
-    pub(crate) fn percent(&self) -> String {
+    pub fn percent(&self) -> String {
         let half = number::in_parentheses(self.uncertainty.map(|half| half / self.before));
         format!("{}{half}", number::change(self.after / self.before))
     }
 
     /// The changes between the two columns of `comparison`, by mode.
-    pub(crate) fn of(comparison: &Comparison) -> Vec<Self> {
+    pub fn of(comparison: &Comparison) -> Vec<Self> {
         comparison.sections.iter().filter_map(Self::of_section).collect()
     }
 
@@ -60,7 +60,7 @@ impl Effect {
 
 /// What was skipped, and why.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Untestable {
+pub struct Untestable {
     /// A commit, or a configuration.
     pub what: String,
     pub why: String,
@@ -68,7 +68,7 @@ pub(crate) struct Untestable {
 
 /// What counts as an effect.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Threshold {
+pub struct Threshold {
     /// As a part of what the whole takes without scheduling.
     pub smallest: f64,
     /// Only this role is looked at, in parts of itself.
@@ -77,13 +77,13 @@ pub(crate) struct Threshold {
 
 impl Threshold {
     /// Windows of one kernel differ by up to [`FLOOR`], so nothing smaller is looked for.
-    pub(crate) fn new(smallest: f64, role: Option<RoleId>) -> Self {
+    pub fn new(smallest: f64, role: Option<RoleId>) -> Self {
         Self { smallest: smallest.max(FLOOR), role }
     }
 
     /// Whether a mode of `comparison`, which has two columns, certainly changes by more: in total or in a role, so that
     /// roles that change in opposite directions are found.
-    pub(crate) fn is_reached(self, comparison: &Comparison) -> bool {
+    pub fn is_reached(self, comparison: &Comparison) -> bool {
         comparison.sections.iter().any(|section| {
             let before = section.cells.first().and_then(Option::as_ref);
             let whole = before.and_then(|cell| cell.exact.as_ref()).map_or(0.0, |exact| exact.without_scheduling);

@@ -9,12 +9,12 @@ use anyhow::{Context as _, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is searched.
-pub(crate) trait SearchLine {
+pub trait SearchLine {
     /// What is known of a position.
     type Point;
 
     /// How many items there are.
-    fn len(&self) -> usize;
+    fn items(&self) -> usize;
 
     /// How much measuring a range with this item is expected to be worth: ranges are divided into halves of equal weight.
     fn weight(&self, _item: usize) -> usize {
@@ -30,7 +30,7 @@ pub(crate) trait SearchLine {
 
 /// A range of items that change the value: a single one, unless no position inside the range can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Culprit {
+pub struct Culprit {
     /// The position before the first item, which is also its index.
     pub before: usize,
     /// The position after the last item.
@@ -39,7 +39,7 @@ pub(crate) struct Culprit {
 
 /// What a search found.
 #[derive(Debug)]
-pub(crate) struct Search<P> {
+pub struct Search<P> {
     /// In the order of the list.
     pub culprits: Vec<Culprit>,
     /// What was measured, by position; `None`: could not be.
@@ -51,8 +51,8 @@ pub(crate) struct Search<P> {
 ///
 /// # Errors
 /// If an end cannot be measured.
-pub(crate) fn search<L: SearchLine>(line: &mut L, probes: usize) -> Result<Search<L::Point>> {
-    let length = line.len();
+pub fn search<L: SearchLine>(line: &mut L, probes: usize) -> Result<Search<L::Point>> {
+    let length = line.items();
     let mut points = BTreeMap::new();
     for end in BTreeSet::from([0, length]) {
         let point = line.measure(end)?;
@@ -157,7 +157,7 @@ mod tests {
     impl SearchLine for Planted {
         type Point = i32;
 
-        fn len(&self) -> usize {
+        fn items(&self) -> usize {
             self.items.len()
         }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 /// The result of a search.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct OptionsReport {
+pub struct OptionsReport {
     /// Version of this form.
     pub schema: &'static str,
     /// The two configurations.
@@ -34,11 +34,11 @@ pub(crate) struct OptionsReport {
     pub options: Vec<OptionEffect>,
 }
 
-pub(crate) const SCHEMA: &str = "pipeprof.options/1";
+pub const SCHEMA: &str = "pipeprof.options/1";
 
 /// An option that changes the counts, or several that only change them together.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct OptionEffect {
+pub struct OptionEffect {
     /// As `OPTION before -> after`.
     pub options: Vec<String>,
     /// In the search: the options before it are already as in the second configuration.
@@ -57,7 +57,7 @@ impl OptionsReport {
     }
 
     /// For a terminal.
-    pub(crate) fn text(&self, style: Style) -> StyledText {
+    pub fn text(&self, style: Style) -> StyledText {
         let mut out = StyledText::from(format!("{}\n\n", self.sentence()));
         for (index, total) in self.total.iter().enumerate() {
             out.append(&self.table(index, total).text(style));

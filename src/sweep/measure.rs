@@ -11,9 +11,11 @@ use crate::record::timed::PipelineTimer;
 use crate::result::SentFile;
 use crate::result::{PipelineCommand, Processes};
 use crate::roles::RoleId;
+use crate::run::MeasurePair as _;
 use crate::run::RunOptions;
 use crate::util::stats;
 use crate::vm::Accel;
+use crate::vm::GuestOf as _;
 use crate::workload::{self, HUGE_PAGES_MISSING, Spec, caveats_of_all};
 use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -22,7 +24,7 @@ use std::path::Path;
 
 /// One combination to measure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct SweepCombination {
+pub struct SweepCombination {
     pub labels: BTreeMap<String, String>,
     /// Where it runs and how, and the workload if it is one of pipeprof's.
     pub options: RunOptions,
@@ -36,7 +38,7 @@ pub(crate) struct SweepCombination {
 
 /// A pipeline of the user's.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct SweptPipeline {
+pub struct SweptPipeline {
     pub command: PipelineCommand,
     pub pipe_bytes: Option<u64>,
     /// For guests.
@@ -46,7 +48,7 @@ pub(crate) struct SweptPipeline {
 
 /// The plan of a sweep, which must be equal to resume it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct SweepPlan {
+pub struct SweepPlan {
     pub schema: &'static str,
     /// pipeprof's version and build.
     pub build: String,
@@ -61,13 +63,13 @@ pub(crate) struct SweepPlan {
 }
 
 /// The plan's file in the folder of a sweep.
-pub(crate) const PLAN_FILE: PlanFile =
+pub const PLAN_FILE: PlanFile =
     PlanFile { name: "plan.json", schema: "pipeprof.sweep-plan/2", results: "runs", what: "sweep" };
 
 /// What one run gave.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum SweepResult {
+pub enum SweepResult {
     /// A workload: the totals and, if counted, the instructions of writer and reader.
     Workload(Processes, Option<[u64; 2]>),
     /// A pipeline: its time, and the CPU time of all stages, in seconds.
@@ -78,19 +80,19 @@ pub(crate) enum SweepResult {
 }
 
 /// Measures single runs of combinations.
-pub(crate) struct SweepRunner {
+pub struct SweepRunner {
     /// For pipelines on this machine.
     timer: Option<PipelineTimer>,
 }
 
 impl SweepRunner {
     /// For `combinations`.
-    pub(crate) fn new(combinations: &[SweepCombination]) -> Result<Self> {
+    pub fn new(combinations: &[SweepCombination]) -> Result<Self> {
         let timed = combinations.iter().any(|made| made.pipeline.is_some() && made.options.kernel.is_none());
         Ok(Self { timer: timed.then(PipelineTimer::new).transpose()? })
     }
 
-    pub(crate) fn measure(&self, made: &SweepCombination) -> Result<SweepResult> {
+    pub fn measure(&self, made: &SweepCombination) -> Result<SweepResult> {
         match (&made.pipeline, &self.timer) {
             (None, _) => workload(&made.options),
             (Some(pipeline), _) if made.options.kernel.is_some() => counted(pipeline, &made.options),
@@ -167,7 +169,7 @@ impl Executor<SweepCombination> for Combinations<'_> {
 ///
 /// # Errors
 /// On interruption; when results cannot be stored, or `folder` contains something else.
-pub(crate) fn measure(
+pub fn measure(
     measure: &dyn Fn(&SweepCombination) -> Result<SweepResult>,
     plan: &SweepPlan,
     combinations: &[SweepCombination],

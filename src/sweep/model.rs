@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The `schema` of `sweep.json`.
-pub(crate) const SCHEMA: &str = "pipeprof.sweep/1";
+pub const SCHEMA: &str = "pipeprof.sweep/1";
 
 /// An axis of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SweepAxis {
+pub struct SweepAxis {
     /// Its flag without dashes: `buffer-size`.
     pub name: String,
     /// As typed.
@@ -20,7 +20,7 @@ pub(crate) struct SweepAxis {
 
 impl SweepAxis {
     /// The axes of combinations, each with its values in the order in which they come.
-    pub(crate) fn all<'a>(values: impl Iterator<Item = &'a (String, String)>) -> Vec<Self> {
+    pub fn all<'a>(values: impl Iterator<Item = &'a (String, String)>) -> Vec<Self> {
         let mut axes: Vec<Self> = Vec::new();
         for (name, value) in values {
             match axes.iter_mut().find(|axis| axis.name == *name) {
@@ -35,7 +35,7 @@ impl SweepAxis {
 
 /// `sweep.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Sweep {
+pub struct Sweep {
     pub schema: String,
     /// pipeprof's version.
     pub version: String,
@@ -57,19 +57,19 @@ pub(crate) struct Sweep {
 
 /// One combination, measured. Counts are those of the median run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct SweepCell {
+pub struct SweepCell {
     pub labels: BTreeMap<String, String>,
     /// In the sweep's unit, one per run.
     pub runs: Vec<f64>,
     pub median: Option<f64>,
     pub mad: Option<f64>,
     pub ci95: Option<[f64; 2]>,
-    pub writer_calls_per_mib: Option<f64>,
-    pub reader_calls_per_mib: Option<f64>,
+    pub(crate) writer_calls_per_mib: Option<f64>,
+    pub(crate) reader_calls_per_mib: Option<f64>,
     /// User and system time of the writer; absent under emulation.
-    pub writer_ns_per_kib: Option<f64>,
-    pub reader_ns_per_kib: Option<f64>,
-    pub instructions_per_writer_call: Option<f64>,
+    pub(crate) writer_ns_per_kib: Option<f64>,
+    pub(crate) reader_ns_per_kib: Option<f64>,
+    pub(crate) instructions_per_writer_call: Option<f64>,
     /// CPU time of all stages of a pipeline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_seconds: Option<f64>,

@@ -32,12 +32,12 @@ const DETAILS: [DetailColumn; 9] = [
 
 impl Sweep {
     /// CSV with a header and a line per combination (RFC 4180).
-    pub(crate) fn csv(&self) -> String {
+    pub fn csv(&self) -> String {
         self.csv_table().csv()
     }
 
     /// The table of [`Self::csv`].
-    pub(crate) fn csv_table(&self) -> Table {
+    pub fn csv_table(&self) -> Table {
         let unit = self.unit.replace(['/', ' '], "_").to_lowercase();
         let mut table = Table::of("sweep", &self.cells);
         for axis in &self.axes {
@@ -57,7 +57,7 @@ impl Sweep {
 
     /// The chart: the axis with the most values is horizontal, each combination of the others is a line. `None` if
     /// nothing was measured, or with too many lines.
-    pub(crate) fn chart(&self) -> Option<Chart> {
+    pub fn chart(&self) -> Option<Chart> {
         let along = self.axes.iter().max_by_key(|axis| axis.values.len())?;
         let varied: Vec<&SweepAxis> = self.axes.iter().filter(|axis| *axis != along && axis.values.len() > 1).collect();
         let mut series: Vec<Series> = Vec::new();
@@ -92,7 +92,7 @@ impl Sweep {
     }
 
     /// The table on the terminal, and what is special about combinations below it.
-    pub(crate) fn table(&self, style: Style) -> StyledText {
+    pub fn table(&self, style: Style) -> StyledText {
         let axes: Vec<&SweepAxis> = self.axes.iter().filter(|axis| axis.values.len() > 1).collect();
         let mut table = Table::of("", &self.cells);
         for axis in &axes {
@@ -118,7 +118,7 @@ impl Sweep {
     }
 
     /// Why the values may be doubted: other programs used the CPUs.
-    pub(crate) fn caution(&self) -> Option<String> {
+    pub fn caution(&self) -> Option<String> {
         let others = self.others.filter(|others| *others > BUSY)?;
         let percent = 100.0 * others;
         Some(format!("Other programs used {percent:.0} % of the CPUs' time: repeat this on an idle machine."))
@@ -126,7 +126,7 @@ impl Sweep {
 
     /// The best combination, and by how much it differs from the worst; of several kernels, in each setting that has two or
     /// more. With several equal within their intervals, all of them.
-    pub(crate) fn answers(&self) -> Vec<String> {
+    pub fn answers(&self) -> Vec<String> {
         let varied = self.axes.iter().filter(|axis| axis.values.len() > 1);
         let (kernels, settings): (Vec<&SweepAxis>, Vec<_>) = varied.partition(|axis| axis.name == "kernel");
         let mut alike: Vec<(String, Vec<&SweepCell>)> = Vec::new();
@@ -212,8 +212,8 @@ impl SweepCell {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SCHEMA;
     use crate::result::ExecutedOn;
-    use crate::sweep::SCHEMA;
 
     fn sweep() -> Sweep {
         let combinations = ["write", "vmsplice"].into_iter().flat_map(|mode| {

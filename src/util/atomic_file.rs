@@ -6,14 +6,14 @@ use std::io::{self, Write};
 use std::path::Path;
 
 /// How the names of files that are not complete begin.
-pub(crate) const PREFIX: &str = ".pipeprof-";
+pub const PREFIX: &str = ".pipeprof-";
 
 /// Write `bytes` to `path`. No reader, full disk or signal ever sees or leaves an incomplete file.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     write_with(path, |file| Ok(file.write_all(bytes)?))
 }
 
-pub(crate) fn write_with(path: &Path, fill: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
+pub fn write_with(path: &Path, fill: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
     // Renaming would replace /dev/null, if root asks for it.
     ensure!(
         !std::fs::metadata(path).is_ok_and(|found| !found.is_file()),
@@ -46,7 +46,7 @@ pub(crate) fn write_with(path: &Path, fill: impl FnOnce(&mut File) -> Result<()>
 }
 
 /// What else to do about `error`: the disk may be full, or a limit reached.
-pub(crate) fn or_free(error: &io::Error) -> &'static str {
+pub fn or_free(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::FileTooLarge => ", or raise the limit with `ulimit -f`",
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ", or free some space",

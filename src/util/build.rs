@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 /// Version and build: `0.1.0 (build 1a2b3c4d)`, with the first digits of the linker's build ID. The version alone if
 /// there is no build ID or `/proc/self/exe` cannot be read.
-pub(crate) fn version() -> &'static str {
+pub fn version() -> &'static str {
     static VERSION: OnceLock<String> = OnceLock::new();
     VERSION.get_or_init(|| {
         let version = env!("CARGO_PKG_VERSION");

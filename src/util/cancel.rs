@@ -11,7 +11,7 @@ static SIGNAL: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 
 /// Let SIGINT, SIGTERM and SIGHUP set the flag that [`happened`] reads. A second signal ends the process at once.
 /// Idempotent.
-pub(crate) fn install() -> std::io::Result<()> {
+pub fn install() -> std::io::Result<()> {
     if FLAG.get().is_some() {
         return Ok(());
     }
@@ -26,23 +26,23 @@ pub(crate) fn install() -> std::io::Result<()> {
 }
 
 /// Whether an interrupting signal has arrived.
-pub(crate) fn happened() -> bool {
+pub fn happened() -> bool {
     FLAG.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
 
 /// The exit code of a command that a signal interrupted: 128 and the signal's number, as of a process that the signal
 /// ends. `None` if no signal has arrived.
-pub(crate) fn exit_code() -> Option<u8> {
+pub fn exit_code() -> Option<u8> {
     let signal = SIGNAL.get()?.load(Ordering::Relaxed);
     if signal == 0 { None } else { u8::try_from(128 + signal).ok() }
 }
 
 /// `Err` once an interrupting signal has arrived.
-pub(crate) fn check() -> Result<(), Cancelled> {
+pub fn check() -> Result<(), Cancelled> {
     if happened() { Err(Cancelled) } else { Ok(()) }
 }
 
 /// The error after an interrupting signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted")]
-pub(crate) struct Cancelled;
+pub struct Cancelled;

@@ -12,14 +12,14 @@ const ATTEMPTS: usize = 10;
 
 /// A folder that is removed when this is dropped.
 #[derive(Debug)]
-pub(crate) struct ClaimedFolder {
+pub struct ClaimedFolder {
     folder: tempfile::TempDir,
     _lock: FolderLock,
 }
 
 impl ClaimedFolder {
     /// Create one in `parent`, with a name that begins with `prefix` and these permissions.
-    pub(crate) fn new_in(parent: &Path, prefix: &str, mode: u32) -> io::Result<Self> {
+    pub fn new_in(parent: &Path, prefix: &str, mode: u32) -> io::Result<Self> {
         for _ in 0..ATTEMPTS {
             let folder = tempfile::Builder::new()
                 .prefix(prefix)
@@ -37,14 +37,14 @@ impl ClaimedFolder {
         Err(io::Error::other("another process removes new folders there"))
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.folder.path()
     }
 }
 
 /// Remove the folders of this user's killed processes in `parent` whose names begin with `prefix`, and return their
 /// number. Anyone may be able to create such a folder, with anything in it: nothing in it is opened.
-pub(crate) fn clean_up(parent: &Path, prefix: &str) -> usize {
+pub fn clean_up(parent: &Path, prefix: &str) -> usize {
     let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
     let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
     named.filter(|entry| remove_abandoned(&entry.path()).is_some()).count()

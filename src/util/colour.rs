@@ -1,7 +1,7 @@
 //! Colours as texts.
 
 /// Red, green and blue of `#rrggbb`; grey for other texts.
-pub(crate) fn rgb(colour: &str) -> [u8; 3] {
+pub fn rgb(colour: &str) -> [u8; 3] {
     let part = |from: usize| colour.get(from..from + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
     match [part(1), part(3), part(5)] {
         [Some(red), Some(green), Some(blue)] => [red, green, blue],
@@ -10,7 +10,7 @@ pub(crate) fn rgb(colour: &str) -> [u8; 3] {
 }
 
 /// The relative luminance of WCAG 2, from 0 (black) to 1 (white).
-pub(crate) fn luminance(colour: &str) -> f64 {
+pub fn luminance(colour: &str) -> f64 {
     let [red, green, blue] = rgb(colour).map(|channel| {
         let value = f64::from(channel) / 255.0;
         if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }

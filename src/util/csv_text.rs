@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 /// The text of a table: its header and its rows. Names are from other programs: what is hidden is replaced, and a
 /// text that a spreadsheet would execute as a formula begins with an apostrophe.
-pub(crate) fn csv_text<R: AsRef<[C]>, C: AsRef<str>>(rows: impl IntoIterator<Item = R>) -> String {
+pub fn csv_text<R: AsRef<[C]>, C: AsRef<str>>(rows: impl IntoIterator<Item = R>) -> String {
     let mut text = String::new();
     for row in rows {
         let cells: Vec<String> = row.as_ref().iter().map(|text| cell(text.as_ref())).collect();

@@ -6,10 +6,10 @@ use serde::Serialize;
 /// The smallest change of counts without scheduling that is reported as one, as a part of the total: one refill of a page
 /// list more or less, the largest move seen on one CPU with one window of 100 MiB per run. Weighed windows move less on one
 /// CPU (docs/exactness.md, "A grid that nothing was tuned for").
-pub(crate) const FLOOR: f64 = 0.0017;
+pub const FLOOR: f64 = 0.0017;
 
 /// Changes of counts within this part do not matter, if the user does not say otherwise.
-pub(crate) const MARGIN: f64 = 0.01;
+pub const MARGIN: f64 = 0.01;
 
 /// The confidence of intervals of changes of counts. There are many verdicts, and each may stop somebody's work.
 const CONFIDENCE: f64 = 0.99;
@@ -20,7 +20,7 @@ const MOST_WINDOWS: f64 = 100.0;
 /// What is known about a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Decision {
+pub enum Decision {
     More,
     Fewer,
     /// No change larger than the margin.
@@ -30,7 +30,7 @@ pub(crate) enum Decision {
 
 /// Decide from the interval of a change, as a part of the value before. `floor`: smaller changes are never reported as
 /// such. `margin`: changes within it do not matter to the user.
-pub(crate) fn decide([low, high]: [f64; 2], floor: f64, margin: f64) -> Decision {
+pub fn decide([low, high]: [f64; 2], floor: f64, margin: f64) -> Decision {
     if low > floor {
         Decision::More
     } else if high < -floor {
@@ -44,7 +44,7 @@ pub(crate) fn decide([low, high]: [f64; 2], floor: f64, margin: f64) -> Decision
 
 /// Half the width of the interval of the difference of counts, from the windows of both sides, in their unit. 0 if all windows
 /// are equal one by one: the same kernel again gives the same counts. `None` if one side has a single window.
-pub(crate) fn half_width(before: &[f64], after: &[f64]) -> Option<f64> {
+pub fn half_width(before: &[f64], after: &[f64]) -> Option<f64> {
     if !before.is_empty() && before == after {
         return Some(0.0);
     }
@@ -52,12 +52,12 @@ pub(crate) fn half_width(before: &[f64], after: &[f64]) -> Option<f64> {
 }
 
 /// The part of one side in [`half_width`], if the windows of the other side are as far apart. 0 for a single window.
-pub(crate) fn half_of_one(windows: &[f64]) -> f64 {
+pub fn half_of_one(windows: &[f64]) -> f64 {
     stats::half_width_of_difference(windows, windows, CONFIDENCE).unwrap_or(0.0) / 2.0
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(crate) struct CountChange {
+pub struct CountChange {
     /// As a part of the value before.
     pub change: f64,
     /// Half the width of its interval; `None` if one side has a single window.
@@ -70,7 +70,7 @@ pub(crate) struct CountChange {
 impl CountChange {
     /// From the values and the windows before and after; `margin` as that of [`decide`]. `doubt`: half the width of the
     /// interval of what windows do not show, in their unit.
-    pub(crate) fn new(values: [f64; 2], windows: [&[f64]; 2], doubt: f64, margin: f64) -> Self {
+    pub fn new(values: [f64; 2], windows: [&[f64]; 2], doubt: f64, margin: f64) -> Self {
         let before = values[0].max(f64::MIN_POSITIVE);
         let change = if values[0] == values[1] { 0.0 } else { (values[1] - values[0]) / before };
         let half = half_width(windows[0], windows[1]).map(|half| half.hypot(doubt));

@@ -10,13 +10,13 @@ use std::path::Path;
 /// The right to write into a folder, until this is dropped. The kernel gives it back when the process dies, and nothing
 /// stays in the folder.
 #[derive(Debug)]
-pub(crate) struct FolderLock {
+pub struct FolderLock {
     folder: File,
     held: bool,
 }
 
 impl FolderLock {
-    pub(crate) fn take(folder: &Path) -> Result<Self> {
+    pub fn take(folder: &Path) -> Result<Self> {
         let file =
             regular::open_folder(folder).with_context(|| format!("cannot open the folder {}", folder.display()))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -34,7 +34,7 @@ impl FolderLock {
     }
 
     /// Whether it keeps others away: some file systems have no locks.
-    pub(crate) fn is_held(&self) -> bool {
+    pub fn is_held(&self) -> bool {
         self.held
     }
 }

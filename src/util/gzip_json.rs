@@ -12,14 +12,14 @@ use std::io::{BufReader, Read as _};
 const LONGEST: u64 = 1 << 30;
 
 /// The bytes of the file. Equal values give equal bytes: the header has no time and no name.
-pub(crate) fn to_bytes(value: &impl Serialize, compression: Compression) -> Result<Vec<u8>> {
+pub fn to_bytes(value: &impl Serialize, compression: Compression) -> Result<Vec<u8>> {
     let mut out = GzEncoder::new(Vec::new(), compression);
     serde_json::to_writer(&mut out, value)?;
     Ok(out.finish()?)
 }
 
 /// Read the file. `what` is what its JSON should have been, for the error: "profiles of windows".
-pub(crate) fn from_bytes<T: DeserializeOwned>(bytes: &[u8], what: &str) -> Result<T> {
+pub fn from_bytes<T: DeserializeOwned>(bytes: &[u8], what: &str) -> Result<T> {
     // Not unpacked as a whole first: a few MiB can be a GiB of zeros.
     let unpacked = BufReader::new(GzDecoder::new(bytes).take(LONGEST));
     serde_json::from_reader(unpacked).with_context(|| format!("it is damaged, or not {what}"))

@@ -11,7 +11,7 @@ pub struct Log2Histogram(pub Vec<u64>);
 
 impl Log2Histogram {
     /// Count one duration in ns.
-    pub(crate) fn add(&mut self, ns: u64) {
+    pub fn add(&mut self, ns: u64) {
         let bucket = ns.max(1).ilog2() as usize;
         if self.0.len() <= bucket {
             self.0.resize(bucket + 1, 0);
@@ -20,7 +20,7 @@ impl Log2Histogram {
     }
 
     /// Add the counts of `other`.
-    pub(crate) fn merge(&mut self, other: &Self) {
+    pub fn merge(&mut self, other: &Self) {
         if self.0.len() < other.0.len() {
             self.0.resize(other.0.len(), 0);
         }
@@ -36,7 +36,7 @@ impl Log2Histogram {
 
     /// A bound that at least the part `quantile` (0 to 1) of all durations stays below, ns: the upper end of the bucket in
     /// which the quantile lies. `None` where nothing was counted.
-    pub(crate) fn below(&self, quantile: f64) -> Option<u64> {
+    pub fn below(&self, quantile: f64) -> Option<u64> {
         let wanted = quantile * self.count() as f64;
         let mut seen = 0;
         for (bucket, count) in self.0.iter().enumerate() {

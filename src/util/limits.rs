@@ -10,13 +10,13 @@ use std::process::Command;
 const STACK: u64 = 1 << 20;
 
 /// Ignore SIGXFSZ, so that exceeding a file-size limit becomes an error that names the file.
-pub(crate) fn ignore_file_size() {
+pub fn ignore_file_size() {
     // SAFETY: SIG_IGN is a valid disposition, and it replaces no handler of ours.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
 /// Let `command`, which is not ours, be ended by SIGXFSZ again: programs inherit what is ignored.
-pub(crate) fn restore_file_size(command: &mut Command) {
+pub fn restore_file_size(command: &mut Command) {
     // SAFETY: one system call between fork and exec; SIG_DFL is a valid disposition.
     unsafe {
         command.pre_exec(|| {
@@ -27,7 +27,7 @@ pub(crate) fn restore_file_size(command: &mut Command) {
 }
 
 /// Refuse a stack that may not grow as far as this program needs: it would be aborted there.
-pub(crate) fn check_stack() -> Result<()> {
+pub fn check_stack() -> Result<()> {
     refuse_small_stack(getrlimit(Resource::Stack).current)
 }
 
@@ -43,7 +43,7 @@ fn refuse_small_stack(limit: Option<u64>) -> Result<()> {
 }
 
 /// What to do if a limit caused `error`.
-pub(crate) fn advice(error: &Error) -> Option<&'static str> {
+pub fn advice(error: &Error) -> Option<&'static str> {
     let number = error.chain().find_map(|cause| {
         let io = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
         io.or_else(|| cause.downcast_ref::<Errno>().map(|errno| errno.raw_os_error()))

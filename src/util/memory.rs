@@ -1,12 +1,12 @@
 //! The memory of this machine, from /proc/meminfo.
 
 /// All of it, in bytes.
-pub(crate) fn total() -> Option<u64> {
+pub fn total() -> Option<u64> {
     field(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemTotal")
 }
 
 /// What can be used without swapping, in bytes.
-pub(crate) fn available() -> Option<u64> {
+pub fn available() -> Option<u64> {
     field(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable")
 }
 

@@ -7,15 +7,15 @@ use std::process::{Child, Command};
 
 /// A child process that is killed and reaped when this is dropped.
 #[derive(Debug)]
-pub(crate) struct OwnChild(Child);
+pub struct OwnChild(Child);
 
 impl OwnChild {
-    pub(crate) fn spawn(command: &mut Command) -> std::io::Result<Self> {
+    pub fn spawn(command: &mut Command) -> std::io::Result<Self> {
         command.spawn().map(Self)
     }
 
     /// Kill and reap it.
-    pub(crate) fn end(&mut self) {
+    pub fn end(&mut self) {
         // An error means that it has ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -43,7 +43,7 @@ impl Drop for OwnChild {
 }
 
 /// Let `command` run on this CPU only.
-pub(crate) fn pin(command: &mut Command, cpu: usize) {
+pub fn pin(command: &mut Command, cpu: usize) {
     let mut set = CpuSet::new();
     set.set(cpu);
     // SAFETY: one system call between fork and exec.
@@ -52,7 +52,7 @@ pub(crate) fn pin(command: &mut Command, cpu: usize) {
 
 /// Let `command` be killed when this process dies. An exec of a file that gives rights ends that, so such a program has to
 /// ask for it itself.
-pub(crate) fn die_with_parent(command: &mut Command) {
+pub fn die_with_parent(command: &mut Command) {
     let parent = std::process::id();
     // SAFETY: only async-signal-safe calls (prctl, getppid) between fork and exec.
     unsafe {

@@ -10,7 +10,7 @@ const MAPS_OF_ALL: (u32, u32) = (5, 19);
 /// Give up, for this thread and those that it starts, what loading and attaching BPF programs, opening performance
 /// events and reading kernel symbols need. Programs that it starts as root get it again. Returns whether the kernel took
 /// it.
-pub(crate) fn drop_attaching() -> bool {
+pub fn drop_attaching() -> bool {
     let mut unneeded = CapabilitySet::PERFMON | CapabilitySet::SYSLOG | CapabilitySet::SYS_MODULE;
     if uses_maps_without_bpf() {
         // CAP_SYS_ADMIN stands for CAP_BPF.
@@ -20,7 +20,7 @@ pub(crate) fn drop_attaching() -> bool {
 }
 
 /// Give up everything that the file of this program may have given to a user other than root.
-pub(crate) fn drop_given() -> bool {
+pub fn drop_given() -> bool {
     rustix::process::geteuid().is_root() || remove(CapabilitySet::all())
 }
 
@@ -39,7 +39,7 @@ fn uses_maps_without_bpf() -> bool {
 
 /// Whether a file of the user `owner` is the caller's own. As root, those of the user who called sudo are, too: that is
 /// the same person.
-pub(crate) fn is_callers(owner: u32) -> bool {
+pub fn is_callers(owner: u32) -> bool {
     let caller = rustix::process::geteuid();
     let person = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
     owner == caller.as_raw() || (caller.is_root() && person == Some(owner))

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// The fields that pipeprof uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ProcessStat {
+pub struct ProcessStat {
     /// As in /proc/PID/comm.
     pub name: String,
     /// `R`, `S`, `D`, `T`, ...
@@ -21,7 +21,7 @@ pub(crate) struct ProcessStat {
 
 impl ProcessStat {
     /// `None` if there is no such process.
-    pub(crate) fn of(pid: u32) -> Option<Self> {
+    pub fn of(pid: u32) -> Option<Self> {
         Self::parse(&read_lossy(&format!("/proc/{pid}/stat")).ok()?)
     }
 
@@ -41,13 +41,13 @@ impl ProcessStat {
     }
 
     /// User and system time of all its threads.
-    pub(crate) fn cpu_time(&self) -> Duration {
+    pub fn cpu_time(&self) -> Duration {
         Duration::from_millis(self.ticks * 1000 / rustix::param::clock_ticks_per_second())
     }
 }
 
 /// All processes that /proc shows, by id.
-pub(crate) fn all() -> impl Iterator<Item = (u32, ProcessStat)> {
+pub fn all() -> impl Iterator<Item = (u32, ProcessStat)> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| {
         let pid = entry.file_name().to_str()?.parse().ok()?;
@@ -56,7 +56,7 @@ pub(crate) fn all() -> impl Iterator<Item = (u32, ProcessStat)> {
 }
 
 /// User and system time, ns, of all children that were waited for.
-pub(crate) fn children_ns() -> Result<[u64; 2]> {
+pub fn children_ns() -> Result<[u64; 2]> {
     // SAFETY: a structure of numbers, for which all bits zero is a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` is valid for the call to fill.

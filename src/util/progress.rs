@@ -11,7 +11,7 @@ use std::time::Duration;
 /// How much is printed in addition to the result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub(crate) enum Level {
+pub enum Level {
     /// Only the result and errors.
     Quiet,
     #[default]
@@ -23,7 +23,7 @@ pub(crate) enum Level {
 static LEVEL: AtomicU8 = AtomicU8::new(Level::Normal as u8);
 
 /// Choose how much is printed.
-pub(crate) fn set_level(level: Level) {
+pub fn set_level(level: Level) {
     LEVEL.store(level as u8, Ordering::Relaxed);
 }
 
@@ -32,26 +32,26 @@ fn at_least(level: Level) -> bool {
 }
 
 /// Whether only the result and errors are printed.
-pub(crate) fn is_quiet() -> bool {
+pub fn is_quiet() -> bool {
     !at_least(Level::Normal)
 }
 
 /// Print a note on stderr.
-pub(crate) fn note(text: &str) {
+pub fn note(text: &str) {
     if at_least(Level::Normal) {
         problem(text);
     }
 }
 
 /// Print a verbose message on stderr. It is computed only if it is printed.
-pub(crate) fn detail(text: impl FnOnce() -> String) {
+pub fn detail(text: impl FnOnce() -> String) {
     if at_least(Level::Verbose) {
         problem(&text());
     }
 }
 
 /// Print a problem on stderr, even with `--quiet`, without what could control a terminal.
-pub(crate) fn problem(text: &str) {
+pub fn problem(text: &str) {
     // A line of others, such as a name with a line break, does not look like one of this program.
     let text = clean_lines(text).replace('\n', "\n    ");
     let print = || crate::errln!("pipeprof: {text}");
@@ -72,7 +72,7 @@ enum ProgressSink {
 static SINK: Mutex<ProgressSink> = Mutex::new(ProgressSink::Idle);
 
 /// Send all further messages to `sink`.
-pub(crate) fn redirect(sink: impl Fn(&str) + Send + 'static) {
+pub fn redirect(sink: impl Fn(&str) + Send + 'static) {
     if let Ok(mut guard) = SINK.lock() {
         *guard = ProgressSink::Other(Box::new(sink));
     }
@@ -83,7 +83,7 @@ static TASK: Mutex<Option<(String, bool)>> = Mutex::new(None);
 
 /// Show the task at work until [`clear`], and its steps after it. `alone`: do not show them, because they would be those of
 /// several tasks.
-pub(crate) fn task(text: &str, alone: bool) {
+pub fn task(text: &str, alone: bool) {
     if let Ok(mut task) = TASK.lock() {
         *task = Some((text.to_owned(), alone));
     }
@@ -91,7 +91,7 @@ pub(crate) fn task(text: &str, alone: bool) {
 }
 
 /// Show the current step: `measuring 3/10`.
-pub(crate) fn step(text: &str) {
+pub fn step(text: &str) {
     match TASK.lock().as_deref() {
         Ok(Some((_, true))) => {}
         Ok(Some((task, false))) => show(&format!("{task}: {text}")),
@@ -118,7 +118,7 @@ fn show(text: &str) {
 }
 
 /// Remove the line, before something is printed.
-pub(crate) fn clear() {
+pub fn clear() {
     if let Ok(mut task) = TASK.lock() {
         *task = None;
     }

@@ -5,12 +5,12 @@
 pub(crate) const REGRESSORS: usize = 3;
 
 /// A value of each.
-pub(crate) type Regressors = [f64; REGRESSORS];
+pub type Regressors = [f64; REGRESSORS];
 
 /// Fitted coefficients.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Fit {
-    pub coefficients: Regressors,
+pub struct Fit {
+    pub(crate) coefficients: Regressors,
     covariance: [Regressors; REGRESSORS],
     /// The sum of the squares of what is left.
     pub residue: f64,
@@ -19,7 +19,7 @@ pub(crate) struct Fit {
 impl Fit {
     /// Fit `values` to `rows`. `known`: mean and standard deviation of each coefficient. `noise`: the least standard deviation
     /// of a value. `None` if a number is not finite.
-    pub(crate) fn new(rows: &[Regressors], values: &[f64], known: [[f64; 2]; REGRESSORS], noise: f64) -> Option<Self> {
+    pub fn new(rows: &[Regressors], values: &[f64], known: [[f64; 2]; REGRESSORS], noise: f64) -> Option<Self> {
         let mut variance = noise.powi(2);
         let mut fit = Self::given(rows, values, known, variance)?;
         // The variance is that of the residuals of a first fit.
@@ -48,7 +48,7 @@ impl Fit {
     }
 
     /// By how much the value changes with a change of the regressors, and the standard deviation of that.
-    pub(crate) fn effect(&self, change: Regressors) -> [f64; 2] {
+    pub fn effect(&self, change: Regressors) -> [f64; 2] {
         let variance = dot(change, self.covariance.map(|row| dot(row, change)));
         [dot(change, self.coefficients), variance.max(0.0).sqrt()]
     }

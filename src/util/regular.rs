@@ -14,7 +14,7 @@ const PART: u64 = 1 << 20;
 
 /// Open `path`, which a user named, for reading. A FIFO, a device or a directory is an error, at once: reading it might
 /// never end.
-pub(crate) fn open(path: &Path) -> Result<File> {
+pub fn open(path: &Path) -> Result<File> {
     open_regular(path, OFlags::empty())
 }
 
@@ -23,7 +23,7 @@ fn open_regular(path: &Path, more: OFlags) -> Result<File> {
 }
 
 /// Open `path`, whose bytes a workload repeats: a regular file, or a device that has bytes at any time, as /dev/zero.
-pub(crate) fn open_source(path: &Path) -> Result<File> {
+pub fn open_source(path: &Path) -> Result<File> {
     let kinds = [FileType::RegularFile, FileType::CharacterDevice, FileType::BlockDevice];
     let file = open_one_of(&kinds, "a file or /dev/zero", path, OFlags::empty())?;
     fcntl_setfl(&file, OFlags::empty())?;
@@ -63,24 +63,24 @@ fn open_one_of(kinds: &[FileType], wanted: &str, path: &Path, more: OFlags) -> R
 }
 
 /// The content of `path`, which a user named, of at most `longest` bytes.
-pub(crate) fn read(path: &Path, longest: u64) -> Result<Vec<u8>> {
+pub fn read(path: &Path, longest: u64) -> Result<Vec<u8>> {
     read_all(open(path)?, longest)
 }
 
 /// [`read`], as text.
-pub(crate) fn read_text(path: &Path, longest: u64) -> Result<String> {
+pub fn read_text(path: &Path, longest: u64) -> Result<String> {
     String::from_utf8(read(path, longest)?)
         .map_err(|_| Error::new(ErrorKind::InvalidData, "this is not a text (UTF-8)"))
 }
 
 /// The content of `path`, a file of a stored result, of at most `longest` bytes. It is no link, which could lead out of
 /// the result's folder.
-pub(crate) fn read_stored(path: &Path, longest: u64) -> Result<Vec<u8>> {
+pub fn read_stored(path: &Path, longest: u64) -> Result<Vec<u8>> {
     read_all(open_regular(path, OFlags::NOFOLLOW)?, longest)
 }
 
 /// [`read_stored`], with the user whose file it is.
-pub(crate) fn read_owned(path: &Path, longest: u64) -> Result<(Vec<u8>, u32)> {
+pub fn read_owned(path: &Path, longest: u64) -> Result<(Vec<u8>, u32)> {
     let file = open_regular(path, OFlags::NOFOLLOW)?;
     let owner = file.metadata()?.uid();
     Ok((read_all(file, longest)?, owner))
@@ -97,12 +97,12 @@ fn read_all(mut file: File, longest: u64) -> Result<Vec<u8>> {
 }
 
 /// Copy the content of `from`, which a user named, of at most `longest` bytes, to the new file `to`.
-pub(crate) fn copy(from: &Path, to: &Path, longest: u64) -> Result<()> {
+pub fn copy(from: &Path, to: &Path, longest: u64) -> Result<()> {
     copy_all(&mut open(from)?, &mut File::create_new(to)?, longest).map(drop)
 }
 
 /// Copy all bytes, at most `longest`. Returns their number.
-pub(crate) fn copy_all(from: &mut impl Read, to: &mut impl Write, longest: u64) -> Result<u64> {
+pub fn copy_all(from: &mut impl Read, to: &mut impl Write, longest: u64) -> Result<u64> {
     let mut copied = 0;
     loop {
         let part = std::io::copy(&mut from.by_ref().take(PART), to).map_err(|error| match error.kind() {
@@ -127,7 +127,7 @@ fn too_long(longest: u64) -> Error {
 
 /// The document of this name that `path` means: a folder that contains it, or the document itself. `None` if `path` is
 /// something else.
-pub(crate) fn document_at(path: &Path, name: &str) -> Option<PathBuf> {
+pub fn document_at(path: &Path, name: &str) -> Option<PathBuf> {
     let inside = path.join(name);
     // Whatever it is: who reads it says so.
     if inside.symlink_metadata().is_ok() {

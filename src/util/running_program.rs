@@ -23,7 +23,7 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// Reading it gives what the program prints.
 #[derive(Debug)]
-pub(crate) struct RunningProgram {
+pub struct RunningProgram {
     child: OwnChild,
     has_ended: bool,
     /// `None` once it is closed.
@@ -34,7 +34,7 @@ pub(crate) struct RunningProgram {
 
 impl RunningProgram {
     /// Start `command`, whose standard input is set. `merged`: its output includes standard error, in order.
-    pub(crate) fn start(mut command: Command, merged: bool) -> io::Result<Self> {
+    pub fn start(mut command: Command, merged: bool) -> io::Result<Self> {
         let (output, to_output) = io::pipe()?;
         let (errors, to_errors) = if merged {
             (None, to_output.try_clone()?)
@@ -49,7 +49,7 @@ impl RunningProgram {
     }
 
     /// All that `command` prints, at most `longest` bytes; on failure the first line of its standard error.
-    pub(crate) fn output(command: Command, longest: u64) -> Result<(ExitStatus, Vec<u8>, String)> {
+    pub fn output(command: Command, longest: u64) -> Result<(ExitStatus, Vec<u8>, String)> {
         let name = command.get_program().to_string_lossy().into_owned();
         let mut program = Self::start(command, false).with_context(|| format!("cannot start {name}: install it"))?;
         let mut printed = Vec::new();
@@ -59,7 +59,7 @@ impl RunningProgram {
     }
 
     /// Wait until it has ended. Returns what it printed to standard error.
-    pub(crate) fn end(mut self) -> Result<(ExitStatus, String)> {
+    pub fn end(mut self) -> Result<(ExitStatus, String)> {
         io::copy(&mut self, &mut io::sink())?;
         while !self.has_ended() {
             cancel::check()?;
@@ -71,7 +71,7 @@ impl RunningProgram {
 
     /// Ask the program and all that it has started to end, and wait for [`GRACE`]. Returns whether they have: then they have
     /// removed what they had half written. For merged output.
-    pub(crate) fn ask_to_end(mut self) -> bool {
+    pub fn ask_to_end(mut self) -> bool {
         // An error means that there is no process left.
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::TERM);
         let (begun, mut part) = (Instant::now(), [0; 4096]);

@@ -7,32 +7,32 @@ use std::io::Read;
 use std::path::Path;
 
 /// The digest of a file.
-pub(crate) fn of_file(path: &Path) -> Result<String> {
+pub fn of_file(path: &Path) -> Result<String> {
     let mut file = regular::open(path).with_context(|| path.display().to_string())?;
     of_reader(&mut file, u64::MAX).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// The digest of all that `from` has, at most `longest` bytes.
-pub(crate) fn of_reader(from: &mut impl Read, longest: u64) -> std::io::Result<String> {
+pub fn of_reader(from: &mut impl Read, longest: u64) -> std::io::Result<String> {
     let mut hash = Sha256::new();
     regular::copy_all(from, &mut hash, longest)?;
     Ok(hexadecimal(&hash.finalize()))
 }
 
 /// The digest of these bytes.
-pub(crate) fn of_bytes(bytes: &[u8]) -> String {
+pub fn of_bytes(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
 }
 
 /// The digest of a list of parts, which differs from that of every other list: parts count with their lengths.
-pub(crate) fn of_parts<P: AsRef<[u8]>>(parts: impl IntoIterator<Item = P>) -> String {
+pub fn of_parts<P: AsRef<[u8]>>(parts: impl IntoIterator<Item = P>) -> String {
     let mut hash = Sha256::new();
     add_parts(&mut hash, parts);
     hexadecimal(&hash.finalize())
 }
 
 /// Add parts to those that `hash` has.
-pub(crate) fn add_parts<P: AsRef<[u8]>>(hash: &mut Sha256, parts: impl IntoIterator<Item = P>) {
+pub fn add_parts<P: AsRef<[u8]>>(hash: &mut Sha256, parts: impl IntoIterator<Item = P>) {
     for part in parts {
         let part = part.as_ref();
         hash.update((part.len() as u64).to_le_bytes());

@@ -1,7 +1,7 @@
 //! Sizes in bytes, such as `4K`, `256K`, `2M` and `10G`, in powers of 1024.
 
 /// Parse a size in bytes. Suffixes K, M, G, T (and `KiB`, `KB` and so on) are powers of 1024.
-pub(crate) fn parse(text: &str) -> Result<u64, String> {
+pub fn parse(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, suffix) = text.split_at(digits);
@@ -21,7 +21,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
 }
 
 /// `bytes` as the shortest exact size: 4096 is `4K`, 4097 is `4097`.
-pub(crate) fn format(bytes: u64) -> String {
+pub fn format(bytes: u64) -> String {
     for (shift, unit) in [(40, "T"), (30, "G"), (20, "M"), (10, "K")] {
         if bytes != 0 && bytes.is_multiple_of(1 << shift) {
             return format!("{}{unit}", bytes >> shift);
@@ -31,7 +31,7 @@ pub(crate) fn format(bytes: u64) -> String {
 }
 
 /// `bytes` in a unit that suits them, rounded: `600 MiB`.
-pub(crate) fn rough(bytes: u64) -> String {
+pub fn rough(bytes: u64) -> String {
     let Some((shift, unit)) = [(30, "GiB"), (20, "MiB"), (10, "KiB")].into_iter().find(|(shift, _)| bytes >> shift > 0)
     else {
         return format!("{bytes} bytes");

@@ -26,26 +26,26 @@ fn median_of_sorted(values: &[f64]) -> Option<f64> {
 }
 
 /// The median; `None` if there are no values.
-pub(crate) fn median(values: &[f64]) -> Option<f64> {
+pub fn median(values: &[f64]) -> Option<f64> {
     median_of_sorted(&sorted(values))
 }
 
 /// The item whose `key` is the median of all keys (the lower median), as the representative run of a cell. `None` if
 /// there are no items.
-pub(crate) fn median_by<'a, T>(items: impl IntoIterator<Item = &'a T>, key: impl Fn(&T) -> f64) -> Option<&'a T> {
+pub fn median_by<'a, T>(items: impl IntoIterator<Item = &'a T>, key: impl Fn(&T) -> f64) -> Option<&'a T> {
     let mut items: Vec<&T> = items.into_iter().collect();
     items.sort_by(|a, b| key(a).total_cmp(&key(b)));
     items.get(items.len().saturating_sub(1) / 2).copied()
 }
 
 /// The median absolute deviation from the median, unscaled.
-pub(crate) fn mad(values: &[f64]) -> Option<f64> {
+pub fn mad(values: &[f64]) -> Option<f64> {
     let centre = median(values)?;
     median(&values.iter().map(|value| (value - centre).abs()).collect::<Vec<_>>())
 }
 
 /// Number of values further than 3 scaled MADs from the median (the Hampel identifier).
-pub(crate) fn outliers(values: &[f64]) -> usize {
+pub fn outliers(values: &[f64]) -> usize {
     match (median(values), mad(values)) {
         (Some(centre), Some(mad)) => {
             values.iter().filter(|value| (*value - centre).abs() > 3.0 * MAD_SCALE * mad).count()
@@ -57,7 +57,7 @@ pub(crate) fn outliers(values: &[f64]) -> usize {
 /// The distribution-free 95 % interval of the median: the order statistics k and n+1-k, k the largest with
 /// P(Binomial(n, 1/2) < k) <= 2.5 % (David and Nagaraja, Order Statistics, 3rd ed., 7.1). `None` for fewer than six
 /// values: no such interval exists.
-pub(crate) fn median_ci95(values: &[f64]) -> Option<[f64; 2]> {
+pub fn median_ci95(values: &[f64]) -> Option<[f64; 2]> {
     let values = sorted(values);
     let n = values.len();
     let binomial = Binomial::new(0.5, n as u64).ok()?;
@@ -66,7 +66,7 @@ pub(crate) fn median_ci95(values: &[f64]) -> Option<[f64; 2]> {
 }
 
 /// The 95 % interval of the proportion `part` / `whole` (Wilson 1927, J. Am. Stat. Assoc. 22, 209).
-pub(crate) fn wilson(part: u64, whole: u64) -> [f64; 2] {
+pub fn wilson(part: u64, whole: u64) -> [f64; 2] {
     if whole == 0 {
         return [0.0, 1.0];
     }
@@ -81,7 +81,7 @@ pub(crate) fn wilson(part: u64, whole: u64) -> [f64; 2] {
 
 /// The 95 % interval of the difference of two proportions, the second minus the first, each a part and a whole
 /// (Newcombe 1998, Statistics in Medicine 17, 873, method 10).
-pub(crate) fn difference_of_proportions([first, second]: [(u64, u64); 2]) -> [f64; 2] {
+pub fn difference_of_proportions([first, second]: [(u64, u64); 2]) -> [f64; 2] {
     let share = |(part, whole): (u64, u64)| part as f64 / whole.max(1) as f64;
     let [[low1, high1], [low2, high2]] = [first, second].map(|(part, whole)| wilson(part, whole));
     let (p1, p2) = (share(first), share(second));
@@ -90,7 +90,7 @@ pub(crate) fn difference_of_proportions([first, second]: [(u64, u64); 2]) -> [f6
 }
 
 /// Quantile of Student's t with 2.5 % in each tail; `None` without a degree of freedom.
-pub(crate) fn student_t95(degrees: usize) -> Option<f64> {
+pub fn student_t95(degrees: usize) -> Option<f64> {
     Some(StudentsT::new(0.0, 1.0, degrees as f64).ok()?.inverse_cdf(0.975))
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn half_width_of_difference(a: &[f64], b: &[f64], confidence: f64) ->
 
 /// A ratio with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Ratio {
+pub struct Ratio {
     pub ratio: f64,
     pub ci95: [f64; 2],
 }
@@ -127,7 +127,7 @@ const RESAMPLES: usize = 10_000;
 /// median(`a`) / median(`b`) with its 95 % percentile bootstrap interval (Efron and Tibshirani, An Introduction to
 /// the Bootstrap, ch. 13). Equal input and `seed` give equal output. `None` if a sample is empty or a median of `b`
 /// is 0.
-pub(crate) fn ratio_of_medians(a: &[f64], b: &[f64], seed: u64) -> Option<Ratio> {
+pub fn ratio_of_medians(a: &[f64], b: &[f64], seed: u64) -> Option<Ratio> {
     let relate = |a: f64, b: f64| (b != 0.0).then(|| a / b);
     let (a, b) = (sorted(a), sorted(b));
     let ratio = relate(median_of_sorted(&a)?, median_of_sorted(&b)?)?;
@@ -156,7 +156,7 @@ const EXACT_PAIRS: usize = 2_500;
 /// Two-sided p of the Mann-Whitney U test that `a` and `b` come from one distribution (Mann and Whitney 1947). Exact
 /// for small samples without ties; otherwise the normal approximation, corrected for ties and continuity (Hollander,
 /// Wolfe and Chicken, Nonparametric Statistical Methods, 3rd ed., 4.1). `None` if a sample is empty.
-pub(crate) fn mann_whitney(a: &[f64], b: &[f64]) -> Option<f64> {
+pub fn mann_whitney(a: &[f64], b: &[f64]) -> Option<f64> {
     let (a, b) = (sorted(a), sorted(b));
     if a.is_empty() || b.is_empty() {
         return None;
@@ -209,7 +209,7 @@ fn u_counts(n: usize, m: usize) -> Vec<f64> {
 }
 
 /// Holm's step-down correction of a family of p values (Holm 1979, Scand. J. Stat. 6, 65), in the order given.
-pub(crate) fn holm(p: &[f64]) -> Vec<f64> {
+pub fn holm(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|x, y| p[*x].total_cmp(&p[*y]));
     let mut corrected = vec![0.0; p.len()];

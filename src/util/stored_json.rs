@@ -13,7 +13,7 @@ use std::path::Path;
 const LONGEST: u64 = 256 << 20;
 
 /// No count is as high: 2^53 ns are 104 days. Up to here a JSON number is exact in every program (RFC 8259, section 6).
-pub(crate) const HIGHEST: u64 = 1 << 53;
+pub const HIGHEST: u64 = 1 << 53;
 
 /// Counts of a document are less than this together, so that no sum overflows.
 const HIGHEST_SUM: u64 = 1 << 62;
@@ -22,7 +22,7 @@ const HIGHEST_SUM: u64 = 1 << 62;
 const FREE: [&str; 2] = ["seed", "inode"];
 
 /// Read the document in `file`. `what` names what it should be: `a recording`.
-pub(crate) fn load<T: DeserializeOwned>(file: &Path, what: &str, schema: &str) -> Result<T> {
+pub fn load<T: DeserializeOwned>(file: &Path, what: &str, schema: &str) -> Result<T> {
     #[derive(Deserialize)]
     struct StoredHead {
         schema: String,
@@ -38,20 +38,20 @@ pub(crate) fn load<T: DeserializeOwned>(file: &Path, what: &str, schema: &str) -
 }
 
 /// The text of a document. A terminal can show it, whatever texts are in it.
-pub(crate) fn json_text(value: &impl Serialize) -> serde_json::Result<String> {
+pub fn json_text(value: &impl Serialize) -> serde_json::Result<String> {
     serde_json::to_string_pretty(value).map(|text| clean_json(&text))
 }
 
 /// [`json_text`] of a document that [`parse`] reads, whatever its numbers are: JSON has no form for infinite ones, for
 /// example, and they become `null`.
-pub(crate) fn stored_text<T: Serialize + DeserializeOwned>(value: &T) -> serde_json::Result<String> {
+pub fn stored_text<T: Serialize + DeserializeOwned>(value: &T) -> serde_json::Result<String> {
     let text = json_text(value)?;
     parse::<T>(text.as_bytes())?;
     Ok(text)
 }
 
 /// A document without counts from [`HIGHEST`] on, whose sum fits into 64 bits.
-pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<T> {
+pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<T> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     PossibleCounts(&Cell::new(0)).deserialize(&mut reader)?;
     serde_json::from_slice(bytes)

@@ -10,21 +10,21 @@ pub struct StyledText(String);
 
 impl StyledText {
     /// Add plain text.
-    pub(crate) fn push_str(&mut self, text: &str) {
+    pub fn push_str(&mut self, text: &str) {
         self.0.push_str(&clean_lines(text));
     }
 
-    pub(crate) fn append(&mut self, other: &Self) {
+    pub fn append(&mut self, other: &Self) {
         self.0.push_str(&other.0);
     }
 
     /// Add bold text.
-    pub(crate) fn push_bold(&mut self, text: &str) {
+    pub fn push_bold(&mut self, text: &str) {
         self.styled("1", text);
     }
 
     /// Add text in a colour: red, green, blue.
-    pub(crate) fn push_coloured(&mut self, [red, green, blue]: [u8; 3], text: &str) {
+    pub fn push_coloured(&mut self, [red, green, blue]: [u8; 3], text: &str) {
         self.styled(&format!("38;2;{red};{green};{blue}"), text);
     }
 
@@ -34,7 +34,7 @@ impl StyledText {
     }
 
     /// Remove blanks at the end.
-    pub(crate) fn trim_end(&mut self) {
+    pub fn trim_end(&mut self) {
         self.0.truncate(self.0.trim_end_matches(' ').len());
     }
 }

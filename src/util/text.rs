@@ -4,14 +4,14 @@ use clap::ValueEnum;
 use std::io;
 
 /// The text of the file at `path`, which the kernel makes. Bytes that are not UTF-8 are replaced.
-pub(crate) fn read_lossy(path: &str) -> io::Result<String> {
+pub fn read_lossy(path: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&std::fs::read(path)?).into_owned())
 }
 
 /// Whether `c` is not shown itself, or changes how a terminal or a page shows other text: control characters, those that
 /// change the direction of text (U+202E), and all others that Unicode says to show as nothing (DerivedCoreProperties.txt,
 /// Default_Ignorable_Code_Point), separators of lines, marks of annotations, and what is no character.
-pub(crate) fn is_hidden(c: char) -> bool {
+pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
@@ -23,12 +23,12 @@ pub(crate) fn is_hidden(c: char) -> bool {
 }
 
 /// `text` of others, in one line, with a question mark for each character that [`is_hidden`].
-pub(crate) fn clean(text: &str) -> String {
+pub fn clean(text: &str) -> String {
     text.chars().map(|c| if is_hidden(c) { '?' } else { c }).collect()
 }
 
 /// [`clean`], except for the ends of lines and tabs.
-pub(crate) fn clean_lines(text: &str) -> String {
+pub fn clean_lines(text: &str) -> String {
     text.chars().map(|c| if is_hidden(c) && !matches!(c, '\n' | '\t') { '?' } else { c }).collect()
 }
 
@@ -47,13 +47,13 @@ pub(crate) fn clean_json(json: &str) -> String {
 }
 
 /// `text` with a capital first letter.
-pub(crate) fn capitalized(text: &str) -> String {
+pub fn capitalized(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
 /// The name of `value` on the command line.
-pub(crate) fn value_name(value: impl ValueEnum) -> String {
+pub fn value_name(value: impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
@@ -62,7 +62,7 @@ const JOINT: char = '\u{a0}';
 
 /// `text` whose numbers are joined to their units (`3.6 %`, `2 GiB/s`), so that wrapping at spaces keeps them together;
 /// [`unjoined`] reverses it.
-pub(crate) fn joined(text: &str) -> String {
+pub fn joined(text: &str) -> String {
     const UNITS: [&str; 12] = ["%", "s", "ms", "us", "ns", "bytes", "KiB", "MiB", "GiB", "GiB/s", "CPU", "CPUs"];
     let mut out = String::with_capacity(text.len());
     let mut number = false;
@@ -78,23 +78,23 @@ pub(crate) fn joined(text: &str) -> String {
 }
 
 /// See [`joined`].
-pub(crate) fn unjoined(text: &str) -> String {
+pub fn unjoined(text: &str) -> String {
     text.replace(JOINT, " ")
 }
 
 /// The time in UTC, in RFC 3339 format, in seconds.
-pub(crate) fn now() -> String {
+pub fn now() -> String {
     let format = time::macros::format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
     time::OffsetDateTime::now_utc().format(format).unwrap_or_default()
 }
 
 /// A count with thousands separators: `1,234,567`.
-pub(crate) fn grouped(count: u64) -> String {
+pub fn grouped(count: u64) -> String {
     in_groups(&count.to_string())
 }
 
 /// A number and a noun: `1 run`, `2 processes`, `8 KiB`.
-pub(crate) fn counted(count: u64, what: &str) -> String {
+pub fn counted(count: u64, what: &str) -> String {
     format!("{} {}", grouped(count), plural(count, what))
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn plural(count: u64, what: &str) -> String {
 }
 
 /// A change with its sign and one decimal; none that is shown as 0 has a sign.
-pub(crate) fn signed(change: f64) -> String {
+pub fn signed(change: f64) -> String {
     let text = format!("{change:+.1}");
     if text.bytes().any(|byte| matches!(byte, b'1'..=b'9')) || !change.is_finite() { text } else { "0.0".to_owned() }
 }
@@ -118,13 +118,13 @@ pub(crate) fn signed(change: f64) -> String {
 const FACTOR: f64 = 10.0;
 
 /// A ratio that is too large for a change in percent: `34.7 times`. `None` for others.
-pub(crate) fn factor(ratio: f64) -> Option<String> {
+pub fn factor(ratio: f64) -> Option<String> {
     (ratio >= FACTOR && ratio.is_finite())
         .then(|| if ratio < 100.0 { format!("{ratio:.1} times") } else { format!("{} times", rounded(ratio)) })
 }
 
 /// [`grouped`] for `value`, rounded to a whole number.
-pub(crate) fn rounded(value: f64) -> String {
+pub fn rounded(value: f64) -> String {
     let text = in_groups(&format!("{:.0}", value.abs()));
     if value < 0.0 { format!("-{text}") } else { text }
 }
@@ -141,7 +141,7 @@ fn in_groups(digits: &str) -> String {
 }
 
 /// `word` as a shell reads it as one word.
-pub(crate) fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=,./:+%@".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
@@ -150,12 +150,12 @@ pub(crate) fn quoted(word: &str) -> String {
 }
 
 /// FNV-1a (64 bits, RFC 9923): a hash of a text that is the same everywhere.
-pub(crate) fn fnv1a(text: &str) -> u64 {
+pub fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// The first two numbers of a version: (7, 2) of `7.2.13+deb14-cloud-amd64`.
-pub(crate) fn two_numbers(version: &str) -> Option<(u32, u32)> {
+pub fn two_numbers(version: &str) -> Option<(u32, u32)> {
     let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
     Some((numbers.next()??, numbers.next()??))
 }

@@ -5,16 +5,16 @@ use anyhow::Result;
 /// A wrong value, a contradiction or a missing flag. A file, kernel or CPU that does not exist is another kind of error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct UsageError(String);
+pub struct UsageError(String);
 
 impl UsageError {
-    pub(crate) fn new(text: impl Into<String>) -> Self {
+    pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 }
 
 /// Marks the errors of checks of the command line.
-pub(crate) trait OrUsage {
+pub trait OrUsage {
     /// Every error as a [`UsageError`] with the same text.
     fn or_usage(self) -> Self;
 }

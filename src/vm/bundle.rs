@@ -2,6 +2,7 @@
 //! They travel as a tar archive, which the guest's init unpacks ([`crate::guest`]).
 
 use super::closure;
+use crate::util::find_program::find_program;
 use crate::util::{cancel, regular, size};
 use anyhow::{Context as _, Result, bail, ensure};
 use std::collections::BTreeMap;
@@ -29,7 +30,7 @@ pub(super) enum GuestEntry {
 
 /// Files for a guest.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct FileBundle {
+pub struct FileBundle {
     /// By absolute path in the guest, without links in its folders.
     places: BTreeMap<PathBuf, GuestEntry>,
     bytes: u64,
@@ -38,14 +39,14 @@ pub(crate) struct FileBundle {
 impl FileBundle {
     /// Add the program `name` as a shell finds it, the libraries and interpreters that it needs to start, and the links
     /// that lead to them. Returns its path; `None` if there is no such program.
-    pub(crate) fn program(&mut self, name: &str) -> Result<Option<PathBuf>> {
-        let Some(path) = closure::find_program(name) else { return Ok(None) };
+    pub fn program(&mut self, name: &str) -> Result<Option<PathBuf>> {
+        let Some(path) = find_program(name) else { return Ok(None) };
         self.executable(&path)?;
         Ok(Some(path))
     }
 
     /// Add a file, and what it needs if it is a program, or a folder with all that it contains.
-    pub(crate) fn executable(&mut self, path: &Path) -> Result<()> {
+    pub fn executable(&mut self, path: &Path) -> Result<()> {
         let path = std::path::absolute(path).with_context(|| path.display().to_string())?;
         if !self.file(&path, &path)? || path.is_dir() {
             return Ok(());
@@ -57,7 +58,7 @@ impl FileBundle {
     }
 
     /// Add the file, or the folder with all that it contains, at `from`, as `to`. Returns whether something is new.
-    pub(crate) fn file(&mut self, from: &Path, to: &Path) -> Result<bool> {
+    pub fn file(&mut self, from: &Path, to: &Path) -> Result<bool> {
         self.file_in(&mut Vec::new(), from, to)
     }
 
@@ -101,7 +102,7 @@ impl FileBundle {
     }
 
     /// Add a folder, and those that contain it.
-    pub(crate) fn folder(&mut self, path: &Path) -> Result<()> {
+    pub fn folder(&mut self, path: &Path) -> Result<()> {
         let path = self.lead(path, true, MOST_LINKS)?;
         self.places.insert(path, GuestEntry::Folder);
         Ok(())
@@ -109,7 +110,7 @@ impl FileBundle {
 
     /// Add the folders and links that lead to `path`, where something else puts a file or folder, and return the path
     /// without links. `here`: links are those of this machine.
-    pub(crate) fn way_to(&mut self, path: &Path, here: bool) -> Result<PathBuf> {
+    pub fn way_to(&mut self, path: &Path, here: bool) -> Result<PathBuf> {
         self.lead(path, here, MOST_LINKS)
     }
 
@@ -148,17 +149,17 @@ impl FileBundle {
     }
 
     /// The size of all files, bytes.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Whether `path`, which has no links, is a file or folder of the bundle.
-    pub(crate) fn contains(&self, path: &Path) -> bool {
+    pub fn contains(&self, path: &Path) -> bool {
         self.places.contains_key(path)
     }
 
     /// The archive. Owner and times of files are left out, so that equal files give equal archives.
-    pub(crate) fn pack(&self) -> Result<Vec<u8>> {
+    pub fn pack(&self) -> Result<Vec<u8>> {
         let room = usize::try_from(self.bytes).unwrap_or(0) + 1024 * (self.places.len() + 2);
         let mut archive = tar::Builder::new(Vec::with_capacity(room));
         for (path, place) in &self.places {

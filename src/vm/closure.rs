@@ -1,5 +1,6 @@
 //! What a program needs to start, found by reading its file. (`ldd` would run it.)
 
+use crate::util::find_program::find_program;
 use crate::util::regular;
 use anyhow::{Context as _, Result, bail};
 use object::elf::{self, FileHeader64};
@@ -10,7 +11,6 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileExt as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Folders that the dynamic loader searches on every system, with those that Debian's has in addition (ld.so(8)).
@@ -30,20 +30,9 @@ const LARGEST: u64 = 1 << 30;
 /// Longer configurations of the loader are not read, bytes.
 const LONGEST_CONFIGURATION: u64 = 1 << 20;
 
-/// The path of a program as a shell finds it: an executable file, by path or in one of the folders of PATH.
-pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
-    let executable =
-        |path: &PathBuf| fs::metadata(path).is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0);
-    if name.contains('/') {
-        return Some(PathBuf::from(name)).filter(executable);
-    }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(executable)
-}
-
 /// The files that the program or library at `path` needs directly: its interpreter and libraries, or the program of a
 /// script's first line. Nothing for other files.
-pub(crate) fn needs(path: &Path) -> Result<BTreeSet<PathBuf>> {
+pub fn needs(path: &Path) -> Result<BTreeSet<PathBuf>> {
     let unreadable = || format!("cannot read {}", path.display());
     // Data may be larger than memory.
     let mut start = [0; 4];

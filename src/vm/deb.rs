@@ -1,7 +1,7 @@
 //! Debian packages: extract the kernel image and its configuration.
 
-use super::closure::find_program;
 use super::unpack;
+use crate::util::find_program::find_program;
 use crate::util::regular;
 use anyhow::{Context, Result, bail};
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ use std::process::Command;
 
 /// What a package contains.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Contents {
+pub struct Contents {
     pub image: Option<PathBuf>,
     pub config: Option<PathBuf>,
 }
@@ -27,7 +27,7 @@ fn is_wanted(name: &Path) -> bool {
 }
 
 /// Unpack the image and the configuration from the package at `path` into the folder `into`.
-pub(crate) fn unpack(path: &Path, into: &Path) -> Result<Contents> {
+pub fn unpack(path: &Path, into: &Path) -> Result<Contents> {
     let shown = path.display();
     let package = regular::open(path).with_context(|| shown.to_string())?;
     // From standard input, which has no name that could be an option.

@@ -5,42 +5,42 @@
 //! The ports are those of QEMU's docs/specs/fw_cfg.rst and docs/specs/pvpanic.rst.
 
 /// Name of the file with the job.
-pub(crate) const FILE: &str = "opt/org.pipeprof/job";
+pub const FILE: &str = "opt/org.pipeprof/job";
 
 /// Name of the file with an archive of further files, if there is one.
-pub(crate) const ARCHIVE: &str = "opt/org.pipeprof/files";
+pub const ARCHIVE: &str = "opt/org.pipeprof/files";
 
 /// A job is filled up to a multiple of this many bytes, so that jobs of different lengths take the same number of
 /// instructions to read. Nearly all jobs have 1 to 4 KiB.
 const BLOCK: usize = 16 << 10;
 
 /// First of the two ports of fw_cfg: select an entry by writing 16 bits here, then read its bytes at the next port.
-pub(crate) const FW_CFG: u16 = 0x510;
+pub const FW_CFG: u16 = 0x510;
 
 /// Entry of fw_cfg that lists its files.
-pub(crate) const DIRECTORY: u16 = 0x19;
+pub const DIRECTORY: u16 = 0x19;
 
 /// Port of the device pvpanic. It tells QEMU that the guest is ready: QEMU stops the guest at this instruction if a
 /// snapshot is to be made, and ignores it otherwise.
-pub(crate) const READY: u16 = 0x505;
+pub const READY: u16 = 0x505;
 
 /// The event that is written to [`READY`]: PVPANIC_PANICKED, the one that every QEMU can be told to stop at.
-pub(crate) const STOP: u8 = 1;
+pub const STOP: u8 = 1;
 
 /// `job`, filled up with spaces, which JSON ignores.
-pub(crate) fn filled(mut job: Vec<u8>) -> Vec<u8> {
+pub fn filled(mut job: Vec<u8>) -> Vec<u8> {
     job.resize(job.len().next_multiple_of(BLOCK), b' ');
     job
 }
 
 /// The place of a job that is not known yet.
-pub(crate) fn blank() -> Vec<u8> {
+pub fn blank() -> Vec<u8> {
     vec![b' '; BLOCK]
 }
 
 /// The selector and the length of the file `name`, from the [`DIRECTORY`]'s entries: length (4 bytes), selector (2),
 /// reserved (2), name (56, ended by NUL); numbers are big-endian.
-pub(crate) fn find(entries: &[u8], name: &str) -> Option<(u16, usize)> {
+pub fn find(entries: &[u8], name: &str) -> Option<(u16, usize)> {
     entries.chunks_exact(64).find_map(|entry| {
         let (numbers, text) = entry.split_at_checked(8)?;
         let text = text.split(|byte| *byte == 0).next()?;

@@ -2,8 +2,9 @@
 //! guest's kernel mounts it, and [`crate::guest::disk`] puts each file in its place.
 
 use super::bundle::{GuestEntry, MOST_PLACES};
+use super::guest;
 use super::scratch::{self, Scratch};
-use super::{closure, guest};
+use crate::util::find_program::find_program;
 use crate::util::own_child::{OwnChild, die_with_parent};
 use crate::util::{cancel, progress, regular, size};
 use anyhow::{Context as _, Result, bail, ensure};
@@ -51,7 +52,7 @@ const LONGEST_ERRORS: u64 = 16 << 20;
 
 /// A file or folder of the disk, and its place in the guest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct DiskPlace {
+pub struct DiskPlace {
     /// Its path on the disk, relative to the disk's root.
     pub on_disk: PathBuf,
     /// Its absolute path in the guest.
@@ -61,7 +62,7 @@ pub(crate) struct DiskPlace {
 
 /// What a disk is to hold.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct DiskContent {
+pub struct DiskContent {
     /// By path on the disk. A folder comes before what is in it.
     entries: BTreeMap<PathBuf, GuestEntry>,
     places: Vec<DiskPlace>,
@@ -72,7 +73,7 @@ pub(crate) struct DiskContent {
 impl DiskContent {
     /// Add the file, or the folder with all that it contains, at `from`, so that the guest has it as `at`: an absolute
     /// path without links. Add a folder before what is to be in it.
-    pub(crate) fn add(&mut self, from: &Path, at: &Path) -> Result<()> {
+    pub fn add(&mut self, from: &Path, at: &Path) -> Result<()> {
         let on_disk = match self.inside(at) {
             Some(path) => {
                 for folder in path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty()) {
@@ -148,22 +149,22 @@ impl DiskContent {
     }
 
     /// Whether what is in the guest's memory as `at` would be hidden by a file or folder of the disk.
-    pub(crate) fn covers(&self, at: &Path) -> bool {
+    pub fn covers(&self, at: &Path) -> bool {
         self.inside(at).is_some()
     }
 
     /// Whether the guest has `at` from the disk.
-    pub(crate) fn contains(&self, at: &Path) -> bool {
+    pub fn contains(&self, at: &Path) -> bool {
         self.inside(at).is_some_and(|path| self.entries.contains_key(&path))
     }
 
     /// The size of all files, bytes.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// What the guest is to put in place, in this order.
-    pub(crate) fn places(&self) -> &[DiskPlace] {
+    pub fn places(&self) -> &[DiskPlace] {
         &self.places
     }
 
@@ -201,7 +202,7 @@ impl DiskContent {
         commands
     }
 
-    pub(crate) fn make(&self) -> Result<DiskImage> {
+    pub fn make(&self) -> Result<DiskImage> {
         let [maker, filler] = [tool(MAKER)?, tool(FILLER)?];
         // A killed run may have left such an image.
         guest::clean_up_once();
@@ -255,8 +256,8 @@ fn quoted(path: &Path) -> Vec<u8> {
 
 /// The path of a program of e2fsprogs.
 fn tool(name: &str) -> Result<PathBuf> {
-    let elsewhere = || FOLDERS.iter().find_map(|folder| closure::find_program(&format!("{folder}/{name}")));
-    closure::find_program(name).or_else(elsewhere).with_context(|| {
+    let elsewhere = || FOLDERS.iter().find_map(|folder| find_program(&format!("{folder}/{name}")));
+    find_program(name).or_else(elsewhere).with_context(|| {
         format!(
             "cannot make a disk for the guest: there is no program {name}; install e2fsprogs (Debian: apt install \
              e2fsprogs), or give the guest more --memory, so that the files fit into it"
@@ -266,13 +267,13 @@ fn tool(name: &str) -> Result<PathBuf> {
 
 /// An image in a temporary folder. It is removed on drop; that of a killed run is removed by the next one.
 #[derive(Debug)]
-pub(crate) struct DiskImage {
+pub struct DiskImage {
     path: PathBuf,
     scratch: Scratch,
 }
 
 impl DiskImage {
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 

@@ -13,7 +13,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// A running QEMU. It is killed when this value is dropped, and when this process dies.
-pub(crate) struct Qemu {
+pub struct Qemu {
     child: OwnChild,
     /// Whether its threads are to take turns, and how they do.
     in_turn: bool,
@@ -23,7 +23,7 @@ pub(crate) struct Qemu {
 impl Qemu {
     /// Start QEMU with these arguments, this standard input and a file for its errors. `in_turn`: its threads take turns, if
     /// that is possible.
-    pub(crate) fn start(arguments: &[OsString], input: Stdio, errors: File, in_turn: bool) -> Result<Self> {
+    pub fn start(arguments: &[OsString], input: Stdio, errors: File, in_turn: bool) -> Result<Self> {
         let mut command = Command::new(qemu::program());
         // A separate process group: Ctrl-C goes only to this process, which then ends QEMU.
         command.args(arguments).stdin(input).stdout(Stdio::null()).stderr(errors).process_group(0);
@@ -38,16 +38,16 @@ impl Qemu {
         self.in_turn && !self.turns.as_ref().is_some_and(Turns::taken)
     }
 
-    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+    pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    pub(crate) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         self.child.end();
     }
 
     /// Wait until all its threads sleep and none has woken up for [`QUIET`], but not for ever.
-    pub(crate) fn settle(&self) {
+    pub fn settle(&self) {
         let begun = Instant::now();
         let (mut last, mut since) = (None, begun);
         while since.elapsed() < QUIET && begun.elapsed() < RESTLESS {
@@ -66,13 +66,13 @@ impl Qemu {
     }
 
     /// The time now, for [`Since`].
-    pub(crate) fn now(&self) -> Since {
+    pub fn now(&self) -> Since {
         Since { wall: Instant::now(), cpu: self.cpu_time().unwrap_or_default() }
     }
 
     /// Whether QEMU has executed for `limit` since then. This is CPU time, so that other programs on the machine do not
     /// use up the limit. A QEMU that does nothing ends after a longer wall time.
-    pub(crate) fn is_over(&self, since: &Since, limit: Duration) -> bool {
+    pub fn is_over(&self, since: &Since, limit: Duration) -> bool {
         let waited = since.wall.elapsed();
         // CPU time is not more than that of both threads, the CPUs' and the main loop, so it need not be read yet.
         waited * 2 > limit
@@ -105,7 +105,7 @@ const IDLE: (u32, Duration) = (5, Duration::from_secs(10));
 
 /// A time on the clocks that limits count.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Since {
+pub struct Since {
     pub wall: Instant,
     cpu: Duration,
 }

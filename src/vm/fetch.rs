@@ -56,7 +56,7 @@ const LONGEST_INDEX: u64 = 256 << 20;
 
 /// The result of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Fetched {
+pub enum Fetched {
     New(CachedKernel),
     /// The cache already has the newest kernel of the series that the mirror offers.
     Kept(CachedKernel),
@@ -66,7 +66,7 @@ pub(crate) enum Fetched {
 
 /// Fetch the newest kernel of each series or release in `wishes` into `store`. `say` receives a line for each step.
 /// Kernels fetched before the error stay in the cache.
-pub(crate) fn fetch(
+pub fn fetch(
     store: &KernelCache,
     wishes: &[String],
     flavour: &str,
@@ -137,7 +137,7 @@ fn newest_that_comes(
 }
 
 /// Kernels on the mirror, newest first.
-pub(crate) fn available(store: &KernelCache, flavour: &str, say: &dyn Fn(&str)) -> Result<Vec<Package>> {
+pub fn available(store: &KernelCache, flavour: &str, say: &dyn Fn(&str)) -> Result<Vec<Package>> {
     Mirror::open(store, say)?.packages(flavour)
 }
 

@@ -20,7 +20,7 @@ const PIECE: usize = 1 << 20;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Copy what QEMU writes to `from` into a new file.
-pub(crate) fn receive(from: PipeReader, path: PathBuf) -> JoinHandle<io::Result<Stream>> {
+pub fn receive(from: PipeReader, path: PathBuf) -> JoinHandle<io::Result<Stream>> {
     std::thread::spawn(move || copied(from, &mut File::create(path)?))
 }
 
@@ -32,7 +32,7 @@ fn copied(from: impl Read, to: &mut impl Write) -> io::Result<Stream> {
 }
 
 /// Let QEMU, which has stopped its guest, write the guest's state to `to`, and end.
-pub(crate) fn save(qemu: &mut Qemu, monitor: &mut Monitor, to: PipeWriter) -> Result<()> {
+pub fn save(qemu: &mut Qemu, monitor: &mut Monitor, to: PipeWriter) -> Result<()> {
     monitor.give("state", &to)?;
     // QEMU's own is then the last, whose end the receiver sees.
     drop(to);
@@ -62,7 +62,7 @@ pub(crate) fn save(qemu: &mut Qemu, monitor: &mut Monitor, to: PipeWriter) -> Re
 }
 
 /// Let QEMU, started for this, read a guest's state from `from`, and let the guest run.
-pub(crate) fn restore(qemu: &mut Qemu, monitor: &mut Monitor, from: PipeReader) -> Result<()> {
+pub fn restore(qemu: &mut Qemu, monitor: &mut Monitor, from: PipeReader) -> Result<()> {
     monitor.give("state", &from)?;
     // If QEMU ends, the feeder must see it.
     drop(from);
@@ -88,7 +88,7 @@ pub(crate) fn restore(qemu: &mut Qemu, monitor: &mut Monitor, from: PipeReader) 
 
 /// Whether a snapshot was fed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FeedResult {
+pub enum FeedResult {
     Whole,
     /// The file is not what was saved. QEMU got nothing, so it did not start the guest.
     Damaged,
@@ -97,7 +97,7 @@ pub(crate) enum FeedResult {
 }
 
 /// Check the state in `file`, and write it to a QEMU that waits for it.
-pub(crate) fn feed(mut file: File, saved: Stream, mut to: PipeWriter) -> JoinHandle<FeedResult> {
+pub fn feed(mut file: File, saved: Stream, mut to: PipeWriter) -> JoinHandle<FeedResult> {
     // Fewer switches between the two processes. The default also works.
     let _ = rustix::pipe::fcntl_setpipe_size(&to, PIECE);
     std::thread::spawn(move || {
@@ -113,7 +113,7 @@ pub(crate) fn feed(mut file: File, saved: Stream, mut to: PipeWriter) -> JoinHan
     })
 }
 
-pub(crate) fn pipe() -> Result<(PipeReader, PipeWriter)> {
+pub fn pipe() -> Result<(PipeReader, PipeWriter)> {
     io::pipe().context("cannot make a pipe")
 }
 

@@ -147,7 +147,7 @@ fn accelerator(message: &str) -> Warning {
 }
 
 /// What to do if QEMU's threads do not take turns.
-pub(crate) const FIX_OF_TURNS: &str =
+pub const FIX_OF_TURNS: &str =
     "use a QEMU with `qemu` in its file's name, linked dynamically with glibc 2.34 or newer (PIPEPROF_QEMU)";
 
 fn out_of_turn() -> Warning {

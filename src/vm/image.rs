@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 pub(super) const LARGEST_IMAGE: u64 = 1 << 30;
 
 /// The options that a kernel needs to be profiled in a guest: a fragment of a kernel configuration.
-pub(crate) const CONFIG: &str = include_str!("kernel.config");
+pub const CONFIG: &str = include_str!("kernel.config");
 
 /// A kernel that can be booted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Kernel {
 }
 
 /// The configuration file near an image: in the cache, in /boot, or at the top of a kernel tree.
-pub(crate) fn config_beside(image: &Path, release: &str) -> Option<PathBuf> {
+pub fn config_beside(image: &Path, release: &str) -> Option<PathBuf> {
     let folder = image.parent()?;
     let tree = folder.ancestors().nth(3).map(|top| top.join(".config"));
     [Some(folder.join("config")), Some(folder.join(format!("config-{release}"))), tree]
@@ -65,7 +65,7 @@ pub(crate) fn config_beside(image: &Path, release: &str) -> Option<PathBuf> {
 
 /// Why a file is not an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NoImage {
+pub enum NoImage {
     #[error("this is an uncompressed kernel (ELF): give arch/x86/boot/bzImage of the same build")]
     Elf,
     #[error("this is a Debian package: rename it so that it ends in .deb")]
@@ -79,7 +79,7 @@ pub(crate) enum NoImage {
 }
 
 /// The release in the header of the bzImage at `path`.
-pub(crate) fn release_of(path: &Path) -> Result<String> {
+pub fn release_of(path: &Path) -> Result<String> {
     let mut file = regular::open(path).with_context(|| format!("cannot open kernel {}", path.display()))?;
     let length = file.metadata().map(|metadata| metadata.len()).unwrap_or(0);
     // The version string is in the setup code, which has at most 64 sectors of 512 bytes.
@@ -90,7 +90,7 @@ pub(crate) fn release_of(path: &Path) -> Result<String> {
 
 /// Parse the release of a bzImage whose first bytes are `head` and whose size is `length`. The offsets are from
 /// Documentation/arch/x86/boot.rst.
-pub(crate) fn parse(head: &[u8], length: u64) -> Result<String, NoImage> {
+pub fn parse(head: &[u8], length: u64) -> Result<String, NoImage> {
     if head.starts_with(b"\x7fELF") {
         return Err(NoImage::Elf);
     }

@@ -7,17 +7,17 @@ const CHARACTER: u32 = 0o020_000;
 const REGULAR: u32 = 0o100_000;
 
 /// Path of the job in the guest.
-pub(crate) const JOB: &str = "/job.json";
+pub const JOB: &str = "/job.json";
 
 /// Path of the archive of further files, if there is one.
-pub(crate) const FILES: &str = "/files.tar";
+pub const FILES: &str = "/files.tar";
 
 /// Path, mode, device (major and minor) and content.
 type ArchiveEntry<'a> = (&'a str, u32, [u32; 2], &'a [u8]);
 
 /// Build the archive that starts `init` with `job`. `config` is the kernel's release and configuration; it goes where
 /// Debian keeps it. `files`: an archive for init to unpack.
-pub(crate) fn build(init: &[u8], job: &[u8], config: Option<(&str, &[u8])>, files: Option<&[u8]>) -> Vec<u8> {
+pub fn build(init: &[u8], job: &[u8], config: Option<(&str, &[u8])>, files: Option<&[u8]>) -> Vec<u8> {
     let empty: &[u8] = &[];
     let config_path = config.map(|(release, _)| format!("boot/config-{release}")).unwrap_or_default();
     let mut entries = vec![

@@ -26,7 +26,7 @@ pub enum Job {
 
 /// What the guest's init reads: the job, and what executes the guest, which the guest cannot find out itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Assignment {
+pub struct Assignment {
     pub job: Job,
     pub executed_on: ExecutedOn,
     /// CPUs that must be online when the job begins.

@@ -22,7 +22,7 @@ const LARGEST: u64 = 1 << 30;
 const MOST: usize = 10_000;
 
 /// Write `kernels`, each with its version and its origin, as a tar archive. Equal kernels make equal archives.
-pub(crate) fn write(kernels: &[CachedKernel], to: impl Write) -> Result<()> {
+pub fn write(kernels: &[CachedKernel], to: impl Write) -> Result<()> {
     let mut archive = tar::Builder::new(to);
     for cached in kernels {
         let Kernel { image, config, release } = cached.kernel();
@@ -47,13 +47,13 @@ fn put(archive: &mut tar::Builder<impl Write>, release: &str, name: &str, bytes:
 }
 
 /// Whether the file at `path` is a tar archive: tar(5), the magic at byte 257.
-pub(crate) fn is_bundle(path: &Path) -> bool {
+pub fn is_bundle(path: &Path) -> bool {
     let mut head = [0; 262];
     regular::open(path).is_ok_and(|mut file| file.read_exact(&mut head).is_ok() && head.ends_with(b"ustar"))
 }
 
 /// Add the kernels of the bundle at `path` to the cache. Kernels before the fault are added.
-pub(crate) fn add(cache: &KernelCache, path: &Path) -> Result<Vec<CachedKernel>> {
+pub fn add(cache: &KernelCache, path: &Path) -> Result<Vec<CachedKernel>> {
     let shown = path.display();
     let aside = tempfile::Builder::new()
         .prefix(crate::util::atomic_file::PREFIX)

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long a KVM guest may take to reach init before `auto` falls back to TCG. A working one needs about a second.
-pub(crate) const LIMIT: Duration = Duration::from_secs(15);
+pub const LIMIT: Duration = Duration::from_secs(15);
 
 /// The longest description of a failure, bytes.
 const LONGEST: u64 = 1 << 20;
@@ -22,7 +22,7 @@ struct KnownFailure {
 }
 
 /// Check whether KVM is worth trying.
-pub(crate) fn usable(qemu: &str) -> Result<(), String> {
+pub fn usable(qemu: &str) -> Result<(), String> {
     if let Err(error) = fs::File::options().read(true).write(true).open("/dev/kvm") {
         return Err(match error.kind() {
             std::io::ErrorKind::PermissionDenied => {
@@ -43,7 +43,7 @@ pub(crate) fn usable(qemu: &str) -> Result<(), String> {
 }
 
 /// Remember that a guest did not start.
-pub(crate) fn remember(qemu: &str, why: &str) {
+pub fn remember(qemu: &str, why: &str) {
     let verdict = KnownFailure { boot_id: boot_id(), qemu: qemu.to_owned(), why: why.to_owned() };
     if let (Some(path), Ok(bytes)) = (path(), serde_json::to_vec_pretty(&verdict)) {
         // If this fails, the next run tries KVM again.

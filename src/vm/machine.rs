@@ -3,10 +3,12 @@
 use crate::result::GuestMachine;
 use crate::vm::{GuestOptions, Kernel};
 use anyhow::Result;
+use easy_ext::ext;
 
+#[ext(GuestOf)]
 impl GuestMachine {
     /// The guest that boots `kernel`; `None` without one.
-    pub(crate) fn guest(&self, kernel: Option<&str>) -> Result<Option<GuestOptions>> {
+    pub fn guest(&self, kernel: Option<&str>) -> Result<Option<GuestOptions>> {
         match kernel {
             Some(kernel) => self.options(kernel).map(Some),
             None => self.check(false).map(|()| None),
@@ -14,7 +16,7 @@ impl GuestMachine {
     }
 
     /// The guest that boots `kernel`.
-    pub(crate) fn options(&self, kernel: &str) -> Result<GuestOptions> {
+    pub fn options(&self, kernel: &str) -> Result<GuestOptions> {
         self.check(true)?;
         Ok(GuestOptions {
             accel: self.accel,

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const ANSWER: Duration = Duration::from_secs(60);
 
 /// A connection to a QEMU.
-pub(crate) struct Monitor {
+pub struct Monitor {
     socket: UnixStream,
     /// Bytes after the last complete line.
     pending: Vec<u8>,
@@ -28,7 +28,7 @@ pub(crate) struct Monitor {
 
 impl Monitor {
     /// A monitor, and the other end of its socket, which is for QEMU.
-    pub(crate) fn new() -> Result<(Self, UnixStream)> {
+    pub fn new() -> Result<(Self, UnixStream)> {
         let (socket, other) = UnixStream::pair().context("cannot make a socket")?;
         socket.set_nonblocking(true).context("cannot configure a socket")?;
         let mut monitor =
@@ -45,7 +45,7 @@ impl Monitor {
     }
 
     /// Give QEMU an open file, which commands then name as `fd:NAME`.
-    pub(crate) fn give(&mut self, name: &str, file: impl AsFd) -> Result<()> {
+    pub fn give(&mut self, name: &str, file: impl AsFd) -> Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut message = SendAncillaryBuffer::new(&mut space);
         let files = [file.as_fd()];
@@ -58,7 +58,7 @@ impl Monitor {
     }
 
     /// Execute a command and return its answer.
-    pub(crate) fn execute(&mut self, command: &str, arguments: Value) -> Result<Value> {
+    pub fn execute(&mut self, command: &str, arguments: Value) -> Result<Value> {
         self.send(command, arguments)?;
         let begun = Instant::now();
         loop {
@@ -80,7 +80,7 @@ impl Monitor {
     }
 
     /// Whether the event has happened since the last call with this name.
-    pub(crate) fn happened(&mut self, event: &str) -> bool {
+    pub fn happened(&mut self, event: &str) -> bool {
         self.read();
         let before = self.events.len();
         self.events.retain(|name| name != event);

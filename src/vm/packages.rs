@@ -7,7 +7,7 @@ use std::io::BufRead;
 
 /// A kernel on the mirror.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Package {
+pub struct Package {
     pub name: String,
     /// The Debian version.
     pub version: String,
@@ -20,7 +20,7 @@ const KERNEL_PACKAGE: &[u8] = b"Package: linux-";
 
 /// Keep the name, version and size of packages whose names begin with `linux-`, from the output of `apt-cache
 /// dumpavail`.
-pub(crate) fn kernel_paragraphs(reader: impl BufRead) -> Result<Vec<u8>> {
+pub fn kernel_paragraphs(reader: impl BufRead) -> Result<Vec<u8>> {
     let mut kept = Vec::new();
     let mut inside = false;
     for line in reader.split(b'\n') {
@@ -43,7 +43,7 @@ pub(crate) fn kernel_paragraphs(reader: impl BufRead) -> Result<Vec<u8>> {
 }
 
 /// The kernels of `flavour` in an index, newest first, one per release.
-pub(crate) fn parse_packages(index: &[u8], flavour: &str) -> Vec<Package> {
+pub fn parse_packages(index: &[u8], flavour: &str) -> Vec<Package> {
     let mut packages: Vec<Package> = Vec::new();
     let (mut name, mut found, mut size) = (None, None, 0_u64);
     for line in index.split(|byte| *byte == b'\n').chain([&[][..]]) {
@@ -119,7 +119,7 @@ fn release_in(package: &str, flavour: &str) -> Option<String> {
 }
 
 /// The packages of a series, newest first; or the one package with this release or name.
-pub(crate) fn matching<'a>(packages: &'a [Package], wish: &str) -> Vec<&'a Package> {
+pub fn matching<'a>(packages: &'a [Package], wish: &str) -> Vec<&'a Package> {
     match packages.iter().find(|package| package.release == wish || package.name == wish) {
         Some(exact) => vec![exact],
         None => packages.iter().filter(|package| version::in_series(&package.version, wish)).collect(),
@@ -127,7 +127,7 @@ pub(crate) fn matching<'a>(packages: &'a [Package], wish: &str) -> Vec<&'a Packa
 }
 
 /// The error for a series that the mirror does not have; it lists those that it has.
-pub(crate) fn gone(packages: &[Package], wish: &str, flavour: &str, troubles: &[String]) -> String {
+pub fn gone(packages: &[Package], wish: &str, flavour: &str, troubles: &[String]) -> String {
     let mut series: BTreeMap<String, (&Package, usize)> = BTreeMap::new();
     for package in packages {
         series.entry(version::series_of(&package.version)).or_insert((package, 0)).1 += 1;

@@ -9,7 +9,7 @@ use flate2::read::{DeflateDecoder, DeflateEncoder};
 use std::io::Read;
 
 /// Start of each frame.
-pub(crate) const MAGIC: [u8; 8] = *b"\x01ppFRM\x02\n";
+pub const MAGIC: [u8; 8] = *b"\x01ppFRM\x02\n";
 
 /// Bytes before the payload.
 const HEADER: usize = MAGIC.len() + 1 + 4 + 4 + 4;
@@ -18,14 +18,14 @@ const HEADER: usize = MAGIC.len() + 1 + 4 + 4 + 4;
 const LONGEST_ANSWER: usize = 128 << 20;
 
 /// Longest text accepted, in bytes; longer ones are cut before they are sent.
-pub(crate) const LONGEST_TEXT: usize = 64 << 10;
+pub const LONGEST_TEXT: usize = 64 << 10;
 
 /// A byte of deflate unpacks to at most so many (RFC 1951: two bits may stand for 258 bytes, and 8 / 2 x 258 = 1032).
-pub(crate) const LARGEST_RATIO: usize = 1032;
+pub const LARGEST_RATIO: usize = 1032;
 
 /// A message from the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Message {
+pub enum Message {
     /// The guest is ready for its job; the payload is the release.
     Hello(String),
     /// The kernel gives init no access to ports, so no snapshot can be made; the payload is the reason.
@@ -79,7 +79,7 @@ impl Message {
 }
 
 /// The frame of `message`. Texts are cut to [`LONGEST_TEXT`].
-pub(crate) fn encode(message: &Message) -> std::io::Result<Vec<u8>> {
+pub fn encode(message: &Message) -> std::io::Result<Vec<u8>> {
     let payload = message.payload();
     let payload = match message {
         Message::Answer(_) if payload.len() > LONGEST_ANSWER => {
@@ -111,7 +111,7 @@ fn checksum(bytes: &[u8]) -> u32 {
 
 /// Reads frames from a growing stream, in time proportional to its length.
 #[derive(Debug, Default)]
-pub(crate) struct Decoder {
+pub struct Decoder {
     pending: Vec<u8>,
     /// Bytes at the front of `pending` that are done with.
     done: usize,
@@ -158,7 +158,7 @@ impl FrameHeader {
 
 impl Decoder {
     /// Add more bytes of the stream.
-    pub(crate) fn feed(&mut self, bytes: &[u8]) {
+    pub fn feed(&mut self, bytes: &[u8]) {
         // What is done with is dropped here, once for all the frames in it.
         self.pending.drain(..self.done);
         self.done = 0;
@@ -166,7 +166,7 @@ impl Decoder {
     }
 
     /// The next complete message, if there is one.
-    pub(crate) fn next_message(&mut self) -> Option<Message> {
+    pub fn next_message(&mut self) -> Option<Message> {
         loop {
             let rest = self.pending.get(self.done..).unwrap_or_default();
             let Some(start) = find(rest, &MAGIC) else {
@@ -191,7 +191,7 @@ impl Decoder {
     }
 
     /// Number of frames with an error.
-    pub(crate) fn damaged(&self) -> u64 {
+    pub fn damaged(&self) -> u64 {
         self.damaged
     }
 

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The emulator: `$PIPEPROF_QEMU`, or `qemu-system-x86_64` in PATH.
-pub(crate) fn program() -> OsString {
+pub fn program() -> OsString {
     std::env::var_os("PIPEPROF_QEMU").filter(|name| !name.is_empty()).unwrap_or_else(|| "qemu-system-x86_64".into())
 }
 
 /// QEMU's version line: `QEMU emulator version 7.2.22 (Debian ...)`.
-pub(crate) fn version() -> Result<String> {
+pub fn version() -> Result<String> {
     let output = Command::new(program()).arg("--version").stdin(Stdio::null()).output().with_context(missing)?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     match text.lines().next() {
@@ -38,7 +38,7 @@ pub(crate) fn spoils_flags(version: &str) -> bool {
     numbers_in(version).is_some_and(|numbers| numbers < (8, 0))
 }
 
-pub(crate) fn missing() -> String {
+pub fn missing() -> String {
     format!(
         "cannot start {}: install QEMU (Debian: apt install qemu-system-x86), or name it in PIPEPROF_QEMU",
         program().display()
@@ -47,7 +47,7 @@ pub(crate) fn missing() -> String {
 
 /// Paths of the files of one guest.
 #[derive(Debug, Clone)]
-pub(crate) struct Files {
+pub struct Files {
     pub initramfs: PathBuf,
     /// Output of the guest's first serial port: its console.
     pub console: PathBuf,
@@ -72,7 +72,7 @@ impl Files {
 
 /// How a guest starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Start {
+pub enum Start {
     /// With its kernel.
     Boot,
     /// With its kernel, to be stopped and saved when it is ready for a job. QEMU's monitor is on standard input.
@@ -106,7 +106,7 @@ pub(crate) fn starting(start: Start, options: &GuestOptions, on: ExecutedOn, fil
 }
 
 /// QEMU's arguments for a guest that boots, without the program name. Documents show these, however the guest starts.
-pub(crate) fn arguments(options: &GuestOptions, on: ExecutedOn, files: &Files) -> Vec<OsString> {
+pub fn arguments(options: &GuestOptions, on: ExecutedOn, files: &Files) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = Vec::new();
     let mut add = |words: &[&str]| arguments.extend(words.iter().map(OsString::from));
     // Ignore the host's QEMU configuration and leave out default devices: no network, disk, monitor or display.
@@ -167,7 +167,7 @@ fn cpu(options: &GuestOptions, on: ExecutedOn) -> &str {
 }
 
 /// The CPU model of guests for which none is given.
-pub(crate) fn cpu_model(on: ExecutedOn) -> &'static str {
+pub fn cpu_model(on: ExecutedOn) -> &'static str {
     match on {
         ExecutedOn::Kvm => "host",
         // This is QEMU's default; name it, because a default may change.
@@ -181,7 +181,7 @@ fn escape(path: &Path) -> String {
 }
 
 /// The kernel's arguments: pipeprof's, then the user's. The kernel uses the last one if they conflict.
-pub(crate) fn command_line(options: &GuestOptions, on: ExecutedOn) -> String {
+pub fn command_line(options: &GuestOptions, on: ExecutedOn) -> String {
     let mut words = vec![
         // Early messages go to the first port, so that an early panic is visible.
         "earlycon=uart8250,io,0x3f8,115200",
@@ -233,7 +233,7 @@ pub(crate) fn command_line(options: &GuestOptions, on: ExecutedOn) -> String {
 
 /// The emulator as recorded in the document: its version, and its arguments with run-specific paths replaced by
 /// names.
-pub(crate) fn describe(version: &str, arguments: &[OsString], files: &Files, options: &GuestOptions) -> Emulator {
+pub fn describe(version: &str, arguments: &[OsString], files: &Files, options: &GuestOptions) -> Emulator {
     let mut replace: Vec<(String, String)> =
         [&files.initramfs, &files.console, &files.reply, &files.job, &files.archive]
             .iter()

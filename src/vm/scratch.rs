@@ -9,13 +9,13 @@ const PREFIX: &str = "pipeprof-guest-";
 
 /// A temporary folder.
 #[derive(Debug)]
-pub(crate) struct Scratch {
+pub struct Scratch {
     folder: ClaimedFolder,
 }
 
 impl Scratch {
     /// Create a folder in the system's temporary folder.
-    pub(crate) fn new() -> Result<Self> {
+    pub fn new() -> Result<Self> {
         Self::new_in(&std::env::temp_dir())
     }
 
@@ -26,7 +26,7 @@ impl Scratch {
         Ok(Self { folder })
     }
 
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 }
@@ -36,7 +36,7 @@ pub(crate) fn no_room(path: &Path) -> String {
 }
 
 /// Remove the folders of killed runs and return their number.
-pub(crate) fn clean_up() -> usize {
+pub fn clean_up() -> usize {
     claimed_folder::clean_up(&std::env::temp_dir(), PREFIX)
 }
 

@@ -25,7 +25,7 @@ const LONGEST_FACTS: u64 = 1 << 20;
 
 /// What `snapshot.json` holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SnapshotFacts {
+pub struct SnapshotFacts {
     /// All that the state depends on.
     pub of: String,
     /// The kernel's release.
@@ -36,7 +36,7 @@ pub(crate) struct SnapshotFacts {
 /// The state of a guest, or why it cannot be saved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum SnapshotState {
+pub enum SnapshotState {
     Saved(Stream),
     /// This kernel cannot be saved, and will not be tried again.
     Impossible(String),
@@ -44,7 +44,7 @@ pub(crate) enum SnapshotState {
 
 /// Length and CRC-32 of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Stream {
+pub struct Stream {
     pub bytes: u64,
     pub crc: u32,
 }
@@ -61,19 +61,19 @@ struct Entry {
 
 /// Where the snapshots are.
 #[derive(Debug, Clone)]
-pub(crate) struct Snapshots {
+pub struct Snapshots {
     root: PathBuf,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct SnapshotPlace {
+pub struct SnapshotPlace {
     snapshots: Snapshots,
     name: String,
     of: String,
 }
 
 /// A digest of `bytes`: 64 bits, enough to tell files apart that nobody made to be equal.
-pub(crate) fn digest(bytes: &[u8]) -> u64 {
+pub fn digest(bytes: &[u8]) -> u64 {
     // Its keys are fixed. Another version of the standard library may compute another value, which costs a boot.
     let mut hasher = std::hash::DefaultHasher::new();
     hasher.write(bytes);
@@ -82,12 +82,12 @@ pub(crate) fn digest(bytes: &[u8]) -> u64 {
 
 impl Snapshots {
     /// Those in the user's cache.
-    pub(crate) fn open() -> Result<Self> {
+    pub fn open() -> Result<Self> {
         Ok(Self { root: KernelCache::open()?.root().join("snapshots") })
     }
 
     /// The place of the snapshot that depends on `of`.
-    pub(crate) fn place(&self, of: String) -> SnapshotPlace {
+    pub fn place(&self, of: String) -> SnapshotPlace {
         SnapshotPlace { snapshots: self.clone(), name: format!("{:016x}", digest(of.as_bytes())), of }
     }
 
@@ -107,14 +107,14 @@ impl Snapshots {
     }
 
     /// Number of snapshots by release, and their size in bytes.
-    pub(crate) fn of_release(&self, release: &str) -> (usize, u64) {
+    pub fn of_release(&self, release: &str) -> (usize, u64) {
         let list = self.list();
         let sizes = list.iter().filter(|entry| entry.release == release).map(|entry| entry.bytes);
         sizes.fold((0, 0), |(count, sum), size| (count + 1, sum + size))
     }
 
     /// Remove the snapshots of the release, or all of them. Returns their number and their size in bytes.
-    pub(crate) fn remove(&self, release: Option<&str>) -> Result<(usize, u64)> {
+    pub fn remove(&self, release: Option<&str>) -> Result<(usize, u64)> {
         let mut removed = (0, 0);
         for entry in self.list() {
             if release.is_none_or(|release| entry.release == release) {
@@ -174,7 +174,7 @@ impl SnapshotPlace {
     }
 
     /// The facts of the snapshot and, unless it is impossible, its open state. `None` if it does not exist.
-    pub(crate) fn find(&self) -> Option<(SnapshotFacts, Option<File>)> {
+    pub fn find(&self) -> Option<(SnapshotFacts, Option<File>)> {
         let folder = self.folder();
         let facts = read_facts(&folder).filter(|facts| facts.of == self.of)?;
         let state = match facts.state {
@@ -189,13 +189,13 @@ impl SnapshotPlace {
     }
 
     /// Wait until no other process makes this snapshot, and let none begin.
-    pub(crate) fn lock(&self) -> Result<CacheLock> {
+    pub fn lock(&self) -> Result<CacheLock> {
         fs::create_dir_all(&self.snapshots.root).with_context(|| no_room(&self.snapshots.root))?;
         lock_file(&self.folder().with_extension("lock"))
     }
 
     /// An empty folder to make the snapshot in, with the path of the state.
-    pub(crate) fn begin(&self, _lock: &CacheLock) -> Result<PathBuf> {
+    pub fn begin(&self, _lock: &CacheLock) -> Result<PathBuf> {
         let folder = self.folder().with_extension("new");
         // Only the holder of the lock writes it, so anything here is of a killed run.
         let _ = fs::remove_dir_all(&folder);
@@ -210,7 +210,7 @@ impl SnapshotPlace {
     }
 
     /// Let the folder of [`Self::begin`] become the snapshot, and remove the oldest if there is no room for all.
-    pub(crate) fn finish(&self, _lock: &CacheLock, release: &str, state: SnapshotState) -> Result<()> {
+    pub fn finish(&self, _lock: &CacheLock, release: &str, state: SnapshotState) -> Result<()> {
         let facts = SnapshotFacts { of: self.of.clone(), release: release.to_owned(), state };
         let (made, folder) = (self.folder().with_extension("new"), self.folder());
         atomic_file::write(&made.join(FACTS), &serde_json::to_vec_pretty(&facts)?)?;
@@ -222,7 +222,7 @@ impl SnapshotPlace {
     }
 
     /// Remove the snapshot, because it is damaged.
-    pub(crate) fn discard(&self) {
+    pub fn discard(&self) {
         // If it remains, the next run finds it damaged too.
         let _ = self.snapshots.drop_folder(&self.folder());
     }

@@ -41,15 +41,15 @@ pub struct BuildRecord {
     /// The tree, commit, tarball or package.
     pub source: String,
     /// The source, as `pipeprof kernel build` takes it.
-    pub source_name: String,
+    pub(crate) source_name: String,
     /// Of the source's content.
-    pub source_digest: String,
+    pub(crate) source_digest: String,
     /// The file or kernel whose configuration it has.
     pub configuration: String,
     /// The configuration, as --config takes it; absent for --tiny.
-    pub config_name: Option<String>,
+    pub(crate) config_name: Option<String>,
     /// Of that configuration, with what was left out and set.
-    pub configuration_digest: String,
+    pub(crate) configuration_digest: String,
     /// What was set in addition, as `OPTION=VALUE`.
     pub settings: Vec<String>,
     /// The compiler's version.
@@ -102,7 +102,7 @@ impl CachedKernel {
     }
 
     /// What the user called a kernel that was built.
-    pub(crate) fn name(&self) -> Option<&str> {
+    pub fn name(&self) -> Option<&str> {
         self.build.as_ref()?.name.as_deref()
     }
 
@@ -134,7 +134,7 @@ impl KernelCache {
 
     /// The cache in this folder.
     #[cfg(test)]
-    pub(crate) fn at(root: &Path) -> Self {
+    pub fn at(root: &Path) -> Self {
         Self { root: root.to_owned() }
     }
 
@@ -148,7 +148,7 @@ impl KernelCache {
     }
 
     /// All kernels, newest first. A missing folder is an empty cache. What is damaged is reported once, and left out.
-    pub(crate) fn list(&self) -> Result<Vec<CachedKernel>> {
+    pub fn list(&self) -> Result<Vec<CachedKernel>> {
         static REPORTED: Once = Once::new();
         let (list, damaged) = self.read()?;
         if !damaged.is_empty() {
@@ -158,7 +158,7 @@ impl KernelCache {
     }
 
     /// Whether there is nothing in the cache, not even something damaged.
-    pub(crate) fn is_empty(&self) -> Result<bool> {
+    pub fn is_empty(&self) -> Result<bool> {
         let (list, damaged) = self.read()?;
         Ok(list.is_empty() && damaged.is_empty())
     }
@@ -210,7 +210,7 @@ impl KernelCache {
     }
 
     /// Give a built kernel this name, and say which one it had.
-    pub(crate) fn rename(&self, entry: &CachedKernel, name: &str) -> Result<CachedKernel> {
+    pub fn rename(&self, entry: &CachedKernel, name: &str) -> Result<CachedKernel> {
         if let Some(before) = entry.name().filter(|before| *before != name) {
             progress::note(&format!(
                 "{} was named {before}: this is the same build, which now is {name}",
@@ -243,7 +243,7 @@ impl KernelCache {
 
     /// Add the image at `path` (a bzImage or a `.deb`), recorded with its `origin`. An entry of the same release is
     /// replaced. `build`: how it was built, if pipeprof did it.
-    pub(crate) fn add(
+    pub fn add(
         &self,
         path: &Path,
         origin: &str,
@@ -287,7 +287,7 @@ impl KernelCache {
     }
 
     /// Remove the kernel of this release, or all kernels of this series. Returns their releases.
-    pub(crate) fn remove(&self, name: &str) -> Result<Vec<String>> {
+    pub fn remove(&self, name: &str) -> Result<Vec<String>> {
         let _lock = self.lock()?;
         let (list, damaged) = self.read()?;
         let place = |entry: &CachedKernel| (entry.release.clone(), entry.folder.clone());
@@ -312,7 +312,7 @@ impl KernelCache {
     }
 
     /// Lock the cache for writing, waiting for other writers.
-    pub(crate) fn lock(&self) -> Result<CacheLock> {
+    pub fn lock(&self) -> Result<CacheLock> {
         let folder = self.kernels();
         fs::create_dir_all(&folder).with_context(|| no_room(&folder))?;
         lock_file(&self.root.join("kernels.lock"))
@@ -332,7 +332,7 @@ impl KernelCache {
 
 /// Holds the cache's lock until dropped.
 #[derive(Debug)]
-pub(crate) struct CacheLock {
+pub struct CacheLock {
     _file: File,
 }
 

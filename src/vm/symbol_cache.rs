@@ -18,13 +18,13 @@ const LONGEST: u64 = 256 << 20;
 
 /// The place of one kernel's list.
 #[derive(Debug, Clone)]
-pub(crate) struct SymbolCache {
+pub struct SymbolCache {
     path: PathBuf,
 }
 
 impl SymbolCache {
     /// The place for the kernel of a guest; `None` if its addresses may change.
-    pub(crate) fn of(options: &GuestOptions) -> Result<Option<Self>> {
+    pub fn of(options: &GuestOptions) -> Result<Option<Self>> {
         if options.append.iter().flat_map(|text| text.split_whitespace()).any(|word| word == "kaslr") {
             return Ok(None);
         }
@@ -35,7 +35,7 @@ impl SymbolCache {
     }
 
     /// The list, in the format of /proc/kallsyms; `None` if it is missing or damaged.
-    pub(crate) fn read(&self) -> Option<String> {
+    pub fn read(&self) -> Option<String> {
         let text = regular::read_text(&self.path, LONGEST).ok()?;
         let (first, list) = text.split_once('\n')?;
         if first != header(list) {
@@ -46,7 +46,7 @@ impl SymbolCache {
     }
 
     /// Store the list.
-    pub(crate) fn write(&self, list: &str) -> Result<()> {
+    pub fn write(&self, list: &str) -> Result<()> {
         let folder = self.path.parent().context("a file has a folder")?;
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         atomic_file::write(&self.path, format!("{}\n{list}", header(list)).as_bytes())?;
@@ -57,7 +57,7 @@ impl SymbolCache {
 }
 
 /// Remove all lists.
-pub(crate) fn remove_all() -> Result<()> {
+pub fn remove_all() -> Result<()> {
     let folder = KernelCache::open()?.root().join("symbols");
     match fs::remove_dir_all(&folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

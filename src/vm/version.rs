@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 /// Compare two Debian versions as in deb-version(7): runs of digits as numbers, `~` before everything, letters before
 /// other characters.
-pub(crate) fn compare(left: &str, right: &str) -> Ordering {
+pub fn compare(left: &str, right: &str) -> Ordering {
     let (left_epoch, left) = epoch(left);
     let (right_epoch, right) = epoch(right);
     left_epoch.cmp(&right_epoch).then_with(|| {
@@ -64,7 +64,7 @@ fn number(bytes: &[u8]) -> (&[u8], &[u8]) {
 
 /// Whether `version` (a kernel release or a Debian version) belongs to `series`. `6.1` includes `6.1.192-1` and
 /// `6.1.0-56-cloud-amd64`, but not `6.12.1`. `7.3-rc` includes `7.3~rc5-1`.
-pub(crate) fn in_series(version: &str, series: &str) -> bool {
+pub fn in_series(version: &str, series: &str) -> bool {
     let series = series.replace("-rc", "~rc");
     let version = version.replace("-rc", "~rc");
     match version.strip_prefix(series.as_str()) {
@@ -78,7 +78,7 @@ pub(crate) fn in_series(version: &str, series: &str) -> bool {
 }
 
 /// The series of a version: `6.12` for `6.12.117+deb13-cloud-amd64`.
-pub(crate) fn series_of(version: &str) -> String {
+pub fn series_of(version: &str) -> String {
     let end = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (_, version) = epoch(version);
     let Some((major, rest)) = version.split_once('.') else { return version.to_owned() };

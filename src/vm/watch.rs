@@ -29,7 +29,7 @@ pub(crate) struct Watch<'a> {
     pub release: Option<String>,
     pub answer: Option<Result<Vec<u8>, String>>,
     /// Why the guest's kernel cannot take part in a snapshot.
-    pub no_ports: Option<String>,
+    pub(crate) no_ports: Option<String>,
 }
 
 /// How a guest's execution ended.
@@ -220,7 +220,7 @@ impl<'a> Watch<'a> {
 }
 
 /// The text of a file of the guest.
-pub(crate) fn read_text(path: &Path) -> String {
+pub fn read_text(path: &Path) -> String {
     // Only shown to people. An empty text is better than a second error that hides the first.
     String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).replace('\r', "")
 }

@@ -92,22 +92,22 @@ impl Axis {
     }
 
     /// The axis whose flag is `--name`.
-    pub(crate) fn find(name: &str) -> Option<&'static Self> {
+    pub fn find(name: &str) -> Option<&'static Self> {
         AXES.iter().find(|axis| axis.name == name)
     }
 
     /// The axis of the field `field` of `workload` in `result.json`.
-    pub(crate) fn of_field(field: &str) -> Option<&'static Self> {
+    pub fn of_field(field: &str) -> Option<&'static Self> {
         Self::find(&field.replace('_', "-"))
     }
 
     /// Help text without its default.
-    pub(crate) fn about(&self) -> &'static str {
+    pub fn about(&self) -> &'static str {
         self.about
     }
 
     /// Help text with its default. The mode has the defaults of switches and choices.
-    pub(crate) fn help(&self) -> String {
+    pub fn help(&self) -> String {
         let default = match self.kind {
             AxisKind::Switch | AxisKind::Choice(_) => "set by --mode".to_owned(),
             _ => self.value(&Spec::default()).map_or_else(|| self.unset.to_owned(), |value| self.format(&value)),
@@ -163,7 +163,7 @@ impl Axis {
     }
 
     /// A value as typed.
-    pub(crate) fn format(&self, value: &Value) -> String {
+    pub fn format(&self, value: &Value) -> String {
         match (value, self.kind) {
             (Value::Number(bytes), AxisKind::Size { .. }) => size::format(*bytes),
             (Value::Number(number), _) => number.to_string(),
@@ -173,7 +173,7 @@ impl Axis {
     }
 
     /// Check this axis's value in `spec`.
-    pub(crate) fn check(&self, spec: &Spec) -> Result<()> {
+    pub fn check(&self, spec: &Spec) -> Result<()> {
         let Some(value) = self.value(spec) else { return Ok(()) };
         self.check_bounds(&value)?;
         if let Some(needs) = self.needs
@@ -214,22 +214,22 @@ pub struct Overrides(BTreeMap<String, Value>);
 
 impl Overrides {
     /// Override `axis`. Returns its former value.
-    pub(crate) fn put(&mut self, axis: &Axis, value: Value) -> Option<Value> {
+    pub fn put(&mut self, axis: &Axis, value: Value) -> Option<Value> {
         self.0.insert(axis.name.to_owned(), value)
     }
 
     /// Override what `others` override.
-    pub(crate) fn extend(&mut self, others: Self) {
+    pub fn extend(&mut self, others: Self) {
         self.0.extend(others.0);
     }
 
     /// The value of the axis `name`, if it is overridden.
-    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
+    pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
     }
 
     /// Set these axes in `spec`.
-    pub(crate) fn apply(&self, spec: &mut Spec) -> Result<()> {
+    pub fn apply(&self, spec: &mut Spec) -> Result<()> {
         AXES.iter().try_for_each(|axis| match self.get(axis.name) {
             Some(value) => axis.set(spec, value),
             None => Ok(()),

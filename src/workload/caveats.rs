@@ -15,13 +15,13 @@ pub const VERIFY_FAILED: &str = "verify-failed";
 pub const HUGE_PAGES_MISSING: &str = "huge-pages-missing";
 
 /// Code of the warning that a busy loop shared a CPU with the process that it waited for.
-pub(crate) const SPINNING: &str = "spinning";
+pub const SPINNING: &str = "spinning";
 
 /// Code of the warning that writer and reader shared a CPU.
-pub(crate) const ONE_CPU: &str = "one-cpu";
+pub const ONE_CPU: &str = "one-cpu";
 
 /// The code of warnings that a process did other work than was requested, because the kernel cannot do that.
-pub(crate) const WORKLOAD_CHANGED: &str = "workload-changed";
+pub const WORKLOAD_CHANGED: &str = "workload-changed";
 
 /// Warnings for differences between what `spec` requested and what happened in any of `pairs`, each kind once.
 pub fn caveats_of_all<'a>(spec: &Spec, pairs: impl IntoIterator<Item = &'a Processes>) -> Vec<Warning> {

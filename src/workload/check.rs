@@ -9,7 +9,7 @@ use crate::util::usage::OrUsage as _;
 use anyhow::{Result, bail, ensure};
 
 impl Spec {
-    pub(crate) fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         self.contradictions().or_usage()
     }
 

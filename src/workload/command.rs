@@ -7,7 +7,7 @@ use super::spec::{Amount, Pin};
 use crate::util::size;
 
 /// `pipeprof run` with the axes of `spec` that differ from the default, and `more`.
-pub(crate) fn run(spec: &Spec, more: &str) -> String {
+pub fn run(spec: &Spec, more: &str) -> String {
     let plain = Spec::default();
     let mut words = vec!["pipeprof run".to_owned()];
     for axis in AXES {

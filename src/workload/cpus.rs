@@ -5,30 +5,30 @@ use anyhow::{Context, Result, bail};
 use std::path::Path;
 
 /// The CPUs that this process may run on, ascending.
-pub(crate) fn allowed() -> Result<Vec<u32>> {
+pub fn allowed() -> Result<Vec<u32>> {
     let set = rustix::thread::sched_getaffinity(None).context("cannot read this process's CPU affinity")?;
     Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect())
 }
 
 /// Bind the calling thread to `cpu`.
-pub(crate) fn bind(cpu: u32) -> Result<()> {
+pub fn bind(cpu: u32) -> Result<()> {
     let mut set = rustix::thread::CpuSet::new();
     set.set(cpu as usize);
     rustix::thread::sched_setaffinity(None, &set).with_context(|| format!("--pin: cannot run on CPU {cpu}"))
 }
 
 /// The CPU of one process; `None` if it is not pinned.
-pub(crate) type Place = Option<u32>;
+pub type Place = Option<u32>;
 
 /// The CPUs of one pair's processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Places {
+pub struct Places {
     pub writers: Vec<Place>,
     pub readers: Vec<Place>,
 }
 
 /// Choose the CPUs for all pairs of `spec` on this machine.
-pub(crate) fn places(spec: &Spec) -> Result<Vec<Places>> {
+pub fn places(spec: &Spec) -> Result<Vec<Places>> {
     place(spec, &allowed()?, Path::new("/sys/devices/system/cpu"))
 }
 
@@ -85,7 +85,7 @@ fn place(spec: &Spec, allowed: &[u32], sys: &Path) -> Result<Vec<Places>> {
 }
 
 /// The CPU of `allowed` to use for a single thread.
-pub(crate) fn first(allowed: &[u32]) -> u32 {
+pub fn first(allowed: &[u32]) -> u32 {
     order(allowed, Path::new("/sys/devices/system/cpu")).first().copied().unwrap_or(0)
 }
 
@@ -131,7 +131,7 @@ impl Topology {
 
 /// How two CPUs are related: `one CPU`, `SMT siblings`, `one cache`, `one package`, `two packages`; `None` if /sys
 /// does not tell.
-pub(crate) fn relation(a: u32, b: u32) -> Option<&'static str> {
+pub fn relation(a: u32, b: u32) -> Option<&'static str> {
     relation_in(a, b, Path::new("/sys/devices/system/cpu"))
 }
 

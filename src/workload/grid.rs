@@ -4,7 +4,7 @@ use super::axis::{Axis, AxisKind, Value};
 use crate::util::size;
 
 /// Parse the values of `axis` in one flag: a list, and for sizes and counts also doubling ranges such as `4K..4M`.
-pub(crate) fn values(axis: &Axis, text: &str) -> Result<Vec<Value>, String> {
+pub fn values(axis: &Axis, text: &str) -> Result<Vec<Value>, String> {
     match axis.kind {
         AxisKind::Size { .. } => Ok(sizes(text)?.into_iter().map(Value::Number).collect()),
         AxisKind::Count { least, most } => {

@@ -33,7 +33,7 @@ const CAUSE: Duration = Duration::from_secs(2);
 
 /// Workers that are ready or running.
 #[derive(Debug)]
-pub(crate) struct Launched {
+pub struct Launched {
     spec: Spec,
     /// Whether the workers mark their windows for the instruction collector.
     marked: bool,
@@ -58,7 +58,7 @@ struct Worker {
 ///
 /// # Errors
 /// A contradiction in `spec`, a refusal of this machine (naming the flag), an error of a worker, or an interruption.
-pub(crate) fn launch(spec: &Spec) -> Result<Launched> {
+pub fn launch(spec: &Spec) -> Result<Launched> {
     launch_marked(spec, true)
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn launch(spec: &Spec) -> Result<Launched> {
 ///
 /// # Errors
 /// As [`launch`], and when the processes do not finish.
-pub(crate) fn rehearse(spec: &Spec) -> Result<()> {
+pub fn rehearse(spec: &Spec) -> Result<()> {
     let mut launched = launch_marked(spec, false)?;
     launched.release()?;
     launched.wait().map(drop)

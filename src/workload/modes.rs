@@ -15,7 +15,7 @@ pub struct Mode {
 }
 
 /// All presets, in the order of article A.
-pub(crate) const MODES: [Mode; 5] = [
+pub const MODES: [Mode; 5] = [
     mode("write", "write(2) to read(2)", Writer::Write, Reader::Read),
     mode("vmsplice", "vmsplice(2) to splice(2) into /dev/null", Writer::Vmsplice, Reader::Splice),
     Mode { huge_pages: true, ..mode("vmsplice-huge", "vmsplice from huge pages", Writer::Vmsplice, Reader::Splice) },
@@ -48,6 +48,6 @@ impl Mode {
 }
 
 /// Names of all presets.
-pub(crate) fn names() -> Vec<&'static str> {
+pub fn names() -> Vec<&'static str> {
     MODES.iter().map(|mode| mode.name).collect()
 }

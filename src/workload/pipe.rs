@@ -32,7 +32,7 @@ impl Pipe {
 }
 
 /// The largest pipe of at most `wanted` bytes that this user may create, found by trying; a power of two of pages.
-pub(crate) fn largest(wanted: u64) -> u64 {
+pub fn largest(wanted: u64) -> u64 {
     let mut bytes = 1 << wanted.clamp(PAGE, 1 << 31).ilog2();
     let holds = |bytes: u64| {
         let (_read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).ok()?;

@@ -24,7 +24,7 @@ pub struct WorkloadRequest {
 }
 
 impl WorkloadRequest {
-    pub(crate) const DEFAULT_MODE: &'static str = "write";
+    pub const DEFAULT_MODE: &'static str = "write";
 
     /// The request that gives `spec`; `name` is the mode as headings name it.
     pub fn of(name: &str, spec: &Spec) -> Result<Self> {
@@ -51,19 +51,19 @@ impl WorkloadRequest {
     }
 
     /// Read from `source`, if given.
-    pub(crate) fn set_source(&mut self, source: Option<&str>) {
+    pub fn set_source(&mut self, source: Option<&str>) {
         if let (Some(axis), Some(source)) = (Axis::find("source"), source) {
             self.overrides.put(axis, Value::Text(source.to_owned()));
         }
     }
 
     /// Read from a source that every kernel can splice from.
-    pub(crate) fn use_source_of_every_kernel(&mut self) {
+    pub fn use_source_of_every_kernel(&mut self) {
         self.set_source(Some(MEMORY_SOURCE));
     }
 
     /// The mode's name for headings, with the axes that override it (`write (writer=stdio)`), and the workload.
-    pub(crate) fn spec(&self) -> Result<(String, Spec)> {
+    pub fn spec(&self) -> Result<(String, Spec)> {
         let name = self.mode.as_deref().unwrap_or(Self::DEFAULT_MODE);
         let mode = Mode::find(name)
             .with_context(|| format!("--mode {name}: unknown mode; choose one of {}", names().join(", ")))

@@ -11,9 +11,9 @@ pub(crate) const HUGE_PAGE: u64 = 2 << 20;
 pub(crate) const DEFAULT_SOURCE: &str = "/dev/zero";
 
 /// The name of a source that every kernel can splice from: zeros in a file in memory.
-pub(crate) const MEMORY_SOURCE: &str = "memory";
+pub const MEMORY_SOURCE: &str = "memory";
 /// What a writer notes that reads from it because its kernel cannot splice from [`DEFAULT_SOURCE`].
-pub(crate) const FELL_BACK: &str = "this kernel cannot splice from /dev/zero: using a memory file of zeros";
+pub const FELL_BACK: &str = "this kernel cannot splice from /dev/zero: using a memory file of zeros";
 
 /// The call that puts bytes into the pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema, clap::ValueEnum)]
@@ -33,12 +33,12 @@ pub enum Writer {
 
 impl Writer {
     /// Whether it takes its bytes from a file.
-    pub(crate) fn has_source(self) -> bool {
+    pub fn has_source(self) -> bool {
         matches!(self, Self::Splice | Self::ReadWrite | Self::Stdio)
     }
 
     /// Whether the kernel copies its bytes into pages that it allocates.
-    pub(crate) fn copies(self) -> bool {
+    pub fn copies(self) -> bool {
         matches!(self, Self::Write | Self::ReadWrite | Self::Stdio)
     }
 }
@@ -82,7 +82,7 @@ pub enum Pin {
 
 impl Spec {
     /// Bytes of one block: the size of the writer's call. Half of the buffer for vmsplice.
-    pub(crate) fn block(&self) -> u64 {
+    pub fn block(&self) -> u64 {
         match self.writer {
             Writer::Vmsplice => self.buffer_size / 2,
             _ => self.buffer_size,

@@ -70,7 +70,7 @@ pub(crate) struct WorkerWindow {
 pub(crate) struct Failure {
     pub message: String,
     /// The other end was closed; the other process reports the cause.
-    pub consequence: bool,
+    pub(crate) consequence: bool,
 }
 
 /// The byte that lets a worker continue.

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A module's path below the crate: `["compare", "model"]`; empty for lib.rs.
+/// A module's path below src: `["compare", "model"]`; empty for src/lib.rs.
 type Module = Vec<String>;
 
-/// The files of a crate, by module.
+/// The files of all crates, by module.
 #[derive(Default)]
 pub(super) struct Sources {
     files: BTreeMap<Module, Source>,
@@ -137,7 +137,9 @@ impl Sources {
     fn place(&self, module: &[String], path: &[String], depth: usize) -> Option<(Module, bool)> {
         let (first, mut rest) = path.split_first()?;
         let mut at = match first.as_str() {
-            "crate" => Vec::new(),
+            // Crates name each other as their own modules.
+            "crate" if rest.first().is_some_and(|name| self.files.contains_key(&vec![name.clone()])) => Vec::new(),
+            "crate" => module.first().cloned().into_iter().collect(),
             "self" => module.to_vec(),
             "super" => module.split_last()?.1.to_vec(),
             name => {

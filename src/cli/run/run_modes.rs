@@ -9,6 +9,7 @@ use crate::report::files::{Folder, KeptResults};
 use crate::report::modes::ModesReport;
 use crate::report::terminal::Style;
 use crate::result::Outcome;
+use crate::run::MeasurePair as _;
 use crate::run::RunOptions;
 use crate::util::stored_json::json_text;
 use crate::util::streams::write_styled;
@@ -76,9 +77,9 @@ pub(in crate::cli) fn run(args: &RunArgs) -> Result<ExitCode> {
     text.push_str(&written(&kept, outcomes.iter().map(|(mode, _)| &mode[..]).zip(&exported)));
     if args.json {
         let documents: Vec<_> = outcomes.iter().map(|(_, outcome)| &outcome.document).collect();
-        crate::outln!("{}", json_text(&documents).context("cannot write the documents as JSON")?);
+        util::outln!("{}", json_text(&documents).context("cannot write the documents as JSON")?);
         if !progress::is_quiet() {
-            crate::err!("{text}");
+            util::err!("{text}");
         }
     } else {
         write_styled(&text);

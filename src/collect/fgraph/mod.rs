@@ -39,7 +39,7 @@ const SHARE_OF_MEMORY: u64 = 4;
 const BUFFER_KIB: std::ops::RangeInclusive<u64> = 1024..=256 * 1024;
 
 /// The `fgraph` collector.
-pub(crate) struct Fgraph {
+pub struct Fgraph {
     symbols: Arc<Symbols>,
     notes: Vec<String>,
     armed: Option<ArmedTracer>,
@@ -63,7 +63,7 @@ struct Lost {
 }
 
 impl Fgraph {
-    pub(crate) fn new(symbols: Arc<Symbols>) -> Self {
+    pub fn new(symbols: Arc<Symbols>) -> Self {
         Self { symbols, notes: Vec::new(), armed: None }
     }
 

@@ -18,7 +18,7 @@ pub(crate) struct CallNode {
     /// The same without traced callees.
     pub self_ns: u64,
     /// Calls that returned, by duration.
-    pub durations: Log2Histogram,
+    pub(crate) durations: Log2Histogram,
 }
 
 /// A task's calls by path. Node 0 is the root: time outside all traced functions.
@@ -29,9 +29,9 @@ pub(crate) struct CallTree {
     /// The calls that are open, outermost first.
     open: Vec<OpenCall>,
     /// Entries without exit and exits without entry, by function. Calls open at the end do not count.
-    pub unmatched: BTreeMap<u64, u64>,
+    pub(crate) unmatched: BTreeMap<u64, u64>,
     /// Calls that were too deep for the kernel to trace.
-    pub overrun: u64,
+    pub(crate) overrun: u64,
 }
 
 #[derive(Debug, Clone, Copy)]

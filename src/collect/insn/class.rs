@@ -17,7 +17,7 @@ pub(super) fn of_block(block: &Block) -> Vec<InstructionClass> {
 }
 
 /// What the target's processes executed in `function`, whose executed code was stored, by class.
-pub(crate) fn of_function(code: &ExecutedCode, function: &ExecutedFunction) -> ClassCounts {
+pub fn of_function(code: &ExecutedCode, function: &ExecutedFunction) -> ClassCounts {
     let mut counts = ClassCounts::default();
     for instruction in &function.instructions {
         let bytes = instruction.bytes();

@@ -29,7 +29,7 @@ pub(super) struct Callers {
 #[derive(PartialEq)]
 pub(super) struct LastFrame {
     pub name: String,
-    pub has_symbol: bool,
+    pub(crate) has_symbol: bool,
     role: Option<RoleId>,
     is_switch_work: bool,
 }

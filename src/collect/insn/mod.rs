@@ -7,14 +7,14 @@
 //! locks. docs/exactness.md says what is exact and how it was
 //! verified.
 
-pub(crate) mod class;
+pub mod class;
 mod contexts;
 mod held;
-pub(crate) mod names;
-pub(crate) mod object;
-pub(crate) mod parts;
-pub(crate) mod profile;
-pub(crate) mod raw;
+pub mod names;
+pub mod object;
+pub mod parts;
+pub mod profile;
+pub mod raw;
 mod switch_work;
 
 pub use names::Names;

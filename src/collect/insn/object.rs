@@ -70,7 +70,7 @@ impl Plugin {
 
     /// Also follow what the processes fork, if the addresses of the kernel's copy_thread are given, and leave out the calls
     /// within user code. For programs that are not known.
-    pub(crate) fn for_programs(mut self, births: Option<std::ops::Range<u64>>) -> Self {
+    pub fn for_programs(mut self, births: Option<std::ops::Range<u64>>) -> Self {
         let births = births.map(|range| ("births".to_owned(), format!("{:x}-{:x}", range.start, range.end)));
         self.args.extend(births);
         self.args.push(("users".to_owned(), "flat".to_owned()));

@@ -18,7 +18,7 @@ enum Adds {
 }
 
 /// The parts of `raw`, which identifies `processes` by number.
-pub(crate) fn parts(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Vec<WindowPart> {
+pub fn parts(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Vec<WindowPart> {
     if raw.parts.is_empty() {
         return Vec::new();
     }

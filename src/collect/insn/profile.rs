@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// The collector's name in profiles.
-pub(crate) const NAME: &str = "insn";
+pub const NAME: &str = "insn";
 
 /// What one window executed.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,7 +35,7 @@ pub struct Counted {
 }
 
 /// The stacks of a window, its parts weighed: for comparisons with other windows. [`count`] has what was executed.
-pub(crate) fn profiles(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Vec<Profile>> {
+pub fn profiles(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Vec<Profile>> {
     check(raw, processes)?;
     let mut stacks = vec![Folded::default(); processes.len() + 1];
     let mut contexts = Contexts::new(raw, names);
@@ -62,7 +62,7 @@ fn check(raw: &Raw, processes: &[ProcessName]) -> Result<()> {
 
 /// Bytes that `rep` instructions of the processes moved in a window, without the roles that depend on scheduling. They come
 /// in no bursts, so the parts of the window are not weighed.
-pub(crate) fn rep_bytes(raw: &Raw, names: &Names) -> u64 {
+pub fn rep_bytes(raw: &Raw, names: &Names) -> u64 {
     let mut contexts = Contexts::new(raw, names);
     let bytes = |rep: &RepCount| {
         let block = raw.blocks.get(rep.block as usize)?;

@@ -9,7 +9,7 @@ const END: &[u8] = b"PPEND";
 pub(crate) const MEMORY: u64 = 512 << 20;
 
 /// Processes that the plugin can follow (`PROCESSES` in store.h).
-pub(crate) const MOST: usize = crate::arch::marker::MOST as usize;
+pub const MOST: usize = crate::arch::marker::MOST as usize;
 
 /// The owner of a calling context, by the number of its root (`enum root` in store.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Root {
     }
 
     /// The index of its process in a list of all `processes`; others come last.
-    pub(crate) fn place(self, processes: usize) -> usize {
+    pub fn place(self, processes: usize) -> usize {
         match self {
             Self::Process(process) | Self::Unattributed(process) => process,
             Self::Other | Self::Unfollowed => processes,
@@ -69,7 +69,7 @@ pub struct Block {
 
 impl Block {
     /// The address and code of each of its instructions.
-    pub(crate) fn instructions(&self) -> impl Iterator<Item = (u64, &[u8])> {
+    pub fn instructions(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let mut rest = (self.address, &self.code[..]);
         self.lengths.iter().map(move |length| {
             let (address, code) = rest;
@@ -101,7 +101,7 @@ pub struct BlockCount {
 
 impl BlockCount {
     /// Instructions.
-    pub(crate) fn instructions(&self) -> u64 {
+    pub fn instructions(&self) -> u64 {
         u64::from(self.to - self.from) * self.times
     }
 }
@@ -111,7 +111,7 @@ impl BlockCount {
 pub struct RepCount {
     pub node: u32,
     pub block: u32,
-    pub accesses: u64,
+    pub(crate) accesses: u64,
     /// As that of [`BlockCount`].
     pub tapered: u64,
 }
@@ -125,22 +125,22 @@ pub struct Totals {
     /// Instructions begun; each iteration of a `rep` instruction counts as one.
     pub begun: u64,
     /// Of these: faulted, not completed.
-    pub faulted: u64,
+    pub(crate) faulted: u64,
     /// Of these: further iterations of a `rep` instruction.
     pub repeated: u64,
     /// Of these: begun again by the emulator.
-    pub replayed: u64,
+    pub(crate) replayed: u64,
     /// Interrupts and exceptions in kernel code.
-    pub traps: u64,
+    pub(crate) traps: u64,
     pub switches: u64,
-    pub odd_returns: u64,
-    pub lost_stacks: u64,
-    pub vcpus: u64,
+    pub(crate) odd_returns: u64,
+    pub(crate) lost_stacks: u64,
+    pub(crate) vcpus: u64,
 }
 
 impl Totals {
     /// Instructions completed: the sum over all contexts must be equal.
-    pub(crate) fn completed(&self) -> u64 {
+    pub fn completed(&self) -> u64 {
         self.begun.saturating_sub(self.faulted + self.repeated + self.replayed)
     }
 }
@@ -154,7 +154,7 @@ pub struct Raw {
     pub nodes: Vec<ContextNode>,
     pub blocks: Vec<Block>,
     pub counts: Vec<BlockCount>,
-    pub reps: Vec<RepCount>,
+    pub(crate) reps: Vec<RepCount>,
     /// What each of `counts` added in each part of the window, which the first process's system calls divide. Empty where the
     /// plugin was not told to weigh.
     pub parts: Vec<Vec<u32>>,
@@ -170,7 +170,7 @@ impl Raw {
     }
 
     /// As [`Raw::read`], from bytes.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
         let mut from = ByteReader { bytes };
         ensure!(from.take(MAGIC.len())? == MAGIC, "was not written by this version's plugin");
         let problem = from.length()?;
@@ -193,7 +193,7 @@ impl Raw {
     }
 
     /// The node's root and the addresses of its calls, outermost first.
-    pub(crate) fn path(&self, mut node: u32, into: &mut Vec<u64>) {
+    pub fn path(&self, mut node: u32, into: &mut Vec<u64>) {
         into.clear();
         while node as usize >= self.roots() {
             let Some(this) = self.nodes.get(node as usize) else { break };
@@ -204,18 +204,18 @@ impl Raw {
     }
 
     /// Nodes below this number are roots.
-    pub(crate) fn roots(&self) -> usize {
+    pub fn roots(&self) -> usize {
         FIRST as usize + 2 * self.processes
     }
 
     /// The executed instructions of a count: their addresses and code.
-    pub(crate) fn executed(&self, count: &BlockCount) -> impl Iterator<Item = (u64, &[u8])> {
+    pub fn executed(&self, count: &BlockCount) -> impl Iterator<Item = (u64, &[u8])> {
         let block = self.blocks.get(count.block as usize);
         block.into_iter().flat_map(Block::instructions).take(count.to.into()).skip(count.from.into())
     }
 
     /// The owner of a node's context.
-    pub(crate) fn root(&self, node: u32) -> Option<Root> {
+    pub fn root(&self, node: u32) -> Option<Root> {
         self.nodes.get(node as usize).map(|node| node.root)
     }
 
@@ -352,7 +352,7 @@ impl<'a> ByteReader<'a> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+pub mod tests {
     use super::*;
     use proptest::prelude::*;
 
@@ -360,7 +360,7 @@ pub(crate) mod tests {
     const TWO: usize = 2;
 
     /// A plugin's file of two processes with these nodes (below the roots), blocks and counts.
-    pub(crate) fn file(
+    pub fn file(
         problem: &str,
         begun: u64,
         nodes: &[(u32, u32, u64)],

@@ -14,9 +14,9 @@ pub enum CausePart {
 
 impl CausePart {
     /// In the order of the columns of a split.
-    pub(crate) const ALL: [Self; 3] = [Self::Source, Self::Configuration, Self::Compiler];
+    pub const ALL: [Self; 3] = [Self::Source, Self::Configuration, Self::Compiler];
 
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Source => "source",
             Self::Configuration => "configuration",
@@ -43,7 +43,7 @@ pub struct CauseSplit {
     pub roles: Vec<CauseRow>,
     /// How much the rebuilt kernels differ from the kernels that are compared, before and after; absent if they are
     /// the same kernels.
-    pub residuals: [Option<CauseResidual>; 2],
+    pub(crate) residuals: [Option<CauseResidual>; 2],
 }
 
 /// One part that differs.
@@ -64,7 +64,7 @@ pub struct CauseResidual {
     pub rebuilt: f64,
     /// The role with the largest difference, and that difference, per KiB.
     pub role: String,
-    pub role_delta: f64,
+    pub(crate) role_delta: f64,
 }
 
 /// The change of the total or of one role, split.

@@ -21,7 +21,7 @@ use crate::util::text::counted;
 use serde::{Deserialize, Serialize};
 
 /// The `schema` of comparisons that this version writes.
-pub(crate) const SCHEMA: &str = "pipeprof.compare/3";
+pub const SCHEMA: &str = "pipeprof.compare/3";
 
 /// How differences were distinguished from noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ pub enum Method {
 
 impl Method {
     /// The unit of the values: `instructions` or `ns` per KiB, or `ms`.
-    pub(crate) fn unit(self) -> &'static str {
+    pub fn unit(self) -> &'static str {
         match self {
             Self::Exact => "instructions",
             Self::Timed => "ns",
@@ -111,23 +111,23 @@ pub(crate) fn cpus_text(cpus: u32) -> String {
 }
 
 /// `write`, or `write, 2 CPUs`.
-pub(crate) fn section_title(mode: &str, cpus: Option<u32>) -> String {
+pub fn section_title(mode: &str, cpus: Option<u32>) -> String {
     cpus.map_or_else(|| mode.to_owned(), |cpus| format!("{mode}, {}", cpus_text(cpus)))
 }
 
 impl Section {
     /// Its heading.
-    pub(crate) fn title(&self) -> String {
+    pub fn title(&self) -> String {
         section_title(&self.mode, self.cpus)
     }
 
     /// ` on 1 CPU`; nothing if the comparison has one number of CPUs.
-    pub(crate) fn place(&self) -> String {
+    pub fn place(&self) -> String {
         self.cpus.map(|cpus| format!(" on {}", cpus_text(cpus))).unwrap_or_default()
     }
 
     /// The processes of all columns, in the order in which bytes flow.
-    pub(crate) fn processes(&self) -> Vec<ProcessName> {
+    pub fn processes(&self) -> Vec<ProcessName> {
         let mut names: Vec<ProcessName> = Vec::new();
         for name in self.cells.iter().flatten().flat_map(|cell| cell.processes.names()) {
             if !names.contains(&name) {
@@ -181,13 +181,13 @@ pub struct ExactCell {
     pub windows: usize,
     /// The smallest and the largest value in any window.
     pub without_scheduling_span: [f64; 2],
-    pub total_span: [f64; 2],
+    pub(crate) total_span: [f64; 2],
     pub sleeps_per_mib: f64,
     pub preemptions_per_mib: f64,
     /// Instructions per sleep: preparing to wait, both switches, and the wake-up; absent with fewer than ten sleeps.
-    pub per_sleep: Option<f64>,
+    pub(crate) per_sleep: Option<f64>,
     /// Likewise.
-    pub per_preemption: Option<f64>,
+    pub(crate) per_preemption: Option<f64>,
     /// Bytes that `rep` instructions moved, without scheduling; absent if not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rep_bytes: Option<f64>,
@@ -203,7 +203,7 @@ pub struct CellProcess {
 
 impl Cell {
     /// The value of a role.
-    pub(crate) fn of_role(&self, role: RoleId) -> f64 {
+    pub fn of_role(&self, role: RoleId) -> f64 {
         self.roles.iter().find(|value| value.role == role).map_or(0.0, |value| value.value)
     }
 }
@@ -267,7 +267,7 @@ pub struct Step {
 
 impl Step {
     /// Whether it compares counted runs.
-    pub(crate) fn exact(&self) -> bool {
+    pub fn exact(&self) -> bool {
         self.total.is_some()
     }
 }
@@ -278,7 +278,7 @@ pub struct TotalChange {
     pub before: f64,
     pub after: f64,
     /// `after`, if the processes had slept and been preempted as often as before; absent if the cost of one is unknown.
-    pub at_equal_schedule: Option<f64>,
+    pub(crate) at_equal_schedule: Option<f64>,
 }
 
 /// The verdict: faster or slower, and by how much.
@@ -316,12 +316,12 @@ pub struct Verdict {
 
 impl Verdict {
     /// None, for the reason in `text`, and no values.
-    pub(crate) fn none(text: &str) -> Self {
+    pub fn none(text: &str) -> Self {
         Self { ratio: 1.0, text: text.to_owned(), ..Self::default() }
     }
 
     /// The same in words; `None` for verdicts that do not use one.
-    pub(crate) fn noise(&self) -> Option<String> {
+    pub fn noise(&self) -> Option<String> {
         match (&*self.noise_from, self.noise_floor) {
             ("", _) => None,
             (source, Some(_)) => Some(format!("noise floor from {source}")),
@@ -392,11 +392,11 @@ pub struct FunctionRow {
     pub inclusive_after: f64,
     pub inclusive_delta: f64,
     /// Self weight per system call of its process.
-    pub call_before: f64,
+    pub(crate) call_before: f64,
     pub call_after: f64,
     /// Total weight, with callees, per system call of its process.
-    pub inclusive_call_before: f64,
-    pub inclusive_call_after: f64,
+    pub(crate) inclusive_call_before: f64,
+    pub(crate) inclusive_call_after: f64,
     /// Exact profiles: whether the change of self weight is larger than its uncertainty. Others: true.
     #[serde(default = "yes")]
     pub certain: bool,
@@ -450,7 +450,7 @@ impl FunctionRow {
 
 impl Comparison {
     /// `instr/KiB` or `ns/KiB`; `ms` or `percent` of whole recordings.
-    pub(crate) fn per_kib(&self) -> &str {
+    pub fn per_kib(&self) -> &str {
         match self.method {
             Method::Exact => "instr/KiB",
             Method::Timed => "ns/KiB",

@@ -47,8 +47,8 @@ pub struct FunctionSum {
     pub self_before: f64,
     pub self_after: f64,
     pub self_delta: f64,
-    pub total_before: f64,
-    pub total_after: f64,
+    pub(crate) total_before: f64,
+    pub(crate) total_after: f64,
     pub total_delta: f64,
     /// Exact profiles: whether the change without the roles that depend on scheduling is larger than its uncertainty.
     pub certain: bool,
@@ -105,8 +105,8 @@ pub struct CallList {
 /// One call in a function's code: what is called, and how often per call of the first process; absent where it makes none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CallRow {
-    pub before_name: String,
-    pub after_name: String,
+    pub(crate) before_name: String,
+    pub(crate) after_name: String,
     pub before: Option<f64>,
     pub after: Option<f64>,
 }
@@ -120,7 +120,7 @@ pub struct RoleWork {
     pub calls_before: f64,
     pub calls_after: f64,
     /// Instructions per call, page or wake-up.
-    pub each_before: f64,
+    pub(crate) each_before: f64,
     pub each_after: f64,
 }
 
@@ -139,7 +139,7 @@ pub enum WorkUnit {
 
 impl WorkUnit {
     /// To follow "per".
-    pub(crate) fn text(self) -> &'static str {
+    pub fn text(self) -> &'static str {
         match self {
             Self::Call => "call",
             Self::Page => "page",
@@ -293,7 +293,7 @@ pub struct ShareChange {
     /// Parts of the samples of the process, 0 to 1.
     pub shares: [f64; 2],
     /// The 95 % interval of their difference, if samples are independent of one another.
-    pub difference_ci95: [f64; 2],
+    pub(crate) difference_ci95: [f64; 2],
 }
 
 /// A pipe, before and after.

@@ -20,7 +20,7 @@ pub enum Word {
 }
 
 impl Word {
-    pub(crate) fn text(self) -> &'static str {
+    pub fn text(self) -> &'static str {
         match self {
             Self::Fewer => "fewer",
             Self::More => "more",
@@ -32,7 +32,7 @@ impl Word {
     }
 
     /// The word for a change of counts.
-    pub(crate) fn of_counts(decision: Decision) -> Self {
+    pub fn of_counts(decision: Decision) -> Self {
         match decision {
             Decision::More => Self::More,
             Decision::Fewer => Self::Fewer,
@@ -51,7 +51,7 @@ impl Word {
     }
 
     /// What was decided.
-    pub(crate) fn decision(self) -> Decision {
+    pub fn decision(self) -> Decision {
         match self {
             Self::More | Self::Slower => Decision::More,
             Self::Fewer | Self::Faster => Decision::Fewer,
@@ -61,7 +61,7 @@ impl Word {
     }
 
     /// 1 for more, -1 for less; `None` if nothing changed, or nobody knows.
-    pub(crate) fn direction(self) -> Option<f64> {
+    pub fn direction(self) -> Option<f64> {
         match self.decision() {
             Decision::More => Some(1.0),
             Decision::Fewer => Some(-1.0),

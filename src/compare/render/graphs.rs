@@ -30,11 +30,7 @@ fn scale(measure: &Measure) -> f64 {
 }
 
 /// The plain graph of each column.
-pub(crate) fn plain(
-    comparison: &Comparison,
-    section: &Section,
-    measures: &[Option<&Measure>],
-) -> Result<Vec<PackedGraph>> {
+pub fn plain(comparison: &Comparison, section: &Section, measures: &[Option<&Measure>]) -> Result<Vec<PackedGraph>> {
     let mut graphs = Vec::new();
     let widest = measures.iter().flatten().map(|measure| measure.total()).fold(0.0, f64::max);
     for (column, measure) in measures.iter().enumerate() {
@@ -65,7 +61,7 @@ pub(crate) fn plain(
 }
 
 /// What grew (widths of the later profile) and what vanished (widths of the earlier one).
-pub(crate) fn differential(
+pub fn differential(
     comparison: &Comparison,
     section: &Section,
     step: &Step,
@@ -155,7 +151,7 @@ fn callers(folded: &Folded) -> BTreeMap<String, f64> {
 }
 
 /// A mode's name for use in an element's id.
-pub(crate) fn slug(text: &str) -> String {
+pub fn slug(text: &str) -> String {
     text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
 

@@ -1,11 +1,11 @@
 //! Write a comparison as text, Markdown, JSON and HTML.
 
-pub(crate) mod causes;
-pub(crate) mod chart;
-pub(crate) mod graphs;
+pub mod causes;
+pub mod chart;
+pub mod graphs;
 pub mod html;
 pub mod markdown;
-pub(crate) mod tables;
+pub mod tables;
 pub mod terminal;
 
 use super::build::Compared;

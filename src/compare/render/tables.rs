@@ -295,7 +295,7 @@ pub(super) fn functions(comparison: &Comparison, step: &Step, shown: StepExtent)
 }
 
 /// `W` or `R` for the process, the names before and after, and how they were matched.
-pub(crate) fn function_name(row: &FunctionRow) -> String {
+pub fn function_name(row: &FunctionRow) -> String {
     // The built-in workload's names are shortened.
     let process = match row.process {
         ProcessName::WRITER => "W",

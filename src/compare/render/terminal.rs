@@ -22,7 +22,7 @@ fn style(width: usize) -> Style {
 }
 
 /// The answers alone.
-pub(crate) fn answers(comparison: &Comparison, width: usize) -> String {
+pub fn answers(comparison: &Comparison, width: usize) -> String {
     block::text(&answer_blocks(comparison), style(width)).into()
 }
 

@@ -2,7 +2,7 @@
 
 mod blocks;
 mod charts;
-pub(crate) mod sentences;
+pub mod sentences;
 
 use super::History;
 use super::neighbours;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 /// Write the history to `page`, such as history.html, and next to it history.md, history.json and history.csv; with its
 /// store, also the folder history-steps with a comparison for each step. The paths of the files, without those of steps.
-pub(crate) fn write(history: &History, store: Option<&CellStore>, page: &Path) -> Result<Vec<PathBuf>> {
+pub fn write(history: &History, store: Option<&CellStore>, page: &Path) -> Result<Vec<PathBuf>> {
     let stem = page.file_stem().context("-o: give a file, such as history.html")?.to_string_lossy().into_owned();
     let folder = format!("{stem}-steps");
     let parent = page.parent().filter(|parent| !parent.as_os_str().is_empty());

@@ -11,7 +11,7 @@ const NAMED: usize = 4;
 
 /// The answer of one line of a history.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct LineAnswer {
+pub struct LineAnswer {
     pub title: String,
     pub sentence: String,
     pub steps: Vec<StepAnswer>,
@@ -19,7 +19,7 @@ pub(crate) struct LineAnswer {
 
 /// One step in words.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct StepAnswer {
+pub struct StepAnswer {
     /// `7.1 to 7.2`.
     pub kernels: String,
     /// `+33.78 (+7.2 %)`.
@@ -30,7 +30,7 @@ pub(crate) struct StepAnswer {
 }
 
 /// The answers of all lines, in their order.
-pub(crate) fn all(history: &History, link: &dyn Fn(&Neighbours) -> Option<String>) -> Vec<LineAnswer> {
+pub fn all(history: &History, link: &dyn Fn(&Neighbours) -> Option<String>) -> Vec<LineAnswer> {
     history.lines.iter().map(|line| of_line(history, line, link)).collect()
 }
 
@@ -124,7 +124,7 @@ pub(super) fn counted_by(history: &History) -> String {
 }
 
 /// The answers for a terminal.
-pub(crate) fn terminal(history: &History) -> String {
+pub fn terminal(history: &History) -> String {
     let mut out = String::new();
     for answer in all(history, &|_| None) {
         let steps = answer.steps.iter().map(|step| format!("  {}: {}: {}", step.kernels, step.change, step.roles));

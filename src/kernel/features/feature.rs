@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Whether a feature works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum FeatureState {
+pub enum FeatureState {
     Ok,
     /// Works in part.
     Limited,
@@ -15,7 +15,7 @@ pub(crate) enum FeatureState {
 
 /// One feature of the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Feature {
+pub struct Feature {
     /// Stable, in kebab case: `kprobes`.
     pub id: String,
     /// For people: `hardware breakpoints`.
@@ -33,7 +33,7 @@ pub(crate) struct Feature {
 
 impl Feature {
     /// A feature that works.
-    pub(crate) fn ok(id: &str, title: &str, found: impl Into<String>) -> Self {
+    pub fn ok(id: &str, title: &str, found: impl Into<String>) -> Self {
         Self {
             id: id.to_owned(),
             title: title.to_owned(),
@@ -45,7 +45,7 @@ impl Feature {
     }
 
     /// The same feature with a limitation.
-    pub(crate) fn limited(mut self, state: FeatureState, impact: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub fn limited(mut self, state: FeatureState, impact: impl Into<String>, fix: impl Into<String>) -> Self {
         self.state = state;
         self.impact = impact.into();
         self.fix = fix.into();
@@ -54,10 +54,10 @@ impl Feature {
 }
 
 /// The kernel's limit for the sampling rate of perf events.
-pub(crate) const MOST_SAMPLES: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
+pub const MOST_SAMPLES: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
 
 /// The sampling rate that pipeprof requests, per second and CPU.
-pub(crate) const WANTED_SAMPLES: u64 = 4999;
+pub const WANTED_SAMPLES: u64 = 4999;
 
 /// The fix that works wherever QEMU does.
 pub(crate) const IN_A_GUEST: &str = "use a guest with another kernel (--kernel NAME)";

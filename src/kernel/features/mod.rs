@@ -8,13 +8,14 @@ mod tracing;
 
 use super::reach::Live;
 use super::symbols::Symbols;
-pub(crate) use feature::{Feature, FeatureState, IN_A_GUEST, MOST_SAMPLES, WANTED_SAMPLES};
-pub(crate) use privilege::Rights;
+pub(crate) use feature::IN_A_GUEST;
+pub use feature::{Feature, FeatureState, MOST_SAMPLES, WANTED_SAMPLES};
+pub use privilege::Rights;
 
 /// What this kernel allows this user. Every probe is removed again.
-pub(crate) fn detect() -> Vec<Feature> {
+pub fn detect() -> Vec<Feature> {
     let symbols = Symbols::running();
-    let ways = Live::new();
+    let ways = Live::running();
     let rights = Rights::own();
     let mut features = privilege::detect(&symbols, rights);
     features.extend(tracing::detect(symbols.as_ref().ok(), &ways, rights));

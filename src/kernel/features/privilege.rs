@@ -9,30 +9,30 @@ use rustix::thread::{CapabilitySet, capabilities};
 /// The capabilities of this process, by which fixes do not advise what the user has already. Those of another user
 /// namespace than the first one do not count: they give no right to trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Rights {
+pub struct Rights {
     capabilities: CapabilitySet,
     first_namespace: bool,
 }
 
 impl Rights {
-    pub(crate) fn own() -> Self {
+    pub fn own() -> Self {
         let first_namespace = !namespace::in_other_user_namespace();
         let own = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
         Self { capabilities: if first_namespace { own } else { CapabilitySet::empty() }, first_namespace }
     }
 
     /// Root, or as good as root.
-    pub(crate) fn is_root(self) -> bool {
+    pub fn is_root(self) -> bool {
         self.capabilities.contains(CapabilitySet::SYS_ADMIN)
     }
 
     /// Whether they suffice for BPF programs that read kernel memory, and for sampling the kernel.
-    pub(crate) fn may_trace(self) -> bool {
+    pub fn may_trace(self) -> bool {
         self.is_root() || self.capabilities.contains(CapabilitySet::BPF | CapabilitySet::PERFMON)
     }
 
     /// Why they do not suffice, and the way out.
-    pub(crate) fn missing(self) -> String {
+    pub fn missing(self) -> String {
         let why = if self.first_namespace {
             "BPF programs need root (or CAP_BPF and CAP_PERFMON): run with sudo, allow it for this program \
              (docs/security.md), give both to its container (--cap-add)"
@@ -44,7 +44,7 @@ impl Rights {
     }
 
     /// A fix by a kernel with `options`, or by rights if the user is not `allowed`.
-    pub(crate) fn kernel_with(allowed: bool, options: &str) -> String {
+    pub fn kernel_with(allowed: bool, options: &str) -> String {
         let sudo = if allowed { "use" } else { "run with sudo, on" };
         format!("{sudo} a kernel with {options}; or {IN_A_GUEST}")
     }

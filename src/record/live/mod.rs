@@ -4,9 +4,9 @@
 mod screen;
 mod since;
 
-use super::collect::{RecordedCounts, Recorder};
 use super::described::described;
 use super::launch::MadePipe;
+use super::observe::{RecordedCounts, Recorder};
 use super::others::ProgramTimes;
 use super::path::words;
 use super::running::RunningProcesses;

@@ -1,6 +1,6 @@
 //! What was counted since an earlier moment.
 
-use crate::record::collect::RecordedCounts;
+use crate::record::observe::RecordedCounts;
 use crate::record::raw::{PrCounts, PrProcess};
 use std::collections::HashMap;
 

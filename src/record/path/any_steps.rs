@@ -71,7 +71,7 @@ pub(super) fn task(tgid: u64, state: usize, since: u64) -> (u64, PrTask) {
 /// # Panics
 /// If the parts of the path do not add up to the window, a clock goes back, or without waits for CPUs, leaving out a process
 /// makes it longer.
-pub(in crate::record) fn check_any_steps(bytes: &[u8]) {
+pub(crate) fn check_any_steps(bytes: &[u8]) {
     let mut input = StepBytes(bytes);
     let begin: u64 = 1_000_000_000;
     let cpus = [1, 2, ENOUGH][input.below(3) as usize];

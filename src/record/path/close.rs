@@ -17,7 +17,7 @@ const SMALLEST: u64 = 1000;
 
 /// The paths that end at the end of a recording.
 #[derive(Debug)]
-pub(in crate::record) struct PathEnds {
+pub(crate) struct PathEnds {
     slices: Slices,
     /// At the thread that ended last.
     last: Option<Chain>,
@@ -51,7 +51,7 @@ const UNCERTAIN: f64 = 0.15;
 pub(super) type Tasks<'a> = HashMap<u64, &'a PrTask>;
 
 /// An end of a pipe that a stage has open: inode and device, whether it writes, and the stage.
-pub(in crate::record) type KnownEnd = ((u64, u32), bool, u32);
+pub(crate) type KnownEnd = ((u64, u32), bool, u32);
 
 /// As the programs mix inode and device.
 fn pipe_number((inode, device): (u64, u32)) -> u64 {
@@ -155,7 +155,7 @@ pub(super) fn is_alive(tasks: &Tasks<'_>, task: u64) -> bool {
 
 impl PathEnds {
     /// When the paths begin and end: what was counted may lack processes for want of room.
-    pub(in crate::record) fn span(&self) -> [u64; 2] {
+    pub(crate) fn span(&self) -> [u64; 2] {
         let ends = self.last.iter().chain(self.alive.iter().map(|(_, chain)| chain)).map(|chain| chain.at);
         [self.slices.begin, ends.fold(self.slices.begin, u64::max)]
     }
@@ -171,7 +171,7 @@ impl PathEnds {
     /// The path to store. `index` has the processes of the recording, and `stage` their places in the pipeline: if
     /// `unended`, the path ends where the last stage is that still runs and has a place. But if all processes of the first
     /// `named` stages have ended that ran before the recording, it ends with them.
-    pub(in crate::record) fn path(
+    pub(crate) fn path(
         self,
         window: [u64; 2],
         index: &BTreeMap<PrWho, usize>,

@@ -58,23 +58,23 @@ pub(super) struct PathFollower {
     /// By what they were at first, as a process can be renamed.
     processes: IndexMap<PrWho, PrWho, FixedState>,
     /// The threads that last used the sides of a pipe.
-    pub peers: Map<u64, [u64; 2]>,
+    pub(crate) peers: Map<u64, [u64; 2]>,
     /// The parents of threads that are gone. A pipe that a thread used is often open in its parent.
     parents: Map<u64, u64>,
     pub samples: TimedSamples,
     /// The path that ends at the thread that ended last.
     pub last: Option<PathState>,
     /// The same of each process that ran before the recording, by its id, and its stage.
-    pub seized: BTreeMap<u32, (u32, Option<PathState>)>,
+    pub(crate) seized: BTreeMap<u32, (u32, Option<PathState>)>,
     /// The latest of all threads that have ended.
     pub ended: Clocks,
     /// Sleeps at pipes of other processes that those with a clock have ended.
     pub sleeps: Clocks,
     /// The processes that have clocks, and the clock of each process.
-    pub assumed: Vec<u32>,
+    pub(crate) assumed: Vec<u32>,
     clocks: Vec<u8>,
     /// Threads outside of the recording that carry on what one of it did.
-    pub carriers: Map<u64, PathState>,
+    pub(crate) carriers: Map<u64, PathState>,
     /// By process id.
     names: Map<u32, Name>,
     /// The name of the thread of the next step.
@@ -82,11 +82,11 @@ pub(super) struct PathFollower {
     /// The end of the window, if it is known. Later steps do not count.
     pub until: u64,
     /// The time of the latest step.
-    pub latest: u64,
+    pub(crate) latest: u64,
     /// A gap that has just been read, and the steps that are known to be lost.
     pub gap: Option<[u64; 2]>,
     pub lost: u64,
-    pub has_gaps: bool,
+    pub(crate) has_gaps: bool,
     /// Threads that ended in the last gap.
     pub missing: Vec<u64>,
 }

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 
 /// Steps, and what each thread was doing at the end.
 #[derive(Debug, Clone, Default)]
-pub(in crate::record) struct KeptSteps {
+pub(crate) struct KeptSteps {
     pub steps: Vec<Vec<u8>>,
     pub tasks: Vec<(u64, PrTask)>,
 }
@@ -25,13 +25,13 @@ pub(super) fn keep_tasks(tasks: &[(u64, PrTask)]) {
 }
 
 /// What the recorder of this thread has read.
-pub(in crate::record) fn take() -> KeptSteps {
+pub(crate) fn take() -> KeptSteps {
     KEPT.take()
 }
 
 impl KeptSteps {
     /// The paths that end at `now`, on so many CPUs. After a gap, nothing is known of the threads.
-    pub(in crate::record) fn follow(&self, cpus: u64, now: u64) -> PathEnds {
+    pub(crate) fn follow(&self, cpus: u64, now: u64) -> PathEnds {
         let mut follower = PathFollower::new(cpus);
         for step in &self.steps {
             follower.step(step);

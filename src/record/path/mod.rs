@@ -4,7 +4,7 @@
 //! [`clocks`] that show how long it would take without one process, and over each [`gap`] where steps are missing.
 //! [`close`] ends it, and [`words`] makes sentences of it. [`samples`] have their time, too.
 
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "testing"))]
 mod any_steps;
 mod chain;
 mod clocks;
@@ -19,7 +19,7 @@ mod samples;
 mod tests;
 pub(super) mod words;
 
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "testing"))]
 pub(super) use any_steps::check_any_steps;
 pub(super) use close::{KnownEnd, PathEnds};
 pub(super) use samples::TimedSamples;

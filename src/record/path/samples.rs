@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// How often each place was found, by slice of the path, in the order of time.
 #[derive(Debug, Clone, Default)]
-pub(in crate::record) struct TimedSamples(BTreeMap<PrSample, Vec<(u64, u64)>>);
+pub(crate) struct TimedSamples(BTreeMap<PrSample, Vec<(u64, u64)>>);
 
 impl TimedSamples {
     /// Count a sample in this slice. As the map of the programs, it has room for so many places.
@@ -33,7 +33,7 @@ impl TimedSamples {
     }
 
     /// Each place with its slices.
-    pub(in crate::record) fn iter(&self) -> impl Iterator<Item = (PrSample, &[(u64, u64)])> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (PrSample, &[(u64, u64)])> {
         self.0.iter().map(|(sample, slices)| (*sample, &slices[..]))
     }
 }

@@ -23,7 +23,7 @@ const MOST_PHASES: usize = 4;
 const PHASE: f64 = 0.1;
 
 /// Shorter windows are mostly the start of programs: they have no phases.
-pub(in crate::record) const SHORT_NS: u64 = 20_000_000;
+pub(crate) const SHORT_NS: u64 = 20_000_000;
 
 /// Waits of a process for a CPU are one part, whoever had it.
 fn kind(part: &PathPart) -> PathKind {
@@ -31,7 +31,7 @@ fn kind(part: &PathPart) -> PathKind {
 }
 
 /// Who had the CPU for which a process waited, longest first.
-pub(in crate::record) fn cpu_users(path: &CriticalPath, (process, what, _): &PathKind) -> String {
+pub(crate) fn cpu_users(path: &CriticalPath, (process, what, _): &PathKind) -> String {
     let waits = path.parts.iter().filter(|part| *what == PathWhat::ForCpu && part.what == *what);
     let mut users: BTreeMap<&str, u64> = BTreeMap::new();
     for (by, ns) in waits.filter(|part| part.process == *process).filter_map(|part| Some((part.by.as_ref()?, part.ns)))
@@ -44,7 +44,7 @@ pub(in crate::record) fn cpu_users(path: &CriticalPath, (process, what, _): &Pat
 }
 
 /// The parts with their time, longest first. Waits for a CPU are one part of a process.
-pub(in crate::record) fn sums(path: &CriticalPath) -> Vec<(PathKind, u64)> {
+pub(crate) fn sums(path: &CriticalPath) -> Vec<(PathKind, u64)> {
     let mut sums: BTreeMap<PathKind, u64> = BTreeMap::new();
     path.parts.iter().for_each(|part| *sums.entry(kind(part)).or_default() += part.ns);
     let mut sums: Vec<(PathKind, u64)> = sums.into_iter().filter(|(_, ns)| *ns > 0).collect();
@@ -53,7 +53,7 @@ pub(in crate::record) fn sums(path: &CriticalPath) -> Vec<(PathKind, u64)> {
 }
 
 /// The process with the most time of the path.
-pub(in crate::record) fn longest(recording: &Document) -> Option<usize> {
+pub(crate) fn longest(recording: &Document) -> Option<usize> {
     let mut sums: BTreeMap<usize, u64> = BTreeMap::new();
     for part in recording.path.iter().flat_map(|path| &path.parts) {
         if let Some(process) = part.process {
@@ -64,7 +64,7 @@ pub(in crate::record) fn longest(recording: &Document) -> Option<usize> {
 }
 
 /// What the time was made of, and its phases.
-pub(in crate::record) fn sentences(recording: &Document) -> Vec<String> {
+pub(crate) fn sentences(recording: &Document) -> Vec<String> {
     let Some((path, parts)) = recording.path.as_ref().zip(made_of(recording)) else { return Vec::new() };
     let labels = labels(recording);
     let clock = if recording.executed_on == ExecutedOn::Tcg { " of the guest's clock" } else { "" };
@@ -76,7 +76,7 @@ pub(in crate::record) fn sentences(recording: &Document) -> Vec<String> {
 }
 
 /// `62 % gzip on a CPU (user code), 30 % sleep sleeping on a timer and 8 % other parts`.
-pub(in crate::record) fn made_of(recording: &Document) -> Option<String> {
+pub(crate) fn made_of(recording: &Document) -> Option<String> {
     let path = recording.path.as_ref()?;
     let labels = labels(recording);
     let whole: u64 = path.parts.iter().map(|part| part.ns).sum();
@@ -118,7 +118,7 @@ fn ceiling(recording: &Document, path: &CriticalPath, labels: &[String]) -> Opti
 }
 
 /// A part in words.
-pub(in crate::record) fn described(
+pub(crate) fn described(
     recording: &Document,
     labels: &[String],
     (process, what, by): &PathKind,
@@ -200,7 +200,7 @@ fn asleep(recording: &Document, process: Option<usize>, name: &str, reason: Wait
 }
 
 /// What the path is mainly made of in each slice.
-pub(in crate::record) fn mains(path: &CriticalPath) -> Vec<Option<PathKind>> {
+pub(crate) fn mains(path: &CriticalPath) -> Vec<Option<PathKind>> {
     let main = |slice: usize| {
         let mut sums: BTreeMap<PathKind, u64> = BTreeMap::new();
         for part in &path.parts {

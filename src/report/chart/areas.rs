@@ -11,7 +11,7 @@ use plotters::style::text_anchor::HPos;
 
 /// The chart's data.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct AreaChart {
+pub struct AreaChart {
     pub title: String,
     /// Name and unit of the values.
     pub y: String,
@@ -25,7 +25,7 @@ pub(crate) struct AreaChart {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct AreaLayer {
+pub struct AreaLayer {
     pub name: String,
     /// `#rrggbb`.
     pub colour: &'static str,
@@ -44,13 +44,13 @@ const BAR: i32 = 40;
 const BAR_LEFT: i32 = 190;
 
 impl AreaChart {
-    pub(crate) fn svg(&self, theme: Theme) -> Result<String> {
+    pub fn svg(&self, theme: Theme) -> Result<String> {
         let height = LEAST.max(TOP + as_i32(self.layers.len()) * ROW + 50);
         framed(height, [&self.title, &self.caption], theme, |area| self.draw(area, height))
     }
 
     /// The same data as one bar for each position, for a page.
-    pub(crate) fn bars(&self) -> Result<String> {
+    pub fn bars(&self) -> Result<String> {
         let height = TOP + as_i32(self.labels.len()) * BAR + 50;
         framed(height, [&self.title, &self.caption], Theme::Page, |area| self.draw_bars(area, height))
     }

@@ -3,7 +3,7 @@
 
 mod areas;
 
-pub(crate) use areas::{AreaChart, AreaLayer};
+pub use areas::{AreaChart, AreaLayer};
 
 use super::terminal::text::{lines, shortened};
 use crate::util::text::clean;
@@ -59,7 +59,7 @@ pub struct Point {
 
 /// The chart's destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Theme {
+pub enum Theme {
     /// A separate file with a background, white or dark as the reader prefers.
     File,
     /// Inside a page of [`super::html`], with that page's colours.
@@ -96,7 +96,7 @@ const BAND: f64 = 0.2;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 impl Chart {
-    pub(crate) fn svg(&self, theme: Theme) -> Result<String> {
+    pub fn svg(&self, theme: Theme) -> Result<String> {
         let height = self.height();
         framed(height, [&self.title, &self.caption], theme, |area| {
             self.legend(area)?;
@@ -108,7 +108,7 @@ impl Chart {
     }
 
     /// The distinct labels along the axis.
-    pub(crate) fn labels(&self) -> Vec<&str> {
+    pub fn labels(&self) -> Vec<&str> {
         let mut labels: Vec<&str> = Vec::new();
         for point in self.series.iter().flat_map(|series| &series.points) {
             if !labels.contains(&point.label.as_str()) {

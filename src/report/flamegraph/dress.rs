@@ -55,7 +55,7 @@ pub(super) struct Dress {
 }
 
 /// `text`, cleaned, as XML text or attribute. What XML 1.0 forbids is hidden.
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in clean(text).chars() {
         match c {

@@ -10,14 +10,14 @@ mod tree;
 mod waits;
 
 pub use diff::{Differential, Shown, render_diff};
-pub(crate) use path::{FOR_CPU, ON_CPU, render_path};
-pub(crate) use waits::{WOKEN_BY, render_waits};
+pub use path::{FOR_CPU, ON_CPU, render_path};
+pub use waits::{WOKEN_BY, render_waits};
 
 use crate::profile::{Attributor, Folded, ProcessName, Unit};
 use crate::roles::{self, Skid};
 use crate::util::text::{clean, grouped};
 use anyhow::{Context as _, Result, bail};
-pub(crate) use dress::escape;
+pub use dress::escape;
 use dress::{Dress, Frame, Swatch};
 use table::StackTable;
 use tree::{FrameNode, FrameTree, MIN_WIDTH_PERCENT};
@@ -63,7 +63,7 @@ impl GraphOptions {
 }
 
 /// Name of the weights in a tooltip.
-pub(crate) fn unit_name(unit: Unit) -> &'static str {
+pub fn unit_name(unit: Unit) -> &'static str {
     match unit {
         Unit::Samples => "samples",
         Unit::Instructions => "instructions",

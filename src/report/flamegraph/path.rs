@@ -12,10 +12,10 @@ use anyhow::{Result, bail};
 use std::cmp::Reverse;
 
 /// The frame of a process that runs. Functions are above it.
-pub(crate) const ON_CPU: &str = "on a CPU";
+pub const ON_CPU: &str = "on a CPU";
 
 /// The frames of a process that could run. Who had the CPU is above them.
-pub(crate) const FOR_CPU: &str = "waiting for a CPU";
+pub const FOR_CPU: &str = "waiting for a CPU";
 
 const PROCESS: &str = "#d9d4c7";
 const RUNS: &str = "#b9b2a0";
@@ -46,7 +46,7 @@ impl PathFrame {
 }
 
 /// The SVG of `stacks`, whose weights are nanoseconds. Equal input gives equal bytes.
-pub(crate) fn render_path(stacks: &Folded, options: &GraphOptions) -> Result<String> {
+pub fn render_path(stacks: &Folded, options: &GraphOptions) -> Result<String> {
     if stacks.is_empty() {
         bail!("nothing to draw: there is no critical path");
     }

@@ -9,14 +9,14 @@ use crate::util::text::grouped;
 use anyhow::{Result, bail};
 
 /// The frame between the two stacks.
-pub(crate) const WOKEN_BY: &str = "--";
+pub const WOKEN_BY: &str = "--";
 
 const ASLEEP: &str = "#9db9dd";
 const WAKER: &str = "#a9d68b";
 const BETWEEN: &str = "#6d7681";
 
 /// The SVG of `stacks`, whose weights are microseconds. Equal input gives equal bytes.
-pub(crate) fn render_waits(stacks: &Folded, options: &GraphOptions) -> Result<String> {
+pub fn render_waits(stacks: &Folded, options: &GraphOptions) -> Result<String> {
     if stacks.is_empty() {
         bail!("nothing to draw: no thread slept");
     }

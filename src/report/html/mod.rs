@@ -15,7 +15,7 @@ use std::io::Write as _;
 const LONG_TEXT: usize = 28;
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct HtmlPage {
+pub struct HtmlPage {
     /// The window's title.
     pub title: String,
     pub heading: String,
@@ -28,7 +28,7 @@ pub(crate) struct HtmlPage {
 
 impl HtmlPage {
     /// The file.
-    pub(crate) fn html(&self) -> String {
+    pub fn html(&self) -> String {
         let mut out = format!(
             "{}<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n<header>\n<h1>{}</h1>\n",
             include_str!("head.html"),
@@ -215,7 +215,7 @@ fn cell_of(cell: &TableCell, class: &str) -> String {
 }
 
 /// An SVG packed for `graphs.js`: gzip, then base64. Equal graphs give equal bytes.
-pub(crate) fn pack(svg: &str) -> Result<String> {
+pub fn pack(svg: &str) -> Result<String> {
     // No time stamp: equal graphs give equal bytes.
     let mut encoder = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
     encoder.write_all(svg.as_bytes()).and_then(|()| encoder.try_finish()).context("cannot pack a flame graph")?;

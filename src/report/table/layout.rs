@@ -15,7 +15,7 @@ pub(super) struct ShownColumn {
     pub width: usize,
     /// It may be as narrow as this.
     pub least: usize,
-    pub dispensable: u8,
+    pub(crate) dispensable: u8,
 }
 
 /// What is done with texts that are longer than their column is wide.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// When to colour.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 #[repr(u8)]
-pub(crate) enum When {
+pub enum When {
     /// On a terminal, unless the environment has NO_COLOR (no-color.org) or TERM=dumb.
     #[default]
     Auto,
@@ -18,7 +18,7 @@ pub(crate) enum When {
 static WHEN: AtomicU8 = AtomicU8::new(When::Auto as u8);
 
 /// Set the choice for all further output.
-pub(crate) fn choose(when: When) {
+pub fn choose(when: When) {
     WHEN.store(when as u8, Ordering::Relaxed);
 }
 

@@ -70,7 +70,7 @@ fn rows(document: &Document) -> Vec<CallsRow<'_>> {
 const COLUMNS: usize = 6;
 
 /// The table as text, if functions were counted.
-pub(crate) fn functions(document: &Document, style: Style, out: &mut StyledText) {
+pub fn functions(document: &Document, style: Style, out: &mut StyledText) {
     if let Some(table) = table(document, &|process| process.to_string()) {
         out.push_str("\n");
         out.append(&table.text(style));
@@ -79,7 +79,7 @@ pub(crate) fn functions(document: &Document, style: Style, out: &mut StyledText)
 
 /// The table, if functions were counted, with the `titles` of processes. For instruction counts, the table of roles
 /// contains the calls.
-pub(crate) fn table(document: &Document, titles: &dyn Fn(ProcessName) -> String) -> Option<Table> {
+pub fn table(document: &Document, titles: &dyn Fn(ProcessName) -> String) -> Option<Table> {
     let rows = if document.unit == Unit::Instructions { Vec::new() } else { rows(document) };
     let first = rows.first()?;
     let mut processes: Vec<ProcessName> = document.processes.totals.names().collect();

@@ -1,15 +1,15 @@
 //! Print a run: the answer, then the table of each process, then the limits of these figures.
 
 mod caveats;
-pub(crate) mod colour;
-pub(crate) mod functions;
+pub mod colour;
+pub mod functions;
 mod locks;
-pub(crate) mod roles;
+pub mod roles;
 mod style;
-pub(crate) mod text;
+pub mod text;
 
 pub use self::style::Style;
-pub(crate) use self::text::{hanging, paragraph};
+pub use self::text::{hanging, paragraph};
 use crate::profile::{ProcessName, RoleShare, Unit, listed};
 use crate::report::answer::{self, Answer};
 use crate::report::files::Written;

@@ -18,11 +18,11 @@ struct ShareRow {
 }
 
 /// The part of the total attributed to this role as the caller that had interrupts off; `None` if it rounds to 0.0 %.
-pub(crate) fn interrupts_off(share: &RoleShare) -> Option<f64> {
+pub fn interrupts_off(share: &RoleShare) -> Option<f64> {
     Some(share.interrupts_off_share()).filter(|part| *part >= 0.0005)
 }
 
-pub(crate) fn table(title: impl Into<String>, symbols: &[Resolution], shares: &[RoleShare]) -> Table {
+pub fn table(title: impl Into<String>, symbols: &[Resolution], shares: &[RoleShare]) -> Table {
     let (mut large, small): (Vec<&RoleShare>, Vec<&RoleShare>) = shares.iter().partition(|share| share.share >= SMALL);
     // A single small role is named.
     let rest = if small.len() < 2 { None } else { sum(&small) };

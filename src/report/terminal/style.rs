@@ -16,13 +16,13 @@ impl Style {
     pub const PLAIN: Self = Self { width: None, colour: false };
 
     /// Plain text of the width of standard error.
-    pub(crate) fn of_stderr() -> Self {
+    pub fn of_stderr() -> Self {
         let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
         Self { width: size.map(|size| size.ws_col).filter(|columns| *columns > 0), colour: false }
     }
 
     /// The style of standard output: its width, and colours as [`colour`] decides.
-    pub(crate) fn of_stdout() -> Self {
+    pub fn of_stdout() -> Self {
         let terminal = std::io::stdout().is_terminal();
         let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
         Self {

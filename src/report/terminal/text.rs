@@ -10,7 +10,7 @@ const PLAIN_WIDTH: u16 = 100;
 const WIDEST_PROSE: u16 = 120;
 
 /// `text` cut to `most` characters, cleaned.
-pub(crate) fn shortened(text: &str, most: usize) -> String {
+pub fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return clean(text);
     }
@@ -19,13 +19,13 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
 
 /// `text` as a paragraph, cleaned and wrapped at spaces, so that names and paths stay whole. The first line starts
 /// with `first`. The others are indented by two more blanks, or not at all if `first` is empty.
-pub(crate) fn paragraph(first: &str, text: &str, style: Style) -> String {
+pub fn paragraph(first: &str, text: &str, style: Style) -> String {
     let indent = first.len() - first.trim_start().len();
     wrapped(first, if first.is_empty() { 0 } else { indent + 2 }, text, style)
 }
 
 /// [`paragraph`] whose other lines start below the end of `first`, as in a table's last column.
-pub(crate) fn hanging(first: &str, text: &str, style: Style) -> String {
+pub fn hanging(first: &str, text: &str, style: Style) -> String {
     wrapped(first, first.chars().count(), text, style)
 }
 
@@ -36,7 +36,7 @@ fn wrapped(first: &str, indent: usize, text: &str, style: Style) -> String {
 
 /// `text` in lines of `width` columns, wrapped at spaces, except that numbers stay with their units. The first line
 /// starts with `first`, the others with `indent` blanks.
-pub(crate) fn filled(text: &str, first: &str, indent: usize, width: usize) -> String {
+pub fn filled(text: &str, first: &str, indent: usize, width: usize) -> String {
     let rest = " ".repeat(indent);
     let options = textwrap::Options::new(width)
         .initial_indent(first)
@@ -49,7 +49,7 @@ pub(crate) fn filled(text: &str, first: &str, indent: usize, width: usize) -> St
 }
 
 /// `text` in lines of `width` columns; none if it is empty.
-pub(crate) fn lines(text: &str, width: usize) -> Vec<String> {
+pub fn lines(text: &str, width: usize) -> Vec<String> {
     filled(text, "", 0, width).lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 

@@ -2,7 +2,7 @@
 //! loops but the C library's memcpy are in assembly, and their code in memory is checked.
 
 mod code;
-pub(crate) mod loops;
+pub mod loops;
 
 use crate::arch;
 use crate::kernel::environment::Cpu;
@@ -17,17 +17,17 @@ use loops::{Body, LOOPS, Loop, LoopKind};
 use serde::{Deserialize, Serialize};
 
 /// The `schema` of [`Report`].
-pub(crate) const SCHEMA: &str = "pipeprof.memory/1";
+pub const SCHEMA: &str = "pipeprof.memory/1";
 /// Buffers for copies and stores: those of article B and its errata.
 pub(crate) const BUFFERS: [u64; 2] = [16 << 10, 32 << 10];
 /// Buffer for reads: that of article A.
-pub(crate) const READ_BUFFER: u64 = 1 << 30;
+pub const READ_BUFFER: u64 = 1 << 30;
 /// Minimum time per value, far above the cost of the clock and of a timer tick.
 const BATCH_NS: u64 = 10_000_000;
 
 /// What to measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LoopOptions {
+pub struct LoopOptions {
     /// Values per loop.
     pub runs: u32,
     /// The CPU to run on; by default chosen by topology.
@@ -84,7 +84,7 @@ struct LoopRun {
 }
 
 /// Run every loop that this CPU supports.
-pub(crate) fn measure(options: &LoopOptions, progress: &dyn Fn(usize, usize)) -> Result<Report> {
+pub fn measure(options: &LoopOptions, progress: &dyn Fn(usize, usize)) -> Result<Report> {
     ensure!(options.runs > 0, UsageError::new("--runs 0: give at least 1"));
     ensure!(
         options.read_bytes >= 1 << 20 && options.read_bytes.is_multiple_of(256),

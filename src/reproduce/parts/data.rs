@@ -2,7 +2,7 @@
 
 use crate::profile::ProcessName;
 use crate::report::chart::{Chart, ChartKind, Point, Series};
-use crate::reproduce::result::ExtraTable;
+use crate::reproduce::reproduced::ExtraTable;
 use crate::roles::RoleId;
 use crate::workload::Spec;
 use crate::workload::axis::Overrides;
@@ -17,8 +17,8 @@ macro_rules! data {
     ($($name:ident { $($(#[$more:meta])* $field:ident: $kind:ty,)+ })+) => {$(
         #[derive(Debug, Deserialize)]
         #[serde(deny_unknown_fields)]
-        pub(crate) struct $name {
-            $($(#[$more])* pub(crate) $field: $kind,)+
+        pub struct $name {
+            $($(#[$more])* pub $field: $kind,)+
         }
     )+};
 }
@@ -95,26 +95,26 @@ static DATA: LazyLock<Result<PartsData, toml::de::Error>> =
 
 impl PartsData {
     /// What is built in.
-    pub(crate) fn get() -> Result<&'static Self> {
+    pub fn get() -> Result<&'static Self> {
         DATA.as_ref().map_err(|error| anyhow!("{error}")).context("invalid built-in parts.toml")
     }
 }
 
 /// `text` with its `{name}`s replaced.
-pub(crate) fn filled(text: &str, values: &[(&str, String)]) -> String {
+pub fn filled(text: &str, values: &[(&str, String)]) -> String {
     values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
 }
 
 impl TableText {
     /// The table, without rows.
-    pub(crate) fn table(&self, values: &[(&str, String)]) -> ExtraTable {
+    pub fn table(&self, values: &[(&str, String)]) -> ExtraTable {
         ExtraTable::new(filled(&self.title, values), &self.header, filled(&self.note, values))
     }
 }
 
 impl ChartText {
     /// The chart. `related`: its values are relative to those of one row.
-    pub(crate) fn chart(
+    pub fn chart(
         &self,
         kind: ChartKind,
         related: bool,

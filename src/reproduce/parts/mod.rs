@@ -3,7 +3,7 @@
 
 mod buffers;
 mod cat;
-pub(crate) mod data;
+pub mod data;
 mod ladder;
 mod memory;
 mod profiles;
@@ -23,7 +23,7 @@ mod prelude {
     pub(super) use crate::reproduce::facts::{ArticleTable, Facts};
     pub(super) use crate::reproduce::lab::{Contestant, GuestSetup, Lab, Race, Raced, Taken};
     pub(super) use crate::reproduce::race::without_huge_pages;
-    pub(super) use crate::reproduce::result::{DiffGraph, ExtraTable, PartOutput};
+    pub(super) use crate::reproduce::reproduced::{DiffGraph, ExtraTable, PartOutput};
     pub(super) use crate::reproduce::stacks;
     pub(super) use crate::reproduce::verdict::{Missing, Reading, number};
     pub(super) use crate::result::{Collector, ExecutedOn, Outcome, Processes};
@@ -40,17 +40,17 @@ mod prelude {
 
 pub struct ArticlePart {
     /// Its name on the command line.
-    pub(crate) id: &'static str,
+    pub id: &'static str,
     /// For headings.
-    pub(crate) title: &'static str,
+    pub title: &'static str,
     /// One line for the help, and the first one of its section in the report.
-    pub(crate) about: &'static str,
+    pub about: &'static str,
     /// Measures. Fails on interruption, or when results cannot be stored; what cannot be measured is a [`Missing`] reading.
-    pub(crate) run: fn(&Lab<'_>, &Facts) -> Result<PartOutput>,
+    pub run: fn(&Lab<'_>, &Facts) -> Result<PartOutput>,
 }
 
 /// All parts, in the order of the report.
-pub(crate) const PARTS: &[ArticlePart] = &[
+pub const PARTS: &[ArticlePart] = &[
     ArticlePart {
         id: "ladder",
         title: "The ladder: from write to busy-looping vmsplice",
@@ -90,7 +90,7 @@ pub(crate) const PARTS: &[ArticlePart] = &[
 ];
 
 /// The part called `id`.
-pub(crate) fn find(id: &str) -> Option<&'static ArticlePart> {
+pub fn find(id: &str) -> Option<&'static ArticlePart> {
     PARTS.iter().find(|part| part.id == id)
 }
 

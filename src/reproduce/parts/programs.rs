@@ -3,7 +3,7 @@
 use crate::reproduce::parts::prelude::*;
 use crate::reproduce::pipeline::{command, start};
 use crate::util::cancel;
-use crate::vm::closure::find_program;
+use crate::util::find_program::find_program;
 use crate::workload;
 use anyhow::{Context as _, ensure};
 use std::io::{BufRead as _, BufReader};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// What a measurement says about an article's figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum FigureVerdict {
+pub enum FigureVerdict {
     Reproduced,
     NotReproduced,
     /// The 95 % interval straddles a bound of the tolerance.
@@ -23,7 +23,7 @@ pub(crate) enum FigureVerdict {
 
 impl FigureVerdict {
     /// Its name, and its style on the page.
-    pub(crate) fn words(self) -> [&'static str; 2] {
+    pub fn words(self) -> [&'static str; 2] {
         match self {
             Self::Reproduced => ["reproduced", "yes"],
             Self::NotReproduced => ["not reproduced", "no"],
@@ -40,7 +40,7 @@ const EFFECT: f64 = 0.02;
 
 /// Whether an interval lies inside the tolerance, outside of it, or straddles a bound. A value without an interval is an
 /// interval of no width.
-pub(crate) fn decide(measured: [f64; 2], tolerance: [f64; 2]) -> FigureVerdict {
+pub fn decide(measured: [f64; 2], tolerance: [f64; 2]) -> FigureVerdict {
     match () {
         () if measured[0].is_nan() || measured[1].is_nan() => FigureVerdict::NotReproduced,
         () if measured[0] >= tolerance[0] && measured[1] <= tolerance[1] => FigureVerdict::Reproduced,
@@ -51,7 +51,7 @@ pub(crate) fn decide(measured: [f64; 2], tolerance: [f64; 2]) -> FigureVerdict {
 
 /// The 95 % interval of a reading's value: its own, or that of the median of its runs; minimum to maximum if they are too
 /// few for one.
-pub(crate) fn interval(reading: &Reading) -> [f64; 2] {
+pub fn interval(reading: &Reading) -> [f64; 2] {
     reading.interval.or_else(|| stats::median_ci95(&reading.runs)).unwrap_or_else(|| reading.range())
 }
 
@@ -75,7 +75,7 @@ fn straddled([least, most]: [f64; 2]) -> String {
 
 /// A speed or a time is within a factor of the article's. If it is not, that says something of the machines, and nothing of
 /// the article's claims.
-pub(crate) fn factor(measured: &Reading, article: f64, factor: f64) -> (FigureVerdict, String) {
+pub fn factor(measured: &Reading, article: f64, factor: f64) -> (FigureVerdict, String) {
     let what = format!("{} times the article's value", number(measured.value / article));
     match answer(measured, band(article, factor), &what, &format!("tolerance: a factor of {factor}")) {
         (FigureVerdict::NotReproduced, why) => (FigureVerdict::AnotherMachine, why),
@@ -84,7 +84,7 @@ pub(crate) fn factor(measured: &Reading, article: f64, factor: f64) -> (FigureVe
 }
 
 /// The value is within a percentage of the article's.
-pub(crate) fn percent(measured: &Reading, article: f64, percent: f64) -> (FigureVerdict, String) {
+pub fn percent(measured: &Reading, article: f64, percent: f64) -> (FigureVerdict, String) {
     let what = format!("{} %", signed((measured.value / article - 1.0) * 100.0));
     let off = article.abs() * percent / 100.0;
     answer(measured, [article - off, article + off], &what, &format!("tolerance: ±{percent} %"))
@@ -92,7 +92,7 @@ pub(crate) fn percent(measured: &Reading, article: f64, percent: f64) -> (Figure
 
 /// A share is within percentage points of the article's, and at most half of the article's share away: otherwise a share
 /// of 0 would reproduce a small one.
-pub(crate) fn points(measured: &Reading, article: f64, points: f64) -> (FigureVerdict, String) {
+pub fn points(measured: &Reading, article: f64, points: f64) -> (FigureVerdict, String) {
     let off = points.min(article / 2.0);
     let what = format!("{} percentage points", signed(measured.value - article));
     let rule = format!("tolerance: ±{}", (off * 100.0).round() / 100.0);
@@ -107,13 +107,7 @@ pub(crate) fn claim(measured: &Reading, least: f64, most: f64) -> (FigureVerdict
 }
 
 /// The ratio of `measured` to `base` has the direction of the `article`'s, and is within `factor` of it.
-pub(crate) fn ratio(
-    measured: &Reading,
-    base: &Reading,
-    article: f64,
-    factor: f64,
-    name: &str,
-) -> (FigureVerdict, String) {
+pub fn ratio(measured: &Reading, base: &Reading, article: f64, factor: f64, name: &str) -> (FigureVerdict, String) {
     let ratio = measured.value / base.value;
     let [low, high] = (measured.runs.len() >= 3 && base.runs.len() >= 3)
         .then(|| stats::ratio_of_medians(&measured.runs, &base.runs, 1))

@@ -63,12 +63,12 @@ impl Default for GuestMachine {
 
 impl GuestMachine {
     /// The number of CPUs, where no run decides it.
-    pub(crate) fn cpus(&self) -> u32 {
+    pub fn cpus(&self) -> u32 {
         self.cpus.unwrap_or(1)
     }
 
     /// Check these flags; `guest`: whether a kernel is given. Nothing is read.
-    pub(crate) fn check(&self, guest: bool) -> Result<()> {
+    pub fn check(&self, guest: bool) -> Result<()> {
         match self.given() {
             Some(flag) if !guest => {
                 bail!(UsageError::new(format!("{flag} requires a guest: add --kernel, such as --kernel 6.12")))

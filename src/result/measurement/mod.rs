@@ -11,7 +11,7 @@ pub use guest::{Accel, GuestMachine};
 pub use pair::{RunOptions, WindowSizing};
 pub use recording::{RecordingRequest, RecordingTarget, SentFile};
 pub use remedy::Remedy;
-pub(crate) use remedy::words_of;
+pub use remedy::words_of;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ pub enum Measurement {
 
 impl Measurement {
     /// Measure it on this kernel.
-    pub(crate) fn set_kernel(&mut self, kernel: &str) {
+    pub fn set_kernel(&mut self, kernel: &str) {
         let place = match self {
             Self::Pair(options) => &mut options.kernel,
             Self::Recording(request) => &mut request.kernel,
@@ -37,7 +37,7 @@ impl Measurement {
     }
 
     /// The guest, if there is one.
-    pub(crate) fn machine(&self) -> &GuestMachine {
+    pub fn machine(&self) -> &GuestMachine {
         match self {
             Self::Pair(options) => &options.machine,
             Self::Recording(request) => &request.machine,

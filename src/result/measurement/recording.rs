@@ -4,6 +4,7 @@ use super::{GuestMachine, Remedy};
 use crate::result::{Collector, PipelineCommand, Probe, RecordLevel};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// What `pipeprof record` measures. Absent fields leave the default.
@@ -60,11 +61,34 @@ pub struct SentFile {
 }
 
 impl SentFile {
+    /// What of `files` is outside of `folder`, also by way of links: it is named before a guest gets it that runs what others
+    /// have stored.
+    pub fn outside<'a>(files: impl IntoIterator<Item = &'a Self>, folder: &Path) -> BTreeSet<PathBuf> {
+        let (mut outside, mut inside) = (BTreeSet::new(), BTreeSet::new());
+        let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        let mut waiting: Vec<PathBuf> = files.into_iter().map(|file| file.from.clone()).collect();
+        while let Some(path) = waiting.pop() {
+            let Ok(whole) = path.canonicalize() else { continue };
+            if !whole.starts_with(&folder) {
+                outside.insert(whole);
+            } else if inside.insert(whole.clone()) {
+                let entries = std::fs::read_dir(&whole).into_iter().flatten().flatten();
+                waiting.extend(entries.map(|entry| entry.path()));
+            }
+        }
+        outside
+    }
+
+    /// At the same path.
+    pub fn here(path: PathBuf) -> Self {
+        Self { to: path.clone(), from: path }
+    }
+
     /// As on the command line. A relative path in the guest begins at the current folder, as here.
     ///
     /// # Errors
     /// A message for the flag.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let (from, to) = match text.rsplit_once(':') {
             // A name with a colon.
             Some(_) if Path::new(text).exists() => (text, text),
@@ -79,13 +103,13 @@ impl SentFile {
     }
 
     /// As on a command line, with absolute paths.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let from = self.from.display();
         if self.is_here() { from.to_string() } else { format!("{from}:{}", self.to.display()) }
     }
 
     /// Whether it is at the same path in the guest.
-    pub(crate) fn is_here(&self) -> bool {
+    pub fn is_here(&self) -> bool {
         self.from == self.to
     }
 }

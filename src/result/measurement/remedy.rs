@@ -20,7 +20,7 @@ pub enum Remedy {
 }
 
 /// The words of a text without quotes.
-pub(crate) fn words_of(text: &str) -> Vec<String> {
+pub fn words_of(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
@@ -29,7 +29,7 @@ impl Remedy {
     ///
     /// # Errors
     /// What is expected.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         if text == "pin" {
             return Ok(Self::Pin);
         }
@@ -55,7 +55,7 @@ impl Remedy {
     }
 
     /// The change as it is typed.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         match self {
             Self::PipeSize(bytes) => format!("pipe-size={}", size::format(*bytes)),
             Self::Pin => "pin".to_owned(),

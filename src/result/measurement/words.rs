@@ -8,7 +8,7 @@ use crate::workload::spec::{Amount, Pin};
 
 impl Measurement {
     /// The command line.
-    pub(crate) fn command(&self) -> String {
+    pub fn command(&self) -> String {
         let (name, words) = match self {
             Self::Pair(options) => ("run", options.words()),
             Self::Recording(request) => ("record", request.words()),
@@ -20,7 +20,7 @@ impl Measurement {
 
 impl RunOptions {
     /// The words after `pipeprof run`, in an order that depends on the options only. Defaults are left out.
-    pub(crate) fn words(&self) -> Vec<String> {
+    pub fn words(&self) -> Vec<String> {
         let mut words = Words::default();
         words.value("--kernel", self.kernel.as_deref());
         self.workload_words(&mut words);

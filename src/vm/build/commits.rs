@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// A commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Commit {
+pub struct Commit {
     /// The full id.
     pub id: String,
     /// `Name <address>`.
@@ -26,19 +26,19 @@ pub(crate) struct Commit {
 
 impl Commit {
     /// As commits are cited: `0123456789ab ("subject")`.
-    pub(crate) fn cited(&self) -> String {
+    pub fn cited(&self) -> String {
         format!("{} (\"{}\")", self.short(), self.subject)
     }
 
     /// Twelve digits of its id.
-    pub(crate) fn short(&self) -> &str {
+    pub fn short(&self) -> &str {
         self.id.get(..12).unwrap_or(&self.id)
     }
 }
 
 /// The commits of one line of history.
 #[derive(Debug, Clone)]
-pub(crate) struct Commits {
+pub struct Commits {
     tree: PathBuf,
     /// The commit before the first.
     pub before: Commit,
@@ -56,7 +56,7 @@ impl Commits {
     ///
     /// # Errors
     /// A usage error if the tree is not one of git, one of the two is no commit of it, or `good` is not before `bad`.
-    pub(crate) fn between(tree: &Path, good: &str, bad: &str, paths: &[String]) -> Result<Self> {
+    pub fn between(tree: &Path, good: &str, bad: &str, paths: &[String]) -> Result<Self> {
         git(tree, &["rev-parse", "--git-dir"])
             .map_err(|error| UsageError::new(format!("--tree {}: not a tree of git: {error}", tree.display())))?;
         let find = |flag: &str, name: &str| {
@@ -97,23 +97,23 @@ impl Commits {
     }
 
     /// The version that the commit before the first states in its Makefile.
-    pub(crate) fn version(&self) -> Result<String> {
+    pub fn version(&self) -> Result<String> {
         let text = git(&self.tree, &["show", &format!("{}:Makefile", self.before.id)])?;
         version_in(&text).with_context(|| format!("{}: not a kernel tree", self.tree.display()))
     }
 
     /// The tree.
-    pub(crate) fn tree(&self) -> &Path {
+    pub fn tree(&self) -> &Path {
         &self.tree
     }
 
     /// The commit at a position: 0 is the one before the first.
-    pub(crate) fn at(&self, position: usize) -> Option<&Commit> {
+    pub fn at(&self, position: usize) -> Option<&Commit> {
         position.checked_sub(1).map_or(Some(&self.before), |index| self.list.get(index))
     }
 
     /// The commits that the merge `commit` brings, from where they left the line; `None` if it is no merge of two.
-    pub(crate) fn brought_by(&self, commit: &Commit, paths: &[String]) -> Result<Option<Self>> {
+    pub fn brought_by(&self, commit: &Commit, paths: &[String]) -> Result<Option<Self>> {
         let parents = git(&self.tree, &["log", "-1", "--format=%P", &commit.id])?;
         let [first, second] = parents.split_whitespace().collect::<Vec<_>>()[..] else { return Ok(None) };
         let fork = git(&self.tree, &["merge-base", first, second])?;
@@ -127,7 +127,7 @@ impl Commits {
     }
 
     /// The functions in whose body or after which `commit` changes lines, as git names them, and the number of files.
-    pub(crate) fn touched(&self, commit: &Commit) -> Result<(Vec<String>, usize)> {
+    pub fn touched(&self, commit: &Commit) -> Result<(Vec<String>, usize)> {
         let text = git(&self.tree, &["show", "-m", "--first-parent", "--format=", "-U0", "--no-color", &commit.id])?;
         Ok(touched_in(&text))
     }

@@ -1,8 +1,8 @@
 //! The compiler of a build: one of this machine, or of another Debian in a folder.
 
 use super::folders::BuildFolders;
+use crate::util::find_program::find_program;
 use crate::util::{cancel, sha256};
-use crate::vm::closure::find_program;
 use crate::vm::fetch;
 use anyhow::{Context as _, Result, bail, ensure};
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use std::str::FromStr;
 
 /// A compiler as the user names it: `gcc-14`, or `debian-sid:gcc-16`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CompilerName {
+pub struct CompilerName {
     /// The Debian suite that it is taken from; `None` for this machine's.
-    pub suite: Option<String>,
+    pub(crate) suite: Option<String>,
     pub program: String,
 }
 

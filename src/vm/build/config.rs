@@ -25,7 +25,7 @@ const NEEDED: [&str; 6] = ["SERIAL_8250_CONSOLE", "BLK_DEV_INITRD", "BINFMT_ELF"
 
 /// One option that the user sets: `HZ=1000`, `MEMCG=n`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct OptionSetting {
+pub struct OptionSetting {
     /// Without `CONFIG_`.
     pub option: String,
     pub value: String,
@@ -58,7 +58,7 @@ impl std::fmt::Display for OptionSetting {
 
 /// The base of a configuration, as the user names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum BaseName {
+pub enum BaseName {
     /// A configuration file, or a kernel in the cache.
     Named(String),
     /// `make tinyconfig` with what guests need.

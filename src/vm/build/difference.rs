@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// An option whose value differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct OptionChange {
+pub struct OptionChange {
     /// Without `CONFIG_`.
     pub option: String,
     pub before: String,
@@ -18,17 +18,17 @@ pub(crate) struct OptionChange {
 
 impl OptionChange {
     /// Whether it decides what is built in; otherwise only what modules there are.
-    pub(crate) fn is_built_in(&self) -> bool {
+    pub fn is_built_in(&self) -> bool {
         !(is_module_or_off(&self.before) && is_module_or_off(&self.after))
     }
 
     /// Whether a build has the value of the second configuration.
-    pub(crate) fn is_made_by(&self, request: &BuildRequest) -> bool {
+    pub fn is_made_by(&self, request: &BuildRequest) -> bool {
         request.settings.iter().any(|setting| setting.option == self.option && setting.value == self.after)
     }
 
     /// Whether it is known to change what pipes execute.
-    pub(crate) fn matters(&self) -> bool {
+    pub fn matters(&self) -> bool {
         options::matters(&format!("CONFIG_{}", self.option))
     }
 }
@@ -48,7 +48,7 @@ type Made = BTreeMap<String, String>;
 
 /// How the configurations of two builds differ.
 #[derive(Debug)]
-pub(crate) struct ConfigDifference {
+pub struct ConfigDifference {
     /// Modules first, and those that are known to matter last, so that one range has all that probably change nothing.
     /// Otherwise in the order of the second configuration, in which options of one menu are together.
     pub options: Vec<OptionChange>,
@@ -58,7 +58,7 @@ pub(crate) struct ConfigDifference {
 
 impl ConfigDifference {
     /// `ends` have the same source and compiler.
-    pub(crate) fn find(cache: &KernelCache, ends: [BuildRequest; 2], say: &dyn Fn(&str)) -> Result<Self> {
+    pub fn find(cache: &KernelCache, ends: [BuildRequest; 2], say: &dyn Fn(&str)) -> Result<Self> {
         let texts = [configure(cache, &ends[0], say)?, configure(cache, &ends[1], say)?];
         let [first, second] = [made(&texts[0]), made(&texts[1])];
         let options = differing(&texts, &first, &second);
@@ -67,7 +67,7 @@ impl ConfigDifference {
 
     /// What to build with the first `position` options as in the second configuration, and all others as in the first.
     /// Options that depend on others that are not yet changed have the value that the source gives them.
-    pub(crate) fn at(&self, cache: &KernelCache, position: usize, say: &dyn Fn(&str)) -> Result<BuildRequest> {
+    pub fn at(&self, cache: &KernelCache, position: usize, say: &dyn Fn(&str)) -> Result<BuildRequest> {
         match position {
             0 => Ok(self.ends[0].clone()),
             all if all == self.options.len() => Ok(self.ends[1].clone()),
@@ -76,12 +76,12 @@ impl ConfigDifference {
     }
 
     /// What to build with only these options as in the second configuration.
-    pub(crate) fn only(&self, cache: &KernelCache, indexes: &[usize], say: &dyn Fn(&str)) -> Result<BuildRequest> {
+    pub fn only(&self, cache: &KernelCache, indexes: &[usize], say: &dyn Fn(&str)) -> Result<BuildRequest> {
         self.between(cache, |index| indexes.contains(&index), say)
     }
 
     /// The options before `index` that the source wants changed before it accepts this one; `None` if they are not enough.
-    pub(crate) fn needed(&self, cache: &KernelCache, index: usize, say: &dyn Fn(&str)) -> Result<Option<Vec<usize>>> {
+    pub fn needed(&self, cache: &KernelCache, index: usize, say: &dyn Fn(&str)) -> Result<Option<Vec<usize>>> {
         let Some(change) = self.options.get(index) else { return Ok(None) };
         let accepts = |from: usize, to: usize, needed: &[usize]| -> Result<bool> {
             let changed = |other: usize| (from..to).contains(&other) || needed.contains(&other) || other == index;

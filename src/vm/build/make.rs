@@ -10,7 +10,7 @@ use std::process::Command;
 
 /// The source cannot be built: the fault is not this machine's.
 #[derive(Debug)]
-pub(crate) struct BuildFailed(String);
+pub struct BuildFailed(String);
 
 impl BuildFailed {
     pub(super) fn new(why: String) -> Self {

@@ -13,13 +13,13 @@ mod source;
 mod stamps;
 mod tree;
 
-pub(crate) use commits::{Commit, Commits};
-pub(crate) use compiler::CompilerName;
-pub(crate) use config::{BaseName, OptionSetting};
-pub(crate) use difference::ConfigDifference;
-pub(crate) use make::BuildFailed;
-pub(crate) use origin::KernelOrigin;
-pub(crate) use source::SourceName;
+pub use commits::{Commit, Commits};
+pub use compiler::CompilerName;
+pub use config::{BaseName, OptionSetting};
+pub use difference::ConfigDifference;
+pub use make::BuildFailed;
+pub use origin::KernelOrigin;
+pub use source::SourceName;
 
 use crate::util::{cancel, progress, regular, sha256};
 use crate::vm::kernel_name::{check_name, check_version};
@@ -37,7 +37,7 @@ use std::time::{Duration, Instant};
 
 /// What to build.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct BuildRequest {
+pub struct BuildRequest {
     pub source: SourceName,
     pub base: BaseName,
     pub compiler: CompilerName,
@@ -52,7 +52,7 @@ pub(crate) struct BuildRequest {
 
 /// A kernel that was built, now or before.
 #[derive(Debug, Clone)]
-pub(crate) struct BuiltKernel {
+pub struct BuiltKernel {
     pub kernel: CachedKernel,
     /// How long it took; `None` if it was in the cache.
     pub took: Option<Duration>,
@@ -64,7 +64,7 @@ pub(crate) struct BuiltKernel {
 const SCHEME: &str = "1";
 
 /// Build the kernel of `request`, or find it in the cache. `say` receives a line for each step.
-pub(crate) fn build(cache: &KernelCache, request: &BuildRequest, say: &dyn Fn(&str)) -> Result<BuiltKernel> {
+pub fn build(cache: &KernelCache, request: &BuildRequest, say: &dyn Fn(&str)) -> Result<BuiltKernel> {
     if let Some(name) = &request.name {
         check_name(name).map_err(|error| anyhow!("--{error}"))?;
     }
@@ -93,7 +93,7 @@ pub(crate) fn build(cache: &KernelCache, request: &BuildRequest, say: &dyn Fn(&s
 }
 
 /// The kernel of `request`, if it is in the cache. Nothing is built or made.
-pub(crate) fn find(cache: &KernelCache, request: &BuildRequest, say: &dyn Fn(&str)) -> Result<Option<CachedKernel>> {
+pub fn find(cache: &KernelCache, request: &BuildRequest, say: &dyn Fn(&str)) -> Result<Option<CachedKernel>> {
     match BuildParts::read(cache, request, say)? {
         Some(parts) => cache.find_build(&parts.digest),
         None => Ok(None),
@@ -217,7 +217,7 @@ fn compile(cache: &KernelCache, request: &BuildRequest, parts: &BuildParts, say:
 }
 
 /// The configuration that the build of `request` would have. Settings that the source does not accept are ignored.
-pub(crate) fn configure(cache: &KernelCache, request: &BuildRequest, say: &dyn Fn(&str)) -> Result<String> {
+pub fn configure(cache: &KernelCache, request: &BuildRequest, say: &dyn Fn(&str)) -> Result<String> {
     let parts = BuildParts::open(cache, request, BuildFolders::open(cache, say)?, say)?;
     let tree = parts.source.folder(cache, &parts.folders, say)?;
     parts.toolchain.check(&tree)?;

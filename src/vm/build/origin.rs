@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 
 /// What a kernel was built of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct KernelOrigin {
+pub struct KernelOrigin {
     pub source: SourceName,
     pub base: BaseName,
     pub settings: Vec<OptionSetting>,
@@ -32,7 +32,7 @@ const NEWEST: &str = "sid";
 impl KernelOrigin {
     /// What the kernel `name` of the cache was built of: recorded, if pipeprof built it, and read from Debian's package
     /// otherwise.
-    pub(crate) fn of(cache: &KernelCache, name: &str) -> Result<Self> {
+    pub fn of(cache: &KernelCache, name: &str) -> Result<Self> {
         let kernel = cache.find(name)?.with_context(|| {
             format!(
                 "{name} is not in the cache, so its source is not known: fetch it with `pipeprof kernel fetch`, \

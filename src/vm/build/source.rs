@@ -15,7 +15,7 @@ use std::str::FromStr;
 
 /// A source as the user names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum SourceName {
+pub enum SourceName {
     /// A kernel tree, built as it is. Nothing is written into it.
     Tree(PathBuf),
     /// A commit of a git tree, of which a copy is built.

@@ -69,7 +69,7 @@ impl Turns {
 }
 
 /// Whether QEMU can load it. One that is linked with a C library that is too old would not even start.
-pub(crate) fn can_be_loaded() -> bool {
+pub fn can_be_loaded() -> bool {
     static LOADED_BEFORE: OnceLock<bool> = OnceLock::new();
     let try_it = || {
         let mut command = Command::new(qemu::program());

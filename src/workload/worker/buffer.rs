@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 /// A separate anonymous mapping. It is aligned to 2 MiB, so that two mappings share no page table. The buffer begins
 /// `--buffer-offset` bytes later.
 #[derive(Debug)]
-pub(crate) struct Mapping {
+pub struct Mapping {
     start: NonNull<u8>,
     /// Length in whole pages (in huge pages if requested).
     mapped: usize,
@@ -22,7 +22,7 @@ pub(crate) struct Mapping {
 
 impl Mapping {
     /// Allocate a buffer of `len` bytes with the options of `spec`.
-    pub(crate) fn new(len: usize, spec: &Spec) -> Result<Self> {
+    pub fn new(len: usize, spec: &Spec) -> Result<Self> {
         let page = if spec.huge_pages { HUGE_PAGE } else { PAGE } as usize;
         let offset = usize::try_from(spec.buffer_offset)?;
         let mapped = (offset + len.max(1)).next_multiple_of(page);
@@ -53,16 +53,17 @@ impl Mapping {
         Ok(mapping)
     }
 
-    pub(crate) fn as_ptr(&self) -> *mut u8 {
+    pub fn as_ptr(&self) -> *mut u8 {
         self.bytes.as_ptr()
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// Its usable bytes.
+    pub fn size(&self) -> usize {
         self.len
     }
 
     /// The buffer's bytes. The kernel changes them only during this process's own system calls.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         // SAFETY: `len` bytes are mapped readable, and the borrow of `self` excludes `bytes_mut`.
         unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len) }
     }
@@ -101,7 +102,7 @@ fn map_aligned(len: usize, align: usize) -> Result<NonNull<u8>> {
 }
 
 /// Bytes in huge pages over all `mappings` that requested them, from /proc/self/smaps; `None` if none did.
-pub(crate) fn huge_pages(mappings: &[&Mapping]) -> Result<Option<GotAsked>> {
+pub fn huge_pages(mappings: &[&Mapping]) -> Result<Option<GotAsked>> {
     let ranges: Vec<_> = mappings.iter().filter(|m| m.huge).map(|m| m.range()).collect();
     if ranges.is_empty() {
         return Ok(None);

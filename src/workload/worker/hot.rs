@@ -13,8 +13,8 @@ pub(crate) struct HotOptions {
     /// The descriptor and the event to poll for before each transfer.
     pub poll: Option<(RawFd, libc::c_short)>,
     /// Make one additional system call after this many transfers.
-    pub extra_every: Option<u64>,
-    pub extra_fd: RawFd,
+    pub(crate) extra_every: Option<u64>,
+    pub(crate) extra_fd: RawFd,
 }
 
 /// What a loop counted.
@@ -133,7 +133,7 @@ pub(crate) fn start_timer(ns: u64) -> Result<()> {
 }
 
 /// The monotonic raw clock, ns.
-pub(crate) fn now_ns() -> u64 {
+pub fn now_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the structure outlives the call; this clock exists since Linux 2.6.28.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, &raw mut time) };

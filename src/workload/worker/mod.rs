@@ -3,7 +3,7 @@
 //! A writer has the pipe as standard output and the controller's socket as standard input; a reader has them the
 //! other way round.
 
-pub(crate) mod buffer;
+pub mod buffer;
 mod counters;
 mod hot;
 mod ports;
@@ -19,17 +19,17 @@ use anyhow::{Context, Result, bail, ensure};
 use buffer::Mapping;
 use counters::Counters;
 use hot::Tally;
-pub(crate) use hot::now_ns;
+pub use hot::now_ns;
 use std::io::Read;
 use std::os::fd::{FromRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
 /// `argv[1]` of a worker.
-pub(crate) const SUBCOMMAND: &str = "__worker";
+pub const SUBCOMMAND: &str = "__worker";
 
 /// A worker's whole life.
-pub(crate) fn main(part: &str) -> ExitCode {
+pub fn main(part: &str) -> ExitCode {
     let (part, control, end) = match part {
         "writer" => (WorkerPart::Writer, libc::STDIN_FILENO, libc::STDOUT_FILENO),
         "reader" => (WorkerPart::Reader, libc::STDOUT_FILENO, libc::STDIN_FILENO),
@@ -37,7 +37,7 @@ pub(crate) fn main(part: &str) -> ExitCode {
     };
     // Not before the exec, which ends it if the file of this program gives rights.
     if let Err(error) = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)) {
-        crate::errln!("pipeprof: cannot tie the {} to its controller: {error}", part.name());
+        util::errln!("pipeprof: cannot tie the {} to its controller: {error}", part.name());
         return ExitCode::FAILURE;
     }
     // SAFETY: the controller passed its socket as this descriptor, and nothing else in this process owns it.

@@ -30,7 +30,7 @@ impl Stdio {
             let stream = stream.ok_or_else(std::io::Error::last_os_error).context("--writer stdio: fdopen")?;
             // SAFETY: nothing was read or written yet, and the buffer outlives the stream.
             let refused =
-                unsafe { libc::setvbuf(stream.as_ptr(), buffer.as_ptr().cast(), libc::_IOFBF, buffer.len()) } != 0;
+                unsafe { libc::setvbuf(stream.as_ptr(), buffer.as_ptr().cast(), libc::_IOFBF, buffer.size()) } != 0;
             ensure!(!refused, "--writer stdio: libc does not accept a buffer of {size} bytes");
             Ok(stream)
         };
@@ -83,7 +83,7 @@ impl Stdio {
         let bytes = match amount {
             Amount::Bytes(bytes) => bytes,
             // A transfer is the write of one buffer.
-            Amount::Calls(calls) => calls.saturating_mul(self.buffers[1].len() as u64),
+            Amount::Calls(calls) => calls.saturating_mul(self.buffers[1].size() as u64),
             Amount::DurationNs(_) => u64::MAX,
         };
         let mut copied = 0;
@@ -118,7 +118,7 @@ impl Run for Stdio {
         let end_ns = hot::now_ns();
         let after = calls_so_far();
         let bytes = bytes?;
-        let buffer = self.buffers[1].len() as u64;
+        let buffer = self.buffers[1].size() as u64;
         let calls = match (before, after) {
             // The second count includes the read of the first count itself.
             (Some(before), Some(after)) => (after - before).saturating_sub(1),

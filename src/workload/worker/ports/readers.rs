@@ -85,7 +85,7 @@ impl<S: Sink> Read<S> {
 impl<S: Sink> Port for Read<S> {
     #[inline(always)]
     fn call(&mut self, limit: u64) -> (u64, isize) {
-        let len = within(self.buffer.len(), limit);
+        let len = within(self.buffer.size(), limit);
         // SAFETY: `len` bytes are within the buffer.
         (len as u64, unsafe { libc::read(self.end, self.buffer.as_ptr().cast(), len) })
     }

@@ -34,7 +34,7 @@ impl<const VERIFY: bool> Port for Write<VERIFY> {
             stamp::fill(self.buffer.bytes_mut(), self.position);
         }
         let offset = if VERIFY { self.offset } else { 0 };
-        let len = within(self.buffer.len() - offset, limit);
+        let len = within(self.buffer.size() - offset, limit);
         // SAFETY: `len` bytes from `offset` are within the buffer.
         (len as u64, unsafe { libc::write(self.end, self.buffer.as_ptr().add(offset).cast(), len) })
     }
@@ -43,7 +43,7 @@ impl<const VERIFY: bool> Port for Write<VERIFY> {
     fn moved(&mut self, count: u64) {
         if VERIFY {
             self.position += count;
-            self.offset = (self.offset + count as usize) % self.buffer.len();
+            self.offset = (self.offset + count as usize) % self.buffer.size();
         }
     }
 
@@ -75,7 +75,7 @@ impl Halves {
     /// One buffer of twice `len` bytes.
     pub(crate) fn contiguous(both: Mapping, len: usize) -> Self {
         let start = both.as_ptr();
-        debug_assert_eq!(both.len(), 2 * len);
+        debug_assert_eq!(both.size(), 2 * len);
         // SAFETY: the buffer has twice `len` bytes.
         let second = unsafe { start.add(len) };
         Self { starts: [start, second], mappings: vec![both], len }
@@ -291,7 +291,7 @@ impl Port for ReadWrite {
     #[inline(always)]
     fn call(&mut self, limit: u64) -> (u64, isize) {
         if self.offset == self.filled {
-            let len = within(self.buffer.len(), limit);
+            let len = within(self.buffer.size(), limit);
             let mut count = self.read(len);
             if count == 0 {
                 self.others += 1;

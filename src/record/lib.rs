@@ -1,0 +1,402 @@
+//! `pipeprof record`: run any pipeline, or follow one that is running, and say what its wall time was made of.
+//!
+//! [`launch`] starts the stages, or [`running`] finds them; [`observe`] counts what they do by BPF programs, [`ended`]
+//! keeps the counts of processes that have ended, [`assemble`] names what was counted, in one row what [`alike`] finds to
+//! be the same, [`holders`] what was not, [`others`] who else used the CPUs, and [`killed`] who was killed; [`answer`]
+//! draws the conclusion, [`path`] follows what its end waited for, [`critical`] draws it, [`advice`] has rules for what
+//! would help, [`trial`] measures such a [`remedy`], with the times of [`timed`] and a [`locale`], [`off_cpu`], [`locks`]
+//! and [`sampling`] name the stacks of sleeps, waits and samples, [`traced`] attaches collectors of runs, and [`text`] and
+//! [`html`] show all that, with the [`names`] of processes. [`inside`] does so in a guest, which gets [`sent_files`] and
+//! where [`count`] counts instructions. [`work`] is what comparisons read. [`contents`] lists the files of a folder, and
+//! [`live`] shows what happens meanwhile.
+
+// Paths are the same in all crates: `crate::MODULE::`.
+pub(crate) use crate as record;
+pub(crate) use {
+    ::arch, ::collect, ::experiment, ::guest, ::kernel, ::process, ::profile, ::report, ::result, ::roles, ::run,
+    ::util, ::vm, ::workload,
+};
+
+mod advice;
+mod alike;
+mod answer;
+mod assemble;
+pub mod contents;
+pub mod count;
+pub mod critical;
+mod described;
+mod ended;
+pub mod graphs;
+mod holders;
+pub mod html;
+mod input;
+pub mod inside;
+mod killed;
+mod launch;
+mod live;
+mod locale;
+mod locks;
+mod names;
+mod observe;
+mod off_cpu;
+mod others;
+mod path;
+mod pipe_rows;
+mod raw;
+mod reason;
+mod remedy;
+mod requested;
+pub use remedy::ApplyRemedy;
+pub use requested::MeasureRecording;
+mod running;
+mod sampling;
+pub(crate) mod sent_files;
+mod shell_words;
+mod stages;
+mod tables;
+pub mod text;
+pub mod timed;
+mod timeline;
+pub(crate) mod timeline_svg;
+#[cfg(test)]
+mod trace_tests;
+mod traced;
+pub mod trial;
+pub mod work;
+
+pub use crate::result::Remedy;
+pub use names::process_names;
+pub use traced::TracingCollector;
+pub use trial::TrialOptions;
+
+use crate::collect::samples::SampleNames;
+use crate::collect::stacks::FileSymbols;
+use crate::collect::user_code::{UserCode, UserFunctions};
+use crate::kernel::environment::Environment;
+use crate::kernel::info::KernelInfo;
+use crate::kernel::symbols::Symbols;
+use crate::result::{Document, MeasuredTarget, Outcome, PipelineCommand, RecordLevel, SCHEMA};
+use crate::util::warning::Warning;
+use crate::util::{build, privileges, progress};
+use anyhow::{Context as _, Result, bail};
+use described::described;
+use ended::EndedProcesses;
+use input::KeptInput;
+pub use launch::StageStreams;
+use launch::{EndedStage, Launcher, MadePipe, PipelineSetup};
+use live::LiveView;
+use observe::RecordedCounts;
+use others::ProgramTimes;
+use path::PathEnds;
+use running::RunningProcesses;
+use serde::{Deserialize, Serialize};
+use std::io::IsTerminal as _;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+use timeline::TimelineRecorder;
+use traced::{StoppedTracing, Tracing};
+
+/// How long a pipeline may take to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How to record a pipeline, on this machine or in a guest.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RecordSettings {
+    /// End it after this time.
+    pub duration: Option<Duration>,
+    pub level: RecordLevel,
+    /// Size of the pipes between the stages.
+    pub pipe_bytes: Option<u64>,
+    /// Also attach this collector.
+    pub traced: Option<TracingCollector>,
+}
+
+/// How to record a pipeline on this machine.
+#[derive(Debug, Default)]
+pub struct RecordOptions {
+    pub settings: RecordSettings,
+    pub trials: TrialOptions,
+    /// Its standard input, output and error, if not this process's.
+    pub streams: Option<StageStreams>,
+    /// Also sample what the processes execute.
+    pub sampled: bool,
+    /// Show what happens each second.
+    pub live: bool,
+    /// Give up rights once everything is attached. Nothing else can be recorded by this thread then.
+    pub(crate) drop_rights: bool,
+}
+
+/// Names for stacks, as far as they are needed.
+#[derive(Debug)]
+struct RecordedSymbols {
+    kernel: Option<Symbols>,
+    user: Option<UserFunctions>,
+}
+
+impl RecordedSymbols {
+    fn new(kernel: Option<Symbols>, code: Option<UserCode>) -> Self {
+        Self { kernel, user: code.map(|code| code.finish(FileSymbols::with_debug_information())) }
+    }
+}
+
+/// The findings and cautions of a recording.
+#[cfg(any(test, fuzzing, feature = "testing"))]
+pub fn answer_of(recording: &Document) -> Vec<String> {
+    let answer::RecordedAnswer { findings, cautions, .. } = answer::answer(recording);
+    findings.into_iter().chain(cautions).chain(advice::reasons(recording)).collect()
+}
+
+/// Follow the critical path through the steps that `bytes` mean, and check it.
+#[cfg(any(test, fuzzing, feature = "testing"))]
+pub fn check_any_steps(bytes: &[u8]) {
+    path::check_any_steps(bytes);
+}
+
+/// Attach what a recording needs, and detach it.
+///
+/// # Errors
+/// Why nothing can be recorded here.
+pub fn try_recorder() -> Result<()> {
+    observe::Recorder::start(RecordLevel::Calls, false, false, None).map(drop)
+}
+
+/// Run `pipeline` and record it, then measure it with and without changes. Afterwards this process has neither standard
+/// input nor standard output.
+pub fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outcome> {
+    let environment = Environment::now();
+    let RecordOptions { settings, trials, streams, sampled, live, drop_rights } = options;
+    let RecordSettings { duration, level, pipe_bytes, traced } = settings;
+    // Its output and a screen would mix.
+    let is_shared = std::io::stdout().is_terminal();
+    let input = (!trials.is_empty()).then(|| KeptInput::keep(trial::READ_ONCE)).transpose()?;
+    let kernel = symbols(level, sampled)?;
+    let mut recorder = observe::Recorder::start(level, sampled, live, duration)?;
+    let code = sampled.then(|| UserCode::follow([]));
+    let tracing = traced.as_ref().map(|wanted| Tracing::start(wanted, &[])).transpose()?;
+    // Detaching needs them again.
+    give_up(drop_rights && tracing.is_none());
+    let launcher = Launcher::new()?;
+    let setup = PipelineSetup { streams, pipe_bytes, ..PipelineSetup::default() };
+    let used = ProgramTimes::now();
+    let pipes = launcher.start(pipeline, setup, &mut |stage| recorder.launching(Some(stage)))?;
+    if let Err(error) = recorder.launching(None).and_then(|()| launch::leave_stdio()) {
+        launcher.kill();
+        return Err(error);
+    }
+    tracing.iter().for_each(Tracing::started);
+    let made = pipes.iter().map(|pipe| (pipe.inode, pipe.device)).zip(0..);
+    recorder.know_ends(made.flat_map(|(pipe, stage)| [(pipe, true, stage), (pipe, false, stage + 1)]));
+    let target = MeasuredTarget::Pipeline(pipeline.clone());
+    let recording = Document { target, environment, level, ..Document::default() };
+    let running = RunningProcesses::default();
+    let live = live.then(|| LiveView::start(is_shared));
+    let mut meanwhile = Meanwhile { timeline: TimelineRecorder::start(), code, live };
+    let mut others = None;
+    let (ended, ended_by_user) = wait(&launcher, duration, |over| {
+        // Without an answer of the kernel, the window ends with the recording.
+        if over {
+            let _ = recorder.end_now();
+            others.get_or_insert_with(|| used.others_since(&recorder.living()));
+        }
+        meanwhile.step(&mut recorder, &recording, &pipes, &running)
+    })?;
+    let Meanwhile { timeline, code, live } = meanwhile;
+    drop(live);
+    let others = others.unwrap_or_else(|| used.others_since(&recorder.living()));
+    let tracing = tracing.map(Tracing::stop);
+    let counted = recorder.finish(None).context("the pipeline has ended, but what was recorded cannot be read")?;
+    let symbols = RecordedSymbols::new(kernel, code);
+    let recording = Document {
+        exit_codes: ended.iter().map(|stage| stage.code).collect(),
+        duration_ns: nanoseconds(ended_by_user.or(duration)),
+        others,
+        ..recording
+    };
+    let was_traced = tracing.is_some();
+    let mut recorded = concluded(recording, counted, timeline, &pipes, &running, &symbols, tracing);
+    give_up(drop_rights && was_traced);
+    let recording = &mut recorded.document;
+    if let Some(input) = input {
+        // What was recorded is kept.
+        if let Err(error) = trials.run(pipeline, &input, &launcher, recording) {
+            recording.findings.push(format!("Nothing could be tried: {error:#}."));
+        }
+    }
+    Ok(recorded)
+}
+
+fn give_up(rights: bool) {
+    if rights && !privileges::drop_attaching() {
+        progress::detail(|| "rights that are no longer needed cannot be given up here".to_owned());
+    }
+}
+
+/// What is done while a pipeline is recorded.
+struct Meanwhile {
+    timeline: TimelineRecorder,
+    code: Option<UserCode>,
+    live: Option<LiveView>,
+}
+
+impl Meanwhile {
+    /// Read what has happened, and show it. Returns when to do it again; `None` if the user wants it to end.
+    fn step(
+        &mut self,
+        recorder: &mut observe::Recorder,
+        recording: &Document,
+        pipes: &[MadePipe],
+        running: &RunningProcesses,
+    ) -> Option<Duration> {
+        let Self { timeline, code, live } = self;
+        // Without an answer of the kernel, what has no room any more is counted as lost.
+        if let Ok(Some((ended, groups))) = recorder.make_room() {
+            live.iter_mut().for_each(|live| live.end(&ended));
+            timeline.end(&ended, groups);
+        }
+        let more = recorder.step();
+        timeline.step(recorder);
+        let mut due = if more { Duration::ZERO } else { timeline.due().min(observe::ROOM_EVERY) };
+        due = due.min(code.as_mut().map_or(Duration::MAX, UserCode::step));
+        if let Some(live) = live {
+            live.step(recorder, recording, pipes, running);
+            due = due.min(live.due());
+        }
+        (!live.as_ref().is_some_and(LiveView::is_left)).then_some(due)
+    }
+}
+
+/// Wait until all stages have ended, or end them after `duration`. `step` is called meanwhile, with whether they are
+/// about to be ended; it returns when it wants to be called again, or `None` to end them now. Returns also after which
+/// time it did so.
+fn wait(
+    launcher: &Launcher,
+    duration: Option<Duration>,
+    mut step: impl FnMut(bool) -> Option<Duration>,
+) -> Result<(Vec<EndedStage>, Option<Duration>)> {
+    std::thread::scope(|scope| {
+        let (ended, ends) = std::sync::mpsc::channel::<()>();
+        let waiting = scope.spawn(|| {
+            let statuses = launcher.wait();
+            drop(ended);
+            statuses
+        });
+        let begun = Instant::now();
+        let stops = |end: Option<Duration>| end.into_iter().flat_map(|end| [(end, false), (end + GRACE, true)]);
+        let mut ended_by_user = None;
+        let mut stops_at = stops(duration).peekable();
+        loop {
+            let due = step(false);
+            if due.is_none() && ended_by_user.is_none() {
+                ended_by_user = Some(begun.elapsed());
+                stops_at = stops(ended_by_user).peekable();
+            }
+            let stop = stops_at.peek().map_or(Duration::MAX, |(at, _)| at.saturating_sub(begun.elapsed()));
+            if ends.recv_timeout(due.unwrap_or(observe::ROOM_EVERY).min(stop)) != Err(RecvTimeoutError::Timeout) {
+                break;
+            }
+            if let Some((_, kill)) = stops_at.next_if(|(at, _)| begun.elapsed() >= *at) {
+                step(true);
+                launcher.stop(kill);
+            }
+        }
+        let ended = waiting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok((ended, ended_by_user))
+    })
+}
+
+/// Record processes that are running, and those at the other ends of their pipes: for the duration of `options`, until an
+/// interruption, or until all of `pids` have ended. They are only watched.
+pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Outcome> {
+    let RecordOptions { sampled, live, drop_rights, .. } = *options;
+    let RecordSettings { duration, level, .. } = options.settings;
+    let environment = Environment::now();
+    let running = RunningProcesses::find(pids)?;
+    let kernel = symbols(level, sampled)?;
+    let mut recorder = observe::Recorder::start(level, sampled, live, duration)?;
+    let code = sampled.then(|| UserCode::follow(running.pids.iter().copied()));
+    let traced = options.settings.traced.as_ref();
+    let tracing = traced.map(|wanted| Tracing::start(wanted, &running.pids)).transpose()?;
+    let seized = recorder.seize(running.pids.iter().copied().zip(0..))?;
+    if let Some((_, pid)) = (0..).zip(running.asked()).find(|(stage, _)| !seized.contains(stage)) {
+        bail!(
+            "-p {pid}: nothing of it can be recorded: it has just ended, or the kernel does not show it to BPF programs"
+        );
+    }
+    give_up(drop_rights && tracing.is_none());
+    recorder.know_ends(running.ends.iter().map(|end| ((end.pipe.inode, end.pipe.device), end.writes, end.stage)));
+    let used = ProgramTimes::now();
+    let target = MeasuredTarget::Attached { pids: running.asked().to_vec() };
+    let recording = Document { target, environment, level, duration_ns: nanoseconds(duration), ..Document::default() };
+    let live = live.then(|| LiveView::start(false));
+    let mut meanwhile = Meanwhile { timeline: TimelineRecorder::start(), code, live };
+    running.wait(duration, || meanwhile.step(&mut recorder, &recording, &[], &running));
+    let Meanwhile { timeline, code, live } = meanwhile;
+    let last = recorder.read_last()?;
+    drop(live);
+    let others = used.others_since(&recorder.living());
+    let tracing = tracing.map(Tracing::stop);
+    let counted = recorder.finish(Some(last))?;
+    let symbols = RecordedSymbols::new(kernel, code);
+    let unknown = |(pid, why): &(u32, String)| Warning {
+        code: "pipes-unknown".to_owned(),
+        message: format!(
+            "the pipes of process {pid} cannot be read ({why}), so the processes at their other ends are not known"
+        ),
+        action: "record as root, or name these processes with -p as well".to_owned(),
+    };
+    let recording = Document { warnings: running.unknown.iter().map(unknown).collect(), others, ..recording };
+    Ok(concluded(recording, counted, timeline, &[], &running, &symbols, tracing))
+}
+
+/// The kernel's symbols, if they will be needed. They are read first, so that nothing is lost if that is impossible.
+fn symbols(level: RecordLevel, sampled: bool) -> Result<Option<Symbols>> {
+    let needed = sampled || level == RecordLevel::Stacks;
+    Ok(needed.then(Symbols::running).transpose()?)
+}
+
+fn nanoseconds(duration: Option<Duration>) -> Option<u64> {
+    duration.and_then(|duration| u64::try_from(duration.as_nanos()).ok())
+}
+
+/// Add to `recording` what was counted, and the answer. `pipes` are those between the stages, `running` the processes that
+/// were found at the start.
+fn concluded(
+    recording: Document,
+    (mut counted, ended, mut path): (RecordedCounts, EndedProcesses, Option<PathEnds>),
+    mut timeline: TimelineRecorder,
+    pipes: &[MadePipe],
+    running: &RunningProcesses,
+    symbols: &RecordedSymbols,
+    traced: Option<StoppedTracing>,
+) -> Outcome {
+    timeline.add(&counted);
+    ended.add_to(&mut counted);
+    let counted = &counted;
+    let samples = path.as_mut().map(|ends| std::mem::take(&mut ends.samples)).unwrap_or_default();
+    let (recording, index) = described(recording, counted, path, pipes, running);
+    let mut recording = Document {
+        schema: SCHEMA.to_owned(),
+        version: build::version().to_owned(),
+        kernel: KernelInfo::running(),
+        timeline: timeline.finish(&index, &recording.pipes),
+        ..recording
+    };
+    let answer = answer::answer(&recording);
+    recording.findings = answer.findings;
+    recording.findings.extend(advice::reasons(&recording));
+    recording.cautions = answer.cautions;
+    let stacks = recording.level == RecordLevel::Stacks;
+    let mut recorded = Outcome { document: recording, ..Outcome::default() };
+    if let Some(kernel) = &symbols.kernel {
+        recorded.off_cpu = stacks.then(|| off_cpu::folded(counted, kernel));
+        let waits = counted.lock_waits.as_ref();
+        recorded.document.lock_waits =
+            waits.map(|waits| locks::by_caller(waits, &counted.sampled.traces, &index, kernel));
+        let names = SampleNames::new(&counted.sampled, kernel, symbols.user.as_ref());
+        sampling::add(&mut recorded, counted, &index, &names, &samples);
+    }
+    if let Some(traced) = traced {
+        traced.add(&mut recorded, &index);
+    }
+    recorded
+}

@@ -1,0 +1,54 @@
+//! Guests: boot any kernel under QEMU, with this binary as its `/init`.
+//!
+//! [`store`] caches kernels, [`fetch`] downloads them from the Debian mirror, [`packages`] reads its index, [`deb`]
+//! unpacks packages and [`image`] reads image headers. [`initramfs`] packs this binary, and [`delivery`] hands over a
+//! [`Job`]. [`qemu`] builds the emulator's command line, [`emulator`] starts it, [`watch`] watches it, and [`guest`] is
+//! the whole of it, and [`turns`] makes it the same each time. [`snapshots`] caches guests that have booted; [`freeze`] saves
+//! and restores them, with [`monitor`]. [`symbol_cache`] keeps the functions of kernels, and [`kernel_name`] says what they
+//! may be called. [`bundle`] packs programs and files for a guest, with what [`closure`] finds that they need; [`disk`]
+//! makes a disk of files that are too large for its memory.
+//! [`build`] builds kernels for the cache, and [`unpack`] unpacks archives.
+//! Inside the guest, [`crate::guest`] is process 1: it runs the job and answers in frames of [`protocol`].
+
+// Paths are the same in all crates: `crate::MODULE::`.
+pub(crate) use crate as vm;
+pub(crate) use {::kernel, ::result, ::util};
+
+pub mod build;
+pub mod bundle;
+pub mod closure;
+pub mod deb;
+pub mod delivery;
+pub mod disk;
+pub mod elf;
+pub mod emulator;
+pub mod fetch;
+pub mod freeze;
+pub mod guest;
+pub mod image;
+pub mod initramfs;
+pub mod job;
+pub mod kernel_bundle;
+pub mod kernel_name;
+pub mod kvm;
+mod machine;
+pub use machine::GuestOf;
+pub(crate) mod monitor;
+pub mod options;
+pub mod packages;
+pub mod protocol;
+pub mod qemu;
+pub mod scratch;
+pub mod snapshots;
+pub mod store;
+pub mod symbol_cache;
+pub mod turns;
+mod unpack;
+pub mod version;
+pub mod watch;
+
+pub use crate::result::{Accel, GuestMachine};
+pub use guest::{GuestReply, run_job};
+pub use image::Kernel;
+pub use job::Job;
+pub use options::{GuestOptions, PluginArgs};
