@@ -1,5 +1,5 @@
 //! What differs by processor: x86-64. The C halves are in bpf/arch_x86_64.h and src/collect/insn/plugin/decode.c; the
-//! loops of [`crate::reproduce::memory`] are in assembly.
+//! loops of `reproduce::memory` are in assembly.
 
 // Paths are the same in all crates: `crate::MODULE::`.
 

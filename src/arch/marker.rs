@@ -1,7 +1,7 @@
 //! Marker instructions, with which a worker signals the begin and the end of its window to the instruction collector.
 //!
 //! A marker is the 8-byte form of the long nop (`0f 1f 84 00` and an unused 32-bit displacement), followed by a jump
-//! to the next instruction. On hardware both have no effect. The plugin of [`crate::collect`]'s instruction collector
+//! to the next instruction. On hardware both have no effect. The plugin of `collect`'s instruction collector
 //! finds the displacement in the code bytes. The jump ends the emulator's translation block, which makes the window's
 //! ends exact: the first instruction counted is the one after the begin marker's jump, and the last is the end
 //! marker's jump.

@@ -94,7 +94,7 @@ impl CheckRules {
     /// The name of the tested kernel, which can exist.
     ///
     /// # Errors
-    /// A usage error, as [`kernel`].
+    /// A usage error, as [`fn@kernel`].
     pub(super) fn label(&self) -> Result<String> {
         if let Some(name) = &self.kernel {
             self::kernel(name)?;

@@ -1,4 +1,4 @@
-//! Targets: processes to measure, and the pipes between them. The built-in workload ([`crate::workload`]) is one.
+//! Targets: processes to measure, and the pipes between them. The built-in workload (`workload`) is one.
 
 // Paths are the same in all crates: `crate::MODULE::`.
 pub(crate) use {::profile, ::util};

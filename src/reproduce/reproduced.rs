@@ -33,7 +33,7 @@ pub struct PartResult {
     pub found: PartOutput,
 }
 
-/// What a part found; [`super::run`] adds where and when.
+/// What a part found; [`super::run()`] adds where and when.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PartOutput {
     pub readings: Readings,

@@ -1,5 +1,5 @@
 //! Files of this machine for a guest: programs with all that they need to start, and input files, at the same paths.
-//! They travel as a tar archive, which the guest's init unpacks ([`crate::guest`]).
+//! They travel as a tar archive, which the guest's init unpacks (`guest`).
 
 use super::closure;
 use crate::util::find_program::find_program;

@@ -1,5 +1,5 @@
 //! A disk for a guest: files of this machine in an ext4 image, which the programs of e2fsprogs make without root. The
-//! guest's kernel mounts it, and [`crate::guest::disk`] puts each file in its place.
+//! guest's kernel mounts it, and `guest::disk` puts each file in its place.
 
 use super::bundle::{GuestEntry, MOST_PLACES};
 use super::guest;

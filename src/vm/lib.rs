@@ -8,7 +8,7 @@
 //! may be called. [`bundle`] packs programs and files for a guest, with what [`closure`] finds that they need; [`disk`]
 //! makes a disk of files that are too large for its memory.
 //! [`build`] builds kernels for the cache, and [`unpack`] unpacks archives.
-//! Inside the guest, [`crate::guest`] is process 1: it runs the job and answers in frames of [`protocol`].
+//! Inside the guest, `guest` is process 1: it runs the job and answers in frames of [`protocol`].
 
 // Paths are the same in all crates: `crate::MODULE::`.
 pub(crate) use crate as vm;
