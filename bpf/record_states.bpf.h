@@ -78,6 +78,7 @@ static __always_inline void asleep_at(struct pr_task *own, const struct pr_file 
 				      const struct pipe_fill *fill)
 {
 	u64 position = side == PR_READ ? fill->tail : fill->head;
+	struct pr_counts *counts;
 
 	own->inode = file->inode;
 	own->device = file->device;
@@ -85,6 +86,10 @@ static __always_inline void asleep_at(struct pr_task *own, const struct pr_file 
 	own->locked = locked;
 	if (locked)
 		return;
+	/* The call may never return. */
+	counts = own_counts(own, file->inode, file->device, side & 1);
+	if (counts)
+		note_slots(counts, fill->slots);
 	if (own->again && own->position == position)
 		own->again++;
 	else

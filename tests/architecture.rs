@@ -268,7 +268,6 @@ const OPENERS: [(&str, &[(&str, usize)]); 4] = [
             ("kernel/preemption.rs", 1),
             ("record/observe.rs", 1),
             ("record/input.rs", 1),
-            ("record/running.rs", 1),
             ("util/text.rs", 1),
             ("vm/emulator.rs", 1),
             ("workload/cpus.rs", 1),

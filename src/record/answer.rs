@@ -4,7 +4,7 @@
 use super::names::labels;
 use super::path::words::{self, SHORT_NS};
 use super::stages::{self, StageTime, Stages};
-use super::{holders, killed};
+use super::{holders, killed, standstill};
 use crate::profile::few;
 use crate::report::number::percent;
 use crate::result::{BusyProgram, DEFAULT_SLOTS, Document, ExecutedOn, PathWhat, RecordedPipe, RecordedProcess};
@@ -41,7 +41,13 @@ pub(super) fn answer(recording: &Document) -> RecordedAnswer {
     if times.is_empty() {
         answer.findings.push("No process was recorded.".to_owned());
     } else {
-        answer.findings.extend(words::sentences(recording));
+        let stands = standstill::standstill(recording);
+        answer.findings.extend(stands.endless);
+        let made_of = words::sentences(recording);
+        // A wait that others could end is not the cause of itself.
+        let first = usize::from(words::ends_in_a_cause(recording)).min(made_of.len());
+        let (first, rest) = made_of.split_at(first);
+        answer.findings.extend([first, &stands.held, rest].concat());
         answer.findings.extend((!used).then(|| each(recording, &stages)));
         answer.findings.extend(outside(recording, &stages, &times));
         let main = words::longest(recording).and_then(|process| stages.of(process));

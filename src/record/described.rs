@@ -3,6 +3,7 @@
 use super::assemble;
 use super::holders;
 use super::launch::MadePipe;
+use super::looks::SeenWaits;
 use super::observe::RecordedCounts;
 use super::path::PathEnds;
 use super::raw::PrWho;
@@ -13,22 +14,25 @@ use crate::result::{Document, Processes, RecordedPipe};
 use crate::util::warning::Warning;
 use std::collections::BTreeMap;
 
-/// `recording` with what was counted and the path, and the place of each process in it.
+/// `recording` with what was counted, the path and what was seen, and the place of each process in it.
 pub(super) fn described(
     recording: Document,
     counted: &RecordedCounts,
-    path: Option<PathEnds>,
+    (path, seen): (Option<PathEnds>, Option<SeenWaits>),
     pipes: &[MadePipe],
     running: &RunningProcesses,
 ) -> (Document, BTreeMap<PrWho, usize>) {
     let span = path.as_ref().map(PathEnds::span);
     let mut assembled = assemble::assemble(counted, span, pipes, &running.ends);
     holders::add(&mut assembled.pipes, &running.others);
+    let last_look = seen.map(|seen| seen.placed(assembled.begin, &assembled.index));
+    holders::add_seen(&mut assembled.pipes, last_look.as_ref());
     let mut recording = Document {
         mode: recording.target.text(),
         processes: Processes { window_ns: assembled.window_ns, ..Processes::default() },
         recorded: assembled.processes,
         pipes: assembled.pipes,
+        last_look,
         skipped: counted.skipped,
         unseen_switches: counted.state.map_or(0, |state| state.unseen),
         warnings: recording.warnings.into_iter().chain(assembled.warnings).collect(),

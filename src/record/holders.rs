@@ -7,10 +7,11 @@ use super::stages::{StageTime, Stages};
 use crate::profile::few;
 use crate::report::number::number;
 use crate::result::{
-    DEFAULT_SLOTS, Document, RecordLevel, RecordedEnd, RecordedPipe, RecordedProcess, UnrecordedProcess,
+    DEFAULT_SLOTS, Document, LastLook, RecordLevel, RecordedEnd, RecordedPipe, RecordedProcess, SeenProcess,
+    UnrecordedProcess, WaitedFor,
 };
 use crate::util::text::{capitalized, clean, counted};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Pipes of which more are in result.json only.
 const NAMED_PIPES: usize = 3;
@@ -24,6 +25,37 @@ pub(super) fn add(pipes: &mut [RecordedPipe], others: &[OtherEnd]) {
         {
             let side = if end.writes { &mut pipe.other_writers } else { &mut pipe.other_readers };
             side.push(end.process.clone());
+        }
+    }
+}
+
+/// Add those that were seen at the ends of pipes which no known process has.
+pub(super) fn add_seen(pipes: &mut [RecordedPipe], look: Option<&LastLook>) {
+    let channels = look.into_iter().flat_map(|look| &look.waits).filter_map(|wait| match &wait.awaited {
+        WaitedFor::Channels { any, .. } => Some(any),
+        _ => None,
+    });
+    let mut known = BTreeSet::new();
+    for channel in channels.flatten() {
+        let Some(pipe) = pipes.iter_mut().find(|pipe| pipe.inode == channel.inode && pipe.device == channel.device)
+        else {
+            continue;
+        };
+        let (ends, others) = if channel.room {
+            (&mut pipe.readers, &mut pipe.other_readers)
+        } else {
+            (&mut pipe.writers, &mut pipe.other_writers)
+        };
+        let is_new = known.insert((channel.inode, channel.device, channel.room));
+        if !is_new || !ends.is_empty() || !others.is_empty() {
+            continue;
+        }
+        for SeenProcess { pid, name, recorded, .. } in channel.holders.iter().map(|holder| &holder.process) {
+            match recorded {
+                Some(process) if ends.iter().any(|end| end.process == *process) => {}
+                Some(process) => ends.push(RecordedEnd { process: *process, ..RecordedEnd::default() }),
+                None => others.push(UnrecordedProcess { pid: *pid, name: name.clone() }),
+            }
         }
     }
 }
@@ -95,7 +127,9 @@ fn unrecorded(
     let end = if writes { "write" } else { "read" };
     let who = capitalized(&few(others.iter().map(named)));
     let name = pipe_name(pipe, stages, times);
-    let open = format!("{who} also {have} the {end} end of the pipe {name} open, but {were} not recorded.");
+    let recorded = if writes { &pipe.writers } else { &pipe.readers };
+    let also = if recorded.is_empty() { "" } else { "also " };
+    let open = format!("{who} {also}{have} the {end} end of the pipe {name} open, but {were} not recorded.");
     let theirs = theirs(recording, pipe, writes).map_or_else(String::new, |text| format!(" {text}"));
     Some(open + &theirs)
 }

@@ -26,7 +26,7 @@ const REQUESTS: [(i32, &str); 6] = [
 ];
 
 /// A program that ends another one after some time, and how long it takes at most to end itself then, ns.
-const TIMEOUT: &str = "timeout";
+pub(super) const TIMEOUT: &str = "timeout";
 const SOON: u64 = 100_000_000;
 
 /// A program that the kernel ended because there was no memory.

@@ -1,9 +1,9 @@
 //! `pipeprof record`: run any pipeline, or follow one that is running, and say what its wall time was made of.
 //!
 //! [`launch`] starts the stages, or [`running`] finds them; [`observe`] counts what they do by BPF programs, [`ended`]
-//! keeps the counts of processes that have ended, [`assemble`] names what was counted, in one row what [`alike`] finds to
+//! keeps the counts of processes that have ended, [`looks`] sees who waits for whom ([`look`]), [`assemble`] names what was counted, in one row what [`alike`] finds to
 //! be the same, [`holders`] what was not, [`others`] who else used the CPUs, and [`killed`] who was killed; [`answer`]
-//! draws the conclusion, [`path`] follows what its end waited for, [`critical`] draws it, [`advice`] has rules for what
+//! draws the conclusion, [`standstill`] that of what waits for ever, [`path`] follows what its end waited for, [`critical`] draws it, [`advice`] has rules for what
 //! would help, [`trial`] measures such a [`remedy`], with the times of [`timed`] and a [`locale`], [`off_cpu`], [`locks`]
 //! and [`sampling`] name the stacks of sleeps, waits and samples, [`traced`] attaches collectors of runs, and [`text`] and
 //! [`html`] show all that, with the [`names`] of processes. [`inside`] does so in a guest, which gets [`sent_files`] and
@@ -36,9 +36,12 @@ mod launch;
 mod live;
 mod locale;
 mod locks;
+mod look;
+mod looks;
 mod names;
 mod observe;
 mod off_cpu;
+mod open_files;
 mod others;
 mod path;
 mod pipe_rows;
@@ -52,9 +55,12 @@ mod running;
 mod sampling;
 pub(crate) mod sent_files;
 mod shell_words;
+mod socket_peers;
 mod stages;
+mod standstill;
 mod tables;
 pub mod text;
+mod thread_calls;
 pub mod timed;
 mod timeline;
 pub(crate) mod timeline_svg;
@@ -85,6 +91,7 @@ use input::KeptInput;
 pub use launch::StageStreams;
 use launch::{EndedStage, Launcher, MadePipe, PipelineSetup};
 use live::LiveView;
+use looks::{Looks, SeenWaits};
 use observe::RecordedCounts;
 use others::ProgramTimes;
 use path::PathEnds;
@@ -190,17 +197,20 @@ pub fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outc
     let recording = Document { target, environment, level, ..Document::default() };
     let running = RunningProcesses::default();
     let live = live.then(|| LiveView::start(is_shared));
-    let mut meanwhile = Meanwhile { timeline: TimelineRecorder::start(), code, live };
+    let mut meanwhile = Meanwhile { timeline: TimelineRecorder::start(), looks: Looks::start(), code, live };
     let mut others = None;
     let (ended, ended_by_user) = wait(&launcher, duration, |over| {
         // Without an answer of the kernel, the window ends with the recording.
         if over {
             let _ = recorder.end_now();
-            others.get_or_insert_with(|| used.others_since(&recorder.living()));
+            others.get_or_insert_with(|| {
+                meanwhile.looks.finish(&mut recorder);
+                used.others_since(&recorder.living())
+            });
         }
         meanwhile.step(&mut recorder, &recording, &pipes, &running)
     })?;
-    let Meanwhile { timeline, code, live } = meanwhile;
+    let Meanwhile { timeline, looks, code, live } = meanwhile;
     drop(live);
     let others = others.unwrap_or_else(|| used.others_since(&recorder.living()));
     let tracing = tracing.map(Tracing::stop);
@@ -213,7 +223,7 @@ pub fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outc
         ..recording
     };
     let was_traced = tracing.is_some();
-    let mut recorded = concluded(recording, counted, timeline, &pipes, &running, &symbols, tracing);
+    let mut recorded = concluded(recording, counted, (timeline, looks.seen), &pipes, &running, &symbols, tracing);
     give_up(drop_rights && was_traced);
     let recording = &mut recorded.document;
     if let Some(input) = input {
@@ -234,6 +244,7 @@ fn give_up(rights: bool) {
 /// What is done while a pipeline is recorded.
 struct Meanwhile {
     timeline: TimelineRecorder,
+    looks: Looks,
     code: Option<UserCode>,
     live: Option<LiveView>,
 }
@@ -247,7 +258,7 @@ impl Meanwhile {
         pipes: &[MadePipe],
         running: &RunningProcesses,
     ) -> Option<Duration> {
-        let Self { timeline, code, live } = self;
+        let Self { timeline, looks, code, live } = self;
         // Without an answer of the kernel, what has no room any more is counted as lost.
         if let Ok(Some((ended, groups))) = recorder.make_room() {
             live.iter_mut().for_each(|live| live.end(&ended));
@@ -255,7 +266,8 @@ impl Meanwhile {
         }
         let more = recorder.step();
         timeline.step(recorder);
-        let mut due = if more { Duration::ZERO } else { timeline.due().min(observe::ROOM_EVERY) };
+        looks.step(recorder);
+        let mut due = if more { Duration::ZERO } else { timeline.due().min(looks.due()).min(observe::ROOM_EVERY) };
         due = due.min(code.as_mut().map_or(Duration::MAX, UserCode::step));
         if let Some(live) = live {
             live.step(recorder, recording, pipes, running);
@@ -328,9 +340,11 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Ou
     let target = MeasuredTarget::Attached { pids: running.asked().to_vec() };
     let recording = Document { target, environment, level, duration_ns: nanoseconds(duration), ..Document::default() };
     let live = live.then(|| LiveView::start(false));
-    let mut meanwhile = Meanwhile { timeline: TimelineRecorder::start(), code, live };
+    let mut meanwhile = Meanwhile { timeline: TimelineRecorder::start(), looks: Looks::start(), code, live };
     running.wait(duration, || meanwhile.step(&mut recorder, &recording, &[], &running));
-    let Meanwhile { timeline, code, live } = meanwhile;
+    recorder.end_now()?;
+    let Meanwhile { timeline, mut looks, code, live } = meanwhile;
+    looks.finish(&mut recorder);
     let last = recorder.read_last()?;
     drop(live);
     let others = used.others_since(&recorder.living());
@@ -345,7 +359,7 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Ou
         action: "record as root, or name these processes with -p as well".to_owned(),
     };
     let recording = Document { warnings: running.unknown.iter().map(unknown).collect(), others, ..recording };
-    Ok(concluded(recording, counted, timeline, &[], &running, &symbols, tracing))
+    Ok(concluded(recording, counted, (timeline, looks.seen), &[], &running, &symbols, tracing))
 }
 
 /// The kernel's symbols, if they will be needed. They are read first, so that nothing is lost if that is impossible.
@@ -363,7 +377,7 @@ fn nanoseconds(duration: Option<Duration>) -> Option<u64> {
 fn concluded(
     recording: Document,
     (mut counted, ended, mut path): (RecordedCounts, EndedProcesses, Option<PathEnds>),
-    mut timeline: TimelineRecorder,
+    (mut timeline, seen): (TimelineRecorder, Option<SeenWaits>),
     pipes: &[MadePipe],
     running: &RunningProcesses,
     symbols: &RecordedSymbols,
@@ -373,7 +387,7 @@ fn concluded(
     ended.add_to(&mut counted);
     let counted = &counted;
     let samples = path.as_mut().map(|ends| std::mem::take(&mut ends.samples)).unwrap_or_default();
-    let (recording, index) = described(recording, counted, path, pipes, running);
+    let (recording, index) = described(recording, counted, (path, seen), pipes, running);
     let mut recording = Document {
         schema: SCHEMA.to_owned(),
         version: build::version().to_owned(),
@@ -383,7 +397,10 @@ fn concluded(
     };
     let answer = answer::answer(&recording);
     recording.findings = answer.findings;
-    recording.findings.extend(advice::reasons(&recording));
+    // Nothing makes faster what does not go on.
+    if standstill::standstill(&recording).endless.is_empty() {
+        recording.findings.extend(advice::reasons(&recording));
+    }
     recording.cautions = answer.cautions;
     let stacks = recording.level == RecordLevel::Stacks;
     let mut recorded = Outcome { document: recording, ..Outcome::default() };

@@ -6,16 +6,17 @@ use super::raw::{
     PR_ASLEEP, PR_FRAMES, PR_LASTS, PR_PROCESSES, PR_RUNNABLE, PR_RUNNING, PR_UNTIL, PrCounts, PrEnd, PrOffCpu,
     PrProcess, PrReason, PrSample, PrState, PrTask, PrWait, PrWho,
 };
+use super::reason::why;
 use crate::collect::attach::{self, Attached};
 use crate::collect::bpf::shared::Settings;
 use crate::collect::bpf::{self, Object};
 use crate::collect::samples::{CountedSamples, SamplingClock};
 use crate::kernel::preemption;
 use crate::kernel::tracefs::Tracefs;
-use crate::result::RecordLevel;
+use crate::result::{RecordLevel, WaitReason};
 use anyhow::{Context as _, Result, ensure};
 use bytemuck::Zeroable as _;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -205,6 +206,11 @@ impl Recorder {
         self.path.open.extend(open);
     }
 
+    /// By process id: the processes for which a process waits at the end of the window, as its child or in poll.
+    pub(super) fn know_awaited(&mut self, awaited: BTreeMap<u32, Vec<u32>>) {
+        self.path.know_awaited(awaited);
+    }
+
     /// Read steps of the path. Returns whether there are more already.
     pub(super) fn step(&mut self) -> bool {
         self.path.step(|| self.object.entries("tasks"))
@@ -218,6 +224,26 @@ impl Recorder {
             self.object.entries::<u64, PrTask>("tasks")
         };
         tasks().unwrap_or_default().into_iter().filter_map(|(_, task)| u32::try_from(task.id).ok()).collect()
+    }
+
+    /// The followed processes by the ids that this process sees, and the time, if a thread of them has slept for `ns` at a pipe
+    /// or for any of several files. Without an answer of the kernel, none is known.
+    pub(super) fn sleepers(&self, ns: u64) -> Option<(u64, BTreeMap<u32, PrWho>)> {
+        let now = monotonic_ns().min(self.until().ok()?);
+        let tasks = || self.object.entries::<u64, PrTask>("tasks");
+        let for_others = |task: &PrTask| {
+            let why = why(task.call, task.file_type);
+            task.inode != 0 || matches!(why, WaitReason::Poll | WaitReason::Open | WaitReason::Network)
+        };
+        let sleeps_long = |task: &PrTask| {
+            task.started != 0 && task.state as usize == PR_ASLEEP && task.since + ns <= now && for_others(task)
+        };
+        if !tasks().ok()?.iter().any(|(_, task)| sleeps_long(task)) {
+            return None;
+        }
+        attach::run_iterator(self.object.program(ACCOUNT).ok()?).ok()?;
+        let followed = tasks().ok()?.into_iter().filter(|(_, task)| task.started != 0);
+        Some((now, followed.filter_map(|(_, task)| Some((u32::try_from(task.id).ok()?, task.who))).collect()))
     }
 
     /// What has been counted until now, and the path since this was last called.

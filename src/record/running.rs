@@ -2,22 +2,26 @@
 //! end held open would take away the end of file or SIGPIPE.
 
 use super::launch::MadePipe;
+use super::open_files::{FileKind, open_files};
 use crate::result::UnrecordedProcess;
 use crate::util::cancel;
+use crate::util::process_stat::{self, ProcessStat};
 use anyhow::{Context as _, Result, bail};
-use rustix::fs::FileType;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// How often it is looked whether the recording has to end.
 const STEP: Duration = Duration::from_millis(20);
 
+/// Processes are added until there are so many.
+const MOST: usize = 512;
+
 /// Processes to record.
 #[derive(Debug, Default)]
 pub(super) struct RunningProcesses {
-    /// Those asked for, then those at the other ends of their pipes. Each is a stage, with its index as number.
+    /// Those asked for, then those that are connected to them by pipes. Each is a stage, with its index as number.
     pub pids: Vec<u32>,
     /// The open ends of the pipes between them.
     pub ends: Vec<OpenEnd>,
@@ -47,14 +51,13 @@ pub(super) struct OtherEnd {
 }
 
 impl RunningProcesses {
-    /// The processes `asked` for, and those that have the other end of one of their pipes open.
+    /// The processes `asked` for, and all that are connected to them by pipes.
     ///
     /// # Errors
     /// When one of them does not exist, or is this process.
     pub(super) fn find(asked: &[u32]) -> Result<Self> {
         let mut running = Self::default();
-        // The ends of their pipes, and the other ends.
-        let (mut same, mut wanted) = (BTreeSet::<Side>::new(), BTreeSet::<Side>::new());
+        let mut asked_sides = BTreeSet::new();
         for pid in asked.iter().copied() {
             if pid == std::process::id() {
                 bail!("-p {pid}: pipeprof cannot record itself");
@@ -72,30 +75,52 @@ impl RunningProcesses {
                 Err(rustix::io::Errno::SRCH) => bail!(not_found(pid)),
                 Err(error) => return Err(error).with_context(|| format!("-p {pid}")),
             });
-            match sides_of(pid) {
-                Ok(OpenSides { sides, .. }) => {
-                    same.extend(&sides);
-                    wanted.extend(sides.iter().map(|(pipe, writes)| (*pipe, !writes)));
-                    running.add(pid, sides);
-                }
-                Err(error) => {
-                    running.unknown.push((pid, error.to_string()));
-                    running.add(pid, BTreeSet::new());
-                }
-            }
+            let sides = sides_of(pid).unwrap_or_else(|error| {
+                running.unknown.push((pid, error.to_string()));
+                OpenSides::default()
+            });
+            asked_sides.extend(&sides.sides);
+            running.add(pid, sides.sides);
         }
-        for pid in all()? {
-            if pid == std::process::id() || running.pids.contains(&pid) {
-                continue;
-            }
-            let Ok(OpenSides { sides, errors }) = sides_of(pid) else { continue };
-            if sides.is_disjoint(&wanted) {
-                running.others.extend(others(pid, sides.union(&errors).filter(|side| same.contains(side))));
-            } else {
-                running.add(pid, sides);
-            }
-        }
+        running.add_others(asked_sides);
         Ok(running)
+    }
+
+    /// Add the processes at the other ends, those at the other ends of theirs, and so on, and the children of the session.
+    /// Those that started pipeprof may be a terminal or a test with pipes to much else: only their own ends count. `asked`:
+    /// the sides of those that were asked for.
+    fn add_others(&mut self, asked: BTreeSet<Side>) {
+        let all: BTreeMap<u32, ProcessStat> = process_stat::all().collect();
+        let parent = |pid: &u32| all.get(pid).map(|stat| stat.parent).filter(|parent| *parent > 0);
+        let ancestors = |pid: u32| std::iter::successors(Some(pid), parent);
+        let starters: BTreeSet<u32> = ancestors(std::process::id()).collect();
+        let session = |pid: u32| all.get(&pid).map(|stat| stat.session);
+        let is_child = |pid: u32, of: &[u32]| {
+            ancestors(pid).skip(1).any(|parent| of.contains(&parent) && session(parent) == session(pid))
+        };
+        let named = self.pids.clone();
+        let mut rest: BTreeMap<u32, OpenSides> = all
+            .keys()
+            .filter(|pid| !named.contains(pid) && **pid != std::process::id())
+            .filter_map(|pid| Some((*pid, sides_of(*pid).ok()?)))
+            .collect();
+        let mut wanted: BTreeSet<Side> = asked.iter().map(other_side).collect();
+        loop {
+            let is_wanted = |(pid, open): &(&u32, &OpenSides)| {
+                !open.sides.is_disjoint(&wanted) || is_child(**pid, &named) && !starters.contains(*pid)
+            };
+            let Some(pid) = rest.iter().find(is_wanted).map(|(pid, _)| *pid).filter(|_| self.pids.len() < MOST) else {
+                break;
+            };
+            let Some(OpenSides { sides, .. }) = rest.remove(&pid) else { break };
+            if !starters.contains(&pid) {
+                wanted.extend(sides.iter().map(other_side));
+            }
+            self.add(pid, sides);
+        }
+        for (pid, OpenSides { sides, errors }) in rest {
+            self.others.extend(others(pid, sides.union(&errors).filter(|side| asked.contains(side))));
+        }
     }
 
     /// The processes asked for, each once.
@@ -151,7 +176,7 @@ fn has_ended(process: &OwnedFd) -> bool {
 type Side = (MadePipe, bool);
 
 /// The descriptor of standard error. What reads it is no part of a pipeline, unless standard output is the same pipe.
-const STANDARD_ERROR: &str = "2";
+const STANDARD_ERROR: u32 = 2;
 
 /// The sides of pipes and FIFOs that a process has open.
 #[derive(Debug, Default)]
@@ -164,56 +189,27 @@ struct OpenSides {
 /// The sides of pipes and FIFOs that a process has open.
 fn sides_of(pid: u32) -> std::io::Result<OpenSides> {
     let mut open = OpenSides::default();
-    for entry in std::fs::read_dir(format!("/proc/{pid}/fd"))? {
-        let Ok(entry) = entry else { continue };
-        let found = if entry.file_name() == STANDARD_ERROR { &mut open.errors } else { &mut open.sides };
-        // It may have been closed meanwhile.
-        let Ok(stat) = rustix::fs::stat(entry.path()) else { continue };
-        if FileType::from_raw_mode(stat.st_mode) != FileType::Fifo {
-            continue;
-        }
-        let info = format!("/proc/{pid}/fdinfo/{}", entry.file_name().display());
-        let (reads, writes) = std::fs::read_to_string(info).ok().and_then(|text| access(&text)).unwrap_or_default();
-        let pipe = MadePipe::of(&stat);
+    for file in open_files(pid)? {
+        let FileKind::Pipe(pipe, _) = file.kind else { continue };
+        let found = if file.fd == STANDARD_ERROR { &mut open.errors } else { &mut open.sides };
         found.extend(
-            [(reads, false), (writes, true)].into_iter().filter(|(open, _)| *open).map(|(_, side)| (pipe, side)),
+            [(file.reads, false), (file.writes, true)]
+                .into_iter()
+                .filter(|(open, _)| *open)
+                .map(|(_, side)| (pipe, side)),
         );
     }
     Ok(open)
 }
 
-/// Whether a descriptor can read and write, by the octal `flags` of its fdinfo (proc_pid_fdinfo(5)).
-fn access(fdinfo: &str) -> Option<(bool, bool)> {
-    let flags = fdinfo.lines().find_map(|line| line.strip_prefix("flags:"))?;
-    match i32::from_str_radix(flags.trim(), 8).ok()? & libc::O_ACCMODE {
-        libc::O_RDONLY => Some((true, false)),
-        libc::O_WRONLY => Some((false, true)),
-        libc::O_RDWR => Some((true, true)),
-        _ => None,
-    }
-}
-
-/// All processes that /proc shows.
-fn all() -> Result<Vec<u32>> {
-    let names = std::fs::read_dir("/proc").context("/proc: is it mounted?")?;
-    let mut pids: Vec<u32> = names.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
-    pids.sort_unstable();
-    Ok(pids)
+fn other_side((pipe, writes): &Side) -> Side {
+    (*pipe, !writes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::process::{Command, Stdio};
-
-    #[test]
-    fn access_is_read_from_the_flags() {
-        assert_eq!(access("pos:\t0\nflags:\t0100000\nmnt_id:\t15\n"), Some((true, false)));
-        assert_eq!(access("flags:\t02000001\n"), Some((false, true)));
-        assert_eq!(access("flags:\t04002\n"), Some((true, true)));
-        assert_eq!(access("flags:\tx"), None);
-        assert_eq!(access(""), None);
-    }
 
     #[test]
     fn the_processes_at_the_other_ends_are_found() {
@@ -232,11 +228,9 @@ mod tests {
         let expected = [(false, reader.id()), (true, writer.id()), (true, second.id())];
         assert_eq!(ends, expected.map(|(writes, pid)| OpenEnd { pipe: between, writes, stage: of(pid) }));
         assert!(!running.others.iter().any(|end| end.pipe == between), "{running:?}");
-        // A process at the same end is known, but not recorded.
+        // So is a further process at the same end, which the reader waits for as well.
         let running = RunningProcesses::find(&[writer.id()]).unwrap();
-        assert!(running.pids.contains(&reader.id()) && !running.pids.contains(&second.id()), "{running:?}");
-        let process = UnrecordedProcess { pid: second.id(), name: "sleep".to_owned() };
-        assert!(running.others.contains(&OtherEnd { pipe: between, writes: true, process }), "{running:?}");
+        assert!([reader.id(), second.id()].iter().all(|pid| running.pids.contains(pid)), "{running:?}");
         for child in [&mut writer, &mut second] {
             child.kill().unwrap();
             child.wait().unwrap();

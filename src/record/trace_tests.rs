@@ -69,7 +69,7 @@ fn of_counts(counted: (RecordedCounts, EndedProcesses, Option<super::path::PathE
     let recording = Document { target, exit_codes: vec![0], ..Document::default() };
     let symbols = RecordedSymbols { kernel: None, user: None };
     let timeline = TimelineRecorder::start();
-    concluded(recording, counted, timeline, &[], &RunningProcesses::default(), &symbols, None)
+    concluded(recording, counted, (timeline, None), &[], &RunningProcesses::default(), &symbols, None)
 }
 
 fn file() -> std::path::PathBuf {

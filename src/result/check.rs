@@ -1,6 +1,6 @@
 //! Whether the parts of a document from outside fit together: reports index with its numbers, and draw its arrays.
 
-use super::{CriticalPath, Document, RecordedPipe, Timeline};
+use super::{CriticalPath, Document, LastWait, RecordedPipe, Timeline};
 use anyhow::{Result, ensure};
 
 /// The largest pipe, in slots: F_SETPIPE_SZ takes at most 2^31 bytes (fs/pipe.c, `round_pipe_size`).
@@ -45,6 +45,8 @@ pub fn check(document: &Document) -> Result<()> {
         }
     }
     document.lock_waits.iter().flatten().try_for_each(|wait| known(wait.process, "a wait for a lock"))?;
+    let waits = document.last_look.iter().flat_map(|look| &look.waits);
+    waits.flat_map(LastWait::processes).filter_map(|of| of.recorded).try_for_each(|at| known(at, "a wait"))?;
     if let Some(path) = &document.path {
         let named = path.parts.iter().filter_map(|part| part.process);
         named.chain(path.ceilings.iter().map(|ceiling| ceiling.process)).try_for_each(|at| known(at, "the path"))?;

@@ -5,6 +5,7 @@
 pub(crate) use crate as result;
 pub(crate) use {::experiment, ::kernel, ::process, ::profile, ::roles, ::util, ::workload};
 
+mod awaited;
 pub mod check;
 pub mod code;
 pub mod ensemble;
@@ -26,6 +27,7 @@ pub use crate::kernel::info::KernelInfo;
 pub use crate::process::{GotAsked, PipeEnd, PipeTotals, ProcessTotals, Processes, Throughput};
 pub use crate::util::histogram::Log2Histogram;
 pub use crate::util::warning::Warning;
+pub use awaited::{AwaitedChannel, ChannelHolder, ChannelKind, LastLook, LastWait, SeenProcess, WaitedFor};
 pub use check::check;
 pub use ensemble::{Ensemble, FoundSize, TriedSize, WindowCount};
 pub use locks::{HeldCalls, LockKind, LockUse};
@@ -144,6 +146,9 @@ pub struct Document {
     /// The recorded pipes, in the order of their first writer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pipes: Vec<RecordedPipe>,
+    /// Who waited for whom shortly before its end, if a process of it slept long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_look: Option<LastLook>,
     /// What its time was made of; absent if nothing was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<CriticalPath>,

@@ -13,6 +13,8 @@ pub struct ProcessStat {
     pub state: char,
     /// The parent's process id.
     pub parent: u32,
+    /// The id of its session's leader.
+    pub session: u32,
     /// User and system time, in clock ticks.
     pub ticks: u64,
     /// When it started, in clock ticks after boot.
@@ -25,7 +27,7 @@ impl ProcessStat {
         Self::parse(&read_lossy(&format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Fields 2, 3, 4, 14, 15 and 22 of proc_pid_stat(5). The name may contain spaces and parentheses.
+    /// Fields 2, 3, 4, 6, 14, 15 and 22 of proc_pid_stat(5). The name may contain spaces and parentheses.
     fn parse(stat: &str) -> Option<Self> {
         let (start, rest) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
@@ -35,6 +37,7 @@ impl ProcessStat {
             name: start.split_once('(')?.1.to_owned(),
             state: fields.first()?.chars().next()?,
             parent: number(4)?.try_into().ok()?,
+            session: number(6)?.try_into().ok()?,
             ticks: number(14)? + number(15)?,
             started: number(22)?,
         })
@@ -76,7 +79,8 @@ mod tests {
     #[test]
     fn fields_come_after_any_name() {
         let stat = "42 (a) b (c) T 7 42 42 0 -1 4194560 100 0 0 0 11 5 0 0 20 0 1 0 900 0 0";
-        let expected = ProcessStat { name: "a) b (c".to_owned(), state: 'T', parent: 7, ticks: 16, started: 900 };
+        let expected =
+            ProcessStat { name: "a) b (c".to_owned(), state: 'T', parent: 7, session: 42, ticks: 16, started: 900 };
         assert_eq!(ProcessStat::parse(stat), Some(expected));
         for damaged in ["", "7 (x", "7 (x) S 1", "7 x) S 1"] {
             assert_eq!(ProcessStat::parse(damaged), None, "{damaged}");

@@ -3,6 +3,7 @@
 
 mod follow;
 mod gallery;
+mod hang;
 mod kernel_objects;
 mod leftovers;
 mod printed;
@@ -16,6 +17,7 @@ use std::process::ExitCode;
 enum Program {
     Follow(follow::FollowArgs),
     Gallery(gallery::GalleryArgs),
+    Hang(hang::HangArgs),
     /// List what collectors that have ended left in this kernel
     KernelObjects,
     Leftovers(leftovers::LeftoversArgs),
@@ -29,6 +31,7 @@ impl Program {
         match self {
             Self::Follow(args) => args.run(),
             Self::Gallery(args) => args.run(),
+            Self::Hang(args) => args.run(),
             Self::KernelObjects => kernel_objects::print_abandoned(),
             Self::Leftovers(args) => args.run(),
             Self::Restart => restart(),

@@ -13,6 +13,7 @@ mod starved;
 mod trials;
 mod untrusted;
 mod usage;
+mod waits;
 
 use crate::common::{pipeprof, programs};
 use pipeprof::result::{Document, RecordedEnd, RecordedPipe};

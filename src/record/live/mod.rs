@@ -91,7 +91,7 @@ impl LiveView {
         let others = programs.others_since(&recorder.living());
         // It goes on.
         let shown = Document { others, duration_ns: Some(0), ..recording.clone() };
-        let (shown, _) = described(shown, &new, path, pipes, running);
+        let (shown, _) = described(shown, &new, (path, None), pipes, running);
         let elapsed = format!("{} s", self.begun.elapsed().as_secs());
         self.output.show(&blocks(&shown, &elapsed), &line(&shown, &elapsed));
     }

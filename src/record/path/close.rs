@@ -2,7 +2,7 @@
 
 use super::chain::{Chain, Slices};
 use super::clocks::{Clocks, OF_ALL, PathState};
-use super::follow::{PathFollower, Woken};
+use super::follow::{PathFollower, PathThread, Woken};
 use super::parts::{NOBODY, PartKey, at_pipe, part};
 use super::samples::TimedSamples;
 use crate::record::raw::{PR_ASLEEP, PR_GONE, PR_RUNNABLE, PrTask, PrWho};
@@ -123,7 +123,8 @@ impl PathFollower {
         Some(chain)
     }
 
-    /// The thread that could end the sleep of this one: it has the other side of the pipe, or is its child.
+    /// The thread that could end the sleep of this one: it has the other side of the pipe, also
+    /// of one in poll, or is its child.
     fn holds_up(&self, task: u64, state: &PrTask, tasks: &Tasks<'_>, open: &[KnownEnd], before: &[u64]) -> Option<u64> {
         let may = |other: &u64| *other != task && !before.contains(other) && is_alive(tasks, *other);
         let mut others: Vec<u64> = Vec::new();
@@ -140,10 +141,18 @@ impl PathFollower {
             let mut using: Vec<(bool, u64)> = using.map(|(at, task)| (!uses(task), *at)).collect();
             using.sort_unstable();
             others.extend(using.into_iter().map(|(_, at)| at));
-        } else if why(state.call, state.file_type) == WaitReason::Child {
-            let children = self.threads.iter().filter(|(_, thread)| thread.parent == task);
-            others.extend(children.map(|(at, _)| *at));
+        } else if matches!(why(state.call, state.file_type), WaitReason::Child | WaitReason::Poll) {
+            let is_child =
+                |thread: &PathThread| thread.parent == task && why(state.call, state.file_type) == WaitReason::Child;
+            others.extend(self.threads.iter().filter(|(_, thread)| is_child(thread)).map(|(at, _)| *at));
             others.sort_unstable_by_key(|at| (Reverse(tasks.get(at).map_or(0, |task| task.own.begin)), *at));
+            let awaited = u32::try_from(state.id).ok().and_then(|id| self.awaited.get(&id));
+            for id in awaited.into_iter().flatten() {
+                let mut threads: Vec<u64> =
+                    tasks.iter().filter(|(_, task)| task.id == u64::from(*id)).map(|(at, _)| *at).collect();
+                threads.sort_unstable();
+                others.extend(threads);
+            }
         }
         others.into_iter().find(may)
     }

@@ -89,6 +89,8 @@ pub(super) struct PathFollower {
     pub(crate) has_gaps: bool,
     /// Threads that ended in the last gap.
     pub missing: Vec<u64>,
+    /// By process id, as in a task: the processes for which a process waits, as its child or in poll.
+    pub awaited: BTreeMap<u32, Vec<u32>>,
 }
 
 impl PathFollower {
@@ -113,6 +115,7 @@ impl PathFollower {
             names: Map::default(),
             named: (0, [0; 2]),
             until: u64::MAX,
+            awaited: BTreeMap::new(),
             latest: 0,
             gap: None,
             lost: 0,

@@ -31,6 +31,7 @@ use anyhow::Result;
 use follow::PathFollower;
 use libbpf_rs::RingBuffer;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// At least as many steps as the ring has room for.
@@ -110,6 +111,11 @@ impl PathRecorder {
         let ends = latest.ends(now, tasks, &self.open);
         latest.begin_at(now);
         Some(ends)
+    }
+
+    /// By process id: the processes for which a process waits, as its child or in poll.
+    pub(super) fn know_awaited(&mut self, awaited: BTreeMap<u32, Vec<u32>>) {
+        self.follower.borrow_mut().awaited = awaited;
     }
 
     /// End the path of threads that have not ended by `now`, with what `tasks` are doing. `lost`: all lost steps.

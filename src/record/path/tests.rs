@@ -238,3 +238,25 @@ proptest! {
         check_any_steps(&bytes);
     }
 }
+
+#[test]
+fn the_path_goes_on_with_whom_a_poll_waits_for() {
+    let found = |awaited: &[(u32, Vec<u32>)]| {
+        let mut steps = Steps::new(2, &[1, 2]);
+        steps.0.awaited = awaited.iter().cloned().collect();
+        let calls = [libc::SYS_poll, libc::SYS_nanosleep].map(|call| call as u32);
+        let asleep = |(tgid, call): (u64, u32)| {
+            let (at, state) = task(tgid, PR_ASLEEP, 10 * MS);
+            (at, PrTask { call, id: tgid, ..state })
+        };
+        let tasks: Vec<_> = [1, 2].into_iter().zip(calls).map(asleep).collect();
+        let ends = steps.0.ends(20 * MS, &tasks, &[]);
+        let stage = |at: usize| Some(2 - at);
+        let index = (1..=2).map(|tgid| (who(tgid), tgid as usize - 1)).collect();
+        let last = ends.path([0, 20 * MS], &index, stage, true, 1).unwrap().parts.pop().unwrap();
+        (last.process, last.what)
+    };
+    let asleep = |reason| PathWhat::Asleep { reason };
+    assert_eq!(found(&[]), (Some(0), asleep(WaitReason::Poll)));
+    assert_eq!(found(&[(1, vec![9, 2])]), (Some(1), asleep(WaitReason::Timer)));
+}

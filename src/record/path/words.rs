@@ -4,6 +4,7 @@ use crate::profile::{few, listed};
 use crate::record::killed;
 use crate::record::launch::SIGNALS;
 use crate::record::names::labels;
+use crate::record::standstill;
 use crate::report::number::{from_to, percent, time};
 use crate::result::{CriticalPath, Document, ExecutedOn, PathKind, PathPart, PathWhat, WaitReason};
 use std::collections::BTreeMap;
@@ -73,6 +74,19 @@ pub(crate) fn sentences(recording: &Document) -> Vec<String> {
     sentences.extend(phases(recording, path, &labels));
     sentences.extend(ceiling(recording, path, &labels));
     sentences
+}
+
+/// Whether most of the path is a cause: no wait for another process, nor that of who only ends the pipeline.
+pub(crate) fn ends_in_a_cause(recording: &Document) -> bool {
+    let longest = recording.path.as_ref().and_then(|path| sums(path).into_iter().next());
+    let waits = [WaitReason::Child, WaitReason::Thread, WaitReason::Poll, WaitReason::Signal, WaitReason::Open];
+    let watches = |process: Option<usize>| {
+        process.and_then(|at| recording.recorded.get(at)).is_some_and(|process| process.name == killed::TIMEOUT)
+    };
+    longest.is_some_and(|((process, what, _), _)| match what {
+        PathWhat::Asleep { reason } => !waits.contains(&reason) && !watches(process),
+        what => !matches!(what, PathWhat::PipeEmpty | PathWhat::PipeFull),
+    })
 }
 
 /// `62 % gzip on a CPU (user code), 30 % sleep sleeping on a timer and 8 % other parts`.
@@ -178,6 +192,10 @@ fn asleep(recording: &Document, process: Option<usize>, name: &str, reason: Wait
         None if reason == WaitReason::Timer => String::new(),
         None => ended(by),
     };
+    let polled = (reason == WaitReason::Poll).then(|| standstill::polled(recording, process?)).flatten();
+    if let Some(awaited) = polled {
+        return format!("{name} waiting in poll for {awaited}{by}");
+    }
     let doing = match reason {
         WaitReason::Timer => "sleeping on a timer",
         WaitReason::Disk => "waiting for files",

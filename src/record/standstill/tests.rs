@@ -1,0 +1,158 @@
+//! Sentences about what stands still.
+
+use super::*;
+use crate::result::{Processes, RecordedProcess, WaitTotal};
+
+const WINDOW: u64 = 1000;
+
+fn seen(at: usize) -> SeenProcess {
+    let name = ["client", "server", "sleep"][at].to_owned();
+    SeenProcess { pid: at as u32 + 1, name, recorded: Some(at), idle: at == 2 }
+}
+
+/// A wait of a process for room or data in a pipe that is its descriptor `fd`, and descriptor 1 of the holders.
+fn wait(at: usize, inode: u64, fd: u32, room: bool, holders: &[usize]) -> LastWait {
+    let holders = holders.iter().map(|at| ChannelHolder { process: seen(*at), fd: 1 }).collect();
+    let channel = AwaitedChannel { inode, fd, room, holders, ..AwaitedChannel::default() };
+    LastWait { process: seen(at), awaited: channels(vec![channel], 0, false), endless: true }
+}
+
+fn channels(any: Vec<AwaitedChannel>, others: u64, polled: bool) -> WaitedFor {
+    WaitedFor::Channels { any, others, polled, limited: false }
+}
+
+fn end(process: usize, bytes: u64, blocked_ns: u64) -> RecordedEnd {
+    let calls = if bytes > 0 { [("write".to_owned(), 1)].into() } else { BTreeMap::new() };
+    RecordedEnd { process, bytes, blocked_ns, calls, ..RecordedEnd::default() }
+}
+
+/// Three processes of which the last one ended early, a pipe that the first one reads, and a full one of the second.
+fn recording(waits: Vec<LastWait>) -> Document {
+    let process = |at: usize| RecordedProcess { name: seen(at).name, end_ns: 900, ..RecordedProcess::default() };
+    let slots = Some([16; 3]);
+    let (readers, writers) = (vec![end(0, 0, 900)], vec![end(1, 0, 0)]);
+    let empty = RecordedPipe { inode: 1, slots, readers, writers, ..RecordedPipe::default() };
+    let full = RecordedPipe { inode: 2, slots, writers: vec![end(1, 65536, 900)], ..RecordedPipe::default() };
+    Document {
+        processes: Processes { window_ns: WINDOW, ..Processes::default() },
+        recorded: (0..3).map(process).collect(),
+        pipes: vec![empty, full],
+        last_look: Some(LastLook { at_ns: 950, waits }),
+        ..Document::default()
+    }
+}
+
+fn endless(waits: Vec<LastWait>) -> Vec<String> {
+    standstill(&recording(waits)).endless
+}
+
+#[test]
+fn a_circle_is_said_with_its_reasons_and_the_remedy() {
+    let both = vec![wait(0, 1, 5, false, &[1]), wait(1, 2, 2, true, &[0])];
+    assert_eq!(
+        endless(both.clone()),
+        [
+            "`client` (process 1) and `server` (process 2) wait for each other: `client` because the pipe from the \
+             standard output of `server` is empty; `server` because the pipe of its standard error is full (16 of 16 \
+             slots), and `client` has never read it. Nothing can go on.",
+            "`client` has to read both at once, as with threads or poll, or to discard one of them."
+        ]
+    );
+    // One that could go on by itself is no part of a circle.
+    let mut loose = both;
+    loose[1].endless = false;
+    assert!(endless(loose).is_empty());
+}
+
+#[test]
+fn what_a_poll_waits_for_is_told_without_its_own_pipes() {
+    let of = |wait: LastWait| match wait.awaited {
+        WaitedFor::Channels { mut any, .. } => any.remove(0),
+        _ => panic!(),
+    };
+    let any = [wait(0, 1, 5, false, &[1]), wait(0, 7, 6, false, &[0]), wait(0, 8, 7, false, &[2])].map(of);
+    let polls = LastWait { awaited: channels(any.to_vec(), 1, true), ..wait(0, 1, 5, false, &[1]) };
+    let said = endless(vec![polls, wait(1, 2, 2, true, &[0])]);
+    let text = "`client` in poll, because the pipe from the standard output of `server` is empty, or for 2 other \
+                descriptors. Nothing";
+    assert!(said[0].contains(text), "{said:?}");
+    // A process that waits for signals only does so by its own pipe.
+    let signals = LastWait { awaited: channels(vec![any[1].clone()], 0, true), ..wait(0, 1, 5, false, &[1]) };
+    assert!(endless(vec![signals]).is_empty());
+}
+
+#[test]
+fn two_that_wait_for_data_are_told_to_flush_and_children_are_waited_for() {
+    let said = endless(vec![wait(0, 1, 5, false, &[1]), wait(1, 3, 0, false, &[0])]);
+    assert!(said[1].contains("flush"), "{said:?}");
+    let child = LastWait { awaited: WaitedFor::Children(vec![seen(1)]), ..wait(0, 1, 5, false, &[]) };
+    let said = endless(vec![child, wait(1, 2, 1, true, &[0])]);
+    assert!(said[0].contains("`client` until `server` has ended"), "{said:?}");
+    assert_eq!(said[1], "`client` has to read while it waits, as in another thread.");
+}
+
+#[test]
+fn a_process_that_holds_the_other_end_itself_is_said() {
+    let said = endless(vec![wait(0, 1, 0, false, &[0])]);
+    let text = "`client` (process 1) waits for data from the pipe, whose write end only it has itself open: there can \
+                be neither data nor an end.";
+    assert_eq!(said, [text]);
+}
+
+#[test]
+fn who_only_has_a_pipe_open_is_said_unless_data_came() {
+    let held = |change: &dyn Fn(&mut Document)| {
+        let mut recording = recording(vec![LastWait { endless: false, ..wait(0, 1, 5, false, &[2]) }]);
+        change(&mut recording);
+        standstill(&recording).held
+    };
+    let text = |still: &str| {
+        format!(
+            "`client` (process 1) waits for data from the pipe: only `sleep` (process 3) {still}has its write end open, \
+             and wrote nothing."
+        )
+    };
+    assert_eq!(held(&|_| {}), [text("")]);
+    assert_eq!(held(&|recording| recording.pipes[0].writers = vec![end(1, 5, 0)]), [text("still ")]);
+    let silent: [&dyn Fn(&mut Document); 5] = [
+        &|recording| recording.pipes[0].readers[0].blocked_ns = 400,
+        // It wrote, or another process did so later.
+        &|recording| recording.pipes[0].writers = vec![end(2, 5, 0)],
+        &|recording| {
+            recording.pipes[0].writers = vec![end(1, 5, 0)];
+            recording.recorded[1].end_ns = 990;
+        },
+        &|recording| recording.level = RecordLevel::Sched,
+        &|recording| recording.last_look = None,
+    ];
+    for change in silent {
+        assert_eq!(held(change), [""; 0]);
+    }
+}
+
+#[test]
+fn what_is_polled_is_named() {
+    let of = |wait: LastWait| match wait.awaited {
+        WaitedFor::Channels { mut any, .. } => any.remove(0),
+        _ => panic!(),
+    };
+    let any = [wait(0, 1, 5, false, &[1]), wait(0, 7, 6, false, &[0])].map(of).to_vec();
+    let polls = LastWait { awaited: channels(any, 2, true), ..wait(0, 1, 5, false, &[1]) };
+    let text = "its own threads and signals or the pipe from `server` or 2 other descriptors";
+    assert_eq!(polled(&recording(vec![polls.clone()]), 0).as_deref(), Some(text));
+    assert_eq!(polled(&recording(vec![polls.clone()]), 1), None);
+    assert_eq!(polled(&recording(vec![polls.clone(), polls]), 0), None, "of two threads");
+}
+
+#[test]
+fn fifos_that_nobody_opens_are_named() {
+    let opens = |path: &str| {
+        let awaited = WaitedFor::Opening { path: path.to_owned(), writes: false };
+        LastWait { awaited, endless: false, ..wait(0, 1, 5, false, &[]) }
+    };
+    let mut recording = recording(vec![opens("b"), opens("a")]);
+    assert!(standstill(&recording).held.is_empty(), "it waited for nothing long");
+    recording.recorded[0].waits = [(WaitReason::Open, WaitTotal { ns: 600, count: 1 })].into();
+    let text = "`client` (process 1) waits until another process opens the FIFOs `a` and `b` for writing.";
+    assert_eq!(standstill(&recording).held, [text]);
+}

@@ -1,0 +1,109 @@
+//! Sleeps that went on when a recording last looked into /proc, and who could have ended them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a recording saw when it last looked into /proc.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LastLook {
+    /// From the begin of the window, ns.
+    pub at_ns: u64,
+    /// Threads that slept for others, of recorded processes and of those for which they waited.
+    pub waits: Vec<LastWait>,
+}
+
+/// A thread that slept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LastWait {
+    pub process: SeenProcess,
+    pub awaited: WaitedFor,
+    /// Whether all that could end it slept as well, for each other: only a signal, or a process from outside, can.
+    pub endless: bool,
+}
+
+impl LastWait {
+    /// The process, and those for which it waited.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = &SeenProcess> {
+        let (channels, children) = match &self.awaited {
+            WaitedFor::Channels { any, .. } => (&any[..], &[][..]),
+            WaitedFor::Children(children) => (&[][..], &children[..]),
+            WaitedFor::Thread | WaitedFor::Opening { .. } => (&[][..], &[][..]),
+        };
+        let holders = channels.iter().flat_map(|channel| &channel.holders).map(|holder| &holder.process);
+        [&self.process].into_iter().chain(holders).chain(children)
+    }
+}
+
+/// A process, as /proc shows it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SeenProcess {
+    /// In the PID namespace of pipeprof.
+    pub pid: u32,
+    /// Its program, and the script if that is an interpreter: `python3 server.py`.
+    pub name: String,
+    /// Index in `recorded`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<usize>,
+    /// Whether all its threads slept, and none of them at a pipe or socket, or for a child.
+    pub idle: bool,
+}
+
+/// What a thread slept for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitedFor {
+    /// Any of these channels.
+    Channels {
+        any: Vec<AwaitedChannel>,
+        /// In `poll` or its like: how many other descriptors there were.
+        others: u64,
+        /// In `poll` or its like.
+        polled: bool,
+        /// It also ends after a time.
+        limited: bool,
+    },
+    /// The end of one of these processes.
+    Children(Vec<SeenProcess>),
+    /// Another thread of its process.
+    Thread,
+    /// A process that opens the other end of this FIFO, as it was named.
+    Opening { path: String, writes: bool },
+}
+
+/// A channel for which a thread slept.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AwaitedChannel {
+    pub kind: ChannelKind,
+    pub inode: u64,
+    /// The device of a pipe's file system.
+    pub device: u32,
+    /// The path of a FIFO.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The descriptor of the thread.
+    pub fd: u32,
+    /// It waits for room in it, not for data.
+    pub room: bool,
+    /// Processes that have the other end open.
+    pub holders: Vec<ChannelHolder>,
+}
+
+/// What a channel is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ChannelKind {
+    #[default]
+    Pipe,
+    Fifo,
+    /// A Unix socket.
+    Socket,
+}
+
+/// A process that has an end of a channel open.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ChannelHolder {
+    #[serde(flatten)]
+    pub process: SeenProcess,
+    /// Its first descriptor of this end.
+    pub fd: u32,
+}
