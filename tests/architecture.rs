@@ -289,7 +289,7 @@ const OPENERS: [(&str, &[(&str, usize)]); 4] = [
         "a program that this one has started wrote it into a temporary folder",
         &[("collect/insn/raw.rs", 1), ("reproduce/parts/cat/strace.rs", 1), ("vm/watch.rs", 1)],
     ),
-    ("only written: a lock, a log, a new file", &[("vm/build/make.rs", 1), ("vm/store.rs", 1), ("vm/unpack.rs", 1)]),
+    ("only written: a lock, a log, a new file", &[("vm/compile/make.rs", 1), ("vm/store.rs", 1), ("vm/unpack.rs", 1)]),
 ];
 
 /// The one reader of files from outside.

@@ -14,7 +14,7 @@ use crate::search::effect::{Effect, Threshold, Untestable};
 use crate::search::halving::{self, Culprit, Search, SearchLine};
 use crate::util::text::counted;
 use crate::util::{cancel, progress};
-use crate::vm::build::{BaseName, BuildRequest, Commit, Commits, SourceName};
+use crate::vm::compile::{BaseName, BuildRequest, Commit, Commits, SourceName};
 use crate::vm::store::KernelCache;
 use crate::vm::version;
 use anyhow::{Context as _, Result};

@@ -8,7 +8,7 @@ use crate::kernel::info::compiler_in;
 use crate::util::progress;
 use crate::util::text::counted;
 use crate::util::usage::UsageError;
-use crate::vm::build::{self, BuildRequest, KernelOrigin};
+use crate::vm::compile::{self, BuildRequest, KernelOrigin};
 use crate::vm::store::{CachedKernel, KernelCache};
 use anyhow::{Context as _, Result, ensure};
 
@@ -135,7 +135,7 @@ fn request(corner: usize, origins: &[KernelOrigin; 2], jobs: usize) -> BuildRequ
 pub(super) fn build_all(cache: &KernelCache, requests: &[BuildRequest]) -> Result<Vec<CachedKernel>> {
     let mut missing = 0_u64;
     for request in requests {
-        missing += u64::from(build::find(cache, request, &progress::note)?.is_none());
+        missing += u64::from(compile::find(cache, request, &progress::note)?.is_none());
     }
     let what = counted(requests.len() as u64, "build");
     if missing == 0 {
@@ -155,7 +155,7 @@ pub(super) fn build_all(cache: &KernelCache, requests: &[BuildRequest]) -> Resul
     let mut built: Vec<Option<CachedKernel>> = vec![None; requests.len()];
     for (number, index) in (1..).zip(order) {
         progress::task(&format!("build {number}/{}", requests.len()), false);
-        let made = build::build(cache, &requests[index], &progress::note);
+        let made = compile::build(cache, &requests[index], &progress::note);
         progress::clear();
         built[index] = Some(made?.kernel);
     }

@@ -13,7 +13,7 @@ use crate::search::effect::Untestable;
 use crate::util::folder_lock::FolderLock;
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{build as this_build, cancel, progress};
-use crate::vm::build::{self, BuildFailed, BuildRequest};
+use crate::vm::compile::{self, BuildFailed, BuildRequest};
 use crate::vm::store::{CachedKernel, KernelCache};
 use crate::workload::WorkloadRequest;
 use anyhow::{Context as _, Result, bail};
@@ -163,7 +163,7 @@ impl CountedKernels {
         say: &dyn Fn(&str),
         untestable: &mut Vec<Untestable>,
     ) -> Result<Option<CountedBuild>> {
-        let built = build::build(cache, request, say);
+        let built = compile::build(cache, request, say);
         progress::clear();
         let failed = match built {
             Err(error) if !error.is::<BuildFailed>() => return Err(error),

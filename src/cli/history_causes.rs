@@ -10,7 +10,7 @@ use crate::result::{Measurement, Outcome};
 use crate::util::progress;
 use crate::util::text::counted;
 use crate::util::usage::UsageError;
-use crate::vm::build::{BaseName, BuildRequest, CompilerName, KernelOrigin};
+use crate::vm::compile::{BaseName, BuildRequest, CompilerName, KernelOrigin};
 use crate::vm::store::{CachedKernel, KernelCache};
 use anyhow::{Context as _, Result, bail};
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use crate::util::progress;
 use crate::util::text::counted;
-use crate::vm::build::{self, BaseName, BuildRequest, CompilerName, OptionSetting, SourceName};
+use crate::vm::compile::{self, BaseName, BuildRequest, CompilerName, OptionSetting, SourceName};
 use crate::vm::store::{CachedKernel, KernelCache};
 use anyhow::Result;
 use clap::Args;
@@ -77,7 +77,7 @@ impl BuildArgs {
         let request = self.of.request(self.source);
         let jobs = self.jobs.map_or(request.jobs, usize::from);
         let request = BuildRequest { name: self.name, jobs, ..request };
-        let built = build::build(cache, &request, &progress::note);
+        let built = compile::build(cache, &request, &progress::note);
         progress::clear();
         let built = built?;
         if !built.changed.is_empty() {

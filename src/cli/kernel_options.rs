@@ -10,7 +10,7 @@ use crate::search::halving::{self, Culprit, SearchLine};
 use crate::search::options::{OptionEffect, OptionsReport, SCHEMA};
 use crate::util::progress;
 use crate::util::usage::UsageError;
-use crate::vm::build::{BaseName, BuildRequest, CompilerName, ConfigDifference, KernelOrigin, SourceName};
+use crate::vm::compile::{BaseName, BuildRequest, CompilerName, ConfigDifference, KernelOrigin, SourceName};
 use crate::vm::store::KernelCache;
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;

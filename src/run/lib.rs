@@ -15,7 +15,6 @@ mod functions;
 pub mod gather;
 pub mod measure;
 mod options;
-pub use options::MeasurePair;
 mod setting;
 mod sizing;
 
@@ -31,6 +30,7 @@ use anyhow::Result;
 pub use crate::result::{RunOptions, WindowSizing};
 pub use functions::KernelFunctions;
 pub use gather::Gathered;
+pub use options::MeasurePair;
 pub use options::{MEMORY_SHARE, sent_source};
 pub use setting::Setting;
 

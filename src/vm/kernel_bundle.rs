@@ -115,7 +115,7 @@ fn unpack(path: &Path, to: &Path) -> Result<BTreeMap<String, PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vm::build::KernelOrigin;
+    use crate::vm::compile::KernelOrigin;
     use crate::vm::store::BuildRecord;
 
     fn archive(files: &[(&str, &[u8])]) -> tempfile::NamedTempFile {

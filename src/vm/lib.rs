@@ -7,16 +7,16 @@
 //! and restores them, with [`monitor`]. [`symbol_cache`] keeps the functions of kernels, and [`kernel_name`] says what they
 //! may be called. [`bundle`] packs programs and files for a guest, with what [`closure`] finds that they need; [`disk`]
 //! makes a disk of files that are too large for its memory.
-//! [`build`] builds kernels for the cache, and [`unpack`] unpacks archives.
+//! [`compile`] builds kernels for the cache, and [`unpack`] unpacks archives.
 //! Inside the guest, `guest` is process 1: it runs the job and answers in frames of [`protocol`].
 
 // Paths are the same in all crates: `crate::MODULE::`.
 pub(crate) use crate as vm;
 pub(crate) use {::kernel, ::result, ::util};
 
-pub mod build;
 pub mod bundle;
 pub mod closure;
+pub mod compile;
 pub mod deb;
 pub mod delivery;
 pub mod disk;
@@ -32,7 +32,6 @@ pub mod kernel_bundle;
 pub mod kernel_name;
 pub mod kvm;
 mod machine;
-pub use machine::GuestOf;
 pub(crate) mod monitor;
 pub mod options;
 pub mod packages;
@@ -51,4 +50,5 @@ pub use crate::result::{Accel, GuestMachine};
 pub use guest::{GuestReply, run_job};
 pub use image::Kernel;
 pub use job::Job;
+pub use machine::GuestOf;
 pub use options::{GuestOptions, PluginArgs};
