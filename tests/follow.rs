@@ -3,7 +3,7 @@
 
 use crate::common::{guest_with_programs, job, program};
 use crate::printed::Found;
-use pipeprof::collect::fgraph::EXEC_DROPPED;
+use pipeprof::util::warning::WarningCode::ExecNotFollowed;
 use pipeprof::vm::run_job;
 
 const CALLS: u64 = 60;
@@ -67,9 +67,13 @@ fn the_call_tree_has_the_calls_of_all_descendants_or_reports_which_the_kernel_dr
     for series in ["6.1", "7.2"] {
         let [whole, without] = in_guest(series, "fgraph", &["--also-without-thread-exec"]);
         assert_eq!(without.writes, CALLS * (MEMBERS - THREAD_EXEC_MEMBERS), "{series}: {without:?}");
-        assert!(!without.warnings.iter().any(|(code, _)| code == EXEC_DROPPED), "{series}: {without:?}");
+        assert!(!without.warnings.iter().any(|(code, _)| *code == ExecNotFollowed), "{series}: {without:?}");
         let all = CALLS * MEMBERS;
         assert!((all - CALLS..=all).contains(&whole.writes), "{series}: {whole:?}");
-        assert_eq!(whole.warnings.iter().filter(|(code, _)| code == EXEC_DROPPED).count(), 1, "{series}: {whole:?}");
+        assert_eq!(
+            whole.warnings.iter().filter(|(code, _)| *code == ExecNotFollowed).count(),
+            1,
+            "{series}: {whole:?}"
+        );
     }
 }

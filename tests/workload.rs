@@ -281,7 +281,7 @@ fn a_user_over_the_soft_limit_gets_a_warning_with_the_real_pipe_size() {
     assert!(processes.writer().pipe_size < 64 << 10, "{}", processes.writer().pipe_size);
     let spec = pipeprof::workload::Spec::default();
     let codes: Vec<_> = pipeprof::workload::caveats(&spec, &processes).into_iter().map(|w| w.code).collect();
-    assert!(codes.contains(&"pipe-small".to_owned()), "{codes:?}");
+    assert!(codes.contains(&pipeprof::util::warning::WarningCode::PipeSmall), "{codes:?}");
     let output = as_a_plain_user(FULL, fill, "--mode vmsplice --bytes 1M");
     assert!(stderr(&output).contains("pipe-user-pages-soft"), "{}", stderr(&output));
 }

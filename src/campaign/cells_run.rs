@@ -5,6 +5,7 @@ use super::chunk::ChunkCell;
 use super::store::{CellLog, CellStore, LOG_SCHEMA};
 use crate::experiment::{self, Event, Executor, Interrupted, OnFailure, Plan, Store, Task};
 use crate::result::{Document, Outcome};
+use crate::util::warning::WarningCode;
 use crate::util::{build, cancel, sha256};
 use crate::vm::store::KernelCache;
 use crate::vm::{Kernel, qemu};
@@ -19,7 +20,7 @@ pub(crate) type MeasureCell<'a> = &'a (dyn Fn(&CampaignCell, &Kernel) -> Result<
 /// Remove what differs from machine to machine: results of one cell are equal to the byte. The time is in the log.
 fn remove_machine(document: &mut Document) {
     document.started.clear();
-    document.warnings.retain(|warning| !OF_THE_MACHINE.contains(&warning.code.as_str()));
+    document.warnings.retain(|warning| !OF_THE_MACHINE.contains(&warning.code));
 }
 
 /// What became of the cells.
@@ -32,7 +33,7 @@ pub struct RanCells {
 }
 
 /// Warnings that say how this machine ran the guest, not what was counted. They would differ between machines.
-const OF_THE_MACHINE: [&str; 1] = ["snapshot"];
+const OF_THE_MACHINE: [WarningCode; 1] = [WarningCode::Snapshot];
 
 /// Run those of `cells` that are not in `store`, `jobs` at a time. `now` is the time in UTC, RFC 3339.
 ///

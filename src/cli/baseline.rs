@@ -9,9 +9,9 @@ use crate::run::{RunOptions, WindowSizing};
 use crate::util::size;
 use crate::util::text::value_name;
 use crate::util::usage::UsageError;
+use crate::util::warning::WarningCode;
 use crate::vm::{Accel, GuestMachine, qemu};
 use crate::workload::axes::AXES;
-use crate::workload::caveats::WORKLOAD_CHANGED;
 use crate::workload::spec::{Amount, Pin};
 use crate::workload::{Spec, WorkloadRequest};
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -49,7 +49,7 @@ pub(super) fn options(given: &GivenFlags, baseline: &Document) -> Result<RunOpti
         bail!(refused(anyhow!("the workload in the baseline cannot be repeated by this build")));
     }
     // The tested kernel may be able to read from the source that the baseline's could not.
-    if baseline.warnings.iter().any(|warning| warning.code == WORKLOAD_CHANGED) && options.exact() {
+    if baseline.warnings.iter().any(|warning| warning.code == WarningCode::WorkloadChanged) && options.exact() {
         options.workload.use_source_of_every_kernel();
     }
     Ok(options)

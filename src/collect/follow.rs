@@ -9,6 +9,7 @@ use super::bpf::{self, Object};
 use super::{ProgramId, Programs, Watched, attach, loss_warning};
 use crate::profile::ProcessName;
 use crate::result::{Loader, Warning};
+use crate::util::warning::WarningCode;
 use anyhow::{Result, ensure};
 use bytemuck::Zeroable as _;
 use std::collections::BTreeMap;
@@ -156,11 +157,11 @@ impl Following {
         let mut warnings = Vec::new();
         if unfollowed > 0 {
             let message = format!("{unfollowed} of {followed} new threads and child processes were not watched");
-            warnings.push(loss_warning("threads-not-watched", message));
+            warnings.push(loss_warning(WarningCode::ThreadsNotWatched, message));
         }
         if untimed > 0 {
             let message = format!("{untimed} calls were counted but not timed: too many threads at once");
-            warnings.push(loss_warning("calls-not-timed", message));
+            warnings.push(loss_warning(WarningCode::CallsNotTimed, message));
         }
         Ok(Followed { notes, warnings, unfollowed, others: given + followed > 0 })
     }

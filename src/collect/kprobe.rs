@@ -15,6 +15,7 @@ use crate::kernel::symbols::Symbols;
 use crate::profile::{ByProcess, ProcessName, Unit};
 use crate::result::{FunctionCalls, Loader, Log2Histogram, Probe, Status, Warning};
 use crate::roles::{RoleId, Skid};
+use crate::util::warning::WarningCode;
 use anyhow::{Context as _, Result, ensure};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -367,13 +368,13 @@ impl CollectPrograms for Kprobe {
         if missed > 0 {
             let message = format!("the kernel did not report the return of {missed} of {calls} probed calls");
             let action = "stop other programs, so that fewer tasks sleep in these functions".to_owned();
-            warnings.push(Warning { code: "returns-missed".to_owned(), message, action });
+            warnings.push(Warning { code: WarningCode::ReturnsMissed, message, action });
         }
         if lost_stacks + passed_over > 0 {
             let message = format!(
                 "probes: {lost_stacks} stacks lost (map full), {passed_over} events skipped (another BPF program was running)"
             );
-            warnings.push(loss_warning("probe-events-lost", message));
+            warnings.push(loss_warning(WarningCode::ProbeEventsLost, message));
         }
         let given_up: Vec<String> =
             self.missing.iter().cloned().chain(targets::unwatched_roles(&self.targets)).chain(without_return).collect();

@@ -29,19 +29,20 @@ use crate::kernel::resolve::Resolution;
 use crate::profile::{ByProcess, Folded, Unit};
 use crate::result::{FunctionCalls, Status, Warning};
 use crate::roles::Skid;
+use crate::util::warning::WarningCode;
 use anyhow::Result;
 
 pub use self::registry::{Context, auto, make};
 pub use crate::process::{ProgramId, Programs, Watched};
 
-fn loss_warning(code: &str, message: String) -> Warning {
+fn loss_warning(code: WarningCode, message: String) -> Warning {
     let action = "run fewer collectors at once, or a shorter window".to_owned();
-    Warning { code: code.to_owned(), message, action }
+    Warning { code, message, action }
 }
 
 /// A warning about something in the kernel that a collector could not restore.
 fn restore_warning(message: String) -> Warning {
-    Warning { code: "not-restored".to_owned(), message, action: "run again to retry".to_owned() }
+    Warning { code: WarningCode::NotRestored, message, action: "run again to retry".to_owned() }
 }
 
 /// A collector. `arm` is called once all processes wait for their release, `finish` once all have ended their window.

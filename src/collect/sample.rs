@@ -10,6 +10,7 @@ use super::{Collect, Collected, Programs, Watched, loss_warning};
 use crate::kernel::symbols::Symbols;
 use crate::profile::Unit;
 use crate::result::{Loader, Status};
+use crate::util::warning::WarningCode;
 use anyhow::{Context as _, Result};
 use std::sync::Arc;
 
@@ -63,7 +64,7 @@ impl Collect for Sample {
         let said = format!("{} samples and {} stacks lost: no room", folded.lost.samples, folded.lost.stacks);
         let mut warnings = followed.warnings;
         if lost > 0 {
-            warnings.push(loss_warning("samples-lost", said.clone()));
+            warnings.push(loss_warning(WarningCode::SamplesLost, said.clone()));
         }
         Ok(Collected {
             status: if folded.total == 0 || lost + followed.unfollowed > 0 { Status::Partial } else { Status::Ok },

@@ -11,7 +11,7 @@ use crate::profile::{ByProcess, ProcessName};
 use crate::record::work::PipelineWork;
 use crate::result::{KernelInfo, LockUse, Outcome, ProcessTotals};
 use crate::roles::RoleId;
-use crate::workload::caveats::WORKLOAD_CHANGED;
+use crate::util::warning::WarningCode;
 use crate::workload::spec::{FELL_BACK, MEMORY_SOURCE};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +45,7 @@ impl CaseMeasure {
         let first = *runs.first()?;
         let document = &first.document;
         let warnings = runs.iter().flat_map(|run| &run.document.warnings);
-        let changes = warnings.filter(|warning| warning.code == WORKLOAD_CHANGED);
+        let changes = warnings.filter(|warning| warning.code == WarningCode::WorkloadChanged);
         let source = |run: &Outcome| run.document.target.workload().and_then(|workload| workload.source.clone());
         Some(Self {
             kernel: document.kernel.clone(),

@@ -5,9 +5,8 @@ use super::input::{Input, case_name};
 use super::model::{Caveat, CaveatCase, Method};
 use crate::result::{Document, Status, Warning};
 use crate::roles::{self, RoleId, Skid};
-use crate::run::assemble::EMULATED;
 use crate::util::text::clean;
-use crate::workload::caveats::ONE_CPU;
+use crate::util::warning::WarningCode;
 use crate::workload::spec::MEMORY_SOURCE;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
@@ -103,7 +102,8 @@ fn of_runs(inputs: &[Input], labels: &[&str], cases: &[CaseKey], method: Method)
             let case = case_of(document);
             all.insert((case, column));
             // Counts say it of the method.
-            let warnings = document.warnings.iter().filter(|one| method != Method::Exact || one.code != EMULATED);
+            let warnings =
+                document.warnings.iter().filter(|one| method != Method::Exact || one.code != WarningCode::Emulated);
             warnings.for_each(|warning| add(case, warned(warning, cases)));
             document.cautions.iter().for_each(|caution| add(case, caution.trim_end_matches('.').to_owned()));
             for collector in &document.collectors {
@@ -151,7 +151,7 @@ fn of_runs(inputs: &[Input], labels: &[&str], cases: &[CaseKey], method: Method)
 /// A warning, and what to do about it.
 fn warned(warning: &Warning, cases: &[CaseKey]) -> String {
     // On other numbers of CPUs, the comparison has done it.
-    let is_done = warning.code == ONE_CPU && cases.iter().any(|(_, cpus)| cpus.is_some());
+    let is_done = warning.code == WarningCode::OneCpu && cases.iter().any(|(_, cpus)| cpus.is_some());
     let action = if warning.action.is_empty() || is_done { String::new() } else { format!(" ({})", warning.action) };
     format!("{}{action}", warning.message)
 }

@@ -8,8 +8,8 @@ use crate::report::files::Folder;
 use crate::result::{self, Document, Outcome, RESULT_FILE};
 use crate::run::{RunOptions, WindowSizing};
 use crate::util::folder_lock::FolderLock;
+use crate::util::warning::WarningCode;
 use crate::workload::Spec;
-use crate::workload::caveats::WORKLOAD_CHANGED;
 use crate::workload::spec::Amount;
 use anyhow::{Context as _, Result};
 use serde::Serialize;
@@ -180,7 +180,8 @@ fn in_equal_work(experiment: &experiment::Plan<MatrixRun>, entries: &[TaskResult
         })
     };
     let case = |lane: &MatrixRun| (lane.mode.clone(), lane.cpus);
-    let other = |document: &Document| document.warnings.iter().any(|warning| warning.code == WORKLOAD_CHANGED);
+    let other =
+        |document: &Document| document.warnings.iter().any(|warning| warning.code == WarningCode::WorkloadChanged);
     let again = |(number, lane, _): (usize, &MatrixRun, &Document)| {
         let others =
             || counted().filter(|(_, column, _)| case(column) == case(lane)).map(|(.., document)| other(document));

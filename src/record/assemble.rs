@@ -9,7 +9,7 @@ use super::running::OpenEnd;
 use crate::collect::bpf::shared::Lost;
 use crate::result::{RecordedEnd, RecordedPipe, RecordedProcess};
 use crate::util::text::grouped;
-use crate::util::warning::Warning;
+use crate::util::warning::{Warning, WarningCode};
 use bytemuck::Zeroable as _;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -94,7 +94,7 @@ pub(super) fn assemble(
     let mut warnings = counted.state.as_ref().map_or_else(Vec::new, |state| losses(state, counted.sampled.lost));
     if let Some(unseen) = counted.state.map(|state| state.unseen).filter(|unseen| *unseen > 0) {
         warnings.push(Warning {
-            code: "switches-unseen".to_owned(),
+            code: WarningCode::SwitchesUnseen,
             message: format!(
                 "{} not seen, because some virtual machines hide what runs beside their own processes",
                 counted_and(unseen, ["switch to a thread was", "switches to threads were"])
@@ -104,7 +104,7 @@ pub(super) fn assemble(
     }
     if counted.skipped > 0 {
         warnings.push(Warning {
-            code: "events-skipped".to_owned(),
+            code: WarningCode::EventsSkipped,
             message: format!(
                 "{} missing, of this pipeline or of other processes: the kernel preempted a BPF program for another \
                  thread",
@@ -242,22 +242,22 @@ fn counted_and(count: u64, [one, several]: [&str; 2]) -> String {
 
 fn losses(state: &PrState, of_samples: Lost) -> Vec<Warning> {
     let lost = [
-        (state.lost_tasks, "threads-not-recorded", "threads or processes were not recorded: too many at once"),
-        (state.lost_processes, "processes-not-recorded", "threads ended in processes that were not recorded"),
-        (state.lost_ends, "calls-not-recorded", "calls or sleeps at pipes were not recorded: too many pipes"),
-        (state.lost_waits, "sleeps-not-recorded", "sleeps were not recorded: too many processes"),
+        (state.lost_tasks, WarningCode::ThreadsNotRecorded, "threads or processes were not recorded: too many at once"),
+        (state.lost_processes, WarningCode::ProcessesNotRecorded, "threads ended in processes that were not recorded"),
+        (state.lost_ends, WarningCode::CallsNotRecorded, "calls or sleeps at pipes were not recorded: too many pipes"),
+        (state.lost_waits, WarningCode::SleepsNotRecorded, "sleeps were not recorded: too many processes"),
         (
             state.lost_steps,
-            "steps-lost",
+            WarningCode::StepsLost,
             "wake-ups and switches were lost, because pipeprof had no CPU: the path is unknown there",
         ),
-        (of_samples.stacks, "stacks-not-recorded", "stacks were not recorded: too many different ones"),
-        (of_samples.samples, "samples-lost", "samples were lost: too many different stacks"),
+        (of_samples.stacks, WarningCode::StacksNotRecorded, "stacks were not recorded: too many different ones"),
+        (of_samples.samples, WarningCode::SamplesLost, "samples were lost: too many different stacks"),
     ];
     lost.into_iter()
         .filter(|(count, ..)| *count > 0)
         .map(|(count, code, what)| Warning {
-            code: code.to_owned(),
+            code,
             message: format!("{count} {what}"),
             action: "record a shorter part of the pipeline".to_owned(),
         })

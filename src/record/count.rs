@@ -19,7 +19,7 @@ use crate::result::{
 use crate::roles::Skid;
 use crate::run::KernelFunctions;
 use crate::util::own_child::pin;
-use crate::util::warning::Warning;
+use crate::util::warning::{Warning, WarningCode};
 use crate::vm::scratch::Scratch;
 use crate::vm::{Accel, GuestOptions, PluginArgs, qemu};
 use anyhow::{Context as _, Result, ensure};
@@ -113,7 +113,7 @@ fn add_runs(recorded: &mut Outcome, counted: Vec<CountedRun>) {
     }
     if document.pipes.iter().all(|pipe| pipe.taken() == 0) {
         document.warnings.push(Warning {
-            code: "no-pipes".to_owned(),
+            code: WarningCode::NoPipes,
             message: "nothing went through its pipes, so all values are those of the whole run, not per KiB".to_owned(),
             action: String::new(),
         });

@@ -11,7 +11,7 @@ use super::running::RunningProcesses;
 use super::stages;
 use crate::result::check::check_path;
 use crate::result::{Document, Processes, RecordedPipe};
-use crate::util::warning::Warning;
+use crate::util::warning::{Warning, WarningCode};
 use std::collections::BTreeMap;
 
 /// `recording` with what was counted, the path and what was seen, and the place of each process in it.
@@ -56,7 +56,7 @@ pub(super) fn described(
     if let Some(wrong) = recording.path.as_ref().and_then(|path| check_path(path, window_ns).err()) {
         recording.path = None;
         recording.warnings.push(Warning {
-            code: "path-wrong".to_owned(),
+            code: WarningCode::PathWrong,
             message: format!("the critical path is left out, because it does not add up: {wrong}"),
             action: "report this as a defect of pipeprof, with the command".to_owned(),
         });

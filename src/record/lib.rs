@@ -82,7 +82,7 @@ use crate::kernel::environment::Environment;
 use crate::kernel::info::KernelInfo;
 use crate::kernel::symbols::Symbols;
 use crate::result::{Document, MeasuredTarget, Outcome, PipelineCommand, RecordLevel, SCHEMA};
-use crate::util::warning::Warning;
+use crate::util::warning::{Warning, WarningCode};
 use crate::util::{build, privileges, progress};
 use anyhow::{Context as _, Result, bail};
 use described::described;
@@ -352,7 +352,7 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Ou
     let counted = recorder.finish(Some(last))?;
     let symbols = RecordedSymbols::new(kernel, code);
     let unknown = |(pid, why): &(u32, String)| Warning {
-        code: "pipes-unknown".to_owned(),
+        code: WarningCode::PipesUnknown,
         message: format!(
             "the pipes of process {pid} cannot be read ({why}), so the processes at their other ends are not known"
         ),

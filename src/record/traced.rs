@@ -10,7 +10,7 @@ use crate::process::{ProgramId, Programs, Watched, WatchedProcess};
 use crate::profile::{ProcessName, Unit};
 use crate::result::{Collector, Loader, Outcome, Probe, Status};
 use crate::run::Gathered;
-use crate::util::warning::Warning;
+use crate::util::warning::{Warning, WarningCode};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -88,7 +88,7 @@ impl StoppedTracing {
         document.collectors.push(gathered.report(kind, None));
         document.symbols = collector.resolutions();
         document.warnings.extend(gathered.warnings.iter().cloned());
-        let warning = |message| Warning { code: "left-behind".to_owned(), message, action: String::new() };
+        let warning = |message| Warning { code: WarningCode::LeftBehind, message, action: String::new() };
         document.warnings.extend(removed.into_iter().map(warning));
         if gathered.unit == Unit::Nanoseconds {
             // Its stacks are the main ones. Without the cost of the hooks, which are most of their time, no shares are known.

@@ -6,6 +6,7 @@ use crate::result::{Document, Emulator, ExecutedOn, WindowCount};
 use crate::roles;
 use crate::util::size;
 use crate::util::text::{capitalized, counted, grouped, value_name};
+use crate::util::warning::WarningCode;
 use crate::workload::Spec;
 
 /// Roles with smaller shares are not named.
@@ -15,7 +16,7 @@ const NAMED_SHARE: f64 = 0.05;
 const NAMED_ROLES: usize = 3;
 
 /// Codes of the warnings that cast doubt on the findings. They are printed with the answer, not below the tables.
-pub(crate) const CAUTIONS: [&str; 3] = ["busy", crate::workload::SPINNING, crate::workload::VERIFY_FAILED];
+pub(crate) const CAUTIONS: [WarningCode; 3] = [WarningCode::Busy, WarningCode::Spinning, WarningCode::VerifyFailed];
 
 /// The answer of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -150,7 +151,7 @@ fn workload(spec: &Spec) -> String {
 }
 
 /// The warnings of [`CAUTIONS`]: their codes, and sentences.
-pub fn cautions(document: &Document) -> impl Iterator<Item = (&'static str, String)> {
+pub fn cautions(document: &Document) -> impl Iterator<Item = (WarningCode, String)> {
     CAUTIONS.into_iter().filter_map(|code| {
         let warning = document.warnings.iter().find(|warning| warning.code == code)?;
         let text = capitalized(&warning.message);

@@ -10,6 +10,7 @@ use crate::result::{Document, Emulator, ExecutedOn};
 use crate::roles::{self, RoleId};
 use crate::util::styled_text::StyledText;
 use crate::util::text::counted;
+use crate::util::warning::WarningCode;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -45,7 +46,7 @@ struct ModeRow {
     runs: u64,
     mostly: String,
     /// By the code of their warning.
-    cautions: BTreeMap<&'static str, String>,
+    cautions: BTreeMap<WarningCode, String>,
 }
 
 /// Runs of several modes under the same conditions.
@@ -84,7 +85,7 @@ impl ModesReport {
     pub fn render(&self, style: Style) -> StyledText {
         let mut out = StyledText::from(paragraph("", &self.answer(), style));
         for code in answer::CAUTIONS {
-            let mut cautious = self.rows.iter().filter_map(|row| Some((row, row.cautions.get(code)?)));
+            let mut cautious = self.rows.iter().filter_map(|row| Some((row, row.cautions.get(&code)?)));
             let Some((first, text)) = cautious.next() else { continue };
             let others = cautious.count() as u64;
             let likewise = if others == 0 { String::new() } else { format!(" and {}", counted(others, "other mode")) };

@@ -5,7 +5,8 @@ use crate::result::{ExecutedOn, Processes, Warning};
 use crate::run::bench::{Missing, Taken};
 use crate::util::stats;
 use crate::util::text::counted;
-use crate::workload::{self, HUGE_PAGES_MISSING, Spec};
+use crate::util::warning::WarningCode;
+use crate::workload::{self, Spec};
 use serde::{Deserialize, Serialize};
 
 /// A figure of this machine.
@@ -107,7 +108,7 @@ pub(crate) struct Race(pub Vec<Raced>);
 
 /// The reason for a missing value of a workload that did not get its huge pages: that is another experiment.
 pub(crate) fn without_huge_pages(warnings: &[Warning], command: &str) -> Option<Missing> {
-    let warning = warnings.iter().find(|warning| warning.code == HUGE_PAGES_MISSING)?;
+    let warning = warnings.iter().find(|warning| warning.code == WarningCode::HugePagesMissing)?;
     Some(Missing::new(format!("{}: {}", warning.message, warning.action), command))
 }
 

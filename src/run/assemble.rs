@@ -12,6 +12,7 @@ use crate::result::{
 };
 use crate::util::stats;
 use crate::util::text::factor;
+use crate::util::warning::WarningCode;
 use crate::workload;
 use anyhow::Result;
 
@@ -192,12 +193,12 @@ pub const EMULATED: &str = "emulated";
 
 fn warnings(request: &Request, measured: &Measured, emulated: bool) -> Vec<Warning> {
     let mut warnings: Vec<Warning> = measured.gathered.values().flat_map(|g| g.warnings.clone()).collect();
-    let mut warn = |code: &str, message: String, action: &str| {
-        warnings.push(Warning { code: code.into(), message, action: action.into() });
+    let mut warn = |code: WarningCode, message: String, action: &str| {
+        warnings.push(Warning { code, message, action: action.into() });
     };
     if emulated {
         warn(
-            EMULATED,
+            WarningCode::Emulated,
             "emulated by TCG: throughput is not available, and the costs of collectors are in emulated time".into(),
             "for throughput use --accel kvm, or boot this kernel",
         );
@@ -208,25 +209,29 @@ fn warnings(request: &Request, measured: &Measured, emulated: bool) -> Vec<Warni
             let by = factor(1.0 + cost / 100.0)
                 .map_or_else(|| format!("by {cost:.0} %"), |times| format!("to {times} its time"));
             let what = format!("{} slowed the workload {by}, so its shares by role are not shown", kind.name());
-            warn("too-costly", what, "use --collect sample for shares");
+            warn(WarningCode::TooCostly, what, "use --collect sample for shares");
         }
         if gathered.lost > 0 {
             // Details are in the collector's own warnings.
             let what = if *kind == Collector::Sample { "samples" } else { "calls" };
-            warn("lost", format!("{} lost {} {what}", kind.name(), gathered.lost), "move fewer bytes in each window");
+            warn(
+                WarningCode::Lost,
+                format!("{} lost {} {what}", kind.name(), gathered.lost),
+                "move fewer bytes in each window",
+            );
         }
     }
     let mut broken = 0;
     for (_, pair) in &measured.pairs {
         for warning in workload::caveats(&request.workload, &pair.processes) {
-            let verify = warning.code == workload::VERIFY_FAILED;
+            let verify = warning.code == WarningCode::VerifyFailed;
             broken += usize::from(verify);
             if !(verify && broken > 1 || warnings.contains(&warning)) {
                 warnings.push(warning);
             }
         }
     }
-    if let Some(first) = warnings.iter_mut().find(|warning| warning.code == workload::VERIFY_FAILED) {
+    if let Some(first) = warnings.iter_mut().find(|warning| warning.code == WarningCode::VerifyFailed) {
         first.message += &format!(" (in {broken} of {} pairs)", measured.pairs.len());
     }
     warnings

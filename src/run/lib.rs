@@ -24,6 +24,7 @@ use crate::kernel::config;
 use crate::kernel::environment::CpuTime;
 use crate::kernel::tracefs::Tracefs;
 use crate::result::{Emulator, Environment, ExecutedOn, Outcome, Request, Warning};
+use crate::util::warning::WarningCode;
 use crate::vm::{GuestOptions, Job};
 use anyhow::Result;
 
@@ -75,10 +76,10 @@ fn execute_with(request: &Request, setting: &Setting<'_>, context: &Context) -> 
     }
     let busy = environment.others.filter(|others| *others > BUSY);
     let mut outcome = assemble::outcome(request, setting, context, environment, measured)?;
-    let warning = |message| Warning { code: "left-behind".into(), message, action: String::new() };
+    let warning = |message| Warning { code: WarningCode::LeftBehind, message, action: String::new() };
     outcome.document.warnings.extend(cleaned.into_iter().map(warning));
     outcome.document.warnings.extend(busy.map(|others| Warning {
-        code: "busy".into(),
+        code: WarningCode::Busy,
         message: format!("other programs used {:.0} % of the CPUs' time during the run", others * 100.0),
         action: "run again when the machine is idle".into(),
     }));

@@ -14,9 +14,10 @@ use crate::roles::RoleId;
 use crate::run::MeasurePair as _;
 use crate::run::RunOptions;
 use crate::util::stats;
+use crate::util::warning::WarningCode;
 use crate::vm::Accel;
 use crate::vm::GuestOf as _;
-use crate::workload::{self, HUGE_PAGES_MISSING, Spec, caveats_of_all};
+use crate::workload::{self, Spec, caveats_of_all};
 use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -248,7 +249,7 @@ fn caveats(cell: &mut SweepCell, spec: &Spec, results: &mut Vec<SweepResult>) {
         _ => None,
     });
     for caveat in caveats_of_all(spec, pairs.collect::<Vec<_>>()) {
-        if caveat.code == HUGE_PAGES_MISSING {
+        if caveat.code == WarningCode::HugePagesMissing {
             cell.reason = Some(format!("not testable on this machine: {}: {}", caveat.message, caveat.action));
             results.clear();
         } else {

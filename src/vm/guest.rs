@@ -1,6 +1,7 @@
 //! The host side of a guest: start QEMU, from a snapshot if possible, explain a missing answer, clean up.
 
 use crate::result::{Emulator, ExecutedOn, Warning};
+use crate::util::warning::WarningCode;
 use crate::util::{cancel, progress, regular, stored_json};
 use crate::vm::emulator::Qemu;
 use crate::vm::freeze::{self, FeedResult};
@@ -143,7 +144,7 @@ pub(crate) fn clean_up_once() {
 }
 
 fn accelerator(message: &str) -> Warning {
-    Warning { code: "accelerator".into(), message: message.to_owned(), action: String::new() }
+    Warning { code: WarningCode::Accelerator, message: message.to_owned(), action: String::new() }
 }
 
 /// What to do if QEMU's threads do not take turns.
@@ -152,7 +153,7 @@ pub const FIX_OF_TURNS: &str =
 
 fn out_of_turn() -> Warning {
     Warning {
-        code: "turns".into(),
+        code: WarningCode::Turns,
         message: "on a busy machine, this guest may differ from its repeats: QEMU's threads could not be put in order"
             .into(),
         action: FIX_OF_TURNS.into(),
@@ -205,7 +206,7 @@ impl<'a> Guest<'a> {
         }
         let mut reply = self.booted(&job)?;
         reply.notes.extend(why_booted.map(|why| Warning {
-            code: "snapshot".into(),
+            code: WarningCode::Snapshot,
             message: format!("the guest was booted, not restored from a snapshot: {why}"),
             action: String::new(),
         }));

@@ -4,31 +4,17 @@ use super::Spec;
 use super::spec::{Pin, Writer};
 use crate::process::{ProcessTotals, Processes};
 use crate::util::size;
-use crate::util::warning::Warning;
+use crate::util::warning::{Warning, WarningCode};
 
 /// Capacity that the kernel gives a new pipe: 16 slots of a page.
 const DEFAULT_PIPE: u64 = 64 << 10;
-
-/// Code of the warning that the reader received bytes other than those sent.
-pub const VERIFY_FAILED: &str = "verify-failed";
-/// Code of the warning that buffers are not in huge pages although requested.
-pub const HUGE_PAGES_MISSING: &str = "huge-pages-missing";
-
-/// Code of the warning that a busy loop shared a CPU with the process that it waited for.
-pub const SPINNING: &str = "spinning";
-
-/// Code of the warning that writer and reader shared a CPU.
-pub const ONE_CPU: &str = "one-cpu";
-
-/// The code of warnings that a process did other work than was requested, because the kernel cannot do that.
-pub const WORKLOAD_CHANGED: &str = "workload-changed";
 
 /// Warnings for differences between what `spec` requested and what happened in any of `pairs`, each kind once.
 pub fn caveats_of_all<'a>(spec: &Spec, pairs: impl IntoIterator<Item = &'a Processes>) -> Vec<Warning> {
     let mut all: Vec<Warning> = Vec::new();
     for warning in pairs.into_iter().flat_map(|pair| caveats(spec, pair)) {
         // One CPU for both may be what was requested.
-        let asked = warning.code == ONE_CPU && matches!(spec.pin, Pin::Cpus { .. });
+        let asked = warning.code == WarningCode::OneCpu && matches!(spec.pin, Pin::Cpus { .. });
         if !asked && all.iter().all(|other| other.code != warning.code) {
             all.push(warning);
         }
@@ -39,25 +25,25 @@ pub fn caveats_of_all<'a>(spec: &Spec, pairs: impl IntoIterator<Item = &'a Proce
 /// Warnings for differences between what `spec` requested and what happened in `processes`.
 pub fn caveats(spec: &Spec, processes: &Processes) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    let mut warn = |code: &str, message: String, action: &str| {
-        warnings.push(Warning { code: code.into(), message, action: action.into() });
+    let mut warn = |code: WarningCode, message: String, action: &str| {
+        warnings.push(Warning { code, message, action: action.into() });
     };
     for (name, process) in processes.totals.iter() {
         if let Some(pages) = process.huge_pages.filter(|pages| pages.got < pages.asked) {
             warn(
-                HUGE_PAGES_MISSING,
+                WarningCode::HugePagesMissing,
                 format!("the {name} got {} of {} in huge pages", size::format(pages.got), size::format(pages.asked)),
                 "set /sys/kernel/mm/transparent_hugepage/enabled to madvise or always, or free memory",
             );
         }
         for note in &process.notes {
-            warn(WORKLOAD_CHANGED, format!("{name}: {note}"), "");
+            warn(WarningCode::WorkloadChanged, format!("{name}: {note}"), "");
         }
     }
     pipe(spec, processes.writer(), &mut warn);
     if let Some(first) = processes.reader().verify_errors.first() {
         warn(
-            VERIFY_FAILED,
+            WarningCode::VerifyFailed,
             format!("--verify: {first}{}", if processes.reader().verify_errors.len() > 1 { ", and more" } else { "" }),
             "the reader received other bytes than the writer sent: discard this run's results",
         );
@@ -68,7 +54,7 @@ pub fn caveats(spec: &Spec, processes: &Processes) -> Vec<Warning> {
     {
         if spec.busy_loop {
             warn(
-                SPINNING,
+                WarningCode::Spinning,
                 format!(
                     "a process in a busy loop spins on CPU {writer} until the other gets it, and this is measured too"
                 ),
@@ -76,7 +62,7 @@ pub fn caveats(spec: &Spec, processes: &Processes) -> Vec<Warning> {
             );
         }
         warn(
-            ONE_CPU,
+            WarningCode::OneCpu,
             format!("writer and reader shared CPU {writer}, so they never ran at the same time"),
             "use a machine (or a guest, --cpus 2) with two CPUs, or choose two with --pin",
         );
@@ -84,7 +70,7 @@ pub fn caveats(spec: &Spec, processes: &Processes) -> Vec<Warning> {
     warnings
 }
 
-fn pipe(spec: &Spec, writer: &ProcessTotals, warn: &mut impl FnMut(&str, String, &str)) {
+fn pipe(spec: &Spec, writer: &ProcessTotals, warn: &mut impl FnMut(WarningCode, String, &str)) {
     let wanted = match (spec.pipe_target(), spec.writer) {
         (Some(size), _) => size,
         (None, Writer::Vmsplice) => return,
@@ -92,7 +78,7 @@ fn pipe(spec: &Spec, writer: &ProcessTotals, warn: &mut impl FnMut(&str, String,
     };
     if writer.pipe_size != 0 && writer.pipe_size < wanted {
         warn(
-            "pipe-small",
+            WarningCode::PipeSmall,
             format!("the pipe held {} instead of {}", size::format(writer.pipe_size), size::format(wanted)),
             "this user's pipes exceed /proc/sys/fs/pipe-user-pages-soft: close some, or raise the limit as root",
         );
@@ -114,10 +100,11 @@ mod tests {
         for name in [ProcessName::WRITER, ProcessName::READER] {
             processes.of_mut(name).cpu = Some(0);
         }
-        let codes: Vec<String> = caveats(&Spec::default(), &processes).into_iter().map(|w| w.code).collect();
-        assert_eq!(codes, ["huge-pages-missing", "pipe-small", "verify-failed", "one-cpu"]);
+        use WarningCode::{HugePagesMissing, OneCpu, PipeSmall, VerifyFailed};
+        let codes: Vec<WarningCode> = caveats(&Spec::default(), &processes).into_iter().map(|w| w.code).collect();
+        assert_eq!(codes, [HugePagesMissing, PipeSmall, VerifyFailed, OneCpu]);
         let busy = Spec { busy_loop: true, ..Spec::default() };
-        assert!(caveats(&busy, &processes).iter().any(|warning| warning.code == SPINNING));
+        assert!(caveats(&busy, &processes).iter().any(|warning| warning.code == WarningCode::Spinning));
         processes = Processes::default();
         processes.of_mut(ProcessName::WRITER).pipe_size = DEFAULT_PIPE;
         assert_eq!(caveats(&Spec::default(), &processes), []);

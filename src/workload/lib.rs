@@ -24,8 +24,7 @@ mod stall;
 mod wire;
 pub mod worker;
 
-pub use caveats::SPINNING;
-pub use caveats::{HUGE_PAGES_MISSING, VERIFY_FAILED, caveats, caveats_of_all};
+pub use caveats::{caveats, caveats_of_all};
 pub use launch::{launch, rehearse};
 pub use pipe::largest as largest_pipe;
 pub use request::WorkloadRequest;

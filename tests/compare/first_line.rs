@@ -8,6 +8,7 @@ use pipeprof::compare::{CompareOptions, Input, compare};
 use pipeprof::profile::ProcessName;
 use pipeprof::result::{Outcome, Warning};
 use pipeprof::roles::RoleId;
+use pipeprof::util::warning::WarningCode;
 
 /// `text` without line breaks.
 fn joined(text: &str) -> String {
@@ -144,34 +145,34 @@ fn verdicts_that_depend_on_the_cpus_come_with_the_reason() {
 
 #[test]
 fn a_caveat_is_said_once_with_what_it_holds_for() {
-    let warned = |mut outcome: Outcome, mode: &str, cpus, codes: &[&str]| {
+    use WarningCode::{Busy, Emulated, OneCpu, Spinning};
+    let warned = |mut outcome: Outcome, mode: &str, cpus, codes: &[WarningCode]| {
         outcome.document.mode = mode.to_owned();
         for code in codes {
-            let warning =
-                Warning { code: (*code).to_owned(), message: format!("about {code}"), action: "do it".to_owned() };
+            let warning = Warning { code: *code, message: format!("about {code:?}"), action: "do it".to_owned() };
             outcome.document.warnings.push(warning);
         }
         (format!("{mode}-{cpus}"), on_cpus(in_windows(outcome), cpus))
     };
-    let column = |outcome: fn() -> Outcome, own: &[&str]| {
+    let column = |outcome: fn() -> Outcome, own: &[WarningCode]| {
         let write = if own.is_empty() { "write" } else { "write (buffer-size=4K)" };
         let runs = vec![
-            warned(outcome(), write, 1, &["emulated", "one-cpu"]),
-            warned(outcome(), write, 2, &[&["emulated", "of-write"], own].concat()),
-            warned(outcome(), "splice", 1, &["emulated", "one-cpu"]),
-            warned(outcome(), "splice", 2, &["emulated"]),
+            warned(outcome(), write, 1, &[Emulated, OneCpu]),
+            warned(outcome(), write, 2, &[&[Emulated, Busy], own].concat()),
+            warned(outcome(), "splice", 1, &[Emulated, OneCpu]),
+            warned(outcome(), "splice", 2, &[Emulated]),
         ];
         Input { label: None, runs }
     };
-    let compared = compare(&[column(older, &[]), column(newer, &["own"])], &CompareOptions::default()).unwrap();
+    let compared = compare(&[column(older, &[]), column(newer, &[Spinning])], &CompareOptions::default()).unwrap();
     let text = joined(&wide(&compared.comparison));
     let caveats = text.split("Caveats:").nth(1).unwrap();
     // The comparison has counted on two CPUs, and says itself that it is emulated.
-    assert!(caveats.contains(" 1 CPU: about one-cpu"), "{caveats}");
-    assert_eq!(caveats.matches("about one-cpu").count(), 1, "{caveats}");
-    assert!(!caveats.contains("about one-cpu (do it)") && !caveats.contains("about emulated"), "{caveats}");
-    assert!(caveats.contains(" write, 2 CPUs: about of-write (do it)"), "{caveats}");
-    assert!(caveats.contains(" write, 2 CPUs, 7.2.1: about own (do it)"), "{caveats}");
+    assert!(caveats.contains(" 1 CPU: about OneCpu"), "{caveats}");
+    assert_eq!(caveats.matches("about OneCpu").count(), 1, "{caveats}");
+    assert!(!caveats.contains("about OneCpu (do it)") && !caveats.contains("about Emulated"), "{caveats}");
+    assert!(caveats.contains(" write, 2 CPUs: about Busy (do it)"), "{caveats}");
+    assert!(caveats.contains(" write, 2 CPUs, 7.2.1: about Spinning (do it)"), "{caveats}");
 }
 
 #[test]

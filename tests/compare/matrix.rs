@@ -76,7 +76,7 @@ impl Unlike {
         document.target.workload_mut().unwrap().source = memory.then(|| "memory".into());
         if cell.column == 0 && !memory {
             document.warnings.push(Warning {
-                code: "workload-changed".into(),
+                code: pipeprof::util::warning::WarningCode::WorkloadChanged,
                 message: "writer: this kernel cannot".into(),
                 action: String::new(),
             });

@@ -12,6 +12,7 @@ use pipeprof::profile::{ClassCounts, CycleModel, ProcessName, RoleCycles, Unit};
 use pipeprof::result::code::{CODE_SCHEMA, ExecutedCode, ExecutedFunction, ExecutedInstruction};
 use pipeprof::result::{Emulator, ExecutedOn, HeldCalls, LockKind, LockUse, Outcome, PairRecord, Warning};
 use pipeprof::roles::RoleId;
+use pipeprof::util::warning::WarningCode;
 use pipeprof::workload::axes::AXES;
 use pipeprof::workload::axis::Value;
 use synthetic::{counted, in_windows, newer, older, timed};
@@ -279,7 +280,7 @@ fn what_moved_out_of_the_lock_is_said() {
 fn other_work_is_said_before_the_verdict() {
     let mut substitute = older();
     let message = "writer: this kernel cannot splice from /dev/zero: using a memory file of zeros".to_owned();
-    let warning = Warning { code: "workload-changed".into(), message, action: String::new() };
+    let warning = Warning { code: WarningCode::WorkloadChanged, message, action: String::new() };
     substitute.document.warnings.push(warning);
     let line = |outcomes| wide(&of(outcomes).unwrap().comparison);
     let text = line(vec![substitute.clone(), newer()]);
@@ -591,7 +592,7 @@ fn hostile() -> (Outcome, Outcome) {
     for outcome in [&mut a, &mut b] {
         outcome.document.kernel.command_line =
             format!("init=/{EVIL} \u{1b}[31m ``` {}", outcome.document.kernel.release);
-        outcome.document.warnings.push(Warning { code: "x".into(), message: EVIL.into(), action: EVIL.into() });
+        outcome.document.warnings.push(Warning { code: WarningCode::Busy, message: EVIL.into(), action: EVIL.into() });
         outcome.document.command = EVIL.into();
     }
     (a, b)

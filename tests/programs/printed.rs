@@ -1,5 +1,6 @@
 //! What the programs print as JSON, and the tests read.
 
+use pipeprof::util::warning::WarningCode;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ pub(crate) struct Found {
     pub cpu_ns: u64,
     pub notes: Vec<String>,
     /// Code and message of each warning.
-    pub warnings: Vec<(String, String)>,
+    pub warnings: Vec<(WarningCode, String)>,
 }
 
 /// Kernel objects created by collectors.

@@ -89,7 +89,7 @@ fn time_without_steps_is_unknown() {
     let path = recording.path.as_ref().unwrap();
     let unknown: u64 = path.parts.iter().filter(|part| part.what == PathWhat::Unknown).map(|part| part.ns).sum();
     assert!(path.lost_steps > 0 && unknown > 0, "{path:#?}");
-    assert!(recording.warnings.iter().any(|warning| warning.code == "steps-lost"));
+    assert!(recording.warnings.iter().any(|warning| warning.code == pipeprof::util::warning::WarningCode::StepsLost));
     assert!(path.ceilings.is_empty());
     // No part of a process is longer than what the programs have counted of it.
     for (at, process) in recording.recorded.iter().enumerate() {

@@ -5,10 +5,8 @@ use super::tree::CallTree;
 use crate::process::{ProgramId, Programs};
 use crate::profile::{ByProcess, ProcessName};
 use crate::result::Warning;
+use crate::util::warning::WarningCode;
 use std::collections::{HashMap, HashSet};
-
-/// The code of the warning that calls after an exec may be missing.
-pub const EXEC_DROPPED: &str = "exec-not-followed";
 
 /// Events with their time, by task.
 pub(super) type ByTask = HashMap<u32, Vec<(u64, GraphEvent)>>;
@@ -86,7 +84,7 @@ pub(super) fn add_trees(
 /// (kernel/trace/ftrace.c, `ftrace_pid_follow_sched_process_exit`). The next `sched_switch` drops the task.
 fn dropped_by_exec(task: u32, process: ProcessName) -> Warning {
     Warning {
-        code: EXEC_DROPPED.to_owned(),
+        code: WarningCode::ExecNotFollowed,
         message: format!(
             "function_graph: process {task} of {process} executed a program from a thread that is not its first; the \
              kernel may have stopped recording its calls there"

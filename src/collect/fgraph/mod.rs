@@ -6,7 +6,6 @@ mod format;
 mod ring;
 mod tree;
 
-pub use self::callers::EXEC_DROPPED;
 use self::callers::{ByTask, Caller, add_trees};
 use self::format::Formats;
 use self::tree::CallTree;
@@ -20,6 +19,7 @@ use crate::profile::{ByProcess, ProcessName, Unit};
 use crate::result::{FunctionCalls, Status};
 use crate::roles::{self, RoleId, Skid};
 use crate::util::memory;
+use crate::util::warning::WarningCode;
 use anyhow::{Context as _, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::OpenOptions;
@@ -241,7 +241,7 @@ impl Fgraph {
                  {unmatched} calls without entry or exit, {} pages unreadable",
                 lost.events, lost.pages
             );
-            warnings.push(loss_warning("calls-lost", message));
+            warnings.push(loss_warning(WarningCode::CallsLost, message));
         }
         let stacks = trees.map(|process, trees| {
             let mut folded = Folded::new();

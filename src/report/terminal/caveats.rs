@@ -44,7 +44,7 @@ pub(super) fn caveats(document: &Document, style: Style, out: &mut StyledText) {
         );
         out.push_str(&paragraph("  est. cycles: ", &text, style));
     }
-    for warning in document.warnings.iter().filter(|warning| !answer::CAUTIONS.contains(&warning.code.as_str())) {
+    for warning in document.warnings.iter().filter(|warning| !answer::CAUTIONS.contains(&warning.code)) {
         let text = match warning.action.as_str() {
             "" => warning.message.clone(),
             action => format!("{}: {action}", warning.message),
