@@ -1,6 +1,7 @@
 //! From counts and the path to a [`Document`], without the answer.
 
 use super::assemble;
+use super::ceilings;
 use super::holders;
 use super::launch::MadePipe;
 use super::looks::SeenWaits;
@@ -51,8 +52,11 @@ pub(super) fn described(
     let named = running.asked().len() as u32;
     let found = path.and_then(|ends| ends.path(window, &assembled.index, stage, unended, named));
     recording.path = found;
-    recording.path.iter_mut().for_each(|path| path.lost_steps = lost_steps);
     let window_ns = recording.processes.window_ns;
+    if let Some(path) = &mut recording.path {
+        path.lost_steps = lost_steps;
+        ceilings::raise(path, &recording.recorded, u64::from(recording.environment.cpus), window_ns);
+    }
     if let Some(wrong) = recording.path.as_ref().and_then(|path| check_path(path, window_ns).err()) {
         recording.path = None;
         recording.warnings.push(Warning {

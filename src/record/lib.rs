@@ -3,7 +3,7 @@
 //! [`launch`] starts the stages, or [`running`] finds them; [`observe`] counts what they do by BPF programs, [`ended`]
 //! keeps the counts of processes that have ended, [`looks`] sees who waits for whom ([`look`]), [`assemble`] names what was counted, in one row what [`alike`] finds to
 //! be the same, [`holders`] what was not, [`others`] who else used the CPUs, and [`killed`] who was killed; [`answer`]
-//! draws the conclusion, [`standstill`] that of what waits for ever, [`path`] follows what its end waited for, [`critical`] draws it, [`advice`] has rules for what
+//! draws the conclusion, [`standstill`] that of what waits for ever, [`path`] follows what its end waited for, with [`ceilings`], [`critical`] draws it, [`advice`] has rules for what
 //! would help, [`trial`] measures such a [`remedy`], with the times of [`timed`] and a [`locale`], [`off_cpu`], [`locks`]
 //! and [`sampling`] name the stacks of sleeps, waits and samples, [`traced`] attaches collectors of runs, and [`text`] and
 //! [`html`] show all that, with the [`names`] of processes. [`inside`] does so in a guest, which gets [`sent_files`] and
@@ -21,6 +21,7 @@ mod advice;
 mod alike;
 mod answer;
 mod assemble;
+mod ceilings;
 pub mod contents;
 pub mod count;
 pub mod critical;
