@@ -4,7 +4,7 @@
 use super::answer::pipe_name;
 use super::stages;
 use crate::result::{Document, RecordLevel, RecordedEnd, RecordedPipe};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One pipe, or several through which nothing went or whose processes are one row.
 pub(super) struct PipeRow<'a> {
@@ -12,12 +12,22 @@ pub(super) struct PipeRow<'a> {
     pub pipes: Vec<&'a RecordedPipe>,
 }
 
-/// The pipes that were used, in the order of the stages. result.json has each of them.
+/// Pipes through which nothing went are left out if nobody waited for this part of the window.
+const WAITED: f64 = 0.05;
+
+/// So many bytes of a process to itself are signals for its own threads.
+const SIGNALS: u64 = 1 << 16;
+
+/// The pipes that were used, or are between stages.
+pub(super) fn used(recording: &Document) -> impl Iterator<Item = &RecordedPipe> {
+    recording.pipes.iter().filter(|pipe| pipe.is_used() || pipe.between.is_some())
+}
+
+/// The pipes that say something, in the order of the stages. result.json has each of them.
 pub(super) fn rows(recording: &Document) -> Vec<PipeRow<'_>> {
     let stages = stages::stages(recording);
     let times = stages::times(recording, &stages);
-    let mut used: Vec<&RecordedPipe> =
-        recording.pipes.iter().filter(|pipe| pipe.is_used() || pipe.between.is_some()).collect();
+    let mut used: Vec<&RecordedPipe> = used(recording).collect();
     used.sort_by_cached_key(|pipe| stages::sides(pipe, &stages));
     let mut rows: Vec<PipeRow<'_>> = Vec::new();
     // The rows of pipes that can be several, by name.
@@ -33,10 +43,23 @@ pub(super) fn rows(recording: &Document) -> Vec<PipeRow<'_>> {
         }
         rows.push(PipeRow { name, pipes: vec![pipe] });
     }
+    rows.retain(|row| tells(recording, row));
     for row in rows.iter_mut().filter(|row| row.pipes.len() > 1) {
         row.name = format!("{} pipes, {}", row.pipes.len(), row.name);
     }
     rows
+}
+
+/// Whether something went through pipes, or somebody waited for it: a program makes a pipe for the error of each `exec`, and
+/// one for its own threads.
+fn tells(recording: &Document, row: &PipeRow<'_>) -> bool {
+    let blocked_ns = row.blocked_ns(true) + row.blocked_ns(false);
+    let waited = blocked_ns as f64 >= WAITED * recording.processes.window_ns as f64;
+    let is_own = |pipe: &RecordedPipe| {
+        let users: BTreeSet<usize> = pipe.ends().map(|end| end.process).collect();
+        pipe.between.is_none() && users.len() == 1 && !pipe.writers.is_empty() && pipe.bytes() < SIGNALS
+    };
+    waited || !row.pipes.iter().all(|pipe| carried_nothing(recording, pipe) || is_own(pipe))
 }
 
 /// Whether no byte went through `pipe`. Those between the stages of a pipeline are rows of their own in any case.
@@ -144,6 +167,22 @@ mod tests {
     }
 
     #[test]
+    fn pipes_for_errors_and_signals_are_left_out() {
+        let mut recording = recording(2, 70_000);
+        recording.processes.window_ns = 1_000_000;
+        let own = RecordedEnd { calls: [("write".to_owned(), 1)].into(), ..RecordedEnd::default() };
+        recording.pipes[30].writers = vec![own.clone()];
+        recording.pipes[31].writers = vec![own];
+        recording.pipes[31].readers[0].bytes = 7;
+        let found = rows(&recording);
+        let bytes: Vec<u64> = found.iter().map(PipeRow::bytes).collect();
+        assert_eq!((bytes, used(&recording).count()), (vec![70_000], 32));
+        // Somebody waits for it.
+        recording.pipes[31].readers[0].blocked_ns = 60_000;
+        assert_eq!(rows(&recording).len(), 2);
+    }
+
+    #[test]
     fn pipes_of_processes_in_one_row_are_one_row() {
         let mut recording = recording(2, 5);
         recording.recorded[0].pids = vec![7, 8];
@@ -165,6 +204,7 @@ mod tests {
     fn one_pipe_without_data_has_its_name() {
         let mut recording = recording(0, 0);
         recording.pipes.truncate(1);
+        recording.processes.window_ns = 100;
         assert_eq!(rows(&recording)[0].name, "outside to python3");
     }
 }

@@ -29,6 +29,9 @@ const NAMED_SIZES: usize = 3;
 
 const MIB: f64 = (1 << 20) as f64;
 
+/// Fewer bytes than these are no MiB, and have no speed.
+const FEW_BYTES: u64 = 10_000;
+
 /// All tables of `recording`.
 pub(super) fn all(recording: &Document) -> Vec<Table> {
     if recording.target.imported().is_some() {
@@ -36,10 +39,9 @@ pub(super) fn all(recording: &Document) -> Vec<Table> {
     }
     let labels = labels(recording);
     let mut pipes = pipe_rows::rows(recording);
-    let count = |rows: &[PipeRow<'_>]| rows.iter().map(|row| row.pipes.len()).sum::<usize>();
-    let all = count(&pipes);
     shorten(&mut pipes, PipeRow::bytes);
-    let left_out = all - count(&pipes);
+    let shown: usize = pipes.iter().map(|row| row.pipes.len()).sum();
+    let left_out = pipe_rows::used(recording).count() - shown;
     let mut tables: Vec<Table> = recording.path.iter().map(|path| path_table(recording, path, &labels)).collect();
     if !pipes.is_empty() {
         tables.push(pipe_table(recording, &pipes).note(further(left_out, "pipe")));
@@ -132,7 +134,12 @@ fn pipe_table(recording: &Document, pipes: &[PipeRow<'_>]) -> Table {
     let window = recording.processes.window_ns.max(1) as f64;
     let blocked =
         |row: &PipeRow<'_>, readers: bool| TableCell::Share((row.blocked_ns(readers) as f64 / window).min(1.0));
-    let mib = |row: &PipeRow<'_>| row.bytes() as f64 / MIB;
+    let mib = |row: &PipeRow<'_>| match row.bytes() {
+        0 => TableCell::from(0.0),
+        few if few < FEW_BYTES => TableCell::figure(counted(few, "byte")),
+        many => TableCell::from(many as f64 / MIB),
+    };
+    let speed = |row: &PipeRow<'_>| (row.bytes() >= FEW_BYTES).then(|| row.bytes() as f64 / MIB * 1e9 / window);
     let capacity = |row: &PipeRow<'_>| {
         let Some([first, last, least]) = row.slots() else { return String::new() };
         let kib = |slots: u64| size::format(slots * 4096);
@@ -146,7 +153,7 @@ fn pipe_table(recording: &Document, pipes: &[PipeRow<'_>]) -> Table {
     Table::of("Pipes", pipes)
         .column("pipe", |row| &row.name[..])
         .when(by_calls, |table| table.column("MiB", |row| mib(row)))
-        .when(timed, |table| table.less(1, "MiB/s", |row| mib(row) * 1e9 / window))
+        .when(timed, |table| table.less(1, "MiB/s", |row| speed(row)))
         .column("full", |row| blocked(row, false))
         .column("empty", |row| blocked(row, true))
         .when(by_calls, |table| {
@@ -168,7 +175,7 @@ fn call_table(pipes: &[PipeRow<'_>], labels: &[String]) -> Table {
     }
     let left_out = rows.len().saturating_sub(CALL_ROWS);
     rows.truncate(CALL_ROWS);
-    let per_mib = |end: &RecordedEnd| (end.bytes > 0).then(|| end.wakes as f64 * MIB / end.bytes as f64);
+    let per_mib = |end: &RecordedEnd| (end.bytes >= FEW_BYTES).then(|| end.wakes as f64 * MIB / end.bytes as f64);
     Table::of("Calls on pipes", &rows)
         .column("pipe", |(name, ..)| *name)
         .column("process", |(_, user, _)| &user[..])
