@@ -5,7 +5,7 @@ pub(crate) use {::profile, ::util};
 
 mod pair;
 mod phase;
-mod settle;
+pub mod settle;
 mod totals;
 
 pub use phase::Phase;

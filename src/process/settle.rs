@@ -1,4 +1,4 @@
-//! Round times of the clock, at which deterministic guests release their windows.
+//! Round times of the clock, at which deterministic guests release their windows and start pipelines.
 
 use super::Phase;
 use crate::util::cancel;
@@ -16,7 +16,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 ///
 /// # Errors
 /// On interruption, or when the clock cannot be waited for.
-pub(crate) fn wait(phase: Phase) -> Result<()> {
+pub fn wait(phase: Phase) -> Result<()> {
     let now = clock_gettime(ClockId::Monotonic);
     let at = Timespec { tv_sec: settled(now.tv_sec), tv_nsec: phase.tick_offset_ns() };
     loop {

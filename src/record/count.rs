@@ -42,10 +42,6 @@ const BIRTH: &str = "copy_thread";
 /// A pipeline that does nothing looks at its time limit so often.
 const PACE: Duration = Duration::from_secs(1);
 
-/// After its boot, a kernel still does work that changes its own code, such as the choice of the TSC as clock about one
-/// second later (arch/x86/kernel/tsc.c, `tsc_refine_calibration_work`). On the guest's clock, waiting takes no time.
-const BOOT_WORK: Duration = Duration::from_secs(4);
-
 /// What a pipeline executed.
 #[derive(Debug)]
 struct CountedRun {
@@ -278,7 +274,6 @@ pub(super) fn run_marked(
 ) -> Result<Vec<u8>> {
     let launcher = Launcher::new()?;
     let setup = PipelineSetup { marked: true, ..setup };
-    std::thread::sleep(BOOT_WORK);
     empty_page_lists().and_then(|()| shift(number)).context("cannot prepare the guest's memory")?;
     marker::emit_begin(0);
     let started = launcher.start(pipeline, setup, &mut |_| Ok(()));

@@ -12,6 +12,7 @@ use super::{RecordOptions, RecordSettings, record};
 use crate::guest::cgroup::GuestCgroup;
 use crate::guest::disk;
 use crate::guest::entropy;
+use crate::process::{Phase, settle};
 use crate::result::{Document, Outcome, PipelineCommand, SentFile, check};
 use crate::util::{progress, size, stored_json};
 use crate::vm::disk::{DiskImage, DiskPlace};
@@ -27,6 +28,9 @@ use std::sync::Arc;
 /// The hidden subcommand that the guest runs, with a [`Sent`] as JSON.
 pub const INSIDE: &str = "__inside";
 
+/// Where a guest finds the file of standard input. Its name on this machine would move the times of a recording a little.
+const INPUT: &str = "/.pipeprof-input";
+
 /// At most so much of standard output, and of standard error, is sent back: the guest's serial port is slow.
 const MOST_PRINTED: u64 = 1 << 20;
 
@@ -38,6 +42,9 @@ struct Sent {
     settings: RecordSettings,
     /// Let the emulator count its instructions, in the run of this number, instead of recording it.
     counted: Option<u32>,
+    /// Start it at a round time of the guest's clock, which costs no time under emulation. Otherwise it would start a few
+    /// instructions earlier or later with each file's name (docs/exactness.md).
+    settled: bool,
     /// What is on the guest's disk.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     disk: Vec<DiskPlace>,
@@ -117,9 +124,12 @@ impl PreparedPipeline {
     /// # Errors
     /// When a file cannot be read, the guest's memory has no room for the programs, or no disk can be made.
     pub fn new(wanted: GuestPipeline<'_>, guest: GuestOptions) -> Result<Self> {
-        let GuestPipeline { pipeline, place, files, disk, settings } = wanted;
+        let GuestPipeline { pipeline, mut place, files, disk, settings } = wanted;
         let mut files = files.to_vec();
-        files.extend(place.input.iter().map(|(path, _)| SentFile::here(path.clone())));
+        if let Some((path, _)) = &mut place.input {
+            let from = std::mem::replace(path, INPUT.into());
+            files.push(SentFile { to: path.clone(), from });
+        }
         let sent_files = SentFiles::collect(pipeline, &place.folder, &files, disk, guest.memory_mib)?;
         for word in pipeline.words() {
             let path = Path::new(&word);
@@ -139,7 +149,8 @@ impl PreparedPipeline {
             disk: image.as_ref().map(|image| image.path().to_owned()),
             ..guest
         };
-        let sent = Sent { pipeline: pipeline.clone(), place, settings, counted: None, disk: places };
+        let settled = guest.accel == Accel::Tcg;
+        let sent = Sent { pipeline: pipeline.clone(), place, settings, counted: None, settled, disk: places };
         Ok(Self { sent, guest, _image: image })
     }
 
@@ -183,7 +194,7 @@ impl PreparedPipeline {
     /// Count the instructions of what was recorded, in so many other guests, and add them to it.
     pub(crate) fn add_counts(&self, recorded: &mut Outcome, runs: u32) -> Result<()> {
         count::add(recorded, &self.sent.pipeline, &self.guest, runs, |guest, number| {
-            let sent = Sent { counted: Some(number), ..self.sent.clone() };
+            let sent = Sent { counted: Some(number), settled: true, ..self.sent.clone() };
             Ok(run(guest, &sent)?.1.outcome.document.exit_codes)
         })
     }
@@ -246,6 +257,9 @@ pub fn record_inside(sent: &str) -> Result<()> {
     let streams = StageStreams { input, output: copy(&output)?, errors: copy(&errors)? };
     // The recording replaces standard output.
     let mut answer = File::from(rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 3).context("standard output")?);
+    if sent.settled {
+        settle::wait(Phase::default())?;
+    }
     let outcome = if let Some(number) = sent.counted {
         let RecordSettings { duration, pipe_bytes, .. } = sent.settings;
         let setup = PipelineSetup { streams: Some(streams), pipe_bytes, ..PipelineSetup::default() };

@@ -133,6 +133,11 @@ mod tests {
     use super::*;
     use std::fs;
 
+    /// A file at the same path in the guest.
+    fn here(path: PathBuf) -> SentFile {
+        SentFile { to: path.clone(), from: path }
+    }
+
     #[test]
     fn files_for_the_guest_have_a_place_in_it() {
         let file = SentFile::parse("/etc/passwd:/data/x").unwrap();
@@ -159,7 +164,7 @@ mod tests {
         std::os::unix::fs::symlink("..", own.join("inner/loop")).unwrap();
         std::os::unix::fs::symlink("missing", own.join("inner/gone")).unwrap();
         let found = |paths: &[&str]| {
-            let files: Vec<SentFile> = paths.iter().map(|path| SentFile::here(own.join(path))).collect();
+            let files: Vec<SentFile> = paths.iter().map(|path| here(own.join(path))).collect();
             SentFile::outside(&files, &own).into_iter().collect::<Vec<_>>()
         };
         assert!(found(&["data", "inner/data", "inner/../data"]).is_empty());
@@ -174,7 +179,7 @@ mod tests {
         let root = folder.path().canonicalize().unwrap();
         let file = |name: &str, mib: u64| {
             fs::File::create(root.join(name)).unwrap().set_len(mib << 20).unwrap();
-            SentFile::here(root.join(name))
+            here(root.join(name))
         };
         let [small, middle, large] = [file("small", 1), file("middle", 40), file("large", 90)];
         fs::create_dir(root.join("folder")).unwrap();
@@ -195,7 +200,7 @@ mod tests {
         assert!(placed(&[], &files, 4).unwrap_err().to_string().contains("give --memory"));
         assert_eq!(placed(&files[..1], &files[1..], 1024).unwrap(), [root.join("small")]);
         // What would be hidden by a folder of the disk is on the disk, too.
-        let whole = SentFile::here(root.join("folder"));
+        let whole = here(root.join("folder"));
         let within = SentFile { from: root.join("small"), to: root.join("folder/new") };
         assert_eq!(placed(std::slice::from_ref(&whole), &[inner, within], 1024).unwrap(), [root.join("folder")]);
     }

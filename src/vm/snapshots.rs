@@ -157,8 +157,11 @@ impl Snapshots {
             match path.extension().and_then(|extension| extension.to_str()) {
                 Some("gone") => drop(fs::remove_dir_all(&path)),
                 Some("new") => {
+                    // Held until the folder is gone: whoever gets the lock next makes a folder of this name.
                     let lock = regular::open(&path.with_extension("lock"));
-                    if lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()) {
+                    if let Ok(lock) = lock
+                        && flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
+                    {
                         let _ = fs::remove_dir_all(&path);
                     }
                 }

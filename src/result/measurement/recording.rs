@@ -79,11 +79,6 @@ impl SentFile {
         outside
     }
 
-    /// At the same path.
-    pub fn here(path: PathBuf) -> Self {
-        Self { to: path.clone(), from: path }
-    }
-
     /// As on the command line. A relative path in the guest begins at the current folder, as here.
     ///
     /// # Errors
