@@ -152,15 +152,17 @@ pub(super) fn polled(recording: &Document, process: usize) -> Option<String> {
         });
     // With several threads, it is not known which of them the path ends with.
     let (wait, any, others, limited) = polls.next().filter(|_| polls.next().is_none())?;
+    let own = wait.process.pid;
     let mut all: BTreeSet<String> = BTreeSet::new();
     for channel in any {
-        let holders = channel.holders.iter().filter(|holder| holder.process.pid != wait.process.pid);
+        let holders = channel.holders.iter().filter(|holder| holder.process.pid != own);
         let names: BTreeSet<String> = holders.map(|holder| format!("`{}`", clean(&holder.process.name))).collect();
         let way = if channel.room { "to" } else { "from" };
-        all.insert(match names.is_empty() {
-            true => "its own threads and signals".to_owned(),
-            false => format!("{} {way} {}", channel_name(channel), few(names)),
-        });
+        // What only it has open itself is for its own signals and threads.
+        all.extend((!names.is_empty()).then(|| format!("{} {way} {}", channel_name(channel), few(names))));
+    }
+    if all.is_empty() {
+        all.insert("its own threads and signals".to_owned());
     }
     let more = others + all.len().saturating_sub(NAMED) as u64;
     let mut said: Vec<String> = all.into_iter().take(NAMED).collect();
@@ -280,7 +282,10 @@ fn held(recording: &Document, look: &LastLook) -> Vec<String> {
         let WaitedFor::Channels { any, polled, .. } = &wait.awaited else { continue };
         for channel in any.iter().filter(|channel| !channel.room && channel.kind != ChannelKind::Socket) {
             let new = known.insert((wait.process.pid, channel.inode));
-            if new && is_long(recording, wait, channel, *polled) && is_only_held(recording, look, wait, channel) {
+            let hung =
+                wait.process.recorded.is_some_and(|at| is_hung(recording, at)) || was_written(recording, channel);
+            if new && hung && is_long(recording, wait, channel, *polled) && is_only_held(recording, look, wait, channel)
+            {
                 said.push(held_text(recording, wait, channel));
             }
         }
@@ -289,6 +294,17 @@ fn held(recording: &Document, look: &LastLook) -> Vec<String> {
     said.truncate(NAMED);
     said.extend((more > 0).then(|| format!("The same holds for {}.", counted(more as u64, "further pipe"))));
     said
+}
+
+/// Whether a process did not end by itself. What did has its pauses.
+fn is_hung(recording: &Document, process: usize) -> bool {
+    let killed = recording.recorded.get(process).is_some_and(|process| process.signal.is_some());
+    killed || recording.was_limited() || !recording.target.pids().is_empty()
+}
+
+/// Whether a process wrote to it: then what is left has it open still.
+fn was_written(recording: &Document, channel: &AwaitedChannel) -> bool {
+    recorded(recording, channel).is_some_and(|pipe| pipe.writers.iter().any(|end| end.bytes > 0))
 }
 
 /// Whether the recorded process slept long for this.
@@ -328,8 +344,7 @@ fn held_text(recording: &Document, wait: &LastWait, channel: &AwaitedChannel) ->
     let itself = itself.then(|| "itself".to_owned());
     let names = few(itself.into_iter().chain(others.map(|holder| full_name(&holder.process))));
     let have = if channel.holders.len() == 1 { "has" } else { "have" };
-    let wrote = recorded(recording, channel).is_some_and(|pipe| pipe.writers.iter().any(|end| end.bytes > 0));
-    let still = if wrote { "still " } else { "" };
+    let still = if was_written(recording, channel) { "still " } else { "" };
     let what = channel_name(channel);
     let name = full_name(&wait.process);
     format!("{name} waits for data from {what}: only {names} {still}{have} its write end open, and wrote nothing.")
@@ -339,7 +354,8 @@ fn held_text(recording: &Document, wait: &LastWait, channel: &AwaitedChannel) ->
 fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
     let mut of_processes: BTreeMap<(u32, bool), (&SeenProcess, BTreeSet<String>)> = BTreeMap::new();
     for wait in &look.waits {
-        let process = wait.process.recorded.and_then(|at| recording.recorded.get(at));
+        let hung = wait.process.recorded.filter(|at| is_hung(recording, *at));
+        let process = hung.and_then(|at| recording.recorded.get(at));
         let opening = process.and_then(|process| process.waits.get(&WaitReason::Open));
         let is_long = opening.is_some_and(|wait| wait.ns as f64 >= LONG * recording.processes.window_ns as f64);
         if let WaitedFor::Opening { path, writes } = &wait.awaited

@@ -5,18 +5,26 @@ use crate::common::{pipeprof, programs};
 use pipeprof::result::{Document, LastWait};
 use std::process::{Command, Stdio};
 
-/// A program that hangs in this way: the findings, and the recording. A busy machine needs a second to start it.
+/// A program that hangs in this way: the findings, and the recording. A busy machine can need seconds to start it.
 fn hung(way: &str) -> (Vec<String>, Document) {
+    let durations = ["2s", "8s", "32s"];
+    let mut found = durations.iter().map(|duration| recorded_for(duration, way));
+    let stands = |recording: &Document| {
+        recording.last_look.as_ref().is_some_and(|look| look.waits.iter().any(|wait| wait.endless))
+    };
+    let recording = found.find(stands).unwrap_or_else(|| panic!("{way}: it does not hang"));
+    (recording.findings.clone(), recording)
+}
+
+fn recorded_for(duration: &str, way: &str) -> Document {
     let own = programs();
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("recording");
-    let flags =
-        ["record", "--duration", "3s", "-o", target.to_str().unwrap(), "--", own.to_str().unwrap(), "hang", way];
-    let output = pipeprof(&flags).stdin(Stdio::null()).output().unwrap();
+    let mut command = pipeprof(&["record", "--duration", duration, "-o", target.to_str().unwrap(), "--"]);
+    let output = command.args([own.to_str().unwrap(), "hang", way]).stdin(Stdio::null()).output().unwrap();
     let text = std::fs::read_to_string(target.join("result.json"));
     let text = text.unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
-    let recording: Document = serde_json::from_str(&text).unwrap();
-    (recording.findings.clone(), recording)
+    serde_json::from_str(&text).unwrap()
 }
 
 /// The first sentence begins with two processes that wait for each other, and has `words`.
@@ -112,7 +120,7 @@ fn a_running_circle_is_found_from_each_of_its_processes_and_from_the_shell() {
 #[test]
 #[ignore = "needs root: make test"]
 fn who_holds_a_pipe_open_and_writes_nothing_is_named() {
-    let recorded = record(&["sh", "-c", "(sleep 2 & echo a) | cat"]);
+    let recorded = record(&["sh", "-c", "(sleep 4 & echo a) | cat"]);
     let said = recorded.answer();
     assert!(
         said.contains("`cat` (process ") && said.contains("waits for data from the pipe: only `sleep` (process "),
@@ -126,7 +134,7 @@ fn who_holds_a_pipe_open_and_writes_nothing_is_named() {
 fn a_fifo_that_nobody_opens_has_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("fifo");
-    let line = format!("mkfifo {0}; timeout 1 cat {0}; true", path.display());
+    let line = format!("mkfifo {0}; timeout 4 cat {0}; true", path.display());
     let said = record(&["sh", "-c", &line]).answer();
     let text = format!("waits until another process opens the FIFO `{}` for writing.", path.display());
     assert!(said.starts_with("`cat` (process ") && said.contains(&text), "{said}");
@@ -148,6 +156,14 @@ fn ordinary_pipelines_do_not_stand_still() {
         "seq 5 | while read n; do sleep 0.15; echo $n; done | cat",
         "timeout 0.6 yes | head -c 100M | wc -c",
         "find /usr/share -name 'a*' | head -n 1000 | wc -l",
+        "x=$(sleep 0.6); y=$(echo a | cat); echo $x$y",
+        "(sleep 0.6; echo a >&3) 3>&1 | cat",
+        "timeout 9 sh -c 'sleep 0.6; echo a' | grep a",
+        "trap 'exit 0' USR1; (sleep 0.6; kill -USR1 $$) & while :; do sleep 0.1; done",
+        "d=$(mktemp -d); mkfifo $d/f; (sleep 0.6; seq 9 >$d/f) & sort -n $d/f | tail -n 1; rm -r $d",
+        "dd if=/dev/zero bs=1M count=100 | cksum",
+        "(sleep 0.6; seq 20000) | sort -rn | head -n 1",
+        "tar -cf - /usr/share/perl | gzip -1 | wc -c",
     ];
     for line in lines {
         let recorded = record(&["sh", "-c", line]);

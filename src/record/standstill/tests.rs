@@ -38,6 +38,7 @@ fn recording(waits: Vec<LastWait>) -> Document {
         recorded: (0..3).map(process).collect(),
         pipes: vec![empty, full],
         last_look: Some(LastLook { at_ns: 950, waits }),
+        duration_ns: Some(WINDOW),
         ..Document::default()
     }
 }
@@ -113,8 +114,14 @@ fn who_only_has_a_pipe_open_is_said_unless_data_came() {
         )
     };
     assert_eq!(held(&|_| {}), [text("")]);
-    assert_eq!(held(&|recording| recording.pipes[0].writers = vec![end(1, 5, 0)]), [text("still ")]);
-    let silent: [&dyn Fn(&mut Document); 5] = [
+    let leftover = |recording: &mut Document| {
+        recording.pipes[0].writers = vec![end(1, 5, 0)];
+        recording.duration_ns = None;
+    };
+    assert_eq!(held(&leftover), [text("still ")]);
+    let silent: [&dyn Fn(&mut Document); 6] = [
+        // It ended by itself.
+        &|recording| recording.duration_ns = None,
         &|recording| recording.pipes[0].readers[0].blocked_ns = 400,
         // It wrote, or another process did so later.
         &|recording| recording.pipes[0].writers = vec![end(2, 5, 0)],
@@ -136,11 +143,13 @@ fn what_is_polled_is_named() {
         WaitedFor::Channels { mut any, .. } => any.remove(0),
         _ => panic!(),
     };
-    let any = [wait(0, 1, 5, false, &[1]), wait(0, 7, 6, false, &[0])].map(of).to_vec();
-    let polls = LastWait { awaited: channels(any, 2, true), ..wait(0, 1, 5, false, &[1]) };
-    let text = "its own threads and signals or the pipe from `server` or 2 other descriptors";
+    let [other, own] = [wait(0, 1, 5, false, &[1]), wait(0, 7, 6, false, &[0])].map(of);
+    let polls = LastWait { awaited: channels(vec![other, own.clone()], 2, true), ..wait(0, 1, 5, false, &[1]) };
+    let text = "the pipe from `server` or 2 other descriptors";
     assert_eq!(polled(&recording(vec![polls.clone()]), 0).as_deref(), Some(text));
     assert_eq!(polled(&recording(vec![polls.clone()]), 1), None);
+    let own = LastWait { awaited: channels(vec![own], 0, true), ..polls.clone() };
+    assert_eq!(polled(&recording(vec![own]), 0).as_deref(), Some("its own threads and signals"));
     assert_eq!(polled(&recording(vec![polls.clone(), polls]), 0), None, "of two threads");
 }
 
@@ -154,5 +163,9 @@ fn fifos_that_nobody_opens_are_named() {
     assert!(standstill(&recording).held.is_empty(), "it waited for nothing long");
     recording.recorded[0].waits = [(WaitReason::Open, WaitTotal { ns: 600, count: 1 })].into();
     let text = "`client` (process 1) waits until another process opens the FIFOs `a` and `b` for writing.";
+    assert_eq!(standstill(&recording).held, [text]);
+    recording.duration_ns = None;
+    assert!(standstill(&recording).held.is_empty(), "it was opened in the end");
+    recording.recorded[0].signal = Some(15);
     assert_eq!(standstill(&recording).held, [text]);
 }
