@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 const FIRST: Duration = Duration::from_millis(250);
 const LATER: f64 = 0.5;
 
+/// A sleep of this length is long, whenever it began.
+const LONG: Duration = Duration::from_millis(500);
+
 /// What was seen last of processes that slept long.
 #[derive(Debug, Default)]
 pub(super) struct SeenWaits {
@@ -56,10 +59,10 @@ impl Looks {
         recorder.know_awaited(self.seen.as_ref().map(SeenWaits::awaited).unwrap_or_default());
     }
 
-    /// Look now. What moves all the time is not looked at: a thread has to have slept for half of the time.
+    /// Look now. What moves all the time is not looked at: a thread has to have slept for half of the time, or for long.
     fn look(&mut self, recorder: &Recorder) {
-        let half = u64::try_from(self.begun.elapsed().as_nanos() / 2).unwrap_or(u64::MAX);
-        let Some((at, followed)) = recorder.sleepers(half) else { return };
+        let slept = LONG.min(self.begun.elapsed() / 2);
+        let Some((at, followed)) = recorder.sleepers(slept.as_nanos() as u64) else { return };
         let pids: BTreeSet<u32> = followed.keys().copied().collect();
         if let Some(now) = ProcessesNow::read(&pids) {
             self.seen = Some(SeenWaits { at, waits: now.waits(&pids), followed });

@@ -66,7 +66,7 @@ fn a_stage_that_never_reads_limits_the_pipeline() {
     limited_by_timer(&never.answer(), "sleep");
     assert!(never.answer().contains("because the pipe to `sleep` is full"), "{}", never.answer());
     assert_eq!(bytes(&never.recording.pipes[0].writers), 65536);
-    assert!(never.recording.pipes[0].readers.is_empty());
+    assert!(never.recording.pipes[0].readers.iter().all(|end| end.all_calls() == 0));
 }
 
 #[test]
