@@ -188,9 +188,6 @@ fn cost_of(kind: Collector, measured: &Measured) -> Option<(f64, Option<[f64; 2]
     cost::percent(&compared)
 }
 
-/// Code of the warning that there is no throughput under emulation.
-pub const EMULATED: &str = "emulated";
-
 fn warnings(request: &Request, measured: &Measured, emulated: bool) -> Vec<Warning> {
     let mut warnings: Vec<Warning> = measured.gathered.values().flat_map(|g| g.warnings.clone()).collect();
     let mut warn = |code: WarningCode, message: String, action: &str| {

@@ -112,7 +112,7 @@ pub(crate) fn sampled_run() -> Outcome {
         ],
         runs: vec![PairRecord { collectors: Vec::new(), processes }],
         warnings: vec![Warning {
-            code: pipeprof::util::warning::WarningCode::Busy,
+            code: pipeprof::util::warning::WarningCode::TooCostly,
             message: "the machine was busy (load 3.2 on 2 CPUs)".to_owned(),
             action: "run again when it is idle".to_owned(),
         }],
