@@ -170,7 +170,8 @@ impl PreparedPipeline {
         let mut outcome = received.outcome;
         let document = &mut outcome.document;
         document.executed_on = reply.executed_on;
-        document.on_disk = self.sent.disk.iter().map(|place| place.at.display().to_string()).collect();
+        let name = |at: &Path| if at == Path::new(INPUT) { "standard input".into() } else { at.display().to_string() };
+        document.on_disk = self.sent.disk.iter().map(|place| name(&place.at)).collect();
         document.environment.emulator = Some(reply.emulator);
         document.warnings.extend(reply.notes);
         // The guest does not know what executes it.

@@ -68,7 +68,7 @@ impl SentFiles {
                     break;
                 }
                 all[index].on_disk = true;
-                moved.push(format!("{} ({})", all[index].file.to.display(), size::rough(bytes)));
+                moved.push(format!("{} ({})", all[index].file.from.display(), size::rough(bytes)));
                 sent = Self::place(&programs, &all)?;
             }
             let enough = (needed * MEMORY_SHARE).div_ceil(1 << 20);
