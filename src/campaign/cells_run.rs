@@ -4,8 +4,7 @@ use super::cell::CampaignCell;
 use super::chunk::ChunkCell;
 use super::store::{CellLog, CellStore, LOG_SCHEMA};
 use crate::experiment::{self, Event, Executor, Interrupted, OnFailure, Plan, Store, Task};
-use crate::result::{Document, Outcome};
-use crate::util::warning::WarningCode;
+use crate::result::Outcome;
 use crate::util::{build, cancel, sha256};
 use crate::vm::store::KernelCache;
 use crate::vm::{Kernel, qemu};
@@ -17,12 +16,6 @@ use std::time::Instant;
 /// Executes a cell's arguments on a kernel.
 pub(crate) type MeasureCell<'a> = &'a (dyn Fn(&CampaignCell, &Kernel) -> Result<Outcome> + Sync);
 
-/// Remove what differs from machine to machine: results of one cell are equal to the byte. The time is in the log.
-fn remove_machine(document: &mut Document) {
-    document.started.clear();
-    document.warnings.retain(|warning| !OF_THE_MACHINE.contains(&warning.code));
-}
-
 /// What became of the cells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RanCells {
@@ -31,9 +24,6 @@ pub struct RanCells {
     /// Titles and reasons.
     pub failed: Vec<(String, String)>,
 }
-
-/// Warnings that say how this machine ran the guest, not what was counted. They would differ between machines.
-const OF_THE_MACHINE: [WarningCode; 1] = [WarningCode::Snapshot];
 
 /// Run those of `cells` that are not in `store`, `jobs` at a time. `now` is the time in UTC, RFC 3339.
 ///
@@ -150,7 +140,9 @@ impl CellExecutor<'_> {
         let (started, begun) = ((self.now)(), Instant::now());
         let mut result = (self.measure)(cell, &kernel)?;
         if cell.is_exact() {
-            remove_machine(&mut result.document);
+            // Results of one cell are equal to the byte on all machines; the time is in the log. A guest that was booted, because no
+            // snapshot could be used, has other counts, and the warning that says so.
+            result.document.started.clear();
         }
         self.store.keep(folder, cell, second, result)?;
         if second {
