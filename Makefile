@@ -12,7 +12,7 @@ SHELL := /bin/bash
 .ONESHELL:
 
 # clang compiles bpf/; libelf and zlib are linked into the static binary.
-BUILD_PACKAGES := gcc libc6-dev make clang libbpf-dev libelf-dev zlib1g-dev pkg-config
+BUILD_PACKAGES := gcc binutils libc6-dev make clang libbpf-dev libelf-dev zlib1g-dev pkg-config
 # QEMU runs the guests, Chromium opens the reports, strace counts system calls, shells complete command lines, and man
 # formats the manual pages, pv limits a speed; setcap (libcap2-bin) gives a plain user the rights to sample.
 TEST_PACKAGES := qemu-system-x86 dpkg-dev xz-utils zstd e2fsprogs strace chromium librsvg2-bin bash zsh fish man-db libcap2-bin pv
@@ -51,8 +51,11 @@ demo: packages-build build
 test: packages-build packages-test kernels-of-tests
 	cargo test --no-fail-fast -- --include-ignored
 
+# Names of functions are a quarter of the file. Those that graphs of pipeprof's own processes show are kept.
 build: packages-build
 	cargo build --release
+	objcopy --wildcard --strip-symbol='!_ZN8pipeprof*' --strip-symbol='!*pipeprof_workload*' --strip-symbol='!*3std*' \
+		--strip-symbol='!*4core3ops*' --strip-symbol='_ZN*' --strip-symbol='GCC_except_table*' --strip-symbol='anon.*' $(BIN)
 
 lint: packages-build
 	cargo fmt --all --check
