@@ -18,6 +18,11 @@ const WAITED: f64 = 0.05;
 /// So many bytes of a process to itself are signals for its own threads.
 const SIGNALS: u64 = 1 << 16;
 
+/// Of more rows than this, those with less than a hundredth of the bytes of the largest are left out, too, unless somebody waited
+/// there: pipes of a program's start, such as those of a shell that looks for the real program.
+const MANY: usize = 8;
+const LITTLE: u64 = 100;
+
 /// The pipes that were used, or are between stages.
 pub(super) fn used(recording: &Document) -> impl Iterator<Item = &RecordedPipe> {
     recording.pipes.iter().filter(|pipe| pipe.is_used() || pipe.between.is_some())
@@ -44,6 +49,11 @@ pub(super) fn rows(recording: &Document) -> Vec<PipeRow<'_>> {
         rows.push(PipeRow { name, pipes: vec![pipe] });
     }
     rows.retain(|row| tells(recording, row));
+    if rows.len() > MANY {
+        let largest = rows.iter().map(PipeRow::bytes).max().unwrap_or(0);
+        let is_little = |row: &PipeRow<'_>| row.bytes() < largest / LITTLE && !waited(recording, row);
+        rows.retain(|row| !is_little(row) || row.pipes.iter().any(|pipe| pipe.between.is_some()));
+    }
     for row in rows.iter_mut().filter(|row| row.pipes.len() > 1) {
         row.name = format!("{} pipes, {}", row.pipes.len(), row.name);
     }
@@ -53,13 +63,17 @@ pub(super) fn rows(recording: &Document) -> Vec<PipeRow<'_>> {
 /// Whether something went through pipes, or somebody waited for it: a program makes a pipe for the error of each `exec`, and
 /// one for its own threads.
 fn tells(recording: &Document, row: &PipeRow<'_>) -> bool {
-    let blocked_ns = row.blocked_ns(true) + row.blocked_ns(false);
-    let waited = blocked_ns as f64 >= WAITED * recording.processes.window_ns as f64;
     let is_own = |pipe: &RecordedPipe| {
         let users: BTreeSet<usize> = pipe.ends().map(|end| end.process).collect();
         pipe.between.is_none() && users.len() == 1 && !pipe.writers.is_empty() && pipe.bytes() < SIGNALS
     };
-    waited || !row.pipes.iter().all(|pipe| carried_nothing(recording, pipe) || is_own(pipe))
+    waited(recording, row) || !row.pipes.iter().all(|pipe| carried_nothing(recording, pipe) || is_own(pipe))
+}
+
+/// Whether somebody waited there for a good part of the window.
+fn waited(recording: &Document, row: &PipeRow<'_>) -> bool {
+    let blocked_ns = row.blocked_ns(true) + row.blocked_ns(false);
+    blocked_ns as f64 >= WAITED * recording.processes.window_ns as f64
 }
 
 /// Whether no byte went through `pipe`. Those between the stages of a pipeline are rows of their own in any case.
@@ -180,6 +194,23 @@ mod tests {
         // Somebody waits for it.
         recording.pipes[31].readers[0].blocked_ns = 60_000;
         assert_eq!(rows(&recording).len(), 2);
+    }
+
+    #[test]
+    fn of_many_pipes_those_with_little_are_left_out() {
+        let mut recording = recording(20, 50);
+        recording.processes.window_ns = 1_000_000;
+        recording.pipes[30].readers[0].bytes = 60_000;
+        recording.pipes[40].readers[0].blocked_ns = 60_000;
+        let bytes = |recording: &Document| rows(recording).iter().map(PipeRow::bytes).collect::<Vec<u64>>();
+        assert_eq!(bytes(&recording), [60_000, 50]);
+        // Nine pipes that carry about the same stay.
+        recording.pipes[30].readers[0].bytes = 60;
+        assert_eq!(bytes(&recording).len(), 20);
+        // Of a few, each is shown.
+        recording.pipes.truncate(38);
+        recording.pipes[30].readers[0].bytes = 60_000;
+        assert_eq!(bytes(&recording).len(), 8);
     }
 
     #[test]
