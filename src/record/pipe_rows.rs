@@ -20,7 +20,7 @@ const SIGNALS: u64 = 1 << 16;
 
 /// Of more rows than this, those with less than a hundredth of the bytes of the largest are left out, too, unless somebody waited
 /// there: pipes of a program's start, such as those of a shell that looks for the real program.
-const MANY: usize = 8;
+pub(super) const MANY: usize = 8;
 const LITTLE: u64 = 100;
 
 /// The pipes that were used, or are between stages.

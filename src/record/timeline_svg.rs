@@ -2,11 +2,12 @@
 
 use super::names::labels;
 use super::path::words;
+use super::pipe_rows;
 use super::stages;
 use crate::report::flamegraph::escape;
 use crate::report::number::number;
 use crate::report::terminal::text::shortened;
-use crate::result::{Document, Timeline, TimelinePipe, TimelineProcess};
+use crate::result::{Document, RecordedPipe, Timeline, TimelinePipe, TimelineProcess};
 use crate::util::text::counted;
 use std::fmt::Write as _;
 
@@ -102,7 +103,8 @@ enum Row<'a> {
     Rest(String),
 }
 
-/// The processes in the order of the stages, each followed by the pipes that it writes.
+/// The processes in the order of the stages, each followed by the pipes that it writes. Of many, only those whose pipes have a
+/// row in the tables.
 fn rows(recording: &Document) -> Vec<Row<'_>> {
     let timeline = &recording.timeline;
     let stages = stages::stages(recording);
@@ -113,6 +115,15 @@ fn rows(recording: &Document) -> Vec<Row<'_>> {
         parts.map(|part| part.ns).sum::<u64>() as f64 >= ON_PATH * recording.processes.window_ns as f64
     };
     processes.retain(|row| stages.of(row.process).is_some() || on_path(row.process));
+    let of_tables = pipe_rows::rows(recording);
+    let told =
+        |pipe: &RecordedPipe| of_tables.iter().flat_map(|row| &row.pipes).any(|shown| std::ptr::eq(*shown, pipe));
+    let is_long = processes.len() > pipe_rows::MANY;
+    if is_long {
+        let uses = |pipe: &RecordedPipe, process: usize| pipe.ends().any(|end| end.process == process);
+        let has_row = |process: usize| recording.pipes.iter().any(|pipe| uses(pipe, process) && told(pipe));
+        processes.retain(|row| on_path(row.process) || has_row(row.process));
+    }
     processes.sort_by_key(|row| (stages.of(row.process), row.process));
     let labels = labels(recording);
     let mut rows = Vec::new();
@@ -120,7 +131,7 @@ fn rows(recording: &Document) -> Vec<Row<'_>> {
     // Of a pipe to a program that was not recorded, only waits for it are of interest.
     left.retain(|pipe| {
         let of = &recording.pipes[pipe.pipe];
-        !of.readers.is_empty() || of.writers.iter().any(|end| end.sleeps > 0)
+        (!of.readers.is_empty() || of.writers.iter().any(|end| end.sleeps > 0)) && (!is_long || told(of))
     });
     for row in processes.into_iter().take(ROWS) {
         rows.push(Row::Process(labels[row.process].clone(), row));
@@ -318,5 +329,28 @@ mod tests {
         assert!(svg.contains("<path fill=\"#e0652c\" d=\"M547.5 142.0H880.0V168.0H547.5z\">"), "{svg}");
         assert!(svg.contains("<path fill=\"#7a9a5b\" d=\"M215.0 121.0H547.5V134.0H215.0z\">"), "{svg}");
         assert_eq!(super::svg(&Document::default()), None);
+    }
+
+    #[test]
+    fn of_many_processes_those_with_a_row_in_the_tables_are_drawn() {
+        let names: Vec<String> = (0..20).map(|number| format!("p{number}")).collect();
+        let ends: Vec<[usize; 2]> = (0..10).map(|number| [2 * number, 2 * number + 1]).collect();
+        let pipes: Vec<[&[usize]; 2]> = ends.iter().map(|ends| [&ends[..1], &ends[1..]]).collect();
+        let mut recording = shell(names, &pipes);
+        for (number, pipe) in recording.pipes.iter_mut().enumerate() {
+            pipe.readers[0].bytes = if number == 4 { 60_000 } else { 5 };
+        }
+        recording.timeline = Timeline {
+            slice_ns: vec![1000],
+            processes: (0..20).map(|process| TimelineProcess::new(process, 1)).collect(),
+            pipes: (0..10).map(|pipe| TimelinePipe { pipe, bytes: vec![1], filled: vec![Some(0.5)] }).collect(),
+        };
+        let drawn: Vec<String> = rows(&recording)
+            .into_iter()
+            .map(|row| match row {
+                Row::Process(name, _) | Row::Pipe(name, _) | Row::Rest(name) => name,
+            })
+            .collect();
+        assert_eq!(drawn, ["p8", "pipe to p9", "p9"]);
     }
 }
