@@ -6,8 +6,8 @@ use super::pipe_rows::{self, PipeRow};
 use crate::report::number::{percent, time};
 use crate::report::table::{Table, TableCell};
 use crate::result::{
-    CriticalPath, Document, ExecutedOn, LockWait, RecordLevel, RecordedEnd, RecordedPipe, RecordedProcess, Trial,
-    TrialRuns, TrialVerdict, Trials,
+    CriticalPath, Document, ExecutedOn, LockWait, PathWhat, RecordLevel, RecordedEnd, RecordedPipe, RecordedProcess,
+    Trial, TrialRuns, TrialVerdict, Trials,
 };
 use crate::util::size;
 use crate::util::stats;
@@ -112,15 +112,22 @@ fn telling(recording: &Document) -> Vec<(usize, &RecordedProcess)> {
 fn path_table(recording: &Document, path: &CriticalPath, labels: &[String]) -> Table {
     let window = recording.processes.window_ns.max(1) as f64;
     let mut rows: Vec<(String, u64, String)> = Vec::new();
-    for (kind, ns) in words::sums(path) {
+    let (small, sums): (Vec<_>, Vec<_>) =
+        words::sums(path).into_iter().partition(|(kind, _)| kind.1 == PathWhat::Others);
+    for (kind, ns) in sums {
         rows.push((words::described(recording, labels, &kind, false), ns, words::cpu_users(path, &kind)));
     }
     let named =
         rows.iter().take(PATH_ROWS).take_while(|(_, ns, _)| *ns as f64 >= SMALLEST_PART * window).count().max(1);
     let rest = rows.split_off(named.min(rows.len()));
-    if !rest.is_empty() {
-        let sum = rest.iter().map(|(_, ns, _)| ns).sum();
-        rows.push((format!("{} more", counted(rest.len() as u64, "part")), sum, String::new()));
+    let sum = rest.iter().map(|(_, ns, _)| ns).chain(small.iter().map(|(_, ns)| ns)).sum();
+    let name = if small.is_empty() {
+        format!("{} more", counted(rest.len() as u64, "part"))
+    } else {
+        "small parts".to_owned()
+    };
+    if rest.len() + small.len() > 0 {
+        rows.push((name, sum, String::new()));
     }
     Table::of(format!("Critical path: what the {} were", time(window / 1e9)), &rows)
         .column("part", |(part, ..)| &part[..])
@@ -289,6 +296,7 @@ fn trial_table(trials: &Trials) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::result::{PathPart, Processes};
 
     #[test]
     fn rows_of_calls_that_are_left_out_are_counted() {
@@ -301,6 +309,27 @@ mod tests {
         let calls = |count| all(&recording(count)).swap_remove(1);
         assert_eq!((calls(40).len(), calls(40).notes), (40, Vec::new()));
         assert_eq!((calls(43).len(), &calls(43).notes[0][..]), (40, "3 rows more in result.json"));
+    }
+
+    #[test]
+    fn small_parts_of_the_path_are_one_row() {
+        let part = |process, what, ns| PathPart { process, what, ns, slices: vec![ns], by: None };
+        let rows = |last: PathWhat| {
+            let parts = vec![
+                part(Some(0), PathWhat::OnCpu, 990),
+                part(Some(1), PathWhat::OnCpu, 4),
+                part(Some(1), PathWhat::ForCpu, 3),
+                part(None, last, 3),
+            ];
+            let path = CriticalPath { parts, ..CriticalPath::default() };
+            let processes = Processes { window_ns: 1000, ..Processes::default() };
+            let recorded = vec![RecordedProcess { name: "a".to_owned(), ..RecordedProcess::default() }; 2];
+            let recording = Document { processes, recorded, ..Document::default() };
+            path_table(&recording, &path, &["a".to_owned(), "b".to_owned()]).csv()
+        };
+        let text = rows(PathWhat::Others);
+        assert!(text.contains("small parts") && !text.contains(" more"), "{text}");
+        assert!(rows(PathWhat::Begin).contains("3 parts more"), "{}", rows(PathWhat::Begin));
     }
 
     #[test]
