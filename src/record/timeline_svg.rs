@@ -9,6 +9,7 @@ use crate::report::number::number;
 use crate::report::terminal::text::shortened;
 use crate::result::{Document, RecordedPipe, Timeline, TimelinePipe, TimelineProcess};
 use crate::util::text::counted;
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 /// As wide as the charts, so that text is still readable in half of the width.
@@ -115,15 +116,13 @@ fn rows(recording: &Document) -> Vec<Row<'_>> {
         parts.map(|part| part.ns).sum::<u64>() as f64 >= ON_PATH * recording.processes.window_ns as f64
     };
     processes.retain(|row| stages.of(row.process).is_some() || on_path(row.process));
-    let of_tables = pipe_rows::rows(recording);
-    let told =
-        |pipe: &RecordedPipe| of_tables.iter().flat_map(|row| &row.pipes).any(|shown| std::ptr::eq(*shown, pipe));
-    let is_long = processes.len() > pipe_rows::MANY;
-    if is_long {
-        let uses = |pipe: &RecordedPipe, process: usize| pipe.ends().any(|end| end.process == process);
-        let has_row = |process: usize| recording.pipes.iter().any(|pipe| uses(pipe, process) && told(pipe));
-        processes.retain(|row| on_path(row.process) || has_row(row.process));
+    let of_tables = (processes.len() > pipe_rows::MANY).then(|| pipe_rows::rows(recording));
+    let told = of_tables.map(|rows| -> Vec<&RecordedPipe> { rows.into_iter().flat_map(|row| row.pipes).collect() });
+    if let Some(told) = &told {
+        let users: HashSet<usize> = told.iter().flat_map(|pipe| pipe.ends()).map(|end| end.process).collect();
+        processes.retain(|row| on_path(row.process) || users.contains(&row.process));
     }
+    let told: Option<HashSet<_>> = told.map(|told| told.into_iter().map(std::ptr::from_ref).collect());
     processes.sort_by_key(|row| (stages.of(row.process), row.process));
     let labels = labels(recording);
     let mut rows = Vec::new();
@@ -131,7 +130,8 @@ fn rows(recording: &Document) -> Vec<Row<'_>> {
     // Of a pipe to a program that was not recorded, only waits for it are of interest.
     left.retain(|pipe| {
         let of = &recording.pipes[pipe.pipe];
-        (!of.readers.is_empty() || of.writers.iter().any(|end| end.sleeps > 0)) && (!is_long || told(of))
+        (!of.readers.is_empty() || of.writers.iter().any(|end| end.sleeps > 0))
+            && told.as_ref().is_none_or(|told| told.contains(&std::ptr::from_ref(of)))
     });
     for row in processes.into_iter().take(ROWS) {
         rows.push(Row::Process(labels[row.process].clone(), row));
