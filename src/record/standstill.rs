@@ -40,7 +40,7 @@ fn full_name(process: &SeenProcess) -> String {
     }
 }
 
-/// The waits of a circle, each for a process of the next one. `None` if there is none.
+/// The waits of a circle, in order: each process waits for the next one. `None` without a circle.
 fn circle(look: &LastLook) -> Option<Vec<&LastWait>> {
     let endless: Vec<&LastWait> = look.waits.iter().filter(|wait| wait.endless).collect();
     let begins = |wait: &&&LastWait| {
