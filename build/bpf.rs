@@ -1,6 +1,6 @@
 //! The BPF part: compiles bpf/pipeprof.bpf.c and bpf/record.bpf.c to one object each.
 
-use super::root;
+use super::place::root;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::Command;

@@ -6,15 +6,10 @@ mod header;
 #[allow(dead_code, unreachable_pub)]
 #[path = "../src/arch/marker.rs"]
 mod marker;
+mod place;
 mod shared_object;
 
-use anyhow::{Context, Result};
-use std::path::{Path, PathBuf};
-
-/// The project's folder, in which the sources are named.
-fn root() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-}
+use anyhow::Result;
 
 /// Sources of the plugin.
 const PLUGIN: &str = "src/collect/insn/plugin";
@@ -24,11 +19,7 @@ const PLUGIN: &str = "src/collect/insn/plugin";
 const INTERFACES: [u32; 5] = [1, 2, 3, 6, 7];
 
 fn main() -> Result<()> {
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").context("OUT_DIR: run by cargo")?);
-    std::env::set_current_dir(root())?;
-    for watched in ["build", PLUGIN, "src/arch/marker.rs"] {
-        println!("cargo::rerun-if-changed={}/{watched}", root().display());
-    }
+    let out = place::enter(&[PLUGIN, "src/arch/marker.rs"])?;
     bpf::build(&out)?;
     header::translate("bpf/pipeprof.h", &out.join("shared.rs"))?;
     let mut sources = Vec::new();

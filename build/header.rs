@@ -1,6 +1,6 @@
 //! Translates the headers of the BPF programs to Rust.
 
-use super::root;
+use super::place::root;
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,18 +1,11 @@
 //! Translates what the BPF programs of recordings share with this process.
 
 mod header;
+mod place;
 
-use anyhow::{Context, Result};
-use std::path::{Path, PathBuf};
-
-/// The project's folder, in which the sources are named.
-fn root() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-}
+use anyhow::Result;
 
 fn main() -> Result<()> {
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").context("OUT_DIR: run by cargo")?);
-    std::env::set_current_dir(root())?;
-    println!("cargo::rerun-if-changed={}/build", root().display());
+    let out = place::enter(&[])?;
     header::translate("bpf/record.h", &out.join("record.rs"))
 }

@@ -3,24 +3,16 @@
 #[allow(dead_code, unreachable_pub)]
 #[path = "../src/vm/turns/names.rs"]
 mod names;
+mod place;
 mod shared_object;
 
-use anyhow::{Context, Result};
-use std::path::{Path, PathBuf};
-
-/// The project's folder, in which the sources are named.
-fn root() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-}
+use anyhow::Result;
+use std::path::Path;
 
 const TURNS: &str = "src/vm/turns";
 
 fn main() -> Result<()> {
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").context("OUT_DIR: run by cargo")?);
-    std::env::set_current_dir(root())?;
-    for watched in ["build", TURNS] {
-        println!("cargo::rerun-if-changed={}/{watched}", root().display());
-    }
+    let out = place::enter(&[TURNS])?;
     let defines = [
         // It is loaded when QEMU starts, so its own data has a fixed place in each thread.
         "-ftls-model=initial-exec".to_owned(),
