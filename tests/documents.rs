@@ -157,7 +157,7 @@ fn files_that_are_named_exist() {
     assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
-/// `record::path` and `FolderLock::take` in the documents, in ticks: a module, or an item of one.
+/// `record::observe::path` and `FolderLock::take` in the documents, in ticks: a module, or an item of one.
 #[test]
 fn items_that_are_named_exist() {
     let mut files = Vec::new();

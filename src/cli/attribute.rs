@@ -62,7 +62,7 @@ impl AttributeArgs {
         if self.json {
             util::out!("{}", files::to_json(&document)?);
         } else {
-            write_styled(&record::text::render(&document, kept.written.as_ref(), Style::of_stdout()));
+            write_styled(&record::say::text::render(&document, kept.written.as_ref(), Style::of_stdout()));
         }
         match kept.problem {
             Some(problem) => bail!("{problem:#}"),

@@ -1,7 +1,7 @@
 //! `pipeprof flamegraph`: draw a stored run or recording, or any file of folded stacks.
 
 use crate::profile::{Folded, ProcessName, Profile, Unit, listed};
-use crate::record::critical;
+use crate::record::say::critical;
 use crate::report::files;
 use crate::report::flamegraph::{self, Differential, GraphOptions, Shown};
 use crate::result::stack_files::{self, CRITICAL_PATH, OFF_CPU};

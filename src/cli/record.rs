@@ -160,7 +160,7 @@ impl RecordArgs {
         let files = contents::files(&mut recorded, exports)?;
         let recording = &recorded.document;
         let kept = folder.keep(&files);
-        util::err!("{}", record::text::render(recording, kept.written.as_ref(), Style::of_stderr()));
+        util::err!("{}", record::say::text::render(recording, kept.written.as_ref(), Style::of_stderr()));
         if let Some(problem) = kept.problem {
             // The exit code is still that of the pipeline.
             progress::problem(&format!("{problem:#}"));

@@ -8,7 +8,7 @@ use super::measure::Measure;
 use super::rep::RepMeasure;
 use super::work::RoleCalls;
 use crate::profile::{ByProcess, ProcessName};
-use crate::record::work::PipelineWork;
+use crate::record::model::work::PipelineWork;
 use crate::result::{KernelInfo, LockUse, Outcome, ProcessTotals};
 use crate::roles::RoleId;
 use crate::util::warning::WarningCode;

@@ -8,7 +8,7 @@ use super::model::{PathChange, PipeChange, PipelineChange, Verdict, Word};
 use super::shares::share_changes;
 use crate::process::ProcessTotals;
 use crate::profile::{ByProcess, ProcessName, Unit};
-use crate::record::work::{self, PipeWork, PipelineWork};
+use crate::record::model::work::{self, PipeWork, PipelineWork};
 use crate::report::number::{change, exact, number};
 use crate::result::{Attribution, Document, Outcome, RESULT_FILE};
 use crate::util::text::{clean, grouped};

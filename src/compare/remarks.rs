@@ -6,7 +6,7 @@ use super::model::{LockChange, Method};
 use super::pipelines;
 use super::work::{self, PAGES};
 use crate::profile::{ProcessName, listed};
-use crate::record::work as pipeline_work;
+use crate::record::model::work as pipeline_work;
 use crate::report::number;
 use crate::result::LockKind;
 use crate::util::text::{capitalized, grouped};

@@ -1,7 +1,8 @@
 //! Profiles of other tools.
 
 use crate::import::{self, ImportedProfile};
-use crate::record::{contents, text};
+use crate::record::contents;
+use crate::record::say::text;
 use crate::report::terminal::Style;
 use crate::util::text::is_hidden;
 

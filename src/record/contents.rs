@@ -1,9 +1,8 @@
 //! The files of a result's folder.
 
-use super::critical;
-use super::graphs::TIMELINE_FILE;
-use super::html::{self, PAGE_FILE};
-use super::timeline_svg;
+use crate::record::say::graphs::TIMELINE_FILE;
+use crate::record::say::html::{self, PAGE_FILE};
+use crate::record::say::{critical, timeline_svg};
 use crate::report::files;
 use crate::result::Outcome;
 use anyhow::Result;

@@ -2,15 +2,14 @@
 //! nothing is attached inside the guest. Each stage marks its begin between fork and exec, and takes its children and
 //! threads with it: the plugin sees where the kernel prepares the stack of a new task.
 
-use super::launch::{Launcher, PipelineSetup};
-use super::stages;
-use super::wait;
 use crate::arch::marker;
 use crate::collect::insn::{Names, Plugin, Raw, count as named};
 use crate::collect::stacks::USER;
 use crate::kernel::symbols::Symbols;
 use crate::process::Phase;
 use crate::profile::{ByProcess, ClassifiedStacks, ProcessName, Profile, Unit, attribute};
+use crate::record::model::stages;
+use crate::record::start::launch::{Launcher, PipelineSetup};
 use crate::result::code::ExecutedCode;
 use crate::result::{
     Collector, CollectorReport, Document, Ensemble, Outcome, PairRecord, PipelineCommand, ProcessTotals, Processes,
@@ -22,6 +21,7 @@ use crate::util::own_child::pin;
 use crate::util::warning::{Warning, WarningCode};
 use crate::vm::scratch::Scratch;
 use crate::vm::{Accel, GuestOptions, PluginArgs, qemu};
+use crate::wait;
 use anyhow::{Context as _, Result, ensure};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -63,7 +63,7 @@ struct CountedRun {
 ///
 /// # Errors
 /// When there are too many stages, or the guest, QEMU or the plugin gives no complete counts.
-pub(super) fn add(
+pub(crate) fn add(
     recorded: &mut Outcome,
     pipeline: &PipelineCommand,
     guest: &GuestOptions,
@@ -266,7 +266,7 @@ fn empty_page_lists() -> Result<()> {
 }
 
 /// In the guest: run `pipeline` with markers, as run `number` of several, and return its exit codes.
-pub(super) fn run_marked(
+pub(crate) fn run_marked(
     pipeline: &PipelineCommand,
     setup: PipelineSetup,
     duration: Option<Duration>,

@@ -1,18 +1,20 @@
 //! A pipeline inside a guest. The host sends its programs and files ([`super::sent_files`]); the guest records it and
 //! sends back the recording and what the pipeline printed.
 
-use super::advice;
-use super::answer::{RecordedAnswer, answer};
-use super::count;
-use super::input::KeptInput;
-use super::launch::{PipelineSetup, StageStreams};
-use super::sent_files::SentFiles;
-use super::timed::{check_codes, printed_file};
-use super::{RecordOptions, RecordSettings, record};
+use crate::RecordOptions;
+use crate::RecordSettings;
 use crate::guest::cgroup::GuestCgroup;
 use crate::guest::disk;
 use crate::guest::entropy;
 use crate::process::{Phase, settle};
+use crate::record;
+use crate::record::count;
+use crate::record::say::advice;
+use crate::record::say::answer::{RecordedAnswer, answer};
+use crate::record::start::input::KeptInput;
+use crate::record::start::launch::{PipelineSetup, StageStreams};
+use crate::record::start::sent_files::SentFiles;
+use crate::record::trials::timed::{check_codes, printed_file};
 use crate::result::{Document, Outcome, PipelineCommand, SentFile, check};
 use crate::util::{progress, size, stored_json};
 use crate::vm::disk::{DiskImage, DiskPlace};

@@ -1,14 +1,8 @@
 //! `pipeprof record`: run any pipeline, or follow one that is running, and say what its wall time was made of.
 //!
-//! [`launch`] starts the stages, or [`running`] finds them; [`observe`] counts what they do by BPF programs, [`ended`]
-//! keeps the counts of processes that have ended, [`looks`] sees who waits for whom ([`look`]), [`assemble`] names what was counted, in one row what [`alike`] finds to
-//! be the same, [`holders`] what was not, [`others`] who else used the CPUs, and [`killed`] who was killed; [`answer`]
-//! draws the conclusion, [`standstill`] that of what waits for ever, [`path`] follows what its end waited for, with [`ceilings`], [`critical`] draws it, [`advice`] has rules for what
-//! would help, [`trial`] measures such a [`remedy`], with the times of [`timed`] and a [`locale`], [`off_cpu`], [`locks`]
-//! and [`sampling`] name the stacks of sleeps, waits and samples, [`traced`] attaches collectors of runs, and [`text`] and
-//! [`html`] show all that, with the [`names`] of processes. [`inside`] does so in a guest, which gets [`sent_files`] and
-//! where [`count`] counts instructions. [`work`] is what comparisons read. [`contents`] lists the files of a folder, and
-//! [`live`] shows what happens meanwhile.
+//! Arrows go down: [`start`] has what starts a pipeline or finds one, [`observe`] what is seen of it, [`model`] what was seen as
+//! data, and [`say`] what people read. [`trials`] measure changes. [`inside`] does so in a guest, where [`count`] counts
+//! instructions, [`live`] shows what happens meanwhile, and [`contents`] lists the files of a folder.
 
 // Paths are the same in all crates: `crate::MODULE::`.
 pub(crate) use crate as record;
@@ -17,64 +11,26 @@ pub(crate) use {
     ::util, ::vm, ::workload,
 };
 
-mod advice;
-mod alike;
-mod answer;
-mod assemble;
-mod ceilings;
 pub mod contents;
 pub mod count;
-pub mod critical;
-mod described;
-mod ended;
-pub mod graphs;
-mod holders;
-pub mod html;
-mod input;
 pub mod inside;
-mod killed;
-mod launch;
 mod live;
-mod locale;
-mod locks;
-mod look;
-mod looks;
-mod names;
+pub mod model;
 mod observe;
-mod off_cpu;
-mod open_files;
-mod others;
-mod path;
-mod pipe_rows;
-mod raw;
-mod reason;
-mod remedy;
 mod requested;
-pub use remedy::ApplyRemedy;
-pub use requested::MeasureRecording;
-mod running;
-mod sampling;
-pub(crate) mod sent_files;
-mod shell_words;
-mod socket_peers;
-mod stages;
-mod standstill;
-mod tables;
-pub mod text;
-mod thread_calls;
-pub mod timed;
-mod timeline;
-pub(crate) mod timeline_svg;
+pub mod say;
+mod start;
 #[cfg(test)]
 mod trace_tests;
-mod traced;
-pub mod trial;
-pub mod work;
+pub mod trials;
 
+pub use crate::record::requested::MeasureRecording;
+pub use crate::record::trials::remedy::ApplyRemedy;
+
+pub use crate::record::model::names::process_names;
+pub use crate::record::observe::traced::TracingCollector;
+pub use crate::record::trials::trial::TrialOptions;
 pub use crate::result::Remedy;
-pub use names::process_names;
-pub use traced::TracingCollector;
-pub use trial::TrialOptions;
 
 use crate::collect::samples::SampleNames;
 use crate::collect::stacks::FileSymbols;
@@ -82,27 +38,27 @@ use crate::collect::user_code::{UserCode, UserFunctions};
 use crate::kernel::environment::Environment;
 use crate::kernel::info::KernelInfo;
 use crate::kernel::symbols::Symbols;
+use crate::record::live::LiveView;
+use crate::record::model::ended::EndedProcesses;
+use crate::record::observe::looks::{Looks, SeenWaits};
+use crate::record::observe::others::ProgramTimes;
+use crate::record::observe::path::PathEnds;
+use crate::record::observe::recorder::{self, RecordedCounts};
+use crate::record::observe::timeline::TimelineRecorder;
+use crate::record::observe::traced::{StoppedTracing, Tracing};
+use crate::record::start::described::described;
+use crate::record::start::input::KeptInput;
+pub use crate::record::start::launch::StageStreams;
+use crate::record::start::launch::{EndedStage, Launcher, MadePipe, PipelineSetup};
+use crate::record::start::running::RunningProcesses;
 use crate::result::{Document, MeasuredTarget, Outcome, PipelineCommand, RecordLevel, SCHEMA};
 use crate::util::warning::{Warning, WarningCode};
 use crate::util::{build, privileges, progress};
 use anyhow::{Context as _, Result, bail};
-use described::described;
-use ended::EndedProcesses;
-use input::KeptInput;
-pub use launch::StageStreams;
-use launch::{EndedStage, Launcher, MadePipe, PipelineSetup};
-use live::LiveView;
-use looks::{Looks, SeenWaits};
-use observe::RecordedCounts;
-use others::ProgramTimes;
-use path::PathEnds;
-use running::RunningProcesses;
 use serde::{Deserialize, Serialize};
 use std::io::IsTerminal as _;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
-use timeline::TimelineRecorder;
-use traced::{StoppedTracing, Tracing};
 
 /// How long a pipeline may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
@@ -150,14 +106,14 @@ impl RecordedSymbols {
 /// The findings and cautions of a recording.
 #[cfg(any(test, fuzzing, feature = "testing"))]
 pub fn answer_of(recording: &Document) -> Vec<String> {
-    let answer::RecordedAnswer { findings, cautions, .. } = answer::answer(recording);
-    findings.into_iter().chain(cautions).chain(advice::reasons(recording)).collect()
+    let say::answer::RecordedAnswer { findings, cautions, .. } = say::answer::answer(recording);
+    findings.into_iter().chain(cautions).chain(say::advice::reasons(recording)).collect()
 }
 
 /// Follow the critical path through the steps that `bytes` mean, and check it.
 #[cfg(any(test, fuzzing, feature = "testing"))]
 pub fn check_any_steps(bytes: &[u8]) {
-    path::check_any_steps(bytes);
+    crate::record::observe::path::check_any_steps(bytes);
 }
 
 /// Attach what a recording needs, and detach it.
@@ -165,7 +121,7 @@ pub fn check_any_steps(bytes: &[u8]) {
 /// # Errors
 /// Why nothing can be recorded here.
 pub fn try_recorder() -> Result<()> {
-    observe::Recorder::start(RecordLevel::Calls, false, false, None).map(drop)
+    recorder::Recorder::start(RecordLevel::Calls, false, false, None).map(drop)
 }
 
 /// Run `pipeline` and record it, then measure it with and without changes. Afterwards this process has neither standard
@@ -176,9 +132,9 @@ pub fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outc
     let RecordSettings { duration, level, pipe_bytes, traced } = settings;
     // Its output and a screen would mix.
     let is_shared = std::io::stdout().is_terminal();
-    let input = (!trials.is_empty()).then(|| KeptInput::keep(trial::READ_ONCE)).transpose()?;
+    let input = (!trials.is_empty()).then(|| KeptInput::keep(trials::trial::READ_ONCE)).transpose()?;
     let kernel = symbols(level, sampled)?;
-    let mut recorder = observe::Recorder::start(level, sampled, live, duration)?;
+    let mut recorder = recorder::Recorder::start(level, sampled, live, duration)?;
     let code = sampled.then(|| UserCode::follow([]));
     let tracing = traced.as_ref().map(|wanted| Tracing::start(wanted, &[])).transpose()?;
     // Detaching needs them again.
@@ -187,7 +143,7 @@ pub fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outc
     let setup = PipelineSetup { streams, pipe_bytes, ..PipelineSetup::default() };
     let used = ProgramTimes::now();
     let pipes = launcher.start(pipeline, setup, &mut |stage| recorder.launching(Some(stage)))?;
-    if let Err(error) = recorder.launching(None).and_then(|()| launch::leave_stdio()) {
+    if let Err(error) = recorder.launching(None).and_then(|()| start::launch::leave_stdio()) {
         launcher.kill();
         return Err(error);
     }
@@ -254,7 +210,7 @@ impl Meanwhile {
     /// Read what has happened, and show it. Returns when to do it again; `None` if the user wants it to end.
     fn step(
         &mut self,
-        recorder: &mut observe::Recorder,
+        recorder: &mut recorder::Recorder,
         recording: &Document,
         pipes: &[MadePipe],
         running: &RunningProcesses,
@@ -268,7 +224,7 @@ impl Meanwhile {
         let more = recorder.step();
         timeline.step(recorder);
         looks.step(recorder);
-        let mut due = if more { Duration::ZERO } else { timeline.due().min(looks.due()).min(observe::ROOM_EVERY) };
+        let mut due = if more { Duration::ZERO } else { timeline.due().min(looks.due()).min(recorder::ROOM_EVERY) };
         due = due.min(code.as_mut().map_or(Duration::MAX, UserCode::step));
         if let Some(live) = live {
             live.step(recorder, recording, pipes, running);
@@ -304,7 +260,7 @@ fn wait(
                 stops_at = stops(ended_by_user).peekable();
             }
             let stop = stops_at.peek().map_or(Duration::MAX, |(at, _)| at.saturating_sub(begun.elapsed()));
-            if ends.recv_timeout(due.unwrap_or(observe::ROOM_EVERY).min(stop)) != Err(RecvTimeoutError::Timeout) {
+            if ends.recv_timeout(due.unwrap_or(recorder::ROOM_EVERY).min(stop)) != Err(RecvTimeoutError::Timeout) {
                 break;
             }
             if let Some((_, kill)) = stops_at.next_if(|(at, _)| begun.elapsed() >= *at) {
@@ -325,7 +281,7 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Ou
     let environment = Environment::now();
     let running = RunningProcesses::find(pids)?;
     let kernel = symbols(level, sampled)?;
-    let mut recorder = observe::Recorder::start(level, sampled, live, duration)?;
+    let mut recorder = recorder::Recorder::start(level, sampled, live, duration)?;
     let code = sampled.then(|| UserCode::follow(running.pids.iter().copied()));
     let traced = options.settings.traced.as_ref();
     let tracing = traced.map(|wanted| Tracing::start(wanted, &running.pids)).transpose()?;
@@ -396,22 +352,22 @@ fn concluded(
         timeline: timeline.finish(&index, &recording.pipes),
         ..recording
     };
-    let answer = answer::answer(&recording);
+    let answer = say::answer::answer(&recording);
     recording.findings = answer.findings;
     // Nothing makes faster what does not go on.
-    if standstill::standstill(&recording).endless.is_empty() {
-        recording.findings.extend(advice::reasons(&recording));
+    if say::standstill::standstill(&recording).endless.is_empty() {
+        recording.findings.extend(say::advice::reasons(&recording));
     }
     recording.cautions = answer.cautions;
     let stacks = recording.level == RecordLevel::Stacks;
     let mut recorded = Outcome { document: recording, ..Outcome::default() };
     if let Some(kernel) = &symbols.kernel {
-        recorded.off_cpu = stacks.then(|| off_cpu::folded(counted, kernel));
+        recorded.off_cpu = stacks.then(|| model::off_cpu::folded(counted, kernel));
         let waits = counted.lock_waits.as_ref();
         recorded.document.lock_waits =
-            waits.map(|waits| locks::by_caller(waits, &counted.sampled.traces, &index, kernel));
+            waits.map(|waits| model::locks::by_caller(waits, &counted.sampled.traces, &index, kernel));
         let names = SampleNames::new(&counted.sampled, kernel, symbols.user.as_ref());
-        sampling::add(&mut recorded, counted, &index, &names, &samples);
+        model::sampling::add(&mut recorded, counted, &index, &names, &samples);
     }
     if let Some(traced) = traced {
         traced.add(&mut recorded, &index);

@@ -1,8 +1,13 @@
 //! Measures what a [`RecordingRequest`] asks for.
 
-use super::inside::{GuestPipeline, PipelinePlace, PreparedPipeline};
-use super::remedy::ApplyRemedy as _;
-use super::{RecordOptions, RecordSettings, TracingCollector, TrialOptions, record, record_running};
+use crate::RecordOptions;
+use crate::RecordSettings;
+use crate::TracingCollector;
+use crate::TrialOptions;
+use crate::record;
+use crate::record::inside::{GuestPipeline, PipelinePlace, PreparedPipeline};
+use crate::record::trials::remedy::ApplyRemedy as _;
+use crate::record_running;
 use crate::result::{
     Collector, Measurement, Outcome, PipelineCommand, RecordingRequest, RecordingTarget, Remedy, SentFile,
 };

@@ -1,13 +1,16 @@
 //! A recording from what the kernel's programs had reported, without a kernel: tests/data/trace.json.gz.
 //! `PIPEPROF_BLESS=1 cargo test --lib record::trace_tests -- --include-ignored`, as root, writes it.
 
-use super::ended::EndedProcesses;
-use super::observe::{RecordedCounts, Recorder};
-use super::path::kept::{self, KeptSteps};
-use super::raw::{PR_STEP_LOST, PrCounts, PrEnd, PrProcess, PrReason, PrStep, PrWait, PrWho};
-use super::running::RunningProcesses;
-use super::timeline::TimelineRecorder;
-use super::{RecordedSymbols, concluded, contents, text};
+use crate::RecordedSymbols;
+use crate::concluded;
+use crate::record::contents;
+use crate::record::model::ended::EndedProcesses;
+use crate::record::observe::path::kept::{self, KeptSteps};
+use crate::record::observe::raw::{PR_STEP_LOST, PrCounts, PrEnd, PrProcess, PrReason, PrStep, PrWait, PrWho};
+use crate::record::observe::recorder::{RecordedCounts, Recorder};
+use crate::record::observe::timeline::TimelineRecorder;
+use crate::record::say::text;
+use crate::record::start::running::RunningProcesses;
 use crate::report::terminal::Style;
 use crate::result::{Document, MeasuredTarget, Outcome, PathWhat, PipelineCommand, RecordLevel, check};
 use crate::util::gzip_json;
@@ -64,7 +67,7 @@ impl RecordedTrace {
     }
 }
 
-fn of_counts(counted: (RecordedCounts, EndedProcesses, Option<super::path::PathEnds>)) -> Outcome {
+fn of_counts(counted: (RecordedCounts, EndedProcesses, Option<crate::record::observe::path::PathEnds>)) -> Outcome {
     let target = MeasuredTarget::Pipeline(PipelineCommand::parse(&[LINE.to_owned()]).unwrap());
     let recording = Document { target, exit_codes: vec![0], ..Document::default() };
     let symbols = RecordedSymbols { kernel: None, user: None };

@@ -7,7 +7,7 @@ use crate::process::Running as _;
 use crate::profile::{ProcessName, Profile, SchedulingWeight};
 use crate::record::RecordSettings;
 use crate::record::inside::{GuestPipeline, PipelinePlace, PreparedPipeline};
-use crate::record::timed::PipelineTimer;
+use crate::record::trials::timed::PipelineTimer;
 use crate::result::SentFile;
 use crate::result::{PipelineCommand, Processes};
 use crate::roles::RoleId;

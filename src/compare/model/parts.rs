@@ -2,7 +2,7 @@
 
 use super::word::Word;
 use crate::profile::ProcessName;
-pub use crate::record::work::PipeUse;
+pub use crate::record::model::work::PipeUse;
 use crate::result::LockKind;
 use crate::roles::RoleId;
 use serde::{Deserialize, Serialize};

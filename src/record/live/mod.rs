@@ -4,14 +4,13 @@
 mod screen;
 mod since;
 
-use super::described::described;
-use super::launch::MadePipe;
-use super::observe::{RecordedCounts, Recorder};
-use super::others::ProgramTimes;
-use super::path::words;
-use super::running::RunningProcesses;
-use super::{answer, pipe_rows, tables};
 use crate::profile::few;
+use crate::record::observe::others::ProgramTimes;
+use crate::record::observe::recorder::{RecordedCounts, Recorder};
+use crate::record::say::{answer, pipe_rows, tables, words};
+use crate::record::start::described::described;
+use crate::record::start::launch::MadePipe;
+use crate::record::start::running::RunningProcesses;
 use crate::report::block::ReportBlock;
 use crate::report::number::{number, percent};
 use crate::result::{Document, RecordLevel};
@@ -26,7 +25,7 @@ const KEYS_EVERY: Duration = Duration::from_millis(100);
 const MIB: f64 = (1 << 20) as f64;
 
 /// Shows what happens.
-pub(super) struct LiveView {
+pub(crate) struct LiveView {
     output: LiveOutput,
     begun: Instant,
     next: Instant,
@@ -38,7 +37,7 @@ pub(super) struct LiveView {
 
 impl LiveView {
     /// `is_shared`: the pipeline prints to the same terminal.
-    pub(super) fn start(is_shared: bool) -> Self {
+    pub(crate) fn start(is_shared: bool) -> Self {
         let begun = Instant::now();
         Self {
             output: LiveOutput::new(is_shared),
@@ -51,17 +50,17 @@ impl LiveView {
     }
 
     /// Time until [`Self::step`] has something to do.
-    pub(super) fn due(&self) -> Duration {
+    pub(crate) fn due(&self) -> Duration {
         self.next.saturating_duration_since(Instant::now()).min(KEYS_EVERY)
     }
 
     /// Whether the user wants to see the report.
-    pub(super) fn is_left(&self) -> bool {
+    pub(crate) fn is_left(&self) -> bool {
         self.output.is_left()
     }
 
     /// Add counts that are no longer in the kernel's maps.
-    pub(super) fn end(&mut self, ended: &RecordedCounts) {
+    pub(crate) fn end(&mut self, ended: &RecordedCounts) {
         self.ended.processes.extend(&ended.processes);
         self.ended.ends.extend(&ended.ends);
         self.ended.waits.extend(&ended.waits);
@@ -69,7 +68,7 @@ impl LiveView {
 
     /// Show the last second, if it is over. Without an answer of the kernel, nothing is shown. `recording` has what is
     /// known of it from the start, `pipes` are those between its stages.
-    pub(super) fn step(
+    pub(crate) fn step(
         &mut self,
         recorder: &mut Recorder,
         recording: &Document,

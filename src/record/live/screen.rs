@@ -10,20 +10,20 @@ use std::io::{IsTerminal as _, Write as _, stderr};
 use std::time::Duration;
 
 /// The output of a live recording.
-pub(super) enum LiveOutput {
+pub(crate) enum LiveOutput {
     Screen(LiveScreen),
     Lines,
 }
 
 impl LiveOutput {
     /// The screen of the terminal at standard error, if there is one and nothing else prints to it.
-    pub(super) fn new(is_shared: bool) -> Self {
+    pub(crate) fn new(is_shared: bool) -> Self {
         let wanted = stderr().is_terminal() && !is_shared;
         wanted.then(LiveScreen::new).and_then(Result::ok).map_or(Self::Lines, Self::Screen)
     }
 
     /// Show `blocks` or, where there is no screen, `line`.
-    pub(super) fn show(&mut self, blocks: &[ReportBlock], line: &str) {
+    pub(crate) fn show(&mut self, blocks: &[ReportBlock], line: &str) {
         match self {
             Self::Screen(screen) => screen.show(&block::text(blocks, Style::of_stderr())),
             Self::Lines => progress::problem(line),
@@ -31,13 +31,13 @@ impl LiveOutput {
     }
 
     /// Whether `q` has been pressed.
-    pub(super) fn is_left(&self) -> bool {
+    pub(crate) fn is_left(&self) -> bool {
         matches!(self, Self::Screen(_)) && LiveScreen::is_left()
     }
 }
 
 /// The other screen of the terminal, until it is dropped.
-pub(super) struct LiveScreen;
+pub(crate) struct LiveScreen;
 
 impl LiveScreen {
     fn new() -> std::io::Result<Self> {

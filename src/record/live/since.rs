@@ -1,12 +1,12 @@
 //! What was counted since an earlier moment.
 
-use crate::record::observe::RecordedCounts;
-use crate::record::raw::{PrCounts, PrProcess};
+use crate::record::observe::raw::{PrCounts, PrProcess};
+use crate::record::observe::recorder::RecordedCounts;
 use std::collections::HashMap;
 
 impl RecordedCounts {
     /// What was counted since `before`, of processes that have not ended before it. The window begins there.
-    pub(super) fn since(&self, before: &Self) -> Self {
+    pub(crate) fn since(&self, before: &Self) -> Self {
         let processes = added(&self.processes, &before.processes).into_iter().filter_map(|(who, new, all)| {
             let begin = all.begin.max(before.at);
             // These are not sums.
@@ -47,7 +47,7 @@ fn added<K: bytemuck::Pod, V: bytemuck::Pod>(now: &[(K, V)], before: &[(K, V)]) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::raw::{PrEnd, PrReason, PrWait, PrWho};
+    use crate::record::observe::raw::{PrEnd, PrReason, PrWait, PrWho};
     use bytemuck::Zeroable as _;
 
     #[test]

@@ -1,0 +1,132 @@
+//! Which processes did the same: a loop of a shell, xargs and make start the same programs thousands of times, each time
+//! with pipes of their own. They are one row, and the time and size of a report do not depend on how many they are.
+
+use crate::record::observe::raw::PrWho;
+use crate::record::observe::recorder::RecordedCounts;
+use indexmap::IndexSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// From so many on, processes that did the same at different pipes are one row: nobody types as many.
+const MANY: usize = 9;
+
+/// The longest chain of pipes whose processes are all told apart has twice as many.
+const ROUNDS: usize = 64;
+
+/// The inode, device and side of a pipe.
+pub(crate) type PipeSide = (u64, u32, u32);
+
+/// A stage, and the name of a program in it.
+pub(crate) type StageProgram = (u32, [u64; 2]);
+
+/// Processes of one stage and program, with the sides of pipes that they used.
+pub(crate) type SameEnds = (StageProgram, BTreeSet<PipeSide>);
+
+/// A number for each process. It is the same for processes of a stage that ran the same program on the same pipes, and for
+/// [`MANY`] that did so on pipes of the same kind. Pipes are of the same kind if the same processes, of those that are
+/// told apart already, write and read them: the colour refinement of graphs.
+pub(crate) fn alike(counted: &RecordedCounts) -> HashMap<PrWho, usize> {
+    let mut used: HashMap<PrWho, BTreeSet<PipeSide>> = HashMap::new();
+    for (end, _) in &counted.ends {
+        used.entry(end.who).or_default().insert((end.inode, end.device, end.side));
+    }
+    let mut groups: IndexSet<SameEnds> = IndexSet::new();
+    let mut exact: Vec<(PrWho, usize)> = Vec::new();
+    for (who, _) in &counted.processes {
+        let sides = used.remove(who).unwrap_or_default();
+        exact.push((*who, groups.insert_full(((who.stage, who.name), sides)).0));
+    }
+    let kinds = kinds(&groups);
+    let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
+    kinds.iter().for_each(|kind| *sizes.entry(*kind).or_default() += 1);
+    let first = |kind| kinds.iter().position(|other| *other == kind);
+    let firsts: BTreeMap<usize, usize> =
+        sizes.iter().filter(|(_, size)| **size >= MANY).filter_map(|(kind, _)| Some((*kind, first(*kind)?))).collect();
+    exact.into_iter().map(|(who, group)| (who, firsts.get(&kinds[group]).copied().unwrap_or(group))).collect()
+}
+
+/// A number for each group, the same for those that cannot be told apart by what is at the other ends of their pipes.
+fn kinds(groups: &IndexSet<SameEnds>) -> Vec<usize> {
+    let mut ends: BTreeMap<(u64, u32), Vec<(u32, usize)>> = BTreeMap::new();
+    for (group, (_, sides)) in groups.iter().enumerate() {
+        for (inode, device, side) in sides {
+            ends.entry((*inode, *device)).or_default().push((*side, group));
+        }
+    }
+    let mut programs = IndexSet::new();
+    let mut kinds: Vec<usize> = groups.iter().map(|(program, _)| programs.insert_full(*program).0).collect();
+    let mut count = programs.len();
+    for _ in 0..ROUNDS {
+        let mut pipes = IndexSet::new();
+        let of_pipe: HashMap<(u64, u32), usize> = ends
+            .iter()
+            .map(|(pipe, ends)| {
+                let users: BTreeSet<(u32, usize)> = ends.iter().map(|(side, group)| (*side, kinds[*group])).collect();
+                (*pipe, pipes.insert_full(users).0)
+            })
+            .collect();
+        let mut finer = IndexSet::new();
+        kinds = groups
+            .iter()
+            .zip(&kinds)
+            .map(|((_, sides), kind)| {
+                let used: BTreeSet<(u32, Option<usize>)> = sides
+                    .iter()
+                    .map(|(inode, device, side)| (*side, of_pipe.get(&(*inode, *device)).copied()))
+                    .collect();
+                finer.insert_full((*kind, used)).0
+            })
+            .collect();
+        if finer.len() == count {
+            break;
+        }
+        count = finer.len();
+    }
+    kinds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::observe::raw::{PR_WRITE, PrCounts, PrEnd, PrProcess};
+    use bytemuck::Zeroable as _;
+
+    const READ: u32 = 1 - PR_WRITE as u32;
+    const WRITE: u32 = PR_WRITE as u32;
+
+    /// How many kinds there are of processes with these names, which use these sides of pipes.
+    fn rows(processes: &[(u64, &[(u64, u32)])]) -> usize {
+        let mut counted = RecordedCounts::default();
+        for (tgid, (name, sides)) in (1..).zip(processes) {
+            let who = PrWho { tgid, name: [*name, 0], ..PrWho::zeroed() };
+            counted.processes.push((who, PrProcess::zeroed()));
+            for (inode, side) in *sides {
+                counted.ends.push((PrEnd { who, inode: *inode, device: 1, side: *side }, PrCounts::zeroed()));
+            }
+        }
+        alike(&counted).into_values().collect::<BTreeSet<usize>>().len()
+    }
+
+    #[test]
+    fn many_processes_that_did_the_same_are_one_row() {
+        let pairs = |count: u64| -> Vec<[(u64, u32); 3]> {
+            (0..count).map(|at| [(at, WRITE), (at, READ), (1000, WRITE)]).collect()
+        };
+        let of = |pairs: &[[(u64, u32); 3]]| {
+            let ends = pairs.iter().flat_map(|ends| [(1, &ends[..1]), (2, &ends[1..])]);
+            let all: Vec<(u64, &[(u64, u32)])> = ends.chain([(3, &[(1000, READ)][..])]).collect();
+            rows(&all)
+        };
+        // A few of them were typed.
+        assert_eq!(of(&pairs(8)), 17);
+        assert_eq!(of(&pairs(900)), 3);
+        // Same pipe: one row, however few.
+        assert_eq!(rows(&[(1, &[(5, WRITE)]), (1, &[(5, WRITE)]), (2, &[(5, READ)])]), 2);
+    }
+
+    #[test]
+    fn the_place_in_a_chain_tells_programs_apart() {
+        let ends: Vec<[(u64, u32); 2]> = (0..20).map(|at| [(at, READ), (at + 1, WRITE)]).collect();
+        let cats: Vec<(u64, &[(u64, u32)])> = ends.iter().map(|ends| (1, &ends[..])).collect();
+        assert_eq!(rows(&cats), 20);
+    }
+}

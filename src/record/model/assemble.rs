@@ -1,0 +1,265 @@
+//! From what the BPF programs counted to the processes and pipes of a [`Document`](crate::result::Document).
+
+use crate::collect::bpf::shared::Lost;
+use crate::record::model::alike::alike;
+use crate::record::observe::raw::{PR_ITSELF, PR_KINDS, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho};
+use crate::record::observe::reason::{name_of, why};
+use crate::record::observe::recorder::RecordedCounts;
+use crate::record::start::launch::MadePipe;
+use crate::record::start::running::OpenEnd;
+use crate::result::{RecordedEnd, RecordedPipe, RecordedProcess};
+use crate::util::text::grouped;
+use crate::util::warning::{Warning, WarningCode};
+use bytemuck::Zeroable as _;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// The user share is known only roughly below this: five ticks of a kernel of 250 Hz.
+const KNOWN_TICKS_NS: u64 = 20_000_000;
+
+/// A holder that is the process itself.
+const ITSELF: [u64; 2] = [0, PR_ITSELF as u64];
+
+/// The processes and pipes of a recording.
+#[derive(Debug, Default)]
+pub(crate) struct Assembled {
+    /// The begin of the window, by the programs' clock, ns.
+    pub begin: u64,
+    pub window_ns: u64,
+    pub processes: Vec<RecordedProcess>,
+    pub pipes: Vec<RecordedPipe>,
+    /// Indices of `processes`.
+    pub index: BTreeMap<PrWho, usize>,
+    pub warnings: Vec<Warning>,
+}
+
+/// Name everything. `pipes` are those between the stages, and `open` the ends of pipes that were open at the start.
+/// `span`: when the path begins and ends, which has processes that were not counted for want of room.
+pub(crate) fn assemble(
+    counted: &RecordedCounts,
+    span: Option<[u64; 2]>,
+    pipes: &[MadePipe],
+    open: &[OpenEnd],
+) -> Assembled {
+    let of_processes = counted.processes.iter().map(|(_, process)| [process.begin, process.end]);
+    let window = of_processes.chain(span).reduce(|one, other| [one[0].min(other[0]), one[1].max(other[1])]);
+    let [begin, end] = window.unwrap_or_default();
+    let mut order: Vec<&(PrWho, PrProcess)> = counted.processes.iter().collect();
+    order.sort_by_key(|(who, process)| (who.stage, process.begin, who.tgid));
+    let alike = alike(counted);
+    let mut processes: Vec<RecordedProcess> = Vec::new();
+    let mut index: BTreeMap<PrWho, usize> = BTreeMap::new();
+    let mut rows: HashMap<Option<usize>, usize> = HashMap::new();
+    let mut pids: HashSet<(usize, u32)> = HashSet::new();
+    for (who, process) in order {
+        let at = *rows.entry(alike.get(who).copied()).or_insert(processes.len());
+        if at == processes.len() {
+            processes.push(RecordedProcess {
+                name: name_of(who.name),
+                stage: who.stage,
+                begin_ns: process.begin - begin,
+                user_share: Some(0.0),
+                ..RecordedProcess::default()
+            });
+        }
+        index.insert(*who, at);
+        let lived = match counted.members.get(who) {
+            Some(members) => {
+                index.extend(members.pids.iter().map(|pid| (PrWho { tgid: *pid, ..*who }, at)));
+                processes[at].pids.extend(&members.pids);
+                members.lived_ns
+            }
+            None => {
+                if pids.insert((at, who.tgid)) {
+                    processes[at].pids.push(who.tgid);
+                }
+                process.end.saturating_sub(process.begin)
+            }
+        };
+        add_process(&mut processes[at], process, begin, lived);
+    }
+    for (reason, wait) in &counted.waits {
+        if let Some(at) = index.get(&reason.who) {
+            let (process, why) = (&mut processes[*at], why(reason.call, reason.file_type));
+            let total = process.waits.entry(why).or_default();
+            total.ns += wait.ns;
+            total.count += wait.count;
+            if reason.holder != [0; 2] {
+                let name = if reason.holder == ITSELF { String::new() } else { name_of(reason.holder) };
+                process.held_by.entry(why).or_default().insert(name);
+            }
+        }
+    }
+    let mut pipes = pipes_of(counted, &index, pipes);
+    add_open(&mut pipes, &processes, open);
+    let mut warnings = counted.state.as_ref().map_or_else(Vec::new, |state| losses(state, counted.sampled.lost));
+    if let Some(unseen) = counted.state.map(|state| state.unseen).filter(|unseen| *unseen > 0) {
+        warnings.push(Warning {
+            code: WarningCode::SwitchesUnseen,
+            message: format!(
+                "{} not seen, because some virtual machines hide what runs beside their own processes",
+                counted_and(unseen, ["switch to a thread was", "switches to threads were"])
+            ),
+            action: "a few do not matter; such a wait counts until the thread's next system call".to_owned(),
+        });
+    }
+    if counted.skipped > 0 {
+        warnings.push(Warning {
+            code: WarningCode::EventsSkipped,
+            message: format!(
+                "{} missing, of this pipeline or of other processes: the kernel preempted a BPF program for another \
+                 thread",
+                counted_and(counted.skipped, ["event is", "events are"])
+            ),
+            action: "record on an idle machine".to_owned(),
+        });
+    }
+    Assembled { begin, window_ns: end - begin, processes, pipes, index, warnings }
+}
+
+fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns: u64) {
+    let accounted = more.user_ns + more.system_ns;
+    let known = (accounted >= KNOWN_TICKS_NS).then(|| more.user_ns as f64 / accounted as f64);
+    // Weighted by CPU time; unknown once a large part is.
+    sum.user_share = match (sum.user_share, known) {
+        (Some(share), Some(new)) => {
+            let all = (sum.cpu_ns + more.cpu_ns).max(1) as f64;
+            Some((share * sum.cpu_ns as f64 + new * more.cpu_ns as f64) / all)
+        }
+        (Some(share), None) if more.cpu_ns < sum.cpu_ns / 10 => Some(share),
+        _ => None,
+    };
+    sum.lived_ns += lived_ns;
+    sum.end_ns = sum.end_ns.max(more.end.saturating_sub(begin));
+    sum.out_of_memory |= more.starved > 0;
+    sum.signal = u32::try_from(more.signal).ok().filter(|signal| *signal > 0).or(sum.signal);
+    for (sum, more) in [
+        (&mut sum.threads, more.threads),
+        (&mut sum.forks, more.forks),
+        (&mut sum.execs, more.execs),
+        (&mut sum.cpu_ns, more.cpu_ns),
+        (&mut sum.runnable_ns, more.runnable_ns),
+        (&mut sum.preemptions, more.preemptions),
+        (&mut sum.calls, more.calls),
+        (&mut sum.io_uring_calls, more.urings),
+        (&mut sum.unseen_requests, more.requests),
+    ] {
+        *sum += more;
+    }
+}
+
+/// The pipes with their ends. Those that pipeprof made come first.
+fn pipes_of(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>, made: &[MadePipe]) -> Vec<RecordedPipe> {
+    let mut pipes: Vec<RecordedPipe> = (0u32..)
+        .zip(made)
+        .map(|(stage, made)| RecordedPipe {
+            inode: made.inode,
+            device: made.device,
+            between: Some([stage, stage + 1]),
+            ..RecordedPipe::default()
+        })
+        .collect();
+    let known: HashMap<(u64, u32), usize> =
+        pipes.iter().enumerate().map(|(at, pipe)| ((pipe.inode, pipe.device), at)).collect();
+    let mut ends: BTreeMap<(u64, u32), Vec<&(PrEnd, PrCounts)>> = BTreeMap::new();
+    for end in &counted.ends {
+        ends.entry((end.0.inode, end.0.device)).or_default().push(end);
+    }
+    for ((inode, device), ends) in ends {
+        let at = known.get(&(inode, device)).copied().unwrap_or(pipes.len());
+        if at == pipes.len() {
+            pipes.push(RecordedPipe { inode, device, ..RecordedPipe::default() });
+        }
+        let mut whole = PrCounts::zeroed();
+        let mut sides: [BTreeMap<usize, RecordedEnd>; 2] = Default::default();
+        for (end, counts) in ends {
+            crate::record::observe::recorder::add(&mut whole, counts);
+            let Some(process) = index.get(&end.who).copied() else { continue };
+            let writes = end.side as usize == PR_WRITE;
+            let of_process = || RecordedEnd { process, ..RecordedEnd::default() };
+            add_end(sides[usize::from(writes)].entry(process).or_insert_with(of_process), counts, writes);
+        }
+        let pipe = &mut pipes[at];
+        pipe.slots = (whole.first_slots > 0).then_some([whole.first_slots, whole.last_slots, whole.least_slots]);
+        pipe.mean_filled = (whole.fills > 0).then(|| whole.filled as f64 / whole.fills as f64);
+        [pipe.readers, pipe.writers] = sides.map(|ends| ends.into_values().collect());
+    }
+    pipes.sort_by_key(|pipe| {
+        let first = pipe.writers.iter().map(|end| end.process).min();
+        (pipe.between.unwrap_or([u32::MAX; 2]), first.unwrap_or(usize::MAX), pipe.inode)
+    });
+    pipes
+}
+
+/// Add the ends of pipes at which nothing happened: a reader may wait all the time for a writer that makes no call.
+fn add_open(pipes: &mut [RecordedPipe], processes: &[RecordedProcess], open: &[OpenEnd]) {
+    for end in open {
+        let pipe = pipes.iter_mut().find(|pipe| pipe.inode == end.pipe.inode && pipe.device == end.pipe.device);
+        let process = processes.iter().position(|process| process.stage == end.stage);
+        if let (Some(pipe), Some(process)) = (pipe, process) {
+            let ends = if end.writes { &mut pipe.writers } else { &mut pipe.readers };
+            if ends.iter().all(|known| processes[known.process].stage != end.stage) {
+                ends.push(RecordedEnd { process, ..RecordedEnd::default() });
+            }
+        }
+    }
+}
+
+fn add_end(end: &mut RecordedEnd, counts: &PrCounts, writes: bool) {
+    let plain = if writes { "write" } else { "read" };
+    let names: [&str; PR_KINDS] = [plain, "splice", "vmsplice", "tee", "sendfile", "io_submit"];
+    for (name, count) in names.iter().zip(counts.kinds).filter(|(_, count)| *count > 0) {
+        *end.calls.entry((*name).to_owned()).or_default() += count;
+    }
+    for (bucket, count) in counts.sizes.into_iter().enumerate().filter(|(_, count)| *count > 0) {
+        if end.log2_sizes.len() <= bucket {
+            end.log2_sizes.resize(bucket + 1, 0);
+        }
+        end.log2_sizes[bucket] += count;
+    }
+    for (sum, more) in [
+        (&mut end.bytes, counts.bytes),
+        (&mut end.short, counts.partial),
+        (&mut end.eagain, counts.eagain),
+        (&mut end.epipe, counts.broken),
+        (&mut end.errors, counts.errors),
+        (&mut end.requested, counts.asked),
+        (&mut end.sleeps, counts.sleeps),
+        (&mut end.blocked_ns, counts.blocked_ns),
+        (&mut end.runnable_ns, counts.runnable_ns),
+        (&mut end.lock_sleeps, counts.lock_sleeps),
+        (&mut end.lock_ns, counts.lock_ns),
+        (&mut end.wakes, counts.wakes),
+        (&mut end.needless, counts.needless),
+    ] {
+        *sum += more;
+    }
+}
+
+/// The number, and the words for one or for several.
+fn counted_and(count: u64, [one, several]: [&str; 2]) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{} {several}", grouped(count)) }
+}
+
+fn losses(state: &PrState, of_samples: Lost) -> Vec<Warning> {
+    let lost = [
+        (state.lost_tasks, WarningCode::ThreadsNotRecorded, "threads or processes were not recorded: too many at once"),
+        (state.lost_processes, WarningCode::ProcessesNotRecorded, "threads ended in processes that were not recorded"),
+        (state.lost_ends, WarningCode::CallsNotRecorded, "calls or sleeps at pipes were not recorded: too many pipes"),
+        (state.lost_waits, WarningCode::SleepsNotRecorded, "sleeps were not recorded: too many processes"),
+        (
+            state.lost_steps,
+            WarningCode::StepsLost,
+            "wake-ups and switches were lost, because pipeprof had no CPU: the path is unknown there",
+        ),
+        (of_samples.stacks, WarningCode::StacksNotRecorded, "stacks were not recorded: too many different ones"),
+        (of_samples.samples, WarningCode::SamplesLost, "samples were lost: too many different stacks"),
+    ];
+    lost.into_iter()
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, code, what)| Warning {
+            code,
+            message: format!("{count} {what}"),
+            action: "record a shorter part of the pipeline".to_owned(),
+        })
+        .collect()
+}

@@ -1,0 +1,357 @@
+//! Who waits for whom at one moment, as /proc shows it: the sleeping threads of recorded processes, the processes that
+//! have the other ends of their channels open, those for which these wait, and so on.
+//!
+//! Nothing stands still while it is read. What is read counts only for sleeps that were the same before and afterwards.
+
+use crate::record::observe::socket_peers::socket_peers;
+use crate::record::observe::thread_calls::{ThreadCall, ThreadNow, threads};
+use crate::record::start::open_files::{FileKind, OpenFile, open_files};
+use crate::result::{AwaitedChannel, ChannelHolder, ChannelKind, LastWait, SeenProcess, WaitedFor};
+use crate::util::process_stat;
+use crate::util::text::read_lossy;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::ErrorKind;
+
+/// Recorded processes of which more are not looked at, and waits that are kept.
+const MOST_PROCESSES: usize = 512;
+const MOST_WAITS: usize = 256;
+
+/// A process, as it was read.
+#[derive(Debug, Default)]
+pub(crate) struct ProcessNow {
+    pub parent: u32,
+    /// Its program and script.
+    pub name: String,
+    /// Absent if they cannot be read.
+    pub files: Option<Vec<OpenFile>>,
+    /// Absent unless somebody waits for it.
+    pub threads: Option<Vec<ThreadNow>>,
+}
+
+/// Processes at one moment.
+#[derive(Debug, Default)]
+pub(crate) struct ProcessesNow {
+    pub processes: BTreeMap<u32, ProcessNow>,
+    /// The peers of sockets.
+    pub peers: HashMap<u64, u64>,
+}
+
+impl ProcessesNow {
+    /// Read `followed` and all that they wait for. `None` if too little can be read.
+    pub(crate) fn read(followed: &BTreeSet<u32>) -> Option<Self> {
+        if followed.len() > MOST_PROCESSES {
+            return None;
+        }
+        let mut now = Self { processes: BTreeMap::new(), peers: socket_peers() };
+        for (pid, stat) in process_stat::all().filter(|(_, stat)| !matches!(stat.state, 'Z' | 'X')) {
+            let name = program_name(&stat.name, &read_lossy(&format!("/proc/{pid}/cmdline")).unwrap_or_default());
+            let files = match open_files(pid) {
+                // What it holds is unknown, and so is who could end a wait.
+                Err(error) if error.kind() == ErrorKind::PermissionDenied && followed.contains(&pid) => return None,
+                files => files.ok(),
+            };
+            now.processes.insert(pid, ProcessNow { parent: stat.parent, name, files, threads: None });
+        }
+        let mut wanted: Vec<u32> = followed.iter().copied().collect();
+        while let Some(pid) = wanted.pop() {
+            let Some(process) = now.processes.get_mut(&pid).filter(|process| process.threads.is_none()) else {
+                continue;
+            };
+            process.threads = Some(threads(pid, process.files.as_deref().unwrap_or_default()).unwrap_or_else(busy));
+            wanted.extend(now.threads(pid).iter().flat_map(|thread| now.enders(pid, &thread.call).0));
+        }
+        for (pid, process) in &mut now.processes {
+            let Some(before) = &mut process.threads else { continue };
+            let after = threads(*pid, process.files.as_deref().unwrap_or_default()).unwrap_or_else(busy);
+            let unchanged = |thread: &ThreadNow| before.contains(thread);
+            *before = after
+                .iter()
+                .map(|thread| {
+                    if unchanged(thread) {
+                        thread.clone()
+                    } else {
+                        ThreadNow { call: ThreadCall::Busy, ..thread.clone() }
+                    }
+                })
+                .collect();
+        }
+        Some(now)
+    }
+
+    fn threads(&self, pid: u32) -> &[ThreadNow] {
+        self.processes.get(&pid).and_then(|process| process.threads.as_deref()).unwrap_or_default()
+    }
+
+    fn file(&self, pid: u32, fd: u32) -> Option<&OpenFile> {
+        self.processes.get(&pid)?.files.as_ref()?.iter().find(|file| file.fd == fd)
+    }
+
+    /// The processes that have a file open of which `is` holds, each with its first descriptor.
+    fn holders(&self, is: impl Fn(&OpenFile) -> bool) -> Vec<(u32, u32)> {
+        let first = |files: &Vec<OpenFile>| files.iter().filter(|file| is(file)).map(|file| file.fd).min();
+        let with = self.processes.iter().filter_map(|(pid, process)| Some((*pid, first(process.files.as_ref()?)?)));
+        with.collect()
+    }
+
+    /// The processes, each with its descriptor, that can end a wait for this file of a process; `None` if others can, too.
+    fn at_other_end(&self, file: &OpenFile, room: bool) -> Option<Vec<(u32, u32)>> {
+        let found = match &file.kind {
+            FileKind::Pipe(pipe, _) => self.holders(|other| {
+                matches!(&other.kind, FileKind::Pipe(same, _) if same == pipe)
+                    && if room { other.reads } else { other.writes }
+            }),
+            FileKind::Socket(inode) => {
+                let peer = self.peers.get(inode)?;
+                self.holders(|other| other.kind == FileKind::Socket(*peer))
+            }
+            FileKind::Event(_) => self.holders(|other| other.kind == file.kind),
+            FileKind::Process(pid) => vec![(*pid, 0)],
+            FileKind::IdleTimer => return Some(Vec::new()),
+            FileKind::Poll(_) | FileKind::Other => return None,
+        };
+        (!found.is_empty()).then_some(found)
+    }
+
+    /// The processes of which any thread can end this sleep of a thread of `pid`, and whether nothing else can.
+    fn enders(&self, pid: u32, call: &ThreadCall) -> (Vec<u32>, bool) {
+        match call {
+            ThreadCall::Busy | ThreadCall::Idle | ThreadCall::Opening { .. } => (Vec::new(), false),
+            ThreadCall::Thread => (vec![pid], true),
+            ThreadCall::Child(Some(child)) => (vec![*child], true),
+            ThreadCall::Child(None) => {
+                let children = self.processes.iter().filter(|(_, process)| process.parent == pid);
+                (children.map(|(pid, _)| *pid).collect(), true)
+            }
+            ThreadCall::Files(awaited) => {
+                let ends = |(fd, room): &(u32, bool)| self.at_other_end(self.file(pid, *fd)?, *room);
+                let found: Vec<Option<Vec<(u32, u32)>>> = awaited.any.iter().map(ends).collect();
+                let known = !awaited.limited && found.iter().all(Option::is_some);
+                let all: BTreeSet<u32> = found.into_iter().flatten().flatten().map(|(pid, _)| pid).collect();
+                (all.into_iter().collect(), known)
+            }
+        }
+    }
+
+    /// The threads that sleep until another one of them does something, by process and number.
+    fn endless(&self) -> BTreeSet<(u32, u32)> {
+        let mut enders: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
+        for pid in self.processes.keys() {
+            for thread in self.threads(*pid) {
+                let (found, known) = self.enders(*pid, &thread.call);
+                enders.extend((known && !found.is_empty()).then_some(((*pid, thread.tid), found)));
+            }
+        }
+        loop {
+            let sleeps = |pid: &u32| {
+                let threads = self.threads(*pid);
+                !threads.is_empty() && threads.iter().all(|thread| enders.contains_key(&(*pid, thread.tid)))
+            };
+            // Its own process can end it by another thread only.
+            let is_alone = |(pid, tid): &(u32, u32), ender: &u32| {
+                let others = || self.threads(*pid).iter().filter(|thread| thread.tid != *tid);
+                ender == pid && others().all(|thread| enders.contains_key(&(*pid, thread.tid)))
+            };
+            let ends = |of: &(u32, u32), found: &[u32]| !found.iter().all(|ender| is_alone(of, ender) || sleeps(ender));
+            let ended: Vec<(u32, u32)> =
+                enders.iter().filter(|(thread, found)| ends(thread, found)).map(|(thread, _)| *thread).collect();
+            if ended.is_empty() {
+                return enders.into_keys().collect();
+            }
+            ended.iter().for_each(|thread| drop(enders.remove(thread)));
+        }
+    }
+
+    fn seen(&self, pid: u32) -> SeenProcess {
+        let name = self.processes.get(&pid).map(|process| process.name.clone()).unwrap_or_default();
+        let threads = self.threads(pid);
+        let idle = !threads.is_empty()
+            && threads.iter().all(|thread| matches!(thread.call, ThreadCall::Idle | ThreadCall::Thread));
+        SeenProcess { pid, name, recorded: None, idle }
+    }
+
+    /// The waits for others, those of `followed` first.
+    pub(crate) fn waits(&self, followed: &BTreeSet<u32>) -> Vec<LastWait> {
+        let endless = self.endless();
+        let mut order: Vec<u32> = self.processes.keys().copied().collect();
+        order.sort_by_key(|pid| (!followed.contains(pid), *pid));
+        let mut waits = Vec::new();
+        for (pid, thread) in order.iter().flat_map(|pid| self.threads(*pid).iter().map(move |thread| (*pid, thread))) {
+            let awaited = self.awaited(pid, &thread.call);
+            let endless = endless.contains(&(pid, thread.tid));
+            waits.extend(awaited.map(|awaited| LastWait { process: self.seen(pid), awaited, endless }));
+        }
+        waits.truncate(MOST_WAITS);
+        waits
+    }
+
+    fn awaited(&self, pid: u32, call: &ThreadCall) -> Option<WaitedFor> {
+        match call {
+            ThreadCall::Busy | ThreadCall::Idle => None,
+            ThreadCall::Thread => Some(WaitedFor::Thread),
+            ThreadCall::Opening { path, writes } => Some(WaitedFor::Opening { path: path.clone(), writes: *writes }),
+            ThreadCall::Child(_) => {
+                let (children, _) = self.enders(pid, call);
+                Some(WaitedFor::Children(children.into_iter().map(|pid| self.seen(pid)).collect()))
+            }
+            ThreadCall::Files(awaited) => {
+                let channel = |(fd, room): &(u32, bool)| self.channel(self.file(pid, *fd)?, *room);
+                let any: Vec<AwaitedChannel> = awaited.any.iter().filter_map(channel).collect();
+                let others = (awaited.any.len() - any.len()) as u64;
+                let is_known = !any.is_empty();
+                is_known.then_some(WaitedFor::Channels {
+                    any,
+                    others,
+                    polled: awaited.polled,
+                    limited: awaited.limited,
+                })
+            }
+        }
+    }
+
+    /// The channel of a file, if it is one.
+    fn channel(&self, file: &OpenFile, room: bool) -> Option<AwaitedChannel> {
+        let (kind, inode, device, path) = match &file.kind {
+            FileKind::Pipe(pipe, None) => (ChannelKind::Pipe, pipe.inode, pipe.device, None),
+            FileKind::Pipe(pipe, path) => (ChannelKind::Fifo, pipe.inode, pipe.device, path.clone()),
+            FileKind::Socket(inode) if self.peers.contains_key(inode) => (ChannelKind::Socket, *inode, 0, None),
+            _ => return None,
+        };
+        let holders = self.at_other_end(file, room).unwrap_or_default();
+        let holder = |(pid, fd): (u32, u32)| ChannelHolder { process: self.seen(pid), fd };
+        let holders = holders.into_iter().map(holder).collect();
+        Some(AwaitedChannel { kind, inode, device, path, fd: file.fd, room, holders })
+    }
+}
+
+/// What is known of a process whose threads cannot be read.
+fn busy() -> Vec<ThreadNow> {
+    vec![ThreadNow { tid: 0, sleeps: 0, call: ThreadCall::Busy }]
+}
+
+/// Programs that execute a script.
+const INTERPRETERS: [&str; 10] = ["bash", "dash", "ksh", "lua", "node", "perl", "php", "python", "ruby", "sh"];
+
+/// A program by its name and its command line: an interpreter with the name of its script.
+fn program_name(comm: &str, command: &str) -> String {
+    let mut words = command.split('\0').filter(|word| !word.is_empty());
+    let program = words.next().and_then(|word| word.rsplit('/').next()).unwrap_or_default();
+    let plain = program.trim_start_matches('-').trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    // Its code is in the command line itself.
+    let script = words.take_while(|word| !["-c", "-e", "-m"].contains(word)).find(|word| !word.starts_with('-'));
+    match script.and_then(|script| script.rsplit('/').next()).filter(|_| INTERPRETERS.contains(&plain)) {
+        Some(script) if script != comm => format!("{comm} {script}"),
+        _ => comm.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::observe::thread_calls::AwaitedFiles;
+    use crate::record::start::launch::MadePipe;
+
+    /// Ends of pipes, and the calls of threads.
+    type Made<'a> = (&'a [(u64, bool)], Vec<ThreadCall>);
+
+    /// Processes 1, 2, ... with these ends of pipes (number, whether it writes), as descriptors 0, 1, ..., and the calls of
+    /// their threads.
+    fn now(processes: &[Made<'_>]) -> ProcessesNow {
+        let file = |(fd, (inode, writes)): (u32, &(u64, bool))| OpenFile {
+            fd,
+            kind: FileKind::Pipe(MadePipe { inode: *inode, device: 1 }, None),
+            reads: !writes,
+            writes: *writes,
+        };
+        let process = |(ends, calls): &Made<'_>| ProcessNow {
+            name: "p".to_owned(),
+            files: Some((0..).zip(*ends).map(file).collect()),
+            threads: Some(
+                (1..).zip(calls).map(|(tid, call)| ThreadNow { tid, sleeps: 0, call: call.clone() }).collect(),
+            ),
+            ..ProcessNow::default()
+        };
+        ProcessesNow { processes: (1..).zip(processes.iter().map(process)).collect(), peers: HashMap::new() }
+    }
+
+    fn reads(fd: u32) -> ThreadCall {
+        ThreadCall::Files(AwaitedFiles { any: vec![(fd, false)], ..AwaitedFiles::default() })
+    }
+
+    fn writes(fd: u32) -> ThreadCall {
+        ThreadCall::Files(AwaitedFiles { any: vec![(fd, true)], ..AwaitedFiles::default() })
+    }
+
+    fn endless(processes: &[Made<'_>]) -> Vec<u32> {
+        now(processes).endless().into_iter().map(|(pid, _)| pid).collect()
+    }
+
+    const R1: (u64, bool) = (1, false);
+    const W1: (u64, bool) = (1, true);
+    const R2: (u64, bool) = (2, false);
+    const W2: (u64, bool) = (2, true);
+
+    #[test]
+    fn only_those_that_wait_for_each_other_wait_without_end() {
+        assert_eq!(endless(&[(&[R1, W2], vec![reads(0)]), (&[W1, R2], vec![reads(1)])]), [1, 2]);
+        assert_eq!(endless(&[(&[R1, W2], vec![reads(0)]), (&[W1, R2], vec![writes(0)])]), [1, 2]);
+        // Who runs, or sleeps on a timer, can do anything. So can another thread, and another holder.
+        for other in [ThreadCall::Busy, ThreadCall::Idle] {
+            let calls = vec![reads(1), other.clone()];
+            assert_eq!(endless(&[(&[R1, W2], vec![reads(0)]), (&[W1, R2], calls)]), [0; 0]);
+            assert_eq!(
+                endless(&[(&[R1, W2], vec![reads(0)]), (&[W1, R2], vec![reads(1)]), (&[W1], vec![other])]),
+                [0; 0]
+            );
+        }
+        // A pipeline whose first stage waits for a terminal.
+        assert_eq!(
+            endless(&[(&[W1], vec![ThreadCall::Idle]), (&[R1, W2], vec![reads(0)]), (&[R2], vec![reads(0)])]),
+            [0; 0]
+        );
+    }
+
+    #[test]
+    fn a_process_can_wait_for_itself_its_threads_and_its_children() {
+        assert_eq!(endless(&[(&[R1, W1], vec![reads(0)])]), [1]);
+        assert_eq!(endless(&[(&[R1, W1], vec![reads(0), ThreadCall::Thread])]), [1, 1]);
+        assert_eq!(endless(&[(&[R1], vec![ThreadCall::Thread])]), [1], "no other thread");
+        let mut children = now(&[(&[W1], vec![ThreadCall::Child(None)]), (&[R1], vec![reads(0)])]);
+        assert!(children.endless().is_empty(), "it has no child");
+        children.processes.get_mut(&2).unwrap().parent = 1;
+        assert_eq!(children.endless().len(), 2);
+    }
+
+    #[test]
+    fn a_poll_ends_by_any_of_its_files_and_after_its_time() {
+        let poll =
+            |any: &[(u32, bool)], limited| ThreadCall::Files(AwaitedFiles { any: any.to_vec(), polled: true, limited });
+        let pair = |call: ThreadCall| endless(&[(&[R1, R2], vec![call]), (&[W1, W2], vec![writes(1)])]);
+        assert_eq!(pair(poll(&[(0, false)], false)), [1, 2]);
+        assert_eq!(pair(poll(&[(0, false)], true)), [0; 0]);
+        // An unknown file.
+        assert_eq!(pair(poll(&[(0, false), (9, false)], false)), [0; 0]);
+    }
+
+    #[test]
+    fn holders_and_what_else_is_polled_are_told() {
+        let call = ThreadCall::Files(AwaitedFiles { any: vec![(0, false), (9, false)], polled: true, limited: true });
+        let found = now(&[(&[R1], vec![call]), (&[W1], vec![ThreadCall::Idle])]);
+        let [LastWait { process, awaited: WaitedFor::Channels { any, others, polled, limited }, endless }] =
+            &found.waits(&[1].into())[..]
+        else {
+            panic!("{found:?}")
+        };
+        assert_eq!((process.pid, *others, *polled, *limited, *endless), (1, 1, true, true, false));
+        let [ChannelHolder { process, fd: 0 }] = &any[0].holders[..] else { panic!("{any:?}") };
+        assert!((process.pid, process.idle) == (2, true) && !any[0].room, "{any:?}");
+    }
+
+    #[test]
+    fn a_script_is_named_with_its_interpreter() {
+        assert_eq!(program_name("python3", "/usr/bin/python3\0-u\0/srv/server.py\0x\0"), "python3 server.py");
+        assert_eq!(program_name("python3.11", "python3.11\0-c\0import os\0"), "python3.11");
+        assert_eq!(program_name("cat", "cat\0/etc/passwd\0"), "cat");
+        assert_eq!(program_name("run.sh", "/bin/sh\0./run.sh\0"), "run.sh");
+        assert_eq!(program_name("kthreadd", ""), "kthreadd");
+    }
+}

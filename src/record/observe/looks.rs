@@ -1,0 +1,110 @@
+//! When a recording looks into /proc for those who wait for each other, and what it keeps.
+
+use crate::record::observe::look::ProcessesNow;
+use crate::record::observe::raw::PrWho;
+use crate::record::observe::recorder::Recorder;
+use crate::result::{LastLook, LastWait, SeenProcess, WaitedFor};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// The first look, and how much later, as a part of the time until then, each further one is.
+const FIRST: Duration = Duration::from_millis(250);
+const LATER: f64 = 0.5;
+
+/// A sleep of this length is long, whenever it began.
+const LONG: Duration = Duration::from_millis(500);
+
+/// What was seen last of processes that slept long.
+#[derive(Debug, Default)]
+pub(crate) struct SeenWaits {
+    /// By the programs' clock, ns.
+    at: u64,
+    followed: BTreeMap<u32, PrWho>,
+    waits: Vec<LastWait>,
+}
+
+/// Looks now and then.
+#[derive(Debug)]
+pub(crate) struct Looks {
+    begun: Instant,
+    /// Absent once the window is over.
+    next: Option<Instant>,
+    pub seen: Option<SeenWaits>,
+}
+
+impl Looks {
+    pub(crate) fn start() -> Self {
+        let begun = Instant::now();
+        Self { begun, next: Some(begun + FIRST), seen: None }
+    }
+
+    /// Time until [`Self::step`] has something to do.
+    pub(crate) fn due(&self) -> Duration {
+        self.next.map_or(Duration::MAX, |next| next.saturating_duration_since(Instant::now()))
+    }
+
+    /// Look, if it is time to.
+    pub(crate) fn step(&mut self, recorder: &Recorder) {
+        if self.due().is_zero() {
+            self.look(recorder);
+            let now = Instant::now();
+            self.next = Some(now + (now - self.begun).mul_f64(LATER));
+        }
+    }
+
+    /// Look now, at the end of the window. Nothing counts that happens later.
+    pub(crate) fn finish(&mut self, recorder: &mut Recorder) {
+        self.look(recorder);
+        self.next = None;
+        recorder.know_awaited(self.seen.as_ref().map(SeenWaits::awaited).unwrap_or_default());
+    }
+
+    /// Look now. What moves all the time is not looked at: a thread has to have slept for half of the time, or for long.
+    fn look(&mut self, recorder: &Recorder) {
+        let slept = LONG.min(self.begun.elapsed() / 2);
+        let Some((at, followed)) = recorder.sleepers(slept.as_nanos() as u64) else { return };
+        let pids: BTreeSet<u32> = followed.keys().copied().collect();
+        if let Some(now) = ProcessesNow::read(&pids) {
+            self.seen = Some(SeenWaits { at, waits: now.waits(&pids), followed });
+        }
+    }
+}
+
+impl SeenWaits {
+    /// For each process that waited for its children, or in poll and its like for pipes of others only: these others.
+    fn awaited(&self) -> BTreeMap<u32, Vec<u32>> {
+        let awaited = self.waits.iter().filter_map(|wait| match &wait.awaited {
+            WaitedFor::Channels { any, others: 0, polled: true, .. } => {
+                let holders = any.iter().flat_map(|channel| &channel.holders).map(|holder| holder.process.pid);
+                Some((wait.process.pid, holders.filter(|pid| *pid != wait.process.pid).collect()))
+            }
+            // The last one is the end of a pipeline.
+            WaitedFor::Children(children) => {
+                Some((wait.process.pid, children.iter().rev().map(|child| child.pid).collect()))
+            }
+            _ => None,
+        });
+        awaited.collect()
+    }
+
+    /// The waits with the places of their processes in a recording that began at `begin`.
+    pub(crate) fn placed(self, begin: u64, index: &BTreeMap<PrWho, usize>) -> LastLook {
+        let Self { at, followed, mut waits } = self;
+        let place = |process: &mut SeenProcess| {
+            process.recorded = followed.get(&process.pid).and_then(|who| index.get(who)).copied();
+        };
+        for wait in &mut waits {
+            place(&mut wait.process);
+            match &mut wait.awaited {
+                WaitedFor::Channels { any, .. } => {
+                    any.iter_mut()
+                        .flat_map(|channel| &mut channel.holders)
+                        .for_each(|holder| place(&mut holder.process));
+                }
+                WaitedFor::Children(children) => children.iter_mut().for_each(place),
+                WaitedFor::Thread | WaitedFor::Opening { .. } => {}
+            }
+        }
+        LastLook { at_ns: at.saturating_sub(begin), waits }
+    }
+}

@@ -1,0 +1,16 @@
+//! See what happens: [`recorder`] attaches the BPF programs and reads their maps ([`raw`]), [`path`] follows what the end of
+//! the pipeline waits for, [`looks`] sees who waits for whom ([`look`], [`thread_calls`], [`socket_peers`]), [`timeline`]
+//! keeps what happened when, [`others`] who else used the CPUs, and [`traced`] attaches collectors of runs. [`reason`] names
+//! why a thread sleeps.
+
+mod look;
+pub(crate) mod looks;
+pub(crate) mod others;
+pub(crate) mod path;
+pub(crate) mod raw;
+pub(crate) mod reason;
+pub(crate) mod recorder;
+mod socket_peers;
+mod thread_calls;
+pub(crate) mod timeline;
+pub(crate) mod traced;

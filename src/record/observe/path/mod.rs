@@ -1,0 +1,138 @@
+//! The critical path of a pipeline: what its wall time was made of.
+//!
+//! [`follow`] reads the steps of the BPF programs while the pipeline runs, with a [`chain`] of [`parts`] for each thread, and
+//! [`clocks`] that show how long it would take without one process, and over each [`gap`] where steps are missing.
+//! [`close`] ends it. [`samples`] have their time, too.
+
+#[cfg(any(test, fuzzing, feature = "testing"))]
+mod any_steps;
+mod chain;
+mod clocks;
+mod close;
+mod follow;
+mod gap;
+#[cfg(test)]
+pub(crate) mod kept;
+mod parts;
+mod samples;
+#[cfg(test)]
+mod tests;
+
+#[cfg(any(test, fuzzing, feature = "testing"))]
+pub(crate) use any_steps::check_any_steps;
+pub(crate) use close::{KnownEnd, PathEnds};
+pub(crate) use samples::TimedSamples;
+
+use crate::collect::bpf::Object;
+use crate::record::observe::raw::{PR_RING, PrStep, PrTask};
+use crate::workload::cpus;
+use anyhow::Result;
+use follow::PathFollower;
+use libbpf_rs::RingBuffer;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// At least as many steps as the ring has room for.
+const MOST_STEPS: usize = PR_RING / size_of::<PrStep>();
+
+/// Reads the steps of the BPF programs.
+pub(crate) struct PathRecorder {
+    /// Gives each step to the followers.
+    ring: RingBuffer<'static>,
+    /// Steps that it may still read; none at a gap.
+    left: Rc<Cell<usize>>,
+    follower: Rc<RefCell<PathFollower>>,
+    /// Follows only the time since the last look, if somebody looks.
+    latest: Option<Rc<RefCell<PathFollower>>>,
+    ends: Option<PathEnds>,
+    /// Ends of pipes that are open without having been used.
+    pub open: Vec<KnownEnd>,
+}
+
+/// What each thread is doing, by its address.
+type TaskStates = Vec<(u64, PrTask)>;
+
+impl PathRecorder {
+    pub(crate) fn start(object: &Object, live: bool) -> Result<Self> {
+        let cpus = cpus::allowed()?.len() as u64;
+        let follower = || Rc::new(RefCell::new(PathFollower::new(cpus)));
+        let (latest, follower) = (live.then(follower), follower());
+        let readers: Vec<_> = latest.iter().chain([&follower]).map(Rc::clone).collect();
+        let left = Rc::new(Cell::new(0_usize));
+        let count = Rc::clone(&left);
+        let read = move |step: &[u8]| {
+            #[cfg(test)]
+            kept::keep_step(step);
+            readers.iter().for_each(|reader| reader.borrow_mut().step(step));
+            count.set(count.get().saturating_sub(1));
+            count.get() > 0 && readers.iter().all(|reader| reader.borrow().gap.is_none())
+        };
+        let ring = object.ring("steps", read)?;
+        Ok(Self { ring, left, follower, latest, ends: None, open: Vec::new() })
+    }
+
+    fn followers(&self) -> impl Iterator<Item = std::cell::RefMut<'_, PathFollower>> {
+        [Some(&self.follower), self.latest.as_ref()].into_iter().flatten().map(|follower| follower.borrow_mut())
+    }
+
+    /// Steps after this time do not count.
+    pub(crate) fn end_at(&mut self, until: u64) {
+        self.followers().for_each(|mut follower| follower.until = until);
+    }
+
+    /// Read the steps until now, but no more than the ring holds at once: programs can add them faster than they are read.
+    /// `tasks` reads what the threads are doing, at the first gap. Returns whether there may be more steps.
+    pub(crate) fn step(&mut self, tasks: impl FnOnce() -> Result<TaskStates>) -> bool {
+        self.left.set(MOST_STEPS);
+        let mut tasks = Some(tasks);
+        loop {
+            // It fails only when it is stopped.
+            let _ = self.ring.consume_raw();
+            let Some(gap) = self.follower.borrow_mut().gap.take() else { break };
+            // Without an answer of the kernel, nothing is known.
+            let tasks = tasks.take().and_then(|tasks| tasks().ok());
+            self.followers().for_each(|mut follower| {
+                follower.gap = None;
+                follower.bridge(gap, tasks.as_deref());
+            });
+        }
+        let more = self.left.get() == 0;
+        if !more {
+            self.followers().for_each(|mut follower| follower.forget_missing());
+        }
+        more
+    }
+
+    /// The paths since this was last called, if this is a live recording. All steps until `now` have been read.
+    pub(crate) fn latest(&mut self, now: u64, tasks: &[(u64, PrTask)]) -> Option<PathEnds> {
+        let mut latest = self.latest.as_ref()?.borrow_mut();
+        let ends = latest.ends(now, tasks, &self.open);
+        latest.begin_at(now);
+        Some(ends)
+    }
+
+    /// By process id: the processes for which a process waits, as its child or in poll.
+    pub(crate) fn know_awaited(&mut self, awaited: BTreeMap<u32, Vec<u32>>) {
+        self.follower.borrow_mut().awaited = awaited;
+    }
+
+    /// End the path of threads that have not ended by `now`, with what `tasks` are doing. `lost`: all lost steps.
+    pub(crate) fn close(&mut self, now: u64, tasks: TaskStates, lost: u64) {
+        while self.step(|| Ok(tasks.clone())) {}
+        let mut follower = self.follower.borrow_mut();
+        if lost > follower.lost {
+            let gap = [follower.latest, now];
+            follower.bridge(gap, Some(&tasks));
+            follower.forget_missing();
+        }
+        #[cfg(test)]
+        kept::keep_tasks(&tasks);
+        self.ends = Some(follower.ends(now, &tasks, &self.open));
+    }
+
+    /// The paths.
+    pub(crate) fn finish(self) -> Option<PathEnds> {
+        self.ends
+    }
+}

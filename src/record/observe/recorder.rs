@@ -1,0 +1,472 @@
+//! Attach the BPF programs (bpf/record.bpf.c), tell them which processes are stages, and read what they counted.
+
+use crate::collect::attach::{self, Attached};
+use crate::collect::bpf::shared::Settings;
+use crate::collect::bpf::{self, Object};
+use crate::collect::samples::{CountedSamples, SamplingClock};
+use crate::kernel::preemption;
+use crate::kernel::tracefs::Tracefs;
+use crate::record::model::ended::{EndedProcesses, Members};
+use crate::record::observe::path::{KnownEnd, PathEnds, PathRecorder};
+use crate::record::observe::raw::{
+    PR_ASLEEP, PR_FRAMES, PR_LASTS, PR_PROCESSES, PR_RUNNABLE, PR_RUNNING, PR_UNTIL, PrCounts, PrEnd, PrOffCpu,
+    PrProcess, PrReason, PrSample, PrState, PrTask, PrWait, PrWho,
+};
+use crate::record::observe::reason::why;
+use crate::result::{RecordLevel, WaitReason};
+use anyhow::{Context as _, Result, ensure};
+use bytemuck::Zeroable as _;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// The program that counts calls. Its tracepoint is known from its section.
+const CALLS: &str = "pr_sys_exit";
+
+/// The programs and their tracepoints, in the order in which they are attached: threads are followed first.
+const PROGRAMS: [(&str, &str); 9] = [
+    ("pr_free", "sched_process_free"),
+    ("pr_exit", "sched_process_exit"),
+    ("pr_exec", "sched_process_exec"),
+    ("pr_fork", "sched_process_fork"),
+    ("pr_signal", "signal_generate"),
+    ("pr_victim", "mark_victim"),
+    (CALLS, "sys_exit"),
+    ("pr_switch", "sched_switch"),
+    ("pr_waking", "sched_waking"),
+];
+
+/// [`CALLS`] for kernels that preempt it, at an event of tracefs.
+const CALLS_EVENT: &str = "pr_sys_exit_event";
+const EVENT_ID: &str = "events/raw_syscalls/sys_exit/id";
+
+/// Waits for locks, with [`RecordLevel::Stacks`]; these tracepoints exist since 5.19.
+const LOCKS: [(&str, &str); 2] = [("pr_lock_begin", "contention_begin"), ("pr_lock_end", "contention_end")];
+
+/// Run over all threads of the machine: the first one follows those of wanted processes, the second one reads the ids and
+/// times of followed ones.
+const SEIZE: &str = "pr_seize";
+const ACCOUNT: &str = "pr_account";
+
+/// Runs at every tick of a sampling clock.
+const SAMPLE: &str = "pr_sample";
+
+/// Learns where the registers of a system call are on a stack.
+const LEARN: &str = "pr_learn";
+
+/// How often it is looked whether the maps need room, and from how many new entries on they do. A machine with 64 CPUs
+/// starts some 20 processes per ms, of two entries each.
+pub(crate) const ROOM_EVERY: Duration = Duration::from_millis(50);
+const MANY_NEW: u64 = PR_PROCESSES as u64 / 8;
+
+/// The longest window.
+const MOST_NS: u64 = u64::MAX / 2;
+
+/// Counts are read so many times at most until no thread ends meanwhile.
+const READS: usize = 4;
+
+/// The attached programs. Dropping this detaches them; the kernel does so if this process is killed.
+pub(crate) struct Recorder {
+    object: Object,
+    attached: Vec<AttachedProgram>,
+    level: RecordLevel,
+    clock: Option<SamplingClock>,
+    /// Whether the kernel reports waits for locks.
+    locks: bool,
+    path: PathRecorder,
+    /// Processes whose counts are no longer in the kernel's maps.
+    ended: EndedProcesses,
+    /// How many entries had been made for processes when it was last looked which have ended.
+    looked_at: u64,
+}
+
+/// A program at its tracepoint, until it is dropped.
+#[expect(dead_code, reason = "held until they are dropped")]
+enum AttachedProgram {
+    Raw(OwnedFd),
+    Event(Attached),
+}
+
+/// The number of the event for [`CALLS_EVENT`]; `None` without tracefs.
+fn event_id() -> Option<u64> {
+    let tracefs = Tracefs::open().ok()?;
+    std::fs::read_to_string(tracefs.root().join(EVENT_ID)).ok()?.trim().parse().ok()
+}
+
+/// Everything counted, by key.
+#[derive(Debug, Default)]
+pub(crate) struct RecordedCounts {
+    /// The programs' clock when they were read, ns.
+    pub at: u64,
+    pub processes: Vec<(PrWho, PrProcess)>,
+    pub ends: Vec<(PrEnd, PrCounts)>,
+    pub waits: Vec<(PrReason, PrWait)>,
+    pub state: Option<PrState>,
+    /// Events for which the kernel skipped a program, as [`Object::passed_over`] has it; not counted before 5.12, where
+    /// it skips no program of a raw tracepoint.
+    pub skipped: u64,
+    /// Sleeps by the stacks of the sleeper and of its waker.
+    pub off_cpu: Vec<(PrOffCpu, PrWait)>,
+    /// Waits for locks, by the stack of the waiting thread; absent if the kernel does not report them.
+    pub lock_waits: Option<Vec<(PrSample, PrWait)>>,
+    /// The samples, all stacks, and the clock of the samples.
+    pub sampled: CountedSamples,
+    pub clock: Option<SamplingClock>,
+    /// Of those among `processes` that stand for several which have ended.
+    pub members: HashMap<PrWho, Members>,
+}
+
+/// What was counted until a moment, with the times that the kernel had accounted to processes.
+pub(crate) struct LastCounts(RecordedCounts);
+
+impl Recorder {
+    /// Attach all programs. Nothing is followed yet. Processes must be started by the thread that calls this. `sampled`:
+    /// also sample what they execute. `live`: somebody looks while it is recorded. The window ends `duration` after the begin
+    /// of the first process: the programs know the time, whether this process has a CPU then or not.
+    ///
+    /// # Errors
+    /// When the kernel refuses them: the reason and a fix.
+    pub(crate) fn start(level: RecordLevel, sampled: bool, live: bool, duration: Option<Duration>) -> Result<Self> {
+        let mut settings = Settings { stacks: u64::from(level == RecordLevel::Stacks), ..Settings::in_own_namespace() };
+        settings.pids[0] = rustix::thread::gettid().as_raw_pid().cast_unsigned();
+        let event = (level != RecordLevel::Sched && preemption::of_system_calls()).then(event_id).flatten();
+        let raw = PROGRAMS
+            .iter()
+            .filter(|(program, _)| *program != CALLS || (level != RecordLevel::Sched && event.is_none()));
+        let programs: Vec<&str> = raw
+            .clone()
+            .map(|(program, _)| *program)
+            .chain(event.map(|_| CALLS_EVENT))
+            .chain([LEARN, SEIZE, ACCOUNT])
+            .chain(sampled.then_some(SAMPLE))
+            .chain(LOCKS.iter().map(|(program, _)| *program).filter(|_| level == RecordLevel::Stacks))
+            .collect();
+        let mut object = bpf::load_record(&settings, &programs, sampled)?;
+        // The programs add it to a time.
+        let lasts =
+            duration.map_or(0, |duration| u64::try_from(duration.as_nanos()).map_or(MOST_NS, |ns| ns.min(MOST_NS)));
+        object.set("window", PR_LASTS as u32, lasts)?;
+        let path = PathRecorder::start(&object, live)?;
+        let learn = attach::raw_tracepoint(object.program(LEARN)?, "sys_exit")?;
+        // SAFETY: getppid has no preconditions. It is called for its tracepoint.
+        unsafe { libc::syscall(libc::SYS_getppid) };
+        drop(learn);
+        let state: PrState = object.element("state", 0)?;
+        ensure!(state.registers != 0, "the tracepoint sys_exit did not report a call of this process");
+        let attach_raw = |(name, tracepoint): &(&str, &str)| {
+            let program = object.program(name)?;
+            let attached = match *name {
+                CALLS => attach::typed_tracepoint(program),
+                _ => attach::raw_tracepoint(program, tracepoint),
+            };
+            attached.map(AttachedProgram::Raw)
+        };
+        let mut attached = raw.map(attach_raw).collect::<Result<Vec<_>>>()?;
+        if let Some(id) = event {
+            attached.push(AttachedProgram::Event(attach::traced_event(object.program(CALLS_EVENT)?, id)?));
+        }
+        let mut locks = false;
+        // Kernels before 5.19 do not have these tracepoints.
+        if level == RecordLevel::Stacks
+            && let [Ok(begin), Ok(end)] = LOCKS.each_ref().map(attach_raw)
+        {
+            attached.extend([begin, end]);
+            locks = true;
+        }
+        let mut sampling = None;
+        if sampled {
+            let (clock, events) = SamplingClock::start(object.program(SAMPLE)?)?;
+            attached.extend(events.into_iter().map(AttachedProgram::Event));
+            sampling = Some(clock);
+        }
+        let (ended, looked_at) = (EndedProcesses::default(), 0);
+        Ok(Self { object, attached, level, clock: sampling, locks, path, ended, looked_at })
+    }
+
+    /// Processes that this thread forks from now on are of `stage`; of none if absent.
+    pub(crate) fn launching(&mut self, stage: Option<u32>) -> Result<()> {
+        self.object.set("launch", 0, stage.map_or(0, |stage| u64::from(stage) + 1))
+    }
+
+    /// Follow processes that are running, each as a stage. Their ids are those that this process sees. Returns the stages
+    /// that were found.
+    ///
+    /// # Errors
+    /// When there are too many, or the kernel refuses to iterate over its threads.
+    pub(crate) fn seize(&mut self, pids: impl IntoIterator<Item = (u32, u32)>) -> Result<BTreeSet<u32>> {
+        for (pid, stage) in pids {
+            self.object.insert("wanted", pid, stage).context("too many processes")?;
+        }
+        attach::run_iterator(self.object.program(SEIZE)?)?;
+        Ok(self.read()?.processes.into_iter().map(|(who, _)| who.stage).collect())
+    }
+
+    /// Ends of pipes that are open, although nobody may use them.
+    pub(crate) fn know_ends(&mut self, open: impl IntoIterator<Item = KnownEnd>) {
+        self.path.open.extend(open);
+    }
+
+    /// By process id: the processes for which a process waits at the end of the window, as its child or in poll.
+    pub(crate) fn know_awaited(&mut self, awaited: BTreeMap<u32, Vec<u32>>) {
+        self.path.know_awaited(awaited);
+    }
+
+    /// Read steps of the path. Returns whether there are more already.
+    pub(crate) fn step(&mut self) -> bool {
+        self.path.step(|| self.object.entries("tasks"))
+    }
+
+    /// The followed processes that have not ended, by the ids that this process sees. Without an answer of the kernel, none is
+    /// known.
+    pub(crate) fn living(&self) -> HashSet<u32> {
+        let tasks = || {
+            attach::run_iterator(self.object.program(ACCOUNT)?)?;
+            self.object.entries::<u64, PrTask>("tasks")
+        };
+        tasks().unwrap_or_default().into_iter().filter_map(|(_, task)| u32::try_from(task.id).ok()).collect()
+    }
+
+    /// The followed processes by the ids that this process sees, and the time, if a thread of them has slept for `ns` at a pipe
+    /// or for any of several files. Without an answer of the kernel, none is known.
+    pub(crate) fn sleepers(&self, ns: u64) -> Option<(u64, BTreeMap<u32, PrWho>)> {
+        let now = monotonic_ns().min(self.until().ok()?);
+        let tasks = || self.object.entries::<u64, PrTask>("tasks");
+        let for_others = |task: &PrTask| {
+            let why = why(task.call, task.file_type);
+            task.inode != 0 || matches!(why, WaitReason::Poll | WaitReason::Open | WaitReason::Network)
+        };
+        let sleeps_long = |task: &PrTask| {
+            task.started != 0 && task.state as usize == PR_ASLEEP && task.since + ns <= now && for_others(task)
+        };
+        if !tasks().ok()?.iter().any(|(_, task)| sleeps_long(task)) {
+            return None;
+        }
+        attach::run_iterator(self.object.program(ACCOUNT).ok()?).ok()?;
+        let followed = tasks().ok()?.into_iter().filter(|(_, task)| task.started != 0);
+        Some((now, followed.filter_map(|(_, task)| Some((u32::try_from(task.id).ok()?, task.who))).collect()))
+    }
+
+    /// What has been counted until now, and the path since this was last called.
+    pub(crate) fn look(&mut self) -> Result<(RecordedCounts, Option<PathEnds>)> {
+        self.step();
+        let (counts, tasks) = self.read_with_tasks()?;
+        let path = self.path.latest(counts.at, &tasks);
+        Ok((counts, path))
+    }
+
+    /// End the window now, if it is not over yet.
+    pub(crate) fn end_now(&mut self) -> Result<()> {
+        let now = monotonic_ns();
+        if now < self.until()? {
+            self.object.set("window", PR_UNTIL as u32, now)?;
+        }
+        Ok(())
+    }
+
+    /// When the window ends, by the programs' clock, ns.
+    fn until(&self) -> Result<u64> {
+        let until: u64 = self.object.element("window", PR_UNTIL as u32)?;
+        Ok(if until == 0 { u64::MAX } else { until })
+    }
+
+    /// Take what ended processes have counted out of the kernel's maps, if they are many. Returns their counts, and the
+    /// identity that each has from now on.
+    pub(crate) fn make_room(&mut self) -> Result<Option<(RecordedCounts, HashMap<PrWho, PrWho>)>> {
+        let state: PrState = self.object.element("state", 0)?;
+        if state.processes_made - self.looked_at < MANY_NEW {
+            return Ok(None);
+        }
+        self.looked_at = state.processes_made;
+        // Who is known and has no thread is not counted any more: what is read from here on is all of it.
+        let mut gone: HashSet<u32> = self.processes()?.into_iter().map(|(who, _)| who.tgid).collect();
+        for (_, task) in self.object.entries::<u64, PrTask>("tasks")? {
+            gone.remove(&task.who.tgid);
+        }
+        let mut ended = RecordedCounts {
+            processes: self.processes()?,
+            ends: self.object.entries("ends")?,
+            waits: self.object.entries("waits")?,
+            ..RecordedCounts::default()
+        };
+        ended.processes.retain(|(who, _)| gone.contains(&who.tgid));
+        ended.ends.retain(|(end, _)| gone.contains(&end.who.tgid));
+        ended.waits.retain(|(reason, _)| gone.contains(&reason.who.tgid));
+        self.remove("processes", &ended.processes)?;
+        self.remove("ends", &ended.ends)?;
+        self.remove("waits", &ended.waits)?;
+        let groups = self.ended.add(&ended);
+        Ok(Some((ended, groups)))
+    }
+
+    fn processes(&self) -> Result<Vec<(PrWho, PrProcess)>> {
+        self.object.entries("processes")
+    }
+
+    fn remove<K: bytemuck::Pod, V>(&self, map: &str, entries: &[(K, V)]) -> Result<()> {
+        self.object.remove(map, entries.iter().map(|(key, _)| key))
+    }
+
+    /// What [`Recorder::finish`] needs of processes that go on. The window ends here.
+    pub(crate) fn read_last(&mut self) -> Result<LastCounts> {
+        self.end_now()?;
+        self.path.end_at(self.until()?);
+        // Without it, the user share of processes that still run is unknown.
+        let _ = attach::run_iterator(self.object.program(ACCOUNT)?);
+        let (mut counts, tasks) = self.read_with_tasks()?;
+        if self.level == RecordLevel::Stacks {
+            self.add_sleeps(&mut counts, &tasks)?;
+        }
+        self.path.close(counts.at, tasks, counts.state.map_or(0, |state| state.lost_steps));
+        Ok(LastCounts(counts))
+    }
+
+    /// Detach, and return what was counted, but for that of [`EndedProcesses`]. What a thread was doing at that time counts
+    /// until then. `last`: what was read earlier, if what is recorded goes on: detaching takes about 0.1 s.
+    pub(crate) fn finish(
+        mut self,
+        last: Option<LastCounts>,
+    ) -> Result<(RecordedCounts, EndedProcesses, Option<PathEnds>)> {
+        self.attached.clear();
+        let LastCounts(counts) = last.map_or_else(|| self.read_last(), Ok)?;
+        let programs =
+            PROGRAMS.iter().map(|(program, _)| *program).chain([CALLS_EVENT]).chain(LOCKS.map(|(program, _)| program));
+        let skipped = programs.filter_map(|program| self.object.passed_over(program)).sum();
+        let mut counts = RecordedCounts { skipped, clock: self.clock, ..counts };
+        if self.locks {
+            counts.lock_waits = Some(self.object.entries("lock_waits")?);
+        }
+        if self.clock.is_some() || self.level == RecordLevel::Stacks {
+            counts.sampled = CountedSamples::read::<PR_FRAMES>(&self.object)?;
+        }
+        Ok((counts, self.ended, self.path.finish()))
+    }
+
+    /// Add where threads slept.
+    fn add_sleeps(&self, counts: &mut RecordedCounts, tasks: &[(u64, PrTask)]) -> Result<()> {
+        counts.off_cpu = self.object.entries::<PrOffCpu, PrWait>("off_cpu")?;
+        for (_, task) in tasks {
+            if task.started != 0 && task.state as usize == PR_ASLEEP {
+                let sleep = PrOffCpu { who: task.who, trace: task.trace, waker_trace: 0, waker: [0; 2] };
+                counts.off_cpu.push((sleep, PrWait { count: 1, ns: counts.at.saturating_sub(task.since) }));
+            }
+        }
+        Ok(())
+    }
+
+    /// What has been counted until now, but for that of [`EndedProcesses`].
+    pub(crate) fn read(&self) -> Result<RecordedCounts> {
+        self.read_with_tasks().map(|(counts, _)| counts)
+    }
+
+    /// The same, and what each thread is doing.
+    fn read_with_tasks(&self) -> Result<(RecordedCounts, Vec<(u64, PrTask)>)> {
+        let mut before = self.object.entries::<u64, PrTask>("tasks")?;
+        for _ in 1..READS {
+            let (counts, tasks) = self.read_once()?;
+            let there: HashSet<u64> = tasks.iter().map(|(key, _)| *key).collect();
+            if before.iter().all(|(key, _)| there.contains(key)) {
+                return Ok((counts, tasks));
+            }
+            before = tasks;
+        }
+        self.read_once()
+    }
+
+    /// The same, without what a thread has counted that ends meanwhile. The next reading has it, and would take it for new.
+    fn read_once(&self) -> Result<(RecordedCounts, Vec<(u64, PrTask)>)> {
+        let now = monotonic_ns().min(self.until()?);
+        let mut processes: HashMap<PrWho, PrProcess> = self.processes()?.into_iter().collect();
+        let mut ends: HashMap<PrEnd, PrCounts> = self.object.entries("ends")?.into_iter().collect();
+        let mut waits: HashMap<PrReason, PrWait> = self.object.entries("waits")?.into_iter().collect();
+        // Last: a thread that ends meanwhile is missing rather than counted twice.
+        let tasks = self.object.entries::<u64, PrTask>("tasks")?;
+        for (_, task) in tasks.iter().filter(|(_, task)| task.started != 0) {
+            settle(*task, now, &mut processes, &mut ends, &mut waits);
+        }
+        let counts = RecordedCounts {
+            at: now,
+            processes: processes.into_iter().collect(),
+            ends: ends.into_iter().collect(),
+            waits: waits.into_iter().collect(),
+            state: Some(self.object.element("state", 0)?),
+            ..RecordedCounts::default()
+        };
+        Ok((counts, tasks))
+    }
+}
+
+/// Add what a thread has counted itself, as the programs do when its task is freed.
+fn settle(
+    mut task: PrTask,
+    now: u64,
+    processes: &mut HashMap<PrWho, PrProcess>,
+    ends: &mut HashMap<PrEnd, PrCounts>,
+    waits: &mut HashMap<PrReason, PrWait>,
+) {
+    if task.own.end == 0 {
+        let spent = now.saturating_sub(task.since);
+        match task.state as usize {
+            PR_RUNNING => task.own.cpu_ns += spent,
+            PR_RUNNABLE => task.own.runnable_ns += spent,
+            PR_ASLEEP if task.inode != 0 => {
+                let end = PrEnd { who: task.who, inode: task.inode, device: task.device, side: task.side };
+                let counts = ends.entry(end).or_insert_with(PrCounts::zeroed);
+                let (sleeps, ns) = match task.locked {
+                    0 => (&mut counts.sleeps, &mut counts.blocked_ns),
+                    _ => (&mut counts.lock_sleeps, &mut counts.lock_ns),
+                };
+                *sleeps += 1;
+                *ns += spent;
+            }
+            PR_ASLEEP => {
+                let PrTask { who, call, file_type, holder, .. } = task;
+                let wait = waits.entry(PrReason { who, call, file_type, holder }).or_insert_with(PrWait::zeroed);
+                wait.ns += spent;
+                wait.count += 1;
+            }
+            _ => {}
+        }
+        task.own.end = now;
+    }
+    add_process(processes.entry(task.who).or_insert_with(PrProcess::zeroed), &task.own);
+    for (used, side) in task.used.into_iter().zip(0..) {
+        if used.inode != 0 {
+            let end = PrEnd { who: task.who, inode: used.inode, device: used.device as u32, side };
+            add(ends.entry(end).or_insert_with(PrCounts::zeroed), &used.counts);
+        }
+    }
+}
+
+/// Add the counts of one thread of a process, or of another process.
+pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
+    let begin = [sum.begin, more.begin].into_iter().filter(|begin| *begin > 0).min().unwrap_or(0);
+    let end = sum.end.max(more.end);
+    let signal = if more.signal == 0 { sum.signal } else { more.signal };
+    add_words(sum, more);
+    (sum.begin, sum.end, sum.signal) = (begin, end, signal);
+}
+
+/// Add each number of a struct of such.
+fn add_words<T: bytemuck::Pod>(sum: &mut T, more: &T) {
+    let words: &mut [u64] = bytemuck::cast_slice_mut(std::slice::from_mut(sum));
+    for (sum, more) in words.iter_mut().zip(bytemuck::cast_slice::<_, u64>(std::slice::from_ref(more))) {
+        *sum = sum.wrapping_add(*more);
+    }
+}
+
+/// Add the counts of one thread, or of one process, at the same side of a pipe.
+pub(crate) fn add(sum: &mut PrCounts, more: &PrCounts) {
+    let slots = [sum.first_slots, sum.last_slots, sum.least_slots];
+    add_words(sum, more);
+    // These are not sums.
+    let [first, last, least] = slots;
+    sum.first_slots = if first == 0 { more.first_slots } else { first };
+    sum.last_slots = if more.last_slots == 0 { last } else { more.last_slots };
+    sum.least_slots = [least, more.least_slots].into_iter().filter(|slots| *slots > 0).min().unwrap_or(0);
+}
+
+/// The clock of the programs, ns. It counts from the boot.
+fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}

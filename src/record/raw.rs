@@ -1,7 +1,0 @@
-//! What the BPF programs count: definitions of bpf/record.h.
-#![allow(missing_docs, reason = "documented in the header it is made from")]
-#![allow(dead_code, unreachable_pub, reason = "generated; the BPF programs use the rest")]
-
-pub(super) use crate::collect::bpf::shared::{PrSample, PrWho};
-
-include!(concat!(env!("OUT_DIR"), "/record.rs"));

@@ -1,0 +1,500 @@
+//! What would help, from the critical path: each rule is a row of [`RULES`], with its evidence and what can be tried.
+
+use crate::record::model::names::labels;
+use crate::record::say::answer::first_of;
+use crate::record::trials::locale;
+use crate::record::trials::remedy::ApplyRemedy as _;
+use crate::report::number::percent;
+use crate::result::{
+    Document, ExecutedOn, MeasuredTarget, PathPart, PathWhat, PipelineCommand, RecordedPipe, RecordedProcess,
+};
+use crate::result::{Remedy, words_of};
+use crate::util::find_program::find_program;
+use crate::util::text::counted;
+use crate::workload::cpus;
+use std::collections::BTreeSet;
+
+/// Smaller parts of the path are no evidence.
+const MUCH: f64 = 0.2;
+const SOME: f64 = 0.05;
+
+/// Sleeps at pipes per second from which a larger pipe is tried, and its size.
+const MANY_SLEEPS: f64 = 100.0;
+const LARGER_PIPE: u64 = 1 << 20;
+
+/// Calls of fewer bytes in the mean are small, from this number of calls on.
+const SMALL_BYTES: u64 = 512;
+const MANY_CALLS: u64 = 1000;
+
+/// Children of `xargs` from which more arguments for each are tried, and so many.
+const MANY_CHILDREN: usize = 20;
+const MORE_ARGUMENTS: &str = "100";
+
+/// More CPUs of a guest change no rule.
+const MOST_CPUS: usize = 64;
+
+/// Programs that look up characters of the locale, and are faster without.
+const LOCALE_USERS: [&str; 9] = ["sort", "uniq", "comm", "join", "grep", "sed", "gawk", "awk", "tr"];
+
+/// Compressors with one thread, and what does the same with all CPUs. Without the option `-d` only: unpacking is serial.
+const COMPRESSORS: [(&str, &str); 5] =
+    [("gzip", "pigz"), ("bzip2", "lbzip2"), ("xz", "xz -T0"), ("zstd", "zstd -T0"), ("lzma", "xz -T0 --format=lzma")];
+
+/// Scripts that execute gzip to unpack, without its name in the line. Those of the others have a name of their own in the
+/// recording.
+const GUNZIP_SCRIPTS: [&str; 3] = ["zcat", "gunzip", "zgrep"];
+
+/// What has a program write each line at once, and what is left without.
+const FLUSHED: [(&str, &str, &str); 9] = [
+    ("stdbuf -oL", "", "`stdbuf -oL` has it write each line at once"),
+    ("stdbuf -o0", "", "`stdbuf -o0` turns off the buffer of its standard output"),
+    ("python3 -u", "python3", "`-u` turns off Python's buffer of standard output"),
+    ("python -u", "python", "`-u` turns off Python's buffer of standard output"),
+    ("sed -u", "sed", "`-u` has it write each line at once"),
+    ("sed --unbuffered", "sed", "`--unbuffered` has it write each line at once"),
+    ("grep --line-buffered", "grep", "`--line-buffered` has it write each line at once"),
+    ("jq --unbuffered", "jq", "`--unbuffered` has it write each value at once"),
+    ("mawk -W interactive", "mawk", "`-W interactive` has it write each line at once"),
+];
+
+/// Shells, whose `echo` and `printf` write at once, and whose `read` reads byte by byte.
+const SHELLS: [&str; 6] = ["sh", "dash", "bash", "zsh", "ksh", "busybox"];
+
+/// What would help, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Advice {
+    /// A sentence; absent if the evidence does not say that it helps, but it is worth a try.
+    pub why: Option<String>,
+    /// What `--advise` tries.
+    pub remedy: Option<Remedy>,
+}
+
+impl Advice {
+    fn new(why: String, remedy: Option<Remedy>) -> Self {
+        Self { why: Some(why), remedy }
+    }
+}
+
+/// Where the pipeline ran.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct AdvicePlace {
+    /// CPUs that it may use.
+    pub cpus: Vec<u32>,
+    /// The locale of characters and their order, if that is not the C locale.
+    pub(crate) locale: Option<String>,
+    /// Programs of [`COMPRESSORS`] that exist.
+    pub programs: BTreeSet<&'static str>,
+}
+
+impl AdvicePlace {
+    /// Here.
+    pub(crate) fn here(cpus: Vec<u32>) -> Self {
+        let words = COMPRESSORS.iter().filter_map(|(_, other)| other.split(' ').next());
+        Self { cpus, locale: locale::own(), programs: words.filter(|name| find_program(name).is_some()).collect() }
+    }
+}
+
+/// What a rule sees.
+struct AdviceEvidence<'a> {
+    recording: &'a Document,
+    pipeline: &'a PipelineCommand,
+    place: &'a AdvicePlace,
+    labels: Vec<String>,
+}
+
+/// A rule: what it looks at, and whether it has to know the words of the commands. If it finds nothing, it says nothing.
+struct Rule {
+    find: fn(&AdviceEvidence<'_>) -> Vec<Advice>,
+    needs_words: bool,
+}
+
+/// All rules, in the order in which they are printed and tried.
+const RULES: [Rule; 9] = [
+    Rule { find: quota, needs_words: false },
+    Rule { find: compressors, needs_words: true },
+    Rule { find: sorting, needs_words: true },
+    Rule { find: in_locale, needs_words: true },
+    Rule { find: flushed, needs_words: false },
+    Rule { find: many_children, needs_words: true },
+    Rule { find: small_transfers, needs_words: true },
+    Rule { find: larger_pipes, needs_words: true },
+    Rule { find: pinned, needs_words: true },
+];
+
+/// The reasons of [`advice`] where it ran: here, or in a guest.
+pub(crate) fn reasons(recording: &Document) -> Vec<String> {
+    let place = match recording.executed_on {
+        ExecutedOn::Hardware => AdvicePlace::here(cpus::allowed().unwrap_or_default()),
+        _ => AdvicePlace {
+            cpus: (0..recording.environment.cpus).take(MOST_CPUS).collect(),
+            locale: None,
+            ..AdvicePlace::here(Vec::new())
+        },
+    };
+    first_of(advice(recording, &place).into_iter().filter_map(|advice| advice.why))
+}
+
+/// What the rules say about `recording`. What cannot be applied to its pipeline is not among the remedies.
+pub(crate) fn advice(recording: &Document, place: &AdvicePlace) -> Vec<Advice> {
+    let pipeline = &PipelineCommand {
+        stages: recording.target.stages().to_vec(),
+        shell: matches!(&recording.target, MeasuredTarget::Pipeline(line) if line.shell),
+    };
+    let evidence = AdviceEvidence { recording, pipeline, place, labels: labels(recording) };
+    let rules = RULES.iter().filter(|rule| !rule.needs_words || !pipeline.stages.is_empty());
+    let mut all: Vec<Advice> = rules.flat_map(|rule| (rule.find)(&evidence)).collect();
+    let mut known = Vec::new();
+    for advice in &mut all {
+        let new = advice.remedy.take_if(|remedy| remedy.changed(pipeline).is_err() || known.contains(remedy)).is_none();
+        known.extend(advice.remedy.clone().filter(|_| new));
+    }
+    all.retain(|advice| advice.why.is_some() || advice.remedy.is_some());
+    all
+}
+
+impl AdviceEvidence<'_> {
+    /// Part of the time in parts of the path like this, 0 to 1.
+    fn share(&self, is: impl Fn(&PathPart) -> bool) -> f64 {
+        let parts = self.recording.path.iter().flat_map(|path| &path.parts);
+        let ns: u64 = parts.filter(|part| is(part)).map(|part| part.ns).sum();
+        ns as f64 / self.recording.processes.window_ns.max(1) as f64
+    }
+
+    /// Processes with their place, name in tables, and part of the path on a CPU or waiting for one.
+    fn working(&self) -> impl Iterator<Item = (&RecordedProcess, &str, f64)> {
+        self.recording.recorded.iter().zip(&self.labels).enumerate().map(|(at, (process, label))| {
+            let works = |part: &PathPart| matches!(part.what, PathWhat::OnCpu | PathWhat::ForCpu);
+            (process, label.as_str(), self.share(|part| part.process == Some(at) && works(part)))
+        })
+    }
+
+    /// The stage with a command that begins with these words.
+    fn has(&self, words: &str) -> bool {
+        Remedy::Program(words_of(words), vec!["x".to_owned()]).changed(self.pipeline).is_ok()
+    }
+
+    /// All words of the pipeline, also those of a line for the shell.
+    fn words(&self) -> Vec<String> {
+        self.pipeline.words()
+    }
+
+    /// Whether it has a word like this.
+    fn word(&self, is: impl Fn(&str) -> bool) -> bool {
+        self.words().iter().any(|word| is(word))
+    }
+}
+
+/// `program:FROM=TO`.
+fn program(from: &str, to: &str) -> Option<Remedy> {
+    Some(Remedy::Program(words_of(from), words_of(to)))
+}
+
+/// A quota that is too small.
+fn quota(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
+    let share = evidence.share(|part| part.what == PathWhat::Throttled);
+    let why = format!(
+        "A larger CPU quota would save up to {} of the time: raise `cpu.max` of the cgroup (`docker run --cpus`).",
+        percent(share)
+    );
+    if share >= SOME { vec![Advice::new(why, None)] } else { Vec::new() }
+}
+
+/// A compressor with one thread.
+fn compressors(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
+    if evidence.place.cpus.len() < 2 || evidence.word(|word| word.starts_with("-T") || word.starts_with("--threads")) {
+        return Vec::new();
+    }
+    let unpacks = |option: &str| match option.strip_prefix("--") {
+        Some(long) => ["decompress", "uncompress", "test", "list"].contains(&long),
+        None => option.contains(['d', 't', 'l']),
+    };
+    let words = evidence.words();
+    // A gzip of such a script cannot be told from one that packs.
+    let has_script = words.iter().any(|word| GUNZIP_SCRIPTS.contains(&&word[..]));
+    let packs = |name: &str| {
+        let mut options = words.split(|word| word == name).skip(1).peekable();
+        let of = |rest: &[String]| !rest.iter().take_while(|word| word.starts_with('-')).any(|option| unpacks(option));
+        options.peek().is_some() && options.all(of)
+    };
+    let rule = |(process, label, share): (&RecordedProcess, &str, f64)| {
+        let (name, other) = COMPRESSORS.iter().find(|(name, _)| *name == process.name)?;
+        let known = evidence.place.programs.contains(other.split(' ').next()?);
+        let install = if known { "" } else { ", which is not installed," };
+        let why = format!(
+            "`{label}` packs with one thread, {} of the time: `{other}`{install} uses all CPUs.",
+            percent(share)
+        );
+        let is_packer = packs(name) && !(has_script && *name == "gzip");
+        (share >= MUCH && is_packer).then(|| Advice::new(why, program(name, other).filter(|_| known)))
+    };
+    evidence.working().filter_map(rule).collect()
+}
+
+/// `sort`, whose threads and memory can be chosen.
+fn sorting(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
+    let cpus = evidence.place.cpus.len();
+    let chosen = |word: &str| match word.strip_prefix("--") {
+        Some(long) => ["parallel", "buffer-size", "merge"].iter().any(|option| long.starts_with(option)),
+        None => word.starts_with('-') && word.contains(['S', 'm']),
+    };
+    if cpus < 2 || evidence.word(chosen) {
+        return Vec::new();
+    }
+    let better = format!("sort --parallel={cpus} -S 25%");
+    let rule = |(process, label, share): (&RecordedProcess, &str, f64)| {
+        let why =
+            format!("`{label}` sorts {} of the time: `{better}` gives it more threads and memory.", percent(share));
+        (process.name == "sort" && share >= MUCH).then(|| Advice::new(why, program("sort", &better)))
+    };
+    evidence.working().filter_map(rule).collect()
+}
+
+/// Programs that are faster without a locale.
+fn in_locale(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
+    let Some(locale) = evidence.place.locale.as_ref().filter(|_| !evidence.word(|word| word.starts_with("LC_ALL=")))
+    else {
+        return Vec::new();
+    };
+    let rule = |(process, label, share): (&RecordedProcess, &str, f64)| {
+        let name = &process.name;
+        let uses = LOCALE_USERS.contains(&&name[..]) && share >= MUCH;
+        let why = format!(
+            "`{label}` follows the rules of the locale {locale}, {} of the time: `LC_ALL=C {name}` compares bytes.",
+            percent(share)
+        );
+        uses.then(|| Advice::new(why, program(name, &format!("env LC_ALL=C {name}"))))
+    };
+    evidence.working().filter_map(rule).collect()
+}
+
+/// Ends of pipes with many small calls: the process, and bytes per call.
+fn small_calls<'a>(recording: &'a Document, writes: bool) -> impl Iterator<Item = (usize, u64)> {
+    let ends = move |pipe: &'a RecordedPipe| if writes { &pipe.writers } else { &pipe.readers };
+    recording.pipes.iter().flat_map(ends).filter_map(|end| {
+        let calls = end.all_calls() - end.eagain - end.epipe - end.errors;
+        // A process that calls once has nothing to collect.
+        let processes = recording.recorded.get(end.process).map_or(1, |process| process.pids.len().max(1)) as u64;
+        let small = calls / processes >= MANY_CALLS && end.bytes / calls < SMALL_BYTES;
+        small.then(|| (end.process, (end.bytes as f64 / calls as f64).round() as u64))
+    })
+}
+
+/// Small calls, and what they come from.
+fn flushed(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
+    let recording = evidence.recording;
+    let cause = |name: &str| {
+        let own = |(from, to, _): &&(&str, &str, &str)| match to.is_empty() {
+            true => evidence.has(&format!("{from} {name}")),
+            false => name.starts_with(to) && evidence.has(from),
+        };
+        match FLUSHED.iter().find(own) {
+            Some((from, to, why)) => (format!(": {why}"), program(from, to)),
+            None if SHELLS.contains(&name) => (": `echo` and `printf` of a shell write at once".to_owned(), None),
+            None if name == "dd" => (": its block size, `bs=`".to_owned(), None),
+            None if name.starts_with("python") => {
+                (": it flushes its standard output, which Python would otherwise write in blocks".to_owned(), None)
+            }
+            None => (": it does not write in blocks, as stdio of the C library would".to_owned(), None),
+        }
+    };
+    let does = |writes: bool| if writes { "writes" } else { "reads" };
+    let sentence = move |(process, bytes, writes): (usize, u64, bool)| {
+        let name = &recording.recorded.get(process)?.name;
+        let bytes = counted(bytes, "byte");
+        let (why, remedy) = match writes {
+            true => cause(name),
+            false if SHELLS.contains(&&name[..]) => (
+                ": `read` of a shell reads byte by byte, so that it does not take what the next program is to read"
+                    .to_owned(),
+                None,
+            ),
+            false => (String::new(), None),
+        };
+        Some(Advice::new(format!("`{name}` {} only {bytes} per call{why}.", does(writes)), remedy))
+    };
+    let ends = [true, false].into_iter().flat_map(|writes| {
+        // What a reader gets is what was written.
+        small_calls(recording, writes).map(move |(process, bytes)| (process, bytes, writes))
+    });
+    let mut said = BTreeSet::new();
+    let new = |advice: &Advice| said.insert(advice.why.clone());
+    ends.filter_map(sentence).filter(new).collect()
+}
+
+/// Many short children of `xargs`.
+fn many_children(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
+    let of_xargs = |from: &&&str| evidence.has(from);
+    let Some(from) = ["xargs -n 1", "xargs -n1", "xargs -L 1", "xargs -L1"].iter().find(of_xargs) else {
+        return Vec::new();
+    };
+    // Before they execute their program, they have the name of xargs.
+    let is_child = |process: &&RecordedProcess| process.pids.len() >= MANY_CHILDREN && process.name != "xargs";
+    let starts: Vec<_> = evidence.recording.recorded.iter().filter(is_child).collect();
+    // A process that executes a second program, as `env` does, is one child.
+    let children: BTreeSet<u32> = starts.iter().flat_map(|process| process.pids.iter().copied()).collect();
+    let names: BTreeSet<&str> = starts.iter().map(|process| process.name.as_str()).collect();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    let why = format!(
+        "`{from}` starts a process for each argument: {} of {}. With `-n {MORE_ARGUMENTS}`, there are fewer.",
+        counted(children.len() as u64, "process"),
+        names.join(" and ")
+    );
+    vec![Advice::new(why, program(from, &format!("xargs -n {MORE_ARGUMENTS}")))]
+}
+
+/// `pv` with a larger buffer.
+fn small_transfers(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
+    let limited =
+        evidence.word(|word| word.starts_with("-L") || word.starts_with("-B") || word.starts_with("--buffer"));
+    let rule = |(process, label, share): (&RecordedProcess, &str, f64)| {
+        let why = format!("`{label}` is {} of the time: `pv -B 1M` moves more with each call.", percent(share));
+        (process.name == "pv" && share >= MUCH && !limited).then(|| Advice::new(why, program("pv", "pv -B 1M")))
+    };
+    evidence.working().filter_map(rule).collect()
+}
+
+/// Stages that often sleep at their pipes.
+fn larger_pipes(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
+    let sleeps: u64 = evidence.recording.pipes.iter().flat_map(RecordedPipe::ends).map(|end| end.sleeps).sum();
+    let many = sleeps as f64 > MANY_SLEEPS * evidence.recording.processes.window_ns as f64 / 1e9;
+    let advice = Advice { why: None, remedy: Some(Remedy::PipeSize(LARGER_PIPE)) };
+    if many { vec![advice] } else { Vec::new() }
+}
+
+/// Several stages on several CPUs.
+fn pinned(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
+    let several = evidence.pipeline.stages.len() > 1 && evidence.place.cpus.len() > 1;
+    if several { vec![Advice { why: None, remedy: Some(Remedy::Pin) }] } else { Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::{CriticalPath, Processes, RecordedEnd};
+
+    fn place() -> AdvicePlace {
+        AdvicePlace { cpus: vec![0, 1], locale: None, programs: ["pigz", "xz"].into() }
+    }
+
+    /// A recording of `words`, in which these processes are the path, on a CPU for so many percent.
+    fn recording(words: &[&str], parts: &[(&str, u64)]) -> Document {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let part = |(at, (_, percent)): (usize, &(&str, u64))| PathPart {
+            process: Some(at),
+            what: PathWhat::OnCpu,
+            ns: percent * 10_000_000,
+            ..PathPart::default()
+        };
+        let process =
+            |(name, _): &(&str, u64)| RecordedProcess { name: (*name).to_owned(), ..RecordedProcess::default() };
+        Document {
+            processes: Processes { window_ns: 1_000_000_000, ..Processes::default() },
+            target: MeasuredTarget::Pipeline(PipelineCommand::parse(&words).unwrap()),
+            recorded: parts.iter().map(process).collect(),
+            path: Some(CriticalPath { parts: parts.iter().enumerate().map(part).collect(), ..CriticalPath::default() }),
+            ..Document::default()
+        }
+    }
+
+    /// Reasons, and what is tried.
+    fn said(recording: &Document, place: &AdvicePlace) -> (String, Vec<String>) {
+        let all = advice(recording, place);
+        let why: Vec<String> = all.iter().filter_map(|advice| advice.why.clone()).collect();
+        (why.join(" "), all.iter().filter_map(|advice| advice.remedy.as_ref().map(Remedy::text)).collect())
+    }
+
+    #[test]
+    fn a_program_that_is_much_of_the_path_has_a_remedy_also_in_a_line_for_the_shell() {
+        for (words, name, tried) in [
+            (&["cat a | gzip -9 >b"][..], "gzip", "program:gzip=pigz"),
+            (&["gzip --stdout a; true"], "gzip", "program:gzip=pigz"),
+            (&["xz", "-9", "a"], "xz", "program:xz=xz -T0"),
+            (&["zcat a | xz -9 >b"], "xz", "program:xz=xz -T0"),
+            (&["sort a; true"], "sort", "program:sort=sort --parallel=2 -S 25%"),
+            (&["pv a; true"], "pv", "program:pv=pv -B 1M"),
+        ] {
+            let (why, remedies) = said(&recording(words, &[(name, 62)]), &place());
+            assert_eq!(remedies, [tried], "{why}");
+            assert!(why.contains(&format!("`{name}`")) && why.contains("62 %"), "{why}");
+            assert_eq!(said(&recording(words, &[(name, 10)]), &place()), Default::default(), "little of the path");
+        }
+        // One CPU, threads already, unpacking, or not installed.
+        let one = AdvicePlace { cpus: vec![0], ..place() };
+        assert_eq!(said(&recording(&["gzip a; true"], &[("gzip", 62)]), &one), Default::default());
+        let lines = ["xz -T2 a; true", "xz -dc a; true", "gzip -c --decompress a; true", "zcat a; true"];
+        let sorts =
+            ["sort --parallel=4 a; true", "sort --buffer-size=1G a; true", "sort -nS2M a; true", "sort -m a; true"];
+        for line in lines.into_iter().chain(sorts).chain(["zcat a | gzip -9 >b", "pv -B 2M a; true"]) {
+            let name = line.split(' ').next().unwrap().replace("zcat", "gzip");
+            let name = name.as_str();
+            assert_eq!(said(&recording(&[line], &[(name, 62)]), &place()), Default::default(), "{line}");
+        }
+        let (why, tried) = said(&recording(&["bzip2 a; true"], &[("bzip2", 62)]), &place());
+        assert!(why.contains("`lbzip2`, which is not installed,") && tried.is_empty(), "{why}");
+    }
+
+    #[test]
+    fn a_locale_and_a_quota_are_said() {
+        let german = AdvicePlace { cpus: vec![0], locale: Some("de_DE.UTF-8".to_owned()), ..place() };
+        let (why, tried) = said(&recording(&["sort a; true"], &[("sort", 62)]), &german);
+        assert!(why.contains("of the locale de_DE.UTF-8, 62 % of the time"), "{why}");
+        assert_eq!(tried, ["program:sort=env LC_ALL=C sort"]);
+        assert_eq!(said(&recording(&["LC_ALL=C sort a"], &[("sort", 62)]), &german), Default::default());
+        let mut limited = recording(&["gzip -d a; true"], &[("gzip", 62)]);
+        limited.path.as_mut().unwrap().parts[0].what = PathWhat::Throttled;
+        let (why, tried) = said(&limited, &place());
+        assert!(why.starts_with("A larger CPU quota would save up to 62 % of the time") && tried.is_empty(), "{why}");
+    }
+
+    #[test]
+    fn small_calls_have_their_cause() {
+        let with = |words: &[&str], name: &str, writes: bool| {
+            let mut recording = recording(words, &[(name, 10)]);
+            let calls = [("write".to_owned(), 4000)].into();
+            let ends = vec![RecordedEnd { calls, bytes: 8000, ..RecordedEnd::default() }];
+            let (writers, readers) = if writes { (ends, Vec::new()) } else { (Vec::new(), ends) };
+            recording.pipes.push(RecordedPipe { writers, readers, ..RecordedPipe::default() });
+            said(&recording, &AdvicePlace { cpus: vec![0], ..place() })
+        };
+        let (why, tried) = with(&["stdbuf -oL sed p a | cat"], "sed", true);
+        assert_eq!(why, "`sed` writes only 2 bytes per call: `stdbuf -oL` has it write each line at once.");
+        assert_eq!(tried, ["program:stdbuf -oL="]);
+        let (why, tried) = with(&["stdbuf -oL sed p a | awk 1 | cat"], "awk", true);
+        assert!(why.ends_with("as stdio of the C library would.") && tried.is_empty(), "{why}");
+        let (why, tried) = with(&["python3", "-u", "a.py", "|", "cat"], "python3", true);
+        assert!(why.ends_with("`-u` turns off Python's buffer of standard output."), "{why}");
+        assert_eq!(tried, ["program:python3 -u=python3"]);
+        let (why, tried) = with(&["while true; do echo; done | cat"], "sh", true);
+        assert!(why.ends_with("`echo` and `printf` of a shell write at once.") && tried.is_empty(), "{why}");
+        let (why, _) = with(&["cat a | while read x; do true; done"], "sh", false);
+        assert!(why.contains("`sh` reads only 2 bytes per call: `read` of a shell reads byte by byte"), "{why}");
+        let (why, _) = with(&["dd bs=2 | cat"], "dd", true);
+        assert!(why.ends_with(": its block size, `bs=`."), "{why}");
+        // What is watched has no words.
+        let mut watched = recording(&["a; b"], &[("sort", 62)]);
+        watched.target = MeasuredTarget::Attached { pids: vec![1] };
+        assert_eq!(said(&watched, &place()), Default::default());
+    }
+
+    #[test]
+    fn many_children_sleeps_at_pipes_and_several_stages_are_tried() {
+        let mut children = recording(&["seq 100 | xargs -n1 echo"], &[("xargs", 10), ("echo", 60)]);
+        children.recorded[0].pids = (0..101).collect();
+        children.recorded[1].pids = (0..100).collect();
+        let (why, tried) = said(&children, &place());
+        assert!(why.starts_with("`xargs -n1` starts a process for each argument: 100 processes of `echo`."), "{why}");
+        assert_eq!(tried, ["program:xargs -n1=xargs -n 100"]);
+        let mut stages = recording(&["a", "|", "b"], &[("a", 62)]);
+        assert_eq!(said(&stages, &place()), (String::new(), vec!["pin".to_owned()]));
+        let end = RecordedEnd { sleeps: 1000, ..RecordedEnd::default() };
+        stages.pipes.push(RecordedPipe { readers: vec![end], ..RecordedPipe::default() });
+        let one = AdvicePlace { cpus: vec![0], ..place() };
+        assert_eq!(said(&stages, &one), (String::new(), vec!["pipe-size=1M".to_owned()]));
+        // The pipes of a shell are its own.
+        stages.target = MeasuredTarget::Pipeline(PipelineCommand::parse(&["a | b".to_owned()]).unwrap());
+        assert_eq!(said(&stages, &place()), Default::default());
+    }
+}

@@ -1,0 +1,455 @@
+//! The answer of a recording: what its time was made of, and what else is worth a sentence. docs/method.md gives the
+//! rules. It depends on the recording alone.
+
+use crate::profile::few;
+use crate::record::model::names::labels;
+use crate::record::model::stages::{self, StageTime, Stages};
+use crate::record::say::words::{self, SHORT_NS};
+use crate::record::say::{holders, killed, standstill};
+use crate::report::number::percent;
+use crate::result::{BusyProgram, DEFAULT_SLOTS, Document, ExecutedOn, PathWhat, RecordedPipe, RecordedProcess};
+use crate::util::text::{capitalized, counted};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A stage that waits for this part of the window at a pipe whose other side no recorded process used waits for something
+/// outside.
+const OUTSIDE: f64 = 0.5;
+
+/// Smaller parts of the window are not named.
+const NAMED: f64 = 0.05;
+
+/// From this part of the path on, waiting for a CPU casts doubt on the answer.
+const CROWDED: f64 = 0.2;
+
+/// Sentences of one kind of which more are only counted.
+const NAMED_ALIKE: usize = 3;
+
+/// Findings, and reasons to doubt them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct RecordedAnswer {
+    pub findings: Vec<String>,
+    pub cautions: Vec<String>,
+}
+
+/// The answer of `recording`.
+pub(crate) fn answer(recording: &Document) -> RecordedAnswer {
+    let stages = stages::stages(recording);
+    let times = stages::times(recording, &stages);
+    let used = recording.pipes.iter().any(|pipe| pipe.is_used() || pipe.between.is_some());
+    let mut answer = RecordedAnswer::default();
+    answer.findings.extend(first_of(recording.recorded.iter().filter_map(killed::starved)));
+    if times.is_empty() {
+        answer.findings.push("No process was recorded.".to_owned());
+    } else {
+        let stands = standstill::standstill(recording);
+        answer.findings.extend(stands.endless);
+        let made_of = words::sentences(recording);
+        // A wait that others could end is not the cause of itself.
+        let first = usize::from(words::ends_in_a_cause(recording)).min(made_of.len());
+        let (first, rest) = made_of.split_at(first);
+        answer.findings.extend([first, &stands.held, rest].concat());
+        answer.findings.extend((!used).then(|| each(recording, &stages)));
+        answer.findings.extend(outside(recording, &stages, &times));
+        let main = words::longest(recording).and_then(|process| stages.of(process));
+        answer.findings.extend(most_waiting(recording, &stages, &times, main));
+        answer.findings.extend(oddities(recording, &stages, &times));
+        answer.findings.extend(holders::findings(recording, &stages, &times));
+    }
+    answer
+        .findings
+        .extend(first_of(recording.recorded.iter().filter_map(|process| killed::crashed(recording, process))));
+    answer.findings.extend(killed::ended(recording));
+    answer.cautions = cautions(recording);
+    answer
+}
+
+/// What each process did most of the time, if several were watched that have nothing to do with each other.
+fn each(recording: &Document, stages: &Stages) -> String {
+    let unseen = recording.recorded.iter().any(RecordedProcess::moves_unseen);
+    let none = if unseen { "No use of a pipe was seen" } else { "No pipe was used" };
+    if recording.target.pids().len() < 2 {
+        return format!("{none}.");
+    }
+    let labels = labels(recording);
+    let most = |members: &Vec<usize>| {
+        let at = members.first().copied()?;
+        let process = recording.recorded.get(at)?;
+        let running = [(PathWhat::OnCpu, process.cpu_ns), (PathWhat::ForCpu, process.runnable_ns)];
+        let asleep = process.waits.iter().map(|(reason, wait)| (PathWhat::Asleep { reason: *reason }, wait.ns));
+        let (what, ns) = running.into_iter().chain(asleep).max_by_key(|(_, ns)| *ns)?;
+        let part = words::described(recording, &labels, &(Some(at), what, None), false);
+        Some(format!("{part} {}", percent(ns as f64 / recording.processes.window_ns.max(1) as f64)))
+    };
+    format!("{none}: {}.", few(stages.iter().filter_map(most)))
+}
+
+/// Whether no recorded process used this side of the pipe with this number.
+fn is_unused(recording: &Document, stages: &Stages, pipe: usize, side: usize) -> bool {
+    stages::sides(&recording.pipes[pipe], stages)[side].is_empty()
+}
+
+/// If a stage waits most of the time at a pipe whose other side no recorded process used.
+fn outside(recording: &Document, stages: &Stages, times: &[StageTime]) -> Option<String> {
+    for time in times {
+        for (shares, side, what) in [(&time.empty, 0, "data from"), (&time.full, 1, "room in")] {
+            let is_outside = |at: usize| is_unused(recording, stages, at, side);
+            if let Some(share) = shares.iter().find(|(at, share)| **share >= OUTSIDE && is_outside(**at)) {
+                let unseen = recording.recorded.iter().any(RecordedProcess::moves_unseen);
+                let other = match (side, unseen) {
+                    (0, true) => "whose writes were not seen",
+                    (0, false) => "that no recorded process wrote to",
+                    (_, true) => "whose reads were not seen",
+                    (_, false) => "that no recorded process read from",
+                };
+                return Some(format!(
+                    "`{}` waits {} of the time for {what} a pipe {other}.",
+                    time.name,
+                    percent(*share.1)
+                ));
+            }
+        }
+    }
+    None
+}
+
+/// The stage, other than `main`, that sleeps most at one of its pipes, or until a FIFO is opened.
+fn most_waiting(recording: &Document, stages: &Stages, times: &[StageTime], main: Option<usize>) -> Option<String> {
+    // The pipe, and the side of it at which others are.
+    type Place = Option<(usize, usize)>;
+    let mut most: Option<(f64, usize, Place)> = None;
+    for (stage, time) in times.iter().enumerate().filter(|(stage, _)| Some(*stage) != main) {
+        let at_pipes = [(&time.empty, 0), (&time.full, 1)]
+            .into_iter()
+            .flat_map(|(shares, side)| shares.iter().map(move |(pipe, share)| (*share, stage, Some((*pipe, side)))));
+        // `outside` has these.
+        let is_outside = |place: &Place| place.is_some_and(|(pipe, side)| is_unused(recording, stages, pipe, side));
+        let at_pipes = at_pipes.filter(|(share, _, place)| *share < OUTSIDE || !is_outside(place));
+        let at_pipes = at_pipes.map(|(share, stage, place)| {
+            let mean = place.and_then(|place| mean_wait(recording, stages, stage, place));
+            (mean.map_or(share, |(share, _)| share), stage, place)
+        });
+        for wait in at_pipes.chain([(time.opening, stage, None)]).filter(|(share, ..)| *share >= NAMED) {
+            if most.is_none_or(|(largest, ..)| wait.0 > largest) {
+                most = Some(wait);
+            }
+        }
+    }
+    let (share, stage, place) = most?;
+    let (name, share) = (&times[stage].name, percent(share));
+    let of = place.and_then(|place| mean_wait(recording, stages, stage, place));
+    let of = of.map_or_else(String::new, |(_, of)| format!(" (mean of its {of})"));
+    let Some((pipe, side)) = place else {
+        return Some(format!("`{name}` {} {share}.", "waits until another process opens the other end of a FIFO"));
+    };
+    let others = &stages::sides(&recording.pipes[pipe], stages)[side];
+    let others = few(others.iter().filter(|other| **other != stage).map(|other| format!("`{}`", times[*other].name)));
+    let why = match (side, others.is_empty()) {
+        (0, true) => "a pipe is empty".to_owned(),
+        (0, false) => format!("the pipe from {others} is empty"),
+        (_, true) => "a pipe is full".to_owned(),
+        (_, false) => format!("the pipe to {others} is full"),
+    };
+    Some(format!("`{name}`{of} waits {share} of the time because {why}."))
+}
+
+/// The share of the time that one thread of a stage sleeps at a side of a pipe, if several sleep there at once, and which
+/// these are.
+fn mean_wait(
+    recording: &Document,
+    stages: &Stages,
+    stage: usize,
+    (pipe, side): (usize, usize),
+) -> Option<(f64, String)> {
+    let pipe = &recording.pipes[pipe];
+    let ends = if side == 0 { &pipe.readers } else { &pipe.writers };
+    let own = || ends.iter().filter(|end| stages.of(end.process) == Some(stage));
+    let window = recording.processes.window_ns.max(1);
+    let ns: u64 = own().map(|end| end.blocked_ns).sum();
+    let fewest = ns.div_ceil(window);
+    if fewest < 2 {
+        return None;
+    }
+    let processes: u64 = own().map(|end| recording.recorded[end.process].pids.len() as u64).sum();
+    let of = if processes < fewest { "threads".to_owned() } else { counted(processes, "process") };
+    Some((ns as f64 / (window * processes.max(fewest)) as f64, of))
+}
+
+/// The first three of these sentences, each once, and how many more there are.
+pub(crate) fn first_of(sentences: impl Iterator<Item = String>) -> Vec<String> {
+    let mut known = BTreeSet::new();
+    let mut sentences: Vec<String> = sentences.filter(|sentence| known.insert(sentence.clone())).collect();
+    let more = sentences.len().saturating_sub(NAMED_ALIKE);
+    sentences.truncate(NAMED_ALIKE);
+    sentences.extend((more > 0).then(|| format!("The same holds for {more} more, which result.json has.")));
+    sentences
+}
+
+/// Properties of pipes that are worth a sentence.
+fn oddities(recording: &Document, stages: &Stages, times: &[StageTime]) -> Vec<String> {
+    let (mut small, mut unseen) = (Vec::new(), Vec::new());
+    for pipe in &recording.pipes {
+        if let Some([_, _, least]) = pipe.slots.filter(|[_, _, least]| *least < DEFAULT_SLOTS && pipe.bytes() > 0) {
+            let name = pipe_name(pipe, stages, times);
+            let size = counted(least * 4, "KiB");
+            small.push(format!("The pipe {name} holds only {size}; the default is 64 KiB."));
+        }
+    }
+    for process in recording.recorded.iter().filter(|process| process.io_uring_calls > 0) {
+        unseen.push(format!("`{}` uses io_uring, whose reads and writes are not recorded.", process.name));
+    }
+    for process in recording.recorded.iter().filter(|process| process.unseen_requests > 0) {
+        let count = process.unseen_requests;
+        let are = if count == 1 { "is" } else { "are" };
+        let requests = counted(count, "request");
+        unseen.push(format!("`{}` uses io_submit, of which {requests} {are} not recorded.", process.name));
+    }
+    [small, unseen].into_iter().flat_map(|sentences| first_of(sentences.into_iter())).collect()
+}
+
+/// `from dd to wc`.
+pub(crate) fn pipe_name(pipe: &RecordedPipe, stages: &Stages, times: &[StageTime]) -> String {
+    let [from, to] = stages::sides(pipe, stages).map(|side| {
+        let names = few(side.iter().map(|stage| format!("`{}`", times[*stage].name)));
+        if names.is_empty() { "outside".to_owned() } else { names }
+    });
+    format!("from {from} to {to}")
+}
+
+fn cautions(recording: &Document) -> Vec<String> {
+    let mut cautions = Vec::new();
+    if !recording.on_disk.is_empty() && recording.executed_on == ExecutedOn::Tcg {
+        let names = few(recording.on_disk.iter().map(|path| format!("`{path}`")));
+        let were = if recording.on_disk.len() == 1 { "was" } else { "were" };
+        cautions.push(format!(
+            "Not exact: {names} {were} on a disk, which answers at moments that depend on this machine."
+        ));
+    }
+    if recording.processes.window_ns < SHORT_NS {
+        cautions.push("The pipeline took less than 20 ms: most of it is the start of its programs.".to_owned());
+    }
+    // The CPUs of an emulated guest take turns.
+    let crowded = if recording.executed_on == ExecutedOn::Tcg { None } else { crowded(recording) };
+    let busy: Vec<String> = crowded.into_iter().chain(busy_others(&recording.others)).collect();
+    if !busy.is_empty() {
+        cautions.push(format!("{}. Times may differ on an idle machine.", capitalized(&busy.join("; "))));
+    }
+    cautions
+}
+
+/// If the end of the pipeline waited for a CPU much of the time.
+fn crowded(recording: &Document) -> Option<String> {
+    let labels = labels(recording);
+    // An idle machine does not shorten waits for processes of the pipeline itself.
+    let is_own = |by: &str| recording.recorded.iter().any(|process| process.name == by);
+    let mut waits: BTreeMap<Option<usize>, f64> = BTreeMap::new();
+    for part in recording.path.as_ref()?.parts.iter().filter(|part| part.what == PathWhat::ForCpu) {
+        if !part.by.as_deref().is_some_and(is_own) {
+            let share = part.ns as f64 / recording.processes.window_ns.max(1) as f64;
+            *waits.entry(part.process).or_default() += share;
+        }
+    }
+    let mut waits: Vec<(Option<usize>, f64)> = waits.into_iter().collect();
+    waits.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let all: f64 = waits.iter().map(|(_, share)| share).sum();
+    let name = |process: Option<usize>| process.and_then(|at| labels.get(at)).map_or("another process", String::as_str);
+    let named = waits.iter().filter(|(_, share)| *share >= NAMED);
+    let names = few(named.map(|(process, share)| format!("`{}` {}", name(*process), percent(*share))));
+    (all >= CROWDED && !names.is_empty())
+        .then(|| format!("the CPUs are busy: the end waits for {names} of the time without a CPU"))
+}
+
+/// Who else used the CPUs, if that is much.
+pub(crate) fn busy_others(others: &[BusyProgram]) -> Option<String> {
+    let all: f64 = others.iter().map(|program| program.share).sum();
+    let names = few(others.iter().map(|program| format!("`{}` {}", program.name, percent(program.share))));
+    (all > crate::run::BUSY).then(|| format!("other programs used {} of the CPUs' time: {names}", percent(all)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::RecordedEnd;
+    use crate::result::{CriticalPath, PathPart};
+    use crate::result::{MeasuredTarget, PipelineCommand, Processes, WaitReason};
+
+    const WINDOW: u64 = 1_000_000_000;
+
+    /// A part of process `process` that takes so many percent.
+    fn part(process: usize, what: PathWhat, percent: u64) -> PathPart {
+        let ns = WINDOW / 100 * percent;
+        PathPart { process: Some(process), what, ns, slices: vec![ns], by: None }
+    }
+
+    const ON_CPU: PathWhat = PathWhat::OnCpu;
+    const TIMER: PathWhat = PathWhat::Asleep { reason: WaitReason::Timer };
+
+    /// A pipeline of stages `a`, `b`, ..., each asleep for data and for room for so many percent of the window.
+    fn pipeline(stages: &[[u64; 2]], parts: &[(usize, PathWhat, u64)]) -> Document {
+        let name = |stage: usize| char::from(b'a' + stage as u8).to_string();
+        let end = |process, share: u64| RecordedEnd {
+            process,
+            bytes: 1 << 20,
+            blocked_ns: share * (WINDOW / 100),
+            sleeps: 1,
+            ..RecordedEnd::default()
+        };
+        let processes = (0..stages.len()).map(|stage| RecordedProcess {
+            name: name(stage),
+            stage: stage as u32,
+            user_share: Some(0.75),
+            ..RecordedProcess::default()
+        });
+        let pipes = (1..stages.len()).map(|reader| RecordedPipe {
+            between: Some([reader as u32 - 1, reader as u32]),
+            slots: Some([16; 3]),
+            writers: vec![end(reader - 1, stages[reader - 1][1])],
+            readers: vec![end(reader, stages[reader][0])],
+            ..RecordedPipe::default()
+        });
+        Document {
+            processes: Processes { window_ns: WINDOW, ..Processes::default() },
+            target: MeasuredTarget::Pipeline(PipelineCommand {
+                stages: (0..stages.len()).map(|stage| vec![name(stage)]).collect(),
+                shell: false,
+            }),
+            recorded: processes.collect(),
+            pipes: pipes.collect(),
+            path: Some(CriticalPath {
+                parts: parts.iter().map(|(process, what, percent)| part(*process, *what, *percent)).collect(),
+                slice_ns: vec![WINDOW],
+                ..CriticalPath::default()
+            }),
+            ..Document::default()
+        }
+    }
+
+    fn busy() -> Document {
+        pipeline(&[[0, 2], [88, 0]], &[(0, ON_CPU, 96), (1, ON_CPU, 4)])
+    }
+
+    #[test]
+    fn what_the_time_was_made_of_comes_first_and_then_who_waits() {
+        assert_eq!(
+            answer(&busy()).findings.join(" "),
+            "The 1.00 s were 96 % `a` on a CPU (75 % of it user code) and 4 % other parts. `b` waits 88 % of the time \
+             because the pipe from `a` is empty."
+        );
+        let sleeping = pipeline(&[[0, 94], [1, 1], [96, 0]], &[(1, TIMER, 95), (2, ON_CPU, 5)]);
+        assert_eq!(
+            answer(&sleeping).findings.join(" "),
+            "The 1.00 s were 95 % `b` sleeping on a timer and 5 % `c` on a CPU (75 % of it user code). `c` waits 96 % of \
+             the time because the pipe from `b` is empty."
+        );
+    }
+
+    #[test]
+    fn phases_are_named() {
+        let mut recording = pipeline(&[[0, 0], [0, 0]], &[(0, ON_CPU, 60), (1, ON_CPU, 40)]);
+        let path = recording.path.as_mut().unwrap();
+        path.slice_ns = vec![WINDOW / 5; 5];
+        path.parts[0].slices = [3, 3, 3, 0, 0].map(|part| WINDOW / 15 * part).to_vec();
+        path.parts[1].slices = [0, 0, 0, 3, 3].map(|part| WINDOW / 15 * part).to_vec();
+        let findings = answer(&recording).findings;
+        assert_eq!(findings[1], "Over time: 0 to 0.60 s `a` on a CPU; 0.60 to 1.00 s `b` on a CPU.");
+    }
+
+    #[test]
+    fn one_program_and_a_command_without_pipes_have_an_answer() {
+        let mut recording = pipeline(&[[0, 0]], &[(0, ON_CPU, 50), (0, TIMER, 50)]);
+        let said = "The 1.00 s were 50 % `a` on a CPU (75 % of it user code) and 50 % `a` sleeping on a timer.";
+        assert_eq!(answer(&recording).findings.join(" "), format!("{said} No pipe was used."));
+        let end = RecordedEnd { calls: [("write".to_owned(), 1)].into(), bytes: 10, ..RecordedEnd::default() };
+        recording.pipes.push(RecordedPipe { writers: vec![end], ..RecordedPipe::default() });
+        assert_eq!(answer(&recording).findings.join(" "), said);
+    }
+
+    #[test]
+    fn a_stopped_stage_and_who_stopped_it_are_named() {
+        let stopped = PathWhat::Asleep { reason: WaitReason::Stopped };
+        let mut recording = pipeline(&[[0, 94], [10, 0]], &[(1, stopped, 64), (1, ON_CPU, 36)]);
+        let said = |recording: &Document| answer(recording).findings.remove(0);
+        assert!(said(&recording).starts_with("The 1.00 s were 64 % `b` stopped and 36 % `b` on"), "{recording:?}");
+        recording.recorded[1].held_by = [(WaitReason::Stopped, ["cpulimit".to_owned()].into())].into();
+        assert!(said(&recording).starts_with("The 1.00 s were 64 % `b` stopped by `cpulimit` and 36 %"));
+        recording.recorded[1].held_by = [(WaitReason::Stopped, [String::new()].into())].into();
+        assert!(said(&recording).starts_with("The 1.00 s were 64 % `b` stopped by itself and 36 %"));
+    }
+
+    #[test]
+    fn what_was_not_seen_is_not_denied() {
+        let mut recording = pipeline(&[[0, 0], [93, 0]], &[(0, ON_CPU, 100)]);
+        let said = |recording: &Document| answer(recording).findings.join(" ");
+        recording.pipes[0].writers.clear();
+        recording.pipes[0].between = None;
+        let outside = "`b` waits 93 % of the time for data from a pipe";
+        assert!(said(&recording).contains(&format!("{outside} that no recorded process wrote to.")));
+        recording.recorded[0].unseen_requests = 1;
+        let found = said(&recording);
+        assert!(found.contains(&format!("{outside} whose writes were not seen.")), "{found}");
+        assert!(found.ends_with("`a` uses io_submit, of which 1 request is not recorded."), "{found}");
+        recording.pipes.clear();
+        recording.target = MeasuredTarget::Attached { pids: vec![1] };
+        assert!(said(&recording).contains("No use of a pipe was seen."), "{}", said(&recording));
+        recording.recorded[0].unseen_requests = 0;
+        assert!(said(&recording).contains("No pipe was used."), "{}", said(&recording));
+    }
+
+    #[test]
+    fn a_program_that_crashed_or_was_killed_is_named() {
+        let mut recording = busy();
+        let said = |recording: &Document| answer(recording).findings.join(" ");
+        recording.recorded[0].signal = Some(libc::SIGPIPE.cast_unsigned());
+        assert!(!said(&recording).contains("killed"), "{}", said(&recording));
+        recording.recorded[0].signal = Some(libc::SIGILL.cast_unsigned());
+        assert!(said(&recording).ends_with("`a` was killed by SIGILL (illegal instruction)."), "{}", said(&recording));
+        recording.executed_on = ExecutedOn::Tcg;
+        assert!(said(&recording).ends_with("try --cpu max."), "{}", said(&recording));
+        recording.recorded[1].out_of_memory = true;
+        assert!(said(&recording).starts_with("`b` was killed for lack of memory. The 1.00 s"), "{}", said(&recording));
+    }
+
+    #[test]
+    fn several_that_wait_at_once_have_a_mean() {
+        let mut recording = pipeline(&[[0, 0], [250, 0]], &[(0, ON_CPU, 100)]);
+        let last = |recording: &Document| answer(recording).findings.pop().unwrap();
+        let why = "of the time because the pipe from `a` is empty.";
+        assert_eq!(last(&recording), format!("`b` (mean of its threads) waits 83 % {why}"));
+        recording.recorded[1].pids = vec![1, 2, 3, 4];
+        assert_eq!(last(&recording), format!("`b` (mean of its 4 processes) waits 62 % {why}"));
+    }
+
+    #[test]
+    fn a_wait_for_something_outside_of_the_recording_is_said() {
+        let mut recording = pipeline(&[[0, 0], [93, 0]], &[(0, PathWhat::PipeEmpty, 92), (0, ON_CPU, 8)]);
+        let outside = RecordedEnd { blocked_ns: WINDOW / 100 * 92, sleeps: 9, ..RecordedEnd::default() };
+        recording.pipes.push(RecordedPipe { inode: 7, readers: vec![outside], ..RecordedPipe::default() });
+        recording.path.as_mut().unwrap().parts[0].by = Some("curl".to_owned());
+        let findings = answer(&recording).findings;
+        let first = "The 1.00 s were 92 % `a` waiting for data in a pipe from `curl` (not recorded) and 8 %";
+        assert!(findings[0].starts_with(first), "{findings:?}");
+        assert_eq!(findings[1], "`a` waits 92 % of the time for data from a pipe that no recorded process wrote to.");
+        recording.recorded[0].signal = Some(libc::SIGTERM.cast_unsigned());
+        let first = "The 1.00 s were 92 % `a` waiting for data in a pipe, ended by `curl` and 8 %";
+        assert!(answer(&recording).findings[0].starts_with(first), "{:?}", answer(&recording).findings);
+    }
+
+    #[test]
+    fn small_pipes_and_busy_cpus_are_said() {
+        let mut recording = pipeline(&[[0, 0], [93, 0]], &[(0, PathWhat::ForCpu, 50), (0, ON_CPU, 50)]);
+        recording.pipes[0].slots = Some([16, 2, 2]);
+        let said = answer(&recording);
+        let text = said.findings.join(" ");
+        assert!(text.contains("The pipe from `a` to `b` holds only 8 KiB; the default is 64 KiB."), "{text}");
+        assert!(said.cautions[0].starts_with("The CPUs are busy: the end waits for `a` 50 %"), "{:?}", said.cautions);
+    }
+
+    #[test]
+    fn an_emulated_guest_with_a_disk_is_not_exact() {
+        let mut recording = busy();
+        recording.on_disk = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
+        assert!(answer(&recording).cautions.is_empty(), "times are not exact with KVM in any case");
+        recording.executed_on = ExecutedOn::Tcg;
+        let said = &answer(&recording).cautions[0];
+        assert!(said.starts_with("Not exact: `a`, `b`, `c` and 1 more were on a disk"), "{said}");
+    }
+}

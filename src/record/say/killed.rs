@@ -1,0 +1,111 @@
+//! Programs that were killed: by the kernel, for a fault of their own, or by others.
+
+use crate::profile::few;
+use crate::record::model::names::labels;
+use crate::result::{Document, ExecutedOn, RecordedProcess};
+use std::collections::BTreeSet;
+
+/// Signals by which the kernel ends a program for what it did.
+const FAULTS: [(i32, &str, &str); 6] = [
+    (libc::SIGILL, "SIGILL", "illegal instruction"),
+    (libc::SIGABRT, "SIGABRT", "it aborted"),
+    (libc::SIGBUS, "SIGBUS", "bad memory access"),
+    (libc::SIGFPE, "SIGFPE", "arithmetic error"),
+    (libc::SIGSEGV, "SIGSEGV", "invalid memory access"),
+    (libc::SIGSYS, "SIGSYS", "forbidden system call"),
+];
+
+/// Signals by which others end a program.
+const REQUESTS: [(i32, &str); 6] = [
+    (libc::SIGHUP, "SIGHUP"),
+    (libc::SIGINT, "SIGINT"),
+    (libc::SIGQUIT, "SIGQUIT"),
+    (libc::SIGKILL, "SIGKILL"),
+    (libc::SIGALRM, "SIGALRM"),
+    (libc::SIGTERM, "SIGTERM"),
+];
+
+/// A program that ends another one after some time, and how long it takes at most to end itself then, ns.
+pub(crate) const TIMEOUT: &str = "timeout";
+const SOON: u64 = 100_000_000;
+
+/// A program that the kernel ended because there was no memory.
+pub(crate) fn starved(process: &RecordedProcess) -> Option<String> {
+    process.out_of_memory.then(|| format!("`{}` was killed for lack of memory.", process.name))
+}
+
+/// A program that a fault of its own ended. A shell reports only that of the last one.
+pub(crate) fn crashed(recording: &Document, process: &RecordedProcess) -> Option<String> {
+    let number = i32::try_from(process.signal?).ok()?;
+    let (_, name, what) = FAULTS.into_iter().find(|(signal, ..)| *signal == number)?;
+    let advice = match number {
+        libc::SIGILL if recording.executed_on == ExecutedOn::Tcg => {
+            ": the guest's CPU may lack what it was compiled for; try --cpu max"
+        }
+        _ => "",
+    };
+    Some(format!("`{}` was killed by {name} ({what}){advice}.", process.name))
+}
+
+/// Whether another program has ended this one.
+pub(crate) fn by_others(process: &RecordedProcess) -> bool {
+    REQUESTS.iter().any(|(number, _)| process.signal == Some(number.cast_unsigned()))
+}
+
+/// The programs that others have ended: for each signal a sentence. pipeprof itself does so after `--duration`.
+pub(crate) fn ended(recording: &Document) -> Vec<String> {
+    if recording.was_limited() {
+        return Vec::new();
+    }
+    let labels = labels(recording);
+    let all = || recording.recorded.iter();
+    let sentence = |(number, signal): (i32, &str)| {
+        let by = |process: &&RecordedProcess| process.signal == Some(number.cast_unsigned()) && !process.out_of_memory;
+        let names: BTreeSet<&str> =
+            all().zip(&labels).filter(|(process, _)| by(process)).map(|(_, label)| &label[..]).collect();
+        let last = all().filter(by).map(|process| process.end_ns).max()?;
+        // It waits for its program, and ends with it.
+        let is_over = |other: &RecordedProcess| other.name == TIMEOUT && other.end_ns.abs_diff(last) < SOON;
+        let why = match all().find(|other| is_over(other)) {
+            Some(_) => format!(": the time of `{TIMEOUT}` was over"),
+            None => String::new(),
+        };
+        let were = if names.len() == 1 { "was" } else { "were" };
+        Some(format!("{} {were} ended by {signal}{why}.", few(names.iter().map(|name| format!("`{name}`")))))
+    };
+    REQUESTS.into_iter().filter_map(sentence).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::Processes;
+
+    const WINDOW: u64 = 1_000_000_000;
+
+    #[test]
+    fn who_was_ended_by_a_signal_is_said() {
+        let process = |name: &str| RecordedProcess { name: name.to_owned(), ..RecordedProcess::default() };
+        let mut recording = Document {
+            processes: Processes { window_ns: WINDOW, ..Processes::default() },
+            recorded: ["a", "b"].map(process).to_vec(),
+            ..Document::default()
+        };
+        let said = |recording: &Document| ended(recording).join(" ");
+        let term = Some(libc::SIGTERM.cast_unsigned());
+        recording.recorded[0].signal = term;
+        assert_eq!(said(&recording), "`a` was ended by SIGTERM.");
+        recording.recorded[1].signal = term;
+        assert_eq!(said(&recording), "`a` and `b` were ended by SIGTERM.");
+        recording.recorded.push(process(TIMEOUT));
+        assert_eq!(said(&recording), "`a` and `b` were ended by SIGTERM: the time of `timeout` was over.");
+        recording.recorded[2].end_ns = WINDOW;
+        assert_eq!(said(&recording), "`a` and `b` were ended by SIGTERM.");
+        // SIGPIPE is how a pipeline ends.
+        recording.recorded[0].signal = Some(libc::SIGPIPE.cast_unsigned());
+        assert_eq!(said(&recording), "`b` was ended by SIGTERM.");
+        // It was pipeprof.
+        recording.duration_ns = Some(WINDOW);
+        assert_eq!(said(&recording), "");
+    }
+}

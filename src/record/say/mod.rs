@@ -1,0 +1,18 @@
+//! Say it: [`answer`] draws the conclusion, with [`standstill`] of what waits for ever, [`holders`] of who else has a pipe
+//! open, [`killed`] of who was ended, and [`words`] for the critical path; [`advice`] has rules for what would help; [`tables`],
+//! [`pipe_rows`], [`timeline_svg`] and [`critical`] show it, [`text`] on a terminal and [`html`] in a page. [`graphs`] are the
+//! files of pictures.
+
+pub(crate) mod advice;
+pub(crate) mod answer;
+pub mod critical;
+pub mod graphs;
+pub(crate) mod holders;
+pub mod html;
+pub(crate) mod killed;
+pub(crate) mod pipe_rows;
+pub(crate) mod standstill;
+pub(crate) mod tables;
+pub mod text;
+pub(crate) mod timeline_svg;
+pub(crate) mod words;

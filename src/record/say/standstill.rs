@@ -1,0 +1,377 @@
+//! Why nothing went on when a recording last looked: processes that wait for each other or for themselves, those that only
+//! have open what others wait for, and FIFOs that nobody opens.
+
+use crate::profile::{few, listed};
+use crate::result::{
+    AwaitedChannel, ChannelHolder, ChannelKind, Document, LastLook, LastWait, RecordLevel, RecordedEnd, RecordedPipe,
+    SeenProcess, WaitReason, WaitedFor,
+};
+use crate::util::text::{capitalized, clean, counted};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A wait of less than this part of the window may have been about to end.
+const LONG: f64 = 0.5;
+
+/// Waits of one kind of which more are in result.json only.
+const NAMED: usize = 3;
+
+/// What stands still, in sentences.
+#[derive(Debug, Default)]
+pub(crate) struct Standstill {
+    /// Those that only a signal can end.
+    pub endless: Vec<String>,
+    /// Long waits that others could have ended, but did not.
+    pub held: Vec<String>,
+}
+
+/// What stands still in `recording`.
+pub(crate) fn standstill(recording: &Document) -> Standstill {
+    let Some(look) = &recording.last_look else { return Standstill::default() };
+    let endless = circle(look).map_or_else(Vec::new, |members| circle_text(recording, look, &members));
+    let held = if endless.is_empty() { held(recording, look) } else { Vec::new() };
+    Standstill { endless, held: held.into_iter().chain(unopened(recording, look)).collect() }
+}
+
+/// `` `cat` (process 4711)``.
+fn full_name(process: &SeenProcess) -> String {
+    match &process.name[..] {
+        "" => format!("process {}", process.pid),
+        name => format!("`{}` (process {})", clean(name), process.pid),
+    }
+}
+
+/// The waits of a circle, in order: each process waits for the next one. `None` without a circle.
+fn circle(look: &LastLook) -> Option<Vec<&LastWait>> {
+    let endless: Vec<&LastWait> = look.waits.iter().filter(|wait| wait.endless).collect();
+    let begins = |wait: &&&LastWait| {
+        wait.process.recorded.is_some() && matches!(&wait.awaited, WaitedFor::Channels { polled: false, .. })
+    };
+    endless.iter().filter(begins).find_map(|first| {
+        let mut path: Vec<usize> = vec![endless.iter().position(|wait| wait == first)?];
+        loop {
+            let at = *path.last()?;
+            let next = next(&endless, at)?;
+            if let Some(from) = path.iter().position(|known| *known == next) {
+                return Some(path.split_off(from).into_iter().map(|at| endless[at]).collect());
+            }
+            path.push(next);
+        }
+    })
+}
+
+/// Of the waits of those that could end this one, the one that says most; its own if nobody else could.
+fn next(endless: &[&LastWait], at: usize) -> Option<usize> {
+    let own = endless[at];
+    let enders: Vec<u32> = match &own.awaited {
+        WaitedFor::Channels { any, .. } => {
+            any.iter().flat_map(|channel| &channel.holders).map(|of| of.process.pid).collect()
+        }
+        WaitedFor::Children(children) => children.iter().map(|child| child.pid).collect(),
+        WaitedFor::Thread => vec![own.process.pid],
+        WaitedFor::Opening { .. } => return None,
+    };
+    let others = endless.iter().enumerate().filter(|(_, wait)| enders.contains(&wait.process.pid));
+    others
+        .min_by_key(|(other, wait)| {
+            let kind = match &wait.awaited {
+                WaitedFor::Channels { any, .. } if any.iter().any(|channel| channel.room) => 0,
+                WaitedFor::Channels { .. } => 1,
+                WaitedFor::Children(_) => 2,
+                _ => 3,
+            };
+            (*other == at, wait.process.pid == own.process.pid, kind, *other)
+        })
+        .map(|(other, _)| other)
+}
+
+fn circle_text(recording: &Document, look: &LastLook, members: &[&LastWait]) -> Vec<String> {
+    // Of the threads of a process, the one at a channel says more than one that waits for it.
+    let mut of_processes: Vec<&LastWait> = Vec::new();
+    for member in members {
+        match of_processes.iter_mut().find(|known| known.process.pid == member.process.pid) {
+            Some(known) if matches!(known.awaited, WaitedFor::Thread) => *known = member,
+            Some(_) => {}
+            None => of_processes.push(member),
+        }
+    }
+    let script = |process: &SeenProcess| process.name.rsplit(' ').next().unwrap_or_default().to_owned();
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    of_processes.iter().for_each(|wait| *counts.entry(script(&wait.process)).or_default() += 1);
+    let short = |process: &SeenProcess| match script(process) {
+        name if counts.get(&name) == Some(&1) => format!("`{}`", clean(&name)),
+        _ => format!("process {}", process.pid),
+    };
+    let reason =
+        |wait: &&LastWait| because(recording, wait, &members.iter().map(|of| of.process.pid).collect(), &short);
+    if let [alone] = of_processes[..] {
+        return itself(look, alone);
+    }
+    let names = listed(of_processes.iter().map(|wait| full_name(&wait.process)));
+    let each = of_processes.iter().map(|wait| format!("{} {}", short(&wait.process), reason(wait)));
+    let each: Vec<String> = each.collect();
+    let mut said = vec![format!("{names} wait for each other: {}. Nothing can go on.", each.join("; "))];
+    said.extend(remedy(&of_processes, &short));
+    said
+}
+
+/// Why a member of a circle waits: for which of `members`.
+fn because(
+    recording: &Document,
+    wait: &LastWait,
+    members: &BTreeSet<u32>,
+    name: &impl Fn(&SeenProcess) -> String,
+) -> String {
+    match &wait.awaited {
+        WaitedFor::Channels { any, others, polled, .. } => {
+            // What only it has open itself is for its own signals and threads.
+            let others_hold =
+                |channel: &&AwaitedChannel| channel.holders.iter().any(|holder| holder.process.pid != wait.process.pid);
+            let (awaited, rest): (Vec<&AwaitedChannel>, Vec<&AwaitedChannel>) =
+                any.iter().filter(others_hold).partition(|channel| has_holder(channel, members));
+            let more = *others + rest.len() as u64;
+            let more = if more > 0 { format!(", or for {}", counted(more, "other descriptor")) } else { String::new() };
+            let reason = |channel: &&AwaitedChannel| awaited_text(recording, channel, wait.process.pid, name);
+            let reasons = few(awaited.iter().map(reason));
+            let poll = if *polled { "in poll, " } else { "" };
+            format!("{poll}because {reasons}{more}")
+        }
+        WaitedFor::Children(children) => {
+            format!("until {} has ended", few(children.iter().filter(|child| members.contains(&child.pid)).map(name)))
+        }
+        WaitedFor::Thread | WaitedFor::Opening { .. } => "for another of its threads".to_owned(),
+    }
+}
+
+/// What a process waited for in poll or its like when it was last looked, if that is known.
+pub(crate) fn polled(recording: &Document, process: usize) -> Option<String> {
+    let waits = recording.last_look.iter().flat_map(|look| &look.waits);
+    let mut polls =
+        waits.filter(|wait| wait.process.recorded == Some(process)).filter_map(|wait| match &wait.awaited {
+            WaitedFor::Channels { any, others, polled: true, limited } => Some((wait, any, *others, *limited)),
+            _ => None,
+        });
+    // With several threads, it is not known which of them the path ends with.
+    let (wait, any, others, limited) = polls.next().filter(|_| polls.next().is_none())?;
+    let own = wait.process.pid;
+    let mut all: BTreeSet<String> = BTreeSet::new();
+    for channel in any {
+        let holders = channel.holders.iter().filter(|holder| holder.process.pid != own);
+        let names: BTreeSet<String> = holders.map(|holder| format!("`{}`", clean(&holder.process.name))).collect();
+        let way = if channel.room { "to" } else { "from" };
+        // What only it has open itself is for its own signals and threads.
+        all.extend((!names.is_empty()).then(|| format!("{} {way} {}", channel_name(channel), few(names))));
+    }
+    if all.is_empty() {
+        all.insert("its own threads and signals".to_owned());
+    }
+    let more = others + all.len().saturating_sub(NAMED) as u64;
+    let mut said: Vec<String> = all.into_iter().take(NAMED).collect();
+    said.extend((more > 0).then(|| counted(more, "other descriptor")));
+    said.extend(limited.then(|| "a timer".to_owned()));
+    Some(said.join(" or "))
+}
+
+fn has_holder(channel: &AwaitedChannel, members: &BTreeSet<u32>) -> bool {
+    channel.holders.iter().any(|holder| members.contains(&holder.process.pid))
+}
+
+/// `the pipe of its standard error is full (16 of 16 slots) and `client` has not read it`.
+fn awaited_text(
+    recording: &Document,
+    channel: &AwaitedChannel,
+    pid: u32,
+    name: &impl Fn(&SeenProcess) -> String,
+) -> String {
+    let others = channel.holders.iter().filter(|holder| holder.process.pid != pid);
+    let others = few(others.map(|holder| name(&holder.process)));
+    let what = channel_name(channel);
+    if channel.kind == ChannelKind::Socket {
+        let does = if channel.room { "has read nothing more" } else { "has sent nothing" };
+        return format!("{others} {does} at the other end of {what}");
+    }
+    let pipe = recorded(recording, channel);
+    if channel.room {
+        let of = role(channel.fd).map_or_else(String::new, |role| format!(" of its {role}"));
+        let slots = pipe.and_then(|pipe| pipe.slots).map(|[_, slots, _]| format!(" ({slots} of {slots} slots)"));
+        let from_begin = recording.target.pids().is_empty();
+        let has_read = pipe.is_none_or(|pipe| pipe.readers.iter().any(|end| end.bytes > 0));
+        let reads = if from_begin && !has_read { "has never read it" } else { "does not read it" };
+        return format!("{what}{of} is full{}, and {others} {reads}", slots.unwrap_or_default());
+    }
+    let role_of = |holder: &ChannelHolder| role(holder.fd);
+    let roles: BTreeSet<Option<&str>> = channel.holders.iter().map(role_of).collect();
+    let from = match roles.into_iter().collect::<Vec<_>>()[..] {
+        [Some(role)] => format!(" from the {role} of {others}"),
+        _ => format!(" from {others}"),
+    };
+    format!("{what}{from} is empty")
+}
+
+/// The recorded pipe of a channel.
+fn recorded<'a>(recording: &'a Document, channel: &AwaitedChannel) -> Option<&'a RecordedPipe> {
+    recording.pipes.iter().find(|pipe| pipe.inode == channel.inode && pipe.device == channel.device)
+}
+
+fn channel_name(channel: &AwaitedChannel) -> String {
+    match (&channel.kind, &channel.path) {
+        (ChannelKind::Pipe, _) => "the pipe".to_owned(),
+        (ChannelKind::Fifo, path) => format!("the FIFO `{}`", clean(path.as_deref().unwrap_or_default())),
+        (ChannelKind::Socket, _) => "a socket".to_owned(),
+    }
+}
+
+fn role(fd: u32) -> Option<&'static str> {
+    ["standard input", "standard output", "standard error"].get(fd as usize).copied()
+}
+
+/// What would let a circle go on.
+fn remedy(members: &[&LastWait], name: &impl Fn(&SeenProcess) -> String) -> Option<String> {
+    let channels = |wait: &LastWait| match &wait.awaited {
+        WaitedFor::Channels { any, .. } => any.clone(),
+        _ => Vec::new(),
+    };
+    let full = members.iter().find_map(|wait| Some((wait, channels(wait).into_iter().find(|channel| channel.room)?)));
+    let Some((writer, channel)) = full else {
+        let all_empty = members.iter().all(|wait| !channels(wait).is_empty());
+        return all_empty
+            .then(|| "All of them wait for data: one has to write first, or to flush what it has written.".to_owned());
+    };
+    let holds = |wait: &&&LastWait| channel.holders.iter().any(|holder| holder.process.pid == wait.process.pid);
+    let reader = members.iter().filter(|wait| wait.process.pid != writer.process.pid).find(holds)?;
+    let waits_for_it =
+        channels(reader).iter().any(|other| !other.room && has_holder(other, &[writer.process.pid].into()));
+    let name = capitalized(&name(&reader.process));
+    Some(if waits_for_it {
+        format!("{name} has to read both at once, as with threads or poll, or to discard one of them.")
+    } else {
+        format!("{name} has to read while it waits, as in another thread.")
+    })
+}
+
+/// A process that only itself could wake.
+fn itself(look: &LastLook, wait: &LastWait) -> Vec<String> {
+    let WaitedFor::Channels { any, polled: false, .. } = &wait.awaited else { return Vec::new() };
+    let name = full_name(&wait.process);
+    let threads = look.waits.iter().filter(|other| other.process.pid == wait.process.pid).count();
+    let own = if threads > 1 { "threads of its own have" } else { "it has itself" };
+    any.iter()
+        .take(1)
+        .map(|channel| {
+            let (end, what, wants) = if channel.room {
+                ("read", "room in", "no room")
+            } else {
+                ("write", "data from", "neither data nor an end")
+            };
+            format!(
+                "{name} waits for {what} {}, whose {end} end only {own} open: there can be {wants}.",
+                channel_name(channel)
+            )
+        })
+        .collect()
+}
+
+/// Long waits for data from processes that have the write end open, and do nothing.
+fn held(recording: &Document, look: &LastLook) -> Vec<String> {
+    // Without calls, it is not known who wrote.
+    if recording.level == RecordLevel::Sched {
+        return Vec::new();
+    }
+    let mut said = Vec::new();
+    let mut known = BTreeSet::new();
+    for wait in &look.waits {
+        let WaitedFor::Channels { any, polled, .. } = &wait.awaited else { continue };
+        for channel in any.iter().filter(|channel| !channel.room && channel.kind != ChannelKind::Socket) {
+            let new = known.insert((wait.process.pid, channel.inode));
+            let hung =
+                wait.process.recorded.is_some_and(|at| is_hung(recording, at)) || was_written(recording, channel);
+            if new && hung && is_long(recording, wait, channel, *polled) && is_only_held(recording, look, wait, channel)
+            {
+                said.push(held_text(recording, wait, channel));
+            }
+        }
+    }
+    let more = said.len().saturating_sub(NAMED);
+    said.truncate(NAMED);
+    said.extend((more > 0).then(|| format!("The same holds for {}.", counted(more as u64, "further pipe"))));
+    said
+}
+
+/// Whether a process did not end by itself. What did has its pauses.
+fn is_hung(recording: &Document, process: usize) -> bool {
+    let killed = recording.recorded.get(process).is_some_and(|process| process.signal.is_some());
+    killed || recording.was_limited() || !recording.target.pids().is_empty()
+}
+
+/// Whether a process wrote to it: then what is left has it open still.
+fn was_written(recording: &Document, channel: &AwaitedChannel) -> bool {
+    recorded(recording, channel).is_some_and(|pipe| pipe.writers.iter().any(|end| end.bytes > 0))
+}
+
+/// Whether the recorded process slept long for this.
+fn is_long(recording: &Document, wait: &LastWait, channel: &AwaitedChannel, polled: bool) -> bool {
+    let Some(at) = wait.process.recorded else { return false };
+    let asleep = |end: &&RecordedEnd| end.process == at;
+    let at_pipe: u64 = recorded(recording, channel)
+        .into_iter()
+        .flat_map(|pipe| &pipe.readers)
+        .filter(asleep)
+        .map(|end| end.blocked_ns)
+        .sum();
+    let in_poll = recording.recorded.get(at).and_then(|process| process.waits.get(&WaitReason::Poll));
+    let ns = at_pipe + in_poll.filter(|_| polled).map_or(0, |wait| wait.ns);
+    ns as f64 >= LONG * recording.processes.window_ns as f64
+}
+
+/// Whether those that have the write end open were idle and have written nothing, and nobody has written since.
+fn is_only_held(recording: &Document, look: &LastLook, wait: &LastWait, channel: &AwaitedChannel) -> bool {
+    let ends = recorded(recording, channel).map_or(&[][..], |pipe| &pipe.writers[..]);
+    let wrote = |at: usize| ends.iter().any(|end| end.process == at && end.all_calls() > 0);
+    let only_holds = |holder: &ChannelHolder| {
+        holder.process.pid == wait.process.pid || holder.process.idle && !holder.process.recorded.is_some_and(wrote)
+    };
+    let later = |end: &RecordedEnd| {
+        recording.recorded.get(end.process).is_some_and(|process| end.all_calls() > 0 && process.end_ns > look.at_ns)
+    };
+    !channel.holders.is_empty()
+        && channel.holders.iter().all(only_holds)
+        && channel.holders.iter().any(|holder| holder.process.pid != wait.process.pid)
+        && !ends.iter().any(later)
+}
+
+fn held_text(recording: &Document, wait: &LastWait, channel: &AwaitedChannel) -> String {
+    let itself = channel.holders.iter().any(|holder| holder.process.pid == wait.process.pid);
+    let others = channel.holders.iter().filter(|holder| holder.process.pid != wait.process.pid);
+    let itself = itself.then(|| "itself".to_owned());
+    let names = few(itself.into_iter().chain(others.map(|holder| full_name(&holder.process))));
+    let have = if channel.holders.len() == 1 { "has" } else { "have" };
+    let still = if was_written(recording, channel) { "still " } else { "" };
+    let what = channel_name(channel);
+    let name = full_name(&wait.process);
+    format!("{name} waits for data from {what}: only {names} {still}{have} its write end open, and wrote nothing.")
+}
+
+/// Long waits for FIFOs to be opened, of each process.
+fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
+    let mut of_processes: BTreeMap<(u32, bool), (&SeenProcess, BTreeSet<String>)> = BTreeMap::new();
+    for wait in &look.waits {
+        let hung = wait.process.recorded.filter(|at| is_hung(recording, *at));
+        let process = hung.and_then(|at| recording.recorded.get(at));
+        let opening = process.and_then(|process| process.waits.get(&WaitReason::Open));
+        let is_long = opening.is_some_and(|wait| wait.ns as f64 >= LONG * recording.processes.window_ns as f64);
+        if let WaitedFor::Opening { path, writes } = &wait.awaited
+            && is_long
+        {
+            let found = of_processes.entry((wait.process.pid, *writes)).or_insert((&wait.process, BTreeSet::new()));
+            found.1.insert(format!("`{}`", clean(path)));
+        }
+    }
+    let text = |((_, writes), (process, paths)): ((u32, bool), (&SeenProcess, BTreeSet<String>))| {
+        let fifos = if paths.len() == 1 { "FIFO" } else { "FIFOs" };
+        let how = if writes { "reading" } else { "writing" };
+        format!("{} waits until another process opens the {fifos} {} for {how}.", full_name(process), few(paths))
+    };
+    of_processes.into_iter().take(NAMED).map(text).collect()
+}
+
+#[cfg(test)]
+mod tests;

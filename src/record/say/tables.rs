@@ -1,0 +1,362 @@
+//! The tables of a recording: pipes, calls, processes, waits for locks, and trials. [`super::text`] shows them.
+
+use crate::record::model::names::labels;
+use crate::record::say::pipe_rows::{self, PipeRow};
+use crate::record::say::words;
+use crate::report::number::{percent, time};
+use crate::report::table::{Table, TableCell};
+use crate::result::{
+    CriticalPath, Document, ExecutedOn, LockWait, PathWhat, RecordLevel, RecordedEnd, RecordedPipe, RecordedProcess,
+    Trial, TrialRuns, TrialVerdict, Trials,
+};
+use crate::util::size;
+use crate::util::stats;
+use crate::util::text::{counted, signed};
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// Rows of a table. result.json has all.
+pub(crate) const ROWS: usize = 20;
+
+/// Rows of the table of the path, and the smallest part that has one.
+const PATH_ROWS: usize = 12;
+const SMALLEST_PART: f64 = 0.005;
+
+/// Rows of the table of calls: a pipe has two sides.
+const CALL_ROWS: usize = 2 * ROWS;
+
+/// Sizes of calls that are named: the most frequent ones.
+const NAMED_SIZES: usize = 3;
+
+const MIB: f64 = (1 << 20) as f64;
+
+/// Fewer bytes than these are no MiB, and have no speed.
+const FEW_BYTES: u64 = 10_000;
+
+/// All tables of `recording`.
+pub(crate) fn all(recording: &Document) -> Vec<Table> {
+    if recording.target.imported().is_some() {
+        return Vec::new();
+    }
+    let labels = labels(recording);
+    let mut pipes = pipe_rows::rows(recording);
+    shorten(&mut pipes, PipeRow::bytes);
+    let shown: usize = pipes.iter().map(|row| row.pipes.len()).sum();
+    let left_out = pipe_rows::used(recording).count() - shown;
+    let mut tables: Vec<Table> = recording.path.iter().map(|path| path_table(recording, path, &labels)).collect();
+    if !pipes.is_empty() {
+        tables.push(pipe_table(recording, &pipes).note(further(left_out, "pipe")));
+        if recording.level != RecordLevel::Sched {
+            tables.push(call_table(&pipes, &labels));
+        }
+    }
+    let mut processes = telling(recording);
+    let left_out = shorten(&mut processes, |(_, process)| process.cpu_ns);
+    tables.push(process_table(recording, &processes, &labels).note(further(left_out, "process")));
+    if let Some(waits) = recording.lock_waits.as_ref().filter(|waits| !waits.is_empty()) {
+        let (shown, others) = waits.split_at(waits.len().min(ROWS));
+        tables.push(lock_table(recording, shown, &labels).note(further(others.len(), "row")));
+    }
+    tables.extend(recording.trials.as_ref().map(trial_table));
+    tables
+}
+
+/// What a pipeline does, for as long as `recording` lasts.
+pub(crate) fn live(recording: &Document) -> Vec<Table> {
+    let labels = labels(recording);
+    let mut pipes = pipe_rows::rows(recording);
+    shorten(&mut pipes, PipeRow::bytes);
+    let mut processes = telling(recording);
+    shorten(&mut processes, |(_, process)| process.cpu_ns);
+    let pipe_table = (!pipes.is_empty()).then(|| pipe_table(recording, &pipes));
+    pipe_table.into_iter().chain([process_table(recording, &processes, &labels)]).collect()
+}
+
+/// A line about rows that a table does not have; empty if it has all.
+pub(crate) fn further(left_out: usize, what: &str) -> String {
+    if left_out == 0 { String::new() } else { format!("{} more in result.json", counted(left_out as u64, what)) }
+}
+
+/// Keep the rows with the largest values, and of equal ones the first, in their order. Returns the number of rows left
+/// out.
+fn shorten<T>(rows: &mut Vec<T>, value: impl Fn(&T) -> u64) -> usize {
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_by_key(|at| std::cmp::Reverse(value(&rows[*at])));
+    let left_out: BTreeSet<usize> = order.into_iter().skip(ROWS).collect();
+    let mut at = 0..;
+    rows.retain(|_| at.next().is_none_or(|at| !left_out.contains(&at)));
+    left_out.len()
+}
+
+/// The processes that say something, in their order. Shells leave short-lived copies of themselves before they execute a
+/// program.
+fn telling(recording: &Document) -> Vec<(usize, &RecordedProcess)> {
+    let users = |used: fn(&RecordedEnd) -> bool| -> HashSet<usize> {
+        let pipes = recording.pipes.iter().filter(|pipe| pipe.is_used()).flat_map(RecordedPipe::ends);
+        pipes.filter(|end| used(end)).map(|end| end.process).collect()
+    };
+    let (with_pipe, calling) = (users(|_| true), users(|end| end.all_calls() > 0));
+    let executed = recording.recorded.iter().filter(|process| process.execs > 0);
+    let executed: HashSet<u32> = executed.flat_map(|process| process.pids.iter().copied()).collect();
+    let tells = |at: usize, process: &RecordedProcess| {
+        // A process at the other end of a pipe through which nothing went.
+        if !recording.target.pids().is_empty() && process.stage as usize >= recording.target.pids().len() {
+            return with_pipe.contains(&at);
+        }
+        let became = !process.pids.is_empty() && process.pids.iter().all(|pid| executed.contains(pid));
+        process.execs > 0 || calling.contains(&at) || !became
+    };
+    recording.recorded.iter().enumerate().filter(|(at, process)| tells(*at, process)).collect()
+}
+
+/// What the time was made of.
+fn path_table(recording: &Document, path: &CriticalPath, labels: &[String]) -> Table {
+    let window = recording.processes.window_ns.max(1) as f64;
+    let mut rows: Vec<(String, u64, String)> = Vec::new();
+    let (small, sums): (Vec<_>, Vec<_>) =
+        words::sums(path).into_iter().partition(|(kind, _)| kind.1 == PathWhat::Others);
+    for (kind, ns) in sums {
+        rows.push((words::described(recording, labels, &kind, false), ns, words::cpu_users(path, &kind)));
+    }
+    let named =
+        rows.iter().take(PATH_ROWS).take_while(|(_, ns, _)| *ns as f64 >= SMALLEST_PART * window).count().max(1);
+    let rest = rows.split_off(named.min(rows.len()));
+    let sum = rest.iter().map(|(_, ns, _)| ns).chain(small.iter().map(|(_, ns)| ns)).sum();
+    let name = if small.is_empty() {
+        format!("{} more", counted(rest.len() as u64, "part"))
+    } else {
+        "small parts".to_owned()
+    };
+    if rest.len() + small.len() > 0 {
+        rows.push((name, sum, String::new()));
+    }
+    Table::of(format!("Critical path: what the {} were", time(window / 1e9)), &rows)
+        .column("part", |(part, ..)| &part[..])
+        .column("time", |(_, ns, _)| TableCell::figure(time(*ns as f64 / 1e9)))
+        .column("share", |(_, ns, _)| TableCell::Share(*ns as f64 / window))
+        .column("CPU used by", |(.., users)| &users[..])
+        .done()
+}
+
+fn pipe_table(recording: &Document, pipes: &[PipeRow<'_>]) -> Table {
+    let window = recording.processes.window_ns.max(1) as f64;
+    let blocked =
+        |row: &PipeRow<'_>, readers: bool| TableCell::Share((row.blocked_ns(readers) as f64 / window).min(1.0));
+    let mib = |row: &PipeRow<'_>| match row.bytes() {
+        0 => TableCell::from(0.0),
+        few if few < FEW_BYTES => TableCell::figure(counted(few, "byte")),
+        many => TableCell::from(many as f64 / MIB),
+    };
+    let speed = |row: &PipeRow<'_>| (row.bytes() >= FEW_BYTES).then(|| row.bytes() as f64 / MIB * 1e9 / window);
+    let capacity = |row: &PipeRow<'_>| {
+        let Some([first, last, least]) = row.slots() else { return String::new() };
+        let kib = |slots: u64| size::format(slots * 4096);
+        let others = [(first != last, "first", first), (least < first.min(last), "least", least)];
+        let others = others.into_iter().filter(|(differs, ..)| *differs);
+        kib(last) + &others.map(|(_, which, slots)| format!(", {which} {}", kib(slots))).collect::<String>()
+    };
+    let by_calls = recording.level != RecordLevel::Sched;
+    // The speed of an emulator says nothing.
+    let timed = by_calls && recording.executed_on != ExecutedOn::Tcg;
+    Table::of("Pipes", pipes)
+        .column("pipe", |row| &row.name[..])
+        .when(by_calls, |table| table.column("MiB", |row| mib(row)))
+        .when(timed, |table| table.less(1, "MiB/s", |row| speed(row)))
+        .column("full", |row| blocked(row, false))
+        .column("empty", |row| blocked(row, true))
+        .when(by_calls, |table| {
+            table.less(2, "slots in use", |row| {
+                row.mean_filled().map(|filled| TableCell::figure(format!("{filled:.1}")))
+            })
+        })
+        .column("capacity", |row| capacity(row))
+        .done()
+}
+
+fn call_table(pipes: &[PipeRow<'_>], labels: &[String]) -> Table {
+    let mut rows: Vec<(&str, String, RecordedEnd)> = Vec::new();
+    for row in pipes {
+        for (readers, does) in [(false, "writes"), (true, "reads")] {
+            let ends = row.ends(readers).into_iter().filter(|end| end.all_calls() + end.sleeps > 0);
+            rows.extend(ends.map(|end| (&row.name[..], format!("{} {does}", labels[end.process]), end)));
+        }
+    }
+    let left_out = rows.len().saturating_sub(CALL_ROWS);
+    rows.truncate(CALL_ROWS);
+    let per_mib = |end: &RecordedEnd| (end.bytes >= FEW_BYTES).then(|| end.wakes as f64 * MIB / end.bytes as f64);
+    Table::of("Calls on pipes", &rows)
+        .column("pipe", |(name, ..)| *name)
+        .column("process", |(_, user, _)| &user[..])
+        .column("call", |(.., end)| end.calls.keys().cloned().collect::<Vec<_>>().join("+"))
+        .column("calls", |(.., end)| end.all_calls())
+        .if_any(3, "short", |(.., end)| end.short)
+        .if_any(4, "EAGAIN", |(.., end)| end.eagain)
+        .less(1, "sleeps", |(.., end)| end.sleeps)
+        .less(2, "wake-ups/MiB", |(.., end)| per_mib(end))
+        .if_any(5, "needless", |(.., end)| end.needless)
+        .column("bytes per call", |(.., end)| sizes(end))
+        .done()
+        .note(further(left_out, "row"))
+}
+
+/// `64K 98 %, 4K 2 %`: the most frequent sizes, each the lower end of its power of two.
+fn sizes(end: &RecordedEnd) -> String {
+    let all: u64 = end.log2_sizes.iter().sum();
+    let mut counts: Vec<(usize, u64)> =
+        end.log2_sizes.iter().copied().enumerate().filter(|(_, count)| *count > 0).collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let named = counts.into_iter().take(NAMED_SIZES);
+    named
+        .map(|(bucket, count)| format!("{} {}", size::format(1 << bucket), percent(count as f64 / all as f64)))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn process_table(recording: &Document, processes: &[(usize, &RecordedProcess)], labels: &[String]) -> Table {
+    let window = recording.processes.window_ns.max(1) as f64;
+    let share = |ns: u64| TableCell::Share(ns as f64 / window);
+    // A shell makes copies of itself that execute another program: such a process is counted there.
+    let mut executed: HashMap<u32, usize> = HashMap::new();
+    for (at, process) in recording.recorded.iter().enumerate().filter(|(_, process)| process.execs > 0) {
+        executed.extend(process.pids.iter().map(|pid| (*pid, at)));
+    }
+    let name = |at: usize, process: &RecordedProcess| {
+        let many = process.pids.len() as u64;
+        let left = |pid: &&u32| executed.get(pid).is_some_and(|other| *other != at);
+        let left = if process.execs < many { process.pids.iter().filter(left).count() as u64 } else { 0 };
+        let shown = if left == many { many } else { many - left };
+        let mut notes = Vec::new();
+        notes.extend((shown > 1).then(|| counted(shown, "process")));
+        // An exec begins the count of its process's threads anew.
+        notes.extend((process.threads > process.execs.max(many)).then(|| counted(process.threads, "thread")));
+        let name = labels[at].clone();
+        if notes.is_empty() { name } else { format!("{name} ({})", notes.join(", ")) }
+    };
+    let at_pipes = |at: usize, readers: bool| {
+        let ends = recording.pipes.iter().flat_map(|pipe| if readers { &pipe.readers } else { &pipe.writers });
+        share(ends.filter(|end| end.process == at).map(|end| end.blocked_ns).sum())
+    };
+    let user = |process: &RecordedProcess| process.user_share.map(|user| user * process.cpu_ns as f64 / window);
+    Table::of(format!("Processes, in percent of {}", time(window / 1e9)), processes)
+        .column("process", |(at, process)| name(*at, process))
+        .column("on CPU", |(_, process)| share(process.cpu_ns))
+        .less(2, "user", |(_, process)| user(process).map(TableCell::Share))
+        .less(1, "runnable", |(_, process)| share(process.runnable_ns))
+        .column("pipe full", |(at, _)| at_pipes(*at, false))
+        .column("pipe empty", |(at, _)| at_pipes(*at, true))
+        .when(recording.level != RecordLevel::Sched, |table| table.less(3, "calls", |(_, process)| process.calls))
+        .column("other waits", |(at, process)| other_waits(recording, *at, process))
+        .done()
+}
+
+/// `timer 97 %, files 1 %`.
+fn other_waits(recording: &Document, at: usize, process: &RecordedProcess) -> String {
+    let window = recording.processes.window_ns.max(1) as f64;
+    let mut waits: Vec<(u64, &str)> = process.waits.iter().map(|(reason, total)| (total.ns, reason.title())).collect();
+    let ends = recording.pipes.iter().flat_map(RecordedPipe::ends);
+    waits.push((ends.filter(|end| end.process == at).map(|end| end.lock_ns).sum(), "pipe lock"));
+    waits.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
+    let named = waits.into_iter().filter(|(ns, _)| *ns as f64 >= 0.005 * window);
+    named.map(|(ns, what)| format!("{what} {}", percent(ns as f64 / window))).collect::<Vec<_>>().join(", ")
+}
+
+fn lock_table(recording: &Document, waits: &[LockWait], labels: &[String]) -> Table {
+    let window = recording.processes.window_ns.max(1) as f64;
+    Table::of("Waits for locks of the kernel, spinning and asleep", waits)
+        .column("process", |wait| &labels[wait.process][..])
+        .column("waits", |wait| wait.count)
+        .column("time", |wait| TableCell::Share(wait.ns as f64 / window))
+        .less(1, "µs each", |wait| wait.ns as f64 / 1e3 / wait.count.max(1) as f64)
+        .column("wanted by", |wait| TableCell::Name(wait.caller.clone()))
+        .done()
+}
+
+fn trial_table(trials: &Trials) -> Table {
+    let tried = trials.tried.iter().map(|trial| (&trial.change[..], &trial.runs, Some(trial)));
+    let rows: Vec<(&str, &TrialRuns, Option<&Trial>)> =
+        std::iter::once(("as it is", &trials.unchanged, None)).chain(tried).collect();
+    let median = |values: &[f64]| stats::median(values).map(|value| TableCell::figure(time(value)));
+    let change = |trial: &Trial| Some(TableCell::figure(format!("{} %", signed(100.0 * (trial.ratio? - 1.0)))));
+    let verdict = |trial: &Trial| match trial.verdict {
+        TrialVerdict::Faster => "faster",
+        TrialVerdict::Slower => "slower",
+        TrialVerdict::Same => "same",
+        TrialVerdict::Undecided => "undecided",
+        TrialVerdict::Failed => "failed",
+    };
+    let title = format!("Tried, medians of {}", counted(trials.unchanged.seconds.len() as u64, "run"));
+    Table::of(title, rows)
+        .column("tried", |(name, ..)| *name)
+        .column("time", |(_, runs, _)| median(&runs.seconds))
+        .column("change", |(.., trial)| trial.and_then(change))
+        .less(1, "CPU time", |(_, runs, _)| median(&runs.cpu_seconds))
+        .column("", |(.., trial)| trial.map_or_else(|| "".into(), |trial| TableCell::word(verdict(trial))))
+        .done()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::{PathPart, Processes};
+
+    #[test]
+    fn rows_of_calls_that_are_left_out_are_counted() {
+        let end = |process| RecordedEnd { process, calls: [("write".to_owned(), 1)].into(), ..RecordedEnd::default() };
+        let recording = |count| Document {
+            recorded: vec![RecordedProcess::default(); count],
+            pipes: vec![RecordedPipe { writers: (0..count).map(end).collect(), ..RecordedPipe::default() }],
+            ..Document::default()
+        };
+        let calls = |count| all(&recording(count)).swap_remove(1);
+        assert_eq!((calls(40).len(), calls(40).notes), (40, Vec::new()));
+        assert_eq!((calls(43).len(), &calls(43).notes[0][..]), (40, "3 rows more in result.json"));
+    }
+
+    #[test]
+    fn small_parts_of_the_path_are_one_row() {
+        let part = |process, what, ns| PathPart { process, what, ns, slices: vec![ns], by: None };
+        let rows = |last: PathWhat| {
+            let parts = vec![
+                part(Some(0), PathWhat::OnCpu, 990),
+                part(Some(1), PathWhat::OnCpu, 4),
+                part(Some(1), PathWhat::ForCpu, 3),
+                part(None, last, 3),
+            ];
+            let path = CriticalPath { parts, ..CriticalPath::default() };
+            let processes = Processes { window_ns: 1000, ..Processes::default() };
+            let recorded = vec![RecordedProcess { name: "a".to_owned(), ..RecordedProcess::default() }; 2];
+            let recording = Document { processes, recorded, ..Document::default() };
+            path_table(&recording, &path, &["a".to_owned(), "b".to_owned()]).csv()
+        };
+        let text = rows(PathWhat::Others);
+        assert!(text.contains("small parts") && !text.contains(" more"), "{text}");
+        assert!(rows(PathWhat::Begin).contains("3 parts more"), "{}", rows(PathWhat::Begin));
+    }
+
+    #[test]
+    fn a_process_that_executes_another_program_is_counted_once() {
+        let process = |name: &str, execs, pids: &[u32]| RecordedProcess {
+            name: name.to_owned(),
+            execs,
+            pids: pids.to_vec(),
+            ..RecordedProcess::default()
+        };
+        let recording = Document {
+            recorded: vec![process("sh", 1, &[1, 2, 3, 4]), process("true", 3, &[2, 3, 4])],
+            ..Document::default()
+        };
+        let text = all(&recording)[0].csv();
+        assert!(text.contains("\ntrue (3 processes),") && text.contains("\nsh"), "{text}");
+        assert!(!text.contains("sh ("), "{text}");
+    }
+
+    #[test]
+    fn the_largest_rows_are_kept_in_their_order() {
+        let mut few = vec![0, 0, 3];
+        assert_eq!((shorten(&mut few, |row| *row), few.len()), (0, 3));
+        let mut rows = vec![0; 2 * ROWS];
+        rows[1] = 7;
+        rows.extend([3, 5]);
+        assert_eq!(shorten(&mut rows, |row| *row), ROWS + 2);
+        assert_eq!((rows.len(), rows[1], &rows[ROWS - 2..]), (ROWS, 7, &[3, 5][..]));
+    }
+}

@@ -1,0 +1,181 @@
+//! Show a recording: the answer, then tables of pipes, calls and processes, then the limits of these figures.
+
+use crate::profile::{ProcessName, RoleShare, Unit};
+use crate::record::model::names;
+use crate::record::say::graphs;
+use crate::record::say::tables::{self, ROWS, further};
+use crate::report::block::{self, ReportBlock};
+use crate::report::files::{self, Written};
+use crate::report::number::{percent, time};
+use crate::report::terminal::{Style, functions, roles};
+use crate::result::{Document, ExecutedOn, ImportedFrom, RecordLevel, RecordedPipe};
+use crate::roles::RoleId;
+use crate::util::styled_text::StyledText;
+use crate::util::text::{clean, counted as counted_noun, grouped};
+use std::collections::HashMap;
+
+/// Processes whose roles are shown, and the samples that each needs.
+const SAMPLED: usize = 4;
+const FEW_SAMPLES: u64 = 20;
+
+/// The whole text. `written`: where the files are.
+pub fn render(recording: &Document, written: Option<&Written>, style: Style) -> StyledText {
+    let how = if recording.target.imported().is_some() { "Read" } else { "Recorded" };
+    let about = ReportBlock::Note(format!("{how}: {}: {}", files::title(recording), about(recording)));
+    let mut blocks = [answer(recording), vec![about], details(recording), vec![limits(recording)]].concat();
+    blocks.extend(written.map(|written| {
+        let named = graphs::most_telling(&written.files);
+        let mut listed = named.join(", ");
+        if named.len() < written.files.len() {
+            listed.push_str(&format!(" and {} more", written.files.len() - named.len()));
+        }
+        ReportBlock::Note(format!("Written to {}: {listed}", written.folder.display()))
+    }));
+    block::text(&blocks, style)
+}
+
+/// What the time was made of, and why that may be doubted.
+pub(crate) fn answer(recording: &Document) -> Vec<ReportBlock> {
+    let findings = recording.findings.iter().cloned().map(ReportBlock::Sentence);
+    // One line, whatever there is to doubt.
+    let cautions = (!recording.cautions.is_empty()).then(|| ReportBlock::Note(recording.cautions.join(" ")));
+    findings.chain(cautions).collect()
+}
+
+/// All tables.
+pub(crate) fn details(recording: &Document) -> Vec<ReportBlock> {
+    let mut blocks: Vec<ReportBlock> = tables::all(recording).into_iter().map(ReportBlock::Table).collect();
+    match recording.unit {
+        Unit::Instructions => blocks.push(instructions(recording)),
+        _ => blocks.extend(samples(recording)),
+    }
+    let labels = labels(recording);
+    let label = |name: ProcessName| labels.get(&name).map_or_else(|| name.to_string(), Clone::clone);
+    blocks.extend(functions::table(recording, &label).map(ReportBlock::Table));
+    blocks
+}
+
+/// `1.5 s, exit code 0; Linux 7.2.`
+pub(crate) fn about(recording: &Document) -> String {
+    if let Some(imported) = recording.target.imported() {
+        return about_imported(recording, imported);
+    }
+    let seconds = recording.processes.window_ns as f64 / 1e9;
+    let ended = match recording.exit_codes.last() {
+        Some(_) if recording.was_limited() => ", then ended".to_owned(),
+        Some(code) => format!(", exit code {code}"),
+        None => String::new(),
+    };
+    let emulated = recording.executed_on == ExecutedOn::Tcg;
+    let clock = if emulated { " of the guest's clock" } else { "" };
+    format!("{}{clock}{ended}; Linux {}.", time(seconds), recording.kernel.release)
+}
+
+/// `perf script, 17,131 samples of cpu-clock in 34 commands; Linux 6.1.`
+fn about_imported(recording: &Document, imported: &ImportedFrom) -> String {
+    let samples = counted_noun(recording.collectors.iter().map(|report| report.samples).sum(), "sample");
+    let event = imported.event.as_ref().map_or_else(String::new, |event| format!(" of {}", clean(event)));
+    let commands = counted_noun(recording.attribution.processes.names().count() as u64, "command");
+    let release = &recording.kernel.release;
+    let kernel = if release.is_empty() { String::new() } else { format!("; Linux {}", clean(release)) };
+    format!("{}, {samples}{event} in {commands}{kernel}.", clean(&imported.format))
+}
+
+/// The names of processes in tables.
+fn labels(recording: &Document) -> HashMap<ProcessName, String> {
+    names::process_names(recording).into_iter().zip(names::labels(recording)).collect()
+}
+
+/// The roles of the processes with most samples, if they have enough of them.
+fn samples(recording: &Document) -> Vec<ReportBlock> {
+    let labels = labels(recording);
+    let all = || {
+        recording.attribution.processes.iter().map(|(name, roles)| (name, recording.attribution.weight(name), roles))
+    };
+    let mut shown: Vec<_> = all().collect();
+    shown.sort_by_key(|(_, samples, _)| std::cmp::Reverse(*samples));
+    let enough = shown.iter().filter(|(_, samples, _)| *samples >= FEW_SAMPLES).count();
+    // What is left out is more than something.
+    shown.truncate(enough.clamp(1, SAMPLED));
+    let left_out = further(all().count() - shown.len(), "process");
+    let table = |(name, samples, roles): &(ProcessName, u64, &Vec<RoleShare>)| {
+        let name = labels.get(name).map_or(name.as_str(), String::as_str);
+        let title = format!("Time of {name} on a CPU by role ({})", counted_noun(*samples, "sample"));
+        ReportBlock::Table(roles::table(title, &[], roles))
+    };
+    let note = (!left_out.is_empty()).then_some(ReportBlock::Note(left_out));
+    shown.iter().map(table).chain(note).collect()
+}
+
+/// The roles of each stage.
+fn instructions(recording: &Document) -> ReportBlock {
+    let table = |(name, roles): (ProcessName, &Vec<RoleShare>)| {
+        let user = roles.iter().find(|role| role.role == RoleId::User).map_or(0.0, |role| role.share);
+        let instructions = grouped(recording.attribution.weight(name));
+        let title = format!("{name}: {instructions} ({} in user code)", percent(user));
+        ReportBlock::Table(roles::table(title, &recording.symbols, roles))
+    };
+    let stages = || recording.attribution.processes.iter();
+    let left_out = further(stages().count().saturating_sub(ROWS), "stage");
+    let note = (!left_out.is_empty()).then_some(ReportBlock::Note(left_out));
+    let heading = format!(
+        "Instructions, counted in another run on {}, in which nothing was recorded",
+        counted_noun(u64::from(recording.environment.cpus), "CPU")
+    );
+    ReportBlock::section(heading, stages().take(ROWS).map(table).chain(note).collect())
+}
+
+/// What limits these figures.
+pub(crate) fn limits(recording: &Document) -> ReportBlock {
+    let id = "limits".to_owned();
+    ReportBlock::Section { id, heading: "Limits".to_owned(), blocks: vec![ReportBlock::Items(limit_lines(recording))] }
+}
+
+fn limit_lines(recording: &Document) -> Vec<String> {
+    let mut lines = Vec::new();
+    if recording.target.imported().is_some() {
+        lines.extend(recording.collectors.iter().flat_map(|collector| collector.notes.iter().cloned()));
+        return lines;
+    }
+    let calls: u64 = recording.recorded.iter().map(|process| process.calls).sum();
+    let preemptions: u64 = recording.recorded.iter().map(|process| process.preemptions).sum();
+    let ends = || recording.pipes.iter().flat_map(RecordedPipe::ends);
+    let sleeps = ends().map(|end| end.sleeps + end.lock_sleeps).sum::<u64>()
+        + recording.recorded.iter().flat_map(|process| process.waits.values()).map(|wait| wait.count).sum::<u64>();
+    let calls = match recording.level {
+        RecordLevel::Sched => "no system calls (--level sched)".to_owned(),
+        RecordLevel::Calls | RecordLevel::Stacks => counted_noun(calls, "system call"),
+    };
+    lines.push(format!(
+        "recorded {calls}, {} and {}; recording them costs time (see docs/record.md)",
+        counted_noun(sleeps, "sleep"),
+        counted_noun(preemptions, "preemption")
+    ));
+    if recording.executed_on == ExecutedOn::Tcg {
+        let disk = if recording.on_disk.is_empty() {
+            "caches and disks take no time"
+        } else {
+            "caches take no time, and the disk that of this machine"
+        };
+        let one = format!(
+            "an emulator executed the guest: one nanosecond of its clock is one instruction, so shares of time are shares \
+             of instructions; {disk}"
+        );
+        let turns = match recording.environment.cpus {
+            ..=1 => "; on its one CPU, stages run in turn",
+            _ => "; its CPUs take turns, and waiting for one's turn is waiting for a CPU",
+        };
+        lines.push(format!("{one}{turns}"));
+    }
+    for collector in &recording.collectors {
+        lines.extend(collector.reason.iter().chain(&collector.notes).cloned());
+    }
+    if recording.level == RecordLevel::Stacks && recording.lock_waits.is_none() {
+        lines.push("this kernel does not report waits for locks (tracepoint contention_begin, since 5.19)".to_owned());
+    }
+    lines.extend(recording.warnings.iter().map(|warning| match &warning.action[..] {
+        "" => format!("warning: {}", warning.message),
+        action => format!("warning: {}: {action}", warning.message),
+    }));
+    lines
+}

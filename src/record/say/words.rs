@@ -1,0 +1,281 @@
+//! The path in sentences.
+
+use crate::profile::{few, listed};
+use crate::record::model::names::labels;
+use crate::record::say::{killed, standstill};
+use crate::record::start::launch::SIGNALS;
+use crate::report::number::{from_to, percent, time};
+use crate::result::{CriticalPath, Document, ExecutedOn, PathKind, PathPart, PathWhat, WaitReason};
+use std::collections::BTreeMap;
+
+/// Smaller parts of the time are not named, and not more parts than these.
+const NAMED: f64 = 0.05;
+const MOST_NAMED: usize = 4;
+
+/// Smaller parts of a process's time on a CPU are not divided into user and system.
+const DIVIDED: f64 = 0.05;
+
+/// A process that would be on a CPU for this part of the time that is left would be the next limit.
+const LIMITS: f64 = 0.7;
+
+/// Phases of which more are not named, and the shortest one, as a part of the time.
+const MOST_PHASES: usize = 4;
+const PHASE: f64 = 0.1;
+
+/// Shorter windows are mostly the start of programs: they have no phases.
+pub(crate) const SHORT_NS: u64 = 20_000_000;
+
+/// Waits of a process for a CPU are one part, whoever had it.
+fn kind(part: &PathPart) -> PathKind {
+    (part.process, part.what, part.by.clone().filter(|_| part.what != PathWhat::ForCpu))
+}
+
+/// Who had the CPU for which a process waited, longest first.
+pub(crate) fn cpu_users(path: &CriticalPath, (process, what, _): &PathKind) -> String {
+    let waits = path.parts.iter().filter(|part| *what == PathWhat::ForCpu && part.what == *what);
+    let mut users: BTreeMap<&str, u64> = BTreeMap::new();
+    for (by, ns) in waits.filter(|part| part.process == *process).filter_map(|part| Some((part.by.as_ref()?, part.ns)))
+    {
+        *users.entry(by).or_default() += ns;
+    }
+    let mut users: Vec<(&str, u64)> = users.into_iter().collect();
+    users.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    few(users.into_iter().map(|(by, _)| by))
+}
+
+/// The parts with their time, longest first. Waits for a CPU are one part of a process.
+pub(crate) fn sums(path: &CriticalPath) -> Vec<(PathKind, u64)> {
+    let mut sums: BTreeMap<PathKind, u64> = BTreeMap::new();
+    path.parts.iter().for_each(|part| *sums.entry(kind(part)).or_default() += part.ns);
+    let mut sums: Vec<(PathKind, u64)> = sums.into_iter().filter(|(_, ns)| *ns > 0).collect();
+    sums.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    sums
+}
+
+/// The process with the most time of the path.
+pub(crate) fn longest(recording: &Document) -> Option<usize> {
+    let mut sums: BTreeMap<usize, u64> = BTreeMap::new();
+    for part in recording.path.iter().flat_map(|path| &path.parts) {
+        if let Some(process) = part.process {
+            *sums.entry(process).or_default() += part.ns;
+        }
+    }
+    sums.into_iter().max_by_key(|(process, ns)| (*ns, std::cmp::Reverse(*process))).map(|(process, _)| process)
+}
+
+/// What the time was made of, and its phases.
+pub(crate) fn sentences(recording: &Document) -> Vec<String> {
+    let Some((path, parts)) = recording.path.as_ref().zip(made_of(recording)) else { return Vec::new() };
+    let labels = labels(recording);
+    let clock = if recording.executed_on == ExecutedOn::Tcg { " of the guest's clock" } else { "" };
+    let window = time(recording.processes.window_ns as f64 / 1e9);
+    let mut sentences = vec![format!("The {window}{clock} were {parts}.")];
+    sentences.extend(phases(recording, path, &labels));
+    sentences.extend(ceiling(recording, path, &labels));
+    sentences
+}
+
+/// Whether most of the path is a cause: no wait for another process, nor that of who only ends the pipeline.
+pub(crate) fn ends_in_a_cause(recording: &Document) -> bool {
+    let longest = recording.path.as_ref().and_then(|path| sums(path).into_iter().next());
+    let waits = [WaitReason::Child, WaitReason::Thread, WaitReason::Poll, WaitReason::Signal, WaitReason::Open];
+    let watches = |process: Option<usize>| {
+        process.and_then(|at| recording.recorded.get(at)).is_some_and(|process| process.name == killed::TIMEOUT)
+    };
+    longest.is_some_and(|((process, what, _), _)| match what {
+        PathWhat::Asleep { reason } => !waits.contains(&reason) && !watches(process),
+        what => !matches!(what, PathWhat::PipeEmpty | PathWhat::PipeFull),
+    })
+}
+
+/// `62 % gzip on a CPU (user code), 30 % sleep sleeping on a timer and 8 % other parts`.
+pub(crate) fn made_of(recording: &Document) -> Option<String> {
+    let path = recording.path.as_ref()?;
+    let labels = labels(recording);
+    let whole: u64 = path.parts.iter().map(|part| part.ns).sum();
+    let sums = sums(path);
+    let share = |ns: u64| ns as f64 / whole.max(1) as f64;
+    let named = sums.iter().take(MOST_NAMED).take_while(|(_, ns)| share(*ns) >= NAMED).count().max(1);
+    let (first, rest) = sums.split_at_checked(named).filter(|(first, _)| !first.is_empty())?;
+    let mut texts: Vec<String> = first
+        .iter()
+        .map(|(kind, ns)| format!("{} {}", percent(share(*ns)), described(recording, &labels, kind, true)))
+        .collect();
+    let others: u64 = rest.iter().map(|(_, ns)| ns).sum();
+    texts.extend((share(others) >= 0.005).then(|| format!("{} other parts", percent(share(others)))));
+    Some(listed(texts))
+}
+
+/// What would be left without the process whose absence would help most.
+fn ceiling(recording: &Document, path: &CriticalPath, labels: &[String]) -> Option<String> {
+    // How long a pipeline takes that is ended is not its own doing.
+    let is_ended = recording.recorded.iter().any(killed::by_others);
+    let best = path.ceilings.first().filter(|best| best.ns > 0 && !is_ended)?;
+    let then = (0..).zip(&recording.recorded).filter(|(at, _)| *at != best.process).max_by_key(|(_, of)| of.cpu_ns);
+    let then = then
+        .filter(|(_, of)| of.cpu_ns as f64 >= LIMITS * best.ns as f64)
+        .and_then(|(at, _): (usize, _)| labels.get(at));
+    let then = then.map_or_else(String::new, |name| format!("; then `{name}` would be on a CPU most of the time"));
+    let [left, whole] = [best.ns, recording.processes.window_ns].map(|ns| time(ns as f64 / 1e9));
+    let name = labels.get(best.process)?;
+    let is_own = |by: &str| recording.recorded.iter().any(|process| process.name == by);
+    let waits = path.parts.iter().filter(|part| part.what == PathWhat::ForCpu);
+    let outside: u64 = waits.filter(|part| !part.by.as_deref().is_none_or(is_own)).map(|part| part.ns).sum();
+    let free = if outside as f64 >= NAMED * recording.processes.window_ns as f64 {
+        " and other programs left the CPUs to the pipeline, it"
+    } else {
+        ", the pipeline"
+    };
+    (best.ns < recording.processes.window_ns)
+        .then(|| format!("If `{name}` cost nothing{free} would take about {left} instead of {whole}{then}."))
+}
+
+/// A part in words.
+pub(crate) fn described(
+    recording: &Document,
+    labels: &[String],
+    (process, what, by): &PathKind,
+    divided: bool,
+) -> String {
+    let name = process.and_then(|at| labels.get(at)).map_or("another process".to_owned(), |name| format!("`{name}`"));
+    let by = by.as_ref().map(|by| format!("`{by}`"));
+    match what {
+        PathWhat::OnCpu => {
+            let user = process.and_then(|at| recording.recorded.get(at)?.user_share).filter(|_| divided);
+            let split = user.map_or_else(String::new, |user| match user {
+                most if most >= 1.0 - DIVIDED => " (user code)".to_owned(),
+                least if least <= DIVIDED => " (in the kernel)".to_owned(),
+                _ => format!(" ({} of it user code)", percent(user)),
+            });
+            format!("{name} on a CPU{split}")
+        }
+        PathWhat::ForCpu => format!("{name} waiting for a CPU"),
+        PathWhat::Throttled => format!("{name} throttled by the CPU quota of its cgroup"),
+        PathWhat::Asleep { reason } => asleep(recording, *process, &name, *reason, by),
+        PathWhat::PipeEmpty => {
+            let killed = process.and_then(|at| recording.recorded.get(at)?.signal).is_some();
+            format!("{name} waiting for data in a pipe{}", if killed { ended(by) } else { from(by) })
+        }
+        PathWhat::PipeFull => format!("{name} waiting for room in a pipe"),
+        PathWhat::PipeLock => format!("{name} waiting for the lock of a pipe"),
+        PathWhat::Outside => by.map_or("outside of the recording".to_owned(), |by| format!("{by} (not recorded)")),
+        PathWhat::Begin => "the start of the programs".to_owned(),
+        PathWhat::End => "the end".to_owned(),
+        PathWhat::Others => "small parts".to_owned(),
+        PathWhat::Unknown => "unknown".to_owned(),
+    }
+}
+
+fn from(by: Option<String>) -> String {
+    by.map_or_else(String::new, |by| format!(" from {by} (not recorded)"))
+}
+
+/// Who ended a sleep. pipeprof itself only passes on signals.
+fn ended(by: Option<String>) -> String {
+    let text = |by: String| match by.trim_matches('`') {
+        SIGNALS => ", ended by a signal that pipeprof passed on".to_owned(),
+        _ => format!(", ended by {by}"),
+    };
+    by.map_or_else(String::new, text)
+}
+
+/// Who stopped or traced a process, of the names that are stored.
+fn holder(name: &str) -> String {
+    if name.is_empty() { "itself".to_owned() } else { format!("`{name}`") }
+}
+
+fn asleep(recording: &Document, process: Option<usize>, name: &str, reason: WaitReason, by: Option<String>) -> String {
+    let held = process.and_then(|at| recording.recorded.get(at)?.held_by.get(&reason));
+    let by = match held {
+        Some(names) => format!(" by {}", listed(names.iter().map(|name| holder(name)))),
+        None if reason == WaitReason::Timer => String::new(),
+        None => ended(by),
+    };
+    let polled = (reason == WaitReason::Poll).then(|| standstill::polled(recording, process?)).flatten();
+    if let Some(awaited) = polled {
+        return format!("{name} waiting in poll for {awaited}{by}");
+    }
+    let doing = match reason {
+        WaitReason::Timer => "sleeping on a timer",
+        WaitReason::Disk => "waiting for files",
+        WaitReason::Network => "waiting for the network",
+        WaitReason::Child => "waiting for a child process",
+        WaitReason::Thread => "waiting for another thread",
+        WaitReason::Poll => "waiting in poll for a timer or another event",
+        WaitReason::Device => "waiting for a device",
+        WaitReason::Signal => "waiting for a signal",
+        WaitReason::Open => "waiting until another process opens the other end of a FIFO",
+        WaitReason::Memory => "waiting for memory",
+        WaitReason::Stopped => "stopped",
+        WaitReason::Traced => "traced",
+        WaitReason::Frozen => "frozen by its cgroup",
+        WaitReason::Ending => "ending: waiting before its files are closed",
+        WaitReason::Exit => "ending: waiting until its files are closed",
+        WaitReason::Other => "waiting for something else",
+    };
+    format!("{name} {doing}{by}")
+}
+
+/// What the path is mainly made of in each slice.
+pub(crate) fn mains(path: &CriticalPath) -> Vec<Option<PathKind>> {
+    let main = |slice: usize| {
+        let mut sums: BTreeMap<PathKind, u64> = BTreeMap::new();
+        for part in &path.parts {
+            *sums.entry(kind(part)).or_default() += part.slices.get(slice).copied().unwrap_or(0);
+        }
+        sums.into_iter().filter(|(_, ns)| *ns > 0).max_by_key(|(_, ns)| *ns).map(|(kind, _)| kind)
+    };
+    (0..path.slice_ns.len()).map(main).collect()
+}
+
+/// Neighbours that are mainly the same are one.
+fn joined(phases: impl Iterator<Item = (Option<PathKind>, u64)>) -> Vec<(Option<PathKind>, u64)> {
+    let mut joined: Vec<(Option<PathKind>, u64)> = Vec::new();
+    for (main, ns) in phases {
+        match joined.last_mut() {
+            Some((last, sum)) if *last == main => *sum += ns,
+            _ => joined.push((main, ns)),
+        }
+    }
+    joined
+}
+
+/// The path over time, if what it is mainly made of changes.
+fn phases(recording: &Document, path: &CriticalPath, labels: &[String]) -> Option<String> {
+    let whole: u64 = path.slice_ns.iter().sum();
+    if whole < SHORT_NS {
+        return None;
+    }
+    let shortest = (whole as f64 * PHASE) as u64;
+    // What is too short belongs to its neighbour.
+    let mut phases = joined(mains(path).into_iter().zip(path.slice_ns.iter().copied()));
+    while let Some(at) = (0..phases.len()).min_by_key(|at| phases[*at].1).filter(|at| phases[*at].1 < shortest) {
+        if phases.len() == 1 {
+            return None;
+        }
+        let (_, ns) = phases.remove(at);
+        let before = at.checked_sub(1);
+        let longer = match (before, phases.get(at)) {
+            (Some(before), Some(after)) if after.1 > phases[before].1 => at,
+            (Some(before), _) => before,
+            (None, _) => at,
+        };
+        phases[longer].1 += ns;
+        phases = joined(phases.into_iter());
+    }
+    if !(2..=MOST_PHASES).contains(&phases.len()) {
+        return None;
+    }
+    let mut at = 0;
+    let texts: Vec<String> = phases
+        .into_iter()
+        .map(|(main, ns)| {
+            let from = at;
+            at += ns;
+            let period = from_to(from as f64 / 1e9, at as f64 / 1e9);
+            let main = main.map_or("unknown".to_owned(), |kind| described(recording, labels, &kind, false));
+            format!("{period} {main}")
+        })
+        .collect();
+    Some(format!("Over time: {}.", texts.join("; ")))
+}

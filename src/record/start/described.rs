@@ -1,0 +1,67 @@
+//! From counts and the path to a [`Document`], without the answer.
+
+use crate::record::model::{assemble, ceilings, stages};
+use crate::record::observe::looks::SeenWaits;
+use crate::record::observe::path::PathEnds;
+use crate::record::observe::raw::PrWho;
+use crate::record::observe::recorder::RecordedCounts;
+use crate::record::say::holders;
+use crate::record::start::launch::MadePipe;
+use crate::record::start::running::RunningProcesses;
+use crate::result::check::check_path;
+use crate::result::{Document, Processes, RecordedPipe};
+use crate::util::warning::{Warning, WarningCode};
+use std::collections::BTreeMap;
+
+/// `recording` with what was counted, the path and what was seen, and the place of each process in it.
+pub(crate) fn described(
+    recording: Document,
+    counted: &RecordedCounts,
+    (path, seen): (Option<PathEnds>, Option<SeenWaits>),
+    pipes: &[MadePipe],
+    running: &RunningProcesses,
+) -> (Document, BTreeMap<PrWho, usize>) {
+    let span = path.as_ref().map(PathEnds::span);
+    let mut assembled = assemble::assemble(counted, span, pipes, &running.ends);
+    holders::add(&mut assembled.pipes, &running.others);
+    let last_look = seen.map(|seen| seen.placed(assembled.begin, &assembled.index));
+    holders::add_seen(&mut assembled.pipes, last_look.as_ref());
+    let mut recording = Document {
+        mode: recording.target.text(),
+        processes: Processes { window_ns: assembled.window_ns, ..Processes::default() },
+        recorded: assembled.processes,
+        pipes: assembled.pipes,
+        last_look,
+        skipped: counted.skipped,
+        unseen_switches: counted.state.map_or(0, |state| state.unseen),
+        warnings: recording.warnings.into_iter().chain(assembled.warnings).collect(),
+        ..recording
+    };
+    let attached = !recording.target.pids().is_empty();
+    let unended = attached || recording.was_limited();
+    let moves =
+        |at: usize| recording.pipes.iter().flat_map(RecordedPipe::ends).any(|end| end.process == at && end.bytes > 0);
+    let stages = stages::stages(&recording);
+    let window = [assembled.begin, assembled.begin + recording.processes.window_ns];
+    let lost_steps = counted.state.map_or(0, |state| state.lost_steps);
+    // A process that only inherited a pipe of those that were asked for does not end the path.
+    let has_place = |at: usize| !attached || moves(at) || !recording.pipes.iter().any(RecordedPipe::is_used);
+    let stage = |at: usize| has_place(at).then(|| stages.of(at).map_or(0, |stage| stage + 1));
+    let named = running.asked().len() as u32;
+    let found = path.and_then(|ends| ends.path(window, &assembled.index, stage, unended, named));
+    recording.path = found;
+    let window_ns = recording.processes.window_ns;
+    if let Some(path) = &mut recording.path {
+        path.lost_steps = lost_steps;
+        ceilings::raise(path, &recording.recorded, u64::from(recording.environment.cpus), window_ns);
+    }
+    if let Some(wrong) = recording.path.as_ref().and_then(|path| check_path(path, window_ns).err()) {
+        recording.path = None;
+        recording.warnings.push(Warning {
+            code: WarningCode::PathWrong,
+            message: format!("the critical path is left out, because it does not add up: {wrong}"),
+            action: "report this as a defect of pipeprof, with the command".to_owned(),
+        });
+    }
+    (recording, assembled.index)
+}

@@ -1,0 +1,9 @@
+//! Start a pipeline, or find one that is running: [`launch`] starts the stages with their [`input`], [`running`] finds the
+//! processes of others by their [`open_files`], and [`described`] says what each does. A guest gets [`sent_files`].
+
+pub(crate) mod described;
+pub(crate) mod input;
+pub(crate) mod launch;
+pub(crate) mod open_files;
+pub(crate) mod running;
+pub(crate) mod sent_files;

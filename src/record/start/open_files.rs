@@ -1,0 +1,119 @@
+//! What a process has open, as /proc shows it. Nothing of it is opened: an end held open would take away the end of file
+//! or SIGPIPE.
+
+use crate::record::start::launch::MadePipe;
+use rustix::fs::FileType;
+
+/// An open file that can end a sleep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OpenFile {
+    pub fd: u32,
+    pub kind: FileKind,
+    pub reads: bool,
+    pub writes: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum FileKind {
+    /// A pipe, or a FIFO with its path.
+    Pipe(MadePipe, Option<String>),
+    /// A socket, by its inode.
+    Socket(u64),
+    /// An eventfd, by its number.
+    Event(u64),
+    /// An epoll, with its descriptors and events.
+    Poll(Vec<(u32, u32)>),
+    /// A pidfd.
+    Process(u32),
+    /// A timerfd that is not armed.
+    IdleTimer,
+    Other,
+}
+
+/// The files that a process has open.
+pub(crate) fn open_files(pid: u32) -> std::io::Result<Vec<OpenFile>> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd"))?.flatten();
+    // A file may have been closed meanwhile.
+    Ok(entries.filter_map(|entry| open_file(pid, entry.file_name().to_str()?.parse().ok()?)).collect())
+}
+
+fn open_file(pid: u32, fd: u32) -> Option<OpenFile> {
+    let path = format!("/proc/{pid}/fd/{fd}");
+    let link = std::fs::read_link(&path).ok()?.to_string_lossy().into_owned();
+    let number = |prefix: &str| link.strip_prefix(prefix)?.strip_suffix(']')?.parse().ok();
+    let info = || std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).ok();
+    if let Some(inode) = number("socket:[") {
+        return Some(OpenFile { fd, kind: FileKind::Socket(inode), reads: true, writes: true });
+    }
+    if let Some(kind) = link.strip_prefix("anon_inode:") {
+        return Some(OpenFile { fd, kind: anonymous(kind, &info()?), reads: true, writes: true });
+    }
+    if link.starts_with("pipe:[") || link.starts_with('/') {
+        let stat = rustix::fs::stat(&path).ok()?;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Fifo {
+            let (reads, writes) = access(&info()?)?;
+            let name = link.starts_with('/').then_some(link);
+            return Some(OpenFile { fd, kind: FileKind::Pipe(MadePipe::of(&stat), name), reads, writes });
+        }
+    }
+    Some(OpenFile { fd, kind: FileKind::Other, reads: true, writes: true })
+}
+
+/// A file of the kernel's own, by its name and its fdinfo (proc_pid_fdinfo(5)).
+fn anonymous(kind: &str, fdinfo: &str) -> FileKind {
+    let field = |name: &str| fdinfo.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let number = |name: &str| field(name)?.parse().ok();
+    match kind.trim_matches(['[', ']']) {
+        "eventpoll" => FileKind::Poll(fdinfo.lines().filter_map(polled).collect()),
+        "eventfd" => number("eventfd-id:").map_or(FileKind::Other, FileKind::Event),
+        "pidfd" => number("Pid:").and_then(|pid| u32::try_from(pid).ok()).map_or(FileKind::Other, FileKind::Process),
+        "timerfd" if field("it_value:") == Some("(0, 0)") => FileKind::IdleTimer,
+        _ => FileKind::Other,
+    }
+}
+
+/// A descriptor of an epoll, and its events: `tfd: 4 events: 19 data: ...`.
+fn polled(line: &str) -> Option<(u32, u32)> {
+    let mut words = line.strip_prefix("tfd:")?.split_whitespace();
+    let fd = words.next()?.parse().ok()?;
+    let events = words.nth(1)?;
+    Some((fd, u32::from_str_radix(events, 16).ok()?))
+}
+
+/// Whether a descriptor can read and write, by the octal `flags` of its fdinfo.
+fn access(fdinfo: &str) -> Option<(bool, bool)> {
+    let flags = fdinfo.lines().find_map(|line| line.strip_prefix("flags:"))?;
+    match i32::from_str_radix(flags.trim(), 8).ok()? & libc::O_ACCMODE {
+        libc::O_RDONLY => Some((true, false)),
+        libc::O_WRONLY => Some((false, true)),
+        libc::O_RDWR => Some((true, true)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn access_is_read_from_the_flags() {
+        assert_eq!(access("pos:\t0\nflags:\t0100000\nmnt_id:\t15\n"), Some((true, false)));
+        assert_eq!(access("flags:\t02000001\n"), Some((false, true)));
+        assert_eq!(access("flags:\t04002\n"), Some((true, true)));
+        assert_eq!(access("flags:\tx"), None);
+        assert_eq!(access(""), None);
+    }
+
+    #[test]
+    fn files_of_the_kernel_are_known_by_their_information() {
+        let info = "pos:\t0\ntfd:        5 events:       19 data:   5  pos:0 ino:61 sdev:5\ntfd: 7 events: 4 data: 7\n";
+        assert_eq!(anonymous("[eventpoll]", info), FileKind::Poll(vec![(5, 0x19), (7, 4)]));
+        assert_eq!(anonymous("[eventfd]", "eventfd-count: 0\neventfd-id: 12\n"), FileKind::Event(12));
+        assert_eq!(anonymous("[eventfd]", "eventfd-count: 0\n"), FileKind::Other, "before 5.2");
+        assert_eq!(anonymous("[pidfd]", "Pid:\t42\nNSpid:\t42\n"), FileKind::Process(42));
+        assert_eq!(anonymous("[pidfd]", "Pid:\t-1\n"), FileKind::Other, "it has ended");
+        assert_eq!(anonymous("[timerfd]", "it_value: (0, 0)\n"), FileKind::IdleTimer);
+        assert_eq!(anonymous("[timerfd]", "it_value: (3, 5)\n"), FileKind::Other);
+        assert_eq!(anonymous("inotify", ""), FileKind::Other);
+    }
+}

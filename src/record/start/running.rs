@@ -1,0 +1,244 @@
+//! Processes that are already running: their pipes, and the processes at the other ends. Nothing of them is opened: an
+//! end held open would take away the end of file or SIGPIPE.
+
+use crate::record::start::launch::MadePipe;
+use crate::record::start::open_files::{FileKind, open_files};
+use crate::result::UnrecordedProcess;
+use crate::util::cancel;
+use crate::util::process_stat::{self, ProcessStat};
+use anyhow::{Context as _, Result, bail};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+/// How often it is looked whether the recording has to end.
+const STEP: Duration = Duration::from_millis(20);
+
+/// Processes are added until there are so many.
+const MOST: usize = 512;
+
+/// Processes to record.
+#[derive(Debug, Default)]
+pub(crate) struct RunningProcesses {
+    /// Those asked for, then those that are connected to them by pipes. Each is a stage, with its index as number.
+    pub pids: Vec<u32>,
+    /// The open ends of the pipes between them.
+    pub ends: Vec<OpenEnd>,
+    /// What other processes have open of the ends of those asked for.
+    pub others: Vec<OtherEnd>,
+    /// Those asked for, whose pipes could not be read, with the reason.
+    pub unknown: Vec<(u32, String)>,
+    /// Those asked for.
+    processes: Vec<OwnedFd>,
+}
+
+/// An end of a pipe that a process has open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct OpenEnd {
+    pub pipe: MadePipe,
+    pub writes: bool,
+    /// The index of the process.
+    pub stage: u32,
+}
+
+/// An end of a pipe that a process has open which is not recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OtherEnd {
+    pub pipe: MadePipe,
+    pub writes: bool,
+    pub process: UnrecordedProcess,
+}
+
+impl RunningProcesses {
+    /// The processes `asked` for, and all that are connected to them by pipes.
+    ///
+    /// # Errors
+    /// When one of them does not exist, or is this process.
+    pub(crate) fn find(asked: &[u32]) -> Result<Self> {
+        let mut running = Self::default();
+        let mut asked_sides = BTreeSet::new();
+        for pid in asked.iter().copied() {
+            if pid == std::process::id() {
+                bail!("-p {pid}: pipeprof cannot record itself");
+            }
+            if running.pids.contains(&pid) {
+                continue;
+            }
+            let number = i32::try_from(pid).ok().and_then(Pid::from_raw).with_context(|| not_found(pid))?;
+            running.processes.push(match pidfd_open(number, PidfdFlags::empty()) {
+                Ok(process) => process,
+                // INVAL, and NOENT since 6.13.
+                Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => {
+                    bail!("-p {pid}: this is a thread; give the id of its process")
+                }
+                Err(rustix::io::Errno::SRCH) => bail!(not_found(pid)),
+                Err(error) => return Err(error).with_context(|| format!("-p {pid}")),
+            });
+            let sides = sides_of(pid).unwrap_or_else(|error| {
+                running.unknown.push((pid, error.to_string()));
+                OpenSides::default()
+            });
+            asked_sides.extend(&sides.sides);
+            running.add(pid, sides.sides);
+        }
+        running.add_others(asked_sides);
+        Ok(running)
+    }
+
+    /// Add the processes at the other ends, those at the other ends of theirs, and so on, and the children of the session.
+    /// Those that started pipeprof may be a terminal or a test with pipes to much else: only their own ends count. `asked`:
+    /// the sides of those that were asked for.
+    fn add_others(&mut self, asked: BTreeSet<Side>) {
+        let all: BTreeMap<u32, ProcessStat> = process_stat::all().collect();
+        let parent = |pid: &u32| all.get(pid).map(|stat| stat.parent).filter(|parent| *parent > 0);
+        let ancestors = |pid: u32| std::iter::successors(Some(pid), parent);
+        let starters: BTreeSet<u32> = ancestors(std::process::id()).collect();
+        let session = |pid: u32| all.get(&pid).map(|stat| stat.session);
+        let is_child = |pid: u32, of: &[u32]| {
+            ancestors(pid).skip(1).any(|parent| of.contains(&parent) && session(parent) == session(pid))
+        };
+        let named = self.pids.clone();
+        let mut rest: BTreeMap<u32, OpenSides> = all
+            .keys()
+            .filter(|pid| !named.contains(pid) && **pid != std::process::id())
+            .filter_map(|pid| Some((*pid, sides_of(*pid).ok()?)))
+            .collect();
+        let mut wanted: BTreeSet<Side> = asked.iter().map(other_side).collect();
+        loop {
+            let is_wanted = |(pid, open): &(&u32, &OpenSides)| {
+                !open.sides.is_disjoint(&wanted) || is_child(**pid, &named) && !starters.contains(*pid)
+            };
+            let Some(pid) = rest.iter().find(is_wanted).map(|(pid, _)| *pid).filter(|_| self.pids.len() < MOST) else {
+                break;
+            };
+            let Some(OpenSides { sides, .. }) = rest.remove(&pid) else { break };
+            if !starters.contains(&pid) {
+                wanted.extend(sides.iter().map(other_side));
+            }
+            self.add(pid, sides);
+        }
+        for (pid, OpenSides { sides, errors }) in rest {
+            self.others.extend(others(pid, sides.union(&errors).filter(|side| asked.contains(side))));
+        }
+    }
+
+    /// The processes asked for, each once.
+    pub(crate) fn asked(&self) -> &[u32] {
+        &self.pids[..self.processes.len()]
+    }
+
+    fn add(&mut self, pid: u32, sides: BTreeSet<Side>) {
+        let stage = u32::try_from(self.pids.len()).unwrap_or(u32::MAX);
+        self.pids.push(pid);
+        self.ends.extend(sides.into_iter().map(|(pipe, writes)| OpenEnd { pipe, writes, stage }));
+    }
+
+    /// Wait for `duration`, until SIGINT or SIGTERM, or until all processes that were asked for have ended.
+    /// `step` is called meanwhile: it returns when it wants to be called again, or `None` to end.
+    pub(crate) fn wait(&self, duration: Option<Duration>, mut step: impl FnMut() -> Option<Duration>) {
+        let begun = Instant::now();
+        while !cancel::happened() && duration.is_none_or(|duration| begun.elapsed() < duration) {
+            let rest = duration.map_or(STEP, |duration| duration.saturating_sub(begun.elapsed()).min(STEP));
+            if self.processes.iter().all(has_ended) {
+                break;
+            }
+            let Some(due) = step() else { break };
+            std::thread::sleep(rest.min(due));
+        }
+    }
+}
+
+/// What the process has open of `sides`.
+fn others<'a>(pid: u32, sides: impl Iterator<Item = &'a Side>) -> Vec<OtherEnd> {
+    let mut sides = sides.peekable();
+    if sides.peek().is_none() {
+        return Vec::new();
+    }
+    // Unknown if it has just ended.
+    let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let process = UnrecordedProcess { pid, name: String::from_utf8_lossy(&name).trim_end().to_owned() };
+    sides.map(|(pipe, writes)| OtherEnd { pipe: *pipe, writes: *writes, process: process.clone() }).collect()
+}
+
+fn not_found(pid: u32) -> String {
+    format!("-p {pid}: there is no such process")
+}
+
+/// Whether the process of this pidfd has ended: it is readable then.
+fn has_ended(process: &OwnedFd) -> bool {
+    let mut events = [rustix::event::PollFd::new(process, rustix::event::PollFlags::IN)];
+    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut events, Some(&now)).is_ok_and(|ready| ready > 0)
+}
+
+/// A pipe or FIFO, and whether it is the side that writes.
+type Side = (MadePipe, bool);
+
+/// The descriptor of standard error. What reads it is no part of a pipeline, unless standard output is the same pipe.
+const STANDARD_ERROR: u32 = 2;
+
+/// The sides of pipes and FIFOs that a process has open.
+#[derive(Debug, Default)]
+struct OpenSides {
+    sides: BTreeSet<Side>,
+    /// Those of standard error.
+    errors: BTreeSet<Side>,
+}
+
+/// The sides of pipes and FIFOs that a process has open.
+fn sides_of(pid: u32) -> std::io::Result<OpenSides> {
+    let mut open = OpenSides::default();
+    for file in open_files(pid)? {
+        let FileKind::Pipe(pipe, _) = file.kind else { continue };
+        let found = if file.fd == STANDARD_ERROR { &mut open.errors } else { &mut open.sides };
+        found.extend(
+            [(file.reads, false), (file.writes, true)]
+                .into_iter()
+                .filter(|(open, _)| *open)
+                .map(|(_, side)| (pipe, side)),
+        );
+    }
+    Ok(open)
+}
+
+fn other_side((pipe, writes): &Side) -> Side {
+    (*pipe, !writes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn the_processes_at_the_other_ends_are_found() {
+        let mut reader = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let input = OwnedFd::from(reader.stdin.take().unwrap());
+        let [mut writer, mut second] =
+            [input.try_clone().unwrap(), input].map(|end| Command::new("sleep").arg("60").stdout(end).spawn().unwrap());
+        let running = RunningProcesses::find(&[reader.id()]).unwrap();
+        assert_eq!(running.pids[0], reader.id());
+        assert!(running.pids.contains(&writer.id()) && !running.pids.contains(&std::process::id()), "{running:?}");
+        assert!(running.unknown.is_empty() && !has_ended(&running.processes[0]));
+        // Both ends of the pipe.
+        let between = running.ends.iter().find(|end| end.stage == 0 && !end.writes).unwrap().pipe;
+        let of = |pid: u32| running.pids.iter().position(|other| *other == pid).unwrap() as u32;
+        let ends: Vec<OpenEnd> = running.ends.iter().filter(|end| end.pipe == between).copied().collect();
+        let expected = [(false, reader.id()), (true, writer.id()), (true, second.id())];
+        assert_eq!(ends, expected.map(|(writes, pid)| OpenEnd { pipe: between, writes, stage: of(pid) }));
+        assert!(!running.others.iter().any(|end| end.pipe == between), "{running:?}");
+        // So is a further process at the same end, which the reader waits for as well.
+        let running = RunningProcesses::find(&[writer.id()]).unwrap();
+        assert!([reader.id(), second.id()].iter().all(|pid| running.pids.contains(pid)), "{running:?}");
+        for child in [&mut writer, &mut second] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        reader.wait().unwrap();
+        assert!(running.processes.iter().all(has_ended));
+        let gone = RunningProcesses::find(&[reader.id()]).unwrap_err().to_string();
+        assert_eq!(gone, format!("-p {}: there is no such process", reader.id()));
+        assert!(RunningProcesses::find(&[std::process::id()]).unwrap_err().to_string().contains("itself"));
+    }
+}
