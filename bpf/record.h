@@ -85,6 +85,10 @@
 #define PR_STEP_RENAME 10
 #define PR_STEP_SAMPLE 11
 #define PR_STEP_LOST 12
+#define PR_STEP_ARGS 13
+
+/* Numbers of eight bytes of a command line that are kept. */
+#define PR_ARGS 24
 
 /* The window of the recording, as elements of one array: when it ends, ns, or 0 while that is not known; how long it lasts,
  * if it is limited; whether a program has seen that it is over. */
@@ -295,6 +299,15 @@ struct pr_birth {
 	u64 at;
 	u64 other;
 	struct pr_who who;
+};
+
+/* PR_STEP_ARGS: the command line of a process that has executed a program, as /proc/PID/cmdline has it. */
+struct pr_args {
+	u32 kind;
+	/* Bytes of it; 0 if it could not be read. */
+	u32 length;
+	struct pr_who who;
+	u64 text[PR_ARGS];
 };
 
 /* PR_STEP_NAME: of the thread that wakes in the next step, or of the process that had the CPU before. */

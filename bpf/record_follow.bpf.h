@@ -150,6 +150,7 @@ int pr_exec(__attribute__((unused)) struct pp_tracepoint *ctx)
 	own->own.threads = 1;
 	own->own.execs = 1;
 	step_birth(PR_STEP_EXEC, own, task, 0);
+	step_args(&own->who, (const struct task_struct *)task);
 	/* Descriptors are closed on exec, and a shared table is copied. */
 	note_table(own, task);
 	return 0;

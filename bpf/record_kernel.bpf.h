@@ -89,6 +89,11 @@ struct signal_struct {
 	u32 flags;
 } __attribute__((preserve_access_index));
 
+struct mm_struct {
+	unsigned long arg_start;
+	unsigned long arg_end;
+} __attribute__((preserve_access_index));
+
 struct task_struct {
 	struct thread_info thread_info;
 	void *stack;
@@ -99,6 +104,7 @@ struct task_struct {
 	u64 utime;
 	u64 stime;
 	unsigned long jobctl;
+	struct mm_struct *mm;
 	struct files_struct *files;
 	u64 start_time;
 	u64 self_exec_id;

@@ -85,6 +85,24 @@ static __always_inline void step_birth(u32 kind, const struct pr_task *own, u64 
 	SUBMIT(step);
 }
 
+/* The command line of the current thread, which has just executed a program: the pages of its arguments are there. */
+static __always_inline void step_args(const struct pr_who *who, const struct task_struct *task)
+{
+	u64 start = BPF_CORE_READ(task, mm, arg_start), end = BPF_CORE_READ(task, mm, arg_end);
+	struct pr_args *step = NEW_STEP(pr_args);
+	u32 length;
+
+	if (!step)
+		return;
+	length = end - start < sizeof(step->text) ? end - start : sizeof(step->text);
+	step->kind = PR_STEP_ARGS;
+	step->who = *who;
+	if (bpf_probe_read_user(step->text, length, (const void *)start))
+		length = 0;
+	step->length = length;
+	SUBMIT(step);
+}
+
 /* The name of a thread that is not followed, for the step after this one. */
 static __always_inline void step_name(u64 task, u32 tgid, const u64 *name)
 {

@@ -23,6 +23,9 @@ pub enum RecordLevel {
 pub struct RecordedProcess {
     /// The name of the program, as in /proc/PID/comm.
     pub name: String,
+    /// Its command line, or that of one of several: the first 192 bytes. Empty if it is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
     /// The stage that it belongs to, from 0.
     pub stage: u32,
     /// In the initial PID namespace.

@@ -1,14 +1,17 @@
 //! What was seen, as data: [`ended`] keeps the counts of processes that have ended, [`assemble`] names what was counted, in
-//! one row what [`alike`] finds to be the same, [`stages`] and [`names`] are derived from it, [`ceilings`] say what would be
+//! one row what [`alike`] finds to be the same, [`stages`], [`labels`] for people, [`names`] of files and [`stage_times`] are
+//! derived from it, [`ceilings`] say what would be
 //! left without a process, [`off_cpu`], [`locks`] and [`sampling`] name stacks, and [`work`] is what comparisons read.
 
 pub(crate) mod alike;
 pub(crate) mod assemble;
 pub(crate) mod ceilings;
 pub(crate) mod ended;
+pub(crate) mod labels;
 pub(crate) mod locks;
 pub(crate) mod names;
 pub(crate) mod off_cpu;
 pub(crate) mod sampling;
+pub(crate) mod stage_times;
 pub(crate) mod stages;
 pub mod work;

@@ -1,7 +1,7 @@
 //! The stages of a recorded pipeline, and how each spent the window: the basis of the answer.
 
 use crate::profile::{Moved, listed};
-use crate::result::{Document, RecordedEnd, RecordedPipe, RecordedProcess, WaitReason};
+use crate::result::{Document, RecordedEnd, RecordedPipe, RecordedProcess};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
@@ -34,19 +34,6 @@ impl Stages {
     pub(crate) fn of(&self, process: usize) -> Option<usize> {
         self.stage.get(process).copied().flatten()
     }
-}
-
-/// How long a stage slept for others, as shares of the window, cut at 1, because several threads can sleep at once.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct StageTime {
-    /// The stage's name: `xz`, or `stage2-cat`.
-    pub name: String,
-    /// Asleep for data, by pipe (index in the recording).
-    pub empty: BTreeMap<usize, f64>,
-    /// Asleep for room, by pipe.
-    pub full: BTreeMap<usize, f64>,
-    /// Asleep until another process opens the other end of a FIFO.
-    pub opening: f64,
 }
 
 /// The stages of `recording`. If pipeprof started them, these are its own; in a shell, all processes that used a pipe.
@@ -154,7 +141,8 @@ const LAUNCHERS: [&str; 16] = [
     "stdbuf", "taskset", "zsh",
 ];
 
-fn plain(recording: &Document, stage: usize, members: &[usize]) -> String {
+/// The program of a stage, without its number.
+pub(crate) fn plain(recording: &Document, stage: usize, members: &[usize]) -> String {
     let words = recording.target.stages().get(stage).filter(|_| recording.target.stages().len() > 1);
     let typed =
         words.and_then(|words| words.first()).map(|program| program.rsplit('/').next().unwrap_or(program).to_owned());
@@ -171,33 +159,6 @@ fn plain(recording: &Document, stage: usize, members: &[usize]) -> String {
     }
     let busiest = || members.iter().max_by_key(|at| recording.recorded[**at].cpu_ns);
     typed.or_else(|| busiest().map(|at| recording.recorded[*at].name.clone())).unwrap_or_default()
-}
-
-/// How long each of `stages` slept for others.
-pub(crate) fn times(recording: &Document, stages: &Stages) -> Vec<StageTime> {
-    let window = recording.processes.window_ns.max(1) as f64;
-    let share = |ns: u64| (ns as f64 / window).min(1.0);
-    let opening = |members: &Vec<usize>| {
-        let waits = members.iter().filter_map(|at| recording.recorded[*at].waits.get(&WaitReason::Open));
-        share(waits.map(|wait| wait.ns).sum())
-    };
-    let named = stages.iter().zip(names(recording, stages));
-    let mut times: Vec<StageTime> =
-        named.map(|(members, name)| StageTime { name, opening: opening(members), ..StageTime::default() }).collect();
-    for (at, pipe) in recording.pipes.iter().enumerate() {
-        for (ends, readers) in [(&pipe.readers, true), (&pipe.writers, false)] {
-            let mut asleep: BTreeMap<usize, u64> = BTreeMap::new();
-            for (stage, end) in ends.iter().filter_map(|end| Some((stages.of(end.process)?, end))) {
-                *asleep.entry(stage).or_default() += end.blocked_ns;
-            }
-            for (stage, ns) in asleep.into_iter().filter(|(_, ns)| *ns > 0) {
-                let time = &mut times[stage];
-                let shares = if readers { &mut time.empty } else { &mut time.full };
-                shares.insert(at, share(ns));
-            }
-        }
-    }
-    times
 }
 
 /// What the processes `of` moved through pipes, and their calls.
@@ -254,7 +215,6 @@ pub(crate) fn sides(pipe: &RecordedPipe, stages: &Stages) -> [Vec<usize>; 2] {
 pub(crate) mod tests {
     use super::*;
     use crate::result::{MeasuredTarget, PipelineCommand, Processes};
-    use std::slice::from_ref;
 
     #[test]
     fn a_launcher_is_named_by_what_it_became() {
@@ -321,24 +281,5 @@ pub(crate) mod tests {
         // A pipe that all of them read and write, as that of make.
         assert_eq!(order(3, &[[&[0, 1, 2], &[0, 1, 2]]]), [0, 1, 2]);
         assert_eq!(order(2, &[]), [0, 1]);
-    }
-
-    #[test]
-    fn thousands_of_stages_take_no_thousand_times_longer() {
-        const PAIRS: usize = 20_000;
-        let ends: Vec<[usize; 2]> = (0..PAIRS).map(|at| [2 * at + 1, 2 * at]).collect();
-        let all: Vec<usize> = (0..2 * PAIRS).collect();
-        let mut pipes: Vec<[&[usize]; 2]> = ends.iter().map(|[from, to]| [from_ref(from), from_ref(to)]).collect();
-        // And one that all of them write.
-        pipes.push([&all, &[]]);
-        let recording = shell((0..2 * PAIRS).map(|at| format!("p{at}")), &pipes);
-        let stages = stages(&recording);
-        assert_eq!((stages.len(), &stages[..2]), (2 * PAIRS, &[vec![1], vec![0]][..]));
-        let answer = crate::record::say::answer::answer(&recording);
-        let longest = answer.findings.iter().chain(&answer.cautions).map(String::len).max();
-        assert!(answer.findings.len() < 20 && longest.is_some_and(|length| length < 300), "{answer:?}");
-        let tables = crate::record::say::tables::all(&recording);
-        assert!(tables.iter().all(|table| table.len() <= 40));
-        assert_eq!(crate::record::process_names(&recording).len(), 2 * PAIRS);
     }
 }

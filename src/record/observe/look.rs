@@ -5,10 +5,10 @@
 
 use crate::record::observe::socket_peers::socket_peers;
 use crate::record::observe::thread_calls::{ThreadCall, ThreadNow, threads};
+use crate::record::start::command_line::{self, program_name};
 use crate::record::start::open_files::{FileKind, OpenFile, open_files};
 use crate::result::{AwaitedChannel, ChannelHolder, ChannelKind, LastWait, SeenProcess, WaitedFor};
 use crate::util::process_stat;
-use crate::util::text::read_lossy;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::ErrorKind;
 
@@ -44,7 +44,7 @@ impl ProcessesNow {
         }
         let mut now = Self { processes: BTreeMap::new(), peers: socket_peers() };
         for (pid, stat) in process_stat::all().filter(|(_, stat)| !matches!(stat.state, 'Z' | 'X')) {
-            let name = program_name(&stat.name, &read_lossy(&format!("/proc/{pid}/cmdline")).unwrap_or_default());
+            let name = program_name(&stat.name, &command_line::of_process(pid));
             let files = match open_files(pid) {
                 // What it holds is unknown, and so is who could end a wait.
                 Err(error) if error.kind() == ErrorKind::PermissionDenied && followed.contains(&pid) => return None,
@@ -228,22 +228,6 @@ fn busy() -> Vec<ThreadNow> {
     vec![ThreadNow { tid: 0, sleeps: 0, call: ThreadCall::Busy }]
 }
 
-/// Programs that execute a script.
-const INTERPRETERS: [&str; 10] = ["bash", "dash", "ksh", "lua", "node", "perl", "php", "python", "ruby", "sh"];
-
-/// A program by its name and its command line: an interpreter with the name of its script.
-fn program_name(comm: &str, command: &str) -> String {
-    let mut words = command.split('\0').filter(|word| !word.is_empty());
-    let program = words.next().and_then(|word| word.rsplit('/').next()).unwrap_or_default();
-    let plain = program.trim_start_matches('-').trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    // Its code is in the command line itself.
-    let script = words.take_while(|word| !["-c", "-e", "-m"].contains(word)).find(|word| !word.starts_with('-'));
-    match script.and_then(|script| script.rsplit('/').next()).filter(|_| INTERPRETERS.contains(&plain)) {
-        Some(script) if script != comm => format!("{comm} {script}"),
-        _ => comm.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -344,14 +328,5 @@ mod tests {
         assert_eq!((process.pid, *others, *polled, *limited, *endless), (1, 1, true, true, false));
         let [ChannelHolder { process, fd: 0 }] = &any[0].holders[..] else { panic!("{any:?}") };
         assert!((process.pid, process.idle) == (2, true) && !any[0].room, "{any:?}");
-    }
-
-    #[test]
-    fn a_script_is_named_with_its_interpreter() {
-        assert_eq!(program_name("python3", "/usr/bin/python3\0-u\0/srv/server.py\0x\0"), "python3 server.py");
-        assert_eq!(program_name("python3.11", "python3.11\0-c\0import os\0"), "python3.11");
-        assert_eq!(program_name("cat", "cat\0/etc/passwd\0"), "cat");
-        assert_eq!(program_name("run.sh", "/bin/sh\0./run.sh\0"), "run.sh");
-        assert_eq!(program_name("kthreadd", ""), "kthreadd");
     }
 }

@@ -2,8 +2,9 @@
 //! rules. It depends on the recording alone.
 
 use crate::profile::few;
-use crate::record::model::names::labels;
-use crate::record::model::stages::{self, StageTime, Stages};
+use crate::record::model::labels::labels;
+use crate::record::model::stage_times::{self, StageTime};
+use crate::record::model::stages::{self, Stages};
 use crate::record::say::words::{self, SHORT_NS};
 use crate::record::say::{holders, killed, standstill};
 use crate::report::number::percent;
@@ -34,7 +35,7 @@ pub(crate) struct RecordedAnswer {
 /// The answer of `recording`.
 pub(crate) fn answer(recording: &Document) -> RecordedAnswer {
     let stages = stages::stages(recording);
-    let times = stages::times(recording, &stages);
+    let times = stage_times::times(recording, &stages);
     let used = recording.pipes.iter().any(|pipe| pipe.is_used() || pipe.between.is_some());
     let mut answer = RecordedAnswer::default();
     answer.findings.extend(first_of(recording.recorded.iter().filter_map(killed::starved)));
@@ -268,9 +269,12 @@ pub(crate) fn busy_others(others: &[BusyProgram]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::model::stages::tests::shell;
+    use crate::record::say::tables;
     use crate::result::RecordedEnd;
     use crate::result::{CriticalPath, PathPart};
     use crate::result::{MeasuredTarget, PipelineCommand, Processes, WaitReason};
+    use std::slice::from_ref;
 
     const WINDOW: u64 = 1_000_000_000;
 
@@ -451,5 +455,24 @@ mod tests {
         recording.executed_on = ExecutedOn::Tcg;
         let said = &answer(&recording).cautions[0];
         assert!(said.starts_with("Not exact: `a`, `b`, `c` and 1 more were on a disk"), "{said}");
+    }
+
+    #[test]
+    fn thousands_of_stages_take_no_thousand_times_longer() {
+        const PAIRS: usize = 20_000;
+        let ends: Vec<[usize; 2]> = (0..PAIRS).map(|at| [2 * at + 1, 2 * at]).collect();
+        let all: Vec<usize> = (0..2 * PAIRS).collect();
+        let mut pipes: Vec<[&[usize]; 2]> = ends.iter().map(|[from, to]| [from_ref(from), from_ref(to)]).collect();
+        // And one that all of them write.
+        pipes.push([&all, &[]]);
+        let recording = shell((0..2 * PAIRS).map(|at| format!("p{at}")), &pipes);
+        let stages = stages::stages(&recording);
+        assert_eq!((stages.len(), &stages[..2]), (2 * PAIRS, &[vec![1], vec![0]][..]));
+        let said = answer(&recording);
+        let longest = said.findings.iter().chain(&said.cautions).map(String::len).max();
+        assert!(said.findings.len() < 20 && longest.is_some_and(|length| length < 300), "{said:?}");
+        let tables = tables::all(&recording);
+        assert!(tables.iter().all(|table| table.len() <= 40));
+        assert_eq!(crate::record::process_names(&recording).len(), 2 * PAIRS);
     }
 }

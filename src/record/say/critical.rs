@@ -2,7 +2,8 @@
 //! the functions that it executed then.
 
 use crate::profile::{CallStack, Folded, Unit};
-use crate::record::model::names::{labels, process_names};
+use crate::record::model::labels::labels;
+use crate::record::model::names::process_names;
 use crate::record::say::graphs::CRITICAL_PATH;
 use crate::record::say::words;
 use crate::report::files::title;

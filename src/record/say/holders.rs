@@ -2,7 +2,8 @@
 //! be theirs (their calls are not counted), and recorded ones that made no call.
 
 use crate::profile::few;
-use crate::record::model::stages::{StageTime, Stages};
+use crate::record::model::stage_times::StageTime;
+use crate::record::model::stages::Stages;
 use crate::record::say::answer::pipe_name;
 use crate::record::start::running::OtherEnd;
 use crate::report::number::number;
@@ -205,7 +206,7 @@ mod tests {
 
     fn said(recording: &Document) -> Vec<String> {
         let stages = stages::stages(recording);
-        findings(recording, &stages, &stages::times(recording, &stages))
+        findings(recording, &stages, &crate::record::model::stage_times::times(recording, &stages))
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Programs that were killed: by the kernel, for a fault of their own, or by others.
 
 use crate::profile::few;
-use crate::record::model::names::labels;
+use crate::record::model::labels::labels;
 use crate::result::{Document, ExecutedOn, RecordedProcess};
 use std::collections::BTreeSet;
 

@@ -1,6 +1,7 @@
 //! Rows of the tables of pipes. A program that starts others makes pipes that often carry nothing, such as one for each
 //! child's errors: those between the same programs are one row. So are those of processes that are one row themselves.
 
+use crate::record::model::stage_times;
 use crate::record::model::stages;
 use crate::record::say::answer::pipe_name;
 use crate::result::{Document, RecordLevel, RecordedEnd, RecordedPipe};
@@ -31,7 +32,7 @@ pub(crate) fn used(recording: &Document) -> impl Iterator<Item = &RecordedPipe> 
 /// The pipes that say something, in the order of the stages. result.json has each of them.
 pub(crate) fn rows(recording: &Document) -> Vec<PipeRow<'_>> {
     let stages = stages::stages(recording);
-    let times = stages::times(recording, &stages);
+    let times = stage_times::times(recording, &stages);
     let mut used: Vec<&RecordedPipe> = used(recording).collect();
     used.sort_by_cached_key(|pipe| stages::sides(pipe, &stages));
     let mut rows: Vec<PipeRow<'_>> = Vec::new();

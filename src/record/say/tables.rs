@@ -1,6 +1,6 @@
 //! The tables of a recording: pipes, calls, processes, waits for locks, and trials. [`super::text`] shows them.
 
-use crate::record::model::names::labels;
+use crate::record::model::labels::labels;
 use crate::record::say::pipe_rows::{self, PipeRow};
 use crate::record::say::words;
 use crate::report::number::{percent, time};

@@ -83,7 +83,7 @@ fn about_imported(recording: &Document, imported: &ImportedFrom) -> String {
 
 /// The names of processes in tables.
 fn labels(recording: &Document) -> HashMap<ProcessName, String> {
-    names::process_names(recording).into_iter().zip(names::labels(recording)).collect()
+    names::process_names(recording).into_iter().zip(crate::record::model::labels::labels(recording)).collect()
 }
 
 /// The roles of the processes with most samples, if they have enough of them.

@@ -1,6 +1,7 @@
 //! The timeline of a recording as an SVG: for each process the state of its threads, for each pipe its fill, over time.
 
-use crate::record::model::names::labels;
+use crate::record::model::labels::labels;
+use crate::record::model::stage_times;
 use crate::record::model::stages;
 use crate::record::say::{pipe_rows, words};
 use crate::report::flamegraph::escape;
@@ -108,7 +109,7 @@ enum Row<'a> {
 fn rows(recording: &Document) -> Vec<Row<'_>> {
     let timeline = &recording.timeline;
     let stages = stages::stages(recording);
-    let times = stages::times(recording, &stages);
+    let times = stage_times::times(recording, &stages);
     let mut processes: Vec<&TimelineProcess> = timeline.processes.iter().collect();
     let on_path = |process: usize| {
         let parts = recording.path.iter().flat_map(|path| &path.parts).filter(|part| part.process == Some(process));

@@ -1,7 +1,7 @@
 //! The path in sentences.
 
 use crate::profile::{few, listed};
-use crate::record::model::names::labels;
+use crate::record::model::labels::labels;
 use crate::record::say::{killed, standstill};
 use crate::record::start::launch::SIGNALS;
 use crate::report::number::{from_to, percent, time};

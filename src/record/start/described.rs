@@ -23,6 +23,14 @@ pub(crate) fn described(
 ) -> (Document, BTreeMap<PrWho, usize>) {
     let span = path.as_ref().map(PathEnds::span);
     let mut assembled = assemble::assemble(counted, span, pipes, &running.ends);
+    for (who, at) in &assembled.index {
+        let own = path.as_ref().map_or(&[][..], |path| path.command_lines.of(who));
+        let line = if own.is_empty() { running.command_line(who.tgid) } else { own };
+        let known = &mut assembled.processes[*at].args;
+        if known.is_empty() {
+            line.clone_into(known);
+        }
+    }
     holders::add(&mut assembled.pipes, &running.others);
     let last_look = seen.map(|seen| seen.placed(assembled.begin, &assembled.index));
     holders::add_seen(&mut assembled.pipes, last_look.as_ref());

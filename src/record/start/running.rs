@@ -1,6 +1,7 @@
 //! Processes that are already running: their pipes, and the processes at the other ends. Nothing of them is opened: an
 //! end held open would take away the end of file or SIGPIPE.
 
+use crate::record::start::command_line;
 use crate::record::start::launch::MadePipe;
 use crate::record::start::open_files::{FileKind, open_files};
 use crate::result::UnrecordedProcess;
@@ -29,6 +30,8 @@ pub(crate) struct RunningProcesses {
     pub others: Vec<OtherEnd>,
     /// Those asked for, whose pipes could not be read, with the reason.
     pub unknown: Vec<(u32, String)>,
+    /// Those of `pids`.
+    command_lines: BTreeMap<u32, Vec<String>>,
     /// Those asked for.
     processes: Vec<OwnedFd>,
 }
@@ -128,9 +131,15 @@ impl RunningProcesses {
         &self.pids[..self.processes.len()]
     }
 
+    /// The words of one of `pids`; empty if they are not known.
+    pub(crate) fn command_line(&self, pid: u32) -> &[String] {
+        self.command_lines.get(&pid).map_or(&[], Vec::as_slice)
+    }
+
     fn add(&mut self, pid: u32, sides: BTreeSet<Side>) {
         let stage = u32::try_from(self.pids.len()).unwrap_or(u32::MAX);
         self.pids.push(pid);
+        self.command_lines.insert(pid, command_line::of_process(pid));
         self.ends.extend(sides.into_iter().map(|(pipe, writes)| OpenEnd { pipe, writes, stage }));
     }
 

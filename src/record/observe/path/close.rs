@@ -2,6 +2,7 @@
 
 use super::chain::{Chain, Slices};
 use super::clocks::{Clocks, OF_ALL, PathState};
+use super::command_lines::CommandLines;
 use super::follow::{PathFollower, PathThread, Woken};
 use super::parts::{NOBODY, PartKey, at_pipe, part};
 use super::samples::TimedSamples;
@@ -34,6 +35,7 @@ pub(crate) struct PathEnds {
     has_gaps: bool,
     /// In the same slices of time.
     pub samples: TimedSamples,
+    pub command_lines: CommandLines,
 }
 
 /// The names of the kernel's workers begin with this.
@@ -77,7 +79,8 @@ impl PathFollower {
         let seized = self.seized.iter().map(|(tgid, (stage, last))| (*tgid, (*stage, chain(last)))).collect();
         let samples = std::mem::take(&mut self.samples);
         let (clocks, sleeps, has_gaps) = (self.ended, self.sleeps, self.has_gaps);
-        PathEnds { slices, last: chain(&self.last), alive, seized, parts, assumed, clocks, sleeps, has_gaps, samples }
+        let (last, command_lines) = (chain(&self.last), self.command_lines.clone());
+        PathEnds { slices, last, alive, seized, parts, assumed, clocks, sleeps, has_gaps, samples, command_lines }
     }
 
     /// The path that ends at a thread now. What it sleeps for goes on, so the path goes to whoever could end that.

@@ -2,11 +2,12 @@
 
 use super::chain::{JoinedSlices, Slices};
 use super::clocks::{ASSUMED, Clocks, NO_CLOCK, OF_ALL, PathState, Spent, UsedCpus, later};
+use super::command_lines::CommandLines;
 use super::parts::{NOBODY, Name, PartKey, asleep, is_held, is_soft_interrupt, part};
 use super::samples::TimedSamples;
 use crate::record::observe::raw::{
-    PR_ASLEEP, PR_CARRIED, PR_FOR_ROOM, PR_IN_INTERRUPT, PR_IN_PROCESS, PR_STEP_EXEC, PR_STEP_FORK, PR_STEP_FREE,
-    PR_STEP_GONE, PR_STEP_LOST, PR_STEP_NAME, PR_STEP_RENAME, PR_STEP_RUN, PR_STEP_SAMPLE, PR_STEP_SEIZE,
+    PR_ASLEEP, PR_CARRIED, PR_FOR_ROOM, PR_IN_INTERRUPT, PR_IN_PROCESS, PR_STEP_ARGS, PR_STEP_EXEC, PR_STEP_FORK,
+    PR_STEP_FREE, PR_STEP_GONE, PR_STEP_LOST, PR_STEP_NAME, PR_STEP_RENAME, PR_STEP_RUN, PR_STEP_SAMPLE, PR_STEP_SEIZE,
     PR_STEP_THROTTLED, PR_STEP_WAKE, PrBirth, PrNamed, PrRun, PrSampled, PrStep, PrWho,
 };
 use crate::result::{PathWhat, WaitReason};
@@ -75,6 +76,7 @@ pub(crate) struct PathFollower {
     clocks: Vec<u8>,
     /// Threads outside of the recording that carry on what one of it did.
     pub(crate) carriers: Map<u64, PathState>,
+    pub(crate) command_lines: CommandLines,
     /// By process id.
     names: Map<u32, Name>,
     /// The name of the thread of the next step.
@@ -112,6 +114,7 @@ impl PathFollower {
             assumed: Vec::new(),
             clocks: Vec::new(),
             carriers: Map::default(),
+            command_lines: CommandLines::default(),
             names: Map::default(),
             named: (0, [0; 2]),
             until: u64::MAX,
@@ -145,6 +148,7 @@ impl PathFollower {
             PR_STEP_NAME => {
                 read(bytes).into_iter().for_each(|step: PrNamed| self.name(&step));
             }
+            PR_STEP_ARGS => self.command_lines.read(bytes),
             PR_STEP_SAMPLE => {
                 let step: Option<PrSampled> = read(bytes);
                 step.filter(|step| self.is_in_time(step.at)).into_iter().for_each(|step| {
@@ -289,6 +293,9 @@ impl PathFollower {
             PR_STEP_FORK => self.threads.get(&step.other).map(|thread| thread.process),
             _ => None,
         };
+        if let Some(parent) = of_parent.and_then(|parent| self.who(parent)) {
+            self.command_lines.inherit(&parent, &step.who);
+        }
         self.give_clock(process, of_parent);
         let clock = self.clock(process);
         self.know(step.who.tgid, step.who.name);

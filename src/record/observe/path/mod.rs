@@ -9,6 +9,7 @@ mod any_steps;
 mod chain;
 mod clocks;
 mod close;
+mod command_lines;
 mod follow;
 mod gap;
 #[cfg(test)]

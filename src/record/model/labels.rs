@@ -1,0 +1,119 @@
+//! The names of processes and stages for people: the program, with its script if that is an interpreter, and what tells it
+//! from others of that name.
+
+use crate::record::model::stages::{self, Stages};
+use crate::record::start::command_line::{operands, program_name};
+use crate::result::{Document, RecordedProcess};
+use crate::util::text::clean;
+use std::collections::BTreeMap;
+
+/// A word that tells processes apart is cut after so many characters.
+const LONGEST: usize = 24;
+
+/// The names of the processes: `gzip`, `python3 server.py`. Of several with one name, those that differ in their command
+/// lines get the first word that does, `dd if=a` and `dd of=b`; others the number of their stage, `cat (stage 2)`, if they
+/// are the whole of it, or else their process id, `cat (4711)`.
+pub(crate) fn labels(recording: &Document) -> Vec<String> {
+    let plain: Vec<String> =
+        recording.recorded.iter().map(|process| clean(&program_name(&process.name, &process.args))).collect();
+    let mut labels = plain.clone();
+    for same in namesakes(&plain) {
+        let words: Vec<&[String]> = same.iter().map(|at| operands(&recording.recorded[*at].args)).collect();
+        let first = (0..).find(|word| {
+            let of = words.iter().map(|words| words.get(*word)).collect::<Vec<_>>();
+            of.iter().all(Option::is_none) || of.windows(2).any(|pair| pair[0] != pair[1])
+        });
+        for (at, words) in same.iter().zip(&words) {
+            let word = first.and_then(|first| words.get(first)).map(|word| cut(word));
+            labels[*at] = [Some(plain[*at].clone()), word].into_iter().flatten().collect::<Vec<_>>().join(" ");
+        }
+    }
+    let mut of_stages: BTreeMap<u32, u64> = BTreeMap::new();
+    recording.recorded.iter().for_each(|process| *of_stages.entry(process.stage).or_default() += 1);
+    let typed = recording.target.stages().len() > 1;
+    let whole = |at: usize| typed && of_stages.get(&recording.recorded[at].stage) == Some(&1);
+    for same in namesakes(&labels) {
+        for at in same {
+            let process = &recording.recorded[at];
+            let which = if whole(at) { Some(format!("stage {}", process.stage + 1)) } else { number(process) };
+            labels[at].extend(which.map(|which| format!(" ({which})")));
+        }
+    }
+    // Many processes of one name that have nothing else of their own.
+    for same in namesakes(&labels) {
+        for (number, at) in (2..).zip(same.into_iter().skip(1)) {
+            labels[at] = format!("{}-{number}", labels[at]);
+        }
+    }
+    labels
+}
+
+/// The names of the stages: those of their processes; of a stage of several, that of the program that was typed, or else of
+/// the one that was longest on a CPU.
+pub(crate) fn of_stages(recording: &Document, stages: &Stages) -> Vec<String> {
+    let labels = labels(recording);
+    let mut names: Vec<String> = stages
+        .iter()
+        .enumerate()
+        .map(|(stage, members)| match members[..] {
+            [only] => labels[only].clone(),
+            _ => clean(&stages::plain(recording, stage, members)),
+        })
+        .collect();
+    for same in namesakes(&names) {
+        same.iter().for_each(|stage| names[*stage] = format!("{} (stage {})", names[*stage], stage + 1));
+    }
+    names
+}
+
+/// Groups of places with one name.
+fn namesakes(names: &[String]) -> impl Iterator<Item = Vec<usize>> + use<> {
+    let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    names.iter().enumerate().for_each(|(at, name)| places.entry(name).or_default().push(at));
+    places.into_values().filter(|same| same.len() > 1).collect::<Vec<_>>().into_iter()
+}
+
+fn cut(word: &str) -> String {
+    let word = clean(word);
+    let short: String = word.chars().take(LONGEST).collect();
+    if short.len() < word.len() { format!("{short}…") } else { short }
+}
+
+/// The id of a process; several in one row are counted where that matters.
+fn number(process: &RecordedProcess) -> Option<String> {
+    let [pid] = process.pids[..] else { return None };
+    Some(pid.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::model::stages::tests::shell;
+
+    /// Processes of a shell with these command lines.
+    fn named(lines: &[&str]) -> Vec<String> {
+        let names: Vec<&str> = lines.iter().map(|line| line.split(' ').next().unwrap()).collect();
+        let mut recording = shell(names, &[]);
+        for (pid, (process, line)) in (1..).zip(recording.recorded.iter_mut().zip(lines)) {
+            process.args = line.split(' ').map(str::to_owned).collect();
+            process.pids = vec![pid];
+        }
+        labels(&recording)
+    }
+
+    #[test]
+    fn a_program_has_its_name_and_its_script() {
+        assert_eq!(named(&["gzip -1", "python3 server.py", "sh -c x"]), ["gzip", "python3 server.py", "sh"]);
+    }
+
+    #[test]
+    fn namesakes_differ_by_what_was_typed_or_by_their_number() {
+        assert_eq!(named(&["dd bs=1 if=a", "dd bs=1 of=b"]), ["dd if=a", "dd of=b"]);
+        assert_eq!(named(&["cat", "cat a", "wc"]), ["cat", "cat a", "wc"]);
+        assert_eq!(named(&["cat", "cat"]), ["cat (1)", "cat (2)"]);
+        assert_eq!(named(&["python3 a.py", "python3 b.py"]), ["python3 a.py", "python3 b.py"]);
+        assert_eq!(named(&["sh -c a", "sh -c b"]), ["sh (1)", "sh (2)"]);
+        let long = format!("cat {}", "x".repeat(99));
+        assert_eq!(named(&[&long, "cat y"])[0], format!("cat {}…", "x".repeat(24)));
+    }
+}
