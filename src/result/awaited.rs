@@ -19,6 +19,9 @@ pub struct LastWait {
     pub awaited: WaitedFor,
     /// Whether all that could end it slept as well, for each other: only a signal, or a process from outside, can.
     pub endless: bool,
+    /// The same, but for threads that only look again after a time, and never did more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stuck: bool,
 }
 
 impl LastWait {

@@ -58,12 +58,15 @@ impl ProcessesNow {
                 continue;
             };
             process.threads = Some(threads(pid, process.files.as_deref().unwrap_or_default()).unwrap_or_else(busy));
-            wanted.extend(now.threads(pid).iter().flat_map(|thread| now.enders(pid, &thread.call).0));
+            wanted.extend(now.threads(pid).iter().flat_map(|thread| now.enders(pid, &thread.call, false).0));
         }
         for (pid, process) in &mut now.processes {
             let Some(before) = &mut process.threads else { continue };
             let after = threads(*pid, process.files.as_deref().unwrap_or_default()).unwrap_or_else(busy);
-            let unchanged = |thread: &ThreadNow| before.contains(thread);
+            let unchanged = |thread: &ThreadNow| {
+                let same = |other: &&ThreadNow| other.tid == thread.tid && other.call == thread.call;
+                before.iter().find(same).is_some_and(|other| other.sleeps == thread.sleeps || looks_again(thread))
+            };
             *before = after
                 .iter()
                 .map(|thread| {
@@ -112,8 +115,9 @@ impl ProcessesNow {
         (!found.is_empty()).then_some(found)
     }
 
-    /// The processes of which any thread can end this sleep of a thread of `pid`, and whether nothing else can.
-    fn enders(&self, pid: u32, call: &ThreadCall) -> (Vec<u32>, bool) {
+    /// The processes of which any thread can end this sleep of a thread of `pid`, and whether nothing else can; `patient`:
+    /// but for its time.
+    fn enders(&self, pid: u32, call: &ThreadCall, patient: bool) -> (Vec<u32>, bool) {
         match call {
             ThreadCall::Busy | ThreadCall::Idle | ThreadCall::Opening { .. } => (Vec::new(), false),
             ThreadCall::Thread => (vec![pid], true),
@@ -125,31 +129,37 @@ impl ProcessesNow {
             ThreadCall::Files(awaited) => {
                 let ends = |(fd, room): &(u32, bool)| self.at_other_end(self.file(pid, *fd)?, *room);
                 let found: Vec<Option<Vec<(u32, u32)>>> = awaited.any.iter().map(ends).collect();
-                let known = !awaited.limited && found.iter().all(Option::is_some);
+                let known = (patient || !awaited.limited) && found.iter().all(Option::is_some);
                 let all: BTreeSet<u32> = found.into_iter().flatten().flatten().map(|(pid, _)| pid).collect();
                 (all.into_iter().collect(), known)
             }
         }
     }
 
-    /// The threads that sleep until another one of them does something, by process and number.
-    fn endless(&self) -> BTreeSet<(u32, u32)> {
+    /// The threads that sleep until another one of them does something, by process and number. `patient`: what only looks
+    /// again after a time does not count as something else that a thread could do.
+    fn endless(&self, patient: bool) -> BTreeSet<(u32, u32)> {
         let mut enders: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
         for pid in self.processes.keys() {
             for thread in self.threads(*pid) {
-                let (found, known) = self.enders(*pid, &thread.call);
+                let (found, known) = self.enders(*pid, &thread.call, patient);
                 enders.extend((known && !found.is_empty()).then_some(((*pid, thread.tid), found)));
             }
         }
         loop {
+            let stands = |pid: u32, thread: &ThreadNow| {
+                enders.contains_key(&(pid, thread.tid)) || patient && looks_again(thread)
+            };
             let sleeps = |pid: &u32| {
                 let threads = self.threads(*pid);
-                !threads.is_empty() && threads.iter().all(|thread| enders.contains_key(&(*pid, thread.tid)))
+                // What only looks again has its own time.
+                threads.iter().any(|thread| enders.contains_key(&(*pid, thread.tid)))
+                    && threads.iter().all(|thread| stands(*pid, thread))
             };
             // Its own process can end it by another thread only.
             let is_alone = |(pid, tid): &(u32, u32), ender: &u32| {
                 let others = || self.threads(*pid).iter().filter(|thread| thread.tid != *tid);
-                ender == pid && others().all(|thread| enders.contains_key(&(*pid, thread.tid)))
+                ender == pid && others().all(|thread| stands(*pid, thread))
             };
             let ends = |of: &(u32, u32), found: &[u32]| !found.iter().all(|ender| is_alone(of, ender) || sleeps(ender));
             let ended: Vec<(u32, u32)> =
@@ -171,14 +181,14 @@ impl ProcessesNow {
 
     /// The waits for others, those of `followed` first.
     pub(crate) fn waits(&self, followed: &BTreeSet<u32>) -> Vec<LastWait> {
-        let endless = self.endless();
+        let [endless, stuck] = [false, true].map(|patient| self.endless(patient));
         let mut order: Vec<u32> = self.processes.keys().copied().collect();
         order.sort_by_key(|pid| (!followed.contains(pid), *pid));
         let mut waits = Vec::new();
         for (pid, thread) in order.iter().flat_map(|pid| self.threads(*pid).iter().map(move |thread| (*pid, thread))) {
             let awaited = self.awaited(pid, &thread.call);
-            let endless = endless.contains(&(pid, thread.tid));
-            waits.extend(awaited.map(|awaited| LastWait { process: self.seen(pid), awaited, endless }));
+            let [endless, stuck] = [&endless, &stuck].map(|threads| threads.contains(&(pid, thread.tid)));
+            waits.extend(awaited.map(|awaited| LastWait { process: self.seen(pid), awaited, endless, stuck }));
         }
         waits.truncate(MOST_WAITS);
         waits
@@ -190,7 +200,7 @@ impl ProcessesNow {
             ThreadCall::Thread => Some(WaitedFor::Thread),
             ThreadCall::Opening { path, writes } => Some(WaitedFor::Opening { path: path.clone(), writes: *writes }),
             ThreadCall::Child(_) => {
-                let (children, _) = self.enders(pid, call);
+                let (children, _) = self.enders(pid, call, false);
                 Some(WaitedFor::Children(children.into_iter().map(|pid| self.seen(pid)).collect()))
             }
             ThreadCall::Files(awaited) => {
@@ -220,6 +230,15 @@ impl ProcessesNow {
         let holder = |(pid, fd): (u32, u32)| ChannelHolder { process: self.seen(pid), fd };
         let holders = holders.into_iter().map(holder).collect();
         Some(AwaitedChannel { kind, inode, device, path, fd: file.fd, room, holders })
+    }
+}
+
+/// Whether a thread only sleeps until a time, and then may look again.
+fn looks_again(thread: &ThreadNow) -> bool {
+    match &thread.call {
+        ThreadCall::Idle => true,
+        ThreadCall::Files(awaited) => awaited.limited,
+        _ => false,
     }
 }
 
@@ -266,7 +285,7 @@ mod tests {
     }
 
     fn endless(processes: &[Made<'_>]) -> Vec<u32> {
-        now(processes).endless().into_iter().map(|(pid, _)| pid).collect()
+        now(processes).endless(false).into_iter().map(|(pid, _)| pid).collect()
     }
 
     const R1: (u64, bool) = (1, false);
@@ -300,9 +319,9 @@ mod tests {
         assert_eq!(endless(&[(&[R1, W1], vec![reads(0), ThreadCall::Thread])]), [1, 1]);
         assert_eq!(endless(&[(&[R1], vec![ThreadCall::Thread])]), [1], "no other thread");
         let mut children = now(&[(&[W1], vec![ThreadCall::Child(None)]), (&[R1], vec![reads(0)])]);
-        assert!(children.endless().is_empty(), "it has no child");
+        assert!(children.endless(false).is_empty(), "it has no child");
         children.processes.get_mut(&2).unwrap().parent = 1;
-        assert_eq!(children.endless().len(), 2);
+        assert_eq!(children.endless(false).len(), 2);
     }
 
     #[test]
@@ -317,15 +336,32 @@ mod tests {
     }
 
     #[test]
+    fn what_only_looks_again_hides_no_circle() {
+        let idle = || ThreadCall::Idle;
+        let stuck = |first: Vec<ThreadCall>, second: Vec<ThreadCall>| {
+            let threads = now(&[(&[R1, R2], first), (&[W1, W2], second)]).endless(true);
+            threads.into_iter().map(|(pid, _)| pid).collect::<Vec<u32>>()
+        };
+        // Two threads of which one has a timer, and a writer.
+        let pair = || vec![reads(0), idle()];
+        assert_eq!(stuck(vec![reads(0)], vec![writes(1)]), [1, 2]);
+        assert_eq!(stuck(pair(), vec![writes(1)]), [1, 2]);
+        assert!(endless(&[(&[R1, R2], pair()), (&[W1, W2], vec![writes(1)])]).is_empty());
+        // A process that only sleeps on a timer ends its sleep by itself.
+        assert!(stuck(vec![reads(0)], vec![idle()]).is_empty());
+        assert!(stuck(pair(), vec![writes(1), ThreadCall::Busy]).is_empty());
+    }
+
+    #[test]
     fn holders_and_what_else_is_polled_are_told() {
         let call = ThreadCall::Files(AwaitedFiles { any: vec![(0, false), (9, false)], polled: true, limited: true });
         let found = now(&[(&[R1], vec![call]), (&[W1], vec![ThreadCall::Idle])]);
-        let [LastWait { process, awaited: WaitedFor::Channels { any, others, polled, limited }, endless }] =
+        let [LastWait { process, awaited: WaitedFor::Channels { any, others, polled, limited }, endless, stuck }] =
             &found.waits(&[1].into())[..]
         else {
             panic!("{found:?}")
         };
-        assert_eq!((process.pid, *others, *polled, *limited, *endless), (1, 1, true, true, false));
+        assert_eq!((process.pid, *others, *polled, *limited, *endless, *stuck), (1, 1, true, true, false, false));
         let [ChannelHolder { process, fd: 0 }] = &any[0].holders[..] else { panic!("{any:?}") };
         assert!((process.pid, process.idle) == (2, true) && !any[0].room, "{any:?}");
     }

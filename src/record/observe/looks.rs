@@ -65,7 +65,11 @@ impl Looks {
         let Some((at, followed)) = recorder.sleepers(slept.as_nanos() as u64) else { return };
         let pids: BTreeSet<u32> = followed.keys().copied().collect();
         if let Some(now) = ProcessesNow::read(&pids) {
-            self.seen = Some(SeenWaits { at, waits: now.waits(&pids), followed });
+            let waits = now.waits(&pids);
+            // What was seen before tells more than that the last processes are ending.
+            if !waits.is_empty() || self.seen.is_none() {
+                self.seen = Some(SeenWaits { at, waits, followed });
+            }
         }
     }
 }

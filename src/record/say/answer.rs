@@ -43,16 +43,19 @@ pub(crate) fn answer(recording: &Document) -> RecordedAnswer {
         answer.findings.push("No process was recorded.".to_owned());
     } else {
         let stands = standstill::standstill(recording);
+        let is_endless = !stands.endless.is_empty();
         answer.findings.extend(stands.endless);
-        let made_of = words::sentences(recording);
+        let mut made_of = words::sentences(recording);
         // A wait that others could end is not the cause of itself.
         let first = usize::from(words::ends_in_a_cause(recording)).min(made_of.len());
+        // How it came to stand still does not matter.
+        made_of.truncate(if is_endless { 1 } else { made_of.len() });
         let (first, rest) = made_of.split_at(first);
         answer.findings.extend([first, &stands.held, rest].concat());
-        answer.findings.extend((!used).then(|| each(recording, &stages)));
+        answer.findings.extend((!used && !is_endless).then(|| each(recording, &stages)));
         answer.findings.extend(outside(recording, &stages, &times));
         let main = words::longest(recording).and_then(|process| stages.of(process));
-        answer.findings.extend(most_waiting(recording, &stages, &times, main));
+        answer.findings.extend(most_waiting(recording, &stages, &times, main).filter(|_| !is_endless));
         answer.findings.extend(oddities(recording, &stages, &times));
         answer.findings.extend(holders::findings(recording, &stages, &times));
     }

@@ -27,9 +27,40 @@ pub(crate) struct Standstill {
 /// What stands still in `recording`.
 pub(crate) fn standstill(recording: &Document) -> Standstill {
     let Some(look) = &recording.last_look else { return Standstill::default() };
-    let endless = circle(look).map_or_else(Vec::new, |members| circle_text(recording, look, &members));
+    let mut endless: Vec<String> = circles(look.waits.iter().filter(|wait| wait.endless).collect())
+        .iter()
+        .flat_map(|members| circle_text(recording, look, members, "Nothing can go on."))
+        .collect();
+    if endless.is_empty() {
+        let long = |wait: &&LastWait| wait.stuck && is_stuck(recording, wait);
+        endless = circles(look.waits.iter().filter(long).collect())
+            .iter()
+            .filter(|members| members.iter().any(|wait| wait.process.pid != members[0].process.pid))
+            .flat_map(|members| circle_text(recording, look, members, "Nothing goes on."))
+            .collect();
+    }
     let held = if endless.is_empty() { held(recording, look) } else { Vec::new() };
     Standstill { endless, held: held.into_iter().chain(unopened(recording, look)).collect() }
+}
+
+/// Whether a thread waited so for most of the window, and what it waits for did not move meanwhile.
+fn is_stuck(recording: &Document, wait: &LastWait) -> bool {
+    let Some((at, process)) = wait.process.recorded.and_then(|at| Some((at, recording.recorded.get(at)?))) else {
+        return false;
+    };
+    let slept = |reason: WaitReason| process.waits.get(&reason).map_or(0, |wait| wait.ns);
+    let ns = match &wait.awaited {
+        WaitedFor::Channels { any, polled, .. } => {
+            let ends = any.iter().filter_map(|channel| Some((recorded(recording, channel)?, channel.room)));
+            let ends = ends.flat_map(|(pipe, room)| if room { &pipe.writers } else { &pipe.readers });
+            let blocked: u64 = ends.filter(|end| end.process == at).map(|end| end.blocked_ns).sum();
+            blocked + if *polled { slept(WaitReason::Poll) } else { 0 } + slept(WaitReason::Network)
+        }
+        WaitedFor::Children(_) => slept(WaitReason::Child),
+        WaitedFor::Thread => slept(WaitReason::Thread),
+        WaitedFor::Opening { .. } => slept(WaitReason::Open),
+    };
+    ns as f64 >= LONG * recording.processes.window_ns as f64
 }
 
 /// `` `cat` (process 4711)``.
@@ -40,23 +71,40 @@ fn full_name(process: &SeenProcess) -> String {
     }
 }
 
-/// The waits of a circle, in order: each process waits for the next one. `None` without a circle.
-fn circle(look: &LastLook) -> Option<Vec<&LastWait>> {
-    let endless: Vec<&LastWait> = look.waits.iter().filter(|wait| wait.endless).collect();
-    let begins = |wait: &&&LastWait| {
-        wait.process.recorded.is_some() && matches!(&wait.awaited, WaitedFor::Channels { polled: false, .. })
+/// The circles of waits that others could end, each in order: each process waits for the next one.
+fn circles(waits: Vec<&LastWait>) -> Vec<Vec<&LastWait>> {
+    let begins = |wait: &LastWait| {
+        let others_hold =
+            |channel: &AwaitedChannel| channel.holders.iter().any(|holder| holder.process.pid != wait.process.pid);
+        wait.process.recorded.is_some()
+            && match &wait.awaited {
+                // What only it has open itself is for its own signals.
+                WaitedFor::Channels { any, polled, .. } => !polled || any.iter().any(others_hold),
+                _ => false,
+            }
     };
-    endless.iter().filter(begins).find_map(|first| {
-        let mut path: Vec<usize> = vec![endless.iter().position(|wait| wait == first)?];
-        loop {
-            let at = *path.last()?;
-            let next = next(&endless, at)?;
+    let mut found: Vec<Vec<&LastWait>> = Vec::new();
+    // Who sleeps at one channel says more than who polls.
+    let polls = |at: &usize| matches!(&waits[*at].awaited, WaitedFor::Channels { polled: true, .. });
+    let mut order: Vec<usize> = (0..waits.len()).filter(|at| begins(waits[*at])).collect();
+    order.sort_by_key(polls);
+    for first in order {
+        let mut path: Vec<usize> = vec![first];
+        let circle = loop {
+            let Some(next) = path.last().and_then(|at| next(&waits, *at)) else { break None };
             if let Some(from) = path.iter().position(|known| *known == next) {
-                return Some(path.split_off(from).into_iter().map(|at| endless[at]).collect());
+                break Some(path.split_off(from));
             }
             path.push(next);
+        };
+        let circle: Vec<&LastWait> = circle.into_iter().flatten().map(|at| waits[at]).collect();
+        let known: BTreeSet<u32> = found.iter().flatten().map(|wait| wait.process.pid).collect();
+        if !circle.is_empty() && circle.iter().all(|wait| !known.contains(&wait.process.pid)) {
+            found.push(circle);
         }
-    })
+    }
+    found.truncate(NAMED);
+    found
 }
 
 /// Of the waits of those that could end this one, the one that says most; its own if nobody else could.
@@ -84,7 +132,7 @@ fn next(endless: &[&LastWait], at: usize) -> Option<usize> {
         .map(|(other, _)| other)
 }
 
-fn circle_text(recording: &Document, look: &LastLook, members: &[&LastWait]) -> Vec<String> {
+fn circle_text(recording: &Document, look: &LastLook, members: &[&LastWait], end: &str) -> Vec<String> {
     // Of the threads of a process, the one at a channel says more than one that waits for it.
     let mut of_processes: Vec<&LastWait> = Vec::new();
     for member in members {
@@ -109,7 +157,7 @@ fn circle_text(recording: &Document, look: &LastLook, members: &[&LastWait]) -> 
     let names = listed(of_processes.iter().map(|wait| full_name(&wait.process)));
     let each = of_processes.iter().map(|wait| format!("{} {}", short(&wait.process), reason(wait)));
     let each: Vec<String> = each.collect();
-    let mut said = vec![format!("{names} wait for each other: {}. Nothing can go on.", each.join("; "))];
+    let mut said = vec![format!("{names} wait for each other: {}. {end}", each.join("; "))];
     said.extend(remedy(&of_processes, &short));
     said
 }
