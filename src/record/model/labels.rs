@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 /// A word that tells processes apart is cut after so many characters.
 const LONGEST: usize = 24;
 
+/// Processes that lived for a smaller part of the window are brief.
+const BRIEF: u64 = 20;
+
 /// The names of the processes: `gzip`, `python3 server.py`. Of several with one name, those that differ in their command
 /// lines get the first word that does, `dd if=a` and `dd of=b`; others the number of their stage, `cat (stage 2)`, if they
 /// are the whole of it, or else their process id, `cat (4711)`.
@@ -17,7 +20,15 @@ pub(crate) fn labels(recording: &Document) -> Vec<String> {
     let plain: Vec<String> =
         recording.recorded.iter().map(|process| clean(&program_name(&process.name, &process.args))).collect();
     let mut labels = plain.clone();
+    // A process that has been forked has the name of its parent until it executes another program.
+    let window = recording.processes.window_ns;
+    let is_brief = |process: &RecordedProcess| process.execs == 0 && process.lived_ns < window / BRIEF;
     for same in namesakes(&plain) {
+        let (brief, same): (Vec<usize>, Vec<usize>) =
+            same.into_iter().partition(|at| is_brief(&recording.recorded[*at]));
+        for at in brief {
+            labels[at].extend(number(&recording.recorded[at]).map(|pid| format!(" ({pid})")));
+        }
         let words: Vec<&[String]> = same.iter().map(|at| operands(&recording.recorded[*at].args)).collect();
         let first = (0..).find(|word| {
             let of = words.iter().map(|words| words.get(*word)).collect::<Vec<_>>();
@@ -96,7 +107,7 @@ mod tests {
         let mut recording = shell(names, &[]);
         for (pid, (process, line)) in (1..).zip(recording.recorded.iter_mut().zip(lines)) {
             process.args = line.split(' ').map(str::to_owned).collect();
-            process.pids = vec![pid];
+            (process.pids, process.execs) = (vec![pid], 1);
         }
         labels(&recording)
     }
@@ -113,6 +124,10 @@ mod tests {
         assert_eq!(named(&["cat", "cat"]), ["cat (1)", "cat (2)"]);
         assert_eq!(named(&["python3 a.py", "python3 b.py"]), ["python3 a.py", "python3 b.py"]);
         assert_eq!(named(&["sh -c a", "sh -c b"]), ["sh (1)", "sh (2)"]);
+        // Before it executes what its parent wanted.
+        let mut forked = shell(["sh", "sh"], &[]);
+        (forked.recorded[1].pids, forked.recorded[0].execs) = (vec![7], 1);
+        assert_eq!(labels(&forked), ["sh", "sh (7)"]);
         let long = format!("cat {}", "x".repeat(99));
         assert_eq!(named(&[&long, "cat y"])[0], format!("cat {}…", "x".repeat(24)));
     }

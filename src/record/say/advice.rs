@@ -22,9 +22,12 @@ const SOME: f64 = 0.05;
 const MANY_SLEEPS: f64 = 100.0;
 const LARGER_PIPE: u64 = 1 << 20;
 
-/// Calls of fewer bytes in the mean are small, from this number of calls on.
+/// Calls of so many bytes in the mean are small, from this number of calls on.
 const SMALL_BYTES: u64 = 512;
 const MANY_CALLS: u64 = 1000;
+
+/// Who waits for this part of the window at the other end is not slow because its calls are small.
+const WAITS: f64 = 0.5;
 
 /// Children of `xargs` from which more arguments for each are tried, and so many.
 const MANY_CHILDREN: usize = 20;
@@ -36,13 +39,12 @@ const MOST_CPUS: usize = 64;
 /// Programs that look up characters of the locale, and are faster without.
 const LOCALE_USERS: [&str; 9] = ["sort", "uniq", "comm", "join", "grep", "sed", "gawk", "awk", "tr"];
 
-/// Compressors with one thread, and what does the same with all CPUs. Without the option `-d` only: unpacking is serial.
+/// Compressors with one thread, and what packs the same with all CPUs.
 const COMPRESSORS: [(&str, &str); 5] =
     [("gzip", "pigz"), ("bzip2", "lbzip2"), ("xz", "xz -T0"), ("zstd", "zstd -T0"), ("lzma", "xz -T0 --format=lzma")];
 
-/// Scripts that execute gzip to unpack, without its name in the line. Those of the others have a name of their own in the
-/// recording.
-const GUNZIP_SCRIPTS: [&str; 3] = ["zcat", "gunzip", "zgrep"];
+/// Those of which no option unpacks with several threads.
+const SERIAL: [&str; 2] = ["gzip", "zstd"];
 
 /// What has a program write each line at once, and what is left without.
 const FLUSHED: [(&str, &str, &str); 9] = [
@@ -111,8 +113,8 @@ struct Rule {
 /// All rules, in the order in which they are printed and tried.
 const RULES: [Rule; 9] = [
     Rule { find: quota, needs_words: false },
-    Rule { find: compressors, needs_words: true },
-    Rule { find: sorting, needs_words: true },
+    Rule { find: compressors, needs_words: false },
+    Rule { find: sorting, needs_words: false },
     Rule { find: in_locale, needs_words: true },
     Rule { find: flushed, needs_words: false },
     Rule { find: many_children, needs_words: true },
@@ -201,50 +203,57 @@ fn quota(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
 
 /// A compressor with one thread.
 fn compressors(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
-    if evidence.place.cpus.len() < 2 || evidence.word(|word| word.starts_with("-T") || word.starts_with("--threads")) {
-        return Vec::new();
-    }
-    let unpacks = |option: &str| match option.strip_prefix("--") {
-        Some(long) => ["decompress", "uncompress", "test", "list"].contains(&long),
-        None => option.contains(['d', 't', 'l']),
-    };
-    let words = evidence.words();
-    // A gzip of such a script cannot be told from one that packs.
-    let has_script = words.iter().any(|word| GUNZIP_SCRIPTS.contains(&&word[..]));
-    let packs = |name: &str| {
-        let mut options = words.split(|word| word == name).skip(1).peekable();
-        let of = |rest: &[String]| !rest.iter().take_while(|word| word.starts_with('-')).any(|option| unpacks(option));
-        options.peek().is_some() && options.all(of)
-    };
+    let several = evidence.place.cpus.len() > 1;
     let rule = |(process, label, share): (&RecordedProcess, &str, f64)| {
         let (name, other) = COMPRESSORS.iter().find(|(name, _)| *name == process.name)?;
+        let has = |is: &dyn Fn(&str) -> bool| options(process).any(is);
+        if !several || share < MUCH || process.args.is_empty() || has(&|option| is_option(option, "T", "threads")) {
+            return None;
+        }
+        let share = percent(share);
+        if has(&|option| is_option(option, "l", "list")) {
+            return None;
+        }
+        let unpacks = |option: &str| {
+            is_option(option, "d", "decompress") || is_option(option, "t", "test") || option == "--uncompress"
+        };
+        if has(&unpacks) {
+            let why = format!("`{label}` unpacks with one thread, {share} of the time: no option of it changes that.");
+            return SERIAL.contains(name).then(|| Advice::new(why, None));
+        }
         let known = evidence.place.programs.contains(other.split(' ').next()?);
         let install = if known { "" } else { ", which is not installed," };
-        let why = format!(
-            "`{label}` packs with one thread, {} of the time: `{other}`{install} uses all CPUs.",
-            percent(share)
-        );
-        let is_packer = packs(name) && !(has_script && *name == "gzip");
-        (share >= MUCH && is_packer).then(|| Advice::new(why, program(name, other).filter(|_| known)))
+        let why = format!("`{label}` packs with one thread, {share} of the time: `{other}`{install} uses all CPUs.");
+        Some(Advice::new(why, program(name, other).filter(|_| known)))
     };
     evidence.working().filter_map(rule).collect()
+}
+
+/// The options of a process.
+fn options(process: &RecordedProcess) -> impl Iterator<Item = &str> {
+    process.args.iter().skip(1).map(String::as_str).filter(|word| word.starts_with('-'))
+}
+
+/// Whether a word has this option, in its short form maybe among others.
+fn is_option(word: &str, short: &str, long: &str) -> bool {
+    match word.strip_prefix("--") {
+        Some(word) => word.split('=').next().is_some_and(|word| !word.is_empty() && long.starts_with(word)),
+        None => word.contains(short),
+    }
 }
 
 /// `sort`, whose threads and memory can be chosen.
 fn sorting(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
     let cpus = evidence.place.cpus.len();
-    let chosen = |word: &str| match word.strip_prefix("--") {
-        Some(long) => ["parallel", "buffer-size", "merge"].iter().any(|option| long.starts_with(option)),
-        None => word.starts_with('-') && word.contains(['S', 'm']),
-    };
-    if cpus < 2 || evidence.word(chosen) {
-        return Vec::new();
-    }
     let better = format!("sort --parallel={cpus} -S 25%");
     let rule = |(process, label, share): (&RecordedProcess, &str, f64)| {
+        let chosen = |option: &str| {
+            option.starts_with("--parallel") || is_option(option, "S", "buffer-size") || is_option(option, "m", "merge")
+        };
         let why =
             format!("`{label}` sorts {} of the time: `{better}` gives it more threads and memory.", percent(share));
-        (process.name == "sort" && share >= MUCH).then(|| Advice::new(why, program("sort", &better)))
+        let is_plain = process.name == "sort" && !process.args.is_empty() && !options(process).any(chosen);
+        (is_plain && cpus > 1 && share >= MUCH).then(|| Advice::new(why, program("sort", &better)))
     };
     evidence.working().filter_map(rule).collect()
 }
@@ -274,8 +283,10 @@ fn small_calls<'a>(recording: &'a Document, writes: bool) -> impl Iterator<Item 
         let calls = end.all_calls() - end.eagain - end.epipe - end.errors;
         // A process that calls once has nothing to collect.
         let processes = recording.recorded.get(end.process).map_or(1, |process| process.pids.len().max(1)) as u64;
-        let small = calls / processes >= MANY_CALLS && end.bytes / calls < SMALL_BYTES;
-        small.then(|| (end.process, (end.bytes as f64 / calls as f64).round() as u64))
+        let small = calls / processes >= MANY_CALLS && end.bytes / calls <= SMALL_BYTES;
+        // Larger calls do not help who waits for another process.
+        let waits = end.blocked_ns as f64 > WAITS * recording.processes.window_ns as f64;
+        (small && !waits).then(|| (end.process, (end.bytes as f64 / calls as f64).round() as u64))
     })
 }
 
@@ -388,8 +399,18 @@ mod tests {
             ns: percent * 10_000_000,
             ..PathPart::default()
         };
-        let process =
-            |(name, _): &(&str, u64)| RecordedProcess { name: (*name).to_owned(), ..RecordedProcess::default() };
+        let text = words.join(" ");
+        // A command of the line that begins with the name; zcat executes gzip.
+        let args = |name: &str| {
+            let text = text.replace("zcat", "gzip -cd");
+            let command = text.split(['|', ';', '>']).map(str::trim).find(|command| command.starts_with(name));
+            command.unwrap_or(name).split(' ').map(str::to_owned).collect()
+        };
+        let process = |(name, _): &(&str, u64)| RecordedProcess {
+            name: (*name).to_owned(),
+            args: args(name),
+            ..RecordedProcess::default()
+        };
         Document {
             processes: Processes { window_ns: 1_000_000_000, ..Processes::default() },
             target: MeasuredTarget::Pipeline(PipelineCommand::parse(&words).unwrap()),
@@ -424,13 +445,21 @@ mod tests {
         // One CPU, threads already, unpacking, or not installed.
         let one = AdvicePlace { cpus: vec![0], ..place() };
         assert_eq!(said(&recording(&["gzip a; true"], &[("gzip", 62)]), &one), Default::default());
-        let lines = ["xz -T2 a; true", "xz -dc a; true", "gzip -c --decompress a; true", "zcat a; true"];
+        let lines = ["xz -T2 a; true", "xz -dc a; true", "gzip -l a; true"];
         let sorts =
             ["sort --parallel=4 a; true", "sort --buffer-size=1G a; true", "sort -nS2M a; true", "sort -m a; true"];
-        for line in lines.into_iter().chain(sorts).chain(["zcat a | gzip -9 >b", "pv -B 2M a; true"]) {
-            let name = line.split(' ').next().unwrap().replace("zcat", "gzip");
-            let name = name.as_str();
+        for line in lines.into_iter().chain(sorts).chain(["pv -B 2M a; true"]) {
+            let name = line.split(' ').next().unwrap();
             assert_eq!(said(&recording(&[line], &[(name, 62)]), &place()), Default::default(), "{line}");
+        }
+        for line in ["gzip -c --decompress a; true", "zcat a; true", "zstd -dc a; true"] {
+            let name = line.split(' ').next().unwrap().replace("zcat", "gzip");
+            let (why, tried) = said(&recording(&[line], &[(&name, 62)]), &place());
+            assert_eq!(
+                why,
+                format!("`{name}` unpacks with one thread, 62 % of the time: no option of it changes that.")
+            );
+            assert!(tried.is_empty(), "{tried:?}");
         }
         let (why, tried) = said(&recording(&["bzip2 a; true"], &[("bzip2", 62)]), &place());
         assert!(why.contains("`lbzip2`, which is not installed,") && tried.is_empty(), "{why}");
@@ -473,10 +502,11 @@ mod tests {
         assert!(why.contains("`sh` reads only 2 bytes per call: `read` of a shell reads byte by byte"), "{why}");
         let (why, _) = with(&["dd bs=2 | cat"], "dd", true);
         assert!(why.ends_with(": its block size, `bs=`."), "{why}");
-        // What is watched has no words.
-        let mut watched = recording(&["a; b"], &[("sort", 62)]);
+        // What was running already cannot be started otherwise, but what would help is said.
+        let mut watched = recording(&["a; sort b"], &[("sort", 62)]);
         watched.target = MeasuredTarget::Attached { pids: vec![1] };
-        assert_eq!(said(&watched, &place()), Default::default());
+        let (why, tried) = said(&watched, &place());
+        assert!(why.starts_with("`sort` sorts 62 % of the time") && tried.is_empty(), "{why}");
     }
 
     #[test]

@@ -19,6 +19,9 @@ const OUTSIDE: f64 = 0.5;
 /// Smaller parts of the window are not named.
 const NAMED: f64 = 0.05;
 
+/// A stage that lived for a smaller part of the window is no stage that waits.
+const LIVES: f64 = 0.3;
+
 /// From this part of the path on, waiting for a CPU casts doubt on the answer.
 const CROWDED: f64 = 0.2;
 
@@ -121,7 +124,12 @@ fn most_waiting(recording: &Document, stages: &Stages, times: &[StageTime], main
     // The pipe, and the side of it at which others are.
     type Place = Option<(usize, usize)>;
     let mut most: Option<(f64, usize, Place)> = None;
-    for (stage, time) in times.iter().enumerate().filter(|(stage, _)| Some(*stage) != main) {
+    // What only prepared the others, such as a script that finds a program, does not count.
+    let lives = |stage: usize| {
+        let lived = |at: &usize| recording.recorded[*at].end_ns.saturating_sub(recording.recorded[*at].begin_ns);
+        stages[stage].iter().map(lived).max().unwrap_or(0) as f64 >= LIVES * recording.processes.window_ns as f64
+    };
+    for (stage, time) in times.iter().enumerate().filter(|(stage, _)| Some(*stage) != main && lives(*stage)) {
         let at_pipes = [(&time.empty, 0), (&time.full, 1)]
             .into_iter()
             .flat_map(|(shares, side)| shares.iter().map(move |(pipe, share)| (*share, stage, Some((*pipe, side)))));
@@ -304,6 +312,7 @@ mod tests {
             name: name(stage),
             stage: stage as u32,
             user_share: Some(0.75),
+            end_ns: WINDOW,
             ..RecordedProcess::default()
         });
         let pipes = (1..stages.len()).map(|reader| RecordedPipe {
