@@ -3,10 +3,10 @@
 //!
 //! Nothing stands still while it is read. What is read counts only for sleeps that were the same before and afterwards.
 
-use crate::record::observe::socket_peers::socket_peers;
 use crate::record::observe::thread_calls::{ThreadCall, ThreadNow, threads};
 use crate::record::start::command_line::{self, program_name};
 use crate::record::start::open_files::{FileKind, OpenFile, open_files};
+use crate::record::start::socket_peers::socket_peers;
 use crate::result::{AwaitedChannel, ChannelHolder, ChannelKind, LastWait, SeenProcess, WaitedFor};
 use crate::util::process_stat;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -106,6 +106,10 @@ impl ProcessesNow {
             FileKind::Socket(inode) => {
                 let peer = self.peers.get(inode)?;
                 self.holders(|other| other.kind == FileKind::Socket(*peer))
+            }
+            FileKind::Terminal { number, is_master } => {
+                let other = FileKind::Terminal { number: *number, is_master: !is_master };
+                self.holders(|file| file.kind == other)
             }
             FileKind::Event(_) => self.holders(|other| other.kind == file.kind),
             FileKind::Process(pid) => vec![(*pid, 0)],

@@ -1,5 +1,5 @@
 //! See what happens: [`recorder`] attaches the BPF programs and reads their maps ([`raw`]), [`path`] follows what the end of
-//! the pipeline waits for, [`looks`] sees who waits for whom ([`look`], [`thread_calls`], [`socket_peers`]), [`timeline`]
+//! the pipeline waits for, [`looks`] sees who waits for whom ([`look`], [`thread_calls`]), [`timeline`]
 //! keeps what happened when, [`others`] who else used the CPUs, and [`traced`] attaches collectors of runs. [`reason`] names
 //! why a thread sleeps.
 
@@ -10,7 +10,6 @@ pub(crate) mod path;
 pub(crate) mod raw;
 pub(crate) mod reason;
 pub(crate) mod recorder;
-mod socket_peers;
 mod thread_calls;
 pub(crate) mod timeline;
 pub(crate) mod traced;

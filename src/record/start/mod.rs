@@ -8,3 +8,4 @@ pub(crate) mod launch;
 pub(crate) mod open_files;
 pub(crate) mod running;
 pub(crate) mod sent_files;
+pub(crate) mod socket_peers;

@@ -19,6 +19,11 @@ pub(crate) enum FileKind {
     Pipe(MadePipe, Option<String>),
     /// A socket, by its inode.
     Socket(u64),
+    /// A pseudo-terminal, by its number: its master, which a terminal or `script` has, or the side of the programs in it.
+    Terminal {
+        number: u32,
+        is_master: bool,
+    },
     /// An eventfd, by its number.
     Event(u64),
     /// An epoll, with its descriptors and events.
@@ -48,6 +53,15 @@ fn open_file(pid: u32, fd: u32) -> Option<OpenFile> {
     if let Some(kind) = link.strip_prefix("anon_inode:") {
         return Some(OpenFile { fd, kind: anonymous(kind, &info()?), reads: true, writes: true });
     }
+    let terminal = |number, is_master| {
+        Some(OpenFile { fd, kind: FileKind::Terminal { number, is_master }, reads: true, writes: true })
+    };
+    if matches!(&link[..], "/dev/ptmx" | "/dev/pts/ptmx") {
+        return terminal(field(&info()?, "tty-index:")?.parse().ok()?, true);
+    }
+    if let Some(number) = link.strip_prefix("/dev/pts/").and_then(|number| number.parse().ok()) {
+        return terminal(number, false);
+    }
     if link.starts_with("pipe:[") || link.starts_with('/') {
         let stat = rustix::fs::stat(&path).ok()?;
         if FileType::from_raw_mode(stat.st_mode) == FileType::Fifo {
@@ -59,9 +73,14 @@ fn open_file(pid: u32, fd: u32) -> Option<OpenFile> {
     Some(OpenFile { fd, kind: FileKind::Other, reads: true, writes: true })
 }
 
-/// A file of the kernel's own, by its name and its fdinfo (proc_pid_fdinfo(5)).
+/// A field of an fdinfo (proc_pid_fdinfo(5)).
+fn field<'a>(fdinfo: &'a str, name: &str) -> Option<&'a str> {
+    fdinfo.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
+}
+
+/// A file of the kernel's own, by its name and its fdinfo.
 fn anonymous(kind: &str, fdinfo: &str) -> FileKind {
-    let field = |name: &str| fdinfo.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let field = |name: &str| field(fdinfo, name);
     let number = |name: &str| field(name)?.parse().ok();
     match kind.trim_matches(['[', ']']) {
         "eventpoll" => FileKind::Poll(fdinfo.lines().filter_map(polled).collect()),

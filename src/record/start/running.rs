@@ -4,12 +4,13 @@
 use crate::record::start::command_line;
 use crate::record::start::launch::MadePipe;
 use crate::record::start::open_files::{FileKind, open_files};
+use crate::record::start::socket_peers::unnamed_pairs;
 use crate::result::UnrecordedProcess;
 use crate::util::cancel;
 use crate::util::process_stat::{self, ProcessStat};
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -54,13 +55,14 @@ pub(crate) struct OtherEnd {
 }
 
 impl RunningProcesses {
-    /// The processes `asked` for, and all that are connected to them by pipes.
+    /// The processes `asked` for, and all that are connected to them by pipes, pairs of sockets, or terminals that they made.
     ///
     /// # Errors
     /// When one of them does not exist, or is this process.
     pub(crate) fn find(asked: &[u32]) -> Result<Self> {
         let mut running = Self::default();
         let mut asked_sides = BTreeSet::new();
+        let pairs = unnamed_pairs();
         for pid in asked.iter().copied() {
             if pid == std::process::id() {
                 bail!("-p {pid}: pipeprof cannot record itself");
@@ -78,21 +80,21 @@ impl RunningProcesses {
                 Err(rustix::io::Errno::SRCH) => bail!(not_found(pid)),
                 Err(error) => return Err(error).with_context(|| format!("-p {pid}")),
             });
-            let sides = sides_of(pid).unwrap_or_else(|error| {
+            let sides = sides_of(pid, &pairs).unwrap_or_else(|error| {
                 running.unknown.push((pid, error.to_string()));
                 OpenSides::default()
             });
             asked_sides.extend(&sides.sides);
             running.add(pid, sides.sides);
         }
-        running.add_others(asked_sides);
+        running.add_others(asked_sides, &pairs);
         Ok(running)
     }
 
     /// Add the processes at the other ends, those at the other ends of theirs, and so on, and the children of the session.
     /// Those that started pipeprof may be a terminal or a test with pipes to much else: only their own ends count. `asked`:
     /// the sides of those that were asked for.
-    fn add_others(&mut self, asked: BTreeSet<Side>) {
+    fn add_others(&mut self, asked: BTreeSet<Side>, pairs: &HashMap<u64, u64>) {
         let all: BTreeMap<u32, ProcessStat> = process_stat::all().collect();
         let parent = |pid: &u32| all.get(pid).map(|stat| stat.parent).filter(|parent| *parent > 0);
         let ancestors = |pid: u32| std::iter::successors(Some(pid), parent);
@@ -105,9 +107,9 @@ impl RunningProcesses {
         let mut rest: BTreeMap<u32, OpenSides> = all
             .keys()
             .filter(|pid| !named.contains(pid) && **pid != std::process::id())
-            .filter_map(|pid| Some((*pid, sides_of(*pid).ok()?)))
+            .filter_map(|pid| Some((*pid, sides_of(*pid, pairs).ok()?)))
             .collect();
-        let mut wanted: BTreeSet<Side> = asked.iter().map(other_side).collect();
+        let mut wanted: BTreeSet<Side> = asked.iter().filter(leads).map(other_side).collect();
         loop {
             let is_wanted = |(pid, open): &(&u32, &OpenSides)| {
                 !open.sides.is_disjoint(&wanted) || is_child(**pid, &named) && !starters.contains(*pid)
@@ -117,12 +119,12 @@ impl RunningProcesses {
             };
             let Some(OpenSides { sides, .. }) = rest.remove(&pid) else { break };
             if !starters.contains(&pid) {
-                wanted.extend(sides.iter().map(other_side));
+                wanted.extend(sides.iter().filter(leads).map(other_side));
             }
             self.add(pid, sides);
         }
         for (pid, OpenSides { sides, errors }) in rest {
-            self.others.extend(others(pid, sides.union(&errors).filter(|side| asked.contains(side))));
+            self.others.extend(others(pid, sides.union(&errors).filter(is_pipe).filter(|side| asked.contains(side))));
         }
     }
 
@@ -140,7 +142,11 @@ impl RunningProcesses {
         let stage = u32::try_from(self.pids.len()).unwrap_or(u32::MAX);
         self.pids.push(pid);
         self.command_lines.insert(pid, command_line::of_process(pid));
-        self.ends.extend(sides.into_iter().map(|(pipe, writes)| OpenEnd { pipe, writes, stage }));
+        self.ends.extend(sides.into_iter().filter(|side| is_pipe(&side)).map(|(pipe, writes)| OpenEnd {
+            pipe,
+            writes,
+            stage,
+        }));
     }
 
     /// Wait for `duration`, until SIGINT or SIGTERM, or until all processes that were asked for have ended.
@@ -195,20 +201,41 @@ struct OpenSides {
     errors: BTreeSet<Side>,
 }
 
-/// The sides of pipes and FIFOs that a process has open.
-fn sides_of(pid: u32) -> std::io::Result<OpenSides> {
+/// Pairs of Unix sockets and pseudo-terminals stand for pipes of these devices, which no file system has.
+const SOCKETS: u32 = u32::MAX;
+const TERMINALS: u32 = u32::MAX - 1;
+
+/// The sides of pipes and FIFOs that a process has open, and those of terminals and of `pairs` of sockets.
+fn sides_of(pid: u32, pairs: &HashMap<u64, u64>) -> std::io::Result<OpenSides> {
     let mut open = OpenSides::default();
     for file in open_files(pid)? {
-        let FileKind::Pipe(pipe, _) = file.kind else { continue };
+        let (pipe, reads, writes) = match file.kind {
+            FileKind::Pipe(pipe, _) => (pipe, file.reads, file.writes),
+            FileKind::Terminal { number, is_master } => {
+                (MadePipe { inode: number.into(), device: TERMINALS }, !is_master, is_master)
+            }
+            FileKind::Socket(own) => match pairs.get(&own) {
+                Some(peer) => (MadePipe { inode: own.min(*peer), device: SOCKETS }, own < *peer, own > *peer),
+                None => continue,
+            },
+            _ => continue,
+        };
         let found = if file.fd == STANDARD_ERROR { &mut open.errors } else { &mut open.sides };
         found.extend(
-            [(file.reads, false), (file.writes, true)]
-                .into_iter()
-                .filter(|(open, _)| *open)
-                .map(|(_, side)| (pipe, side)),
+            [(reads, false), (writes, true)].into_iter().filter(|(open, _)| *open).map(|(_, side)| (pipe, side)),
         );
     }
     Ok(open)
+}
+
+/// Whether the process at the other side belongs to one with this side. Who has the master of a terminal started the
+/// programs in it, but is not part of what they do.
+fn leads((pipe, writes): &&Side) -> bool {
+    pipe.device != TERMINALS || *writes
+}
+
+fn is_pipe((pipe, _): &&Side) -> bool {
+    pipe.device < TERMINALS
 }
 
 fn other_side((pipe, writes): &Side) -> Side {
