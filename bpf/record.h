@@ -154,10 +154,13 @@ struct pr_reason {
 	u32 call;
 	/* Type of the file, as in the upper bits of its mode. */
 	u32 file_type;
-	/* The name of who stopped or traces it, or 0 and PR_ITSELF; 0 if unknown. */
+	/* The name of who stopped or traces it, or 0 and PR_ITSELF or a signal of its terminal; 0 if unknown. */
 	u64 holder[2];
 };
 #define PR_ITSELF 1
+/* SIGTTIN and SIGTTOU: its job used its terminal in the background. */
+#define PR_TTIN 21
+#define PR_TTOU 22
 /* Outside of calls, such as in a page fault. */
 #define PR_NO_CALL 4294967295
 /* It does not wait: a signal has stopped it, or a tracer, or its cgroup is frozen. */

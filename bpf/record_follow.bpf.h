@@ -170,6 +170,10 @@ int pr_signal(struct pp_tracepoint *ctx)
 	if (!leader)
 		return 0;
 	leader->stopper[0] = leader->stopper[1] = 0;
+	if (number == PR_TTIN || number == PR_TTOU) {
+		leader->stopper[1] = number;
+		return 0;
+	}
 	if (ctx->args[1] == SEND_SIG_PRIV)
 		return 0;
 	if (bpf_get_current_pid_tgid() >> 32 == leader->who.tgid)

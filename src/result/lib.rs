@@ -42,8 +42,8 @@ pub use path::{CriticalPath, PathCeiling, PathPart, PathWhat};
 pub use probe::Probe;
 pub use recorded::DEFAULT_SLOTS;
 pub use recorded::{
-    BusyProgram, LockWait, RecordLevel, RecordedEnd, RecordedPipe, RecordedProcess, UnrecordedProcess, WaitReason,
-    WaitTotal,
+    BusyProgram, HeldBy, LockWait, RecordLevel, RecordedEnd, RecordedPipe, RecordedProcess, UnrecordedProcess,
+    WaitReason, WaitTotal,
 };
 pub use request::{Collector, Loader, Request, Selection};
 pub use stack_files::LARGEST;

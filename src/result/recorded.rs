@@ -60,9 +60,9 @@ pub struct RecordedProcess {
     pub out_of_memory: bool,
     /// Sleeps outside of pipes, by reason.
     pub waits: BTreeMap<WaitReason, WaitTotal>,
-    /// Who stopped or traced it, as far as that was seen: names as in /proc/PID/comm, an empty one if it stopped itself.
+    /// Who stopped or traced it, as far as that was seen.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub held_by: BTreeMap<WaitReason, BTreeSet<String>>,
+    pub held_by: BTreeMap<WaitReason, BTreeSet<HeldBy>>,
 }
 
 impl RecordedProcess {
@@ -107,6 +107,19 @@ pub enum WaitReason {
     /// It has ended, or was killed, and the kernel closes its files.
     Exit,
     Other,
+}
+
+/// Who stopped or traced a process.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HeldBy {
+    Itself,
+    /// Its terminal, because its job read from it in the background: SIGTTIN.
+    BackgroundRead,
+    /// The same for writing or changing it: SIGTTOU.
+    BackgroundWrite,
+    /// As in /proc/PID/comm.
+    Program(String),
 }
 
 /// The sleeps for one reason.

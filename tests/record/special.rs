@@ -2,7 +2,7 @@
 
 use super::{Recorded, bytes, exact, moved, record};
 use crate::common::{Cgroup, pipeprof, wait_until};
-use pipeprof::result::{RecordedEnd, WaitReason};
+use pipeprof::result::{HeldBy, RecordedEnd, WaitReason};
 use std::process::Command;
 use std::time::Duration;
 
@@ -117,7 +117,7 @@ fn a_traced_stage_waits_for_nothing() {
     let calls = traced.recording.pipes[0].writers[0].calls["write"];
     // Strace stops it at the begin and at the end of each call.
     assert!(head.waits[&WaitReason::Traced].count >= 2 * calls, "{head:#?}");
-    assert_eq!(head.held_by[&WaitReason::Traced].iter().collect::<Vec<_>>(), ["strace"]);
+    assert_eq!(head.held_by[&WaitReason::Traced], [HeldBy::Program("strace".to_owned())].into());
     assert!(traced.recording.pipes[0].writers[0].sleeps < calls, "{:#?}", traced.recording.pipes);
 }
 

@@ -2,12 +2,14 @@
 
 use crate::collect::bpf::shared::Lost;
 use crate::record::model::alike::alike;
-use crate::record::observe::raw::{PR_ITSELF, PR_KINDS, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho};
+use crate::record::observe::raw::{
+    PR_ITSELF, PR_KINDS, PR_TTIN, PR_TTOU, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho,
+};
 use crate::record::observe::reason::{name_of, why};
 use crate::record::observe::recorder::RecordedCounts;
 use crate::record::start::launch::MadePipe;
 use crate::record::start::running::OpenEnd;
-use crate::result::{RecordedEnd, RecordedPipe, RecordedProcess};
+use crate::result::{HeldBy, RecordedEnd, RecordedPipe, RecordedProcess};
 use crate::util::text::grouped;
 use crate::util::warning::{Warning, WarningCode};
 use bytemuck::Zeroable as _;
@@ -15,9 +17,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The user share is known only roughly below this: five ticks of a kernel of 250 Hz.
 const KNOWN_TICKS_NS: u64 = 20_000_000;
-
-/// A holder that is the process itself.
-const ITSELF: [u64; 2] = [0, PR_ITSELF as u64];
 
 /// The processes and pipes of a recording.
 #[derive(Debug, Default)]
@@ -84,8 +83,12 @@ pub(crate) fn assemble(
             total.ns += wait.ns;
             total.count += wait.count;
             if reason.holder != [0; 2] {
-                let name = if reason.holder == ITSELF { String::new() } else { name_of(reason.holder) };
-                process.held_by.entry(why).or_default().insert(name);
+                process.held_by.entry(why).or_default().insert(match reason.holder.map(|word| word as usize) {
+                    [0, PR_ITSELF] => HeldBy::Itself,
+                    [0, PR_TTIN] => HeldBy::BackgroundRead,
+                    [0, PR_TTOU] => HeldBy::BackgroundWrite,
+                    _ => HeldBy::Program(name_of(reason.holder)),
+                });
             }
         }
     }

@@ -283,7 +283,7 @@ mod tests {
     use crate::record::model::stages::tests::shell;
     use crate::record::say::tables;
     use crate::result::RecordedEnd;
-    use crate::result::{CriticalPath, PathPart};
+    use crate::result::{CriticalPath, HeldBy, PathPart};
     use crate::result::{MeasuredTarget, PipelineCommand, Processes, WaitReason};
     use std::slice::from_ref;
 
@@ -385,10 +385,12 @@ mod tests {
         let mut recording = pipeline(&[[0, 94], [10, 0]], &[(1, stopped, 64), (1, ON_CPU, 36)]);
         let said = |recording: &Document| answer(recording).findings.remove(0);
         assert!(said(&recording).starts_with("The 1.00 s were 64 % `b` stopped and 36 % `b` on"), "{recording:?}");
-        recording.recorded[1].held_by = [(WaitReason::Stopped, ["cpulimit".to_owned()].into())].into();
+        recording.recorded[1].held_by = [(WaitReason::Stopped, [HeldBy::Program("cpulimit".to_owned())].into())].into();
         assert!(said(&recording).starts_with("The 1.00 s were 64 % `b` stopped by `cpulimit` and 36 %"));
-        recording.recorded[1].held_by = [(WaitReason::Stopped, [String::new()].into())].into();
+        recording.recorded[1].held_by = [(WaitReason::Stopped, [HeldBy::Itself].into())].into();
         assert!(said(&recording).starts_with("The 1.00 s were 64 % `b` stopped by itself and 36 %"));
+        recording.recorded[1].held_by = [(WaitReason::Stopped, [HeldBy::BackgroundRead].into())].into();
+        assert!(said(&recording).starts_with("The 1.00 s were 64 % `b` stopped by SIGTTIN, because its job read"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::record::model::labels::labels;
 use crate::record::say::{killed, standstill};
 use crate::record::start::launch::SIGNALS;
 use crate::report::number::{from_to, percent, time};
-use crate::result::{CriticalPath, Document, ExecutedOn, PathKind, PathPart, PathWhat, WaitReason};
+use crate::result::{CriticalPath, Document, ExecutedOn, HeldBy, PathKind, PathPart, PathWhat, WaitReason};
 use std::collections::BTreeMap;
 
 /// Smaller parts of the time are not named, and not more parts than these.
@@ -179,15 +179,20 @@ fn ended(by: Option<String>) -> String {
     by.map_or_else(String::new, text)
 }
 
-/// Who stopped or traced a process, of the names that are stored.
-fn holder(name: &str) -> String {
-    if name.is_empty() { "itself".to_owned() } else { format!("`{name}`") }
+/// Who stopped or traced a process.
+fn holder(holder: &HeldBy) -> String {
+    match holder {
+        HeldBy::Itself => "itself".to_owned(),
+        HeldBy::BackgroundRead => "SIGTTIN, because its job read from the terminal in the background".to_owned(),
+        HeldBy::BackgroundWrite => "SIGTTOU, because its job used the terminal in the background".to_owned(),
+        HeldBy::Program(name) => format!("`{name}`"),
+    }
 }
 
 fn asleep(recording: &Document, process: Option<usize>, name: &str, reason: WaitReason, by: Option<String>) -> String {
     let held = process.and_then(|at| recording.recorded.get(at)?.held_by.get(&reason));
     let by = match held {
-        Some(names) => format!(" by {}", listed(names.iter().map(|name| holder(name)))),
+        Some(names) => format!(" by {}", listed(names.iter().map(holder))),
         None if reason == WaitReason::Timer => String::new(),
         None => ended(by),
     };
