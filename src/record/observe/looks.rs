@@ -75,10 +75,11 @@ impl Looks {
 }
 
 impl SeenWaits {
-    /// For each process that waited for its children, or in poll and its like for pipes of others only: these others.
+    /// For each process that waited for its children, at a channel, or in poll and its like for channels of others only:
+    /// these others.
     fn awaited(&self) -> BTreeMap<u32, Vec<u32>> {
         let awaited = self.waits.iter().filter_map(|wait| match &wait.awaited {
-            WaitedFor::Channels { any, others: 0, polled: true, .. } => {
+            WaitedFor::Channels { any, others: 0, .. } => {
                 let holders = any.iter().flat_map(|channel| &channel.holders).map(|holder| holder.process.pid);
                 Some((wait.process.pid, holders.filter(|pid| *pid != wait.process.pid).collect()))
             }

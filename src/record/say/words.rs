@@ -88,18 +88,39 @@ pub(crate) fn ends_in_a_cause(recording: &Document) -> bool {
     })
 }
 
-/// `62 % gzip on a CPU (user code), 30 % sleep sleeping on a timer and 8 % other parts`.
+/// `62 % gzip on a CPU (user code), or waiting for one (12 %), 30 % sleep sleeping on a timer and 8 % other parts`.
 pub(crate) fn made_of(recording: &Document) -> Option<String> {
     let path = recording.path.as_ref()?;
     let labels = labels(recording);
     let whole: u64 = path.parts.iter().map(|part| part.ns).sum();
-    let sums = sums(path);
     let share = |ns: u64| ns as f64 / whole.max(1) as f64;
+    // What a process waits for a CPU is part of its work.
+    let mut waiting: BTreeMap<Option<usize>, u64> = BTreeMap::new();
+    let mut sums = sums(path);
+    for ((process, what, _), ns) in &sums {
+        if *what == PathWhat::ForCpu {
+            waiting.insert(*process, *ns);
+        }
+    }
+    for ((process, what, _), ns) in &mut sums {
+        if *what == PathWhat::OnCpu {
+            *ns += waiting.get(process).copied().unwrap_or(0);
+        }
+    }
+    let works: Vec<Option<usize>> =
+        sums.iter().filter(|((_, what, _), _)| *what == PathWhat::OnCpu).map(|((process, ..), _)| *process).collect();
+    sums.retain(|((process, what, _), _)| *what != PathWhat::ForCpu || !works.contains(process));
+    sums.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     let named = sums.iter().take(MOST_NAMED).take_while(|(_, ns)| share(*ns) >= NAMED).count().max(1);
     let (first, rest) = sums.split_at_checked(named).filter(|(first, _)| !first.is_empty())?;
     let mut texts: Vec<String> = first
         .iter()
-        .map(|(kind, ns)| format!("{} {}", percent(share(*ns)), described(recording, &labels, kind, true)))
+        .map(|(kind, ns)| {
+            let wait = waiting.get(&kind.0).map(|ns| share(*ns)).filter(|share| *share >= NAMED);
+            let wait = wait.filter(|_| kind.1 == PathWhat::OnCpu).map(percent);
+            let wait = wait.map_or_else(String::new, |share| format!(", or waiting for one ({share})"));
+            format!("{} {}{wait}", percent(share(*ns)), described(recording, &labels, kind, true))
+        })
         .collect();
     let others: u64 = rest.iter().map(|(_, ns)| ns).sum();
     texts.extend((share(others) >= 0.005).then(|| format!("{} other parts", percent(share(others)))));

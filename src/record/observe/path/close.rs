@@ -3,7 +3,7 @@
 use super::chain::{Chain, Slices};
 use super::clocks::{Clocks, OF_ALL, PathState};
 use super::command_lines::CommandLines;
-use super::follow::{PathFollower, PathThread, Woken};
+use super::follow::{PathFollower, Woken};
 use super::parts::{NOBODY, PartKey, at_pipe, part};
 use super::samples::TimedSamples;
 use crate::record::observe::raw::{PR_ASLEEP, PR_GONE, PR_RUNNABLE, PrTask, PrWho};
@@ -144,18 +144,18 @@ impl PathFollower {
             let mut using: Vec<(bool, u64)> = using.map(|(at, task)| (!uses(task), *at)).collect();
             using.sort_unstable();
             others.extend(using.into_iter().map(|(_, at)| at));
-        } else if matches!(why(state.call, state.file_type), WaitReason::Child | WaitReason::Poll) {
-            let is_child =
-                |thread: &PathThread| thread.parent == task && why(state.call, state.file_type) == WaitReason::Child;
-            others.extend(self.threads.iter().filter(|(_, thread)| is_child(thread)).map(|(at, _)| *at));
+        } else if why(state.call, state.file_type) == WaitReason::Child {
+            others.extend(self.threads.iter().filter(|(_, thread)| thread.parent == task).map(|(at, _)| *at));
             others.sort_unstable_by_key(|at| (Reverse(tasks.get(at).map_or(0, |task| task.own.begin)), *at));
-            let awaited = u32::try_from(state.id).ok().and_then(|id| self.awaited.get(&id));
-            for id in awaited.into_iter().flatten() {
-                let mut threads: Vec<u64> =
-                    tasks.iter().filter(|(_, task)| task.id == u64::from(*id)).map(|(at, _)| *at).collect();
-                threads.sort_unstable();
-                others.extend(threads);
-            }
+        }
+        let is_known = state.inode != 0
+            || matches!(why(state.call, state.file_type), WaitReason::Child | WaitReason::Poll | WaitReason::Network);
+        let awaited = u32::try_from(state.id).ok().filter(|_| is_known).and_then(|id| self.awaited.get(&id));
+        for id in awaited.into_iter().flatten() {
+            let mut threads: Vec<u64> =
+                tasks.iter().filter(|(_, task)| task.id == u64::from(*id)).map(|(at, _)| *at).collect();
+            threads.sort_unstable();
+            others.extend(threads);
         }
         others.into_iter().find(may)
     }

@@ -91,7 +91,7 @@ pub(crate) struct PathFollower {
     pub(crate) has_gaps: bool,
     /// Threads that ended in the last gap.
     pub missing: Vec<u64>,
-    /// By process id, as in a task: the processes for which a process waits, as its child or in poll.
+    /// By process id, as in a task: the processes for which a process waits, as its child or at a channel.
     pub awaited: BTreeMap<u32, Vec<u32>>,
 }
 

@@ -113,7 +113,7 @@ impl PathRecorder {
         Some(ends)
     }
 
-    /// By process id: the processes for which a process waits, as its child or in poll.
+    /// By process id: the processes for which a process waits, as its child or at a channel.
     pub(crate) fn know_awaited(&mut self, awaited: BTreeMap<u32, Vec<u32>>) {
         self.follower.borrow_mut().awaited = awaited;
     }
