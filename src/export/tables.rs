@@ -190,7 +190,7 @@ fn waits(recording: &Document) -> Table {
 /// One row for each process at each end of each pipe.
 fn pipes(recording: &Document) -> Table {
     let names = process_names(recording);
-    let rows = recording.pipes.iter().filter(|pipe| pipe.is_used()).flat_map(|pipe| {
+    let rows = recording.channels.iter().filter(|pipe| pipe.is_used()).flat_map(|pipe| {
         let writers = pipe.writers.iter().map(move |end| (pipe, "writer", end));
         writers.chain(pipe.readers.iter().map(move |end| (pipe, "reader", end)))
     });

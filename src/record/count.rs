@@ -13,7 +13,7 @@ use crate::record::start::launch::{Launcher, PipelineSetup};
 use crate::result::code::ExecutedCode;
 use crate::result::{
     Collector, CollectorReport, Document, Ensemble, Outcome, PairRecord, PipelineCommand, ProcessTotals, Processes,
-    RecordedPipe, WindowCount,
+    RecordedChannel, WindowCount,
 };
 use crate::roles::Skid;
 use crate::run::KernelFunctions;
@@ -107,7 +107,7 @@ fn add_runs(recorded: &mut Outcome, counted: Vec<CountedRun>) {
         document.collectors.push(run.report);
         (*profiles, *code) = (run.profiles, Some(run.code));
     }
-    if document.pipes.iter().all(|pipe| pipe.taken() == 0) {
+    if document.channels.iter().all(|pipe| pipe.taken() == 0) {
         document.warnings.push(Warning {
             code: WarningCode::NoPipes,
             message: "nothing went through its pipes, so all values are those of the whole run, not per KiB".to_owned(),
@@ -122,7 +122,7 @@ fn of_stage(document: &Document, process: usize, stage: usize) -> bool {
 
 /// What each stage did. Values per KiB refer to the bytes of the first one: these are all that went through the pipes.
 fn totals(document: &Document, run: &CountedRun) -> Processes {
-    let bytes = document.pipes.iter().map(RecordedPipe::taken).sum();
+    let bytes = document.channels.iter().map(RecordedChannel::taken).sum();
     let bytes = Some(bytes).filter(|bytes| *bytes > 0).unwrap_or(1024);
     let switches = stages::switches(document);
     let totals = run.counters.iter().enumerate().map(|(stage, (name, counters))| {

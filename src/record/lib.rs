@@ -349,7 +349,7 @@ fn concluded(
         schema: SCHEMA.to_owned(),
         version: build::version().to_owned(),
         kernel: KernelInfo::running(),
-        timeline: timeline.finish(&index, &recording.pipes),
+        timeline: timeline.finish(&index, &recording.channels),
         ..recording
     };
     let answer = say::answer::answer(&recording);

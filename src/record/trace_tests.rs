@@ -127,7 +127,7 @@ fn a_recorded_trace_gives_the_recording() {
     let mut names: Vec<&str> = recording.recorded.iter().map(|process| process.name.as_str()).collect();
     names.sort_unstable();
     assert_eq!(names, ["head", "sh", "tr", "wc"]);
-    let used: Vec<_> = recording.pipes.iter().filter(|pipe| pipe.is_used()).collect();
+    let used: Vec<_> = recording.channels.iter().filter(|pipe| pipe.is_used()).collect();
     assert_eq!(used.len(), 2);
     for ends in used.iter().flat_map(|pipe| [&pipe.writers, &pipe.readers]) {
         assert_eq!(ends.iter().map(|end| end.bytes).sum::<u64>(), BYTES);

@@ -98,8 +98,32 @@ pub enum ChannelKind {
     #[default]
     Pipe,
     Fifo,
-    /// A Unix socket.
-    Socket,
+    /// One direction of a pair of Unix sockets.
+    UnixStream,
+    UnixPacket,
+    UnixDatagram,
+    /// One direction of a pseudo-terminal.
+    Pty,
+    /// One direction of a TCP connection whose ends are both on this machine.
+    Tcp,
+}
+
+impl ChannelKind {
+    /// What it is called.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Pipe => "pipe",
+            Self::Fifo => "FIFO",
+            Self::UnixStream | Self::UnixPacket | Self::UnixDatagram => "socket",
+            Self::Pty => "terminal",
+            Self::Tcp => "TCP connection",
+        }
+    }
+
+    /// Whether it is a pipe with a name or without: made of slots.
+    pub fn is_pipe(self) -> bool {
+        matches!(self, Self::Pipe | Self::Fifo)
+    }
 }
 
 /// A process that has an end of a channel open.

@@ -1,6 +1,6 @@
 //! Whether the parts of a document from outside fit together: reports index with its numbers, and draw its arrays.
 
-use super::{CriticalPath, Document, LastWait, RecordedPipe, Timeline};
+use super::{CriticalPath, Document, LastWait, RecordedChannel, Timeline};
 use anyhow::{Result, ensure};
 
 /// The largest pipe, in slots: F_SETPIPE_SZ takes at most 2^31 bytes (fs/pipe.c, `round_pipe_size`).
@@ -26,7 +26,7 @@ pub fn check(document: &Document) -> Result<()> {
         let most = if stages > 1 { u32::try_from(stages)? } else { MOST_STAGES };
         ensure!(process.stage < most, "a process is in stage {}, and the pipeline has {most}", process.stage);
     }
-    for pipe in &document.pipes {
+    for pipe in &document.channels {
         ensure!(
             pipe.between.is_none_or(|ends| ends.iter().all(|stage| (*stage as usize) < stages.max(1))),
             "a pipe is between stages {:?}, and the pipeline has {stages}",
@@ -37,7 +37,7 @@ pub fn check(document: &Document) -> Result<()> {
             "a pipe has {:?} slots",
             pipe.slots
         );
-        for end in RecordedPipe::ends(pipe) {
+        for end in RecordedChannel::ends(pipe) {
             known(end.process, "an end of a pipe")?;
             ensure!(end.log2_sizes.len() <= BITS, "an end of a pipe has calls of more than 2^64 bytes");
             let failed = [end.eagain, end.epipe, end.errors].iter().sum::<u64>();
@@ -52,7 +52,7 @@ pub fn check(document: &Document) -> Result<()> {
         named.chain(path.ceilings.iter().map(|ceiling| ceiling.process)).try_for_each(|at| known(at, "the path"))?;
         check_path(path, document.processes.window_ns)?;
     }
-    check_timeline(&document.timeline, processes, document.pipes.len())
+    check_timeline(&document.timeline, processes, document.channels.len())
 }
 
 /// Whether the parts of a path add up: each over its slices, all of them in each slice, and the slices to the window.
@@ -107,17 +107,17 @@ mod tests {
     fn numbers_of_what_does_not_exist_are_refused() {
         let good = Document {
             recorded: vec![RecordedProcess::default(); 2],
-            pipes: vec![RecordedPipe { readers: vec![RecordedEnd::default()], ..RecordedPipe::default() }],
+            channels: vec![RecordedChannel { readers: vec![RecordedEnd::default()], ..RecordedChannel::default() }],
             timeline: Timeline { slice_ns: vec![1], ..Timeline::default() },
             ..Document::default()
         };
         assert!(check(&good).is_ok());
         let changes: [&dyn Fn(&mut Document); 13] = [
-            &|document| document.pipes[0].readers[0].process = 2,
-            &|document| document.pipes[0].readers[0].errors = 1,
-            &|document| document.pipes[0].readers[0].log2_sizes = vec![0; 65],
-            &|document| document.pipes[0].between = Some([0, 1]),
-            &|document| document.pipes[0].slots = Some([1 << 20; 3]),
+            &|document| document.channels[0].readers[0].process = 2,
+            &|document| document.channels[0].readers[0].errors = 1,
+            &|document| document.channels[0].readers[0].log2_sizes = vec![0; 65],
+            &|document| document.channels[0].between = Some([0, 1]),
+            &|document| document.channels[0].slots = Some([1 << 20; 3]),
             &|document| document.recorded[1].stage = u32::MAX,
             &|document| document.lock_waits = Some(vec![LockWait { process: 2, ..LockWait::default() }]),
             &|document| document.path = Some(CriticalPath { parts: vec![path_part(2, 1, 0)], ..path(0) }),

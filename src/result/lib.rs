@@ -42,7 +42,7 @@ pub use path::{CriticalPath, PathCeiling, PathPart, PathWhat};
 pub use probe::Probe;
 pub use recorded::DEFAULT_SLOTS;
 pub use recorded::{
-    BusyProgram, HeldBy, LockWait, RecordLevel, RecordedEnd, RecordedPipe, RecordedProcess, UnrecordedProcess,
+    BusyProgram, HeldBy, LockWait, RecordLevel, RecordedChannel, RecordedEnd, RecordedProcess, UnrecordedProcess,
     WaitReason, WaitTotal,
 };
 pub use request::{Collector, Loader, Request, Selection};
@@ -143,9 +143,9 @@ pub struct Document {
     /// What was recorded of each process, in the order of their start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recorded: Vec<RecordedProcess>,
-    /// The recorded pipes, in the order of their first writer.
+    /// The recorded channels, in the order of their first writer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pipes: Vec<RecordedPipe>,
+    pub channels: Vec<RecordedChannel>,
     /// Who waited for whom shortly before its end, if a process of it slept long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_look: Option<LastLook>,

@@ -1,5 +1,6 @@
 //! What the recorder saw: processes, pipes, and what limits the pipeline.
 
+use crate::awaited::ChannelKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -133,9 +134,11 @@ pub struct WaitTotal {
 /// `PIPE_DEF_BUFFERS`.
 pub const DEFAULT_SLOTS: u64 = 16;
 
-/// A pipe or FIFO.
+/// A pipe, or one direction of another channel between processes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct RecordedPipe {
+pub struct RecordedChannel {
+    pub kind: ChannelKind,
+    /// Of the receiving socket, if it is a socket.
     pub inode: u64,
     /// The device of its file system.
     pub device: u32,
@@ -155,7 +158,7 @@ pub struct RecordedPipe {
     pub other_readers: Vec<UnrecordedProcess>,
 }
 
-impl RecordedPipe {
+impl RecordedChannel {
     /// Bytes read, or, if no reader was recorded, written.
     pub fn bytes(&self) -> u64 {
         let sum = |ends: &[RecordedEnd]| ends.iter().map(|end| end.bytes).sum::<u64>();

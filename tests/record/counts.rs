@@ -2,7 +2,7 @@
 
 use super::{ALL, check_followed, exact, limited_by_timer, moved, nearly, record, record_stages};
 use crate::common::{pipeprof, programs};
-use pipeprof::result::{Document, RecordedEnd, RecordedPipe, WaitReason};
+use pipeprof::result::{Document, RecordedChannel, RecordedEnd, WaitReason};
 use pipeprof::util::warning::WarningCode;
 use std::process::{Command, Stdio};
 
@@ -11,22 +11,22 @@ use std::process::{Command, Stdio};
 fn sizes_and_numbers_of_calls_are_exact() {
     let small = record_stages(&[&["write", "1", "5000"], &["read", "65536", ALL]]);
     assert!(small.answer().contains("writes only 1 byte per call"), "{}", small.answer());
-    let writer = &small.recording.pipes[0].writers[0];
+    let writer = &small.recording.channels[0].writers[0];
     for found in [writer.calls["write"], writer.bytes, writer.log2_sizes[0], writer.requested] {
         exact(&small.recording, found, 5000);
     }
     assert_eq!((writer.log2_sizes.len(), writer.short), (1, 0));
 
     let reads = record_stages(&[&["write", "65536", "100"], &["read", "4096", ALL]]);
-    let reader = &reads.recording.pipes[0].readers[0];
+    let reader = &reads.recording.channels[0].readers[0];
     exact(&reads.recording, reader.calls["read"], 1601);
     exact(&reads.recording, reader.log2_sizes[12], 1600);
     assert!(reader.log2_sizes[..12].iter().all(|calls| *calls == 0), "{reader:#?}");
 
     let dd = record(&["dd", "if=/dev/zero", "bs=4k", "count=1000", "|", "wc", "-c"]);
     assert_eq!(dd.stdout(), "4096000");
-    exact(&dd.recording, dd.recording.pipes[0].writers[0].calls["write"], 1000);
-    moved(&dd.recording, &dd.recording.pipes[0], 4_096_000);
+    exact(&dd.recording, dd.recording.channels[0].writers[0].calls["write"], 1000);
+    moved(&dd.recording, &dd.recording.channels[0], 4_096_000);
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn thousands_of_short_processes_lose_nothing() {
     assert!((SHORT - hidden..=SHORT).contains(&forks), "{}", recorded.stderr());
     // Those that come after them are recorded, too.
     let late = recording
-        .pipes
+        .channels
         .iter()
         .find(|pipe| pipe.writers.iter().any(|end| recording.recorded[end.process].name == "head"));
     moved(recording, late.expect("a pipe"), 3_000_000);
@@ -91,7 +91,7 @@ print(*(b[key] - a[key] - (c[key] - b[key]) for key in ('rchar', 'syscr')))";
     let counted: Vec<u64> = read.stdout().split(' ').map(|number| number.parse().unwrap()).collect();
     // The numbers in /proc/self/io get longer.
     assert!(counted[0].abs_diff(3_000_000) < 32, "{counted:?}");
-    let end = &read.recording.pipes[0].readers[0];
+    let end = &read.recording.channels[0].readers[0];
     nearly(&read.recording, end.bytes, 3_000_000, 1 << end.log2_sizes.len());
     exact(&read.recording, end.calls["read"], counted[1]);
 }
@@ -108,7 +108,7 @@ fn two_writers_of_one_pipe_are_both_counted() {
         r = stage(&format!("read 65536 {ALL}"))
     );
     let both = record(&[&line]);
-    let pipe = both.recording.pipes.iter().max_by_key(|pipe| pipe.bytes()).unwrap();
+    let pipe = both.recording.channels.iter().max_by_key(|pipe| pipe.bytes()).unwrap();
     moved(&both.recording, pipe, 300 * 100 + 400 * 200);
     // They run the same program on the same pipe, and so are one row.
     let [end] = &pipe.writers[..] else { panic!("{pipe:#?}") };
@@ -124,7 +124,7 @@ fn opening_a_fifo_waits_for_its_other_end() {
     let recorded = record(&[&line]);
     assert_eq!(recorded.stdout(), "line");
     // The other pipe is to this test.
-    let pipe = recorded.recording.pipes.iter().find(|pipe| !pipe.readers.is_empty()).expect("the FIFO");
+    let pipe = recorded.recording.channels.iter().find(|pipe| !pipe.readers.is_empty()).expect("the FIFO");
     let opening = recorded.recording.recorded[pipe.writers[0].process].waits[&WaitReason::Open];
     // On a busy machine, one shell may sleep for long before the other opens.
     assert!(opening.ns > 100_000_000 && opening.ns < recorded.recording.processes.window_ns, "{opening:?}");
@@ -146,12 +146,12 @@ fn a_shell_finds_its_pipes_and_fifos() {
         ends.first().map_or_else(String::new, |end| recorded.recording.recorded[end.process].name.clone())
     };
     let ends: Vec<(String, String)> =
-        recorded.recording.pipes.iter().map(|pipe| (name(&pipe.writers), name(&pipe.readers))).collect();
+        recorded.recording.channels.iter().map(|pipe| (name(&pipe.writers), name(&pipe.readers))).collect();
     for (from, to) in [("head", "cat"), ("cat", "wc")] {
         let at = ends.iter().position(|ends| *ends == (from.to_owned(), to.to_owned()));
         moved(
             &recorded.recording,
-            &recorded.recording.pipes[at.unwrap_or_else(|| panic!("{from} to {to}: {ends:?}"))],
+            &recorded.recording.channels[at.unwrap_or_else(|| panic!("{from} to {to}: {ends:?}"))],
             1 << 20,
         );
     }
@@ -179,7 +179,7 @@ fn two_hundred_stages_are_recorded() {
     }
     let many = record(&words);
     assert_eq!(many.output.stdout.len(), 100_000);
-    let inner: Vec<&RecordedPipe> = many.recording.pipes.iter().filter(|pipe| pipe.between.is_some()).collect();
+    let inner: Vec<&RecordedChannel> = many.recording.channels.iter().filter(|pipe| pipe.between.is_some()).collect();
     assert_eq!(inner.len(), 199);
     inner.iter().for_each(|pipe| moved(&many.recording, pipe, 100_000));
 }
@@ -202,7 +202,7 @@ subprocess.run(['echo', 'text'], capture_output=True)";
     let read =
         |name: &str| std::fs::read_to_string(target.join(name)).unwrap_or_else(|error| panic!("{error}: {said}"));
     let recording: Document = serde_json::from_str(&read("result.json")).unwrap();
-    let (idle, used): (Vec<_>, Vec<_>) = recording.pipes.iter().partition(|pipe| pipe.bytes() == 0);
+    let (idle, used): (Vec<_>, Vec<_>) = recording.channels.iter().partition(|pipe| pipe.bytes() == 0);
     assert_eq!((idle.len(), used.len()), (3 * 30 + 2, 1), "{said}");
     for text in [&said, read("record.html").as_str()] {
         let count = |name: &str| text.matches(name).count();

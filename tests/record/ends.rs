@@ -12,7 +12,7 @@ fn a_reader_that_leaves_early_ends_the_writer_by_sigpipe() {
     let early = record(&["yes", "|", "head", "-c", "100000"]);
     assert_eq!(early.output.stdout.len(), 100_000);
     assert_eq!((early.output.status.code(), &early.recording.exit_codes[..]), (Some(0), &[141, 0][..]));
-    let pipe = &early.recording.pipes[0];
+    let pipe = &early.recording.channels[0];
     assert!(bytes(&pipe.writers) > bytes(&pipe.readers) && bytes(&pipe.readers) >= 100_000, "{pipe:#?}");
 }
 

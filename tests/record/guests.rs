@@ -4,7 +4,7 @@ use super::path::adds_up;
 use super::{ALL, Recorded, bytes, check_followed, exact, limited_by_timer, moved};
 use crate::common::{self, SERIES, guest_with_programs, job, pipeprof, wait_until};
 use pipeprof::profile::ProcessName;
-use pipeprof::result::{Document, RecordedPipe, WaitReason};
+use pipeprof::result::{Document, RecordedChannel, WaitReason};
 use pipeprof::roles::RoleId;
 use pipeprof::vm::run_job;
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ fn all_kernels_record_the_same_calls() {
         limited_by_timer(&answer, "stage5-exe");
 
         limited_by_timer(&attached.findings.join(" "), "stage2-exe");
-        let pipe = attached.pipes.iter().find(|pipe| pipe.bytes() > 0).expect("a pipe");
+        let pipe = attached.channels.iter().find(|pipe| pipe.bytes() > 0).expect("a pipe");
         let [written, read] = [bytes(&pipe.writers), bytes(&pipe.readers)];
         assert!(read > 100 * 4096 && written.abs_diff(read) <= 17 * 4096, "{series}: {written}, {read}");
         let [sampler] = &attached.collectors[..] else { panic!("{series}: {:?}", attached.collectors) };
@@ -82,7 +82,7 @@ fn all_kernels_record_the_same_calls() {
 
 /// `collector` counted the same calls as the recording of the same processes.
 fn check_collected(series: &str, recording: &Document, collector: &str) {
-    moved(recording, &recording.pipes[0], 200 * 4096);
+    moved(recording, &recording.channels[0], 200 * 4096);
     let all = counted_calls(series, recording);
     assert_eq!(all.each_ref().map(BTreeMap::len), [4, 4], "{series}: stages that write, and that read");
     for (stage, [calls, counted]) in all.iter().flatten() {
@@ -113,7 +113,8 @@ fn counted_calls(series: &str, recording: &Document) -> [BTreeMap<u32, [u64; 2]>
     }
     [("write", RoleId::PipeWrite), ("read", RoleId::PipeRead)].map(|(call, role)| {
         let mut stages: BTreeMap<u32, [u64; 2]> = BTreeMap::new();
-        for end in recording.pipes.iter().flat_map(RecordedPipe::ends).filter(|end| end.calls.contains_key(call)) {
+        for end in recording.channels.iter().flat_map(RecordedChannel::ends).filter(|end| end.calls.contains_key(call))
+        {
             stages.entry(recording.recorded[end.process].stage).or_default()[0] += end.calls[call];
         }
         for row in recording.functions.iter().filter(|row| row.role == role) {
@@ -151,7 +152,7 @@ fn programs_of_this_machine_run_in_guests() {
         assert!(!said.contains("MiB/s") && !said.contains("MB/s"), "an emulator has no speed: {said}");
         let recording = &recorded.recording;
         let dd = recording.recorded.iter().position(|process| process.name == "dd").unwrap();
-        let pipe = recording.pipes.iter().find(|pipe| pipe.writers.iter().any(|end| end.process == dd)).unwrap();
+        let pipe = recording.channels.iter().find(|pipe| pipe.writers.iter().any(|end| end.process == dd)).unwrap();
         exact(recording, pipe.writers[0].calls["write"], 1000);
         moved(recording, pipe, 4_096_000);
         assert_eq!(recording.findings[0].split('`').nth(1), Some("tr"), "{said}");
@@ -170,7 +171,7 @@ fn wake_ups_after_which_nothing_moves_are_needless() {
     let words = ["dd", "if=/dev/zero", "bs=4k", "count=200", "|", "dd", "bs=512", "of=/dev/null"];
     for series in SERIES {
         let (recorded, _) = record_in_guest(series, &[], &words, Stdio::null());
-        let pipe = &recorded.recording.pipes[0];
+        let pipe = &recorded.recording.channels[0];
         let writer = &pipe.writers[0];
         // All calls, although the stages share one CPU: 7.2 can preempt programs of sys_exit.
         assert_eq!((recorded.recording.skipped, writer.calls["write"]), (0, 200), "{series}: {}", recorded.stderr());
@@ -199,7 +200,7 @@ fn waits_for_locks_have_a_caller() {
         let recorded = (0..3).map(|_| record()).find(whole).expect("nothing skipped in one of three recordings");
         let said = recorded.stderr();
         // One thread holds the lock and waits for its page; the other one waits for the lock. The pipe has room.
-        let pipe = &recorded.recording.pipes[0];
+        let pipe = &recorded.recording.channels[0];
         let [writer] = &pipe.writers[..] else { panic!("{series}: {pipe:#?}") };
         let page = &recorded.recording.recorded[writer.process].waits[&WaitReason::Memory];
         for (ns, count) in [(page.ns, page.count), (writer.lock_ns, writer.lock_sleeps)] {
@@ -228,7 +229,7 @@ fn an_hour_is_recorded() {
     let (recorded, document) = record_in_guest("6.12", &["--duration", "3600s"], &words, Stdio::null());
     let recording = &recorded.recording;
     assert_eq!(recording.processes.window_ns / 1_000_000_000, 3600);
-    let lines = recording.pipes[0].writers[0].calls["write"];
+    let lines = recording.channels[0].writers[0].calls["write"];
     // A line each 10 s, the first at once. The window ends some milliseconds after the 3600 s.
     let most = recording.processes.window_ns.div_ceil(10_000_000_000);
     assert!((358..=most).contains(&lines), "{lines} lines in {} ns", recording.processes.window_ns);
@@ -335,7 +336,7 @@ fn every_instruction_of_a_stage_is_counted_with_its_threads_and_children() {
     let text = std::fs::read_to_string(target.join("result.json")).unwrap();
     let recording: Document = serde_json::from_str(&text).unwrap();
     let [text, _] = annotate(&["--process", "stage1-seq"]);
-    let writes = recording.pipes[0].writers[0].calls["write"];
+    let writes = recording.channels[0].writers[0].calls["write"];
     assert!(text.contains(&format!(" instructions in {writes} calls, stage1-seq;")), "{writes} writes: {text}");
     let [_, error] = annotate(&["--process", "writer"]);
     assert!(error.contains("known: pipeprof, stage1-seq, stage2-xz"), "{error}");
@@ -348,7 +349,7 @@ fn a_pipeline_without_end_is_ended_in_a_guest_and_here() {
     let (recorded, _) = record_in_guest("6.1", &["--duration", "100ms"], &endless, Stdio::null());
     assert_eq!(recorded.output.status.code(), Some(0), "{}", recorded.stderr());
     assert!(recorded.recording.was_limited() && recorded.recording.processes.window_ns < 3_000_000_000);
-    assert!(bytes(&recorded.recording.pipes[0].writers) > 1 << 20);
+    assert!(bytes(&recorded.recording.channels[0].writers) > 1 << 20);
 
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("recording");

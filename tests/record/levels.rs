@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 fn stacks_of_sleeps_have_the_time_that_was_slept() {
     let stages: [&[&str]; 2] = [&["write", "4096", "40", "10000"], &["read", "65536", ALL]];
     let (recorded, folder) = record_at_level(&["--level", "stacks"], &stages);
-    let pipe = &recorded.recording.pipes[0];
+    let pipe = &recorded.recording.channels[0];
     let blocked_us = pipe.readers.iter().map(|end| end.blocked_ns).sum::<u64>() / 1000;
     let folded = std::fs::read_to_string(folder.path().join("recording/off-cpu.folded")).unwrap();
     let sum = |wanted: &[&str]| -> u64 {
@@ -46,7 +46,7 @@ fn without_calls_the_answer_is_the_same() {
     limited_by_timer(&recorded.answer(), "stage1-test-programs");
     let recording = &recorded.recording;
     assert_eq!(recording.recorded.iter().map(|process| process.calls).sum::<u64>(), 0);
-    assert!(recording.pipes[0].readers[0].sleeps > 100 && recorded.empty(0) > 0.5, "{recording:#?}");
+    assert!(recording.channels[0].readers[0].sleeps > 100 && recorded.empty(0) > 0.5, "{recording:#?}");
     assert!(!folder.path().join("recording/off-cpu.svg").exists());
     let target = folder.path().join("recording");
     let output = pipeprof(&["flamegraph", "--process", "off-cpu", target.to_str().unwrap()]).output().unwrap();

@@ -10,7 +10,7 @@ fn a_slow_reader_keeps_the_pipe_full() {
     limited_by_timer(&slow.answer(), "stage2-test-programs");
     assert!(slow.answer().contains("`stage1-test-programs` waits"), "{}", slow.answer());
     assert!(slow.full(0) > 0.5 && slow.empty(0) < slow.full(0), "{:#?}", slow.recording);
-    let [pipe] = &slow.recording.pipes[..] else { panic!("{:#?}", slow.recording.pipes) };
+    let [pipe] = &slow.recording.channels[..] else { panic!("{:#?}", slow.recording.channels) };
     moved(&slow.recording, pipe, 150 * 4096);
     exact(&slow.recording, pipe.writers[0].calls["write"], 150);
     exact(&slow.recording, pipe.readers[0].calls["read"], 151);
@@ -37,7 +37,7 @@ fn a_slow_writer_keeps_the_pipe_empty() {
     let slow = record_stages(&[&["write", "4096", "150", "3000"], &["read", "65536", ALL]]);
     limited_by_timer(&slow.answer(), "stage1-test-programs");
     assert!(slow.empty(0) > 0.5 && slow.full(0) < slow.empty(0), "{:#?}", slow.recording);
-    moved(&slow.recording, &slow.recording.pipes[0], 150 * 4096);
+    moved(&slow.recording, &slow.recording.channels[0], 150 * 4096);
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_rate_limited_middle_is_named_and_its_pipes_are_full_and_empty() {
     let limited = record_stages(&[&["write", "4096", "150"], &["copy", "4096", ALL, "3000"], &["read", "65536", ALL]]);
     limited_by_timer(&limited.answer(), "stage2-test-programs");
     assert!(limited.full(0) > 0.5 && limited.empty(1) > 0.5, "{:#?}", limited.recording);
-    let between = limited.recording.pipes.iter().filter(|pipe| pipe.between.is_some());
+    let between = limited.recording.channels.iter().filter(|pipe| pipe.between.is_some());
     between.for_each(|pipe| moved(&limited.recording, pipe, 150 * 4096));
 }
 
@@ -55,7 +55,7 @@ fn a_rate_limited_middle_is_named_and_its_pipes_are_full_and_empty() {
 fn a_pipe_of_one_page_is_named() {
     let shrunk = record_stages(&[&["shrink", "4096", "300"], &["read", "4096", ALL]]);
     assert!(shrunk.answer().contains("holds only 4 KiB; the default is 64 KiB"), "{}", shrunk.answer());
-    let [_, last, least] = shrunk.recording.pipes[0].slots.unwrap();
+    let [_, last, least] = shrunk.recording.channels[0].slots.unwrap();
     assert_eq!((last, least), (1, 1));
 }
 
@@ -65,15 +65,15 @@ fn a_stage_that_never_reads_limits_the_pipeline() {
     let never = record(&["yes", "|", "sleep", "0.5"]);
     limited_by_timer(&never.answer(), "sleep");
     assert!(never.answer().contains("because the pipe to `sleep` is full"), "{}", never.answer());
-    assert_eq!(bytes(&never.recording.pipes[0].writers), 65536);
-    assert!(never.recording.pipes[0].readers.iter().all(|end| end.all_calls() == 0));
+    assert_eq!(bytes(&never.recording.channels[0].writers), 65536);
+    assert!(never.recording.channels[0].readers.iter().all(|end| end.all_calls() == 0));
 }
 
 #[test]
 #[ignore = "needs root: make test"]
 fn a_pipeline_of_some_milliseconds_is_recorded_with_a_caution() {
     let short = record_stages(&[&["write", "10", "3"], &["read", "64", ALL]]);
-    moved(&short.recording, &short.recording.pipes[0], 30);
+    moved(&short.recording, &short.recording.channels[0], 30);
     let brief = short.recording.processes.window_ns < 20_000_000;
     let caution = "The pipeline took less than 20 ms: most of it is the start of its programs.";
     assert_eq!(short.recording.cautions.iter().any(|text| text == caution), brief, "{:?}", short.recording);

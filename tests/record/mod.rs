@@ -16,7 +16,7 @@ mod usage;
 mod waits;
 
 use crate::common::{pipeprof, programs};
-use pipeprof::result::{Document, RecordedEnd, RecordedPipe};
+use pipeprof::result::{Document, RecordedChannel, RecordedEnd};
 use std::io::Write as _;
 use std::process::{Output, Stdio};
 
@@ -95,12 +95,12 @@ impl Recorded {
 
     /// Share of the window that the writers slept because the pipe was full.
     fn full(&self, pipe: usize) -> f64 {
-        self.share(&self.recording.pipes[pipe].writers)
+        self.share(&self.recording.channels[pipe].writers)
     }
 
     /// Share of the window that the readers slept because the pipe was empty.
     fn empty(&self, pipe: usize) -> f64 {
-        self.share(&self.recording.pipes[pipe].readers)
+        self.share(&self.recording.channels[pipe].readers)
     }
 
     fn share(&self, ends: &[RecordedEnd]) -> f64 {
@@ -131,7 +131,7 @@ fn nearly(recording: &Document, found: u64, expected: u64, each: u64) {
 }
 
 /// Both sides of `pipe` moved `expected` bytes.
-fn moved(recording: &Document, pipe: &RecordedPipe, expected: u64) {
+fn moved(recording: &Document, pipe: &RecordedChannel, expected: u64) {
     for ends in [&pipe.writers, &pipe.readers] {
         // The size of the largest call, as a power of two.
         let largest = ends.iter().map(|end| 1 << end.log2_sizes.len()).max().unwrap_or(0);
@@ -141,8 +141,8 @@ fn moved(recording: &Document, pipe: &RecordedPipe, expected: u64) {
 
 /// A pipeline in which stage 1 forks, stage 2 starts a thread, and stage 3 executes from a second thread.
 fn check_followed(recording: &Document, expected: u64) {
-    assert_eq!(recording.pipes.len(), 4, "{recording:#?}");
-    recording.pipes.iter().for_each(|pipe| moved(recording, pipe, expected));
+    assert_eq!(recording.channels.len(), 4, "{recording:#?}");
+    recording.channels.iter().for_each(|pipe| moved(recording, pipe, expected));
     let of = |stage: u32| recording.recorded.iter().filter(move |process| process.stage == stage);
     assert_eq!(of(1).map(|process| process.forks).sum::<u64>(), 1, "{recording:#?}");
     assert!(of(2).any(|process| process.threads == 2), "{recording:#?}");

@@ -3,7 +3,7 @@
 use super::path::adds_up;
 use super::{ALL, bytes, limited_by_timer};
 use crate::common::{pipeprof, program, wait_until};
-use pipeprof::result::{Document, RecordedEnd, RecordedPipe};
+use pipeprof::result::{Document, RecordedChannel, RecordedEnd};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -57,8 +57,8 @@ fn a_running_pipeline_is_recorded_by_one_of_its_processes() {
     assert!(said.contains(&format!("Recorded: process {reader}: ")), "{said}");
     limited_by_timer(&recording.findings.join(" "), "stage1-test-programs");
     assert_eq!((recording.target.pids(), recording.target.stages().len()), (&[slow.0[1].id()][..], 0));
-    let used: Vec<&RecordedPipe> = recording.pipes.iter().filter(|pipe| pipe.bytes() > 0).collect();
-    let [pipe] = &used[..] else { panic!("{:#?}", recording.pipes) };
+    let used: Vec<&RecordedChannel> = recording.channels.iter().filter(|pipe| pipe.bytes() > 0).collect();
+    let [pipe] = &used[..] else { panic!("{:#?}", recording.channels) };
     // Each block is read at once, and a block may be on its way at both ends of the recording.
     let [written, read] = [bytes(&pipe.writers), bytes(&pipe.readers)];
     assert!(read > 20 * 4096 && written.abs_diff(read) <= 2 * 4096 || recording.skipped > 0, "{written}, {read}");
@@ -75,7 +75,7 @@ fn a_pipeline_that_hangs_is_explained() {
     assert!(said.contains("`cat` waits 100 % of the time because the pipe from `sleep` is empty."), "{said}");
     let recording = recording.unwrap();
     let cat = |end: &RecordedEnd| recording.recorded[end.process].name == "cat";
-    let pipe = recording.pipes.iter().find(|pipe| pipe.readers.iter().any(cat)).unwrap();
+    let pipe = recording.channels.iter().find(|pipe| pipe.readers.iter().any(cat)).unwrap();
     assert_eq!((pipe.writers.len(), pipe.readers[0].sleeps), (1, 1), "{pipe:#?}");
 }
 
@@ -204,8 +204,8 @@ fn a_second_writer_is_recorded_with_its_bytes() {
     let (_running, [asked, second]) = writers_of_one_pipe([writer("100", "10000"), writer("65536", "1000")]);
     let (_, recording) = attach(&["-p", &asked.to_string(), "--duration", "700ms"]);
     let recording = recording.unwrap();
-    let used: Vec<&RecordedPipe> = recording.pipes.iter().filter(|pipe| pipe.is_used()).collect();
-    let [pipe] = &used[..] else { panic!("{:#?}", recording.pipes) };
+    let used: Vec<&RecordedChannel> = recording.channels.iter().filter(|pipe| pipe.is_used()).collect();
+    let [pipe] = &used[..] else { panic!("{:#?}", recording.channels) };
     let of = |pid: u32| {
         let mut ends = pipe.writers.iter().filter(|end| recording.recorded[end.process].pids == [pid]);
         ends.next().map(|end| end.bytes)
@@ -249,9 +249,9 @@ fn a_pipeline_is_recorded_whole_from_any_stage_and_from_its_shell() {
         let found: Vec<u32> = recording.recorded.iter().flat_map(|process| process.pids.clone()).collect();
         assert!(stages.iter().all(|stage| found.contains(stage)), "{asked}: {found:?}, {stages:?}");
         // Nothing moved, and the capacity is known.
-        let slept = recording.pipes.iter().filter(|pipe| pipe.is_used());
+        let slept = recording.channels.iter().filter(|pipe| pipe.is_used());
         let slots: Vec<_> = slept.map(|pipe| pipe.slots).collect();
-        assert_eq!(slots, [Some([16; 3]); 3], "{asked}: {:#?}", recording.pipes);
+        assert_eq!(slots, [Some([16; 3]); 3], "{asked}: {:#?}", recording.channels);
     }
     for pid in stages.into_iter().chain([shell.id()]) {
         // SAFETY: sends a signal to a descendant of this test.

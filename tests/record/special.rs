@@ -24,7 +24,7 @@ fn record_line(line: &str) -> Recorded {
 #[ignore = "needs root and gcc: make test"]
 fn a_descriptor_may_be_used_before_it_is_open() {
     let late = record_line("@ late | wc -c");
-    moved(&late.recording, &late.recording.pipes[0], 1_000_000);
+    moved(&late.recording, &late.recording.channels[0], 1_000_000);
     assert_eq!(late.stdout(), "1000000");
 }
 
@@ -32,7 +32,7 @@ fn a_descriptor_may_be_used_before_it_is_open() {
 #[ignore = "needs root and gcc: make test"]
 fn processes_can_share_a_table_of_descriptors() {
     let shared = record_line("@ shared | cat");
-    let [first, other] = &shared.recording.pipes[..2] else { panic!("{:#?}", shared.recording) };
+    let [first, other] = &shared.recording.channels[..2] else { panic!("{:#?}", shared.recording) };
     moved(&shared.recording, first, 1);
     moved(&shared.recording, other, 20 * 10_000);
 }
@@ -41,7 +41,7 @@ fn processes_can_share_a_table_of_descriptors() {
 #[ignore = "needs root and gcc: make test"]
 fn calls_of_32_bits_are_decoded() {
     let compat = record_line("@ compat-write | @ compat-read");
-    let pipe = &compat.recording.pipes[0];
+    let pipe = &compat.recording.channels[0];
     moved(&compat.recording, pipe, 20 * 10_000);
     exact(&compat.recording, pipe.writers[0].calls["write"], 20);
     // What has arrived can be read in parts.
@@ -56,8 +56,8 @@ fn calls_of_32_bits_are_decoded() {
 fn tee_consumes_nothing() {
     let copied = record_line("head -c 2000000 /dev/zero | @ copy | wc -c");
     assert_eq!(copied.stdout(), "2000000");
-    copied.recording.pipes[..2].iter().for_each(|pipe| moved(&copied.recording, pipe, 2_000_000));
-    let reader = &copied.recording.pipes[0].readers[0];
+    copied.recording.channels[..2].iter().for_each(|pipe| moved(&copied.recording, pipe, 2_000_000));
+    let reader = &copied.recording.channels[0].readers[0];
     assert!(reader.calls["tee"] > 0 && reader.calls["splice"] > 0, "{reader:#?}");
 }
 
@@ -65,7 +65,7 @@ fn tee_consumes_nothing() {
 #[ignore = "needs root and gcc: make test"]
 fn requests_of_io_submit_are_counted_or_named() {
     let seen = record_line("@ aio-write | @ slow-splice | @ aio-read");
-    let [first, second] = &seen.recording.pipes[..2] else { panic!("{:#?}", seen.recording) };
+    let [first, second] = &seen.recording.channels[..2] else { panic!("{:#?}", seen.recording) };
     moved(&seen.recording, first, 100 * 10_000);
     moved(&seen.recording, second, 100 * 10_000);
     exact(&seen.recording, first.writers[0].calls["io_submit"], 100);
@@ -73,7 +73,7 @@ fn requests_of_io_submit_are_counted_or_named() {
     assert!(!seen.stderr().contains("not recorded"), "{}", seen.stderr());
     let many = record_line("@ aio-many | cat");
     let requests: u64 = many.recording.recorded.iter().map(|process| process.unseen_requests).sum();
-    exact(&many.recording, many.recording.pipes[0].writers[0].calls["io_submit"] + requests, 400);
+    exact(&many.recording, many.recording.channels[0].writers[0].calls["io_submit"] + requests, 400);
     let said = format!("uses io_submit, of which {requests} requests are not recorded.");
     assert!(requests >= 144 && many.answer().contains(&said), "{}", many.stderr());
 }
@@ -97,12 +97,12 @@ fn stage(recorded: &Recorded, ends: &[RecordedEnd]) -> Option<u32> {
 fn waits_of_two_pipes_at_one_process_are_told_apart() {
     // The first stage is woken by a call that reads its pipe and writes another one.
     let polled = record_line("@ poll-write | @ slow-splice | cat");
-    let [first, second] = &polled.recording.pipes[..2] else { panic!("{:#?}", polled.recording) };
+    let [first, second] = &polled.recording.channels[..2] else { panic!("{:#?}", polled.recording) };
     assert!(first.writers[0].sleeps > 0, "{}", polled.stderr());
     assert_eq!([&second.writers, &second.readers].map(|ends| stage(&polled, ends)), [Some(1), Some(2)]);
     // The last but one stage waits for data at descriptor 0, to write descriptor 4.
     let spliced = record_line("head -c 500000 /dev/zero | @ slow-splice | @ splice-to-4 | wc -c");
-    let [_, second, third] = &spliced.recording.pipes[..3] else { panic!("{:#?}", spliced.recording) };
+    let [_, second, third] = &spliced.recording.channels[..3] else { panic!("{:#?}", spliced.recording) };
     assert_eq!((bytes(&second.readers), spliced.stdout()), (500_000, "500000".to_owned()));
     assert!(second.readers[0].sleeps > 0, "{}", spliced.stderr());
     assert_eq!([&third.writers, &third.readers].map(|ends| stage(&spliced, ends)), [Some(2), Some(3)]);
@@ -114,11 +114,11 @@ fn a_traced_stage_waits_for_nothing() {
     let traced = record(&["strace", "-f", "-o", "/dev/null", "head", "-c", "1000000", "/dev/zero", "|", "wc", "-c"]);
     assert_eq!(traced.stdout(), "1000000");
     let head = traced.recording.recorded.iter().find(|process| process.name == "head").expect("a stage");
-    let calls = traced.recording.pipes[0].writers[0].calls["write"];
+    let calls = traced.recording.channels[0].writers[0].calls["write"];
     // Strace stops it at the begin and at the end of each call.
     assert!(head.waits[&WaitReason::Traced].count >= 2 * calls, "{head:#?}");
     assert_eq!(head.held_by[&WaitReason::Traced], [HeldBy::Program("strace".to_owned())].into());
-    assert!(traced.recording.pipes[0].writers[0].sleeps < calls, "{:#?}", traced.recording.pipes);
+    assert!(traced.recording.channels[0].writers[0].sleeps < calls, "{:#?}", traced.recording.channels);
 }
 
 #[test]

@@ -102,6 +102,6 @@ fn time_without_steps_is_unknown() {
 
 /// How long a process waited for a CPU after sleeps at pipes.
 fn waited(recording: &Document, process: usize) -> u64 {
-    let ends = recording.pipes.iter().flat_map(|pipe| pipe.readers.iter().chain(&pipe.writers));
+    let ends = recording.channels.iter().flat_map(|pipe| pipe.readers.iter().chain(&pipe.writers));
     ends.filter(|end| end.process == process).map(|end| end.runnable_ns).sum()
 }

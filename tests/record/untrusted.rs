@@ -61,7 +61,7 @@ fn three_capabilities_are_enough_and_stay_here() {
     // Neither the program has them nor, once everything is attached, pipeprof. It keeps CAP_BPF on kernels before 5.19.
     let none = |set: &str| out.matches(&format!("{set}:\t0000000000000000")).count();
     assert_eq!(["CapInh", "CapPrm", "CapEff", "CapAmb"].map(none), [1, 2, 1, 1], "{out}");
-    assert!(out.contains("31457280") && recording.pipes.iter().any(|pipe| pipe.bytes() == 30 << 20), "{said}");
+    assert!(out.contains("31457280") && recording.channels.iter().any(|pipe| pipe.bytes() == 30 << 20), "{said}");
     let report = &recording.collectors[0];
     assert!(report.samples > 0 && !report.notes.iter().any(|note| note.contains("no names")), "{said}");
 }

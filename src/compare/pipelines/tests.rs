@@ -6,7 +6,7 @@ use crate::profile::{Folded, Moved, Profile, attribute};
 use crate::record::count::REP_BYTES;
 use crate::result::{
     Collector, CollectorReport, CriticalPath, Ensemble, ExecutedOn, MeasuredTarget, PairRecord, PathPart, PathWhat,
-    PipelineCommand, RecordedEnd, RecordedPipe, RecordedProcess, SCHEMA, WindowCount,
+    PipelineCommand, RecordedChannel, RecordedEnd, RecordedProcess, SCHEMA, WindowCount,
 };
 use crate::roles::Skid;
 use crate::workload::Spec;
@@ -53,11 +53,11 @@ fn counted(release: &str, program: &str, runs: &[u64]) -> Outcome {
         processes,
         collectors: vec![CollectorReport::ok(Collector::Insn, 0)],
         recorded: vec![process(0), process(1)],
-        pipes: vec![RecordedPipe {
+        channels: vec![RecordedChannel {
             between: Some([0, 1]),
             writers: vec![end(0)],
             readers: vec![end(1)],
-            ..RecordedPipe::default()
+            ..RecordedChannel::default()
         }],
         ..Document::default()
     };
@@ -122,7 +122,7 @@ fn other_work_gets_no_verdict() {
     let expected = "not the same work (they ended differently: exit codes 0, 0 and 0, 1); no verdict";
     assert!(said[0].contains(expected), "{said:?}");
     new.document.exit_codes = vec![0, 0];
-    new.document.pipes[0].readers[0].bytes = 1 << 19;
+    new.document.channels[0].readers[0].bytes = 1 << 19;
     let said = answer(vec![old, new]);
     assert!(said[0].contains("from dd to wc 1.00 and 0.50 MiB"), "{said:?}");
     let [old, mut new] = [1_000_000, 1_200_000].map(|count| counted("7.2", "wc", &[count; 3]));
@@ -136,7 +136,7 @@ fn needless_wake_ups_and_copying_that_counts_do_not_show_are_said() {
     let case = |needless, sleeps, rep_bytes: Option<u64>, on_disk: &[&str]| {
         let mut outcome = counted("7.2", "wc", &[1_000_000]);
         let document = &mut outcome.document;
-        document.pipes[0].readers[0].needless = needless;
+        document.channels[0].readers[0].needless = needless;
         document.on_disk = on_disk.iter().map(|file| (*file).to_owned()).collect();
         for (_, totals) in document.processes.totals.iter_mut() {
             totals.voluntary_switches = sleeps;

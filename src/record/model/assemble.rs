@@ -9,7 +9,7 @@ use crate::record::observe::reason::{name_of, why};
 use crate::record::observe::recorder::RecordedCounts;
 use crate::record::start::launch::MadePipe;
 use crate::record::start::running::OpenEnd;
-use crate::result::{HeldBy, RecordedEnd, RecordedPipe, RecordedProcess};
+use crate::result::{HeldBy, RecordedChannel, RecordedEnd, RecordedProcess};
 use crate::util::text::grouped;
 use crate::util::warning::{Warning, WarningCode};
 use bytemuck::Zeroable as _;
@@ -25,7 +25,7 @@ pub(crate) struct Assembled {
     pub begin: u64,
     pub window_ns: u64,
     pub processes: Vec<RecordedProcess>,
-    pub pipes: Vec<RecordedPipe>,
+    pub channels: Vec<RecordedChannel>,
     /// Indices of `processes`.
     pub index: BTreeMap<PrWho, usize>,
     pub warnings: Vec<Warning>,
@@ -92,8 +92,8 @@ pub(crate) fn assemble(
             }
         }
     }
-    let mut pipes = pipes_of(counted, &index, pipes);
-    add_open(&mut pipes, &processes, open);
+    let mut channels = channels_of(counted, &index, pipes);
+    add_open(&mut channels, &processes, open);
     let mut warnings = counted.state.as_ref().map_or_else(Vec::new, |state| losses(state, counted.sampled.lost));
     if let Some(unseen) = counted.state.map(|state| state.unseen).filter(|unseen| *unseen > 0) {
         warnings.push(Warning {
@@ -116,7 +116,7 @@ pub(crate) fn assemble(
             action: "record on an idle machine".to_owned(),
         });
     }
-    Assembled { begin, window_ns: end - begin, processes, pipes, index, warnings }
+    Assembled { begin, window_ns: end - begin, processes, channels, index, warnings }
 }
 
 fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns: u64) {
@@ -151,14 +151,14 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
 }
 
 /// The pipes with their ends. Those that pipeprof made come first.
-fn pipes_of(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>, made: &[MadePipe]) -> Vec<RecordedPipe> {
-    let mut pipes: Vec<RecordedPipe> = (0u32..)
+fn channels_of(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>, made: &[MadePipe]) -> Vec<RecordedChannel> {
+    let mut pipes: Vec<RecordedChannel> = (0u32..)
         .zip(made)
-        .map(|(stage, made)| RecordedPipe {
+        .map(|(stage, made)| RecordedChannel {
             inode: made.inode,
             device: made.device,
             between: Some([stage, stage + 1]),
-            ..RecordedPipe::default()
+            ..RecordedChannel::default()
         })
         .collect();
     let known: HashMap<(u64, u32), usize> =
@@ -170,7 +170,7 @@ fn pipes_of(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>, made: &[Ma
     for ((inode, device), ends) in ends {
         let at = known.get(&(inode, device)).copied().unwrap_or(pipes.len());
         if at == pipes.len() {
-            pipes.push(RecordedPipe { inode, device, ..RecordedPipe::default() });
+            pipes.push(RecordedChannel { inode, device, ..RecordedChannel::default() });
         }
         let mut whole = PrCounts::zeroed();
         let mut sides: [BTreeMap<usize, RecordedEnd>; 2] = Default::default();
@@ -194,7 +194,7 @@ fn pipes_of(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>, made: &[Ma
 }
 
 /// Add the ends of pipes at which nothing happened: a reader may wait all the time for a writer that makes no call.
-fn add_open(pipes: &mut [RecordedPipe], processes: &[RecordedProcess], open: &[OpenEnd]) {
+fn add_open(pipes: &mut [RecordedChannel], processes: &[RecordedProcess], open: &[OpenEnd]) {
     for end in open {
         let pipe = pipes.iter_mut().find(|pipe| pipe.inode == end.pipe.inode && pipe.device == end.pipe.device);
         let process = processes.iter().position(|process| process.stage == end.stage);

@@ -29,7 +29,7 @@ pub(crate) fn times(recording: &Document, stages: &Stages) -> Vec<StageTime> {
     let named = stages.iter().zip(labels::of_stages(recording, stages));
     let mut times: Vec<StageTime> =
         named.map(|(members, name)| StageTime { name, opening: opening(members), ..StageTime::default() }).collect();
-    for (at, pipe) in recording.pipes.iter().enumerate() {
+    for (at, pipe) in recording.channels.iter().enumerate() {
         for (ends, readers) in [(&pipe.readers, true), (&pipe.writers, false)] {
             let mut asleep: BTreeMap<usize, u64> = BTreeMap::new();
             for (stage, end) in ends.iter().filter_map(|end| Some((stages.of(end.process)?, end))) {

@@ -1,7 +1,7 @@
 //! The stages of a recorded pipeline, and how each spent the window: the basis of the answer.
 
 use crate::profile::{Moved, listed};
-use crate::result::{Document, RecordedEnd, RecordedPipe, RecordedProcess};
+use crate::result::{Document, RecordedChannel, RecordedEnd, RecordedProcess};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
@@ -47,8 +47,8 @@ pub(crate) fn stages(recording: &Document) -> Stages {
         return Stages::new(members, count);
     }
     // An end that is only open counts if the other one is used: a reader may wait for it all the time.
-    let used = recording.pipes.iter().filter(|pipe| pipe.is_used());
-    let using: BTreeSet<usize> = used.flat_map(RecordedPipe::ends).map(|end| end.process).collect();
+    let used = recording.channels.iter().filter(|pipe| pipe.is_used());
+    let using: BTreeSet<usize> = used.flat_map(RecordedChannel::ends).map(|end| end.process).collect();
     if using.is_empty() && recording.target.pids().is_empty() {
         return Stages::new(vec![(0..count).collect()], count);
     }
@@ -68,7 +68,7 @@ fn ordered(recording: &Document, mut rest: BTreeSet<usize>) -> Vec<usize> {
         ends.iter().map(|end| end.process).filter(|process| rest.contains(process)).collect()
     };
     let sides: Vec<[BTreeSet<usize>; 2]> =
-        recording.pipes.iter().map(|pipe| [side(&pipe.writers), side(&pipe.readers)]).collect();
+        recording.channels.iter().map(|pipe| [side(&pipe.writers), side(&pipe.readers)]).collect();
     // Of each process: the pipes that it writes, and how many it reads whose writers are not all in their place yet.
     let mut written: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     let mut waits: BTreeMap<usize, usize> = BTreeMap::new();
@@ -163,8 +163,8 @@ pub(crate) fn plain(recording: &Document, stage: usize, members: &[usize]) -> St
 
 /// What the processes `of` moved through pipes, and their calls.
 pub(crate) fn moved(recording: &Document, of: impl Fn(usize) -> bool) -> Moved {
-    let sum = |side: fn(&RecordedPipe) -> &Vec<RecordedEnd>| -> u64 {
-        let ends = recording.pipes.iter().flat_map(side);
+    let sum = |side: fn(&RecordedChannel) -> &Vec<RecordedEnd>| -> u64 {
+        let ends = recording.channels.iter().flat_map(side);
         ends.filter(|end| of(end.process)).map(|end| end.bytes).sum()
     };
     let processes = recording.recorded.iter().enumerate().filter(|(process, _)| of(*process));
@@ -180,14 +180,14 @@ pub(crate) fn switches(recording: &Document) -> Vec<[u64; 2]> {
     let waits = |process: &RecordedProcess| process.waits.values().map(|wait| wait.count).sum::<u64>();
     let mut switches: Vec<[u64; 2]> =
         recording.recorded.iter().map(|process| [waits(process), process.preemptions]).collect();
-    for end in recording.pipes.iter().flat_map(RecordedPipe::ends) {
+    for end in recording.channels.iter().flat_map(RecordedChannel::ends) {
         switches.get_mut(end.process).into_iter().for_each(|of: &mut [u64; 2]| of[0] += end.sleeps + end.lock_sleeps);
     }
     switches
 }
 
 /// Between which stages `pipe` is: `dd to wc`.
-pub(crate) fn between(pipe: &RecordedPipe, stages: &Stages, names: &[String]) -> String {
+pub(crate) fn between(pipe: &RecordedChannel, stages: &Stages, names: &[String]) -> String {
     let [from, to] = sides(pipe, stages).map(|side| match &side[..] {
         [] => "outside".to_owned(),
         side => listed(side.iter().map(|stage| names[*stage].clone())),
@@ -196,7 +196,7 @@ pub(crate) fn between(pipe: &RecordedPipe, stages: &Stages, names: &[String]) ->
 }
 
 /// The stages that write and read `pipe`, by number.
-pub(crate) fn sides(pipe: &RecordedPipe, stages: &Stages) -> [Vec<usize>; 2] {
+pub(crate) fn sides(pipe: &RecordedChannel, stages: &Stages) -> [Vec<usize>; 2] {
     let of = |ends: &[RecordedEnd]| -> Vec<usize> { ends.iter().filter_map(|end| stages.of(end.process)).collect() };
     let (mut writers, mut readers) = (of(&pipe.writers), of(&pipe.readers));
     if let Some([writer, reader]) = pipe.between {
@@ -248,12 +248,12 @@ pub(crate) mod tests {
         assert_eq!(name("taskset", &["dd"]), "stage2-dd");
     }
 
-    fn pipe([writers, readers]: [&[usize]; 2]) -> RecordedPipe {
+    fn pipe([writers, readers]: [&[usize]; 2]) -> RecordedChannel {
         let end = |process: &usize| RecordedEnd { process: *process, sleeps: 1, ..RecordedEnd::default() };
-        RecordedPipe {
+        RecordedChannel {
             writers: writers.iter().map(end).collect(),
             readers: readers.iter().map(end).collect(),
-            ..RecordedPipe::default()
+            ..RecordedChannel::default()
         }
     }
 
@@ -263,7 +263,7 @@ pub(crate) mod tests {
         Document {
             processes: Processes { window_ns: 1000, ..Processes::default() },
             recorded: names.into_iter().map(Into::into).map(process).collect(),
-            pipes: pipes.iter().copied().map(pipe).collect(),
+            channels: pipes.iter().copied().map(pipe).collect(),
             ..Document::default()
         }
     }

@@ -8,7 +8,7 @@ use crate::record::model::stages::{self, Stages};
 use crate::record::say::words;
 use crate::record::trials::timed::BROKEN_PIPE;
 use crate::report::number::number;
-use crate::result::{Document, ExecutedOn, RecordedEnd, RecordedPipe};
+use crate::result::{Document, ExecutedOn, RecordedChannel, RecordedEnd};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -95,7 +95,7 @@ impl PipelineWork {
         let mut exit_codes = document.exit_codes.clone();
         let others = exit_codes.split_last_mut().map_or(&mut [][..], |(_, others)| others);
         others.iter_mut().filter(|code| **code == BROKEN_PIPE).for_each(|code| *code = 0);
-        let ends = document.pipes.iter().flat_map(RecordedPipe::ends);
+        let ends = document.channels.iter().flat_map(RecordedChannel::ends);
         let mut path = BTreeMap::new();
         let labels = labels(document);
         for (kind, ns) in document.path.iter().flat_map(words::sums) {
@@ -121,7 +121,7 @@ fn pipes(document: &Document, all: &Stages) -> Vec<PipeWork> {
     let ended = |end: &RecordedEnd| all.of(end.process).and_then(|stage| document.exit_codes.get(stage));
     let is_cut = |end: &RecordedEnd| end.epipe > 0 || ended(end) == Some(&BROKEN_PIPE);
     let mut seen: BTreeMap<[Vec<usize>; 2], usize> = BTreeMap::new();
-    let pipe = |pipe: &RecordedPipe| {
+    let pipe = |pipe: &RecordedChannel| {
         let between = stages::sides(pipe, all);
         let number = seen.entry(between.clone()).or_default();
         *number += 1;
@@ -133,7 +133,7 @@ fn pipes(document: &Document, all: &Stages) -> Vec<PipeWork> {
             sides: [&pipe.writers, &pipe.readers].map(|ends| PipeUse::of(ends, document.processes.window_ns)),
         }
     };
-    document.pipes.iter().filter(|pipe| pipe.is_used()).map(pipe).collect()
+    document.channels.iter().filter(|pipe| pipe.is_used()).map(pipe).collect()
 }
 
 /// A process of a recording that was not counted.
@@ -156,7 +156,7 @@ pub fn processes(document: &Document) -> (usize, Vec<WorkingProcess>) {
         return (all.len(), document.attribution.processes.names().map(command).collect());
     }
     let mut bytes = vec![[0; 2]; document.recorded.len()];
-    for pipe in &document.pipes {
+    for pipe in &document.channels {
         let (writers, readers) = (pipe.writers.iter().map(|end| (0, end)), pipe.readers.iter().map(|end| (1, end)));
         for (side, end) in writers.chain(readers) {
             bytes.get_mut(end.process).into_iter().for_each(|bytes: &mut [u64; 2]| bytes[side] += end.bytes);
@@ -221,16 +221,16 @@ mod tests {
     fn a_reader_that_leaves_early_is_no_other_work() {
         let end = |bytes| RecordedEnd { bytes, sleeps: 1, ..RecordedEnd::default() };
         let recording = |codes: [u8; 2], read| {
-            let pipe = RecordedPipe {
+            let pipe = RecordedChannel {
                 between: Some([0, 1]),
                 writers: vec![RecordedEnd { process: 0, ..end(9000) }],
                 readers: vec![RecordedEnd { process: 1, ..end(read) }],
-                ..RecordedPipe::default()
+                ..RecordedChannel::default()
             };
             let process = |stage| crate::result::RecordedProcess { stage, ..Default::default() };
             let document = Document {
                 exit_codes: codes.to_vec(),
-                pipes: vec![pipe],
+                channels: vec![pipe],
                 recorded: vec![process(0), process(1)],
                 ..Document::default()
             };

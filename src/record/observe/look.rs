@@ -227,7 +227,7 @@ impl ProcessesNow {
         let (kind, inode, device, path) = match &file.kind {
             FileKind::Pipe(pipe, None) => (ChannelKind::Pipe, pipe.inode, pipe.device, None),
             FileKind::Pipe(pipe, path) => (ChannelKind::Fifo, pipe.inode, pipe.device, path.clone()),
-            FileKind::Socket(inode) if self.peers.contains_key(inode) => (ChannelKind::Socket, *inode, 0, None),
+            FileKind::Socket(inode) if self.peers.contains_key(inode) => (ChannelKind::UnixStream, *inode, 0, None),
             _ => return None,
         };
         let holders = self.at_other_end(file, room).unwrap_or_default();

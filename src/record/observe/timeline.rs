@@ -4,7 +4,7 @@
 
 use crate::record::observe::raw::{PR_WRITE, PrWho};
 use crate::record::observe::recorder::{RecordedCounts, Recorder};
-use crate::result::{RecordedPipe, Timeline, TimelinePipe, TimelineProcess};
+use crate::result::{RecordedChannel, Timeline, TimelinePipe, TimelineProcess};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -128,7 +128,7 @@ impl TimelineRecorder {
     }
 
     /// The slices by process and pipe. `index` has the processes of the recording, `pipes` its pipes.
-    pub(crate) fn finish(self, index: &BTreeMap<PrWho, usize>, pipes: &[RecordedPipe]) -> Timeline {
+    pub(crate) fn finish(self, index: &BTreeMap<PrWho, usize>, pipes: &[RecordedChannel]) -> Timeline {
         let mut processes: BTreeMap<usize, TimelineProcess> = BTreeMap::new();
         for (place, (ns, sums)) in self.slices.iter().enumerate() {
             for (who, states) in &sums.processes {
@@ -159,7 +159,7 @@ impl TimelineRecorder {
 }
 
 /// The pipes that were used, by index; of too many, those that moved most.
-fn most_used(pipes: &[RecordedPipe]) -> Vec<usize> {
+fn most_used(pipes: &[RecordedChannel]) -> Vec<usize> {
     let moved = |at: &usize| pipes[*at].ends().map(|end| end.bytes).sum::<u64>();
     let mut used: Vec<usize> = (0..pipes.len()).filter(|at| pipes[*at].is_used()).collect();
     used.sort_by_key(|at| Reverse(moved(at)));
@@ -271,9 +271,9 @@ mod tests {
         let mut recorder = TimelineRecorder::start();
         recorder.add(&counts(200, 50, 50, 10));
         recorder.add(&counts(300, 150, 50, 10));
-        let pipe = RecordedPipe { inode: 7, device: 9, ..RecordedPipe::default() };
+        let pipe = RecordedChannel { inode: 7, device: 9, ..RecordedChannel::default() };
         let used =
-            RecordedPipe { writers: vec![crate::result::RecordedEnd { sleeps: 1, ..Default::default() }], ..pipe };
+            RecordedChannel { writers: vec![crate::result::RecordedEnd { sleeps: 1, ..Default::default() }], ..pipe };
         let index = BTreeMap::from([(PrWho { stage: 1, ..PrWho::zeroed() }, 0)]);
         let timeline = recorder.finish(&index, std::slice::from_ref(&used));
         assert_eq!(timeline.slice_ns, [100, 100]);
@@ -297,9 +297,9 @@ mod tests {
     fn of_thousands_of_pipes_those_stay_that_moved_most() {
         let pipe = |inode| {
             let end = crate::result::RecordedEnd { bytes: inode % 1000, sleeps: 1, ..Default::default() };
-            RecordedPipe { inode, writers: vec![end], ..RecordedPipe::default() }
+            RecordedChannel { inode, writers: vec![end], ..RecordedChannel::default() }
         };
-        let pipes: Vec<RecordedPipe> = (0..5000).map(pipe).collect();
+        let pipes: Vec<RecordedChannel> = (0..5000).map(pipe).collect();
         let mut recorder = TimelineRecorder::start();
         recorder.add(&counts(200, 50, 50, 10));
         let kept = recorder.finish(&BTreeMap::new(), &pipes).pipes;
@@ -320,11 +320,11 @@ mod tests {
         other.processes[0].0.tgid = 7;
         other.ends.clear();
         recorder.add(&other);
-        let pipe = RecordedPipe {
+        let pipe = RecordedChannel {
             inode: 7,
             device: 9,
             writers: vec![crate::result::RecordedEnd { sleeps: 1, ..Default::default() }],
-            ..RecordedPipe::default()
+            ..RecordedChannel::default()
         };
         let timeline = recorder.finish(&BTreeMap::from([(who, 0), (group, 0)]), &[pipe]);
         assert_eq!(timeline.slice_ns, [100, 100]);

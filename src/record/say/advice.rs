@@ -6,7 +6,7 @@ use crate::record::trials::locale;
 use crate::record::trials::remedy::ApplyRemedy as _;
 use crate::report::number::percent;
 use crate::result::{
-    Document, ExecutedOn, MeasuredTarget, PathPart, PathWhat, PipelineCommand, RecordedPipe, RecordedProcess,
+    Document, ExecutedOn, MeasuredTarget, PathPart, PathWhat, PipelineCommand, RecordedChannel, RecordedProcess,
 };
 use crate::result::{Remedy, words_of};
 use crate::util::find_program::find_program;
@@ -278,8 +278,8 @@ fn in_locale(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
 
 /// Ends of pipes with many small calls: the process, and bytes per call.
 fn small_calls<'a>(recording: &'a Document, writes: bool) -> impl Iterator<Item = (usize, u64)> {
-    let ends = move |pipe: &'a RecordedPipe| if writes { &pipe.writers } else { &pipe.readers };
-    recording.pipes.iter().flat_map(ends).filter_map(|end| {
+    let ends = move |pipe: &'a RecordedChannel| if writes { &pipe.writers } else { &pipe.readers };
+    recording.channels.iter().flat_map(ends).filter_map(|end| {
         let calls = end.all_calls() - end.eagain - end.epipe - end.errors;
         // A process that calls once has nothing to collect.
         let processes = recording.recorded.get(end.process).map_or(1, |process| process.pids.len().max(1)) as u64;
@@ -369,7 +369,7 @@ fn small_transfers(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
 
 /// Stages that often sleep at their pipes.
 fn larger_pipes(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
-    let sleeps: u64 = evidence.recording.pipes.iter().flat_map(RecordedPipe::ends).map(|end| end.sleeps).sum();
+    let sleeps: u64 = evidence.recording.channels.iter().flat_map(RecordedChannel::ends).map(|end| end.sleeps).sum();
     let many = sleeps as f64 > MANY_SLEEPS * evidence.recording.processes.window_ns as f64 / 1e9;
     let advice = Advice { why: None, remedy: Some(Remedy::PipeSize(LARGER_PIPE)) };
     if many { vec![advice] } else { Vec::new() }
@@ -485,7 +485,7 @@ mod tests {
             let calls = [("write".to_owned(), 4000)].into();
             let ends = vec![RecordedEnd { calls, bytes: 8000, ..RecordedEnd::default() }];
             let (writers, readers) = if writes { (ends, Vec::new()) } else { (Vec::new(), ends) };
-            recording.pipes.push(RecordedPipe { writers, readers, ..RecordedPipe::default() });
+            recording.channels.push(RecordedChannel { writers, readers, ..RecordedChannel::default() });
             said(&recording, &AdvicePlace { cpus: vec![0], ..place() })
         };
         let (why, tried) = with(&["stdbuf -oL sed p a | cat"], "sed", true);
@@ -520,7 +520,7 @@ mod tests {
         let mut stages = recording(&["a", "|", "b"], &[("a", 62)]);
         assert_eq!(said(&stages, &place()), (String::new(), vec!["pin".to_owned()]));
         let end = RecordedEnd { sleeps: 1000, ..RecordedEnd::default() };
-        stages.pipes.push(RecordedPipe { readers: vec![end], ..RecordedPipe::default() });
+        stages.channels.push(RecordedChannel { readers: vec![end], ..RecordedChannel::default() });
         let one = AdvicePlace { cpus: vec![0], ..place() };
         assert_eq!(said(&stages, &one), (String::new(), vec!["pipe-size=1M".to_owned()]));
         // The pipes of a shell are its own.

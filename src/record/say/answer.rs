@@ -8,7 +8,7 @@ use crate::record::model::stages::{self, Stages};
 use crate::record::say::words::{self, SHORT_NS};
 use crate::record::say::{holders, killed, standstill};
 use crate::report::number::percent;
-use crate::result::{BusyProgram, DEFAULT_SLOTS, Document, ExecutedOn, PathWhat, RecordedPipe, RecordedProcess};
+use crate::result::{BusyProgram, DEFAULT_SLOTS, Document, ExecutedOn, PathWhat, RecordedChannel, RecordedProcess};
 use crate::util::text::{capitalized, counted};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +39,7 @@ pub(crate) struct RecordedAnswer {
 pub(crate) fn answer(recording: &Document) -> RecordedAnswer {
     let stages = stages::stages(recording);
     let times = stage_times::times(recording, &stages);
-    let used = recording.pipes.iter().any(|pipe| pipe.is_used() || pipe.between.is_some());
+    let used = recording.channels.iter().any(|pipe| pipe.is_used() || pipe.between.is_some());
     let mut answer = RecordedAnswer::default();
     answer.findings.extend(first_of(recording.recorded.iter().filter_map(killed::starved)));
     if times.is_empty() {
@@ -92,7 +92,7 @@ fn each(recording: &Document, stages: &Stages) -> String {
 
 /// Whether no recorded process used this side of the pipe with this number.
 fn is_unused(recording: &Document, stages: &Stages, pipe: usize, side: usize) -> bool {
-    stages::sides(&recording.pipes[pipe], stages)[side].is_empty()
+    stages::sides(&recording.channels[pipe], stages)[side].is_empty()
 }
 
 /// If a stage waits most of the time at a pipe whose other side no recorded process used.
@@ -153,7 +153,7 @@ fn most_waiting(recording: &Document, stages: &Stages, times: &[StageTime], main
     let Some((pipe, side)) = place else {
         return Some(format!("`{name}` {} {share}.", "waits until another process opens the other end of a FIFO"));
     };
-    let others = &stages::sides(&recording.pipes[pipe], stages)[side];
+    let others = &stages::sides(&recording.channels[pipe], stages)[side];
     let others = few(others.iter().filter(|other| **other != stage).map(|other| format!("`{}`", times[*other].name)));
     let why = match (side, others.is_empty()) {
         (0, true) => "a pipe is empty".to_owned(),
@@ -172,7 +172,7 @@ fn mean_wait(
     stage: usize,
     (pipe, side): (usize, usize),
 ) -> Option<(f64, String)> {
-    let pipe = &recording.pipes[pipe];
+    let pipe = &recording.channels[pipe];
     let ends = if side == 0 { &pipe.readers } else { &pipe.writers };
     let own = || ends.iter().filter(|end| stages.of(end.process) == Some(stage));
     let window = recording.processes.window_ns.max(1);
@@ -199,7 +199,7 @@ pub(crate) fn first_of(sentences: impl Iterator<Item = String>) -> Vec<String> {
 /// Properties of pipes that are worth a sentence.
 fn oddities(recording: &Document, stages: &Stages, times: &[StageTime]) -> Vec<String> {
     let (mut small, mut unseen) = (Vec::new(), Vec::new());
-    for pipe in &recording.pipes {
+    for pipe in &recording.channels {
         if let Some([_, _, least]) = pipe.slots.filter(|[_, _, least]| *least < DEFAULT_SLOTS && pipe.bytes() > 0) {
             let name = pipe_name(pipe, stages, times);
             let size = counted(least * 4, "KiB");
@@ -219,7 +219,7 @@ fn oddities(recording: &Document, stages: &Stages, times: &[StageTime]) -> Vec<S
 }
 
 /// `from dd to wc`.
-pub(crate) fn pipe_name(pipe: &RecordedPipe, stages: &Stages, times: &[StageTime]) -> String {
+pub(crate) fn pipe_name(pipe: &RecordedChannel, stages: &Stages, times: &[StageTime]) -> String {
     let [from, to] = stages::sides(pipe, stages).map(|side| {
         let names = few(side.iter().map(|stage| format!("`{}`", times[*stage].name)));
         if names.is_empty() { "outside".to_owned() } else { names }
@@ -315,12 +315,12 @@ mod tests {
             end_ns: WINDOW,
             ..RecordedProcess::default()
         });
-        let pipes = (1..stages.len()).map(|reader| RecordedPipe {
+        let pipes = (1..stages.len()).map(|reader| RecordedChannel {
             between: Some([reader as u32 - 1, reader as u32]),
             slots: Some([16; 3]),
             writers: vec![end(reader - 1, stages[reader - 1][1])],
             readers: vec![end(reader, stages[reader][0])],
-            ..RecordedPipe::default()
+            ..RecordedChannel::default()
         });
         Document {
             processes: Processes { window_ns: WINDOW, ..Processes::default() },
@@ -329,7 +329,7 @@ mod tests {
                 shell: false,
             }),
             recorded: processes.collect(),
-            pipes: pipes.collect(),
+            channels: pipes.collect(),
             path: Some(CriticalPath {
                 parts: parts.iter().map(|(process, what, percent)| part(*process, *what, *percent)).collect(),
                 slice_ns: vec![WINDOW],
@@ -375,7 +375,7 @@ mod tests {
         let said = "The 1.00 s were 50 % `a` on a CPU (75 % of it user code) and 50 % `a` sleeping on a timer.";
         assert_eq!(answer(&recording).findings.join(" "), format!("{said} No pipe was used."));
         let end = RecordedEnd { calls: [("write".to_owned(), 1)].into(), bytes: 10, ..RecordedEnd::default() };
-        recording.pipes.push(RecordedPipe { writers: vec![end], ..RecordedPipe::default() });
+        recording.channels.push(RecordedChannel { writers: vec![end], ..RecordedChannel::default() });
         assert_eq!(answer(&recording).findings.join(" "), said);
     }
 
@@ -397,15 +397,15 @@ mod tests {
     fn what_was_not_seen_is_not_denied() {
         let mut recording = pipeline(&[[0, 0], [93, 0]], &[(0, ON_CPU, 100)]);
         let said = |recording: &Document| answer(recording).findings.join(" ");
-        recording.pipes[0].writers.clear();
-        recording.pipes[0].between = None;
+        recording.channels[0].writers.clear();
+        recording.channels[0].between = None;
         let outside = "`b` waits 93 % of the time for data from a pipe";
         assert!(said(&recording).contains(&format!("{outside} that no recorded process wrote to.")));
         recording.recorded[0].unseen_requests = 1;
         let found = said(&recording);
         assert!(found.contains(&format!("{outside} whose writes were not seen.")), "{found}");
         assert!(found.ends_with("`a` uses io_submit, of which 1 request is not recorded."), "{found}");
-        recording.pipes.clear();
+        recording.channels.clear();
         recording.target = MeasuredTarget::Attached { pids: vec![1] };
         assert!(said(&recording).contains("No use of a pipe was seen."), "{}", said(&recording));
         recording.recorded[0].unseen_requests = 0;
@@ -440,7 +440,7 @@ mod tests {
     fn a_wait_for_something_outside_of_the_recording_is_said() {
         let mut recording = pipeline(&[[0, 0], [93, 0]], &[(0, PathWhat::PipeEmpty, 92), (0, ON_CPU, 8)]);
         let outside = RecordedEnd { blocked_ns: WINDOW / 100 * 92, sleeps: 9, ..RecordedEnd::default() };
-        recording.pipes.push(RecordedPipe { inode: 7, readers: vec![outside], ..RecordedPipe::default() });
+        recording.channels.push(RecordedChannel { inode: 7, readers: vec![outside], ..RecordedChannel::default() });
         recording.path.as_mut().unwrap().parts[0].by = Some("curl".to_owned());
         let findings = answer(&recording).findings;
         let first = "The 1.00 s were 92 % `a` waiting for data in a pipe from `curl` (not recorded) and 8 %";
@@ -454,7 +454,7 @@ mod tests {
     #[test]
     fn small_pipes_and_busy_cpus_are_said() {
         let mut recording = pipeline(&[[0, 0], [93, 0]], &[(0, PathWhat::ForCpu, 50), (0, ON_CPU, 50)]);
-        recording.pipes[0].slots = Some([16, 2, 2]);
+        recording.channels[0].slots = Some([16, 2, 2]);
         let said = answer(&recording);
         let text = said.findings.join(" ");
         assert!(text.contains("The pipe from `a` to `b` holds only 8 KiB; the default is 64 KiB."), "{text}");

@@ -8,7 +8,7 @@ use crate::record::say::answer::pipe_name;
 use crate::record::start::running::OtherEnd;
 use crate::report::number::number;
 use crate::result::{
-    DEFAULT_SLOTS, Document, LastLook, RecordLevel, RecordedEnd, RecordedPipe, RecordedProcess, SeenProcess,
+    DEFAULT_SLOTS, Document, LastLook, RecordLevel, RecordedChannel, RecordedEnd, RecordedProcess, SeenProcess,
     UnrecordedProcess, WaitedFor,
 };
 use crate::util::text::{capitalized, clean, counted};
@@ -20,7 +20,7 @@ const NAMED_PIPES: usize = 3;
 const MIB: u64 = 1 << 20;
 
 /// Add the processes at `others` to their pipes.
-pub(crate) fn add(pipes: &mut [RecordedPipe], others: &[OtherEnd]) {
+pub(crate) fn add(pipes: &mut [RecordedChannel], others: &[OtherEnd]) {
     for end in others {
         if let Some(pipe) = pipes.iter_mut().find(|pipe| pipe.inode == end.pipe.inode && pipe.device == end.pipe.device)
         {
@@ -31,7 +31,7 @@ pub(crate) fn add(pipes: &mut [RecordedPipe], others: &[OtherEnd]) {
 }
 
 /// Add those that were seen at the ends of pipes which no known process has.
-pub(crate) fn add_seen(pipes: &mut [RecordedPipe], look: Option<&LastLook>) {
+pub(crate) fn add_seen(pipes: &mut [RecordedChannel], look: Option<&LastLook>) {
     let channels = look.into_iter().flat_map(|look| &look.waits).filter_map(|wait| match &wait.awaited {
         WaitedFor::Channels { any, .. } => Some(any),
         _ => None,
@@ -63,7 +63,7 @@ pub(crate) fn add_seen(pipes: &mut [RecordedPipe], look: Option<&LastLook>) {
 
 /// Sentences about each pipe that was used and has such processes.
 pub(crate) fn findings(recording: &Document, stages: &Stages, times: &[StageTime]) -> Vec<String> {
-    let used = recording.pipes.iter().filter(|pipe| pipe.is_used());
+    let used = recording.channels.iter().filter(|pipe| pipe.is_used());
     let mut found: Vec<String> = used
         .flat_map(|pipe| [(pipe, true), (pipe, false)])
         .filter_map(|(pipe, writes)| unrecorded(recording, stages, times, pipe, writes))
@@ -89,7 +89,7 @@ pub(crate) fn without_calls(recording: &Document, stages: &Stages) -> Vec<usize>
     }
     // Of each stage with an end of a used pipe: whether it only has open what others use.
     let mut holds: Vec<Option<bool>> = vec![None; stages.len()];
-    let used = recording.pipes.iter().filter(|pipe| pipe.is_used());
+    let used = recording.channels.iter().filter(|pipe| pipe.is_used());
     for ends in used.flat_map(|pipe| [&pipe.writers, &pipe.readers]) {
         let calls = |end: &RecordedEnd| end.all_calls() + end.sleeps;
         let all: u64 = ends.iter().map(calls).sum();
@@ -116,7 +116,7 @@ fn unrecorded(
     recording: &Document,
     stages: &Stages,
     times: &[StageTime],
-    pipe: &RecordedPipe,
+    pipe: &RecordedChannel,
     writes: bool,
 ) -> Option<String> {
     let others = if writes { &pipe.other_writers } else { &pipe.other_readers };
@@ -145,7 +145,7 @@ fn named(process: &UnrecordedProcess) -> String {
 
 /// How much the processes moved that were not recorded: what the other side moved more than the recorded processes at
 /// their side, but for what the pipe itself can hold. `None` if it is not known.
-fn theirs(recording: &Document, pipe: &RecordedPipe, writes: bool) -> Option<String> {
+fn theirs(recording: &Document, pipe: &RecordedChannel, writes: bool) -> Option<String> {
     let (same, other) = if writes { (&pipe.writers, &pipe.readers) } else { (&pipe.readers, &pipe.writers) };
     let unseen = recording.recorded.iter().any(RecordedProcess::moves_unseen);
     if recording.level == RecordLevel::Sched || other.is_empty() || unseen {
@@ -196,7 +196,7 @@ mod tests {
     /// A writer and a reader that moved so many bytes, and other processes at their ends.
     fn recording([wrote, read]: [u64; 2], others: [u32; 2]) -> Document {
         let mut recording = shell(["dd", "cat"], &[[&[0], &[1]]]);
-        let pipe = &mut recording.pipes[0];
+        let pipe = &mut recording.channels[0];
         pipe.slots = Some([1; 3]);
         (pipe.writers[0].bytes, pipe.readers[0].bytes) = (wrote, read);
         [pipe.other_writers, pipe.other_readers] =
@@ -243,7 +243,7 @@ mod tests {
     fn a_recorded_process_that_only_holds_a_pipe_open_does_not_limit() {
         let mut recording = recording([9000, 9000], [0, 0]);
         recording.recorded.push(RecordedProcess { name: "bash".to_owned(), ..RecordedProcess::default() });
-        recording.pipes[0].writers.push(RecordedEnd { process: 2, ..RecordedEnd::default() });
+        recording.channels[0].writers.push(RecordedEnd { process: 2, ..RecordedEnd::default() });
         let stages = stages::stages(&recording);
         let [idle] = without_calls(&recording, &stages)[..] else { panic!() };
         assert_eq!(stages[idle], [2]);
@@ -252,7 +252,7 @@ mod tests {
         assert!(without_calls(&recording, &stages).is_empty());
         recording.recorded[2].unseen_requests = 0;
         // The only writer of a pipe is what its reader waits for.
-        recording.pipes[0].writers.remove(0);
+        recording.channels[0].writers.remove(0);
         assert!(said(&recording).is_empty());
     }
 

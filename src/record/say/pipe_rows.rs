@@ -4,13 +4,13 @@
 use crate::record::model::stage_times;
 use crate::record::model::stages;
 use crate::record::say::answer::pipe_name;
-use crate::result::{Document, RecordLevel, RecordedEnd, RecordedPipe};
+use crate::result::{Document, RecordLevel, RecordedChannel, RecordedEnd};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One pipe, or several through which nothing went or whose processes are one row.
 pub(crate) struct PipeRow<'a> {
     pub name: String,
-    pub pipes: Vec<&'a RecordedPipe>,
+    pub pipes: Vec<&'a RecordedChannel>,
 }
 
 /// Pipes through which nothing went are left out if nobody waited for this part of the window.
@@ -25,15 +25,15 @@ pub(crate) const MANY: usize = 8;
 const LITTLE: u64 = 100;
 
 /// The pipes that were used, or are between stages.
-pub(crate) fn used(recording: &Document) -> impl Iterator<Item = &RecordedPipe> {
-    recording.pipes.iter().filter(|pipe| pipe.is_used() || pipe.between.is_some())
+pub(crate) fn used(recording: &Document) -> impl Iterator<Item = &RecordedChannel> {
+    recording.channels.iter().filter(|pipe| pipe.is_used() || pipe.between.is_some())
 }
 
 /// The pipes that say something, in the order of the stages. result.json has each of them.
 pub(crate) fn rows(recording: &Document) -> Vec<PipeRow<'_>> {
     let stages = stages::stages(recording);
     let times = stage_times::times(recording, &stages);
-    let mut used: Vec<&RecordedPipe> = used(recording).collect();
+    let mut used: Vec<&RecordedChannel> = used(recording).collect();
     used.sort_by_cached_key(|pipe| stages::sides(pipe, &stages));
     let mut rows: Vec<PipeRow<'_>> = Vec::new();
     // The rows of pipes that can be several, by name.
@@ -64,7 +64,7 @@ pub(crate) fn rows(recording: &Document) -> Vec<PipeRow<'_>> {
 /// Whether something went through pipes, or somebody waited for it: a program makes a pipe for the error of each `exec`, and
 /// one for its own threads.
 fn tells(recording: &Document, row: &PipeRow<'_>) -> bool {
-    let is_own = |pipe: &RecordedPipe| {
+    let is_own = |pipe: &RecordedChannel| {
         let users: BTreeSet<usize> = pipe.ends().map(|end| end.process).collect();
         pipe.between.is_none() && users.len() == 1 && !pipe.writers.is_empty() && pipe.bytes() < SIGNALS
     };
@@ -78,13 +78,13 @@ fn waited(recording: &Document, row: &PipeRow<'_>) -> bool {
 }
 
 /// Whether no byte went through `pipe`. Those between the stages of a pipeline are rows of their own in any case.
-fn carried_nothing(recording: &Document, pipe: &RecordedPipe) -> bool {
+fn carried_nothing(recording: &Document, pipe: &RecordedChannel) -> bool {
     // Bytes are not known without calls.
     recording.level != RecordLevel::Sched && pipe.between.is_none() && pipe.bytes() == 0
 }
 
 /// Whether it is one of several that the processes of one row made.
-fn is_of_many(recording: &Document, pipe: &RecordedPipe) -> bool {
+fn is_of_many(recording: &Document, pipe: &RecordedChannel) -> bool {
     let process = |end: &RecordedEnd| recording.recorded.get(end.process).is_some_and(|process| process.pids.len() > 1);
     pipe.between.is_none() && pipe.ends().any(process)
 }
@@ -149,7 +149,7 @@ mod tests {
 
     /// A program that reads 30 pipes without data, then `bytes` from each of `busy` others.
     fn recording(busy: usize, bytes: u64) -> Document {
-        let pipe = |inode: usize, bytes| RecordedPipe {
+        let pipe = |inode: usize, bytes| RecordedChannel {
             inode: inode as u64,
             slots: Some([16; 3]),
             readers: vec![RecordedEnd {
@@ -159,12 +159,12 @@ mod tests {
                 blocked_ns: 10,
                 ..RecordedEnd::default()
             }],
-            ..RecordedPipe::default()
+            ..RecordedChannel::default()
         };
         Document {
             processes: Processes { window_ns: 1000, ..Processes::default() },
             recorded: vec![RecordedProcess { name: "python3".to_owned(), ..RecordedProcess::default() }],
-            pipes: (0..30).map(|at| pipe(at, 0)).chain((30..30 + busy).map(|at| pipe(at, bytes))).collect(),
+            channels: (0..30).map(|at| pipe(at, 0)).chain((30..30 + busy).map(|at| pipe(at, bytes))).collect(),
             ..Document::default()
         }
     }
@@ -186,14 +186,14 @@ mod tests {
         let mut recording = recording(2, 70_000);
         recording.processes.window_ns = 1_000_000;
         let own = RecordedEnd { calls: [("write".to_owned(), 1)].into(), ..RecordedEnd::default() };
-        recording.pipes[30].writers = vec![own.clone()];
-        recording.pipes[31].writers = vec![own];
-        recording.pipes[31].readers[0].bytes = 7;
+        recording.channels[30].writers = vec![own.clone()];
+        recording.channels[31].writers = vec![own];
+        recording.channels[31].readers[0].bytes = 7;
         let found = rows(&recording);
         let bytes: Vec<u64> = found.iter().map(PipeRow::bytes).collect();
         assert_eq!((bytes, used(&recording).count()), (vec![70_000], 32));
         // Somebody waits for it.
-        recording.pipes[31].readers[0].blocked_ns = 60_000;
+        recording.channels[31].readers[0].blocked_ns = 60_000;
         assert_eq!(rows(&recording).len(), 2);
     }
 
@@ -201,16 +201,16 @@ mod tests {
     fn of_many_pipes_those_with_little_are_left_out() {
         let mut recording = recording(20, 50);
         recording.processes.window_ns = 1_000_000;
-        recording.pipes[30].readers[0].bytes = 60_000;
-        recording.pipes[40].readers[0].blocked_ns = 60_000;
+        recording.channels[30].readers[0].bytes = 60_000;
+        recording.channels[40].readers[0].blocked_ns = 60_000;
         let bytes = |recording: &Document| rows(recording).iter().map(PipeRow::bytes).collect::<Vec<u64>>();
         assert_eq!(bytes(&recording), [60_000, 50]);
         // Nine pipes that carry about the same stay.
-        recording.pipes[30].readers[0].bytes = 60;
+        recording.channels[30].readers[0].bytes = 60;
         assert_eq!(bytes(&recording).len(), 20);
         // Of a few, each is shown.
-        recording.pipes.truncate(38);
-        recording.pipes[30].readers[0].bytes = 60_000;
+        recording.channels.truncate(38);
+        recording.channels[30].readers[0].bytes = 60_000;
         assert_eq!(bytes(&recording).len(), 8);
     }
 
@@ -218,7 +218,7 @@ mod tests {
     fn pipes_of_processes_in_one_row_are_one_row() {
         let mut recording = recording(2, 5);
         recording.recorded[0].pids = vec![7, 8];
-        recording.pipes[31].readers[0].log2_sizes = vec![0, 0, 1];
+        recording.channels[31].readers[0].log2_sizes = vec![0, 0, 1];
         let found = rows(&recording);
         let names: Vec<&str> = found.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(names, ["32 pipes, outside to python3"]);
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn one_pipe_without_data_has_its_name() {
         let mut recording = recording(0, 0);
-        recording.pipes.truncate(1);
+        recording.channels.truncate(1);
         recording.processes.window_ns = 100;
         assert_eq!(rows(&recording)[0].name, "outside to python3");
     }

@@ -3,8 +3,8 @@
 
 use crate::profile::{few, listed};
 use crate::result::{
-    AwaitedChannel, ChannelHolder, ChannelKind, Document, LastLook, LastWait, RecordLevel, RecordedEnd, RecordedPipe,
-    SeenProcess, WaitReason, WaitedFor,
+    AwaitedChannel, ChannelHolder, ChannelKind, Document, LastLook, LastWait, RecordLevel, RecordedChannel,
+    RecordedEnd, SeenProcess, WaitReason, WaitedFor,
 };
 use crate::util::text::{capitalized, clean, counted};
 use std::collections::{BTreeMap, BTreeSet};
@@ -233,7 +233,7 @@ fn awaited_text(
     let others = channel.holders.iter().filter(|holder| holder.process.pid != pid);
     let others = few(others.map(|holder| name(&holder.process)));
     let what = channel_name(channel);
-    if channel.kind == ChannelKind::Socket {
+    if !channel.kind.is_pipe() {
         let does = if channel.room { "has read nothing more" } else { "has sent nothing" };
         return format!("{others} {does} at the other end of {what}");
     }
@@ -256,15 +256,15 @@ fn awaited_text(
 }
 
 /// The recorded pipe of a channel.
-fn recorded<'a>(recording: &'a Document, channel: &AwaitedChannel) -> Option<&'a RecordedPipe> {
-    recording.pipes.iter().find(|pipe| pipe.inode == channel.inode && pipe.device == channel.device)
+fn recorded<'a>(recording: &'a Document, channel: &AwaitedChannel) -> Option<&'a RecordedChannel> {
+    recording.channels.iter().find(|pipe| pipe.inode == channel.inode && pipe.device == channel.device)
 }
 
 fn channel_name(channel: &AwaitedChannel) -> String {
     match (&channel.kind, &channel.path) {
-        (ChannelKind::Pipe, _) => "the pipe".to_owned(),
         (ChannelKind::Fifo, path) => format!("the FIFO `{}`", clean(path.as_deref().unwrap_or_default())),
-        (ChannelKind::Socket, _) => "a socket".to_owned(),
+        (ChannelKind::Pipe, _) => "the pipe".to_owned(),
+        (kind, _) => format!("a {}", kind.noun()),
     }
 }
 
@@ -328,7 +328,7 @@ fn held(recording: &Document, look: &LastLook) -> Vec<String> {
     let mut known = BTreeSet::new();
     for wait in &look.waits {
         let WaitedFor::Channels { any, polled, .. } = &wait.awaited else { continue };
-        for channel in any.iter().filter(|channel| !channel.room && channel.kind != ChannelKind::Socket) {
+        for channel in any.iter().filter(|channel| !channel.room && channel.kind.is_pipe()) {
             let new = known.insert((wait.process.pid, channel.inode));
             let hung =
                 wait.process.recorded.is_some_and(|at| is_hung(recording, at)) || was_written(recording, channel);

@@ -6,7 +6,7 @@ use crate::record::say::words;
 use crate::report::number::{percent, time};
 use crate::report::table::{Table, TableCell};
 use crate::result::{
-    CriticalPath, Document, ExecutedOn, LockWait, PathWhat, RecordLevel, RecordedEnd, RecordedPipe, RecordedProcess,
+    CriticalPath, Document, ExecutedOn, LockWait, PathWhat, RecordLevel, RecordedChannel, RecordedEnd, RecordedProcess,
     Trial, TrialRuns, TrialVerdict, Trials,
 };
 use crate::util::size;
@@ -91,7 +91,7 @@ fn shorten<T>(rows: &mut Vec<T>, value: impl Fn(&T) -> u64) -> usize {
 /// program.
 fn telling(recording: &Document) -> Vec<(usize, &RecordedProcess)> {
     let users = |used: fn(&RecordedEnd) -> bool| -> HashSet<usize> {
-        let pipes = recording.pipes.iter().filter(|pipe| pipe.is_used()).flat_map(RecordedPipe::ends);
+        let pipes = recording.channels.iter().filter(|pipe| pipe.is_used()).flat_map(RecordedChannel::ends);
         pipes.filter(|end| used(end)).map(|end| end.process).collect()
     };
     let (with_pipe, calling) = (users(|_| true), users(|end| end.all_calls() > 0));
@@ -232,7 +232,7 @@ fn process_table(recording: &Document, processes: &[(usize, &RecordedProcess)], 
         if notes.is_empty() { name } else { format!("{name} ({})", notes.join(", ")) }
     };
     let at_pipes = |at: usize, readers: bool| {
-        let ends = recording.pipes.iter().flat_map(|pipe| if readers { &pipe.readers } else { &pipe.writers });
+        let ends = recording.channels.iter().flat_map(|pipe| if readers { &pipe.readers } else { &pipe.writers });
         share(ends.filter(|end| end.process == at).map(|end| end.blocked_ns).sum())
     };
     let user = |process: &RecordedProcess| process.user_share.map(|user| user * process.cpu_ns as f64 / window);
@@ -252,7 +252,7 @@ fn process_table(recording: &Document, processes: &[(usize, &RecordedProcess)], 
 fn other_waits(recording: &Document, at: usize, process: &RecordedProcess) -> String {
     let window = recording.processes.window_ns.max(1) as f64;
     let mut waits: Vec<(u64, &str)> = process.waits.iter().map(|(reason, total)| (total.ns, reason.title())).collect();
-    let ends = recording.pipes.iter().flat_map(RecordedPipe::ends);
+    let ends = recording.channels.iter().flat_map(RecordedChannel::ends);
     waits.push((ends.filter(|end| end.process == at).map(|end| end.lock_ns).sum(), "pipe lock"));
     waits.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
     let named = waits.into_iter().filter(|(ns, _)| *ns as f64 >= 0.005 * window);
@@ -303,7 +303,7 @@ mod tests {
         let end = |process| RecordedEnd { process, calls: [("write".to_owned(), 1)].into(), ..RecordedEnd::default() };
         let recording = |count| Document {
             recorded: vec![RecordedProcess::default(); count],
-            pipes: vec![RecordedPipe { writers: (0..count).map(end).collect(), ..RecordedPipe::default() }],
+            channels: vec![RecordedChannel { writers: (0..count).map(end).collect(), ..RecordedChannel::default() }],
             ..Document::default()
         };
         let calls = |count| all(&recording(count)).swap_remove(1);

@@ -8,7 +8,7 @@ use crate::report::block::{self, ReportBlock};
 use crate::report::files::{self, Written};
 use crate::report::number::{percent, time};
 use crate::report::terminal::{Style, functions, roles};
-use crate::result::{Document, ExecutedOn, ImportedFrom, RecordLevel, RecordedPipe};
+use crate::result::{Document, ExecutedOn, ImportedFrom, RecordLevel, RecordedChannel};
 use crate::roles::RoleId;
 use crate::util::styled_text::StyledText;
 use crate::util::text::{clean, counted as counted_noun, grouped};
@@ -139,7 +139,7 @@ fn limit_lines(recording: &Document) -> Vec<String> {
     }
     let calls: u64 = recording.recorded.iter().map(|process| process.calls).sum();
     let preemptions: u64 = recording.recorded.iter().map(|process| process.preemptions).sum();
-    let ends = || recording.pipes.iter().flat_map(RecordedPipe::ends);
+    let ends = || recording.channels.iter().flat_map(RecordedChannel::ends);
     let sleeps = ends().map(|end| end.sleeps + end.lock_sleeps).sum::<u64>()
         + recording.recorded.iter().flat_map(|process| process.waits.values()).map(|wait| wait.count).sum::<u64>();
     let calls = match recording.level {

@@ -7,7 +7,7 @@ use crate::record::say::{pipe_rows, words};
 use crate::report::flamegraph::escape;
 use crate::report::number::number;
 use crate::report::terminal::text::shortened;
-use crate::result::{Document, RecordedPipe, Timeline, TimelinePipe, TimelineProcess};
+use crate::result::{Document, RecordedChannel, Timeline, TimelinePipe, TimelineProcess};
 use crate::util::text::counted;
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -117,7 +117,7 @@ fn rows(recording: &Document) -> Vec<Row<'_>> {
     };
     processes.retain(|row| stages.of(row.process).is_some() || on_path(row.process));
     let of_tables = (processes.len() > pipe_rows::MANY).then(|| pipe_rows::rows(recording));
-    let told = of_tables.map(|rows| -> Vec<&RecordedPipe> { rows.into_iter().flat_map(|row| row.pipes).collect() });
+    let told = of_tables.map(|rows| -> Vec<&RecordedChannel> { rows.into_iter().flat_map(|row| row.pipes).collect() });
     if let Some(told) = &told {
         let users: HashSet<usize> = told.iter().flat_map(|pipe| pipe.ends()).map(|end| end.process).collect();
         processes.retain(|row| on_path(row.process) || users.contains(&row.process));
@@ -129,24 +129,24 @@ fn rows(recording: &Document) -> Vec<Row<'_>> {
     let (mut left, mut rest): (Vec<&TimelinePipe>, usize) = (timeline.pipes.iter().collect(), 0);
     // Of a pipe to a program that was not recorded, only waits for it are of interest.
     left.retain(|pipe| {
-        let of = &recording.pipes[pipe.pipe];
+        let of = &recording.channels[pipe.pipe];
         (!of.readers.is_empty() || of.writers.iter().any(|end| end.sleeps > 0))
             && told.as_ref().is_none_or(|told| told.contains(&std::ptr::from_ref(of)))
     });
     for row in processes.into_iter().take(ROWS) {
         rows.push(Row::Process(labels[row.process].clone(), row));
         let writes =
-            |pipe: &TimelinePipe| recording.pipes[pipe.pipe].writers.iter().any(|end| end.process == row.process);
+            |pipe: &TimelinePipe| recording.channels[pipe.pipe].writers.iter().any(|end| end.process == row.process);
         let (written, others): (Vec<_>, Vec<_>) = left.into_iter().partition(|pipe| writes(pipe));
         left = others;
         rest += written.len().saturating_sub(PIPES);
         for pipe in written.into_iter().take(PIPES) {
-            let [_, readers] = stages::sides(&recording.pipes[pipe.pipe], &stages);
+            let [_, readers] = stages::sides(&recording.channels[pipe.pipe], &stages);
             let name = readers.first().map_or("pipe".to_owned(), |reader| format!("pipe to {}", times[*reader].name));
             rows.push(Row::Pipe(name, pipe));
         }
     }
-    rest += recording.pipes.iter().filter(|pipe| pipe.is_used()).count().saturating_sub(timeline.pipes.len());
+    rest += recording.channels.iter().filter(|pipe| pipe.is_used()).count().saturating_sub(timeline.pipes.len());
     if rest > 0 {
         rows.push(Row::Rest(format!("and {}", counted(rest as u64, "more pipe"))));
     }
@@ -337,7 +337,7 @@ mod tests {
         let ends: Vec<[usize; 2]> = (0..10).map(|number| [2 * number, 2 * number + 1]).collect();
         let pipes: Vec<[&[usize]; 2]> = ends.iter().map(|ends| [&ends[..1], &ends[1..]]).collect();
         let mut recording = shell(names, &pipes);
-        for (number, pipe) in recording.pipes.iter_mut().enumerate() {
+        for (number, pipe) in recording.channels.iter_mut().enumerate() {
             pipe.readers[0].bytes = if number == 4 { 60_000 } else { 5 };
         }
         recording.timeline = Timeline {

@@ -9,7 +9,7 @@ use crate::record::say::holders;
 use crate::record::start::launch::MadePipe;
 use crate::record::start::running::RunningProcesses;
 use crate::result::check::check_path;
-use crate::result::{Document, Processes, RecordedPipe};
+use crate::result::{Document, Processes, RecordedChannel};
 use crate::util::warning::{Warning, WarningCode};
 use std::collections::BTreeMap;
 
@@ -31,14 +31,14 @@ pub(crate) fn described(
             line.clone_into(known);
         }
     }
-    holders::add(&mut assembled.pipes, &running.others);
+    holders::add(&mut assembled.channels, &running.others);
     let last_look = seen.map(|seen| seen.placed(assembled.begin, &assembled.index));
-    holders::add_seen(&mut assembled.pipes, last_look.as_ref());
+    holders::add_seen(&mut assembled.channels, last_look.as_ref());
     let mut recording = Document {
         mode: recording.target.text(),
         processes: Processes { window_ns: assembled.window_ns, ..Processes::default() },
         recorded: assembled.processes,
-        pipes: assembled.pipes,
+        channels: assembled.channels,
         last_look,
         skipped: counted.skipped,
         unseen_switches: counted.state.map_or(0, |state| state.unseen),
@@ -47,13 +47,14 @@ pub(crate) fn described(
     };
     let attached = !recording.target.pids().is_empty();
     let unended = attached || recording.was_limited();
-    let moves =
-        |at: usize| recording.pipes.iter().flat_map(RecordedPipe::ends).any(|end| end.process == at && end.bytes > 0);
+    let moves = |at: usize| {
+        recording.channels.iter().flat_map(RecordedChannel::ends).any(|end| end.process == at && end.bytes > 0)
+    };
     let stages = stages::stages(&recording);
     let window = [assembled.begin, assembled.begin + recording.processes.window_ns];
     let lost_steps = counted.state.map_or(0, |state| state.lost_steps);
     // A process that only inherited a pipe of those that were asked for does not end the path.
-    let has_place = |at: usize| !attached || moves(at) || !recording.pipes.iter().any(RecordedPipe::is_used);
+    let has_place = |at: usize| !attached || moves(at) || !recording.channels.iter().any(RecordedChannel::is_used);
     let stage = |at: usize| has_place(at).then(|| stages.of(at).map_or(0, |stage| stage + 1));
     let named = running.asked().len() as u32;
     let found = path.and_then(|ends| ends.path(window, &assembled.index, stage, unended, named));

@@ -31,12 +31,12 @@ fn recording(waits: Vec<LastWait>) -> Document {
     let process = |at: usize| RecordedProcess { name: seen(at).name, end_ns: 900, ..RecordedProcess::default() };
     let slots = Some([16; 3]);
     let (readers, writers) = (vec![end(0, 0, 900)], vec![end(1, 0, 0)]);
-    let empty = RecordedPipe { inode: 1, slots, readers, writers, ..RecordedPipe::default() };
-    let full = RecordedPipe { inode: 2, slots, writers: vec![end(1, 65536, 900)], ..RecordedPipe::default() };
+    let empty = RecordedChannel { inode: 1, slots, readers, writers, ..RecordedChannel::default() };
+    let full = RecordedChannel { inode: 2, slots, writers: vec![end(1, 65536, 900)], ..RecordedChannel::default() };
     Document {
         processes: Processes { window_ns: WINDOW, ..Processes::default() },
         recorded: (0..3).map(process).collect(),
-        pipes: vec![empty, full],
+        channels: vec![empty, full],
         last_look: Some(LastLook { at_ns: 950, waits }),
         duration_ns: Some(WINDOW),
         ..Document::default()
@@ -120,18 +120,18 @@ fn who_only_has_a_pipe_open_is_said_unless_data_came() {
     };
     assert_eq!(held(&|_| {}), [text("")]);
     let leftover = |recording: &mut Document| {
-        recording.pipes[0].writers = vec![end(1, 5, 0)];
+        recording.channels[0].writers = vec![end(1, 5, 0)];
         recording.duration_ns = None;
     };
     assert_eq!(held(&leftover), [text("still ")]);
     let silent: [&dyn Fn(&mut Document); 6] = [
         // It ended by itself.
         &|recording| recording.duration_ns = None,
-        &|recording| recording.pipes[0].readers[0].blocked_ns = 400,
+        &|recording| recording.channels[0].readers[0].blocked_ns = 400,
         // It wrote, or another process did so later.
-        &|recording| recording.pipes[0].writers = vec![end(2, 5, 0)],
+        &|recording| recording.channels[0].writers = vec![end(2, 5, 0)],
         &|recording| {
-            recording.pipes[0].writers = vec![end(1, 5, 0)];
+            recording.channels[0].writers = vec![end(1, 5, 0)];
             recording.recorded[1].end_ns = 990;
         },
         &|recording| recording.level = RecordLevel::Sched,
