@@ -5,7 +5,8 @@ use crate::profile::{Folded, Moved, ProcessName, Profile, RoleShare, Unit, attri
 use crate::record::process_names;
 use crate::report::answer::largest_roles;
 use crate::result::{
-    Attribution, Collector, CollectorReport, Document, ImportedFrom, MeasuredTarget, Outcome, RecordedProcess, SCHEMA,
+    Attribution, Collector, CollectorReport, Document, Finding, FindingKind, ImportedFrom, MeasuredTarget, Outcome,
+    RecordedProcess, SCHEMA,
 };
 use crate::roles::{KERNEL, Skid, is_kernel_entry};
 use crate::util::build;
@@ -82,7 +83,7 @@ pub fn outcome(imported: &ImportedProfile, file: &str, skid: Skid) -> Outcome {
 
 /// `` `dd` spends 41 % of its time on a CPU copying data into the pipe, 20 % in user code and 9 % waking up the other
 /// process. ``
-fn findings(attribution: &Attribution, total: u64) -> Vec<String> {
+fn findings(attribution: &Attribution, total: u64) -> Vec<Finding> {
     let spends = |(name, roles): (ProcessName, &Vec<RoleShare>)| {
         let samples = attribution.weight(name);
         let large = samples as f64 >= NAMED_SHARE * total as f64;
@@ -90,7 +91,9 @@ fn findings(attribution: &Attribution, total: u64) -> Vec<String> {
         Some(format!("`{name}` ({}) spends {roles}.", counted(samples, "sample")))
     };
     let named: Vec<String> = attribution.processes.iter().filter_map(spends).take(NAMED).collect();
-    if named.is_empty() { vec!["No command has a tenth of the samples: see the tables.".to_owned()] } else { named }
+    let none = || vec!["No command has a tenth of the samples: see the tables.".to_owned()];
+    let texts = if named.is_empty() { none() } else { named };
+    texts.into_iter().map(|text| Finding::new(FindingKind::Imported, None, text)).collect()
 }
 
 /// Samples by what their stacks lack.

@@ -9,7 +9,6 @@ use crate::guest::entropy;
 use crate::process::{Phase, settle};
 use crate::record;
 use crate::record::count;
-use crate::record::say::advice;
 use crate::record::say::answer::{RecordedAnswer, answer};
 use crate::record::start::input::KeptInput;
 use crate::record::start::launch::{PipelineSetup, StageStreams};
@@ -179,7 +178,6 @@ impl PreparedPipeline {
         // The guest does not know what executes it.
         let RecordedAnswer { findings, cautions } = answer(document);
         (document.findings, document.cautions) = (findings, cautions);
-        document.findings.extend(advice::reasons(document));
         Ok((outcome, printed))
     }
 

@@ -46,12 +46,13 @@ use crate::record::observe::path::PathEnds;
 use crate::record::observe::recorder::{self, RecordedCounts};
 use crate::record::observe::timeline::TimelineRecorder;
 use crate::record::observe::traced::{StoppedTracing, Tracing};
+use crate::record::say::answer::{RecordedAnswer, answer};
 use crate::record::start::described::described;
 use crate::record::start::input::KeptInput;
 pub use crate::record::start::launch::StageStreams;
 use crate::record::start::launch::{EndedStage, Launcher, MadePipe, PipelineSetup};
 use crate::record::start::running::RunningProcesses;
-use crate::result::{Document, MeasuredTarget, Outcome, PipelineCommand, RecordLevel, SCHEMA};
+use crate::result::{Document, Finding, FindingKind, MeasuredTarget, Outcome, PipelineCommand, RecordLevel, SCHEMA};
 use crate::util::warning::{Warning, WarningCode};
 use crate::util::{build, privileges, progress};
 use anyhow::{Context as _, Result, bail};
@@ -106,8 +107,8 @@ impl RecordedSymbols {
 /// The findings and cautions of a recording.
 #[cfg(any(test, fuzzing, feature = "testing"))]
 pub fn answer_of(recording: &Document) -> Vec<String> {
-    let say::answer::RecordedAnswer { findings, cautions, .. } = say::answer::answer(recording);
-    findings.into_iter().chain(cautions).chain(say::advice::reasons(recording)).collect()
+    let RecordedAnswer { findings, cautions } = answer(recording);
+    findings.into_iter().map(|finding| finding.text).chain(cautions).collect()
 }
 
 /// Follow the critical path through the steps that `bytes` mean, and check it.
@@ -186,7 +187,8 @@ pub fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outc
     if let Some(input) = input {
         // What was recorded is kept.
         if let Err(error) = trials.run(pipeline, &input, &launcher, recording) {
-            recording.findings.push(format!("Nothing could be tried: {error:#}."));
+            let text = format!("Nothing could be tried: {error:#}.");
+            recording.findings.push(Finding::new(FindingKind::Trial, None, text));
         }
     }
     Ok(recorded)
@@ -352,13 +354,8 @@ fn concluded(
         timeline: timeline.finish(&index, &recording.channels),
         ..recording
     };
-    let answer = say::answer::answer(&recording);
-    recording.findings = answer.findings;
-    // Nothing makes faster what does not go on.
-    if say::standstill::standstill(&recording).endless.is_empty() {
-        recording.findings.extend(say::advice::reasons(&recording));
-    }
-    recording.cautions = answer.cautions;
+    let RecordedAnswer { findings, cautions } = answer(&recording);
+    (recording.findings, recording.cautions) = (findings, cautions);
     let stacks = recording.level == RecordLevel::Stacks;
     let mut recorded = Outcome { document: recording, ..Outcome::default() };
     if let Some(kernel) = &symbols.kernel {

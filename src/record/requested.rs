@@ -9,7 +9,8 @@ use crate::record::inside::{GuestPipeline, PipelinePlace, PreparedPipeline};
 use crate::record::trials::remedy::ApplyRemedy as _;
 use crate::record_running;
 use crate::result::{
-    Collector, Measurement, Outcome, PipelineCommand, RecordingRequest, RecordingTarget, Remedy, SentFile,
+    Collector, Finding, FindingKind, Measurement, Outcome, PipelineCommand, RecordingRequest, RecordingTarget, Remedy,
+    SentFile,
 };
 use crate::util::streams::write_printed;
 use crate::util::usage::UsageError;
@@ -211,7 +212,8 @@ impl RecordingRequest {
                 return Err(error);
             }
             // What was recorded is kept.
-            recorded.document.findings.push(format!("Instructions could not be counted: {error:#}."));
+            let text = format!("Instructions could not be counted: {error:#}.");
+            recorded.document.findings.push(Finding::new(FindingKind::NotCounted, None, text));
         }
         Ok(recorded)
     }

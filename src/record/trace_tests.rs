@@ -133,7 +133,7 @@ fn a_recorded_trace_gives_the_recording() {
         assert_eq!(ends.iter().map(|end| end.bytes).sum::<u64>(), BYTES);
     }
     // Only tr does something with each byte.
-    let first = &recording.findings[0];
+    let first = &recording.findings[0].text;
     assert!(first.contains("`tr`"), "{first}");
     assert_eq!(on_path(recording, |_| true), recording.processes.window_ns);
     assert_eq!(on_path(recording, |what| *what == PathWhat::Unknown), 0);

@@ -47,6 +47,11 @@ pub fn check(document: &Document) -> Result<()> {
     document.lock_waits.iter().flatten().try_for_each(|wait| known(wait.process, "a wait for a lock"))?;
     let waits = document.last_look.iter().flat_map(|look| &look.waits);
     waits.flat_map(LastWait::processes).filter_map(|of| of.recorded).try_for_each(|at| known(at, "a wait"))?;
+    for finding in &document.findings {
+        finding.processes.iter().try_for_each(|at| known(*at, "a finding"))?;
+        let pipes = document.channels.len();
+        ensure!(finding.channels.iter().all(|at| *at < pipes), "a finding names a pipe, and there are {pipes}");
+    }
     if let Some(path) = &document.path {
         let named = path.parts.iter().filter_map(|part| part.process);
         named.chain(path.ceilings.iter().map(|ceiling| ceiling.process)).try_for_each(|at| known(at, "the path"))?;
@@ -92,7 +97,9 @@ fn check_timeline(timeline: &Timeline, processes: usize, pipes: usize) -> Result
 
 #[cfg(test)]
 mod tests {
-    use super::super::{LockWait, PathPart, RecordedEnd, RecordedProcess, TimelinePipe, TimelineProcess};
+    use super::super::{
+        Finding, FindingKind, LockWait, PathPart, RecordedEnd, RecordedProcess, TimelinePipe, TimelineProcess,
+    };
     use super::*;
 
     fn path_part(process: usize, ns: u64, slices: usize) -> PathPart {
@@ -112,7 +119,8 @@ mod tests {
             ..Document::default()
         };
         assert!(check(&good).is_ok());
-        let changes: [&dyn Fn(&mut Document); 13] = [
+        let finding = |processes| Finding::new(FindingKind::Path, processes, String::new());
+        let changes: [&dyn Fn(&mut Document); 15] = [
             &|document| document.channels[0].readers[0].process = 2,
             &|document| document.channels[0].readers[0].errors = 1,
             &|document| document.channels[0].readers[0].log2_sizes = vec![0; 65],
@@ -120,6 +128,8 @@ mod tests {
             &|document| document.channels[0].slots = Some([1 << 20; 3]),
             &|document| document.recorded[1].stage = u32::MAX,
             &|document| document.lock_waits = Some(vec![LockWait { process: 2, ..LockWait::default() }]),
+            &|document| document.findings = vec![finding(Some(2))],
+            &|document| document.findings = vec![Finding { channels: vec![1], ..finding(None) }],
             &|document| document.path = Some(CriticalPath { parts: vec![path_part(2, 1, 0)], ..path(0) }),
             &|document| document.path = Some(CriticalPath { parts: vec![path_part(1, 1, 2)], ..path(1) }),
             &|document| document.path = Some(CriticalPath { parts: vec![path_part(1, u64::MAX, 0); 2], ..path(0) }),

@@ -9,6 +9,7 @@ mod awaited;
 pub mod check;
 pub mod code;
 pub mod ensemble;
+mod finding;
 mod locks;
 mod measurement;
 mod open;
@@ -30,6 +31,7 @@ pub use crate::util::warning::Warning;
 pub use awaited::{AwaitedChannel, ChannelHolder, ChannelKind, LastLook, LastWait, SeenProcess, WaitedFor};
 pub use check::check;
 pub use ensemble::{Ensemble, FoundSize, TriedSize, WindowCount};
+pub use finding::{Finding, FindingKind};
 pub use locks::{HeldCalls, LockKind, LockUse};
 pub use measurement::words_of;
 pub use measurement::{
@@ -152,9 +154,9 @@ pub struct Document {
     /// What its time was made of; absent if nothing was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<CriticalPath>,
-    /// The answer in sentences, as printed, for readers: programs read `path` and the counts.
+    /// The answer, in the order in which it is printed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub findings: Vec<String>,
+    pub findings: Vec<Finding>,
     /// Reasons to doubt the answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cautions: Vec<String>,
@@ -187,6 +189,11 @@ impl Document {
     /// Whether the recording ended because its time was over.
     pub fn was_limited(&self) -> bool {
         self.duration_ns.is_some_and(|duration| self.processes.window_ns >= duration)
+    }
+
+    /// The sentences of the answer.
+    pub fn sentences(&self) -> Vec<&str> {
+        self.findings.iter().map(|finding| finding.text.as_str()).collect()
     }
 }
 

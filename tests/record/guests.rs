@@ -56,10 +56,10 @@ fn all_kernels_record_the_same_calls() {
         let [recording, attached, collected @ ..] = &documents[..] else { panic!("{series}: {}", documents.len()) };
         eprintln!("{series}: {} events skipped", recording.skipped);
         check_followed(recording, 200 * 4096);
-        let answer = recording.findings.join(" ");
+        let answer = recording.sentences().join(" ");
         limited_by_timer(&answer, "stage5-exe");
 
-        limited_by_timer(&attached.findings.join(" "), "stage2-exe");
+        limited_by_timer(&attached.sentences().join(" "), "stage2-exe");
         let pipe = attached.channels.iter().find(|pipe| pipe.bytes() > 0).expect("a pipe");
         let [written, read] = [bytes(&pipe.writers), bytes(&pipe.readers)];
         assert!(read > 100 * 4096 && written.abs_diff(read) <= 17 * 4096, "{series}: {written}, {read}");
@@ -155,7 +155,7 @@ fn programs_of_this_machine_run_in_guests() {
         let pipe = recording.channels.iter().find(|pipe| pipe.writers.iter().any(|end| end.process == dd)).unwrap();
         exact(recording, pipe.writers[0].calls["write"], 1000);
         moved(recording, pipe, 4_096_000);
-        assert_eq!(recording.findings[0].split('`').nth(1), Some("tr"), "{said}");
+        assert_eq!(recording.sentences()[0].split('`').nth(1), Some("tr"), "{said}");
         // The same document each time, byte for byte, wherever the file of standard input is.
         if ["6.1", "7.2"].contains(&series) {
             assert_equal(series, &document, &run(&moved_input).1);

@@ -110,7 +110,7 @@ fn samples_show_what_each_program_spends_its_time_on() {
     assert_eq!(drawn("critical-path")[0], read("critical-path.svg"));
     let page = read("record.html");
     // On a busy machine, it may be another one than tr.
-    let limiting = recording.findings[0].split('`').nth(1).unwrap();
+    let limiting = recording.sentences()[0].split('`').nth(1).unwrap();
     let first = format!("% <code>{limiting}</code> ");
     assert!(page.contains(&first) && page.contains("Critical path") && page.contains(">all<"), "{said}");
     assert!(read("all.svg").contains("Linux") && said.contains("Time of tr on a CPU by role"), "{said}");

@@ -90,7 +90,7 @@ impl Recorded {
     }
 
     fn answer(&self) -> String {
-        self.recording.findings.join(" ")
+        self.recording.sentences().join(" ")
     }
 
     /// Share of the window that the writers slept because the pipe was full.

@@ -76,7 +76,7 @@ impl Place {
 fn mainly_timer(recorded: &Recorded, name: &str, expected: f64) {
     let found = seconds(&recorded.recording, name, asleep(WaitReason::Timer));
     assert!((expected * 0.95..expected * 1.2 + 0.05).contains(&found), "{found}: {}", recorded.stderr());
-    let first = recorded.recording.findings[0].split('`').nth(1);
+    let first = recorded.recording.sentences()[0].split('`').nth(1);
     assert_eq!(first, Some(name), "{}", recorded.stderr());
 }
 
@@ -239,7 +239,7 @@ fn a_process_that_is_killed_for_lack_of_memory_is_named_first() {
     group.set(&[("memory.max", "20000000"), ("memory.limit_in_bytes", "20000000")]);
     let line = format!("seq 3000000 | {} | tail -n 1", group.run("sort -S 500M"));
     let recorded = record(&[&line]);
-    assert_eq!(recorded.recording.findings[0], "`sort` was killed for lack of memory.", "{}", recorded.stderr());
+    assert_eq!(recorded.recording.sentences()[0], "`sort` was killed for lack of memory.", "{}", recorded.stderr());
 }
 
 #[test]

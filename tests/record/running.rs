@@ -55,7 +55,7 @@ fn a_running_pipeline_is_recorded_by_one_of_its_processes() {
     let recording = recording.unwrap_or_else(|| panic!("{said}"));
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains(&format!("Recorded: process {reader}: ")), "{said}");
-    limited_by_timer(&recording.findings.join(" "), "stage1-test-programs");
+    limited_by_timer(&recording.sentences().join(" "), "stage1-test-programs");
     assert_eq!((recording.target.pids(), recording.target.stages().len()), (&[slow.0[1].id()][..], 0));
     let used: Vec<&RecordedChannel> = recording.channels.iter().filter(|pipe| pipe.bytes() > 0).collect();
     let [pipe] = &used[..] else { panic!("{:#?}", recording.channels) };
@@ -111,7 +111,7 @@ fn who_only_waits_at_a_pipe_that_the_stages_inherited_does_not_end_the_path() {
     let (output, recording) = attach(&["-p", &all.0[1].id().to_string()]);
     let said = String::from_utf8_lossy(&output.stderr);
     let recording = recording.unwrap_or_else(|| panic!("{said}"));
-    limited_by_timer(&recording.findings.join(" "), "test-programs");
+    limited_by_timer(&recording.sentences().join(" "), "test-programs");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn the_path_ends_with_the_process_that_was_named() {
     let (output, recording) = attach(&["-p", &all.0[1].id().to_string()]);
     let said = String::from_utf8_lossy(&output.stderr);
     let recording = recording.unwrap_or_else(|| panic!("{said}"));
-    limited_by_timer(&recording.findings.join(" "), "test-programs");
+    limited_by_timer(&recording.sentences().join(" "), "test-programs");
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn processes_without_pipes_stay_apart() {
     let recording = recording.unwrap();
     assert_eq!(recording.target.pids(), [first, second]);
     let sleeps = |stage| format!("`stage{stage}-sleep` sleeping on a timer 100 %");
-    assert_eq!(recording.findings[1], format!("No pipe was used: {} and {}.", sleeps(1), sleeps(2)));
+    assert_eq!(recording.sentences()[1], format!("No pipe was used: {} and {}.", sleeps(1), sleeps(2)));
 }
 
 /// Some virtual machines hide their first process from BPF programs.
@@ -222,7 +222,7 @@ fn a_process_that_only_holds_an_end_open_is_named() {
     // It waits for nothing at the pipe, but does not limit the pipeline either.
     for pid in [asked, running.0[2].id()] {
         let (_, recording) = attach(&["-p", &pid.to_string(), "--duration", "700ms"]);
-        let answer = recording.unwrap().findings.join(" ");
+        let answer = recording.unwrap().sentences().join(" ");
         assert!(!answer.contains("`sleep` sleeping"), "{answer}");
         assert!(answer.contains("`sleep` only has a pipe open and makes no calls on it."), "{answer}");
     }

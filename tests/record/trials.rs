@@ -30,7 +30,7 @@ fn changes_with_a_known_effect_are_measured() {
     assert_eq!(trials.unchanged.seconds.len(), 7);
     let found: Vec<TrialVerdict> = trials.tried.iter().map(|trial| trial.verdict).collect();
     assert_eq!(found, [TrialVerdict::Slower, TrialVerdict::Faster], "{trials:#?}");
-    let said = recording.findings.join(" ");
+    let said = recording.sentences().join(" ");
     assert!(said.contains("makes it slower") && said.contains("makes it faster"), "{said}");
 }
 
@@ -58,7 +58,7 @@ fn a_line_for_the_shell_is_changed_and_what_the_path_suggests_is_tried() {
     let changes: Vec<&str> = trials.tried.iter().map(|trial| trial.change.as_str()).collect();
     assert_eq!(changes, ["program:sleep 0.05=sleep 0.3", "program:stdbuf -oL="], "{trials:#?}");
     assert!(trials.tried.iter().all(|trial| trial.failed.is_none() && trial.runs.seconds.len() == 7), "{trials:#?}");
-    let said = recording.findings.join(" ");
+    let said = recording.sentences().join(" ");
     assert!(
         said.contains("`sed` writes only 5 bytes per call: `stdbuf -oL` has it write each line at once."),
         "{said}"

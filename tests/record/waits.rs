@@ -13,7 +13,7 @@ fn hung(way: &str) -> (Vec<String>, Document) {
         recording.last_look.as_ref().is_some_and(|look| look.waits.iter().any(|wait| wait.endless))
     };
     let recording = found.find(stands).unwrap_or_else(|| panic!("{way}: it does not hang"));
-    (recording.findings.clone(), recording)
+    (recording.sentences().into_iter().map(str::to_owned).collect(), recording)
 }
 
 fn recorded_for(duration: &str, way: &str) -> Document {

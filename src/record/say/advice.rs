@@ -6,7 +6,8 @@ use crate::record::trials::locale;
 use crate::record::trials::remedy::ApplyRemedy as _;
 use crate::report::number::percent;
 use crate::result::{
-    Document, ExecutedOn, MeasuredTarget, PathPart, PathWhat, PipelineCommand, RecordedChannel, RecordedProcess,
+    Document, ExecutedOn, Finding, FindingKind, MeasuredTarget, PathPart, PathWhat, PipelineCommand, RecordedChannel,
+    RecordedProcess,
 };
 use crate::result::{Remedy, words_of};
 use crate::util::find_program::find_program;
@@ -124,7 +125,7 @@ const RULES: [Rule; 9] = [
 ];
 
 /// The reasons of [`advice`] where it ran: here, or in a guest.
-pub(crate) fn reasons(recording: &Document) -> Vec<String> {
+pub(crate) fn reasons(recording: &Document) -> Vec<Finding> {
     let place = match recording.executed_on {
         ExecutedOn::Hardware => AdvicePlace::here(cpus::allowed().unwrap_or_default()),
         _ => AdvicePlace {
@@ -133,7 +134,8 @@ pub(crate) fn reasons(recording: &Document) -> Vec<String> {
             ..AdvicePlace::here(Vec::new())
         },
     };
-    first_of(advice(recording, &place).into_iter().filter_map(|advice| advice.why))
+    let reasons = advice(recording, &place).into_iter().filter_map(|advice| advice.why);
+    first_of(reasons.map(|text| Finding::new(FindingKind::Advice, None, text)))
 }
 
 /// What the rules say about `recording`. What cannot be applied to its pipeline is not among the remedies.

@@ -8,8 +8,8 @@ use crate::record::say::answer::pipe_name;
 use crate::record::start::running::OtherEnd;
 use crate::report::number::number;
 use crate::result::{
-    DEFAULT_SLOTS, Document, LastLook, RecordLevel, RecordedChannel, RecordedEnd, RecordedProcess, SeenProcess,
-    UnrecordedProcess, WaitedFor,
+    DEFAULT_SLOTS, Document, Finding, FindingKind, LastLook, RecordLevel, RecordedChannel, RecordedEnd,
+    RecordedProcess, SeenProcess, UnrecordedProcess, WaitedFor,
 };
 use crate::util::text::{capitalized, clean, counted};
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,18 +62,20 @@ pub(crate) fn add_seen(pipes: &mut [RecordedChannel], look: Option<&LastLook>) {
 }
 
 /// Sentences about each pipe that was used and has such processes.
-pub(crate) fn findings(recording: &Document, stages: &Stages, times: &[StageTime]) -> Vec<String> {
-    let used = recording.channels.iter().filter(|pipe| pipe.is_used());
-    let mut found: Vec<String> = used
+pub(crate) fn findings(recording: &Document, stages: &Stages, times: &[StageTime]) -> Vec<Finding> {
+    let used = recording.channels.iter().enumerate().filter(|(_, pipe)| pipe.is_used());
+    let said = |at, text| Finding { channels: vec![at], ..Finding::new(FindingKind::Unrecorded, None, text) };
+    let mut found: Vec<Finding> = used
         .flat_map(|pipe| [(pipe, true), (pipe, false)])
-        .filter_map(|(pipe, writes)| unrecorded(recording, stages, times, pipe, writes))
+        .filter_map(|((at, pipe), writes)| Some(said(at, unrecorded(recording, stages, times, pipe, writes)?)))
         .take(NAMED_PIPES)
         .collect();
     let idle = without_calls(recording, stages);
     let (have, calls) = if idle.len() == 1 { ("has", "makes") } else { ("have", "make") };
     if !idle.is_empty() {
         let names = few(idle.iter().map(|stage| format!("`{}`", times[*stage].name)));
-        found.push(format!("{names} only {have} a pipe open and {calls} no calls on it."));
+        let text = format!("{names} only {have} a pipe open and {calls} no calls on it.");
+        found.push(Finding::new(FindingKind::OnlyOpen, idle.iter().flat_map(|stage| stages[*stage].clone()), text));
     }
     found
 }
@@ -206,7 +208,8 @@ mod tests {
 
     fn said(recording: &Document) -> Vec<String> {
         let stages = stages::stages(recording);
-        findings(recording, &stages, &crate::record::model::stage_times::times(recording, &stages))
+        let found = findings(recording, &stages, &crate::record::model::stage_times::times(recording, &stages));
+        found.into_iter().map(|finding| finding.text).collect()
     }
 
     #[test]

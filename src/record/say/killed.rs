@@ -2,7 +2,8 @@
 
 use crate::profile::few;
 use crate::record::model::labels::labels;
-use crate::result::{Document, ExecutedOn, RecordedProcess};
+use crate::record::say::answer::first_of;
+use crate::result::{Document, ExecutedOn, Finding, FindingKind, RecordedProcess};
 use std::collections::BTreeSet;
 
 /// Signals by which the kernel ends a program for what it did.
@@ -29,13 +30,23 @@ const REQUESTS: [(i32, &str); 6] = [
 pub(crate) const TIMEOUT: &str = "timeout";
 const SOON: u64 = 100_000_000;
 
+/// Who was killed, and by what.
+pub(crate) fn findings(recording: &Document) -> Vec<Finding> {
+    let all = |kind: FindingKind, say: &dyn Fn(&RecordedProcess) -> Option<String>| {
+        let each = recording.recorded.iter().enumerate();
+        first_of(each.filter_map(|(at, process)| Some(Finding::new(kind, [at], say(process)?))))
+    };
+    let crashed = all(FindingKind::Crashed, &|process| crashed(recording, process));
+    [all(FindingKind::Starved, &starved), crashed, ended(recording)].concat()
+}
+
 /// A program that the kernel ended because there was no memory.
-pub(crate) fn starved(process: &RecordedProcess) -> Option<String> {
+fn starved(process: &RecordedProcess) -> Option<String> {
     process.out_of_memory.then(|| format!("`{}` was killed for lack of memory.", process.name))
 }
 
 /// A program that a fault of its own ended. A shell reports only that of the last one.
-pub(crate) fn crashed(recording: &Document, process: &RecordedProcess) -> Option<String> {
+fn crashed(recording: &Document, process: &RecordedProcess) -> Option<String> {
     let number = i32::try_from(process.signal?).ok()?;
     let (_, name, what) = FAULTS.into_iter().find(|(signal, ..)| *signal == number)?;
     let advice = match number {
@@ -53,7 +64,7 @@ pub(crate) fn by_others(process: &RecordedProcess) -> bool {
 }
 
 /// The programs that others have ended: for each signal a sentence. pipeprof itself does so after `--duration`.
-pub(crate) fn ended(recording: &Document) -> Vec<String> {
+fn ended(recording: &Document) -> Vec<Finding> {
     if recording.was_limited() {
         return Vec::new();
     }
@@ -61,9 +72,10 @@ pub(crate) fn ended(recording: &Document) -> Vec<String> {
     let all = || recording.recorded.iter();
     let sentence = |(number, signal): (i32, &str)| {
         let by = |process: &&RecordedProcess| process.signal == Some(number.cast_unsigned()) && !process.out_of_memory;
-        let names: BTreeSet<&str> =
-            all().zip(&labels).filter(|(process, _)| by(process)).map(|(_, label)| &label[..]).collect();
-        let last = all().filter(by).map(|process| process.end_ns).max()?;
+        let (which, last): (Vec<usize>, Vec<u64>) =
+            all().enumerate().filter(|(_, process)| by(process)).map(|(at, process)| (at, process.end_ns)).unzip();
+        let names: BTreeSet<&str> = which.iter().filter_map(|at| labels.get(*at)).map(String::as_str).collect();
+        let last = last.into_iter().max()?;
         // It waits for its program, and ends with it.
         let is_over = |other: &RecordedProcess| other.name == TIMEOUT && other.end_ns.abs_diff(last) < SOON;
         let why = match all().find(|other| is_over(other)) {
@@ -71,7 +83,8 @@ pub(crate) fn ended(recording: &Document) -> Vec<String> {
             None => String::new(),
         };
         let were = if names.len() == 1 { "was" } else { "were" };
-        Some(format!("{} {were} ended by {signal}{why}.", few(names.iter().map(|name| format!("`{name}`")))))
+        let text = format!("{} {were} ended by {signal}{why}.", few(names.iter().map(|name| format!("`{name}`"))));
+        Some(Finding { at_ns: Some(last), ..Finding::new(FindingKind::Ended, which, text) })
     };
     REQUESTS.into_iter().filter_map(sentence).collect()
 }
@@ -91,21 +104,21 @@ mod tests {
             recorded: ["a", "b"].map(process).to_vec(),
             ..Document::default()
         };
-        let said = |recording: &Document| ended(recording).join(" ");
+        let said = |recording: &Document| -> Vec<String> { ended(recording).into_iter().map(|of| of.text).collect() };
         let term = Some(libc::SIGTERM.cast_unsigned());
         recording.recorded[0].signal = term;
-        assert_eq!(said(&recording), "`a` was ended by SIGTERM.");
+        assert_eq!(said(&recording), ["`a` was ended by SIGTERM."]);
         recording.recorded[1].signal = term;
-        assert_eq!(said(&recording), "`a` and `b` were ended by SIGTERM.");
+        assert_eq!(said(&recording), ["`a` and `b` were ended by SIGTERM."]);
         recording.recorded.push(process(TIMEOUT));
-        assert_eq!(said(&recording), "`a` and `b` were ended by SIGTERM: the time of `timeout` was over.");
+        assert_eq!(said(&recording), ["`a` and `b` were ended by SIGTERM: the time of `timeout` was over."]);
         recording.recorded[2].end_ns = WINDOW;
-        assert_eq!(said(&recording), "`a` and `b` were ended by SIGTERM.");
+        assert_eq!(said(&recording), ["`a` and `b` were ended by SIGTERM."]);
         // SIGPIPE is how a pipeline ends.
         recording.recorded[0].signal = Some(libc::SIGPIPE.cast_unsigned());
-        assert_eq!(said(&recording), "`b` was ended by SIGTERM.");
+        assert_eq!(said(&recording), ["`b` was ended by SIGTERM."]);
         // It was pipeprof.
         recording.duration_ns = Some(WINDOW);
-        assert_eq!(said(&recording), "");
+        assert!(said(&recording).is_empty());
     }
 }

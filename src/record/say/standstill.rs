@@ -3,8 +3,8 @@
 
 use crate::profile::{few, listed};
 use crate::result::{
-    AwaitedChannel, ChannelHolder, ChannelKind, Document, LastLook, LastWait, RecordLevel, RecordedChannel,
-    RecordedEnd, SeenProcess, WaitReason, WaitedFor,
+    AwaitedChannel, ChannelHolder, ChannelKind, Document, Finding, FindingKind, LastLook, LastWait, RecordLevel,
+    RecordedChannel, RecordedEnd, SeenProcess, WaitReason, WaitedFor,
 };
 use crate::util::text::{capitalized, clean, counted};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,32 +15,34 @@ const LONG: f64 = 0.5;
 /// Waits of one kind of which more are in result.json only.
 const NAMED: usize = 3;
 
-/// What stands still, in sentences.
-#[derive(Debug, Default)]
-pub(crate) struct Standstill {
-    /// Those that only a signal can end.
-    pub endless: Vec<String>,
-    /// Long waits that others could have ended, but did not.
-    pub held: Vec<String>,
-}
-
 /// What stands still in `recording`.
-pub(crate) fn standstill(recording: &Document) -> Standstill {
-    let Some(look) = &recording.last_look else { return Standstill::default() };
-    let mut endless: Vec<String> = circles(look.waits.iter().filter(|wait| wait.endless).collect())
+pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
+    let Some(look) = &recording.last_look else { return Vec::new() };
+    let of_circle = |members: &Vec<&LastWait>, end: &str| -> Vec<Finding> {
+        let processes: BTreeSet<usize> = members.iter().filter_map(|wait| wait.process.recorded).collect();
+        let texts = circle_text(recording, look, members, end).into_iter();
+        let kinds = [FindingKind::Circle, FindingKind::Remedy];
+        texts.zip(kinds).map(|(text, kind)| Finding::new(kind, processes.clone(), text)).collect()
+    };
+    let mut found: Vec<Finding> = circles(look.waits.iter().filter(|wait| wait.endless).collect())
         .iter()
-        .flat_map(|members| circle_text(recording, look, members, "Nothing can go on."))
+        .flat_map(|members| of_circle(members, "Nothing can go on."))
         .collect();
-    if endless.is_empty() {
+    if found.is_empty() {
         let long = |wait: &&LastWait| wait.stuck && is_stuck(recording, wait);
-        endless = circles(look.waits.iter().filter(long).collect())
+        found = circles(look.waits.iter().filter(long).collect())
             .iter()
             .filter(|members| members.iter().any(|wait| wait.process.pid != members[0].process.pid))
-            .flat_map(|members| circle_text(recording, look, members, "Nothing goes on."))
+            .flat_map(|members| of_circle(members, "Nothing goes on."))
             .collect();
     }
-    let held = if endless.is_empty() { held(recording, look) } else { Vec::new() };
-    Standstill { endless, held: held.into_iter().chain(unopened(recording, look)).collect() }
+    if found.is_empty() {
+        let held = held(recording, look).into_iter();
+        found.extend(held.map(|text| Finding::new(FindingKind::Held, None, text)));
+    }
+    let unopened = unopened(recording, look).into_iter();
+    found.extend(unopened.map(|text| Finding::new(FindingKind::Unopened, None, text)));
+    found
 }
 
 /// Whether a thread waited so for most of the window, and what it waits for did not move meanwhile.

@@ -36,7 +36,7 @@ pub fn render(recording: &Document, written: Option<&Written>, style: Style) -> 
 
 /// What the time was made of, and why that may be doubted.
 pub(crate) fn answer(recording: &Document) -> Vec<ReportBlock> {
-    let findings = recording.findings.iter().cloned().map(ReportBlock::Sentence);
+    let findings = recording.findings.iter().map(|finding| ReportBlock::Sentence(finding.text.clone()));
     // One line, whatever there is to doubt.
     let cautions = (!recording.cautions.is_empty()).then(|| ReportBlock::Note(recording.cautions.join(" ")));
     findings.chain(cautions).collect()

@@ -51,7 +51,7 @@ pub(crate) fn svg(recording: &Document) -> Option<String> {
     }
     let rows = rows(recording);
     let scale = Scale { window: window as f64, starts: starts(timeline) };
-    let title = recording.findings.first().map_or("", String::as_str).replace('`', "");
+    let title = recording.findings.first().map_or("", |first| &first.text).replace('`', "");
     // A number stays on the line of its sign.
     let title = shortened(&title, 2 * TITLE_CHARS).replace(" %", "\u{a0}%");
     let lines = textwrap::wrap(&title, TITLE_CHARS);
@@ -304,6 +304,7 @@ fn axis(svg: &mut String, window: u64, height: f64) {
 mod tests {
     use super::*;
     use crate::record::model::stages::tests::shell;
+    use crate::result::{Finding, FindingKind};
 
     #[test]
     fn each_state_has_its_share_of_the_row() {
@@ -313,7 +314,7 @@ mod tests {
             ..TimelineProcess::new(process, 2)
         };
         let recording = Document {
-            findings: vec!["The 2 ms were `a<b`.".to_owned()],
+            findings: vec![Finding::new(FindingKind::Path, None, "The 2 ms were `a<b`.".to_owned())],
             timeline: Timeline {
                 slice_ns: vec![1_000_000; 2],
                 processes: vec![row(0, [1.0, 0.5], [0.0; 2]), row(1, [0.0, 4.0], [1.0, 0.0])],

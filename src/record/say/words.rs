@@ -5,7 +5,9 @@ use crate::record::model::labels::labels;
 use crate::record::say::{killed, standstill};
 use crate::record::start::launch::SIGNALS;
 use crate::report::number::{from_to, percent, time};
-use crate::result::{CriticalPath, Document, ExecutedOn, HeldBy, PathKind, PathPart, PathWhat, WaitReason};
+use crate::result::{
+    CriticalPath, Document, ExecutedOn, Finding, FindingKind, HeldBy, PathKind, PathPart, PathWhat, WaitReason,
+};
 use std::collections::BTreeMap;
 
 /// Smaller parts of the time are not named, and not more parts than these.
@@ -64,28 +66,29 @@ pub(crate) fn longest(recording: &Document) -> Option<usize> {
 }
 
 /// What the time was made of, and its phases.
-pub(crate) fn sentences(recording: &Document) -> Vec<String> {
+pub(crate) fn findings(recording: &Document) -> Vec<Finding> {
     let Some((path, parts)) = recording.path.as_ref().zip(made_of(recording)) else { return Vec::new() };
     let labels = labels(recording);
     let clock = if recording.executed_on == ExecutedOn::Tcg { " of the guest's clock" } else { "" };
     let window = time(recording.processes.window_ns as f64 / 1e9);
-    let mut sentences = vec![format!("The {window}{clock} were {parts}.")];
-    sentences.extend(phases(recording, path, &labels));
-    sentences.extend(ceiling(recording, path, &labels));
-    sentences
+    let (kind, text) = (path_kind(path, recording), format!("The {window}{clock} were {parts}."));
+    let made_of = Finding { ns: Some(recording.processes.window_ns), ..Finding::new(kind, longest(recording), text) };
+    let phases = phases(recording, path, &labels).map(|text| Finding::new(FindingKind::Phases, None, text));
+    [made_of].into_iter().chain(phases).chain(ceiling(recording, path, &labels)).collect()
 }
 
 /// Whether most of the path is a cause: no wait for another process, nor that of who only ends the pipeline.
-pub(crate) fn ends_in_a_cause(recording: &Document) -> bool {
-    let longest = recording.path.as_ref().and_then(|path| sums(path).into_iter().next());
+fn path_kind(path: &CriticalPath, recording: &Document) -> FindingKind {
+    let longest = sums(path).into_iter().next();
     let waits = [WaitReason::Child, WaitReason::Thread, WaitReason::Poll, WaitReason::Signal, WaitReason::Open];
     let watches = |process: Option<usize>| {
         process.and_then(|at| recording.recorded.get(at)).is_some_and(|process| process.name == killed::TIMEOUT)
     };
-    longest.is_some_and(|((process, what, _), _)| match what {
+    let is_cause = longest.is_some_and(|((process, what, _), _)| match what {
         PathWhat::Asleep { reason } => !waits.contains(&reason) && !watches(process),
         what => !matches!(what, PathWhat::PipeEmpty | PathWhat::PipeFull),
-    })
+    });
+    if is_cause { FindingKind::Cause } else { FindingKind::Path }
 }
 
 /// `62 % gzip on a CPU (user code), or waiting for one (12 %), 30 % sleep sleeping on a timer and 8 % other parts`.
@@ -128,7 +131,7 @@ pub(crate) fn made_of(recording: &Document) -> Option<String> {
 }
 
 /// What would be left without the process whose absence would help most.
-fn ceiling(recording: &Document, path: &CriticalPath, labels: &[String]) -> Option<String> {
+fn ceiling(recording: &Document, path: &CriticalPath, labels: &[String]) -> Option<Finding> {
     // How long a pipeline takes that is ended is not its own doing.
     let is_ended = recording.recorded.iter().any(killed::by_others);
     let best = path.ceilings.first().filter(|best| best.ns > 0 && !is_ended)?;
@@ -147,8 +150,9 @@ fn ceiling(recording: &Document, path: &CriticalPath, labels: &[String]) -> Opti
     } else {
         ", the pipeline"
     };
-    (best.ns < recording.processes.window_ns)
-        .then(|| format!("If `{name}` cost nothing{free} would take about {left} instead of {whole}{then}."))
+    let text = format!("If `{name}` cost nothing{free} would take about {left} instead of {whole}{then}.");
+    let said = Finding { ns: Some(best.ns), ..Finding::new(FindingKind::Ceiling, [best.process], text) };
+    (best.ns < recording.processes.window_ns).then_some(said)
 }
 
 /// A part in words.

@@ -9,7 +9,7 @@ use crate::record::trials::remedy::ApplyRemedy as _;
 use crate::record::trials::timed::{self, PipelineTime};
 use crate::report::number;
 use crate::result::Remedy;
-use crate::result::{Document, PipelineCommand, Trial, TrialRuns, TrialVerdict, Trials};
+use crate::result::{Document, Finding, FindingKind, PipelineCommand, Trial, TrialRuns, TrialVerdict, Trials};
 use crate::run::BUSY;
 use crate::util::decision::{Decision, decide};
 use crate::util::progress;
@@ -74,7 +74,7 @@ impl TrialOptions {
             remedies.extend(new.filter(|new| !self.remedies.contains(new)));
         }
         if remedies.is_empty() {
-            recording.findings.push("Nothing to try: no rule of docs/record.md applies to this path.".to_owned());
+            recording.findings.push(said("Nothing to try: no rule of docs/record.md applies to this path.".to_owned()));
             return Ok(());
         }
         let cells: Vec<Option<Remedy>> = std::iter::once(None).chain(remedies.iter().cloned().map(Some)).collect();
@@ -100,7 +100,7 @@ impl TrialOptions {
         let mut lanes = finished.lanes(cells.len()).into_iter();
         let (unchanged, failed) = lanes.next().context("no runs")?;
         if let Some(why) = failed {
-            recording.findings.push(format!("Nothing could be tried: {why}."));
+            recording.findings.push(said(format!("Nothing could be tried: {why}.")));
             return Ok(());
         }
         if let Some(others) = others.filter(|others| *others > BUSY) {
@@ -110,10 +110,15 @@ impl TrialOptions {
             ));
         }
         let trials = compared(&unchanged, remedies.iter().zip(lanes), others);
-        recording.findings.extend(trials.tried.iter().map(|trial| sentence(trial, self.runs)));
+        recording.findings.extend(trials.tried.iter().map(|trial| said(sentence(trial, self.runs))));
         recording.trials = Some(trials);
         Ok(())
     }
+}
+
+/// Of a trial.
+fn said(text: String) -> Finding {
+    Finding::new(FindingKind::Trial, None, text)
 }
 
 fn runs(seconds: &[Seconds]) -> TrialRuns {

@@ -43,8 +43,17 @@ fn recording(waits: Vec<LastWait>) -> Document {
     }
 }
 
+fn said(recording: &Document, kinds: &[FindingKind]) -> Vec<String> {
+    let found = standstill(recording).into_iter().filter(|finding| kinds.contains(&finding.kind));
+    found.map(|finding| finding.text).collect()
+}
+
 fn endless(waits: Vec<LastWait>) -> Vec<String> {
-    standstill(&recording(waits)).endless
+    said(&recording(waits), &[FindingKind::Circle, FindingKind::Remedy])
+}
+
+fn held_up(recording: &Document) -> Vec<String> {
+    said(recording, &[FindingKind::Held, FindingKind::Unopened])
 }
 
 #[test]
@@ -110,7 +119,7 @@ fn who_only_has_a_pipe_open_is_said_unless_data_came() {
     let held = |change: &dyn Fn(&mut Document)| {
         let mut recording = recording(vec![LastWait { endless: false, ..wait(0, 1, 5, false, &[2]) }]);
         change(&mut recording);
-        standstill(&recording).held
+        held_up(&recording)
     };
     let text = |still: &str| {
         format!(
@@ -165,12 +174,12 @@ fn fifos_that_nobody_opens_are_named() {
         LastWait { awaited, endless: false, ..wait(0, 1, 5, false, &[]) }
     };
     let mut recording = recording(vec![opens("b"), opens("a")]);
-    assert!(standstill(&recording).held.is_empty(), "it waited for nothing long");
+    assert!(held_up(&recording).is_empty(), "it waited for nothing long");
     recording.recorded[0].waits = [(WaitReason::Open, WaitTotal { ns: 600, count: 1 })].into();
     let text = "`client` (process 1) waits until another process opens the FIFOs `a` and `b` for writing.";
-    assert_eq!(standstill(&recording).held, [text]);
+    assert_eq!(held_up(&recording), [text]);
     recording.duration_ns = None;
-    assert!(standstill(&recording).held.is_empty(), "it was opened in the end");
+    assert!(held_up(&recording).is_empty(), "it was opened in the end");
     recording.recorded[0].signal = Some(15);
-    assert_eq!(standstill(&recording).held, [text]);
+    assert_eq!(held_up(&recording), [text]);
 }

@@ -1,0 +1,92 @@
+//! What a report says first: sentences with a kind, and the evidence for programs.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A sentence of the answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    pub kind: FindingKind,
+    /// Indices in `recorded`, the subject of the sentence first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<usize>,
+    /// Indices in `pipes`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub channels: Vec<usize>,
+    /// How many calls, processes or other things of its kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// Of so many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// When, from the begin of the window, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_ns: Option<u64>,
+    /// For how long, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ns: Option<u64>,
+    /// For readers.
+    pub text: String,
+}
+
+/// What a finding says, in the order of the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingKind {
+    /// No process was recorded.
+    NotRecorded,
+    /// The kernel killed a program for lack of memory.
+    Starved,
+    /// Processes wait for each other, or one for itself: nothing can go on.
+    Circle,
+    /// What would let a circle go on.
+    Remedy,
+    /// What the time was made of, mostly what is a cause of itself.
+    Cause,
+    /// A process only has open what others wait for.
+    Held,
+    /// Nobody opens the other end of a FIFO.
+    Unopened,
+    /// What the time was made of, mostly waits that others could have ended.
+    Path,
+    /// What it was made of at different times.
+    Phases,
+    /// How long it would take without its most important process.
+    Ceiling,
+    /// No pipe was used.
+    NoPipe,
+    /// A process waits at a pipe whose other side no recorded process used.
+    Outside,
+    /// Who waits most, apart from the path.
+    Waiting,
+    /// A pipe holds less than the default.
+    SmallPipe,
+    /// Reads and writes that were not recorded: `io_uring`, `io_submit`.
+    Unseen,
+    /// Processes that were not recorded have a pipe open.
+    Unrecorded,
+    /// Recorded processes have a pipe open and make no calls on it.
+    OnlyOpen,
+    /// A fault of its own ended a program.
+    Crashed,
+    /// Another program ended one.
+    Ended,
+    /// What would make it faster.
+    Advice,
+    /// What changes did that were tried, or why none was.
+    Trial,
+    /// Why instructions were not counted.
+    NotCounted,
+    /// What a command of an imported profile spends its time on.
+    Imported,
+}
+
+impl Finding {
+    /// Of these processes; without numbers.
+    pub fn new(kind: FindingKind, processes: impl IntoIterator<Item = usize>, text: String) -> Self {
+        let (channels, processes) = (Vec::new(), processes.into_iter().collect());
+        Self { kind, processes, channels, count: None, of: None, bytes: None, at_ns: None, ns: None, text }
+    }
+}
