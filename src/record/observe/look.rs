@@ -210,7 +210,13 @@ impl ProcessesNow {
             ThreadCall::Files(awaited) => {
                 let channel = |(fd, room): &(u32, bool)| self.channel(self.file(pid, *fd)?, *room);
                 let any: Vec<AwaitedChannel> = awaited.any.iter().filter_map(channel).collect();
-                let others = (awaited.any.len() - any.len()) as u64;
+                // What only it has open itself is for its own threads.
+                let is_own = |(fd, room): &(u32, bool)| {
+                    let holders = self.file(pid, *fd).and_then(|file| self.at_other_end(file, *room));
+                    holders.is_some_and(|holders| holders.iter().all(|(holder, _)| *holder == pid))
+                };
+                let is_other = |entry: &&(u32, bool)| channel(entry).is_none() && !is_own(entry);
+                let others = awaited.any.iter().filter(is_other).count() as u64;
                 let is_known = !any.is_empty();
                 is_known.then_some(WaitedFor::Channels {
                     any,

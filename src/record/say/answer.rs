@@ -142,7 +142,13 @@ fn most_waiting(recording: &Document, stages: &Stages, times: &[StageTime], main
             (mean.map_or(share, |(share, _)| share), stage, place)
         });
         for wait in at_pipes.chain([(time.opening, stage, None)]).filter(|(share, ..)| *share >= NAMED) {
-            if most.is_none_or(|(largest, ..)| wait.0 > largest) {
+            // Of a chain of waits for room, the last one is next to the cause; of waits for data, the first one.
+            let for_room = |place: &Place| place.is_some_and(|(_, side)| side == 1);
+            let is_next = |(largest, _, before): &(f64, usize, Place)| {
+                let same = (wait.0 - largest).abs() < NAMED;
+                if same && for_room(&wait.2) == for_room(before) { for_room(before) } else { wait.0 > *largest }
+            };
+            if most.as_ref().is_none_or(is_next) {
                 most = Some(wait);
             }
         }

@@ -66,7 +66,13 @@ impl PathFollower {
         let slices = self.slices_until(now);
         let tasks: Tasks = tasks.iter().map(|(task, state)| (*task, state)).collect();
         let mut living: Vec<u64> = self.threads.keys().copied().filter(|task| is_alive(&tasks, *task)).collect();
-        living.sort_unstable();
+        // Of a process, the last one counts: what only waits for other threads, or looks again after a time, comes first.
+        let patience = |task: &u64| {
+            let sleeps = tasks.get(task).filter(|state| state.state as usize == PR_ASLEEP && state.inode == 0)?;
+            let reasons = [WaitReason::Thread, WaitReason::Signal, WaitReason::Timer, WaitReason::Poll];
+            reasons.iter().position(|reason| *reason == why(sleeps.call, sleeps.file_type))
+        };
+        living.sort_unstable_by_key(|task| (patience(task).unwrap_or(usize::MAX), *task));
         let mut alive = Vec::new();
         for task in living {
             let who = self.threads.get(&task).and_then(|thread| self.who(thread.process));
@@ -195,8 +201,10 @@ impl PathEnds {
         let with_place = |who: &PrWho| place(who).and_then(&stage);
         let last_stage = self.alive.iter().max_by_key(|(who, _)| (with_place(who), Reverse(*who)));
         let placed = last_stage.filter(|(who, _)| unended && with_place(who).is_some()).map(|(_, chain)| chain);
-        let mut chain =
-            self.end_of(named).or(placed).or(self.last.as_ref()).or(last_stage.map(|(_, chain)| chain))?.clone();
+        let alive = last_stage.map(|(_, chain)| chain);
+        // What still runs ended no sooner than what has ended.
+        let rest = if unended { alive.or(self.last.as_ref()) } else { self.last.as_ref().or(alive) };
+        let mut chain = self.end_of(named).or(placed).or(rest)?.clone();
         // What lies between the begin of the recording and the first step, and after the last one.
         let slices = &self.slices;
         let end_part = self.parts.len() as u32;
