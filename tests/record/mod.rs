@@ -1,5 +1,6 @@
 //! `pipeprof record` with pipelines whose truth is known by construction.
 
+mod cases;
 mod counts;
 mod ends;
 mod guests;

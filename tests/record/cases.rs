@@ -1,0 +1,247 @@
+//! What people ask about programs that hang, both ways: started by pipeprof, and recorded while they run. The first two
+//! sentences have to name the cause.
+
+use crate::common::{pipeprof, wait_until};
+use pipeprof::result::Document;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A program, in Python, and what the first two sentences must and must not have.
+struct Case {
+    name: &'static str,
+    script: &'static str,
+    must: &'static [&'static str],
+    not: &'static [&'static str],
+}
+
+const CASES: &[Case] = &[
+    Case {
+        name: "a child whose standard error is not read",
+        script: "import subprocess as s, sys\n\
+                 child = [sys.executable, '-c', 'import sys; sys.stderr.write(\"x\" * 100000); print(1)']\n\
+                 s.Popen(child, stdout=s.PIPE, stderr=s.PIPE).stdout.read()",
+        must: &["wait for each other", "standard error is full (16 of 16 slots)", "standard output of"],
+        not: &["outside", "timer"],
+    },
+    Case {
+        name: "the same, in select",
+        script: "import select, subprocess as s, sys\n\
+                 child = [sys.executable, '-c', 'import sys; sys.stderr.write(\"x\" * 100000); print(1)']\n\
+                 pipes = s.Popen(child, stdout=s.PIPE, stderr=s.PIPE)\n\
+                 select.select([pipes.stdout], [], [])",
+        must: &["wait for each other", "standard error is full", "in poll"],
+        not: &["a timer or another event"],
+    },
+    Case {
+        name: "a background job that inherited the pipe",
+        script: "import subprocess as s\ns.Popen(['sh', '-c', 'sleep 1000 & echo'], stdout=s.PIPE).stdout.read()",
+        must: &["only `sleep` (process ", "its write end open"],
+        not: &["outside"],
+    },
+    Case {
+        name: "a child of a child that was killed",
+        script: "import subprocess as s\n\
+                 shell = s.Popen(['sh', '-c', 'echo; sleep 1000; true'], stdout=s.PIPE)\n\
+                 shell.stdout.readline(); shell.kill(); shell.wait(); shell.stdout.read()",
+        must: &["only `sleep` (process ", "its write end open"],
+        not: &["outside"],
+    },
+    Case {
+        name: "a child that waits for the end of a pipe of its parent",
+        script: "import os, select\n\
+                 r, w = os.pipe()\n\
+                 select.select([r], [], []) if os.fork() == 0 else os.wait()",
+        must: &["wait for each other", "in poll", "has ended"],
+        not: &["No pipe was used"],
+    },
+    Case {
+        name: "a circle beside a thread that only looks again",
+        script: "import subprocess as s, threading, time\n\
+                 def look():\n  while True: time.sleep(0.05)\n\
+                 threading.Thread(target=look, daemon=True).start()\n\
+                 s.Popen(['cat'], stdin=s.PIPE, stdout=s.PIPE).stdin.write(b'x' * 1000000)",
+        must: &["wait for each other", "`cat`", "is full"],
+        not: &["another thread"],
+    },
+    Case {
+        name: "a FIFO whose reader has its write end itself",
+        script: "import os\nos.mkfifo('f')\nos.read(os.open('f', os.O_RDWR), 1)",
+        must: &["waits for data from the FIFO", "itself"],
+        not: &["outside"],
+    },
+    Case {
+        name: "a FIFO that nobody reads",
+        script: "import os\nos.mkfifo('f')\nopen('f', 'w')",
+        must: &["waits until another process opens the FIFO `f` for reading"],
+        not: &["No pipe was used"],
+    },
+    Case {
+        name: "a child that has stopped itself",
+        script: "import subprocess as s\n\
+                 s.Popen(['sh', '-c', 'kill -STOP $$'], stdout=s.PIPE).stdout.read()",
+        must: &["`sh` stopped by itself"],
+        not: &["outside"],
+    },
+    Case {
+        name: "a chain behind a reader that sleeps",
+        script: "import os\nos.system('head -c 20M /dev/zero | cat | (sleep 1000; wc -c)')",
+        must: &["`sleep` sleeping on a timer", "`cat` waits ", "is full"],
+        not: &["`head` waits"],
+    },
+    Case {
+        name: "two that wait for data from each other by a pair of sockets",
+        script: "import os, socket\n\
+                 one, other = socket.socketpair()\n\
+                 own = other if os.fork() == 0 else one\n\
+                 (one if own is other else other).close()\n\
+                 own.recv(1)",
+        must: &["wait for each other", "socket"],
+        not: &["network"],
+    },
+    Case {
+        name: "the same by TCP",
+        script: "import os, socket\n\
+                 server = socket.create_server(('127.0.0.1', 0))\n\
+                 if os.fork() == 0:\n  own = socket.create_connection(server.getsockname()); server.close()\n\
+                 else:\n  own, _ = server.accept(); server.close()\n\
+                 own.recv(1)",
+        must: &["wait for each other", "TCP connection"],
+        not: &["the network"],
+    },
+    Case {
+        name: "a lock of a file that another process keeps",
+        script: "import fcntl, os, time\n\
+                 own = open('f', 'w')\n\
+                 fcntl.flock(own, fcntl.LOCK_EX)\n\
+                 if os.fork() == 0:\n  fcntl.flock(open('f'), fcntl.LOCK_EX)\n\
+                 else:\n  time.sleep(1000)",
+        must: &["for the lock of `", "which `python3"],
+        not: &["No pipe was used"],
+    },
+    Case {
+        name: "both sides of a terminal write",
+        script: "import os, pty, tty\n\
+                 pid, master = pty.fork()\n\
+                 if pid == 0:\n  tty.setraw(0); os.write(1, b'x' * 1000000)\n\
+                 else:\n  os.read(master, 1); os.write(master, b'y' * 1000000)",
+        must: &["wait for each other", "terminal"],
+        not: &["device", "No pipe was used"],
+    },
+];
+
+/// The processes of a group, with the states of their threads.
+fn states(group: u32) -> Vec<char> {
+    let tasks = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        // SAFETY: asks for a number.
+        let of = unsafe { libc::getsid(pid.cast_signed()) };
+        let started = is_descendant(pid, group) || of.cast_unsigned() == group;
+        started.then(|| std::fs::read_dir(format!("/proc/{pid}/task")).ok()).flatten()
+    });
+    let state = |path: &Path| {
+        let stat = std::fs::read_to_string(path.join("stat")).ok()?;
+        stat.rsplit_once(')')?.1.trim_start().chars().next()
+    };
+    tasks.flat_map(|tasks| tasks.flatten().filter_map(|task| state(&task.path())).collect::<Vec<_>>()).collect()
+}
+
+fn is_descendant(pid: u32, of: u32) -> bool {
+    let parent = |pid: u32| -> Option<u32> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    };
+    std::iter::successors(Some(pid), |pid| parent(*pid).filter(|parent| *parent > 1)).any(|pid| pid == of)
+}
+
+/// Wait until nothing of a session has run for five looks.
+fn stands(session: u32) -> bool {
+    let mut quiet = 0;
+    wait_until(Duration::from_secs(120), || {
+        let states = states(session);
+        // A program that has just been started is one process.
+        let sleeps = states.iter().all(|state| matches!(state, 'S' | 'T' | 'Z'));
+        quiet = if sleeps && !states.is_empty() { quiet + 1 } else { 0 };
+        quiet >= 25
+    })
+}
+
+/// Ends all that a session has started.
+struct Session(std::process::Child);
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let own = self.0.id();
+        let pids = || {
+            let all = std::fs::read_dir("/proc").unwrap().flatten();
+            all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()).filter(|pid| {
+                // SAFETY: asks for a number.
+                unsafe { libc::getsid(pid.cast_signed()) }.cast_unsigned() == own || is_descendant(*pid, own)
+            })
+        };
+        for pid in pids().collect::<Vec<u32>>() {
+            // SAFETY: sends a signal to a process of this test.
+            unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
+        }
+        let _ = self.0.wait();
+    }
+}
+
+fn recorded(folder: &Path, name: &str, flags: &[&str], words: &[&str]) -> Document {
+    let target = folder.join(name);
+    let mut command = pipeprof(&["record", "-o", target.to_str().unwrap()]);
+    command.args(flags).args(words).current_dir(folder).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    let text = std::fs::read_to_string(target.join("result.json"));
+    let text = text.unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    serde_json::from_str(&text).unwrap()
+}
+
+/// What is wrong with the first two sentences.
+fn wrong(case: &Case, way: &str, recording: &Document) -> Option<String> {
+    let said = recording.sentences();
+    let first = said[..said.len().min(2)].join(" ");
+    let missing: Vec<&&str> = case.must.iter().filter(|words| !first.contains(**words)).collect();
+    let false_words: Vec<&&str> = case.not.iter().filter(|words| first.contains(**words)).collect();
+    (!missing.is_empty() || !false_words.is_empty())
+        .then(|| format!("{}, {way}: without {missing:?}, with {false_words:?}:\n{}", case.name, said.join("\n")))
+}
+
+fn check(case: &Case) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let begun = Instant::now();
+    let mut command = Command::new("python3");
+    command.args(["-c", case.script]).current_dir(path);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // SAFETY: setsid is safe between fork and exec.
+    let command = unsafe { command.pre_exec(|| Ok(drop(libc::setsid()))) };
+    let session = Session(command.spawn().unwrap());
+    assert!(stands(session.0.id()), "{}: it does not hang", case.name);
+    let needed = begun.elapsed();
+    let pid = session.0.id().to_string();
+    let running = recorded(path, "running", &["-p", &pid, "--duration", "500ms"], &[]);
+    drop(session);
+    let _ = std::fs::remove_file(path.join("f"));
+    // Most of the time it hangs, however busy the machine is.
+    let duration = format!("{}ms", 1500 + 4 * needed.as_millis());
+    let started = recorded(path, "started", &["--duration", &duration], &["--", "python3", "-c", case.script]);
+    [wrong(case, "running", &running), wrong(case, "started", &started)].into_iter().flatten().collect()
+}
+
+#[test]
+#[ignore = "needs root and python3: make test"]
+fn the_first_sentences_name_why_a_program_hangs() {
+    // Few at a time: each has processes of its own to start.
+    let found: Vec<String> = CASES
+        .chunks(4)
+        .flat_map(|cases| {
+            std::thread::scope(|scope| {
+                let each: Vec<_> = cases.iter().map(|case| scope.spawn(|| check(case))).collect();
+                each.into_iter().flat_map(|check| check.join().unwrap()).collect::<Vec<_>>()
+            })
+        })
+        .collect();
+    assert!(found.is_empty(), "{}", found.join("\n\n"));
+}
