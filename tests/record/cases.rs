@@ -188,13 +188,27 @@ impl Drop for Session {
     }
 }
 
+/// Start `command` in a session of its own, which has none of this test's files.
+fn started(command: &mut Command, folder: &Path) -> Session {
+    command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null());
+    command.stderr(std::fs::File::create(folder.join("stderr")).unwrap());
+    // SAFETY: setsid is safe between fork and exec.
+    let command = unsafe {
+        command.pre_exec(|| {
+            libc::setsid();
+            Ok(())
+        })
+    };
+    Session(command.spawn().unwrap())
+}
+
 fn recorded(folder: &Path, name: &str, flags: &[&str], words: &[&str]) -> Document {
     let target = folder.join(name);
     let mut command = pipeprof(&["record", "-o", target.to_str().unwrap()]);
-    command.args(flags).args(words).current_dir(folder).stdin(Stdio::null());
-    let output = command.output().unwrap();
+    let mut session = started(command.args(flags).args(words), folder);
+    session.0.wait().unwrap();
     let text = std::fs::read_to_string(target.join("result.json"));
-    let text = text.unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    let text = text.unwrap_or_else(|error| panic!("{error}: {:?}", std::fs::read_to_string(folder.join("stderr"))));
     serde_json::from_str(&text).unwrap()
 }
 
@@ -212,12 +226,7 @@ fn check(case: &Case) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     let begun = Instant::now();
-    let mut command = Command::new("python3");
-    command.args(["-c", case.script]).current_dir(path);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // SAFETY: setsid is safe between fork and exec.
-    let command = unsafe { command.pre_exec(|| Ok(drop(libc::setsid()))) };
-    let session = Session(command.spawn().unwrap());
+    let session = started(Command::new("python3").args(["-c", case.script]), path);
     assert!(stands(session.0.id()), "{}: it does not hang", case.name);
     let needed = begun.elapsed();
     let pid = session.0.id().to_string();
@@ -225,7 +234,7 @@ fn check(case: &Case) -> Vec<String> {
     drop(session);
     let _ = std::fs::remove_file(path.join("f"));
     // Most of the time it hangs, however busy the machine is.
-    let duration = format!("{}ms", 1500 + 4 * needed.as_millis());
+    let duration = format!("{}ms", 1000 + 3 * needed.as_millis());
     let started = recorded(path, "started", &["--duration", &duration], &["--", "python3", "-c", case.script]);
     [wrong(case, "running", &running), wrong(case, "started", &started)].into_iter().flatten().collect()
 }
