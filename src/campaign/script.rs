@@ -3,13 +3,13 @@
 use super::chunk::Chunk;
 use super::list::CellList;
 use crate::util::text::{counted, quoted};
-use clap::ValueEnum;
 
 /// The largest array of Slurm's default configuration (MaxArraySize).
 const MOST_SLURM_TASKS: usize = 1000;
 
 /// A scheduler.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumMessage, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub enum CampaignEngine {
     /// GNU parallel, here or on machines reached by ssh
     Parallel,

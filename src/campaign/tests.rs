@@ -139,7 +139,7 @@ fn chunks_are_read() {
 
 #[test]
 fn scripts_name_every_chunk() {
-    for engine in <CampaignEngine as clap::ValueEnum>::value_variants() {
+    for engine in <CampaignEngine as strum::VariantArray>::VARIANTS {
         let script = engine.script(&list(100), "it's cells.jsonl", "store", Some(10.0));
         assert!(script.contains("25 chunks") && script.contains("/25 --store store"), "{script}");
         assert!(script.lines().count() <= 11, "{script}");

@@ -64,7 +64,7 @@ fn flag(axis: &'static Axis) -> Arg {
         AxisKind::Count { .. } => ("NUMBERS", String::new()),
         AxisKind::File => ("FILE,...", String::new()),
         AxisKind::Choice(choices) => {
-            let names: Vec<String> = choices().iter().map(|choice| choice.get_name().to_owned()).collect();
+            let names: Vec<String> = choices().iter().map(|(name, _)| (*name).to_owned()).collect();
             ("CALL,...", format!(": {}", names.join(", ")))
         }
     };

@@ -6,8 +6,8 @@ use crate::profile::Unit;
 use crate::result::{Collector, Document, ExecutedOn, Measurement, Selection};
 use crate::run::MeasurePair as _;
 use crate::run::{RunOptions, WindowSizing};
+use crate::util::choice::Choice as _;
 use crate::util::size;
-use crate::util::text::value_name;
 use crate::util::usage::UsageError;
 use crate::util::warning::WarningCode;
 use crate::vm::{Accel, GuestMachine, qemu};
@@ -98,7 +98,7 @@ fn guest(options: &mut RunOptions, given: &GivenFlags, baseline: &Document) -> R
     let MachineArgs { accel, cpus, memory, append, cpu, .. } = &given.machine;
     let texts = |machine: &GuestMachine| {
         [
-            ("--accel", accel.is_some_and(|accel| accel != Accel::Auto), value_name(machine.accel)),
+            ("--accel", accel.is_some_and(|accel| accel != Accel::Auto), machine.accel.name().to_owned()),
             ("--cpus", cpus.is_some(), machine.cpus().to_string()),
             ("--memory", memory.is_some(), size::format(machine.memory >> 20 << 20)),
             ("--append", !append.is_empty(), machine.append.join(" ")),

@@ -2,6 +2,7 @@
 
 use super::axes_args::AxesArgs;
 use super::causes::{self, CauseOrders};
+use super::choice_arg::choice;
 use super::counted_kernels::CountArgs;
 use super::global;
 use super::kernel_build::one_per_cpu;
@@ -60,7 +61,7 @@ pub(crate) struct CompareArgs {
     causes: Option<CauseOrders>,
     /// Compare each column with the previous one (and the last with the first), or each with the first
     /// [default: previous for kernels and stored runs, first for settings of one kernel]
-    #[arg(long, help_heading = "Measurement", value_enum)]
+    #[arg(long, help_heading = "Measurement", value_parser = choice::<Against>())]
     against: Option<Against>,
     /// Number of guests to run in parallel [default: depends on CPUs and free memory; 1 for timed runs]
     #[arg(long, help_heading = "Measurement", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]

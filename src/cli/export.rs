@@ -1,5 +1,6 @@
 //! `pipeprof export`: write a stored result in a format of other programs.
 
+use super::choice_arg::export_format;
 use crate::export::{ExportFormat, with_stored};
 use crate::util::atomic_file;
 use crate::util::streams;
@@ -15,7 +16,7 @@ pub(crate) struct ExportArgs {
     #[arg(value_name = "DIR")]
     input: PathBuf,
     /// Format to write
-    #[arg(long = "to", value_name = "FORMAT", value_enum)]
+    #[arg(long = "to", value_name = "FORMAT", value_parser = export_format())]
     format: ExportFormat,
     /// Output file, `-` for standard output; for csv a folder, or `-` if there is one table [default: next to the input]
     #[arg(short, long, value_name = "FILE")]

@@ -1,5 +1,6 @@
 //! Flags of all subcommands, and their effects.
 
+use super::choice_arg::choice;
 use crate::report::terminal::colour;
 use crate::util::stored_json::json_text;
 use crate::util::streams::write_styled;
@@ -31,7 +32,7 @@ pub(super) struct Global {
     #[arg(short, long, global = true, hide_short_help = true, display_order = 901)]
     verbose: bool,
     /// Colour the output: auto (on a terminal, unless NO_COLOR is set or TERM is dumb), always or never [default: auto]
-    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t, display_order = 902)]
+    #[arg(long, global = true, value_parser = choice::<colour::When>(), value_name = "WHEN", default_value = "auto", display_order = 902)]
     #[arg(hide_short_help = true, hide_default_value = true, hide_possible_values = true)]
     color: colour::When,
     /// Print help: -h the common flags, --help all

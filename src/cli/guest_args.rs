@@ -1,5 +1,6 @@
 //! The flags of commands that can run in a guest.
 
+use super::choice_arg::choice;
 use crate::util::size;
 use crate::vm::GuestOf as _;
 use crate::vm::{Accel, GuestMachine, GuestOptions};
@@ -24,7 +25,7 @@ pub(crate) struct GuestArgs {
 #[command(next_help_heading = "Guest")]
 pub(crate) struct MachineArgs {
     /// How the guest's instructions are executed [default: tcg]
-    #[arg(long, value_enum, value_name = "ACCEL")]
+    #[arg(long, value_parser = choice::<Accel>(), value_name = "ACCEL")]
     pub accel: Option<Accel>,
     /// Number of CPUs of the guest [default: 1; 2 for runs with sample, kprobe or fgraph, so that writer and reader can
     /// contend for locks]

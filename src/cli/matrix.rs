@@ -2,6 +2,7 @@
 
 use super::axes_args::AxesArgs;
 use super::axis_args::AxisArgs;
+use super::choice_arg::choice;
 use super::compare::width;
 use super::matrix_cell;
 use super::pipeline_args::{GivenPipeline, PipelineArgs};
@@ -66,7 +67,7 @@ struct PlanArgs {
     #[arg(short, long, value_name = "FILE", default_value = "cells.jsonl", help_heading = "List")]
     output: PathBuf,
     /// Print a script for this scheduler
-    #[arg(long = "for", value_name = "ENGINE", value_enum, help_heading = "List")]
+    #[arg(long = "for", value_name = "ENGINE", value_parser = choice::<CampaignEngine>(), help_heading = "List")]
     engine: Option<CampaignEngine>,
     /// Estimated time of a chunk of the script [default: 15m for slurm, otherwise 1m]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "engine", help_heading = "List")]

@@ -11,6 +11,7 @@ mod check;
 mod check_history;
 mod check_rules;
 mod check_runs;
+mod choice_arg;
 mod compare;
 mod completions;
 mod counted_kernels;

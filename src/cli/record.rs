@@ -1,5 +1,6 @@
 //! `pipeprof record`: run a pipeline and say what its wall time was made of.
 
+use super::choice_arg::{choice, export_format};
 use super::guest_args::{GuestArgs, one_cpu, set};
 use super::workload_args::parse_duration;
 use crate::export::{self, ExportFormat, Exported};
@@ -58,7 +59,7 @@ pub(crate) struct RecordArgs {
     #[arg(long)]
     live: bool,
     /// How much to record; each level takes more time than the one before [default: calls]
-    #[arg(long, value_name = "LEVEL", value_enum)]
+    #[arg(long, value_name = "LEVEL", value_parser = choice::<RecordLevel>())]
     level: Option<RecordLevel>,
     /// Size of the pipes between the stages, such as 1M [default: the kernel's, 64K]
     #[arg(long, value_name = "SIZE", value_parser = pipe_size, conflicts_with_all = ["pid", "changes", "advise"])]
@@ -92,7 +93,7 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "roles|targets|all|LIST")]
     probe: Option<Probe>,
     /// Also write a format of `pipeprof export` into the output folder; repeatable
-    #[arg(long, value_name = "FORMAT", value_enum, help_heading = "Output")]
+    #[arg(long, value_name = "FORMAT", value_parser = export_format(), help_heading = "Output")]
     export: Vec<ExportFormat>,
     /// Output folder [default: runs/TIME-record]
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]

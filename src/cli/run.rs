@@ -2,6 +2,7 @@
 
 pub(super) mod run_modes;
 
+use super::choice_arg::{choice, export_format};
 use super::guest_args::{GuestArgs, MachineArgs, set};
 use super::sizing_args::SizingArgs;
 use super::stop_args::StopArgs;
@@ -13,6 +14,7 @@ use crate::report::terminal::Style;
 use crate::result::{Collector, CollectorReport, Document, Loader, Outcome, Probe, Request, Selection};
 use crate::run::MeasurePair as _;
 use crate::run::RunOptions;
+use crate::util::choice::Choice as _;
 use crate::util::stored_json::HIGHEST;
 use crate::util::streams::write_styled;
 use crate::util::text::clean;
@@ -33,7 +35,7 @@ pub(crate) struct RunArgs {
     #[arg(long, help_heading = "Collectors", value_name = "auto|none|LIST", value_parser = selection)]
     collect: Option<Selection>,
     /// Library that loads the BPF programs [default: libbpf]
-    #[arg(long, help_heading = "Collectors", value_enum)]
+    #[arg(long, help_heading = "Collectors", value_parser = choice::<Loader>())]
     loader: Option<Loader>,
     /// Functions that kprobe probes: `roles` (the targets, and one function per role), `targets` (pipe_write,
     /// __alloc_pages, __mutex_lock, iov_iter_get_pages2), `all` (all functions of all roles), or a list of functions
@@ -67,7 +69,7 @@ pub(crate) struct RunArgs {
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     output: Option<PathBuf>,
     /// Also write a format of `pipeprof export` into the output folder; repeatable
-    #[arg(long, value_name = "FORMAT", value_enum, help_heading = "Output")]
+    #[arg(long, value_name = "FORMAT", value_parser = export_format(), help_heading = "Output")]
     export: Vec<ExportFormat>,
     /// Print result.json on stdout, everything else on stderr
     #[arg(long, help_heading = "Output")]
@@ -81,7 +83,7 @@ fn selection(text: &str) -> Result<Selection, String> {
         _ => {
             let mut list = Vec::new();
             for name in text.split(',') {
-                let collector = <Collector as clap::ValueEnum>::from_str(name, false).map_err(|_| {
+                let collector = Collector::named(name).ok_or_else(|| {
                     format!("unknown collector '{name}'; known: auto, none, or a list of sample,kprobe,fgraph,insn")
                 })?;
                 if !list.contains(&collector) {

@@ -6,7 +6,7 @@ use crate::workload::axes::AXES;
 use crate::workload::axis::{Axis, AxisKind, Overrides, Value};
 use crate::workload::modes::{MODES, names};
 use crate::workload::spec::{Amount, Pin};
-use clap::builder::{BoolValueParser, PossibleValuesParser, TypedValueParser as _};
+use clap::builder::{BoolValueParser, PossibleValue, PossibleValuesParser, TypedValueParser as _};
 use clap::{Arg, ArgMatches, Command};
 
 /// `--mode` is a preset of the axes, which the axes' own flags override. `=false` disables a switch.
@@ -120,9 +120,10 @@ fn flag(axis: &'static Axis) -> Arg {
             .default_missing_value("true")
             .hide_possible_values(true)
             .value_parser(BoolValueParser::new().map(Value::Switch)),
-        AxisKind::Choice(choices) => {
-            arg.value_name("CALL").value_parser(PossibleValuesParser::new(choices()).map(Value::Text))
-        }
+        AxisKind::Choice(choices) => arg.value_name("CALL").value_parser(
+            PossibleValuesParser::new(choices().into_iter().map(|(name, about)| PossibleValue::new(name).help(about)))
+                .map(Value::Text),
+        ),
         AxisKind::Size { .. } => arg.value_name("SIZE").allow_negative_numbers(true).value_parser(text),
         AxisKind::Count { .. } => arg.value_name("N").allow_negative_numbers(true).value_parser(text),
         AxisKind::File => arg.value_name("FILE").value_parser(text),

@@ -19,7 +19,8 @@ pub struct Input {
 }
 
 /// Which columns are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::EnumMessage, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub enum Against {
     /// Each with the previous one, and the last with the first
     #[default]

@@ -13,9 +13,9 @@ pub type ExportedFiles = Vec<(String, Vec<u8>)>;
 #[derive(Debug, Clone, Copy)]
 pub struct ExportFormat {
     /// The word on the command line.
-    pub(super) name: &'static str,
+    pub name: &'static str,
     /// One line for the help.
-    pub(super) about: &'static str,
+    pub about: &'static str,
     pub(super) files: fn(&Exported<'_>) -> Result<ExportedFiles>,
     /// Whether it consists of several files.
     pub is_folder: bool,

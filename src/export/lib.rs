@@ -27,7 +27,7 @@ pub use source::{Exported, with_stored};
 use format::{KERNEL_MODULE, nanoseconds};
 
 /// The formats, in the order of the help.
-const FORMATS: &[ExportFormat] = &[
+pub const FORMATS: &[ExportFormat] = &[
     // registration: one line per format
     pprof::FORMAT,
     firefox::FORMAT,
@@ -51,12 +51,7 @@ pub fn all(formats: &[ExportFormat], exported: &Exported<'_>) -> (ExportedFiles,
     (files, problem)
 }
 
-impl clap::ValueEnum for ExportFormat {
-    fn value_variants<'a>() -> &'a [Self] {
-        FORMATS
-    }
-
-    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
-        Some(clap::builder::PossibleValue::new(self.name).help(self.about))
-    }
+/// The format with this word.
+pub fn format_named(name: &str) -> Option<ExportFormat> {
+    FORMATS.iter().copied().find(|format| format.name == name)
 }

@@ -3,7 +3,7 @@
 use super::edits;
 use crate::compare::render::{markdown, terminal as tables};
 use crate::compare::{CompareOptions, Input, compare, pipelines};
-use crate::export::{ExportFormat, Exported, all as export_all};
+use crate::export::{Exported, FORMATS, all as export_all};
 use crate::profile::{Folded, Profile};
 use crate::record::say::text;
 use crate::record::{self, contents};
@@ -12,7 +12,6 @@ use crate::report::terminal::{self, Style};
 use crate::result::{Document, Outcome, parse};
 use crate::roles::Skid;
 use crate::util::text::is_hidden;
-use clap::ValueEnum as _;
 use std::path::PathBuf;
 
 /// Profiles of the processes.
@@ -80,7 +79,7 @@ fn check(document: Document) {
     for style in STYLES {
         shown("terminal", &terminal::render(&outcome.document, None, style));
     }
-    let (exports, _) = export_all(ExportFormat::value_variants(), &Exported::Result(&outcome));
+    let (exports, _) = export_all(FORMATS, &Exported::Result(&outcome));
     let texts = exports.iter().filter_map(|(name, bytes)| Some((name, std::str::from_utf8(bytes).ok()?)));
     texts.for_each(|(name, text)| shown(name, text));
     let input = || Input { label: None, runs: vec![("run".to_owned(), outcome.clone())] };

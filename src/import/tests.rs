@@ -1,8 +1,7 @@
 use super::*;
-use crate::export::{ExportFormat, Exported};
+use crate::export::{Exported, format_named};
 use crate::profile::ProcessName;
 use crate::roles::{RoleId, Skid};
-use clap::ValueEnum as _;
 use std::collections::BTreeMap;
 
 /// Lines as perf 6.1 prints them, with a command whose name has a space, an event that is not sampled, and one line
@@ -109,7 +108,7 @@ fn what_a_profile_lacks_is_a_caution() {
 fn an_exported_profile_is_read_again_with_the_same_stacks() {
     let profile = parse(SCRIPT.as_bytes(), None).unwrap();
     let outcome = recording::outcome(&profile, "x", profile.skid());
-    let format = ExportFormat::from_str("pprof", false).unwrap();
+    let format = format_named("pprof").unwrap();
     let exported = format.files(&Exported::Result(&outcome)).unwrap().remove(0).1;
     let again = parse(&exported, None).unwrap();
     assert_eq!(again.format, ImportFormat::Pprof);
@@ -133,7 +132,7 @@ fn addresses_and_files_of_perf_script_reach_the_formats_that_hold_them() {
     assert_eq!(place("main"), (0xf_ddfc, Some("/usr/bin/dd")));
 
     let outcome = recording::outcome(&profile, "x", profile.skid());
-    let format = ExportFormat::from_str("perf-script", false).unwrap();
+    let format = format_named("perf-script").unwrap();
     let text = String::from_utf8(format.files(&Exported::Result(&outcome)).unwrap().remove(0).1).unwrap();
     assert!(text.contains("\t           fddfd main (/usr/bin/dd)\n"), "{text}");
     assert!(text.contains("\tffffffff816b6c0c pipe_write ([kernel.kallsyms])\n"), "{text}");
@@ -160,7 +159,7 @@ fn source_lines_of_pprof_are_kept() {
     };
     let profile = pprof::decoded(&go.encode_to_vec(), None).unwrap();
     let outcome = recording::outcome(&profile, "x", Skid::None);
-    let files = |name| ExportFormat::from_str(name, false).unwrap().files(&Exported::Result(&outcome)).unwrap();
+    let files = |name| format_named(name).unwrap().files(&Exported::Result(&outcome)).unwrap();
     let again = parse(&files("pprof")[0].1, None).unwrap();
     assert_eq!(again.commands, profile.commands);
     let (_, stacks) = again.commands.first_key_value().unwrap();
@@ -196,7 +195,7 @@ fn addresses_of_callers_are_those_of_their_calls() {
 
     // Programs whose path has a space are read again, too.
     let outcome = recording::outcome(&profile, "x", profile.skid());
-    let format = ExportFormat::from_str("perf-script", false).unwrap();
+    let format = format_named("perf-script").unwrap();
     let again = parse(&format.files(&Exported::Result(&outcome)).unwrap().remove(0).1, None).unwrap();
     let names = |profile: &ImportedProfile| command(profile, "dd").lines().count();
     assert_eq!(names(&again), names(&profile));
@@ -274,7 +273,7 @@ proptest::proptest! {
         if written {
             let profile = parse(folded.as_bytes(), None).unwrap();
             let outcome = recording::outcome(&profile, "file", Skid::None);
-            let pprof = ExportFormat::from_str("pprof", false).unwrap();
+            let pprof = format_named("pprof").unwrap();
             let exported = pprof.files(&Exported::Result(&outcome)).unwrap();
             proptest::prop_assert!(read_back(&exported[0].1));
         }

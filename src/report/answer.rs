@@ -4,8 +4,9 @@
 use crate::profile::{ProcessName, RoleShare, Unit, listed};
 use crate::result::{Document, Emulator, ExecutedOn, WindowCount};
 use crate::roles;
+use crate::util::choice::Choice as _;
 use crate::util::size;
-use crate::util::text::{capitalized, counted, grouped, value_name};
+use crate::util::text::{capitalized, counted, grouped};
 use crate::util::warning::WarningCode;
 use crate::workload::Spec;
 
@@ -146,7 +147,7 @@ fn speed(document: &Document) -> String {
 
 /// `vmsplice to splice, 256K buffers`: the calls that move the bytes.
 fn workload(spec: &Spec) -> String {
-    let (writer, reader) = (value_name(spec.writer), value_name(spec.reader));
+    let (writer, reader) = (spec.writer.name(), spec.reader.name());
     format!("{writer} to {reader}, {} buffers", size::format(spec.buffer_size))
 }
 

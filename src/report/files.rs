@@ -6,7 +6,7 @@ pub use super::folder::{Folder, Written};
 use crate::profile::{ProcessName, Profile, RoleShare, Unit, listed};
 use crate::result::code::CODE;
 use crate::result::ensemble::{self, WINDOWS};
-use crate::result::{Document, ExecutedOn, MeasuredTarget, Outcome, RESULT_FILE, is_plain, stack_files};
+use crate::result::{Document, ExecutedOn, MeasuredTarget, Measurement, Outcome, RESULT_FILE, is_plain, stack_files};
 use crate::roles::Skid;
 use crate::util::stored_json::stored_text;
 use crate::util::text::{clean, grouped};
@@ -118,23 +118,14 @@ fn prefix(document: &Document, collector: &str) -> String {
     if collector == document.attribution.collector { String::new() } else { format!("{collector}-") }
 }
 
-/// A flame graph's title: the command of a run without its output folder; of others, what was recorded.
+/// A flame graph's title: the command that measures a run again; of others, what was recorded.
 pub fn title(document: &Document) -> String {
     match document.target {
         MeasuredTarget::Pair { .. } => {}
         MeasuredTarget::Pipeline(_) | MeasuredTarget::Attached { .. } => return document.mode.clone(),
         MeasuredTarget::Imported(_) => return clean(&document.mode),
     }
-    let mut words = document.command.split(' ');
-    let mut kept: Vec<&str> = Vec::new();
-    while let Some(word) = words.next() {
-        if matches!(word, "-o" | "--output") {
-            words.next();
-        } else if !word.starts_with("--output=") {
-            kept.push(word);
-        }
-    }
-    kept.join(" ")
+    document.request.as_ref().map_or_else(|| document.command.clone(), Measurement::command)
 }
 
 /// The cost per KiB of one unit of weight in the attributed profile, if the run knows it: in instructions, or for

@@ -6,8 +6,22 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How much is recorded. More takes more time: docs/performance.md.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::EnumMessage,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum RecordLevel {
     /// When threads run, wait for a CPU and sleep, and at which pipe; no calls
     Sched,
@@ -94,8 +108,6 @@ pub enum WaitReason {
     Signal,
     /// A process that opens the other end of a FIFO.
     Open,
-    /// A lock of a file, by `flock` or `fcntl`.
-    FileLock,
     /// Page faults, also those of calls that copy to or from a process's memory.
     Memory,
     /// Not a wait: a signal such as SIGSTOP has stopped it.
@@ -266,7 +278,6 @@ impl WaitReason {
             Self::Device => "device",
             Self::Signal => "signal",
             Self::Open => "FIFO to be opened",
-            Self::FileLock => "file lock",
             Self::Memory => "memory",
             Self::Stopped => "stopped",
             Self::Traced => "traced",

@@ -3,13 +3,28 @@
 use super::Probe;
 use crate::experiment::StopRule;
 use crate::workload::Spec;
-use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A collector, by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema, ValueEnum)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::EnumMessage,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Collector {
     /// perf_event sampling, stacks counted in the kernel by BPF.
     Sample,
@@ -24,12 +39,7 @@ pub enum Collector {
 impl Collector {
     /// The name on the command line and in files: `sample`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Sample => "sample",
-            Self::Kprobe => "kprobe",
-            Self::Fgraph => "fgraph",
-            Self::Insn => "insn",
-        }
+        self.into()
     }
 }
 
@@ -44,8 +54,22 @@ pub enum Selection {
 }
 
 /// `--loader`: the library that loads the BPF object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, ValueEnum)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::EnumMessage,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Loader {
     #[default]
     Libbpf,

@@ -6,6 +6,7 @@ pub(crate) use crate as util;
 pub mod atomic_file;
 pub mod build;
 pub mod cancel;
+pub mod choice;
 pub mod claimed_folder;
 pub mod colour;
 pub mod csv_text;

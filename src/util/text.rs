@@ -1,6 +1,5 @@
 //! Text and numbers, formatted alike in all outputs.
 
-use clap::ValueEnum;
 use std::io;
 
 /// The text of the file at `path`, which the kernel makes. Bytes that are not UTF-8 are replaced.
@@ -50,11 +49,6 @@ pub(crate) fn clean_json(json: &str) -> String {
 pub fn capitalized(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
-}
-
-/// The name of `value` on the command line.
-pub fn value_name(value: impl ValueEnum) -> String {
-    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// A character for [`joined`] that no text of ours contains.

@@ -2,9 +2,9 @@
 
 use super::axes::{AXES, Spec};
 use super::modes::Mode;
+use crate::util::choice::Choice;
 use crate::util::size;
 use anyhow::{Result, bail, ensure};
-use clap::builder::PossibleValue;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -32,8 +32,8 @@ pub enum AxisKind {
         least: u64,
         most: u64,
     },
-    /// One of a set.
-    Choice(fn() -> Vec<PossibleValue>),
+    /// One of a set: names with their help.
+    Choice(fn() -> Vec<(&'static str, &'static str)>),
     File,
 }
 
@@ -153,10 +153,10 @@ impl Axis {
             AxisKind::File => Ok(Value::Text(text.to_owned())),
             AxisKind::Choice(choices) => {
                 let choices = choices();
-                if choices.iter().any(|choice| choice.matches(text, false)) {
+                if choices.iter().any(|(name, _)| *name == text) {
                     return Ok(Value::Text(text.to_owned()));
                 }
-                let names: Vec<&str> = choices.iter().map(PossibleValue::get_name).collect();
+                let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
                 Err(format!("unknown value '{text}'; choose one of {}", names.join(", ")))
             }
         }
@@ -203,8 +203,8 @@ impl Axis {
 }
 
 /// All values of a set, with their help.
-pub(super) fn choices<T: clap::ValueEnum>() -> Vec<PossibleValue> {
-    T::value_variants().iter().filter_map(clap::ValueEnum::to_possible_value).collect()
+pub(super) fn choices<T: Choice>() -> Vec<(&'static str, &'static str)> {
+    T::VARIANTS.iter().map(|value| (value.name(), value.about())).collect()
 }
 
 /// Values of some axes, which override those of a mode.
@@ -265,14 +265,15 @@ mod tests {
     use super::*;
     use crate::workload::modes::MODES;
     use crate::workload::spec::{Reader, Writer};
+    use strum::VariantArray as _;
 
     /// Specs of all calls; one of them meets each axis's requirement.
     fn specs() -> Vec<Spec> {
         let readers = |writer| {
             let spec = move |&reader: &Reader| Spec { writer, reader, ..Spec::default() };
-            <Reader as clap::ValueEnum>::value_variants().iter().map(spec)
+            Reader::VARIANTS.iter().map(spec)
         };
-        <Writer as clap::ValueEnum>::value_variants().iter().flat_map(|&writer| readers(writer)).collect()
+        Writer::VARIANTS.iter().flat_map(|&writer| readers(writer)).collect()
     }
 
     /// A value other than that of `spec`, as typed.
@@ -282,7 +283,7 @@ mod tests {
             AxisKind::Switch => vec!["true".to_owned(), "false".to_owned()],
             AxisKind::Size { most, .. } => vec![size::format(most.min(64 << 10))],
             AxisKind::Count { most, .. } => vec![most.min(2).to_string()],
-            AxisKind::Choice(choices) => choices().iter().map(|choice| choice.get_name().to_owned()).collect(),
+            AxisKind::Choice(choices) => choices().iter().map(|(name, _)| (*name).to_owned()).collect(),
             AxisKind::File => vec!["/dev/null".to_owned()],
         };
         candidates.into_iter().find(|text| Some(text) != now.as_ref()).unwrap()

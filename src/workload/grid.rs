@@ -67,7 +67,7 @@ mod tests {
                 AxisKind::Switch => "true,false".to_owned(),
                 AxisKind::Size { .. } => "4K,8K".to_owned(),
                 AxisKind::Count { .. } => "1,2".to_owned(),
-                AxisKind::Choice(choices) => format!("{},{0}", choices()[0].get_name()),
+                AxisKind::Choice(choices) => format!("{},{0}", choices()[0].0),
                 AxisKind::File => "a,b".to_owned(),
             };
             let values = values(axis, &list).unwrap();

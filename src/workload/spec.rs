@@ -12,12 +12,24 @@ pub(crate) const DEFAULT_SOURCE: &str = "/dev/zero";
 
 /// The name of a source that every kernel can splice from: zeros in a file in memory.
 pub const MEMORY_SOURCE: &str = "memory";
-/// What a writer notes that reads from it because its kernel cannot splice from [`DEFAULT_SOURCE`].
-pub const FELL_BACK: &str = "this kernel cannot splice from /dev/zero: using a memory file of zeros";
 
 /// The call that puts bytes into the pipe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema, clap::ValueEnum)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+    strum::EnumMessage,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Writer {
     /// write(2) of one buffer
     Write,
@@ -44,8 +56,22 @@ impl Writer {
 }
 
 /// The call that takes bytes out of the pipe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema, clap::ValueEnum)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+    strum::EnumMessage,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Reader {
     /// read(2), and count
     Read,

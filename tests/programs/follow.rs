@@ -7,6 +7,7 @@ use pipeprof::collect::{Context, make};
 use pipeprof::process::Watched;
 use pipeprof::profile::{Folded, ProcessName};
 use pipeprof::result::{Collector, Loader, Probe, Status};
+use pipeprof::util::choice::Choice;
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
@@ -16,10 +17,10 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 pub(crate) struct FollowArgs {
     /// Watch the family with this collector.
-    #[arg(long)]
+    #[arg(long, value_parser = named::<Collector>)]
     collect: Option<Collector>,
     /// Once with each of these.
-    #[arg(long, default_value = "libbpf", value_delimiter = ',')]
+    #[arg(long, default_value = "libbpf", value_parser = named::<Loader>, value_delimiter = ',')]
     loader: Vec<Loader>,
     /// Calls that each thread and process of the family makes.
     #[arg(long, default_value_t = 100)]
@@ -32,6 +33,10 @@ pub(crate) struct FollowArgs {
     /// Act as a member of the family.
     #[arg(long)]
     be: Option<Member>,
+}
+
+fn named<T: Choice>(name: &str) -> Result<T, &'static str> {
+    T::named(name).ok_or("unknown")
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]

@@ -1,6 +1,5 @@
 //! `pipeprof record` with pipelines whose truth is known by construction.
 
-mod cases;
 mod counts;
 mod ends;
 mod guests;

@@ -8,7 +8,7 @@ use crate::report::chart::Theme;
 use crate::report::files::{Folder, KeptResults};
 use crate::report::modes::ModesReport;
 use crate::report::terminal::Style;
-use crate::result::Outcome;
+use crate::result::{Measurement, Outcome};
 use crate::run::MeasurePair as _;
 use crate::run::RunOptions;
 use crate::util::stored_json::json_text;
@@ -37,7 +37,7 @@ pub(in crate::cli) fn run(args: &RunArgs) -> Result<ExitCode> {
     let of_mode = |mode: &String| -> Result<(String, RunOptions, _)> {
         let mut options = first.clone();
         options.workload.mode = Some(mode.clone());
-        let request = options.request(with_mode(&super::super::command_line(), mode))?;
+        let request = options.request(Measurement::Pair(Box::new(options.clone())).command())?;
         Ok((mode.clone(), options, request))
     };
     let wanted = modes.iter().map(of_mode).collect::<Result<Vec<_>>>()?;
@@ -106,37 +106,4 @@ fn written<'a>(kept: &KeptResults, modes: impl Iterator<Item = (&'a str, &'a Vec
         text.push_str(&exports_in(&written.folder.join(mode), exports));
     }
     text
-}
-
-/// `command` as it would be with this mode only: flame graphs have it as their title.
-fn with_mode(command: &str, mode: &str) -> String {
-    let mut words: Vec<String> = Vec::new();
-    let mut given = command.split(' ');
-    let mut named = false;
-    while let Some(word) = given.next() {
-        let is_flag = word == "--mode";
-        if !is_flag && !word.starts_with("--mode=") {
-            words.push(word.to_owned());
-            continue;
-        }
-        if is_flag {
-            given.next();
-        }
-        if !std::mem::replace(&mut named, true) {
-            words.extend(["--mode".to_owned(), mode.to_owned()]);
-        }
-    }
-    words.join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_mode_has_its_own_command() {
-        for given in ["pipeprof run --mode write --mode vmsplice -o x", "pipeprof run --mode=write,vmsplice -o x"] {
-            assert_eq!(with_mode(given, "vmsplice"), "pipeprof run --mode vmsplice -o x");
-        }
-    }
 }

@@ -1,11 +1,11 @@
 //! Decide whether output is coloured: by `--color`, else by the terminal and the environment.
 
-use clap::ValueEnum;
 use std::io::IsTerminal as _;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// When to colour.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, strum::EnumMessage, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "lowercase")]
 #[repr(u8)]
 pub enum When {
     /// On a terminal, unless the environment has NO_COLOR (no-color.org) or TERM=dumb.

@@ -11,8 +11,22 @@ use std::time::Duration;
 const LEAST_MEMORY: u64 = 64 << 20;
 
 /// What executes the guest's instructions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::EnumMessage,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Accel {
     /// KVM if a guest starts with it in time, otherwise emulation
     Auto,

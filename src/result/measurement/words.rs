@@ -2,7 +2,9 @@
 
 use super::{GuestMachine, Measurement, RecordingRequest, RecordingTarget, RunOptions, WindowSizing};
 use crate::result::{RecordLevel, Selection};
-use crate::util::text::{quoted, value_name};
+use crate::util::choice::Choice as _;
+use crate::util::size;
+use crate::util::text::quoted;
 use crate::workload::axes::AXES;
 use crate::workload::spec::{Amount, Pin};
 
@@ -26,7 +28,7 @@ impl RunOptions {
         self.workload_words(&mut words);
         words.machine(&self.machine);
         words.value("--collect", self.collect.as_ref().map(collectors));
-        words.unless(self.loader, &Self::default().loader, "--loader", value_name);
+        words.unless(self.loader, &Self::default().loader, "--loader", |loader| loader.name().to_owned());
         words.value("--probe", self.probe.as_ref());
         words.value("--runs", self.runs);
         words.value("--until", self.stop.until.map(percent));
@@ -49,7 +51,7 @@ impl RunOptions {
             words.value(&format!("--{}", axis.name), value);
         }
         match workload.amount {
-            Some(Amount::Bytes(bytes)) => words.value("--bytes", Some(bytes)),
+            Some(Amount::Bytes(bytes)) => words.value("--bytes", Some(size::format(bytes))),
             Some(Amount::DurationNs(ns)) => words.value("--duration", Some(nanoseconds(ns))),
             Some(Amount::Calls(calls)) => words.value("--calls", Some(calls)),
             None => {}
@@ -60,7 +62,7 @@ impl RunOptions {
             Some(Pin::Auto) | None => {}
         }
         words.switch("--verify", workload.verify);
-        words.value("--warmup", workload.warmup_bytes);
+        words.value("--warmup", workload.warmup_bytes.map(size::format));
         words.switch("--unsafe-pipe", workload.unsafe_pipe);
     }
 }
@@ -74,7 +76,7 @@ impl RecordingRequest {
         words.value("--collect", self.collect.map(|collector| collector.name()));
         words.value("--probe", self.probe.as_ref());
         words.value("--duration", self.duration_ns.map(nanoseconds));
-        words.unless(self.level, &RecordLevel::default(), "--level", value_name);
+        words.unless(self.level, &RecordLevel::default(), "--level", |level| level.name().to_owned());
         words.value("--pipe-size", self.pipe_size);
         words.value("--runs", self.runs);
         self.files.iter().for_each(|file| words.value("--file", Some(file.text())));
@@ -104,7 +106,7 @@ struct Words(Vec<String>);
 impl Words {
     fn machine(&mut self, machine: &GuestMachine) {
         let default = GuestMachine::default();
-        self.unless(machine.accel, &default.accel, "--accel", value_name);
+        self.unless(machine.accel, &default.accel, "--accel", |accel| accel.name().to_owned());
         self.value("--cpus", machine.cpus);
         self.unless(machine.memory, &default.memory, "--memory", |bytes| bytes.to_string());
         for append in &machine.append {

@@ -2,7 +2,7 @@
 
 use super::{Run, run_hot, within};
 use crate::util::regular;
-use crate::workload::spec::{Amount, DEFAULT_SOURCE, FELL_BACK, MEMORY_SOURCE, PAGE, Spec};
+use crate::workload::spec::{Amount, DEFAULT_SOURCE, MEMORY_SOURCE, PAGE, Spec};
 use crate::workload::wire::WorkerPart;
 use crate::workload::worker::buffer::Mapping;
 use crate::workload::worker::hot::{self, HotOptions, Port, Tally};
@@ -194,7 +194,7 @@ impl SpliceIn {
                 source.name
             );
             source = Source { file: zeros(block)?, name: "a memory file of zeros".into() };
-            note = Some(FELL_BACK.to_owned());
+            note = Some("this kernel cannot splice from /dev/zero: using a memory file of zeros".to_owned());
         }
         let kind = source.file.metadata().with_context(|| format!("--source {}", source.name))?;
         let size = if kind.is_file() { kind.len() } else { 0 };
