@@ -1,6 +1,7 @@
 //! Checks that src/lib.rs and docs/architecture.md list the crates in their true order: each depends on earlier ones
 //! only; that what a crate shows is used by another one; and that no two files of src need each other.
 
+mod facades;
 mod foreign;
 mod imports;
 
@@ -158,17 +159,8 @@ fn program() -> Vec<(PathBuf, String)> {
 
 /// What a file needs of another although that needs it, too: the beginnings of their names, and why it still does.
 const MUTUAL: &[(&str, &str, &str)] = &[
-    ("collect/calibrate.rs", "collect/kprobe.rs", "it loads the collector's programs to measure what they cost"),
-    ("profile/places.rs", "profile/folded.rs", "for the tests of places only"),
     ("record/observe/recorder.rs", "record/model/ended.rs", "one state, kept by two files"),
     ("record/say/holders.rs", "record/say/answer.rs", "sentences about one pipe"),
-    ("reproduce/parts/", "reproduce/parts/mod.rs", "what parts share is where they are listed"),
-    ("reproduce/parts/ladder/", "reproduce/parts/ladder.rs", "parts of one part"),
-    ("reproduce/parts/profiles/", "reproduce/parts/profiles.rs", "parts of one part"),
-    ("reproduce/page/blocks.rs", "reproduce/page/mod.rs", "the view that it shows"),
-    ("vm/store.rs", "vm/image.rs", "the cache reads images, and names of images are looked up in it"),
-    ("workload/axes.rs", "workload/axis.rs", "a table, the type of its rows, and what the rows read"),
-    ("workload/spec.rs", "workload/axes.rs", "as above"),
 ];
 
 #[test]

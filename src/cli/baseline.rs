@@ -2,6 +2,7 @@
 
 use super::guest_args::MachineArgs;
 use super::run::GivenFlags;
+use crate::compare::input::case_name;
 use crate::profile::Unit;
 use crate::result::{Collector, Document, ExecutedOn, Measurement, Selection};
 use crate::run::MeasurePair as _;
@@ -28,7 +29,7 @@ pub(super) fn options(given: &GivenFlags, baseline: &Document) -> Result<RunOpti
     guest(&mut options, given, baseline)?;
     let workload = baseline.target.workload().context("the baseline is a recorded pipeline")?;
     contradictions(&options.workload, workload, baseline)?;
-    let stored = WorkloadRequest::of(&baseline.mode, workload).map_err(refused)?;
+    let stored = WorkloadRequest::of(case_name(baseline), workload).map_err(refused)?;
     if let Some(ensemble) = &baseline.ensemble {
         if options.sizing != WindowSizing::default() {
             bail!(UsageError::new(
@@ -127,7 +128,7 @@ fn guest(options: &mut RunOptions, given: &GivenFlags, baseline: &Document) -> R
 
 /// Refuse flags of a workload other than the baseline's.
 fn contradictions(asked: &WorkloadRequest, stored: &Spec, baseline: &Document) -> Result<()> {
-    let base = crate::compare::input::case_name(baseline);
+    let base = case_name(baseline);
     contradiction("--mode", asked.mode.as_deref().unwrap_or(base), base)?;
     for axis in AXES {
         if let Some(value) = asked.overrides.get(axis.name) {

@@ -9,6 +9,7 @@ use crate::record;
 use crate::report::terminal::{Style, hanging, paragraph};
 use crate::util::text::counted;
 use crate::util::{cancel, progress};
+use crate::vm::kvm::NoKvm;
 use crate::vm::store::KernelCache;
 use crate::vm::{self, Accel, GuestOptions, Job, qemu};
 use anyhow::{Context as _, Result};
@@ -191,12 +192,12 @@ fn kvm() -> Feature {
     let limited = |found: String, fix: &str| feature(found).limited(FeatureState::Limited, impact, fix);
     let version = qemu::version().unwrap_or_default();
     if let Err(reason) = vm::kvm::usable(&version) {
-        let fix = if reason.contains("adduser") {
+        let fix = if matches!(reason, NoKvm::NotPermitted) {
             "sudo adduser $USER kvm, then log in again"
         } else {
             "enable virtualisation in the firmware; in a virtual machine, enable nested KVM on its host"
         };
-        return limited(reason, fix);
+        return limited(reason.to_string(), fix);
     }
     let Some(entry) = cached().into_iter().next() else {
         return limited(

@@ -73,7 +73,8 @@ fn options(options: &RunOptions) {
         Ok(request) => request,
         Err(error) => return named(&error),
     };
-    match WorkloadRequest::of(&request.mode, &request.workload).and_then(|again| again.spec()) {
+    let mode = options.workload.mode.as_deref().unwrap_or(WorkloadRequest::DEFAULT_MODE);
+    match WorkloadRequest::of(mode, &request.workload).and_then(|again| again.spec()) {
         Ok((name, spec)) => assert_eq!((name, spec), (request.mode.clone(), request.workload.clone())),
         Err(error) => panic!("{error:#}: {:?}", request.workload),
     }

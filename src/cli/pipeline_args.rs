@@ -3,7 +3,7 @@
 use crate::record::ApplyRemedy as _;
 use crate::record::MeasureRecording as _;
 use crate::record::Remedy;
-use crate::result::{PipelineCommand, RecordingRequest, RecordingTarget, SentFile};
+use crate::result::{PipelineCommand, RecordingRequest, RecordingTarget, SentFile, stage_text};
 use crate::util::usage::UsageError;
 use anyhow::{Context as _, Result, ensure};
 use std::collections::BTreeMap;
@@ -52,10 +52,11 @@ impl PipelineArgs {
     pub(super) fn typed(&self) -> Result<Vec<GivenPipeline>> {
         let given = self.is_empty() || !self.pipeline.is_empty();
         ensure!(given, UsageError::new("--stage and --file are for pipelines: add --pipeline"));
-        let mut stages: BTreeMap<String, Vec<&Remedy>> = BTreeMap::new();
+        let mut stages: BTreeMap<usize, Vec<&Remedy>> = BTreeMap::new();
         for change in &self.stage {
-            let name = change.text().split('=').next().unwrap_or_default().to_owned();
-            stages.entry(name).or_default().push(change);
+            if let Remedy::Stage(number, _) = change {
+                stages.entry(*number).or_default().push(change);
+            }
         }
         let mut all = Vec::new();
         for (index, line) in self.pipeline.iter().enumerate() {
@@ -64,8 +65,8 @@ impl PipelineArgs {
             let values = vec![("pipeline".to_owned(), line.clone())];
             let command = counted(PipelineCommand::parse(std::slice::from_ref(line))?)?;
             let mut made = vec![GivenPipeline { command, values }];
-            for (name, changes) in &stages {
-                let changed = made.iter().flat_map(|before| changes.iter().map(|change| before.with(name, change)));
+            for changes in stages.values() {
+                let changed = made.iter().flat_map(|before| changes.iter().map(|change| before.with(change)));
                 made = changed.collect::<Result<Vec<_>>>().context("--stage")?;
             }
             // A replaced stage is another program.
@@ -84,10 +85,12 @@ fn counted(pipeline: PipelineCommand) -> Result<PipelineCommand> {
 }
 
 impl GivenPipeline {
-    fn with(&self, name: &str, change: &Remedy) -> Result<Self> {
+    fn with(&self, change: &Remedy) -> Result<Self> {
         let command = change.changed(&self.command)?;
         let mut values = self.values.clone();
-        values.push((name.to_owned(), change.text()[name.len() + 1..].to_owned()));
+        if let Remedy::Stage(number, words) = change {
+            values.push((format!("stage{number}"), stage_text(words)));
+        }
         Ok(Self { command, values })
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::util::size;
 use crate::workload::WorkloadRequest;
-use crate::workload::axes::AXES;
-use crate::workload::axis::{Axis, AxisKind, Overrides, Value};
+use crate::workload::axes::{AXES, Overrides};
+use crate::workload::axis::{Axis, AxisKind, Value};
 use crate::workload::modes::{MODES, names};
 use crate::workload::spec::{Amount, Pin};
 use clap::builder::{BoolValueParser, PossibleValue, PossibleValuesParser, TypedValueParser as _};

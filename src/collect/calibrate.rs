@@ -4,7 +4,8 @@ use super::Watched;
 use super::attach;
 use super::bpf::shared::{Fast, Function, PP_FAST};
 use super::fentry::Fentry;
-use super::kprobe::{Loaded, load, tell_slots};
+use super::follow;
+use super::load_probes::{Loaded, load, tell_slots};
 use super::probes::{BREAKPOINT, COUNT, ENTER, LEAVE};
 use super::targets::AttachMethod;
 use crate::kernel::symbols::{Symbol, Symbols};
@@ -123,7 +124,7 @@ impl<'a> Calibration<'a> {
     fn new(loader: Loader, symbol: Symbol<'a>) -> Result<Self> {
         let thread = rustix::thread::gettid().as_raw_pid().cast_unsigned();
         let watched = Watched::one(ProcessName::OTHER, thread);
-        let mut loaded = load(loader, &watched, 1, &Costs::default())?;
+        let mut loaded = load(loader, |cookies| follow::settings(&watched, cookies), 1)?;
         tell_slots(&mut loaded.object, std::iter::once(symbol.address))?;
         Ok(Self { symbol, loaded, alone: fastest_round() })
     }

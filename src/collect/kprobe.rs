@@ -3,9 +3,10 @@
 use super::bpf::Object;
 use super::bpf::shared::{Call, Fast, Function, PP_FAST, PP_SLOTS, PP_STACKS, Settings, Task};
 use super::calibrate::{self, Costs};
-use super::fentry::{self, Fentry};
+use super::fentry::Fentry;
 use super::follow::{self, Following};
-use super::probes::{self, BREAKPOINT, COUNT, ENTER, LEAVE, Probes};
+use super::load_probes::{Loaded, load, tell_slots};
+use super::probes::{self, COUNT, ENTER, LEAVE, Probes};
 use super::samples;
 use super::targets::{self, AttachMethod, ProbeTarget};
 use super::user_code::UserCode;
@@ -19,9 +20,6 @@ use crate::util::warning::WarningCode;
 use anyhow::{Context as _, Result, ensure};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The programs for probes, with the templates.
-const PROGRAMS: [&str; 7] = [COUNT, ENTER, LEAVE, BREAKPOINT, fentry::COUNT, fentry::ENTER, fentry::LEAVE];
 
 const NOT_ARMED: &str = "the probes were not armed";
 
@@ -71,7 +69,13 @@ impl Kprobe {
     fn load(&self, watched: &Watched) -> Result<Armed> {
         let code = UserCode::follow(watched.all().map(|(pid, _)| pid));
         let costs = self.prepared.as_ref().map(|prepared| prepared.costs).unwrap_or_default();
-        let Loaded { mut object, cookies, refused } = load(self.loader, watched, PP_STACKS as u32, &costs)?;
+        let settings = |cookies| Settings {
+            kprobe_count_ns: whole(costs.kprobe.map(|cost| cost.count)),
+            breakpoint_ns: whole(costs.breakpoint),
+            kprobe_outside_ns: whole(costs.kprobe.map(|cost| cost.outside)),
+            ..follow::settings(watched, cookies)
+        };
+        let Loaded { mut object, cookies, refused } = load(self.loader, settings, PP_STACKS as u32)?;
         let following = Following::start(&mut object, watched, refused)?;
         tell_slots(&mut object, self.targets.iter().map(|target| target.address))?;
         Ok(Armed { watched: watched.clone(), probes: Probes::default(), object, cookies, following, code })
@@ -107,9 +111,8 @@ impl Kprobe {
 
     /// The reason why nothing is watched: the kernel's error for the first function.
     fn first_reason(&self) -> &str {
-        let why =
-            self.targets.iter().find_map(|target| target.why.as_deref()).or(self.missing.first().map(|why| &**why));
-        why.and_then(|why| why.split("; ").next()).unwrap_or("none of the functions to probe exists in this kernel")
+        let why = self.targets.iter().find_map(|target| target.why.first()).or(self.missing.first());
+        why.map_or("none of the functions to probe exists in this kernel", |why| why)
     }
 
     /// The ways in which targets are watched.
@@ -251,43 +254,9 @@ fn sum(sum: &mut Function, one: &Function) {
     }
 }
 
-/// The loaded programs.
-pub(super) struct Loaded {
-    pub object: Object,
-    /// Whether their probes have attach cookies.
-    pub(crate) cookies: bool,
-    /// The reason if forks and threads cannot be followed.
-    refused: Option<String>,
-}
-
 /// Whole nanoseconds; 0 if unknown.
 fn whole(ns: Option<f64>) -> u32 {
     ns.unwrap_or(0.0).round() as u32
-}
-
-/// Load the programs, with attach cookies if the kernel supports them.
-pub(super) fn load(loader: Loader, watched: &Watched, stacks: u32, costs: &Costs) -> Result<Loaded> {
-    let load = |cookies| {
-        let settings = Settings {
-            kprobe_count_ns: whole(costs.kprobe.map(|cost| cost.count)),
-            breakpoint_ns: whole(costs.breakpoint),
-            kprobe_outside_ns: whole(costs.kprobe.map(|cost| cost.outside)),
-            ..follow::settings(watched, cookies)
-        };
-        let (object, refused) = follow::load(loader, &settings, &PROGRAMS, stacks)?;
-        Ok(Loaded { object, cookies, refused })
-    };
-    load(true).or_else(|_: anyhow::Error| load(false))
-}
-
-/// Give the programs the slot of each address.
-pub(super) fn tell_slots(object: &mut Object, addresses: impl Iterator<Item = u64>) -> Result<()> {
-    for (slot, address) in (0u32..).zip(addresses) {
-        object.insert("slots", address, slot)?;
-        // With CONFIG_X86_KERNEL_IBT a function begins with endbr64, and the probe is after it.
-        object.insert("slots", address + 4, slot)?;
-    }
-    Ok(())
 }
 
 impl Collect for Kprobe {

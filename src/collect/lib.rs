@@ -14,6 +14,7 @@ pub mod fgraph;
 mod follow;
 pub mod insn;
 pub mod kprobe;
+mod load_probes;
 mod owner;
 mod perf_ring;
 mod probes;

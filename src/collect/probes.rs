@@ -59,7 +59,7 @@ pub(super) fn try_all(targets: &mut [ProbeTarget], object: &Object, cookies: boo
         match attach::kprobe(program, &target.symbol, target.address, false, cookie) {
             Ok(entry) => probes.entries.push(entry),
             Err(error) => {
-                target.why = Some(format!("{error:#}"));
+                target.why = vec![format!("{error:#}")];
                 target.method = AttachMethod::None;
             }
         }
@@ -136,7 +136,7 @@ impl Probes {
                 target.method = AttachMethod::Kprobe;
             }
             Err(error) => {
-                target.why = Some(format!("{error:#}"));
+                target.why = vec![format!("{error:#}")];
                 target.method = AttachMethod::None;
             }
         }
@@ -159,10 +159,7 @@ impl Probes {
                     target.method = AttachMethod::Breakpoint;
                     self.entries.extend(attached);
                 }
-                Err(error) => {
-                    let kprobe = target.why.take().unwrap_or_default();
-                    target.why = Some(format!("{kprobe}; {error:#}"));
-                }
+                Err(error) => target.why.push(format!("{error:#}")),
             }
         }
         Ok(())

@@ -45,10 +45,17 @@ pub struct ProbeTarget {
     /// Whether its calls are timed too.
     pub timed: bool,
     pub method: AttachMethod,
-    /// The reason why it is not watched, or not by a kprobe.
-    pub why: Option<String>,
+    /// Why it is not watched by a kprobe, and why not by a breakpoint.
+    pub why: Vec<String>,
     /// Calls by all processes, in all runs so far.
     pub hits: u64,
+}
+
+impl ProbeTarget {
+    /// Why it is not watched, or not by a kprobe.
+    fn reason(&self) -> Option<String> {
+        Some(self.why.join("; ")).filter(|why| !why.is_empty())
+    }
 }
 
 /// Roles whose functions are called rarely, or take long: their calls are timed. Timing a call costs about three times
@@ -86,7 +93,7 @@ pub fn all(symbols: &Symbols, probe: &Probe) -> (Vec<ProbeTarget>, Vec<String>) 
                 wanted,
                 timed,
                 method: AttachMethod::Kprobe,
-                why: None,
+                why: Vec::new(),
                 hits: 0,
             });
         }
@@ -190,7 +197,7 @@ pub(crate) fn unwatched_roles(targets: &[ProbeTarget]) -> Vec<String> {
     for target in targets {
         let watched = |other: &ProbeTarget| other.role == target.role && other.method != AttachMethod::None;
         if seen.insert(target.role) && !targets.iter().any(watched) {
-            let why = target.why.clone().unwrap_or_else(|| target.symbol.clone());
+            let why = target.reason().unwrap_or_else(|| target.symbol.clone());
             reasons.push(format!("{} not watched: {why}", target.role));
         }
     }
@@ -212,9 +219,7 @@ pub fn resolutions(targets: &[ProbeTarget], symbols: &Symbols) -> Vec<Resolution
                 continue;
             }
             rejected.push(match (target.method, target.hits) {
-                (AttachMethod::None, _) => {
-                    target.why.clone().unwrap_or_else(|| format!("{}: not watched", target.symbol))
-                }
+                (AttachMethod::None, _) => target.reason().unwrap_or_else(|| format!("{}: not watched", target.symbol)),
                 (_, 0) if !target.wanted => format!("{}: not chosen by --probe", target.symbol),
                 (_, 0) => format!("{}: watched, never called", target.symbol),
                 (_, hits) => {
@@ -233,7 +238,7 @@ pub fn resolutions(targets: &[ProbeTarget], symbols: &Symbols) -> Vec<Resolution
             article_name: role.article_name.to_owned(),
             symbol: chosen.map(|target| target.symbol.clone()),
             reach,
-            why_not: chosen.and_then(|target| target.why.clone()).into_iter().collect(),
+            why_not: chosen.and_then(|target| target.reason()).into_iter().collect(),
             rejected,
             hits: chosen.map(|target| target.hits),
         }
@@ -326,7 +331,7 @@ ffffffff81000700 T copy_page_from_iter
             symbol: "__alloc_pages_bulk".to_owned(),
             address: 1,
             method: AttachMethod::Kprobe,
-            why: None,
+            why: Vec::new(),
             hits: 7,
             wanted: true,
             timed: false,

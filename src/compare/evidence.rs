@@ -41,11 +41,10 @@ pub(super) fn find(comparison: &mut Comparison, cases: &[Case]) {
     columns::sort(&mut comparison.differences);
 }
 
-/// What a search has found of this option in a mode, whose title may begin with its name.
+/// What a search has found of this option in a mode.
 fn measured(option: &str, mode: &str) -> Option<String> {
-    let name = mode.split(' ').next()?;
-    let (change, source) = config::measured(option, name)?;
-    Some(format!("a search has measured {change} of {name} on {source}"))
+    let (change, source) = config::measured(option, mode)?;
+    Some(format!("a search has measured {change} of {mode} on {source}"))
 }
 
 /// The function of this option that takes most, with its callees, in a column with the option, and is not executed in any

@@ -3,8 +3,9 @@
 use super::model::MissingCell;
 use crate::experiment::Ending;
 use crate::profile::CycleModel;
-use crate::result::{Document, Outcome};
+use crate::result::{Document, Measurement, Outcome};
 use crate::util::decision::MARGIN;
+use crate::workload::WorkloadRequest;
 
 /// One column's times: ns per KiB of each run, by boot.
 pub(crate) type Boots = Vec<Vec<f64>>;
@@ -70,11 +71,13 @@ pub(crate) fn of_case<'a>(input: &'a Input, mode: &str, cpus: Option<u32>) -> Ve
     input.runs.iter().map(|(_, outcome)| outcome).filter(|outcome| wanted(&outcome.document)).collect()
 }
 
-/// A mode without its overrides: `write` of `write (buffer-size=64K)`. Overrides are differences between columns, not
-/// other modes. A pipeline is a case of its own.
+/// The mode that was asked for, without its overrides, which are differences between columns and not other modes. A
+/// pipeline is a case of its own.
 pub fn case_name(document: &Document) -> &str {
-    let mode = &document.mode;
-    if document.target.workload().is_some() { mode.split(" (").next().unwrap_or(mode) } else { mode }
+    match &document.request {
+        Some(Measurement::Pair(options)) => options.workload.mode.as_deref().unwrap_or(WorkloadRequest::DEFAULT_MODE),
+        _ => &document.mode,
+    }
 }
 
 /// Nanoseconds per KiB of each run, by boot.

@@ -250,6 +250,19 @@ impl<'de> Deserialize<'de> for Folded {
     }
 }
 
+/// The stacks without their places.
+#[cfg(any(doc, fuzzing, test, feature = "testing"))]
+impl StoredPlaces {
+    pub fn names(&self) -> Result<Folded, &'static str> {
+        let mut folded = Folded::new();
+        for stack in self.stacks(usize::MAX)? {
+            let (weight, frames) = stack?;
+            folded.add_stack(frames.iter().map(|(name, _)| *name), weight);
+        }
+        Ok(folded)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

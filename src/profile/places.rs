@@ -1,8 +1,6 @@
 //! Where frames of stacks are: addresses, programs and lines. Names alone decide roles and pictures; places are for
 //! formats of other programs.
 
-#[cfg(any(doc, fuzzing, test, feature = "testing"))]
-use super::folded::Folded;
 use super::stacks::CallStack;
 use indexmap::{IndexMap, IndexSet};
 use serde::{Deserialize, Serialize};
@@ -137,17 +135,6 @@ impl StoredPlaces {
         Self { schema: PLACES_SCHEMA.to_owned(), frames: frames.into_iter().collect(), stacks: stored }
     }
 
-    /// The stacks without their places.
-    #[cfg(any(doc, fuzzing, test, feature = "testing"))]
-    pub fn names(&self) -> Result<Folded, &'static str> {
-        let mut folded = Folded::new();
-        for stack in self.stacks(usize::MAX)? {
-            let (weight, frames) = stack?;
-            folded.add_stack(frames.iter().map(|(name, _)| *name), weight);
-        }
-        Ok(folded)
-    }
-
     /// Weight and frames of the stacks, root first, one after the other: a small file can have long ones.
     pub(super) fn stacks(
         &self,
@@ -210,7 +197,7 @@ impl StoredFrame {
 mod tests {
     use super::*;
     use crate::roles::Skid;
-    use crate::{ProcessName, Profile, Unit};
+    use crate::{Folded, ProcessName, Profile, Unit};
 
     fn at(address: u64) -> Option<FramePlace> {
         Some(FramePlace { address: Some(address), module: Some("/bin/dd".into()), ..FramePlace::default() })

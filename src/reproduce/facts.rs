@@ -36,6 +36,9 @@ pub struct ArticleTable {
     pub part: String,
     pub article: String,
     pub title: String,
+    /// For headings, if the title is long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     pub unit: String,
     pub rows: Vec<Fact>,
 }
@@ -46,6 +49,9 @@ pub struct ArticleTable {
 pub struct Fact {
     pub id: String,
     pub what: String,
+    /// For sentences, if `what` has remarks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// In the table's unit; absent if the article states it in words.
     pub value: Option<f64>,
     /// Call graphs: the share of stacks with one of these frames (names of Linux 6.1; renames are known) ...
@@ -65,6 +71,13 @@ pub struct Fact {
     #[serde(default)]
     pub parent: String,
     pub judge: Judge,
+}
+
+impl Fact {
+    /// As sentences call it.
+    pub(crate) fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.what)
+    }
 }
 
 /// The rule by which a measured value is judged. Speeds of other hardware are not a target: articles claim ratios within

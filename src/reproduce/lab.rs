@@ -5,6 +5,7 @@ use super::settings::Settings;
 use crate::experiment::{self, JsonFolder, OnFailure, Plan, State, Task};
 use crate::result::{ExecutedOn, Outcome, PairRecord, Processes, Request, Status, Warning};
 use crate::util::cancel;
+use crate::vm::NoAnswer;
 use crate::workload::Spec;
 use anyhow::{Context as _, Result};
 use serde::Serialize;
@@ -197,9 +198,8 @@ fn taken<T>(result: Result<T>, command: &str) -> Result<Taken<T>> {
         Err(error) => {
             cancel::check()?;
             // A guest's last lines belong on the terminal, not in a table.
-            let text = format!("{error:#}");
+            let text = error.downcast_ref().map_or_else(|| format!("{error:#}"), |died: &NoAnswer| died.why.clone());
             let line = text.lines().next().unwrap_or_default().trim_end_matches([':', ';']);
-            let line = line.strip_suffix("; its last lines").unwrap_or(line);
             Ok(Err(Missing::new(line, command)))
         }
     }

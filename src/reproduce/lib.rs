@@ -5,7 +5,9 @@
 
 // Paths are the same in all crates: `crate::MODULE::`.
 pub(crate) use crate as reproduce;
-pub(crate) use {::arch, ::experiment, ::kernel, ::profile, ::report, ::result, ::roles, ::run, ::util, ::workload};
+pub(crate) use {
+    ::arch, ::experiment, ::kernel, ::profile, ::report, ::result, ::roles, ::run, ::util, ::vm, ::workload,
+};
 
 pub mod facts;
 pub(crate) mod lab;

@@ -170,6 +170,7 @@ mod tests {
         Fact {
             id: String::new(),
             what: String::new(),
+            name: None,
             value: None,
             frames: list(frames),
             under: list(under),

@@ -62,8 +62,7 @@ fn compare(facts: &Facts, fact: &Fact, measured: &Reading, readings: &Readings) 
     let judged = match &fact.judge {
         Judge::Never { never, command } => return Err(Missing::new(never, command)),
         Judge::SameAs { same_as } => {
-            let name =
-                |(table, fact): (&ArticleTable, &Fact)| format!("\"{}\" of \"{}\"", short(&fact.what), table.title);
+            let name = |(table, fact): (&ArticleTable, &Fact)| format!("\"{}\" of \"{}\"", fact.name(), table.title);
             let name = facts.find(same_as).map_or_else(|| same_as.clone(), name);
             (FigureVerdict::JudgedElsewhere, format!("same figure as {name}, judged there"))
         }
@@ -74,7 +73,7 @@ fn compare(facts: &Facts, fact: &Fact, measured: &Reading, readings: &Readings) 
         Judge::Points { points } => rules::points(measured, article, *points),
         Judge::Ratio { ratio_to, factor } | Judge::Program { ratio_to, factor, .. } => {
             let base = facts.find(ratio_to).map(|(_, fact)| fact);
-            let name = base.map_or_else(String::new, |fact| format!("\"{}\"", short(&fact.what)));
+            let name = base.map_or_else(String::new, |fact| format!("\"{}\"", fact.name()));
             let article_base = base.and_then(|fact| fact.value);
             let article_base = article_base.ok_or_else(|| Missing::new(format!("{ratio_to} has no value"), ""))?;
             // Other runs of the same experiment are a better base than another experiment's reading.
@@ -92,7 +91,7 @@ fn compare(facts: &Facts, fact: &Fact, measured: &Reading, readings: &Readings) 
                     (name, base)
                 }
             };
-            let to = facts.find(ratio_to).map_or_else(String::new, |(_, fact)| short(&fact.what).to_owned());
+            let to = facts.find(ratio_to).map_or_else(String::new, |(_, fact)| fact.name().to_owned());
             let [theirs, ours] = [article / article_base, measured.value / base.value];
             ratio = Some(ComparedRatio { article: theirs, measured: ours, to });
             rules::ratio(measured, &base, theirs, *factor, &name)
@@ -114,11 +113,6 @@ fn reading(facts: &Facts, id: &str, readings: &Readings) -> Taken<Reading> {
     let reading = readings.get(id).cloned().unwrap_or_else(not_run)?;
     let other_unit = || Missing::new(format!("measured in {}, article in {unit}", reading.unit), "");
     reading.convert(unit).ok_or_else(other_unit)
-}
-
-/// The name of a row before its first remark in parentheses.
-pub fn short(what: &str) -> &str {
-    what.split(" (").next().unwrap_or(what)
 }
 
 #[cfg(test)]

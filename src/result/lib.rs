@@ -33,10 +33,10 @@ pub use check::check;
 pub use ensemble::{Ensemble, FoundSize, TriedSize, WindowCount};
 pub use finding::{Finding, FindingKind};
 pub use locks::{HeldCalls, LockKind, LockUse};
-pub use measurement::words_of;
 pub use measurement::{
     Accel, GuestMachine, Measurement, RecordingRequest, RecordingTarget, Remedy, RunOptions, SentFile, WindowSizing,
 };
+pub use measurement::{stage_text, words_of};
 pub use open::{open, open_document, parse};
 pub use open::{open_all, open_code};
 pub use path::PathKind;

@@ -45,19 +45,31 @@ impl GuestReply {
 
 /// Why a guest gave no answer.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NoAnswer {
-    /// The guest never reached `/init`.
-    #[error("{0}")]
-    NotStarted(String),
-    /// The guest did not reach `/init` before the time limit.
-    #[error("{0}")]
-    TooLate(String),
-    /// The guest reached `/init`, but failed later.
-    #[error("{0}")]
-    Failed(String),
-    /// The guest reached `/init`, then its kernel died in an exception.
-    #[error("{0}")]
-    Exception(String),
+#[error("{why}{lines}")]
+pub struct NoAnswer {
+    failure: GuestFailure,
+    pub why: String,
+    /// The last lines of its console, as they follow the reason.
+    lines: String,
+}
+
+impl NoAnswer {
+    fn failed(release: &str, why: &str) -> Self {
+        let why = format!("in the guest ({release}): {why}");
+        Self { failure: GuestFailure::Failed, why, lines: String::new() }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum GuestFailure {
+    /// It never reached `/init`.
+    NotStarted,
+    /// It did not reach `/init` before the time limit.
+    TooLate,
+    /// It reached `/init`, but failed later.
+    Failed,
+    /// It reached `/init`, then its kernel died in an exception.
+    Exception,
 }
 
 /// Boot the kernel in `options`, run `job` in it and return the answer. The guest has ended when this returns.
@@ -73,15 +85,15 @@ pub fn run_job(options: &GuestOptions, job: &Job) -> Result<GuestReply> {
             Ok(()) => {
                 let limit = if probing { options.boot_limit.min(kvm::LIMIT) } else { options.boot_limit };
                 let tried = Guest::new(options, ExecutedOn::Kvm, &version, limit)?.run(job);
-                let no_answer = tried.as_ref().err().and_then(|error| error.downcast_ref());
-                match no_answer {
-                    Some(NoAnswer::TooLate(_)) if probing => {
+                let no_answer = tried.as_ref().err().and_then(|error| error.downcast_ref::<NoAnswer>());
+                match no_answer.map(|no_answer| (no_answer.failure, &no_answer.why)) {
+                    Some((GuestFailure::TooLate, _)) if probing => {
                         let why = format!("a KVM guest did not reach init within {} s", limit.as_secs());
                         given_up = Some((why, true));
                     }
-                    Some(NoAnswer::NotStarted(why)) if probing => {
+                    Some((GuestFailure::NotStarted, why)) if probing => {
                         // This failure was quick, so the next run may try KVM again.
-                        given_up = Some((why.lines().next().unwrap_or_default().to_owned(), false));
+                        given_up = Some((why.clone(), false));
                     }
                     _ => {
                         return tried.map(|mut reply| {
@@ -93,7 +105,7 @@ pub fn run_job(options: &GuestOptions, job: &Job) -> Result<GuestReply> {
                     }
                 }
             }
-            Err(why) if probing => given_up = Some((why, false)),
+            Err(why) if probing => given_up = Some((why.to_string(), false)),
             Err(why) => bail!("--accel kvm: {why}; use --accel tcg for emulation"),
         }
     }
@@ -119,9 +131,9 @@ pub fn run_job(options: &GuestOptions, job: &Job) -> Result<GuestReply> {
 fn emulated(options: &GuestOptions, job: &Job, version: &str) -> Result<GuestReply> {
     let run = |options: &GuestOptions| Guest::new(options, ExecutedOn::Tcg, version, options.boot_limit)?.run(job);
     let first = run(options);
-    let died = first.as_ref().err().and_then(|error| error.downcast_ref());
-    let Some(NoAnswer::Exception(why)) = died.filter(|_| qemu::spoils_flags(version)) else { return first };
-    let (why, _) = why.split_once("; its last lines").unwrap_or((why, ""));
+    let died = first.as_ref().err().and_then(|error| error.downcast_ref::<NoAnswer>());
+    let died = died.filter(|died| died.failure == GuestFailure::Exception && qemu::spoils_flags(version));
+    let Some(NoAnswer { why, .. }) = died else { return first };
     progress::note(&format!("{why}; QEMU before 8.0 can cause this, so the guest starts once more"));
     let mut shifted = options.clone();
     shifted.append.push(SHIFT.to_owned());
@@ -361,7 +373,7 @@ impl<'a> Guest<'a> {
     fn reply(&self, mut watch: Watch<'_>, end: GuestEnd, files: &GuestFiles) -> Result<GuestReply> {
         if let (GuestEnd::Exited(_), Some(answer)) = (&end, watch.answer.take()) {
             let release = &self.options.kernel.release;
-            let body = answer.map_err(|why| NoAnswer::Failed(format!("in the guest ({release}): {why}")))?;
+            let body = answer.map_err(|why| NoAnswer::failed(release, &why))?;
             let arguments = qemu::arguments(self.options, self.on, &files.names);
             return Ok(GuestReply {
                 body,
@@ -386,7 +398,7 @@ impl<'a> Guest<'a> {
             GuestEnd::Killed { why, late } => (why, late),
             GuestEnd::Stopped => ("QEMU stopped it".to_owned(), false),
             GuestEnd::Exited(status) => match &watch.answer {
-                Some(Err(why)) => return NoAnswer::Failed(format!("in the guest ({release}): {why}")).into(),
+                Some(Err(why)) => return NoAnswer::failed(release, why).into(),
                 _ => (why_ended(status, &console, &read_text(&files.names.errors), watch.damaged()), false),
             },
         };
@@ -395,14 +407,13 @@ impl<'a> Guest<'a> {
         } else {
             String::new()
         };
-        let text = format!("guest {release}: {why}{cramped}{}", last_lines(&console));
-        match (watch.release.is_some(), late) {
-            (true, _) if console.contains("Kernel panic - not syncing: Fatal exception") => NoAnswer::Exception(text),
-            (true, _) => NoAnswer::Failed(text),
-            (false, true) => NoAnswer::TooLate(text),
-            (false, false) => NoAnswer::NotStarted(text),
-        }
-        .into()
+        let failure = match (watch.release.is_some(), late) {
+            (true, _) if console.contains("Kernel panic - not syncing: Fatal exception") => GuestFailure::Exception,
+            (true, _) => GuestFailure::Failed,
+            (false, true) => GuestFailure::TooLate,
+            (false, false) => GuestFailure::NotStarted,
+        };
+        NoAnswer { failure, why: format!("guest {release}: {why}{cramped}"), lines: last_lines(&console) }.into()
     }
 }
 

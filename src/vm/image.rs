@@ -1,8 +1,8 @@
-//! Kernel images: what `--kernel` accepts, and what a bzImage's header says.
+//! Kernel images, and what a bzImage's header says.
 
 use crate::util::regular;
-use crate::vm::{deb, store};
-use anyhow::{Context, Result, bail};
+use crate::vm::deb;
+use anyhow::{Context, Result};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -21,36 +21,6 @@ pub struct Kernel {
     pub release: String,
     /// The build configuration, if its file was found.
     pub config: Option<PathBuf>,
-}
-
-impl Kernel {
-    /// Find the kernel for `name`: a path to a bzImage, a `.deb` that contains one, or the release or series of a
-    /// kernel in the cache.
-    pub fn find(name: &str) -> Result<Self> {
-        let path = Path::new(name);
-        if name.ends_with(".deb") {
-            return Ok(store::KernelCache::open()?.add(path, name, None, None, None)?.kernel());
-        }
-        if path.exists() && !path.is_dir() {
-            let release = release_of(path).with_context(|| format!("--kernel {name}"))?;
-            return Ok(Self { image: path.to_owned(), config: config_beside(path, &release), release });
-        }
-        if path.is_dir() {
-            bail!("--kernel {name} is a directory: give the image in it, such as {name}/arch/x86/boot/bzImage");
-        }
-        if let Some(found) = store::KernelCache::open()?.find(name)? {
-            return Ok(found.kernel());
-        }
-        if name.contains('/') || name.is_empty() {
-            bail!("--kernel '{name}': file does not exist");
-        }
-        let way = if name.starts_with(|first: char| first.is_ascii_digit()) {
-            format!("run `pipeprof kernel fetch {name}`")
-        } else {
-            "see `pipeprof kernel list`".to_owned()
-        };
-        bail!("--kernel {name}: neither a file nor a kernel in the cache: {way}, or give a path")
-    }
 }
 
 /// The configuration file near an image: in the cache, in /boot, or at the top of a kernel tree.

@@ -21,22 +21,30 @@ struct KnownFailure {
     why: String,
 }
 
+/// Why KVM is not worth trying.
+#[derive(Debug, thiserror::Error)]
+pub enum NoKvm {
+    #[error("no permission to open /dev/kvm (on Debian: adduser $USER kvm, then log in again)")]
+    NotPermitted,
+    #[error("{0}")]
+    Other(String),
+}
+
 /// Check whether KVM is worth trying.
-pub fn usable(qemu: &str) -> Result<(), String> {
+pub fn usable(qemu: &str) -> Result<(), NoKvm> {
     if let Err(error) = fs::File::options().read(true).write(true).open("/dev/kvm") {
         return Err(match error.kind() {
-            std::io::ErrorKind::PermissionDenied => {
-                "no permission to open /dev/kvm (on Debian: adduser $USER kvm, then log in again)".to_owned()
-            }
-            std::io::ErrorKind::NotFound => "/dev/kvm does not exist".to_owned(),
-            _ => format!("/dev/kvm: {error}"),
+            std::io::ErrorKind::PermissionDenied => NoKvm::NotPermitted,
+            std::io::ErrorKind::NotFound => NoKvm::Other("/dev/kvm does not exist".to_owned()),
+            _ => NoKvm::Other(format!("/dev/kvm: {error}")),
         });
     }
     let remembered = path().and_then(|path| regular::read(&path, LONGEST).ok());
     match remembered.and_then(|bytes| serde_json::from_slice::<KnownFailure>(&bytes).ok()) {
         Some(verdict) if verdict.boot_id == boot_id() && verdict.qemu == qemu => {
             let path = path().unwrap_or_default();
-            Err(format!("{} (result since this machine booted; remove {} to try again)", verdict.why, path.display()))
+            let path = path.display();
+            Err(NoKvm::Other(format!("{} (result since this machine booted; remove {path} to try again)", verdict.why)))
         }
         _ => Ok(()),
     }

@@ -23,6 +23,7 @@ pub mod disk;
 pub mod elf;
 pub mod emulator;
 pub mod fetch;
+mod find_kernel;
 pub mod freeze;
 pub mod guest;
 pub mod image;
@@ -47,7 +48,7 @@ pub mod version;
 pub mod watch;
 
 pub use crate::result::{Accel, GuestMachine};
-pub use guest::{GuestReply, run_job};
+pub use guest::{GuestReply, NoAnswer, run_job};
 pub use image::Kernel;
 pub use job::Job;
 pub use machine::GuestOf;

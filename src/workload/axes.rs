@@ -1,13 +1,15 @@
-//! The axes of a workload: [`Spec`] with its defaults, and [`AXES`], which has one row for each of them.
+//! The axes of a workload: [`AXES`] has one row for each of them, and [`Overrides`] has values of some.
 //!
-//! To add an axis, add a field, its default and its row here, and let [`super::worker`] act on it. The row makes the
+//! To add an axis, add a field of [`Spec`] and its default, its row here, and let [`super::worker`] act on it. The row makes the
 //! flags of `run` and `sweep`, their help and errors, the name of a mode with overrides (`write (buffer-size=4K)`),
 //! and its text in comparisons.
 
-use super::axis::{Axis, AxisKind, choices};
-use super::spec::{Amount, PAGE, Pin, Reader, Writer};
+use super::axis::{Axis, AxisKind, Value, choices};
+use super::modes::Mode;
+use super::spec::{PAGE, Reader, Spec, Writer};
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::collections::BTreeMap;
 
 /// Maximum size of one call (the kernel limits it to 2 GiB less a page).
 const LARGEST_BUFFER: u64 = 1 << 30;
@@ -15,76 +17,6 @@ const LARGEST_BUFFER: u64 = 1 << 30;
 const LARGEST_PIPE: u64 = 1 << 31;
 /// Maximum number of processes of one kind, so that a typing error does not fill the process table.
 const MOST_PROCESSES: u64 = 256;
-
-/// A workload with values for all axes. Sizes are in bytes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Spec {
-    pub writer: Writer,
-    pub reader: Reader,
-    pub huge_pages: bool,
-    pub busy_loop: bool,
-    pub poll: bool,
-    pub gift: bool,
-    pub mlock: bool,
-    pub no_touch: bool,
-    pub contiguous: bool,
-    pub buffer_size: u64,
-    /// Size to set for the pipe; absent: one half of the buffer for vmsplice, otherwise the kernel's default.
-    pub pipe_size: Option<u64>,
-    pub amount: Amount,
-    pub pin: Pin,
-    pub verify: bool,
-    /// Bytes moved by each writer before the window, rounded up to whole blocks.
-    pub warmup_bytes: u64,
-    /// The reader's buffer; absent: as large as the writer's.
-    pub reader_buffer_size: Option<u64>,
-    /// File that `splice`, `read-write` and `stdio` writers read from; absent: /dev/zero.
-    pub source: Option<PathBuf>,
-    /// An artificial regression: the writer makes one additional system call (an empty write) per this many transfers.
-    pub extra_call_every: Option<u64>,
-    /// Number of independent pipes.
-    pub pairs: u32,
-    /// Writers on each pipe.
-    pub writers: u32,
-    /// Readers on each pipe.
-    pub readers: u32,
-    /// Offset of the buffers from the start of a page, in bytes.
-    pub buffer_offset: u64,
-    /// Tests only: lets a vmsplice pipe be larger than one half, so that pages are overwritten while in the pipe.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub unsafe_pipe: bool,
-}
-
-/// `--mode write` for one second.
-impl Default for Spec {
-    fn default() -> Self {
-        Self {
-            writer: Writer::Write,
-            reader: Reader::Read,
-            huge_pages: false,
-            busy_loop: false,
-            poll: false,
-            gift: false,
-            mlock: false,
-            no_touch: false,
-            contiguous: false,
-            buffer_size: 256 << 10,
-            pipe_size: None,
-            amount: Amount::DurationNs(1_000_000_000),
-            pin: Pin::Auto,
-            verify: false,
-            warmup_bytes: 32 << 20,
-            reader_buffer_size: None,
-            source: None,
-            extra_call_every: None,
-            pairs: 1,
-            writers: 1,
-            readers: 1,
-            buffer_offset: 0,
-            unsafe_pipe: false,
-        }
-    }
-}
 
 /// Whether any process has a buffer: splice to splice has none.
 fn buffered(spec: &Spec) -> bool {
@@ -179,3 +111,68 @@ pub static AXES: &[Axis] = &[
     .not_swept()
     .hidden(),
 ];
+
+impl Axis {
+    /// The axis whose flag is `--name`.
+    pub fn find(name: &str) -> Option<&'static Self> {
+        AXES.iter().find(|axis| axis.name == name)
+    }
+
+    /// The axis of the field `field` of `workload` in `result.json`.
+    pub fn of_field(field: &str) -> Option<&'static Self> {
+        Self::find(&field.replace('_', "-"))
+    }
+}
+
+/// Values of some axes, which override those of a mode.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(try_from = "BTreeMap<String, Value>")]
+pub struct Overrides(BTreeMap<String, Value>);
+
+impl Overrides {
+    /// Override `axis`. Returns its former value.
+    pub fn put(&mut self, axis: &Axis, value: Value) -> Option<Value> {
+        self.0.insert(axis.name.to_owned(), value)
+    }
+
+    /// Override what `others` override.
+    pub fn extend(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
+    /// The value of the axis `name`, if it is overridden.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
+    /// Set these axes in `spec`.
+    pub fn apply(&self, spec: &mut Spec) -> Result<()> {
+        AXES.iter().try_for_each(|axis| match self.get(axis.name) {
+            Some(value) => axis.set(spec, value),
+            None => Ok(()),
+        })
+    }
+}
+
+impl TryFrom<BTreeMap<String, Value>> for Overrides {
+    type Error = String;
+    fn try_from(values: BTreeMap<String, Value>) -> Result<Self, String> {
+        match values.keys().find(|name| Axis::find(name).is_none()) {
+            Some(name) => Err(format!("unknown axis '{name}'")),
+            None => Ok(Self(values)),
+        }
+    }
+}
+
+/// The name of `mode` for headings, with the axes in which `spec` differs from it: `write (buffer-size=4K)`.
+pub(crate) fn name_with_overrides(mode: &Mode, spec: &Spec) -> String {
+    let preset = mode.spec();
+    let overrides: Vec<String> = AXES
+        .iter()
+        .filter_map(|axis| {
+            let value = axis.value(spec).filter(|value| Some(value) != axis.value(&preset).as_ref())?;
+            Some(format!("{}={}", axis.name, axis.format(&value)))
+        })
+        .collect();
+    if overrides.is_empty() { mode.name.to_owned() } else { format!("{} ({})", mode.name, overrides.join(", ")) }
+}

@@ -1,12 +1,10 @@
-//! A row of [`AXES`]: parse, format and check a value, read it from a [`Spec`]'s document and write it there.
+//! A row of [`super::axes`]: parse, format and check a value, read it from a [`Spec`]'s document and write it there.
 
-use super::axes::{AXES, Spec};
-use super::modes::Mode;
+use super::spec::Spec;
 use crate::util::choice::Choice;
 use crate::util::size;
 use anyhow::{Result, bail, ensure};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(untagged)]
@@ -44,7 +42,7 @@ struct Requirement {
     refusal: &'static str,
 }
 
-/// A row of [`AXES`].
+/// A row of [`super::axes::AXES`].
 #[derive(Debug, Clone, Copy)]
 pub struct Axis {
     /// The flag without its dashes; with underscores, the field of `workload` in `result.json`.
@@ -89,16 +87,6 @@ impl Axis {
 
     pub(super) const fn hidden(self) -> Self {
         Self { hidden: true, ..self }
-    }
-
-    /// The axis whose flag is `--name`.
-    pub fn find(name: &str) -> Option<&'static Self> {
-        AXES.iter().find(|axis| axis.name == name)
-    }
-
-    /// The axis of the field `field` of `workload` in `result.json`.
-    pub fn of_field(field: &str) -> Option<&'static Self> {
-        Self::find(&field.replace('_', "-"))
     }
 
     /// Help text without its default.
@@ -207,62 +195,10 @@ pub(super) fn choices<T: Choice>() -> Vec<(&'static str, &'static str)> {
     T::VARIANTS.iter().map(|value| (value.name(), value.about())).collect()
 }
 
-/// Values of some axes, which override those of a mode.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(try_from = "BTreeMap<String, Value>")]
-pub struct Overrides(BTreeMap<String, Value>);
-
-impl Overrides {
-    /// Override `axis`. Returns its former value.
-    pub fn put(&mut self, axis: &Axis, value: Value) -> Option<Value> {
-        self.0.insert(axis.name.to_owned(), value)
-    }
-
-    /// Override what `others` override.
-    pub fn extend(&mut self, others: Self) {
-        self.0.extend(others.0);
-    }
-
-    /// The value of the axis `name`, if it is overridden.
-    pub fn get(&self, name: &str) -> Option<&Value> {
-        self.0.get(name)
-    }
-
-    /// Set these axes in `spec`.
-    pub fn apply(&self, spec: &mut Spec) -> Result<()> {
-        AXES.iter().try_for_each(|axis| match self.get(axis.name) {
-            Some(value) => axis.set(spec, value),
-            None => Ok(()),
-        })
-    }
-}
-
-impl TryFrom<BTreeMap<String, Value>> for Overrides {
-    type Error = String;
-    fn try_from(values: BTreeMap<String, Value>) -> Result<Self, String> {
-        match values.keys().find(|name| Axis::find(name).is_none()) {
-            Some(name) => Err(format!("unknown axis '{name}'")),
-            None => Ok(Self(values)),
-        }
-    }
-}
-
-/// The name of `mode` for headings, with the axes in which `spec` differs from it: `write (buffer-size=4K)`.
-pub(crate) fn name_with_overrides(mode: &Mode, spec: &Spec) -> String {
-    let preset = mode.spec();
-    let overrides: Vec<String> = AXES
-        .iter()
-        .filter_map(|axis| {
-            let value = axis.value(spec).filter(|value| Some(value) != axis.value(&preset).as_ref())?;
-            Some(format!("{}={}", axis.name, axis.format(&value)))
-        })
-        .collect();
-    if overrides.is_empty() { mode.name.to_owned() } else { format!("{} ({})", mode.name, overrides.join(", ")) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::axes::{AXES, Overrides, name_with_overrides};
     use crate::workload::modes::MODES;
     use crate::workload::spec::{Reader, Writer};
     use strum::VariantArray as _;

@@ -1,7 +1,7 @@
 //! A requested workload: a mode and overrides.
 
-use super::axes::AXES;
-use super::axis::{Axis, Overrides, Value, name_with_overrides};
+use super::axes::{AXES, Overrides, name_with_overrides};
+use super::axis::{Axis, Value};
 use super::modes::{Mode, names};
 use super::spec::{Amount, MEMORY_SOURCE, Pin, Spec};
 use crate::util::usage::OrUsage as _;
@@ -26,9 +26,8 @@ pub struct WorkloadRequest {
 impl WorkloadRequest {
     pub const DEFAULT_MODE: &'static str = "write";
 
-    /// The request that gives `spec`; `name` is the mode as headings name it.
+    /// The request that gives `spec` as a variant of the mode `name`.
     pub fn of(name: &str, spec: &Spec) -> Result<Self> {
-        let name = name.split(" (").next().unwrap_or(name);
         let mode = Mode::find(name).with_context(|| format!("unknown mode '{name}'"))?;
         let preset = mode.spec();
         let mut overrides = Overrides::default();

@@ -1,7 +1,7 @@
-//! Types of a workload's axes ([`super::axes`]), and values derived from them.
+//! A workload: the types of its axes ([`super::axes`]), their defaults, and values derived from them.
 
-pub use super::axes::Spec;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// Bytes of a page on x86-64.
 pub(crate) const PAGE: u64 = 4096;
@@ -104,6 +104,76 @@ pub enum Pin {
         writer: u32,
         reader: u32,
     },
+}
+
+/// A workload with values for all axes. Sizes are in bytes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Spec {
+    pub writer: Writer,
+    pub reader: Reader,
+    pub huge_pages: bool,
+    pub busy_loop: bool,
+    pub poll: bool,
+    pub gift: bool,
+    pub mlock: bool,
+    pub no_touch: bool,
+    pub contiguous: bool,
+    pub buffer_size: u64,
+    /// Size to set for the pipe; absent: one half of the buffer for vmsplice, otherwise the kernel's default.
+    pub pipe_size: Option<u64>,
+    pub amount: Amount,
+    pub pin: Pin,
+    pub verify: bool,
+    /// Bytes moved by each writer before the window, rounded up to whole blocks.
+    pub warmup_bytes: u64,
+    /// The reader's buffer; absent: as large as the writer's.
+    pub reader_buffer_size: Option<u64>,
+    /// File that `splice`, `read-write` and `stdio` writers read from; absent: /dev/zero.
+    pub source: Option<PathBuf>,
+    /// An artificial regression: the writer makes one additional system call (an empty write) per this many transfers.
+    pub extra_call_every: Option<u64>,
+    /// Number of independent pipes.
+    pub pairs: u32,
+    /// Writers on each pipe.
+    pub writers: u32,
+    /// Readers on each pipe.
+    pub readers: u32,
+    /// Offset of the buffers from the start of a page, in bytes.
+    pub buffer_offset: u64,
+    /// Tests only: lets a vmsplice pipe be larger than one half, so that pages are overwritten while in the pipe.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsafe_pipe: bool,
+}
+
+/// `--mode write` for one second.
+impl Default for Spec {
+    fn default() -> Self {
+        Self {
+            writer: Writer::Write,
+            reader: Reader::Read,
+            huge_pages: false,
+            busy_loop: false,
+            poll: false,
+            gift: false,
+            mlock: false,
+            no_touch: false,
+            contiguous: false,
+            buffer_size: 256 << 10,
+            pipe_size: None,
+            amount: Amount::DurationNs(1_000_000_000),
+            pin: Pin::Auto,
+            verify: false,
+            warmup_bytes: 32 << 20,
+            reader_buffer_size: None,
+            source: None,
+            extra_call_every: None,
+            pairs: 1,
+            writers: 1,
+            readers: 1,
+            buffer_offset: 0,
+            unsafe_pipe: false,
+        }
+    }
 }
 
 impl Spec {

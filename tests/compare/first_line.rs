@@ -6,9 +6,10 @@ use pipeprof::compare::model::{Comparison, Word};
 use pipeprof::compare::render::{html, markdown};
 use pipeprof::compare::{CompareOptions, Input, compare};
 use pipeprof::profile::ProcessName;
-use pipeprof::result::{Outcome, Warning};
+use pipeprof::result::{Measurement, Outcome, RunOptions, Warning};
 use pipeprof::roles::RoleId;
 use pipeprof::util::warning::WarningCode;
+use pipeprof::workload::WorkloadRequest;
 
 /// `text` without line breaks.
 fn joined(text: &str) -> String {
@@ -148,6 +149,10 @@ fn a_caveat_is_said_once_with_what_it_holds_for() {
     use WarningCode::{Busy, Emulated, OneCpu, Spinning};
     let warned = |mut outcome: Outcome, mode: &str, cpus, codes: &[WarningCode]| {
         outcome.document.mode = mode.to_owned();
+        let name = if mode == "splice" { "splice" } else { "write" };
+        let workload = WorkloadRequest { mode: Some(name.to_owned()), ..WorkloadRequest::default() };
+        let options = RunOptions { workload, ..RunOptions::default() };
+        outcome.document.request = Some(Measurement::Pair(Box::new(options)));
         for code in codes {
             let warning = Warning { code: *code, message: format!("about {code:?}"), action: "do it".to_owned() };
             outcome.document.warnings.push(warning);

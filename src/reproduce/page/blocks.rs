@@ -1,12 +1,13 @@
 //! What the page and the Markdown of a reproduction show.
 
-use super::{JudgedFact, PartView, ReproductionView, TableView, article, measured, reason, spread};
+use super::view::{COUNTED, LEGEND, PartView, ReproductionView, TableView, article, measured, reason, spread};
 use crate::report::block::{PackedGraph, ReportBlock};
 use crate::report::chart::Theme;
 use crate::report::html::{HtmlPage, pack};
 use crate::report::markdown;
 use crate::report::table::{Table, TableCell};
 use crate::reproduce::reproduced::ExtraTable;
+use crate::reproduce::verdict::JudgedFact;
 use crate::util::build;
 use anyhow::Result;
 
@@ -48,7 +49,7 @@ fn head(view: &ReproductionView<'_>) -> Vec<ReportBlock> {
         blocks.push(ReportBlock::Table(lead.table()));
     }
     blocks.push(ReportBlock::Table(parts(view, true)));
-    blocks.push(ReportBlock::Note(super::LEGEND.to_owned()));
+    blocks.push(ReportBlock::Note(LEGEND.to_owned()));
     blocks
 }
 
@@ -63,7 +64,7 @@ pub(super) fn parts(view: &ReproductionView<'_>, links: bool) -> Table {
     };
     let mut table = Table::of("", parts.chain((view.parts.len() > 1).then_some(all)))
         .column("part", |(id, title, ..)| name(id, title));
-    for (at, verdict) in super::COUNTED.into_iter().enumerate() {
+    for (at, verdict) in COUNTED.into_iter().enumerate() {
         table = table.column(verdict.words()[0], |(_, _, counts, _)| counts[at]);
     }
     table.column("seconds", |(.., seconds)| seconds.round() as u64).done()

@@ -4,7 +4,7 @@ use crate::profile::listed;
 use crate::report::table::{Table, TableCell};
 use crate::reproduce::facts::Facts;
 use crate::reproduce::parts::data::{LadderStep, PartsData};
-use crate::reproduce::verdict::{Readings, number, short};
+use crate::reproduce::verdict::{Readings, number};
 use crate::util::stats;
 
 /// The ladder, and one sentence.
@@ -44,7 +44,7 @@ pub(super) fn lead(facts: &Facts, readings: &Readings, hypervisor: Option<&str>)
     ladder.rungs.iter().any(|rung| readings.contains_key(&id(&rung.id))).then_some(())?;
     let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number);
     let ratio = |value: Option<f64>, base: Option<f64>| shown(value.zip(base).map(|(value, base)| value / base));
-    let name = |rung: &str| facts.find(&id(rung)).map_or_else(String::new, |(_, fact)| short(&fact.what).to_owned());
+    let name = |rung: &str| facts.find(&id(rung)).map_or_else(String::new, |(_, fact)| fact.name().to_owned());
     let shown_rung = |rung: &str| {
         let (theirs, ours) = ([theirs(rung), theirs(first)], [ours(rung), ours(first)]);
         [name(rung), shown(theirs[0]), shown(ours[0]), ratio(theirs[0], theirs[1]), ratio(ours[0], ours[1])]

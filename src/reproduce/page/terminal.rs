@@ -1,10 +1,12 @@
 //! The report on the terminal: the rungs, the counts, and the figures that are not as in the articles.
 
-use super::{FigureVerdict, ReproductionView, TableView, article, blocks, measured, number};
+use super::blocks;
+use super::view::{ReproductionView, TableView, article, measured};
 use crate::report::block::{self, ReportBlock};
 use crate::report::table::{Table, TableCell};
 use crate::report::terminal::Style;
 use crate::reproduce::reproduced::Reproduction;
+use crate::reproduce::verdict::{FigureVerdict, number};
 use crate::util::styled_text::StyledText;
 
 /// The whole text.
@@ -44,7 +46,7 @@ fn group(table: &TableView<'_>, verdict: FigureVerdict) -> Vec<[String; 4]> {
         }
     });
     let rows: Vec<[String; 4]> = rows.collect();
-    let title = table.table.title.split(", ").next().unwrap_or_default();
+    let title = table.table.name.as_ref().unwrap_or(&table.table.title);
     let heading = format!("{}: {}, {}", table.table.article, title, table.table.unit);
     let heading = (!rows.is_empty()).then(|| [heading, String::new(), String::new(), String::new()]);
     heading.into_iter().chain(rows).collect()

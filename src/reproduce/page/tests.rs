@@ -3,8 +3,9 @@
 use super::*;
 use crate::report::terminal::Style;
 use crate::reproduce::facts::Facts;
-use crate::reproduce::reproduced::PartOutput;
-use crate::reproduce::verdict::{Missing, Readings};
+use crate::reproduce::parts;
+use crate::reproduce::reproduced::{PartOutput, PartResult};
+use crate::reproduce::verdict::{FigureVerdict, Missing, Reading, Readings};
 use crate::result::ExecutedOn;
 
 /// A reproduction in which every fact has a reading: the article's value times `factor`.

@@ -1,8 +1,8 @@
 //! Article B: the table over buffer sizes, with instructions.
 
 use super::data::{BuffersData, WriterSize};
-use super::{skipped_by_quick, writer as writer_of};
-use crate::reproduce::parts::prelude::*;
+use super::shared::{skipped_by_quick, writer as writer_of};
+use crate::reproduce::parts::shared::prelude::*;
 use crate::workload;
 
 /// The article's workload with `block` bytes per call.
@@ -254,8 +254,8 @@ fn chart(facts: &Facts, data: &BuffersData, race: &Race) -> Option<Chart> {
         written.iter().find(|point| point.label == size::format(data.base.bytes)).map(|point| point.y)
     };
     let related = base(&here).zip(base(&there)).map(|(own, article)| {
-        here.iter_mut().for_each(|points| super::divide(points, own));
-        there.iter_mut().for_each(|points| super::divide(points, article));
+        here.iter_mut().for_each(|points| super::shared::divide(points, own));
+        there.iter_mut().for_each(|points| super::shared::divide(points, article));
     });
     let named = |machine: &str, points: [Vec<Point>; 2]| {
         let name = |writer: &str| format!("{writer}, {machine}");

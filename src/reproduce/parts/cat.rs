@@ -3,7 +3,7 @@
 mod strace;
 
 use super::data::{CatData, CatWay};
-use crate::reproduce::parts::prelude::*;
+use crate::reproduce::parts::shared::prelude::*;
 use crate::reproduce::pipeline::{End, Pipeline};
 use crate::result::{KernelInfo, ProcessTotals};
 use crate::workload;
@@ -293,8 +293,8 @@ fn chart(facts: &Facts, data: &CatData, out: &PartOutput) -> Option<Chart> {
     if measured.is_empty() {
         return None;
     }
-    let related = super::related([&mut article, &mut measured], COREUTILS);
-    let series = super::both(&data.article, article, measured);
+    let related = super::shared::related([&mut article, &mut measured], COREUTILS);
+    let series = super::shared::both(&data.article, article, measured);
     Some(data.chart.chart(ChartKind::Bars, related, series, &[("runs", counted(n as u64, "run"))]))
 }
 

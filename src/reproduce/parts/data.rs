@@ -5,7 +5,7 @@ use crate::report::chart::{Chart, ChartKind, Point, Series};
 use crate::reproduce::reproduced::ExtraTable;
 use crate::roles::RoleId;
 use crate::workload::Spec;
-use crate::workload::axis::Overrides;
+use crate::workload::axes::Overrides;
 use anyhow::{Context as _, Result, anyhow};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};

@@ -1,13 +1,13 @@
 //! Article A: the six rungs, what each removed, and whether that explains its gain.
 
+pub(super) mod rungs;
 mod steps;
 mod user_pages;
 
-use super::data::{LadderData, Rung, RungRatio};
+use super::data::{LadderData, RungRatio};
 use crate::reproduce::lab::speeds;
-use crate::reproduce::parts::prelude::*;
-
-const COMMAND: &str = "pipeprof reproduce ladder";
+use crate::reproduce::parts::shared::prelude::*;
+use rungs::{COMMAND, Profiles, sampled};
 
 pub(super) fn run(lab: &Lab<'_>, facts: &Facts) -> Result<PartOutput> {
     let data = &PartsData::get()?.ladder;
@@ -41,23 +41,6 @@ pub(super) fn run(lab: &Lab<'_>, facts: &Facts) -> Result<PartOutput> {
     Ok(out)
 }
 
-/// The profiled rungs.
-type Profiles = BTreeMap<&'static str, Taken<Outcome>>;
-
-/// The sampled profile of the rung called `id`; `None` if the rung is not profiled.
-pub(crate) fn profile(lab: &Lab<'_>, id: &str) -> Result<Option<Taken<Outcome>>> {
-    let rung = PartsData::get()?.ladder.rungs.iter().find(|rung| rung.id == id && rung.profiled);
-    rung.map(|rung| sampled(lab, rung)).transpose()
-}
-
-fn sampled(lab: &Lab<'_>, rung: &Rung) -> Result<Taken<Outcome>> {
-    let spec = Spec { amount: Amount::DurationNs(lab.settings.window_ns()), ..rung.axes.clone() };
-    let runs = if lab.settings.quick { 1 } else { 5 };
-    let request = request(&format!("rung {}", rung.name), &spec, vec![Collector::Sample], runs);
-    let taken = lab.run(&format!("profile of rung {}", rung.id), &request)?;
-    Ok(taken.and_then(|outcome| super::with_writer(outcome, &request)))
-}
-
 /// Speeds of profiled runs, and the call graphs.
 fn profiled(out: &mut PartOutput, facts: &Facts, article: &str, profiles: &Profiles) {
     for (rung, taken) in profiles {
@@ -74,7 +57,7 @@ fn profiled(out: &mut PartOutput, facts: &Facts, article: &str, profiles: &Profi
                     both.merge(&profile.stacks);
                 }
                 let (skid, command) = (stacks::skid(document), &document.command);
-                super::share_reading(&both, skid, fact, document.executed_on, "writer and reader", command)
+                super::shared::share_reading(&both, skid, fact, document.executed_on, "writer and reader", command)
             });
             out.readings.insert(fact.id.clone(), reading);
         }
@@ -134,11 +117,11 @@ fn chart(facts: &Facts, data: &LadderData, race: &Race) -> Option<Chart> {
         article.extend(value.map(|y| Point { label: rung.name.clone(), y, span: None }));
         measured.extend(race.speed(&rung.id).map(|speed| speed.point(&*rung.name)));
     }
-    let related = super::related([&mut article, &mut measured], &data.rungs.first()?.name);
+    let related = super::shared::related([&mut article, &mut measured], &data.rungs.first()?.name);
     if measured.is_empty() {
         return None;
     }
     let machine = facts.articles.get(&data.article)?.machine.clone();
     let values = [("runs", counted(race.runs(), "run")), ("machine", machine)];
-    Some(data.chart.chart(ChartKind::Bars, related, super::both(&data.article, article, measured), &values))
+    Some(data.chart.chart(ChartKind::Bars, related, super::shared::both(&data.article, article, measured), &values))
 }

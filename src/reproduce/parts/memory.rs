@@ -1,10 +1,10 @@
 //! Articles A and B: memory bandwidth, and what fraction of it a pipe reaches.
 
-use super::all_missing;
 use super::data::{MemoryData, NamedLoop, VectorFact};
+use super::shared::all_missing;
 use crate::reproduce::memory::loops::LoopKind;
 use crate::reproduce::memory::{LoopOptions, LoopResult, READ_BUFFER, Report, measure};
-use crate::reproduce::parts::prelude::*;
+use crate::reproduce::parts::shared::prelude::*;
 use anyhow::anyhow;
 
 const COMMAND: &str = "pipeprof memory";

@@ -1,6 +1,6 @@
 //! Programs that the articles measure and pipeprof does not contain: `--program NAME=PATH`.
 
-use crate::reproduce::parts::prelude::*;
+use crate::reproduce::parts::shared::prelude::*;
 use crate::reproduce::pipeline::{command, start};
 use crate::util::cancel;
 use crate::util::find_program::find_program;

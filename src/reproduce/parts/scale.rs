@@ -1,7 +1,7 @@
 //! Several pipes at once, and several processes on one pipe: how throughput grows, and when the lock dominates.
 
 use super::data::{ScaleAxis, ScaleData};
-use crate::reproduce::parts::prelude::*;
+use crate::reproduce::parts::shared::prelude::*;
 use crate::result::PipeTotals;
 use crate::util::stats::{self, Ratio};
 use crate::workload;

@@ -11,7 +11,7 @@ pub use guest::{Accel, GuestMachine};
 pub use pair::{RunOptions, WindowSizing};
 pub use recording::{RecordingRequest, RecordingTarget, SentFile};
 pub use remedy::Remedy;
-pub use remedy::words_of;
+pub use remedy::{stage_text, words_of};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

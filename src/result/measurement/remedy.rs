@@ -24,6 +24,14 @@ pub fn words_of(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
+/// The words of a stage as [`Remedy::parse`] reads them.
+pub fn stage_text(words: &[String]) -> String {
+    match words {
+        [shell, flag, line] if shell == "sh" && flag == "-c" && needs_shell(line) => line.clone(),
+        words => words.join(" "),
+    }
+}
+
 impl Remedy {
     /// Parse `pipe-size=1M`, `pin`, `stage2=pigz -dc` or `program:gzip=pigz`.
     ///
@@ -60,13 +68,7 @@ impl Remedy {
             Self::PipeSize(bytes) => format!("pipe-size={}", size::format(*bytes)),
             Self::Pin => "pin".to_owned(),
             Self::Program(from, to) => format!("program:{}={}", from.join(" "), to.join(" ")),
-            Self::Stage(number, words) => match words.as_slice() {
-                // As `parse` has it made.
-                [shell, flag, line] if shell == "sh" && flag == "-c" && needs_shell(line) => {
-                    format!("stage{number}={line}")
-                }
-                words => format!("stage{number}={}", words.join(" ")),
-            },
+            Self::Stage(number, words) => format!("stage{number}={}", stage_text(words)),
         }
     }
 }

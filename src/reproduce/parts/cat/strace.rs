@@ -1,6 +1,6 @@
 //! The calls of an installed program, counted by strace.
 
-use crate::reproduce::parts::prelude::*;
+use crate::reproduce::parts::shared::prelude::*;
 use crate::reproduce::pipeline::{End, Pipeline};
 use anyhow::{Context as _, anyhow};
 

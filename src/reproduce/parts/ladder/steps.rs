@@ -1,8 +1,8 @@
 //! What each step of the ladder removed, by role, compared with what the article says.
 
-use super::{COMMAND, Profiles};
+use super::rungs::{COMMAND, Profiles};
 use crate::reproduce::parts::data::{LadderClaim, LadderData, LadderStep};
-use crate::reproduce::parts::prelude::*;
+use crate::reproduce::parts::shared::prelude::*;
 
 /// Percentage points within which prediction and measurement agree.
 const AGREE_POINTS: f64 = 15.0;

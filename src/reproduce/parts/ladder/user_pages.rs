@@ -1,9 +1,9 @@
 //! What getting user pages costs. The article measured it on a special kernel.
 
-use super::COMMAND;
+use super::rungs::COMMAND;
 use crate::reproduce::parts::data::UserPagesData;
-use crate::reproduce::parts::prelude::*;
-use crate::reproduce::parts::{skipped_by_quick, writer};
+use crate::reproduce::parts::shared::prelude::*;
+use crate::reproduce::parts::shared::{skipped_by_quick, writer};
 
 /// The cost of one user page of 2 MiB relative to one of 4 KiB, from exact profiles.
 pub(super) fn user_pages(lab: &Lab<'_>, data: &UserPagesData, out: &mut PartOutput) -> Result<Taken<Reading>> {

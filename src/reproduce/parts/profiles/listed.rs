@@ -1,17 +1,17 @@
 //! Article A lists frames of its call graphs with their shares. These shares are turned into stacks: what a frame has beyond
 //! the frames listed below it is its own.
 
-use super::{LARGE_POINTS, rows};
+use super::by_role::{LARGE_POINTS, rows};
 use crate::reproduce::parts::data::ProfilesData;
-use crate::reproduce::parts::ladder;
-use crate::reproduce::parts::prelude::*;
+use crate::reproduce::parts::ladder::rungs;
+use crate::reproduce::parts::shared::prelude::*;
 use crate::roles;
 
 /// A table by role for each graph of article A.
 pub(crate) fn add(lab: &Lab<'_>, facts: &Facts, data: &ProfilesData, out: &mut PartOutput) -> Result<()> {
     for (rung, graph) in &data.rungs {
         let Some(listed) = facts.table(graph) else { continue };
-        let Some(sampled) = ladder::profile(lab, rung)? else { continue };
+        let Some(sampled) = rungs::profile(lab, rung)? else { continue };
         let article = stacks::listed(listed);
         let (measured, rows) = match &sampled {
             Ok(outcome) => {
