@@ -1,4 +1,4 @@
-//! The list of collectors: a line each in [`make`], and in [`auto`] if `--collect auto` includes it.
+//! The list of collectors: a line each in [`make`]. [`Collector::facts`] says whether `--collect auto` includes it.
 
 use super::fgraph::Fgraph;
 use super::kprobe::Kprobe;
@@ -45,7 +45,7 @@ impl Context {
 
 /// The collectors of `--collect auto`. Those that this kernel does not support report the reason.
 pub fn auto() -> Vec<Collector> {
-    vec![Collector::Sample, Collector::Kprobe, Collector::Fgraph]
+    Collector::those(|facts| facts.is_automatic).collect()
 }
 
 pub fn make(kind: Collector, context: &Context) -> Result<Box<dyn Collect>> {

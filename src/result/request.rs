@@ -5,6 +5,7 @@ use crate::experiment::StopRule;
 use crate::workload::Spec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::VariantArray as _;
 
 /// A collector, by name.
 #[derive(
@@ -36,7 +37,33 @@ pub enum Collector {
     Insn,
 }
 
+/// What differs by collector outside of its own file.
+#[derive(Debug, Clone, Copy)]
+pub struct CollectorFacts {
+    /// What it counts.
+    pub unit: &'static str,
+    /// Whether its stacks give shares. The first of those that have any does.
+    pub has_shares: bool,
+    /// Whether `--collect auto` includes it.
+    pub is_automatic: bool,
+}
+
 impl Collector {
+    pub fn facts(self) -> CollectorFacts {
+        let facts = |unit, has_shares, is_automatic| CollectorFacts { unit, has_shares, is_automatic };
+        match self {
+            Self::Sample => facts("samples", true, true),
+            Self::Kprobe => facts("calls", false, true),
+            Self::Fgraph => facts("calls", true, true),
+            Self::Insn => facts("instructions", false, false),
+        }
+    }
+
+    /// Those that `wanted` holds for, in their order.
+    pub fn those(wanted: impl Fn(CollectorFacts) -> bool) -> impl Iterator<Item = Self> {
+        Self::VARIANTS.iter().copied().filter(move |kind| wanted(kind.facts()))
+    }
+
     /// The name on the command line and in files: `sample`.
     pub fn name(self) -> &'static str {
         self.into()

@@ -16,9 +16,6 @@ use crate::util::warning::WarningCode;
 use crate::workload;
 use anyhow::Result;
 
-/// The collectors whose stacks can be attributed, best first.
-const ATTRIBUTED: [Collector; 2] = [Collector::Sample, Collector::Fgraph];
-
 /// A collector that hooks every call and costs more than this, in percent, gives no shares, because most of the time
 /// in its profile would be its own. Its calls are still counted.
 const HIGHEST_COST_OF_SHARES: f64 = 100.0;
@@ -119,9 +116,9 @@ fn median_pair<'a>(alone: &[&'a PairRecord]) -> Option<&'a PairRecord> {
 }
 
 fn attributed(measured: &Measured) -> Option<(Collector, &Gathered)> {
-    ATTRIBUTED.iter().find_map(|kind| {
-        let gathered = measured.gathered.get(kind).filter(|_| too_costly(*kind, measured).is_none())?;
-        gathered.stacks.values().any(|stacks| !stacks.is_empty()).then_some((*kind, gathered))
+    Collector::those(|facts| facts.has_shares).find_map(|kind| {
+        let gathered = measured.gathered.get(&kind).filter(|_| too_costly(kind, measured).is_none())?;
+        gathered.stacks.values().any(|stacks| !stacks.is_empty()).then_some((kind, gathered))
     })
 }
 
@@ -201,7 +198,7 @@ fn warnings(request: &Request, measured: &Measured, emulated: bool) -> Vec<Warni
         );
     }
     for (kind, gathered) in &measured.gathered {
-        let traced = ATTRIBUTED.contains(kind) && gathered.stacks.values().any(|stacks| !stacks.is_empty());
+        let traced = kind.facts().has_shares && gathered.stacks.values().any(|stacks| !stacks.is_empty());
         if let Some(cost) = too_costly(*kind, measured).filter(|_| traced) {
             let by = factor(1.0 + cost / 100.0)
                 .map_or_else(|| format!("by {cost:.0} %"), |times| format!("to {times} its time"));
@@ -210,7 +207,7 @@ fn warnings(request: &Request, measured: &Measured, emulated: bool) -> Vec<Warni
         }
         if gathered.lost > 0 {
             // Details are in the collector's own warnings.
-            let what = if *kind == Collector::Sample { "samples" } else { "calls" };
+            let what = kind.facts().unit;
             warn(
                 WarningCode::Lost,
                 format!("{} lost {} {what}", kind.name(), gathered.lost),

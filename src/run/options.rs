@@ -76,7 +76,7 @@ impl RunOptions {
 impl RunOptions {
     /// Whether a collector inside the guest profiles runs.
     fn profiled(&self) -> bool {
-        [Collector::Sample, Collector::Kprobe, Collector::Fgraph].into_iter().any(|collector| self.collects(collector))
+        Collector::those(|facts| facts.is_automatic).any(|collector| self.collects(collector))
     }
 
     /// Whether `collector` is enabled, named or by default.

@@ -63,11 +63,7 @@ fn collector(report: &CollectorReport) -> String {
     }
     let taken = matches!(report.status, Status::Ok | Status::Partial);
     if taken {
-        let what = match report.name {
-            crate::result::Collector::Sample => "samples",
-            crate::result::Collector::Insn => "instructions",
-            crate::result::Collector::Kprobe | crate::result::Collector::Fgraph => "calls",
-        };
+        let what = report.name.facts().unit;
         let _ = write!(
             text,
             "{} {what}, {} lost, {} without symbol or role",
