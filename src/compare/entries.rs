@@ -81,12 +81,13 @@ fn is_within(measure: &Measure, one: &Inlined, role: RoleId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::measure::MeasuredPer;
     use crate::profile::ProcessName;
 
     #[test]
     fn an_inlined_function_is_not_called_less_often() {
         let call = "entry_SYSCALL_64_after_hwframe;do_syscall_64;__x64_sys_vmsplice";
-        let mut measure = Measure { bytes: 1 << 20, ..Measure::default() };
+        let mut measure = Measure { per: MeasuredPer::Moved(1 << 20), ..Measure::default() };
         let part = measure.processes.get_or_default(ProcessName::WRITER);
         part.stacks.add(format!("{call};add_to_pipe"), 40);
         part.stacks.add(format!("{call};vfs_read;security_file_permission;fsnotify_perm"), 40);

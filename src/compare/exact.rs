@@ -14,7 +14,7 @@ pub fn verdict(before: &Measure, after: &Measure, margin: f64) -> Verdict {
     let (a, b) = (before.without_scheduling(), after.without_scheduling());
     // Cross-multiplied, so that rounding cannot make equal counts differ.
     let [old, new] = [(before, after), (after, before)]
-        .map(|(measure, other)| u128::from(measure.unscheduled()) * u128::from(other.bytes));
+        .map(|(measure, other)| u128::from(measure.unscheduled()) * u128::from(other.bytes()));
     let (delta, ratio) = if old == new { (0.0, 1.0) } else { (b - a, if a > 0.0 { b / a } else { f64::NAN }) };
     let windows = [before, after].map(|measure| measure.of_windows(&Measure::without_scheduling));
     // Equal work is a change of exactly 0.
@@ -59,8 +59,8 @@ const SMALL_CALL: u64 = 4096;
 fn per_call(sides: [&Measure; 2]) -> Option<String> {
     let size = |side: &Measure| {
         let (_, process) = side.processes.of_target().next()?;
-        let is_whole = !side.parts.is_empty() && process.calls > 0 && side.bytes.is_multiple_of(process.calls);
-        is_whole.then(|| side.bytes / process.calls)
+        let is_whole = !side.parts.is_empty() && process.calls > 0 && side.bytes().is_multiple_of(process.calls);
+        is_whole.then(|| side.bytes() / process.calls)
     };
     let [before, after] = sides.map(size);
     let size = before.filter(|size| *size <= SMALL_CALL && before == after)?;
@@ -168,7 +168,7 @@ pub(crate) fn schedule_change(counted: &Measure, judged: &Measure) -> Option<Sch
 
 /// What the cell of a counted run has.
 pub fn cell(measure: &Measure) -> ExactCell {
-    let per_mib = |count: u64| as_f64(count) / (as_f64(measure.bytes.max(1)) / 1024.0 / 1024.0);
+    let per_mib = |count: u64| as_f64(count) / (measure.kib() / 1024.0);
     let WindowSchedule { sleeps, preemptions, .. } = measure.schedule;
     ExactCell {
         without_scheduling: measure.without_scheduling(),
@@ -187,7 +187,7 @@ pub fn cell(measure: &Measure) -> ExactCell {
 /// of the first.
 pub fn total(before: &Measure, after: &Measure) -> TotalChange {
     let (was, is) = (&before.schedule, &after.schedule);
-    let scale = |measure: &Measure| 1024.0 / as_f64(measure.bytes.max(1));
+    let scale = |measure: &Measure| 1.0 / measure.kib();
     let per_kib = |count: u64, measure: &Measure| as_f64(count) * scale(measure);
     // Costs of what never happened after are unknown, unless it did not happen before either.
     let cost = |own: Option<f64>, times: u64| if times == 0 { Some(own.unwrap_or(0.0)) } else { own };
@@ -205,14 +205,18 @@ pub fn total(before: &Measure, after: &Measure) -> TotalChange {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::measure::MeasuredPer;
     use crate::profile::{ProcessName, SchedulingWeight};
     use std::collections::BTreeMap;
 
     /// A run of 1 MiB with these weights.
     fn run(own: u64, sleeps: u64, preemptions: u64) -> Measure {
         let weight = SchedulingWeight { sleeps: 3000 * sleeps, preemptions: 1000 * preemptions, interrupts: 0 };
-        let mut measure =
-            Measure { bytes: 1 << 20, schedule: WindowSchedule { sleeps, preemptions, weight }, ..Measure::default() };
+        let mut measure = Measure {
+            per: MeasuredPer::Moved(1 << 20),
+            schedule: WindowSchedule { sleeps, preemptions, weight },
+            ..Measure::default()
+        };
         let part = measure.processes.get_or_default(ProcessName::WRITER);
         part.weight = own + weight.total();
         part.roles.insert(crate::roles::RoleId::PageAlloc, own);

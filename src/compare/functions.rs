@@ -91,7 +91,7 @@ fn changed(
 ) -> bool {
     let pair = |of: fn(&FunctionWeight) -> u64| (old.map_or(0, of), new.map_or(0, of));
     let differ = |(a, b): (u64, u64)| match method {
-        Method::Exact => u128::from(a) * u128::from(after.bytes) != u128::from(b) * u128::from(before.bytes),
+        Method::Exact => u128::from(a) * u128::from(after.bytes()) != u128::from(b) * u128::from(before.bytes()),
         Method::Timed | Method::Recorded => a != b,
     };
     differ(pair(|entry| entry.own)) || differ(pair(|entry| entry.whole))

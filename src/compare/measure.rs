@@ -76,10 +76,18 @@ pub struct ScheduleDoubt {
     pub unknown: bool,
 }
 
+/// What the values of a measure are given for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum MeasuredPer {
+    /// Each KiB of so many bytes.
+    Moved(u64),
+    WholeRun,
+}
+
 /// One column's profile in one case.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Measure {
-    pub bytes: u64,
+    pub per: MeasuredPer,
     /// The skid of its samples.
     pub skid: Skid,
     pub processes: ByProcess<ProcessMeasure>,
@@ -94,6 +102,12 @@ pub struct Measure {
     pub parts: Vec<WindowPart>,
     /// What is not known of it, if it is given at another schedule than its own.
     pub doubt: ScheduleDoubt,
+}
+
+impl Default for MeasuredPer {
+    fn default() -> Self {
+        Self::Moved(0)
+    }
 }
 
 impl Measure {
@@ -119,8 +133,7 @@ impl Measure {
             }
         } else {
             if runs.iter().any(|outcome| outcome.document.target.workload().is_none()) {
-                // Values are those of a whole run.
-                measure.bytes = 1024;
+                measure.per = MeasuredPer::WholeRun;
             }
             let runs = as_f64(runs.len() as u64);
             let of = |process| time.get(process).copied().unwrap_or(0.0) / runs;
@@ -162,13 +175,26 @@ impl Measure {
         measure
     }
 
+    /// The bytes that went through its pipe; 0 if that is not what its values are given for.
+    pub fn bytes(&self) -> u64 {
+        if let MeasuredPer::Moved(bytes) = self.per { bytes } else { 0 }
+    }
+
+    /// How many times its values are in the whole.
+    pub fn kib(&self) -> f64 {
+        match self.per {
+            MeasuredPer::Moved(bytes) => as_f64(bytes.max(1)) / 1024.0,
+            MeasuredPer::WholeRun => 1.0,
+        }
+    }
+
     fn is_known(&self) -> bool {
         self.processes.of_target().next().is_some()
     }
 
     /// Add one window's attributed profiles.
     fn add(&mut self, document: &Document, processes: &Processes, profiles: &[Profile]) {
-        self.bytes += processes.first().bytes;
+        self.per = MeasuredPer::Moved(self.bytes() + processes.first().bytes);
         for totals in processes.totals.values() {
             self.schedule.sleeps += totals.voluntary_switches;
             self.schedule.preemptions += totals.involuntary_switches;
@@ -280,16 +306,16 @@ impl Measure {
 
     /// Set the scales of counts: they follow from the counts alone, so that equal counts give equal values.
     pub(crate) fn scale_counts(&mut self) {
-        let scale = 1024.0 / as_f64(self.bytes.max(1));
+        let scale = 1.0 / self.kib();
         self.scale_by(|_, _| scale);
     }
 
     /// Set the scales; `scale` gives that of a process with this weight.
     fn scale_by(&mut self, scale: impl Fn(ProcessName, u64) -> f64) {
-        let bytes = as_f64(self.bytes);
+        let kib = if self.per == MeasuredPer::Moved(0) { 0.0 } else { self.kib() };
         for (process, part) in self.processes.iter_mut() {
             part.scale = scale(process, part.weight);
-            part.call_scale = part.scale * bytes / 1024.0 / as_f64(part.calls.max(1));
+            part.call_scale = part.scale * kib / as_f64(part.calls.max(1));
         }
     }
 

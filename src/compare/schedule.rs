@@ -75,7 +75,7 @@ impl Measure {
                 sums.entry(process).or_default().add(weight, Numbers::of(work));
             }
         }
-        let scale = parts.len() as f64 / weights / (as_f64(self.bytes.max(1)) / 1024.0);
+        let scale = parts.len() as f64 / weights / self.kib();
         for sum in sums.values_mut() {
             let weighed = std::mem::take(sum);
             sum.add(scale, weighed);
@@ -167,7 +167,7 @@ impl Prices {
             // The last call of a reader finds the end.
             let last = u64::from(first != Some(process));
             let calls = window.processes.get(process).map_or(0.0, |part| as_f64(part.calls.saturating_sub(last)));
-            let calls = calls * 1024.0 / as_f64(window.bytes.max(1));
+            let calls = calls / window.kib();
             let [_, sleeps, preemptions] = change(&from, to, process);
             [calls - from.get(&process).map_or(calls, |numbers| numbers.calls), sleeps, preemptions]
         };
