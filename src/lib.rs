@@ -23,6 +23,7 @@
 //! - [`reproduce`]: the experiments of three articles, and a comparison with their figures;
 //! - [`campaign`]: thousands of exact runs on many machines;
 //! - [`history`]: what changed over a series of kernels;
+//! - [`studies`]: kernels tested, searched and explained by many results;
 //! - [`export`]: results in the formats of other programs;
 //! - [`import`]: profiles that other tools took;
 //! - [`cli`]: one file per subcommand;
@@ -37,6 +38,6 @@ pub mod fuzz;
 
 pub use {
     ::arch, ::campaign, ::collect, ::compare, ::experiment, ::export, ::guest, ::history, ::import, ::kernel,
-    ::process, ::profile, ::record, ::report, ::reproduce, ::result, ::roles, ::run, ::search, ::sweep, ::util, ::vm,
-    ::workload,
+    ::process, ::profile, ::record, ::report, ::reproduce, ::result, ::roles, ::run, ::search, ::studies, ::sweep,
+    ::util, ::vm, ::workload,
 };

@@ -105,7 +105,7 @@ impl AxesArgs {
         let mut texts = std::iter::once(("--run-flags", &self.run_flags))
             .chain(self.variant.iter().map(|variant| ("--variant", variant)));
         let in_flags = texts.find_map(|(flag, text)| match given_flags(flag, text) {
-            Ok(given) if given.machine.cpus.is_some() => Some(flag),
+            Ok(given) if given.machine.cpus => Some(flag),
             _ => None,
         });
         match (self.cpus.as_slice(), in_flags) {

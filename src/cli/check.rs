@@ -1,16 +1,17 @@
 //! `pipeprof check`: test a kernel for a regression, with the exit codes of `git bisect run`.
 
 use super::check_history;
-use super::check_rules::{CheckRules, CheckVerdict, first_steps, print_changes};
-use super::check_runs::{again, measure_all};
+use super::check_rules::{CheckRules, exit_code, first_steps, print_changes};
 use super::global::{UNTESTABLE, WRONG_CHECK};
-use super::run::{GivenFlags, given_flags};
+use super::run::given_flags;
 use super::sizing_args::SizingArgs;
-use super::stored_runs;
-use crate::compare::{Comparison, Input};
+use crate::compare::{Comparison, Input, stored};
 use crate::result::{Measurement, Outcome};
 use crate::run::MeasurePair as _;
 use crate::run::exact;
+use crate::studies::again::{again, measure_all};
+use crate::studies::given::GivenFlags;
+use crate::studies::verdict::CheckVerdict;
 use crate::util::text::clean;
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{cancel, progress};
@@ -97,7 +98,7 @@ impl CheckArgs {
             return check_history::perform(&self.rules, &given, store, self.run_stored_command);
         }
         let Some(path) = &self.baseline else { return self.store(&given) };
-        let baseline = stored_runs::column(path).map_err(|error| UsageError::new(format!("--baseline {error:#}")))?;
+        let baseline = stored::column(path).map_err(|error| UsageError::new(format!("--baseline {error:#}")))?;
         for (path, Outcome { document, .. }) in &baseline.runs {
             if document.target.workload().is_none() && document.ensemble.is_none() {
                 let why = "no instructions were counted: record with --kernel and --collect insn";
@@ -118,7 +119,7 @@ impl CheckArgs {
         let mut options = given.options.clone();
         let mut wanted = Vec::new();
         options.count_by_default();
-        if options.exact() && given.machine.cpus.is_none() {
+        if options.exact() && !given.machine.cpus {
             wanted.extend(exact::CPUS.map(|cpus| {
                 let mut options = options.clone();
                 options.machine.cpus = Some(cpus);
@@ -127,7 +128,7 @@ impl CheckArgs {
         } else {
             wanted.push(Measurement::Pair(Box::new(options)));
         }
-        if let (_, Some(problem)) = measure_all(&wanted, self.rules.output.as_deref())? {
+        if let (_, Some(problem)) = measure_all(&wanted, self.rules.output.as_deref(), &super::command_line())? {
             return Err(problem);
         }
         let folder = self.rules.output.as_deref().unwrap_or(Path::new("."));
@@ -159,12 +160,13 @@ impl CheckArgs {
         if steps.is_empty() {
             bail!("the baseline and the run have no mode in common");
         }
+        let thresholds = self.rules.thresholds();
         let verdicts =
-            steps.iter().map(|(section, step)| self.rules.verdict(section, step)).collect::<Result<Vec<_>>>()?;
+            steps.iter().map(|(section, step)| thresholds.verdict(section, step)).collect::<Result<Vec<_>>>()?;
         let (verdicts, facts): (Vec<CheckVerdict>, Vec<Option<String>>) = verdicts.into_iter().unzip();
         let verdict = self.rules.say(&verdicts);
         facts.into_iter().flatten().for_each(|fact| util::outln!("{}", clean(&fact)));
         print_changes(comparison, &steps, self.rules.role);
-        Ok(verdict.exit_code())
+        Ok(exit_code(verdict))
     }
 }

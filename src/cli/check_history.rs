@@ -1,8 +1,6 @@
 //! `pipeprof check --history`: test a kernel against a series of kernels.
 
-use super::check_rules::{CheckRules, CheckVerdict, first_steps, print_changes};
-use super::check_runs::again;
-use super::run::GivenFlags;
+use super::check_rules::{CheckRules, exit_code, first_steps, print_changes};
 use crate::campaign::CellStore;
 use crate::compare::measure::Measure;
 use crate::compare::{Dropped, Input};
@@ -10,6 +8,9 @@ use crate::history::level::SeriesLevel;
 use crate::history::{History, HistoryLine, read};
 use crate::report::number;
 use crate::result::Outcome;
+use crate::studies::again::again;
+use crate::studies::given::GivenFlags;
+use crate::studies::verdict::CheckVerdict;
 use crate::util::decision::Decision;
 use crate::util::text::{clean, counted};
 use crate::util::usage::UsageError;
@@ -49,7 +50,7 @@ pub(super) fn perform(
         util::outln!("{}", clean(&fact));
     }
     details(args, &history, newest, runs, &label, &verdicts)?;
-    Ok(verdict.exit_code())
+    Ok(exit_code(verdict))
 }
 
 /// The newest run of a line.
@@ -67,10 +68,11 @@ fn judged(
     first: Option<&Measure>,
 ) -> Result<(CheckVerdict, String)> {
     let new = read::counts(run, 0, "", &Dropped::default(), first)?.without_scheduling;
+    let thresholds = args.thresholds();
     let level = SeriesLevel::of(line).context("a line has points")?;
     let beyond = level.beyond(new.value);
-    let decision = level.decision(&new, args.margin());
-    let verdict = args.gate(decision, new.interval().map(|end| level.beyond(end)));
+    let decision = level.decision(&new, thresholds.margin());
+    let verdict = thresholds.gate(decision, new.interval().map(|end| level.beyond(end)));
     let changed = matches!(decision, Decision::More | Decision::Fewer);
     let since = history.label(level.since);
     let kernels = match level.kernels {

@@ -1,27 +1,26 @@
 //! `pipeprof compare`: compare kernels, settings or stored runs.
 
 use super::axes_args::AxesArgs;
-use super::causes::{self, CauseOrders};
 use super::choice_arg::choice;
-use super::counted_kernels::CountArgs;
+use super::count_args::CountArgs;
 use super::global;
-use super::kernel_build::one_per_cpu;
 use super::kernel_options::OptionsArgs;
-use super::run::outcome;
 use super::sizing_args::SizingArgs;
 use super::stop_args::{StopArgs, parse_percent};
-use super::stored_runs;
 use crate::compare::matrix::{self, MatrixRun, MatrixStore};
 use crate::compare::model::section_title;
 use crate::compare::pipelines;
 use crate::compare::plan::{self, ColumnPlan, MatrixPlan};
 use crate::compare::render::{self, terminal};
-use crate::compare::{Against, CompareOptions, Compared, Input, compare, timed};
+use crate::compare::{Against, CompareOptions, Compared, Input, compare, stored, timed};
 use crate::experiment::{self, Event};
 use crate::profile::CycleModel;
 use crate::result::Request;
 use crate::run::MeasurePair as _;
 use crate::run::{RunOptions, cycles};
+use crate::studies::again::outcome;
+use crate::studies::causes::{self, CauseOrders};
+use crate::util::limits::one_per_cpu;
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{cancel, memory, progress, size};
 use crate::vm::Kernel;
@@ -55,7 +54,7 @@ pub(crate) struct CompareArgs {
     /// `two` takes two opposite orders and at most six builds, `all` all six orders and at most eight builds. `options` also
     /// finds the options behind the configuration's part, as `pipeprof kernel options` does [without a value: two]
     #[arg(
-        long, help_heading = "Columns", value_enum, value_name = "ORDERS", num_args = 0..=1, require_equals = true,
+        long, help_heading = "Columns", value_parser = choice::<CauseOrders>(), value_name = "ORDERS", num_args = 0..=1, require_equals = true,
         default_missing_value = "two"
     )]
     causes: Option<CauseOrders>,
@@ -131,7 +130,7 @@ impl CompareArgs {
                 self.runs[0].display()
             ))
         );
-        let mut inputs = self.runs.iter().map(|path| stored_runs::column(path)).collect::<Result<Vec<_>>>()?;
+        let mut inputs = self.runs.iter().map(|path| stored::column(path)).collect::<Result<Vec<_>>>()?;
         if inputs.iter().flat_map(|input| &input.runs).any(|(_, run)| run.document.target.workload().is_none()) {
             inputs = pipelines::columns(inputs, &self.runs)?;
         }
@@ -170,7 +169,13 @@ impl CompareArgs {
             format!("{}, {}", plan.label(*column), section_title(mode, *cpus))
         };
         let watch = experiment::show("comparison", jobs, label);
-        let results = matrix::run(&plan, &store, jobs, &|run| outcome(&run.options), &watch);
+        let results = matrix::run(
+            &plan,
+            &store,
+            jobs,
+            &|run| outcome(&run.options, &run.options.request(super::command_line())?),
+            &watch,
+        );
         progress::clear();
         let results = results?;
         let one_kernel = plan.columns.windows(2).all(|pair| pair[0].options.kernel == pair[1].options.kernel);

@@ -1,6 +1,7 @@
 //! The flags of commands that can run in a guest.
 
 use super::choice_arg::choice;
+use crate::studies::given::GivenMachine;
 use crate::util::size;
 use crate::vm::GuestOf as _;
 use crate::vm::{Accel, GuestMachine, GuestOptions};
@@ -49,6 +50,19 @@ pub(crate) struct MachineArgs {
     /// Time limit for the work in the guest, in seconds of the emulator's CPU time [default: 900]
     #[arg(long, value_parser = seconds, value_name = "SECONDS", allow_hyphen_values = true)]
     pub time_limit: Option<Duration>,
+}
+
+impl MachineArgs {
+    /// Which settings of the machine were given.
+    pub(super) fn given(&self) -> GivenMachine {
+        GivenMachine {
+            accel: self.accel.is_some_and(|accel| accel != Accel::Auto),
+            cpus: self.cpus.is_some(),
+            memory: self.memory.is_some(),
+            append: !self.append.is_empty(),
+            cpu: self.cpu.is_some(),
+        }
+    }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -1,10 +1,11 @@
 //! `pipeprof history`: a series of kernels as a page.
 
-use super::history_causes::SourceArgs;
 use crate::campaign::CellStore;
 use crate::history::{self, render};
+use crate::studies::sources::SourceSettings;
 use crate::util::text::clean;
 use crate::util::{cancel, progress};
+use crate::vm::compile::CompilerName;
 use anyhow::{Context as _, Result};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,8 +26,15 @@ pub(crate) struct HistoryArgs {
     /// File for the page
     #[arg(short, long, value_name = "FILE", default_value = "history.html")]
     output: PathBuf,
-    #[command(flatten)]
-    sources: SourceArgs,
+    /// Also build the source of each kernel with one configuration and one compiler, count it, and add it as `source alone`
+    #[arg(long)]
+    causes: bool,
+    /// Configuration for --causes: a file, or a kernel of `pipeprof kernel list` [default: that of the newest kernel]
+    #[arg(long, value_name = "FILE|KERNEL", requires = "causes")]
+    config: Option<String>,
+    /// Compiler for --causes, as of `pipeprof kernel build` [default: that of the oldest kernel]
+    #[arg(long, value_name = "COMPILER", requires = "causes")]
+    cc: Option<CompilerName>,
     /// Write no comparisons of the two kernels of each step
     #[arg(long)]
     no_comparisons: bool,
@@ -37,8 +45,8 @@ impl HistoryArgs {
         cancel::install().context("cannot install signal handlers")?;
         let store = CellStore::open(&self.store)?;
         let mut history = history::read::read(&store, self.order.as_deref(), super::command_line())?;
-        if self.sources.causes {
-            self.sources.add(&mut history, &store)?;
+        if self.causes {
+            SourceSettings { config: self.config, cc: self.cc }.add(&mut history, &store)?;
         }
         let compared = (!self.no_comparisons).then_some(&store);
         let written = render::write(&history, compared, &self.output)?;

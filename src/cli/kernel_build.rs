@@ -1,5 +1,6 @@
 //! `pipeprof kernel build`: a kernel from its source.
 
+use crate::util::limits::one_per_cpu;
 use crate::util::progress;
 use crate::util::text::counted;
 use crate::vm::compile::{self, BaseName, BuildRequest, CompilerName, OptionSetting, SourceName};
@@ -62,11 +63,6 @@ impl BuildOfArgs {
             is_lenient: false,
         }
     }
-}
-
-/// How many compilers or guests run at a time: one on each CPU.
-pub(super) fn one_per_cpu() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// So many changed options are named.

@@ -1,6 +1,5 @@
 //! `pipeprof repeat`: measure a stored result again, as it was or with changes, and compare the two.
 
-use super::check_runs::allowed;
 use super::compare::width;
 use super::pipeline_args::stage;
 use super::record::RecordArgs;
@@ -10,6 +9,7 @@ use crate::compare::{CompareOptions, Input, compare, pipelines};
 use crate::record::ApplyRemedy as _;
 use crate::record::MeasureRecording as _;
 use crate::result::{self, Measurement, Outcome, RecordingTarget, Remedy};
+use crate::studies::again::allowed;
 use crate::util::progress;
 use crate::util::text::clean;
 use crate::util::usage::UsageError;

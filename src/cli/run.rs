@@ -3,7 +3,7 @@
 pub(super) mod run_modes;
 
 use super::choice_arg::{choice, export_format};
-use super::guest_args::{GuestArgs, MachineArgs, set};
+use super::guest_args::{GuestArgs, set};
 use super::sizing_args::SizingArgs;
 use super::stop_args::StopArgs;
 use super::workload_args::WorkloadArgs;
@@ -11,9 +11,11 @@ use crate::export::{self, ExportFormat, Exported};
 use crate::record::contents;
 use crate::report;
 use crate::report::terminal::Style;
-use crate::result::{Collector, CollectorReport, Document, Loader, Outcome, Probe, Request, Selection};
+use crate::result::{Collector, CollectorReport, Document, Loader, Outcome, Probe, Selection};
 use crate::run::MeasurePair as _;
 use crate::run::RunOptions;
+use crate::studies::again::outcome;
+use crate::studies::given::GivenFlags;
 use crate::util::choice::Choice as _;
 use crate::util::stored_json::HIGHEST;
 use crate::util::streams::write_styled;
@@ -105,14 +107,6 @@ pub(super) fn parse_flags(flag: &str, text: &str) -> Result<RunOptions> {
     Ok(given_flags(flag, text)?.options)
 }
 
-/// Flags of `pipeprof run`.
-#[derive(Debug)]
-pub(super) struct GivenFlags {
-    pub options: RunOptions,
-    /// Those of the guest's machine that were given, be it with their defaults.
-    pub machine: MachineArgs,
-}
-
 /// As [`parse_flags`], with what was given.
 pub(super) fn given_flags(flag: &str, text: &str) -> Result<GivenFlags> {
     let name = format!("{flag} '{}'", text.trim());
@@ -144,20 +138,7 @@ fn given_words(name: &str, words: &[String]) -> Result<GivenFlags> {
     if !args.workload.further_modes.is_empty() {
         bail!(UsageError::new(format!("{name}: --mode is given twice")));
     }
-    Ok(GivenFlags { options: args.options(), machine: args.guest.machine })
-}
-
-/// Measure `options`; print and write nothing.
-pub(super) fn outcome(options: &RunOptions) -> Result<Outcome> {
-    measured(options, &options.request(super::command_line())?)
-}
-
-/// Measure `request`, which is that of `options`, and note when that began.
-fn measured(options: &RunOptions, request: &Request) -> Result<Outcome> {
-    let started = super::now();
-    let mut outcome = options.measure(request)?;
-    outcome.document.started = started;
-    Ok(outcome)
+    Ok(GivenFlags { options: args.options(), machine: args.guest.machine.given() })
 }
 
 /// Split flags as a shell does, without expansion.
@@ -176,23 +157,18 @@ impl RunArgs {
         !self.workload.further_modes.is_empty()
     }
 
-    /// # Errors
-    /// One line that names the flag or file and the way out.
     pub(super) fn run(self) -> Result<ExitCode> {
         self.measured(&self.options()).map(|(code, _)| code)
     }
 
     /// Measure `options`, show and store the result as these flags say.
-    ///
-    /// # Errors
-    /// One line that names the flag or file and the way out.
     pub(super) fn measured(&self, options: &RunOptions) -> Result<(ExitCode, Outcome)> {
         cancel::install().context("cannot install signal handlers")?;
         let started = super::now();
         let request = options.request(super::command_line())?;
         // Before measuring: a run is of no use if its results cannot be stored.
         let folder = report::files::Folder::prepare(self.output.as_deref(), &started, &request.mode)?;
-        let outcome = measured(options, &request);
+        let outcome = outcome(options, &request);
         progress::clear();
         let mut outcome = outcome?;
         let (exports, failed) = export::all(&self.export, &Exported::Result(&outcome));

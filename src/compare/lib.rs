@@ -47,6 +47,7 @@ pub mod schedule;
 pub mod settings;
 pub mod shares;
 pub mod steps;
+pub mod stored;
 pub mod sums;
 pub mod timed;
 pub mod understated;

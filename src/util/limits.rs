@@ -58,6 +58,11 @@ pub fn advice(error: &Error) -> Option<&'static str> {
     }
 }
 
+/// How many compilers or guests run at a time: one on each CPU.
+pub fn one_per_cpu() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

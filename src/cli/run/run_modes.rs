@@ -1,6 +1,6 @@
 //! `pipeprof run` with several modes: one run after the other, one table and one chart.
 
-use super::{RunArgs, exports_in, measured};
+use super::{RunArgs, exports_in};
 use crate::cli::workload_args::check_distinct;
 use crate::export::{self, Exported};
 use crate::record::contents;
@@ -11,6 +11,7 @@ use crate::report::terminal::Style;
 use crate::result::{Measurement, Outcome};
 use crate::run::MeasurePair as _;
 use crate::run::RunOptions;
+use crate::studies::again::outcome;
 use crate::util::stored_json::json_text;
 use crate::util::streams::write_styled;
 use crate::util::text::clean;
@@ -46,7 +47,7 @@ pub(in crate::cli) fn run(args: &RunArgs) -> Result<ExitCode> {
     let mut problem = None;
     for (number, (mode, options, request)) in wanted.iter().enumerate() {
         progress::step(&format!("mode {} of {}: {mode}", number + 1, wanted.len()));
-        match measured(options, request) {
+        match outcome(options, request) {
             Ok(outcome) => outcomes.push((mode.clone(), outcome)),
             Err(error) => problem = problem.or(Some(error.context(format!("--mode {mode}")))),
         }

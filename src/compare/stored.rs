@@ -1,6 +1,6 @@
 //! Stored results as columns of a comparison.
 
-use crate::compare::Input;
+use super::Input;
 use crate::result::{self, Outcome};
 use anyhow::{Result, bail};
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// A missing or damaged file; runs of several kernels.
-pub(super) fn column(path: &Path) -> Result<Input> {
+pub fn column(path: &Path) -> Result<Input> {
     let found = result::open_all(path)?;
     let runs: Vec<(String, Outcome)> =
         found.into_iter().map(|(path, outcome)| (path.display().to_string(), outcome)).collect();

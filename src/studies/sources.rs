@@ -1,12 +1,12 @@
-//! `pipeprof history --causes`: what the sources of a series change by themselves.
+//! What the sources of a series of kernels change by themselves.
 
+use super::again::{again, measure_all};
 use super::causes::build_all;
-use super::check_runs::{again, measure_all};
-use super::kernel_build::one_per_cpu;
-use super::run::given_flags;
+use super::given::GivenFlags;
 use crate::campaign::CellStore;
 use crate::history::{History, HistoryKernel, HistoryLine, SourceKernel, SourceSeries, read};
 use crate::result::{Measurement, Outcome};
+use crate::util::limits::one_per_cpu;
 use crate::util::progress;
 use crate::util::text::counted;
 use crate::util::usage::UsageError;
@@ -16,25 +16,20 @@ use anyhow::{Context as _, Result, bail};
 use std::collections::BTreeMap;
 
 /// What all sources are built with.
-#[derive(Debug, clap::Args)]
-pub(super) struct SourceArgs {
-    /// Also build the source of each kernel with one configuration and one compiler, count it, and add it as `source alone`
-    #[arg(long)]
-    pub causes: bool,
-    /// Configuration for --causes: a file, or a kernel of `pipeprof kernel list` [default: that of the newest kernel]
-    #[arg(long, value_name = "FILE|KERNEL", requires = "causes")]
-    config: Option<String>,
-    /// Compiler for --causes, as of `pipeprof kernel build` [default: that of the oldest kernel]
-    #[arg(long, value_name = "COMPILER", requires = "causes")]
-    cc: Option<CompilerName>,
+#[derive(Debug, Default)]
+pub struct SourceSettings {
+    /// A file, or a kernel of the cache. Absent: the configuration of the newest kernel.
+    pub config: Option<String>,
+    /// Absent: the compiler of the oldest kernel.
+    pub cc: Option<CompilerName>,
 }
 
-impl SourceArgs {
+impl SourceSettings {
     /// Add a line of the source alone to each line of `history`, whose cells are in `store`.
     ///
     /// # Errors
     /// When the source of a kernel is not known, does not build or cannot be counted.
-    pub(super) fn add(&self, history: &mut History, store: &CellStore) -> Result<()> {
+    pub fn add(&self, history: &mut History, store: &CellStore) -> Result<()> {
         // Thinned kernels have no BTF, which recordings need.
         let pipelines = history.lines.iter().filter(|line| line.pipeline).count();
         if pipelines == history.lines.len() {
@@ -75,7 +70,7 @@ impl SourceArgs {
                 continue;
             }
             progress::task(&line.title(), false);
-            let alone = alone(&line, store, &built);
+            let alone = alone(&line, store, &built, &history.command);
             progress::clear();
             let alone = alone.with_context(|| format!("--causes: {}", line.title()))?;
             lines.extend([line, alone]);
@@ -97,10 +92,10 @@ impl SourceArgs {
 }
 
 /// `line` on the kernels that were built, one for each kernel of the history.
-fn alone(line: &HistoryLine, store: &CellStore, built: &[CachedKernel]) -> Result<HistoryLine> {
+fn alone(line: &HistoryLine, store: &CellStore, built: &[CachedKernel], command: &str) -> Result<HistoryLine> {
     // The windows of the newest, as `check --history` repeats them.
     let newest = store.result(&line.points.last().context("a line has points")?.cell)?;
-    let mut given = given_flags("--causes", "")?;
+    let mut given = GivenFlags::default();
     let mut wanted: BTreeMap<&str, Measurement> = BTreeMap::new();
     for point in &line.points {
         let release = &built.get(point.kernel).context("a kernel for each point")?.release;
@@ -108,7 +103,7 @@ fn alone(line: &HistoryLine, store: &CellStore, built: &[CachedKernel]) -> Resul
         wanted.insert(release, again(&given, &newest, false)?);
     }
     let (releases, wanted): (Vec<&str>, Vec<Measurement>) = wanted.into_iter().unzip();
-    let (outcomes, _) = measure_all(&wanted, None)?;
+    let (outcomes, _) = measure_all(&wanted, None, command)?;
     let of = |release: &str| releases.iter().position(|other| *other == release).and_then(|place| outcomes.get(place));
     let runs = line.points.iter().filter_map(|point| Some((point.kernel, of(&built.get(point.kernel)?.release)?)));
     read::of_sources(line, &runs.collect::<Vec<(usize, &Outcome)>>())

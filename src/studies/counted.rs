@@ -1,48 +1,36 @@
 //! Count many kernels with one workload, each once: what searches compare.
 
-use super::check_runs::{again, measure_all};
-use super::run::{GivenFlags, given_flags};
-use super::sizing_args::SizingArgs;
-use super::stored_runs;
-use super::workload_args::check_distinct;
-use crate::compare::{CompareOptions, Comparison, Input, compare};
+use super::again::{again, measure_all};
+use super::given::GivenFlags;
+use crate::compare::{CompareOptions, Comparison, Input, compare, stored};
 use crate::experiment::PlanFile;
 use crate::result::Measurement;
-use crate::run::MeasurePair as _;
+use crate::run::{MeasurePair as _, RunOptions};
 use crate::search::effect::Untestable;
 use crate::util::folder_lock::FolderLock;
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{build as this_build, cancel, progress};
 use crate::vm::compile::{self, BuildFailed, BuildRequest};
 use crate::vm::store::{CachedKernel, KernelCache};
-use crate::workload::WorkloadRequest;
 use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// The workload that is counted.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Measurement")]
-pub(super) struct CountArgs {
-    /// Mode of `pipeprof run`; several are counted one after the other [default: write]
-    #[arg(long, value_name = "MODE,...", value_delimiter = ',')]
-    pub(super) mode: Vec<String>,
-    /// Number of CPUs of the guests
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub(super) cpus: Vec<u32>,
-    #[command(flatten)]
-    pub(super) sizing: SizingArgs,
-    /// Other flags of `pipeprof run`, such as --run-flags '--buffer-size 64K'
-    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, default_value = "", hide_default_value = true)]
-    pub(super) run_flags: String,
-    /// Folder for the counts [default: not stored]
-    #[arg(short, long, value_name = "DIR", help_heading = "Output")]
-    pub(super) output: Option<PathBuf>,
-    /// Use the counts in -o DIR, of a search with the same workload
-    #[arg(long, requires = "output", help_heading = "Output")]
-    pub(super) resume: bool,
+/// The workloads that are counted, and where the counts are kept.
+#[derive(Debug)]
+pub struct CountRequest {
+    pub modes: Vec<String>,
+    pub cpus: Vec<u32>,
+    pub options: RunOptions,
+    /// The flags that gave the options.
+    pub run_flags: String,
+    pub output: Option<PathBuf>,
+    /// Whether the counts in `output` are used.
+    pub resume: bool,
+    /// The command line, for titles.
+    pub command: String,
 }
 
 /// What the counts of a folder have in common.
@@ -61,7 +49,7 @@ const PLAN_FILE: PlanFile =
     PlanFile { name: "search.json", schema: "pipeprof.search/1", results: "runs", what: "search" };
 
 /// Counts of kernels. The first one decides how long the windows of all are.
-pub(super) struct CountedKernels {
+pub struct CountedKernels {
     given: GivenFlags,
     wanted: Vec<Measurement>,
     first: Option<Rc<Input>>,
@@ -70,36 +58,23 @@ pub(super) struct CountedKernels {
     /// The folder of results, and the lock of the one around it.
     folder: Option<(PathBuf, FolderLock)>,
     /// How many were counted, or read from the folder.
-    pub count: usize,
+    pub(crate) count: usize,
+    command: String,
 }
 
 /// A kernel that was built, and its counts.
-pub(super) struct CountedBuild {
+pub(crate) struct CountedBuild {
     pub kernel: CachedKernel,
     pub input: Rc<Input>,
 }
 
-impl CountArgs {
+impl CountRequest {
     /// # Errors
     /// A usage error that names the flag.
-    pub(super) fn prepare(&self) -> Result<CountedKernels> {
-        check_distinct(&self.mode)?;
-        let mut given = given_flags("--run-flags", &self.run_flags)?;
-        self.sizing.apply(&mut given.options);
-        for (flag, is_given) in [
-            ("--mode", given.options.workload.mode.is_some()),
-            ("--kernel", given.options.kernel.is_some()),
-            ("--cpus", given.machine.cpus.is_some()),
-        ] {
-            if is_given {
-                bail!(UsageError::new(format!("--run-flags contains {flag}; give it outside, or leave it out")));
-            }
-        }
-        let default = [WorkloadRequest::DEFAULT_MODE.to_owned()];
-        let modes = if self.mode.is_empty() { &default[..] } else { &self.mode[..] };
+    pub fn prepare(self) -> Result<CountedKernels> {
         let mut wanted = Vec::new();
-        for (mode, cpus) in modes.iter().flat_map(|mode| self.cpus.iter().map(move |cpus| (mode, cpus))) {
-            let mut options = given.options.clone();
+        for (mode, cpus) in self.modes.iter().flat_map(|mode| self.cpus.iter().map(move |cpus| (mode, cpus))) {
+            let mut options = self.options.clone();
             // Its name is set when it is counted.
             options.kernel = Some(String::new());
             options.workload.mode = Some(mode.clone());
@@ -111,14 +86,13 @@ impl CountArgs {
             options.request(String::new())?;
             wanted.push(Measurement::Pair(Box::new(options)));
         }
-        let sizing = &given.options.sizing;
         let plan = CountPlan {
             schema: PLAN_FILE.schema,
             build: this_build::version(),
-            modes,
+            modes: &self.modes,
             cpus: &self.cpus,
-            precision: sizing.precision,
-            window_limit: sizing.limit,
+            precision: self.options.sizing.precision,
+            window_limit: self.options.sizing.limit,
             run_flags: &self.run_flags,
         };
         let open = |folder: &PathBuf| {
@@ -126,20 +100,20 @@ impl CountArgs {
             Ok::<_, anyhow::Error>((folder.join(PLAN_FILE.results), lock))
         };
         let folder = self.output.as_ref().map(open).transpose()?;
-        let bare = given_flags("--run-flags", "")?;
-        Ok(CountedKernels { given: bare, wanted, first: None, known: BTreeMap::new(), folder, count: 0 })
+        let (given, command) = (GivenFlags::default(), self.command);
+        Ok(CountedKernels { given, wanted, first: None, known: BTreeMap::new(), folder, count: 0, command })
     }
 }
 
 impl CountedKernels {
     /// The counts of the kernel with this release.
-    pub(super) fn of(&mut self, release: &str) -> Result<Rc<Input>> {
+    fn of(&mut self, release: &str) -> Result<Rc<Input>> {
         if let Some(input) = self.known.get(release) {
             return Ok(Rc::clone(input));
         }
         let folder = self.folder.as_ref().map(|(results, _)| results.join(release));
-        let stored = folder.as_deref().filter(|folder| folder.is_dir()).map(stored_runs::column);
-        let input = match stored {
+        let kept = folder.as_deref().filter(|folder| folder.is_dir()).map(stored::column);
+        let input = match kept {
             Some(Ok(input)) if input.runs.len() == self.wanted.len() => input,
             // Of a search that was ended while it stored them.
             _ => self.measure(release, folder.as_deref())?,
@@ -155,7 +129,7 @@ impl CountedKernels {
     ///
     /// # Errors
     /// Faults of this machine, such as space, rights and missing programs, and of the command.
-    pub(super) fn built(
+    pub(crate) fn built(
         &mut self,
         cache: &KernelCache,
         request: &BuildRequest,
@@ -200,7 +174,7 @@ impl CountedKernels {
         if let Some(folder) = folder.filter(|folder| folder.is_dir()) {
             std::fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
         }
-        let measured = measure_all(&wanted, folder);
+        let measured = measure_all(&wanted, folder, &self.command);
         progress::clear();
         if self.first.is_none() {
             self.wanted = wanted;
@@ -211,10 +185,11 @@ impl CountedKernels {
         }
         Ok(Input { label: None, runs: outcomes.into_iter().map(|run| (release.to_owned(), run)).collect() })
     }
-}
 
-/// Compare the counts of two kernels.
-pub(super) fn compared(before: &Input, after: &Input, margin: f64) -> Result<Comparison> {
-    let options = CompareOptions { command: super::command_line(), seed: 1, margin, ..CompareOptions::default() };
-    Ok(compare(&[before.clone(), after.clone()], &options)?.comparison)
+    /// Compare the counts of two kernels.
+    pub(crate) fn compared(&self, before: &Input, after: &Input, margin: f64) -> Result<Comparison> {
+        let command = self.command.clone();
+        let options = CompareOptions { command, seed: 1, margin, ..CompareOptions::default() };
+        Ok(compare(&[before.clone(), after.clone()], &options)?.comparison)
+    }
 }

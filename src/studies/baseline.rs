@@ -1,7 +1,6 @@
-//! What `check` takes from its baseline: the workload and the guest's settings, and which flags contradict them.
+//! What a measurement takes from its baseline: the workload and the guest's settings, and which flags contradict them.
 
-use super::guest_args::MachineArgs;
-use super::run::GivenFlags;
+use super::given::GivenFlags;
 use crate::compare::input::case_name;
 use crate::profile::Unit;
 use crate::result::{Collector, Document, ExecutedOn, Measurement, Selection};
@@ -11,7 +10,7 @@ use crate::util::choice::Choice as _;
 use crate::util::size;
 use crate::util::usage::UsageError;
 use crate::util::warning::WarningCode;
-use crate::vm::{Accel, GuestMachine, qemu};
+use crate::vm::{GuestMachine, qemu};
 use crate::workload::axes::AXES;
 use crate::workload::spec::{Amount, Pin};
 use crate::workload::{Spec, WorkloadRequest};
@@ -22,7 +21,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 ///
 /// # Errors
 /// A usage error that names the flag and the stored value, or the setting that the document does not hold.
-pub(super) fn options(given: &GivenFlags, baseline: &Document) -> Result<RunOptions> {
+pub(crate) fn options(given: &GivenFlags, baseline: &Document) -> Result<RunOptions> {
     let mut options = given.options.clone();
     let refused = |error: anyhow::Error| UsageError::new(format!("{error:#}; repeat the baseline with `pipeprof run`"));
     collector(&mut options, baseline)?;
@@ -96,18 +95,18 @@ fn guest(options: &mut RunOptions, given: &GivenFlags, baseline: &Document) -> R
     };
     let stored = asked.resolved();
     let machine = &options.machine;
-    let MachineArgs { accel, cpus, memory, append, cpu, .. } = &given.machine;
+    let is_given = &given.machine;
     let texts = |machine: &GuestMachine| {
         [
-            ("--accel", accel.is_some_and(|accel| accel != Accel::Auto), machine.accel.name().to_owned()),
-            ("--cpus", cpus.is_some(), machine.cpus().to_string()),
-            ("--memory", memory.is_some(), size::format(machine.memory >> 20 << 20)),
-            ("--append", !append.is_empty(), machine.append.join(" ")),
-            ("--cpu", cpu.is_some(), machine.cpu.clone().unwrap_or_else(|| qemu::cpu_model(on).to_owned())),
+            ("--accel", is_given.accel, machine.accel.name().to_owned()),
+            ("--cpus", is_given.cpus, machine.cpus().to_string()),
+            ("--memory", is_given.memory, size::format(machine.memory >> 20 << 20)),
+            ("--append", is_given.append, machine.append.join(" ")),
+            ("--cpu", is_given.cpu, machine.cpu.clone().unwrap_or_else(|| qemu::cpu_model(on).to_owned())),
         ]
     };
-    for ((flag, is_given, asked), (.., stored)) in texts(machine).into_iter().zip(texts(&stored)) {
-        if is_given {
+    for ((flag, given, asked), (.., stored)) in texts(machine).into_iter().zip(texts(&stored)) {
+        if given {
             contradiction(flag, &asked, &stored)?;
         }
     }
@@ -177,10 +176,19 @@ fn pin(pin: Pin) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
+    use std::time::Duration;
+
+    const GALLERY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../flamegraphs");
+
+    fn on_6_12() -> GivenFlags {
+        let options = RunOptions { kernel: Some("6.12".to_owned()), ..RunOptions::default() };
+        GivenFlags { options, ..GivenFlags::default() }
+    }
 
     #[test]
     fn every_run_of_the_gallery_can_be_repeated() {
-        let gallery = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("flamegraphs");
+        let gallery = Path::new(GALLERY);
         let mut runs = 0;
         for entry in std::fs::read_dir(gallery).unwrap() {
             let folder = entry.unwrap().path();
@@ -188,8 +196,8 @@ mod tests {
                 continue;
             }
             let document = crate::result::open(&folder).unwrap().document;
-            let mut given = crate::cli::run::given_flags("--run-flags", "--time-limit 7").unwrap();
-            given.options.kernel = Some("6.12".to_owned());
+            let mut given = on_6_12();
+            given.options.machine.time_limit = Duration::from_secs(7);
             let options = options(&given, &document).unwrap();
             assert_eq!((options.machine.cpus(), options.machine.memory), (2, 1 << 30));
             assert_eq!(options.machine.time_limit.as_secs(), 7);
@@ -203,22 +211,25 @@ mod tests {
 
     #[test]
     fn the_request_says_whether_memory_was_charged() {
-        let gallery = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("flamegraphs/6.1-write-exact");
+        let gallery = Path::new(GALLERY).join("6.1-write-exact");
         let mut document = crate::result::open_document(&gallery).unwrap();
-        let options = |document: &Document, flags: &str| {
-            let mut given = crate::cli::run::given_flags("--run-flags", flags).unwrap();
-            given.options.kernel = Some("6.12".to_owned());
-            options(&given, document).map(|options| options.memcg).map_err(|error| error.to_string())
+        let given = on_6_12();
+        let mut without = given.clone();
+        without.options.memcg = false;
+        let mut one_cpu = given.clone();
+        (one_cpu.options.machine.cpus, one_cpu.machine.cpus) = (Some(1), true);
+        let options = |document: &Document, given: &GivenFlags| {
+            options(given, document).map(|options| options.memcg).map_err(|error| error.to_string())
         };
-        assert!(options(&document, "--no-memcg").unwrap_err().contains("--no-memcg contradicts"));
-        assert!(options(&document, "--cpus 1").unwrap_err().contains("--cpus"));
+        assert!(options(&document, &without).unwrap_err().contains("--no-memcg contradicts"));
+        assert!(options(&document, &one_cpu).unwrap_err().contains("--cpus"));
         for stored in [true, false] {
             let Some(Measurement::Pair(asked)) = &mut document.request else { panic!("a run") };
             asked.memcg = stored;
-            assert_eq!(options(&document, ""), Ok(stored));
+            assert_eq!(options(&document, &given), Ok(stored));
         }
-        assert_eq!(options(&document, "--no-memcg"), Ok(false));
+        assert_eq!(options(&document, &without), Ok(false));
         document.request = None;
-        assert!(options(&document, "").unwrap_err().contains("does not say"));
+        assert!(options(&document, &given).unwrap_err().contains("does not say"));
     }
 }

@@ -1,21 +1,21 @@
-//! What `check` measures again on the tested kernel: the workload or the pipeline of a baseline.
+//! Measure stored results again: the workload or the pipeline of a baseline, on another kernel.
 
 use super::baseline;
-use super::kernel_build::one_per_cpu;
-use super::run::{self, GivenFlags};
+use super::given::GivenFlags;
 use crate::compare::matrix;
 use crate::profile::few;
 use crate::record::MeasureRecording as _;
 use crate::record::contents;
 use crate::record::inside::PipelinePlace;
 use crate::report::files::Folder;
-use crate::result::{Measurement, Outcome, RecordingRequest};
+use crate::result::{Measurement, Outcome, RecordingRequest, Request};
 use crate::run::MeasurePair as _;
-use crate::run::{WindowSizing, exact};
+use crate::run::{RunOptions, WindowSizing, exact};
+use crate::util::limits::one_per_cpu;
 use crate::util::memory;
 use crate::util::privileges::is_callers;
 use crate::util::progress;
-use crate::util::text::clean;
+use crate::util::text::{clean, now};
 use crate::util::usage::{OrUsage as _, UsageError};
 use anyhow::{Context as _, Result, anyhow};
 use std::path::Path;
@@ -25,7 +25,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// A usage error that names the flag.
-pub(super) fn again(given: &GivenFlags, stored: &Outcome, run_stored_command: bool) -> Result<Measurement> {
+pub fn again(given: &GivenFlags, stored: &Outcome, run_stored_command: bool) -> Result<Measurement> {
     let Some(measurement @ Measurement::Recording(request)) = &stored.document.request else {
         return Ok(Measurement::Pair(Box::new(baseline::options(given, &stored.document)?)));
     };
@@ -41,7 +41,7 @@ pub(super) fn again(given: &GivenFlags, stored: &Outcome, run_stored_command: bo
 }
 
 /// Refuse to run what `request` of `what`, which is `stored`, asks for, if it belongs to another user.
-pub(super) fn allowed(what: &str, stored: &Outcome, request: &Measurement, run_stored_command: bool) -> Result<()> {
+pub fn allowed(what: &str, stored: &Outcome, request: &Measurement, run_stored_command: bool) -> Result<()> {
     let Some(owner) = stored.owner.filter(|owner| !run_stored_command && !is_callers(*owner)) else { return Ok(()) };
     Err(UsageError::new(format!(
         "{what} belongs to user {owner}, and would be measured with programs and files of this machine: `{}`; add \
@@ -54,9 +54,17 @@ pub(super) fn allowed(what: &str, stored: &Outcome, request: &Measurement, run_s
 /// The mode of a run, or the text of a pipeline.
 fn name(wanted: &Measurement) -> Result<String> {
     Ok(match wanted {
-        Measurement::Pair(options) => options.request(super::command_line())?.mode,
+        Measurement::Pair(options) => options.request(String::new())?.mode,
         Measurement::Recording(request) => request.counted()?.text(),
     })
+}
+
+/// Measure `request`, which is that of `options`, and note when that began.
+pub fn outcome(options: &RunOptions, request: &Request) -> Result<Outcome> {
+    let started = now();
+    let mut outcome = options.measure(request)?;
+    outcome.document.started = started;
+    Ok(outcome)
 }
 
 /// Whether counts are measured, which no other guest disturbs.
@@ -67,9 +75,10 @@ fn is_exact(wanted: &Measurement) -> bool {
     }
 }
 
-fn measure(wanted: &Measurement) -> Result<Outcome> {
+/// Measure `wanted`; print and write nothing.
+fn measure(wanted: &Measurement, command: &str) -> Result<Outcome> {
     let request = match wanted {
-        Measurement::Pair(options) => return run::outcome(options),
+        Measurement::Pair(options) => return outcome(options, &options.request(command.to_owned())?),
         Measurement::Recording(request) => request,
     };
     let pipeline = request.counted()?;
@@ -81,19 +90,20 @@ fn measure(wanted: &Measurement) -> Result<Outcome> {
         progress::note(&format!("it gets files from outside of the current folder: {named}"));
     }
     let mut recorded = request.count(&request.prepared(&pipeline, place)?)?;
-    recorded.document.command = super::command_line();
+    command.clone_into(&mut recorded.document.command);
     Ok(recorded)
 }
 
 /// Measure all of `wanted`, counted ones in parallel, and store them in the folder `output`. Returns also why they are not
-/// where they should be.
-pub(super) fn measure_all(
+/// where they should be. `command` is for titles.
+pub fn measure_all(
     wanted: &[Measurement],
     output: Option<&Path>,
+    command: &str,
 ) -> Result<(Vec<Outcome>, Option<anyhow::Error>)> {
     let mode = wanted.first().map(name).transpose()?.unwrap_or_default();
     let folder = match output {
-        Some(path) => Some(Folder::prepare(Some(path), &super::now(), &mode).or_usage()?),
+        Some(path) => Some(Folder::prepare(Some(path), &now(), &mode).or_usage()?),
         None => None,
     };
     let parallel = wanted.iter().all(is_exact);
@@ -101,7 +111,7 @@ pub(super) fn measure_all(
         let failed = |_| Err(anyhow!("internal error: a thread panicked"));
         let mut results = Vec::new();
         for together in wanted.chunks(if parallel { jobs(wanted) } else { 1 }) {
-            let running: Vec<_> = together.iter().map(|repeat| scope.spawn(|| measure(repeat))).collect();
+            let running: Vec<_> = together.iter().map(|repeat| scope.spawn(|| measure(repeat, command))).collect();
             results.extend(running.into_iter().map(|thread| thread.join().unwrap_or_else(failed)));
         }
         results.into_iter().collect::<Result<Vec<_>>>()

@@ -1,4 +1,4 @@
-//! `pipeprof compare --causes`: the kernels that must be built to split a change by cause.
+//! The kernels that must be built to split a change by cause.
 
 use crate::compare::causes::{self, CauseColumns};
 use crate::compare::model::{CauseNames, CausePart, Comparison};
@@ -13,8 +13,9 @@ use crate::vm::store::{CachedKernel, KernelCache};
 use anyhow::{Context as _, Result, ensure};
 
 /// In how many orders source, configuration and compiler are changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum CauseOrders {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumMessage, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "lowercase")]
+pub enum CauseOrders {
     /// Two opposite orders: at most six builds
     Two,
     /// All six orders: at most eight builds
@@ -31,14 +32,14 @@ const SECONDS: u64 = 600;
 
 /// The kernels of a split, built, and the columns that count them.
 #[derive(Debug)]
-pub(super) struct CausePlan {
+pub struct CausePlan {
     /// In addition to the two columns that are compared.
     pub columns: Vec<ColumnPlan>,
     layout: CauseColumns,
 }
 
 /// Build the kernels between those of `compared`. Says first how many, and how long it takes.
-pub(super) fn prepare(compared: &[ColumnPlan], orders: CauseOrders, jobs: usize) -> Result<CausePlan> {
+pub fn prepare(compared: &[ColumnPlan], orders: CauseOrders, jobs: usize) -> Result<CausePlan> {
     let [before, after] = compared else {
         return Err(UsageError::new("--causes explains the change between two kernels: give --kernel twice").into());
     };
@@ -132,7 +133,7 @@ fn request(corner: usize, origins: &[KernelOrigin; 2], jobs: usize) -> BuildRequ
 }
 
 /// Build all of them. Says first how many, and how long it takes.
-pub(super) fn build_all(cache: &KernelCache, requests: &[BuildRequest]) -> Result<Vec<CachedKernel>> {
+pub(crate) fn build_all(cache: &KernelCache, requests: &[BuildRequest]) -> Result<Vec<CachedKernel>> {
     let mut missing = 0_u64;
     for request in requests {
         missing += u64::from(compile::find(cache, request, &progress::note)?.is_none());
@@ -163,7 +164,7 @@ pub(super) fn build_all(cache: &KernelCache, requests: &[BuildRequest]) -> Resul
 }
 
 /// The comparison of the first two of `inputs`, with the split that the others allow.
-pub(super) fn compared(inputs: &[Input], plan: &CausePlan, options: &CompareOptions) -> Result<Compared> {
+pub fn compared(inputs: &[Input], plan: &CausePlan, options: &CompareOptions) -> Result<Compared> {
     let mut main = compare(inputs.get(..2).context("fewer than two columns have a result")?, options)?;
     let all = compare(inputs, &CompareOptions { against: Against::First, ..options.clone() })?;
     for (section, measures) in all.comparison.sections.iter().zip(&all.measures) {
