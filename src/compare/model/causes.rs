@@ -4,8 +4,9 @@ use crate::roles::RoleId;
 use serde::{Deserialize, Serialize};
 
 /// What a kernel is made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum CausePart {
     Source,
     Configuration,
@@ -17,11 +18,7 @@ impl CausePart {
     pub const ALL: [Self; 3] = [Self::Source, Self::Configuration, Self::Compiler];
 
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Source => "source",
-            Self::Configuration => "configuration",
-            Self::Compiler => "compiler",
-        }
+        self.into()
     }
 }
 

@@ -125,8 +125,9 @@ pub struct RoleWork {
 }
 
 /// What a role's work is counted in.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum WorkUnit {
     /// Calls of the role's functions from outside of the role.
     #[default]
@@ -140,11 +141,7 @@ pub enum WorkUnit {
 impl WorkUnit {
     /// To follow "per".
     pub fn text(self) -> &'static str {
-        match self {
-            Self::Call => "call",
-            Self::Page => "page",
-            Self::WakeUp => "wake-up",
-        }
+        self.into()
     }
 }
 

@@ -4,8 +4,9 @@ use crate::util::decision::Decision;
 use serde::{Deserialize, Serialize};
 
 /// The verdict in one word.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Word {
     /// Exact: fewer instructions.
     Fewer,
@@ -21,14 +22,7 @@ pub enum Word {
 
 impl Word {
     pub fn text(self) -> &'static str {
-        match self {
-            Self::Fewer => "fewer",
-            Self::More => "more",
-            Self::Faster => "faster",
-            Self::Slower => "slower",
-            Self::Same => "same",
-            Self::Undecided => "undecided",
-        }
+        self.into()
     }
 
     /// The word for a change of counts.
