@@ -1,6 +1,7 @@
 //! `pipeprof compare`: compare kernels, settings or stored runs.
 
 use super::axes_args::AxesArgs;
+use super::axis_args::AxisArgs;
 use super::choice_arg::choice;
 use super::count_args::CountArgs;
 use super::global;
@@ -22,10 +23,9 @@ use crate::studies::again::outcome;
 use crate::studies::causes::{self, CauseOrders};
 use crate::util::limits::one_per_cpu;
 use crate::util::usage::{OrUsage as _, UsageError};
-use crate::util::{cancel, memory, progress, size};
+use crate::util::{cancel, memory, progress};
 use crate::vm::Kernel;
 use crate::vm::store::KernelCache;
-use crate::workload::axis::{Axis, Value};
 use anyhow::{Context as _, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -43,9 +43,8 @@ pub(crate) struct CompareArgs {
     runs: Vec<PathBuf>,
     #[command(flatten)]
     axes: AxesArgs,
-    /// Bytes per call; may be repeated [default: 256K]
-    #[arg(long, help_heading = "Columns", value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse)]
-    buffer_size: Vec<u64>,
+    #[command(flatten)]
+    workload: AxisArgs,
     /// What modes that read a file read: a device such as /dev/zero, or `memory` (zeros in a memory file) [default:
     /// /dev/zero, and memory if a kernel cannot splice from it]
     #[arg(long, help_heading = "Columns", value_name = "FILE")]
@@ -101,8 +100,6 @@ pub(crate) struct CompareArgs {
 const TIMED_RUNS: u32 = 12;
 
 impl CompareArgs {
-    /// # Errors
-    /// One line that names the flag or file and the way out.
     pub(super) fn run(self) -> Result<ExitCode> {
         cancel::install().context("cannot install signal handlers")?;
         // Before measuring: a faulty model is of no use.
@@ -116,7 +113,7 @@ impl CompareArgs {
             UsageError::new("--resume applies only to measurements, not to stored runs: remove --resume")
         );
         ensure!(
-            self.axes.is_empty() && self.buffer_size.is_empty() && self.source.is_none(),
+            self.axes.is_empty() && self.workload.is_empty() && self.source.is_none(),
             UsageError::new("stored runs are not measured again: remove the flags under Columns, or the runs")
         );
         ensure!(
@@ -219,7 +216,7 @@ impl CompareArgs {
 
     fn prepare(&self, plan: &MatrixPlan, orders: CauseOrders) -> Result<causes::CausePlan> {
         ensure!(plan.runs.is_none(), UsageError::new("--causes needs counts, and these runs are timed"));
-        let with_settings = self.axes.has_settings() || !self.buffer_size.is_empty() || self.source.is_some();
+        let with_settings = self.axes.has_settings() || !self.workload.is_empty() || self.source.is_some();
         if orders == CauseOrders::Options && (with_settings || self.json) {
             bail!(UsageError::new(
                 "--causes=options prints two tables, and takes the settings of all columns from --run-flags: remove the \
@@ -265,9 +262,7 @@ impl CompareArgs {
     /// The plan, and the memory of the largest guest.
     pub(super) fn plan(&self) -> Result<(MatrixPlan, Option<u64>)> {
         let modes = self.axes.modes()?;
-        let buffer_size = Axis::find("buffer-size").context("the table of axes has a buffer-size")?;
-        let sizes = self.buffer_size.iter().map(|bytes| Value::Number(*bytes)).collect();
-        let mut columns = plan::columns(&self.axes.typed(vec![(buffer_size, sizes)])?)?;
+        let mut columns = plan::columns(&self.axes.typed(self.workload.0.clone())?)?;
         let mut exact = true;
         let mut memory = None;
         for ColumnPlan { options, .. } in &mut columns {
