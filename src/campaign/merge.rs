@@ -46,9 +46,6 @@ pub struct DifferentResults {
 
 /// Copy the cells of `stores` into the store `into`, which may exist. A result that differs from another one of its cell
 /// is not copied over it.
-///
-/// # Errors
-/// When a store cannot be read or written, or the stores are of several builds and `allow_mixed` is false.
 pub fn merge(stores: &[PathBuf], into: &Path, allow_mixed: bool) -> Result<MergedCells> {
     let sources = stores.iter().map(|folder| CellStore::open(folder)).collect::<Result<Vec<_>>>()?;
     let results = results(&sources)?;

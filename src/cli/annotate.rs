@@ -24,8 +24,6 @@ pub(crate) struct AnnotateArgs {
 }
 
 impl AnnotateArgs {
-    /// # Errors
-    /// When the run has no code or did not execute the function; then similar names are given.
     pub(super) fn run(self) -> Result<ExitCode> {
         let (document, code) = (result::open_document(&self.run)?, result::open_code(&self.run)?);
         let process = self.process.as_deref().map(ProcessName::new);

@@ -41,9 +41,6 @@ pub(super) struct AxesArgs {
 
 impl AxesArgs {
     /// The axes as typed values, with those of the `workload`; this is the only place that parses flags in strings.
-    ///
-    /// # Errors
-    /// One line that names the flag.
     pub(super) fn typed(&self, workload: Vec<(&'static Axis, Vec<Value>)>) -> Result<Axes> {
         // First alone, so that an error names the right flag.
         parse_flags("--run-flags", &self.run_flags)?;
@@ -71,9 +68,6 @@ impl AxesArgs {
     }
 
     /// The modes, each given once.
-    ///
-    /// # Errors
-    /// One line that names the flag.
     pub(super) fn modes(&self) -> Result<Vec<String>> {
         check_distinct(&self.mode)?;
         Ok(if self.mode.is_empty() { vec![WorkloadRequest::DEFAULT_MODE.to_owned()] } else { self.mode.clone() })
@@ -98,9 +92,6 @@ impl AxesArgs {
 
     /// The numbers of CPUs to measure; empty for those of the columns' options. The verdict on a kernel must not depend
     /// on the number, so counts take both one, on which processes alternate, and two, on which they run at once.
-    ///
-    /// # Errors
-    /// One line that names the flag.
     pub(super) fn cpus(&self, exact: bool) -> Result<Vec<u32>> {
         let mut texts = std::iter::once(("--run-flags", &self.run_flags))
             .chain(self.variant.iter().map(|variant| ("--variant", variant)));

@@ -19,8 +19,6 @@ impl AxisArgs {
         self.0.iter().all(|(_, values)| values.is_empty())
     }
 
-    /// # Errors
-    /// A usage error: pipelines have only one of the axes.
     pub(super) fn check_for_pipelines(&self) -> anyhow::Result<()> {
         let other = self.0.iter().find(|(axis, values)| axis.name != PIPE_SIZE && !values.is_empty());
         let refused = |axis: &Axis| {

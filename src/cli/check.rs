@@ -62,8 +62,6 @@ pub(crate) struct CheckArgs {
 }
 
 impl CheckArgs {
-    /// # Errors
-    /// Never: an error is printed, and decides the exit code.
     pub(super) fn run(self) -> Result<ExitCode> {
         // A panic would exit with 101, which bisect takes for a regression.
         let done = std::panic::catch_unwind(|| self.perform());

@@ -20,9 +20,6 @@ use std::path::Path;
 use std::process::ExitCode;
 
 /// Count the kernel in each workload of the history, and compare it with what these have taken since their last step.
-///
-/// # Errors
-/// A usage error of the store or the flags; why the kernel cannot be tested.
 pub(super) fn perform(
     args: &CheckRules,
     given: &GivenFlags,

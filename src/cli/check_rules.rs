@@ -43,9 +43,6 @@ pub(crate) struct CheckRules {
 
 impl CheckRules {
     /// The name of the tested kernel, which can exist.
-    ///
-    /// # Errors
-    /// A usage error, as [`fn@kernel`].
     pub(super) fn label(&self) -> Result<String> {
         if let Some(name) = &self.kernel {
             self::kernel(name)?;
@@ -91,10 +88,6 @@ pub(super) fn exit_code(verdict: CheckVerdict) -> ExitCode {
 }
 
 /// Whether a kernel called `name` can exist for other revisions.
-///
-/// # Errors
-/// A usage error, so that a mistyped name does not make `git bisect run` skip every revision. If only the image is
-/// missing, and its folder exists, this returns no error, because the build of that revision may have failed.
 fn kernel(name: &str) -> Result<()> {
     let path = Path::new(name);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -33,8 +33,6 @@ pub(super) struct CountArgs {
 }
 
 impl CountArgs {
-    /// # Errors
-    /// A usage error that names the flag.
     pub(super) fn prepare(&self) -> Result<CountedKernels> {
         check_distinct(&self.mode)?;
         let mut given = given_flags("--run-flags", &self.run_flags)?;

@@ -147,8 +147,6 @@ fn parse_part(text: &str) -> Result<f64, String> {
 }
 
 impl MatrixCommand {
-    /// # Errors
-    /// One line that names the flag or file and the way out.
     pub(super) fn run(self) -> Result<ExitCode> {
         cancel::install().context("cannot install signal handlers")?;
         match self.action {

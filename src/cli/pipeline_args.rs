@@ -46,9 +46,6 @@ impl PipelineArgs {
     }
 
     /// Each pipeline with each combination of stages.
-    ///
-    /// # Errors
-    /// A usage error: an empty stage, one that does not exist, or a program that does not exist.
     pub(super) fn typed(&self) -> Result<Vec<GivenPipeline>> {
         let given = self.is_empty() || !self.pipeline.is_empty();
         ensure!(given, UsageError::new("--stage and --file are for pipelines: add --pipeline"));

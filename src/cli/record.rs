@@ -140,9 +140,6 @@ impl RecordArgs {
     }
 
     /// Measure `request`, show and store it as these flags say.
-    ///
-    /// # Errors
-    /// Nothing was recorded. Without a program there is an exit code.
     pub(super) fn measured(&self, request: &RecordingRequest) -> Result<Result<ShownRecording, ExitCode>> {
         let (pipeline, _) = request.wanted()?;
         if let Some(program) = pipeline.as_ref().and_then(PipelineCommand::missing) {
@@ -175,9 +172,6 @@ impl RecordArgs {
     }
 
     /// Set what was given.
-    ///
-    /// # Errors
-    /// A usage error: an empty stage.
     pub(super) fn apply(&self, request: &mut RecordingRequest) -> Result<()> {
         if !self.command.is_empty() {
             request.target = RecordingTarget::Pipeline(PipelineCommand::parse(&self.command)?);

@@ -95,8 +95,6 @@ pub(super) struct WantedSweep {
 }
 
 impl SweepArgs {
-    /// # Errors
-    /// One line that names the flag or file and the way out.
     pub(super) fn run(self) -> Result<ExitCode> {
         cancel::install().context("cannot install signal handlers")?;
         let exact = self.collect.is_some();
@@ -181,9 +179,6 @@ impl SweepArgs {
     }
 
     /// What to measure. Nothing is run.
-    ///
-    /// # Errors
-    /// A usage error.
     pub(super) fn wanted(&self) -> Result<WantedSweep> {
         let exact = self.collect.is_some();
         let pipelines = self.pipelines.typed()?;

@@ -83,15 +83,9 @@ pub trait CollectPrograms: Collect {
     fn started(&self) {}
 
     /// End the window: nothing is collected from now on. This is quick, because the processes may still run.
-    ///
-    /// # Errors
-    /// When it was not armed, or the kernel does not stop.
     fn stop(&mut self) -> Result<()>;
 
     /// Detach after [`Self::stop`], and return the results. `programs` is empty without [`Watched::programs`].
-    ///
-    /// # Errors
-    /// When it was not armed, or its results cannot be read.
     fn results(&mut self, programs: &Programs) -> Result<Collected>;
 }
 

@@ -112,9 +112,6 @@ const MOST_COMBINATIONS: usize = 2_000;
 
 /// All combinations of the axes as columns. The first varies slowest: kernel, CPU, kernel arguments, cgroup, workload,
 /// variant.
-///
-/// # Errors
-/// When an option is given twice, there are fewer than two columns, or too many.
 pub fn columns(axes: &Axes) -> Result<Vec<ColumnPlan>> {
     let columns: Vec<ColumnPlan> = combinations(axes)?.into_iter().map(|made| made.column).collect();
     ensure!(
@@ -126,9 +123,6 @@ pub fn columns(axes: &Axes) -> Result<Vec<ColumnPlan>> {
 }
 
 /// As [`columns`], with their values, and one is enough.
-///
-/// # Errors
-/// When an option is given twice, or there are too many.
 pub fn combinations(axes: &Axes) -> Result<Vec<AxisCombination>> {
     let mut lists: Vec<Vec<ColumnChange>> = vec![
         axes.modes.iter().map(|mode| ColumnChange::Mode(mode)).collect(),

@@ -17,8 +17,6 @@ use std::time::{Duration, Instant};
 pub trait Executor<C> {
     type Output;
 
-    /// # Errors
-    /// The reason of the failure, in one line.
     fn run(&self, cell: &C, task: Task) -> Result<Self::Output>;
 
     /// Whether another result of a cell with the results `done` is needed.

@@ -19,9 +19,6 @@ pub trait Store<C, R> {
     fn kept(&self, cell: &C, task: Task) -> Option<R>;
 
     /// Store `result` atomically. Returns it as a later call would read it.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     fn keep(&self, cell: &C, task: Task, result: R) -> Result<R>;
 }
 

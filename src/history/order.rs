@@ -17,9 +17,6 @@ pub(crate) fn by_release(kernels: &mut [HistoryKernel]) {
 
 /// Sort as the lines of `list` name them, oldest first: by label, by release, or by a commit that the release or the
 /// label contains. The first word of a line counts, so that `git log --reverse --oneline` is a list.
-///
-/// # Errors
-/// When the list cannot be read or does not have each kernel.
 pub(crate) fn by_list(kernels: &mut [HistoryKernel], list: &Path) -> Result<()> {
     /// The longest list that is read, bytes: all commits of Linux have 20 MB.
     const LONGEST: u64 = 1 << 28;

@@ -15,9 +15,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The history of a store's cells. `list`: the order of the kernels; by release without it.
-///
-/// # Errors
-/// When a cell cannot be read, there are fewer than two kernels, or the list lacks one.
 pub fn read(store: &CellStore, list: Option<&Path>, command: String) -> Result<History> {
     let mut kernels: Vec<HistoryKernel> = Vec::new();
     let mut cells: Vec<CampaignCell> = Vec::new();

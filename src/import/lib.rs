@@ -22,9 +22,6 @@ use std::path::Path;
 const LONGEST: u64 = 4 << 30;
 
 /// Read the profile in the file `path`. `event`: which one, if there are several.
-///
-/// # Errors
-/// When it cannot be read, or has no stacks.
 pub fn read(path: &Path, event: Option<&str>) -> Result<ImportedProfile> {
     let shown = || path.display().to_string();
     let bytes = crate::util::regular::read(path, LONGEST).with_context(shown)?;

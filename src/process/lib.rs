@@ -19,9 +19,6 @@ use std::collections::BTreeMap;
 pub trait Target {
     /// Start its processes and wait until they are ready and suspended. A target with a warm-up extends it by the
     /// phase's share.
-    ///
-    /// # Errors
-    /// When this machine refuses something, or on interruption.
     fn start(&self, phase: Phase) -> Result<Box<dyn Running>>;
 
     /// As [`Self::start`], for a window of some milliseconds, in which the processes make the same calls. `None` if that
@@ -40,9 +37,6 @@ pub trait Running {
     fn watched(&self) -> Watched;
 
     /// Release the processes: the window begins.
-    ///
-    /// # Errors
-    /// When a process has ended, or on interruption.
     fn release(&mut self) -> Result<()>;
 
     /// [`Self::release`] at a round time of the clock, when the kernel is idle. In a deterministic guest, timers then

@@ -55,9 +55,6 @@ pub(super) fn start(mut command: Command) -> Result<OwnChild> {
 
 impl Pipeline {
     /// Run it: bytes, and each program's time, from the start of the first to the end of the last.
-    ///
-    /// # Errors
-    /// When a program cannot be started, the reader fails, or on interruption.
     pub(crate) fn run(&self) -> Result<Processes> {
         let Self { reader: words, cpus, end, .. } = self;
         let begin = Instant::now();

@@ -70,9 +70,6 @@ impl ExecutedCode {
     }
 
     /// The file's bytes: compressed JSON. Equal code gives equal bytes.
-    ///
-    /// # Errors
-    /// Never, unless memory runs out.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         gzip_json::to_bytes(self, Compression::best())
     }

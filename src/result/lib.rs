@@ -367,9 +367,6 @@ pub fn is_plain(collector: &str) -> bool {
 }
 
 /// The JSON Schema of [`Document`], as text: docs/result.schema.json.
-///
-/// # Errors
-/// Never, unless JSON cannot represent the schema.
 pub fn json_schema() -> anyhow::Result<String> {
     let mut schema = schemars::schema_for!(Document);
     schema.insert("title".to_owned(), "pipeprof result.json".into());

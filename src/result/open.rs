@@ -75,9 +75,6 @@ pub fn open_all(path: &Path) -> Result<Vec<(PathBuf, Outcome)>> {
 }
 
 /// As [`open()`], without what is stored next to the document.
-///
-/// # Errors
-/// The same.
 pub fn open_document(path: &Path) -> Result<Document> {
     owned_document(path).map(|(document, _)| document)
 }

@@ -11,9 +11,6 @@ use std::process::{Command, Stdio};
 
 impl PipelineCommand {
     /// The pipeline of the words after `--`.
-    ///
-    /// # Errors
-    /// A usage error: an empty stage.
     pub fn parse(words: &[String]) -> Result<Self> {
         if let [line] = words
             && line.contains(|c| SHELL_SYNTAX.contains(c))

@@ -21,9 +21,6 @@ use anyhow::Result;
 const HIGHEST_COST_OF_SHARES: f64 = 100.0;
 
 /// Make the document and the profiles.
-///
-/// # Errors
-/// When this kernel's description cannot be read.
 pub fn outcome(
     request: &Request,
     setting: &Setting<'_>,

@@ -37,21 +37,12 @@ pub struct GuestSetup {
 /// Measures; replaced in tests.
 pub trait Bench {
     /// One unprofiled run.
-    ///
-    /// # Errors
-    /// When it cannot run.
     fn pair(&self, spec: &Spec) -> Result<Processes>;
 
     /// A whole run with collectors.
-    ///
-    /// # Errors
-    /// When it cannot run.
     fn run(&self, request: &Request) -> Result<Outcome>;
 
     /// An exact profile in a guest.
-    ///
-    /// # Errors
-    /// When it cannot run.
     fn exact(&self, request: &Request, setup: &GuestSetup) -> Result<Outcome>;
 
     /// What executes pairs and runs.

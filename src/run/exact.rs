@@ -138,9 +138,6 @@ impl Windows {
 }
 
 /// Check that instructions can be counted for `request` on a guest executed by `accel`.
-///
-/// # Errors
-/// A usage error that names the flag.
 pub(super) fn check(request: &Request, accel: Accel) -> Result<()> {
     if matches!(&request.collect, Selection::List(list) if list.len() > 1) {
         bail!(UsageError::new(

@@ -52,9 +52,6 @@ pub fn collectors(selection: &Selection) -> Vec<Collector> {
 }
 
 /// Execute all runs of `request`.
-///
-/// # Errors
-/// When a run fails, or on interruption.
 pub fn all(request: &Request, setting: &Setting<'_>, context: &Context) -> Result<Measured> {
     let wanted = collectors(&request.collect);
     let mut made: BTreeMap<Collector, Box<dyn Collect>> = BTreeMap::new();
@@ -80,9 +77,6 @@ pub fn all(request: &Request, setting: &Setting<'_>, context: &Context) -> Resul
 
 /// Execute all runs of `target`, unprofiled and under the collectors `made`. `gathered` contains the reasons why
 /// others are not available.
-///
-/// # Errors
-/// When a run fails, or on interruption.
 pub fn with(
     target: &dyn Target,
     made: BTreeMap<Collector, Box<dyn Collect>>,

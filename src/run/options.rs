@@ -39,9 +39,6 @@ impl RunOptions {
     }
 
     /// The guest; `None` for this machine.
-    ///
-    /// # Errors
-    /// One line that names the flag.
     pub fn guest(&self) -> Result<Option<GuestOptions>> {
         self.resolved().guest(self.kernel.as_deref())
     }
@@ -53,9 +50,6 @@ impl RunOptions {
     }
 
     /// The request; `command` is for titles.
-    ///
-    /// # Errors
-    /// One line that names the flag and the way out.
     pub fn request(&self, command: String) -> Result<Request> {
         let request = self.typed(command).or_usage()?;
         if self.exact() {

@@ -22,9 +22,6 @@ use std::path::Path;
 
 /// What measures `stored` again with the flags of this command line. A recording names the command that is repeated: if it is
 /// not the caller's own, `run_stored_command` must allow that.
-///
-/// # Errors
-/// A usage error that names the flag.
 pub fn again(given: &GivenFlags, stored: &Outcome, run_stored_command: bool) -> Result<Measurement> {
     let Some(measurement @ Measurement::Recording(request)) = &stored.document.request else {
         return Ok(Measurement::Pair(Box::new(baseline::options(given, &stored.document)?)));

@@ -18,9 +18,6 @@ use anyhow::{Context as _, Result, anyhow, bail};
 
 /// The options that measure as `baseline` was measured. `given` holds the flags of this command line; they may repeat a
 /// stored setting, not contradict it.
-///
-/// # Errors
-/// A usage error that names the flag and the stored value, or the setting that the document does not hold.
 pub(crate) fn options(given: &GivenFlags, baseline: &Document) -> Result<RunOptions> {
     let mut options = given.options.clone();
     let refused = |error: anyhow::Error| UsageError::new(format!("{error:#}; repeat the baseline with `pipeprof run`"));

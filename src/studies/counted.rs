@@ -69,8 +69,6 @@ pub(crate) struct CountedBuild {
 }
 
 impl CountRequest {
-    /// # Errors
-    /// A usage error that names the flag.
     pub fn prepare(self) -> Result<CountedKernels> {
         let mut wanted = Vec::new();
         for (mode, cpus) in self.modes.iter().flat_map(|mode| self.cpus.iter().map(move |cpus| (mode, cpus))) {

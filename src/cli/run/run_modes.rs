@@ -24,9 +24,6 @@ use std::process::ExitCode;
 const CHART: &str = "modes.svg";
 
 /// Measure each mode of `args`, and show all of them together.
-///
-/// # Errors
-/// One line that names the flag or file and the way out. A mode that cannot be measured does not lose the others.
 pub(in crate::cli) fn run(args: &RunArgs) -> Result<ExitCode> {
     cancel::install().context("cannot install signal handlers")?;
     let started = super::super::now();

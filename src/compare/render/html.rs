@@ -19,9 +19,6 @@ use anyhow::Result;
 const SHOWN: StepExtent = StepExtent { roles: usize::MAX, functions: 30, page: true };
 
 /// The whole page.
-///
-/// # Errors
-/// When a graph cannot be drawn.
 pub fn render(compared: &Compared) -> Result<String> {
     let comparison = &compared.comparison;
     let labels: Vec<&str> = comparison.columns.iter().map(|column| column.label.as_str()).collect();

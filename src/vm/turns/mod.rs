@@ -31,9 +31,6 @@ pub(crate) struct Turns {
 
 impl Turns {
     /// For an emulator that starts with `command`. This must live until it has started.
-    ///
-    /// # Errors
-    /// When there is no descriptor or memory left.
     pub(crate) fn new(command: &mut Command) -> Result<Self> {
         let made = || "cannot make a file in memory for QEMU: is the limit of open files reached (ulimit -n)?";
         // In memory, because the linker splits a path at each space and colon.
