@@ -85,8 +85,8 @@ pub(crate) struct RecordArgs {
     #[command(flatten)]
     pub(super) guest: GuestArgs,
     /// Also collect what the processes execute, by role, with flame graphs
-    #[arg(long, value_name = "COLLECTOR", value_enum)]
-    collect: Option<PipelineCollector>,
+    #[arg(long, value_name = "COLLECTOR", value_parser = choice::<Collector>())]
+    collect: Option<Collector>,
     /// Functions that --collect kprobe probes: `roles` (the targets, and the functions of each role), `targets`
     /// (pipe_write, __alloc_pages, __mutex_lock, iov_iter_get_pages2), `all` (also those that only breakpoints reach), or
     /// a list of functions and roles [default: roles]
@@ -105,30 +105,6 @@ fn pipe_size(text: &str) -> Result<u64, String> {
     match Remedy::parse(&format!("pipe-size={text}"))? {
         Remedy::PipeSize(bytes) => Ok(bytes),
         _ => Err(format!("'{text}' is not a size")),
-    }
-}
-
-/// What is collected besides the recording.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum PipelineCollector {
-    /// Samples of the kernel's stacks, taken while the pipeline is recorded on this machine
-    Sample,
-    /// Calls and times of the kernel's functions that have a role (kprobes, fentry), while the pipeline is recorded
-    Kprobe,
-    /// Every call of a function of the kernel, as a call tree with times (function_graph), while the pipeline is recorded
-    Fgraph,
-    /// Every executed instruction, counted in a run of its own; with --kernel
-    Insn,
-}
-
-impl PipelineCollector {
-    fn collector(self) -> Collector {
-        match self {
-            Self::Sample => Collector::Sample,
-            Self::Kprobe => Collector::Kprobe,
-            Self::Fgraph => Collector::Fgraph,
-            Self::Insn => Collector::Insn,
-        }
     }
 }
 
@@ -183,7 +159,7 @@ impl RecordArgs {
         request.kernel = self.guest.kernel.clone().or(request.kernel.take());
         request.duration_ns = self.duration.or(request.duration_ns);
         request.pipe_size = self.pipe_size.or(request.pipe_size);
-        request.collect = self.collect.map(PipelineCollector::collector).or(request.collect);
+        request.collect = self.collect.or(request.collect);
         request.probe = self.probe.clone().or(request.probe.take());
         request.runs = self.runs.or(request.runs);
         request.advise |= self.advise;

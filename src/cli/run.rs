@@ -86,7 +86,8 @@ fn selection(text: &str) -> Result<Selection, String> {
             let mut list = Vec::new();
             for name in text.split(',') {
                 let collector = Collector::named(name).ok_or_else(|| {
-                    format!("unknown collector '{name}'; known: auto, none, or a list of sample,kprobe,fgraph,insn")
+                    let all: Vec<&str> = Collector::those(|_| true).map(Collector::name).collect();
+                    format!("unknown collector '{name}'; known: auto, none, or a list of {}", all.join(","))
                 })?;
                 if !list.contains(&collector) {
                     list.push(collector);

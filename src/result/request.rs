@@ -8,32 +8,29 @@ use serde::{Deserialize, Serialize};
 use strum::VariantArray as _;
 
 /// A collector, by name.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    strum::EnumMessage,
-    strum::IntoStaticStr,
-    strum::VariantArray,
-)]
+// Messages are for the help of `record`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[derive(strum::EnumMessage, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "lowercase")]
 pub enum Collector {
     /// perf_event sampling, stacks counted in the kernel by BPF.
+    #[strum(message = "Samples of the kernel's stacks, taken while the pipeline is recorded on this machine")]
     Sample,
     /// BPF kprobes and hardware breakpoints: calls, times.
+    #[strum(
+        message = "Calls and times of the kernel's functions that have a role (kprobes, fentry), while the pipeline is \
+                       recorded"
+    )]
     Kprobe,
     /// ftrace function_graph: the complete call tree.
+    #[strum(
+        message = "Every call of a function of the kernel, as a call tree with times (function_graph), while the pipeline \
+                       is recorded"
+    )]
     Fgraph,
     /// Exact instruction counts by a QEMU plugin, in TCG guests only.
+    #[strum(message = "Every executed instruction, counted in a run of its own; with --kernel")]
     Insn,
 }
 
@@ -81,21 +78,9 @@ pub enum Selection {
 }
 
 /// `--loader`: the library that loads the BPF object.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Default,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    strum::EnumMessage,
-    strum::IntoStaticStr,
-    strum::VariantArray,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[derive(strum::EnumMessage, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "lowercase")]
 pub enum Loader {
     #[default]

@@ -2,7 +2,7 @@
 
 use strum::{EnumMessage, VariantArray};
 
-/// An enum whose values have names, and their documentation as help.
+/// An enum whose values have names. Their help is their documentation, or strum's `message` instead.
 pub trait Choice: VariantArray + EnumMessage + Into<&'static str> + Copy {
     /// As typed: `read-write`.
     fn name(self) -> &'static str {
@@ -10,7 +10,7 @@ pub trait Choice: VariantArray + EnumMessage + Into<&'static str> + Copy {
     }
 
     fn about(&self) -> &'static str {
-        self.get_documentation().unwrap_or_default().trim_end_matches('.')
+        self.get_message().or_else(|| self.get_documentation()).unwrap_or_default().trim_end_matches('.')
     }
 
     fn named(name: &str) -> Option<Self> {
