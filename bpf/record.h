@@ -23,6 +23,9 @@
 #define PR_KNOWN 4
 /* Every 16th call on a pipe, its fill is read. */
 #define PR_FILL_EVERY 16
+/* Of every 64th poll that returns at once, it is looked which of its first descriptors is ready; so many of them. */
+#define PR_READY_EVERY 64
+#define PR_READY_FIRST 16
 
 /* Bytes of steps of the path that the Rust code has not read yet; a power of two. */
 #define PR_RING 8388608
@@ -58,6 +61,8 @@
 /* Requests of io_submit. */
 #define PR_KIND_AIO 5
 #define PR_KINDS 6
+/* Larger writes are not atomic: PIPE_BUF. */
+#define PR_ATOMIC 4096
 /* Requests of one io_submit that are looked at, and events among which the result of one is sought. */
 #define PR_REQUESTS 128
 #define PR_EVENTS 256
@@ -137,6 +142,14 @@ struct pr_counts {
 	u64 wakes;
 	/* Sleeps in a row in one call, although nothing had moved. */
 	u64 needless;
+	/* Reads that got the end of file. */
+	u64 ended;
+	/* Writes of more than PR_ATOMIC bytes that waited for room: others could write in between. */
+	u64 parted;
+	/* Looks at polls that found it ready. */
+	u64 ready;
+	/* What the last call of a thread was to write, and did not. */
+	u64 unsent;
 	/* Slots in use and slots of the pipe, summed over `fills` calls. */
 	u64 filled;
 	u64 slots;
@@ -145,6 +158,9 @@ struct pr_counts {
 	u64 first_slots;
 	u64 last_slots;
 	u64 least_slots;
+	/* When a thread that moved data had begun to run: first and last, ns. */
+	u64 first_at;
+	u64 last_at;
 };
 
 /* The reason of a sleep outside of pipes. */
@@ -208,6 +224,10 @@ struct pr_process {
 	u64 signal;
 	/* Killed for lack of memory. */
 	u64 starved;
+	/* Its exit code, if it ended by itself. */
+	u64 code;
+	/* Calls of poll and its like that found something ready and did not sleep. */
+	u64 polls;
 };
 
 /* A file descriptor that a thread has used. */
@@ -253,6 +273,9 @@ struct pr_task {
 	/* Number of sleeps in the present call. */
 	u32 again;
 	u64 position;
+	/* In which call it last slept, and in which it last waited for room in a pipe: the number in `own`. */
+	u64 slept;
+	u64 waited;
 	/* As in pr_off_cpu. */
 	u64 trace;
 	u64 waker_trace;

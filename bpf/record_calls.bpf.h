@@ -128,6 +128,8 @@ static __always_inline void add_sleep(struct pr_task *own, u64 now)
 	counts->sleeps++;
 	counts->blocked_ns += blocked;
 	counts->runnable_ns += now - woken;
+	if (own->side == PR_WRITE)
+		own->waited = own->own.calls + 1;
 	if (own->again > 1)
 		counts->needless++;
 }
@@ -148,6 +150,7 @@ static __always_inline void resume(struct pr_task *own, u64 task, u64 now, u64 b
 		if (settings.stacks)
 			add_off_cpu(own, now);
 		add_sleep(own, now);
+		own->slept = own->own.calls + 1;
 	}
 	own->state = PR_RUNNING;
 	own->since = now;
@@ -162,6 +165,69 @@ static __always_inline void resume_unseen(struct pr_task *own, u64 task, u64 now
 	if (shared)
 		__sync_fetch_and_add(&shared->unseen, 1);
 	resume(own, task, now, 0);
+}
+
+static __always_inline int waits_for_any(u32 call)
+{
+	switch (call) {
+	case NR_POLL:
+	case NR_SELECT:
+	case NR_PSELECT6:
+	case NR_PPOLL:
+	case NR_EPOLL_WAIT:
+	case NR_EPOLL_PWAIT:
+	case NR_EPOLL_PWAIT2:
+		return 1;
+	}
+	return 0;
+}
+
+/* A descriptor that this call found to have data, of its first ones; -1 if none. Those of epoll are not known. */
+static __always_inline s64 ready_of(const struct registers *call)
+{
+	/* A struct pollfd: the descriptor, 16 bits that were asked for, and 16 that were found. */
+	u64 polled, with_data = (u64)POLLIN << 48;
+	u32 i, set = 0;
+
+	switch (call->orig_ax) {
+	case NR_POLL:
+	case NR_PPOLL:
+		for (i = 0; i < PR_READY_FIRST && i < call->si; i++) {
+			if (bpf_probe_read_user(&polled, sizeof(polled), (void *)(call->di + i * sizeof(polled))))
+				return -1;
+			if (polled & with_data)
+				return (u32)polled;
+		}
+		return -1;
+	case NR_SELECT:
+	case NR_PSELECT6:
+		if (!call->si || bpf_probe_read_user(&set, sizeof(set), (void *)call->si) || !set)
+			return -1;
+		return log2_of(set & -set);
+	}
+	return -1;
+}
+
+/* A poll returned at once. Note what is ready, now and then. */
+static __always_inline void note_ready(struct pr_task *own, u64 task, const struct registers *call)
+{
+	struct pr_counts *counts;
+	struct pr_file *file;
+	s64 fd;
+
+	if (++own->own.polls & (PR_READY_EVERY - 1))
+		return;
+	fd = ready_of(call);
+	if (fd < 0)
+		return;
+	file = file_of(own, task, fd);
+	if (!file || !file->pipe)
+		return;
+	counts = own_counts(own, file->inode, file->device, PR_READ);
+	if (!counts)
+		counts = counts_of(&own->who, file->inode, file->device, PR_READ);
+	if (counts)
+		counts->ready++;
 }
 
 /* A call ends with `result`. Its `registers` can be read without a helper, or are where they always are if that is 0. */
@@ -215,6 +281,11 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 			else if (file && file->pipe)
 				count(own, file, PR_WRITE, found.kind, result, found.asked);
 		}
+		return 0;
+	}
+	if (waits_for_any(call.orig_ax)) {
+		if (result > 0 && own->slept != own->own.calls)
+			note_ready(own, task, &call);
 		return 0;
 	}
 	switch (call.orig_ax) {

@@ -205,7 +205,7 @@ int pr_exit(struct pp_tracepoint *ctx)
 {
 	const struct task_struct *task = (void *)ctx->args[0];
 	struct pr_task *own = find(ctx->args[0]);
-	u32 thread;
+	u32 thread, code;
 
 	if (!own || is_over(bpf_ktime_get_ns()))
 		return 0;
@@ -216,7 +216,9 @@ int pr_exit(struct pp_tracepoint *ctx)
 	/* As for wait(2): the lower seven bits. An exec kills the other threads of its process. */
 	if (thread != (u32)BPF_CORE_READ(task, tgid))
 		return 0;
-	own->own.signal = BPF_CORE_READ(task, exit_code) & 0x7f;
+	code = BPF_CORE_READ(task, exit_code);
+	own->own.signal = code & 0x7f;
+	own->own.code = code >> 8 & 0xff;
 	/* Its last exec was not seen: most of what it did, it did under the name that it has now. */
 	if (own->started && own->exec_id != BPF_CORE_READ(task, self_exec_id)) {
 		own->own.execs++;

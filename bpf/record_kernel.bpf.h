@@ -137,6 +137,9 @@ enum { S_IFIFO = 1, S_IFSOCK = 12, FMODE_WRITE = 2 };
 /* include/linux/sched/signal.h: a fatal signal or exit_group(2) ends all threads. */
 enum { SIGNAL_GROUP_EXIT = 4 };
 enum { EAGAIN = 11, EPIPE = 32 };
+
+/* include/uapi/asm-generic/poll.h */
+enum { POLLIN = 1 };
 /* kernel/locking/mutex.h */
 enum { MUTEX_FLAGS = 7 };
 /* include/linux/sched.h, in all kernels. The last two have underscores there. */

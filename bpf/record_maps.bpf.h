@@ -163,9 +163,9 @@ static __always_inline void add_counts(struct pr_counts *sum, const struct pr_co
 	const u64 *from = (const u64 *)more;
 	u32 i;
 
-	/* The last three are not sums. */
+	/* The last five are not sums. */
 #pragma unroll
-	for (i = 0; i < sizeof(*sum) / sizeof(u64) - 3; i++)
+	for (i = 0; i < sizeof(*sum) / sizeof(u64) - 5; i++)
 		__sync_fetch_and_add(&to[i], from[i]);
 	if (!sum->first_slots)
 		sum->first_slots = more->first_slots;
@@ -173,6 +173,10 @@ static __always_inline void add_counts(struct pr_counts *sum, const struct pr_co
 		sum->last_slots = more->last_slots;
 	if (more->least_slots && (!sum->least_slots || more->least_slots < sum->least_slots))
 		sum->least_slots = more->least_slots;
+	if (more->first_at && (!sum->first_at || more->first_at < sum->first_at))
+		sum->first_at = more->first_at;
+	if (more->last_at > sum->last_at)
+		sum->last_at = more->last_at;
 }
 
 static __always_inline struct pr_process *process_of(const struct pr_who *who)
@@ -217,6 +221,9 @@ static __always_inline void settle(struct pr_task *own)
 			process->signal = own->own.signal;
 		if (own->own.starved)
 			process->starved = 1;
+		if (own->own.code)
+			process->code = own->own.code;
+		__sync_fetch_and_add(&process->polls, own->own.polls);
 	}
 	if (own->used[PR_READ].inode) {
 		counts = counts_of(&own->who, own->used[PR_READ].inode, own->used[PR_READ].device, PR_READ);

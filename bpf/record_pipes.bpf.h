@@ -203,8 +203,15 @@ static __always_inline void note_slots(struct pr_counts *counts, u32 slots)
 		counts->least_slots = slots;
 }
 
-static __always_inline void count_call(struct pr_counts *counts, int shared, const struct pr_file *file, u32 side,
-				       u32 kind, s64 result, u64 asked)
+static __always_inline void note_time(struct pr_counts *counts, u64 at)
+{
+	if (!counts->first_at)
+		counts->first_at = at;
+	counts->last_at = at;
+}
+
+static __always_inline void count_call(const struct pr_task *own, struct pr_counts *counts, int shared,
+				       const struct pr_file *file, u32 side, u32 kind, s64 result, u64 asked)
 {
 	u64 bucket;
 	struct pipe_fill fill;
@@ -217,26 +224,37 @@ static __always_inline void count_call(struct pr_counts *counts, int shared, con
 		note_slots(counts, fill.slots);
 	}
 	ADD(counts->kinds[kind], 1);
+	counts->unsent = 0;
 	if (result < 0) {
-		if (result == -EAGAIN)
+		if (result == -EAGAIN) {
 			ADD(counts->eagain, 1);
-		else if (result == -EPIPE)
+			if (side == PR_WRITE && kind == PR_KIND_PLAIN)
+				counts->unsent = asked;
+		} else if (result == -EPIPE) {
 			ADD(counts->broken, 1);
-		else
+		} else {
 			ADD(counts->errors, 1);
+		}
 		return;
 	}
 	/* tee leaves what it reads in the pipe. */
 	if (kind == PR_KIND_TEE && side == PR_READ)
 		return;
 	ADD(counts->bytes, result);
-	if (asked) {
-		ADD(counts->asked, asked);
-		if ((u64)result < asked)
-			ADD(counts->partial, 1);
-	}
-	if (!result)
+	ADD(counts->asked, asked);
+	if (!result) {
+		if (side == PR_READ)
+			ADD(counts->ended, 1);
 		return;
+	}
+	if ((u64)result < asked) {
+		ADD(counts->partial, 1);
+		if (side == PR_WRITE && kind == PR_KIND_PLAIN)
+			counts->unsent = asked - result;
+	}
+	if (side == PR_WRITE && result > PR_ATOMIC && own->waited == own->own.calls)
+		ADD(counts->parted, 1);
+	note_time(counts, own->since);
 	bucket = log2_of(result);
 	if (bucket >= PR_SIZES)
 		bucket = PR_SIZES - 1;
@@ -264,10 +282,10 @@ static __always_inline void count(struct pr_task *own, const struct pr_file *fil
 	struct pr_counts *counts = own_counts(own, file->inode, file->device, side);
 
 	if (counts) {
-		count_call(counts, 0, file, side, kind, result, asked);
+		count_call(own, counts, 0, file, side, kind, result, asked);
 		return;
 	}
 	counts = counts_of(&own->who, file->inode, file->device, side);
 	if (counts)
-		count_call(counts, 1, file, side, kind, result, asked);
+		count_call(own, counts, 1, file, side, kind, result, asked);
 }

@@ -42,21 +42,6 @@ static __always_inline struct idle_state idle_state_now(u64 task)
 	return idle;
 }
 
-static __always_inline int waits_for_any(u32 call)
-{
-	switch (call) {
-	case NR_POLL:
-	case NR_SELECT:
-	case NR_PSELECT6:
-	case NR_PPOLL:
-	case NR_EPOLL_WAIT:
-	case NR_EPOLL_PWAIT:
-	case NR_EPOLL_PWAIT2:
-		return 1;
-	}
-	return 0;
-}
-
 static __always_inline int waits_at_socket(u32 call)
 {
 	switch (call) {

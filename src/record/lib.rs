@@ -46,6 +46,7 @@ use crate::record::observe::path::PathEnds;
 use crate::record::observe::recorder::{self, RecordedCounts};
 use crate::record::observe::timeline::TimelineRecorder;
 use crate::record::observe::traced::{StoppedTracing, Tracing};
+use crate::record::observe::user_pages::UserPages;
 use crate::record::say::answer::{RecordedAnswer, answer};
 use crate::record::start::described::described;
 use crate::record::start::input::KeptInput;
@@ -155,7 +156,13 @@ pub fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outc
     let recording = Document { target, environment, level, ..Document::default() };
     let running = RunningProcesses::default();
     let live = live.then(|| LiveView::start(is_shared));
-    let mut meanwhile = Meanwhile { timeline: TimelineRecorder::start(), looks: Looks::start(), code, live };
+    let mut meanwhile = Meanwhile {
+        timeline: TimelineRecorder::start(),
+        looks: Looks::start(),
+        code,
+        live,
+        pages: UserPages::default(),
+    };
     let mut others = None;
     let (ended, ended_by_user) = wait(&launcher, duration, |over| {
         // Without an answer of the kernel, the window ends with the recording.
@@ -168,7 +175,7 @@ pub fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outc
         }
         meanwhile.step(&mut recorder, &recording, &pipes, &running)
     })?;
-    let Meanwhile { timeline, looks, code, live } = meanwhile;
+    let Meanwhile { timeline, looks, code, live, pages } = meanwhile;
     drop(live);
     let others = others.unwrap_or_else(|| used.others_since(&recorder.living()));
     let tracing = tracing.map(Tracing::stop);
@@ -178,6 +185,7 @@ pub fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outc
         exit_codes: ended.iter().map(|stage| stage.code).collect(),
         duration_ns: nanoseconds(ended_by_user.or(duration)),
         others,
+        user_pipes: pages.found,
         ..recording
     };
     let was_traced = tracing.is_some();
@@ -206,6 +214,7 @@ struct Meanwhile {
     looks: Looks,
     code: Option<UserCode>,
     live: Option<LiveView>,
+    pages: UserPages,
 }
 
 impl Meanwhile {
@@ -217,14 +226,14 @@ impl Meanwhile {
         pipes: &[MadePipe],
         running: &RunningProcesses,
     ) -> Option<Duration> {
-        let Self { timeline, looks, code, live } = self;
+        let Self { timeline, looks, code, live, pages } = self;
         // Without an answer of the kernel, what has no room any more is counted as lost.
         if let Ok(Some((ended, groups))) = recorder.make_room() {
             live.iter_mut().for_each(|live| live.end(&ended));
             timeline.end(&ended, groups);
         }
         let more = recorder.step();
-        timeline.step(recorder);
+        timeline.step(recorder).iter().for_each(|counts| pages.step(counts));
         looks.step(recorder);
         let mut due = if more { Duration::ZERO } else { timeline.due().min(looks.due()).min(recorder::ROOM_EVERY) };
         due = due.min(code.as_mut().map_or(Duration::MAX, UserCode::step));
@@ -299,10 +308,16 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Ou
     let target = MeasuredTarget::Attached { pids: running.asked().to_vec() };
     let recording = Document { target, environment, level, duration_ns: nanoseconds(duration), ..Document::default() };
     let live = live.then(|| LiveView::start(false));
-    let mut meanwhile = Meanwhile { timeline: TimelineRecorder::start(), looks: Looks::start(), code, live };
+    let mut meanwhile = Meanwhile {
+        timeline: TimelineRecorder::start(),
+        looks: Looks::start(),
+        code,
+        live,
+        pages: UserPages::default(),
+    };
     running.wait(duration, || meanwhile.step(&mut recorder, &recording, &[], &running));
     recorder.end_now()?;
-    let Meanwhile { timeline, mut looks, code, live } = meanwhile;
+    let Meanwhile { timeline, mut looks, code, live, pages } = meanwhile;
     looks.finish(&mut recorder);
     let last = recorder.read_last()?;
     drop(live);
@@ -317,7 +332,12 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Ou
         ),
         action: "record as root, or name these processes with -p as well".to_owned(),
     };
-    let recording = Document { warnings: running.unknown.iter().map(unknown).collect(), others, ..recording };
+    let recording = Document {
+        warnings: running.unknown.iter().map(unknown).collect(),
+        others,
+        user_pipes: pages.found,
+        ..recording
+    };
     Ok(concluded(recording, counted, (timeline, looks.seen), &[], &running, &symbols, tracing))
 }
 

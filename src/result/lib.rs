@@ -45,7 +45,7 @@ pub use probe::Probe;
 pub use recorded::DEFAULT_SLOTS;
 pub use recorded::{
     BusyProgram, HeldBy, LockWait, RecordLevel, RecordedChannel, RecordedEnd, RecordedProcess, UnrecordedProcess,
-    WaitReason, WaitTotal,
+    UserPipes, WaitReason, WaitTotal,
 };
 pub use request::{Collector, Loader, Request, Selection};
 pub use stack_files::LARGEST;
@@ -148,6 +148,9 @@ pub struct Document {
     /// The recorded channels, in the order of their first writer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub channels: Vec<RecordedChannel>,
+    /// The pipes of a user who had used up all pages, if a pipe was small.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_pipes: Option<UserPipes>,
     /// Who waited for whom shortly before its end, if a process of it slept long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_look: Option<LastLook>,

@@ -55,9 +55,15 @@ pub struct RecordedProcess {
     pub io_uring_calls: u64,
     /// Requests of io_submit, maybe at pipes, that are not among the calls at pipes, because their results could not be read.
     pub unseen_requests: u64,
+    /// Calls of `poll` and its like that found something ready and did not sleep.
+    #[serde(default, skip_serializing_if = "super::is_default")]
+    pub ready_polls: u64,
     /// The number of the signal that killed it, or one of its processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<u32>,
+    /// The exit code, if it or one of its processes ended with another one than 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<u8>,
     /// Whether the kernel killed it for lack of memory.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub out_of_memory: bool,
@@ -193,8 +199,11 @@ pub struct RecordedEnd {
     pub bytes: u64,
     /// Calls by kind: `read`, `write`, `splice`, `vmsplice`, `tee`, `sendfile`; each request of `io_submit` is one.
     pub calls: BTreeMap<String, u64>,
-    /// Calls that moved fewer bytes than requested.
+    /// Calls that moved fewer bytes than requested, but some.
     pub short: u64,
+    /// Reads that got the end of file.
+    #[serde(default, skip_serializing_if = "super::is_default")]
+    pub at_end: u64,
     pub eagain: u64,
     pub epipe: u64,
     pub errors: u64,
@@ -214,6 +223,18 @@ pub struct RecordedEnd {
     pub wakes: u64,
     /// Sleeps that ended without anything moved in the pipe, followed by another in the same call.
     pub needless: u64,
+    /// Writes of more than `PIPE_BUF` (4,096) bytes that slept until there was room: others could write in between.
+    #[serde(default, skip_serializing_if = "super::is_default")]
+    pub parted: u64,
+    /// Calls of `poll` and its like that found data in it and did not sleep, about: one of 64 is looked at.
+    #[serde(default, skip_serializing_if = "super::is_default")]
+    pub ready_polls: u64,
+    /// Bytes that the last write of each thread should have written, and did not.
+    #[serde(default, skip_serializing_if = "super::is_default")]
+    pub unsent: u64,
+    /// When it first and last moved data, from the begin of the window, ns: when the thread had begun to run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved_ns: Option<[u64; 2]>,
 }
 
 impl RecordedEnd {
@@ -230,6 +251,16 @@ pub struct UnrecordedProcess {
     pub pid: u32,
     /// As in /proc/PID/comm; empty if unknown.
     pub name: String,
+}
+
+/// Pipes of a user who had used up the pages that all of them may have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UserPipes {
+    pub uid: u32,
+    /// How many the processes of the user had open.
+    pub pipes: u64,
+    /// The limit, `fs.pipe-user-pages-soft`.
+    pub soft_pages: u64,
 }
 
 /// Waits for locks at which threads sleep, wanted by one function.

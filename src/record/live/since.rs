@@ -10,12 +10,13 @@ impl RecordedCounts {
         let processes = added(&self.processes, &before.processes).into_iter().filter_map(|(who, new, all)| {
             let begin = all.begin.max(before.at);
             // These are not sums.
-            let PrProcess { end, threads, execs, signal, .. } = all;
-            (end > before.at).then_some((who, PrProcess { begin, end, threads, execs, signal, ..new }))
+            let PrProcess { end, threads, execs, signal, code, .. } = all;
+            (end > before.at).then_some((who, PrProcess { begin, end, threads, execs, signal, code, ..new }))
         });
         let ends = added(&self.ends, &before.ends).into_iter().map(|(end, new, all)| {
             let [first_slots, least_slots] = [all.last_slots; 2];
-            (end, PrCounts { first_slots, least_slots, last_slots: all.last_slots, ..new })
+            let PrCounts { last_slots, unsent, first_at, last_at, .. } = all;
+            (end, PrCounts { first_slots, least_slots, last_slots, unsent, first_at, last_at, ..new })
         });
         let waits = added(&self.waits, &before.waits).into_iter().map(|(reason, new, _)| (reason, new));
         Self {

@@ -3,7 +3,7 @@
 use crate::collect::bpf::shared::Lost;
 use crate::record::model::alike::alike;
 use crate::record::observe::raw::{
-    PR_ITSELF, PR_KINDS, PR_TTIN, PR_TTOU, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho,
+    PR_ITSELF, PR_KINDS, PR_READY_EVERY, PR_TTIN, PR_TTOU, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho,
 };
 use crate::record::observe::reason::{name_of, why};
 use crate::record::observe::recorder::RecordedCounts;
@@ -92,7 +92,7 @@ pub(crate) fn assemble(
             }
         }
     }
-    let mut channels = channels_of(counted, &index, pipes);
+    let mut channels = channels_of(counted, begin, &index, pipes);
     add_open(&mut channels, &processes, open);
     let mut warnings = counted.state.as_ref().map_or_else(Vec::new, |state| losses(state, counted.sampled.lost));
     if let Some(unseen) = counted.state.map(|state| state.unseen).filter(|unseen| *unseen > 0) {
@@ -135,6 +135,7 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
     sum.end_ns = sum.end_ns.max(more.end.saturating_sub(begin));
     sum.out_of_memory |= more.starved > 0;
     sum.signal = u32::try_from(more.signal).ok().filter(|signal| *signal > 0).or(sum.signal);
+    sum.exit_code = u8::try_from(more.code).ok().filter(|code| *code > 0).or(sum.exit_code);
     for (sum, more) in [
         (&mut sum.threads, more.threads),
         (&mut sum.forks, more.forks),
@@ -145,13 +146,19 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
         (&mut sum.calls, more.calls),
         (&mut sum.io_uring_calls, more.urings),
         (&mut sum.unseen_requests, more.requests),
+        (&mut sum.ready_polls, more.polls),
     ] {
         *sum += more;
     }
 }
 
 /// The pipes with their ends. Those that pipeprof made come first.
-fn channels_of(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>, made: &[MadePipe]) -> Vec<RecordedChannel> {
+fn channels_of(
+    counted: &RecordedCounts,
+    begin: u64,
+    index: &BTreeMap<PrWho, usize>,
+    made: &[MadePipe],
+) -> Vec<RecordedChannel> {
     let mut pipes: Vec<RecordedChannel> = (0u32..)
         .zip(made)
         .map(|(stage, made)| RecordedChannel {
@@ -179,7 +186,7 @@ fn channels_of(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>, made: &
             let Some(process) = index.get(&end.who).copied() else { continue };
             let writes = end.side as usize == PR_WRITE;
             let of_process = || RecordedEnd { process, ..RecordedEnd::default() };
-            add_end(sides[usize::from(writes)].entry(process).or_insert_with(of_process), counts, writes);
+            add_end(sides[usize::from(writes)].entry(process).or_insert_with(of_process), counts, writes, begin);
         }
         let pipe = &mut pipes[at];
         pipe.slots = (whole.first_slots > 0).then_some([whole.first_slots, whole.last_slots, whole.least_slots]);
@@ -207,7 +214,12 @@ fn add_open(pipes: &mut [RecordedChannel], processes: &[RecordedProcess], open: 
     }
 }
 
-fn add_end(end: &mut RecordedEnd, counts: &PrCounts, writes: bool) {
+fn add_end(end: &mut RecordedEnd, counts: &PrCounts, writes: bool, begin: u64) {
+    if counts.first_at > 0 {
+        let [first, last] = [counts.first_at, counts.last_at].map(|at| at.saturating_sub(begin));
+        let [known_first, known_last] = end.moved_ns.unwrap_or([first, last]);
+        end.moved_ns = Some([known_first.min(first), known_last.max(last)]);
+    }
     let plain = if writes { "write" } else { "read" };
     let names: [&str; PR_KINDS] = [plain, "splice", "vmsplice", "tee", "sendfile", "io_submit"];
     for (name, count) in names.iter().zip(counts.kinds).filter(|(_, count)| *count > 0) {
@@ -233,6 +245,10 @@ fn add_end(end: &mut RecordedEnd, counts: &PrCounts, writes: bool) {
         (&mut end.lock_ns, counts.lock_ns),
         (&mut end.wakes, counts.wakes),
         (&mut end.needless, counts.needless),
+        (&mut end.at_end, counts.ended),
+        (&mut end.parted, counts.parted),
+        (&mut end.ready_polls, counts.ready * PR_READY_EVERY as u64),
+        (&mut end.unsent, counts.unsent),
     ] {
         *sum += more;
     }

@@ -1,7 +1,7 @@
 //! See what happens: [`recorder`] attaches the BPF programs and reads their maps ([`raw`]), [`path`] follows what the end of
 //! the pipeline waits for, [`looks`] sees who waits for whom ([`look`], [`thread_calls`]), [`timeline`]
 //! keeps what happened when, [`others`] who else used the CPUs, and [`traced`] attaches collectors of runs. [`reason`] names
-//! why a thread sleeps.
+//! why a thread sleeps, and [`user_pages`] why a pipe is small.
 
 mod look;
 pub(crate) mod looks;
@@ -13,3 +13,4 @@ pub(crate) mod recorder;
 mod thread_calls;
 pub(crate) mod timeline;
 pub(crate) mod traced;
+pub(crate) mod user_pages;

@@ -437,13 +437,19 @@ fn settle(
     }
 }
 
+/// The smaller one of two numbers, of which 0 is unknown.
+fn least_known(one: u64, other: u64) -> u64 {
+    [one, other].into_iter().filter(|known| *known > 0).min().unwrap_or(0)
+}
+
 /// Add the counts of one thread of a process, or of another process.
 pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
-    let begin = [sum.begin, more.begin].into_iter().filter(|begin| *begin > 0).min().unwrap_or(0);
+    let begin = least_known(sum.begin, more.begin);
     let end = sum.end.max(more.end);
-    let signal = if more.signal == 0 { sum.signal } else { more.signal };
+    let last = |sum, more| if more == 0 { sum } else { more };
+    let (signal, code) = (last(sum.signal, more.signal), last(sum.code, more.code));
     add_words(sum, more);
-    (sum.begin, sum.end, sum.signal) = (begin, end, signal);
+    (sum.begin, sum.end, sum.signal, sum.code) = (begin, end, signal, code);
 }
 
 /// Add each number of a struct of such.
@@ -457,12 +463,15 @@ fn add_words<T: bytemuck::Pod>(sum: &mut T, more: &T) {
 /// Add the counts of one thread, or of one process, at the same side of a pipe.
 pub(crate) fn add(sum: &mut PrCounts, more: &PrCounts) {
     let slots = [sum.first_slots, sum.last_slots, sum.least_slots];
+    let last_at = sum.last_at.max(more.last_at);
+    let first_at = least_known(sum.first_at, more.first_at);
     add_words(sum, more);
+    (sum.first_at, sum.last_at) = (first_at, last_at);
     // These are not sums.
     let [first, last, least] = slots;
     sum.first_slots = if first == 0 { more.first_slots } else { first };
     sum.last_slots = if more.last_slots == 0 { last } else { more.last_slots };
-    sum.least_slots = [least, more.least_slots].into_iter().filter(|slots| *slots > 0).min().unwrap_or(0);
+    sum.least_slots = least_known(least, more.least_slots);
 }
 
 /// The clock of the programs, ns. It counts from the boot.

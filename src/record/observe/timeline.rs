@@ -81,16 +81,16 @@ impl TimelineRecorder {
         self.next.saturating_duration_since(Instant::now())
     }
 
-    /// Read the counts, if it is time. Without an answer of the kernel, there is no slice.
-    pub(crate) fn step(&mut self, recorder: &Recorder) {
-        if self.due().is_zero() {
+    /// Read the counts, if it is time, and return them. Without an answer of the kernel, there is no slice.
+    pub(crate) fn step(&mut self, recorder: &Recorder) -> Option<RecordedCounts> {
+        self.due().is_zero().then(|| {
             let begin = Instant::now();
-            if let Ok(counts) = recorder.read() {
-                self.add(&counts);
-            }
+            let counts = recorder.read().ok();
+            counts.iter().for_each(|counts| self.add(counts));
             // Many counts are read less often, so that it takes a tenth of the time at most.
             self.next = Instant::now() + self.length.max(10 * begin.elapsed());
-        }
+            counts
+        })?
     }
 
     /// Add what processes have counted that have ended. The next counts are without them; each is part of one of `groups`
