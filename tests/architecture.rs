@@ -160,7 +160,6 @@ fn program() -> Vec<(PathBuf, String)> {
 /// What a file needs of another although that needs it, too: the beginnings of their names, and why it still does.
 const MUTUAL: &[(&str, &str, &str)] = &[
     ("record/observe/recorder.rs", "record/model/ended.rs", "one state, kept by two files"),
-    ("record/say/holders.rs", "record/say/answer.rs", "sentences about one pipe"),
 ];
 
 #[test]

@@ -10,7 +10,7 @@ pub struct Finding {
     /// Indices in `recorded`, the subject of the sentence first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<usize>,
-    /// Indices in `pipes`.
+    /// Indices in `channels`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub channels: Vec<usize>,
     /// How many calls, processes or other things of its kind.
@@ -43,6 +43,10 @@ pub enum FindingKind {
     Circle,
     /// What would let a circle go on.
     Remedy,
+    /// Writes failed, because the reader had ended.
+    Broken,
+    /// A process read at the end of file again and again.
+    AtEnd,
     /// What the time was made of, mostly what is a cause of itself.
     Cause,
     /// A process only has open what others wait for.
@@ -51,6 +55,28 @@ pub enum FindingKind {
     Unopened,
     /// What the time was made of, mostly waits that others could have ended.
     Path,
+    /// A program ended before all was written.
+    Unsent,
+    /// Blocks of several writers can be torn.
+    Torn,
+    /// A program read what another one was to read.
+    Taken,
+    /// Short reads were counted as blocks.
+    ShortBlock,
+    /// A program buffers its output.
+    Late,
+    /// A pipe is small, because its user has too many.
+    UserPages,
+    /// A process polls for data that it never reads.
+    Polls,
+    /// The exit code is that of a process that SIGPIPE ended.
+    Sigpipe,
+    /// Many short processes were started.
+    Started,
+    /// Threads hand their work to each other, one after the other.
+    HandOvers,
+    /// Which process the exit code comes from.
+    ExitCode,
     /// What it was made of at different times.
     Phases,
     /// How long it would take without its most important process.
@@ -81,6 +107,14 @@ pub enum FindingKind {
     NotCounted,
     /// What a command of an imported profile spends its time on.
     Imported,
+}
+
+impl FindingKind {
+    /// Whether something goes wrong that no faster program would mend.
+    pub fn is_fault(self) -> bool {
+        use FindingKind::{AtEnd, Broken, Circle, Late, Polls, ShortBlock, Sigpipe, Started, Taken, Torn, Unsent};
+        matches!(self, Circle | Broken | AtEnd | Unsent | Torn | Taken | ShortBlock | Late | Polls | Sigpipe | Started)
+    }
 }
 
 impl Finding {

@@ -1,7 +1,7 @@
 //! What would help, from the critical path: each rule is a row of [`RULES`], with its evidence and what can be tried.
 
 use crate::record::model::labels::labels;
-use crate::record::say::answer::first_of;
+use crate::record::say::first_of::first_of;
 use crate::record::trials::locale;
 use crate::record::trials::remedy::ApplyRemedy as _;
 use crate::report::number::percent;

@@ -6,13 +6,11 @@ use crate::record::model::labels::labels;
 use crate::record::model::stage_times::{self, StageTime};
 use crate::record::model::stages::{self, Stages};
 use crate::record::say::words::{self, SHORT_NS};
-use crate::record::say::{advice, holders, killed, standstill};
+use crate::record::say::{advice, findings as rules, holders, killed, standstill};
 use crate::report::number::percent;
-use crate::result::{
-    BusyProgram, DEFAULT_SLOTS, Document, ExecutedOn, Finding, FindingKind, PathWhat, RecordedChannel, RecordedProcess,
-};
+use crate::result::{BusyProgram, Document, ExecutedOn, Finding, FindingKind, PathWhat, RecordedProcess};
 use crate::util::text::{capitalized, counted};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// A stage that waits for this part of the window at a pipe whose other side no recorded process used waits for something
 /// outside.
@@ -27,9 +25,6 @@ const LIVES: f64 = 0.3;
 /// From this part of the path on, waiting for a CPU casts doubt on the answer.
 const CROWDED: f64 = 0.2;
 
-/// Sentences of one kind of which more are only counted.
-const NAMED_ALIKE: usize = 3;
-
 /// Findings, and reasons to doubt them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct RecordedAnswer {
@@ -40,11 +35,15 @@ pub(crate) struct RecordedAnswer {
 /// The answer of `recording`.
 pub(crate) fn answer(recording: &Document) -> RecordedAnswer {
     let mut findings = findings(recording);
-    // How it came to stand still does not matter, and nothing makes it faster.
-    if findings.iter().any(|finding| finding.kind == FindingKind::Circle) {
-        use FindingKind::{Advice, Ceiling, NoPipe, Phases, Waiting};
-        findings.retain(|finding| !matches!(finding.kind, Phases | Ceiling | NoPipe | Waiting | Advice));
-    }
+    use FindingKind::{Advice, Ceiling, Circle, NoPipe, Phases, Waiting};
+    let has = |is: fn(FindingKind) -> bool| findings.iter().any(|finding| is(finding.kind));
+    let (stands, fails) = (has(|kind| kind == Circle), has(FindingKind::is_fault));
+    // How it came to stand still does not matter, and nothing is made faster that goes wrong.
+    findings.retain(|finding| match finding.kind {
+        Phases | NoPipe | Waiting => !stands,
+        Ceiling | Advice => !fails,
+        _ => true,
+    });
     findings.sort_by_key(|finding| finding.kind);
     RecordedAnswer { findings, cautions: cautions(recording) }
 }
@@ -60,12 +59,12 @@ fn findings(recording: &Document) -> Vec<Finding> {
     }
     let used = recording.channels.iter().any(|pipe| pipe.is_used() || pipe.between.is_some());
     findings.extend(standstill::standstill(recording));
+    findings.extend(rules::all(recording));
     findings.extend(words::findings(recording));
     findings.extend((!used).then(|| Finding::new(FindingKind::NoPipe, None, each(recording, &stages))));
     findings.extend(outside(recording, &stages, &times));
     let main = words::longest(recording).and_then(|process| stages.of(process));
     findings.extend(most_waiting(recording, &stages, &times, main));
-    findings.extend(oddities(recording, &stages, &times));
     findings.extend(holders::findings(recording, &stages, &times));
     findings.extend(advice::reasons(recording));
     findings
@@ -195,55 +194,6 @@ fn mean_wait(
     Some((ns as f64 / (window * processes.max(fewest)) as f64, of))
 }
 
-/// The first three of these findings, each sentence once, and how many more there are.
-pub(crate) fn first_of(findings: impl Iterator<Item = Finding>) -> Vec<Finding> {
-    let mut known = BTreeSet::new();
-    let mut findings: Vec<Finding> = findings.filter(|finding| known.insert(finding.text.clone())).collect();
-    let more = findings.split_off(NAMED_ALIKE.min(findings.len()));
-    let text = format!("The same holds for {} more, which result.json has.", more.len());
-    findings.extend(more.first().map(|first| Finding::new(first.kind, None, text)));
-    findings
-}
-
-/// Properties of pipes that are worth a sentence.
-fn oddities(recording: &Document, stages: &Stages, times: &[StageTime]) -> Vec<Finding> {
-    let (mut small, mut unseen) = (Vec::new(), Vec::new());
-    for (at, pipe) in recording.channels.iter().enumerate() {
-        if let Some([_, _, least]) = pipe.slots.filter(|[_, _, least]| *least < DEFAULT_SLOTS && pipe.bytes() > 0) {
-            let name = pipe_name(pipe, stages, times);
-            let size = counted(least * 4, "KiB");
-            let text = format!("The pipe {name} holds only {size}; the default is 64 KiB.");
-            small.push(Finding { channels: vec![at], ..Finding::new(FindingKind::SmallPipe, None, text) });
-        }
-    }
-    let mut say_unseen = |at, count, text| {
-        unseen.push(Finding { count: Some(count), ..Finding::new(FindingKind::Unseen, [at], text) });
-    };
-    for (at, process) in recording.recorded.iter().enumerate() {
-        let name = &process.name;
-        if process.io_uring_calls > 0 {
-            let text = format!("`{name}` uses io_uring, whose reads and writes are not recorded.");
-            say_unseen(at, process.io_uring_calls, text);
-        }
-        if process.unseen_requests > 0 {
-            let count = process.unseen_requests;
-            let are = if count == 1 { "is" } else { "are" };
-            let requests = counted(count, "request");
-            say_unseen(at, count, format!("`{name}` uses io_submit, of which {requests} {are} not recorded."));
-        }
-    }
-    [small, unseen].into_iter().flat_map(|findings| first_of(findings.into_iter())).collect()
-}
-
-/// `from dd to wc`.
-pub(crate) fn pipe_name(pipe: &RecordedChannel, stages: &Stages, times: &[StageTime]) -> String {
-    let [from, to] = stages::sides(pipe, stages).map(|side| {
-        let names = few(side.iter().map(|stage| format!("`{}`", times[*stage].name)));
-        if names.is_empty() { "outside".to_owned() } else { names }
-    });
-    format!("from {from} to {to}")
-}
-
 fn cautions(recording: &Document) -> Vec<String> {
     let mut cautions = Vec::new();
     if !recording.on_disk.is_empty() && recording.executed_on == ExecutedOn::Tcg {
@@ -299,9 +249,9 @@ mod tests {
     use super::*;
     use crate::record::model::stages::tests::shell;
     use crate::record::say::tables;
-    use crate::result::RecordedEnd;
     use crate::result::{CriticalPath, HeldBy, PathPart};
     use crate::result::{MeasuredTarget, PipelineCommand, Processes, WaitReason};
+    use crate::result::{RecordedChannel, RecordedEnd};
     use std::slice::from_ref;
 
     const WINDOW: u64 = 1_000_000_000;
@@ -475,11 +425,8 @@ mod tests {
     }
 
     #[test]
-    fn small_pipes_and_busy_cpus_are_said() {
-        let mut recording = pipeline(&[[0, 0], [93, 0]], &[(0, PathWhat::ForCpu, 50), (0, ON_CPU, 50)]);
-        recording.channels[0].slots = Some([16, 2, 2]);
-        let text = said(&recording);
-        assert!(text.contains("The pipe from `a` to `b` holds only 8 KiB; the default is 64 KiB."), "{text}");
+    fn busy_cpus_are_said() {
+        let recording = pipeline(&[[0, 0], [93, 0]], &[(0, PathWhat::ForCpu, 50), (0, ON_CPU, 50)]);
         let cautions = answer(&recording).cautions;
         assert!(cautions[0].starts_with("The CPUs are busy: the end waits for `a` 50 %"), "{cautions:?}");
     }

@@ -3,8 +3,7 @@
 
 use crate::profile::few;
 use crate::record::model::stage_times::StageTime;
-use crate::record::model::stages::Stages;
-use crate::record::say::answer::pipe_name;
+use crate::record::model::stages::{self, Stages};
 use crate::record::start::running::OtherEnd;
 use crate::report::number::number;
 use crate::result::{
@@ -59,6 +58,15 @@ pub(crate) fn add_seen(pipes: &mut [RecordedChannel], look: Option<&LastLook>) {
             }
         }
     }
+}
+
+/// `from dd to wc`.
+pub(crate) fn pipe_name(pipe: &RecordedChannel, stages: &Stages, times: &[StageTime]) -> String {
+    let [from, to] = stages::sides(pipe, stages).map(|side| {
+        let names = few(side.iter().map(|stage| format!("`{}`", times[*stage].name)));
+        if names.is_empty() { "outside".to_owned() } else { names }
+    });
+    format!("from {from} to {to}")
 }
 
 /// Sentences about each pipe that was used and has such processes.
@@ -192,7 +200,6 @@ fn theirs(recording: &Document, pipe: &RecordedChannel, writes: bool) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::model::stages;
     use crate::record::model::stages::tests::shell;
 
     /// A writer and a reader that moved so many bytes, and other processes at their ends.

@@ -2,7 +2,7 @@
 
 use crate::profile::few;
 use crate::record::model::labels::labels;
-use crate::record::say::answer::first_of;
+use crate::record::say::first_of::first_of;
 use crate::result::{Document, ExecutedOn, Finding, FindingKind, RecordedProcess};
 use std::collections::BTreeSet;
 

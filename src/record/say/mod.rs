@@ -1,4 +1,4 @@
-//! Say it: [`answer`] draws the conclusion, with [`standstill`] of what waits for ever, [`holders`] of who else has a pipe
+//! Say it: [`answer`] draws the conclusion, with [`findings`] that are not about time, [`standstill`] of what waits for ever, [`holders`] of who else has a pipe
 //! open, [`killed`] of who was ended, and [`words`] for the critical path; [`advice`] has rules for what would help; [`tables`],
 //! [`pipe_rows`], [`timeline_svg`] and [`critical`] show it, [`text`] on a terminal and [`html`] in a page. [`graphs`] are the
 //! files of pictures.
@@ -6,6 +6,8 @@
 pub(crate) mod advice;
 pub(crate) mod answer;
 pub mod critical;
+pub(crate) mod findings;
+mod first_of;
 pub mod graphs;
 pub(crate) mod holders;
 pub mod html;

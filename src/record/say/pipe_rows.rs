@@ -3,7 +3,7 @@
 
 use crate::record::model::stage_times;
 use crate::record::model::stages;
-use crate::record::say::answer::pipe_name;
+use crate::record::say::holders::pipe_name;
 use crate::result::{Document, RecordLevel, RecordedChannel, RecordedEnd};
 use std::collections::{BTreeMap, BTreeSet};
 

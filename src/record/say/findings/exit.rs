@@ -1,0 +1,108 @@
+//! Which process the exit code comes from, if a shell only passes it on.
+
+use crate::record::say::findings::view::{FindingView, after};
+use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
+
+/// What a shell makes of a child that SIGPIPE ended.
+const BROKEN_PIPE: u8 = 128 + libc::SIGPIPE as u8;
+
+/// The kernel closes the files of a process that ends so long before it is gone, at most, ns.
+const SOON: u64 = 100_000_000;
+
+/// `` Exit code 141: `printf` was ended by SIGPIPE at 12.0 ms, because `grep` had ended. `` or `` Exit code 2 is that of `ls`,
+/// which ended at 0.30 s. ``
+pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
+    let recording = view.document;
+    let code = recording.exit_codes.last().copied().filter(|code| *code > 0 && !recording.was_limited());
+    let Some(code) = code else { return Vec::new() };
+    // The first process of the last stage is the one that pipeprof waits for.
+    let last_stage = recording.recorded.iter().map(|process| process.stage).max().unwrap_or_default();
+    let of_stage = |process: &RecordedProcess| process.stage == last_stage;
+    let outermost = recording.recorded.iter().position(of_stage);
+    let last = |is: &dyn Fn(&RecordedProcess) -> bool| {
+        let others = recording.recorded.iter().enumerate().filter(|(at, _)| Some(*at) != outermost);
+        others.filter(|(_, process)| of_stage(process) && is(process)).max_by_key(|(_, process)| process.end_ns)
+    };
+    let kind = if code == BROKEN_PIPE { FindingKind::Sigpipe } else { FindingKind::ExitCode };
+    let found = if kind == FindingKind::Sigpipe {
+        let signal = Some(libc::SIGPIPE.cast_unsigned());
+        last(&|process| process.signal == signal)
+            .and_then(|(at, process)| Some((at, process, broken(view, at, process)?)))
+    } else {
+        // A copy of a shell only passes it on, too.
+        last(&|process| process.exit_code == Some(code) && process.execs > 0).map(|(at, process)| {
+            (at, process, format!(" is that of {}, which ended at {}.", view.name(at), after(process.end_ns)))
+        })
+    };
+    let finding = |(at, process, text): (usize, &RecordedProcess, String)| Finding {
+        count: Some(u64::from(code)),
+        at_ns: Some(process.end_ns),
+        ..Finding::new(kind, [at], format!("Exit code {code}{text}"))
+    };
+    found.map(finding).into_iter().collect()
+}
+
+/// Why SIGPIPE ended a process.
+fn broken(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<String> {
+    let read = |(_, pipe, _): &(usize, &RecordedChannel, &RecordedEnd)| !pipe.readers.is_empty();
+    let (_, pipe, _) = view.writers().filter(|(_, _, end)| end.process == at).find(read)?;
+    let ended = view.readers_ended(pipe, process.end_ns + SOON).is_some();
+    Some(format!(
+        ": {} was ended by SIGPIPE at {}, because {} had {}.",
+        view.name(at),
+        after(process.end_ns),
+        view.names(&pipe.readers),
+        if ended { "ended" } else { "closed the pipe" }
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::say::findings::tests::said;
+    use crate::result::Document;
+
+    /// `sh`, which started the others, ends with this code.
+    fn ends(recording: &mut Document, code: u8) {
+        recording.recorded.insert(0, RecordedProcess { name: "sh".to_owned(), ..RecordedProcess::default() });
+        recording.recorded[0].exit_code = Some(code);
+        recording.channels.iter_mut().flat_map(|pipe| pipe.writers.iter_mut().chain(&mut pipe.readers)).for_each(
+            |end| {
+                end.process += 1;
+            },
+        );
+        recording.exit_codes = vec![code];
+        recording.recorded[1].end_ns = 12_000_000;
+        recording.recorded[2].end_ns = 11_200_000;
+    }
+
+    #[test]
+    fn who_ended_by_sigpipe_or_with_the_code_is_said() {
+        let broken = said(find, &|recording| {
+            ends(recording, 141);
+            recording.recorded[1].signal = Some(libc::SIGPIPE.cast_unsigned());
+        });
+        let text = "Exit code 141: `seq` was ended by SIGPIPE at 12.0 ms, because `grep` had ended.";
+        assert_eq!(broken, [text]);
+        let failed = said(find, &|recording| {
+            ends(recording, 2);
+            (recording.recorded[1].exit_code, recording.recorded[1].execs) = (Some(2), 1);
+        });
+        assert_eq!(failed, ["Exit code 2 is that of `seq`, which ended at 12.0 ms."]);
+    }
+
+    #[test]
+    fn a_code_of_the_only_program_or_of_nobody_is_not() {
+        let own = |recording: &mut Document| {
+            recording.exit_codes = vec![1];
+            recording.recorded[0].exit_code = Some(1);
+        };
+        assert!(said(find, &own).is_empty());
+        assert!(said(find, &|recording| ends(recording, 3)).is_empty());
+        let good = said(find, &|recording| {
+            ends(recording, 0);
+            recording.recorded[1].signal = Some(libc::SIGPIPE.cast_unsigned());
+        });
+        assert!(good.is_empty(), "that is how a pipeline ends");
+    }
+}

@@ -1,0 +1,178 @@
+//! Output that comes late, because its program buffers it.
+
+use crate::record::say::findings::view::{FindingView, after};
+use crate::result::{Document, Finding, FindingKind, RecordedEnd, RecordedProcess};
+use crate::util::text::{counted, grouped};
+
+/// Reads that tell that the input came bit by bit, and the shortest time over which they are spread, ns.
+const READS: u64 = 5;
+const LONG_NS: u64 = 1_000_000_000;
+
+/// From this part of the reads on, a first write is late, and this part of the time it waited for data.
+const LATE: f64 = 0.8;
+const WAITED: f64 = 0.5;
+
+/// What adds up or counts writes less, if its command is not known: bytes, and of what it read.
+const LEAST_BYTES: u64 = 32;
+const LEAST_PART: f64 = 0.05;
+
+/// A program that writes in blocks to a pipe.
+struct Buffering {
+    names: &'static [&'static str],
+    /// Options of one letter, and parts of words, with which it does not, or can only write at the end.
+    letters: &'static str,
+    parts: &'static [&'static str],
+    /// What has it write at once; `{}` is its name.
+    switch: &'static str,
+}
+
+/// Others that write only at their end, such as `sort` and `wc`, can do no better.
+const BUFFERING: [Buffering; 5] = [
+    Buffering {
+        names: &["grep", "egrep", "fgrep"],
+        letters: "cqlL",
+        parts: &["--count", "--quiet", "--silent", "--files-with", "--line-buffered"],
+        switch: "`{} --line-buffered`",
+    },
+    Buffering { names: &["sed"], letters: "uz", parts: &["$", "--unbuffered"], switch: "`sed -u`" },
+    Buffering { names: &["mawk"], letters: "W", parts: &["END"], switch: "`mawk -W interactive`, or `gawk`," },
+    Buffering {
+        names: &["awk", "gawk", "original-awk"],
+        letters: "W",
+        parts: &["END"],
+        switch: "`fflush()` after `print`",
+    },
+    Buffering { names: &["jq"], letters: "s", parts: &["--slurp", "--unbuffered"], switch: "`jq --unbuffered`" },
+];
+
+/// Programs that know no such switch.
+const WITH_STDBUF: [&str; 7] = ["tr", "cut", "uniq", "rev", "nl", "fold", "paste"];
+
+/// `` `grep` read 23 times from 0 s on and wrote only at its end, at 4.00 s: it buffers its output. `grep --line-buffered`
+/// writes at once. ``
+pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
+    let found = view.writers().filter_map(|(at, _, end)| {
+        let text = sentence(view, end, view.process(end)?)?;
+        let first = end.moved_ns.map(|[first, _]| first);
+        Some(Finding { channels: vec![at], at_ns: first, ..Finding::new(FindingKind::Late, [end.process], text) })
+    });
+    found.collect()
+}
+
+fn sentence(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess) -> Option<String> {
+    let switch = switch(process)?;
+    let reading: Vec<&RecordedEnd> =
+        view.readers().filter(|(_, _, other)| other.process == end.process).map(|(_, _, end)| end).collect();
+    let sum = |of: fn(&RecordedEnd) -> u64| reading.iter().map(|end| of(end)).sum::<u64>();
+    let reads = sum(RecordedEnd::all_calls) - sum(|end| end.at_end);
+    let times = || reading.iter().filter_map(|end| end.moved_ns);
+    let first = times().map(|[first, _]| first).min()?;
+    let last = times().map(|[_, last]| last).max()?;
+    let over = last - first;
+    if process.pids.len() > 1
+        || reads < READS
+        || over < LONG_NS
+        || (sum(|end| end.blocked_ns) as f64) < WAITED * over as f64
+    {
+        return None;
+    }
+    let name = view.name(end.process);
+    let begin = format!("{name} read {} times from {} on and wrote", grouped(reads), after(first));
+    let Some([wrote, _]) = end.moved_ns else {
+        // It may still have found nothing.
+        let holds = || format!("{begin} nothing: what it has to write may be in its buffer. {switch} writes at once.");
+        return goes_on(view.document).then(holds);
+    };
+    let small = end.bytes < LEAST_BYTES || (end.bytes as f64) < LEAST_PART * sum(|end| end.bytes) as f64;
+    let is_late = wrote.saturating_sub(first) as f64 >= LATE * over as f64 && !(process.args.is_empty() && small);
+    is_late.then(|| {
+        let bytes = counted(end.bytes, "byte");
+        format!(
+            "{begin} only at its end, {bytes} from {} on: it buffers its output. {switch} writes at once.",
+            after(wrote)
+        )
+    })
+}
+
+/// What has the process write at once; `None` if it does so, or can only write at its end. Without its words, both is unknown.
+fn switch(process: &RecordedProcess) -> Option<String> {
+    let (name, words) = (process.name.as_str(), &process.args);
+    if WITH_STDBUF.contains(&name) {
+        return (!words.iter().any(|word| word == "stdbuf")).then(|| format!("`stdbuf -oL {name}`"));
+    }
+    let known = BUFFERING.iter().find(|known| known.names.contains(&name))?;
+    let excludes = |word: &String| {
+        let option = word.strip_prefix('-').filter(|option| !option.starts_with('-'));
+        option.is_some_and(|option| option.contains(|letter| known.letters.contains(letter)))
+            || known.parts.iter().any(|part| word.contains(part))
+    };
+    (!words.iter().any(excludes)).then(|| known.switch.replace("{}", name))
+}
+
+/// Whether the recording ended before the processes did.
+fn goes_on(recording: &Document) -> bool {
+    recording.was_limited() || !recording.target.pids().is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::say::findings::tests::{WINDOW, said};
+
+    /// `grep` reads in all of the window and writes in the last 2 %.
+    fn late(recording: &mut Document, line: &str) {
+        recording.recorded[1].args = line.split_whitespace().map(str::to_owned).collect();
+        let end = &mut recording.channels[0].readers[0];
+        (end.blocked_ns, end.moved_ns) = (WINDOW / 10 * 9, Some([0, WINDOW / 50 * 49]));
+        let end = &mut recording.channels[1].writers[0];
+        (end.bytes, end.moved_ns) = (135, Some([WINDOW / 50 * 49, WINDOW]));
+    }
+
+    #[test]
+    fn a_program_that_buffers_is_said_with_its_switch() {
+        let text = "`grep` read 20 times from 0 s on and wrote only at its end, 135 bytes from 3.92 s on: it buffers its \
+                    output. `grep --line-buffered` writes at once.";
+        assert_eq!(said(find, &|recording| late(recording, "grep -v 7")), [text]);
+        let other = said(find, &|recording| {
+            late(recording, "tr a b");
+            recording.recorded[1].name = "tr".to_owned();
+        });
+        assert!(other[0].ends_with("`stdbuf -oL tr` writes at once."), "{other:?}");
+        let open = said(find, &|recording| {
+            late(recording, "grep -v 7");
+            recording.channels[1].writers[0].moved_ns = None;
+            recording.duration_ns = Some(WINDOW);
+        });
+        assert!(open[0].contains("and wrote nothing: what it has to write may be in its buffer."), "{open:?}");
+    }
+
+    #[test]
+    fn what_can_only_write_at_its_end_or_came_at_once_is_not() {
+        let of = |line: &str| said(find, &|recording| late(recording, line));
+        assert!(of("grep -c 7").is_empty());
+        assert!(of("grep --line-buffered 7").is_empty());
+        let silent: [&dyn Fn(&mut Document); 7] = [
+            &|recording| recording.recorded[1].name = "sort".to_owned(),
+            &|recording| recording.recorded[1].name = "python3".to_owned(),
+            // All of the input was there at once.
+            &|recording| recording.channels[0].readers[0].moved_ns = Some([0, 1000]),
+            &|recording| recording.channels[0].readers[0].blocked_ns = 0,
+            &|recording| recording.channels[1].writers[0].moved_ns = Some([1000, WINDOW]),
+            &|recording| recording.channels[1].writers[0].moved_ns = None,
+            &|recording| recording.recorded[1].pids = vec![1, 2],
+        ];
+        for change in silent {
+            let found = said(find, &|recording| {
+                late(recording, "grep -v 7");
+                change(recording);
+            });
+            assert!(found.is_empty(), "{found:?}");
+        }
+        // Without its words: it may have counted.
+        let counted = said(find, &|recording| {
+            late(recording, "");
+            recording.channels[1].writers[0].bytes = 3;
+        });
+        assert!(counted.is_empty(), "{counted:?}");
+    }
+}

@@ -1,0 +1,49 @@
+//! What is not time: data that was lost, torn, late or taken by another process, calls for nothing, and how a program ended.
+//! Each rule is a file with a pure function of the recording, and a row of [`RULES`]. None of them says anything of an ordinary
+//! pipeline.
+
+mod at_end;
+mod broken;
+mod exit;
+mod hand_overs;
+mod late;
+mod polls;
+mod short_block;
+mod small_pipe;
+mod started;
+mod taken;
+#[cfg(test)]
+pub(crate) mod tests;
+mod torn;
+mod unseen;
+mod unsent;
+mod view;
+
+use crate::record::say::findings::view::FindingView;
+use crate::result::{Document, Finding};
+
+/// A rule: what it finds.
+type Rule = fn(&FindingView<'_>) -> Vec<Finding>;
+
+/// All rules.
+const RULES: [Rule; 13] = [
+    broken::find,
+    at_end::find,
+    polls::find,
+    late::find,
+    torn::find,
+    unsent::find,
+    short_block::find,
+    exit::find,
+    taken::find,
+    started::find,
+    hand_overs::find,
+    small_pipe::find,
+    unseen::find,
+];
+
+/// What the rules find.
+pub(crate) fn all(recording: &Document) -> Vec<Finding> {
+    let view = FindingView::new(recording);
+    RULES.iter().flat_map(|find| find(&view)).collect()
+}

@@ -1,0 +1,55 @@
+//! Pipes that hold less than others, and why.
+
+use crate::record::observe::user_pages;
+use crate::record::say::findings::view::FindingView;
+use crate::record::say::first_of::first_of;
+use crate::result::{DEFAULT_SLOTS, Finding, FindingKind, UserPipes};
+use crate::util::text::{counted, grouped};
+
+/// `` The pipe from `dd` to `wc` holds only 8 KiB; the default is 64 KiB. ``
+pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
+    let small = view.document.channels.iter().enumerate().filter_map(|(at, pipe)| {
+        let [_, _, least] = pipe.slots.filter(|[_, _, least]| *least < DEFAULT_SLOTS && pipe.bytes() > 0)?;
+        let user = view.document.user_pipes.filter(|_| least <= user_pages::LEAST_SLOTS);
+        let (kind, why) = match user {
+            Some(user) => (FindingKind::UserPages, used_up(user)),
+            None => (FindingKind::SmallPipe, "the default is 64 KiB".to_owned()),
+        };
+        let [from, to] = [&pipe.writers, &pipe.readers].map(|ends| view.names(ends));
+        let [from, to] = [from, to].map(|names| if names.is_empty() { "outside".to_owned() } else { names });
+        let text = format!("The pipe from {from} to {to} holds only {}; {why}.", counted(least * 4, "KiB"));
+        let pipes = user.map(|user| user.pipes);
+        Some(Finding { channels: vec![at], count: pipes, ..Finding::new(kind, None, text) })
+    });
+    first_of(small)
+}
+
+/// Why a new pipe of a user is small.
+fn used_up(UserPipes { uid, pipes, soft_pages }: UserPipes) -> String {
+    format!(
+        "user {uid} has {} open, and with them all {} pages of fs.pipe-user-pages-soft: close those that are not used, or \
+         raise the limit",
+        counted(pipes, "pipe"),
+        grouped(soft_pages)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::say::findings::tests::said;
+
+    #[test]
+    fn a_small_pipe_is_said_with_its_cause() {
+        let small = said(find, &|recording| recording.channels[0].slots = Some([16, 2, 2]));
+        assert_eq!(small, ["The pipe from `seq` to `grep` holds only 8 KiB; the default is 64 KiB."]);
+        let text = "The pipe from `seq` to `grep` holds only 8 KiB; user 65534 has 1,101 pipes open, and with them all 16,384 \
+                    pages of fs.pipe-user-pages-soft: close those that are not used, or raise the limit.";
+        let of_user = said(find, &|recording| {
+            recording.channels[0].slots = Some([2; 3]);
+            recording.user_pipes = Some(UserPipes { uid: 65_534, pipes: 1101, soft_pages: 16_384 });
+        });
+        assert_eq!(of_user, [text]);
+        assert!(said(find, &|recording| recording.channels[0].slots = Some([256; 3])).is_empty());
+    }
+}

@@ -1,0 +1,82 @@
+//! A program in a loop of a shell that reads what the loop was to read.
+
+use crate::record::say::findings::view::FindingView;
+use crate::result::{Finding, FindingKind, RecordedEnd};
+use crate::util::text::counted;
+
+/// `` `grep` took 24 of 30 bytes of the same pipe that `bash` reads line by line, and which then got no more of them. ``
+pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (at, pipe) in view.document.channels.iter().enumerate() {
+        // `read` of a shell reads byte by byte, so that others can read on. After a program has, the shell gets the end.
+        let by_bytes =
+            |end: &&RecordedEnd| end.bytes > 0 && end.at_end > 0 && end.bytes + end.at_end == end.all_calls();
+        let Some(shell) = pipe.readers.iter().find(by_bytes) else { continue };
+        let began = shell.moved_ns.map_or(0, |[first, _]| first);
+        let takes = |end: &&RecordedEnd| {
+            let later = view.process(end).is_some_and(|process| process.begin_ns >= began);
+            end.process != shell.process && end.at_end > 0 && end.bytes > end.all_calls() && later
+        };
+        let Some(taker) = pipe.readers.iter().find(takes) else { continue };
+        let all: u64 = pipe.readers.iter().map(|end| end.bytes).sum();
+        let (name, loops) = (view.name(taker.process), view.name(shell.process));
+        let text = format!(
+            "{name} took {} of {} of the same pipe that {loops} reads line by line, and which then got no more of them. \
+             `</dev/null` behind the command leaves them.",
+            taker.bytes,
+            counted(all, "byte")
+        );
+        let finding = Finding::new(FindingKind::Taken, [taker.process, shell.process], text);
+        found.push(Finding { channels: vec![at], bytes: Some(taker.bytes), of: Some(all), ..finding });
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::say::findings::tests::said;
+    use crate::result::{Document, RecordedProcess};
+
+    /// `sh` reads six bytes and the end, and `grep`, which begins then, reads the rest before.
+    fn both(recording: &mut Document) {
+        recording.recorded.push(RecordedProcess { name: "sh".to_owned(), ..RecordedProcess::default() });
+        let calls = |count| [("read".to_owned(), count)].into();
+        let shell = RecordedEnd { process: 3, bytes: 6, calls: calls(7), at_end: 1, ..RecordedEnd::default() };
+        recording.recorded[1].begin_ns = 1000;
+        let pipe = &mut recording.channels[0];
+        let end = &mut pipe.readers[0];
+        (end.bytes, end.calls, end.at_end) = (24, calls(2), 1);
+        pipe.readers.push(RecordedEnd { moved_ns: Some([500, 900]), ..shell });
+    }
+
+    #[test]
+    fn what_a_command_takes_from_the_loop_is_said() {
+        let text = "`grep` took 24 of 30 bytes of the same pipe that `sh` reads line by line, and which then got no more of \
+                    them. `</dev/null` behind the command leaves them.";
+        assert_eq!(said(find, &both), [text]);
+    }
+
+    #[test]
+    fn who_reads_on_purpose_is_not() {
+        let silent: [&dyn Fn(&mut Document); 4] = [
+            // `read header; sort`: the shell asks no more.
+            &|recording| {
+                let shell = &mut recording.channels[0].readers[1];
+                (shell.at_end, shell.calls) = (0, [("read".to_owned(), 6)].into());
+            },
+            // `head -c 4`, again and again.
+            &|recording| recording.channels[0].readers[0].at_end = 0,
+            // `seq 9 | (cat; cat)`, and several that read as they can.
+            &|recording| recording.channels[0].readers[1].bytes = 0,
+            &|recording| recording.channels[0].readers[1].bytes = 2000,
+        ];
+        for change in silent {
+            let found = said(find, &|recording| {
+                both(recording);
+                change(recording);
+            });
+            assert!(found.is_empty(), "{found:?}");
+        }
+    }
+}

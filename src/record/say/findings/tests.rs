@@ -1,0 +1,39 @@
+//! A recording whose parts the tests of the rules change, and what is said of it.
+
+use super::*;
+use crate::record::model::stages::tests::shell;
+use crate::result::{Processes, RecordedEnd};
+
+pub(crate) const WINDOW: u64 = 4_000_000_000;
+
+/// `seq | grep | cat`, of which each ends in order, with a pipe between each two, through which some bytes go.
+pub(crate) fn pipeline() -> Document {
+    let mut recording = shell(["seq", "grep", "cat"], &[[&[0], &[1]], [&[1], &[2]]]);
+    recording.processes = Processes { window_ns: WINDOW, ..Processes::default() };
+    for (at, process) in (1..).zip(&mut recording.recorded) {
+        process.pids = vec![at];
+        process.end_ns = WINDOW - 3_000 + u64::from(at) * 1000;
+    }
+    for pipe in &mut recording.channels {
+        pipe.slots = Some([16; 3]);
+        for (name, end) in [("write", &mut pipe.writers[0]), ("read", &mut pipe.readers[0])] {
+            let process = end.process;
+            let calls = [(name.to_owned(), 20)].into();
+            *end = RecordedEnd { process, bytes: 1000, calls, moved_ns: Some([0, WINDOW]), ..RecordedEnd::default() };
+        }
+    }
+    recording
+}
+
+/// What a rule says of it after a change.
+pub(crate) fn said(find: Rule, change: &dyn Fn(&mut Document)) -> Vec<String> {
+    let mut recording = pipeline();
+    change(&mut recording);
+    find(&FindingView::new(&recording)).into_iter().map(|finding| finding.text).collect()
+}
+
+#[test]
+fn nothing_is_said_of_an_ordinary_pipeline() {
+    assert_eq!(all(&pipeline()), []);
+    assert_eq!(all(&Document::default()), []);
+}

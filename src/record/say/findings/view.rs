@@ -1,0 +1,70 @@
+//! What the rules of findings look at.
+
+use crate::profile::few;
+use crate::record::model::labels::labels;
+use crate::report::number::time;
+use crate::result::{Document, RecordedChannel, RecordedEnd, RecordedProcess};
+use std::collections::BTreeSet;
+
+/// A recording, and the names of its processes.
+pub(crate) struct FindingView<'a> {
+    pub(crate) document: &'a Document,
+    labels: Vec<String>,
+}
+
+impl<'a> FindingView<'a> {
+    pub(crate) fn new(document: &'a Document) -> Self {
+        Self { document, labels: labels(document) }
+    }
+
+    /// `` `cat` ``.
+    pub(crate) fn name(&self, process: usize) -> String {
+        self.labels.get(process).map_or_else(|| "a process".to_owned(), |name| format!("`{name}`"))
+    }
+
+    /// `` `cat` and `dd` ``: the processes at these ends, each once.
+    pub(crate) fn names<'b>(&self, ends: impl IntoIterator<Item = &'b RecordedEnd>) -> String {
+        let processes: BTreeSet<usize> = ends.into_iter().map(|end| end.process).collect();
+        few(processes.into_iter().map(|at| self.name(at)))
+    }
+
+    /// `` the pipe from `dd` ``; `the pipe` if nobody is known to write it.
+    pub(crate) fn pipe_from(&self, pipe: &RecordedChannel) -> String {
+        let names = self.names(&pipe.writers);
+        if names.is_empty() { "the pipe".to_owned() } else { format!("the pipe from {names}") }
+    }
+
+    /// `` the pipe to `wc` ``; `the pipe` if nobody is known to read it.
+    pub(crate) fn pipe_to(&self, pipe: &RecordedChannel) -> String {
+        let names = self.names(&pipe.readers);
+        if names.is_empty() { "the pipe".to_owned() } else { format!("the pipe to {names}") }
+    }
+
+    /// The process of an end.
+    pub(crate) fn process(&self, end: &RecordedEnd) -> Option<&'a RecordedProcess> {
+        self.document.recorded.get(end.process)
+    }
+
+    /// All ends where processes write, each with its pipe and the number of that.
+    pub(crate) fn writers(&self) -> impl Iterator<Item = (usize, &'a RecordedChannel, &'a RecordedEnd)> {
+        let pipes = self.document.channels.iter().enumerate();
+        pipes.flat_map(|(at, pipe)| pipe.writers.iter().map(move |end| (at, pipe, end)))
+    }
+
+    /// The same where they read.
+    pub(crate) fn readers(&self) -> impl Iterator<Item = (usize, &'a RecordedChannel, &'a RecordedEnd)> {
+        let pipes = self.document.channels.iter().enumerate();
+        pipes.flat_map(|(at, pipe)| pipe.readers.iter().map(move |end| (at, pipe, end)))
+    }
+
+    /// When the last process that reads a pipe ended, if all had before `before` (ns).
+    pub(crate) fn readers_ended(&self, pipe: &RecordedChannel, before: u64) -> Option<u64> {
+        let ends = pipe.readers.iter().filter_map(|end| self.process(end)).map(|process| process.end_ns);
+        ends.max().filter(|last| *last < before && pipe.other_readers.is_empty())
+    }
+}
+
+/// `12.3 ms`, of nanoseconds.
+pub(crate) fn after(ns: u64) -> String {
+    time(ns as f64 / 1e9)
+}
