@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
  *
- * What the processes of a pipeline do: states of their threads, and calls on their pipes. Counted in the kernel.
+ * What the processes of a pipeline do: states of their threads, and calls on their channels. Counted in the kernel.
  *
  * Threads are known by the address of their task_struct, which tracepoints give without a read, which an exec keeps,
  * and which is the same in all PID namespaces. System calls are seen at their exit only: the registers still hold the
@@ -24,6 +24,9 @@ const volatile struct pp_settings settings = {};
 #include "record_locks.bpf.h"
 #include "record_compat.bpf.h"
 #include "record_pipes.bpf.h"
+#include "record_sockets.bpf.h"
+#include "record_terminals.bpf.h"
+#include "record_channels.bpf.h"
 #include "record_aio.bpf.h"
 #include "record_calls.bpf.h"
 #include "record_states.bpf.h"

@@ -48,11 +48,20 @@
 /* Pairs of a sleeping thread's stack and its waker's, by process. */
 #define PR_OFF_CPU 16384
 
-/* The sides of a pipe. */
+/* The sides of a channel: a pipe, or one direction of a socket or terminal. */
 #define PR_READ 0
 #define PR_WRITE 1
 
-/* Kinds of calls on pipes. */
+/* Channels that are not pipes have these as their device. Their inode is that of the receiving socket, or for
+ * PR_SOCKET_TCP the ports of sender and receiver with a hash of the addresses, or for PR_TERMINAL twice the number of the
+ * terminal and two, or three if what it shows goes this way. */
+#define PR_SOCKET_STREAM 4293918721
+#define PR_SOCKET_DATAGRAM 4293918722
+#define PR_SOCKET_PACKET 4293918725
+#define PR_SOCKET_TCP 4293918727
+#define PR_TERMINAL 4293918728
+
+/* Kinds of calls on channels. */
 #define PR_KIND_PLAIN 0
 #define PR_KIND_SPLICE 1
 #define PR_KIND_VMSPLICE 2
@@ -60,9 +69,15 @@
 #define PR_KIND_SENDFILE 4
 /* Requests of io_submit. */
 #define PR_KIND_AIO 5
-#define PR_KINDS 6
+/* recvfrom and sendto, recvmsg and sendmsg, recvmmsg and sendmmsg. */
+#define PR_KIND_BUFFER 6
+#define PR_KIND_MESSAGE 7
+#define PR_KIND_MESSAGES 8
+#define PR_KINDS 9
 /* Larger writes are not atomic: PIPE_BUF. */
 #define PR_ATOMIC 4096
+/* Messages of one call of whose bytes are counted. */
+#define PR_MESSAGES 64
 /* Requests of one io_submit that are looked at, and events among which the result of one is sought. */
 #define PR_REQUESTS 128
 #define PR_EVENTS 256
@@ -109,7 +124,7 @@
 #define PR_FOR_ROOM 16
 #define PR_CARRIED 32
 
-/* One side of a pipe, used by one process. */
+/* One side of a channel, used by one process. */
 struct pr_end {
 	struct pr_who who;
 	u64 inode;
@@ -150,11 +165,11 @@ struct pr_counts {
 	u64 ready;
 	/* What the last call of a thread was to write, and did not. */
 	u64 unsent;
-	/* Slots in use and slots of the pipe, summed over `fills` calls. */
+	/* Slots in use and slots of the pipe, summed over `fills` calls; of other channels bytes. */
 	u64 filled;
 	u64 slots;
 	u64 fills;
-	/* Slots of the pipe as first and last seen; the least. */
+	/* Slots of the pipe, or bytes, as first and last seen; the least. */
 	u64 first_slots;
 	u64 last_slots;
 	u64 least_slots;
@@ -163,7 +178,7 @@ struct pr_counts {
 	u64 last_at;
 };
 
-/* The reason of a sleep outside of pipes. */
+/* The reason of a sleep outside of channels. */
 struct pr_reason {
 	struct pr_who who;
 	/* Number of the system call, or one of these. */
@@ -237,10 +252,13 @@ struct pr_file {
 	u32 generation;
 	/* As in pr_reason. */
 	u32 file_type;
+	/* Of the channels; 0 if it is none. */
 	u32 device;
-	u64 inode;
-	/* Address of the pipe_inode_info; 0 if it is not a pipe. */
+	/* The inodes of the channels that it reads and writes, 0 if unknown: of a pipe the same. */
+	u64 inodes[2];
+	/* Addresses of the pipe_inode_info, and of the sock of a socket; 0 if it is neither. */
 	u64 pipe;
+	u64 socket;
 	u32 writable;
 	u32 spare;
 };
@@ -261,7 +279,7 @@ struct pr_task {
 	/* Begin of the state; time of the wake-up, or 0. */
 	u64 since;
 	u64 woken;
-	/* Why it sleeps: a side of a pipe, or pr_reason. */
+	/* Why it sleeps: a side of a channel, or pr_reason. */
 	u32 call;
 	u32 file_type;
 	u64 holder[2];
@@ -302,7 +320,7 @@ struct pr_task {
 	u64 exec_id;
 	struct pr_process own;
 	struct pr_file files[PR_KNOWN];
-	/* The first pipe that it reads, and the first that it writes. */
+	/* The first channel that it reads, and the first that it writes. */
 	struct pr_used used[2];
 };
 

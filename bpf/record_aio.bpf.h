@@ -82,27 +82,28 @@ __noinline u64 common_request(u64 requests, u64 count)
 	return common;
 }
 
-/* Find the result of a request that has just been done; 0 if it cannot be read. Only the part of the ring is in memory that
- * the process or the kernel has read there. */
-static __always_inline int result_of(u64 ring, u64 address, s64 *result)
+/* No result of a request. */
+#define UNKNOWN_RESULT (-(1LL << 62))
+
+/* The result of a request that has just been done, if it can be read. Only the part of the ring is in memory that the process
+ * or the kernel has read there. Not static: see native_number. */
+__noinline s64 result_of(u64 ring, u64 address)
 {
 	struct aio_ring begin = {};
 	struct aio_event event = {};
 	u32 i, at;
 
 	if (bpf_probe_read_user(&begin, sizeof(begin), (void *)ring) || begin.magic != AIO_MAGIC)
-		return 0;
+		return UNKNOWN_RESULT;
 	at = begin.tail;
 	for (i = 0; i < PR_EVENTS; i++) {
 		at = (at ? at : begin.events) - 1;
 		if (bpf_probe_read_user(&event, sizeof(event), (void *)(ring + begin.bytes + at * sizeof(event))))
-			return 0;
-		if (event.address == address) {
-			*result = event.result;
-			return 1;
-		}
+			return UNKNOWN_RESULT;
+		if (event.address == address)
+			return event.result;
 	}
-	return 0;
+	return UNKNOWN_RESULT;
 }
 
 /* Count a request of an io_submit that returns to the current thread. Returns 0 if that is not possible. Not static: see
@@ -113,16 +114,17 @@ __noinline u32 count_request(u64 ring, u64 requests, u32 number)
 	struct pr_task *own = find(task);
 	struct aio_request request = {};
 	struct pr_file *file;
-	s64 result = 0;
+	s64 result;
 	u64 what, asked = 0;
 
 	if (!own || !read_request(requests, number, &request))
 		return 0;
 	what = meaning_of(&request);
 	file = what ? file_of(own, task, what) : 0;
-	if (!file || !file->pipe)
+	if (!file || !file->device)
 		return 1;
-	if (!result_of(ring, request.address, &result))
+	result = result_of(ring, request.address);
+	if (result == UNKNOWN_RESULT)
 		return 0;
 	if (request.control.operation <= AIO_WRITE)
 		asked = request.control.bytes;

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
  *
- * Calls on pipes, counted when they return.
+ * Calls on channels, counted when they return.
  */
 
-/* A call on pipes: descriptors that it reads and writes, or -1. */
-struct pipe_call {
+/* A call on channels: descriptors that it reads and writes, or -1. */
+struct channel_call {
 	s64 from;
 	s64 to;
 	u64 asked;
 	u32 kind;
+	/* It leaves what it reads, or reads something else. */
+	u32 peeks;
 };
 
-/* What a call does with pipes, in one number: its kind, and the registers that hold the descriptors that it reads and
- * writes and the bytes that it asks for. */
+/* What a call does with channels, in one number: its kind, and the registers that hold the descriptors that it reads and
+ * writes, the bytes that it asks for, and flags as of recv(2). */
 #define CALL_SHAPE(kind, from, to, asked) ((kind) | (from) << 4 | (to) << 8 | (asked) << 12)
+#define WITH_FLAGS(flags) ((flags) << 16)
 enum { NOWHERE, IN_DI, IN_SI, IN_DX, IN_R10, IN_R8 };
 
-/* The shape of the call with this number; 0 if it is not one on pipes. The descriptor of vmsplice is the one that it
+/* The shape of the call with this number; 0 if it is not one on channels. The descriptor of vmsplice is the one that it
  * writes, although it may read. Not static: see native_number. */
 __noinline u32 shape_of(u64 number)
 {
@@ -39,6 +42,18 @@ __noinline u32 shape_of(u64 number)
 		return CALL_SHAPE(PR_KIND_VMSPLICE, NOWHERE, IN_DI, NOWHERE);
 	case NR_SENDFILE:
 		return CALL_SHAPE(PR_KIND_SENDFILE, IN_SI, IN_DI, IN_R10);
+	case NR_RECVFROM:
+		return CALL_SHAPE(PR_KIND_BUFFER, IN_DI, NOWHERE, IN_DX) | WITH_FLAGS(IN_R10);
+	case NR_SENDTO:
+		return CALL_SHAPE(PR_KIND_BUFFER, NOWHERE, IN_DI, IN_DX);
+	case NR_RECVMSG:
+		return CALL_SHAPE(PR_KIND_MESSAGE, IN_DI, NOWHERE, NOWHERE) | WITH_FLAGS(IN_DX);
+	case NR_SENDMSG:
+		return CALL_SHAPE(PR_KIND_MESSAGE, NOWHERE, IN_DI, NOWHERE);
+	case NR_RECVMMSG:
+		return CALL_SHAPE(PR_KIND_MESSAGES, IN_DI, NOWHERE, NOWHERE) | WITH_FLAGS(IN_R10);
+	case NR_SENDMMSG:
+		return CALL_SHAPE(PR_KIND_MESSAGES, NOWHERE, IN_DI, NOWHERE);
 	}
 	return 0;
 }
@@ -60,12 +75,13 @@ static __always_inline u64 argument(const struct registers *call, u32 place)
 	return 0;
 }
 
-/* What the call does with pipes; 0 if nothing. */
-static __always_inline int decode(const struct registers *call, struct pipe_call *found, int is_current)
+/* What the call does with channels; 0 if nothing. */
+static __always_inline int decode(const struct registers *call, struct channel_call *found, int is_current)
 {
 	u32 shape = shape_of(call->orig_ax), from = shape >> 4 & 15, to = shape >> 8 & 15;
 	u64 requests;
 
+	found->peeks = 0;
 	if (call->orig_ax == NR_IO_SUBMIT) {
 		requests = is_current ? common_request(call->dx, call->si) : 0;
 		found->from = requests & REQUEST_READS ? (s64)(u32)requests : -1;
@@ -74,13 +90,14 @@ static __always_inline int decode(const struct registers *call, struct pipe_call
 		found->kind = PR_KIND_AIO;
 		return !!requests;
 	}
-	/* Each call on pipes has a descriptor. */
+	/* Each call on channels has a descriptor. */
 	if (!shape)
 		return 0;
 	found->from = from ? (s64)(u32)argument(call, from) : -1;
 	found->to = to ? (s64)(u32)argument(call, to) : -1;
 	found->asked = argument(call, shape >> 12 & 15);
 	found->kind = shape & 15;
+	found->peeks = argument(call, shape >> 16 & 15) & (MSG_PEEK | MSG_ERRQUEUE);
 	return 1;
 }
 
@@ -221,11 +238,11 @@ static __always_inline void note_ready(struct pr_task *own, u64 task, const stru
 	if (fd < 0)
 		return;
 	file = file_of(own, task, fd);
-	if (!file || !file->pipe)
+	if (!file || !file->inodes[PR_READ])
 		return;
-	counts = own_counts(own, file->inode, file->device, PR_READ);
+	counts = own_counts(own, file->inodes[PR_READ], file->device, PR_READ);
 	if (!counts)
-		counts = counts_of(&own->who, file->inode, file->device, PR_READ);
+		counts = counts_of(&own->who, file->inodes[PR_READ], file->device, PR_READ);
 	if (counts)
 		counts->ready++;
 }
@@ -236,9 +253,10 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 	u64 task = bpf_get_current_task();
 	struct pr_task *own = find(task);
 	struct registers call = {};
-	struct pipe_call found;
+	struct channel_call found;
 	struct pr_file *file;
 	u64 stack, now;
+	u32 side;
 
 	if (!own || !own->started)
 		return 0;
@@ -271,15 +289,20 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 	if (decode(&call, &found, 1)) {
 		if (found.from >= 0) {
 			file = file_of(own, task, found.from);
-			if (file && file->pipe)
+			if (found.peeks && result > 0)
+				found.asked = result = 0;
+			else if (found.kind == PR_KIND_MESSAGES && result > 0 && file && file->device)
+				result = bytes_of_messages(call.si, result);
+			if (file && file->device)
 				count(own, file, PR_READ, found.kind, result, found.asked);
 		}
 		if (found.to >= 0) {
 			file = file_of(own, task, found.to);
-			if (file && file->pipe && found.kind == PR_KIND_VMSPLICE && !file->writable)
-				count(own, file, PR_READ, found.kind, result, found.asked);
-			else if (file && file->pipe)
-				count(own, file, PR_WRITE, found.kind, result, found.asked);
+			if (found.kind == PR_KIND_MESSAGES && result > 0 && file && file->device)
+				result = bytes_of_messages(call.si, result);
+			side = file && found.kind == PR_KIND_VMSPLICE && !file->writable ? PR_READ : PR_WRITE;
+			if (file && file->device)
+				count(own, file, side, found.kind, result, found.asked);
 		}
 		return 0;
 	}
@@ -295,7 +318,7 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 		file = file_of(own, task, call.di);
 		if (file && file->pipe && result > 0) {
 			struct pr_counts *counts =
-				own_counts(own, file->inode, file->device, file->writable ? PR_WRITE : PR_READ);
+				own_counts(own, file->inodes[0], file->device, file->writable ? PR_WRITE : PR_READ);
 			struct pipe_fill fill;
 
 			read_fill(file, &fill);
@@ -314,6 +337,7 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 	case NR_CLOSE:
 	case NR_DUP2:
 	case NR_DUP3:
+	case NR_CONNECT:
 		forget_files(own);
 		break;
 	case NR_IO_URING_ENTER:

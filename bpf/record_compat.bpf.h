@@ -11,7 +11,7 @@
 #define COMPAT_IO_SUBMIT 1022
 
 /* The number of the 64-bit call that does the same: arch/x86/entry/syscalls/syscall_32.tbl. Only those by which waits
- * are named or pipes are used.
+ * are named or channels are used.
  *
  * Not static: the verifier then looks at it once, and does not follow each number that it can return into its callers. */
 __noinline u32 native_number(u32 number)
@@ -42,14 +42,9 @@ __noinline u32 native_number(u32 number)
 	case 82:
 	case 142: /* _newselect */
 		return NR_SELECT;
-	case 102: /* socketcall */
-	case 362: /* connect */
-	case 364: /* accept4 */
-	case 369: /* sendto */
-	case 370: /* sendmsg */
-	case 371: /* recvfrom */
-	case 372: /* recvmsg */
-		return NR_RECVMSG;
+	case 102: /* socketcall, whose arguments are in memory */
+	case 362:
+		return NR_CONNECT;
 	case 120: /* clone */
 	case 190:
 		return NR_VFORK;
@@ -91,6 +86,16 @@ __noinline u32 native_number(u32 number)
 		return NR_VMSPLICE;
 	case 330:
 		return NR_DUP3;
+	case 364:
+		return NR_ACCEPT4;
+	case 369:
+		return NR_SENDTO;
+	case 370:
+		return NR_SENDMSG;
+	case 371:
+		return NR_RECVFROM;
+	case 372:
+		return NR_RECVMSG;
 	case 378:
 		return NR_PREADV2;
 	case 379:

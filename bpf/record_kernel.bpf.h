@@ -34,12 +34,14 @@ struct inode {
 	u16 i_mode;
 	struct super_block *i_sb;
 	unsigned long i_ino;
+	u32 i_rdev;
 	struct pipe_inode_info___flat *i_pipe;
 } __attribute__((preserve_access_index));
 
 struct file {
 	u32 f_mode;
 	struct inode *f_inode;
+	void *private_data;
 } __attribute__((preserve_access_index));
 
 struct fdtable {
@@ -132,7 +134,7 @@ struct pr_sys_exit_event {
 	s64 result;
 };
 
-enum { S_IFIFO = 1, S_IFSOCK = 12, FMODE_WRITE = 2 };
+enum { S_IFIFO = 1, S_IFCHR = 2, S_IFSOCK = 12, FMODE_WRITE = 2 };
 
 /* include/linux/sched/signal.h: a fatal signal or exit_group(2) ends all threads. */
 enum { SIGNAL_GROUP_EXIT = 4 };

@@ -59,21 +59,23 @@ static __always_inline int waits_at_socket(u32 call)
 	return 0;
 }
 
+/* The thread sleeps at a side of the channel of this file. */
 static __always_inline void asleep_at(struct pr_task *own, const struct pr_file *file, u32 side, u32 locked,
 				      const struct pipe_fill *fill)
 {
-	u64 position = side == PR_READ ? fill->tail : fill->head;
+	/* Of sockets and terminals it is not known what has moved. */
+	u64 position = !file->pipe ? own->position + 1 : side == PR_READ ? fill->tail : fill->head;
 	struct pr_counts *counts;
 
-	own->inode = file->inode;
+	own->inode = file->inodes[side & 1];
 	own->device = file->device;
 	own->side = side;
 	own->locked = locked;
-	if (locked)
+	if (locked || !own->inode)
 		return;
 	/* The call may never return. */
-	counts = own_counts(own, file->inode, file->device, side & 1);
-	if (counts)
+	counts = own_counts(own, own->inode, file->device, side & 1);
+	if (counts && fill->slots)
 		note_slots(counts, fill->slots);
 	if (own->again && own->position == position)
 		own->again++;
@@ -82,20 +84,28 @@ static __always_inline void asleep_at(struct pr_task *own, const struct pr_file 
 	own->position = position;
 }
 
-/* What a thread that sleeps in a call on a pipe waits for: data or room, the pipe's lock, or something else, such as a
+/* What a thread that sleeps in a call on a channel waits for: data or room, a pipe's lock, or something else, such as a
  * page fault or a disk. */
-enum { WAITS_AT_PIPE, WAITS_FOR_LOCK, WAITS_ELSEWHERE };
+enum { WAITS_AT_CHANNEL, WAITS_FOR_LOCK, WAITS_ELSEWHERE };
 
 /* pipe_read, pipe_write and splice wait for data and room without the lock and interruptibly, and for the lock
  * uninterruptibly. Whoever holds it waits for something else. `fill` gets how full the pipe is. */
 static __always_inline u32 waits_for(const struct pr_file *file, u64 task, u32 task_state, struct pipe_fill *fill)
 {
-	u64 owner = read_pipe(file, fill);
+	u64 owner;
 
+	if (!file->pipe) {
+		/* In a call on a pipe as well, something to read or no room are what makes it wait for the pipe. */
+		fill->used = file->socket && has_unread(file->socket);
+		/* The verifier of 5.10 wants all of it. */
+		fill->slots = fill->head = fill->tail = 0;
+		return task_state & TASK_UNINTERRUPTIBLE ? WAITS_ELSEWHERE : WAITS_AT_CHANNEL;
+	}
+	owner = read_pipe(file, fill);
 	if ((owner & ~(u64)MUTEX_FLAGS) == task)
 		return WAITS_ELSEWHERE;
 	if (!(task_state & TASK_UNINTERRUPTIBLE))
-		return WAITS_AT_PIPE;
+		return WAITS_AT_CHANNEL;
 	/* Between two owners, the flags say that there are waiting threads. */
 	return owner ? WAITS_FOR_LOCK : WAITS_ELSEWHERE;
 }
@@ -146,7 +156,7 @@ static __always_inline void explain(struct pr_task *own, u64 task, struct idle_s
 {
 	struct registers call;
 	u64 stack;
-	struct pipe_call found;
+	struct channel_call found;
 	struct pr_file from = {}, *file, *to = 0;
 	struct pipe_fill fill;
 	u32 wait;
@@ -188,30 +198,30 @@ static __always_inline void explain(struct pr_task *own, u64 task, struct idle_s
 		to = file_of(own, task, found.to);
 		if (!to)
 			return;
-		/* Of the two files, the one that is not a pipe is named. */
-		if (found.from < 0 || from.pipe)
+		/* Of the two files, the one that is not a channel is named. */
+		if (found.from < 0 || from.device)
 			own->file_type = to->file_type;
 	}
-	if (from.pipe) {
+	if (from.device) {
 		wait = waits_for(&from, task, idle.state, &fill);
-		/* Between two pipes it waits for data first. With data in the pipe, it waits for the other file. */
-		if (wait == WAITS_FOR_LOCK || (wait == WAITS_AT_PIPE && (!to || !fill.used))) {
+		/* Between two channels it waits for data first. With data there, it waits for the other file. */
+		if (wait == WAITS_FOR_LOCK || (wait == WAITS_AT_CHANNEL && (!to || !fill.used))) {
 			asleep_at(own, &from, PR_READ, wait == WAITS_FOR_LOCK, &fill);
 			return;
 		}
 	}
-	if (to && to->pipe) {
+	if (to && to->device) {
 		u32 side = found.kind == PR_KIND_VMSPLICE && !to->writable ? PR_READ : PR_WRITE;
 
 		wait = waits_for(to, task, idle.state, &fill);
-		/* With room in the pipe, it waits for the file that it reads. */
-		if (wait == WAITS_FOR_LOCK || (wait == WAITS_AT_PIPE && (found.from < 0 || fill.used >= fill.slots))) {
+		/* With room in a pipe, it waits for the file that it reads. */
+		if (wait == WAITS_FOR_LOCK || (wait == WAITS_AT_CHANNEL && (found.from < 0 || fill.used >= fill.slots))) {
 			asleep_at(own, to, side, wait == WAITS_FOR_LOCK, &fill);
 			return;
 		}
 	}
 	/* It copies to or from memory whose pages are not there yet. */
-	if ((from.pipe && !to) || (to && to->pipe && found.from < 0))
+	if ((from.device && !to) || (to && to->device && found.from < 0))
 		own->call = PR_NO_CALL;
 }
 
@@ -264,13 +274,14 @@ int pr_switch(struct pp_tracepoint *ctx)
 	return 0;
 }
 
-/* Whether the thread uses this side of a pipe. */
+/* Whether the thread uses this side of a channel. */
 static __always_inline int uses(const struct pr_task *own, const struct pr_file *file, u32 side)
 {
-	struct pr_end end = { own->who, file->inode, file->device, side };
+	/* What the waker reads. */
+	struct pr_end end = { own->who, file->inodes[PR_READ], file->device, side };
 	const struct pr_used *used = &own->used[side];
 
-	return (used->inode == file->inode && used->device == file->device) || bpf_map_lookup_elem(&ends, &end);
+	return (used->inode == end.inode && used->device == file->device) || bpf_map_lookup_elem(&ends, &end);
 }
 
 /* Whether the current thread moves data through a socket. What the kernel delivers to this machine meanwhile, in a soft
@@ -377,10 +388,11 @@ int pr_waking(struct pp_tracepoint *ctx)
 	u64 task = ctx->args[0], current, now;
 	struct pr_task *own = find(task), *waker;
 	struct registers call;
-	struct pipe_call found;
+	struct channel_call found;
 	struct pr_file *file;
 	struct pr_counts *counts;
 	u32 side, found_at, context;
+	u64 inode;
 	s64 fd;
 
 	if (!own) {
@@ -415,29 +427,30 @@ int pr_waking(struct pp_tracepoint *ctx)
 	side = own->inode ? !(own->side & 1) : found.to >= 0 ? PR_WRITE : PR_READ;
 	if (!own->inode && found.from >= 0) {
 		file = file_of(waker, current, found.from);
-		if (file && file->pipe && uses(own, file, PR_WRITE))
+		if (file && file->device && uses(own, file, PR_WRITE))
 			side = PR_READ;
 	}
 	fd = side == PR_WRITE ? found.to : found.from;
 	if (fd < 0)
 		return 0;
 	file = file_of(waker, current, fd);
-	if (!file || !file->pipe)
+	inode = file && file->device ? file->inodes[side & 1] : 0;
+	if (!file || !inode)
 		return 0;
 	if (!own->inode) {
-		/* poll and its like do not tell the pipe; the waker does. */
-		own->inode = file->inode;
+		/* poll and its like do not tell the channel; the waker does. */
+		own->inode = inode;
 		own->device = file->device;
 		own->side = !side;
 		own->locked = 0;
 		own->again = 0;
 	}
-	if (own->inode != file->inode || own->device != file->device)
+	if (own->inode != inode || own->device != file->device)
 		return 0;
 	found_at = side & 1;
-	counts = own_counts(waker, file->inode, file->device, found_at);
+	counts = own_counts(waker, inode, file->device, found_at);
 	if (!counts)
-		counts = counts_of(&waker->who, file->inode, file->device, side);
+		counts = counts_of(&waker->who, inode, file->device, side);
 	if (counts)
 		counts->wakes++;
 	return 0;

@@ -17,7 +17,7 @@ const SOURCES: [&str; 8] = [
 ];
 
 /// The programs of `pipeprof record`, which share bpf/common.bpf.h, bpf/pipeprof.h and bpf/stacks.bpf.h with the others.
-const RECORD_SOURCES: [&str; 15] = [
+const RECORD_SOURCES: [&str; 18] = [
     "bpf/record.bpf.c",
     "bpf/record.h",
     "bpf/record_kernel.bpf.h",
@@ -25,6 +25,9 @@ const RECORD_SOURCES: [&str; 15] = [
     "bpf/record_path.bpf.h",
     "bpf/record_compat.bpf.h",
     "bpf/record_pipes.bpf.h",
+    "bpf/record_sockets.bpf.h",
+    "bpf/record_terminals.bpf.h",
+    "bpf/record_channels.bpf.h",
     "bpf/record_aio.bpf.h",
     "bpf/record_calls.bpf.h",
     "bpf/record_states.bpf.h",

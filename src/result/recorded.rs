@@ -67,7 +67,7 @@ pub struct RecordedProcess {
     /// Whether the kernel killed it for lack of memory.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub out_of_memory: bool,
-    /// Sleeps outside of pipes, by reason.
+    /// Sleeps outside of channels, by reason.
     pub waits: BTreeMap<WaitReason, WaitTotal>,
     /// Who stopped or traced it, as far as that was seen.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -81,7 +81,7 @@ impl RecordedProcess {
     }
 }
 
-/// Why a thread slept, other than for a pipe.
+/// Why a thread slept, other than for a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitReason {
@@ -89,15 +89,15 @@ pub enum WaitReason {
     Timer,
     /// Files and block devices.
     Disk,
-    /// Sockets.
+    /// Sockets that are no channel between processes of this machine, and connections to be made.
     Network,
     /// The end of another process; with `vfork`, also that it executes a program.
     Child,
     /// Another thread, in `futex`.
     Thread,
-    /// `poll`, `select` or `epoll`, ended by something other than a process at a pipe.
+    /// `poll`, `select` or `epoll`, ended by something other than a process at a channel.
     Poll,
-    /// A terminal or another device.
+    /// A device that is no pseudo-terminal.
     Device,
     Signal,
     /// A process that opens the other end of a FIFO.
@@ -142,19 +142,26 @@ pub struct WaitTotal {
 /// `PIPE_DEF_BUFFERS`.
 pub const DEFAULT_SLOTS: u64 = 16;
 
+/// So few bytes, exchanged with a process outside in so little time, are no part of what was recorded.
+const FEW_BYTES: u64 = 1 << 16;
+const SHORT_NS: u64 = 20_000_000;
+
 /// A pipe, or one direction of another channel between processes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordedChannel {
     pub kind: ChannelKind,
-    /// Of the receiving socket, if it is a socket.
+    /// Of the receiving socket, if it is one; a number of their own for terminals and TCP connections.
     pub inode: u64,
-    /// The device of its file system.
+    /// The device of its file system; a number of their own for channels that are not pipes.
     pub device: u32,
     /// The stage that writes it and the one that reads it, if pipeprof made it.
     pub between: Option<[u32; 2]>,
-    /// Its capacity in slots of one page, as first seen, as last seen, and the least.
+    /// Its capacity in slots of one page, as first seen, as last seen, and the least; absent unless it is a pipe.
     pub slots: Option<[u64; 3]>,
-    /// Mean number of slots in use after a call, of those calls at which it was read.
+    /// The capacity of another channel, in bytes of the kernel's memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buffer: Option<[u64; 3]>,
+    /// Mean number of slots, or of these bytes, in use after a call, of those calls at which it was read.
     pub mean_filled: Option<f64>,
     pub writers: Vec<RecordedEnd>,
     pub readers: Vec<RecordedEnd>,
@@ -185,19 +192,37 @@ impl RecordedChannel {
         self.writers.iter().chain(&self.readers)
     }
 
-    /// Whether anything was done with it.
+    /// Whether anything was done with it, other than a few words with a process outside, such as a name service.
     pub fn is_used(&self) -> bool {
-        self.ends().any(|end| end.all_calls() + end.sleeps > 0)
+        self.ends().any(|end| end.all_calls() + end.sleeps > 0) && !self.is_aside()
+    }
+
+    fn is_aside(&self) -> bool {
+        let blocked_ns: u64 = self.ends().map(|end| end.blocked_ns).sum();
+        let outside = self.writers.is_empty() || self.readers.is_empty();
+        !self.kind.is_pipe() && outside && self.bytes() < FEW_BYTES && blocked_ns < SHORT_NS
+    }
+
+    /// What it can hold at most, in bytes.
+    pub fn capacity(&self) -> u64 {
+        let most = |sizes: [u64; 3]| sizes.into_iter().max().unwrap_or_default();
+        self.buffer.map_or_else(|| 4096 * self.slots.map_or(DEFAULT_SLOTS, most), most)
+    }
+
+    /// The ports of the sender and the receiver of a TCP connection.
+    pub fn ports(&self) -> Option<[u16; 2]> {
+        (self.kind == ChannelKind::Tcp).then_some([self.inode as u16, (self.inode >> 16) as u16])
     }
 }
 
-/// One side of a pipe, used by one process.
+/// One side of a channel, used by one process.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordedEnd {
     /// Index in `recorded`.
     pub process: usize,
     pub bytes: u64,
-    /// Calls by kind: `read`, `write`, `splice`, `vmsplice`, `tee`, `sendfile`; each request of `io_submit` is one.
+    /// Calls by kind: `read`, `write`, `splice`, `vmsplice`, `tee`, `sendfile`, `recvfrom`, `sendto`, `recvmsg`, `sendmsg`,
+    /// `recvmmsg`, `sendmmsg`; each request of `io_submit` is one.
     pub calls: BTreeMap<String, u64>,
     /// Calls that moved fewer bytes than requested, but some.
     pub short: u64,
@@ -211,7 +236,7 @@ pub struct RecordedEnd {
     pub requested: u64,
     /// Calls by size: element i counts those of 2^i to 2^(i+1)-1 bytes.
     pub log2_sizes: Vec<u64>,
-    /// Sleeps because the pipe was empty (readers) or full (writers).
+    /// Sleeps because the channel was empty (readers) or full (writers).
     pub sleeps: u64,
     pub blocked_ns: u64,
     /// Runnable after such a sleep, but waiting for a CPU.

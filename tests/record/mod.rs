@@ -1,5 +1,7 @@
 //! `pipeprof record` with pipelines whose truth is known by construction.
 
+mod cases;
+mod channels;
 mod counts;
 mod ends;
 mod guests;

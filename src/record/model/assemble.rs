@@ -2,6 +2,7 @@
 
 use crate::collect::bpf::shared::Lost;
 use crate::record::model::alike::alike;
+use crate::record::observe::channel_kind::kind_of;
 use crate::record::observe::raw::{
     PR_ITSELF, PR_KINDS, PR_READY_EVERY, PR_TTIN, PR_TTOU, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho,
 };
@@ -9,7 +10,7 @@ use crate::record::observe::reason::{name_of, why};
 use crate::record::observe::recorder::RecordedCounts;
 use crate::record::start::launch::MadePipe;
 use crate::record::start::running::OpenEnd;
-use crate::result::{HeldBy, RecordedChannel, RecordedEnd, RecordedProcess};
+use crate::result::{ChannelKind, HeldBy, RecordedChannel, RecordedEnd, RecordedProcess};
 use crate::util::text::grouped;
 use crate::util::warning::{Warning, WarningCode};
 use bytemuck::Zeroable as _;
@@ -152,7 +153,7 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
     }
 }
 
-/// The pipes with their ends. Those that pipeprof made come first.
+/// The channels with their ends. The pipes that pipeprof made come first.
 fn channels_of(
     counted: &RecordedCounts,
     begin: u64,
@@ -162,6 +163,7 @@ fn channels_of(
     let mut pipes: Vec<RecordedChannel> = (0u32..)
         .zip(made)
         .map(|(stage, made)| RecordedChannel {
+            kind: ChannelKind::Pipe,
             inode: made.inode,
             device: made.device,
             between: Some([stage, stage + 1]),
@@ -177,7 +179,7 @@ fn channels_of(
     for ((inode, device), ends) in ends {
         let at = known.get(&(inode, device)).copied().unwrap_or(pipes.len());
         if at == pipes.len() {
-            pipes.push(RecordedChannel { inode, device, ..RecordedChannel::default() });
+            pipes.push(RecordedChannel { kind: kind_of(device), inode, device, ..RecordedChannel::default() });
         }
         let mut whole = PrCounts::zeroed();
         let mut sides: [BTreeMap<usize, RecordedEnd>; 2] = Default::default();
@@ -189,7 +191,8 @@ fn channels_of(
             add_end(sides[usize::from(writes)].entry(process).or_insert_with(of_process), counts, writes, begin);
         }
         let pipe = &mut pipes[at];
-        pipe.slots = (whole.first_slots > 0).then_some([whole.first_slots, whole.last_slots, whole.least_slots]);
+        let sizes = (whole.first_slots > 0).then_some([whole.first_slots, whole.last_slots, whole.least_slots]);
+        (pipe.slots, pipe.buffer) = if pipe.kind.is_pipe() { (sizes, None) } else { (None, sizes) };
         pipe.mean_filled = (whole.fills > 0).then(|| whole.filled as f64 / whole.fills as f64);
         [pipe.readers, pipe.writers] = sides.map(|ends| ends.into_values().collect());
     }
@@ -220,8 +223,10 @@ fn add_end(end: &mut RecordedEnd, counts: &PrCounts, writes: bool, begin: u64) {
         let [known_first, known_last] = end.moved_ns.unwrap_or([first, last]);
         end.moved_ns = Some([known_first.min(first), known_last.max(last)]);
     }
-    let plain = if writes { "write" } else { "read" };
-    let names: [&str; PR_KINDS] = [plain, "splice", "vmsplice", "tee", "sendfile", "io_submit"];
+    let [plain, buffer, message, messages] =
+        if writes { ["write", "sendto", "sendmsg", "sendmmsg"] } else { ["read", "recvfrom", "recvmsg", "recvmmsg"] };
+    let names: [&str; PR_KINDS] =
+        [plain, "splice", "vmsplice", "tee", "sendfile", "io_submit", buffer, message, messages];
     for (name, count) in names.iter().zip(counts.kinds).filter(|(_, count)| *count > 0) {
         *end.calls.entry((*name).to_owned()).or_default() += count;
     }
@@ -263,7 +268,7 @@ fn losses(state: &PrState, of_samples: Lost) -> Vec<Warning> {
     let lost = [
         (state.lost_tasks, WarningCode::ThreadsNotRecorded, "threads or processes were not recorded: too many at once"),
         (state.lost_processes, WarningCode::ProcessesNotRecorded, "threads ended in processes that were not recorded"),
-        (state.lost_ends, WarningCode::CallsNotRecorded, "calls or sleeps at pipes were not recorded: too many pipes"),
+        (state.lost_ends, WarningCode::CallsNotRecorded, "calls or sleeps at channels were not recorded: too many"),
         (state.lost_waits, WarningCode::SleepsNotRecorded, "sleeps were not recorded: too many processes"),
         (
             state.lost_steps,

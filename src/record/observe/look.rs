@@ -3,10 +3,11 @@
 //!
 //! Nothing stands still while it is read. What is read counts only for sleeps that were the same before and afterwards.
 
+use crate::record::observe::channel_kind::kind_of;
 use crate::record::observe::thread_calls::{ThreadCall, ThreadNow, threads};
 use crate::record::start::command_line::{self, program_name};
 use crate::record::start::open_files::{FileKind, OpenFile, open_files};
-use crate::record::start::socket_peers::socket_peers;
+use crate::record::start::socket_peers::{SocketPeer, socket_peers};
 use crate::result::{AwaitedChannel, ChannelHolder, ChannelKind, LastWait, SeenProcess, WaitedFor};
 use crate::util::process_stat;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -33,7 +34,7 @@ pub(crate) struct ProcessNow {
 pub(crate) struct ProcessesNow {
     pub processes: BTreeMap<u32, ProcessNow>,
     /// The peers of sockets.
-    pub peers: HashMap<u64, u64>,
+    pub peers: HashMap<u64, SocketPeer>,
 }
 
 impl ProcessesNow {
@@ -104,8 +105,8 @@ impl ProcessesNow {
                     && if room { other.reads } else { other.writes }
             }),
             FileKind::Socket(inode) => {
-                let peer = self.peers.get(inode)?;
-                self.holders(|other| other.kind == FileKind::Socket(*peer))
+                let peer = self.peers.get(inode)?.inode;
+                self.holders(|other| other.kind == FileKind::Socket(peer))
             }
             FileKind::Terminal { number, is_master } => {
                 let other = FileKind::Terminal { number: *number, is_master: !is_master };
@@ -233,7 +234,11 @@ impl ProcessesNow {
         let (kind, inode, device, path) = match &file.kind {
             FileKind::Pipe(pipe, None) => (ChannelKind::Pipe, pipe.inode, pipe.device, None),
             FileKind::Pipe(pipe, path) => (ChannelKind::Fifo, pipe.inode, pipe.device, path.clone()),
-            FileKind::Socket(inode) if self.peers.contains_key(inode) => (ChannelKind::UnixStream, *inode, 0, None),
+            FileKind::Socket(inode) => {
+                let peer = self.peers.get(inode)?;
+                // Each direction is named by its receiver.
+                (kind_of(peer.device), if room { peer.inode } else { *inode }, peer.device, None)
+            }
             _ => return None,
         };
         let holders = self.at_other_end(file, room).unwrap_or_default();

@@ -3,6 +3,7 @@
 //! keeps what happened when, [`others`] who else used the CPUs, and [`traced`] attaches collectors of runs. [`reason`] names
 //! why a thread sleeps, and [`user_pages`] why a pipe is small.
 
+pub(crate) mod channel_kind;
 mod look;
 pub(crate) mod looks;
 pub(crate) mod others;

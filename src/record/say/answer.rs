@@ -108,8 +108,9 @@ fn outside(recording: &Document, stages: &Stages, times: &[StageTime]) -> Option
                     (_, true) => "whose reads were not seen",
                     (_, false) => "that no recorded process read from",
                 };
+                let noun = recording.channels[*share.0].kind.noun();
                 let share_text = percent(*share.1);
-                let text = format!("`{}` waits {share_text} of the time for {what} a pipe {other}.", time.name);
+                let text = format!("`{}` waits {share_text} of the time for {what} a {noun} {other}.", time.name);
                 let processes = stages[stage].iter().copied();
                 let finding = Finding::new(FindingKind::Outside, processes, text);
                 return Some(Finding { channels: vec![*share.0], ..finding });
@@ -162,11 +163,12 @@ fn most_waiting(recording: &Document, stages: &Stages, times: &[StageTime], main
     };
     let others = &stages::sides(&recording.channels[pipe], stages)[side];
     let others = few(others.iter().filter(|other| **other != stage).map(|other| format!("`{}`", times[*other].name)));
+    let noun = recording.channels[pipe].kind.noun();
     let why = match (side, others.is_empty()) {
-        (0, true) => "a pipe is empty".to_owned(),
-        (0, false) => format!("the pipe from {others} is empty"),
-        (_, true) => "a pipe is full".to_owned(),
-        (_, false) => format!("the pipe to {others} is full"),
+        (0, true) => format!("a {noun} is empty"),
+        (0, false) => format!("the {noun} from {others} is empty"),
+        (_, true) => format!("a {noun} is full"),
+        (_, false) => format!("the {noun} to {others} is full"),
     };
     let text = format!("`{name}`{of} waits {share} of the time because {why}.");
     Some(Finding { channels: vec![pipe], ..said(text) })

@@ -7,8 +7,8 @@ use crate::record::model::stages::{self, Stages};
 use crate::record::start::running::OtherEnd;
 use crate::report::number::number;
 use crate::result::{
-    DEFAULT_SLOTS, Document, Finding, FindingKind, LastLook, RecordLevel, RecordedChannel, RecordedEnd,
-    RecordedProcess, SeenProcess, UnrecordedProcess, WaitedFor,
+    Document, Finding, FindingKind, LastLook, RecordLevel, RecordedChannel, RecordedEnd, RecordedProcess, SeenProcess,
+    UnrecordedProcess, WaitedFor,
 };
 use crate::util::text::{capitalized, clean, counted};
 use std::collections::{BTreeMap, BTreeSet};
@@ -167,7 +167,7 @@ fn theirs(recording: &Document, pipe: &RecordedChannel, writes: bool) -> Option<
         large => format!("{} MiB", number(large as f64 / MIB as f64)),
     };
     let (recorded, moved) = (sum(same), sum(other));
-    let capacity = 4096 * pipe.slots.map_or(DEFAULT_SLOTS, |slots| slots.into_iter().max().unwrap_or_default());
+    let capacity = pipe.capacity();
     let more = moved.saturating_sub(recorded);
     let [who, did, does] = if writes { ["readers", "read", "wrote"] } else { ["writers", "wrote", "read"] };
     // tee copies what stays in the pipe, and a slot that splice filled can hold more than a page.

@@ -39,7 +39,10 @@ pub(crate) fn rows(recording: &Document) -> Vec<PipeRow<'_>> {
     // The rows of pipes that can be several, by name.
     let mut shared: BTreeMap<String, usize> = BTreeMap::new();
     for pipe in used {
-        let name = pipe_name(pipe, &stages, &times).replace('`', "").trim_start_matches("from ").to_owned();
+        let mut name = pipe_name(pipe, &stages, &times).replace('`', "").trim_start_matches("from ").to_owned();
+        if !pipe.kind.is_pipe() {
+            name += &format!(" ({})", noun_with_port(pipe));
+        }
         if carried_nothing(recording, pipe) || is_of_many(recording, pipe) {
             let at = *shared.entry(name.clone()).or_insert(rows.len());
             if let Some(row) = rows.get_mut(at) {
@@ -56,7 +59,8 @@ pub(crate) fn rows(recording: &Document) -> Vec<PipeRow<'_>> {
         rows.retain(|row| !is_little(row) || row.pipes.iter().any(|pipe| pipe.between.is_some()));
     }
     for row in rows.iter_mut().filter(|row| row.pipes.len() > 1) {
-        row.name = format!("{} pipes, {}", row.pipes.len(), row.name);
+        let noun = if row.are_pipes() { "pipes, " } else { "× " };
+        row.name = format!("{} {noun}{}", row.pipes.len(), row.name);
     }
     rows
 }
@@ -100,16 +104,22 @@ impl PipeRow<'_> {
         ends.map(|end| end.blocked_ns).sum()
     }
 
-    /// Mean number of slots in use, of those pipes for which it is known.
+    /// Whether they are pipes, not sockets or terminals.
+    pub(crate) fn are_pipes(&self) -> bool {
+        self.pipes.iter().all(|pipe| pipe.kind.is_pipe())
+    }
+
+    /// Mean number of slots in use, or of bytes, of those for which it is known.
     pub(crate) fn mean_filled(&self) -> Option<f64> {
         let known: Vec<f64> = self.pipes.iter().filter_map(|pipe| pipe.mean_filled).collect();
         (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
     }
 
-    /// First, last and least capacity in slots; `None` if unknown, or not the same for all.
-    pub(crate) fn slots(&self) -> Option<[u64; 3]> {
-        let first = self.pipes.first()?.slots?;
-        self.pipes.iter().all(|pipe| pipe.slots == Some(first)).then_some(first)
+    /// First, last and least capacity in bytes; `None` if unknown, or not the same for all.
+    pub(crate) fn capacity(&self) -> Option<[u64; 3]> {
+        let of = |pipe: &RecordedChannel| pipe.slots.map(|slots| slots.map(|slots| 4096 * slots)).or(pipe.buffer);
+        let first = of(self.pipes.first()?)?;
+        self.pipes.iter().all(|pipe| of(pipe) == Some(first)).then_some(first)
     }
 
     /// What each process did at one side: of several pipes, the sums.
@@ -121,6 +131,13 @@ impl PipeRow<'_> {
         }
         sums.into_values().collect()
     }
+}
+
+/// `socket`, or `TCP connection, port 4000`: servers have the lower ports.
+fn noun_with_port(channel: &RecordedChannel) -> String {
+    let noun = channel.kind.noun();
+    let port = channel.ports().and_then(|ports| ports.into_iter().min());
+    port.map_or_else(|| noun.to_owned(), |port| format!("{noun}, port {port}"))
 }
 
 /// Add the counts that the tables show.
@@ -176,7 +193,7 @@ mod tests {
         let names: Vec<&str> = found.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(names, ["30 pipes, outside to python3", "outside to python3", "outside to python3"]);
         let idle = &found[0];
-        assert_eq!((idle.bytes(), idle.blocked_ns(true), idle.slots()), (0, 300, Some([16; 3])));
+        assert_eq!((idle.bytes(), idle.blocked_ns(true), idle.capacity()), (0, 300, Some([1 << 16; 3])));
         let [end] = &idle.ends(true)[..] else { panic!() };
         assert_eq!((end.calls["read"], end.sleeps, idle.ends(false).len()), (60, 30, 0));
     }

@@ -148,26 +148,30 @@ fn pipe_table(recording: &Document, pipes: &[PipeRow<'_>]) -> Table {
     };
     let speed = |row: &PipeRow<'_>| (row.bytes() >= FEW_BYTES).then(|| row.bytes() as f64 / MIB * 1e9 / window);
     let capacity = |row: &PipeRow<'_>| {
-        let Some([first, last, least]) = row.slots() else { return String::new() };
-        let kib = |slots: u64| size::format(slots * 4096);
+        let Some([first, last, least]) = row.capacity() else { return String::new() };
         let others = [(first != last, "first", first), (least < first.min(last), "least", least)];
         let others = others.into_iter().filter(|(differs, ..)| *differs);
-        kib(last) + &others.map(|(_, which, slots)| format!(", {which} {}", kib(slots))).collect::<String>()
+        let others = others.map(|(_, which, bytes)| format!(", {which} {}", size::format(bytes)));
+        size::format(last) + &others.collect::<String>()
+    };
+    let only_pipes = pipes.iter().all(PipeRow::are_pipes);
+    let [title, one, in_use] =
+        if only_pipes { ["Pipes", "pipe", "slots in use"] } else { ["Channels", "channel", "in use"] };
+    let filled = |row: &PipeRow<'_>| match row.mean_filled()? {
+        bytes if !row.are_pipes() => Some(TableCell::figure(size::format(bytes as u64))),
+        slots if only_pipes => Some(TableCell::figure(format!("{slots:.1}"))),
+        slots => Some(TableCell::figure(format!("{slots:.1} slots"))),
     };
     let by_calls = recording.level != RecordLevel::Sched;
     // The speed of an emulator says nothing.
     let timed = by_calls && recording.executed_on != ExecutedOn::Tcg;
-    Table::of("Pipes", pipes)
-        .column("pipe", |row| &row.name[..])
+    Table::of(title, pipes)
+        .column(one, |row| &row.name[..])
         .when(by_calls, |table| table.column("MiB", |row| mib(row)))
         .when(timed, |table| table.less(1, "MiB/s", |row| speed(row)))
         .column("full", |row| blocked(row, false))
         .column("empty", |row| blocked(row, true))
-        .when(by_calls, |table| {
-            table.less(2, "slots in use", |row| {
-                row.mean_filled().map(|filled| TableCell::figure(format!("{filled:.1}")))
-            })
-        })
+        .when(by_calls, |table| table.less(2, in_use, |row| filled(row)))
         .column("capacity", |row| capacity(row))
         .done()
 }
@@ -183,8 +187,13 @@ fn call_table(pipes: &[PipeRow<'_>], labels: &[String]) -> Table {
     let left_out = rows.len().saturating_sub(CALL_ROWS);
     rows.truncate(CALL_ROWS);
     let per_mib = |end: &RecordedEnd| (end.bytes >= FEW_BYTES).then(|| end.wakes as f64 * MIB / end.bytes as f64);
-    Table::of("Calls on pipes", &rows)
-        .column("pipe", |(name, ..)| *name)
+    let [title, one] = if pipes.iter().all(PipeRow::are_pipes) {
+        ["Calls on pipes", "pipe"]
+    } else {
+        ["Calls on channels", "channel"]
+    };
+    Table::of(title, &rows)
+        .column(one, |(name, ..)| *name)
         .column("process", |(_, user, _)| &user[..])
         .column("call", |(.., end)| end.calls.keys().cloned().collect::<Vec<_>>().join("+"))
         .column("calls", |(.., end)| end.all_calls())

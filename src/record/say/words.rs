@@ -179,9 +179,12 @@ pub(crate) fn described(
         PathWhat::Asleep { reason } => asleep(recording, *process, &name, *reason, by),
         PathWhat::PipeEmpty => {
             let killed = process.and_then(|at| recording.recorded.get(at)?.signal).is_some();
-            format!("{name} waiting for data in a pipe{}", if killed { ended(by) } else { from(by) })
+            let channel = channel_noun(recording, *process, true);
+            format!("{name} waiting for data in a {channel}{}", if killed { ended(by) } else { from(by) })
         }
-        PathWhat::PipeFull => format!("{name} waiting for room in a pipe"),
+        PathWhat::PipeFull => {
+            format!("{name} waiting for room in a {}", channel_noun(recording, *process, false))
+        }
         PathWhat::PipeLock => format!("{name} waiting for the lock of a pipe"),
         PathWhat::Outside => by.map_or("outside of the recording".to_owned(), |by| format!("{by} (not recorded)")),
         PathWhat::Begin => "the start of the programs".to_owned(),
@@ -189,6 +192,17 @@ pub(crate) fn described(
         PathWhat::Others => "small parts".to_owned(),
         PathWhat::Unknown => "unknown".to_owned(),
     }
+}
+
+/// What a process waits at: the kind of the channel at whose side it slept longest.
+fn channel_noun(recording: &Document, process: Option<usize>, reads: bool) -> &'static str {
+    let mut slept: BTreeMap<&str, u64> = BTreeMap::new();
+    for channel in &recording.channels {
+        let ends = if reads { &channel.readers } else { &channel.writers };
+        let own = ends.iter().filter(|end| Some(end.process) == process).map(|end| end.blocked_ns);
+        *slept.entry(channel.kind.noun()).or_default() += own.sum::<u64>();
+    }
+    slept.into_iter().filter(|(_, ns)| *ns > 0).max_by_key(|(_, ns)| *ns).map_or("pipe", |(noun, _)| noun)
 }
 
 fn from(by: Option<String>) -> String {

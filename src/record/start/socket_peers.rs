@@ -1,5 +1,6 @@
 //! Which socket is connected to which: Unix sockets by sock_diag(7), TCP of this machine by /proc/net/tcp.
 
+use crate::record::observe::channel_kind::{TCP, of_socket};
 use crate::util::text::read_lossy;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with};
 use std::collections::HashMap;
@@ -12,11 +13,20 @@ const PEER: u16 = 2;
 const HEADER: usize = 16;
 const MESSAGE: usize = 16;
 
-/// By the inode of each connected socket, that of its peer on this machine. Without an answer of the kernel, none is known.
-pub(crate) fn socket_peers() -> HashMap<u64, u64> {
+/// The other end of a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SocketPeer {
+    pub inode: u64,
+    /// As the BPF programs have it.
+    pub device: u32,
+}
+
+/// By the inode of each connected socket, its peer on this machine. Without an answer of the kernel, none is known.
+pub(crate) fn socket_peers() -> HashMap<u64, SocketPeer> {
     let mut peers = asked().unwrap_or_default();
     let tables = ["tcp", "tcp6"].map(|table| read_lossy(&format!("/proc/net/{table}")).unwrap_or_default());
-    peers.extend(tcp_peers(&tables.concat()));
+    let connected = tcp_peers(&tables.concat());
+    peers.extend(connected.into_iter().map(|(own, inode)| (own, SocketPeer { inode, device: TCP })));
     peers
 }
 
@@ -30,7 +40,8 @@ pub(crate) fn unnamed_pairs() -> HashMap<u64, u64> {
         let inode: u64 = fields.next()?.parse().ok()?;
         fields.next().map(|_| inode)
     });
-    let mut pairs = asked().unwrap_or_default();
+    let peers = asked().unwrap_or_default();
+    let mut pairs: HashMap<u64, u64> = peers.into_iter().map(|(own, peer)| (own, peer.inode)).collect();
     for inode in named {
         if let Some(peer) = pairs.remove(&inode) {
             pairs.remove(&peer);
@@ -57,7 +68,7 @@ fn tcp_peers(table: &str) -> HashMap<u64, u64> {
     ends.iter().filter_map(peer).collect()
 }
 
-fn asked() -> rustix::io::Result<HashMap<u64, u64>> {
+fn asked() -> rustix::io::Result<HashMap<u64, SocketPeer>> {
     let kernel = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::SOCK_DIAG))?;
     let mut request = Vec::with_capacity(HEADER + 24);
     let family = u32::from(AddressFamily::UNIX.as_raw());
@@ -84,7 +95,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 /// Add the peers of one answer. Returns whether there are more answers.
-fn add(mut answer: &[u8], peers: &mut HashMap<u64, u64>) -> bool {
+fn add(mut answer: &[u8], peers: &mut HashMap<u64, SocketPeer>) -> bool {
     while let (Some(length), Some(kind)) = (word(answer, 0), half(answer, 4)) {
         let length = length as usize;
         let Some(message) = answer.get(HEADER..length) else { return false };
@@ -92,7 +103,8 @@ fn add(mut answer: &[u8], peers: &mut HashMap<u64, u64>) -> bool {
             return false;
         }
         if let (Some(own), Some(peer)) = (word(message, 4), peer_of(message.get(MESSAGE..).unwrap_or_default())) {
-            peers.insert(own.into(), peer.into());
+            let device = of_socket(message.get(1).copied().unwrap_or_default());
+            peers.insert(own.into(), SocketPeer { inode: peer.into(), device });
         }
         answer = answer.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
@@ -119,7 +131,8 @@ mod tests {
         let (one, other) = UnixStream::pair().unwrap();
         let inode = |socket: &UnixStream| rustix::fs::fstat(socket).unwrap().st_ino;
         let peers = socket_peers();
-        assert_eq!((peers.get(&inode(&one)), peers.get(&inode(&other))), (Some(&inode(&other)), Some(&inode(&one))));
+        let peer = |socket| SocketPeer { inode: inode(socket), device: of_socket(libc::SOCK_STREAM as u8) };
+        assert_eq!((peers[&inode(&one)], peers[&inode(&other)]), (peer(&other), peer(&one)));
     }
 
     #[test]
@@ -129,7 +142,7 @@ mod tests {
         let (accepted, _) = server.accept().unwrap();
         let [client, accepted] = [&client, &accepted].map(|socket| rustix::fs::fstat(socket).unwrap().st_ino);
         let peers = socket_peers();
-        assert_eq!((peers.get(&client), peers.get(&accepted)), (Some(&accepted), Some(&client)));
+        assert_eq!((peers[&client].inode, peers[&accepted].inode), (accepted, client));
         let mixed = "0: 0100007F:1F90 0100007F:A 01 0 0 0 0 0 7\n\
                      0: 0000000000000000FFFF00000100007F:A 0000000000000000FFFF00000100007F:1F90 01 0 0 0 0 0 8\n\
                      0: 0100007F:1 0200000A:16 01 0 0 0 0 0 9\n";

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
+ *
+ * Which channel a descriptor belongs to, the registers of a call, and counts of calls on channels.
+ */
+
+/* Find out what the descriptor `fd` of a followed thread is; 0 if it is not open. Not static: see native_number. */
+__noinline u32 learn_file(u64 task, u32 fd)
+{
+	struct pr_task *own = find_any(task);
+	struct pr_file *file;
+	struct fdtable *table;
+	struct file **all, *open = 0;
+	struct inode *inode;
+	u32 *generation, mode;
+
+	if (!own)
+		return 0;
+	generation = generation_of(own);
+	if (!generation)
+		return 0;
+	file = &own->files[fd & (PR_KNOWN - 1)];
+	/* Opening it does not change the generation. */
+	file->fd = 0;
+	file->generation = *generation;
+	file->device = 0;
+	file->pipe = file->socket = 0;
+	table = BPF_CORE_READ((struct task_struct *)task, files, fdt);
+	if (fd >= BPF_CORE_READ(table, max_fds))
+		return 0;
+	all = BPF_CORE_READ(table, fd);
+	if (bpf_probe_read_kernel(&open, sizeof(open), all + fd) || !open)
+		return 0;
+	inode = BPF_CORE_READ(open, f_inode);
+	mode = BPF_CORE_READ(inode, i_mode);
+	file->fd = fd + 1;
+	file->file_type = mode >> 12;
+	file->writable = BPF_CORE_READ(open, f_mode) & FMODE_WRITE;
+	if (file->file_type == S_IFIFO) {
+		file->inodes[PR_READ] = file->inodes[PR_WRITE] = BPF_CORE_READ(inode, i_ino);
+		file->device = BPF_CORE_READ(inode, i_sb, s_dev);
+		file->pipe = (u64)BPF_CORE_READ(inode, i_pipe);
+	} else if (file->file_type == S_IFSOCK) {
+		learn_socket(file, open);
+	} else if (file->file_type == S_IFCHR) {
+		learn_terminal(file, open, BPF_CORE_READ(inode, i_rdev));
+	}
+	return 1;
+}
+
+/* What the descriptor `fd` of the thread is; 0 if it is not open. It is looked up again once a descriptor of its table may
+ * have got another file. */
+static __always_inline struct pr_file *file_of(struct pr_task *own, u64 task, u32 fd)
+{
+	struct pr_file *file = &own->files[fd & (PR_KNOWN - 1)];
+	u32 *generation = generation_of(own);
+
+	if (!generation)
+		return 0;
+	if (file->fd == fd + 1 && file->generation == *generation)
+		return file;
+	return learn_file(task, fd) ? file : 0;
+}
+
+/* The registers of the call in which the thread with this stack is. */
+static __always_inline int read_registers(u64 stack, struct registers *call)
+{
+	struct pr_state *shared = shared_state();
+
+	if (!shared || !shared->registers)
+		return -1;
+	return bpf_probe_read_kernel(call, sizeof(*call), (void *)(stack + shared->registers + REGISTERS_AT)) ? -1 : 0;
+}
+
+/* The call that the thread is in. It must not run meanwhile. */
+static __always_inline int read_call(u64 task, struct registers *call)
+{
+	if (read_registers((u64)BPF_CORE_READ((struct task_struct *)task, stack), call))
+		return -1;
+	if (is_compat(task))
+		widen(call);
+	return 0;
+}
+
+/* The same for the current thread, and the base of its stack. */
+static __always_inline int read_call_now(u64 task, u64 *stack, struct registers *call)
+{
+	const struct task_struct *current;
+	u32 status;
+
+	if (HAS_CURRENT) {
+		current = bpf_get_current_task_btf();
+		*stack = (u64)current->stack;
+		status = current->thread_info.status;
+	} else {
+		current = (const void *)task;
+		*stack = (u64)BPF_CORE_READ(current, stack);
+		status = BPF_CORE_READ(current, thread_info.status);
+	}
+	if (read_registers(*stack, call))
+		return -1;
+	if (status & TS_COMPAT)
+		widen(call);
+	return 0;
+}
+
+/* Not static: see native_number. */
+__noinline u32 log2_of(u64 value)
+{
+	u32 bits = 0;
+
+	if (value >> 32)
+		return 32;
+	if (value >> 16) {
+		bits += 16;
+		value >>= 16;
+	}
+	if (value >> 8) {
+		bits += 8;
+		value >>= 8;
+	}
+	if (value >> 4) {
+		bits += 4;
+		value >>= 4;
+	}
+	if (value >> 2) {
+		bits += 2;
+		value >>= 2;
+	}
+	return bits + (value >> 1);
+}
+
+/* Add in a thread's own memory, or in that of all threads. */
+#define ADD(field, value) \
+	do { \
+		if (shared) \
+			__sync_fetch_and_add(&(field), (value)); \
+		else \
+			(field) += (value); \
+	} while (0)
+
+static __always_inline void note_slots(struct pr_counts *counts, u32 slots)
+{
+	if (!counts->first_slots)
+		counts->first_slots = slots;
+	counts->last_slots = slots;
+	if (!counts->least_slots || slots < counts->least_slots)
+		counts->least_slots = slots;
+}
+
+static __always_inline void note_time(struct pr_counts *counts, u64 at)
+{
+	if (!counts->first_at)
+		counts->first_at = at;
+	counts->last_at = at;
+}
+
+/* How full a channel is; 0 if unknown. */
+static __always_inline int fill_of_file(const struct pr_file *file, u32 side, struct pipe_fill *fill)
+{
+	u64 both;
+
+	if (file->pipe) {
+		read_fill(file, fill);
+		return 1;
+	}
+	both = file->socket ? socket_fill(file->socket, file->device, side) : 0;
+	fill->used = both >> 32;
+	fill->slots = both;
+	return !!fill->slots;
+}
+
+static __always_inline void count_call(const struct pr_task *own, struct pr_counts *counts, int shared,
+				       const struct pr_file *file, u32 side, u32 kind, s64 result, u64 asked)
+{
+	u64 bucket;
+	struct pipe_fill fill;
+
+	if (!(counts->kinds[kind] & (PR_FILL_EVERY - 1)) && fill_of_file(file, side, &fill)) {
+		ADD(counts->filled, fill.used);
+		ADD(counts->slots, fill.slots);
+		ADD(counts->fills, 1);
+		note_slots(counts, fill.slots);
+	}
+	ADD(counts->kinds[kind], 1);
+	counts->unsent = 0;
+	if (result < 0) {
+		if (result == -EAGAIN) {
+			ADD(counts->eagain, 1);
+			if (side == PR_WRITE && kind == PR_KIND_PLAIN)
+				counts->unsent = asked;
+		} else if (result == -EPIPE) {
+			ADD(counts->broken, 1);
+		} else {
+			ADD(counts->errors, 1);
+		}
+		return;
+	}
+	/* tee leaves what it reads in the pipe. */
+	if (kind == PR_KIND_TEE && side == PR_READ)
+		return;
+	ADD(counts->bytes, result);
+	ADD(counts->asked, asked);
+	if (!result) {
+		if (side == PR_READ)
+			ADD(counts->ended, 1);
+		return;
+	}
+	if ((u64)result < asked) {
+		ADD(counts->partial, 1);
+		if (side == PR_WRITE && kind == PR_KIND_PLAIN)
+			counts->unsent = asked - result;
+	}
+	if (side == PR_WRITE && result > PR_ATOMIC && own->waited == own->own.calls)
+		ADD(counts->parted, 1);
+	note_time(counts, own->since);
+	bucket = log2_of(result);
+	if (bucket >= PR_SIZES)
+		bucket = PR_SIZES - 1;
+	/* clang removes a check that it thinks is done; the verifier needs one. */
+	asm volatile("%0 &= 31" : "+r"(bucket));
+	if (bucket < PR_SIZES)
+		ADD(counts->sizes[bucket], 1);
+}
+
+/* The thread's own counts of this side, if they are of this channel. The first one that it uses gets them. */
+static __always_inline struct pr_counts *own_counts(struct pr_task *own, u64 inode, u32 device, u32 side)
+{
+	struct pr_used *used = &own->used[side];
+
+	if (!used->inode) {
+		used->inode = inode;
+		used->device = device;
+	}
+	return used->inode == inode && used->device == device ? &used->counts : 0;
+}
+
+static __always_inline void count(struct pr_task *own, const struct pr_file *file, u32 side, u32 kind, s64 result,
+				  u64 asked)
+{
+	u64 inode = file->inodes[side & 1];
+	struct pr_counts *counts;
+
+	if (!inode)
+		return;
+	counts = own_counts(own, inode, file->device, side);
+	if (counts) {
+		count_call(own, counts, 0, file, side, kind, result, asked);
+		return;
+	}
+	counts = counts_of(&own->who, inode, file->device, side);
+	if (counts)
+		count_call(own, counts, 1, file, side, kind, result, asked);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
+ *
+ * Pseudo-terminals. What is typed is one channel, what is shown another one.
+ */
+
+struct tty_struct {
+	/* The other end, if it is one of a pair. */
+	struct tty_struct *link;
+	s32 index;
+} __attribute__((preserve_access_index));
+
+struct tty_file_private {
+	struct tty_struct *tty;
+} __attribute__((preserve_access_index));
+
+/* include/uapi/linux/major.h: the first of eight for terminals, and that of /dev/tty and /dev/ptmx. */
+enum { UNIX98_PTY_SLAVE_MAJOR = 136, TTYAUX_MAJOR = 5 };
+#define PTMX (TTYAUX_MAJOR << 20 | 2)
+
+/* Find out which channels an open device reads and writes. */
+static __always_inline void learn_terminal(struct pr_file *file, const struct file *open, u32 number)
+{
+	u32 major = number >> 20, is_master = number == PTMX;
+	const struct tty_file_private *private;
+	const struct tty_struct *terminal = 0;
+	u64 typed;
+
+	if (!bpf_core_field_exists(terminal->link))
+		return;
+	if (major - UNIX98_PTY_SLAVE_MAJOR >= 8 && major != TTYAUX_MAJOR)
+		return;
+	private = BPF_CORE_READ(open, private_data);
+	terminal = BPF_CORE_READ(private, tty);
+	if (!terminal || !BPF_CORE_READ(terminal, link))
+		return;
+	typed = (u64)BPF_CORE_READ(terminal, index) * 2 + 2;
+	file->inodes[PR_READ] = typed + is_master;
+	file->inodes[PR_WRITE] = typed + !is_master;
+	file->device = PR_TERMINAL;
+}
