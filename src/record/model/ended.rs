@@ -117,7 +117,8 @@ mod tests {
     fn ended(tgid: u32, pipe: u64) -> RecordedCounts {
         let who = PrWho { tgid, name: [7, 0], ..PrWho::zeroed() };
         let process = PrProcess { threads: 1, cpu_ns: 3, begin: 100, end: 110, ..PrProcess::zeroed() };
-        let counts = PrCounts { bytes: 1, kinds: [1, 0, 0, 0, 0, 0], ..PrCounts::zeroed() };
+        let kinds = std::array::from_fn(|kind| u64::from(kind == 0));
+        let counts = PrCounts { bytes: 1, kinds, ..PrCounts::zeroed() };
         let end = (PrEnd { who, inode: pipe, device: 1, side: 1 }, counts);
         let wait = (PrReason { who, ..PrReason::zeroed() }, PrWait { count: 1, ns: 5 });
         RecordedCounts {

@@ -82,7 +82,7 @@ mod tests {
             &|recording| recording.channels[0].readers[0].sleeps = 20_000,
             &|recording| recording.channels[0].writers[0].wakes = 0,
             &|recording| recording.recorded[0].cpu_ns = 2 * WINDOW,
-            &|recording| recording.recorded[0].user_share = None,
+            &|recording| recording.recorded.iter_mut().for_each(|process| process.user_share = None),
             &|recording| recording.environment.cpus = 1,
         ];
         for change in silent {
