@@ -4,6 +4,7 @@ mod cases;
 mod channels;
 mod counts;
 mod ends;
+mod findings;
 mod guests;
 mod levels;
 mod limits;

@@ -8,7 +8,7 @@ use crate::util::text::{counted, grouped};
 /// block. ``
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
-    for (at, _, end) in view.readers() {
+    for (at, pipe, end) in view.readers() {
         let Some(process) = view.process(end).filter(|process| process.name == "dd" && process.pids.len() == 1) else {
             continue;
         };
@@ -16,8 +16,10 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         let count = words.iter().find(|word| word.starts_with("count="));
         let fills = words.iter().any(|word| word.starts_with("iflag=") && word.contains("fullblock"));
         let reads = end.all_calls() - end.at_end;
-        // At the end of file, it got all that there was.
-        let cut = end.short > 0 && end.at_end == 0 && end.bytes < end.requested;
+        // Otherwise it got all that there was.
+        let written: u64 = pipe.writers.iter().map(|writer| writer.bytes).sum();
+        let left = pipe.taken() < written || pipe.writers.iter().any(|writer| writer.epipe > 0);
+        let cut = end.short > 0 && end.at_end == 0 && end.bytes < end.requested && left;
         let Some(count) = count.filter(|_| cut && !fills) else { continue };
         let text = format!(
             "{} got {} of {} bytes with {}: `{count}` counts reads, not blocks. `iflag=fullblock` fills each block.",
@@ -50,6 +52,7 @@ mod tests {
         let end = &mut recording.channels[0].readers[0];
         (end.short, end.bytes, end.requested) = (1, 10_000, 1 << 20);
         end.calls = [("read".to_owned(), 1)].into();
+        recording.channels[0].writers[0].bytes = 50_000;
     }
 
     #[test]
@@ -69,5 +72,10 @@ mod tests {
             recording.channels[0].readers[0].at_end = 1;
         });
         assert!(at_end.is_empty());
+        let all = said(find, &|recording| {
+            dd(recording, "dd bs=1M count=1");
+            recording.channels[0].writers[0].bytes = 10_000;
+        });
+        assert!(all.is_empty());
     }
 }

@@ -1,0 +1,102 @@
+//! What is not time, of pipelines that are made to do it.
+
+use super::{Recorded, record};
+use pipeprof::result::FindingKind;
+
+/// The sentence of this kind.
+fn of(recorded: &Recorded, kind: FindingKind) -> &str {
+    let found = recorded.recording.findings.iter().find(|finding| finding.kind == kind);
+    found.map_or_else(|| panic!("no {kind:?}: {}", recorded.stderr()), |finding| &finding.text)
+}
+
+fn said(words: &[&str], kind: FindingKind, text: &str) {
+    let recorded = record(words);
+    let found = of(&recorded, kind);
+    assert!(found.contains(text), "{found}");
+}
+
+#[test]
+#[ignore = "needs root and python3: make test"]
+fn calls_for_nothing_are_said() {
+    // It writes until the reader has ended, and then 1,000 times more.
+    let ignores =
+        "trap '' PIPE; (while echo a; do :; done; for i in $(seq 1000); do echo b; done) 2>/dev/null | head -n 1";
+    let recorded = record(&[ignores]);
+    let first = &recorded.recording.findings[0];
+    assert_eq!(first.kind, FindingKind::Broken, "{}", recorded.stderr());
+    assert!(first.text.contains("after `head` had ended at ") && first.count >= Some(1000), "{first:?}");
+    let at_end = "import os\nr, w = os.pipe()\nos.close(w)\nfor i in range(2000): os.read(r, 1)";
+    said(&["python3", "-c", at_end], FindingKind::AtEnd, "2,000 of 2,000 reads of `python3");
+    let polls = "import os, select\nr, w = os.pipe()\nos.write(w, b'x')\np = select.poll()\np.register(r, select.POLLIN)\n\
+                 for i in range(20000): p.poll()";
+    said(&["python3", "-c", polls], FindingKind::Polls, " polled 20,0");
+    let select = polls.replace("p.poll()", "select.select([r], [], [])");
+    said(&["python3", "-c", &select], FindingKind::Polls, " polled 20,0");
+}
+
+#[test]
+#[ignore = "needs root and python3: make test"]
+fn data_that_is_torn_cut_taken_or_short_is_said() {
+    // Two children sleep in the middle of their blocks before the parent reads.
+    let torn = "import os, time\n\
+                r, w = os.pipe()\n\
+                def child():\n    for i in range(20): os.write(w, b'x' * 8192)\n    os._exit(0)\n\
+                pids = [pid for pid in (os.fork() or child() for i in range(2))]\n\
+                os.close(w)\n\
+                state = lambda pid: open(f'/proc/{pid}/stat').read().rsplit(')', 1)[1].split()[0]\n\
+                while any(state(pid) != 'S' for pid in pids): time.sleep(0.01)\n\
+                time.sleep(0.3)\n\
+                while os.read(r, 4096): pass\n\
+                for pid in pids: os.waitpid(pid, 0)";
+    let recorded = record(&["python3", "-c", torn]);
+    let text = of(&recorded, FindingKind::Torn);
+    assert!(text.starts_with("2 processes (`python3") && text.contains("8,192 bytes per call"), "{text}");
+    let cut = "import os; os.set_blocking(1, False); os.write(1, b'x' * 200000)";
+    said(
+        &["python3", "-c", cut, "|", "sh", "-c", "sleep 0.3; wc -c"],
+        FindingKind::Unsent,
+        "with 134,464 bytes unsent",
+    );
+    let taken = "printf '%s\\n' 1 2 3 | while read -r n; do cat >/dev/null; done";
+    said(&[taken], FindingKind::Taken, "`cat` took 4 of 6 bytes");
+    let short =
+        "(printf 1234; while printf 1234 2>/dev/null; do sleep 0.1; done) | dd bs=4k count=1 2>/dev/null | wc -c";
+    said(&[short], FindingKind::ShortBlock, " of 4,096 bytes with 1 read: `count=1` counts reads, not blocks.");
+}
+
+#[test]
+#[ignore = "needs root and 5 s: make test"]
+fn late_output_many_processes_and_exit_codes_are_said() {
+    let late = "(for i in $(seq 12); do echo $i; sleep 0.2; done) | grep -v x | cat";
+    said(&[late], FindingKind::Late, "it buffers its output. `grep --line-buffered` writes at once.");
+    let flushed = record(&["(for i in $(seq 6); do echo $i; sleep 0.3; done) | grep --line-buffered -v x | cat"]);
+    assert!(flushed.recording.findings.iter().all(|finding| finding.kind != FindingKind::Late), "{}", flushed.stderr());
+    said(&["for i in $(seq 300); do /bin/true; done"], FindingKind::Started, "300 of them `true`");
+    let broken = record(&["bash", "-c", "set -o pipefail; yes | head -n 1"]);
+    let text = of(&broken, FindingKind::Sigpipe);
+    assert!(text.starts_with("Exit code 141: `yes` was ended by SIGPIPE at ") && text.contains("`head`"), "{text}");
+    let failed = record(&["sh -c 'ls /no/such/file 2>/dev/null; exit $?'"]);
+    let text = of(&failed, FindingKind::ExitCode);
+    assert!(text.starts_with("Exit code 2 is that of `ls`, which ended at "), "{text}");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn nothing_of_the_kind_is_said_of_ordinary_pipelines() {
+    let lines = [
+        "yes | head -n 1000 | wc -l",
+        "seq 5000 | grep -q 3",
+        "seq 50 | while read -r n; do echo $((n * n)); done | tail -n 1",
+        "seq 20 | xargs -n 1 -P 2 sh -c 'echo job $0' | sort | wc -l",
+        "(read -r first; cat) < /etc/passwd | wc -l",
+        "seq 100000 | (head -n 1; cat) | wc -l",
+        "dd if=/dev/zero bs=64k count=100 status=none | dd bs=64k count=100 iflag=fullblock of=/dev/null status=none",
+        "(seq 1000 & seq 1000; wait) | cat | wc -c",
+        "(for i in 1 2 3; do echo $i; sleep 0.4; done) | sort | tail -n 1",
+    ];
+    for line in lines {
+        let recorded = record(&[line]);
+        let faults = recorded.recording.findings.iter().filter(|finding| finding.kind.is_fault());
+        assert_eq!(faults.count(), 0, "{line}: {}", recorded.stderr());
+    }
+}
