@@ -260,7 +260,7 @@ const OPENERS: [(&str, &[(&str, usize)]); 4] = [
             ("record/observe/recorder.rs", 1),
             ("record/start/input.rs", 1),
             ("util/text.rs", 1),
-            ("vm/emulator.rs", 1),
+            ("vm/emulator.rs", 2),
             ("workload/cpus.rs", 1),
             ("workload/pipe.rs", 1),
         ],

@@ -67,18 +67,36 @@ impl Qemu {
 
     /// The time now, for [`Since`].
     pub fn now(&self) -> Since {
-        Since { wall: Instant::now(), cpu: self.cpu_time().unwrap_or_default() }
+        let cpu = self.cpu_time().unwrap_or_default();
+        Since { wall: Instant::now(), cpu, delayed: delayed(self.child.id()) }
     }
 
     /// Whether QEMU has executed for `limit` since then. This is CPU time, so that other programs on the machine do not
-    /// use up the limit. A QEMU that does nothing ends after a longer wall time.
+    /// use up the limit. A QEMU that does nothing, and does not wait for a CPU either, ends after a longer wall time.
     pub fn is_over(&self, since: &Since, limit: Duration) -> bool {
         let waited = since.wall.elapsed();
         // CPU time is not more than that of both threads, the CPUs' and the main loop, so it need not be read yet.
-        waited * 2 > limit
-            && (waited > limit * IDLE.0 + IDLE.1
-                || self.cpu_time().is_some_and(|cpu| cpu.saturating_sub(since.cpu) > limit))
+        if waited * 2 <= limit {
+            return false;
+        }
+        let now = self.now();
+        is_used_up(limit, waited, now.cpu.saturating_sub(since.cpu), now.delayed.saturating_sub(since.delayed))
     }
+}
+
+/// Whether `limit` is over after these times: on the clock, on a CPU, and ready without one.
+fn is_used_up(limit: Duration, waited: Duration, cpu: Duration, delayed: Duration) -> bool {
+    cpu > limit || waited.saturating_sub(delayed) > limit * IDLE.0 + IDLE.1
+}
+
+/// How long the threads of a process have been ready, and waited for a CPU; 0 if the kernel does not count it.
+fn delayed(pid: u32) -> Duration {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let of_thread = |thread: fs::DirEntry| {
+        let counts = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        counts.split_whitespace().nth(1)?.parse().ok()
+    };
+    Duration::from_nanos(threads.filter_map(of_thread).sum())
 }
 
 /// QEMU's thread that frees memory waits up to 50 ms for more of it (util/rcu.c, `call_rcu_thread`).
@@ -100,7 +118,7 @@ fn asleep(pid: u32) -> Option<Vec<(String, String)>> {
     threads.map(switches).collect()
 }
 
-/// The wall time after which a limit ends in any case: this many times the limit, plus this.
+/// The time without waiting for a CPU after which a limit ends in any case: this many times the limit, plus this.
 const IDLE: (u32, Duration) = (5, Duration::from_secs(10));
 
 /// A time on the clocks that limits count.
@@ -108,11 +126,34 @@ const IDLE: (u32, Duration) = (5, Duration::from_secs(10));
 pub struct Since {
     pub wall: Instant,
     cpu: Duration,
+    delayed: Duration,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limit_counts_no_time_without_a_cpu() {
+        let used_up = |seconds: [u64; 3]| {
+            let [waited, cpu, delayed] = seconds.map(Duration::from_secs);
+            is_used_up(Duration::from_secs(20), waited, cpu, delayed)
+        };
+        assert!(used_up([30, 21, 0]) && used_up([111, 0, 0]) && used_up([700, 5, 500]));
+        // On a busy machine, it had a CPU for 8 s of five minutes.
+        assert!(!used_up([306, 8, 400]) && !used_up([110, 20, 0]));
+        // Two that never sleep, on one CPU: each has to wait for it.
+        let busy = || {
+            let mut command = Command::new("sh");
+            command.args(["-c", "while :; do :; done"]);
+            crate::util::own_child::pin(&mut command, 0);
+            OwnChild::spawn(&mut command).unwrap()
+        };
+        let processes = [busy(), busy()];
+        for process in &processes {
+            while delayed(process.id()) < Duration::from_millis(20) {}
+        }
+    }
 
     #[test]
     fn a_process_is_asleep_if_all_its_threads_are() {
