@@ -94,7 +94,7 @@ fn delayed(pid: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let of_thread = |thread: fs::DirEntry| {
         let counts = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        counts.split_whitespace().nth(1)?.parse().ok()
+        counts.split_whitespace().nth(1)?.parse::<u64>().ok()
     };
     Duration::from_nanos(threads.filter_map(of_thread).sum())
 }

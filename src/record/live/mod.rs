@@ -5,8 +5,9 @@ mod screen;
 mod since;
 
 use crate::profile::few;
+use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::others::ProgramTimes;
-use crate::record::observe::recorder::{RecordedCounts, Recorder};
+use crate::record::observe::recorder::Recorder;
 use crate::record::say::{answer, pipe_rows, tables, words};
 use crate::record::start::described::described;
 use crate::record::start::launch::MadePipe;

@@ -1,7 +1,7 @@
 //! What was counted since an earlier moment.
 
+use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::raw::{PrCounts, PrProcess};
-use crate::record::observe::recorder::RecordedCounts;
 use std::collections::HashMap;
 
 impl RecordedCounts {

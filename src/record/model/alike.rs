@@ -1,8 +1,8 @@
 //! Which processes did the same: a loop of a shell, xargs and make start the same programs thousands of times, each time
 //! with pipes of their own. They are one row, and the time and size of a report do not depend on how many they are.
 
+use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::raw::PrWho;
-use crate::record::observe::recorder::RecordedCounts;
 use indexmap::IndexSet;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

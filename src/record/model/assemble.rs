@@ -3,11 +3,11 @@
 use crate::collect::bpf::shared::Lost;
 use crate::record::model::alike::alike;
 use crate::record::observe::channel_kind::kind_of;
+use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::raw::{
     PR_ITSELF, PR_KINDS, PR_READY_EVERY, PR_TTIN, PR_TTOU, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho,
 };
 use crate::record::observe::reason::{name_of, why};
-use crate::record::observe::recorder::RecordedCounts;
 use crate::record::start::launch::MadePipe;
 use crate::record::start::running::OpenEnd;
 use crate::result::{ChannelKind, HeldBy, RecordedChannel, RecordedEnd, RecordedProcess};
@@ -184,7 +184,7 @@ fn channels_of(
         let mut whole = PrCounts::zeroed();
         let mut sides: [BTreeMap<usize, RecordedEnd>; 2] = Default::default();
         for (end, counts) in ends {
-            crate::record::observe::recorder::add(&mut whole, counts);
+            crate::record::observe::counted::add(&mut whole, counts);
             let Some(process) = index.get(&end.who).copied() else { continue };
             let writes = end.side as usize == PR_WRITE;
             let of_process = || RecordedEnd { process, ..RecordedEnd::default() };

@@ -2,8 +2,8 @@
 //! need room for living processes only. Those of a stage that ran the same program on the same pipes are added up.
 
 use crate::record::model::alike::{PipeSide, SameEnds};
+use crate::record::observe::counted::{Members, RecordedCounts, add, add_process};
 use crate::record::observe::raw::{PrCounts, PrEnd, PrProcess, PrReason, PrWait, PrWho};
-use crate::record::observe::recorder::{self, RecordedCounts};
 use bytemuck::Zeroable as _;
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, HashMap};
@@ -14,14 +14,6 @@ const MOST: usize = 16_384;
 /// A group has a number from here on instead of a process id, which is less than 2^22 (include/linux/threads.h,
 /// `PID_MAX_LIMIT`).
 const FIRST: u32 = 1 << 31;
-
-/// The members of a group of ended processes.
-#[derive(Debug, Default)]
-pub(crate) struct Members {
-    pub pids: Vec<u32>,
-    /// From the begin to the end of each, ns.
-    pub lived_ns: u64,
-}
 
 /// Groups of processes that have ended.
 #[derive(Debug, Default)]
@@ -52,7 +44,7 @@ impl EndedProcesses {
         let mut groups = HashMap::new();
         for (who, process) in &ended.processes {
             let group = self.group(who, ends.remove(who).unwrap_or_default());
-            recorder::add_process(&mut group.process, process);
+            add_process(&mut group.process, process);
             group.members.pids.push(who.tgid);
             group.members.lived_ns += process.end.saturating_sub(process.begin);
             groups.insert(*who, group.who);
@@ -87,7 +79,7 @@ impl EndedProcesses {
             members: Members::default(),
         });
         for (side, counts) in ends {
-            recorder::add(group.ends.entry(side).or_insert_with(PrCounts::zeroed), &counts);
+            add(group.ends.entry(side).or_insert_with(PrCounts::zeroed), &counts);
         }
         group
     }

@@ -4,8 +4,8 @@
 use crate::collect::stacks::kernel_names;
 use crate::kernel::symbols::Symbols;
 use crate::profile::Folded;
+use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::reason::name_of;
-use crate::record::observe::recorder::RecordedCounts;
 use crate::report::flamegraph::WOKEN_BY;
 use std::collections::HashMap;
 

@@ -6,11 +6,12 @@ use crate::collect::bpf::{self, Object};
 use crate::collect::samples::{CountedSamples, SamplingClock};
 use crate::kernel::preemption;
 use crate::kernel::tracefs::Tracefs;
-use crate::record::model::ended::{EndedProcesses, Members};
+use crate::record::model::ended::EndedProcesses;
+use crate::record::observe::counted::{RecordedCounts, add, add_process};
 use crate::record::observe::path::{KnownEnd, PathEnds, PathRecorder};
 use crate::record::observe::raw::{
     PR_ASLEEP, PR_FRAMES, PR_LASTS, PR_PROCESSES, PR_RUNNABLE, PR_RUNNING, PR_UNTIL, PrCounts, PrEnd, PrOffCpu,
-    PrProcess, PrReason, PrSample, PrState, PrTask, PrWait, PrWho,
+    PrProcess, PrReason, PrState, PrTask, PrWait, PrWho,
 };
 use crate::record::observe::reason::why;
 use crate::result::{RecordLevel, WaitReason};
@@ -91,29 +92,6 @@ enum AttachedProgram {
 fn event_id() -> Option<u64> {
     let tracefs = Tracefs::open().ok()?;
     std::fs::read_to_string(tracefs.root().join(EVENT_ID)).ok()?.trim().parse().ok()
-}
-
-/// Everything counted, by key.
-#[derive(Debug, Default)]
-pub(crate) struct RecordedCounts {
-    /// The programs' clock when they were read, ns.
-    pub at: u64,
-    pub processes: Vec<(PrWho, PrProcess)>,
-    pub ends: Vec<(PrEnd, PrCounts)>,
-    pub waits: Vec<(PrReason, PrWait)>,
-    pub state: Option<PrState>,
-    /// Events for which the kernel skipped a program, as [`Object::passed_over`] has it; not counted before 5.12, where
-    /// it skips no program of a raw tracepoint.
-    pub skipped: u64,
-    /// Sleeps by the stacks of the sleeper and of its waker.
-    pub off_cpu: Vec<(PrOffCpu, PrWait)>,
-    /// Waits for locks, by the stack of the waiting thread; absent if the kernel does not report them.
-    pub lock_waits: Option<Vec<(PrSample, PrWait)>>,
-    /// The samples, all stacks, and the clock of the samples.
-    pub sampled: CountedSamples,
-    pub clock: Option<SamplingClock>,
-    /// Of those among `processes` that stand for several which have ended.
-    pub members: HashMap<PrWho, Members>,
 }
 
 /// What was counted until a moment, with the times that the kernel had accounted to processes.
@@ -435,43 +413,6 @@ fn settle(
             add(ends.entry(end).or_insert_with(PrCounts::zeroed), &used.counts);
         }
     }
-}
-
-/// The smaller one of two numbers, of which 0 is unknown.
-fn least_known(one: u64, other: u64) -> u64 {
-    [one, other].into_iter().filter(|known| *known > 0).min().unwrap_or(0)
-}
-
-/// Add the counts of one thread of a process, or of another process.
-pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
-    let begin = least_known(sum.begin, more.begin);
-    let end = sum.end.max(more.end);
-    let last = |sum, more| if more == 0 { sum } else { more };
-    let (signal, code) = (last(sum.signal, more.signal), last(sum.code, more.code));
-    add_words(sum, more);
-    (sum.begin, sum.end, sum.signal, sum.code) = (begin, end, signal, code);
-}
-
-/// Add each number of a struct of such.
-fn add_words<T: bytemuck::Pod>(sum: &mut T, more: &T) {
-    let words: &mut [u64] = bytemuck::cast_slice_mut(std::slice::from_mut(sum));
-    for (sum, more) in words.iter_mut().zip(bytemuck::cast_slice::<_, u64>(std::slice::from_ref(more))) {
-        *sum = sum.wrapping_add(*more);
-    }
-}
-
-/// Add the counts of one thread, or of one process, at the same side of a pipe.
-pub(crate) fn add(sum: &mut PrCounts, more: &PrCounts) {
-    let slots = [sum.first_slots, sum.last_slots, sum.least_slots];
-    let last_at = sum.last_at.max(more.last_at);
-    let first_at = least_known(sum.first_at, more.first_at);
-    add_words(sum, more);
-    (sum.first_at, sum.last_at) = (first_at, last_at);
-    // These are not sums.
-    let [first, last, least] = slots;
-    sum.first_slots = if first == 0 { more.first_slots } else { first };
-    sum.last_slots = if more.last_slots == 0 { last } else { more.last_slots };
-    sum.least_slots = least_known(least, more.least_slots);
 }
 
 /// The clock of the programs, ns. It counts from the boot.

@@ -2,8 +2,9 @@
 //! runs, so that nothing is written per event. There are at most [`SLICES`] slices of time: when there are more, each
 //! two become one, so that memory does not grow with the length of a recording.
 
+use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::raw::{PR_WRITE, PrWho};
-use crate::record::observe::recorder::{RecordedCounts, Recorder};
+use crate::record::observe::recorder::Recorder;
 use crate::result::{RecordedChannel, Timeline, TimelinePipe, TimelineProcess};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};

@@ -1,6 +1,6 @@
 //! Whether the pages of a user's pipes are used up: a new pipe holds two slots then (fs/pipe.c, `too_many_pipe_buffers_soft`).
 
-use crate::record::observe::recorder::RecordedCounts;
+use crate::record::observe::counted::RecordedCounts;
 use crate::result::{DEFAULT_SLOTS, UserPipes};
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,10 +1,10 @@
 //! From counts and the path to a [`Document`], without the answer.
 
 use crate::record::model::{assemble, ceilings, stages};
+use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::looks::SeenWaits;
 use crate::record::observe::path::PathEnds;
 use crate::record::observe::raw::PrWho;
-use crate::record::observe::recorder::RecordedCounts;
 use crate::record::say::holders;
 use crate::record::start::launch::MadePipe;
 use crate::record::start::running::RunningProcesses;
