@@ -1,4 +1,4 @@
-//! A pipeline inside a guest. The host sends its programs and files ([`super::sent_files`]); the guest records it and
+//! A pipeline inside a guest. The host sends its programs and files ([`sent_files`](crate::start::sent_files)); the guest records it and
 //! sends back the recording and what the pipeline printed.
 
 use crate::RecordOptions;

@@ -21,7 +21,7 @@ pub(crate) struct RecordedCounts {
     pub ends: Vec<(PrEnd, PrCounts)>,
     pub waits: Vec<(PrReason, PrWait)>,
     pub state: Option<PrState>,
-    /// Events for which the kernel skipped a program, as [`Object::passed_over`] has it; not counted before 5.12, where
+    /// Events for which the kernel skipped a program, as [`passed_over`](crate::collect::bpf::Object::passed_over) has it; not counted before 5.12, where
     /// it skips no program of a raw tracepoint.
     pub skipped: u64,
     /// Sleeps by the stacks of the sleeper and of its waker.
