@@ -29,7 +29,7 @@ impl LastWait {
     pub(crate) fn processes(&self) -> impl Iterator<Item = &SeenProcess> {
         let (channels, children) = match &self.awaited {
             WaitedFor::Channels { any, .. } => (&any[..], &[][..]),
-            WaitedFor::Children(children) => (&[][..], &children[..]),
+            WaitedFor::Children(processes) | WaitedFor::Lock { holders: processes, .. } => (&[][..], &processes[..]),
             WaitedFor::Thread | WaitedFor::Opening { .. } => (&[][..], &[][..]),
         };
         let holders = channels.iter().flat_map(|channel| &channel.holders).map(|holder| &holder.process);
@@ -69,6 +69,8 @@ pub enum WaitedFor {
     Children(Vec<SeenProcess>),
     /// Another thread of its process.
     Thread,
+    /// The lock of a file, which these processes have.
+    Lock { path: String, holders: Vec<SeenProcess> },
     /// A process that opens the other end of this FIFO, as it was named.
     Opening { path: String, writes: bool },
 }

@@ -53,6 +53,8 @@ pub enum FindingKind {
     Held,
     /// Nobody opens the other end of a FIFO.
     Unopened,
+    /// A process has the lock of a file for which another one waits.
+    FileLock,
     /// What the time was made of, mostly waits that others could have ended.
     Path,
     /// A program ended before all was written.

@@ -102,6 +102,8 @@ pub enum WaitReason {
     Signal,
     /// A process that opens the other end of a FIFO.
     Open,
+    /// A lock of a file, by `flock` or `fcntl`.
+    FileLock,
     /// Page faults, also those of calls that copy to or from a process's memory.
     Memory,
     /// Not a wait: a signal such as SIGSTOP has stopped it.
@@ -322,6 +324,7 @@ impl WaitReason {
             Self::Device => "device",
             Self::Signal => "signal",
             Self::Open => "FIFO to be opened",
+            Self::FileLock => "file lock",
             Self::Memory => "memory",
             Self::Stopped => "stopped",
             Self::Traced => "traced",

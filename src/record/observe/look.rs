@@ -10,6 +10,7 @@ use crate::record::start::open_files::{FileKind, OpenFile, open_files};
 use crate::record::start::socket_peers::{SocketPeer, socket_peers};
 use crate::result::{AwaitedChannel, ChannelHolder, ChannelKind, LastWait, SeenProcess, WaitedFor};
 use crate::util::process_stat;
+use crate::util::text::read_lossy;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::ErrorKind;
 
@@ -33,6 +34,8 @@ pub(crate) struct ProcessNow {
 #[derive(Debug, Default)]
 pub(crate) struct ProcessesNow {
     pub processes: BTreeMap<u32, ProcessNow>,
+    /// By the id of each process that waits for the lock of a file: who has it.
+    pub locks: HashMap<u32, u32>,
     /// The peers of sockets.
     pub peers: HashMap<u64, SocketPeer>,
 }
@@ -43,7 +46,11 @@ impl ProcessesNow {
         if followed.len() > MOST_PROCESSES {
             return None;
         }
-        let mut now = Self { processes: BTreeMap::new(), peers: socket_peers() };
+        let mut now = Self {
+            processes: BTreeMap::new(),
+            locks: lock_holders(&read_lossy("/proc/locks").unwrap_or_default()),
+            peers: socket_peers(),
+        };
         for (pid, stat) in process_stat::all().filter(|(_, stat)| !matches!(stat.state, 'Z' | 'X')) {
             let name = program_name(&stat.name, &command_line::of_process(pid));
             let files = match open_files(pid) {
@@ -126,6 +133,10 @@ impl ProcessesNow {
         match call {
             ThreadCall::Busy | ThreadCall::Idle | ThreadCall::Opening { .. } => (Vec::new(), false),
             ThreadCall::Thread => (vec![pid], true),
+            ThreadCall::Lock(_) => {
+                let holder = self.locks.get(&pid);
+                (holder.into_iter().copied().collect(), holder.is_some())
+            }
             ThreadCall::Child(Some(child)) => (vec![*child], true),
             ThreadCall::Child(None) => {
                 let children = self.processes.iter().filter(|(_, process)| process.parent == pid);
@@ -203,6 +214,12 @@ impl ProcessesNow {
         match call {
             ThreadCall::Busy | ThreadCall::Idle => None,
             ThreadCall::Thread => Some(WaitedFor::Thread),
+            ThreadCall::Lock(fd) => {
+                let (holders, _) = self.enders(pid, call, false);
+                let path = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap_or_default();
+                let holders = holders.into_iter().map(|pid| self.seen(pid)).collect();
+                Some(WaitedFor::Lock { path: path.to_string_lossy().into_owned(), holders })
+            }
             ThreadCall::Opening { path, writes } => Some(WaitedFor::Opening { path: path.clone(), writes: *writes }),
             ThreadCall::Child(_) => {
                 let (children, _) = self.enders(pid, call, false);
@@ -248,6 +265,21 @@ impl ProcessesNow {
     }
 }
 
+/// Who has the locks for which processes wait, by /proc/locks (proc_locks(5)): `1: FLOCK ADVISORY WRITE 12 fe:01:7 0 EOF` of
+/// process 12, and `1: -> FLOCK ...` of each process that waits for it.
+fn lock_holders(table: &str) -> HashMap<u32, u32> {
+    let (mut held, mut waiting) = (HashMap::new(), Vec::new());
+    for fields in table.lines().map(|line| line.split_whitespace().collect::<Vec<&str>>()) {
+        let number = |at: usize| fields.get(at)?.parse::<u32>().ok();
+        match fields[..] {
+            [lock, "->", ..] => waiting.extend(number(5).map(|pid| (lock.to_owned(), pid))),
+            [lock, ..] => drop(number(4).map(|pid| held.insert(lock.to_owned(), pid))),
+            [] => {}
+        }
+    }
+    waiting.into_iter().filter_map(|(lock, pid)| Some((pid, *held.get(&lock)?))).collect()
+}
+
 /// Whether a thread only sleeps until a time, and then may look again.
 fn looks_again(thread: &ThreadNow) -> bool {
     match &thread.call {
@@ -288,7 +320,7 @@ mod tests {
             ),
             ..ProcessNow::default()
         };
-        ProcessesNow { processes: (1..).zip(processes.iter().map(process)).collect(), peers: HashMap::new() }
+        ProcessesNow { processes: (1..).zip(processes.iter().map(process)).collect(), ..ProcessesNow::default() }
     }
 
     fn reads(fd: u32) -> ThreadCall {
@@ -348,6 +380,15 @@ mod tests {
         assert_eq!(pair(poll(&[(0, false)], true)), [0; 0]);
         // An unknown file.
         assert_eq!(pair(poll(&[(0, false), (9, false)], false)), [0; 0]);
+    }
+
+    #[test]
+    fn who_has_a_lock_is_read_with_who_waits_for_it() {
+        let table = "1: POSIX  ADVISORY  WRITE 12 fe:01:7 0 EOF\n1: -> POSIX  ADVISORY  WRITE 13 fe:01:7 0 EOF\n\
+                     2: FLOCK  ADVISORY  READ 14 fe:01:8 0 EOF\n2: -> FLOCK  ADVISORY  WRITE 15 fe:01:8 0 EOF\n\
+                     3: OFDLCK ADVISORY  WRITE -1 fe:01:9 0 EOF\n3: -> OFDLCK ADVISORY  WRITE 16 fe:01:9 0 EOF\n";
+        assert_eq!(lock_holders(table), HashMap::from([(13, 12), (15, 14)]));
+        assert!(lock_holders("").is_empty());
     }
 
     #[test]

@@ -83,6 +83,9 @@ impl SeenWaits {
                 let holders = any.iter().flat_map(|channel| &channel.holders).map(|holder| holder.process.pid);
                 Some((wait.process.pid, holders.filter(|pid| *pid != wait.process.pid).collect()))
             }
+            WaitedFor::Lock { holders, .. } => {
+                Some((wait.process.pid, holders.iter().map(|holder| holder.pid).collect()))
+            }
             // The last one is the end of a pipeline.
             WaitedFor::Children(children) => {
                 Some((wait.process.pid, children.iter().rev().map(|child| child.pid).collect()))
@@ -106,7 +109,9 @@ impl SeenWaits {
                         .flat_map(|channel| &mut channel.holders)
                         .for_each(|holder| place(&mut holder.process));
                 }
-                WaitedFor::Children(children) => children.iter_mut().for_each(place),
+                WaitedFor::Children(processes) | WaitedFor::Lock { holders: processes, .. } => {
+                    processes.iter_mut().for_each(place);
+                }
                 WaitedFor::Thread | WaitedFor::Opening { .. } => {}
             }
         }

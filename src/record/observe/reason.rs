@@ -34,6 +34,7 @@ pub(crate) fn why(call: u32, file: u32) -> WaitReason {
         (libc::SYS_wait4 | libc::SYS_waitid | libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3, _) => {
             WaitReason::Child
         }
+        (libc::SYS_flock | libc::SYS_fcntl, _) => WaitReason::FileLock,
         (libc::SYS_futex, _) => WaitReason::Thread,
         (libc::SYS_exit | libc::SYS_exit_group, _) => WaitReason::Ending,
         (

@@ -35,6 +35,8 @@ pub(crate) enum ThreadCall {
     Child(Option<u32>),
     /// Another thread, without a limit of time.
     Thread,
+    /// The lock of the file of this descriptor.
+    Lock(u32),
     /// The opening of a FIFO.
     Opening {
         path: String,
@@ -129,6 +131,10 @@ fn decoded(number: i64, arguments: [u64; 6], files: &[OpenFile], memory: ReadMem
         libc::SYS_waitid => ThreadCall::Child((first == 1).then_some(second as u32)),
         // FUTEX_WAIT, FUTEX_WAIT_BITSET and FUTEX_LOCK_PI, private ones; the fourth argument limits the time.
         libc::SYS_futex if second & 128 != 0 && matches!(second & 127, 0 | 6 | 9) && fourth == 0 => ThreadCall::Thread,
+        libc::SYS_flock => ThreadCall::Lock(first as u32),
+        libc::SYS_fcntl if matches!(second as i32, libc::F_SETLKW | libc::F_OFD_SETLKW) => {
+            ThreadCall::Lock(first as u32)
+        }
         libc::SYS_open => opening(first, second, memory),
         libc::SYS_openat => opening(second, third, memory),
         _ => ThreadCall::Idle,

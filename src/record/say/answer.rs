@@ -61,7 +61,11 @@ fn findings(recording: &Document) -> Vec<Finding> {
     findings.extend(standstill::standstill(recording));
     findings.extend(rules::all(recording));
     findings.extend(words::findings(recording));
-    findings.extend((!used).then(|| Finding::new(FindingKind::NoPipe, None, each(recording, &stages))));
+    // Who waits for a FIFO, a socket or a terminal does not ask whether there was a pipe.
+    use FindingKind::{Circle, FileLock, Held, Unopened};
+    let known = findings.iter().any(|finding| matches!(finding.kind, Circle | Held | Unopened | FileLock));
+    let known = known && recording.target.pids().len() < 2;
+    findings.extend((!used && !known).then(|| Finding::new(FindingKind::NoPipe, None, each(recording, &stages))));
     findings.extend(outside(recording, &stages, &times));
     let main = words::longest(recording).and_then(|process| stages.of(process));
     findings.extend(most_waiting(recording, &stages, &times, main));

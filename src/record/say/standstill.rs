@@ -39,6 +39,8 @@ pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
     if found.is_empty() {
         let held = held(recording, look).into_iter();
         found.extend(held.map(|text| Finding::new(FindingKind::Held, None, text)));
+        let locked = locked(recording, look).into_iter();
+        found.extend(locked.map(|text| Finding::new(FindingKind::FileLock, None, text)));
     }
     let unopened = unopened(recording, look).into_iter();
     found.extend(unopened.map(|text| Finding::new(FindingKind::Unopened, None, text)));
@@ -60,6 +62,7 @@ fn is_stuck(recording: &Document, wait: &LastWait) -> bool {
         }
         WaitedFor::Children(_) => slept(WaitReason::Child),
         WaitedFor::Thread => slept(WaitReason::Thread),
+        WaitedFor::Lock { .. } => slept(WaitReason::FileLock),
         WaitedFor::Opening { .. } => slept(WaitReason::Open),
     };
     ns as f64 >= LONG * recording.processes.window_ns as f64
@@ -82,6 +85,7 @@ fn circles(waits: Vec<&LastWait>) -> Vec<Vec<&LastWait>> {
             && match &wait.awaited {
                 // What only it has open itself is for its own signals.
                 WaitedFor::Channels { any, polled, .. } => !polled || any.iter().any(others_hold),
+                WaitedFor::Lock { .. } => true,
                 _ => false,
             }
     };
@@ -118,6 +122,7 @@ fn next(endless: &[&LastWait], at: usize) -> Option<usize> {
         }
         WaitedFor::Children(children) => children.iter().map(|child| child.pid).collect(),
         WaitedFor::Thread => vec![own.process.pid],
+        WaitedFor::Lock { holders, .. } => holders.iter().map(|holder| holder.pid).collect(),
         WaitedFor::Opening { .. } => return None,
     };
     let others = endless.iter().enumerate().filter(|(_, wait)| enders.contains(&wait.process.pid));
@@ -187,6 +192,9 @@ fn because(
         }
         WaitedFor::Children(children) => {
             format!("until {} has ended", few(children.iter().filter(|child| members.contains(&child.pid)).map(name)))
+        }
+        WaitedFor::Lock { path, holders } => {
+            format!("for the lock of `{}`, which {} has", clean(path), few(holders.iter().map(name)))
         }
         WaitedFor::Thread | WaitedFor::Opening { .. } => "for another of its threads".to_owned(),
     }
@@ -398,6 +406,20 @@ fn held_text(recording: &Document, wait: &LastWait, channel: &AwaitedChannel) ->
     let what = channel_name(channel);
     let name = full_name(&wait.process);
     format!("{name} waits for data from {what}: only {names} {still}{have} its write end open, and wrote nothing.")
+}
+
+/// Long waits for the locks of files.
+fn locked(recording: &Document, look: &LastLook) -> Vec<String> {
+    let long =
+        |wait: &&LastWait| is_stuck(recording, wait) && wait.process.recorded.is_some_and(|at| is_hung(recording, at));
+    let text = |wait: &LastWait| match &wait.awaited {
+        WaitedFor::Lock { path, holders } if !holders.is_empty() => {
+            let names = few(holders.iter().map(full_name));
+            Some(format!("{} waits for the lock of `{}`, which {names} has.", full_name(&wait.process), clean(path)))
+        }
+        _ => None,
+    };
+    look.waits.iter().filter(long).filter_map(text).take(NAMED).collect()
 }
 
 /// Long waits for FIFOs to be opened, of each process.

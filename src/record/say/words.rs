@@ -80,7 +80,14 @@ pub(crate) fn findings(recording: &Document) -> Vec<Finding> {
 /// Whether most of the path is a cause: no wait for another process, nor that of who only ends the pipeline.
 fn path_kind(path: &CriticalPath, recording: &Document) -> FindingKind {
     let longest = sums(path).into_iter().next();
-    let waits = [WaitReason::Child, WaitReason::Thread, WaitReason::Poll, WaitReason::Signal, WaitReason::Open];
+    let waits = [
+        WaitReason::Child,
+        WaitReason::Thread,
+        WaitReason::Poll,
+        WaitReason::Signal,
+        WaitReason::Open,
+        WaitReason::FileLock,
+    ];
     let watches = |process: Option<usize>| {
         process.and_then(|at| recording.recorded.get(at)).is_some_and(|process| process.name == killed::TIMEOUT)
     };
@@ -249,6 +256,7 @@ fn asleep(recording: &Document, process: Option<usize>, name: &str, reason: Wait
         WaitReason::Device => "waiting for a device",
         WaitReason::Signal => "waiting for a signal",
         WaitReason::Open => "waiting until another process opens the other end of a FIFO",
+        WaitReason::FileLock => "waiting for the lock of a file",
         WaitReason::Memory => "waiting for memory",
         WaitReason::Stopped => "stopped",
         WaitReason::Traced => "traced",

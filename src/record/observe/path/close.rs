@@ -155,7 +155,10 @@ impl PathFollower {
             others.sort_unstable_by_key(|at| (Reverse(tasks.get(at).map_or(0, |task| task.own.begin)), *at));
         }
         let is_known = state.inode != 0
-            || matches!(why(state.call, state.file_type), WaitReason::Child | WaitReason::Poll | WaitReason::Network);
+            || matches!(
+                why(state.call, state.file_type),
+                WaitReason::Child | WaitReason::Poll | WaitReason::Network | WaitReason::FileLock
+            );
         let awaited = u32::try_from(state.id).ok().filter(|_| is_known).and_then(|id| self.awaited.get(&id));
         for id in awaited.into_iter().flatten() {
             let mut threads: Vec<u64> =
