@@ -256,6 +256,7 @@ const OPENERS: [(&str, &[(&str, usize)]); 4] = [
             ("kernel/features/tracing.rs", 1),
             ("kernel/preemption.rs", 1),
             ("record/observe/recorder.rs", 1),
+            ("record/observe/user_pages.rs", 1),
             ("record/start/input.rs", 1),
             ("util/text.rs", 1),
             ("vm/emulator.rs", 2),

@@ -43,6 +43,7 @@ pub use path::PathKind;
 pub use path::{CriticalPath, PathCeiling, PathPart, PathWhat};
 pub use probe::Probe;
 pub use recorded::DEFAULT_SLOTS;
+use recorded::is_default;
 pub use recorded::{
     BusyProgram, HeldBy, LockWait, RecordLevel, RecordedChannel, RecordedEnd, RecordedProcess, UnrecordedProcess,
     UserPipes, WaitReason, WaitTotal,
@@ -182,10 +183,6 @@ pub struct Document {
     pub lock_waits: Option<Vec<LockWait>>,
     /// Other files in the same folder: `writer.folded`.
     pub files: Vec<String>,
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 impl Document {

@@ -5,6 +5,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// How much is recorded. More takes more time: docs/performance.md.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -56,7 +60,7 @@ pub struct RecordedProcess {
     /// Requests of io_submit, maybe at pipes, that are not among the calls at pipes, because their results could not be read.
     pub unseen_requests: u64,
     /// Calls of `poll` and its like that found something ready and did not sleep.
-    #[serde(default, skip_serializing_if = "super::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub ready_polls: u64,
     /// The number of the signal that killed it, or one of its processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -229,7 +233,7 @@ pub struct RecordedEnd {
     /// Calls that moved fewer bytes than requested, but some.
     pub short: u64,
     /// Reads that got the end of file.
-    #[serde(default, skip_serializing_if = "super::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub at_end: u64,
     pub eagain: u64,
     pub epipe: u64,
@@ -251,13 +255,13 @@ pub struct RecordedEnd {
     /// Sleeps that ended without anything moved in the pipe, followed by another in the same call.
     pub needless: u64,
     /// Writes of more than `PIPE_BUF` (4,096) bytes that slept until there was room: others could write in between.
-    #[serde(default, skip_serializing_if = "super::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub parted: u64,
     /// Calls of `poll` and its like that found data in it and did not sleep, about: one of 64 is looked at.
-    #[serde(default, skip_serializing_if = "super::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub ready_polls: u64,
     /// Bytes that the last write of each thread should have written, and did not.
-    #[serde(default, skip_serializing_if = "super::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub unsent: u64,
     /// When it first and last moved data, from the begin of the window, ns: when the thread had begun to run.
     #[serde(default, skip_serializing_if = "Option::is_none")]

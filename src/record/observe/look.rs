@@ -4,6 +4,7 @@
 //! Nothing stands still while it is read. What is read counts only for sleeps that were the same before and afterwards.
 
 use crate::record::observe::channel_kind::kind_of;
+use crate::record::observe::raw::PR_TERMINAL;
 use crate::record::observe::thread_calls::{ThreadCall, ThreadNow, threads};
 use crate::record::start::command_line::{self, program_name};
 use crate::record::start::open_files::{FileKind, OpenFile, open_files};
@@ -255,6 +256,11 @@ impl ProcessesNow {
                 let peer = self.peers.get(inode)?;
                 // Each direction is named by its receiver.
                 (kind_of(peer.device), if room { peer.inode } else { *inode }, peer.device, None)
+            }
+            FileKind::Terminal { number, is_master } => {
+                // As the BPF programs number its directions: what its master reads is the odd one.
+                let inode = u64::from(*number) * 2 + 2 + u64::from(*is_master != room);
+                (ChannelKind::Pty, inode, PR_TERMINAL as u32, Some(format!("/dev/pts/{number}")))
             }
             _ => return None,
         };

@@ -243,10 +243,6 @@ fn awaited_text(
     let others = channel.holders.iter().filter(|holder| holder.process.pid != pid);
     let others = few(others.map(|holder| name(&holder.process)));
     let what = channel_name(channel);
-    if !channel.kind.is_pipe() {
-        let does = if channel.room { "has read nothing more" } else { "has sent nothing" };
-        return format!("{others} {does} at the other end of {what}");
-    }
     let pipe = recorded(recording, channel);
     if channel.room {
         let of = role(channel.fd).map_or_else(String::new, |role| format!(" of its {role}"));
@@ -256,7 +252,8 @@ fn awaited_text(
         let reads = if from_begin && !has_read { "has never read it" } else { "does not read it" };
         return format!("{what}{of} is full{}, and {others} {reads}", slots.unwrap_or_default());
     }
-    let role_of = |holder: &ChannelHolder| role(holder.fd);
+    // Who has the other end of a socket reads and writes it.
+    let role_of = |holder: &ChannelHolder| role(holder.fd).filter(|_| channel.kind.is_pipe());
     let roles: BTreeSet<Option<&str>> = channel.holders.iter().map(role_of).collect();
     let from = match roles.into_iter().collect::<Vec<_>>()[..] {
         [Some(role)] => format!(" from the {role} of {others}"),
@@ -274,7 +271,8 @@ fn channel_name(channel: &AwaitedChannel) -> String {
     match (&channel.kind, &channel.path) {
         (ChannelKind::Fifo, path) => format!("the FIFO `{}`", clean(path.as_deref().unwrap_or_default())),
         (ChannelKind::Pipe, _) => "the pipe".to_owned(),
-        (kind, _) => format!("a {}", kind.noun()),
+        (kind, Some(path)) => format!("the {} `{}`", kind.noun(), clean(path)),
+        (kind, None) => format!("the {}", kind.noun()),
     }
 }
 

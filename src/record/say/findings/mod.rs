@@ -23,10 +23,10 @@ use crate::record::say::findings::view::FindingView;
 use crate::result::{Document, Finding};
 
 /// A rule: what it finds.
-type Rule = fn(&FindingView<'_>) -> Vec<Finding>;
+type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [Rule; 13] = [
+const RULES: [FindingRule; 13] = [
     broken::find,
     at_end::find,
     polls::find,

@@ -26,7 +26,7 @@ pub(crate) fn pipeline() -> Document {
 }
 
 /// What a rule says of it after a change.
-pub(crate) fn said(find: Rule, change: &dyn Fn(&mut Document)) -> Vec<String> {
+pub(crate) fn said(find: FindingRule, change: &dyn Fn(&mut Document)) -> Vec<String> {
     let mut recording = pipeline();
     change(&mut recording);
     find(&FindingView::new(&recording)).into_iter().map(|finding| finding.text).collect()
