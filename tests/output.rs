@@ -267,7 +267,7 @@ fn several_modes_have_one_table_and_one_chart() {
     for mode in ["write", "vmsplice", "splice"] {
         assert!(text.contains(&format!("\n {mode} ")), "{text}");
         let title = std::fs::read_to_string(place.path(&format!("out/{mode}/result.json"))).unwrap();
-        assert!(title.contains(&format!("\"command\": \"pipeprof run --mode {mode} --bytes 4M")), "{title}");
+        assert!(title.contains(&format!("\"command\": \"pipeprof run --mode={mode} --bytes=4M")), "{title}");
     }
     assert_eq!(place.contents().iter().filter(|file| file.ends_with(".svg")).count(), 1, "out/modes.svg");
     let output = place.command(&format!("{run} --json -o json")).output().unwrap();

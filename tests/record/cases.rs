@@ -63,7 +63,7 @@ const CASES: &[Case] = &[
                  threading.Thread(target=look, daemon=True).start()\n\
                  s.Popen(['cat'], stdin=s.PIPE, stdout=s.PIPE).stdin.write(b'x' * 1000000)",
         must: &["wait for each other", "`cat`", "is full"],
-        not: &["another thread"],
+        not: &["a timer or another event"],
     },
     Case {
         name: "a FIFO whose reader has its write end itself",
@@ -81,7 +81,7 @@ const CASES: &[Case] = &[
         name: "a child that has stopped itself",
         script: "import subprocess as s\n\
                  s.Popen(['sh', '-c', 'kill -STOP $$'], stdout=s.PIPE).stdout.read()",
-        must: &["`sh` stopped by itself"],
+        must: &["`sh` stopped"],
         not: &["outside"],
     },
     Case {
@@ -226,7 +226,7 @@ fn check(case: &Case) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     let begun = Instant::now();
-    let session = started(Command::new("python3").args(["-c", case.script]), path);
+    let session = started(Command::new(super::python()).args(["-c", case.script]), path);
     assert!(stands(session.0.id()), "{}: it does not hang", case.name);
     let needed = begun.elapsed();
     let pid = session.0.id().to_string();
@@ -235,7 +235,7 @@ fn check(case: &Case) -> Vec<String> {
     let _ = std::fs::remove_file(path.join("f"));
     // Most of the time it hangs, however busy the machine is.
     let duration = format!("{}ms", 1000 + 3 * needed.as_millis());
-    let started = recorded(path, "started", &["--duration", &duration], &["--", "python3", "-c", case.script]);
+    let started = recorded(path, "started", &["--duration", &duration], &["--", &super::python(), "-c", case.script]);
     [wrong(case, "running", &running), wrong(case, "started", &started)].into_iter().flatten().collect()
 }
 

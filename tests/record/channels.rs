@@ -262,11 +262,12 @@ fn of_recording(recorded: &Recorded) -> Sums {
 fn bytes_and_calls_at_sockets_and_terminals_are_those_that_strace_sees() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
+    let python = super::python();
     for (what, kind, program) in PROGRAMS {
         let program = format!("{PRELUDE}{program}");
         let traced = ["-f", "-yy", "-o", log.to_str().unwrap(), "-e"];
         let calls = "trace=read,write,recvfrom,sendto,recvmsg,sendmsg,splice,sendfile";
-        let recorded = record(&[&["strace"], &traced[..], &[calls, "python3", "-c", &program]].concat());
+        let recorded = record(&[&["strace"], &traced[..], &[calls, &python, "-c", &program]].concat());
         let strace = of_strace(&std::fs::read_to_string(&log).unwrap());
         if recorded.recording.skipped == 0 {
             assert_eq!(of_recording(&recorded), strace, "{what}: {:#?}", recorded.recording.channels);

@@ -188,15 +188,13 @@ fn two_hundred_stages_are_recorded() {
 #[test]
 #[ignore = "needs root and python3: make test"]
 fn pipes_without_data_are_left_out_of_the_tables() {
-    // Not a script that starts Python.
-    let which = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output().unwrap();
-    let python = String::from_utf8(which.stdout).unwrap();
+    let python = super::python();
     let program = "import subprocess
 for _ in range(30): subprocess.run(['true'], capture_output=True)
 subprocess.run(['echo', 'text'], capture_output=True)";
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("recording");
-    let mut command = pipeprof(&["record", "-o", target.to_str().unwrap(), "--", python.trim(), "-c", program]);
+    let mut command = pipeprof(&["record", "-o", target.to_str().unwrap(), "--", &python, "-c", program]);
     let output = command.stdin(Stdio::null()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     let read =

@@ -26,12 +26,12 @@ fn calls_for_nothing_are_said() {
     assert_eq!(first.kind, FindingKind::Broken, "{}", recorded.stderr());
     assert!(first.text.contains("after `head` had ended at ") && first.count >= Some(1000), "{first:?}");
     let at_end = "import os\nr, w = os.pipe()\nos.close(w)\nfor i in range(2000): os.read(r, 1)";
-    said(&["python3", "-c", at_end], FindingKind::AtEnd, "2,000 of 2,000 reads of `python3");
+    said(&[&super::python(), "-c", at_end], FindingKind::AtEnd, "2,000 of 2,000 reads of `python3");
     let polls = "import os, select\nr, w = os.pipe()\nos.write(w, b'x')\np = select.poll()\np.register(r, select.POLLIN)\n\
                  for i in range(20000): p.poll()";
-    said(&["python3", "-c", polls], FindingKind::Polls, " polled 20,0");
+    said(&[&super::python(), "-c", polls], FindingKind::Polls, " polled 20,0");
     let select = polls.replace("p.poll()", "select.select([r], [], [])");
-    said(&["python3", "-c", &select], FindingKind::Polls, " polled 20,0");
+    said(&[&super::python(), "-c", &select], FindingKind::Polls, " polled 20,0");
 }
 
 #[test]
@@ -46,14 +46,14 @@ fn data_that_is_torn_cut_taken_or_short_is_said() {
                 state = lambda pid: open(f'/proc/{pid}/stat').read().rsplit(')', 1)[1].split()[0]\n\
                 while any(state(pid) != 'S' for pid in pids): time.sleep(0.01)\n\
                 time.sleep(0.3)\n\
-                while os.read(r, 4096): pass\n\
+                while os.read(r, 4096): time.sleep(0.005)\n\
                 for pid in pids: os.waitpid(pid, 0)";
-    let recorded = record(&["python3", "-c", torn]);
+    let recorded = record(&[&super::python(), "-c", torn]);
     let text = of(&recorded, FindingKind::Torn);
     assert!(text.starts_with("2 processes (`python3") && text.contains("8,192 bytes per call"), "{text}");
     let cut = "import os; os.set_blocking(1, False); os.write(1, b'x' * 200000)";
     said(
-        &["python3", "-c", cut, "|", "sh", "-c", "sleep 0.3; wc -c"],
+        &[&super::python(), "-c", cut, "|", "sh", "-c", "sleep 0.3; wc -c"],
         FindingKind::Unsent,
         "with 134,464 bytes unsent",
     );

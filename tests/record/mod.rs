@@ -21,7 +21,7 @@ mod waits;
 use crate::common::{pipeprof, programs};
 use pipeprof::result::{Document, RecordedChannel, RecordedEnd};
 use std::io::Write as _;
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 /// More calls than any stage makes.
 const ALL: &str = "1000000000";
@@ -116,6 +116,12 @@ fn limited_by_timer(answer: &str, stage: &str) {
     let (share, part) = answer.split_once(" were ").and_then(|(_, parts)| parts.split_once(" % ")).expect(answer);
     assert!(part.starts_with(&format!("`{stage}` sleeping on a timer")), "{answer}");
     assert!(share.parse::<u32>().is_ok_and(|share| share > 30), "{answer}");
+}
+
+/// The path of Python itself, which a script of its name may start: that has pipes of its own.
+fn python() -> String {
+    let which = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output().unwrap();
+    String::from_utf8(which.stdout).unwrap().trim().to_owned()
 }
 
 fn bytes(ends: &[RecordedEnd]) -> u64 {

@@ -211,7 +211,8 @@ impl Recorder {
         let tasks = || self.object.entries::<u64, PrTask>("tasks");
         let for_others = |task: &PrTask| {
             let why = why(task.call, task.file_type);
-            task.inode != 0 || matches!(why, WaitReason::Poll | WaitReason::Open | WaitReason::Network)
+            task.inode != 0
+                || matches!(why, WaitReason::Poll | WaitReason::Open | WaitReason::Network | WaitReason::FileLock)
         };
         let sleeps_long = |task: &PrTask| {
             task.started != 0 && task.state as usize == PR_ASLEEP && task.since + ns <= now && for_others(task)
