@@ -124,7 +124,7 @@ mod tests {
         Ok(Reading::median(values.to_vec(), "GB/s", ExecutedOn::Hardware, "").unwrap())
     }
 
-    const STEP: &str = r#"{"id":"A.1","what":"one (x)","value":4.0,"judge":{"factor":2.0}},
+    const STEP: &str = r#"{"id":"A.1","what":"one (x)","name":"one","value":4.0,"judge":{"factor":2.0}},
         {"id":"A.2","what":"two","value":8.0,"judge":{"ratio_to":"A.1","factor":1.5}}"#;
 
     fn verdicts(rows: &str, readings: &[(&str, Taken<Reading>)]) -> Vec<(FigureVerdict, String)> {
