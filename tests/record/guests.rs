@@ -57,9 +57,9 @@ fn all_kernels_record_the_same_calls() {
         eprintln!("{series}: {} events skipped", recording.skipped);
         check_followed(recording, 200 * 4096);
         let answer = recording.sentences().join(" ");
-        limited_by_timer(&answer, "stage5-exe");
+        limited_by_timer(&answer, "exe read");
 
-        limited_by_timer(&attached.sentences().join(" "), "stage2-exe");
+        limited_by_timer(&attached.sentences().join(" "), "exe read");
         let pipe = attached.channels.iter().find(|pipe| pipe.bytes() > 0).expect("a pipe");
         let [written, read] = [bytes(&pipe.writers), bytes(&pipe.readers)];
         assert!(read > 100 * 4096 && written.abs_diff(read) <= 17 * 4096, "{series}: {written}, {read}");

@@ -43,7 +43,7 @@ fn stacks_of_sleeps_have_the_time_that_was_slept() {
 fn without_calls_the_answer_is_the_same() {
     let stages: [&[&str]; 2] = [&["write", "4096", "200", "2000"], &["read", "65536", ALL]];
     let (recorded, folder) = record_at_level(&["--level", "sched"], &stages);
-    limited_by_timer(&recorded.answer(), "stage1-test-programs");
+    limited_by_timer(&recorded.answer(), "test-programs write");
     let recording = &recorded.recording;
     assert_eq!(recording.recorded.iter().map(|process| process.calls).sum::<u64>(), 0);
     assert!(recording.channels[0].readers[0].sleeps > 100 && recorded.empty(0) > 0.5, "{recording:#?}");

@@ -7,8 +7,8 @@ use pipeprof::result::WaitReason;
 #[ignore = "needs root: make test"]
 fn a_slow_reader_keeps_the_pipe_full() {
     let slow = record_stages(&[&["write", "4096", "150"], &["read", "4096", ALL, "3000"]]);
-    limited_by_timer(&slow.answer(), "stage2-test-programs");
-    assert!(slow.answer().contains("`stage1-test-programs` waits"), "{}", slow.answer());
+    limited_by_timer(&slow.answer(), "test-programs read");
+    assert!(slow.answer().contains("`test-programs write` waits"), "{}", slow.answer());
     assert!(slow.full(0) > 0.5 && slow.empty(0) < slow.full(0), "{:#?}", slow.recording);
     let [pipe] = &slow.recording.channels[..] else { panic!("{:#?}", slow.recording.channels) };
     moved(&slow.recording, pipe, 150 * 4096);
@@ -35,7 +35,7 @@ fn a_slow_reader_keeps_the_pipe_full() {
 #[ignore = "needs root: make test"]
 fn a_slow_writer_keeps_the_pipe_empty() {
     let slow = record_stages(&[&["write", "4096", "150", "3000"], &["read", "65536", ALL]]);
-    limited_by_timer(&slow.answer(), "stage1-test-programs");
+    limited_by_timer(&slow.answer(), "test-programs write");
     assert!(slow.empty(0) > 0.5 && slow.full(0) < slow.empty(0), "{:#?}", slow.recording);
     moved(&slow.recording, &slow.recording.channels[0], 150 * 4096);
 }
@@ -44,7 +44,7 @@ fn a_slow_writer_keeps_the_pipe_empty() {
 #[ignore = "needs root: make test"]
 fn a_rate_limited_middle_is_named_and_its_pipes_are_full_and_empty() {
     let limited = record_stages(&[&["write", "4096", "150"], &["copy", "4096", ALL, "3000"], &["read", "65536", ALL]]);
-    limited_by_timer(&limited.answer(), "stage2-test-programs");
+    limited_by_timer(&limited.answer(), "test-programs copy");
     assert!(limited.full(0) > 0.5 && limited.empty(1) > 0.5, "{:#?}", limited.recording);
     let between = limited.recording.channels.iter().filter(|pipe| pipe.between.is_some());
     between.for_each(|pipe| moved(&limited.recording, pipe, 150 * 4096));

@@ -55,7 +55,7 @@ fn a_running_pipeline_is_recorded_by_one_of_its_processes() {
     let recording = recording.unwrap_or_else(|| panic!("{said}"));
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains(&format!("Recorded: process {reader}: ")), "{said}");
-    limited_by_timer(&recording.sentences().join(" "), "stage1-test-programs");
+    limited_by_timer(&recording.sentences().join(" "), "test-programs write");
     assert_eq!((recording.target.pids(), recording.target.stages().len()), (&[slow.0[1].id()][..], 0));
     let used: Vec<&RecordedChannel> = recording.channels.iter().filter(|pipe| pipe.bytes() > 0).collect();
     let [pipe] = &used[..] else { panic!("{:#?}", recording.channels) };
@@ -136,8 +136,8 @@ fn processes_without_pipes_stay_apart() {
     let (_, recording) = attach(&["-p", &format!("{first},{first},{second}"), "--duration", "300ms"]);
     let recording = recording.unwrap();
     assert_eq!(recording.target.pids(), [first, second]);
-    let sleeps = |stage| format!("`stage{stage}-sleep` sleeping on a timer 100 %");
-    assert_eq!(recording.sentences()[1], format!("No pipe was used: {} and {}.", sleeps(1), sleeps(2)));
+    let sleeps = |pid| format!("`sleep ({pid})` sleeping on a timer 100 %");
+    assert_eq!(recording.sentences()[1], format!("No pipe was used: {} and {}.", sleeps(first), sleeps(second)));
 }
 
 /// Some virtual machines hide their first process from BPF programs.
