@@ -19,7 +19,7 @@ def all_of(receive, size=1 << 16):
 ";
 
 /// Programs with the channels that they use.
-const PROGRAMS: [(&str, ChannelKind, &str); 11] = [
+const PROGRAMS: [(&str, ChannelKind, &str); 10] = [
     (
         "a stream in both directions",
         ChannelKind::UnixStream,
@@ -170,25 +170,6 @@ def other():
         left = 50
         while left: left -= len(os.read(slave, 100))
         os.write(slave, b'y' * 50)
-both(one, other)",
-    ),
-    (
-        "a server with a name",
-        ChannelKind::UnixStream,
-        "
-folder = tempfile.TemporaryDirectory()
-server = socket.create_server(folder.name + '/s', family=socket.AF_UNIX)
-def one():
-    for _ in range(5):
-        a, _ = server.accept()
-        all_of(a.recv)
-        a.close()
-def other():
-    for _ in range(5):
-        b = socket.socket(socket.AF_UNIX)
-        b.connect(folder.name + '/s')
-        b.sendall(b'x' * 4321)
-        b.close()
 both(one, other)",
     ),
 ];
