@@ -43,7 +43,7 @@ const CASES: &[Case] = &[
     Case {
         name: "a child of a child that was killed",
         script: "import subprocess as s\n\
-                 shell = s.Popen(['sh', '-c', 'echo; sleep 1000; true'], stdout=s.PIPE)\n\
+                 shell = s.Popen(['sh', '-c', 'sleep 1000 & echo; wait'], stdout=s.PIPE)\n\
                  shell.stdout.readline(); shell.kill(); shell.wait(); shell.stdout.read()",
         must: &["only `sleep` (process ", "its write end open"],
         not: &["outside"],
