@@ -112,7 +112,7 @@ pub enum FindingKind {
 }
 
 impl FindingKind {
-    /// Whether something goes wrong that no faster program would mend.
+    /// Whether something goes wrong that a faster program would not fix.
     pub fn is_fault(self) -> bool {
         use FindingKind::{AtEnd, Broken, Circle, Late, Polls, ShortBlock, Sigpipe, Started, Taken, Torn, Unsent};
         matches!(self, Circle | Broken | AtEnd | Unsent | Torn | Taken | ShortBlock | Late | Polls | Sigpipe | Started)

@@ -191,6 +191,11 @@ impl Document {
         self.duration_ns.is_some_and(|duration| self.processes.window_ns >= duration)
     }
 
+    /// Whether the end of the recording is not that of its processes: its time was over, or they were running before it.
+    pub fn is_excerpt(&self) -> bool {
+        self.was_limited() || !self.target.pids().is_empty()
+    }
+
     /// The sentences of the answer.
     pub fn sentences(&self) -> Vec<&str> {
         self.findings.iter().map(|finding| finding.text.as_str()).collect()

@@ -84,6 +84,11 @@ fn namesakes(names: &[String]) -> impl Iterator<Item = Vec<usize>> + use<> {
     places.into_values().filter(|same| same.len() > 1).collect::<Vec<_>>().into_iter()
 }
 
+/// `` `sh` (process 4711)``, by a name that may be empty.
+pub(crate) fn with_id(name: &str, pid: u32) -> String {
+    if name.is_empty() { format!("process {pid}") } else { format!("`{}` (process {pid})", clean(name)) }
+}
+
 fn cut(word: &str) -> String {
     let word = clean(word);
     let short: String = word.chars().take(LONGEST).collect();

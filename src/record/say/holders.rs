@@ -2,6 +2,7 @@
 //! be theirs (their calls are not counted), and recorded ones that made no call.
 
 use crate::profile::few;
+use crate::record::model::labels::with_id;
 use crate::record::model::stage_times::StageTime;
 use crate::record::model::stages::{self, Stages};
 use crate::record::start::running::OtherEnd;
@@ -10,7 +11,7 @@ use crate::result::{
     Document, Finding, FindingKind, LastLook, RecordLevel, RecordedChannel, RecordedEnd, RecordedProcess, SeenProcess,
     UnrecordedProcess, WaitedFor,
 };
-use crate::util::text::{capitalized, clean, counted};
+use crate::util::text::{capitalized, counted};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Pipes of which more are in result.json only.
@@ -136,21 +137,13 @@ fn unrecorded(
         _ => ("have", "were"),
     };
     let end = if writes { "write" } else { "read" };
-    let who = capitalized(&few(others.iter().map(named)));
+    let who = capitalized(&few(others.iter().map(|process| with_id(&process.name, process.pid))));
     let name = pipe_name(pipe, stages, times);
     let recorded = if writes { &pipe.writers } else { &pipe.readers };
     let also = if recorded.is_empty() { "" } else { "also " };
     let open = format!("{who} {also}{have} the {end} end of the pipe {name} open, but {were} not recorded.");
     let theirs = theirs(recording, pipe, writes).map_or_else(String::new, |text| format!(" {text}"));
     Some(open + &theirs)
-}
-
-/// `` `sh` (process 4711)``.
-fn named(process: &UnrecordedProcess) -> String {
-    match &process.name[..] {
-        "" => format!("process {}", process.pid),
-        name => format!("`{}` (process {})", clean(name), process.pid),
-    }
 }
 
 /// How much the processes moved that were not recorded: what the other side moved more than the recorded processes at

@@ -2,6 +2,7 @@
 //! have open what others wait for, and FIFOs that nobody opens.
 
 use crate::profile::{few, listed};
+use crate::record::model::labels::with_id;
 use crate::result::{
     AwaitedChannel, ChannelHolder, ChannelKind, Document, Finding, FindingKind, LastLook, LastWait, RecordLevel,
     RecordedChannel, RecordedEnd, SeenProcess, WaitReason, WaitedFor,
@@ -70,10 +71,7 @@ fn is_stuck(recording: &Document, wait: &LastWait) -> bool {
 
 /// `` `cat` (process 4711)``.
 fn full_name(process: &SeenProcess) -> String {
-    match &process.name[..] {
-        "" => format!("process {}", process.pid),
-        name => format!("`{}` (process {})", clean(name), process.pid),
-    }
+    with_id(&process.name, process.pid)
 }
 
 /// The circles of waits that others could end, each in order: each process waits for the next one.
@@ -292,6 +290,10 @@ fn remedy(members: &[&LastWait], name: &impl Fn(&SeenProcess) -> String) -> Opti
         return all_empty
             .then(|| "All of them wait for data: one has to write first, or to flush what it has written.".to_owned());
     };
+    let for_room = |wait: &&LastWait| channels(wait).iter().any(|channel| channel.room);
+    if members.iter().all(for_room) {
+        return Some("One of them has to read while it writes, as in another thread.".to_owned());
+    }
     let holds = |wait: &&&LastWait| channel.holders.iter().any(|holder| holder.process.pid == wait.process.pid);
     let reader = members.iter().filter(|wait| wait.process.pid != writer.process.pid).find(holds)?;
     let waits_for_it =
@@ -355,7 +357,7 @@ fn held(recording: &Document, look: &LastLook) -> Vec<String> {
 /// Whether a process did not end by itself. What did has its pauses.
 fn is_hung(recording: &Document, process: usize) -> bool {
     let killed = recording.recorded.get(process).is_some_and(|process| process.signal.is_some());
-    killed || recording.was_limited() || !recording.target.pids().is_empty()
+    killed || recording.is_excerpt()
 }
 
 /// Whether a process wrote to it: then what is left has it open still.

@@ -19,12 +19,10 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         if count / processes < MANY || (count as f64) < SHARE * all as f64 {
             continue;
         }
+        let why = if pipe.kind.is_pipe() { "nobody has its write end open" } else { "its other end sends no more" };
         let (name, pipe) = (view.name(end.process), view.pipe_from(pipe));
-        let text = format!(
-            "{} of {} reads of {name} from {pipe} got the end of file: nobody has its write end open.",
-            grouped(count),
-            grouped(all)
-        );
+        let text =
+            format!("{} of {} reads of {name} from {pipe} got the end of file: {why}.", grouped(count), grouped(all));
         let finding = Finding::new(FindingKind::AtEnd, [end.process], text);
         found.push(Finding { channels: vec![at], count: Some(count), of: Some(all), ..finding });
     }

@@ -23,7 +23,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         let readers = view.names(&pipe.readers);
         let why = match ended {
             Some(ended) if !readers.is_empty() => format!("after {readers} had ended at {}", after(ended)),
-            _ => "although nobody could read the pipe any more".to_owned(),
+            _ => format!("although nobody could read the {} any more", pipe.kind.noun()),
         };
         let text = format!(
             "{name} went on {why}: {} of {} writes failed with EPIPE, because it ignores SIGPIPE.",

@@ -1,7 +1,7 @@
 //! Output that comes late, because its program buffers it.
 
 use crate::record::say::findings::view::{FindingView, after};
-use crate::result::{Document, Finding, FindingKind, RecordedEnd, RecordedProcess};
+use crate::result::{Finding, FindingKind, RecordedEnd, RecordedProcess};
 use crate::util::text::{counted, grouped};
 
 /// Reads that tell that the input came bit by bit, and the shortest time over which they are spread, ns.
@@ -81,7 +81,7 @@ fn sentence(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess
     let Some([wrote, _]) = end.moved_ns else {
         // It may still have found nothing.
         let holds = || format!("{begin} nothing: what it has to write may be in its buffer. {switch} writes at once.");
-        return goes_on(view.document).then(holds);
+        return view.document.is_excerpt().then(holds);
     };
     let small = end.bytes < LEAST_BYTES || (end.bytes as f64) < LEAST_PART * sum(|end| end.bytes) as f64;
     let is_late = wrote.saturating_sub(first) as f64 >= LATE * over as f64 && !(process.args.is_empty() && small);
@@ -109,15 +109,11 @@ fn switch(process: &RecordedProcess) -> Option<String> {
     (!words.iter().any(excludes)).then(|| known.switch.replace("{}", name))
 }
 
-/// Whether the recording ended before the processes did.
-fn goes_on(recording: &Document) -> bool {
-    recording.was_limited() || !recording.target.pids().is_empty()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::record::say::findings::tests::{WINDOW, said};
+    use crate::result::Document;
 
     /// `grep` reads in all of the window and writes in the last 2 %.
     fn late(recording: &mut Document, line: &str) {

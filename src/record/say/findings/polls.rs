@@ -27,7 +27,8 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
             (view.name(end.process), grouped(polls), if end.bytes == 0 { "never" } else { "hardly" });
         let others = pipe.writers.iter().filter(|writer| writer.process != end.process && writer.all_calls() > 0);
         let from = view.names(others);
-        let what = if from.is_empty() { "a pipe".to_owned() } else { format!("the pipe from {from}") };
+        let noun = pipe.kind.noun();
+        let what = if from.is_empty() { format!("a {noun}") } else { format!("the {noun} from {from}") };
         let text = format!("{name} polled {count} times for {what}, which has data, and {never} reads it.");
         let finding = Finding::new(FindingKind::Polls, [end.process], text);
         found.push(Finding { channels: vec![at], count: Some(polls), ..finding });

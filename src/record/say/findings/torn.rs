@@ -14,7 +14,8 @@ const AT_ONCE: f64 = 1.5;
 /// bytes): 312 of 784 writes waited in the middle, so that the data of others can be in between. ``
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
-    for (at, pipe) in view.document.channels.iter().enumerate() {
+    // A socket keeps messages whole, or promises nothing for any size.
+    for (at, pipe) in view.document.channels.iter().enumerate().filter(|(_, channel)| channel.kind.is_pipe()) {
         let ends: Vec<&RecordedEnd> = pipe.writers.iter().filter(|end| end.parted > 0).collect();
         let sum = |of: fn(&RecordedEnd) -> u64| ends.iter().map(|end| of(end)).sum::<u64>();
         let (parted, calls) = (sum(|end| end.parted), sum(RecordedEnd::all_calls));

@@ -7,21 +7,22 @@ use crate::util::text::counted;
 /// `` `python3` ended with 34,464 bytes unsent: its last write to the pipe to `cat` failed with EAGAIN, because the pipe was
 /// full and does not block (O_NONBLOCK). ``
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
-    let goes_on = view.document.was_limited() || !view.document.target.pids().is_empty();
+    let is_excerpt = view.document.is_excerpt();
     let mut found = Vec::new();
     for (at, pipe, end) in view.writers() {
         let Some(process) = view.process(end) else { continue };
         // Of several threads or processes, another one may have written it.
         let alone = process.pids.len() == 1 && process.signal.is_none();
         let is_read = view.readers_ended(pipe, process.end_ns).is_none();
-        if end.unsent == 0 || end.eagain + end.short == 0 || end.epipe > 0 || !alone || goes_on || !is_read {
+        if end.unsent == 0 || end.eagain + end.short == 0 || end.epipe > 0 || !alone || is_excerpt || !is_read {
             continue;
         }
+        let noun = pipe.kind.noun();
         let (name, pipe, bytes) = (view.name(end.process), view.pipe_to(pipe), counted(end.unsent, "byte"));
         let how = if end.eagain > 0 { "failed with EAGAIN" } else { "wrote only a part" };
         let text = format!(
-            "{name} ended with {bytes} unsent: its last write to {pipe} {how}, because the pipe was full and does not block \
-             (O_NONBLOCK)."
+            "{name} ended with {bytes} unsent: its last write to {pipe} {how}, because the {noun} was full and does not \
+             block (O_NONBLOCK)."
         );
         let finding = Finding::new(FindingKind::Unsent, [end.process], text);
         found.push(Finding { channels: vec![at], bytes: Some(end.unsent), at_ns: Some(process.end_ns), ..finding });

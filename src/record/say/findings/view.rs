@@ -30,14 +30,17 @@ impl<'a> FindingView<'a> {
 
     /// `` the pipe from `dd` ``; `the pipe` if nobody is known to write it.
     pub(crate) fn pipe_from(&self, pipe: &RecordedChannel) -> String {
-        let names = self.names(&pipe.writers);
-        if names.is_empty() { "the pipe".to_owned() } else { format!("the pipe from {names}") }
+        self.pipe(pipe, "from", &pipe.writers)
     }
 
     /// `` the pipe to `wc` ``; `the pipe` if nobody is known to read it.
     pub(crate) fn pipe_to(&self, pipe: &RecordedChannel) -> String {
-        let names = self.names(&pipe.readers);
-        if names.is_empty() { "the pipe".to_owned() } else { format!("the pipe to {names}") }
+        self.pipe(pipe, "to", &pipe.readers)
+    }
+
+    fn pipe(&self, pipe: &RecordedChannel, way: &str, ends: &[RecordedEnd]) -> String {
+        let (noun, names) = (pipe.kind.noun(), self.names(ends));
+        if names.is_empty() { format!("the {noun}") } else { format!("the {noun} {way} {names}") }
     }
 
     /// The process of an end.
