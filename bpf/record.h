@@ -252,7 +252,7 @@ struct pr_file {
 	u32 generation;
 	/* As in pr_reason. */
 	u32 file_type;
-	/* Of the channels; 0 if it is none. */
+	/* That of the channels; 0 if it has none. */
 	u32 device;
 	/* The inodes of the channels that it reads and writes, 0 if unknown: of a pipe the same. */
 	u64 inodes[2];

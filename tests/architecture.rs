@@ -157,32 +157,12 @@ fn program() -> Vec<(PathBuf, String)> {
     files.into_iter().map(|file| (product(read(&file)), file)).map(|(text, file)| (file, text)).collect()
 }
 
-/// What a file needs of another although that needs it, too: the beginnings of their names, and why it still does.
-const MUTUAL: &[(&str, &str, &str)] = &[];
-
 #[test]
 fn no_two_files_need_each_other() {
     let src = root().join("src");
     let name = |file: PathBuf| file.strip_prefix(&src).unwrap().display().to_string();
     let sources = imports::Sources::new(program().into_iter().map(|(file, text)| (name(file), text)));
-    let all = sources.needed();
-    // Without what the rows of MUTUAL name, except that of one row.
-    let left = |kept: Option<usize>| {
-        let named = |file: &str, to: &str| {
-            let rows = MUTUAL.iter().enumerate().filter(|(row, _)| Some(*row) != kept);
-            rows.map(|(_, row)| row).any(|(from, of, _)| file.starts_with(from) && to == *of)
-        };
-        let mut needed = all.clone();
-        needed.iter_mut().for_each(|(file, of_file)| of_file.retain(|to, _| !named(file, to)));
-        needed
-    };
-    for (row, (from, to, _)) in MUTUAL.iter().enumerate() {
-        assert!(
-            !imports::cycles(&left(Some(row))).is_empty(),
-            "{from} and {to} do not need each other: remove this row"
-        );
-    }
-    let needed = left(None);
+    let needed = sources.needed();
     let known: usize = needed.values().map(BTreeMap::len).sum();
     assert!(known > 1_000, "{known}");
     let cycles = imports::cycles(&needed);
@@ -256,7 +236,6 @@ const OPENERS: [(&str, &[(&str, usize)]); 4] = [
             ("kernel/features/tracing.rs", 1),
             ("kernel/preemption.rs", 1),
             ("record/observe/recorder.rs", 1),
-            ("record/observe/user_pages.rs", 1),
             ("record/start/input.rs", 1),
             ("util/text.rs", 1),
             ("vm/emulator.rs", 2),

@@ -157,13 +157,7 @@ pub fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outc
     let recording = Document { target, environment, level, ..Document::default() };
     let running = RunningProcesses::default();
     let live = live.then(|| LiveView::start(is_shared));
-    let mut meanwhile = Meanwhile {
-        timeline: TimelineRecorder::start(),
-        looks: Looks::start(),
-        code,
-        live,
-        pages: UserPages::default(),
-    };
+    let mut meanwhile = Meanwhile::start(code, live);
     let mut others = None;
     let (ended, ended_by_user) = wait(&launcher, duration, |over| {
         // Without an answer of the kernel, the window ends with the recording.
@@ -219,6 +213,11 @@ struct Meanwhile {
 }
 
 impl Meanwhile {
+    fn start(code: Option<UserCode>, live: Option<LiveView>) -> Self {
+        let (timeline, looks, pages) = (TimelineRecorder::start(), Looks::start(), UserPages::default());
+        Self { timeline, looks, code, live, pages }
+    }
+
     /// Read what has happened, and show it. Returns when to do it again; `None` if the user wants it to end.
     fn step(
         &mut self,
@@ -309,13 +308,7 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Ou
     let target = MeasuredTarget::Attached { pids: running.asked().to_vec() };
     let recording = Document { target, environment, level, duration_ns: nanoseconds(duration), ..Document::default() };
     let live = live.then(|| LiveView::start(false));
-    let mut meanwhile = Meanwhile {
-        timeline: TimelineRecorder::start(),
-        looks: Looks::start(),
-        code,
-        live,
-        pages: UserPages::default(),
-    };
+    let mut meanwhile = Meanwhile::start(code, live);
     running.wait(duration, || meanwhile.step(&mut recorder, &recording, &[], &running));
     recorder.end_now()?;
     let Meanwhile { timeline, mut looks, code, live, pages } = meanwhile;

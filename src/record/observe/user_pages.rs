@@ -1,11 +1,11 @@
 //! Whether the pages of a user's pipes are used up: a new pipe holds two slots then (fs/pipe.c, `too_many_pipe_buffers_soft`).
 
 use crate::record::observe::counted::RecordedCounts;
+use crate::record::start::open_files::{FileKind, open_files};
 use crate::result::{DEFAULT_SLOTS, UserPipes};
+use crate::util::process_stat;
+use crate::util::text::read_lossy;
 use std::collections::BTreeSet;
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
 
 /// A pipe of a user without pages has at most so many slots.
 pub(crate) const LEAST_SLOTS: u64 = 2;
@@ -33,25 +33,25 @@ impl UserPages {
 
 /// The pipes of the user of a process, if they have used up all pages.
 fn used_up(pid: u32) -> Option<UserPipes> {
-    let uid = fs::metadata(format!("/proc/{pid}")).ok()?.uid();
-    let soft_pages: u64 = fs::read_to_string(SOFT_LIMIT).ok()?.trim().parse().ok()?;
+    let uid = user_of(pid)?;
+    let soft_pages: u64 = read_lossy(SOFT_LIMIT).ok()?.trim().parse().ok()?;
     let pipes = pipes_of(uid);
     (soft_pages > 0 && pipes * DEFAULT_SLOTS >= soft_pages).then_some(UserPipes { uid, pipes, soft_pages })
 }
 
-/// How many pipes the processes of a user have open.
-fn pipes_of(uid: u32) -> u64 {
-    let is_process = |name: &Path| name.file_name().is_some_and(|name| name.as_encoded_bytes()[0].is_ascii_digit());
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let processes =
-        processes.filter(|entry| is_process(&entry.path()) && entry.metadata().is_ok_and(|of| of.uid() == uid));
-    let descriptors =
-        processes.flat_map(|process| fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten());
-    let links = descriptors.filter_map(|descriptor| fs::read_link(descriptor.path()).ok());
-    let pipes = links.filter(|link| link.as_os_str().as_encoded_bytes().starts_with(b"pipe:"));
-    pipes.collect::<BTreeSet<_>>().len() as u64
+fn user_of(pid: u32) -> Option<u32> {
+    Some(rustix::fs::stat(format!("/proc/{pid}")).ok()?.st_uid)
 }
 
+/// How many pipes the processes of a user have open.
+fn pipes_of(uid: u32) -> u64 {
+    let pids = process_stat::all().map(|(pid, _)| pid).filter(|pid| user_of(*pid) == Some(uid));
+    let pipes = pids.filter_map(|pid| open_files(pid).ok()).flatten().filter_map(|file| match file.kind {
+        FileKind::Pipe(pipe, None) => Some(pipe.inode),
+        _ => None,
+    });
+    pipes.collect::<BTreeSet<u64>>().len() as u64
+}
 #[cfg(test)]
 mod tests {
     use super::*;

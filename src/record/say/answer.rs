@@ -35,12 +35,15 @@ pub(crate) struct RecordedAnswer {
 /// The answer of `recording`.
 pub(crate) fn answer(recording: &Document) -> RecordedAnswer {
     let mut findings = findings(recording);
-    use FindingKind::{Advice, Ceiling, Circle, NoPipe, Phases, Waiting};
+    use FindingKind::{Advice, Ceiling, Circle, FileLock, Held, NoPipe, Phases, Unopened, Waiting};
     let has = |is: fn(FindingKind) -> bool| findings.iter().any(|finding| is(finding.kind));
     let (stands, fails) = (has(|kind| kind == Circle), has(FindingKind::is_fault));
+    // Who waits for a FIFO, a socket or a terminal does not ask whether there was a pipe.
+    let waits = has(|kind| matches!(kind, Held | Unopened | FileLock)) && recording.target.pids().len() < 2;
     // How it came to stand still does not matter, and nothing is made faster that goes wrong.
     findings.retain(|finding| match finding.kind {
-        Phases | NoPipe | Waiting => !stands,
+        Phases | Waiting => !stands,
+        NoPipe => !stands && !waits,
         Ceiling | Advice => !fails,
         _ => true,
     });
@@ -61,11 +64,7 @@ fn findings(recording: &Document) -> Vec<Finding> {
     findings.extend(standstill::standstill(recording));
     findings.extend(rules::all(recording));
     findings.extend(words::findings(recording));
-    // Who waits for a FIFO, a socket or a terminal does not ask whether there was a pipe.
-    use FindingKind::{Circle, FileLock, Held, Unopened};
-    let known = findings.iter().any(|finding| matches!(finding.kind, Circle | Held | Unopened | FileLock));
-    let known = known && recording.target.pids().len() < 2;
-    findings.extend((!used && !known).then(|| Finding::new(FindingKind::NoPipe, None, each(recording, &stages))));
+    findings.extend((!used).then(|| Finding::new(FindingKind::NoPipe, None, each(recording, &stages))));
     findings.extend(outside(recording, &stages, &times));
     let main = words::longest(recording).and_then(|process| stages.of(process));
     findings.extend(most_waiting(recording, &stages, &times, main));

@@ -8,7 +8,7 @@ use crate::report::number::{from_to, percent, time};
 use crate::result::{
     CriticalPath, Document, ExecutedOn, Finding, FindingKind, HeldBy, PathKind, PathPart, PathWhat, WaitReason,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Smaller parts of the time are not named, and not more parts than these.
 const NAMED: f64 = 0.05;
@@ -105,21 +105,15 @@ pub(crate) fn made_of(recording: &Document) -> Option<String> {
     let whole: u64 = path.parts.iter().map(|part| part.ns).sum();
     let share = |ns: u64| ns as f64 / whole.max(1) as f64;
     // What a process waits for a CPU is part of its work.
-    let mut waiting: BTreeMap<Option<usize>, u64> = BTreeMap::new();
-    let mut sums = sums(path);
-    for ((process, what, _), ns) in &sums {
-        if *what == PathWhat::ForCpu {
-            waiting.insert(*process, *ns);
-        }
-    }
-    for ((process, what, _), ns) in &mut sums {
-        if *what == PathWhat::OnCpu {
-            *ns += waiting.get(process).copied().unwrap_or(0);
-        }
-    }
-    let works: Vec<Option<usize>> =
+    let sums = sums(path);
+    let works: BTreeSet<Option<usize>> =
         sums.iter().filter(|((_, what, _), _)| *what == PathWhat::OnCpu).map(|((process, ..), _)| *process).collect();
-    sums.retain(|((process, what, _), _)| *what != PathWhat::ForCpu || !works.contains(process));
+    let joined = |((process, what, _), _): &(PathKind, u64)| *what == PathWhat::ForCpu && works.contains(process);
+    let (waiting, mut sums): (Vec<_>, Vec<_>) = sums.into_iter().partition(joined);
+    let waiting: BTreeMap<Option<usize>, u64> = waiting.into_iter().map(|((process, ..), ns)| (process, ns)).collect();
+    for ((process, what, _), ns) in &mut sums {
+        *ns += waiting.get(process).filter(|_| *what == PathWhat::OnCpu).unwrap_or(&0);
+    }
     sums.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     let named = sums.iter().take(MOST_NAMED).take_while(|(_, ns)| share(*ns) >= NAMED).count().max(1);
     let (first, rest) = sums.split_at_checked(named).filter(|(first, _)| !first.is_empty())?;

@@ -46,7 +46,7 @@ pub(crate) fn described(
         ..recording
     };
     let attached = !recording.target.pids().is_empty();
-    let unended = attached || recording.was_limited();
+    let unended = recording.is_excerpt();
     let moves = |at: usize| {
         recording.channels.iter().flat_map(RecordedChannel::ends).any(|end| end.process == at && end.bytes > 0)
     };
