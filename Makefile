@@ -14,7 +14,8 @@ SHELL := /bin/bash
 # clang compiles bpf/; libelf and zlib are linked into the static binary.
 BUILD_PACKAGES := gcc binutils libc6-dev make clang libbpf-dev libelf-dev zlib1g-dev pkg-config
 # QEMU runs the guests, Chromium opens the reports, strace counts system calls, shells complete command lines, and man
-# formats the manual pages, pv limits a speed, Python runs programs that hang; setcap (libcap2-bin) gives a plain user the rights to sample.
+# formats the manual pages, pv limits a speed, Python runs programs that hang; setcap (libcap2-bin) gives a plain user the
+# rights to sample.
 TEST_PACKAGES := qemu-system-x86 dpkg-dev xz-utils zstd e2fsprogs strace chromium librsvg2-bin bash zsh fish man-db libcap2-bin pv python3
 BENCH_PACKAGES := bpftrace cpio time python3
 # libFuzzer is compiled from C++; dpkg-deb opens packages.
