@@ -10,8 +10,6 @@ use std::collections::BTreeSet;
 /// A pipe of a user without pages has at most so many slots.
 pub(crate) const LEAST_SLOTS: u64 = 2;
 
-const SOFT_LIMIT: &str = "/proc/sys/fs/pipe-user-pages-soft";
-
 /// Looks once, when the first such pipe is seen: later, others may be closed.
 #[derive(Debug, Default)]
 pub(crate) struct UserPages {
@@ -34,7 +32,7 @@ impl UserPages {
 /// The pipes of the user of a process, if they have used up all pages.
 fn used_up(pid: u32) -> Option<UserPipes> {
     let uid = user_of(pid)?;
-    let soft_pages: u64 = read_lossy(SOFT_LIMIT).ok()?.trim().parse().ok()?;
+    let soft_pages: u64 = read_lossy("/proc/sys/fs/pipe-user-pages-soft").ok()?.trim().parse().ok()?;
     let pipes = pipes_of(uid);
     (soft_pages > 0 && pipes * DEFAULT_SLOTS >= soft_pages).then_some(UserPipes { uid, pipes, soft_pages })
 }
