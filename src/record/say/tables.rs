@@ -149,6 +149,10 @@ fn pipe_table(recording: &Document, pipes: &[PipeRow<'_>]) -> Table {
     let speed = |row: &PipeRow<'_>| (row.bytes() >= FEW_BYTES).then(|| row.bytes() as f64 / MIB * 1e9 / window);
     let capacity = |row: &PipeRow<'_>| {
         let Some([first, last, least]) = row.capacity() else { return String::new() };
+        if !row.are_pipes() {
+            // The kernel changes it all the time, and the two ends of a connection have one each.
+            return size::rough(first.max(last));
+        }
         let others = [(first != last, "first", first), (least < first.min(last), "least", least)];
         let others = others.into_iter().filter(|(differs, ..)| *differs);
         let others = others.map(|(_, which, bytes)| format!(", {which} {}", size::format(bytes)));
@@ -158,7 +162,7 @@ fn pipe_table(recording: &Document, pipes: &[PipeRow<'_>]) -> Table {
     let [title, one, in_use] =
         if only_pipes { ["Pipes", "pipe", "slots in use"] } else { ["Channels", "channel", "in use"] };
     let filled = |row: &PipeRow<'_>| match row.mean_filled()? {
-        bytes if !row.are_pipes() => Some(TableCell::figure(size::format(bytes as u64))),
+        bytes if !row.are_pipes() => Some(TableCell::figure(size::rough(bytes as u64))),
         slots if only_pipes => Some(TableCell::figure(format!("{slots:.1}"))),
         slots => Some(TableCell::figure(format!("{slots:.1} slots"))),
     };

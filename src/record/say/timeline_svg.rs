@@ -142,7 +142,8 @@ fn rows(recording: &Document) -> Vec<Row<'_>> {
         rest += written.len().saturating_sub(PIPES);
         for pipe in written.into_iter().take(PIPES) {
             let [_, readers] = stages::sides(&recording.channels[pipe.pipe], &stages);
-            let name = readers.first().map_or("pipe".to_owned(), |reader| format!("pipe to {}", times[*reader].name));
+            let noun = recording.channels[pipe.pipe].kind.noun();
+            let name = readers.first().map_or(noun.to_owned(), |reader| format!("{noun} to {}", times[*reader].name));
             rows.push(Row::Pipe(name, pipe));
         }
     }
