@@ -9,7 +9,8 @@ use crate::record::{self, contents, inside};
 use crate::report::files::Folder;
 use crate::report::terminal::Style;
 use crate::result::{
-    Collector, Outcome, PipelineCommand, Probe, RecordLevel, RecordingRequest, RecordingTarget, Remedy, SentFile,
+    Collector, Observer, Outcome, PipelineCommand, Probe, RecordLevel, RecordingRequest, RecordingTarget, Remedy,
+    SentFile,
 };
 use crate::util::progress;
 use anyhow::Result;
@@ -61,6 +62,9 @@ pub(crate) struct RecordArgs {
     /// How much to record; each level takes more time than the one before [default: calls]
     #[arg(long, value_name = "LEVEL", value_parser = choice::<RecordLevel>())]
     level: Option<RecordLevel>,
+    /// How to observe it [default: bpf; without the rights for that, proc]
+    #[arg(long, value_name = "HOW", value_parser = choice::<Observer>(), conflicts_with = "kernel")]
+    observe: Option<Observer>,
     /// Size of the pipes between the stages, such as 1M [default: the kernel's, 64K]
     #[arg(long, value_name = "SIZE", value_parser = pipe_size, conflicts_with_all = ["pid", "changes", "advise"])]
     pipe_size: Option<u64>,
@@ -156,6 +160,7 @@ impl RecordArgs {
         }
         self.guest.machine.apply(&mut request.machine);
         set(&mut request.level, self.level);
+        request.observer = self.observe.or(request.observer);
         request.kernel = self.guest.kernel.clone().or(request.kernel.take());
         request.duration_ns = self.duration.or(request.duration_ns);
         request.pipe_size = self.pipe_size.or(request.pipe_size);

@@ -2,7 +2,8 @@
 //!
 //! Arrows go down: [`start`] has what starts a pipeline or finds one, [`observe`] what is seen of it, [`model`] what was seen as
 //! data, and [`say`] what people read. [`trials`] measure changes. [`inside`] does so in a guest, where [`count`] counts
-//! instructions, [`live`] shows what happens meanwhile, and [`contents`] lists the files of a folder.
+//! instructions, [`live`] shows what happens meanwhile, [`looking`] records without rights, and [`contents`] lists the files
+//! of a folder.
 
 // Paths are the same in all crates: `crate::MODULE::`.
 pub(crate) use crate as record;
@@ -15,6 +16,7 @@ pub mod contents;
 pub mod count;
 pub mod inside;
 mod live;
+mod looking;
 pub mod model;
 mod observe;
 mod requested;
@@ -54,8 +56,9 @@ use crate::record::start::input::KeptInput;
 pub use crate::record::start::launch::StageStreams;
 use crate::record::start::launch::{EndedStage, Launcher, MadePipe, PipelineSetup};
 use crate::record::start::running::RunningProcesses;
-use crate::result::{Document, Finding, FindingKind, MeasuredTarget, Outcome, PipelineCommand, RecordLevel, SCHEMA};
-use crate::util::warning::{Warning, WarningCode};
+use crate::result::{
+    Document, Finding, FindingKind, MeasuredTarget, Observer, Outcome, PipelineCommand, RecordLevel, SCHEMA,
+};
 use crate::util::{build, privileges, progress};
 use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -72,6 +75,8 @@ pub struct RecordSettings {
     /// End it after this time.
     pub duration: Option<Duration>,
     pub level: RecordLevel,
+    /// Absent: by BPF programs if there are rights for these.
+    pub observer: Option<Observer>,
     /// Size of the pipes between the stages.
     pub pipe_bytes: Option<u64>,
     /// Also attach this collector.
@@ -131,13 +136,21 @@ pub fn try_recorder() -> Result<()> {
 /// input nor standard output.
 pub fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outcome> {
     let environment = Environment::now();
+    let input = (!options.trials.is_empty()).then(|| KeptInput::keep(trials::trial::READ_ONCE)).transpose()?;
+    if looking::is_wanted(&options) {
+        return looking::record(pipeline, options, input, None);
+    }
+    let (kernel, mut recorder) = match start_recorder(&options) {
+        Ok(started) => started,
+        Err(error) if options.settings.observer.is_none() && looking::is_possible(&options) => {
+            return looking::record(pipeline, options, input, Some(error));
+        }
+        Err(error) => return Err(error),
+    };
     let RecordOptions { settings, trials, streams, sampled, live, drop_rights } = options;
-    let RecordSettings { duration, level, pipe_bytes, traced } = settings;
+    let RecordSettings { duration, level, pipe_bytes, traced, .. } = settings;
     // Its output and a screen would mix.
     let is_shared = std::io::stdout().is_terminal();
-    let input = (!trials.is_empty()).then(|| KeptInput::keep(trials::trial::READ_ONCE)).transpose()?;
-    let kernel = symbols(level, sampled)?;
-    let mut recorder = recorder::Recorder::start(level, sampled, live, duration)?;
     let code = sampled.then(|| UserCode::follow([]));
     let tracing = traced.as_ref().map(|wanted| Tracing::start(wanted, &[])).transpose()?;
     // Detaching needs them again.
@@ -186,15 +199,31 @@ pub fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outc
     let was_traced = tracing.is_some();
     let mut recorded = concluded(recording, counted, (timeline, looks.seen), &pipes, &running, &symbols, tracing);
     give_up(drop_rights && was_traced);
-    let recording = &mut recorded.document;
     if let Some(input) = input {
-        // What was recorded is kept.
-        if let Err(error) = trials.run(pipeline, &input, &launcher, recording) {
-            let text = format!("Nothing could be tried: {error:#}.");
-            recording.findings.push(Finding::new(FindingKind::Trial, None, text));
-        }
+        try_out(&trials, pipeline, &input, &launcher, &mut recorded.document);
     }
     Ok(recorded)
+}
+
+/// Measure `pipeline` with and without changes. If that fails, what was recorded is kept.
+fn try_out(
+    trials: &TrialOptions,
+    pipeline: &PipelineCommand,
+    input: &KeptInput,
+    launcher: &Launcher,
+    recording: &mut Document,
+) {
+    if let Err(error) = trials.run(pipeline, input, launcher, recording) {
+        let text = format!("Nothing could be tried: {error:#}.");
+        recording.findings.push(Finding::new(FindingKind::Trial, None, text));
+    }
+}
+
+/// The kernel's symbols, as far as they are needed, and the attached programs.
+fn start_recorder(options: &RecordOptions) -> Result<(Option<Symbols>, recorder::Recorder)> {
+    let RecordOptions { settings, sampled, live, .. } = options;
+    let kernel = symbols(settings.level, *sampled)?;
+    Ok((kernel, recorder::Recorder::start(settings.level, *sampled, *live, settings.duration)?))
 }
 
 fn give_up(rights: bool) {
@@ -233,7 +262,7 @@ impl Meanwhile {
             timeline.end(&ended, groups);
         }
         let more = recorder.step();
-        timeline.step(recorder).iter().for_each(|counts| pages.step(counts));
+        timeline.step(|| recorder.read().ok()).iter().for_each(|counts| pages.step(counts));
         looks.step(recorder);
         let mut due = if more { Duration::ZERO } else { timeline.due().min(looks.due()).min(recorder::ROOM_EVERY) };
         due = due.min(code.as_mut().map_or(Duration::MAX, UserCode::step));
@@ -288,11 +317,19 @@ fn wait(
 /// interruption, or until all of `pids` have ended. They are only watched.
 pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Outcome> {
     let RecordOptions { sampled, live, drop_rights, .. } = *options;
-    let RecordSettings { duration, level, .. } = options.settings;
+    let RecordSettings { duration, level, observer, .. } = options.settings;
+    if looking::is_wanted(options) {
+        return looking::record_running(pids, options, None);
+    }
     let environment = Environment::now();
     let running = RunningProcesses::find(pids)?;
-    let kernel = symbols(level, sampled)?;
-    let mut recorder = recorder::Recorder::start(level, sampled, live, duration)?;
+    let (kernel, mut recorder) = match start_recorder(options) {
+        Ok(started) => started,
+        Err(error) if observer.is_none() && looking::is_possible(options) => {
+            return looking::record_running(pids, options, Some(error));
+        }
+        Err(error) => return Err(error),
+    };
     let code = sampled.then(|| UserCode::follow(running.pids.iter().copied()));
     let traced = options.settings.traced.as_ref();
     let tracing = traced.map(|wanted| Tracing::start(wanted, &running.pids)).transpose()?;
@@ -319,19 +356,7 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Ou
     let tracing = tracing.map(Tracing::stop);
     let counted = recorder.finish(Some(last))?;
     let symbols = RecordedSymbols::new(kernel, code);
-    let unknown = |(pid, why): &(u32, String)| Warning {
-        code: WarningCode::PipesUnknown,
-        message: format!(
-            "the pipes of process {pid} cannot be read ({why}), so the processes at their other ends are not known"
-        ),
-        action: "record as root, or name these processes with -p as well".to_owned(),
-    };
-    let recording = Document {
-        warnings: running.unknown.iter().map(unknown).collect(),
-        others,
-        user_pipes: pages.found,
-        ..recording
-    };
+    let recording = Document { warnings: running.unknown_pipes(), others, user_pipes: pages.found, ..recording };
     Ok(concluded(recording, counted, (timeline, looks.seen), &[], &running, &symbols, tracing))
 }
 

@@ -9,8 +9,8 @@ use crate::record::inside::{GuestPipeline, PipelinePlace, PreparedPipeline};
 use crate::record::trials::remedy::ApplyRemedy as _;
 use crate::record_running;
 use crate::result::{
-    Collector, Finding, FindingKind, Measurement, Outcome, PipelineCommand, RecordingRequest, RecordingTarget, Remedy,
-    SentFile,
+    Collector, Finding, FindingKind, Measurement, Observer, Outcome, PipelineCommand, RecordLevel, RecordingRequest,
+    RecordingTarget, Remedy, SentFile,
 };
 use crate::util::streams::write_printed;
 use crate::util::usage::UsageError;
@@ -139,6 +139,11 @@ impl RecordingRequest {
             return refused("nothing is to be recorded: give a pipeline after `--`, or -p PID");
         }
         let running = matches!(self.target, RecordingTarget::Attached(_));
+        if self.observer == Some(Observer::Proc) && (self.level == RecordLevel::Stacks || self.collect.is_some()) {
+            return refused(
+                "--observe proc sees neither stacks nor what is executed: leave out --level stacks and --collect",
+            );
+        }
         if running && (guest || !trials.is_empty() || self.runs.is_some() || self.pipe_size.is_some()) {
             return refused(
                 "-p records processes of this machine as they are: leave out --kernel, --try, --advise, --runs and \
@@ -192,7 +197,7 @@ impl RecordingRequest {
             .filter(|collector| [Collector::Kprobe, Collector::Fgraph].contains(collector))
             .map(|collector| TracingCollector { collector, probe: self.probe.clone().unwrap_or_default() });
         let duration = self.duration_ns.map(Duration::from_nanos);
-        RecordSettings { duration, level: self.level, pipe_bytes: self.pipe_size, traced }
+        RecordSettings { duration, level: self.level, observer: self.observer, pipe_bytes: self.pipe_size, traced }
     }
 
     fn guest(&self) -> Result<Option<GuestOptions>> {

@@ -45,8 +45,8 @@ pub use probe::Probe;
 pub use recorded::DEFAULT_SLOTS;
 use recorded::is_default;
 pub use recorded::{
-    BusyProgram, HeldBy, LockWait, RecordLevel, RecordedChannel, RecordedEnd, RecordedProcess, UnrecordedProcess,
-    UserPipes, WaitReason, WaitTotal,
+    BusyProgram, HeldBy, LockWait, Observer, ProcLooks, RecordLevel, RecordedChannel, RecordedEnd, RecordedProcess,
+    UnrecordedProcess, UserPipes, WaitReason, WaitTotal,
 };
 pub use request::{Collector, Loader, Request, Selection};
 pub use stack_files::LARGEST;
@@ -133,6 +133,9 @@ pub struct Document {
     /// How much was recorded; absent for `calls`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub level: RecordLevel,
+    /// If it was made of looks into /proc.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub looks: Option<ProcLooks>,
     /// The time after which the recording was to end, ns, if it was limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ns: Option<u64>,

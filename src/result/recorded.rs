@@ -24,6 +24,36 @@ pub enum RecordLevel {
     Stacks,
 }
 
+/// How processes are observed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[derive(strum::EnumMessage, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
+pub enum Observer {
+    /// BPF programs at the kernel's events; needs root, or CAP_BPF and CAP_PERFMON
+    Bpf,
+    /// Looks into /proc, up to 200 a second: without rights, on any kernel; shares have a margin, and calls and bytes are not
+    /// seen
+    Proc,
+}
+
+/// Looks into /proc, from which a recording was made instead of the kernel's events.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProcLooks {
+    pub looks: u64,
+    /// The mean time between two, ns.
+    pub mean_ns: u64,
+    /// Looks at a sleeping thread whose call could not be read.
+    pub unreadable: u64,
+}
+
+impl ProcLooks {
+    /// Half of the interval of 95 % of a share of the time, if each look is one trial of a binomial distribution.
+    pub fn margin(&self, share: f64) -> f64 {
+        1.96 * (share * (1.0 - share) / self.looks.max(1) as f64).sqrt()
+    }
+}
+
 /// A program in a process. Several processes that ran the same program on the same pipes are one, and so are many that ran
 /// it on pipes of the same kind.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -200,7 +230,7 @@ impl RecordedChannel {
 
     /// Whether anything was done with it, other than a few words with a process outside, such as a name service.
     pub fn is_used(&self) -> bool {
-        self.ends().any(|end| end.all_calls() + end.sleeps > 0) && !self.is_aside()
+        self.ends().any(|end| end.all_calls() + end.sleeps + end.blocked_ns > 0) && !self.is_aside()
     }
 
     fn is_aside(&self) -> bool {

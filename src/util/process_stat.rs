@@ -13,10 +13,14 @@ pub struct ProcessStat {
     pub state: char,
     /// The parent's process id.
     pub parent: u32,
+    /// The id of its process group.
+    pub group: u32,
     /// The id of its session's leader.
     pub session: u32,
     /// User and system time, in clock ticks.
     pub ticks: u64,
+    /// The part in user space.
+    pub user_ticks: u64,
     /// When it started, in clock ticks after boot.
     pub started: u64,
 }
@@ -27,7 +31,12 @@ impl ProcessStat {
         Self::parse(&read_lossy(&format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Fields 2, 3, 4, 6, 14, 15 and 22 of proc_pid_stat(5). The name may contain spaces and parentheses.
+    /// The same of one of its threads.
+    pub fn of_thread(pid: u32, tid: u32) -> Option<Self> {
+        Self::parse(&read_lossy(&format!("/proc/{pid}/task/{tid}/stat")).ok()?)
+    }
+
+    /// Fields 2 to 6, 14, 15 and 22 of proc_pid_stat(5). The name may contain spaces and parentheses.
     fn parse(stat: &str) -> Option<Self> {
         let (start, rest) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
@@ -37,8 +46,10 @@ impl ProcessStat {
             name: start.split_once('(')?.1.to_owned(),
             state: fields.first()?.chars().next()?,
             parent: number(4)?.try_into().ok()?,
+            group: number(5)?.try_into().ok()?,
             session: number(6)?.try_into().ok()?,
             ticks: number(14)? + number(15)?,
+            user_ticks: number(14)?,
             started: number(22)?,
         })
     }
@@ -49,13 +60,15 @@ impl ProcessStat {
     }
 }
 
+/// The ids of all processes that /proc shows.
+pub fn ids() -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
 /// All processes that /proc shows, by id.
 pub fn all() -> impl Iterator<Item = (u32, ProcessStat)> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| {
-        let pid = entry.file_name().to_str()?.parse().ok()?;
-        Some((pid, ProcessStat::of(pid)?))
-    })
+    ids().filter_map(|pid| Some((pid, ProcessStat::of(pid)?)))
 }
 
 /// User and system time, ns, of all children that were waited for.
@@ -79,8 +92,17 @@ mod tests {
     #[test]
     fn fields_come_after_any_name() {
         let stat = "42 (a) b (c) T 7 42 42 0 -1 4194560 100 0 0 0 11 5 0 0 20 0 1 0 900 0 0";
-        let expected =
-            ProcessStat { name: "a) b (c".to_owned(), state: 'T', parent: 7, session: 42, ticks: 16, started: 900 };
+        let name = "a) b (c".to_owned();
+        let expected = ProcessStat {
+            name,
+            state: 'T',
+            parent: 7,
+            group: 42,
+            session: 42,
+            ticks: 16,
+            user_ticks: 11,
+            started: 900,
+        };
         assert_eq!(ProcessStat::parse(stat), Some(expected));
         for damaged in ["", "7 (x", "7 (x) S 1", "7 x) S 1"] {
             assert_eq!(ProcessStat::parse(damaged), None, "{damaged}");

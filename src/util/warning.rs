@@ -58,6 +58,10 @@ pub enum WarningCode {
     NoPipes,
     /// The pipes of a process cannot be read.
     PipesUnknown,
+    /// It was recorded by looks into /proc, because BPF programs are not possible.
+    LookedOnly,
+    /// What other users' processes sleep for may not be read.
+    SleepsUnreadable,
     /// The critical path did not add up.
     PathWrong,
     SwitchesUnseen,

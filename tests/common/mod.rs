@@ -180,3 +180,17 @@ pub(crate) fn listing(folder: &Path) -> Vec<String> {
     names.sort();
     names
 }
+
+/// The program that `command` starts has no capability, even as root: as in a container that has none.
+pub(crate) fn without_capabilities(command: &mut Command) {
+    use std::os::unix::process::CommandExt as _;
+    // SAFETY: prctl is safe between fork and exec. It fails for capabilities that this kernel does not have.
+    unsafe {
+        command.pre_exec(|| {
+            for capability in 0..64 {
+                libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0);
+            }
+            Ok(())
+        });
+    }
+}

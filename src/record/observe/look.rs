@@ -19,6 +19,9 @@ use std::io::ErrorKind;
 const MOST_PROCESSES: usize = 512;
 const MOST_WAITS: usize = 256;
 
+/// Inode and device of a channel.
+pub(crate) type ChannelKey = (u64, u32);
+
 /// A process, as it was read.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessNow {
@@ -90,6 +93,11 @@ impl ProcessesNow {
         Some(now)
     }
 
+    /// Read who has the locks of files.
+    pub(crate) fn read_locks(&mut self) {
+        self.locks = lock_holders(&read_lossy("/proc/locks").unwrap_or_default());
+    }
+
     fn threads(&self, pid: u32) -> &[ThreadNow] {
         self.processes.get(&pid).and_then(|process| process.threads.as_deref()).unwrap_or_default()
     }
@@ -130,7 +138,7 @@ impl ProcessesNow {
 
     /// The processes of which any thread can end this sleep of a thread of `pid`, and whether nothing else can; `patient`:
     /// but for its time.
-    fn enders(&self, pid: u32, call: &ThreadCall, patient: bool) -> (Vec<u32>, bool) {
+    pub(crate) fn enders(&self, pid: u32, call: &ThreadCall, patient: bool) -> (Vec<u32>, bool) {
         match call {
             ThreadCall::Busy | ThreadCall::Idle | ThreadCall::Opening { .. } => (Vec::new(), false),
             ThreadCall::Thread => (vec![pid], true),
@@ -247,22 +255,38 @@ impl ProcessesNow {
         }
     }
 
-    /// The channel of a file, if it is one.
-    fn channel(&self, file: &OpenFile, room: bool) -> Option<AwaitedChannel> {
-        let (kind, inode, device, path) = match &file.kind {
-            FileKind::Pipe(pipe, None) => (ChannelKind::Pipe, pipe.inode, pipe.device, None),
-            FileKind::Pipe(pipe, path) => (ChannelKind::Fifo, pipe.inode, pipe.device, path.clone()),
+    /// The channel of a descriptor that is read or, for `room`, written.
+    pub(crate) fn channel_key(&self, pid: u32, fd: u32, room: bool) -> Option<ChannelKey> {
+        self.key(self.file(pid, fd)?, room).map(|(_, key)| key)
+    }
+
+    fn key(&self, file: &OpenFile, room: bool) -> Option<(ChannelKind, ChannelKey)> {
+        Some(match &file.kind {
+            FileKind::Pipe(pipe, path) => {
+                let kind = if path.is_none() { ChannelKind::Pipe } else { ChannelKind::Fifo };
+                (kind, (pipe.inode, pipe.device))
+            }
             FileKind::Socket(inode) => {
                 let peer = self.peers.get(inode)?;
                 // Each direction is named by its receiver.
-                (kind_of(peer.device), if room { peer.inode } else { *inode }, peer.device, None)
+                (kind_of(peer.device), (if room { peer.inode } else { *inode }, peer.device))
             }
             FileKind::Terminal { number, is_master } => {
                 // As the BPF programs number its directions: what its master reads is the odd one.
                 let inode = u64::from(*number) * 2 + 2 + u64::from(*is_master != room);
-                (ChannelKind::Pty, inode, PR_TERMINAL as u32, Some(format!("/dev/pts/{number}")))
+                (ChannelKind::Pty, (inode, PR_TERMINAL as u32))
             }
             _ => return None,
+        })
+    }
+
+    /// The channel of a file, if it is one.
+    fn channel(&self, file: &OpenFile, room: bool) -> Option<AwaitedChannel> {
+        let (kind, (inode, device)) = self.key(file, room)?;
+        let path = match &file.kind {
+            FileKind::Pipe(_, path) => path.clone(),
+            FileKind::Terminal { number, .. } => Some(format!("/dev/pts/{number}")),
+            _ => None,
         };
         let holders = self.at_other_end(file, room).unwrap_or_default();
         let holder = |(pid, fd): (u32, u32)| ChannelHolder { process: self.seen(pid), fd };

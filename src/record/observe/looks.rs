@@ -2,7 +2,6 @@
 
 use crate::record::observe::look::ProcessesNow;
 use crate::record::observe::raw::PrWho;
-use crate::record::observe::recorder::Recorder;
 use crate::result::{LastLook, LastWait, SeenProcess, WaitedFor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -21,6 +20,16 @@ pub(crate) struct SeenWaits {
     at: u64,
     followed: BTreeMap<u32, PrWho>,
     waits: Vec<LastWait>,
+}
+
+/// What follows processes, and knows who of them sleeps.
+pub(crate) trait Sleepers {
+    /// The followed processes by the ids that this process sees, and the time, if a thread of them has slept for `ns` at a
+    /// channel, or for other processes.
+    fn sleepers(&self, ns: u64) -> Option<(u64, BTreeMap<u32, PrWho>)>;
+
+    /// By process id: the processes for which a process waits at the end of the window, as its child or in poll.
+    fn know_awaited(&mut self, _awaited: BTreeMap<u32, Vec<u32>>) {}
 }
 
 /// Looks now and then.
@@ -44,7 +53,7 @@ impl Looks {
     }
 
     /// Look, if it is time to.
-    pub(crate) fn step(&mut self, recorder: &Recorder) {
+    pub(crate) fn step(&mut self, recorder: &impl Sleepers) {
         if self.due().is_zero() {
             self.look(recorder);
             let now = Instant::now();
@@ -53,14 +62,14 @@ impl Looks {
     }
 
     /// Look now, at the end of the window. Nothing counts that happens later.
-    pub(crate) fn finish(&mut self, recorder: &mut Recorder) {
+    pub(crate) fn finish(&mut self, recorder: &mut impl Sleepers) {
         self.look(recorder);
         self.next = None;
         recorder.know_awaited(self.seen.as_ref().map(SeenWaits::awaited).unwrap_or_default());
     }
 
     /// Look now. What moves all the time is not looked at: a thread has to have slept for half of the time, or for long.
-    fn look(&mut self, recorder: &Recorder) {
+    fn look(&mut self, recorder: &impl Sleepers) {
         let slept = LONG.min(self.begun.elapsed() / 2);
         let Some((at, followed)) = recorder.sleepers(slept.as_nanos() as u64) else { return };
         let pids: BTreeSet<u32> = followed.keys().copied().collect();

@@ -10,6 +10,14 @@ pub(crate) fn name_of(words: [u64; 2]) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
+/// A name as the kernel has it.
+pub(crate) fn words_of(name: &str) -> [u64; 2] {
+    let mut words = [0_u64; 2];
+    let bytes: &mut [u8] = bytemuck::bytes_of_mut(&mut words);
+    bytes[..15].iter_mut().zip(name.bytes()).for_each(|(to, byte)| *to = byte);
+    words
+}
+
 /// The reason of a sleep in system call `call` on a file of type `file` (the upper four bits of its mode).
 pub(crate) fn why(call: u32, file: u32) -> WaitReason {
     const FIFO: u32 = 1;

@@ -8,6 +8,7 @@ use crate::kernel::preemption;
 use crate::kernel::tracefs::Tracefs;
 use crate::record::model::ended::EndedProcesses;
 use crate::record::observe::counted::{RecordedCounts, add, add_process};
+use crate::record::observe::looks::Sleepers;
 use crate::record::observe::path::{KnownEnd, PathEnds, PathRecorder};
 use crate::record::observe::raw::{
     PR_ASLEEP, PR_FRAMES, PR_LASTS, PR_PROCESSES, PR_RUNNABLE, PR_RUNNING, PR_UNTIL, PrCounts, PrEnd, PrOffCpu,
@@ -184,11 +185,6 @@ impl Recorder {
         self.path.open.extend(open);
     }
 
-    /// By process id: the processes for which a process waits at the end of the window, as its child or in poll.
-    pub(crate) fn know_awaited(&mut self, awaited: BTreeMap<u32, Vec<u32>>) {
-        self.path.know_awaited(awaited);
-    }
-
     /// Read steps of the path. Returns whether there are more already.
     pub(crate) fn step(&mut self) -> bool {
         self.path.step(|| self.object.entries("tasks"))
@@ -202,27 +198,6 @@ impl Recorder {
             self.object.entries::<u64, PrTask>("tasks")
         };
         tasks().unwrap_or_default().into_iter().filter_map(|(_, task)| u32::try_from(task.id).ok()).collect()
-    }
-
-    /// The followed processes by the ids that this process sees, and the time, if a thread of them has slept for `ns` at a pipe
-    /// or for any of several files. Without an answer of the kernel, none is known.
-    pub(crate) fn sleepers(&self, ns: u64) -> Option<(u64, BTreeMap<u32, PrWho>)> {
-        let now = monotonic_ns().min(self.until().ok()?);
-        let tasks = || self.object.entries::<u64, PrTask>("tasks");
-        let for_others = |task: &PrTask| {
-            let why = why(task.call, task.file_type);
-            task.inode != 0
-                || matches!(why, WaitReason::Poll | WaitReason::Open | WaitReason::Network | WaitReason::FileLock)
-        };
-        let sleeps_long = |task: &PrTask| {
-            task.started != 0 && task.state as usize == PR_ASLEEP && task.since + ns <= now && for_others(task)
-        };
-        if !tasks().ok()?.iter().any(|(_, task)| sleeps_long(task)) {
-            return None;
-        }
-        attach::run_iterator(self.object.program(ACCOUNT).ok()?).ok()?;
-        let followed = tasks().ok()?.into_iter().filter(|(_, task)| task.started != 0);
-        Some((now, followed.filter_map(|(_, task)| Some((u32::try_from(task.id).ok()?, task.who))).collect()))
     }
 
     /// What has been counted until now, and the path since this was last called.
@@ -416,8 +391,34 @@ fn settle(
     }
 }
 
+impl Sleepers for Recorder {
+    /// Without an answer of the kernel, none is known.
+    fn sleepers(&self, ns: u64) -> Option<(u64, BTreeMap<u32, PrWho>)> {
+        let now = monotonic_ns().min(self.until().ok()?);
+        let tasks = || self.object.entries::<u64, PrTask>("tasks");
+        let for_others = |task: &PrTask| {
+            let why = why(task.call, task.file_type);
+            task.inode != 0
+                || matches!(why, WaitReason::Poll | WaitReason::Open | WaitReason::Network | WaitReason::FileLock)
+        };
+        let sleeps_long = |task: &PrTask| {
+            task.started != 0 && task.state as usize == PR_ASLEEP && task.since + ns <= now && for_others(task)
+        };
+        if !tasks().ok()?.iter().any(|(_, task)| sleeps_long(task)) {
+            return None;
+        }
+        attach::run_iterator(self.object.program(ACCOUNT).ok()?).ok()?;
+        let followed = tasks().ok()?.into_iter().filter(|(_, task)| task.started != 0);
+        Some((now, followed.filter_map(|(_, task)| Some((u32::try_from(task.id).ok()?, task.who))).collect()))
+    }
+
+    fn know_awaited(&mut self, awaited: BTreeMap<u32, Vec<u32>>) {
+        self.path.know_awaited(awaited);
+    }
+}
+
 /// The clock of the programs, ns. It counts from the boot.
-fn monotonic_ns() -> u64 {
+pub(crate) fn monotonic_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }

@@ -3,6 +3,7 @@
 use crate::record::start::open_files::{FileKind, OpenFile};
 use crate::util::text::read_lossy;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt as _;
 
 /// Descriptors of one call of `poll` or `select` that are looked at.
@@ -80,6 +81,30 @@ pub(crate) fn threads(pid: u32, files: &[OpenFile]) -> Option<Vec<ThreadNow>> {
         threads.push(ThreadNow { tid, sleeps, call });
     }
     Some(threads)
+}
+
+/// A sleeping thread's call, as far as it may be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SleepingCall {
+    /// It runs by now.
+    Runs,
+    /// The kernel refuses to tell.
+    Unreadable,
+    /// The number of the call, `None` outside of one, and what it sleeps for.
+    Known(Option<u32>, ThreadCall),
+}
+
+/// The call in which a thread sleeps.
+pub(crate) fn sleeping_call(pid: u32, tid: u32, files: &[OpenFile]) -> SleepingCall {
+    match read_lossy(&format!("/proc/{pid}/task/{tid}/syscall")) {
+        Ok(line) => match line.split_whitespace().next().and_then(|number| number.parse::<i64>().ok()) {
+            Some(number) => SleepingCall::Known(u32::try_from(number).ok(), call_of(&line, pid, files)),
+            None => SleepingCall::Runs,
+        },
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => SleepingCall::Unreadable,
+        // It has ended, or the kernel has no such file.
+        Err(_) => SleepingCall::Runs,
+    }
 }
 
 /// The call of a sleeping thread, by its line in /proc/PID/syscall: number, six arguments, stack and code.

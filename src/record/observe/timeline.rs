@@ -4,7 +4,6 @@
 
 use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::raw::{PR_WRITE, PrWho};
-use crate::record::observe::recorder::Recorder;
 use crate::result::{RecordedChannel, Timeline, TimelinePipe, TimelineProcess};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -82,11 +81,11 @@ impl TimelineRecorder {
         self.next.saturating_duration_since(Instant::now())
     }
 
-    /// Read the counts, if it is time, and return them. Without an answer of the kernel, there is no slice.
-    pub(crate) fn step(&mut self, recorder: &Recorder) -> Option<RecordedCounts> {
+    /// `read` the counts, if it is time, and return them. Without an answer of the kernel, there is no slice.
+    pub(crate) fn step(&mut self, read: impl FnOnce() -> Option<RecordedCounts>) -> Option<RecordedCounts> {
         self.due().is_zero().then(|| {
             let begin = Instant::now();
-            let counts = recorder.read().ok();
+            let counts = read();
             counts.iter().for_each(|counts| self.add(counts));
             // Many counts are read less often, so that it takes a tenth of the time at most.
             self.next = Instant::now() + self.length.max(10 * begin.elapsed());

@@ -7,7 +7,7 @@ use crate::record::model::stage_times::{self, StageTime};
 use crate::record::model::stages::{self, Stages};
 use crate::record::say::words::{self, SHORT_NS};
 use crate::record::say::{advice, findings as rules, holders, killed, standstill};
-use crate::report::number::percent;
+use crate::report::number::{percent, time};
 use crate::result::{BusyProgram, Document, ExecutedOn, Finding, FindingKind, PathWhat, RecordedProcess};
 use crate::util::text::{capitalized, counted};
 use std::collections::BTreeMap;
@@ -211,6 +211,14 @@ fn cautions(recording: &Document) -> Vec<String> {
     if recording.processes.window_ns < SHORT_NS {
         cautions.push("The pipeline took less than 20 ms: most of it is the start of its programs.".to_owned());
     }
+    cautions.extend(recording.looks.map(|looks| {
+        format!(
+            "From {} into /proc, one each {}: shares are ±{:.0} points at most, and what lives for less is not seen.",
+            counted(looks.looks, "look"),
+            time(looks.mean_ns as f64 / 1e9),
+            (100.0 * looks.margin(0.5)).max(1.0)
+        )
+    }));
     // The CPUs of an emulated guest take turns.
     let crowded = if recording.executed_on == ExecutedOn::Tcg { None } else { crowded(recording) };
     let busy: Vec<String> = crowded.into_iter().chain(busy_others(&recording.others)).collect();

@@ -330,8 +330,8 @@ fn itself(look: &LastLook, wait: &LastWait) -> Vec<String> {
 
 /// Long waits for data from processes that have the write end open, and do nothing.
 fn held(recording: &Document, look: &LastLook) -> Vec<String> {
-    // Without calls, it is not known who wrote.
-    if recording.level == RecordLevel::Sched {
+    // Without calls, it is not known who wrote. What only looks has no more than that they sleep.
+    if recording.level == RecordLevel::Sched && recording.looks.is_none() {
         return Vec::new();
     }
     let mut said = Vec::new();
@@ -405,7 +405,12 @@ fn held_text(recording: &Document, wait: &LastWait, channel: &AwaitedChannel) ->
     let still = if was_written(recording, channel) { "still " } else { "" };
     let what = channel_name(channel);
     let name = full_name(&wait.process);
-    format!("{name} waits for data from {what}: only {names} {still}{have} its write end open, and wrote nothing.")
+    let does = match (recording.looks, channel.holders.len()) {
+        (None, _) => "wrote nothing",
+        (_, 1) => "sleeps",
+        _ => "sleep",
+    };
+    format!("{name} waits for data from {what}: only {names} {still}{have} its write end open, and {does}.")
 }
 
 /// Long waits for the locks of files.

@@ -129,10 +129,12 @@ fn path_table(recording: &Document, path: &CriticalPath, labels: &[String]) -> T
     if rest.len() + small.len() > 0 {
         rows.push((name, sum, String::new()));
     }
+    let margin = |share: f64| recording.looks.map(|looks| TableCell::figure(percent(looks.margin(share))));
     Table::of(format!("Critical path: what the {} were", time(window / 1e9)), &rows)
         .column("part", |(part, ..)| &part[..])
         .column("time", |(_, ns, _)| TableCell::figure(time(*ns as f64 / 1e9)))
         .column("share", |(_, ns, _)| TableCell::Share(*ns as f64 / window))
+        .when(recording.looks.is_some(), |table| table.column("±", |(_, ns, _)| margin(*ns as f64 / window)))
         .column("CPU used by", |(.., users)| &users[..])
         .done()
 }
@@ -176,7 +178,7 @@ fn pipe_table(recording: &Document, pipes: &[PipeRow<'_>]) -> Table {
         .column("full", |row| blocked(row, false))
         .column("empty", |row| blocked(row, true))
         .when(by_calls, |table| table.less(2, in_use, |row| filled(row)))
-        .column("capacity", |row| capacity(row))
+        .when(recording.looks.is_none(), |table| table.column("capacity", |row| capacity(row)))
         .done()
 }
 

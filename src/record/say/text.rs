@@ -146,11 +146,13 @@ fn limit_lines(recording: &Document) -> Vec<String> {
         RecordLevel::Sched => "no system calls (--level sched)".to_owned(),
         RecordLevel::Calls | RecordLevel::Stacks => counted_noun(calls, "system call"),
     };
-    lines.push(format!(
-        "recorded {calls}, {} and {}; recording them costs time (see docs/record.md)",
-        counted_noun(sleeps, "sleep"),
-        counted_noun(preemptions, "preemption")
-    ));
+    if recording.looks.is_none() {
+        lines.push(format!(
+            "recorded {calls}, {} and {}; recording them costs time (see docs/record.md)",
+            counted_noun(sleeps, "sleep"),
+            counted_noun(preemptions, "preemption")
+        ));
+    }
     if recording.executed_on == ExecutedOn::Tcg {
         let disk = if recording.on_disk.is_empty() {
             "caches and disks take no time"

@@ -207,6 +207,11 @@ impl Launcher {
         self.stages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The processes of the stages that have been started.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        self.lock().iter().map(|stage| stage.child.id()).collect()
+    }
+
     /// Wait until all stages have ended.
     pub(crate) fn wait(&self) -> Result<Vec<EndedStage>> {
         loop {

@@ -8,6 +8,7 @@ use crate::record::start::socket_peers::unnamed_pairs;
 use crate::result::UnrecordedProcess;
 use crate::util::cancel;
 use crate::util::process_stat::{self, ProcessStat};
+use crate::util::warning::{Warning, WarningCode};
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -30,7 +31,7 @@ pub(crate) struct RunningProcesses {
     /// What other processes have open of the ends of those asked for.
     pub others: Vec<OtherEnd>,
     /// Those asked for, whose pipes could not be read, with the reason.
-    pub unknown: Vec<(u32, String)>,
+    unknown: Vec<(u32, String)>,
     /// Those of `pids`.
     command_lines: BTreeMap<u32, Vec<String>>,
     /// Those asked for.
@@ -136,6 +137,18 @@ impl RunningProcesses {
     /// The words of one of `pids`; empty if they are not known.
     pub(crate) fn command_line(&self, pid: u32) -> &[String] {
         self.command_lines.get(&pid).map_or(&[], Vec::as_slice)
+    }
+
+    /// What could not be read of those that were asked for.
+    pub(crate) fn unknown_pipes(&self) -> Vec<Warning> {
+        let warning = |(pid, why): &(u32, String)| Warning {
+            code: WarningCode::PipesUnknown,
+            message: format!(
+                "the pipes of process {pid} cannot be read ({why}), so the processes at their other ends are not known"
+            ),
+            action: "record as root, or name these processes with -p as well".to_owned(),
+        };
+        self.unknown.iter().map(warning).collect()
     }
 
     fn add(&mut self, pid: u32, sides: BTreeSet<Side>) {

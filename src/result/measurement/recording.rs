@@ -1,7 +1,7 @@
 //! What is asked for of a pipeline, or of running processes.
 
 use super::{GuestMachine, Remedy};
-use crate::result::{Collector, PipelineCommand, Probe, RecordLevel};
+use crate::result::{Collector, Observer, PipelineCommand, Probe, RecordLevel};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -21,6 +21,9 @@ pub struct RecordingRequest {
     /// After this time, ns, it ends.
     pub duration_ns: Option<u64>,
     pub level: RecordLevel,
+    /// How it is observed. Absent: by BPF programs, or without rights for these by looks into /proc.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observer: Option<Observer>,
     /// Size of the pipes between the stages, bytes.
     pub pipe_size: Option<u64>,
     /// What is collected besides the recording.

@@ -77,6 +77,7 @@ impl RecordingRequest {
         words.value("--probe", self.probe.as_ref());
         words.value("--duration", self.duration_ns.map(nanoseconds));
         words.unless(self.level, &RecordLevel::default(), "--level", |level| level.name().to_owned());
+        words.value("--observe", self.observer.map(|observer| observer.name()));
         words.value("--pipe-size", self.pipe_size);
         words.value("--runs", self.runs);
         self.files.iter().for_each(|file| words.value("--file", Some(file.text())));

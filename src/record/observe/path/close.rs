@@ -1,7 +1,7 @@
 //! The end of the path: of the thread that ended last, or of those that have not ended.
 
 use super::chain::{Chain, Slices};
-use super::clocks::{Clocks, OF_ALL, PathState};
+use super::clocks::{ASSUMED, Clocks, OF_ALL, PathState};
 use super::command_lines::CommandLines;
 use super::follow::{PathFollower, Woken};
 use super::parts::{NOBODY, PartKey, at_pipe, part};
@@ -175,6 +175,29 @@ pub(crate) fn is_alive(tasks: &Tasks<'_>, task: u64) -> bool {
 }
 
 impl PathEnds {
+    /// The path of what was looked at now and then.
+    pub(super) fn seen(
+        slices: Slices,
+        chain: Chain,
+        parts: Vec<(Option<PrWho>, PartKey)>,
+        command_lines: CommandLines,
+    ) -> Self {
+        let none = [0; ASSUMED + 1];
+        Self {
+            slices,
+            last: Some(chain),
+            alive: Vec::new(),
+            seized: BTreeMap::new(),
+            parts,
+            assumed: Vec::new(),
+            clocks: none,
+            sleeps: none,
+            has_gaps: false,
+            samples: TimedSamples::default(),
+            command_lines,
+        }
+    }
+
     /// When the paths begin and end: what was counted may lack processes for want of room.
     pub(crate) fn span(&self) -> [u64; 2] {
         let ends = self.last.iter().chain(self.alive.iter().map(|(_, chain)| chain)).map(|chain| chain.at);

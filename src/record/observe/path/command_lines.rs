@@ -29,7 +29,7 @@ impl CommandLines {
         }
     }
 
-    fn add(&mut self, who: PrWho, line: Vec<String>) {
+    pub(crate) fn add(&mut self, who: PrWho, line: Vec<String>) {
         if self.0.len() < MOST && !line.is_empty() {
             self.0.insert(who, line);
         }

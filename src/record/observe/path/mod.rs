@@ -2,7 +2,7 @@
 //!
 //! [`follow`] reads the steps of the BPF programs while the pipeline runs, with a [`chain`] of [`parts`] for each thread, and
 //! [`clocks`] that show how long it would take without one process, and over each [`gap`] where steps are missing.
-//! [`close`] ends it. [`samples`] have their time, too.
+//! [`close`] ends it. [`samples`] have their time, too. [`seen`] is the path of a recording without steps.
 
 #[cfg(any(test, fuzzing, feature = "testing"))]
 mod any_steps;
@@ -16,13 +16,16 @@ mod gap;
 pub(crate) mod kept;
 mod parts;
 mod samples;
+mod seen;
 #[cfg(test)]
 mod tests;
 
 #[cfg(any(test, fuzzing, feature = "testing"))]
 pub(crate) use any_steps::check_any_steps;
 pub(crate) use close::{KnownEnd, PathEnds};
+pub(crate) use parts::at_pipe;
 pub(crate) use samples::TimedSamples;
+pub(crate) use seen::SeenPath;
 
 use crate::collect::bpf::Object;
 use crate::record::observe::raw::{PR_RING, PrStep, PrTask};

@@ -1,0 +1,155 @@
+//! Record by looks into /proc, where BPF programs may not be used or are not wanted.
+
+use crate::kernel::environment::Environment;
+use crate::record::observe::looks::Looks;
+use crate::record::observe::others::ProgramTimes;
+use crate::record::observe::proc::ProcRecorder;
+use crate::record::observe::timeline::TimelineRecorder;
+use crate::record::observe::user_pages::UserPages;
+use crate::record::start::input::KeptInput;
+use crate::record::start::launch::{Launcher, MadePipe, PipelineSetup};
+use crate::record::start::running::RunningProcesses;
+use crate::record::{RecordOptions, RecordedSymbols, concluded, nanoseconds, start, try_out, wait};
+use crate::result::{Document, MeasuredTarget, Observer, Outcome, PipelineCommand, RecordLevel};
+use crate::util::warning::{Warning, WarningCode};
+use anyhow::{Result, ensure};
+use std::time::Duration;
+
+/// Whether these options can be had without BPF programs.
+pub(crate) fn is_possible(options: &RecordOptions) -> bool {
+    let settings = &options.settings;
+    !options.sampled && !options.live && settings.traced.is_none() && settings.level != RecordLevel::Stacks
+}
+
+/// Whether nothing else is wanted.
+pub(crate) fn is_wanted(options: &RecordOptions) -> bool {
+    options.settings.observer == Some(Observer::Proc)
+}
+
+/// What is not seen because of `why`: an error of BPF programs, unless they were not wanted.
+fn warning(why: Option<anyhow::Error>) -> Option<Warning> {
+    why.map(|why| Warning {
+        code: WarningCode::LookedOnly,
+        message: "calls, bytes, wake-ups and exact shares are not recorded".to_owned(),
+        action: format!("{why:#}"),
+    })
+}
+
+/// What happens between the begin and the end of a recording.
+struct Meanwhile {
+    recorder: ProcRecorder,
+    timeline: TimelineRecorder,
+    looks: Looks,
+    pages: UserPages,
+}
+
+impl Meanwhile {
+    fn start(recorder: ProcRecorder) -> Self {
+        let (timeline, looks, pages) = (TimelineRecorder::start(), Looks::start(), UserPages::default());
+        Self { recorder, timeline, looks, pages }
+    }
+
+    fn step(&mut self) -> Duration {
+        let Self { recorder, timeline, looks, pages } = self;
+        recorder.step();
+        timeline.step(|| Some(recorder.counts())).iter().for_each(|counts| pages.step(counts));
+        looks.step(recorder);
+        recorder.due().min(timeline.due()).min(looks.due())
+    }
+
+    fn end(&mut self) {
+        self.recorder.end_now();
+        self.looks.finish(&mut self.recorder);
+    }
+
+    fn conclude(self, recording: Document, pipes: &[MadePipe], running: &RunningProcesses) -> Outcome {
+        let Self { recorder, timeline, looks, pages } = self;
+        let counts = recorder.counts();
+        let (path, seen) = recorder.finish();
+        let mut recording =
+            Document { looks: Some(seen), level: RecordLevel::Sched, user_pipes: pages.found, ..recording };
+        if seen.unreadable > seen.looks / 10 {
+            recording.warnings.push(Warning {
+                code: WarningCode::SleepsUnreadable,
+                message: "what some of the processes sleep for cannot be read: another user's, or one with more rights"
+                    .to_owned(),
+                action: "record as their user, or as root".to_owned(),
+            });
+        }
+        let counted = (counts, Default::default(), Some(path));
+        let symbols = RecordedSymbols { kernel: None, user: None };
+        concluded(recording, counted, (timeline, looks.seen), pipes, running, &symbols, None)
+    }
+}
+
+/// Run `pipeline` and record it. `why`: the reason why not by BPF programs, if they were wanted.
+pub(crate) fn record(
+    pipeline: &PipelineCommand,
+    options: RecordOptions,
+    input: Option<KeptInput>,
+    why: Option<anyhow::Error>,
+) -> Result<Outcome> {
+    let environment = Environment::now();
+    let RecordOptions { settings, trials, streams, .. } = options;
+    let launcher = Launcher::new()?;
+    let setup = PipelineSetup { streams, pipe_bytes: settings.pipe_bytes, ..PipelineSetup::default() };
+    let used = ProgramTimes::now();
+    let mut recorder = ProcRecorder::start();
+    let pipes = launcher.start(pipeline, setup, &mut |_| Ok(()))?;
+    recorder.follow(launcher.pids(), false);
+    if let Err(error) = start::launch::leave_stdio() {
+        launcher.kill();
+        return Err(error);
+    }
+    let mut meanwhile = Meanwhile::start(recorder);
+    let mut others = None;
+    let (ended, ended_by_user) = wait(&launcher, settings.duration, |over| {
+        if over {
+            others.get_or_insert_with(|| {
+                meanwhile.end();
+                used.others_since(&meanwhile.recorder.living())
+            });
+        }
+        Some(meanwhile.step())
+    })?;
+    let others = others.unwrap_or_else(|| used.others_since(&meanwhile.recorder.living()));
+    meanwhile.recorder.end_now();
+    let recording = Document {
+        target: MeasuredTarget::Pipeline(pipeline.clone()),
+        environment,
+        exit_codes: ended.iter().map(|stage| stage.code).collect(),
+        duration_ns: nanoseconds(ended_by_user.or(settings.duration)),
+        others,
+        warnings: warning(why).into_iter().collect(),
+        ..Document::default()
+    };
+    let mut recorded = meanwhile.conclude(recording, &pipes, &RunningProcesses::default());
+    if let Some(input) = input {
+        try_out(&trials, pipeline, &input, &launcher, &mut recorded.document);
+    }
+    Ok(recorded)
+}
+
+/// Record processes that are running, and those that they start.
+pub(crate) fn record_running(pids: &[u32], options: &RecordOptions, why: Option<anyhow::Error>) -> Result<Outcome> {
+    let environment = Environment::now();
+    let duration = options.settings.duration;
+    let running = RunningProcesses::find(pids)?;
+    let used = ProgramTimes::now();
+    let mut recorder = ProcRecorder::start();
+    recorder.follow(running.pids.iter().copied(), true);
+    ensure!(!recorder.living().is_empty(), "-p: none of these processes runs any more");
+    let mut meanwhile = Meanwhile::start(recorder);
+    running.wait(duration, || Some(meanwhile.step()));
+    meanwhile.end();
+    let others = used.others_since(&meanwhile.recorder.living());
+    let recording = Document {
+        target: MeasuredTarget::Attached { pids: running.asked().to_vec() },
+        environment,
+        duration_ns: nanoseconds(duration),
+        others,
+        warnings: running.unknown_pipes().into_iter().chain(warning(why)).collect(),
+        ..Document::default()
+    };
+    Ok(meanwhile.conclude(recording, &[], &running))
+}

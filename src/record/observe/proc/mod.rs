@@ -1,0 +1,423 @@
+//! Record without rights: look into /proc now and then. What a user may read of their own processes tells the times of their
+//! threads exactly (schedstat), and what they do at that moment (stat, syscall, fd). Calls, bytes and wake-ups are not seen,
+//! nor what lives between two looks.
+//!
+//! [`thread`] reads one thread, [`totals`] adds up what was seen, and [`blame`] follows what the end of the pipeline waits for.
+
+mod blame;
+mod thread;
+mod totals;
+
+use crate::record::observe::look::{ChannelKey, ProcessNow, ProcessesNow};
+use crate::record::observe::looks::Sleepers;
+use crate::record::observe::path::{PathEnds, SeenPath};
+use crate::record::observe::raw::{PR_READ, PR_WRITE, PrWho};
+use crate::record::observe::reason::words_of;
+use crate::record::observe::recorder::monotonic_ns;
+use crate::record::observe::thread_calls::{MOST_THREADS, ThreadCall};
+use crate::record::start::command_line;
+use crate::record::start::open_files::{FileKind, OpenFile, open_files};
+use crate::record::start::socket_peers::socket_peers;
+use crate::result::ProcLooks;
+use crate::util::process_stat::{self, ProcessStat};
+use crate::util::text::read_lossy;
+use rustix::time::{ClockId, clock_gettime};
+use std::collections::{BTreeMap, HashSet};
+use std::time::{Duration, Instant};
+use thread::{Sleep, ThreadState, ThreadTimes};
+use totals::Totals;
+
+/// The shortest and the longest time between two looks. In between, they take this part of the time of a CPU.
+const OFTEN: Duration = Duration::from_millis(5);
+const SELDOM: Duration = Duration::from_secs(1);
+const COST: f64 = 0.02;
+
+/// What is not expected to change is read again after this time, ns.
+const STALE_NS: u64 = 200_000_000;
+
+/// Further processes are not followed.
+const MOST: usize = 4096;
+
+/// A process that is followed.
+#[derive(Debug)]
+struct SeenProcess {
+    who: PrWho,
+    /// When it started, in clock ticks after boot: what tells it from another one with its id.
+    started: u64,
+    threads: BTreeMap<u32, SeenThread>,
+    /// Clock ticks of all its threads, in user space and in all.
+    ticks: [u64; 2],
+    /// When its files were read, ns.
+    files_at: u64,
+}
+
+/// A thread of it at the last look.
+#[derive(Debug)]
+struct SeenThread {
+    times: ThreadTimes,
+    state: ThreadState,
+    /// When it was first seen in this state, ns.
+    since: u64,
+    /// What it did before it ran, or does now.
+    slept: Option<Sleep>,
+    /// The channel of that sleep, and the side on which it is.
+    channel: Option<(ChannelKey, u32)>,
+    /// On a CPU and waiting for one since the look before, ns.
+    spent: [u64; 2],
+}
+
+/// Looks at processes and their descendants.
+#[derive(Debug)]
+pub(crate) struct ProcRecorder {
+    /// The last look, by the monotonic clock, ns.
+    last: u64,
+    until: u64,
+    next: Instant,
+    every: Duration,
+    looks: u64,
+    /// Sleeps of which the call may not be read.
+    unreadable: u64,
+    /// Their files and parents.
+    now: ProcessesNow,
+    peers_at: u64,
+    processes: BTreeMap<u32, SeenProcess>,
+    /// Processes that are none of these.
+    others: HashSet<u32>,
+    /// The process id that the kernel gave last, with which new processes and threads are noticed.
+    last_pid: String,
+    /// The first process of each stage.
+    roots: Vec<u32>,
+    totals: Totals,
+    path: SeenPath,
+    begin: u64,
+    is_attached: bool,
+    /// The process group of what was started or asked for, and this process's parent.
+    group: u32,
+    parent: u32,
+}
+
+impl ProcRecorder {
+    /// The window begins now.
+    pub(crate) fn start() -> Self {
+        let begin = monotonic_ns();
+        Self {
+            last: begin,
+            until: u64::MAX,
+            next: Instant::now(),
+            every: OFTEN,
+            looks: 0,
+            unreadable: 0,
+            now: ProcessesNow::default(),
+            peers_at: 0,
+            processes: BTreeMap::new(),
+            others: process_stat::ids().collect(),
+            last_pid: String::new(),
+            roots: Vec::new(),
+            totals: Totals::default(),
+            path: SeenPath::new(begin),
+            begin,
+            is_attached: false,
+            group: 0,
+            parent: std::os::unix::process::parent_id(),
+        }
+    }
+
+    /// Follow these processes, each as a stage. `running`: they were before.
+    pub(crate) fn follow(&mut self, pids: impl IntoIterator<Item = u32>, running: bool) {
+        self.is_attached = running;
+        for (pid, stage) in pids.into_iter().zip(0..) {
+            self.roots.push(pid);
+            self.others.remove(&pid);
+            if let Some(stat) = ProcessStat::of(pid).filter(|stat| stat.state != 'Z') {
+                self.group = stat.group;
+                self.add(pid, stage, &stat, self.begin, running);
+            }
+        }
+    }
+
+    /// Time until [`Self::step`] has something to do.
+    pub(crate) fn due(&self) -> Duration {
+        self.next.saturating_duration_since(Instant::now())
+    }
+
+    /// Look, if it is time to.
+    pub(crate) fn step(&mut self) {
+        if !self.due().is_zero() {
+            return;
+        }
+        let before = clock_gettime(ClockId::ThreadCPUTime);
+        self.look();
+        let after = clock_gettime(ClockId::ThreadCPUTime);
+        let ns = (after.tv_sec - before.tv_sec) * 1_000_000_000 + (after.tv_nsec - before.tv_nsec);
+        let wanted = Duration::from_nanos(ns.unsigned_abs()).div_f64(COST).clamp(OFTEN, SELDOM);
+        // One long look, as at the start, is no reason to look seldom.
+        self.every = (self.every * 3 + wanted) / 4;
+        self.next = Instant::now() + self.every;
+    }
+
+    /// End the window now.
+    pub(crate) fn end_now(&mut self) {
+        if self.until == u64::MAX {
+            self.look();
+            self.until = self.last;
+            for (pid, process) in &self.processes {
+                let files = self.now.processes.get(pid).and_then(|process| process.files.as_deref());
+                self.totals.add_open(&process.who, files.unwrap_or_default());
+            }
+        }
+    }
+
+    /// The processes that are followed.
+    pub(crate) fn living(&self) -> HashSet<u32> {
+        self.processes.keys().copied().collect()
+    }
+
+    /// What has been counted until now.
+    pub(crate) fn counts(&self) -> crate::record::observe::counted::RecordedCounts {
+        self.totals.counts(self.last, self.processes.values().map(|process| process.who))
+    }
+
+    /// The path, and how often it was looked.
+    pub(crate) fn finish(self) -> (PathEnds, ProcLooks) {
+        let mean_ns = (self.last - self.begin) / self.looks.max(1);
+        (self.path.finish(), ProcLooks { looks: self.looks, mean_ns, unreadable: self.unreadable })
+    }
+
+    fn look(&mut self) {
+        let at = monotonic_ns().min(self.until);
+        if at <= self.last {
+            return;
+        }
+        let is_new = self.discover(at);
+        for pid in self.processes.keys().copied().collect::<Vec<u32>>() {
+            self.look_at(pid, at, is_new);
+        }
+        self.read_others(at);
+        self.find_channels();
+        let ns = at - self.last;
+        for process in self.processes.values() {
+            process.threads.values().for_each(|thread| self.totals.add(&process.who, thread, ns));
+        }
+        for (who, what, share) in self.blamed() {
+            self.path.add(who, what, self.last + (ns as f64 * share) as u64);
+        }
+        (self.last, self.looks) = (at, self.looks + 1);
+    }
+
+    /// Find new children of processes that are followed. Returns whether there may be new threads.
+    fn discover(&mut self, at: u64) -> bool {
+        // The last field is the process id that was given last.
+        let load = read_lossy("/proc/loadavg").unwrap_or_default();
+        let last_pid = load.split_whitespace().last().unwrap_or_default();
+        if last_pid == self.last_pid && self.looks > 0 {
+            return false;
+        }
+        last_pid.clone_into(&mut self.last_pid);
+        let all: HashSet<u32> = process_stat::ids().collect();
+        self.others.retain(|pid| all.contains(pid));
+        let is_unknown = |pid: &u32| !self.processes.contains_key(pid) && !self.others.contains(pid);
+        let mut new: Vec<u32> = all.into_iter().filter(is_unknown).collect();
+        new.sort_unstable();
+        // A child can have a smaller id than its parent.
+        loop {
+            let before = new.len();
+            new.retain(|pid| {
+                let Some(stat) = ProcessStat::of(*pid).filter(|stat| stat.state != 'Z') else { return false };
+                let parent = self.processes.get(&stat.parent).map(|parent| parent.who);
+                // Its parent had ended before it was seen; who has started this process starts others, too.
+                let is_orphan = || stat.group == self.group && stat.parent != self.parent;
+                let stage = match &parent {
+                    Some(parent) => parent.stage,
+                    None if is_orphan() => self.roots.len().saturating_sub(1) as u32,
+                    None => return true,
+                };
+                if self.processes.len() < MOST {
+                    parent.iter().for_each(|parent| self.totals.process(parent).forks += 1);
+                    self.add(*pid, stage, &stat, at, false);
+                }
+                false
+            });
+            if new.is_empty() || new.len() == before {
+                break;
+            }
+        }
+        self.others.extend(new);
+        true
+    }
+
+    /// Follow a process from `begin` on. `running`: what it did before does not count.
+    fn add(&mut self, pid: u32, stage: u32, stat: &ProcessStat, begin: u64, running: bool) {
+        let who = PrWho { stage, tgid: pid, name: words_of(&stat.name) };
+        let ticks = if running { [stat.user_ticks, stat.ticks] } else { [0; 2] };
+        let process = SeenProcess { who, started: stat.started, threads: BTreeMap::new(), ticks, files_at: 0 };
+        self.processes.insert(pid, process);
+        self.now.processes.insert(pid, ProcessNow { parent: stat.parent, ..ProcessNow::default() });
+        let line = command_line::of_process(pid);
+        let parent = self.processes.get(&stat.parent).map(|parent| parent.who);
+        let is_copy =
+            parent.is_some_and(|parent| parent.name == who.name && self.path.command_lines.of(&parent) == line);
+        let counts = self.totals.process(&who);
+        counts.begin = if counts.begin == 0 { begin } else { counts.begin.min(begin) };
+        counts.execs += u64::from(!is_copy);
+        self.path.command_lines.add(who, line);
+        if running {
+            // The times of its threads so far are no part of the window.
+            self.look_at(pid, begin, true);
+            self.totals.forget_times(&who);
+        }
+    }
+
+    fn look_at(&mut self, pid: u32, at: u64, is_new: bool) {
+        let Some(process) = self.processes.get_mut(&pid) else { return };
+        let stat = ProcessStat::of(pid).filter(|stat| stat.started == process.started);
+        let Some(stat) = stat.filter(|stat| stat.state != 'Z' || process.threads.len() > 1) else {
+            return self.end(pid, at);
+        };
+        let name = words_of(&stat.name);
+        if name != process.who.name {
+            self.totals.end(&process.who, at);
+            process.who.name = name;
+            process.files_at = 0;
+            let counts = self.totals.process(&process.who);
+            (counts.begin, counts.execs) = (at, counts.execs + 1);
+            self.path.command_lines.add(process.who, command_line::of_process(pid));
+        }
+        let files = self.now.processes.entry(pid).or_default();
+        files.parent = stat.parent;
+        if process.files_at == 0 || at - process.files_at >= STALE_NS {
+            files.files = open_files(pid).ok();
+            process.files_at = at;
+        }
+        let own = &mut files.files;
+        let [user, all] = process.ticks;
+        self.totals.add_ticks(&process.who, [stat.user_ticks.saturating_sub(user), stat.ticks.saturating_sub(all)]);
+        process.ticks = [stat.user_ticks, stat.ticks];
+        let listed =
+            if is_new || process.threads.is_empty() { tasks(pid) } else { process.threads.keys().copied().collect() };
+        let is_single = listed.len() == 1;
+        for tid in listed {
+            let of_thread = if is_single { Some(stat.clone()) } else { ProcessStat::of_thread(pid, tid) };
+            let Some(of_thread) = of_thread else {
+                process.threads.remove(&tid);
+                continue;
+            };
+            let times = thread::times(pid, tid, &of_thread);
+            let before = process.threads.get(&tid);
+            // It has not run since then, so it still sleeps where it did.
+            let same = |thread: &&SeenThread| {
+                thread.times.runs.is_some()
+                    && thread.times == times
+                    && thread.state != ThreadState::Runs
+                    && matches!(of_thread.state, 'S' | 'D')
+                    && has_files(&thread.state, own.as_deref())
+            };
+            let mut state = match before.filter(same) {
+                Some(thread) => Some(thread.state.clone()),
+                None => thread::state(pid, tid, of_thread.state, own.as_deref().unwrap_or_default()),
+            };
+            if process.files_at < at && state.as_ref().is_some_and(|state| !has_files(state, own.as_deref())) {
+                // A descriptor that was opened since then.
+                *own = open_files(pid).ok();
+                process.files_at = at;
+                state = thread::state(pid, tid, of_thread.state, own.as_deref().unwrap_or_default());
+            }
+            let Some(state) = state else {
+                process.threads.remove(&tid);
+                continue;
+            };
+            let is_unreadable = matches!(&state, ThreadState::Sleeps(sleep) if sleep.number == thread::UNKNOWN);
+            self.unreadable += u64::from(is_unreadable);
+            let known = before.map(|thread| thread.times).unwrap_or_default();
+            let spent = [times.cpu.saturating_sub(known.cpu), times.waiting.saturating_sub(known.waiting)];
+            let since = before.filter(|thread| thread.state == state && thread.times.runs == times.runs);
+            let since = since.map_or(at, |thread| thread.since);
+            let slept = match &state {
+                ThreadState::Sleeps(sleep) => Some(sleep.clone()),
+                ThreadState::Runs => before.and_then(|thread| thread.slept.clone()),
+            };
+            if before.is_none() {
+                self.totals.process(&process.who).threads += 1;
+            }
+            process.threads.insert(tid, SeenThread { times, state, since, slept, channel: None, spent });
+        }
+        if process.threads.is_empty() {
+            self.end(pid, at);
+        }
+    }
+
+    fn end(&mut self, pid: u32, at: u64) {
+        if let Some(process) = self.processes.remove(&pid) {
+            self.totals.end(&process.who, at);
+            let files = self.now.processes.remove(&pid).and_then(|process| process.files);
+            self.totals.add_open(&process.who, &files.unwrap_or_default());
+        }
+        self.others.insert(pid);
+    }
+
+    /// Find the channels of sleeps.
+    fn find_channels(&mut self) {
+        for (pid, process) in &mut self.processes {
+            for thread in process.threads.values_mut() {
+                let at = thread.slept.as_ref().and_then(|slept| slept.at);
+                thread.channel = at.and_then(|(fd, room)| {
+                    let side = if room { PR_WRITE } else { PR_READ };
+                    Some((self.now.channel_key(*pid, fd, room)?, side as u32))
+                });
+            }
+        }
+    }
+
+    /// What sleeps at sockets and for locks of files needs.
+    fn read_others(&mut self, at: u64) {
+        if at - self.peers_at < STALE_NS {
+            return;
+        }
+        let (mut at_sockets, mut for_locks) = (false, false);
+        for (pid, process) in &self.processes {
+            let files = self.now.processes.get(pid).and_then(|process| process.files.as_deref()).unwrap_or_default();
+            let is_socket =
+                |fd: u32| files.iter().any(|file| file.fd == fd && matches!(file.kind, FileKind::Socket(_)));
+            for thread in process.threads.values() {
+                match &thread.state {
+                    ThreadState::Sleeps(Sleep { call: ThreadCall::Files(awaited), .. }) => {
+                        at_sockets |= awaited.any.iter().any(|(fd, _)| is_socket(*fd));
+                    }
+                    ThreadState::Sleeps(Sleep { call: ThreadCall::Lock(_), .. }) => for_locks = true,
+                    _ => {}
+                }
+            }
+        }
+        if at_sockets {
+            self.now.peers = socket_peers();
+        }
+        if for_locks {
+            self.now.read_locks();
+        }
+        if at_sockets || for_locks {
+            self.peers_at = at;
+        }
+    }
+}
+
+impl Sleepers for ProcRecorder {
+    fn sleepers(&self, ns: u64) -> Option<(u64, BTreeMap<u32, PrWho>)> {
+        let is_long = |thread: &SeenThread| {
+            matches!(&thread.state, ThreadState::Sleeps(sleep) if !matches!(sleep.call, ThreadCall::Busy | ThreadCall::Idle))
+                && thread.since + ns <= self.last
+        };
+        let found = self.processes.values().any(|process| process.threads.values().any(is_long));
+        found.then(|| (self.last, self.processes.iter().map(|(pid, process)| (*pid, process.who)).collect()))
+    }
+}
+
+/// The threads of a process, as many as are looked at.
+fn tasks(pid: u32) -> Vec<u32> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).take(MOST_THREADS).collect()
+}
+
+/// Whether the descriptors of a sleep are among these files.
+fn has_files(state: &ThreadState, files: Option<&[OpenFile]>) -> bool {
+    let ThreadState::Sleeps(Sleep { call: ThreadCall::Files(awaited), .. }) = state else { return true };
+    awaited.any.iter().all(|(fd, _)| files.unwrap_or_default().iter().any(|file| file.fd == *fd))
+}

@@ -1,0 +1,154 @@
+//! What /proc tells of one thread: its times, its state, and the call in which it sleeps.
+
+use crate::record::observe::raw::{PR_NO_CALL, PR_STOPPED, PR_TRACED};
+use crate::record::observe::thread_calls::{SleepingCall, ThreadCall, sleeping_call};
+use crate::record::start::open_files::{FileKind, OpenFile};
+use crate::util::process_stat::ProcessStat;
+use crate::util::text::read_lossy;
+
+/// A call that may not be read: no number of one.
+pub(crate) const UNKNOWN: u32 = 1 << 20;
+
+/// Since the begin of a thread, by /proc/PID/task/TID/schedstat (Documentation/scheduler/sched-stats.rst).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ThreadTimes {
+    /// On a CPU, ns.
+    pub cpu: u64,
+    /// Runnable, but waiting for one, ns.
+    pub waiting: u64,
+    /// How often it has begun to run; `None` if the kernel does not count that.
+    pub runs: Option<u64>,
+}
+
+/// What a thread does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ThreadState {
+    /// It runs, or waits for a CPU.
+    Runs,
+    Sleeps(Sleep),
+}
+
+/// A sleep, or a stop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sleep {
+    /// The number of the system call, or one of those that `reason::why` knows.
+    pub number: u32,
+    /// As there.
+    pub file_type: u32,
+    /// What can end it.
+    pub call: ThreadCall,
+    /// The descriptor of the channel at which it sleeps, if that is one only, and whether it waits for room there.
+    pub at: Option<(u32, bool)>,
+}
+
+/// Its times; where the kernel does not count them, in clock ticks.
+pub(crate) fn times(pid: u32, tid: u32, stat: &ProcessStat) -> ThreadTimes {
+    let text = read_lossy(&format!("/proc/{pid}/task/{tid}/schedstat")).unwrap_or_default();
+    parsed(&text).unwrap_or_else(|| ThreadTimes {
+        cpu: u64::try_from(stat.cpu_time().as_nanos()).unwrap_or(u64::MAX),
+        ..ThreadTimes::default()
+    })
+}
+
+fn parsed(schedstat: &str) -> Option<ThreadTimes> {
+    let mut numbers = schedstat.split_whitespace().map(|number| number.parse::<u64>().ok());
+    let [cpu, waiting, runs] = [numbers.next()??, numbers.next()??, numbers.next()??];
+    // Without CONFIG_SCHED_INFO, all are zero.
+    (runs > 0).then_some(ThreadTimes { cpu, waiting, runs: Some(runs) })
+}
+
+/// The state of a thread with these files; `None` once it has ended.
+pub(crate) fn state(pid: u32, tid: u32, letter: char, files: &[OpenFile]) -> Option<ThreadState> {
+    let held = |number: usize| {
+        let call = ThreadCall::Busy;
+        Some(ThreadState::Sleeps(Sleep { number: number as u32, file_type: 0, call, at: None }))
+    };
+    match letter {
+        'Z' | 'X' | 'x' => None,
+        'R' => Some(ThreadState::Runs),
+        'T' => held(PR_STOPPED),
+        't' => held(PR_TRACED),
+        _ => Some(asleep(pid, tid, letter, files)),
+    }
+}
+
+fn asleep(pid: u32, tid: u32, letter: char, files: &[OpenFile]) -> ThreadState {
+    let (number, call) = match sleeping_call(pid, tid, files) {
+        SleepingCall::Runs => return ThreadState::Runs,
+        SleepingCall::Unreadable => (Some(UNKNOWN), ThreadCall::Busy),
+        SleepingCall::Known(number, call) => (number, call),
+    };
+    let fd = match &call {
+        ThreadCall::Files(awaited) if !awaited.polled => awaited.any.first().map(|(fd, _)| *fd),
+        ThreadCall::Lock(fd) => Some(*fd),
+        _ => None,
+    };
+    let file = |fd: u32| files.iter().find(|file| file.fd == fd);
+    let file_type = match fd.map(|fd| (fd, file(fd).map(|file| &file.kind))) {
+        // Only the opening of a FIFO is interruptible.
+        None => u32::from(letter == 'S' && matches!(call, ThreadCall::Opening { .. })),
+        Some((_, Some(FileKind::Pipe(..)))) => 1,
+        Some((_, Some(FileKind::Socket(_)))) => 12,
+        Some((_, Some(FileKind::Terminal { .. }))) => 2,
+        Some((fd, _)) => rustix::fs::stat(format!("/proc/{pid}/fd/{fd}")).map_or(0, |stat| stat.st_mode >> 12),
+    };
+    // Only an interruptible sleep is one for others.
+    let call = if letter == 'S' { call } else { ThreadCall::Busy };
+    let at = match &call {
+        ThreadCall::Files(awaited) if !awaited.polled => {
+            let is_channel = |(fd, _): &&(u32, bool)| file(*fd).is_some_and(|file| file.kind != FileKind::Other);
+            let channels: Vec<_> = awaited.any.iter().filter(is_channel).copied().collect();
+            match channels[..] {
+                [one] => Some(one),
+                // Of `splice` from one to another, the kernel's function tells for which one it waits.
+                [reads, writes] => Some(if waits_for_room(pid, tid) { writes } else { reads }),
+                _ => None,
+            }
+        }
+        _ => None,
+    };
+    ThreadState::Sleeps(Sleep { number: number.unwrap_or(PR_NO_CALL as u32), file_type, call, at })
+}
+
+/// Whether the thread sleeps in `pipe_wait_writable` or, before 5.10, in `wait_for_space` (fs/pipe.c, fs/splice.c).
+fn waits_for_room(pid: u32, tid: u32) -> bool {
+    let function = read_lossy(&format!("/proc/{pid}/task/{tid}/wchan")).unwrap_or_default();
+    ["pipe_wait_writable", "wait_for_space", "pipe_write"].contains(&function.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::start::launch::MadePipe;
+
+    #[test]
+    fn times_are_read_where_the_kernel_counts_them() {
+        let known = ThreadTimes { cpu: 12, waiting: 7, runs: Some(3) };
+        assert_eq!(parsed("12 7 3\n"), Some(known));
+        for unknown in ["0 0 0\n", "", "1 2", "1 2 x"] {
+            assert_eq!(parsed(unknown), None, "{unknown}");
+        }
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_its_pipe_is_seen_at_it() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let pipe = MadePipe::of(&rustix::fs::fstat(&writer).unwrap());
+        let mut cat = std::process::Command::new("cat").stdin(reader).spawn().unwrap();
+        let pid = cat.id();
+        let at = loop {
+            let files = crate::record::start::open_files::open_files(pid).unwrap_or_default();
+            let letter = ProcessStat::of(pid).unwrap().state;
+            match state(pid, pid, letter, &files) {
+                Some(ThreadState::Sleeps(Sleep { at: Some((fd, false)), number, file_type, .. })) => {
+                    assert_eq!((i64::from(number), file_type), (libc::SYS_read, 1));
+                    break files.into_iter().find(|file| file.fd == fd).unwrap().kind;
+                }
+                _ => std::thread::sleep(std::time::Duration::from_millis(1)),
+            }
+        };
+        assert_eq!(at, FileKind::Pipe(pipe, None));
+        drop(writer);
+        cat.wait().unwrap();
+    }
+}

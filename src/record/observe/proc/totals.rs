@@ -1,0 +1,95 @@
+//! What was seen, by process and channel.
+
+use super::SeenThread;
+use crate::record::observe::counted::RecordedCounts;
+use crate::record::observe::look::ChannelKey;
+use crate::record::observe::raw::{PR_READ, PR_WRITE, PrCounts, PrEnd, PrProcess, PrReason, PrWait, PrWho};
+use crate::record::start::open_files::{FileKind, OpenFile};
+use bytemuck::Zeroable as _;
+use std::collections::BTreeMap;
+
+/// The sums so far.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    processes: BTreeMap<PrWho, PrProcess>,
+    ends: BTreeMap<(PrWho, ChannelKey, u32), PrCounts>,
+    waits: BTreeMap<(PrWho, u32, u32), PrWait>,
+}
+
+impl Totals {
+    pub(super) fn process(&mut self, who: &PrWho) -> &mut PrProcess {
+        self.processes.entry(*who).or_insert_with(PrProcess::zeroed)
+    }
+
+    /// What a thread did in the last `ns`: its times are known exactly, and the rest it slept for what it was last seen to sleep
+    /// for.
+    pub(super) fn add(&mut self, who: &PrWho, thread: &SeenThread, ns: u64) {
+        let [cpu, waiting] = thread.spent;
+        let process = self.process(who);
+        process.cpu_ns += cpu;
+        process.runnable_ns += waiting;
+        let asleep = ns.saturating_sub(cpu + waiting);
+        let Some(slept) = &thread.slept else { return };
+        match thread.channel {
+            Some((channel, side)) => {
+                self.ends.entry((*who, channel, side)).or_insert_with(PrCounts::zeroed).blocked_ns += asleep;
+            }
+            None => {
+                let key = (*who, slept.number, slept.file_type);
+                self.waits.entry(key).or_insert_with(PrWait::zeroed).ns += asleep;
+            }
+        }
+    }
+
+    /// Clock ticks, in user space and in all.
+    pub(super) fn add_ticks(&mut self, who: &PrWho, [user, all]: [u64; 2]) {
+        let ns = 1_000_000_000 / rustix::param::clock_ticks_per_second();
+        let process = self.process(who);
+        process.user_ns += user * ns;
+        process.system_ns += all.saturating_sub(user) * ns;
+    }
+
+    /// What was counted of a process that ran before does not count.
+    pub(super) fn forget_times(&mut self, who: &PrWho) {
+        let process = self.process(who);
+        (process.cpu_ns, process.runnable_ns, process.user_ns, process.system_ns) = (0, 0, 0, 0);
+    }
+
+    pub(super) fn end(&mut self, who: &PrWho, at: u64) {
+        self.process(who).end = at;
+    }
+
+    /// The ends of pipes that a process has open, whether it sleeps there or not.
+    pub(super) fn add_open(&mut self, who: &PrWho, files: &[OpenFile]) {
+        for file in files {
+            let FileKind::Pipe(pipe, _) = &file.kind else { continue };
+            for side in [(file.reads, PR_READ), (file.writes, PR_WRITE)]
+                .into_iter()
+                .filter_map(|(open, side)| open.then_some(side))
+            {
+                self.ends.entry((*who, (pipe.inode, pipe.device), side as u32)).or_insert_with(PrCounts::zeroed);
+            }
+        }
+    }
+
+    /// All of it, at this time, with those that live.
+    pub(super) fn counts(&self, at: u64, living: impl Iterator<Item = PrWho>) -> RecordedCounts {
+        let mut processes = self.processes.clone();
+        for who in living {
+            processes.entry(who).and_modify(|process| process.end = at);
+        }
+        let end = |((who, (inode, device), side), counts): (&(PrWho, ChannelKey, u32), &PrCounts)| {
+            (PrEnd { who: *who, inode: *inode, device: *device, side: *side }, *counts)
+        };
+        let reason = |((who, call, file_type), wait): (&(PrWho, u32, u32), &PrWait)| {
+            (PrReason { who: *who, call: *call, file_type: *file_type, holder: [0; 2] }, *wait)
+        };
+        RecordedCounts {
+            at,
+            processes: processes.into_iter().collect(),
+            ends: self.ends.iter().map(end).collect(),
+            waits: self.waits.iter().map(reason).collect(),
+            ..RecordedCounts::default()
+        }
+    }
+}
