@@ -414,7 +414,7 @@ fn small_limits_are_named() {
 
 #[test]
 #[ignore = "needs root or user namespaces: make test"]
-fn without_btf_sampling_goes_on_and_recording_says_why_not() {
+fn without_btf_sampling_goes_on_and_recording_looks_into_proc() {
     assert!(Path::new("/sys/kernel/btf").exists(), "this kernel has no BTF that could be hidden: use one that has");
     let place = Place::new();
     let run = "run --mode write --collect sample,kprobe --runs 1 --bytes 256M --json";
@@ -444,13 +444,23 @@ fn without_btf_sampling_goes_on_and_recording_says_why_not() {
     assert_eq!(kprobe["status"], "unavailable", "{kprobe}");
     let output = unshare(&["--mount", "sh", "-c", script, "sh"])
         .arg(assert_cmd::cargo::cargo_bin("pipeprof"))
-        .args(["record", "--", "seq 9 | wc -l"])
+        .args(["record", "--observe", "bpf", "--", "seq 9 | wc -l"])
         .current_dir(place.folder.path())
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("CONFIG_DEBUG_INFO_BTF") && output.stdout.is_empty(), "{said} {output:?}");
     assert_eq!(output.status.code(), Some(1), "{said}");
+    // Looks into /proc need no BTF.
+    let output = unshare(&["--mount", "sh", "-c", script, "sh"])
+        .arg(assert_cmd::cargo::cargo_bin("pipeprof"))
+        .args(["record", "--", "sleep 0.3 | cat; seq 9 | wc -l"])
+        .current_dir(place.folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("`sleep` sleeping on a timer") && said.contains("CONFIG_DEBUG_INFO_BTF"), "{said}");
+    assert_eq!((output.status.code(), &output.stdout[..]), (Some(0), &b"9\n"[..]), "{said}");
 }
 
 #[test]

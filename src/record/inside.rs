@@ -14,7 +14,7 @@ use crate::record::start::input::KeptInput;
 use crate::record::start::launch::{PipelineSetup, StageStreams};
 use crate::record::start::sent_files::SentFiles;
 use crate::record::trials::timed::{check_codes, printed_file};
-use crate::result::{Document, Outcome, PipelineCommand, SentFile, check};
+use crate::result::{Document, Observer, Outcome, PipelineCommand, SentFile, check};
 use crate::util::{progress, size, stored_json};
 use crate::vm::disk::{DiskImage, DiskPlace};
 use crate::vm::{Accel, GuestOptions, GuestReply, Job, run_job};
@@ -267,7 +267,9 @@ pub fn record_inside(sent: &str) -> Result<()> {
         let exit_codes = count::run_marked(&sent.pipeline, setup, duration, number)?;
         Outcome { document: Document { exit_codes, ..Document::default() }, ..Outcome::default() }
     } else {
-        let options = RecordOptions { settings: sent.settings, streams: Some(streams), ..RecordOptions::default() };
+        // A guest has the rights; without BTF, its recording would not be what is compared.
+        let settings = RecordSettings { observer: Some(Observer::Bpf), ..sent.settings };
+        let options = RecordOptions { settings, streams: Some(streams), ..RecordOptions::default() };
         record(&sent.pipeline, options)?
     };
     let length = |file: &File| file.metadata().map_or(0, |data| data.len());

@@ -12,6 +12,7 @@ pub(crate) use {
     ::util, ::vm, ::workload,
 };
 
+mod conclude;
 pub mod contents;
 pub mod count;
 pub mod inside;
@@ -19,6 +20,7 @@ mod live;
 mod looking;
 pub mod model;
 mod observe;
+mod options;
 mod requested;
 pub mod say;
 mod start;
@@ -31,90 +33,37 @@ pub use crate::record::trials::remedy::ApplyRemedy;
 
 pub use crate::record::model::names::process_names;
 pub use crate::record::observe::traced::TracingCollector;
+use crate::record::options::nanoseconds;
+pub use crate::record::options::{RecordOptions, RecordSettings};
 pub use crate::record::trials::trial::TrialOptions;
 pub use crate::result::Remedy;
 
-use crate::collect::samples::SampleNames;
-use crate::collect::stacks::FileSymbols;
-use crate::collect::user_code::{UserCode, UserFunctions};
+use crate::collect::user_code::UserCode;
 use crate::kernel::environment::Environment;
-use crate::kernel::info::KernelInfo;
 use crate::kernel::symbols::Symbols;
+use crate::record::conclude::{RecordedSymbols, concluded, try_out, wait};
 use crate::record::live::LiveView;
-use crate::record::model::ended::EndedProcesses;
-use crate::record::observe::counted::RecordedCounts;
-use crate::record::observe::looks::{Looks, SeenWaits};
+use crate::record::observe::looks::Looks;
 use crate::record::observe::others::ProgramTimes;
-use crate::record::observe::path::PathEnds;
 use crate::record::observe::recorder;
 use crate::record::observe::timeline::TimelineRecorder;
-use crate::record::observe::traced::{StoppedTracing, Tracing};
+use crate::record::observe::traced::Tracing;
 use crate::record::observe::user_pages::UserPages;
-use crate::record::say::answer::{RecordedAnswer, answer};
-use crate::record::start::described::described;
 use crate::record::start::input::KeptInput;
 pub use crate::record::start::launch::StageStreams;
-use crate::record::start::launch::{EndedStage, Launcher, MadePipe, PipelineSetup};
+use crate::record::start::launch::{Launcher, MadePipe, PipelineSetup};
 use crate::record::start::running::RunningProcesses;
-use crate::result::{
-    Document, Finding, FindingKind, MeasuredTarget, Observer, Outcome, PipelineCommand, RecordLevel, SCHEMA,
-};
-use crate::util::{build, privileges, progress};
+use crate::result::{Document, MeasuredTarget, Outcome, PipelineCommand, RecordLevel};
+use crate::util::{privileges, progress};
 use anyhow::{Context as _, Result, bail};
-use serde::{Deserialize, Serialize};
 use std::io::IsTerminal as _;
-use std::sync::mpsc::RecvTimeoutError;
-use std::time::{Duration, Instant};
-
-/// How long a pipeline may take to end after SIGTERM.
-const GRACE: Duration = Duration::from_secs(2);
-
-/// How to record a pipeline, on this machine or in a guest.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct RecordSettings {
-    /// End it after this time.
-    pub duration: Option<Duration>,
-    pub level: RecordLevel,
-    /// Absent: by BPF programs if there are rights for these.
-    pub observer: Option<Observer>,
-    /// Size of the pipes between the stages.
-    pub pipe_bytes: Option<u64>,
-    /// Also attach this collector.
-    pub traced: Option<TracingCollector>,
-}
-
-/// How to record a pipeline on this machine.
-#[derive(Debug, Default)]
-pub struct RecordOptions {
-    pub settings: RecordSettings,
-    pub trials: TrialOptions,
-    /// Its standard input, output and error, if not this process's.
-    pub streams: Option<StageStreams>,
-    /// Also sample what the processes execute.
-    pub sampled: bool,
-    /// Show what happens each second.
-    pub live: bool,
-    /// Give up rights once everything is attached. Nothing else can be recorded by this thread then.
-    pub(crate) drop_rights: bool,
-}
-
-/// Names for stacks, as far as they are needed.
-#[derive(Debug)]
-struct RecordedSymbols {
-    kernel: Option<Symbols>,
-    user: Option<UserFunctions>,
-}
-
-impl RecordedSymbols {
-    fn new(kernel: Option<Symbols>, code: Option<UserCode>) -> Self {
-        Self { kernel, user: code.map(|code| code.finish(FileSymbols::with_debug_information())) }
-    }
-}
+use std::time::Duration;
 
 /// The findings and cautions of a recording.
 #[cfg(any(test, fuzzing, feature = "testing"))]
 pub fn answer_of(recording: &Document) -> Vec<String> {
-    let RecordedAnswer { findings, cautions } = answer(recording);
+    let crate::record::say::answer::RecordedAnswer { findings, cautions } =
+        crate::record::say::answer::answer(recording);
     findings.into_iter().map(|finding| finding.text).chain(cautions).collect()
 }
 
@@ -205,20 +154,6 @@ pub fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outc
     Ok(recorded)
 }
 
-/// Measure `pipeline` with and without changes. If that fails, what was recorded is kept.
-fn try_out(
-    trials: &TrialOptions,
-    pipeline: &PipelineCommand,
-    input: &KeptInput,
-    launcher: &Launcher,
-    recording: &mut Document,
-) {
-    if let Err(error) = trials.run(pipeline, input, launcher, recording) {
-        let text = format!("Nothing could be tried: {error:#}.");
-        recording.findings.push(Finding::new(FindingKind::Trial, None, text));
-    }
-}
-
 /// The kernel's symbols, as far as they are needed, and the attached programs.
 fn start_recorder(options: &RecordOptions) -> Result<(Option<Symbols>, recorder::Recorder)> {
     let RecordOptions { settings, sampled, live, .. } = options;
@@ -274,45 +209,6 @@ impl Meanwhile {
     }
 }
 
-/// Wait until all stages have ended, or end them after `duration`. `step` is called meanwhile, with whether they are
-/// about to be ended; it returns when it wants to be called again, or `None` to end them now. Returns also after which
-/// time it did so.
-fn wait(
-    launcher: &Launcher,
-    duration: Option<Duration>,
-    mut step: impl FnMut(bool) -> Option<Duration>,
-) -> Result<(Vec<EndedStage>, Option<Duration>)> {
-    std::thread::scope(|scope| {
-        let (ended, ends) = std::sync::mpsc::channel::<()>();
-        let waiting = scope.spawn(|| {
-            let statuses = launcher.wait();
-            drop(ended);
-            statuses
-        });
-        let begun = Instant::now();
-        let stops = |end: Option<Duration>| end.into_iter().flat_map(|end| [(end, false), (end + GRACE, true)]);
-        let mut ended_by_user = None;
-        let mut stops_at = stops(duration).peekable();
-        loop {
-            let due = step(false);
-            if due.is_none() && ended_by_user.is_none() {
-                ended_by_user = Some(begun.elapsed());
-                stops_at = stops(ended_by_user).peekable();
-            }
-            let stop = stops_at.peek().map_or(Duration::MAX, |(at, _)| at.saturating_sub(begun.elapsed()));
-            if ends.recv_timeout(due.unwrap_or(recorder::ROOM_EVERY).min(stop)) != Err(RecvTimeoutError::Timeout) {
-                break;
-            }
-            if let Some((_, kill)) = stops_at.next_if(|(at, _)| begun.elapsed() >= *at) {
-                step(true);
-                launcher.stop(kill);
-            }
-        }
-        let ended = waiting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        Ok((ended, ended_by_user))
-    })
-}
-
 /// Record processes that are running, and those at the other ends of their pipes: for the duration of `options`, until an
 /// interruption, or until all of `pids` have ended. They are only watched.
 pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Outcome> {
@@ -364,49 +260,4 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Ou
 fn symbols(level: RecordLevel, sampled: bool) -> Result<Option<Symbols>> {
     let needed = sampled || level == RecordLevel::Stacks;
     Ok(needed.then(Symbols::running).transpose()?)
-}
-
-fn nanoseconds(duration: Option<Duration>) -> Option<u64> {
-    duration.and_then(|duration| u64::try_from(duration.as_nanos()).ok())
-}
-
-/// Add to `recording` what was counted, and the answer. `pipes` are those between the stages, `running` the processes that
-/// were found at the start.
-fn concluded(
-    recording: Document,
-    (mut counted, ended, mut path): (RecordedCounts, EndedProcesses, Option<PathEnds>),
-    (mut timeline, seen): (TimelineRecorder, Option<SeenWaits>),
-    pipes: &[MadePipe],
-    running: &RunningProcesses,
-    symbols: &RecordedSymbols,
-    traced: Option<StoppedTracing>,
-) -> Outcome {
-    timeline.add(&counted);
-    ended.add_to(&mut counted);
-    let counted = &counted;
-    let samples = path.as_mut().map(|ends| std::mem::take(&mut ends.samples)).unwrap_or_default();
-    let (recording, index) = described(recording, counted, (path, seen), pipes, running);
-    let mut recording = Document {
-        schema: SCHEMA.to_owned(),
-        version: build::version().to_owned(),
-        kernel: KernelInfo::running(),
-        timeline: timeline.finish(&index, &recording.channels),
-        ..recording
-    };
-    let RecordedAnswer { findings, cautions } = answer(&recording);
-    (recording.findings, recording.cautions) = (findings, cautions);
-    let stacks = recording.level == RecordLevel::Stacks;
-    let mut recorded = Outcome { document: recording, ..Outcome::default() };
-    if let Some(kernel) = &symbols.kernel {
-        recorded.off_cpu = stacks.then(|| model::off_cpu::folded(counted, kernel));
-        let waits = counted.lock_waits.as_ref();
-        recorded.document.lock_waits =
-            waits.map(|waits| model::locks::by_caller(waits, &counted.sampled.traces, &index, kernel));
-        let names = SampleNames::new(&counted.sampled, kernel, symbols.user.as_ref());
-        model::sampling::add(&mut recorded, counted, &index, &names, &samples);
-    }
-    if let Some(traced) = traced {
-        traced.add(&mut recorded, &index);
-    }
-    recorded
 }

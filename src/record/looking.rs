@@ -1,15 +1,17 @@
 //! Record by looks into /proc, where BPF programs may not be used or are not wanted.
 
 use crate::kernel::environment::Environment;
+use crate::record::conclude::{RecordedSymbols, concluded, try_out, wait};
 use crate::record::observe::looks::Looks;
 use crate::record::observe::others::ProgramTimes;
 use crate::record::observe::proc::ProcRecorder;
 use crate::record::observe::timeline::TimelineRecorder;
 use crate::record::observe::user_pages::UserPages;
+use crate::record::options::{RecordOptions, nanoseconds};
+use crate::record::start;
 use crate::record::start::input::KeptInput;
 use crate::record::start::launch::{Launcher, MadePipe, PipelineSetup};
 use crate::record::start::running::RunningProcesses;
-use crate::record::{RecordOptions, RecordedSymbols, concluded, nanoseconds, start, try_out, wait};
 use crate::result::{Document, MeasuredTarget, Observer, Outcome, PipelineCommand, RecordLevel};
 use crate::util::warning::{Warning, WarningCode};
 use anyhow::{Result, ensure};
@@ -36,14 +38,14 @@ fn warning(why: Option<anyhow::Error>) -> Option<Warning> {
 }
 
 /// What happens between the begin and the end of a recording.
-struct Meanwhile {
+struct WhileLooking {
     recorder: ProcRecorder,
     timeline: TimelineRecorder,
     looks: Looks,
     pages: UserPages,
 }
 
-impl Meanwhile {
+impl WhileLooking {
     fn start(recorder: ProcRecorder) -> Self {
         let (timeline, looks, pages) = (TimelineRecorder::start(), Looks::start(), UserPages::default());
         Self { recorder, timeline, looks, pages }
@@ -101,7 +103,7 @@ pub(crate) fn record(
         launcher.kill();
         return Err(error);
     }
-    let mut meanwhile = Meanwhile::start(recorder);
+    let mut meanwhile = WhileLooking::start(recorder);
     let mut others = None;
     let (ended, ended_by_user) = wait(&launcher, settings.duration, |over| {
         if over {
@@ -139,7 +141,7 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions, why: Option<
     let mut recorder = ProcRecorder::start();
     recorder.follow(running.pids.iter().copied(), true);
     ensure!(!recorder.living().is_empty(), "-p: none of these processes runs any more");
-    let mut meanwhile = Meanwhile::start(recorder);
+    let mut meanwhile = WhileLooking::start(recorder);
     running.wait(duration, || Some(meanwhile.step()));
     meanwhile.end();
     let others = used.others_since(&meanwhile.recorder.living());

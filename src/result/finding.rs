@@ -55,10 +55,14 @@ pub enum FindingKind {
     Unopened,
     /// A process has the lock of a file for which another one waits.
     FileLock,
+    /// A process was stopped all the time.
+    Stopped,
     /// What the time was made of, mostly waits that others could have ended.
     Path,
     /// A program ended before all was written.
     Unsent,
+    /// Datagrams were not sent, because the socket had no room.
+    Datagrams,
     /// Blocks of several writers can be torn.
     Torn,
     /// A program read what another one was to read.
@@ -79,6 +83,8 @@ pub enum FindingKind {
     HandOvers,
     /// Which process the exit code comes from.
     ExitCode,
+    /// What is on a CPU most of the time moves few bytes per call.
+    SmallCalls,
     /// What it was made of at different times.
     Phases,
     /// How long it would take without its most important process.
@@ -114,8 +120,12 @@ pub enum FindingKind {
 impl FindingKind {
     /// Whether something goes wrong that a faster program would not fix.
     pub fn is_fault(self) -> bool {
-        use FindingKind::{AtEnd, Broken, Circle, Late, Polls, ShortBlock, Sigpipe, Started, Taken, Torn, Unsent};
-        matches!(self, Circle | Broken | AtEnd | Unsent | Torn | Taken | ShortBlock | Late | Polls | Sigpipe | Started)
+        use FindingKind::{AtEnd, Broken, Circle, Datagrams, Late, Polls};
+        use FindingKind::{ShortBlock, Sigpipe, Started, Taken, Torn, Unsent};
+        matches!(
+            self,
+            Circle | Broken | AtEnd | Unsent | Datagrams | Torn | Taken | ShortBlock | Late | Polls | Sigpipe | Started
+        )
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{ALL, limited_by_timer, record_at_level};
 use crate::common::pipeprof;
 use pipeprof::profile::ProcessName;
-use pipeprof::result::Document;
+use pipeprof::result::{Document, RecordedChannel, RecordedProcess};
 use pipeprof::roles::RoleId;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -53,6 +53,68 @@ fn without_calls_the_answer_is_the_same() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("record it with --level stacks"), "{said}");
     assert!(!recorded.stderr().contains("Calls on pipes"), "{}", recorded.stderr());
+}
+
+#[test]
+#[ignore = "takes seconds: make test"]
+fn looks_into_proc_give_the_same_answer() {
+    let stages: [&[&str]; 2] = [&["write", "4096", "400", "3000"], &["read", "65536", ALL]];
+    let (recorded, _) = record_at_level(&["--observe", "proc"], &stages);
+    limited_by_timer(&recorded.answer(), "test-programs write");
+    let recording = &recorded.recording;
+    let looks = recording.looks.unwrap();
+    assert!(looks.looks > 20 && looks.unreadable == 0, "{looks:?}");
+    let calls: u64 = recording.recorded.iter().map(|process| process.calls).sum();
+    assert!(calls == 0 && recorded.empty(0) > 0.5, "{recording:#?}");
+    // The kernel tells the times of threads exactly.
+    let lived: u64 = recording.recorded.iter().map(|process| process.lived_ns).sum();
+    let known = |process: &RecordedProcess| {
+        process.cpu_ns + process.runnable_ns + process.waits.values().map(|wait| wait.ns).sum::<u64>()
+    };
+    let at_pipes: u64 = recording.channels.iter().flat_map(RecordedChannel::ends).map(|end| end.blocked_ns).sum();
+    let sum: u64 = recording.recorded.iter().map(known).sum::<u64>() + at_pipes;
+    assert!(sum <= lived + lived / 20 && sum >= lived / 2, "{sum} of {lived}: {recording:#?}");
+    assert!(recorded.stderr().contains("looks into /proc"), "{}", recorded.stderr());
+    // Nothing was refused, so there is nothing to say of rights.
+    assert!(recording.warnings.is_empty(), "{:?}", recording.warnings);
+}
+
+/// A copy of pipeprof that every user may execute, in a folder where all may write.
+fn for_everybody() -> (tempfile::TempDir, std::path::PathBuf) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let program = folder.path().join("pipeprof");
+    crate::common::copy_program(&crate::common::binary(), &program);
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    (folder, program)
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn an_ordinary_user_gets_an_answer_and_what_is_missing() {
+    use std::os::unix::process::CommandExt as _;
+    const NOBODY: u32 = 65_534;
+    let (folder, program) = for_everybody();
+    let record = |flags: &[&str]| {
+        let mut command = Command::new(&program);
+        command.arg("record").args(flags).args(["-o", "r", "--", "sleep 1 | cat; exit 3"]);
+        command.uid(NOBODY).gid(NOBODY).current_dir(folder.path()).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = record(&["--observe", "bpf"]);
+    assert!(code == Some(1) && said.contains("run with sudo"), "{said}");
+    let (code, said) = record(&[]);
+    assert_eq!(code, Some(3), "{said}");
+    let answer = said.split("Recorded:").next().unwrap();
+    assert!(answer.contains("`sleep` sleeping on a timer") && answer.contains("look"), "{said}");
+    let missing = said.split("Limits:").nth(1).unwrap();
+    assert!(missing.contains("bytes") && missing.contains("sudo"), "{said}");
+    let text = std::fs::read_to_string(folder.path().join("r/result.json")).unwrap();
+    let recording: Document = serde_json::from_str(&text).unwrap();
+    super::path::adds_up(&recording);
+    assert_eq!(recording.channels.len(), 1, "{recording:#?}");
 }
 
 #[test]

@@ -1,17 +1,23 @@
 //! What would be left without a process cannot be less than what another one executes. Clocks of threads do not know that of
 //! a process which began with another one's.
 
-use crate::result::{CriticalPath, RecordedProcess};
+use crate::result::{CriticalPath, RecordedProcess, WaitReason};
 
 /// A ceiling that is not shorter than the window by this part says nothing.
 const SHORTER: f64 = 0.05;
 
-/// Raise the ceilings of `path` to the time that each other process has to have a CPU.
+/// Raise the ceilings of `path` to the time that each other process needs: on a CPU, and asleep on timers of its own.
 pub(crate) fn raise(path: &mut CriticalPath, recorded: &[RecordedProcess], cpus: u64, window_ns: u64) {
-    // Threads of which it is not known whether they ran at once.
+    // Threads and processes of which it is not known whether they ran at once. An exec begins the count of threads anew.
     let needed = |process: &RecordedProcess| {
-        let threads = process.threads.max(process.pids.len() as u64).clamp(1, cpus.max(1));
-        process.cpu_ns / threads
+        let many = process.pids.len() as u64;
+        let at_once = if process.threads > process.execs.max(many) {
+            process.threads
+        } else {
+            many.min(process.lived_ns.div_ceil(process.end_ns.saturating_sub(process.begin_ns).max(1)))
+        };
+        let timer_ns = process.waits.get(&WaitReason::Timer).map_or(0, |wait| wait.ns);
+        (process.cpu_ns / at_once.clamp(1, cpus.max(1))).max(timer_ns / at_once.max(1))
     };
     for ceiling in &mut path.ceilings {
         let others = recorded.iter().enumerate().filter(|(at, _)| *at != ceiling.process);
@@ -24,7 +30,7 @@ pub(crate) fn raise(path: &mut CriticalPath, recorded: &[RecordedProcess], cpus:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::PathCeiling;
+    use crate::result::{PathCeiling, WaitTotal};
 
     #[test]
     fn no_ceiling_is_below_what_another_process_executes() {
@@ -40,6 +46,13 @@ mod tests {
         // Two threads may have run at once, and more threads than CPUs may not.
         assert_eq!(raised(&[process(100, 1), process(600, 2)]), [(0, 300), (1, 300)]);
         assert_eq!(raised(&[process(100, 1), process(600, 9)]), [(0, 300), (1, 300)]);
+        // Three that ran one after the other, and one that sleeps by itself.
+        let mut in_turn = process(600, 3);
+        (in_turn.pids, in_turn.execs, in_turn.lived_ns, in_turn.end_ns) = (vec![1, 2, 3], 3, 900, 900);
+        assert_eq!(raised(&[process(100, 1), in_turn]), [(1, 300), (0, 600)]);
+        let mut sleeper = process(1, 1);
+        sleeper.waits.insert(WaitReason::Timer, WaitTotal { ns: 700, count: 1 });
+        assert_eq!(raised(&[process(100, 1), sleeper]), [(1, 300), (0, 700)]);
         // What is hardly shorter is not said.
         assert_eq!(raised(&[process(100, 1), process(990, 1)]), [(1, 300)]);
     }

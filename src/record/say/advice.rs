@@ -2,6 +2,7 @@
 
 use crate::record::model::labels::labels;
 use crate::record::say::first_of::first_of;
+use crate::record::say::words;
 use crate::record::trials::locale;
 use crate::record::trials::remedy::ApplyRemedy as _;
 use crate::report::number::percent;
@@ -70,11 +71,13 @@ pub(crate) struct Advice {
     pub why: Option<String>,
     /// What `--advise` tries.
     pub remedy: Option<Remedy>,
+    /// The process whose calls are small, if it is about these.
+    small_calls: Option<usize>,
 }
 
 impl Advice {
     fn new(why: String, remedy: Option<Remedy>) -> Self {
-        Self { why: Some(why), remedy }
+        Self { why: Some(why), remedy, small_calls: None }
     }
 }
 
@@ -134,8 +137,17 @@ pub(crate) fn reasons(recording: &Document) -> Vec<Finding> {
             ..AdvicePlace::here(Vec::new())
         },
     };
-    let reasons = advice(recording, &place).into_iter().filter_map(|advice| advice.why);
-    first_of(reasons.map(|text| Finding::new(FindingKind::Advice, None, text)))
+    let limits = words::longest(recording)
+        .filter(|at| recording.recorded[*at].cpu_ns as f64 >= MUCH * recording.processes.window_ns as f64);
+    let reason = |advice: Advice| {
+        // Small calls of who limits the pipeline are why.
+        let kind = match advice.small_calls {
+            Some(process) if limits == Some(process) => FindingKind::SmallCalls,
+            _ => FindingKind::Advice,
+        };
+        Some(Finding::new(kind, advice.small_calls, advice.why?))
+    };
+    first_of(advice(recording, &place).into_iter().filter_map(reason))
 }
 
 /// What the rules say about `recording`. What cannot be applied to its pipeline is not among the remedies.
@@ -197,7 +209,8 @@ fn program(from: &str, to: &str) -> Option<Remedy> {
 fn quota(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
     let share = evidence.share(|part| part.what == PathWhat::Throttled);
     let why = format!(
-        "A larger CPU quota would save up to {} of the time: raise `cpu.max` of the cgroup (`docker run --cpus`).",
+        "A larger CPU quota would save up to {} of the time: raise `cpu.max` of the cgroup (with cgroup \
+         v1 `cpu.cfs_quota_us`, `docker run --cpus`).",
         percent(share)
     );
     if share >= SOME { vec![Advice::new(why, None)] } else { Vec::new() }
@@ -312,7 +325,7 @@ fn flushed(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
     };
     let does = |writes: bool| if writes { "writes" } else { "reads" };
     let sentence = move |(process, bytes, writes): (usize, u64, bool)| {
-        let name = &recording.recorded.get(process)?.name;
+        let (name, label) = (&recording.recorded.get(process)?.name, &evidence.labels[process]);
         let bytes = counted(bytes, "byte");
         let (why, remedy) = match writes {
             true => cause(name),
@@ -323,7 +336,8 @@ fn flushed(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
             ),
             false => (String::new(), None),
         };
-        Some(Advice::new(format!("`{name}` {} only {bytes} per call{why}.", does(writes)), remedy))
+        let why = format!("`{label}` {} only {bytes} per call{why}.", does(writes));
+        Some(Advice { small_calls: Some(process), ..Advice::new(why, remedy) })
     };
     let ends = [true, false].into_iter().flat_map(|writes| {
         // What a reader gets is what was written.
@@ -373,14 +387,14 @@ fn small_transfers(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
 fn larger_pipes(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
     let sleeps: u64 = evidence.recording.channels.iter().flat_map(RecordedChannel::ends).map(|end| end.sleeps).sum();
     let many = sleeps as f64 > MANY_SLEEPS * evidence.recording.processes.window_ns as f64 / 1e9;
-    let advice = Advice { why: None, remedy: Some(Remedy::PipeSize(LARGER_PIPE)) };
+    let advice = Advice { why: None, remedy: Some(Remedy::PipeSize(LARGER_PIPE)), small_calls: None };
     if many { vec![advice] } else { Vec::new() }
 }
 
 /// Several stages on several CPUs.
 fn pinned(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
     let several = evidence.pipeline.stages.len() > 1 && evidence.place.cpus.len() > 1;
-    if several { vec![Advice { why: None, remedy: Some(Remedy::Pin) }] } else { Vec::new() }
+    if several { vec![Advice { why: None, remedy: Some(Remedy::Pin), small_calls: None }] } else { Vec::new() }
 }
 
 #[cfg(test)]

@@ -35,7 +35,9 @@ pub(crate) struct RecordedAnswer {
 /// The answer of `recording`.
 pub(crate) fn answer(recording: &Document) -> RecordedAnswer {
     let mut findings = findings(recording);
-    use FindingKind::{Advice, Ceiling, Circle, FileLock, Held, NoPipe, Phases, Unopened, Waiting};
+    use FindingKind::{
+        Advice, Ceiling, Circle, FileLock, Held, NoPipe, OnlyOpen, Phases, SmallCalls, Unopened, Waiting,
+    };
     let has = |is: fn(FindingKind) -> bool| findings.iter().any(|finding| is(finding.kind));
     let (stands, fails) = (has(|kind| kind == Circle), has(FindingKind::is_fault));
     // Who waits for a FIFO, a socket or a terminal does not ask whether there was a pipe.
@@ -44,7 +46,8 @@ pub(crate) fn answer(recording: &Document) -> RecordedAnswer {
     findings.retain(|finding| match finding.kind {
         Phases | Waiting => !stands,
         NoPipe => !stands && !waits,
-        Ceiling | Advice => !fails,
+        Ceiling | Advice | SmallCalls => !fails,
+        OnlyOpen => !stands && !waits,
         _ => true,
     });
     findings.sort_by_key(|finding| finding.kind);

@@ -3,6 +3,7 @@
 
 use crate::profile::{few, listed};
 use crate::record::model::labels::with_id;
+use crate::record::say::killed;
 use crate::result::{
     AwaitedChannel, ChannelHolder, ChannelKind, Document, Finding, FindingKind, LastLook, LastWait, RecordLevel,
     RecordedChannel, RecordedEnd, SeenProcess, WaitReason, WaitedFor,
@@ -354,10 +355,11 @@ fn held(recording: &Document, look: &LastLook) -> Vec<String> {
     said
 }
 
-/// Whether a process did not end by itself. What did has its pauses.
+/// Whether a process did not end by itself, or another one was killed meanwhile, which may have left its files to a child. What
+/// did end has its pauses.
 fn is_hung(recording: &Document, process: usize) -> bool {
     let killed = recording.recorded.get(process).is_some_and(|process| process.signal.is_some());
-    killed || recording.is_excerpt()
+    killed || recording.is_excerpt() || recording.recorded.iter().any(killed::by_others)
 }
 
 /// Whether a process wrote to it: then what is left has it open still.

@@ -27,9 +27,10 @@ const PHASE: f64 = 0.1;
 /// Shorter windows are mostly the start of programs: they have no phases.
 pub(crate) const SHORT_NS: u64 = 20_000_000;
 
-/// Waits of a process for a CPU are one part, whoever had it.
+/// Waits of a process for a CPU are one part, whoever had it, and so are those for files, which workers of the kernel end.
 fn kind(part: &PathPart) -> PathKind {
-    (part.process, part.what, part.by.clone().filter(|_| part.what != PathWhat::ForCpu))
+    let is_one = matches!(part.what, PathWhat::ForCpu | PathWhat::Asleep { reason: WaitReason::Disk });
+    (part.process, part.what, part.by.clone().filter(|_| !is_one))
 }
 
 /// Who had the CPU for which a process waited, longest first.

@@ -8,6 +8,9 @@ const INTERPRETERS: [&str; 11] = ["bash", "dash", "java", "ksh", "lua", "node", 
 /// Their options after which the code follows in the command line itself, or the name of a module.
 const INLINE: [&str; 4] = ["-c", "-e", "-m", "-r"];
 
+/// Their options of which the next word is the value.
+const WITH_VALUE: [&str; 7] = ["-W", "-X", "-cp", "-classpath", "--class-path", "-p", "--module-path"];
+
 /// The kernel keeps so many bytes of a name.
 const COMM: usize = 15;
 
@@ -43,8 +46,22 @@ fn script(words: &[String]) -> Option<usize> {
     if !is_interpreter(words) {
         return None;
     }
-    let own = words.iter().skip(1).take_while(|word| !INLINE.contains(&word.as_str()));
-    own.zip(1..).find(|(word, _)| !word.starts_with('-')).map(|(_, at)| at)
+    let mut at = 1;
+    loop {
+        let word = words.get(at)?;
+        at += match word {
+            word if is_inline(word) => return None,
+            word if WITH_VALUE.contains(&&word[..]) => 2,
+            word if word.starts_with('-') => 1,
+            _ => return Some(at),
+        };
+    }
+}
+
+/// Whether code follows, as after `-c`, or `-ne` of Perl.
+fn is_inline(word: &str) -> bool {
+    let letters = word.strip_prefix('-').filter(|letters| !letters.starts_with('-') && letters.len() <= 4);
+    INLINE.contains(&word) || letters.is_some_and(|letters| letters.ends_with('e'))
 }
 
 /// A program by its name (as in /proc/PID/comm) and its command line: an interpreter with the name of its script.
@@ -61,7 +78,7 @@ pub(crate) fn program_name(comm: &str, words: &[String]) -> String {
 /// The words after those that [`program_name`] has, without code.
 pub(crate) fn operands(words: &[String]) -> &[String] {
     let rest = words.get(script(words).unwrap_or(0) + 1..).unwrap_or_default();
-    let code = is_interpreter(words).then(|| rest.iter().position(|word| INLINE.contains(&word.as_str()))).flatten();
+    let code = is_interpreter(words).then(|| rest.iter().position(|word| is_inline(word))).flatten();
     code.and_then(|at| rest.get(..=at)).unwrap_or(rest)
 }
 
@@ -80,6 +97,9 @@ mod tests {
         assert_eq!(named("sh", "sh -c 'a b'"), "sh");
         assert_eq!(named("python3", "python3 -m http.server"), "python3");
         assert_eq!(named("gzip", "gzip -1 file"), "gzip");
+        assert_eq!(named("java", "java -Xmx1g -cp bin Main"), "java Main");
+        assert_eq!(named("perl", "perl -lane print"), "perl");
+        assert_eq!(named("perl", "perl a.pl"), "perl a.pl");
         assert_eq!(named("server.py", "/usr/bin/python3 ./server.py"), "server.py");
         assert_eq!(named("bash", "-bash"), "bash");
         assert_eq!(named("", ""), "");

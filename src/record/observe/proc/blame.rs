@@ -1,8 +1,8 @@
 //! What the end of the pipeline waits for at one moment: from its last process along the waits for others, to who runs or
 //! sleeps for something else.
 
-use super::thread::{Sleep, ThreadState};
-use super::{ProcRecorder, SeenProcess, SeenThread};
+use super::ProcRecorder;
+use super::thread::{LookedProcess, LookedThread, Sleep, ThreadState};
 use crate::record::observe::path::at_pipe;
 use crate::record::observe::raw::{PR_WRITE, PrWho};
 use crate::record::observe::reason::why;
@@ -41,15 +41,12 @@ impl ProcRecorder {
     /// one that was asked for.
     fn last_process(&self) -> Option<u32> {
         let living = |pid: &&u32| self.processes.contains_key(pid);
-        let mut last = match self.is_attached {
-            false => {
-                *self.roots.iter().rev().find(living).or_else(|| self.processes.keys().next_back().as_ref().copied())?
-            }
-            true => *self.roots.iter().find(living)?,
-        };
+        if !self.is_attached {
+            return self.roots.iter().rev().find(living).or_else(|| self.processes.keys().next_back()).copied();
+        }
+        let mut last = *self.roots.iter().find(living)?;
         let mut seen = BTreeSet::from([last]);
-        while self.is_attached {
-            let Some(next) = self.readers(last).into_iter().find(|pid| !seen.contains(pid)) else { break };
+        while let Some(next) = self.readers(last).into_iter().find(|pid| !seen.contains(pid)) {
             seen.insert(next);
             last = next;
         }
@@ -72,8 +69,8 @@ impl ProcRecorder {
 
 /// The thread of a process that tells most: one that runs, then one that waits for others, and last those that only wait for
 /// other threads or look again after a time.
-fn telling(process: &SeenProcess) -> Option<&SeenThread> {
-    let patience = |thread: &&SeenThread| match &thread.state {
+fn telling(process: &LookedProcess) -> Option<&LookedThread> {
+    let patience = |thread: &&LookedThread| match &thread.state {
         ThreadState::Runs => 0,
         ThreadState::Sleeps(sleep) if sleep.at.is_some() => 1,
         ThreadState::Sleeps(sleep) => match why(sleep.number, sleep.file_type) {
@@ -88,7 +85,7 @@ fn telling(process: &SeenProcess) -> Option<&SeenThread> {
 }
 
 /// What a thread does that waits for no process which is followed.
-fn what(thread: &SeenThread, sleep: &Sleep) -> PathWhat {
+fn what(thread: &LookedThread, sleep: &Sleep) -> PathWhat {
     match thread.channel {
         Some((_, side)) => at_pipe(side as usize == PR_WRITE, false),
         None => PathWhat::Asleep { reason: why(sleep.number, sleep.file_type) },

@@ -8,7 +8,7 @@ mod blame;
 mod thread;
 mod totals;
 
-use crate::record::observe::look::{ChannelKey, ProcessNow, ProcessesNow};
+use crate::record::observe::look::{ProcessNow, ProcessesNow};
 use crate::record::observe::looks::Sleepers;
 use crate::record::observe::path::{PathEnds, SeenPath};
 use crate::record::observe::raw::{PR_READ, PR_WRITE, PrWho};
@@ -18,53 +18,30 @@ use crate::record::observe::thread_calls::{MOST_THREADS, ThreadCall};
 use crate::record::start::command_line;
 use crate::record::start::open_files::{FileKind, OpenFile, open_files};
 use crate::record::start::socket_peers::socket_peers;
-use crate::result::ProcLooks;
+use crate::result::{PathWhat, ProcLooks};
 use crate::util::process_stat::{self, ProcessStat};
 use crate::util::text::read_lossy;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
-use thread::{Sleep, ThreadState, ThreadTimes};
-use totals::Totals;
+use thread::{LookedProcess, LookedThread, Sleep, ThreadState};
+use totals::LookedTotals;
 
 /// The shortest and the longest time between two looks. In between, they take this part of the time of a CPU.
 const OFTEN: Duration = Duration::from_millis(5);
 const SELDOM: Duration = Duration::from_secs(1);
 const COST: f64 = 0.02;
 
+/// So many looks come sooner and may cost more, so that something is known of a short pipeline.
+const FIRST: u64 = 60;
+const FIRST_OFTEN: Duration = Duration::from_millis(2);
+const FIRST_COST: f64 = 0.2;
+
 /// What is not expected to change is read again after this time, ns.
 const STALE_NS: u64 = 200_000_000;
 
 /// Further processes are not followed.
 const MOST: usize = 4096;
-
-/// A process that is followed.
-#[derive(Debug)]
-struct SeenProcess {
-    who: PrWho,
-    /// When it started, in clock ticks after boot: what tells it from another one with its id.
-    started: u64,
-    threads: BTreeMap<u32, SeenThread>,
-    /// Clock ticks of all its threads, in user space and in all.
-    ticks: [u64; 2],
-    /// When its files were read, ns.
-    files_at: u64,
-}
-
-/// A thread of it at the last look.
-#[derive(Debug)]
-struct SeenThread {
-    times: ThreadTimes,
-    state: ThreadState,
-    /// When it was first seen in this state, ns.
-    since: u64,
-    /// What it did before it ran, or does now.
-    slept: Option<Sleep>,
-    /// The channel of that sleep, and the side on which it is.
-    channel: Option<(ChannelKey, u32)>,
-    /// On a CPU and waiting for one since the look before, ns.
-    spent: [u64; 2],
-}
 
 /// Looks at processes and their descendants.
 #[derive(Debug)]
@@ -80,15 +57,17 @@ pub(crate) struct ProcRecorder {
     /// Their files and parents.
     now: ProcessesNow,
     peers_at: u64,
-    processes: BTreeMap<u32, SeenProcess>,
+    processes: BTreeMap<u32, LookedProcess>,
     /// Processes that are none of these.
     others: HashSet<u32>,
     /// The process id that the kernel gave last, with which new processes and threads are noticed.
     last_pid: String,
     /// The first process of each stage.
     roots: Vec<u32>,
-    totals: Totals,
+    totals: LookedTotals,
     path: SeenPath,
+    /// Who held up the end before the last look, and what each did until which part of that time.
+    blamed: Vec<(PrWho, PathWhat, f64)>,
     begin: u64,
     is_attached: bool,
     /// The process group of what was started or asked for, and this process's parent.
@@ -104,7 +83,7 @@ impl ProcRecorder {
             last: begin,
             until: u64::MAX,
             next: Instant::now(),
-            every: OFTEN,
+            every: FIRST_OFTEN,
             looks: 0,
             unreadable: 0,
             now: ProcessesNow::default(),
@@ -113,8 +92,9 @@ impl ProcRecorder {
             others: process_stat::ids().collect(),
             last_pid: String::new(),
             roots: Vec::new(),
-            totals: Totals::default(),
+            totals: LookedTotals::default(),
             path: SeenPath::new(begin),
+            blamed: Vec::new(),
             begin,
             is_attached: false,
             group: 0,
@@ -149,7 +129,8 @@ impl ProcRecorder {
         self.look();
         let after = clock_gettime(ClockId::ThreadCPUTime);
         let ns = (after.tv_sec - before.tv_sec) * 1_000_000_000 + (after.tv_nsec - before.tv_nsec);
-        let wanted = Duration::from_nanos(ns.unsigned_abs()).div_f64(COST).clamp(OFTEN, SELDOM);
+        let (cost, often) = if self.looks < FIRST { (FIRST_COST, FIRST_OFTEN) } else { (COST, OFTEN) };
+        let wanted = Duration::from_nanos(ns.unsigned_abs()).div_f64(cost).clamp(often, SELDOM);
         // One long look, as at the start, is no reason to look seldom.
         self.every = (self.every * 3 + wanted) / 4;
         self.next = Instant::now() + self.every;
@@ -198,8 +179,13 @@ impl ProcRecorder {
         for process in self.processes.values() {
             process.threads.values().for_each(|thread| self.totals.add(&process.who, thread, ns));
         }
-        for (who, what, share) in self.blamed() {
-            self.path.add(who, what, self.last + (ns as f64 * share) as u64);
+        let blamed = self.blamed();
+        // Once the last process has ended, it held up the end until now.
+        if !blamed.is_empty() {
+            self.blamed = blamed;
+        }
+        for (who, what, share) in &self.blamed {
+            self.path.add(*who, *what, self.last + (ns as f64 * share) as u64);
         }
         (self.last, self.looks) = (at, self.looks + 1);
     }
@@ -249,7 +235,7 @@ impl ProcRecorder {
     fn add(&mut self, pid: u32, stage: u32, stat: &ProcessStat, begin: u64, running: bool) {
         let who = PrWho { stage, tgid: pid, name: words_of(&stat.name) };
         let ticks = if running { [stat.user_ticks, stat.ticks] } else { [0; 2] };
-        let process = SeenProcess { who, started: stat.started, threads: BTreeMap::new(), ticks, files_at: 0 };
+        let process = LookedProcess { who, started: stat.started, threads: BTreeMap::new(), ticks, files_at: 0 };
         self.processes.insert(pid, process);
         self.now.processes.insert(pid, ProcessNow { parent: stat.parent, ..ProcessNow::default() });
         let line = command_line::of_process(pid);
@@ -304,12 +290,12 @@ impl ProcRecorder {
             let times = thread::times(pid, tid, &of_thread);
             let before = process.threads.get(&tid);
             // It has not run since then, so it still sleeps where it did.
-            let same = |thread: &&SeenThread| {
+            let same = |thread: &&LookedThread| {
                 thread.times.runs.is_some()
                     && thread.times == times
-                    && thread.state != ThreadState::Runs
                     && matches!(of_thread.state, 'S' | 'D')
                     && has_files(&thread.state, own.as_deref())
+                    && matches!(&thread.state, ThreadState::Sleeps(sleep) if sleep.is_placed())
             };
             let mut state = match before.filter(same) {
                 Some(thread) => Some(thread.state.clone()),
@@ -338,7 +324,7 @@ impl ProcRecorder {
             if before.is_none() {
                 self.totals.process(&process.who).threads += 1;
             }
-            process.threads.insert(tid, SeenThread { times, state, since, slept, channel: None, spent });
+            process.threads.insert(tid, LookedThread { times, state, since, slept, channel: None, spent });
         }
         if process.threads.is_empty() {
             self.end(pid, at);
@@ -401,7 +387,7 @@ impl ProcRecorder {
 
 impl Sleepers for ProcRecorder {
     fn sleepers(&self, ns: u64) -> Option<(u64, BTreeMap<u32, PrWho>)> {
-        let is_long = |thread: &SeenThread| {
+        let is_long = |thread: &LookedThread| {
             matches!(&thread.state, ThreadState::Sleeps(sleep) if !matches!(sleep.call, ThreadCall::Busy | ThreadCall::Idle))
                 && thread.since + ns <= self.last
         };

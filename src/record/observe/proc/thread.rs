@@ -1,10 +1,12 @@
 //! What /proc tells of one thread: its times, its state, and the call in which it sleeps.
 
-use crate::record::observe::raw::{PR_NO_CALL, PR_STOPPED, PR_TRACED};
+use crate::record::observe::look::ChannelKey;
+use crate::record::observe::raw::{PR_NO_CALL, PR_STOPPED, PR_TRACED, PrWho};
 use crate::record::observe::thread_calls::{SleepingCall, ThreadCall, sleeping_call};
 use crate::record::start::open_files::{FileKind, OpenFile};
 use crate::util::process_stat::ProcessStat;
 use crate::util::text::read_lossy;
+use std::collections::BTreeMap;
 
 /// A call that may not be read: no number of one.
 pub(crate) const UNKNOWN: u32 = 1 << 20;
@@ -18,6 +20,34 @@ pub(crate) struct ThreadTimes {
     pub waiting: u64,
     /// How often it has begun to run; `None` if the kernel does not count that.
     pub runs: Option<u64>,
+}
+
+/// A process that is followed.
+#[derive(Debug)]
+pub(crate) struct LookedProcess {
+    pub who: PrWho,
+    /// When it started, in clock ticks after boot: what tells it from another one with its id.
+    pub started: u64,
+    pub threads: BTreeMap<u32, LookedThread>,
+    /// Clock ticks of all its threads, in user space and in all.
+    pub ticks: [u64; 2],
+    /// When its files were read, ns.
+    pub files_at: u64,
+}
+
+/// A thread of it at the last look.
+#[derive(Debug)]
+pub(crate) struct LookedThread {
+    pub times: ThreadTimes,
+    pub state: ThreadState,
+    /// When it was first seen in this state, ns.
+    pub since: u64,
+    /// What it did before it ran, or does now.
+    pub slept: Option<Sleep>,
+    /// The channel of that sleep, and the side on which it is.
+    pub channel: Option<(ChannelKey, u32)>,
+    /// On a CPU and waiting for one since the look before, ns.
+    pub spent: [u64; 2],
 }
 
 /// What a thread does.
@@ -39,6 +69,13 @@ pub(crate) struct Sleep {
     pub call: ThreadCall,
     /// The descriptor of the channel at which it sleeps, if that is one only, and whether it waits for room there.
     pub at: Option<(u32, bool)>,
+}
+
+impl Sleep {
+    /// Whether it is known where it sleeps: a descriptor may have been opened after its process's files were read.
+    pub(crate) fn is_placed(&self) -> bool {
+        !matches!(&self.call, ThreadCall::Files(awaited) if !awaited.polled) || self.at.is_some()
+    }
 }
 
 /// Its times; where the kernel does not count them, in clock ticks.

@@ -1,29 +1,29 @@
 //! What was seen, by process and channel.
 
-use super::SeenThread;
+use super::thread::LookedThread;
 use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::look::ChannelKey;
 use crate::record::observe::raw::{PR_READ, PR_WRITE, PrCounts, PrEnd, PrProcess, PrReason, PrWait, PrWho};
 use crate::record::start::open_files::{FileKind, OpenFile};
 use bytemuck::Zeroable as _;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The sums so far.
 #[derive(Debug, Default)]
-pub(crate) struct Totals {
+pub(crate) struct LookedTotals {
     processes: BTreeMap<PrWho, PrProcess>,
     ends: BTreeMap<(PrWho, ChannelKey, u32), PrCounts>,
     waits: BTreeMap<(PrWho, u32, u32), PrWait>,
 }
 
-impl Totals {
+impl LookedTotals {
     pub(super) fn process(&mut self, who: &PrWho) -> &mut PrProcess {
         self.processes.entry(*who).or_insert_with(PrProcess::zeroed)
     }
 
     /// What a thread did in the last `ns`: its times are known exactly, and the rest it slept for what it was last seen to sleep
     /// for.
-    pub(super) fn add(&mut self, who: &PrWho, thread: &SeenThread, ns: u64) {
+    pub(super) fn add(&mut self, who: &PrWho, thread: &LookedThread, ns: u64) {
         let [cpu, waiting] = thread.spent;
         let process = self.process(who);
         process.cpu_ns += cpu;
@@ -84,10 +84,20 @@ impl Totals {
         let reason = |((who, call, file_type), wait): (&(PrWho, u32, u32), &PrWait)| {
             (PrReason { who: *who, call: *call, file_type: *file_type, holder: [0; 2] }, *wait)
         };
+        // A pipe that nobody of them slept at, and that is open on one side only, is that of somebody else.
+        let sides = |inner: &ChannelKey| {
+            let of = self.ends.iter().filter(|((_, channel, _), _)| channel == inner);
+            of.fold([false, false, false], |[one, other, slept], ((.., side), counts)| {
+                [one || *side == PR_READ as u32, other || *side == PR_WRITE as u32, slept || counts.blocked_ns > 0]
+            })
+        };
+        let channels: BTreeSet<ChannelKey> = self.ends.keys().map(|(_, channel, _)| *channel).collect();
+        let own: BTreeSet<ChannelKey> =
+            channels.into_iter().filter(|channel| matches!(sides(channel), [true, true, _] | [.., true])).collect();
         RecordedCounts {
             at,
             processes: processes.into_iter().collect(),
-            ends: self.ends.iter().map(end).collect(),
+            ends: self.ends.iter().filter(|((_, channel, _), _)| own.contains(channel)).map(end).collect(),
             waits: self.waits.iter().map(reason).collect(),
             ..RecordedCounts::default()
         }

@@ -4,6 +4,7 @@
 
 mod at_end;
 mod broken;
+mod datagrams;
 mod exit;
 mod hand_overs;
 mod late;
@@ -11,6 +12,7 @@ mod polls;
 mod short_block;
 mod small_pipe;
 mod started;
+mod stopped;
 mod taken;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -26,17 +28,19 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 13] = [
+const RULES: [FindingRule; 15] = [
     broken::find,
     at_end::find,
     polls::find,
     late::find,
     torn::find,
     unsent::find,
+    datagrams::find,
     short_block::find,
     exit::find,
     taken::find,
     started::find,
+    stopped::find,
     hand_overs::find,
     small_pipe::find,
     unseen::find,

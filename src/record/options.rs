@@ -1,0 +1,42 @@
+//! How to record.
+
+use crate::record::observe::traced::TracingCollector;
+use crate::record::start::launch::StageStreams;
+use crate::record::trials::trial::TrialOptions;
+use crate::result::{Observer, RecordLevel};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// How to record a pipeline, on this machine or in a guest.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RecordSettings {
+    /// End it after this time.
+    pub duration: Option<Duration>,
+    pub level: RecordLevel,
+    /// Absent: by BPF programs if there are rights for these.
+    pub observer: Option<Observer>,
+    /// Size of the pipes between the stages.
+    pub pipe_bytes: Option<u64>,
+    /// Also attach this collector.
+    pub traced: Option<TracingCollector>,
+}
+
+/// How to record a pipeline on this machine.
+#[derive(Debug, Default)]
+pub struct RecordOptions {
+    pub settings: RecordSettings,
+    pub trials: TrialOptions,
+    /// Its standard input, output and error, if not this process's.
+    pub streams: Option<StageStreams>,
+    /// Also sample what the processes execute.
+    pub sampled: bool,
+    /// Show what happens each second.
+    pub live: bool,
+    /// Give up rights once everything is attached. Nothing else can be recorded by this thread then.
+    pub(crate) drop_rights: bool,
+}
+
+/// Nanoseconds, as far as they fit.
+pub(crate) fn nanoseconds(duration: Option<Duration>) -> Option<u64> {
+    duration.and_then(|duration| u64::try_from(duration.as_nanos()).ok())
+}

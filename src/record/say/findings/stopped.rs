@@ -1,0 +1,62 @@
+//! Processes that were stopped all the time.
+
+use crate::profile::few;
+use crate::record::say::findings::view::FindingView;
+use crate::result::{Finding, FindingKind, PathWhat, WaitReason};
+
+/// From this part of its life on, a process is stopped all the time; from this part of the path on, the path says it.
+const ALWAYS: f64 = 0.95;
+const SAID: f64 = 0.05;
+
+/// `` `cat` and `sort` are stopped, and were so all the time: ... ``
+pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
+    let document = view.document;
+    let window = document.processes.window_ns;
+    let on_path = |at: usize| {
+        let of = document.path.iter().flat_map(|path| &path.parts).filter(|part| part.process == Some(at));
+        let stopped = of.filter(|part| part.what == PathWhat::Asleep { reason: WaitReason::Stopped });
+        stopped.map(|part| part.ns).sum::<u64>() as f64 >= SAID * window as f64
+    };
+    let is_stopped = |at: &usize| {
+        let process = &document.recorded[*at];
+        let stopped = process.waits.get(&WaitReason::Stopped).map_or(0, |wait| wait.ns);
+        stopped > 0 && stopped as f64 >= ALWAYS * window as f64 && !on_path(*at)
+    };
+    let stopped: Vec<usize> = (0..document.recorded.len()).filter(is_stopped).collect();
+    if stopped.is_empty() {
+        return Vec::new();
+    }
+    let (are, were) = if stopped.len() == 1 { ("is", "was") } else { ("are", "were") };
+    let names = few(stopped.iter().map(|at| view.name(*at)));
+    let text = format!(
+        "{names} {are} stopped, and {were} all the time: a signal did it, as Ctrl-Z does, or a terminal whose background job \
+         wants to read. `fg` or `kill -CONT` lets it go on."
+    );
+    vec![Finding { count: Some(stopped.len() as u64), ..Finding::new(FindingKind::Stopped, stopped, text) }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::say::findings::tests::said;
+    use crate::result::{Document, WaitTotal};
+
+    fn stopped(recording: &mut Document, share: f64) {
+        let ns = (share * recording.processes.window_ns as f64) as u64;
+        recording.recorded[1].waits.insert(WaitReason::Stopped, WaitTotal { ns, count: 1 });
+    }
+
+    #[test]
+    fn who_is_stopped_all_the_time_is_named() {
+        let texts = said(find, &|recording| {
+            recording.processes.window_ns = 1_000_000;
+            stopped(recording, 1.0);
+        });
+        assert!(texts[0].starts_with("`grep` is stopped, and was all the time:"), "{texts:?}");
+        let short = said(find, &|recording| {
+            recording.processes.window_ns = 1_000_000;
+            stopped(recording, 0.5);
+        });
+        assert!(short.is_empty(), "{short:?}");
+    }
+}
