@@ -243,6 +243,8 @@ struct pr_process {
 	u64 code;
 	/* Calls of poll and its like that found something ready and did not sleep. */
 	u64 polls;
+	/* Calls of wait4 that did not wait, and found that no child had ended. */
+	u64 watches;
 };
 
 /* A file descriptor that a thread has used. */

@@ -343,6 +343,11 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 	case NR_IO_URING_ENTER:
 		own->own.urings++;
 		break;
+	case NR_WAIT4:
+		/* With WNOHANG: no child has ended. */
+		if (!result)
+			own->own.watches++;
+		break;
 	case COMPAT_IO_SUBMIT:
 		if (result > 0)
 			own->own.requests += result;

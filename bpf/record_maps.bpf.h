@@ -224,6 +224,7 @@ static __always_inline void settle(struct pr_task *own)
 		if (own->own.code)
 			process->code = own->own.code;
 		__sync_fetch_and_add(&process->polls, own->own.polls);
+		__sync_fetch_and_add(&process->watches, own->own.watches);
 	}
 	if (own->used[PR_READ].inode) {
 		counts = counts_of(&own->who, own->used[PR_READ].inode, own->used[PR_READ].device, PR_READ);

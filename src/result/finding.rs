@@ -47,6 +47,8 @@ pub enum FindingKind {
     Broken,
     /// A process read at the end of file again and again.
     AtEnd,
+    /// A process only looks now and then whether a child has ended, which works meanwhile.
+    Watches,
     /// What the time was made of, mostly what is a cause of itself.
     Cause,
     /// A process only has open what others wait for.

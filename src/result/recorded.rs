@@ -92,6 +92,9 @@ pub struct RecordedProcess {
     /// Calls of `poll` and its like that found something ready and did not sleep.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ready_polls: u64,
+    /// Calls of `wait4` that only looked whether a child had ended, when none had.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub watches: u64,
     /// The number of the signal that killed it, or one of its processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<u32>,

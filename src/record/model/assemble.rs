@@ -148,6 +148,7 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
         (&mut sum.io_uring_calls, more.urings),
         (&mut sum.unseen_requests, more.requests),
         (&mut sum.ready_polls, more.polls),
+        (&mut sum.watches, more.watches),
     ] {
         *sum += more;
     }

@@ -36,17 +36,20 @@ pub(crate) struct RecordedAnswer {
 pub(crate) fn answer(recording: &Document) -> RecordedAnswer {
     let mut findings = findings(recording);
     use FindingKind::{
-        Advice, Ceiling, Circle, FileLock, Held, NoPipe, OnlyOpen, Phases, SmallCalls, Unopened, Waiting,
+        Advice, Ceiling, Circle, FileLock, Held, NoPipe, OnlyOpen, Phases, SmallCalls, Unopened, Waiting, Watches,
     };
     let has = |is: fn(FindingKind) -> bool| findings.iter().any(|finding| is(finding.kind));
     let (stands, fails) = (has(|kind| kind == Circle), has(FindingKind::is_fault));
+    // Without who only looks for its child, the child still works.
+    let watches = has(|kind| kind == Watches);
     // Who waits for a FIFO, a socket or a terminal does not ask whether there was a pipe.
     let waits = has(|kind| matches!(kind, Held | Unopened | FileLock)) && recording.target.pids().len() < 2;
     // How it came to stand still does not matter, and nothing is made faster that goes wrong.
     findings.retain(|finding| match finding.kind {
         Phases | Waiting => !stands,
         NoPipe => !stands && !waits,
-        Ceiling | Advice | SmallCalls => !fails,
+        Ceiling => !fails && !watches,
+        Advice | SmallCalls => !fails,
         OnlyOpen => !stands && !waits,
         _ => true,
     });

@@ -10,31 +10,103 @@ use crate::record::start::open_files::FileKind;
 use crate::result::{PathWhat, WaitReason};
 use std::collections::BTreeSet;
 
-impl ProcRecorder {
-    /// Who held up the end since the last look, and what it did: each until which part of that time.
-    pub(super) fn blamed(&self) -> Vec<(PrWho, PathWhat, f64)> {
-        let Some(end) = self.last_process() else { return Vec::new() };
-        let mut before = BTreeSet::from([end]);
-        let mut pid = end;
-        loop {
-            let Some(process) = self.processes.get(&pid) else { return Vec::new() };
-            let Some(thread) = telling(process) else { return Vec::new() };
-            let ThreadState::Sleeps(sleep) = &thread.state else {
-                let [cpu, waiting] = thread.spent;
-                let on_cpu = if cpu + waiting == 0 { 1.0 } else { cpu as f64 / (cpu + waiting) as f64 };
-                return vec![(process.who, PathWhat::OnCpu, on_cpu), (process.who, PathWhat::ForCpu, 1.0)];
-            };
-            let (others, _) = self.now.enders(pid, &sleep.call, false);
-            let next = others.into_iter().filter(|other| !before.contains(other)).filter_map(|other| {
-                let process = self.processes.get(&other)?;
-                let runs = telling(process).is_some_and(|thread| thread.state == ThreadState::Runs);
-                Some((runs, process.started, other))
-            });
-            // Of several, one that runs; otherwise the one that was started last, as the end of a pipeline in a shell.
-            let Some((.., other)) = next.max() else { return vec![(process.who, what(thread, sleep), 1.0)] };
-            before.insert(other);
-            pid = other;
+/// A process on the way from the end to the cause, since the last look.
+struct BlameLink {
+    pid: u32,
+    who: PrWho,
+    /// Parts of the time.
+    cpu: f64,
+    waiting: f64,
+    asleep: f64,
+    /// How often it slept; at least once.
+    sleeps: f64,
+    /// What it did when it slept.
+    what: PathWhat,
+    /// It slept for no process that is followed.
+    waits_alone: bool,
+    /// If it slept for one before it on the way.
+    waits_for: Option<u32>,
+}
+
+impl BlameLink {
+    /// `share` of the time as the process spent it.
+    fn parts(&self, share: f64) -> Vec<(PrWho, PathWhat, f64)> {
+        let asleep = if self.waits_alone { self.asleep } else { 0.0 };
+        let all = self.cpu + self.waiting + asleep;
+        if all <= 0.0 {
+            return vec![(self.who, self.what, share)];
         }
+        let times = [(PathWhat::OnCpu, self.cpu), (PathWhat::ForCpu, self.waiting), (self.what, asleep)];
+        times.map(|(what, time)| (self.who, what, share * time / all)).into_iter().filter(|part| part.2 > 0.0).collect()
+    }
+}
+
+impl ProcRecorder {
+    /// Who held up the end since the last look, what it did, and each for which part of that time.
+    ///
+    /// When looks happen depends on who has the CPUs, so the states that they see have a bias. Times and numbers of sleeps of
+    /// threads are exact. A path that is followed from wake-up to wake-up has, for each sleep of a process, one stretch of work
+    /// of who ended it; what is left is that of who slept for nobody else.
+    pub(super) fn blamed(&self, ns: u64) -> Vec<(PrWho, PathWhat, f64)> {
+        let links = self.links(ns);
+        let Some((first, rest)) = links.split_first() else { return Vec::new() };
+        let (mut left, mut reached) = (1.0_f64, 1.0_f64);
+        let mut blamed = Vec::new();
+        for (at, (before, link)) in links.iter().zip(rest).enumerate() {
+            // All of the time for which the one before slept is that of this one, and for each sleep a stretch of its work.
+            reached *= (before.sleeps / link.sleeps).min(1.0).max(before.asleep);
+            let is_last = at + 1 == rest.len();
+            let own = if is_last && link.waits_alone { 1.0 } else { link.cpu + link.waiting };
+            let share = (reached * own).min(left);
+            blamed.extend(link.parts(share));
+            left -= share;
+        }
+        // Who it is that the last one waited for, or the end itself.
+        let bound = links.last().and_then(|last| links.iter().find(|link| Some(link.pid) == last.waits_for));
+        blamed.extend(bound.unwrap_or(first).parts(left));
+        blamed
+    }
+
+    /// The end, whom it slept for, whom that slept for, and so on.
+    fn links(&self, ns: u64) -> Vec<BlameLink> {
+        let mut links: Vec<BlameLink> = Vec::new();
+        let mut next = self.last_process();
+        while let Some(pid) = next {
+            let Some(process) = self.processes.get(&pid) else { break };
+            let Some(thread) = telling(process) else { break };
+            let [cpu, waiting] = thread.spent.map(|spent| (spent as f64 / ns.max(1) as f64).min(1.0));
+            let asleep = (1.0 - cpu - waiting).max(0.0);
+            let slept = thread.slept.as_ref().filter(|_| asleep > 0.0);
+            let others = slept.map(|slept| self.others(pid, slept)).unwrap_or_default();
+            let is_known = |other: &u32| *other == pid || links.iter().any(|link| link.pid == *other);
+            next = others.iter().copied().find(|other| !is_known(other));
+            links.push(BlameLink {
+                pid,
+                who: process.who,
+                cpu,
+                waiting,
+                asleep: slept.map_or(0.0, |_| asleep),
+                sleeps: thread.sleeps.max(1) as f64,
+                what: slept.map_or(PathWhat::OnCpu, |slept| what(thread, slept)),
+                waits_alone: slept.is_some() && others.is_empty(),
+                waits_for: others.first().copied().filter(|_| next.is_none()),
+            });
+        }
+        links
+    }
+
+    /// The processes that can end a sleep: one that runs first, then the one that was started last, as the end of a pipeline in
+    /// a shell.
+    fn others(&self, pid: u32, sleep: &Sleep) -> Vec<u32> {
+        let (others, _) = self.now.enders(pid, &sleep.call, false);
+        let known = others.into_iter().filter(|other| *other != pid).filter_map(|other| {
+            let process = self.processes.get(&other)?;
+            let runs = telling(process).is_some_and(|thread| thread.state == ThreadState::Runs);
+            Some((runs, process.started, other))
+        });
+        let mut known: Vec<_> = known.collect();
+        known.sort_unstable_by(|one, other| other.cmp(one));
+        known.into_iter().map(|(.., other)| other).collect()
     }
 
     /// The process whose end is that of the pipeline: the first one of the last stage that lives, or what comes last behind the

@@ -66,7 +66,7 @@ pub(crate) struct ProcRecorder {
     roots: Vec<u32>,
     totals: LookedTotals,
     path: SeenPath,
-    /// Who held up the end before the last look, and what each did until which part of that time.
+    /// Who held up the end before the last look, what it did, and each for which part of that time.
     blamed: Vec<(PrWho, PathWhat, f64)>,
     begin: u64,
     is_attached: bool,
@@ -179,13 +179,15 @@ impl ProcRecorder {
         for process in self.processes.values() {
             process.threads.values().for_each(|thread| self.totals.add(&process.who, thread, ns));
         }
-        let blamed = self.blamed();
+        let blamed = self.blamed(ns);
         // Once the last process has ended, it held up the end until now.
         if !blamed.is_empty() {
             self.blamed = blamed;
         }
+        let mut until = 0.0;
         for (who, what, share) in &self.blamed {
-            self.path.add(*who, *what, self.last + (ns as f64 * share) as u64);
+            until += share;
+            self.path.add(*who, *what, self.last + (ns as f64 * until) as u64);
         }
         (self.last, self.looks) = (at, self.looks + 1);
     }
@@ -287,8 +289,8 @@ impl ProcRecorder {
                 process.threads.remove(&tid);
                 continue;
             };
-            let times = thread::times(pid, tid, &of_thread);
             let before = process.threads.get(&tid);
+            let times = thread::times(pid, tid, &of_thread, before.map(|thread| thread.times));
             // It has not run since then, so it still sleeps where it did.
             let same = |thread: &&LookedThread| {
                 thread.times.runs.is_some()
@@ -315,6 +317,7 @@ impl ProcRecorder {
             self.unreadable += u64::from(is_unreadable);
             let known = before.map(|thread| thread.times).unwrap_or_default();
             let spent = [times.cpu.saturating_sub(known.cpu), times.waiting.saturating_sub(known.waiting)];
+            let sleeps = times.sleeps.saturating_sub(known.sleeps);
             let since = before.filter(|thread| thread.state == state && thread.times.runs == times.runs);
             let since = since.map_or(at, |thread| thread.since);
             let slept = match &state {
@@ -324,7 +327,7 @@ impl ProcRecorder {
             if before.is_none() {
                 self.totals.process(&process.who).threads += 1;
             }
-            process.threads.insert(tid, LookedThread { times, state, since, slept, channel: None, spent });
+            process.threads.insert(tid, LookedThread { times, state, since, slept, channel: None, spent, sleeps });
         }
         if process.threads.is_empty() {
             self.end(pid, at);

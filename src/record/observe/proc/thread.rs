@@ -20,6 +20,8 @@ pub(crate) struct ThreadTimes {
     pub waiting: u64,
     /// How often it has begun to run; `None` if the kernel does not count that.
     pub runs: Option<u64>,
+    /// How often it has begun to sleep.
+    pub sleeps: u64,
 }
 
 /// A process that is followed.
@@ -48,6 +50,8 @@ pub(crate) struct LookedThread {
     pub channel: Option<(ChannelKey, u32)>,
     /// On a CPU and waiting for one since the look before, ns.
     pub spent: [u64; 2],
+    /// How often it began to sleep since then.
+    pub sleeps: u64,
 }
 
 /// What a thread does.
@@ -78,20 +82,31 @@ impl Sleep {
     }
 }
 
-/// Its times; where the kernel does not count them, in clock ticks.
-pub(crate) fn times(pid: u32, tid: u32, stat: &ProcessStat) -> ThreadTimes {
+/// Its times; where the kernel does not count them, in clock ticks. `before`: those of the last look, which hold if it has not
+/// run since.
+pub(crate) fn times(pid: u32, tid: u32, stat: &ProcessStat, before: Option<ThreadTimes>) -> ThreadTimes {
     let text = read_lossy(&format!("/proc/{pid}/task/{tid}/schedstat")).unwrap_or_default();
-    parsed(&text).unwrap_or_else(|| ThreadTimes {
+    let times = parsed(&text).unwrap_or_else(|| ThreadTimes {
         cpu: u64::try_from(stat.cpu_time().as_nanos()).unwrap_or(u64::MAX),
         ..ThreadTimes::default()
-    })
+    });
+    let unchanged = before.filter(|before| before.runs.is_some() && before.runs == times.runs);
+    let sleeps = unchanged.map_or_else(|| sleeps(pid, tid), |before| before.sleeps);
+    ThreadTimes { sleeps, ..times }
+}
+
+/// How often a thread gave up the CPU by itself.
+fn sleeps(pid: u32, tid: u32) -> u64 {
+    let status = read_lossy(&format!("/proc/{pid}/task/{tid}/status")).unwrap_or_default();
+    let field = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    field.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
 
 fn parsed(schedstat: &str) -> Option<ThreadTimes> {
     let mut numbers = schedstat.split_whitespace().map(|number| number.parse::<u64>().ok());
     let [cpu, waiting, runs] = [numbers.next()??, numbers.next()??, numbers.next()??];
     // Without CONFIG_SCHED_INFO, all are zero.
-    (runs > 0).then_some(ThreadTimes { cpu, waiting, runs: Some(runs) })
+    (runs > 0).then_some(ThreadTimes { cpu, waiting, runs: Some(runs), sleeps: 0 })
 }
 
 /// The state of a thread with these files; `None` once it has ended.
@@ -160,7 +175,7 @@ mod tests {
 
     #[test]
     fn times_are_read_where_the_kernel_counts_them() {
-        let known = ThreadTimes { cpu: 12, waiting: 7, runs: Some(3) };
+        let known = ThreadTimes { cpu: 12, waiting: 7, runs: Some(3), sleeps: 0 };
         assert_eq!(parsed("12 7 3\n"), Some(known));
         for unknown in ["0 0 0\n", "", "1 2", "1 2 x"] {
             assert_eq!(parsed(unknown), None, "{unknown}");

@@ -20,6 +20,7 @@ mod torn;
 mod unseen;
 mod unsent;
 mod view;
+mod watches;
 
 use crate::record::say::findings::view::FindingView;
 use crate::result::{Document, Finding};
@@ -28,7 +29,7 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 15] = [
+const RULES: [FindingRule; 16] = [
     broken::find,
     at_end::find,
     polls::find,
@@ -44,6 +45,7 @@ const RULES: [FindingRule; 15] = [
     hand_overs::find,
     small_pipe::find,
     unseen::find,
+    watches::find,
 ];
 
 /// What the rules find.
