@@ -49,7 +49,7 @@ impl ProcRecorder {
     /// of who ended it; what is left is that of who slept for nobody else.
     pub(super) fn blamed(&self, ns: u64) -> Vec<(PrWho, PathWhat, f64)> {
         let links = self.links(ns);
-        let Some((first, rest)) = links.split_first() else { return Vec::new() };
+        let rest = links.get(1..).unwrap_or_default();
         let (mut left, mut reached) = (1.0_f64, 1.0_f64);
         let mut blamed = Vec::new();
         for (at, (before, link)) in links.iter().zip(rest).enumerate() {
@@ -61,9 +61,12 @@ impl ProcRecorder {
             blamed.extend(link.parts(share));
             left -= share;
         }
-        // Who it is that the last one waited for, or the end itself.
+        // Who it is that the last one waited for.
         let bound = links.last().and_then(|last| links.iter().find(|link| Some(link.pid) == last.waits_for));
-        blamed.extend(bound.unwrap_or(first).parts(left));
+        // The end itself has what is left, unless it slept all the time.
+        let works = |link: &&BlameLink| link.cpu + link.waiting > 0.0;
+        let ran = bound.filter(works).or_else(|| links.iter().find(works));
+        blamed.extend(ran.or(links.last()).into_iter().flat_map(|link| link.parts(left)));
         blamed
     }
 
