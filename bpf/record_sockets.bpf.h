@@ -60,6 +60,11 @@ struct sock {
 } __attribute__((preserve_access_index));
 
 /* Its begin is the sock. */
+struct inet_sock {
+	u16 inet_sport;
+} __attribute__((preserve_access_index));
+
+/* Its begin is the sock. */
 struct unix_sock {
 	struct sock *peer;
 } __attribute__((preserve_access_index));
@@ -136,6 +141,11 @@ static __always_inline void learn_tcp(struct pr_file *file, const struct sock *s
 		return;
 	peer = (peer >> 8 | peer << 8) & 0xffff;
 	own = BPF_CORE_READ(sock, __sk_common.skc_num);
+	/* A connection that was reset has given its port back. */
+	if (!own) {
+		own = BPF_CORE_READ((const struct inet_sock *)sock, inet_sport);
+		own = (own >> 8 | own << 8) & 0xffff;
+	}
 	if (bpf_core_field_exists(sock->__sk_common.skc_net.net))
 		space = BPF_CORE_READ(sock, __sk_common.skc_net.net, ns.inum);
 	file->inodes[PR_READ] = tcp_inode(ends.peer, ends.own, peer, own, space);

@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
  *
- * Pseudo-terminals. What is typed is one channel, what is shown another one.
+ * Pseudo-terminals. What is typed is one channel, what is shown another one. Each mount of devpts, as in a container, has
+ * numbers of its own.
  */
+
+struct dentry {
+	struct super_block *d_sb;
+} __attribute__((preserve_access_index));
 
 struct tty_struct {
 	/* The other end, if it is one of a pair. */
 	struct tty_struct *link;
 	s32 index;
+	/* Of the side of the programs: its dentry. */
+	void *driver_data;
 } __attribute__((preserve_access_index));
 
 struct tty_file_private {
@@ -22,7 +29,8 @@ static __always_inline void learn_terminal(struct pr_file *file, const struct fi
 {
 	u32 major = number >> 20, is_master = number == PTMX;
 	const struct tty_file_private *private;
-	const struct tty_struct *terminal = 0;
+	const struct tty_struct *terminal = 0, *link;
+	const struct dentry *name;
 	u64 typed;
 
 	if (!bpf_core_field_exists(terminal->link))
@@ -31,9 +39,11 @@ static __always_inline void learn_terminal(struct pr_file *file, const struct fi
 		return;
 	private = BPF_CORE_READ(open, private_data);
 	terminal = BPF_CORE_READ(private, tty);
-	if (!terminal || !BPF_CORE_READ(terminal, link))
+	link = BPF_CORE_READ(terminal, link);
+	if (!terminal || !link)
 		return;
-	typed = (u64)BPF_CORE_READ(terminal, index) * 2 + 2;
+	name = BPF_CORE_READ(is_master ? link : terminal, driver_data);
+	typed = (u64)BPF_CORE_READ(name, d_sb, s_dev) << 32 | ((u32)BPF_CORE_READ(terminal, index) * 2 + 2);
 	file->inodes[PR_READ] = typed + is_master;
 	file->inodes[PR_WRITE] = typed + !is_master;
 	file->device = PR_TERMINAL;

@@ -4,6 +4,7 @@
 mod facades;
 mod foreign;
 mod imports;
+mod stored;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use super::owner;
 use crate::kernel::tracefs::Tracefs;
-use crate::util::{atomic_file, progress};
+use crate::util::{atomic_file, progress, stored_json};
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 use std::io::Write as _;
@@ -82,7 +82,7 @@ fn remove_probes(root: &Path, probes: &[String]) -> Vec<String> {
 
 fn restore_after_kill(root: &Path, state: &Path, is_dead: &dyn Fn(&str) -> bool) -> Option<String> {
     let text = std::fs::read_to_string(state).ok()?;
-    let Ok(saved) = serde_json::from_str::<Saved>(&text) else {
+    let Ok(saved) = stored_json::parse::<Saved>(text.as_bytes()) else {
         let _ = std::fs::remove_file(state);
         let current = read(&root.join("current_tracer")).unwrap_or_default();
         return Some(format!(
@@ -290,7 +290,7 @@ impl Session {
         }
         // If an earlier session of this process could not restore its values, those are the ones to restore.
         if let Some(kept) =
-            std::fs::read_to_string(state).ok().and_then(|text| serde_json::from_str::<Saved>(&text).ok())
+            std::fs::read_to_string(state).ok().and_then(|text| stored_json::parse::<Saved>(text.as_bytes()).ok())
             && kept.owner == owner::own()
         {
             kept.restore(root, state)?;
@@ -303,7 +303,7 @@ impl Session {
             name(&root.join("current_tracer"))
         );
         let saved = Saved::of(root, &CHANGED);
-        let text = serde_json::to_string(&saved)?;
+        let text = stored_json::stored_text(&saved)?;
         if let Some(folder) = state.parent() {
             let _ = std::fs::create_dir_all(folder);
         }
@@ -454,5 +454,14 @@ mod tests {
         std::fs::remove_dir(instance.join("busy")).unwrap();
         let report = clean_up_in(folder.path(), &state, &|owner| owner == "77_1");
         assert!(report.len() == 1 && report[0].contains("removed the tracefs instance"), "{report:?}");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_written_of_a_tracer_is_read(owner: String, values: Vec<(String, String)>) {
+            let saved = Saved { owner, values };
+            let text = stored_json::stored_text(&saved).unwrap();
+            proptest::prop_assert_eq!(stored_json::parse::<Saved>(text.as_bytes()).unwrap(), saved);
+        }
     }
 }

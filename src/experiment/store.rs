@@ -2,7 +2,7 @@
 
 use super::plan::Task;
 use crate::util::folder_lock::FolderLock;
-use crate::util::{atomic_file, build, regular};
+use crate::util::{atomic_file, build, regular, stored_json};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -58,12 +58,13 @@ impl PlanFile {
     pub fn open(self, folder: &Path, plan: &impl Serialize, resume: bool) -> Result<FolderLock> {
         let file = folder.join(self.name);
         let shown = file.display();
-        let plan = serde_json::to_vec_pretty(plan)?;
+        let plan = stored_json::json_text(plan)?;
+        let now: Value = stored_json::parse(plan.as_bytes()).context("the plan cannot be stored")?;
         if resume {
             let text = regular::read_stored(&file, LONGEST).with_context(|| {
                 format!("--resume: cannot read {shown}: is -o the folder of an interrupted {}?", self.what)
             })?;
-            let stored: Value = serde_json::from_slice(&text).with_context(|| {
+            let stored: Value = stored_json::parse(&text).with_context(|| {
                 format!("--resume: {shown} is not a plan of this pipeprof: start again without --resume")
             })?;
             let schema = stored["schema"].as_str().unwrap_or("unknown");
@@ -72,7 +73,7 @@ impl PlanFile {
                 "--resume: {shown} has schema {schema}, this pipeprof writes {}: start again without --resume",
                 self.schema
             );
-            if let Some(what) = difference(&stored, &serde_json::from_slice(&plan)?) {
+            if let Some(what) = difference(&stored, &now) {
                 let folder = folder.display();
                 bail!("--resume: the plan in {folder} differs ({what}); give the same flags, or another -o");
             }
@@ -88,7 +89,7 @@ impl PlanFile {
         make(folder)?;
         let lock = FolderLock::take(folder)?;
         // First: a folder without a plan cannot be resumed, and is not refused as long as it is empty.
-        atomic_file::write(&file, &plan)?;
+        atomic_file::write(&file, plan.as_bytes())?;
         make(&folder.join(self.results))?;
         Ok(lock)
     }
@@ -154,7 +155,7 @@ impl JsonFolder {
         }
         // An unreadable file is replaced.
         let text = regular::read_stored(&self.file(name), LONGEST).ok()?;
-        let kept: Kept<A> = serde_json::from_slice(&text).ok()?;
+        let kept: Kept<A> = stored_json::parse(&text).ok()?;
         let same = kept.version == build::version() && kept.key == self.key;
         (same && kept.question == serde_json::to_value(question).ok()?).then_some(kept.answer)
     }
@@ -170,9 +171,9 @@ impl JsonFolder {
         make(&self.folder)?;
         let question = serde_json::to_value(question)?;
         let kept = Kept { version: build::version().to_owned(), key: self.key.clone(), question, answer };
-        let text = serde_json::to_string(&kept)?;
-        // A file that cannot be read would be measured again by each resumed call.
-        serde_json::from_str::<Kept<A>>(&text).with_context(|| format!("the result {name} cannot be stored"))?;
+        // What cannot be read would be measured again by each resumed call.
+        let text = stored_json::stored_text_as::<Kept<A>>(&kept);
+        let text = text.with_context(|| format!("the result {name} cannot be stored"))?;
         atomic_file::write(&self.file(name), text.as_bytes())
     }
 

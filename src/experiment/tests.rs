@@ -3,6 +3,7 @@
 use super::stop::relative_half_width;
 use super::*;
 use crate::util::cancel::Cancelled;
+use crate::util::stored_json::HIGHEST;
 use anyhow::{Result, bail};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -235,4 +236,37 @@ fn progress_counts_to_the_end() {
     })
     .unwrap();
     assert_eq!(*seen.lock().unwrap(), [1, 2, 3, 4, 5, 6]);
+}
+
+proptest::proptest! {
+    #[test]
+    fn what_is_kept_of_an_experiment_is_read(
+        name: String, key: String, question: (String, Option<u32>), text: String, counts: Vec<u64>,
+        values in proptest::collection::vec(proptest::num::f64::ANY, 0..4),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = JsonFolder { folder: folder.path().join("results"), key, resume: true };
+        let answer = (text, counts, values);
+        let is_possible = answer.1.iter().all(|count| *count < HIGHEST) && answer.2.iter().all(|value| value.is_finite());
+        proptest::prop_assert_eq!(store.save(&name, &question, &answer).is_ok(), is_possible);
+        let read: Option<(String, Vec<u64>, Vec<f64>)> = store.load(&name, &question);
+        proptest::prop_assert_eq!(read, is_possible.then(|| answer.clone()));
+        // Its plan.
+        #[derive(serde::Serialize)]
+        struct Planned<'a> {
+            schema: &'a str,
+            answer: &'a (String, Vec<u64>, Vec<f64>),
+        }
+        const SCHEMA: &str = "x/1";
+        let plan = Planned { schema: SCHEMA, answer: &answer };
+        let file = PlanFile { name: "plan.json", schema: SCHEMA, results: "runs", what: "x" };
+        let out = folder.path().join("out");
+        match file.open(&out, &plan, false) {
+            Ok(lock) => {
+                drop(lock);
+                drop(file.open(&out, &plan, true).unwrap());
+            }
+            Err(_) => proptest::prop_assert!(!out.exists() && answer.1.iter().any(|count| *count >= HIGHEST)),
+        }
+    }
 }

@@ -70,7 +70,7 @@ impl StaticSchemaMarker for PhaseMarker {
 }
 
 fn json(samples: &Samples) -> Result<Vec<u8>> {
-    gzip_json::to_bytes(&profile(samples), Compression::default())
+    gzip_json::packed(&serde_json::to_vec(&profile(samples))?, Compression::default())
 }
 
 fn profile(samples: &Samples) -> Profile {

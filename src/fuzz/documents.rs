@@ -11,6 +11,7 @@ use crate::report::files;
 use crate::report::terminal::{self, Style};
 use crate::result::{Document, Outcome, parse};
 use crate::roles::Skid;
+use crate::util::stored_json::stored_text;
 use crate::util::text::is_hidden;
 use std::path::PathBuf;
 
@@ -89,6 +90,9 @@ fn check(document: Document) {
         if let Ok(compared) = compare(&inputs, &CompareOptions::default()) {
             shown("comparison", &tables::render(&compared.comparison, 80, tables::SHOWN));
             shown("report.md", &markdown::render(&compared.comparison));
+            // What would not be read is not written, and that is for sums of counts only.
+            let refused = stored_text(&compared.comparison).err().map(|error| error.to_string());
+            assert!(refused.as_ref().is_none_or(|why| why.contains("count")), "report.json: {refused:?}");
         }
     }
 }

@@ -269,13 +269,14 @@ proptest::proptest! {
             format!("{} 7 [000] 5.08: {weight} cpu-clock: \n{frames}\n", name(*at))
         }).collect();
         read_back(script.as_bytes());
-        // profile.proto, as it is exported.
+        // As it is exported.
         if written {
             let profile = parse(folded.as_bytes(), None).unwrap();
             let outcome = recording::outcome(&profile, "file", Skid::None);
-            let pprof = format_named("pprof").unwrap();
-            let exported = pprof.files(&Exported::Result(&outcome)).unwrap();
-            proptest::prop_assert!(read_back(&exported[0].1));
+            for format in ["pprof", "perf-script"] {
+                let exported = format_named(format).unwrap().files(&Exported::Result(&outcome)).unwrap();
+                proptest::prop_assert!(read_back(&exported[0].1), "{}", format);
+            }
         }
     }
 }

@@ -119,3 +119,18 @@ fn resolutions_travel_in_a_comment_of_the_list() {
     assert_eq!(from_comment(&list.replace(&rules(), "0-00000000")), None, "of other roles");
     assert_eq!(from_comment("ffffffff81000000 T pipe_write\n# roles x []"), None);
 }
+
+proptest::proptest! {
+    #[test]
+    fn what_is_written_of_roles_is_read(texts: Vec<String>, hits: Option<u64>, symbol: Option<String>, all: bool) {
+        let mut resolution = Resolution {
+            role: RoleId::PipeWrite, article_name: texts.concat(), symbol, reach: vec![Reach::Kprobe],
+            why_not: texts.clone(), rejected: texts, hits,
+        };
+        if all {
+            resolution.reach.extend([Reach::Fentry, Reach::HardwareBreakpoint, Reach::SamplingOnly]);
+        }
+        let list = format!("# other\n{}ffffffff81000000 T _text\n", to_comment(std::slice::from_ref(&resolution)));
+        proptest::prop_assert_eq!(from_comment(&list), Some(vec![resolution]));
+    }
+}

@@ -96,3 +96,25 @@ impl ExecutedFunction {
         sum(self.instructions.iter().flat_map(|instruction| &instruction.counts))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_written_of_code_is_read(
+            name: String, numbers in proptest::collection::vec(proptest::num::u64::ANY, 0..5), code: String,
+        ) {
+            let number = |at: usize| numbers.get(at).copied().unwrap_or_default();
+            let instruction = ExecutedInstruction {
+                offset: number(0), code, counts: numbers.clone(), iterations: numbers.get(3..).unwrap_or_default().to_vec(),
+            };
+            let function = ExecutedFunction { name: name.clone(), address: number(1), instructions: vec![instruction] };
+            let written = ExecutedCode {
+                schema: CODE_SCHEMA.to_owned(), processes: vec![ProcessName::new(&name)], functions: vec![function],
+            };
+            proptest::prop_assert_eq!(ExecutedCode::from_bytes(&written.to_bytes().unwrap()).unwrap(), written);
+        }
+    }
+}

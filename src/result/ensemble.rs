@@ -131,6 +131,9 @@ pub fn from_bytes(bytes: &[u8]) -> Result<StoredWindows> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::places::FramePlace;
+    use crate::profile::{Folded, ProcessName, Unit};
+    use crate::roles::Skid;
 
     #[test]
     fn the_median_window_is_shown() {
@@ -145,5 +148,25 @@ mod tests {
         assert_eq!(shown(&[5, 1, 3]), 2);
         assert_eq!(shown(&[5, 1, 3, 9]), 2);
         assert_eq!(shown(&[7, 7, 7]), 1);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_written_of_windows_is_read(
+            stacks in proptest::collection::vec((".*", ".{1,5}", 1..1_u64 << 60, proptest::option::of(0..u64::MAX)), 0..5),
+        ) {
+            let profile = |(process, frame, weight, address): &(String, String, u64, Option<u64>)| {
+                let place = address.map(|address| FramePlace { address: Some(address), ..FramePlace::default() });
+                let mut stacks = Folded::new();
+                stacks.add_located([("a", None), (&**frame, place)], *weight);
+                Profile {
+                    process: ProcessName::new(process), collector: process.clone(), unit: Unit::Instructions, skid: Skid::None,
+                    stacks,
+                }
+            };
+            let windows: Vec<Vec<Profile>> = stacks.iter().map(|stack| vec![profile(stack)]).collect();
+            let bytes = to_bytes(&windows, &[]).unwrap();
+            proptest::prop_assert_eq!(from_bytes(&bytes).unwrap(), (windows, Vec::new()));
+        }
     }
 }

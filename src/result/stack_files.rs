@@ -115,4 +115,22 @@ mod tests {
         let plain = super::files("dd", &Folded::parse("a 1").unwrap()).unwrap();
         assert_eq!(plain.len(), 1);
     }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_written_of_stacks_is_read(
+            stacks in proptest::collection::vec((".{1,9}", ".{1,9}", 1..1_u64 << 60, proptest::option::of(0..u64::MAX)), 1..6),
+        ) {
+            let mut written = Folded::new();
+            for (process, frame, weight, address) in &stacks {
+                let place = address.map(|address| FramePlace { address: Some(address), ..FramePlace::default() });
+                written.add_located([(&**process, None), (&**frame, place)], *weight);
+            }
+            let folder = tempfile::tempdir().unwrap();
+            for (name, bytes) in files("x", &written).unwrap() {
+                std::fs::write(folder.path().join(name), bytes).unwrap();
+            }
+            proptest::prop_assert_eq!(load(folder.path(), "x").unwrap(), written);
+        }
+    }
 }

@@ -42,12 +42,28 @@ pub fn json_text(value: &impl Serialize) -> serde_json::Result<String> {
     serde_json::to_string_pretty(value).map(|text| clean_json(&text))
 }
 
-/// [`json_text`] of a document that [`parse`] reads, whatever its numbers are: JSON has no form for infinite ones, for
-/// example, and they become `null`.
+/// [`json_text`] of what [`parse`] reads as the same, whatever its numbers are: JSON has no form for infinite ones, for
+/// example, and they become `null`. All files of JSON that pipeprof reads again are written by it, or by
+/// [`super::gzip_json::to_bytes`].
+///
+/// # Errors
+/// When it would be refused, or read as something else.
 pub fn stored_text<T: Serialize + DeserializeOwned>(value: &T) -> serde_json::Result<String> {
+    stored_text_as::<T>(value)
+}
+
+/// [`stored_text`] of what has the form of a `T`, such as a `T` with references.
+pub fn stored_text_as<T: Serialize + DeserializeOwned>(value: &impl Serialize) -> serde_json::Result<String> {
     let text = json_text(value)?;
-    parse::<T>(text.as_bytes())?;
+    if json_text(&parse::<T>(text.as_bytes())?)? != text {
+        return Err(serde::de::Error::custom("it would be read as something else"));
+    }
     Ok(text)
+}
+
+/// A number, or what JSON has no form for: `null`.
+pub fn or_no_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }
 
 /// A document without counts from [`HIGHEST`] on, whose sum fits into 64 bits.
@@ -151,5 +167,17 @@ mod tests {
         assert_eq!(why(r#"{"inode": 18446744073709551615}"#), None);
         assert!(stored_text(&vec![HIGHEST - 1]).is_ok() && stored_text(&vec![HIGHEST]).is_err());
         assert!(stored_text(&vec![f64::MAX]).is_ok() && stored_text(&vec![f64::INFINITY]).is_err());
+    }
+
+    #[test]
+    fn what_would_be_read_as_something_else_is_not_written() {
+        #[derive(Serialize, Deserialize)]
+        struct Forgets {
+            #[serde(skip_deserializing)]
+            count: u64,
+        }
+        assert!(stored_text(&Forgets { count: 0 }).is_ok());
+        let error = stored_text(&Forgets { count: 1 }).unwrap_err().to_string();
+        assert_eq!(error, "it would be read as something else");
     }
 }

@@ -1,5 +1,6 @@
 //! Text and numbers, formatted alike in all outputs.
 
+use serde_json::Value;
 use std::io;
 
 /// The text of the file at `path`, which the kernel makes. Bytes that are not UTF-8 are replaced.
@@ -19,6 +20,16 @@ pub fn is_hidden(c: char) -> bool {
             | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
             | '\u{fdd0}'..='\u{fdef}')
         || matches!(u32::from(c) & 0xffff, 0xfffe | 0xffff)
+}
+
+/// Whether a text in this JSON has a character that [`is_hidden`].
+pub fn hides(json: &Value) -> bool {
+    match json {
+        Value::String(text) => text.contains(is_hidden),
+        Value::Array(items) => items.iter().any(hides),
+        Value::Object(fields) => fields.iter().any(|(name, value)| name.contains(is_hidden) || hides(value)),
+        _ => false,
+    }
 }
 
 /// `text` of others, in one line, with a question mark for each character that [`is_hidden`].

@@ -26,8 +26,7 @@ pub fn write(kernels: &[CachedKernel], to: impl Write) -> Result<()> {
     let mut archive = tar::Builder::new(to);
     for cached in kernels {
         let Kernel { image, config, release } = cached.kernel();
-        let about = serde_json::to_vec_pretty(cached).context("cannot write JSON")?;
-        put(&mut archive, &release, ABOUT, &about)?;
+        put(&mut archive, &release, ABOUT, cached.text()?.as_bytes())?;
         for (name, path) in [(CONFIG, config), (IMAGE, Some(image))] {
             let Some(path) = path else { continue };
             let bytes = regular::read(&path, LARGEST).with_context(|| format!("cannot read {}", path.display()))?;
@@ -64,7 +63,7 @@ pub fn add(cache: &KernelCache, path: &Path) -> Result<Vec<CachedKernel>> {
     let mut added = Vec::new();
     for (release, folder) in folders {
         let about = regular::read(&folder.join(ABOUT), LONGEST_DESCRIPTION).map_err(anyhow::Error::from);
-        let about = about.and_then(|bytes| CachedKernel::parse(&bytes, &release));
+        let about = about.and_then(|bytes| CachedKernel::parse_bundled(&bytes, &release));
         let CachedKernel { version, origin, mut build, .. } =
             about.with_context(|| format!("{shown}: {release}/{ABOUT}"))?;
         let (image, config) = (folder.join(IMAGE), folder.join(CONFIG));
@@ -196,6 +195,17 @@ mod tests {
             let error = add(&cache, bundle(version, name).path()).unwrap_err();
             assert!(format!("{error:#}").contains("6.1.2/kernel.json: "), "{error:#}");
             assert!(cache.is_empty().unwrap(), "{name} {version}");
+        }
+        // Others than names are only shown, and hide nothing either.
+        for field in ["source", "compiler", "configuration", "digest"] {
+            let mut build =
+                serde_json::to_value(BuildRecord { name: Some("mine".into()), ..BuildRecord::default() }).unwrap();
+            build[field] = "a\u{202e}b".into();
+            let about = serde_json::json!({ "release": "6.1.2", "version": "6.1.2", "origin": "x", "build": build });
+            let (image, about) = (image("6.1.2"), about.to_string());
+            let bundle = archive(&[("6.1.2/vmlinuz", &image), ("6.1.2/kernel.json", about.as_bytes())]);
+            let error = format!("{:#}", add(&cache, bundle.path()).unwrap_err());
+            assert!(error.contains("6.1.2/kernel.json: it contains hidden characters"), "{error}");
         }
         // What an earlier version has added is not used, and is no empty cache.
         let old = folder.path().join("kernels/6.1.2");

@@ -1,7 +1,7 @@
 //! Whether KVM can boot a guest on this machine. A device node proves nothing, so KVM is tried. A failure is
 //! remembered until the host reboots, so that `--accel auto` waits for its time limit only once.
 
-use crate::util::{atomic_file, regular};
+use crate::util::{atomic_file, regular, stored_json};
 use crate::vm::store::KernelCache;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -40,7 +40,7 @@ pub fn usable(qemu: &str) -> Result<(), NoKvm> {
         });
     }
     let remembered = path().and_then(|path| regular::read(&path, LONGEST).ok());
-    match remembered.and_then(|bytes| serde_json::from_slice::<KnownFailure>(&bytes).ok()) {
+    match remembered.and_then(|bytes| stored_json::parse::<KnownFailure>(&bytes).ok()) {
         Some(verdict) if verdict.boot_id == boot_id() && verdict.qemu == qemu => {
             let path = path().unwrap_or_default();
             let path = path.display();
@@ -53,10 +53,10 @@ pub fn usable(qemu: &str) -> Result<(), NoKvm> {
 /// Remember that a guest did not start.
 pub fn remember(qemu: &str, why: &str) {
     let verdict = KnownFailure { boot_id: boot_id(), qemu: qemu.to_owned(), why: why.to_owned() };
-    if let (Some(path), Ok(bytes)) = (path(), serde_json::to_vec_pretty(&verdict)) {
+    if let (Some(path), Ok(text)) = (path(), stored_json::stored_text(&verdict)) {
         // If this fails, the next run tries KVM again.
         let _ = path.parent().map(fs::create_dir_all);
-        let _ = atomic_file::write(&path, &bytes);
+        let _ = atomic_file::write(&path, text.as_bytes());
     }
 }
 
@@ -66,4 +66,18 @@ fn path() -> Option<PathBuf> {
 
 fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_written_of_a_failure_is_read(boot_id: String, qemu: String, why: String) {
+            let failure = KnownFailure { boot_id, qemu, why };
+            let text = stored_json::stored_text(&failure).unwrap();
+            proptest::prop_assert_eq!(stored_json::parse::<KnownFailure>(text.as_bytes()).unwrap(), failure);
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! The cache of snapshots: guests that have booted and wait for their job. Each has a folder with the guest's state
 //! and `snapshot.json`, named by a digest of all that the state depends on.
 
-use crate::util::{atomic_file, regular};
+use crate::util::{atomic_file, regular, stored_json};
 use crate::vm::store::{CacheLock, KernelCache, lock_file, no_room, used_now};
 use anyhow::{Context as _, Result};
 use rustix::fs::{FlockOperation, flock};
@@ -216,7 +216,7 @@ impl SnapshotPlace {
     pub fn finish(&self, _lock: &CacheLock, release: &str, state: SnapshotState) -> Result<()> {
         let facts = SnapshotFacts { of: self.of.clone(), release: release.to_owned(), state };
         let (made, folder) = (self.folder().with_extension("new"), self.folder());
-        atomic_file::write(&made.join(FACTS), &serde_json::to_vec_pretty(&facts)?)?;
+        atomic_file::write(&made.join(FACTS), stored_json::stored_text(&facts)?.as_bytes())?;
         self.snapshots.drop_folder(&folder)?;
         fs::rename(&made, &folder).with_context(|| no_room(&self.snapshots.root))?;
         self.snapshots.sweep();
@@ -236,7 +236,7 @@ fn read_facts(folder: &Path) -> Option<SnapshotFacts> {
     if folder.extension().is_some() {
         return None;
     }
-    serde_json::from_slice(&regular::read(&folder.join(FACTS), LONGEST_FACTS).ok()?).ok()
+    stored_json::parse(&regular::read(&folder.join(FACTS), LONGEST_FACTS).ok()?).ok()
 }
 
 #[cfg(test)]
@@ -317,5 +317,25 @@ mod tests {
         assert!(!live.folder().with_extension("new").exists());
         make(&dead, b"whole");
         assert_eq!(text(&dead).unwrap(), "whole");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_written_of_a_snapshot_is_read(
+            of: String, release: String, why: Option<String>, bytes in 0..u64::MAX, crc: u32,
+        ) {
+            let root = tempfile::tempdir().unwrap();
+            let snapshots = Snapshots { root: root.path().to_owned() };
+            let place = snapshots.place(of.clone());
+            let lock = place.lock().unwrap();
+            place.begin(&lock).unwrap();
+            let state = why.map_or(SnapshotState::Saved(Stream { bytes, crc }), SnapshotState::Impossible);
+            match place.finish(&lock, &release, state.clone()) {
+                Ok(()) => {
+                    proptest::prop_assert_eq!(read_facts(&place.folder()), Some(SnapshotFacts { of, release, state }));
+                }
+                Err(_) => proptest::prop_assert!(bytes >= crate::util::stored_json::HIGHEST && !place.folder().exists()),
+            }
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The cache of kernels. Each release has a folder with `vmlinuz`, `config` if known, and `kernel.json`.
 
-use crate::util::text::quoted;
-use crate::util::{atomic_file, cancel, progress, regular};
+use crate::util::text::{hides, quoted};
+use crate::util::{atomic_file, cancel, progress, regular, stored_json};
 use crate::vm::image::{self, LARGEST_IMAGE};
 use crate::vm::kernel_name::{check_name, check_release, check_version};
 use crate::vm::{Kernel, version};
@@ -76,10 +76,22 @@ struct DamagedKernel {
 impl CachedKernel {
     /// Read the description of the kernel of this release, which may be by others. No other function reads one.
     pub(super) fn parse(bytes: &[u8], release: &str) -> Result<Self> {
-        let entry: Self = serde_json::from_slice(bytes)?;
+        let entry: Self = stored_json::parse(bytes)?;
         ensure!(entry.release == release, "it is about another release, {:?}", entry.release);
         entry.check()?;
         Ok(entry)
+    }
+
+    /// The same of a bundle. No kernel's description needs characters that hide something.
+    pub(super) fn parse_bundled(bytes: &[u8], release: &str) -> Result<Self> {
+        ensure!(!hides(&stored_json::parse(bytes)?), "it contains hidden characters");
+        Self::parse(bytes, release)
+    }
+
+    /// Its text. Without an error, [`Self::parse`] reads it.
+    pub(super) fn text(&self) -> Result<String> {
+        self.check()?;
+        stored_json::stored_text(self).context("cannot write kernel.json")
     }
 
     /// Check all that `--kernel` chooses by.
@@ -223,7 +235,7 @@ impl KernelCache {
         }
         let _lock = self.lock()?;
         self.take_name(name, &entry.release)?;
-        atomic_file::write(&entry.folder.join("kernel.json"), &serde_json::to_vec_pretty(&renamed)?)?;
+        atomic_file::write(&entry.folder.join("kernel.json"), renamed.text()?.as_bytes())?;
         Ok(renamed)
     }
 
@@ -234,7 +246,7 @@ impl KernelCache {
                 if let Some(build) = &mut entry.build {
                     build.name = None;
                 }
-                atomic_file::write(&entry.folder.join("kernel.json"), &serde_json::to_vec_pretty(&entry)?)?;
+                atomic_file::write(&entry.folder.join("kernel.json"), entry.text()?.as_bytes())?;
                 progress::note(&format!("{name} was {}, which has no other name, and now is {release}", entry.release));
             }
         }
@@ -266,7 +278,7 @@ impl KernelCache {
             build,
             release,
         };
-        entry.check().with_context(|| path.display().to_string())?;
+        let about = entry.text().with_context(|| path.display().to_string())?;
         let config = config.map(Path::to_owned).or(packaged_config);
         let folder = aside.path().join("entry");
         fs::create_dir_all(&folder).with_context(|| no_room(&folder))?;
@@ -278,7 +290,7 @@ impl KernelCache {
         if let Some(name) = entry.name() {
             self.take_name(name, &entry.release)?;
         }
-        atomic_file::write(&folder.join("kernel.json"), &serde_json::to_vec_pretty(&entry)?)?;
+        atomic_file::write(&folder.join("kernel.json"), about.as_bytes())?;
         if entry.folder.exists() {
             fs::rename(&entry.folder, aside.path().join("replaced")).with_context(|| no_room(&entry.folder))?;
         }
@@ -449,6 +461,7 @@ fn cache_folder() -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::util::stored_json::HIGHEST;
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
@@ -477,5 +490,35 @@ mod tests {
         assert!(["a", "d"].iter().all(|name| parent.path().join(name).exists()));
         keep_newest(parent.path(), 0).unwrap();
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_written_of_a_kernel_is_read(
+            texts in proptest::collection::vec(".*", 9), name in proptest::option::of("[a-z6./]{1,9}"),
+            release in "6\\.1[.0-9a-z-]{0,9}", version in proptest::option::of(".{0,3}"), seconds in 0..u64::MAX,
+            objects: usize, from_bundle: bool, built: bool,
+        ) {
+            let text = |at: usize| texts[at].clone();
+            let build = BuildRecord {
+                name, source: text(0), source_name: text(1), source_digest: text(2), configuration: text(3),
+                config_name: Some(text(4)), configuration_digest: text(4), settings: texts.clone(), compiler: text(5),
+                compiler_name: text(6), digest: text(7), seconds, objects, from_bundle,
+            };
+            let entry = CachedKernel {
+                version: version.map_or_else(|| release.clone(), |more| format!("6.1.2{more}")), origin: text(8),
+                build: Some(build).filter(|_| built), folder: PathBuf::new(), release,
+            };
+            // What is refused when it is read is refused when it is written.
+            match entry.text() {
+                Ok(text) => {
+                    proptest::prop_assert_eq!(CachedKernel::parse(text.as_bytes(), &entry.release).unwrap(), entry);
+                }
+                Err(error) => {
+                    let counts = built && (seconds >= HIGHEST || objects as u64 >= HIGHEST);
+                    proptest::prop_assert!(counts || entry.check().is_err(), "{}", error);
+                }
+            }
+        }
     }
 }

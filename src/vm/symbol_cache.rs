@@ -90,4 +90,14 @@ mod tests {
         fs::write(&cache.path, damaged).unwrap();
         assert_eq!(cache.read(), None);
     }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_written_of_a_list_is_read(list in "(.|\n)*") {
+            let folder = tempfile::tempdir().unwrap();
+            let cache = SymbolCache { path: folder.path().join("symbols/6.1-0") };
+            cache.write(&list).unwrap();
+            proptest::prop_assert_eq!(cache.read(), Some(list));
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::util::running_program::RunningProgram;
 use crate::util::{regular, size};
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufReader, ErrorKind, Read};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -53,8 +53,13 @@ pub(super) fn printed(
         RunningProgram::start(command, false).with_context(|| format!("cannot start {name}: install it"))?;
     archive(BufReader::with_capacity(1 << 16, &mut program), into, place)?;
     let (status, said) = program.end()?;
-    ensure!(status.success(), "{}", said.lines().next().unwrap_or("a program failed without a message"));
+    ensure!(status.success(), "{}", first_line(&said).unwrap_or("a program failed without a message"));
     Ok(())
+}
+
+/// The first line of an error that says something: bzip2 begins with an empty one.
+pub(super) fn first_line(said: &str) -> Option<&str> {
+    said.lines().map(str::trim).find(|line| !line.is_empty())
 }
 
 /// The name without its first folder.
@@ -68,7 +73,11 @@ fn archive(from: impl Read, into: &Path, place: impl Fn(&Path, EntryType) -> Opt
     let mut room = MOST_BYTES;
     for (number, entry) in tar::Archive::new(from).entries()?.enumerate() {
         ensure!(number < MOST_FILES, "it contains more than {MOST_FILES} files");
-        let mut entry = entry.context("not a complete tar archive")?;
+        // What the archive has instead of a header is no part of the message.
+        let mut entry = entry.map_err(|error| match error.kind() {
+            ErrorKind::Other => anyhow!("not a complete tar archive"),
+            _ => anyhow::Error::from(error).context("not a complete tar archive"),
+        })?;
         let kind = entry.header().entry_type();
         if kind.is_pax_global_extensions() {
             continue;
@@ -237,8 +246,10 @@ mod tests {
         }
         let whole = fs::read(&path).unwrap();
         fs::write(&path, &whole[..whole.len() / 2]).unwrap();
-        assert!(tarball(&path, &folder.path().join("cut")).is_err());
+        let why = |into: &str| format!("{:#}", tarball(&path, &folder.path().join(into)).unwrap_err());
+        let cut = why("cut");
+        assert!(cut.contains("bzip2: "), "{cut}");
         fs::write(&path, [0x55; 4096]).unwrap();
-        assert!(tarball(&path, &folder.path().join("noise")).is_err());
+        assert_eq!(why("noise"), "not a complete tar archive");
     }
 }

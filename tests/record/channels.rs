@@ -19,7 +19,7 @@ def all_of(receive, size=1 << 16):
 ";
 
 /// Programs with the channels that they use.
-const PROGRAMS: [(&str, ChannelKind, &str); 10] = [
+const PROGRAMS: [(&str, ChannelKind, &str); 11] = [
     (
         "a stream in both directions",
         ChannelKind::UnixStream,
@@ -115,6 +115,26 @@ def one():
 def other():
     b = socket.create_connection(server.getsockname()[:2])
     for _ in range(30): os.write(b.fileno(), b'x' * 300)
+both(one, other)",
+    ),
+    (
+        "TCP that was reset before anything was read",
+        ChannelKind::Tcp,
+        "
+import struct
+server = socket.create_server(('127.0.0.1', 0))
+r, w = os.pipe()
+def one():
+    os.close(w)
+    a, _ = server.accept()
+    os.read(r, 1)
+    try: all_of(a.recv)
+    except ConnectionResetError: pass
+def other():
+    b = socket.create_connection(server.getsockname())
+    b.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+    for _ in range(9): b.sendall(b'x' * 500)
+    b.close()
 both(one, other)",
     ),
     (
@@ -260,4 +280,37 @@ fn bytes_and_calls_at_sockets_and_terminals_are_those_that_strace_sees() {
             assert!(!channel.writers.is_empty() && !channel.readers.is_empty(), "{what}: {channel:#?}");
         }
     }
+}
+
+#[test]
+#[ignore = "needs root and python3: make test"]
+fn terminals_of_two_mounts_with_one_number_are_two() {
+    let program = format!(
+        "{PRELUDE}
+import sys, tty
+bytes = int(sys.argv[1])
+master, slave = pty.openpty()
+tty.setraw(slave)
+def one():
+    left = bytes
+    while left: left -= len(os.read(master, left))
+both(one, lambda: os.write(slave, b'x' * bytes))"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("program");
+    std::fs::write(&file, program).unwrap();
+    // As a container has it.
+    let line = |bytes: u32| {
+        format!(
+            "unshare -m sh -c 'mount -t devpts -o newinstance,ptmxmode=0666 devpts /dev/pts && \
+             mount --bind /dev/pts/ptmx /dev/ptmx && exec {} {} {bytes}'",
+            super::python(),
+            file.display()
+        )
+    };
+    let recorded = record(&["sh", "-c", &format!("{} & {} & wait", line(1000), line(2000))]);
+    let terminals = recorded.recording.channels.iter().filter(|channel| channel.kind == ChannelKind::Pty);
+    let mut bytes: Vec<u64> = terminals.map(RecordedChannel::bytes).filter(|bytes| *bytes > 0).collect();
+    bytes.sort_unstable();
+    assert_eq!(bytes, [1000, 2000], "{:#?}", recorded.recording.channels);
 }

@@ -17,6 +17,7 @@ pub use word::Word;
 use crate::profile::{ByProcess, ProcessName};
 use crate::result::ExecutedOn;
 use crate::roles::RoleId;
+use crate::util::stored_json::or_no_number;
 use crate::util::text::counted;
 use serde::{Deserialize, Serialize};
 
@@ -289,7 +290,8 @@ pub struct Verdict {
     pub before: f64,
     pub after: f64,
     pub delta: f64,
-    /// `after / before`.
+    /// `after / before`; in JSON `null` if there was nothing before.
+    #[serde(deserialize_with = "or_no_number")]
     pub ratio: f64,
     /// Exact: half the width of the 99 % interval of the change, as a part of the value before, from the windows of both
     /// sides; absent if one side has a single window.

@@ -4,6 +4,7 @@
 //! Nothing stands still while it is read. What is read counts only for sleeps that were the same before and afterwards.
 
 use crate::record::observe::channel_kind::kind_of;
+use crate::record::observe::file_locks::FileLocks;
 use crate::record::observe::raw::PR_TERMINAL;
 use crate::record::observe::thread_calls::{ThreadCall, ThreadNow, threads};
 use crate::record::start::command_line::{self, program_name};
@@ -11,7 +12,6 @@ use crate::record::start::open_files::{FileKind, OpenFile, open_files};
 use crate::record::start::socket_peers::{SocketPeer, socket_peers};
 use crate::result::{AwaitedChannel, ChannelHolder, ChannelKind, LastWait, SeenProcess, WaitedFor};
 use crate::util::process_stat;
-use crate::util::text::read_lossy;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::ErrorKind;
 
@@ -38,8 +38,8 @@ pub(crate) struct ProcessNow {
 #[derive(Debug, Default)]
 pub(crate) struct ProcessesNow {
     pub processes: BTreeMap<u32, ProcessNow>,
-    /// By the id of each process that waits for the lock of a file: who has it.
-    pub locks: HashMap<u32, u32>,
+    /// Of files, for which processes wait.
+    pub locks: FileLocks,
     /// The peers of sockets.
     pub peers: HashMap<u64, SocketPeer>,
 }
@@ -50,11 +50,7 @@ impl ProcessesNow {
         if followed.len() > MOST_PROCESSES {
             return None;
         }
-        let mut now = Self {
-            processes: BTreeMap::new(),
-            locks: lock_holders(&read_lossy("/proc/locks").unwrap_or_default()),
-            peers: socket_peers(),
-        };
+        let mut now = Self { processes: BTreeMap::new(), locks: FileLocks::default(), peers: socket_peers() };
         for (pid, stat) in process_stat::all().filter(|(_, stat)| !matches!(stat.state, 'Z' | 'X')) {
             let name = program_name(&stat.name, &command_line::of_process(pid));
             let files = match open_files(pid) {
@@ -70,6 +66,10 @@ impl ProcessesNow {
                 continue;
             };
             process.threads = Some(threads(pid, process.files.as_deref().unwrap_or_default()).unwrap_or_else(busy));
+            if now.threads(pid).iter().any(|thread| matches!(thread.call, ThreadCall::Lock(_))) {
+                let files = now.processes.iter().map(|(pid, of)| (*pid, of.files.as_deref().unwrap_or_default()));
+                now.locks.find(pid, files);
+            }
             wanted.extend(now.threads(pid).iter().flat_map(|thread| now.enders(pid, &thread.call, false).0));
         }
         for (pid, process) in &mut now.processes {
@@ -93,9 +93,13 @@ impl ProcessesNow {
         Some(now)
     }
 
-    /// Read who has the locks of files.
-    pub(crate) fn read_locks(&mut self) {
-        self.locks = lock_holders(&read_lossy("/proc/locks").unwrap_or_default());
+    /// Read who of these processes has the locks of files for which some of them wait.
+    pub(crate) fn read_locks(&mut self, waiting: &[u32]) {
+        self.locks = FileLocks::default();
+        for pid in waiting {
+            let files = self.processes.iter().map(|(pid, of)| (*pid, of.files.as_deref().unwrap_or_default()));
+            self.locks.find(*pid, files);
+        }
     }
 
     fn threads(&self, pid: u32) -> &[ThreadNow] {
@@ -124,8 +128,8 @@ impl ProcessesNow {
                 let peer = self.peers.get(inode)?.inode;
                 self.holders(|other| other.kind == FileKind::Socket(peer))
             }
-            FileKind::Terminal { number, is_master } => {
-                let other = FileKind::Terminal { number: *number, is_master: !is_master };
+            FileKind::Terminal { id, is_master } => {
+                let other = FileKind::Terminal { id: *id, is_master: !is_master };
                 self.holders(|file| file.kind == other)
             }
             FileKind::Event(_) => self.holders(|other| other.kind == file.kind),
@@ -143,8 +147,9 @@ impl ProcessesNow {
             ThreadCall::Busy | ThreadCall::Idle | ThreadCall::Opening { .. } => (Vec::new(), false),
             ThreadCall::Thread => (vec![pid], true),
             ThreadCall::Lock(_) => {
-                let holder = self.locks.get(&pid);
-                (holder.into_iter().copied().collect(), holder.is_some())
+                let holders = self.locks.holders.get(&pid).cloned().unwrap_or_default();
+                let known = !holders.is_empty();
+                (holders, known)
             }
             ThreadCall::Child(Some(child)) => (vec![*child], true),
             ThreadCall::Child(None) => {
@@ -271,9 +276,9 @@ impl ProcessesNow {
                 // Each direction is named by its receiver.
                 (kind_of(peer.device), (if room { peer.inode } else { *inode }, peer.device))
             }
-            FileKind::Terminal { number, is_master } => {
+            FileKind::Terminal { id, is_master } => {
                 // As the BPF programs number its directions: what its master reads is the odd one.
-                let inode = u64::from(*number) * 2 + 2 + u64::from(*is_master != room);
+                let inode = id + 2 + u64::from(*is_master != room);
                 (ChannelKind::Pty, (inode, PR_TERMINAL as u32))
             }
             _ => return None,
@@ -285,7 +290,7 @@ impl ProcessesNow {
         let (kind, (inode, device)) = self.key(file, room)?;
         let path = match &file.kind {
             FileKind::Pipe(_, path) => path.clone(),
-            FileKind::Terminal { number, .. } => Some(format!("/dev/pts/{number}")),
+            FileKind::Terminal { id, .. } => Some(format!("/dev/pts/{}", (id & u64::from(u32::MAX)) / 2)),
             _ => None,
         };
         let holders = self.at_other_end(file, room).unwrap_or_default();
@@ -293,21 +298,6 @@ impl ProcessesNow {
         let holders = holders.into_iter().map(holder).collect();
         Some(AwaitedChannel { kind, inode, device, path, fd: file.fd, room, holders })
     }
-}
-
-/// Who has the locks for which processes wait, by /proc/locks (proc_locks(5)): `1: FLOCK ADVISORY WRITE 12 fe:01:7 0 EOF` of
-/// process 12, and `1: -> FLOCK ...` of each process that waits for it.
-fn lock_holders(table: &str) -> HashMap<u32, u32> {
-    let (mut held, mut waiting) = (HashMap::new(), Vec::new());
-    for fields in table.lines().map(|line| line.split_whitespace().collect::<Vec<&str>>()) {
-        let number = |at: usize| fields.get(at)?.parse::<u32>().ok();
-        match fields[..] {
-            [lock, "->", ..] => waiting.extend(number(5).map(|pid| (lock.to_owned(), pid))),
-            [lock, ..] => drop(number(4).map(|pid| held.insert(lock.to_owned(), pid))),
-            [] => {}
-        }
-    }
-    waiting.into_iter().filter_map(|(lock, pid)| Some((pid, *held.get(&lock)?))).collect()
 }
 
 /// Whether a thread only sleeps until a time, and then may look again.
@@ -410,15 +400,6 @@ mod tests {
         assert_eq!(pair(poll(&[(0, false)], true)), [0; 0]);
         // An unknown file.
         assert_eq!(pair(poll(&[(0, false), (9, false)], false)), [0; 0]);
-    }
-
-    #[test]
-    fn who_has_a_lock_is_read_with_who_waits_for_it() {
-        let table = "1: POSIX  ADVISORY  WRITE 12 fe:01:7 0 EOF\n1: -> POSIX  ADVISORY  WRITE 13 fe:01:7 0 EOF\n\
-                     2: FLOCK  ADVISORY  READ 14 fe:01:8 0 EOF\n2: -> FLOCK  ADVISORY  WRITE 15 fe:01:8 0 EOF\n\
-                     3: OFDLCK ADVISORY  WRITE -1 fe:01:9 0 EOF\n3: -> OFDLCK ADVISORY  WRITE 16 fe:01:9 0 EOF\n";
-        assert_eq!(lock_holders(table), HashMap::from([(13, 12), (15, 14)]));
-        assert!(lock_holders("").is_empty());
     }
 
     #[test]

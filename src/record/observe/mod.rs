@@ -1,10 +1,11 @@
 //! See what happens: [`recorder`] attaches the BPF programs and reads their maps ([`raw`], [`counted`]), [`path`] follows what the end of
-//! the pipeline waits for, [`looks`] sees who waits for whom ([`look`], [`thread_calls`]), [`timeline`]
+//! the pipeline waits for, [`looks`] sees who waits for whom ([`look`], [`thread_calls`], [`file_locks`]), [`timeline`]
 //! keeps what happened when, [`others`] who else used the CPUs, and [`traced`] attaches collectors of runs. [`reason`] names
 //! why a thread sleeps, and [`user_pages`] why a pipe is small. Without rights, [`proc`] takes the place of [`recorder`].
 
 pub(crate) mod channel_kind;
 pub(crate) mod counted;
+mod file_locks;
 mod look;
 pub(crate) mod looks;
 pub(crate) mod others;

@@ -214,7 +214,8 @@ fn cautions(recording: &Document) -> Vec<String> {
             "Not exact: {names} {were} on a disk, which answers at moments that depend on this machine."
         ));
     }
-    if recording.processes.window_ns < SHORT_NS {
+    // What is attached to started before.
+    if recording.processes.window_ns < SHORT_NS && recording.target.pids().is_empty() {
         cautions.push("The pipeline took less than 20 ms: most of it is the start of its programs.".to_owned());
     }
     cautions.extend(recording.looks.map(|looks| {
@@ -448,6 +449,15 @@ mod tests {
         let recording = pipeline(&[[0, 0], [93, 0]], &[(0, PathWhat::ForCpu, 50), (0, ON_CPU, 50)]);
         let cautions = answer(&recording).cautions;
         assert!(cautions[0].starts_with("The CPUs are busy: the end waits for `a` 50 %"), "{cautions:?}");
+    }
+
+    #[test]
+    fn what_ran_before_has_no_start_in_its_time() {
+        let mut recording = busy();
+        recording.processes.window_ns = SHORT_NS / 2;
+        assert!(answer(&recording).cautions[0].contains("most of it is the start"));
+        recording.target = MeasuredTarget::Attached { pids: vec![1] };
+        assert_eq!(answer(&recording).cautions, [""; 0]);
     }
 
     #[test]

@@ -17,6 +17,9 @@ const LONG: f64 = 0.5;
 /// Waits of one kind of which more are in result.json only.
 const NAMED: usize = 3;
 
+/// Members of a circle that are all named.
+const LISTED: usize = 8;
+
 /// What stands still in `recording`.
 pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
     let Some(look) = &recording.last_look else { return Vec::new() };
@@ -160,9 +163,13 @@ fn circle_text(recording: &Document, look: &LastLook, members: &[&LastWait], end
     if let [alone] = of_processes[..] {
         return itself(look, alone);
     }
-    let names = listed(of_processes.iter().map(|wait| full_name(&wait.process)));
+    let all = of_processes.iter().map(|wait| full_name(&wait.process));
     let each = of_processes.iter().map(|wait| format!("{} {}", short(&wait.process), reason(wait)));
-    let each: Vec<String> = each.collect();
+    let (names, each): (String, Vec<String>) = if of_processes.len() > LISTED {
+        (few(all), each.take(NAMED).chain(["and so on".to_owned()]).collect())
+    } else {
+        (listed(all), each.collect())
+    };
     let mut said = vec![format!("{names} wait for each other: {}. {end}", each.join("; "))];
     said.extend(remedy(&of_processes, &short));
     said
@@ -193,9 +200,19 @@ fn because(
             format!("until {} has ended", few(children.iter().filter(|child| members.contains(&child.pid)).map(name)))
         }
         WaitedFor::Lock { path, holders } => {
-            format!("for the lock of `{}`, which {} has", clean(path), few(holders.iter().map(name)))
+            format!("for the lock of `{}`, which {}", clean(path), that_have(&wait.process, holders, name))
         }
         WaitedFor::Thread | WaitedFor::Opening { .. } => "for another of its threads".to_owned(),
+    }
+}
+
+/// `a and b have`: those that have the open file of a lock, without the process that waits, which may have inherited it.
+fn that_have(waiting: &SeenProcess, holders: &[SeenProcess], name: &impl Fn(&SeenProcess) -> String) -> String {
+    let others = || holders.iter().filter(|holder| holder.pid != waiting.pid);
+    match others().count() {
+        0 => "it has itself".to_owned(),
+        1 => format!("{} has", few(others().map(name))),
+        _ => format!("{} have", few(others().map(name))),
     }
 }
 
@@ -421,8 +438,8 @@ fn locked(recording: &Document, look: &LastLook) -> Vec<String> {
         |wait: &&LastWait| is_stuck(recording, wait) && wait.process.recorded.is_some_and(|at| is_hung(recording, at));
     let text = |wait: &LastWait| match &wait.awaited {
         WaitedFor::Lock { path, holders } if !holders.is_empty() => {
-            let names = few(holders.iter().map(full_name));
-            Some(format!("{} waits for the lock of `{}`, which {names} has.", full_name(&wait.process), clean(path)))
+            let who = that_have(&wait.process, holders, &full_name);
+            Some(format!("{} waits for the lock of `{}`, which {who}.", full_name(&wait.process), clean(path)))
         }
         _ => None,
     };

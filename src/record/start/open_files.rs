@@ -2,7 +2,7 @@
 //! or SIGPIPE.
 
 use crate::record::start::launch::MadePipe;
-use rustix::fs::FileType;
+use rustix::fs::{FileType, Stat, major, minor};
 
 /// An open file that can end a sleep.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,9 +19,10 @@ pub(crate) enum FileKind {
     Pipe(MadePipe, Option<String>),
     /// A socket, by its inode.
     Socket(u64),
-    /// A pseudo-terminal, by its number: its master, which a terminal or `script` has, or the side of the programs in it.
+    /// A pseudo-terminal: its master, which a terminal or `script` has, or the side of the programs in it.
     Terminal {
-        number: u32,
+        /// Twice its number, and above that its mount of devpts: each has numbers of its own. As the BPF programs have it.
+        id: u64,
         is_master: bool,
     },
     /// An eventfd, by its number.
@@ -53,24 +54,41 @@ fn open_file(pid: u32, fd: u32) -> Option<OpenFile> {
     if let Some(kind) = link.strip_prefix("anon_inode:") {
         return Some(OpenFile { fd, kind: anonymous(kind, &info()?), reads: true, writes: true });
     }
-    let terminal = |number, is_master| {
-        Some(OpenFile { fd, kind: FileKind::Terminal { number, is_master }, reads: true, writes: true })
-    };
-    if matches!(&link[..], "/dev/ptmx" | "/dev/pts/ptmx") {
-        return terminal(field(&info()?, "tty-index:")?.parse().ok()?, true);
-    }
-    if let Some(number) = link.strip_prefix("/dev/pts/").and_then(|number| number.parse().ok()) {
-        return terminal(number, false);
-    }
     if link.starts_with("pipe:[") || link.starts_with('/') {
         let stat = rustix::fs::stat(&path).ok()?;
-        if FileType::from_raw_mode(stat.st_mode) == FileType::Fifo {
-            let (reads, writes) = access(&info()?)?;
-            let name = link.starts_with('/').then_some(link);
-            return Some(OpenFile { fd, kind: FileKind::Pipe(MadePipe::of(&stat), name), reads, writes });
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Fifo => {
+                let (reads, writes) = access(&info()?)?;
+                let name = link.starts_with('/').then_some(link);
+                return Some(OpenFile { fd, kind: FileKind::Pipe(MadePipe::of(&stat), name), reads, writes });
+            }
+            FileType::CharacterDevice => {
+                let kind = terminal(pid, &link, &stat, &info).unwrap_or(FileKind::Other);
+                return Some(OpenFile { fd, kind, reads: true, writes: true });
+            }
+            _ => {}
         }
     }
     Some(OpenFile { fd, kind: FileKind::Other, reads: true, writes: true })
+}
+
+/// A pseudo-terminal, by the numbers of its device (include/uapi/linux/major.h), whatever its path is.
+fn terminal(pid: u32, link: &str, stat: &Stat, info: &dyn Fn() -> Option<String>) -> Option<FileKind> {
+    const SIDE_OF_PROGRAMS: u32 = 136;
+    const PTMX: (u32, u32) = (5, 2);
+    let (number, mount, is_master): (u32, _, _) = match (major(stat.st_rdev), minor(stat.st_rdev)) {
+        (SIDE_OF_PROGRAMS, number) => (number, MadePipe::of(stat), false),
+        PTMX => {
+            let mount = if link.ends_with("/pts/ptmx") {
+                MadePipe::of(stat)
+            } else {
+                MadePipe::of(&rustix::fs::stat(format!("/proc/{pid}/root/dev/pts")).ok()?)
+            };
+            (field(&info()?, "tty-index:")?.parse().ok()?, mount, true)
+        }
+        _ => return None,
+    };
+    Some(FileKind::Terminal { id: u64::from(mount.device) << 32 | (u64::from(number) * 2), is_master })
 }
 
 /// A field of an fdinfo (proc_pid_fdinfo(5)).

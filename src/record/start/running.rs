@@ -73,6 +73,9 @@ impl RunningProcesses {
             }
             let number = i32::try_from(pid).ok().and_then(Pid::from_raw).with_context(|| not_found(pid))?;
             running.processes.push(match pidfd_open(number, PidfdFlags::empty()) {
+                Ok(process) if has_ended(&process) => {
+                    bail!("-p {pid}: it has ended, but its parent has not waited for it")
+                }
                 Ok(process) => process,
                 // INVAL, and NOENT since 6.13.
                 Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => {
@@ -224,9 +227,7 @@ fn sides_of(pid: u32, pairs: &HashMap<u64, u64>) -> std::io::Result<OpenSides> {
     for file in open_files(pid)? {
         let (pipe, reads, writes) = match file.kind {
             FileKind::Pipe(pipe, _) => (pipe, file.reads, file.writes),
-            FileKind::Terminal { number, is_master } => {
-                (MadePipe { inode: number.into(), device: TERMINALS }, !is_master, is_master)
-            }
+            FileKind::Terminal { id, is_master } => (MadePipe { inode: id, device: TERMINALS }, !is_master, is_master),
             FileKind::Socket(own) => match pairs.get(&own) {
                 Some(peer) => (MadePipe { inode: own.min(*peer), device: SOCKETS }, own < *peer, own > *peer),
                 None => continue,
@@ -258,6 +259,7 @@ fn other_side((pipe, writes): &Side) -> Side {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
     use std::process::{Command, Stdio};
 
     #[test]
@@ -284,6 +286,12 @@ mod tests {
             child.kill().unwrap();
             child.wait().unwrap();
         }
+        // Nobody writes any more, and it ends.
+        let reader_id = Pid::from_raw(reader.id().cast_signed());
+        let only_look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(reader_id.unwrap()), only_look).unwrap();
+        let zombie = RunningProcesses::find(&[reader.id()]).unwrap_err().to_string();
+        assert!(zombie.ends_with("it has ended, but its parent has not waited for it"), "{zombie}");
         reader.wait().unwrap();
         assert!(running.processes.iter().all(has_ended));
         let gone = RunningProcesses::find(&[reader.id()]).unwrap_err().to_string();

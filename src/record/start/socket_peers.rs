@@ -8,8 +8,9 @@ use std::collections::HashMap;
 /// include/uapi/linux/sock_diag.h, netlink.h and unix_diag.h.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const REQUEST_ALL: u16 = 0x301;
-const SHOW_PEER: u32 = 4;
-const PEER: u16 = 2;
+const SHOW_NAME_AND_PEER: u32 = 1 | 4;
+const NAME: usize = 0;
+const PEER: usize = 2;
 const HEADER: usize = 16;
 const MESSAGE: usize = 16;
 
@@ -21,9 +22,18 @@ pub(crate) struct SocketPeer {
     pub device: u32,
 }
 
+/// Unix sockets.
+#[derive(Debug, Default)]
+struct UnixSockets {
+    /// Of those that are connected, by their inodes.
+    peers: HashMap<u64, SocketPeer>,
+    /// Those with a name.
+    named: Vec<u64>,
+}
+
 /// By the inode of each connected socket, its peer on this machine. Without an answer of the kernel, none is known.
 pub(crate) fn socket_peers() -> HashMap<u64, SocketPeer> {
-    let mut peers = asked().unwrap_or_default();
+    let mut peers = asked().unwrap_or_default().peers;
     let tables = ["tcp", "tcp6"].map(|table| read_lossy(&format!("/proc/net/{table}")).unwrap_or_default());
     let connected = tcp_peers(&tables.concat());
     peers.extend(connected.into_iter().map(|(own, inode)| (own, SocketPeer { inode, device: TCP })));
@@ -33,21 +43,7 @@ pub(crate) fn socket_peers() -> HashMap<u64, SocketPeer> {
 /// The same for pairs of Unix sockets of which none has a name, as socketpair(2) makes them. Others lead to daemons, and
 /// these to everybody.
 pub(crate) fn unnamed_pairs() -> HashMap<u64, u64> {
-    let table = read_lossy("/proc/net/unix").unwrap_or_default();
-    // Num RefCount Protocol Flags Type St Inode Path
-    let named = table.lines().filter_map(|line| {
-        let mut fields = line.split_whitespace().skip(6);
-        let inode: u64 = fields.next()?.parse().ok()?;
-        fields.next().map(|_| inode)
-    });
-    let peers = asked().unwrap_or_default();
-    let mut pairs: HashMap<u64, u64> = peers.into_iter().map(|(own, peer)| (own, peer.inode)).collect();
-    for inode in named {
-        if let Some(peer) = pairs.remove(&inode) {
-            pairs.remove(&peer);
-        }
-    }
-    pairs
+    asked().unwrap_or_default().into_pairs()
 }
 
 /// Connections of which both ends are in a table of proc_pid_net(5), `sl local remote st ... inode`.
@@ -68,20 +64,32 @@ fn tcp_peers(table: &str) -> HashMap<u64, u64> {
     ends.iter().filter_map(peer).collect()
 }
 
-fn asked() -> rustix::io::Result<HashMap<u64, SocketPeer>> {
+impl UnixSockets {
+    fn into_pairs(self) -> HashMap<u64, u64> {
+        let mut pairs: HashMap<u64, u64> = self.peers.into_iter().map(|(own, peer)| (own, peer.inode)).collect();
+        for inode in self.named {
+            if let Some(peer) = pairs.remove(&inode) {
+                pairs.remove(&peer);
+            }
+        }
+        pairs
+    }
+}
+
+fn asked() -> rustix::io::Result<UnixSockets> {
     let kernel = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::SOCK_DIAG))?;
     let mut request = Vec::with_capacity(HEADER + 24);
     let family = u32::from(AddressFamily::UNIX.as_raw());
     let words = [40, u32::from(SOCK_DIAG_BY_FAMILY) | u32::from(REQUEST_ALL) << 16, 1, 0];
-    let words = words.into_iter().chain([family, u32::MAX, 0, SHOW_PEER, 0, 0]);
+    let words = words.into_iter().chain([family, u32::MAX, 0, SHOW_NAME_AND_PEER, 0, 0]);
     words.for_each(|word: u32| request.extend(word.to_ne_bytes()));
     send(&kernel, &request, SendFlags::empty())?;
-    let mut peers = HashMap::new();
+    let mut sockets = UnixSockets::default();
     let mut answer = vec![0; 1 << 16];
     loop {
         let (length, _) = recv(&kernel, &mut answer[..], RecvFlags::empty())?;
-        if !add(&answer[..length], &mut peers) {
-            return Ok(peers);
+        if !add(&answer[..length], &mut sockets) {
+            return Ok(sockets);
         }
     }
 }
@@ -94,37 +102,45 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// Add the peers of one answer. Returns whether there are more answers.
-fn add(mut answer: &[u8], peers: &mut HashMap<u64, SocketPeer>) -> bool {
+/// Add the sockets of one answer. Returns whether there are more answers.
+fn add(mut answer: &[u8], sockets: &mut UnixSockets) -> bool {
     while let (Some(length), Some(kind)) = (word(answer, 0), half(answer, 4)) {
         let length = length as usize;
         let Some(message) = answer.get(HEADER..length) else { return false };
         if kind != usize::from(SOCK_DIAG_BY_FAMILY) {
             return false;
         }
-        if let (Some(own), Some(peer)) = (word(message, 4), peer_of(message.get(MESSAGE..).unwrap_or_default())) {
-            let device = of_socket(message.get(1).copied().unwrap_or_default());
-            peers.insert(own.into(), SocketPeer { inode: peer.into(), device });
+        let device = of_socket(message.get(1).copied().unwrap_or_default());
+        let own = word(message, 4).map_or(0, u64::from);
+        for (kind, value) in attributes(message.get(MESSAGE..).unwrap_or_default()) {
+            match (kind, word(value, 0)) {
+                (NAME, _) => sockets.named.push(own),
+                (PEER, Some(peer)) if peer > 0 => {
+                    sockets.peers.insert(own, SocketPeer { inode: peer.into(), device });
+                }
+                _ => {}
+            }
         }
         answer = answer.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
     true
 }
 
-fn peer_of(mut attributes: &[u8]) -> Option<u32> {
-    while let Some(length) = half(attributes, 0).filter(|length| *length >= 4) {
-        if half(attributes, 2) == Some(PEER.into()) {
-            return word(attributes, 4).filter(|peer| *peer != 0);
-        }
-        attributes = attributes.get(length.next_multiple_of(4)..)?;
-    }
-    None
+/// The attributes of a message, each with its kind.
+fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    std::iter::from_fn(move || {
+        let length = half(bytes, 0).filter(|length| *length >= 4)?;
+        let found = (half(bytes, 2)?, bytes.get(4..length)?);
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some(found)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::net::UnixStream;
+    use std::os::linux::net::SocketAddrExt as _;
+    use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 
     #[test]
     fn the_ends_of_a_pair_are_each_others_peers() {
@@ -152,21 +168,28 @@ mod tests {
     #[test]
     fn a_socket_with_a_name_is_no_pair() {
         let folder = tempfile::tempdir().unwrap();
-        let server = std::os::unix::net::UnixListener::bind(folder.path().join("s")).unwrap();
-        let client = UnixStream::connect(folder.path().join("s")).unwrap();
-        let _accepted = server.accept().unwrap();
         let (one, other) = UnixStream::pair().unwrap();
         let inode = |socket: &UnixStream| rustix::fs::fstat(socket).unwrap().st_ino;
-        let pairs = unnamed_pairs();
-        assert_eq!(pairs.get(&inode(&one)), Some(&inode(&other)));
-        assert_eq!(pairs.get(&inode(&client)), None);
+        // Also of one that is nothing but a space, and of an abstract one that looks like a line of /proc/net/unix.
+        let line = format!("\n0: 2 0 0 1 3 {} x", inode(&one));
+        let abstract_name = SocketAddr::from_abstract_name(line.as_bytes()).unwrap();
+        let named = ["s", " "].map(|name| SocketAddr::from_pathname(folder.path().join(name)).unwrap());
+        for address in named.into_iter().chain([abstract_name]) {
+            let server = UnixListener::bind_addr(&address).unwrap();
+            let client = UnixStream::connect_addr(&address).unwrap();
+            let (accepted, _) = server.accept().unwrap();
+            let pairs = unnamed_pairs();
+            assert_eq!(pairs.get(&inode(&one)), Some(&inode(&other)), "{address:?}");
+            assert_eq!([&client, &accepted].map(|socket| pairs.get(&inode(socket))), [None; 2], "{address:?}");
+        }
     }
 
     #[test]
     fn an_answer_that_is_cut_ends_the_search() {
-        let mut peers = HashMap::new();
-        assert!(add(&[], &mut peers));
-        assert!(!add(&[255; 40], &mut peers));
-        assert!(peer_of(&[3, 0, 2, 0]).is_none() && peer_of(&[200, 0, 9, 0]).is_none() && peers.is_empty());
+        let mut sockets = UnixSockets::default();
+        assert!(add(&[], &mut sockets));
+        assert!(!add(&[255; 40], &mut sockets));
+        let none = |bytes| attributes(bytes).next().is_none();
+        assert!(none(&[3, 0, 2, 0]) && none(&[200, 0, 9, 0]) && sockets.peers.is_empty());
     }
 }

@@ -208,7 +208,16 @@ fn package_of_build(cache: &KernelCache, version: &str) -> Result<Option<fetch::
     let name = format!("debian:{version}");
     let build = cache.list()?.into_iter().filter_map(|kernel| kernel.build).find(|build| build.source_name == name);
     let package = build.and_then(|build| Some(build.source.split_once(' ')?.0.to_owned()));
+    // Who made a bundle chooses this text.
+    let package = package.filter(|name| is_source_package(name));
     Ok(package.map(|name| fetch::SourcePackage { name, version: version.to_owned() }))
+}
+
+/// Whether apt means one of Debian's sources of Linux by this name, and nothing else, such as an option.
+fn is_source_package(name: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let series = name.strip_prefix("linux-source-").and_then(|series| series.split_once('.'));
+    series.is_some_and(|(major, minor)| is_number(major) && is_number(minor))
 }
 
 fn absolute(path: &Path) -> PathBuf {
@@ -233,7 +242,7 @@ pub(super) fn git(tree: &Path, words: &[&str]) -> Result<String> {
     let mut command = Command::new("git");
     command.arg("-C").arg(tree).args(words);
     let (status, printed, said) = RunningProgram::output(own_repository(command), MOST_PRINTED)?;
-    ensure!(status.success(), "git {}: {}", words.join(" "), said.lines().next().unwrap_or("failed"));
+    ensure!(status.success(), "git {}: {}", words.join(" "), unpack::first_line(&said).unwrap_or("failed"));
     Ok(String::from_utf8_lossy(&printed).trim().to_owned())
 }
 
@@ -246,7 +255,7 @@ fn shell(script: &str, arguments: &[&std::ffi::OsStr]) -> Command {
 
 fn run(command: Command) -> Result<()> {
     let (status, _, said) = RunningProgram::output(command, MOST_PRINTED)?;
-    ensure!(status.success(), "{}", said.lines().next().unwrap_or("a program failed without a message"));
+    ensure!(status.success(), "{}", unpack::first_line(&said).unwrap_or("a program failed without a message"));
     Ok(())
 }
 
@@ -258,6 +267,7 @@ pub(super) fn upstream(version: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vm::store::BuildRecord;
 
     #[test]
     fn sources_are_recognised() {
@@ -271,6 +281,36 @@ mod tests {
         assert_eq!("debian:6.12".parse(), Ok(SourceName::Debian("6.12".to_owned())));
         for wrong in ["debian:", "debian:six", "debian:6.1/x", "/nonexistent", &format!("{tree}@"), "x@y"] {
             assert!(wrong.parse::<SourceName>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_bundle_gives_apt_no_options() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = KernelCache::at(folder.path());
+        let kernel = folder.path().join("kernels/6.12.9-build-1");
+        fs::create_dir_all(&kernel).unwrap();
+        fs::write(kernel.join("vmlinuz"), "").unwrap();
+        for (package, accepted) in [
+            ("linux-source-6.12", true),
+            ("-oAcquire::http::Proxy-Auto-Detect=/tmp/x", false),
+            ("linux-source-6.12/../x", false),
+            ("linux-source-6.12=1", false),
+            ("linux-source-", false),
+            ("bash", false),
+        ] {
+            let build = BuildRecord {
+                source: format!("{package} 6.12.9-1"),
+                source_name: "debian:6.12.9-1".to_owned(),
+                from_bundle: true,
+                ..BuildRecord::default()
+            };
+            let about = serde_json::json!({
+                "release": "6.12.9-build-1", "version": "6.12.9", "origin": "x", "build": build
+            });
+            fs::write(kernel.join("kernel.json"), about.to_string()).unwrap();
+            let found = package_of_build(&cache, "6.12.9-1").unwrap();
+            assert_eq!(found.map(|found| found.name), accepted.then(|| package.to_owned()), "{package}");
         }
     }
 

@@ -81,4 +81,16 @@ mod tests {
         assert_eq!(FileStamps::parse(&built.to_text()), Some(built.clone()));
         assert_eq!(FileStamps::parse("x y"), None);
     }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_written_of_a_tree_is_read(files: Vec<([Vec<u8>; 3], Option<u64>)>) {
+            let mut stamps = FileStamps::default();
+            for ([name, kind, content], modified) in &files {
+                let modified = modified.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds >> 2));
+                stamps.add([name, kind, content], modified);
+            }
+            proptest::prop_assert_eq!(FileStamps::parse(&stamps.to_text()), Some(stamps));
+        }
+    }
 }

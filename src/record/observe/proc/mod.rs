@@ -361,7 +361,7 @@ impl ProcRecorder {
         if at - self.peers_at < STALE_NS {
             return;
         }
-        let (mut at_sockets, mut for_locks) = (false, false);
+        let (mut at_sockets, mut for_locks) = (false, Vec::new());
         for (pid, process) in &self.processes {
             let files = self.now.processes.get(pid).and_then(|process| process.files.as_deref()).unwrap_or_default();
             let is_socket =
@@ -371,7 +371,7 @@ impl ProcRecorder {
                     ThreadState::Sleeps(Sleep { call: ThreadCall::Files(awaited), .. }) => {
                         at_sockets |= awaited.any.iter().any(|(fd, _)| is_socket(*fd));
                     }
-                    ThreadState::Sleeps(Sleep { call: ThreadCall::Lock(_), .. }) => for_locks = true,
+                    ThreadState::Sleeps(Sleep { call: ThreadCall::Lock(_), .. }) => for_locks.push(*pid),
                     _ => {}
                 }
             }
@@ -379,10 +379,10 @@ impl ProcRecorder {
         if at_sockets {
             self.now.peers = socket_peers();
         }
-        if for_locks {
-            self.now.read_locks();
+        if !for_locks.is_empty() {
+            self.now.read_locks(&for_locks);
         }
-        if at_sockets || for_locks {
+        if at_sockets || !for_locks.is_empty() {
             self.peers_at = at;
         }
     }

@@ -80,6 +80,41 @@ fn a_circle_is_said_with_its_reasons_and_the_remedy() {
 }
 
 #[test]
+fn of_a_long_circle_a_few_are_named() {
+    let member = |pid: u32| SeenProcess { pid, name: format!("p{pid}"), recorded: Some(0), idle: false };
+    let circle = |count: u32| {
+        let of = |pid: u32| {
+            let holders = vec![ChannelHolder { process: member((pid + 1) % count), fd: 1 }];
+            let channel = AwaitedChannel { inode: pid.into(), holders, ..AwaitedChannel::default() };
+            LastWait { process: member(pid), awaited: channels(vec![channel], 0, false), ..wait(0, 1, 5, false, &[]) }
+        };
+        endless((0..count).map(of).collect()).remove(0)
+    };
+    let text = circle(200);
+    let names = "`p0` (process 0), `p1` (process 1), `p2` (process 2) and 197 more wait for each other: ";
+    assert!(text.starts_with(names) && text.len() < 500, "{text}");
+    assert!(text.ends_with("; and so on. Nothing can go on."), "{text}");
+    assert!(circle(8).contains("`p7` because"));
+}
+
+#[test]
+fn who_has_a_lock_is_said_without_who_waits() {
+    let locked = |holders: &[usize]| {
+        let holders = holders.iter().map(|at| seen(*at)).collect();
+        let awaited = WaitedFor::Lock { path: "f".to_owned(), holders };
+        let mut recording = recording(vec![LastWait { awaited, endless: false, ..wait(0, 1, 5, false, &[]) }]);
+        recording.recorded[0].waits = [(WaitReason::FileLock, WaitTotal { ns: 900, count: 1 })].into();
+        said(&recording, &[FindingKind::FileLock]).concat()
+    };
+    let begin = "`client` (process 1) waits for the lock of `f`, which ";
+    assert_eq!(locked(&[1]), format!("{begin}`server` (process 2) has."));
+    assert_eq!(locked(&[0, 1]), format!("{begin}`server` (process 2) has."));
+    assert_eq!(locked(&[2, 1]), format!("{begin}`sleep` (process 3) and `server` (process 2) have."));
+    assert_eq!(locked(&[0]), format!("{begin}it has itself."));
+    assert_eq!(locked(&[]), "");
+}
+
+#[test]
 fn what_a_poll_waits_for_is_told_without_its_own_pipes() {
     let of = |wait: LastWait| match wait.awaited {
         WaitedFor::Channels { mut any, .. } => any.remove(0),
