@@ -220,10 +220,12 @@ fn cautions(recording: &Document) -> Vec<String> {
     }
     cautions.extend(recording.looks.map(|looks| {
         format!(
-            "From {} into /proc, one each {}: shares are ±{:.0} points at most, and what lives for less is not seen.",
+            "From {} into /proc, one each {}: a share of 50 % is good to ±{:.0} points, one of 95 % to ±{:.0}; what lives for \
+             less is not seen.",
             counted(looks.looks, "look"),
             time(looks.mean_ns as f64 / 1e9),
-            (100.0 * looks.margin(0.5)).max(1.0)
+            100.0 * looks.margin(0.5),
+            (100.0 * looks.margin(0.95)).max(1.0)
         )
     }));
     // The CPUs of an emulated guest take turns.
