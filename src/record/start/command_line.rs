@@ -2,14 +2,39 @@
 
 use crate::util::text::read_lossy;
 
-/// Programs that execute a script.
-const INTERPRETERS: [&str; 11] = ["bash", "dash", "java", "ksh", "lua", "node", "perl", "php", "python", "ruby", "sh"];
+/// A program that executes a script, and its options.
+struct Interpreter {
+    name: &'static str,
+    /// Letters after which code or the name of a module follows in the command line itself, alone or as the last of several
+    /// (`-ne` of Perl).
+    inline: &'static str,
+    /// Options of which the next word is the value.
+    with_value: &'static [&'static str],
+}
 
-/// Their options after which the code follows in the command line itself, or the name of a module.
-const INLINE: [&str; 4] = ["-c", "-e", "-m", "-r"];
+/// As their manuals have them.
+const INTERPRETERS: [Interpreter; 11] = [
+    Interpreter { name: "bash", inline: "c", with_value: &["-o", "+o", "-O", "+O", "--rcfile", "--init-file"] },
+    Interpreter { name: "dash", inline: "c", with_value: &["-o", "+o"] },
+    Interpreter { name: "java", inline: "", with_value: &["-cp", "-classpath", "--class-path", "-p", "--module-path"] },
+    Interpreter { name: "ksh", inline: "c", with_value: &["-o", "+o"] },
+    Interpreter { name: "lua", inline: "e", with_value: &["-l"] },
+    Interpreter { name: "node", inline: "ep", with_value: &["-r", "--require", "--import", "--loader", "-C"] },
+    Interpreter { name: "perl", inline: "eE", with_value: &[] },
+    Interpreter { name: "php", inline: "r", with_value: &["-c", "-d", "-z"] },
+    Interpreter { name: "python", inline: "cm", with_value: &["-W", "-X"] },
+    Interpreter { name: "ruby", inline: "e", with_value: &["-I", "-r"] },
+    Interpreter { name: "sh", inline: "c", with_value: &["-o", "+o"] },
+];
 
-/// Their options of which the next word is the value.
-const WITH_VALUE: [&str; 7] = ["-W", "-X", "-cp", "-classpath", "--class-path", "-p", "--module-path"];
+impl Interpreter {
+    /// Whether code follows `word`.
+    fn is_inline(&self, word: &str) -> bool {
+        let letters = word.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
+        !self.with_value.contains(&word)
+            && letters.is_some_and(|letters| letters.len() <= 5 && letters.ends_with(|c| self.inline.contains(c)))
+    }
+}
 
 /// The kernel keeps so many bytes of a name.
 const COMM: usize = 15;
@@ -35,33 +60,25 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-fn is_interpreter(words: &[String]) -> bool {
-    let program = words.first().map(|word| file_name(word)).unwrap_or_default();
+fn interpreter(words: &[String]) -> Option<&'static Interpreter> {
+    let program = words.first().map(|word| file_name(word))?;
     let plain = program.trim_start_matches('-').trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    INTERPRETERS.contains(&plain)
+    INTERPRETERS.iter().find(|interpreter| interpreter.name == plain)
 }
 
 /// The script that `words` execute: its place among them.
 fn script(words: &[String]) -> Option<usize> {
-    if !is_interpreter(words) {
-        return None;
-    }
+    let interpreter = interpreter(words)?;
     let mut at = 1;
     loop {
         let word = words.get(at)?;
-        at += match word {
-            word if is_inline(word) => return None,
-            word if WITH_VALUE.contains(&&word[..]) => 2,
-            word if word.starts_with('-') => 1,
+        at += match &word[..] {
+            word if interpreter.is_inline(word) => return None,
+            word if interpreter.with_value.contains(&word) => 2,
+            word if word.starts_with(['-', '+']) => 1,
             _ => return Some(at),
         };
     }
-}
-
-/// Whether code follows, as after `-c`, or `-ne` of Perl.
-fn is_inline(word: &str) -> bool {
-    let letters = word.strip_prefix('-').filter(|letters| !letters.starts_with('-') && letters.len() <= 4);
-    INLINE.contains(&word) || letters.is_some_and(|letters| letters.ends_with('e'))
 }
 
 /// A program by its name (as in /proc/PID/comm) and its command line: an interpreter with the name of its script.
@@ -78,7 +95,7 @@ pub(crate) fn program_name(comm: &str, words: &[String]) -> String {
 /// The words after those that [`program_name`] has, without code.
 pub(crate) fn operands(words: &[String]) -> &[String] {
     let rest = words.get(script(words).unwrap_or(0) + 1..).unwrap_or_default();
-    let code = is_interpreter(words).then(|| rest.iter().position(|word| is_inline(word))).flatten();
+    let code = interpreter(words).and_then(|interpreter| rest.iter().position(|word| interpreter.is_inline(word)));
     code.and_then(|at| rest.get(..=at)).unwrap_or(rest)
 }
 
@@ -100,6 +117,11 @@ mod tests {
         assert_eq!(named("java", "java -Xmx1g -cp bin Main"), "java Main");
         assert_eq!(named("perl", "perl -lane print"), "perl");
         assert_eq!(named("perl", "perl a.pl"), "perl a.pl");
+        assert_eq!(named("perl", "perl -W a.pl"), "perl a.pl");
+        assert_eq!(named("bash", "bash -xe build.sh"), "bash build.sh");
+        assert_eq!(named("bash", "bash -o pipefail -ec true"), "bash");
+        assert_eq!(named("python3", "python3 -W ignore a.py"), "python3 a.py");
+        assert_eq!(named("node", "node -r esm a.js"), "node a.js");
         assert_eq!(named("server.py", "/usr/bin/python3 ./server.py"), "server.py");
         assert_eq!(named("bash", "-bash"), "bash");
         assert_eq!(named("", ""), "");
