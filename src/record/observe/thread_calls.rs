@@ -3,7 +3,6 @@
 use crate::record::start::open_files::{FileKind, OpenFile};
 use crate::util::text::read_lossy;
 use std::fs::File;
-use std::io::ErrorKind;
 use std::os::unix::fs::FileExt as _;
 
 /// Descriptors of one call of `poll` or `select` that are looked at.
@@ -101,9 +100,8 @@ pub(crate) fn sleeping_call(pid: u32, tid: u32, files: &[OpenFile]) -> SleepingC
             Some(number) => SleepingCall::Known(u32::try_from(number).ok(), call_of(&line, pid, files)),
             None => SleepingCall::Runs,
         },
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => SleepingCall::Unreadable,
-        // It has ended, or the kernel has no such file.
-        Err(_) => SleepingCall::Runs,
+        // Nor does a kernel without this file.
+        Err(_) => SleepingCall::Unreadable,
     }
 }
 

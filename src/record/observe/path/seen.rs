@@ -1,5 +1,4 @@
-//! The path of a recording without steps: at each look, what the end of the pipeline waited for then, for the time since the
-//! look before.
+//! The path of a recording without steps: at each look, what the end of the pipeline waited for since the look before.
 
 use super::chain::{Chain, JoinedSlices, Slices};
 use super::close::PathEnds;

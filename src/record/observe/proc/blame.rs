@@ -1,5 +1,5 @@
-//! What the end of the pipeline waits for at one moment: from its last process along the waits for others, to who runs or
-//! sleeps for something else.
+//! What the end of the pipeline waited for between two looks: from its last process along the waits for others, to who ran or
+//! slept for something else.
 
 use super::ProcRecorder;
 use super::thread::{LookedProcess, LookedThread, Sleep, ThreadState};
@@ -42,7 +42,7 @@ impl BlameLink {
 }
 
 impl ProcRecorder {
-    /// Who held up the end since the last look, what it did, and each for which part of that time.
+    /// Who held up the end since the look before, what it did, and the part of that time.
     ///
     /// When looks happen depends on who has the CPUs, so the states that they see have a bias. Times and numbers of sleeps of
     /// threads are exact. A path that is followed from wake-up to wake-up has, for each sleep of a process, one stretch of work
@@ -81,7 +81,7 @@ impl ProcRecorder {
             let asleep = (1.0 - cpu - waiting).max(0.0);
             let slept = thread.slept.as_ref().filter(|_| asleep > 0.0);
             let others = slept.map(|slept| self.others(pid, slept)).unwrap_or_default();
-            let is_known = |other: &u32| *other == pid || links.iter().any(|link| link.pid == *other);
+            let is_known = |other: &u32| links.iter().any(|link| link.pid == *other);
             next = others.iter().copied().find(|other| !is_known(other));
             links.push(BlameLink {
                 pid,

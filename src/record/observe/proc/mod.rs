@@ -8,6 +8,7 @@ mod blame;
 mod thread;
 mod totals;
 
+use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::look::{ProcessNow, ProcessesNow};
 use crate::record::observe::looks::Sleepers;
 use crate::record::observe::path::{PathEnds, SeenPath};
@@ -66,7 +67,7 @@ pub(crate) struct ProcRecorder {
     roots: Vec<u32>,
     totals: LookedTotals,
     path: SeenPath,
-    /// Who held up the end before the last look, what it did, and each for which part of that time.
+    /// Who held up the end between the last two looks, what it did, and the part of that time.
     blamed: Vec<(PrWho, PathWhat, f64)>,
     begin: u64,
     is_attached: bool,
@@ -154,7 +155,7 @@ impl ProcRecorder {
     }
 
     /// What has been counted until now.
-    pub(crate) fn counts(&self) -> crate::record::observe::counted::RecordedCounts {
+    pub(crate) fn counts(&self) -> RecordedCounts {
         self.totals.counts(self.last, self.processes.values().map(|process| process.who))
     }
 
@@ -251,7 +252,6 @@ impl ProcRecorder {
         if running {
             // The times of its threads so far are no part of the window.
             self.look_at(pid, begin, true);
-            self.totals.forget_times(&who);
         }
     }
 

@@ -6,7 +6,7 @@ use crate::record::observe::look::ChannelKey;
 use crate::record::observe::raw::{PR_READ, PR_WRITE, PrCounts, PrEnd, PrProcess, PrReason, PrWait, PrWho};
 use crate::record::start::open_files::{FileKind, OpenFile};
 use bytemuck::Zeroable as _;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The sums so far.
 #[derive(Debug, Default)]
@@ -49,12 +49,6 @@ impl LookedTotals {
         process.system_ns += all.saturating_sub(user) * ns;
     }
 
-    /// What was counted of a process that ran before does not count.
-    pub(super) fn forget_times(&mut self, who: &PrWho) {
-        let process = self.process(who);
-        (process.cpu_ns, process.runnable_ns, process.user_ns, process.system_ns) = (0, 0, 0, 0);
-    }
-
     pub(super) fn end(&mut self, who: &PrWho, at: u64) {
         self.process(who).end = at;
     }
@@ -63,11 +57,11 @@ impl LookedTotals {
     pub(super) fn add_open(&mut self, who: &PrWho, files: &[OpenFile]) {
         for file in files {
             let FileKind::Pipe(pipe, _) = &file.kind else { continue };
-            for side in [(file.reads, PR_READ), (file.writes, PR_WRITE)]
-                .into_iter()
-                .filter_map(|(open, side)| open.then_some(side))
-            {
-                self.ends.entry((*who, (pipe.inode, pipe.device), side as u32)).or_insert_with(PrCounts::zeroed);
+            for (is_open, side) in [(file.reads, PR_READ), (file.writes, PR_WRITE)] {
+                if is_open {
+                    let end = (*who, (pipe.inode, pipe.device), side as u32);
+                    self.ends.entry(end).or_insert_with(PrCounts::zeroed);
+                }
             }
         }
     }
@@ -85,19 +79,17 @@ impl LookedTotals {
             (PrReason { who: *who, call: *call, file_type: *file_type, holder: [0; 2] }, *wait)
         };
         // A pipe that nobody of them slept at, and that is open on one side only, is that of somebody else.
-        let sides = |inner: &ChannelKey| {
-            let of = self.ends.iter().filter(|((_, channel, _), _)| channel == inner);
-            of.fold([false, false, false], |[one, other, slept], ((.., side), counts)| {
-                [one || *side == PR_READ as u32, other || *side == PR_WRITE as u32, slept || counts.blocked_ns > 0]
-            })
-        };
-        let channels: BTreeSet<ChannelKey> = self.ends.keys().map(|(_, channel, _)| *channel).collect();
-        let own: BTreeSet<ChannelKey> =
-            channels.into_iter().filter(|channel| matches!(sides(channel), [true, true, _] | [.., true])).collect();
+        let mut sides = BTreeMap::<ChannelKey, [bool; 2]>::new();
+        for ((_, channel, side), counts) in &self.ends {
+            let [reads, writes] = sides.entry(*channel).or_default();
+            *reads |= *side == PR_READ as u32 || counts.blocked_ns > 0;
+            *writes |= *side == PR_WRITE as u32 || counts.blocked_ns > 0;
+        }
+        let is_own = |channel: &ChannelKey| sides.get(channel) == Some(&[true; 2]);
         RecordedCounts {
             at,
             processes: processes.into_iter().collect(),
-            ends: self.ends.iter().filter(|((_, channel, _), _)| own.contains(channel)).map(end).collect(),
+            ends: self.ends.iter().filter(|((_, channel, _), _)| is_own(channel)).map(end).collect(),
             waits: self.waits.iter().map(reason).collect(),
             ..RecordedCounts::default()
         }
