@@ -224,6 +224,12 @@ impl ProcessesNow {
         waits
     }
 
+    /// Whether a process that waits has another thread, which runs.
+    pub(crate) fn has_busy_thread_of(&self, waits: &[LastWait]) -> bool {
+        let busy = |pid: u32| self.threads(pid).iter().any(|thread| thread.call == ThreadCall::Busy);
+        waits.iter().any(|wait| busy(wait.process.pid))
+    }
+
     fn awaited(&self, pid: u32, call: &ThreadCall) -> Option<WaitedFor> {
         match call {
             ThreadCall::Busy | ThreadCall::Idle => None,

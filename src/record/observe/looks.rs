@@ -13,7 +13,7 @@ const LATER: f64 = 0.5;
 /// A sleep of this length is long, whenever it began.
 const LONG: Duration = Duration::from_millis(500);
 
-/// How often it is looked again at once if nothing stands still, and how much later.
+/// How often it is looked again at once if only a busy thread of who waits could go on, and how much later.
 const AGAIN: u32 = 2;
 const SOON: Duration = Duration::from_millis(3);
 
@@ -77,18 +77,23 @@ impl Looks {
         let slept = LONG.min(self.begun.elapsed() / 2);
         let Some((at, followed)) = recorder.sleepers(slept.as_nanos() as u64) else { return };
         let pids: BTreeSet<u32> = followed.keys().copied().collect();
-        let waits = || ProcessesNow::read(&pids).map(|now| now.waits(&pids));
-        let stands = |waits: &Vec<LastWait>| waits.is_empty() || waits.iter().any(|wait| wait.endless || wait.stuck);
-        let mut found = waits();
+        let look = || {
+            ProcessesNow::read(&pids).map(|now| {
+                let waits = now.waits(&pids);
+                let stands = waits.iter().any(|wait| wait.endless || wait.stuck);
+                (!stands && now.has_busy_thread_of(&waits), waits)
+            })
+        };
+        let mut found = look();
         // A thread that looks again now and then may just do so.
         for _ in 0..AGAIN {
-            if found.as_ref().is_none_or(stands) {
+            if !matches!(found, Some((true, _))) {
                 break;
             }
             std::thread::sleep(SOON);
-            found = waits().or(found);
+            found = look().or(found);
         }
-        if let Some(waits) = found {
+        if let Some((_, waits)) = found {
             // What was seen before tells more than that the last processes are ending.
             if !waits.is_empty() || self.seen.is_none() {
                 self.seen = Some(SeenWaits { at, waits, followed });
