@@ -242,14 +242,17 @@ pub fn remarks(sides: [&CaseMeasure; 2]) -> Vec<String> {
             "Files were on a disk in one of them and in memory in the other: reading differs by itself.".to_owned(),
         );
     }
-    let [needless, sleeps] = [works.map(|work| work.needless), sides.map(CaseMeasure::sleeps)];
+    let (needless, sleeps) = (works.map(|work| work.needless), sides.map(CaseMeasure::sleeps));
     // Most of the sleeps that came or went moved nothing.
-    if needless[0] != needless[1] && 2 * needless[0].abs_diff(needless[1]) > sleeps[0].abs_diff(sleeps[1]) {
-        let how = if needless[1] < needless[0] { "Fewer" } else { "More" };
+    if let [Some(before), Some(after)] = needless
+        && before != after
+        && 2 * before.abs_diff(after) > sleeps[0].abs_diff(sleeps[1])
+    {
+        let how = if after < before { "Fewer" } else { "More" };
         remarks.push(format!(
             "{how} needless wake-ups, after which nothing moved in a pipe: {} instead of {}.",
-            grouped(needless[1]),
-            grouped(needless[0])
+            grouped(after),
+            grouped(before)
         ));
     }
     if let [Some(first), Some(second)] = works.map(|work| work.rep_bytes) {

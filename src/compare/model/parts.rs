@@ -298,7 +298,8 @@ pub struct ShareChange {
 pub struct PipeChange {
     /// `dd to wc`.
     pub name: String,
-    pub bytes: [u64; 2],
+    /// `None` of a recording that has no calls.
+    pub bytes: [Option<u64>; 2],
     pub writers: [PipeUse; 2],
     pub readers: [PipeUse; 2],
 }

@@ -148,6 +148,11 @@ pub(super) fn pipes(step: &Step, shown: StepExtent) -> Table {
     let pair = |[first, second]: [String; 2]| {
         TableCell::Figure(if first == second { first } else { format!("{first} to {second}") })
     };
+    // What one of them has not seen is not compared.
+    let both = |counts: [Option<u64>; 2], text: fn(u64) -> String| {
+        let [Some(before), Some(after)] = counts else { return TableCell::Missing };
+        pair([text(before), text(after)])
+    };
     let mib = |bytes: u64| number::number(bytes as f64 / f64::from(1 << 20));
     type Row<'a> = (&'static str, &'a PipeChange, &'a [PipeUse; 2]);
     let more = match others.len() {
@@ -156,10 +161,10 @@ pub(super) fn pipes(step: &Step, shown: StepExtent) -> Table {
     };
     Table::of("Pipes, before and after", rows)
         .column("pipe", |(does, pipe, _): &Row<'_>| format!("{} ({does})", pipe.name))
-        .less(1, "MiB", |(_, pipe, _)| pair(pipe.bytes.map(mib)))
-        .less(1, "calls", |(.., side)| pair(side.map(|side| grouped(side.calls))))
-        .column("sleeps", |(.., side)| pair(side.map(|side| grouped(side.sleeps))))
-        .column("wake-ups", |(.., side)| pair(side.map(|side| grouped(side.wakes))))
+        .less(1, "MiB", |(_, pipe, _)| both(pipe.bytes, mib))
+        .less(1, "calls", |(.., side)| both(side.map(|side| side.calls), grouped))
+        .column("sleeps", |(.., side)| both(side.map(|side| side.sleeps), grouped))
+        .column("wake-ups", |(.., side)| both(side.map(|side| side.wakes), grouped))
         .column("full or empty", |(.., side)| pair(side.map(|side| number::percent(side.blocked))))
         .done()
         .note(more)

@@ -8,7 +8,7 @@ use crate::record::model::stages::{self, Stages};
 use crate::record::say::words;
 use crate::record::trials::timed::BROKEN_PIPE;
 use crate::report::number::number;
-use crate::result::{Document, ExecutedOn, RecordedChannel, RecordedEnd};
+use crate::result::{Document, ExecutedOn, RecordLevel, RecordedChannel, RecordedEnd};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,8 +36,8 @@ pub struct PipelineWork {
     pub rep_bytes: Option<u64>,
     /// Whether files were on a disk of the guest.
     pub on_disk: bool,
-    /// Sleeps at pipes that ended without anything moved, followed by another in the same call.
-    pub needless: u64,
+    /// Sleeps at pipes that ended without anything moved, followed by another in the same call; `None` if not seen.
+    pub needless: Option<u64>,
     /// Whether its times are those of an emulator.
     pub is_emulated: bool,
     /// The parts of the critical path, in ms.
@@ -53,7 +53,8 @@ pub struct PipeWork {
     pub between: String,
     /// The stages that write and read it, and its number among the pipes between these.
     pub place: ([Vec<usize>; 2], usize),
-    pub bytes: u64,
+    /// `None` if calls were not seen.
+    pub bytes: Option<u64>,
     /// Whether a writer found no reader: how much was read before is chance.
     pub cut: bool,
     /// Writers and readers.
@@ -63,25 +64,30 @@ pub struct PipeWork {
 /// What the writers or the readers of a pipe did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PipeUse {
-    pub calls: u64,
-    pub sleeps: u64,
-    /// Of these: ended without anything moved, followed by another in the same call.
-    pub needless: u64,
-    /// Wake-ups sent to the other side.
-    pub wakes: u64,
+    /// `None` if they were not seen, as with `--level sched`.
+    pub calls: Option<u64>,
+    /// `None` if they were not seen, as by looks into /proc.
+    pub sleeps: Option<u64>,
+    /// Wake-ups sent to the other side, if they were seen.
+    pub wakes: Option<u64>,
     /// Share of the window asleep because the pipe was full (writers) or empty (readers), 0 to 1.
     pub blocked: f64,
 }
 
+/// Whether calls were recorded, and with them bytes.
+fn has_calls(document: &Document) -> bool {
+    document.level != RecordLevel::Sched
+}
+
 impl PipeUse {
-    fn of(ends: &[RecordedEnd], window_ns: u64) -> Self {
+    fn of(ends: &[RecordedEnd], document: &Document) -> Self {
         let sum = |value: fn(&RecordedEnd) -> u64| ends.iter().map(value).sum::<u64>();
+        let seen = |value| document.looks.is_none().then(|| sum(value));
         Self {
-            calls: sum(RecordedEnd::all_calls),
-            sleeps: sum(|end| end.sleeps),
-            needless: sum(|end| end.needless),
-            wakes: sum(|end| end.wakes),
-            blocked: (sum(|end| end.blocked_ns) as f64 / window_ns.max(1) as f64).min(1.0),
+            calls: has_calls(document).then(|| sum(RecordedEnd::all_calls)),
+            sleeps: seen(|end| end.sleeps),
+            wakes: seen(|end| end.wakes),
+            blocked: (sum(|end| end.blocked_ns) as f64 / document.processes.window_ns.max(1) as f64).min(1.0),
         }
     }
 }
@@ -108,7 +114,7 @@ impl PipelineWork {
             is_partial: document.skipped > 0,
             rep_bytes: document.processes.totals.values().map(|totals| totals.counters.get(REP_BYTES)).sum(),
             on_disk: !document.on_disk.is_empty(),
-            needless: ends.map(|end| end.needless).sum(),
+            needless: document.looks.is_none().then(|| ends.map(|end| end.needless).sum()),
             is_emulated: document.executed_on == ExecutedOn::Tcg,
             path,
             made_of: words::made_of(document),
@@ -128,9 +134,9 @@ fn pipes(document: &Document, all: &Stages) -> Vec<PipeWork> {
         PipeWork {
             between: stages::between(pipe, all, &names),
             place: (between, *number),
-            bytes: pipe.taken(),
+            bytes: has_calls(document).then(|| pipe.taken()),
             cut: pipe.writers.iter().any(is_cut),
-            sides: [&pipe.writers, &pipe.readers].map(|ends| PipeUse::of(ends, document.processes.window_ns)),
+            sides: [&pipe.writers, &pipe.readers].map(|ends| PipeUse::of(ends, document)),
         }
     };
     document.channels.iter().filter(|pipe| pipe.is_used()).map(pipe).collect()
@@ -202,12 +208,12 @@ pub fn unequal(before: &PipelineWork, after: &PipelineWork) -> Vec<String> {
         reasons.push(format!("they ended differently: exit codes {old} and {new}"));
     }
     let far = |(old, new): &(&PipeWork, &PipeWork)| {
-        let differ = old.bytes.abs_diff(new.bytes) as f64 > SAME_BYTES * old.bytes.max(new.bytes) as f64;
-        differ && !old.cut && !new.cut
+        let [Some(first), Some(second)] = [old.bytes, new.bytes] else { return false };
+        first.abs_diff(second) as f64 > SAME_BYTES * first.max(second) as f64 && !old.cut && !new.cut
     };
     let all = !before.is_partial && !after.is_partial && before.pipes.len() == after.pipes.len();
     if let Some((old, new)) = before.pipes.iter().zip(&after.pipes).filter(|_| all).find(far) {
-        let [first, second] = [old, new].map(|pipe| number(pipe.bytes as f64 / f64::from(1 << 20)));
+        let [first, second] = [old, new].map(|pipe| number(pipe.bytes.unwrap_or(0) as f64 / f64::from(1 << 20)));
         reasons.push(format!("they did not move the same data: from {} {first} and {second} MiB", old.between));
     }
     reasons
@@ -240,5 +246,11 @@ mod tests {
         assert!(unequal(&recording([0, 0], 4096), &recording([0, 0], 8192))[0].contains("did not move the same data"));
         assert!(unequal(&recording([1, 0], 4096), &recording([0, 0], 4096))[0].contains("exit codes 1, 0 and 0, 0"));
         assert!(unequal(&recording([0, 0], 4096), &recording([0, 141], 4096))[0].contains("0, 0 and 0, 141"));
+        // Looks into /proc see no bytes.
+        let unseen = |mut work: PipelineWork| {
+            work.pipes[0].bytes = None;
+            work
+        };
+        assert_eq!(unequal(&unseen(recording([0, 0], 0)), &recording([0, 0], 8192)), [""; 0]);
     }
 }
