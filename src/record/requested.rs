@@ -111,6 +111,10 @@ impl RecordingRequest {
             !live || self.kernel.is_none(),
             UsageError::new("--live shows what happens on this machine: leave out --kernel")
         );
+        ensure!(
+            !live || self.observer != Some(Observer::Proc),
+            UsageError::new("--live needs BPF programs: leave out --observe proc")
+        );
         // Flags of a guest without one are an error.
         self.machine.check(self.kernel.is_some())?;
         let sampled = self.collect == Some(Collector::Sample);
