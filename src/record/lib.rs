@@ -62,8 +62,8 @@ use std::time::Duration;
 /// The findings and cautions of a recording.
 #[cfg(any(test, fuzzing, feature = "testing"))]
 pub fn answer_of(recording: &Document) -> Vec<String> {
-    let crate::record::say::answer::RecordedAnswer { findings, cautions } =
-        crate::record::say::answer::answer(recording);
+    use crate::record::say::answer::{RecordedAnswer, answer};
+    let RecordedAnswer { findings, cautions } = answer(recording);
     findings.into_iter().map(|finding| finding.text).chain(cautions).collect()
 }
 

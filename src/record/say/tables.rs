@@ -135,7 +135,8 @@ fn path_table(recording: &Document, path: &CriticalPath, labels: &[String]) -> T
         .column("time", |(_, ns, _)| TableCell::figure(time(*ns as f64 / 1e9)))
         .column("share", |(_, ns, _)| TableCell::Share(*ns as f64 / window))
         .when(recording.looks.is_some(), |table| table.column("±", |(_, ns, _)| margin(*ns as f64 / window)))
-        .column("CPU used by", |(.., users)| &users[..])
+        // Looks do not see it.
+        .when(recording.looks.is_none(), |table| table.column("CPU used by", |(.., users)| &users[..]))
         .done()
 }
 

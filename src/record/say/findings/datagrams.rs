@@ -9,7 +9,7 @@ use crate::util::text::grouped;
 const SHARE: f64 = 0.1;
 const MANY: u64 = 10;
 
-/// `` `a` sent only 21 of 1,000 datagrams to `b`: for the others, its socket was full (EAGAIN), ... ``
+/// `` `a` could not send 979 of 1,000 datagrams to `b` (98 %): the socket was full, and it does not wait (EAGAIN). ... ``
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for (at, channel, end) in view.writers().filter(|(_, channel, _)| channel.kind == ChannelKind::UnixDatagram) {

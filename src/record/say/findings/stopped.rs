@@ -26,11 +26,11 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     if stopped.is_empty() {
         return Vec::new();
     }
-    let (are, were) = if stopped.len() == 1 { ("is", "was") } else { ("are", "were") };
+    let [are, were, them] = if stopped.len() == 1 { ["is", "was", "it"] } else { ["are", "were", "them"] };
     let names = few(stopped.iter().map(|at| view.name(*at)));
     let text = format!(
         "{names} {are} stopped, and {were} all the time: a signal did it, as Ctrl-Z does, or a terminal whose background job \
-         wants to read. `fg` or `kill -CONT` lets it go on."
+         wants to read. `fg` or `kill -CONT` lets {them} go on."
     );
     vec![Finding { count: Some(stopped.len() as u64), ..Finding::new(FindingKind::Stopped, stopped, text) }]
 }

@@ -2,7 +2,7 @@
 
 use crate::record::say::findings::view::FindingView;
 use crate::report::number::percent;
-use crate::result::{Finding, FindingKind, PathWhat, WaitReason};
+use crate::result::{Finding, FindingKind, PathWhat, RecordedProcess, WaitReason};
 use crate::util::text::counted;
 
 /// Fewer looks are no loop.
@@ -24,10 +24,8 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let watches = |at: &usize| document.recorded[*at].watches >= MANY && on_path(*at) as f64 >= least;
     let texts = (0..document.recorded.len()).filter(watches).filter_map(|at| {
         let process = &document.recorded[at];
-        let is_later = |(other, _): &(usize, &crate::result::RecordedProcess)| {
-            let other = &document.recorded[*other];
-            other.stage == process.stage && other.begin_ns > process.begin_ns
-        };
+        let is_later =
+            |(_, other): &(usize, &RecordedProcess)| other.stage == process.stage && other.begin_ns > process.begin_ns;
         let of_stage = document.recorded.iter().enumerate().filter(is_later);
         let (child, works) = of_stage.max_by_key(|(_, other)| other.cpu_ns)?;
         let share = works.cpu_ns as f64 / document.processes.window_ns.max(1) as f64;
