@@ -238,7 +238,7 @@ fn align_roles(section: &mut Section, columns: &[Option<CaseMeasure>]) {
     }
     for (cell, column) in section.cells.iter_mut().zip(columns) {
         if let (Some(cell), Some(measure)) = (cell, column.as_ref().and_then(|column| column.profile.as_ref())) {
-            cell.roles = role_values(&measure.without(&dropped));
+            cell.roles = role_values(&measure.sum_without(&dropped));
         }
     }
 }

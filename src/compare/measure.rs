@@ -6,6 +6,7 @@ use crate::profile::folded::is_kernel_entry;
 use crate::profile::{Attributor, ByProcess, Folded, ProcessName, Profile, SchedulingWeight, Unit, WindowPart};
 use crate::result::{Document, MeasuredTarget, Outcome, PairRecord, Processes};
 use crate::roles::{self, Role, RoleId, SCHEDULING, Skid};
+use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A row's identity: function `name` (canonical) of `role` in `process`.
@@ -144,22 +145,46 @@ impl Measure {
 
     /// The same without the frames of `dropped`, which count with their callers.
     pub fn without(&self, dropped: &Dropped) -> Self {
-        let mut measure = Self {
-            functions: BTreeMap::new(),
+        Self {
             windows: self.windows.iter().map(|window| window.without(dropped)).collect(),
-            ..self.clone()
-        };
+            ..self.sum_without(dropped)
+        }
+    }
+
+    /// The same as [`Self::without`] but for its windows, of which it has none.
+    pub(crate) fn sum_without(&self, dropped: &Dropped) -> Self {
+        let mut measure = self.emptied();
         for (process, part) in self.processes.iter() {
-            let emptied = ProcessMeasure { roles: BTreeMap::new(), stacks: Folded::new(), ..part.clone() };
-            measure.processes.insert(process, emptied);
             measure.add_stacks(process, &part.stacks, self.skid, dropped);
         }
         measure
     }
 
+    /// The same without stacks, functions, roles and windows.
+    fn emptied(&self) -> Self {
+        let emptied = |_, part: &ProcessMeasure| ProcessMeasure {
+            weight: part.weight,
+            scale: part.scale,
+            call_scale: part.call_scale,
+            calls: part.calls,
+            ..ProcessMeasure::default()
+        };
+        Self {
+            per: self.per,
+            skid: self.skid,
+            processes: self.processes.map(emptied),
+            functions: BTreeMap::new(),
+            schedule: self.schedule,
+            entered: self.entered.clone(),
+            windows: Vec::new(),
+            parts: self.parts.clone(),
+            doubt: self.doubt.clone(),
+        }
+    }
+
     /// The same with the weight of each role multiplied.
     pub(super) fn scaled(&self, factors: &BTreeMap<(ProcessName, RoleId), f64>) -> Self {
-        let mut measure = Self { functions: BTreeMap::new(), windows: Vec::new(), ..self.clone() };
+        let mut measure = self.emptied();
         for (process, part) in self.processes.iter() {
             let attributor = Attributor::new(&part.stacks, self.skid);
             let mut stacks = Folded::new();
@@ -168,8 +193,7 @@ impl Measure {
                 let factor = factors.get(&(process, role)).copied().unwrap_or(1.0);
                 stacks.add_stack(stack.frames(), rounded(as_f64(weight) * factor));
             }
-            let emptied = ProcessMeasure { roles: BTreeMap::new(), stacks: Folded::new(), ..part.clone() };
-            measure.processes.insert(process, ProcessMeasure { weight: stacks.total(), ..emptied });
+            measure.processes.get_or_default(process).weight = stacks.total();
             measure.add_stacks(process, &stacks, self.skid, &Dropped::default());
         }
         measure
@@ -216,11 +240,15 @@ impl Measure {
     fn add_stacks(&mut self, process: ProcessName, stacks: &Folded, skid: Skid, dropped: &Dropped) {
         let part = self.processes.get_or_default(process);
         let attributor = Attributor::new(stacks, skid);
-        let mut known = HashMap::new();
+        let mut gathered = GatheredFunctions::default();
         for (stack, weight) in stacks.iter() {
             let frames = dropped.shortened(stack.frames()).unwrap_or_else(|| stack.frames().collect());
-            add_stack(&mut self.functions, part, process, (&frames, weight), attributor, &mut known);
+            let role = attributor.place_frames(frames.iter().copied()).role.id;
+            part.stacks.add_stack(frames.iter().copied(), weight);
+            *part.roles.entry(role).or_insert(0) += weight;
+            gathered.add(&frames, weight, role);
         }
+        gathered.put_into(&mut self.functions, process);
     }
 
     /// `weight` of `process` in the unit per KiB.
@@ -391,56 +419,91 @@ fn entered(runs: &[&Outcome]) -> BTreeMap<String, f64> {
     entered
 }
 
-/// Roles of names.
-type KnownRoles<'a> = HashMap<&'a str, Option<&'static Role>>;
+/// What is known of a kernel function by its name in a stack.
+#[derive(Debug, Clone, Copy)]
+struct KnownFrame<'a> {
+    canonical: &'a str,
+    base: &'a str,
+    role: Option<&'static Role>,
+}
 
-fn add_stack<'a>(
-    functions: &mut BTreeMap<Key, FunctionWeight>,
-    part: &mut ProcessMeasure,
-    process: ProcessName,
-    (frames, weight): (&[&'a str], u64),
-    attributor: Attributor,
-    known: &mut KnownRoles<'a>,
-) {
-    let kernel = frames.iter().position(|frame| is_kernel_entry(frame));
-    let start = kernel.unwrap_or(frames.len());
-    // Frames of the user are unchanged.
-    let canonical = |(at, frame): (usize, &&'a str)| if at >= start { roles::canonical(frame) } else { frame };
-    let canonical: Vec<&str> = frames.iter().enumerate().map(canonical).collect();
-    part.stacks.add_stack(frames.iter().copied(), weight);
-    let own_role = attributor.place_frames(frames.iter().copied()).role.id;
-    *part.roles.entry(own_role).or_insert(0) += weight;
-    let (Some(leaf), Some(leaf_name)) = (canonical.last(), frames.last()) else { return };
-    let key = Key { process, role: own_role, name: (*leaf).to_owned() };
-    let entry = functions.entry(key).or_default();
-    entry.own += weight;
-    add_name(entry, leaf_name);
-    *entry.paths.entry(canonical[kernel.unwrap_or(0)..].join(";")).or_insert(0) += weight;
-    if kernel.is_none() {
-        entry.whole += weight;
-    }
-    // Weight with callees: each function once per stack and role; the role is that of the stack up to this function.
-    let mut role: Option<&'static Role> = None;
-    let mut seen: BTreeSet<(RoleId, &str)> = BTreeSet::new();
-    for (index, frame) in frames.iter().enumerate().skip(start) {
-        role = known.entry(frame).or_insert_with(|| roles::of_frame(frame)).or(role);
-        let last = index + 1 == frames.len();
-        let id = if last { own_role } else { role.map_or(RoleId::OtherKernel, |role| role.id) };
-        if seen.insert((id, canonical[index])) {
-            let key = Key { process, role: id, name: canonical[index].to_owned() };
-            let entry = functions.entry(key).or_default();
+/// A [`FunctionWeight`] of names that belong to stacks.
+#[derive(Debug, Default)]
+struct GatheredWeight<'a> {
+    own: u64,
+    whole: u64,
+    names: BTreeSet<&'a str>,
+    paths: HashMap<String, u64>,
+    callers: BTreeSet<&'a str>,
+}
+
+/// The functions of one process, while its stacks are gone through: each name is looked at once, and none is copied.
+#[derive(Debug, Default)]
+struct GatheredFunctions<'a> {
+    frames: HashMap<&'a str, KnownFrame<'a>, RandomState>,
+    functions: HashMap<(RoleId, &'a str), GatheredWeight<'a>, RandomState>,
+}
+
+impl<'a> GatheredFunctions<'a> {
+    /// Add the stack of `frames`; `own_role`: that of its last one.
+    fn add(&mut self, frames: &[&'a str], weight: u64, own_role: RoleId) {
+        let kernel = frames.iter().position(|frame| is_kernel_entry(frame));
+        let Some(last) = frames.len().checked_sub(1) else { return };
+        // Names of user code are unchanged.
+        let Some(start) = kernel else {
+            let entry = self.functions.entry((own_role, frames[last])).or_default();
+            entry.own += weight;
             entry.whole += weight;
-            add_name(entry, frame);
-            if index > start && !entry.callers.contains(canonical[index - 1]) {
-                entry.callers.insert(canonical[index - 1].to_owned());
+            entry.names.insert(roles::base_name(frames[last]));
+            *entry.paths.entry(frames.join(";")).or_insert(0) += weight;
+            return;
+        };
+        let known = |frame: &&'a str| {
+            *self.frames.entry(*frame).or_insert_with(|| KnownFrame {
+                canonical: roles::canonical(frame),
+                base: roles::base_name(frame),
+                role: roles::of_frame(frame),
+            })
+        };
+        let known: Vec<KnownFrame<'_>> = frames[start..].iter().map(known).collect();
+        let last = known.len() - 1;
+        // Weight with callees: each function once per stack and role; the role is that of the stack up to this function.
+        let mut role: Option<&'static Role> = None;
+        let mut seen: Vec<(RoleId, &str)> = Vec::with_capacity(known.len());
+        for (index, frame) in known.iter().enumerate() {
+            role = frame.role.or(role);
+            let id = if index == last { own_role } else { role.map_or(RoleId::OtherKernel, |role| role.id) };
+            let key = (id, frame.canonical);
+            let is_new = !seen.contains(&key);
+            if !is_new && index < last {
+                continue;
+            }
+            let entry = self.functions.entry(key).or_default();
+            entry.names.insert(frame.base);
+            if is_new {
+                seen.push(key);
+                entry.whole += weight;
+                entry.callers.extend(index.checked_sub(1).map(|caller| known[caller].canonical));
+            }
+            if index == last {
+                entry.own += weight;
+                let path: Vec<&str> = known.iter().map(|frame| frame.canonical).collect();
+                *entry.paths.entry(path.join(";")).or_insert(0) += weight;
             }
         }
     }
-}
 
-fn add_name(entry: &mut FunctionWeight, frame: &str) {
-    let name = roles::base_name(frame);
-    if !entry.names.contains(name) {
-        entry.names.insert(name.to_owned());
+    /// Add all to `functions` of `process`.
+    fn put_into(self, functions: &mut BTreeMap<Key, FunctionWeight>, process: ProcessName) {
+        for ((role, name), gathered) in self.functions {
+            let entry = functions.entry(Key { process, role, name: name.to_owned() }).or_default();
+            entry.own += gathered.own;
+            entry.whole += gathered.whole;
+            entry.names.extend(gathered.names.into_iter().map(str::to_owned));
+            entry.callers.extend(gathered.callers.into_iter().map(str::to_owned));
+            for (path, weight) in gathered.paths {
+                *entry.paths.entry(path).or_insert(0) += weight;
+            }
+        }
     }
 }
