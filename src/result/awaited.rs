@@ -72,7 +72,13 @@ pub enum WaitedFor {
     /// The lock of a file, which these processes have.
     Lock { path: String, holders: Vec<SeenProcess> },
     /// A process that opens the other end of this FIFO, as it was named.
-    Opening { path: String, writes: bool },
+    Opening {
+        path: String,
+        writes: bool,
+        /// Processes that have an earlier FIFO of this path open, which was deleted.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        deleted: Vec<SeenProcess>,
+    },
 }
 
 /// A channel for which a thread slept.

@@ -47,6 +47,12 @@ pub enum FindingKind {
     Broken,
     /// A process read at the end of file again and again.
     AtEnd,
+    /// A process tries again at once what a channel cannot do yet.
+    Retries,
+    /// A file is cut, because what wrote it was ended by SIGPIPE.
+    Cut,
+    /// The reader of a process has ended, which it has not noticed.
+    Unnoticed,
     /// A process only looks now and then whether a child has ended, which works meanwhile.
     Watches,
     /// What the time was made of, mostly what is a cause of itself.
@@ -63,6 +69,8 @@ pub enum FindingKind {
     Path,
     /// A program ended before all was written.
     Unsent,
+    /// A program did not read all of what its child wrote.
+    Unread,
     /// Datagrams were not sent, because the socket had no room.
     Datagrams,
     /// Blocks of several writers can be torn.
@@ -122,11 +130,26 @@ pub enum FindingKind {
 impl FindingKind {
     /// Whether something goes wrong that a faster program would not fix.
     pub fn is_fault(self) -> bool {
-        use FindingKind::{AtEnd, Broken, Circle, Datagrams, Late, Polls};
-        use FindingKind::{ShortBlock, Sigpipe, Started, Taken, Torn, Unsent};
+        use FindingKind::{AtEnd, Broken, Circle, Cut, Datagrams, Late, Polls, Retries};
+        use FindingKind::{ShortBlock, Sigpipe, Started, Taken, Torn, Unnoticed, Unread, Unsent};
         matches!(
             self,
-            Circle | Broken | AtEnd | Unsent | Datagrams | Torn | Taken | ShortBlock | Late | Polls | Sigpipe | Started
+            Circle
+                | Broken
+                | AtEnd
+                | Retries
+                | Cut
+                | Unnoticed
+                | Unsent
+                | Unread
+                | Datagrams
+                | Torn
+                | Taken
+                | ShortBlock
+                | Late
+                | Polls
+                | Sigpipe
+                | Started
         )
     }
 }

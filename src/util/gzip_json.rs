@@ -6,7 +6,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::io::{BufReader, Read as _, Write as _};
+use std::io::{BufReader, Read, Write as _};
 
 /// What a file may unpack to, in bytes. What is beyond is cut off, and is then no JSON.
 const LONGEST: u64 = 1 << 30;
@@ -19,7 +19,7 @@ const LONGEST: u64 = 1 << 30;
 pub fn to_bytes<T: Serialize + DeserializeOwned>(value: &T, compression: Compression) -> Result<Vec<u8>> {
     let text = serde_json::to_vec(value)?;
     ensure!(text.len() as u64 <= LONGEST, "it is longer than {} GiB", LONGEST >> 30);
-    ensure!(serde_json::to_vec(&serde_json::from_slice::<T>(&text)?)? == text, "it would be read as something else");
+    ensure!(serde_json::to_vec(&parse::<T>(&mut &text[..])?)? == text, "it would be read as something else");
     packed(&text, compression)
 }
 
@@ -33,8 +33,12 @@ pub fn packed(json: &[u8], compression: Compression) -> Result<Vec<u8>> {
 /// Read the file. `what` is what its JSON should have been, for the error: "profiles of windows".
 pub fn from_bytes<T: DeserializeOwned>(bytes: &[u8], what: &str) -> Result<T> {
     // Not unpacked as a whole first: a few MiB can be a GiB of zeros.
-    let unpacked = BufReader::new(GzDecoder::new(bytes).take(LONGEST));
-    serde_json::from_reader(unpacked).with_context(|| format!("it is damaged, or not {what}"))
+    parse(&mut GzDecoder::new(bytes).take(LONGEST)).with_context(|| format!("it is damaged, or not {what}"))
+}
+
+/// One reader for both, so that what reads a `T` is compiled once.
+fn parse<T: DeserializeOwned>(text: &mut dyn Read) -> serde_json::Result<T> {
+    serde_json::from_reader(BufReader::new(text))
 }
 
 #[cfg(test)]

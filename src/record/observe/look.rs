@@ -224,6 +224,15 @@ impl ProcessesNow {
         waits
     }
 
+    /// The processes that have a FIFO open which was deleted and had this path.
+    fn with_deleted(&self, path: &str) -> Vec<u32> {
+        let is_deleted = |file: &OpenFile| match &file.kind {
+            FileKind::Pipe(_, Some(of)) => of.strip_suffix(" (deleted)") == Some(path),
+            _ => false,
+        };
+        self.holders(is_deleted).into_iter().map(|(pid, _)| pid).collect()
+    }
+
     /// Whether a process that waits has another thread, which runs.
     pub(crate) fn has_busy_thread_of(&self, waits: &[LastWait]) -> bool {
         let busy = |pid: u32| self.threads(pid).iter().any(|thread| thread.call == ThreadCall::Busy);
@@ -240,7 +249,10 @@ impl ProcessesNow {
                 let holders = holders.into_iter().map(|pid| self.seen(pid)).collect();
                 Some(WaitedFor::Lock { path: path.to_string_lossy().into_owned(), holders })
             }
-            ThreadCall::Opening { path, writes } => Some(WaitedFor::Opening { path: path.clone(), writes: *writes }),
+            ThreadCall::Opening { path, writes } => {
+                let deleted = self.with_deleted(&whole_path(pid, path)).into_iter().map(|pid| self.seen(pid)).collect();
+                Some(WaitedFor::Opening { path: path.clone(), writes: *writes, deleted })
+            }
             ThreadCall::Child(_) => {
                 let (children, _) = self.enders(pid, call, false);
                 Some(WaitedFor::Children(children.into_iter().map(|pid| self.seen(pid)).collect()))
@@ -304,6 +316,13 @@ impl ProcessesNow {
         let holders = holders.into_iter().map(holder).collect();
         Some(AwaitedChannel { kind, inode, device, path, fd: file.fd, room, holders })
     }
+}
+
+/// A path as a process sees it, without its folder.
+fn whole_path(pid: u32, path: &str) -> String {
+    let folder = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+    // An absolute path replaces the folder.
+    folder.join(path).to_string_lossy().into_owned()
 }
 
 /// Whether a thread only sleeps until a time, and then may look again.

@@ -137,10 +137,12 @@ impl SeenWaits {
                         .flat_map(|channel| &mut channel.holders)
                         .for_each(|holder| place(&mut holder.process));
                 }
-                WaitedFor::Children(processes) | WaitedFor::Lock { holders: processes, .. } => {
+                WaitedFor::Children(processes)
+                | WaitedFor::Lock { holders: processes, .. }
+                | WaitedFor::Opening { deleted: processes, .. } => {
                     processes.iter_mut().for_each(place);
                 }
-                WaitedFor::Thread | WaitedFor::Opening { .. } => {}
+                WaitedFor::Thread => {}
             }
         }
         LastLook { at_ns: at.saturating_sub(begin), waits }

@@ -446,25 +446,38 @@ fn locked(recording: &Document, look: &LastLook) -> Vec<String> {
     look.waits.iter().filter(long).filter_map(text).take(NAMED).collect()
 }
 
+/// Who waits for FIFOs, their paths, and who has deleted ones of these paths open.
+type UnopenedFifos<'a> = (&'a SeenProcess, BTreeSet<String>, Vec<&'a SeenProcess>);
+
 /// Long waits for FIFOs to be opened, of each process.
 fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
-    let mut of_processes: BTreeMap<(u32, bool), (&SeenProcess, BTreeSet<String>)> = BTreeMap::new();
+    let mut of_processes: BTreeMap<(u32, bool), UnopenedFifos<'_>> = BTreeMap::new();
     for wait in &look.waits {
         let hung = wait.process.recorded.filter(|at| is_hung(recording, *at));
         let process = hung.and_then(|at| recording.recorded.get(at));
         let opening = process.and_then(|process| process.waits.get(&WaitReason::Open));
         let is_long = opening.is_some_and(|wait| wait.ns as f64 >= LONG * recording.processes.window_ns as f64);
-        if let WaitedFor::Opening { path, writes } = &wait.awaited
+        if let WaitedFor::Opening { path, writes, deleted } = &wait.awaited
             && is_long
         {
-            let found = of_processes.entry((wait.process.pid, *writes)).or_insert((&wait.process, BTreeSet::new()));
+            let new = || (&wait.process, BTreeSet::new(), Vec::new());
+            let found = of_processes.entry((wait.process.pid, *writes)).or_insert_with(new);
             found.1.insert(format!("`{}`", clean(path)));
+            found.2.extend(deleted);
         }
     }
-    let text = |((_, writes), (process, paths)): ((u32, bool), (&SeenProcess, BTreeSet<String>))| {
-        let fifos = if paths.len() == 1 { "FIFO" } else { "FIFOs" };
+    let text = |((_, writes), (process, paths, deleted)): ((u32, bool), UnopenedFifos<'_>)| {
+        let [fifos, it] = if paths.len() == 1 { ["FIFO", "it"] } else { ["FIFOs", "them"] };
         let how = if writes { "reading" } else { "writing" };
-        format!("{} waits until another process opens the {fifos} {} for {how}.", full_name(process), few(paths))
+        let have = if deleted.len() == 1 { "has" } else { "have" };
+        let old = match &deleted[..] {
+            [] => String::new(),
+            holders => {
+                let names = few(holders.iter().map(|holder| full_name(holder)));
+                format!(" {names} {have} another one of this path open, which was deleted, and must open {it} again.")
+            }
+        };
+        format!("{} waits until another process opens the {fifos} {} for {how}.{old}", full_name(process), few(paths))
     };
     of_processes.into_iter().take(NAMED).map(text).collect()
 }

@@ -90,13 +90,16 @@ fn spec<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Spec, D::Error> {
     Ok(spec)
 }
 
-static DATA: LazyLock<Result<PartsData, toml::de::Error>> =
-    LazyLock::new(|| toml::from_str(include_str!("parts.toml")));
+static DATA: LazyLock<Result<PartsData>> = LazyLock::new(|| {
+    // The reader of TOML would be compiled four times for each type, that of a value only once.
+    let value: serde_json::Value = toml::from_str(include_str!("parts.toml"))?;
+    Ok(serde_json::from_value(value)?)
+});
 
 impl PartsData {
     /// What is built in.
     pub fn get() -> Result<&'static Self> {
-        DATA.as_ref().map_err(|error| anyhow!("{error}")).context("invalid built-in parts.toml")
+        DATA.as_ref().map_err(|error| anyhow!("{error:#}")).context("invalid built-in parts.toml")
     }
 }
 

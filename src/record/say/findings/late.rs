@@ -1,7 +1,7 @@
 //! Output that comes late, because its program buffers it.
 
 use crate::record::say::findings::view::{FindingView, after};
-use crate::result::{Finding, FindingKind, RecordedEnd, RecordedProcess};
+use crate::result::{Finding, FindingKind, RecordedEnd, RecordedProcess, WaitReason};
 use crate::util::text::{counted, grouped};
 
 /// Reads that tell that the input came bit by bit, and the shortest time over which they are spread, ns.
@@ -22,6 +22,8 @@ struct Buffering {
     /// Options of one letter, and parts of words, with which it does not, or can only write at the end.
     letters: &'static str,
     parts: &'static [&'static str],
+    /// What it buffers.
+    what: &'static str,
     /// What has it write at once; `{}` is its name.
     switch: &'static str,
 }
@@ -32,18 +34,44 @@ const BUFFERING: [Buffering; 5] = [
         names: &["grep", "egrep", "fgrep"],
         letters: "cqlL",
         parts: &["--count", "--quiet", "--silent", "--files-with", "--line-buffered"],
+        what: OUTPUT,
         switch: "`{} --line-buffered`",
     },
-    Buffering { names: &["sed"], letters: "uz", parts: &["$", "--unbuffered"], switch: "`sed -u`" },
-    Buffering { names: &["mawk"], letters: "W", parts: &["END"], switch: "`mawk -W interactive`, or `gawk`," },
+    Buffering { names: &["sed"], letters: "uz", parts: &["$", "--unbuffered"], what: OUTPUT, switch: "`sed -u`" },
+    Buffering {
+        names: &["mawk"],
+        letters: "W",
+        parts: &["END"],
+        what: "input and output",
+        switch: "`mawk -W interactive`, or `gawk`,",
+    },
     Buffering {
         names: &["awk", "gawk", "original-awk"],
         letters: "W",
         parts: &["END"],
-        switch: "`fflush()` after `print`",
+        what: OUTPUT,
+        switch: "`fflush()` after `print`, or `-W interactive` of mawk,",
     },
-    Buffering { names: &["jq"], letters: "s", parts: &["--slurp", "--unbuffered"], switch: "`jq --unbuffered`" },
+    Buffering {
+        names: &["jq"],
+        letters: "s",
+        parts: &["--slurp", "--unbuffered"],
+        what: OUTPUT,
+        switch: "`jq --unbuffered`",
+    },
 ];
+
+const OUTPUT: &str = "output";
+
+/// Languages whose programs buffer what they print into a pipe, a word that stops it, and what to write.
+const LANGUAGES: [(&str, &str, &str); 3] = [
+    ("python", "-u", "`python3 -u`, or PYTHONUNBUFFERED=1,"),
+    ("perl", "$|", "`$| = 1`"),
+    ("ruby", "sync", "`$stdout.sync = true`"),
+];
+
+/// Sleeps between which a program had something to print.
+const STEPS: u64 = 5;
 
 /// Programs that know no such switch.
 const WITH_STDBUF: [&str; 7] = ["tr", "cut", "uniq", "rev", "nl", "fold", "paste"];
@@ -52,7 +80,8 @@ const WITH_STDBUF: [&str; 7] = ["tr", "cut", "uniq", "rev", "nl", "fold", "paste
 /// writes at once. ``
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let found = view.writers().filter_map(|(at, _, end)| {
-        let text = sentence(view, end, view.process(end)?)?;
+        let process = view.process(end)?;
+        let text = sentence(view, end, process).or_else(|| printed(view, end, process))?;
         let first = end.moved_ns.map(|[first, _]| first);
         Some(Finding { channels: vec![at], at_ns: first, ..Finding::new(FindingKind::Late, [end.process], text) })
     });
@@ -60,7 +89,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
 }
 
 fn sentence(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess) -> Option<String> {
-    let switch = switch(process)?;
+    let (switch, what) = switch(process)?;
     let reading: Vec<&RecordedEnd> =
         view.readers().filter(|(_, _, other)| other.process == end.process).map(|(_, _, end)| end).collect();
     let sum = |of: fn(&RecordedEnd) -> u64| reading.iter().map(|end| of(end)).sum::<u64>();
@@ -88,17 +117,17 @@ fn sentence(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess
     is_late.then(|| {
         let bytes = counted(end.bytes, "byte");
         format!(
-            "{begin} only at its end, {bytes} from {} on: it buffers its output. {switch} writes at once.",
+            "{begin} only at its end, {bytes} from {} on: it buffers its {what}. {switch} writes at once.",
             after(wrote)
         )
     })
 }
 
 /// What has the process write at once; `None` if it does so, or can only write at its end. Without its words, both is unknown.
-fn switch(process: &RecordedProcess) -> Option<String> {
+fn switch(process: &RecordedProcess) -> Option<(String, &'static str)> {
     let (name, words) = (process.name.as_str(), &process.args);
     if WITH_STDBUF.contains(&name) {
-        return (!words.iter().any(|word| word == "stdbuf")).then(|| format!("`stdbuf -oL {name}`"));
+        return (!words.iter().any(|word| word == "stdbuf")).then(|| (format!("`stdbuf -oL {name}`"), OUTPUT));
     }
     let known = BUFFERING.iter().find(|known| known.names.contains(&name))?;
     let excludes = |word: &String| {
@@ -106,14 +135,42 @@ fn switch(process: &RecordedProcess) -> Option<String> {
         option.is_some_and(|option| option.contains(|letter| known.letters.contains(letter)))
             || known.parts.iter().any(|part| word.contains(part))
     };
-    (!words.iter().any(excludes)).then(|| known.switch.replace("{}", name))
+    (!words.iter().any(excludes)).then(|| (known.switch.replace("{}", name), known.what))
+}
+
+/// A script that slept many times, for a time, the network or a child, and wrote all at its end.
+fn printed(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess) -> Option<String> {
+    let program = process.args.first()?.rsplit('/').next()?;
+    let (_, _, switch) = LANGUAGES
+        .iter()
+        .find(|(name, word, _)| program.starts_with(name) && !process.args.iter().any(|arg| arg.contains(word)))?;
+    let lived = process.end_ns.min(view.document.processes.window_ns).saturating_sub(process.begin_ns);
+    let slept = |reason: &WaitReason| {
+        matches!(reason, WaitReason::Timer | WaitReason::Network | WaitReason::Poll | WaitReason::Child)
+    };
+    let waits = || process.waits.iter().filter(|(reason, _)| slept(reason)).map(|(_, wait)| wait);
+    let (steps, ns) = (waits().map(|wait| wait.count).sum::<u64>(), waits().map(|wait| wait.ns).sum::<u64>());
+    let [wrote, _] = end.moved_ns?;
+    let is_late = wrote.saturating_sub(process.begin_ns) as f64 >= LATE * lived as f64;
+    // It may have printed a line at each step.
+    let is_enough = steps >= STEPS && end.bytes >= 2 * steps && ns as f64 >= WAITED * lived as f64;
+    (process.pids.len() == 1 && lived >= LONG_NS && is_late && is_enough).then(|| {
+        format!(
+            "{} slept {} times and wrote only at its end, {} from {} on: what it had printed before was in its buffer. {switch} \
+             writes at once.",
+            view.name(end.process),
+            grouped(steps),
+            counted(end.bytes, "byte"),
+            after(wrote)
+        )
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::record::say::findings::tests::{WINDOW, said};
-    use crate::result::Document;
+    use crate::result::{Document, WaitTotal};
 
     /// `grep` reads in all of the window and writes in the last 2 %.
     fn late(recording: &mut Document, line: &str) {
@@ -170,5 +227,27 @@ mod tests {
             recording.channels[1].writers[0].bytes = 3;
         });
         assert!(counted.is_empty(), "{counted:?}");
+    }
+
+    #[test]
+    fn a_script_that_prints_step_by_step_is_said_with_its_switch() {
+        let steps = |recording: &mut Document, line: &str, count: u64, bytes: u64| {
+            let process = &mut recording.recorded[0];
+            process.args = line.split_whitespace().map(str::to_owned).collect();
+            process.waits = [(WaitReason::Timer, WaitTotal { ns: WINDOW / 10 * 9, count })].into();
+            let end = &mut recording.channels[0].writers[0];
+            (end.bytes, end.moved_ns) = (bytes, Some([WINDOW / 50 * 49, WINDOW]));
+        };
+        let text = "`seq log.py` slept 40 times and wrote only at its end, 400 bytes from 3.92 s on: what it had printed before was in \
+                    its buffer. `python3 -u`, or PYTHONUNBUFFERED=1, writes at once.";
+        assert_eq!(said(find, &|recording| steps(recording, "/usr/bin/python3 log.py", 40, 400)), [text]);
+        for (line, count, bytes) in [
+            ("python3 -u log.py", 40, 400),
+            ("sh log.sh", 40, 400),
+            ("python3 log.py", 2, 400),
+            ("python3 log.py", 40, 5),
+        ] {
+            assert!(said(find, &|recording| steps(recording, line, count, bytes)).is_empty(), "{line}");
+        }
     }
 }

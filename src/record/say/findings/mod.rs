@@ -4,11 +4,13 @@
 
 mod at_end;
 mod broken;
+mod cut;
 mod datagrams;
 mod exit;
 mod hand_overs;
 mod late;
 mod polls;
+mod retries;
 mod short_block;
 mod small_pipe;
 mod started;
@@ -17,6 +19,8 @@ mod taken;
 #[cfg(test)]
 pub(crate) mod tests;
 mod torn;
+mod unnoticed;
+mod unread;
 mod unseen;
 mod unsent;
 mod view;
@@ -29,7 +33,7 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 16] = [
+const RULES: [FindingRule; 20] = [
     broken::find,
     at_end::find,
     polls::find,
@@ -46,6 +50,10 @@ const RULES: [FindingRule; 16] = [
     small_pipe::find,
     unseen::find,
     watches::find,
+    retries::find,
+    unread::find,
+    unnoticed::find,
+    cut::find,
 ];
 
 /// What the rules find.

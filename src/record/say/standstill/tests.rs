@@ -203,9 +203,19 @@ fn what_is_polled_is_named() {
 }
 
 #[test]
+fn who_has_a_deleted_fifo_is_named() {
+    let awaited = WaitedFor::Opening { path: "/run/cmd".to_owned(), writes: true, deleted: vec![seen(1)] };
+    let mut recording = recording(vec![LastWait { awaited, endless: false, ..wait(0, 1, 5, false, &[]) }]);
+    recording.recorded[0].waits = [(WaitReason::Open, WaitTotal { ns: 600, count: 1 })].into();
+    let text = "`client` (process 1) waits until another process opens the FIFO `/run/cmd` for reading. `server` (process 2) has \
+                another one of this path open, which was deleted, and must open it again.";
+    assert_eq!(held_up(&recording), [text]);
+}
+
+#[test]
 fn fifos_that_nobody_opens_are_named() {
     let opens = |path: &str| {
-        let awaited = WaitedFor::Opening { path: path.to_owned(), writes: false };
+        let awaited = WaitedFor::Opening { path: path.to_owned(), writes: false, deleted: Vec::new() };
         LastWait { awaited, endless: false, ..wait(0, 1, 5, false, &[]) }
     };
     let mut recording = recording(vec![opens("b"), opens("a")]);

@@ -1,0 +1,80 @@
+//! Calls that are made again at once, because a channel does not block and was empty or full.
+
+use crate::record::say::findings::view::FindingView;
+use crate::report::number::percent;
+use crate::result::{Finding, FindingKind};
+use crate::util::text::grouped;
+
+/// Fewer are no load, and a smaller part of the calls is what a program finds that empties a channel.
+const MANY: u64 = 1000;
+const SHARE: f64 = 0.6;
+
+/// From this part of its life on a CPU, a process only looks.
+const BUSY: f64 = 0.3;
+
+/// `` `a` reads again at once when the pipe from `b` is empty: 1,838,077 of 1,838,099 reads found nothing (EAGAIN), and it is
+/// on a CPU 99 % of the time. `poll` waits for data. ``
+pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
+    let reads = view.readers().map(|found| (found, true));
+    let writes = view.writers().map(|found| (found, false));
+    let mut found = Vec::new();
+    for ((at, channel, end), reads) in reads.chain(writes) {
+        let Some(process) = view.process(end) else { continue };
+        let (count, all) = (end.eagain, end.all_calls());
+        let on_cpu = process.cpu_ns as f64 / process.lived_ns.max(1) as f64;
+        let processes = process.pids.len().max(1) as u64;
+        if count / processes < MANY || (count as f64) < SHARE * all as f64 || on_cpu < BUSY {
+            continue;
+        }
+        let (calls, does, channel, state, nothing, awaits) = if reads {
+            ("reads", "reads", view.pipe_from(channel), "empty", "found nothing", "data")
+        } else {
+            ("writes", "writes", view.pipe_to(channel), "full", "found no room", "room")
+        };
+        let text = format!(
+            "{} {does} again at once when {channel} is {state}: {} of {} {calls} {nothing} (EAGAIN), and it is on a CPU {} of \
+             the time. `poll` waits for {awaits}.",
+            view.name(end.process),
+            grouped(count),
+            grouped(all),
+            percent(on_cpu.min(1.0))
+        );
+        let finding = Finding::new(FindingKind::Retries, [end.process], text);
+        found.push(Finding { channels: vec![at], count: Some(count), of: Some(all), ..finding });
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::say::findings::tests::{WINDOW, said};
+    use crate::result::Document;
+
+    fn looks(recording: &mut Document, eagain: u64, all: u64, cpu: f64) {
+        let process = &mut recording.recorded[1];
+        (process.lived_ns, process.cpu_ns) = (WINDOW, (cpu * WINDOW as f64) as u64);
+        let end = &mut recording.channels[0].readers[0];
+        (end.eagain, end.calls) = (eagain, [("read".to_owned(), all)].into());
+    }
+
+    #[test]
+    fn what_is_tried_again_at_once_is_said() {
+        let text = "`grep` reads again at once when the pipe from `seq` is empty: 1,838,077 of 1,838,099 reads found nothing \
+                    (EAGAIN), and it is on a CPU 99 % of the time. `poll` waits for data.";
+        assert_eq!(said(find, &|recording| looks(recording, 1_838_077, 1_838_099, 0.99)), [text]);
+        let written = said(find, &|recording| {
+            looks(recording, 0, 20, 0.9);
+            let end = &mut recording.channels[1].writers[0];
+            (end.eagain, end.calls) = (90_000, [("write".to_owned(), 90_020)].into());
+        });
+        assert!(written[0].contains("when the pipe to `cat` is full: 90,000 of 90,020 writes"), "{written:?}");
+    }
+
+    #[test]
+    fn who_waits_in_between_is_not() {
+        for (eagain, all, cpu) in [(500, 510, 0.9), (50_000, 100_000, 0.9), (90_000, 100_000, 0.1)] {
+            assert!(said(find, &|recording| looks(recording, eagain, all, cpu)).is_empty());
+        }
+    }
+}
