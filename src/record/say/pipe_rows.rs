@@ -24,6 +24,9 @@ const SIGNALS: u64 = 1 << 16;
 pub(crate) const MANY: usize = 8;
 const LITTLE: u64 = 100;
 
+/// Less than this is little beside the pipes between stages, whatever these have.
+const FEW_BYTES: u64 = 4096;
+
 /// The pipes that were used, or are between stages.
 pub(crate) fn used(recording: &Document) -> impl Iterator<Item = &RecordedChannel> {
     recording.channels.iter().filter(|pipe| pipe.is_used() || pipe.between.is_some())
@@ -54,9 +57,10 @@ pub(crate) fn rows(recording: &Document) -> Vec<PipeRow<'_>> {
     }
     rows.retain(|row| tells(recording, row));
     if rows.len() > MANY {
+        let is_between = |row: &PipeRow<'_>| row.pipes.iter().any(|pipe| pipe.between.is_some());
         let largest = rows.iter().map(PipeRow::bytes).max().unwrap_or(0);
-        let is_little = |row: &PipeRow<'_>| row.bytes() < largest / LITTLE && !waited(recording, row);
-        rows.retain(|row| !is_little(row) || row.pipes.iter().any(|pipe| pipe.between.is_some()));
+        let least = (largest / LITTLE).max(if rows.iter().any(is_between) { FEW_BYTES } else { 0 });
+        rows.retain(|row| row.bytes() >= least || waited(recording, row) || is_between(row));
     }
     for row in rows.iter_mut().filter(|row| row.pipes.len() > 1) {
         let noun = if row.are_pipes() { "pipes, " } else { "× " };
