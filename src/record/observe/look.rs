@@ -292,7 +292,7 @@ impl ProcessesNow {
             FileKind::Socket(inode) => {
                 let peer = self.peers.get(inode)?;
                 // Each direction is named by its receiver.
-                (kind_of(peer.device), (if room { peer.inode } else { *inode }, peer.device))
+                (kind_of(peer.device), (peer.channels[usize::from(room)], peer.device))
             }
             FileKind::Terminal { id, is_master } => {
                 // As the BPF programs number its directions: what its master reads is the odd one.

@@ -20,6 +20,8 @@ pub(crate) struct SocketPeer {
     pub inode: u64,
     /// As the BPF programs have it.
     pub device: u32,
+    /// The numbers of the channels to the socket itself and to its peer, as the BPF programs have them.
+    pub channels: [u64; 2],
 }
 
 /// Unix sockets.
@@ -35,8 +37,9 @@ struct UnixSockets {
 pub(crate) fn socket_peers() -> HashMap<u64, SocketPeer> {
     let mut peers = asked().unwrap_or_default().peers;
     let tables = ["tcp", "tcp6"].map(|table| read_lossy(&format!("/proc/net/{table}")).unwrap_or_default());
-    let connected = tcp_peers(&tables.concat());
-    peers.extend(connected.into_iter().map(|(own, inode)| (own, SocketPeer { inode, device: TCP })));
+    // The tables are those of this network namespace.
+    let space = rustix::fs::stat("/proc/self/ns/net").map_or(0, |stat| stat.st_ino);
+    peers.extend(tcp_peers(&tables.concat(), space));
     peers
 }
 
@@ -46,20 +49,53 @@ pub(crate) fn unnamed_pairs() -> HashMap<u64, u64> {
     asked().unwrap_or_default().into_pairs()
 }
 
+/// An end of a TCP connection, as proc_pid_net(5) has it: `0100007F:1F90`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct TcpEnd {
+    /// Of IPv6, mixed: bpf/record_sockets.bpf.h has the same numbers.
+    address: u64,
+    port: u16,
+}
+
+const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl TcpEnd {
+    fn parse(text: &str) -> Option<Self> {
+        let (address, port) = text.split_once(':')?;
+        // An address of IPv4 in a socket of IPv6.
+        let plain = address.strip_prefix("0000000000000000FFFF0000").unwrap_or(address);
+        let words: Option<Vec<u64>> =
+            (0..plain.len()).step_by(8).map(|at| u64::from_str_radix(plain.get(at..at + 8)?, 16).ok()).collect();
+        let address = match words?[..] {
+            [one] => one,
+            [first, second, third, fourth] => (first << 32 | second).wrapping_mul(MIX) ^ (third << 32 | fourth),
+            _ => return None,
+        };
+        Some(Self { address, port: u16::from_str_radix(port, 16).ok()? })
+    }
+
+    /// The number of the channel from here to another end, in the network namespace `space`.
+    fn channel_to(self, to: Self, space: u64) -> u64 {
+        let mixed = self.address.wrapping_mul(31).wrapping_add(to.address).wrapping_mul(31).wrapping_add(space);
+        let hash = mixed.wrapping_mul(MIX) & 0xffff_ffff_0000_0000;
+        hash | u64::from(to.port) << 16 | u64::from(self.port)
+    }
+}
+
 /// Connections of which both ends are in a table of proc_pid_net(5), `sl local remote st ... inode`.
-fn tcp_peers(table: &str) -> HashMap<u64, u64> {
-    // An address of IPv4 in a socket of IPv6.
-    let plain = |address: &str| address.strip_prefix("0000000000000000FFFF0000").unwrap_or(address).to_owned();
-    let ends: HashMap<(String, String), u64> = table
+fn tcp_peers(table: &str, space: u64) -> HashMap<u64, SocketPeer> {
+    let ends: HashMap<(TcpEnd, TcpEnd), u64> = table
         .lines()
         .filter_map(|line| {
             let fields: Vec<&str> = line.split_whitespace().collect();
             let inode: u64 = fields.get(9)?.parse().ok()?;
-            (inode > 0).then(|| ((plain(fields[1]), plain(fields[2])), inode))
+            Some(((TcpEnd::parse(fields[1])?, TcpEnd::parse(fields[2])?), inode)).filter(|_| inode > 0)
         })
         .collect();
-    let peer = |((local, remote), inode): (&(String, String), &u64)| {
-        Some((*inode, *ends.get(&(remote.clone(), local.clone()))?))
+    let peer = |((local, remote), own): (&(TcpEnd, TcpEnd), &u64)| {
+        let inode = *ends.get(&(*remote, *local))?;
+        let channels = [remote.channel_to(*local, space), local.channel_to(*remote, space)];
+        Some((*own, SocketPeer { inode, device: TCP, channels }))
     };
     ends.iter().filter_map(peer).collect()
 }
@@ -116,7 +152,8 @@ fn add(mut answer: &[u8], sockets: &mut UnixSockets) -> bool {
             match (kind, word(value, 0)) {
                 (NAME, _) => sockets.named.push(own),
                 (PEER, Some(peer)) if peer > 0 => {
-                    sockets.peers.insert(own, SocketPeer { inode: peer.into(), device });
+                    let inode = u64::from(peer);
+                    sockets.peers.insert(own, SocketPeer { inode, device, channels: [own, inode] });
                 }
                 _ => {}
             }
@@ -147,8 +184,11 @@ mod tests {
         let (one, other) = UnixStream::pair().unwrap();
         let inode = |socket: &UnixStream| rustix::fs::fstat(socket).unwrap().st_ino;
         let peers = socket_peers();
-        let peer = |socket| SocketPeer { inode: inode(socket), device: of_socket(libc::SOCK_STREAM as u8) };
-        assert_eq!((peers[&inode(&one)], peers[&inode(&other)]), (peer(&other), peer(&one)));
+        let peer = |[own, other]: [&UnixStream; 2]| {
+            let channels = [own, other].map(inode);
+            SocketPeer { inode: channels[1], device: of_socket(libc::SOCK_STREAM as u8), channels }
+        };
+        assert_eq!((peers[&inode(&one)], peers[&inode(&other)]), (peer([&one, &other]), peer([&other, &one])));
     }
 
     #[test]
@@ -162,7 +202,13 @@ mod tests {
         let mixed = "0: 0100007F:1F90 0100007F:A 01 0 0 0 0 0 7\n\
                      0: 0000000000000000FFFF00000100007F:A 0000000000000000FFFF00000100007F:1F90 01 0 0 0 0 0 8\n\
                      0: 0100007F:1 0200000A:16 01 0 0 0 0 0 9\n";
-        assert_eq!(tcp_peers(mixed), HashMap::from([(7, 8), (8, 7)]));
+        let peers = tcp_peers(mixed, 9);
+        let inodes: HashMap<u64, u64> = peers.iter().map(|(own, peer)| (*own, peer.inode)).collect();
+        assert_eq!(inodes, HashMap::from([(7, 8), (8, 7)]));
+        // Each direction has one number, which ends in the ports of sender and receiver.
+        let [to_own, to_peer] = peers[&7].channels;
+        assert_eq!(peers[&8].channels, [to_peer, to_own]);
+        assert_eq!([to_own as u32, to_peer as u32], [0x1f90_000a, 0x000a_1f90]);
     }
 
     #[test]
