@@ -95,6 +95,8 @@ pub enum FindingKind {
     ExitCode,
     /// What is on a CPU most of the time moves few bytes per call.
     SmallCalls,
+    /// Each block goes through a channel in many turns.
+    LargeBlocks,
     /// What it was made of at different times.
     Phases,
     /// How long it would take without its most important process.

@@ -36,7 +36,8 @@ pub(crate) struct RecordedAnswer {
 pub(crate) fn answer(recording: &Document) -> RecordedAnswer {
     let mut findings = findings(recording);
     use FindingKind::{
-        Advice, Ceiling, Circle, FileLock, Held, NoPipe, OnlyOpen, Phases, SmallCalls, Unopened, Waiting, Watches,
+        Advice, Ceiling, Circle, FileLock, Held, LargeBlocks, NoPipe, OnlyOpen, Phases, SmallCalls, Unopened, Waiting,
+        Watches,
     };
     let has = |is: fn(FindingKind) -> bool| findings.iter().any(|finding| is(finding.kind));
     let (stands, fails) = (has(|kind| kind == Circle), has(FindingKind::is_fault));
@@ -49,7 +50,7 @@ pub(crate) fn answer(recording: &Document) -> RecordedAnswer {
         Phases | Waiting => !stands,
         NoPipe => !stands && !waits,
         Ceiling => !fails && !watches,
-        Advice | SmallCalls => !fails,
+        Advice | SmallCalls | LargeBlocks => !fails,
         OnlyOpen => !stands && !waits,
         _ => true,
     });

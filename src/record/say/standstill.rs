@@ -192,7 +192,10 @@ fn because(
             let more = *others + rest.len() as u64;
             let more = if more > 0 { format!(", or for {}", counted(more, "other descriptor")) } else { String::new() };
             let reason = |channel: &&AwaitedChannel| awaited_text(recording, channel, wait.process.pid, name);
-            let reasons = few(awaited.iter().map(reason));
+            // Standard output and error can be alike.
+            let mut reasons: Vec<String> = awaited.iter().map(reason).collect();
+            reasons.dedup();
+            let reasons = few(reasons);
             let poll = if *polled { "in poll, " } else { "" };
             format!("{poll}because {reasons}{more}")
         }
@@ -305,8 +308,10 @@ fn remedy(members: &[&LastWait], name: &impl Fn(&SeenProcess) -> String) -> Opti
     let full = members.iter().find_map(|wait| Some((wait, channels(wait).into_iter().find(|channel| channel.room)?)));
     let Some((writer, channel)) = full else {
         let all_empty = members.iter().all(|wait| !channels(wait).is_empty());
-        return all_empty
-            .then(|| "All of them wait for data: one has to write first, or to flush what it has written.".to_owned());
+        return all_empty.then(|| {
+            "All of them wait for data: one has to write first, to flush what it has written, or to close its end."
+                .to_owned()
+        });
     };
     let for_room = |wait: &&LastWait| channels(wait).iter().any(|channel| channel.room);
     if members.iter().all(for_room) {

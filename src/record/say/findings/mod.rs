@@ -8,6 +8,7 @@ mod cut;
 mod datagrams;
 mod exit;
 mod hand_overs;
+mod large_blocks;
 mod late;
 mod polls;
 mod retries;
@@ -33,7 +34,7 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 20] = [
+const RULES: [FindingRule; 21] = [
     broken::find,
     at_end::find,
     polls::find,
@@ -54,6 +55,7 @@ const RULES: [FindingRule; 20] = [
     unread::find,
     unnoticed::find,
     cut::find,
+    large_blocks::find,
 ];
 
 /// What the rules find.
