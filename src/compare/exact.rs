@@ -79,6 +79,9 @@ pub(crate) fn without_verdict(verdict: &Verdict) -> Verdict {
     Verdict { word: Word::Undecided, text, ..verdict.clone() }
 }
 
+/// The schedule is the reason of an interval if it alone would make it so wide.
+const MOST_OF_INTERVAL: f64 = 0.7;
+
 /// Why a change is undecided, and what would decide it.
 fn what_would_decide(sides: [&Measure; 2], count: &CountChange, margin: f64) -> String {
     let Some(half) = count.half else {
@@ -94,6 +97,14 @@ fn what_would_decide(sides: [&Measure; 2], count: &CountChange, margin: f64) -> 
             format!(
                 "{ranges}; about {enough} windows (--runs {enough}) would decide, which take up to {times} times as long as \
                  these"
+            )
+        }
+        None if doubt(sides, &|doubt| doubt.total) > MOST_OF_INTERVAL * half * sides[0].without_scheduling() => {
+            format!(
+                "{ranges}, and that the schedules differ leaves {} open, which more windows do not narrow; --cpus 2 or larger \
+             buffers depend less on the schedule; or --margin {} if no smaller change matters",
+                number::margin(doubt(sides, &|doubt| doubt.total) / sides[0].without_scheduling()),
+                number::part((count.change.abs() + half).max(margin)).replace(' ', "")
             )
         }
         None => format!(

@@ -104,6 +104,19 @@ struct Prices {
     roles: BTreeMap<(ProcessName, RoleId), (Fit, Option<Fit>)>,
     /// How many pages are allocated, by the process whose calls, sleeps and preemptions say it best.
     pages: Option<(ProcessName, Fit)>,
+    /// The same in the other kernel.
+    other_pages: Option<(ProcessName, Fit)>,
+}
+
+/// By how many pages another schedule changes what is allocated, per KiB.
+#[derive(Debug, Clone, Copy, Default)]
+struct MovedPages {
+    /// Between those by the prices of both kernels.
+    pages: f64,
+    /// By how much these differ: neither is the price of the turns between.
+    apart: f64,
+    /// The standard deviation.
+    deviation: f64,
 }
 
 impl Prices {
@@ -111,7 +124,8 @@ impl Prices {
     fn of(windows: &[Measure], before: Option<&Self>) -> Self {
         let parts: Vec<&WindowPart> = windows.iter().flat_map(|window| &window.parts).collect();
         let processes: BTreeSet<ProcessName> = parts.iter().flat_map(|part| part.names()).collect();
-        let mut prices = Self { roles: BTreeMap::new(), pages: None };
+        let other_pages = before.and_then(|prices| prices.pages);
+        let mut prices = Self { roles: BTreeMap::new(), pages: None, other_pages };
         let mut least = f64::INFINITY;
         for process in processes {
             let works: Vec<&PartWork> = parts.iter().filter_map(|part| part.get(process)).collect();
@@ -158,6 +172,20 @@ impl Prices {
         prices
     }
 
+    /// The pages that `change` of a process's calls, sleeps and preemptions allocates or saves. A switch lets a pipe reuse as many
+    /// pages as the turn before it has left, so its price is the mean over turns that may be of another length in the other
+    /// kernel: what either price says is possible.
+    fn moved_pages(&self, change: &dyn Fn(ProcessName) -> Regressors) -> Option<MovedPages> {
+        let (process, fit) = self.pages.as_ref()?;
+        let [own, deviation] = fit.effect(change(*process));
+        let other = self.other_pages.as_ref().map_or(own, |(other, priced)| {
+            let [_, sleeps, preemptions] = change(*other);
+            let [calls, ..] = change(*process);
+            fit.effect([calls, 0.0, 0.0])[0] + priced.effect([0.0, sleeps, preemptions])[0]
+        });
+        Some(MovedPages { pages: own.midpoint(other), apart: (own - other).abs(), deviation })
+    }
+
     /// `window` at the schedule `to`: what each role of each process is multiplied by.
     fn factors(&self, window: &Measure, to: &WindowNumbers) -> Option<Factors> {
         let from = window.numbers()?;
@@ -172,7 +200,8 @@ impl Prices {
             [calls - from.get(&process).map_or(calls, |numbers| numbers.calls), sleeps, preemptions]
         };
         let own_pages = |process| from.get(&process).map_or(0.0, |numbers| numbers.pages);
-        let pages = self.pages.as_ref().map(|(process, fit)| own_pages(*process) + fit.effect(change(*process))[0]);
+        let moved = self.moved_pages(&change).map(|moved| moved.pages);
+        let pages = self.pages.as_ref().zip(moved).map(|((process, _), moved)| own_pages(*process) + moved);
         let mut factors = BTreeMap::new();
         for (process, part) in window.processes.of_target() {
             for role in part.roles.keys() {
@@ -212,9 +241,8 @@ impl Prices {
             doubt.unknown |= square.sqrt() > most;
             total += square.min(most.powi(2));
         }
-        let effect = self.pages.as_ref().map(|(process, fit)| fit.effect(change(&from, to, *process)));
-        let [pages, deviation] = effect.unwrap_or_default();
-        let half = (Z99 * deviation).hypot(PAGE_PRICE * pages);
+        let moved = self.moved_pages(&|process| change(&from, to, process)).unwrap_or_default();
+        let half = (Z99 * moved.deviation).hypot(PAGE_PRICE * moved.pages) + moved.apart;
         let mut of_pages = 0.0;
         for role in OF_PAGES {
             let (mut value, mut numbers) = (0.0, 0.0);

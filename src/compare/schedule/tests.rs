@@ -22,9 +22,11 @@ struct Modelled {
     planted: u64,
     /// Pages that are reused after each switch.
     reused: u64,
+    /// With more switches in a part, turns are so short that only each second one of these reuses pages.
+    long_turns: u64,
 }
 
-const PLAIN: Modelled = Modelled { preemptions: [3, 7], planted: 0, reused: 1 };
+const PLAIN: Modelled = Modelled { preemptions: [3, 7], planted: 0, reused: 1, long_turns: u64::MAX };
 
 /// The stacks of the roles of the writer and the reader.
 const STACKS: [&[(RoleId, &str)]; 2] = [
@@ -49,7 +51,8 @@ fn part(kernel: Modelled, random: &mut SmallRng) -> WindowPart {
     let sleeps = random.random_range(1..=2);
     let preemptions = random.random_range(kernel.preemptions[0]..=kernel.preemptions[1]);
     let switches = sleeps + preemptions;
-    let pages = CALLS - (kernel.reused * switches).min(CALLS);
+    let long = switches.min(kernel.long_turns);
+    let pages = CALLS - (kernel.reused * (long + (switches - long) / 2)).min(CALLS);
     // Time stamps change with the tick, whatever the processes do.
     let tick = 250 * random.random_range(0..=1);
     let writer = [
@@ -155,6 +158,21 @@ fn a_kernel_that_reuses_no_page_does_more_work_at_the_same_schedule() {
     let truth = (0.25 - pages(&plain)) * (613.0 + 290.0 + 331.0 + 369.0);
     assert!((found.delta - truth).abs() < found.uncertainty.unwrap() * found.before, "{truth}: {found:?}");
     assert!(is_certain_role(&before, &after, RoleId::PageAlloc), "{found:?}");
+}
+
+#[test]
+fn turns_of_another_length_are_no_change_of_the_kernel() {
+    // As 7.2 with preempt=lazy and preempt=full: the same code, and other turns.
+    let [short, long] = [[7, 14], [1, 4]].map(|preemptions| Modelled { preemptions, long_turns: 5, ..PLAIN });
+    for (from, to) in [(short, long), (long, short)] {
+        let [before, after] = equal([&measure(from, 1), &measure(to, 2)]).unwrap();
+        let found = verdict(&before, &after, 0.01);
+        assert!(found.word.direction().is_none(), "{found:?}");
+        assert!((found.ratio - 1.0).abs() <= found.uncertainty.unwrap(), "{found:?}");
+        for role in after.roles() {
+            assert!(!is_certain_role(&before, &after, role), "{role:?}: {found:?}");
+        }
+    }
 }
 
 #[test]
