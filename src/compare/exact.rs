@@ -126,7 +126,7 @@ pub fn doubt(sides: [&Measure; 2], of: &dyn Fn(&ScheduleDoubt) -> f64) -> f64 {
 /// Whether the change of a role or function, of which these are the values before and after and in the windows of both, is
 /// larger than its uncertainty. `doubt`: that of the schedule. Without several windows, the floor of the total decides.
 pub(crate) fn is_certain(total: f64, values: [f64; 2], windows: [&[f64]; 2], doubt: f64) -> bool {
-    let half = decision::half_width(windows[0], windows[1]).map(|half| half.hypot(doubt));
+    let half = decision::half_width_of_part(windows[0], windows[1]).map(|half| half.hypot(doubt));
     (values[1] - values[0]).abs() > half.map_or(decision::FLOOR * total, |half| half.max(PART_FLOOR * total))
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn doubt_of_part(sides: [&Measure; 2], role: RoleId, own: [f64; 2]) -
 /// Half the width of the interval of the change of a role, per KiB. `None` for roles that depend on the schedule.
 pub(crate) fn uncertainty_of_role(sides: [&Measure; 2], role: RoleId) -> Option<f64> {
     let [before, after] = sides.map(|measure| measure.of_windows(&|measure| measure.of_role(role)));
-    let half = (!SCHEDULING.contains(&role)).then(|| decision::half_width(&before, &after))?;
+    let half = (!SCHEDULING.contains(&role)).then(|| decision::half_width_of_part(&before, &after))?;
     half.map(|half| half.hypot(doubt_of_role(sides, role)))
 }
 
@@ -279,6 +279,23 @@ mod tests {
         let wide = text(&[1_008_000, 1_782_000, 1_300_000], &[1_100_000, 1_700_000, 1_200_000]);
         assert!(wide.contains("windows range over 984.38 to 1740.23 before") && wide.contains("--margin "), "{wide}");
         assert!(text(&[1_000_000], &[1_100_000]).contains("--runs 5"));
+    }
+
+    #[test]
+    fn roles_are_rarely_named_by_chance() {
+        use rand::{Rng as _, SeedableRng as _};
+        let mut random = rand::rngs::SmallRng::seed_from_u64(1);
+        let mut windows = || -> Vec<f64> {
+            (0..5).map(|_| (0..4).map(|_| random.random_range(-0.5..0.5)).sum::<f64>() + 100.0).collect()
+        };
+        // Fifteen roles of a kernel and itself.
+        let mut named = || {
+            let [before, after] = [windows(), windows()];
+            let mean = |values: &[f64]| values.iter().sum::<f64>() / 5.0;
+            is_certain(0.0, [mean(&before), mean(&after)], [&before, &after], 0.0)
+        };
+        let wrong = (0..2_000).filter(|_| (0..15).filter(|_| named()).count() > 0).count();
+        assert!(wrong <= 60, "{wrong} of 2,000");
     }
 
     /// The number of each verdict in 2,000 comparisons of five windows a side, where the counts of one side are `change` larger

@@ -14,6 +14,10 @@ pub const MARGIN: f64 = 0.01;
 /// The confidence of intervals of changes of counts. There are many verdicts, and each may stop somebody's work.
 const CONFIDENCE: f64 = 0.99;
 
+/// The confidence of those of roles and functions. About 15 roles are looked at for each verdict: together, they are as rarely
+/// wrong as it is (Bonferroni).
+const CONFIDENCE_OF_PART: f64 = 1.0 - (1.0 - CONFIDENCE) / 15.0;
+
 /// Advice is to count at most so many windows.
 const MOST_WINDOWS: f64 = 100.0;
 
@@ -45,10 +49,19 @@ pub fn decide([low, high]: [f64; 2], floor: f64, margin: f64) -> Decision {
 /// Half the width of the interval of the difference of counts, from the windows of both sides, in their unit. 0 if all windows
 /// are equal one by one: the same kernel again gives the same counts. `None` if one side has a single window.
 pub fn half_width(before: &[f64], after: &[f64]) -> Option<f64> {
+    half_width_with(before, after, CONFIDENCE)
+}
+
+/// [`half_width`] of one of many roles or functions.
+pub fn half_width_of_part(before: &[f64], after: &[f64]) -> Option<f64> {
+    half_width_with(before, after, CONFIDENCE_OF_PART)
+}
+
+fn half_width_with(before: &[f64], after: &[f64], confidence: f64) -> Option<f64> {
     if !before.is_empty() && before == after {
         return Some(0.0);
     }
-    stats::half_width_of_difference(before, after, CONFIDENCE)
+    stats::half_width_of_difference(before, after, confidence)
 }
 
 /// The part of one side in [`half_width`], if the windows of the other side are as far apart. 0 for a single window.
