@@ -79,6 +79,9 @@ pub(crate) fn without_verdict(verdict: &Verdict) -> Verdict {
     Verdict { word: Word::Undecided, text, ..verdict.clone() }
 }
 
+/// The schedule is the reason of an interval if it alone would make it so wide.
+const MOST_OF_INTERVAL: f64 = 0.7;
+
 /// Why a change is undecided, and what would decide it.
 fn what_would_decide(sides: [&Measure; 2], count: &CountChange, margin: f64) -> String {
     let Some(half) = count.half else {
@@ -94,6 +97,14 @@ fn what_would_decide(sides: [&Measure; 2], count: &CountChange, margin: f64) -> 
             format!(
                 "{ranges}; about {enough} windows (--runs {enough}) would decide, which take up to {times} times as long as \
                  these"
+            )
+        }
+        None if doubt(sides, &|doubt| doubt.total) > MOST_OF_INTERVAL * half * sides[0].without_scheduling() => {
+            format!(
+                "{ranges}, and that the schedules differ leaves {} open, which more windows do not narrow; --cpus 2 or larger \
+             buffers depend less on the schedule; or --margin {} if no smaller change matters",
+                number::margin(doubt(sides, &|doubt| doubt.total) / sides[0].without_scheduling()),
+                number::part((count.change.abs() + half).max(margin)).replace(' ', "")
             )
         }
         None => format!(
@@ -116,12 +127,32 @@ pub fn doubt(sides: [&Measure; 2], of: &dyn Fn(&ScheduleDoubt) -> f64) -> f64 {
 /// larger than its uncertainty. `doubt`: that of the schedule. Without several windows, the floor of the total decides.
 pub(crate) fn is_certain(total: f64, values: [f64; 2], windows: [&[f64]; 2], doubt: f64) -> bool {
     let half = decision::half_width(windows[0], windows[1]).map(|half| half.hypot(doubt));
+    is_beyond(total, values, half)
+}
+
+/// Whether a change of a part is larger than half its interval, and than the floor. Without an interval, that of the total.
+fn is_beyond(total: f64, values: [f64; 2], half: Option<f64>) -> bool {
     (values[1] - values[0]).abs() > half.map_or(decision::FLOOR * total, |half| half.max(PART_FLOOR * total))
+}
+
+/// Half the width of the interval of the change of a part, from its windows. Where the whole has not changed, no part may be
+/// named by chance, of all that are looked at.
+fn half_of_part(before: &Measure, after: &Measure, windows: [&[f64]; 2]) -> Option<f64> {
+    let totals = [before, after].map(|measure| measure.of_windows(&Measure::without_scheduling));
+    let values = [before, after].map(Measure::without_scheduling);
+    let doubt = doubt([before, after], &|doubt| doubt.total);
+    let whole = CountChange::new(values, [&totals[0], &totals[1]], doubt, decision::MARGIN);
+    if Word::of_counts(whole.decision).direction().is_some() {
+        decision::half_width(windows[0], windows[1])
+    } else {
+        decision::half_width_of_part(windows[0], windows[1])
+    }
 }
 
 fn is_certain_part(before: &Measure, after: &Measure, of: &dyn Fn(&Measure) -> f64, doubt: f64) -> bool {
     let windows = [before, after].map(|measure| measure.of_windows(of));
-    is_certain(before.without_scheduling(), [of(before), of(after)], [&windows[0], &windows[1]], doubt)
+    let half = half_of_part(before, after, [&windows[0], &windows[1]]).map(|half| half.hypot(doubt));
+    is_beyond(before.without_scheduling(), [of(before), of(after)], half)
 }
 
 /// [`doubt`] of a role.
@@ -137,8 +168,8 @@ pub(crate) fn doubt_of_part(sides: [&Measure; 2], role: RoleId, own: [f64; 2]) -
 
 /// Half the width of the interval of the change of a role, per KiB. `None` for roles that depend on the schedule.
 pub(crate) fn uncertainty_of_role(sides: [&Measure; 2], role: RoleId) -> Option<f64> {
-    let [before, after] = sides.map(|measure| measure.of_windows(&|measure| measure.of_role(role)));
-    let half = (!SCHEDULING.contains(&role)).then(|| decision::half_width(&before, &after))?;
+    let windows = sides.map(|measure| measure.of_windows(&|measure| measure.of_role(role)));
+    let half = (!SCHEDULING.contains(&role)).then(|| half_of_part(sides[0], sides[1], [&windows[0], &windows[1]]))?;
     half.map(|half| half.hypot(doubt_of_role(sides, role)))
 }
 
@@ -268,6 +299,23 @@ mod tests {
         let wide = text(&[1_008_000, 1_782_000, 1_300_000], &[1_100_000, 1_700_000, 1_200_000]);
         assert!(wide.contains("windows range over 984.38 to 1740.23 before") && wide.contains("--margin "), "{wide}");
         assert!(text(&[1_000_000], &[1_100_000]).contains("--runs 5"));
+    }
+
+    #[test]
+    fn roles_are_rarely_named_by_chance() {
+        use rand::{Rng as _, SeedableRng as _};
+        let mut random = rand::rngs::SmallRng::seed_from_u64(1);
+        let mut windows = || -> Vec<f64> {
+            (0..5).map(|_| (0..4).map(|_| random.random_range(-0.5..0.5)).sum::<f64>() + 100.0).collect()
+        };
+        // Fifteen roles of a kernel and itself.
+        let mut named = || {
+            let [before, after] = [windows(), windows()];
+            let mean = |values: &[f64]| values.iter().sum::<f64>() / 5.0;
+            is_beyond(0.0, [mean(&before), mean(&after)], decision::half_width_of_part(&before, &after))
+        };
+        let wrong = (0..2_000).filter(|_| (0..15).filter(|_| named()).count() > 0).count();
+        assert!(wrong <= 60, "{wrong} of 2,000");
     }
 
     /// The number of each verdict in 2,000 comparisons of five windows a side, where the counts of one side are `change` larger

@@ -73,7 +73,7 @@ pub struct ScheduleDoubt {
     pub roles: BTreeMap<RoleId, f64>,
     /// Roles that were moved to the other schedule.
     pub moved: BTreeSet<RoleId>,
-    /// Windows do not vary in a number in which the other schedule differs.
+    /// Windows do not show what the other schedule costs.
     pub unknown: bool,
 }
 

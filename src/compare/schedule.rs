@@ -17,6 +17,13 @@ const UNKNOWN_PRICE: f64 = 300.0;
 /// the functions of the pipe, 25 in the mutex.
 const MOST_UNCERTAIN: f64 = 100.0;
 
+/// What one costs that has no price: the largest that were seen.
+const UNPRICED: f64 = 150.0;
+
+/// What a sleep or a preemption adds to one role is less: 230 instructions were seen. More is the work between two switches,
+/// where a call is so large that it takes several turns.
+const MOST_PRICE: f64 = 300.0;
+
 /// A role depends on the schedule if that explains so much of what its parts differ by.
 const EXPLAINED: f64 = 0.5;
 
@@ -102,8 +109,23 @@ type Factors = BTreeMap<(ProcessName, RoleId), f64>;
 struct Prices {
     /// Of each role by process; and those with sleeps and preemptions, if these explain too little to be believed.
     roles: BTreeMap<(ProcessName, RoleId), (Fit, Option<Fit>)>,
+    /// Processes whose parts do not show what a sleep or a preemption costs.
+    unpriced: BTreeSet<ProcessName>,
     /// How many pages are allocated, by the process whose calls, sleeps and preemptions say it best.
     pages: Option<(ProcessName, Fit)>,
+    /// The same in the other kernel.
+    other_pages: Option<(ProcessName, Fit)>,
+}
+
+/// By how many pages another schedule changes what is allocated, per KiB.
+#[derive(Debug, Clone, Copy, Default)]
+struct MovedPages {
+    /// Between those by the prices of both kernels.
+    pages: f64,
+    /// By how much these differ: neither is the price of the turns between.
+    apart: f64,
+    /// The standard deviation.
+    deviation: f64,
 }
 
 impl Prices {
@@ -111,16 +133,20 @@ impl Prices {
     fn of(windows: &[Measure], before: Option<&Self>) -> Self {
         let parts: Vec<&WindowPart> = windows.iter().flat_map(|window| &window.parts).collect();
         let processes: BTreeSet<ProcessName> = parts.iter().flat_map(|part| part.names()).collect();
-        let mut prices = Self { roles: BTreeMap::new(), pages: None };
+        let other_pages = before.and_then(|prices| prices.pages);
+        let mut prices = Self { roles: BTreeMap::new(), unpriced: BTreeSet::new(), pages: None, other_pages };
         let mut least = f64::INFINITY;
         for process in processes {
             let works: Vec<&PartWork> = parts.iter().filter_map(|part| part.get(process)).collect();
             let rows: Vec<Regressors> = works.iter().map(|work| row(work)).collect();
             let roles: BTreeSet<RoleId> = works.iter().flat_map(|work| work.roles.keys().copied()).collect();
+            // As if no role depended on the schedule.
+            let mut each_call = BTreeMap::new();
             for role in roles.into_iter().filter(|role| !SCHEDULING.contains(role) && !OF_PAGES.contains(role)) {
                 let values: Vec<f64> =
                     works.iter().map(|work| as_f64(work.roles.get(&role).copied().unwrap_or(0))).collect();
-                let other = before.and_then(|prices| prices.roles.get(&(process, role)));
+                let priced = before.filter(|prices| !prices.unpriced.contains(&process));
+                let other = priced.and_then(|prices| prices.roles.get(&(process, role)));
                 let [sleep, preemption] = [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]].map(|one| match other {
                     Some((fit, doubted)) => {
                         let [price, deviation] = doubted.as_ref().unwrap_or(fit).effect(one);
@@ -137,9 +163,17 @@ impl Prices {
                 if let [Some(fit), Some(alone)] = fits {
                     let is_known = matches!(other, Some((_, None))) && fit.residue <= ALIKE * alone.residue;
                     let explains = fit.residue < (1.0 - EXPLAINED) * alone.residue || is_known;
+                    let prices_of_switches = [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]].map(|one| fit.effect(one)[0]);
+                    if explains && prices_of_switches.iter().any(|price| price.abs() > MOST_PRICE) {
+                        prices.unpriced.insert(process);
+                    }
                     let fits = if explains { (fit, None) } else { (alone, Some(fit)) };
                     prices.roles.insert((process, role), fits);
+                    each_call.insert((process, role), (alone, None));
                 }
+            }
+            if prices.unpriced.contains(&process) {
+                prices.roles.extend(each_call);
             }
             let pages: Vec<f64> = works.iter().map(|work| as_f64(work.pages)).collect();
             let sum = |of: &dyn Fn(&PartWork) -> u64| as_f64(works.iter().map(|work| of(work)).sum());
@@ -158,6 +192,20 @@ impl Prices {
         prices
     }
 
+    /// The pages that `change` of a process's calls, sleeps and preemptions allocates or saves. A switch lets a pipe reuse as many
+    /// pages as the turn before it has left, so its price is the mean over turns that may be of another length in the other
+    /// kernel: what either price says is possible.
+    fn moved_pages(&self, change: &dyn Fn(ProcessName) -> Regressors) -> Option<MovedPages> {
+        let (process, fit) = self.pages.as_ref()?;
+        let [own, deviation] = fit.effect(change(*process));
+        let other = self.other_pages.as_ref().map_or(own, |(other, priced)| {
+            let [_, sleeps, preemptions] = change(*other);
+            let [calls, ..] = change(*process);
+            fit.effect([calls, 0.0, 0.0])[0] + priced.effect([0.0, sleeps, preemptions])[0]
+        });
+        Some(MovedPages { pages: own.midpoint(other), apart: (own - other).abs(), deviation })
+    }
+
     /// `window` at the schedule `to`: what each role of each process is multiplied by.
     fn factors(&self, window: &Measure, to: &WindowNumbers) -> Option<Factors> {
         let from = window.numbers()?;
@@ -172,7 +220,8 @@ impl Prices {
             [calls - from.get(&process).map_or(calls, |numbers| numbers.calls), sleeps, preemptions]
         };
         let own_pages = |process| from.get(&process).map_or(0.0, |numbers| numbers.pages);
-        let pages = self.pages.as_ref().map(|(process, fit)| own_pages(*process) + fit.effect(change(*process))[0]);
+        let moved = self.moved_pages(&change).map(|moved| moved.pages);
+        let pages = self.pages.as_ref().zip(moved).map(|((process, _), moved)| own_pages(*process) + moved);
         let mut factors = BTreeMap::new();
         for (process, part) in window.processes.of_target() {
             for role in part.roles.keys() {
@@ -193,6 +242,11 @@ impl Prices {
     /// What is not known of `windows` at the schedule `to`.
     fn doubt(&self, windows: &[Measure], to: &WindowNumbers) -> Option<ScheduleDoubt> {
         let from = mean(windows)?;
+        let most = |process| {
+            let [_, sleeps, preemptions] = change(&from, to, process);
+            let each = if self.unpriced.contains(&process) { UNPRICED } else { MOST_UNCERTAIN };
+            each * sleeps.hypot(preemptions)
+        };
         let mut doubt = ScheduleDoubt::default();
         // Of prices, which each process has at most so far; and of what was moved.
         let mut squares: BTreeMap<ProcessName, f64> = BTreeMap::new();
@@ -203,18 +257,17 @@ impl Prices {
             let (price, by) = (Z99 * deviation.max(more), (SWITCH_PRICE * moved).hypot(other));
             *squares.entry(*process).or_default() += price.powi(2);
             total += by.powi(2);
+            let open = if self.unpriced.contains(process) { most(*process) } else { 0.0 };
             let sum = doubt.roles.entry(*role).or_default();
-            *sum = sum.hypot(price).hypot(by);
+            *sum = sum.hypot(price).hypot(by).hypot(open);
         }
         for (process, square) in squares {
-            let [_, sleeps, preemptions] = change(&from, to, process);
-            let most = MOST_UNCERTAIN * sleeps.hypot(preemptions);
-            doubt.unknown |= square.sqrt() > most;
-            total += square.min(most.powi(2));
+            let is_unknown = self.unpriced.contains(&process) || square.sqrt() > most(process);
+            doubt.unknown |= is_unknown;
+            total += if is_unknown { most(process).powi(2) } else { square };
         }
-        let effect = self.pages.as_ref().map(|(process, fit)| fit.effect(change(&from, to, *process)));
-        let [pages, deviation] = effect.unwrap_or_default();
-        let half = (Z99 * deviation).hypot(PAGE_PRICE * pages);
+        let moved = self.moved_pages(&|process| change(&from, to, process)).unwrap_or_default();
+        let half = (Z99 * moved.deviation).hypot(PAGE_PRICE * moved.pages) + moved.apart;
         let mut of_pages = 0.0;
         for role in OF_PAGES {
             let (mut value, mut numbers) = (0.0, 0.0);

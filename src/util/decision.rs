@@ -14,6 +14,10 @@ pub const MARGIN: f64 = 0.01;
 /// The confidence of intervals of changes of counts. There are many verdicts, and each may stop somebody's work.
 const CONFIDENCE: f64 = 0.99;
 
+/// The confidence of those of roles and functions. About 15 roles are looked at for each verdict: together, they are as rarely
+/// wrong as it is (Bonferroni).
+const CONFIDENCE_OF_PART: f64 = 1.0 - (1.0 - CONFIDENCE) / 15.0;
+
 /// Advice is to count at most so many windows.
 const MOST_WINDOWS: f64 = 100.0;
 
@@ -45,10 +49,19 @@ pub fn decide([low, high]: [f64; 2], floor: f64, margin: f64) -> Decision {
 /// Half the width of the interval of the difference of counts, from the windows of both sides, in their unit. 0 if all windows
 /// are equal one by one: the same kernel again gives the same counts. `None` if one side has a single window.
 pub fn half_width(before: &[f64], after: &[f64]) -> Option<f64> {
+    half_width_with(before, after, CONFIDENCE)
+}
+
+/// [`half_width`] of one of many roles or functions.
+pub fn half_width_of_part(before: &[f64], after: &[f64]) -> Option<f64> {
+    half_width_with(before, after, CONFIDENCE_OF_PART)
+}
+
+fn half_width_with(before: &[f64], after: &[f64], confidence: f64) -> Option<f64> {
     if !before.is_empty() && before == after {
         return Some(0.0);
     }
-    stats::half_width_of_difference(before, after, CONFIDENCE)
+    stats::half_width_of_difference(before, after, confidence)
 }
 
 /// The part of one side in [`half_width`], if the windows of the other side are as far apart. 0 for a single window.
@@ -73,19 +86,22 @@ impl CountChange {
     pub fn new(values: [f64; 2], windows: [&[f64]; 2], doubt: f64, margin: f64) -> Self {
         let before = values[0].max(f64::MIN_POSITIVE);
         let change = if values[0] == values[1] { 0.0 } else { (values[1] - values[0]) / before };
-        let half = half_width(windows[0], windows[1]).map(|half| half.hypot(doubt));
-        let half = half.map(|half| if values[0] > 0.0 { half / before } else { 0.0 });
+        let part = |half: f64| if values[0] > 0.0 { half / before } else { 0.0 };
+        let of_windows = half_width(windows[0], windows[1]).map(part);
+        let doubt = part(doubt);
+        let half = of_windows.map(|half| half.hypot(doubt));
         let decision = match half {
             Some(half) => decide([change - half, change + half], FLOOR, margin),
             None if change == 0.0 => Decision::Same,
             None => Decision::Undecided,
         };
-        // Until zero and the floor are excluded, or all is within the margin, whichever is nearer. The interval narrows with
-        // the square root of the number of windows.
+        // Until zero and the floor are excluded, or all is within the margin, whichever is nearer. What windows leave open
+        // narrows with the square root of their number, and the doubt does not.
         let wanted = (change.abs() - FLOOR).max(margin - change.abs());
+        let square = if wanted > doubt { wanted.powi(2) - doubt.powi(2) } else { 0.0 };
         let least = windows[0].len().min(windows[1].len()) as f64;
-        let enough = half.map(|half| (least * (half / wanted.max(f64::MIN_POSITIVE)).powi(2) * 1.2).ceil());
-        let enough = enough.filter(|enough| decision == Decision::Undecided && wanted > 0.0 && *enough <= MOST_WINDOWS);
+        let enough = of_windows.map(|half| (least * half.powi(2) / square.max(f64::MIN_POSITIVE) * 1.2).ceil());
+        let enough = enough.filter(|enough| decision == Decision::Undecided && square > 0.0 && *enough <= MOST_WINDOWS);
         Self { change, half, decision, enough }
     }
 }
@@ -106,6 +122,10 @@ mod tests {
         assert_eq!(wide.decision, Decision::Undecided);
         assert!(wide.enough.is_some_and(|enough| (4.0..30.0).contains(&enough)), "{wide:?}");
         assert_eq!(of(&[100.0, 150.0, 50.0], &[101.0, 151.0, 51.0]).enough, None);
+        // More windows narrow what windows leave open, and nothing else.
+        let doubted = |doubt| CountChange::new([100.0, 99.4], [&[100.0, 100.1], &[99.4, 99.5]], doubt, MARGIN);
+        assert_eq!([doubted(0.3).decision, doubted(0.6).decision], [Decision::Undecided; 2]);
+        assert!(doubted(0.3).enough.is_some() && doubted(0.6).enough.is_none());
     }
 
     #[test]

@@ -171,7 +171,7 @@ pub struct ScheduleChange {
     pub counted: f64,
     /// Half the width of the 99 % interval of what the other schedule changes, per KiB.
     pub uncertainty: f64,
-    /// Whether the windows do not vary in a number of the schedule that differs, so that its price is not known.
+    /// Whether the windows do not show what the other schedule costs.
     pub unknown: bool,
 }
 

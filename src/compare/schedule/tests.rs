@@ -22,9 +22,14 @@ struct Modelled {
     planted: u64,
     /// Pages that are reused after each switch.
     reused: u64,
+    /// With more switches in a part, turns are so short that only each second one of these reuses pages.
+    long_turns: u64,
+    /// Each call takes several turns, so that a part has as much of the reader's work as it has switches.
+    large_calls: bool,
 }
 
-const PLAIN: Modelled = Modelled { preemptions: [3, 7], planted: 0, reused: 1 };
+const PLAIN: Modelled =
+    Modelled { preemptions: [3, 7], planted: 0, reused: 1, long_turns: u64::MAX, large_calls: false };
 
 /// The stacks of the roles of the writer and the reader.
 const STACKS: [&[(RoleId, &str)]; 2] = [
@@ -49,7 +54,8 @@ fn part(kernel: Modelled, random: &mut SmallRng) -> WindowPart {
     let sleeps = random.random_range(1..=2);
     let preemptions = random.random_range(kernel.preemptions[0]..=kernel.preemptions[1]);
     let switches = sleeps + preemptions;
-    let pages = CALLS - (kernel.reused * switches).min(CALLS);
+    let long = switches.min(kernel.long_turns);
+    let pages = CALLS - (kernel.reused * (long + (switches - long) / 2)).min(CALLS);
     // Time stamps change with the tick, whatever the processes do.
     let tick = 250 * random.random_range(0..=1);
     let writer = [
@@ -72,6 +78,22 @@ fn part(kernel: Modelled, random: &mut SmallRng) -> WindowPart {
     [(ProcessName::WRITER, writer), (ProcessName::READER, reader)].into_iter().collect()
 }
 
+/// The parts of a window.
+fn window(kernel: Modelled, random: &mut SmallRng) -> Vec<WindowPart> {
+    let mut parts: Vec<WindowPart> = (0..PARTS).map(|_| part(kernel, random)).collect();
+    if kernel.large_calls {
+        let switches = |part: &WindowPart| part.get(ProcessName::READER).map_or(0, |work| work.sleeps);
+        let (all, mut done) = (parts.iter().map(switches).sum::<u64>(), 0);
+        for part in &mut parts {
+            let copied = |done| CALLS * PARTS * done / all;
+            let from = copied(done);
+            done += switches(part);
+            part.get_or_default(ProcessName::READER).roles.insert(RoleId::CopyOut, 132 * (copied(done) - from));
+        }
+    }
+    parts
+}
+
 /// The weight of the profile of a window: what all parts would be if they were as the weighed mean.
 fn weighed(parts: &[WindowPart], of: impl Fn(&WindowPart) -> u64) -> u64 {
     let weight = |index: usize| ((2 * index + 1) as f64 * (2 * (parts.len() - index) - 1) as f64).powi(2);
@@ -82,7 +104,7 @@ fn weighed(parts: &[WindowPart], of: impl Fn(&WindowPart) -> u64) -> u64 {
 
 fn measure(kernel: Modelled, seed: u64) -> Measure {
     let mut random = SmallRng::seed_from_u64(seed);
-    let parts: Vec<Vec<WindowPart>> = (0..5).map(|_| (0..PARTS).map(|_| part(kernel, &mut random)).collect()).collect();
+    let parts: Vec<Vec<WindowPart>> = (0..5).map(|_| window(kernel, &mut random)).collect();
     let names = [ProcessName::WRITER, ProcessName::READER];
     let profile = |parts: &[WindowPart], process: usize| {
         let mut stacks = Folded::new();
@@ -155,6 +177,35 @@ fn a_kernel_that_reuses_no_page_does_more_work_at_the_same_schedule() {
     let truth = (0.25 - pages(&plain)) * (613.0 + 290.0 + 331.0 + 369.0);
     assert!((found.delta - truth).abs() < found.uncertainty.unwrap() * found.before, "{truth}: {found:?}");
     assert!(is_certain_role(&before, &after, RoleId::PageAlloc), "{found:?}");
+}
+
+#[test]
+fn turns_of_another_length_are_no_change_of_the_kernel() {
+    // As 7.2 with preempt=lazy and preempt=full: the same code, and other turns.
+    let [short, long] = [[7, 14], [1, 4]].map(|preemptions| Modelled { preemptions, long_turns: 5, ..PLAIN });
+    for (from, to) in [(short, long), (long, short)] {
+        let [before, after] = equal([&measure(from, 1), &measure(to, 2)]).unwrap();
+        let found = verdict(&before, &after, 0.01);
+        assert!(found.word.direction().is_none(), "{found:?}");
+        assert!((found.ratio - 1.0).abs() <= found.uncertainty.unwrap(), "{found:?}");
+        for role in after.roles() {
+            assert!(!is_certain_role(&before, &after, role), "{role:?}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn the_work_between_two_switches_is_not_their_price() {
+    // As vmsplice of 256 KiB on 6.12 with preempt=none and preempt=full.
+    let [few, many] =
+        [[1, 3], [3, 7]].map(|preemptions| Modelled { preemptions, large_calls: true, reused: 0, ..PLAIN });
+    let [before, after] = equal([&measure(few, 1), &measure(many, 2)]).unwrap();
+    let found = verdict(&before, &after, 0.01);
+    assert!(found.word.direction().is_none(), "{found:?}");
+    assert!((found.ratio - 1.0).abs() <= found.uncertainty.unwrap() && after.doubt.unknown, "{found:?}");
+    for role in after.roles() {
+        assert!(!is_certain_role(&before, &after, role), "{role:?}: {found:?}");
+    }
 }
 
 #[test]
