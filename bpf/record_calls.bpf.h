@@ -199,11 +199,11 @@ static __always_inline int waits_for_any(u32 call)
 	return 0;
 }
 
-/* A descriptor that this call found to have data, of its first ones; -1 if none. Those of epoll are not known. */
+/* A descriptor that this call found to have data or an end, of its first ones; -1 if none. Those of epoll are not known. */
 static __always_inline s64 ready_of(const struct registers *call)
 {
 	/* A struct pollfd: the descriptor, 16 bits that were asked for, and 16 that were found. */
-	u64 polled, with_data = (u64)POLLIN << 48;
+	u64 polled, readable = (u64)(POLLIN | POLLHUP) << 48;
 	u32 i, set = 0;
 
 	switch (call->orig_ax) {
@@ -212,7 +212,7 @@ static __always_inline s64 ready_of(const struct registers *call)
 		for (i = 0; i < PR_READY_FIRST && i < call->si; i++) {
 			if (bpf_probe_read_user(&polled, sizeof(polled), (void *)(call->di + i * sizeof(polled))))
 				return -1;
-			if (polled & with_data)
+			if (polled & readable)
 				return (u32)polled;
 		}
 		return -1;

@@ -141,7 +141,7 @@ enum { SIGNAL_GROUP_EXIT = 4 };
 enum { EAGAIN = 11, EPIPE = 32 };
 
 /* include/uapi/asm-generic/poll.h */
-enum { POLLIN = 1 };
+enum { POLLIN = 1, POLLHUP = 16 };
 /* kernel/locking/mutex.h */
 enum { MUTEX_FLAGS = 7 };
 /* include/linux/sched.h, in all kernels. The last two have underscores there. */

@@ -1,7 +1,7 @@
 //! Polls for data that is never read.
 
 use crate::record::say::findings::view::FindingView;
-use crate::result::{Finding, FindingKind};
+use crate::result::{Finding, FindingKind, RecordedEnd};
 use crate::util::text::grouped;
 
 /// Fewer are no load.
@@ -29,7 +29,22 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         let from = view.names(others);
         let noun = pipe.kind.noun();
         let what = if from.is_empty() { format!("a {noun}") } else { format!("the {noun} from {from}") };
-        let text = format!("{name} polled {count} times for {what}, which has data, and {never} reads it.");
+        let written: u64 = pipe.writers.iter().map(|end| end.bytes).sum();
+        let read: u64 = pipe.readers.iter().map(|end| end.bytes).sum();
+        let has_writer = |end: &RecordedEnd| {
+            view.process(end).is_some_and(|process| process.end_ns >= view.document.processes.window_ns)
+        };
+        // `poll` finds that the other end is closed (POLLHUP) until the descriptor is closed, too.
+        let has_ended =
+            written > 0 && written == read && pipe.other_writers.is_empty() && !pipe.writers.iter().any(has_writer);
+        let text = if has_ended {
+            format!(
+                "{name} polled {count} times for {what}, which has no writer any more: poll returns at once (POLLHUP), and \
+                 {name} does not close its end."
+            )
+        } else {
+            format!("{name} polled {count} times for {what}, which has data, and {never} reads it.")
+        };
         let finding = Finding::new(FindingKind::Polls, [end.process], text);
         found.push(Finding { channels: vec![at], count: Some(polls), ..finding });
     }
@@ -57,6 +72,18 @@ mod tests {
             recording.channels[0].writers[0].process = 1;
         });
         assert_eq!(own, ["`grep` polled 20,000 times for a pipe, which has data, and never reads it."]);
+    }
+
+    #[test]
+    fn polls_for_a_pipe_that_has_ended_are_said() {
+        let ended = said(find, &|recording| {
+            polls(recording, 1_506_359, 1_506_304, 20);
+            recording.channels[0].readers[0].bytes = 1000;
+            recording.recorded[0].end_ns = 1000;
+        });
+        let text = "`grep` polled 1,506,359 times for the pipe from `seq`, which has no writer any more: poll returns at once \
+                    (POLLHUP), and `grep` does not close its end.";
+        assert_eq!(ended, [text]);
     }
 
     #[test]
