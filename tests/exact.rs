@@ -134,7 +134,18 @@ fn copies_move_the_bytes(outcome: &Outcome, series: &str, mode: &str) {
             let copy = shares.iter().find(|share| share.role == copy).expect("copies");
             // The kernel's rep_movs_alternative copies the first 8 bytes of each page without rep.
             let by_rep = [totals.bytes, totals.bytes / 4096 * 4088];
-            assert!(by_rep.contains(&priced(copy).classes.rep_bytes), "{series}: {process}: {:?}", priced(copy));
+            let elsewhere = || {
+                let all = document.attribution.processes.names().flat_map(|name| {
+                    document
+                        .attribution
+                        .of(name)
+                        .iter()
+                        .map(move |share| (name, share.role, priced(share).classes.rep_bytes))
+                });
+                all.filter(|(.., bytes)| *bytes > 0).collect::<Vec<_>>()
+            };
+            let bytes = priced(copy).classes.rep_bytes;
+            assert!(by_rep.contains(&bytes), "{series}: {process}: {bytes} of {by_rep:?}: {:?}", elsewhere());
         }
         let folded = outcome.profiles.iter().find(|p| p.process == process && p.unit == Unit::EstimatedCycles).unwrap();
         let (sum, stacks) = (shares.iter().map(|share| priced(share).estimate).sum::<u64>(), &folded.stacks);

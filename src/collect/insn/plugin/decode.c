@@ -194,6 +194,8 @@ enum entry entry_kind(const uint8_t *code, unsigned len)
 		cleared = true;
 		i++;
 	}
+	if ((i && i == len) || (i + 2 == len && code[i] == 0x6a))
+		return ENTRY_CUT;
 	if (cleared && i + 1 < len && code[i] == 0x6a)
 		return ENTRY_PLAIN;
 	if (cleared && i < len && code[i] == 0xe8)

@@ -43,6 +43,7 @@ struct insn decode(const uint8_t *code, unsigned len, uint64_t addr);
 // How code with these first instructions is entered.
 enum entry {
 	ENTRY_NONE,
+	ENTRY_CUT, // what a handler begins with, and no more: it may be one
 	ENTRY_PLAIN, // an interrupt or exception handler, without an error code
 	ENTRY_ERROR, // an exception handler with an error code: the faulting instruction did not complete
 };

@@ -106,12 +106,12 @@ static void into_kernel_block(struct vcpu *v, const struct block *to, uint64_t l
 			v->node = v->task->frame[--v->task->frames].node;
 			return;
 		}
-		if (to->pc != v->returned && to->entry != ENTRY_NONE)
+		if (to->pc != v->returned && to->entry > ENTRY_CUT)
 			trap(v, v->returned ? v->returned : last, v->returned, 0);
 		return;
 	case FLOW_CALL_INDIRECT:
 	case FLOW_JUMP_INDIRECT:
-		if (to->entry != ENTRY_NONE)
+		if (to->entry > ENTRY_CUT)
 			trap(v, last, 0, 0);
 		return;
 	case FLOW_IRET:
@@ -121,7 +121,7 @@ static void into_kernel_block(struct vcpu *v, const struct block *to, uint64_t l
 			if (!v->task->frame[i].stack) {
 				uint64_t back = back_from_trap(v);
 
-				if (to->pc != back && to->entry != ENTRY_NONE)
+				if (to->pc != back && to->entry > ENTRY_CUT)
 					trap(v, back ? back : last, back, v->rep);
 				return;
 			}

@@ -232,6 +232,24 @@ void store_open(void)
 	}
 }
 
+// With -icount, QEMU translates only as many instructions as are left until its next event. If these are the first ones of a
+// handler, what it is is known from where else it begins there.
+static void settle_entry(struct block *block)
+{
+	if (block->entry == ENTRY_NONE)
+		return;
+	for (uint32_t i = 0; i < store.n_blocks; i++) {
+		struct block *other = store.blocks[i];
+
+		if (other->pc != block->pc)
+			continue;
+		if (other->entry == ENTRY_CUT)
+			other->entry = block->entry;
+		else if (block->entry == ENTRY_CUT && other->entry != ENTRY_NONE)
+			block->entry = other->entry;
+	}
+}
+
 struct block *store_block(uint64_t pc, const uint8_t *code, unsigned bytes, const uint8_t *lengths, unsigned insns)
 {
 	struct block *block, **larger;
@@ -271,6 +289,7 @@ struct block *store_block(uint64_t pc, const uint8_t *code, unsigned bytes, cons
 	block->short_call = block->last.flow == FLOW_CALL && block->last.target > block->next &&
 			    block->last.target - block->next <= 16;
 	block->entry = pc >> 63 ? entry_kind(code, bytes) : ENTRY_NONE;
+	settle_entry(block);
 	block->id = store.n_blocks;
 	store.blocks[store.n_blocks++] = block;
 	block_table.slots[at] = store.n_blocks;
