@@ -47,6 +47,8 @@ pub enum FindingKind {
     Broken,
     /// A process read at the end of file again and again.
     AtEnd,
+    /// A program failed, which the exit code of the pipeline does not show.
+    HiddenFailure,
     /// A process tries again at once what a channel cannot do yet.
     Retries,
     /// A file is cut, because what wrote it was ended by SIGPIPE.

@@ -195,9 +195,12 @@ fn because(
             // Standard output and error can be alike.
             let mut reasons: Vec<String> = awaited.iter().map(reason).collect();
             reasons.dedup();
-            let reasons = few(reasons);
             let poll = if *polled { "in poll, " } else { "" };
-            format!("{poll}because {reasons}{more}")
+            if reasons.is_empty() {
+                // The others of the circle hold something else that it waits for.
+                return format!("{poll}for its own threads and signals{more}");
+            }
+            format!("{poll}because {}{more}", few(reasons))
         }
         WaitedFor::Children(children) => {
             format!("until {} has ended", few(children.iter().filter(|child| members.contains(&child.pid)).map(name)))

@@ -7,6 +7,7 @@ mod broken;
 mod cut;
 mod datagrams;
 mod exit;
+mod failed;
 mod hand_overs;
 mod large_blocks;
 mod late;
@@ -34,7 +35,7 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 21] = [
+const RULES: [FindingRule; 22] = [
     broken::find,
     at_end::find,
     polls::find,
@@ -56,6 +57,7 @@ const RULES: [FindingRule; 21] = [
     unnoticed::find,
     cut::find,
     large_blocks::find,
+    failed::find,
 ];
 
 /// What the rules find.
