@@ -24,7 +24,7 @@ const SIGNALS: u64 = 1 << 16;
 pub(crate) const MANY: usize = 8;
 const LITTLE: u64 = 100;
 
-/// Less than this is little beside the pipes between stages, whatever these have.
+/// Beside the pipes between stages, rows with fewer bytes than this are left out.
 const FEW_BYTES: u64 = 4096;
 
 /// The pipes that were used, or are between stages.

@@ -4,7 +4,7 @@ use crate::record::say::findings::view::{FindingView, after};
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
 
 /// What a shell makes of a child that SIGPIPE ended.
-const BROKEN_PIPE: u8 = 128 + libc::SIGPIPE as u8;
+pub(super) const BROKEN_PIPE: u8 = 128 + libc::SIGPIPE as u8;
 
 /// The kernel closes the files of a process that ends so long before it is gone, at most, ns.
 const SOON: u64 = 100_000_000;

@@ -1,13 +1,11 @@
 //! Programs that failed in the middle of a pipeline whose exit code does not show it.
 
+use crate::record::say::findings::exit::BROKEN_PIPE;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::result::{Finding, FindingKind};
 
 /// Programs whose exit code 1 is an answer, as grep(1) and diff(1) have it.
 const ANSWERS: [&str; 9] = ["grep", "egrep", "fgrep", "zgrep", "rg", "diff", "cmp", "pgrep", "jq"];
-
-/// A program that SIGPIPE ended, as a shell has it, has no reader any more.
-const BROKEN_PIPE: u8 = 128 + libc::SIGPIPE as u8;
 
 /// `` `dump` failed with exit code 1 at 0.30 s, and the pipeline's exit code is 0: that of its last program. `set -o pipefail`
 /// keeps it. ``
