@@ -14,7 +14,7 @@ pub(crate) struct AnnotateArgs {
     /// A folder written by `pipeprof run --collect insn` or `pipeprof record --collect insn`
     #[arg(value_name = "DIR")]
     run: PathBuf,
-    /// Function of the kernel, or in a run also of pipeprof, such as pipe_write; compiler suffixes are optional
+    /// Function of the kernel or of a program, such as pipe_write; compiler suffixes are optional
     #[arg(value_name = "FUNCTION")]
     function: String,
     /// Count the executions of one process only: writer, reader or other; in a recording a stage, such as stage1-dd
@@ -43,10 +43,8 @@ impl AnnotateArgs {
             alike.retain(|name| name.contains(wanted));
             alike.dedup();
             alike.truncate(8);
-            let recorded = document.target.workload().is_none();
-            let user = if recorded { "; a recording has the kernel's code only" } else { "" };
             let alike = if alike.is_empty() { String::new() } else { format!("; similar names: {}", alike.join(", ")) };
-            bail!("{}: function '{wanted}' was not executed{alike}{user}", self.run.display());
+            bail!("{}: function '{wanted}' was not executed{alike}", self.run.display());
         }
         let mut text = String::new();
         for function in found {

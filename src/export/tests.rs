@@ -30,7 +30,8 @@ pub(super) fn odd() -> Outcome {
     record.processes.of_mut(process).user_ns = 500;
     record.processes.of_mut(process).system_ns = 400;
     outcome.document.runs = vec![record];
-    let function = |address| ExecutedFunction { name: "pipe_write".to_owned(), address, instructions: Vec::new() };
+    let function =
+        |address| ExecutedFunction { name: "pipe_write".to_owned(), file: None, address, instructions: Vec::new() };
     outcome.code = Some(ExecutedCode {
         schema: CODE_SCHEMA.to_owned(),
         processes: vec![process],

@@ -3,7 +3,7 @@
 //! threads with it: the plugin sees where the kernel prepares the stack of a new task.
 
 use crate::arch::marker;
-use crate::collect::insn::{Names, Plugin, Raw, count as named};
+use crate::collect::insn::{Names, Plugin, Raw, UserFiles, count as named};
 use crate::collect::stacks::USER;
 use crate::kernel::symbols::Symbols;
 use crate::process::Phase;
@@ -52,7 +52,7 @@ struct CountedRun {
     /// Instructions of pipeprof, which starts the stages, and of everything else meanwhile.
     others: u64,
     report: CollectorReport,
-    /// The kernel's code that was executed. User code is not in it: the programs share addresses.
+    /// The code that was executed, but for user code that is in no file: such programs share addresses.
     code: ExecutedCode,
 }
 
@@ -66,14 +66,15 @@ struct CountedRun {
 pub(crate) fn add(
     recorded: &mut Outcome,
     pipeline: &PipelineCommand,
-    guest: &GuestOptions,
+    (guest, files): (&GuestOptions, &UserFiles),
     runs: u32,
     run: impl Fn(&GuestOptions, u32) -> Result<Vec<u8>>,
 ) -> Result<()> {
     let stages = pipeline.stages.len();
     ensure!(stages < marker::MOST as usize, "--collect insn counts at most {} stages", marker::MOST - 1);
     let functions = KernelFunctions::of(guest, None)?;
-    let counter = Counter { pipeline, guest, exit_codes: &recorded.document.exit_codes, functions: &functions };
+    let exit_codes = &recorded.document.exit_codes;
+    let counter = Counter { pipeline, guest, files, exit_codes, functions: &functions };
     let counted = (0..runs).map(|number| counter.count(|guest| run(guest, number))).collect::<Result<Vec<_>>>()?;
     add_runs(recorded, counted);
     recorded.document.symbols.clone_from(&functions.roles);
@@ -149,6 +150,8 @@ fn totals(document: &Document, run: &CountedRun) -> Processes {
 struct Counter<'a> {
     pipeline: &'a PipelineCommand,
     guest: &'a GuestOptions,
+    /// What the guest may execute.
+    files: &'a UserFiles,
     /// Those of the recorded run.
     exit_codes: &'a [u8],
     functions: &'a KernelFunctions,
@@ -157,7 +160,7 @@ struct Counter<'a> {
 impl Counter<'_> {
     /// Count one run, which `run` runs in the guest that it is given.
     fn count(&self, run: impl Fn(&GuestOptions) -> Result<Vec<u8>>) -> Result<CountedRun> {
-        let Self { pipeline, guest, exit_codes, functions } = *self;
+        let Self { pipeline, guest, files, exit_codes, functions } = *self;
         let scratch = Scratch::new()?;
         let so = scratch.path("plugin");
         let folder = so.parent().context("a temporary folder has a name")?;
@@ -168,7 +171,7 @@ impl Counter<'_> {
         let args = PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() };
         let codes = run(&GuestOptions { accel: Accel::Tcg, plugin: Some(args), ..guest.clone() })?;
         let raw = Raw::read(&plugin.out(0)).with_context(|| format!("guest {}", guest.kernel.release))?;
-        let names = Names::new(functions.symbols.clone(), None, &raw);
+        let names = Names::new(functions.symbols.clone(), None, &raw).with_files(files, &raw);
         let mut processes = vec![ProcessName::new(STARTER)];
         processes.extend((1..).zip(&pipeline.stages).map(|(number, words)| stage_name(number, words)));
         let counted = named(&raw, &names, &processes)?;

@@ -3,6 +3,7 @@
 
 use crate::RecordOptions;
 use crate::RecordSettings;
+use crate::collect::insn::UserFiles;
 use crate::guest::cgroup::GuestCgroup;
 use crate::guest::disk;
 use crate::guest::entropy;
@@ -115,6 +116,8 @@ pub struct GuestPipeline<'a> {
 pub struct PreparedPipeline {
     sent: Sent,
     guest: GuestOptions,
+    /// The files that the guest has.
+    files: Vec<PathBuf>,
     /// Removed when the last guest has ended.
     _image: Option<DiskImage>,
 }
@@ -145,6 +148,8 @@ impl PreparedPipeline {
         if image.is_some() && guest.snapshot && guest.accel != Accel::Kvm {
             progress::note("the guest boots, because one with a disk cannot start from a snapshot");
         }
+        let of_guest = sent_files.bundle.files().chain(sent_files.disk.files()).chain([guest.init.as_path()]);
+        let of_guest = of_guest.map(Path::to_owned).collect();
         let guest = GuestOptions {
             files: Some(Arc::new(sent_files.bundle.pack()?)),
             disk: image.as_ref().map(|image| image.path().to_owned()),
@@ -152,7 +157,7 @@ impl PreparedPipeline {
         };
         let settled = guest.accel == Accel::Tcg;
         let sent = Sent { pipeline: pipeline.clone(), place, settings, counted: None, settled, disk: places };
-        Ok(Self { sent, guest, _image: image })
+        Ok(Self { sent, guest, files: of_guest, _image: image })
     }
 
     /// The programs and files that are in the guest's memory, as an archive.
@@ -194,7 +199,8 @@ impl PreparedPipeline {
 
     /// Count the instructions of what was recorded, in so many other guests, and add them to it.
     pub(crate) fn add_counts(&self, recorded: &mut Outcome, runs: u32) -> Result<()> {
-        count::add(recorded, &self.sent.pipeline, &self.guest, runs, |guest, number| {
+        let files = UserFiles::read(self.files.iter().map(PathBuf::as_path))?;
+        count::add(recorded, &self.sent.pipeline, (&self.guest, &files), runs, |guest, number| {
             let sent = Sent { counted: Some(number), settled: true, ..self.sent.clone() };
             Ok(run(guest, &sent)?.1.outcome.document.exit_codes)
         })

@@ -47,7 +47,8 @@ pub fn render(function: &ExecutedFunction, code: &ExecutedCode, release: &str, p
     let counts = |instruction: &ExecutedInstruction| code.of(&instruction.counts, process);
     let total = function.instructions.iter().map(counts).fold(0, u64::saturating_add);
     let calls = code.of(function.calls(), process);
-    let _ = writeln!(text, "{} at {:#x}, {release}", function.name, function.address);
+    let place = function.file.as_deref().unwrap_or(release);
+    let _ = writeln!(text, "{} at {:#x}, {place}", function.name, function.address);
     let _ = write!(text, "{} instructions in {} calls, {whose}", grouped(total), grouped(calls));
     if calls > 0 {
         let _ = write!(text, "; {:.1} per call", total as f64 / calls as f64);
@@ -59,7 +60,8 @@ pub fn render(function: &ExecutedFunction, code: &ExecutedCode, release: &str, p
     );
     let last = function.instructions.last();
     let end = last.map_or(0, |last| function.address.saturating_add(end_of(last)));
-    let starts = code.functions.iter().filter(|function| function.address > 0);
+    // Addresses of user code are those of its file.
+    let starts = code.functions.iter().filter(|other| other.address > 0 && other.file == function.file);
     let targets = Targets {
         starts: starts.map(|function| (function.address, function.name.clone())).collect(),
         own: function.address..end,
@@ -128,6 +130,7 @@ mod tests {
         };
         let copy = ExecutedFunction {
             name: "copy_user_enhanced_fast_string".to_owned(),
+            file: None,
             address: 0xffff_ffff_8140_0000,
             instructions: vec![
                 instruction(0, "83fa40", 320, 0),
@@ -139,6 +142,7 @@ mod tests {
         };
         let thunk = ExecutedFunction {
             name: "__x86_return_thunk".to_owned(),
+            file: None,
             address: 0xffff_ffff_8150_0000,
             instructions: Vec::new(),
         };
@@ -177,6 +181,7 @@ mod tests {
         };
         let function = ExecutedFunction {
             name: "f".to_owned(),
+            file: None,
             address: u64::MAX - 1,
             instructions: vec![instruction(0), instruction(u64::MAX)],
         };

@@ -26,6 +26,10 @@ pub struct ExecutedCode {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecutedFunction {
     pub name: String,
+    /// The file of user code of foreign programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// In the process, or of user code with a file in that file.
     pub address: u64,
     pub instructions: Vec<ExecutedInstruction>,
 }
@@ -110,7 +114,10 @@ mod tests {
             let instruction = ExecutedInstruction {
                 offset: number(0), code, counts: numbers.clone(), iterations: numbers.get(3..).unwrap_or_default().to_vec(),
             };
-            let function = ExecutedFunction { name: name.clone(), address: number(1), instructions: vec![instruction] };
+            let function = ExecutedFunction {
+                name: name.clone(), file: Some(name.clone()).filter(|_| number(1) % 2 == 0), address: number(1),
+                instructions: vec![instruction],
+            };
             let written = ExecutedCode {
                 schema: CODE_SCHEMA.to_owned(), processes: vec![ProcessName::new(&name)], functions: vec![function],
             };

@@ -28,6 +28,16 @@ pub(super) enum GuestEntry {
     File(PathBuf),
 }
 
+impl GuestEntry {
+    /// The file of this machine.
+    pub(super) fn file(&self) -> Option<&Path> {
+        match self {
+            Self::File(from) => Some(from),
+            Self::Folder | Self::Link(_) => None,
+        }
+    }
+}
+
 /// Files for a guest.
 #[derive(Debug, Clone, Default)]
 pub struct FileBundle {
@@ -146,6 +156,11 @@ impl FileBundle {
             }
         }
         Ok(at)
+    }
+
+    /// The files of this machine.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.places.values().filter_map(GuestEntry::file)
     }
 
     /// The size of all files, bytes.

@@ -71,6 +71,11 @@ pub struct DiskContent {
 }
 
 impl DiskContent {
+    /// The files of this machine.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.entries.values().filter_map(GuestEntry::file)
+    }
+
     /// Add the file, or the folder with all that it contains, at `from`, so that the guest has it as `at`: an absolute
     /// path without links. Add a folder before what is to be in it.
     pub fn add(&mut self, from: &Path, at: &Path) -> Result<()> {

@@ -163,6 +163,7 @@ fn inlining_is_no_cause_but_removed_work_is() {
         processes: vec![ProcessName::WRITER],
         functions: vec![ExecutedFunction {
             name: "add_to_pipe".to_owned(),
+            file: None,
             address: 0xffff_ffff_8100_0000,
             instructions: vec![instruction(4, "90", 39 * 256), instruction(5, "f0ff00", 256)],
         }],

@@ -285,6 +285,14 @@ fn every_instruction_of_a_stage_is_counted_with_its_threads_and_children() {
         // Two threads compress the same blocks as one.
         let [one, two] = [one, two].map(|stage| weight(stage, RoleId::User));
         assert!(one > 1_000_000 && one.abs_diff(two) < one / 20, "{series}: {one} and {two} instructions: {said}");
+        // User code is that of its files, which are known by their content.
+        let library: u64 =
+            String::from_utf8_lossy(&profiles.iter().find(|(name, _)| name == "stage2-xz.folded").unwrap().1)
+                .lines()
+                .filter(|line| line.starts_with("liblzma.so.") && line.matches(';').count() == 1)
+                .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+                .sum();
+        assert!(library > one / 10 * 9 && library <= one, "{series}: {library} of {one}: {said}");
         // The shell's child writes what the stage before it writes.
         let [before, child] = [decompress, shell].map(|stage| weight(stage, RoleId::CopyIn));
         assert!(before > 1000 && before.abs_diff(child) < before / 2, "{series}: {before} and {child}: {said}");

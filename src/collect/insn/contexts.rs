@@ -29,19 +29,26 @@ pub(super) struct Callers {
 #[derive(PartialEq)]
 pub(super) struct LastFrame {
     pub name: String,
+    /// The name of its file, for user code.
+    file: Option<String>,
     pub(crate) has_symbol: bool,
     role: Option<RoleId>,
     is_switch_work: bool,
 }
 
 impl LastFrame {
-    /// That of the instruction at `address`, executed by the process at `place`.
-    fn of(names: &Names, work: &SwitchWork, place: usize, address: u64) -> Self {
-        let function = names.function(address);
+    /// That of the instruction at `address`, executed by the process at `place`, in this block if it is known.
+    fn of(names: &Names, work: &SwitchWork, place: usize, block: Option<u32>, address: u64) -> Self {
+        let function = match block {
+            Some(block) => names.function_at(names.place(block, address)),
+            None => names.function(address),
+        };
         let name = frame_name(&function.name).into_owned();
+        let in_kernel = address >> 63 == 1;
         Self {
+            file: function.file.map(|file| frame_name(file).into_owned()),
             has_symbol: function.start.is_some(),
-            role: roles::of_frame(&name).map(|role| role.id),
+            role: in_kernel.then(|| roles::of_frame(&name)).flatten().map(|role| role.id),
             is_switch_work: work.contains(place, address),
             name,
         }
@@ -76,7 +83,9 @@ impl Callers {
         let (outer, inner) = self.frames.split_at(above.unwrap_or_default());
         let mark = |is_here: bool| is_here.then_some(AFTER_SWITCH);
         let frames = outer.iter().map(String::as_str).chain(mark(above.is_some()));
-        frames.chain(inner.iter().map(String::as_str)).chain(last.map(|last| &*last.name)).chain(mark(is_below))
+        let file = last.and_then(|last| last.file.as_deref());
+        let frames = frames.chain(inner.iter().map(String::as_str)).chain(file);
+        frames.chain(last.map(|last| &*last.name)).chain(mark(is_below))
     }
 }
 
@@ -137,7 +146,7 @@ impl<'a> Contexts<'a> {
             let mut frames: Vec<(u16, LastFrame)> = Vec::new();
             let instructions = self.raw.blocks.get(block as usize).into_iter().flat_map(Block::instructions);
             for (end, (address, _)) in (1..).zip(instructions) {
-                let frame = LastFrame::of(self.names, &self.work, place, address);
+                let frame = LastFrame::of(self.names, &self.work, place, Some(block), address);
                 match frames.last_mut() {
                     Some(last) if last.1 == frame => last.0 = end,
                     _ => frames.push((end, frame)),
@@ -190,7 +199,7 @@ impl<'a> Contexts<'a> {
         if let Some(role) = self.roles.get(&key) {
             return *role;
         }
-        let last = leaf.map(|leaf| LastFrame::of(self.names, &self.work, place, leaf));
+        let last = leaf.map(|leaf| LastFrame::of(self.names, &self.work, place, None, leaf));
         let role = roles::of_stack(self.callers(node).stack(last.as_ref())).0.id;
         self.roles.insert(key, role);
         role

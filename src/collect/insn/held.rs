@@ -302,7 +302,7 @@ mod tests {
                 offset += one.code.len() as u64 / 2;
                 one
             });
-            ExecutedFunction { name: (*name).to_owned(), address, instructions: instructions.collect() }
+            ExecutedFunction { name: (*name).to_owned(), file: None, address, instructions: instructions.collect() }
         });
         ExecutedCode {
             schema: CODE_SCHEMA.to_owned(),

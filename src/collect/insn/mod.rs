@@ -3,9 +3,8 @@
 //! The plugin ([`object`]) counts executions between the workload's markers ([`crate::arch::marker`]), per block of
 //! code and calling context. It writes numbers and code bytes without names. [`raw`] reads and checks that file,
 //! [`names`] has the symbols, `class` the classes of instructions, [`profile`] makes stacks, calls and executed code, `parts`
-//! the parts of a window, `switch_work` finds what is executed once per switch, and `held` what is executed under the pipe's
-//! locks. docs/exactness.md says what is exact and how it was
-//! verified.
+//! the parts of a window, `switch_work` finds what is executed once per switch, `held` what is executed under the pipe's locks, and
+//! `user_files` the files of foreign programs' code. docs/exactness.md says what is exact and how it was verified.
 
 pub mod class;
 mod contexts;
@@ -16,8 +15,10 @@ pub mod parts;
 pub mod profile;
 pub mod raw;
 mod switch_work;
+mod user_files;
 
 pub use names::Names;
 pub use object::Plugin;
 pub use profile::{Counted, count};
 pub use raw::Raw;
+pub use user_files::UserFiles;

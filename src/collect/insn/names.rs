@@ -1,6 +1,7 @@
 //! Names for addresses: functions of the guest's kernel, and of this program, which is the guest's workload.
 
 use super::raw::Raw;
+use super::user_files::{PlacedCode, UserFiles};
 use crate::arch::marker;
 use crate::collect::stacks::USER;
 use crate::kernel::symbols::Symbols;
@@ -17,6 +18,21 @@ pub struct Function<'a> {
     pub name: Cow<'a, str>,
     /// Address of its first instruction; absent if the name is not a function's.
     pub start: Option<u64>,
+    /// The name of its file, for user code that was found in one.
+    pub file: Option<&'a str>,
+}
+
+impl<'a> Function<'a> {
+    fn of(name: impl Into<Cow<'a, str>>, start: Option<u64>) -> Self {
+        Self { name: name.into(), start, file: None }
+    }
+}
+
+/// Where an instruction is. Programs share addresses, so user code of known files has the addresses of its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct CodePlace {
+    file: Option<usize>,
+    pub(super) address: u64,
 }
 
 /// Names of one guest.
@@ -24,24 +40,44 @@ pub struct Function<'a> {
 pub struct Names {
     kernel: Symbols,
     user: Option<Program>,
+    /// The user code of foreign programs.
+    files: Option<PlacedCode>,
 }
 
 impl Names {
     /// `kernel`: the guest's symbols; `program`: the file that its processes executed.
     pub fn new(kernel: Symbols, program: Option<Program>, raw: &Raw) -> Self {
         let user = program.and_then(|program| program.placed(raw));
-        Self { kernel, user }
+        Self { kernel, user, files: None }
+    }
+
+    /// With the functions of `files`, which the processes of `raw` executed.
+    #[must_use]
+    pub fn with_files(self, files: &UserFiles, raw: &Raw) -> Self {
+        Self { files: Some(files.placed(raw)), ..self }
+    }
+
+    /// Where the code at `address` of this block is.
+    pub(super) fn place(&self, block: u32, address: u64) -> CodePlace {
+        let found = self.files.as_ref().and_then(|code| code.place(block, address));
+        found.map_or(CodePlace { file: None, address }, |(file, address)| CodePlace { file: Some(file), address })
+    }
+
+    /// The function that contains this code.
+    pub(super) fn function_at(&self, place: CodePlace) -> Function<'_> {
+        let found = self.files.as_ref().zip(place.file).and_then(|(code, file)| code.function(file, place.address));
+        found.unwrap_or_else(|| self.function(place.address))
     }
 
     /// The function that contains `address`, or `[user]` or `[kernel]` for code without symbols.
     pub fn function(&self, address: u64) -> Function<'_> {
         if address >> 63 == 0 {
             let found = self.user.as_ref().and_then(|program| program.function(address));
-            return found.unwrap_or(Function { name: USER.into(), start: None });
+            return found.unwrap_or_else(|| Function::of(USER, None));
         }
         match self.kernel.at(address) {
-            Some(at) => Function { name: at.symbol.name.into(), start: Some(at.symbol.address) },
-            None => Function { name: "[kernel code]".into(), start: None },
+            Some(at) => Function::of(at.symbol.name, Some(at.symbol.address)),
+            None => Function::of("[kernel code]", None),
         }
     }
 }
@@ -151,7 +187,7 @@ impl Program {
         let address = address.checked_sub(self.base)?;
         let after = self.functions.partition_point(|function| function.0 <= address);
         let (start, size, name) = self.functions.get(after.checked_sub(1)?)?;
-        (address < start + size).then(|| Function { name: name.as_str().into(), start: Some(start + self.base) })
+        (address < start + size).then(|| Function::of(name.as_str(), Some(start + self.base)))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::class;
 use super::contexts::{Contexts, entered, functions_of};
 use super::held;
-use super::names::Names;
+use super::names::{CodePlace, Names};
 use super::raw::{Block, Raw, RepCount, Root};
 use crate::profile::cycles::InstructionClass;
 use crate::profile::folded::frame_name;
@@ -166,11 +166,11 @@ struct Seen {
 /// All executed instructions, by function.
 fn executed(raw: &Raw, names: &Names, processes: &[ProcessName]) -> ExecutedCode {
     let none = vec![0; processes.len() + 1];
-    let mut seen: BTreeMap<u64, Seen> = BTreeMap::new();
+    let mut seen: BTreeMap<CodePlace, Seen> = BTreeMap::new();
     for count in &raw.counts {
         let Some(root) = raw.root(count.node) else { continue };
         for (address, code) in raw.executed(count) {
-            let seen = seen.entry(address).or_insert_with(|| Seen {
+            let seen = seen.entry(names.place(count.block, address)).or_insert_with(|| Seen {
                 code: code.to_vec(),
                 counts: none.clone(),
                 iterations: none.clone(),
@@ -184,28 +184,33 @@ fn executed(raw: &Raw, names: &Names, processes: &[ProcessName]) -> ExecutedCode
         *accesses.entry((rep.block, root.place(processes.len()))).or_default() += rep.accesses;
     }
     for ((block, place), accesses) in accesses {
-        let Some(block) = raw.blocks.get(block as usize) else { continue };
-        if let Some(seen) = seen.get_mut(&block.last_address()) {
-            seen.iterations[place] += iterations(block, accesses);
+        let Some(code) = raw.blocks.get(block as usize) else { continue };
+        if let Some(seen) = seen.get_mut(&names.place(block, code.last_address())) {
+            seen.iterations[place] += iterations(code, accesses);
         }
     }
-    let mut functions: BTreeMap<(String, u64), Vec<ExecutedInstruction>> = BTreeMap::new();
-    for (address, seen) in seen {
-        let function = names.function(address);
+    let mut functions: BTreeMap<(String, Option<String>, u64), Vec<ExecutedInstruction>> = BTreeMap::new();
+    for (place, seen) in seen {
+        let function = names.function_at(place);
         let start = function.start.unwrap_or(0);
         let mut code = String::new();
         for byte in &seen.code {
             let _ = write!(code, "{byte:02x}");
         }
-        functions.entry((frame_name(&function.name).into_owned(), start)).or_default().push(ExecutedInstruction {
-            offset: address - start,
+        let key = (frame_name(&function.name).into_owned(), function.file.map(str::to_owned), start);
+        functions.entry(key).or_default().push(ExecutedInstruction {
+            offset: place.address - start,
             code,
             counts: seen.counts,
             iterations: if seen.iterations == none { Vec::new() } else { seen.iterations },
         });
     }
-    let functions =
-        functions.into_iter().map(|((name, address), instructions)| ExecutedFunction { name, address, instructions });
+    let functions = functions.into_iter().map(|((name, file, address), instructions)| ExecutedFunction {
+        name,
+        file,
+        address,
+        instructions,
+    });
     ExecutedCode {
         schema: CODE_SCHEMA.to_owned(),
         processes: with_others(processes).collect(),

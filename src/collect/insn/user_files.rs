@@ -1,0 +1,377 @@
+//! Which files the user code of counted programs is from, found by its content: a counted guest gives the executed code and its
+//! addresses, but nobody in it says what is mapped where, and asking would be counted.
+
+use super::names::Function;
+use super::raw::Raw;
+use crate::util::regular;
+use anyhow::{Context as _, Result};
+use blazesym::symbolize::source::{Elf, Source};
+use blazesym::symbolize::{Input, Symbolizer};
+use gimli::{BaseAddresses, EhFrameHdr, LittleEndian, Pointer};
+use object::{Object as _, ObjectSection as _, ObjectSegment as _, SegmentFlags, elf};
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// Larger files are no programs, in bytes.
+const LARGEST: u64 = 1 << 30;
+
+/// Files are mapped at whole pages, so code has the same place in its page everywhere (arch/x86/include/asm/page_types.h).
+const PAGE: u64 = 4096;
+
+/// Shorter code is in many files, in bytes.
+const TELLING: usize = 12;
+
+/// Blocks of one page of memory that are looked for in all files. Code that a program makes at run time is in none.
+const TRIES: usize = 4;
+
+/// A function of a file.
+#[derive(Debug, Clone)]
+struct FileFunction {
+    /// `deflate_fast`, or for code without a symbol the file and where its function begins, `gzip+0x4f20`.
+    name: String,
+    /// Addresses as in the file.
+    range: Range<u64>,
+}
+
+/// Executable code of a file, at the address that the file gives it.
+struct Segment {
+    address: u64,
+    code: Vec<u8>,
+}
+
+impl Segment {
+    /// Whether it has `code` at `address`.
+    fn holds(&self, address: u64, code: &[u8]) -> bool {
+        let offset = address.checked_sub(self.address).and_then(|offset| usize::try_from(offset).ok());
+        offset.and_then(|offset| self.code.get(offset..)).is_some_and(|rest| rest.starts_with(code))
+    }
+}
+
+/// A program or library.
+struct CodeFile {
+    name: String,
+    path: PathBuf,
+    segments: Vec<Segment>,
+    /// The addresses at which functions begin, in ascending order, by the table for unwinding, which stripped files have, too.
+    starts: Vec<u64>,
+    /// Stubs through which functions of other files are called.
+    stubs: Vec<Range<u64>>,
+}
+
+/// The files that a counted guest may execute.
+#[derive(Default)]
+pub struct UserFiles {
+    files: Vec<CodeFile>,
+    symbolizer: Symbolizer,
+}
+
+impl fmt::Debug for UserFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.files.iter().map(|file| &file.path)).finish()
+    }
+}
+
+/// The user code of a counted guest, with the names of its functions.
+#[derive(Debug)]
+pub(super) struct PlacedCode {
+    /// Of each block; `None` for kernel code and code that is in no file.
+    places: Vec<Option<FilePlace>>,
+    /// The name of each file, and its executed functions by the addresses at which they begin.
+    files: Vec<(String, BTreeMap<u64, FileFunction>)>,
+}
+
+/// Where a block of code is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct FilePlace {
+    file: usize,
+    /// What is to be subtracted from addresses of the process, modulo 2^64.
+    shift: u64,
+}
+
+impl CodeFile {
+    /// Read the file at `path`; `None` if it is no ELF file with code.
+    fn read(path: &Path) -> Result<Option<Self>> {
+        let unreadable = || format!("cannot read {}", path.display());
+        if !is_elf(path).with_context(unreadable)? {
+            return Ok(None);
+        }
+        let bytes = regular::read(path, LARGEST).with_context(unreadable)?;
+        let Ok(file) = object::File::parse(&*bytes) else { return Ok(None) };
+        let executable = |flags| matches!(flags, SegmentFlags::Elf { p_flags } if p_flags & elf::PF_X != 0);
+        let segments: Vec<Segment> = file
+            .segments()
+            .filter(|segment| executable(segment.flags()))
+            .filter_map(|segment| Some(Segment { address: segment.address(), code: segment.data().ok()?.to_vec() }))
+            .collect();
+        if segments.is_empty() {
+            return Ok(None);
+        }
+        let is_stub = |name: &[u8]| name.starts_with(b".plt");
+        let stubs = file.sections().filter(|section| section.name_bytes().is_ok_and(is_stub));
+        Ok(Some(Self {
+            // `libz.so.1.2.13`, not the link to it.
+            name: path
+                .canonicalize()
+                .as_deref()
+                .unwrap_or(path)
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into(),
+            path: path.to_owned(),
+            segments,
+            starts: starts(&file),
+            stubs: stubs.map(|section| section.address()..section.address() + section.size()).collect(),
+        }))
+    }
+
+    fn holds(&self, address: u64, code: &[u8]) -> bool {
+        self.segments.iter().any(|segment| segment.holds(address, code))
+    }
+
+    fn function(&self, symbolizer: &Symbolizer, address: u64) -> FileFunction {
+        self.named(symbolizer, address).unwrap_or_else(|| self.unnamed(address))
+    }
+
+    /// The function that has a symbol.
+    fn named(&self, symbolizer: &Symbolizer, address: u64) -> Option<FileFunction> {
+        if self.stubs.iter().any(|stubs| stubs.contains(&address)) {
+            return None;
+        }
+        let mut elf = Elf::new(&self.path);
+        // Debug information gives the same names, and takes long to read.
+        elf.debug_syms = false;
+        let found = symbolizer.symbolize_single(&Source::Elf(elf), Input::VirtOffset(address)).ok()?;
+        let function = found.as_sym()?;
+        let size = function.size.map_or(0, |size| size as u64).max(function.offset as u64 + 1);
+        Some(FileFunction { name: function.name.clone().into_owned(), range: function.addr..function.addr + size })
+    }
+
+    /// The function that has none: it is known where it begins.
+    fn unnamed(&self, address: u64) -> FileFunction {
+        if let Some(stubs) = self.stubs.iter().find(|stubs| stubs.contains(&address)) {
+            return FileFunction { name: format!("{}[plt]", self.name), range: stubs.clone() };
+        }
+        let after = self.starts.partition_point(|start| *start <= address);
+        let segment = self.segments.iter().find(|segment| segment.holds(address, &[]));
+        let bounds = segment
+            .map_or(address..address + 1, |segment| segment.address..segment.address + segment.code.len() as u64);
+        let start = after.checked_sub(1).and_then(|at| self.starts.get(at)).copied();
+        let end = self.starts.get(after).copied().unwrap_or(bounds.end).min(bounds.end);
+        let start = start.unwrap_or(bounds.start).max(bounds.start);
+        FileFunction { name: format!("{}+{start:#x}", self.name), range: start..end.max(address + 1) }
+    }
+}
+
+fn is_elf(path: &Path) -> std::io::Result<bool> {
+    use std::io::Read as _;
+    let mut start = Vec::new();
+    regular::open(path)?.take(4).read_to_end(&mut start)?;
+    Ok(start == elf::ELFMAG)
+}
+
+/// Where the functions of `file` begin: the initial locations of `.eh_frame_hdr` (Linux Standard Base, Core, "Exception Frames").
+fn starts(file: &object::File<'_>) -> Vec<u64> {
+    let found = || {
+        let section = file.section_by_name(".eh_frame_hdr")?;
+        let bases = BaseAddresses::default().set_eh_frame_hdr(section.address());
+        let header = EhFrameHdr::new(section.data().ok()?, LittleEndian).parse(&bases, 8).ok()?;
+        let table = header.table()?;
+        let mut rows = table.iter(&bases);
+        let mut starts = Vec::new();
+        while let Ok(Some((Pointer::Direct(start), _))) = rows.next() {
+            starts.push(start);
+        }
+        starts.sort_unstable();
+        Some(starts)
+    };
+    found().unwrap_or_default()
+}
+
+impl UserFiles {
+    /// Read those of `paths` that are programs or libraries.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn read<'p>(paths: impl IntoIterator<Item = &'p Path>) -> Result<Self> {
+        let mut files = Vec::new();
+        let mut seen = HashSet::new();
+        for path in paths {
+            if seen.insert(path) {
+                files.extend(CodeFile::read(path)?);
+            }
+        }
+        Ok(Self { files, symbolizer: Symbolizer::builder().enable_code_info(false).enable_inlined_fns(false).build() })
+    }
+
+    /// The place of each block of `raw`.
+    fn places(&self, raw: &Raw) -> Vec<Option<FilePlace>> {
+        let is_user = |block: &usize| raw.blocks[*block].address >> 63 == 0;
+        let users: Vec<usize> = (0..raw.blocks.len()).filter(is_user).collect();
+        let holds = |place: FilePlace, block: usize| {
+            let block = &raw.blocks[block];
+            self.files[place.file].holds(block.address.wrapping_sub(place.shift), &block.code)
+        };
+        let mut pages: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        for block in &users {
+            pages.entry(raw.blocks[*block].address / PAGE).or_default().push(*block);
+        }
+        // How many blocks each place explains.
+        let mut found: Vec<(usize, FilePlace)> = Vec::new();
+        for blocks in pages.values_mut() {
+            blocks.sort_by_key(|block| std::cmp::Reverse(raw.blocks[*block].code.len()));
+            let mut tries = 0;
+            for block in blocks.iter().copied().filter(|block| raw.blocks[*block].code.len() >= TELLING) {
+                if tries == TRIES || found.iter().any(|(_, place)| holds(*place, block)) {
+                    continue;
+                }
+                tries += 1;
+                let explained = |place: FilePlace| users.iter().filter(|block| holds(place, **block)).count();
+                let places = self.everywhere(raw.blocks[block].address, &raw.blocks[block].code);
+                let best = places.into_iter().map(|place| (explained(place), place)).max_by_key(|(count, _)| *count);
+                found.extend(best);
+            }
+        }
+        found.sort_by_key(|(count, place)| (std::cmp::Reverse(*count), *place));
+        let mut places = vec![None; raw.blocks.len()];
+        for block in users {
+            places[block] = found.iter().map(|(_, place)| *place).find(|place| holds(*place, block));
+        }
+        places
+    }
+
+    /// All places in which `code`, which is at `address` of a process, could be.
+    fn everywhere(&self, address: u64, code: &[u8]) -> Vec<FilePlace> {
+        let mut places = Vec::new();
+        for (index, file) in self.files.iter().enumerate() {
+            for segment in &file.segments {
+                let first = address.wrapping_sub(segment.address) % PAGE;
+                let end = segment.address + segment.code.len() as u64;
+                let candidates = (segment.address + first..end).step_by(PAGE as usize);
+                let here = candidates.filter(|own| segment.holds(*own, code));
+                places.extend(here.map(|own| FilePlace { file: index, shift: address.wrapping_sub(own) }));
+            }
+        }
+        places
+    }
+
+    /// The user code of `raw`, and its functions.
+    pub(super) fn placed(&self, raw: &Raw) -> PlacedCode {
+        let places = self.places(raw);
+        let mut functions: Vec<BTreeMap<u64, FileFunction>> = vec![BTreeMap::new(); self.files.len()];
+        for (block, place) in raw.blocks.iter().zip(&places) {
+            let Some(place) = place else { continue };
+            let known = &mut functions[place.file];
+            for (address, _) in block.instructions() {
+                let own = place.address(address);
+                if function_of(known, own).is_none() {
+                    let found = self.files[place.file].function(&self.symbolizer, own);
+                    known.insert(found.range.start, found);
+                }
+            }
+        }
+        let names = self.files.iter().map(|file| file.name.clone());
+        PlacedCode { places, files: names.zip(functions).collect() }
+    }
+}
+
+/// The function that contains `address`.
+fn function_of(functions: &BTreeMap<u64, FileFunction>, address: u64) -> Option<&FileFunction> {
+    let (_, last) = functions.range(..=address).next_back()?;
+    last.range.contains(&address).then_some(last)
+}
+
+impl FilePlace {
+    /// The address within its file of an `address` of a process.
+    fn address(self, address: u64) -> u64 {
+        address.wrapping_sub(self.shift)
+    }
+}
+
+impl PlacedCode {
+    /// The number of the file, and the address in it, of the code at `address` of this block.
+    pub(super) fn place(&self, block: u32, address: u64) -> Option<(usize, u64)> {
+        let place = (*self.places.get(block as usize)?)?;
+        Some((place.file, place.address(address)))
+    }
+
+    /// The function at an address of a file.
+    pub(super) fn function(&self, file: usize, address: u64) -> Option<Function<'_>> {
+        let (name, functions) = self.files.get(file)?;
+        let found = function_of(functions, address)?;
+        Some(Function { name: (&*found.name).into(), start: Some(found.range.start), file: Some(name) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collect::insn::raw::{Block, BlockCount, tests::file};
+    use std::process::Command;
+
+    /// Blocks of `length` bytes at addresses of a program, which is mapped at `base`, and what is known of them.
+    fn placed(path: &Path, base: u64, addresses: &[u64], length: usize) -> Vec<Option<(String, u64)>> {
+        let read = CodeFile::read(path).unwrap().unwrap();
+        let code = |address: u64| {
+            let segment = read.segments.iter().find(|segment| segment.holds(address, &[])).unwrap();
+            let offset = usize::try_from(address - segment.address).unwrap();
+            segment.code[offset..offset + length].to_vec()
+        };
+        let block = |address: &u64| Block {
+            address: base + address,
+            code: code(*address),
+            lengths: vec![u8::try_from(length).unwrap()],
+        };
+        let mut blocks: Vec<Block> = addresses.iter().map(block).collect();
+        // Made at run time, and the kernel's.
+        blocks.push(Block { address: 0x7000, code: (0..40).map(|byte| byte * 5 + 3).collect(), lengths: vec![40] });
+        blocks.push(Block { address: u64::MAX - 9, code: vec![0x90], lengths: vec![1] });
+        let count = BlockCount { node: 1, block: 0, from: 0, to: 1, times: 1, tapered: 1 };
+        let raw = Raw::parse(&file("", 1, &[], &blocks, &[count], &[])).unwrap();
+        let other = Path::new("/bin/sh");
+        let files = UserFiles::read([path, other, Path::new("/etc/passwd")]).unwrap();
+        let placed = files.placed(&raw);
+        let name = |block: u32| {
+            let (file, address) = placed.place(block, raw.blocks[block as usize].address)?;
+            let function = placed.function(file, address)?;
+            assert_eq!(function.file, Some(&*read.name));
+            Some((function.name.into_owned(), function.start?))
+        };
+        (0..u32::try_from(blocks.len()).unwrap()).map(name).collect()
+    }
+
+    /// Address and size of a function of this program.
+    fn own(name: &str) -> (u64, u64) {
+        use object::ObjectSymbol as _;
+        let bytes = std::fs::read("/proc/self/exe").unwrap();
+        let parsed = object::File::parse(&*bytes).unwrap();
+        let is = |own: &str| format!("{:#}", rustc_demangle::demangle(own)).ends_with(name);
+        let found = parsed.symbols().find(|symbol| symbol.name().is_ok_and(is)).unwrap();
+        (found.address(), found.size())
+    }
+
+    #[test]
+    fn code_is_that_of_the_file_that_has_it() {
+        let (start, size) = own("user_files::tests::placed");
+        assert!(size > 64);
+        let found = placed(&std::env::current_exe().unwrap(), 0x5555_0000_0000, &[start, start + 32], 32);
+        let [Some(first), Some(second), None, None] = &found[..] else { panic!("{found:?}") };
+        assert!(first.0.contains("user_files::tests::placed"), "{first:?}");
+        assert_eq!((first, first.1), (second, start));
+    }
+
+    #[test]
+    fn functions_without_a_symbol_have_the_address_at_which_they_begin() {
+        let folder = tempfile::tempdir().unwrap();
+        let stripped = folder.path().join("stripped");
+        let own_program = std::env::current_exe().unwrap();
+        let status = Command::new("strip").arg("-o").arg(&stripped).arg(own_program).status().unwrap();
+        assert!(status.success());
+        let (start, _) = own("user_files::tests::placed");
+        let found = placed(&stripped, 0x5555_0000_0000, &[start, start + 32], 32);
+        let name = format!("stripped+{start:#x}");
+        assert_eq!(found[..2], [Some((name.clone(), start)), Some((name, start))]);
+    }
+}
