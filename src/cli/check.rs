@@ -1,5 +1,6 @@
 //! `pipeprof check`: test a kernel for a regression, with the exit codes of `git bisect run`.
 
+use super::check_commands::CommandArgs;
 use super::check_history;
 use super::check_rules::{CheckRules, exit_code, first_steps, print_changes};
 use super::global::{UNTESTABLE, WRONG_CHECK};
@@ -30,6 +31,10 @@ use std::process::ExitCode;
 /// --fail-below finds improvements instead: then the exit code is 1 for an improvement, and 0 otherwise.
 ///
 /// Without --baseline, it stores one: `pipeprof check --kernel GOOD -o baseline` counts on one and on two CPUs.
+///
+/// With a command, it tests a program instead: `pipeprof check -o base -- 'cat big | ./wc'` counts every instruction of the
+/// command, its own and the kernel's, and `pipeprof check --baseline base -- 'cat big | ./wc'` compares. The kernel is the
+/// newest one that was fetched, and then the baseline's.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
@@ -37,6 +42,8 @@ pub(crate) struct CheckArgs {
     /// Mode of `pipeprof run`; an error if it differs from the baseline's [default: the baseline's, or write]
     #[arg(long, value_name = "MODE")]
     mode: Option<String>,
+    #[command(flatten)]
+    commands: CommandArgs,
     /// Stored result to compare with: a result.json, its folder, the folder that `check -o` wrote, or the folder of a pipeline
     /// that `pipeprof record --collect insn` counted
     #[arg(long, value_name = "RUN", required_unless_present_any = ["output", "history"])]
@@ -87,6 +94,12 @@ impl CheckArgs {
 
     fn perform(&self) -> Result<ExitCode> {
         cancel::install().context("cannot install signal handlers")?;
+        let commands = self.commands.given()?;
+        if !commands.is_empty() {
+            self.refuse_pairs()?;
+            let compared = self.commands.compared(commands, &self.rules, self.baseline.as_deref())?;
+            return compared.map_or(Ok(ExitCode::SUCCESS), |comparison| self.judge(&comparison));
+        }
         let given = self.given()?;
         if self.rules.kernel.is_some() {
             // Without QEMU no commit can be tested: stop the bisection instead of skipping all.
@@ -110,6 +123,23 @@ impl CheckArgs {
         let inputs =
             [Input { label: Some("baseline".to_owned()), ..baseline }, Input { label: Some(label.clone()), runs }];
         self.judge(&self.rules.compared(&inputs)?)
+    }
+
+    /// Flags for pairs do not go with commands.
+    fn refuse_pairs(&self) -> Result<()> {
+        let given = [
+            (self.mode.is_some(), "--mode"),
+            (self.history.is_some(), "--history"),
+            (self.source.is_some(), "--source"),
+            (!self.run_flags.is_empty(), "--run-flags"),
+            (self.sizing.is_given(), "--precision and --window-limit"),
+        ];
+        match given.iter().find(|(is_given, _)| *is_given) {
+            Some((_, flag)) => {
+                bail!(UsageError::new(format!("{flag}: for pairs of a writer and a reader, and a command is given")))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Store a baseline.
@@ -165,6 +195,7 @@ impl CheckArgs {
         let verdict = self.rules.say(&verdicts);
         facts.into_iter().flatten().for_each(|fact| util::outln!("{}", clean(&fact)));
         print_changes(comparison, &steps, self.rules.role);
+        self.commands.write(comparison, &self.rules)?;
         Ok(exit_code(verdict))
     }
 }

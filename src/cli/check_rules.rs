@@ -33,6 +33,10 @@ pub(crate) struct CheckRules {
     /// Exit with 1 if they decreased by more than this, to bisect for an improvement [default: none]
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     fail_below: Option<f64>,
+    /// With a command, also a regression: system calls of its stages increased by more than this, in percent of all of them
+    /// [default: none]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    fail_above_calls: Option<f64>,
     /// Judge the instructions of this role alone, such as page-alloc; thresholds are in percent of the role
     #[arg(long, value_name = "ROLE", value_parser = role, conflicts_with = "history")]
     pub(super) role: Option<RoleId>,
@@ -72,7 +76,12 @@ impl CheckRules {
     }
 
     pub(super) fn thresholds(&self) -> CheckThresholds {
-        CheckThresholds { fail_above: self.fail_above, fail_below: self.fail_below, role: self.role }
+        CheckThresholds {
+            fail_above: self.fail_above,
+            fail_below: self.fail_below,
+            fail_above_calls: self.fail_above_calls,
+            role: self.role,
+        }
     }
 }
 

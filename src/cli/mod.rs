@@ -6,6 +6,8 @@ mod axes_args;
 mod axis_args;
 mod bisect;
 mod check;
+mod check_commands;
+mod check_comment;
 mod check_history;
 mod check_rules;
 mod choice_arg;

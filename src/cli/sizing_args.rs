@@ -17,6 +17,11 @@ pub(crate) struct SizingArgs {
 }
 
 impl SizingArgs {
+    /// Whether a flag was given.
+    pub(crate) fn is_given(&self) -> bool {
+        self.precision.is_some() || self.window_limit.is_some()
+    }
+
     /// Set what was given.
     pub(crate) fn apply(&self, options: &mut RunOptions) {
         let sizing = &mut options.sizing;

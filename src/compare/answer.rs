@@ -6,6 +6,7 @@ use super::columns;
 use super::cpus::groups;
 use super::details;
 use super::model::{Blame, CauseSplit, Comparison, CpuReason, CpuSplit, Difference, Section, Step, Word, cpus_text};
+use super::pipelines;
 use super::settings;
 use super::understated::understated;
 use crate::profile::{few, listed};
@@ -130,6 +131,11 @@ pub fn answer(comparison: &Comparison, all: &[(&Section, &Step)]) -> String {
     if cpu_split(comparison, all).is_some() {
         // Contributors and schedules are those of one number of CPUs.
         return text;
+    }
+    if let [(_, step)] = all
+        && let Some(calls) = pipelines::more_calls(step)
+    {
+        let _ = write!(text, "; {calls}");
     }
     if let Some(contributors) = contributors(all) {
         let _ = write!(text, "; {contributors}");

@@ -4,13 +4,13 @@ use super::case::CaseMeasure;
 use super::columns::short_release;
 use super::input::Input;
 use super::measure::{Measure, as_f64};
-use super::model::{PathChange, PipeChange, PipelineChange, Verdict, Word};
+use super::model::{PathChange, PipeChange, PipelineChange, Step, SystemCallChange, Verdict, Word};
 use super::shares::share_changes;
 use crate::process::ProcessTotals;
 use crate::profile::{ByProcess, ProcessName, Unit};
 use crate::record::model::work::{self, PipeWork, PipelineWork};
 use crate::report::number::{change, exact, number};
-use crate::result::{Attribution, Document, Outcome, RESULT_FILE};
+use crate::result::{Attribution, Document, Outcome, RESULT_FILE, SystemCallCount};
 use crate::util::text::{clean, grouped};
 use crate::util::usage::UsageError;
 use anyhow::{Result, bail, ensure};
@@ -151,6 +151,7 @@ fn rename(outcome: &mut Outcome, names: &BTreeMap<ProcessName, ProcessName>) {
     document.runs.iter_mut().for_each(|run| run.processes.clone_from(&document.processes));
     let shares = &mut document.attribution.processes;
     *shares = shares.iter().map(|(name, of)| (new(name), of.clone())).collect();
+    document.system_calls.iter_mut().for_each(|call| call.process = new(call.process));
     let profiles = outcome.profiles.iter_mut().chain(outcome.windows.iter_mut().flatten());
     profiles.for_each(|profile| profile.process = new(profile.process));
 }
@@ -226,8 +227,63 @@ pub fn change_of(works: [&PipelineWork; 2], profiles: Option<[&Measure; 2]>, wit
         Some(PipeChange { name: old.between.clone(), bytes, writers: side(0), readers: side(1) })
     };
     let shares = profiles.map(share_changes).unwrap_or_default();
-    PipelineChange { path, shares, pipes: works[0].pipes.iter().filter_map(pipe).collect() }
+    let pipes = works[0].pipes.iter().filter_map(pipe).collect();
+    PipelineChange { path, shares, pipes, system_calls: system_calls(works) }
 }
+
+/// The system calls of both.
+fn system_calls(works: [&PipelineWork; 2]) -> Vec<SystemCallChange> {
+    let by_name = works.map(|work| {
+        let calls = work.system_calls.iter().map(|call| ((call.process, &call.name[..]), call));
+        calls.collect::<BTreeMap<_, _>>()
+    });
+    if by_name.iter().any(BTreeMap::is_empty) {
+        return Vec::new();
+    }
+    let keys: BTreeSet<_> = by_name.iter().flat_map(BTreeMap::keys).copied().collect();
+    let change = |(process, name): (ProcessName, &str)| {
+        let both = by_name.each_ref().map(|calls| calls.get(&(process, name)).copied());
+        let [old, new] = both.map(|call| call.map_or([0; 2], |call| call.range));
+        let per_call =
+            |call: &SystemCallCount| (call.calls > 0).then(|| as_f64(call.instructions) / as_f64(call.calls));
+        SystemCallChange {
+            process,
+            name: name.to_owned(),
+            calls: both.map(|call| call.map_or(0, |call| call.calls)),
+            per_call: both.map(|call| call.and_then(per_call)),
+            certain: old[1] < new[0] || new[1] < old[0],
+        }
+    };
+    let mut changes: Vec<SystemCallChange> = keys.into_iter().map(change).collect();
+    let size = |change: &SystemCallChange| (change.certain, change.more().unsigned_abs());
+    changes.sort_by(|a, b| size(b).cmp(&size(a)).then_with(|| (a.process, &a.name).cmp(&(b.process, &b.name))));
+    changes
+}
+
+/// `500 more getppid by stage1-prog`: the change of the number of calls that explains a part of the change of `step`.
+pub(crate) fn more_calls(step: &Step) -> Option<String> {
+    if !matches!(step.verdict.word, Word::More | Word::Fewer) {
+        return None;
+    }
+    let change = step.pipeline.system_calls.first().filter(|change| change.certain)?;
+    let (more, [before, after]) = (change.more(), change.calls);
+    let is_many = more.unsigned_abs() >= FEW_CALLS && before.abs_diff(after) * FEW_PARTS >= before.max(after);
+    let agrees = (more > 0) == (step.verdict.word == Word::More);
+    let process = change.process;
+    let how = if more > 0 { "more" } else { "fewer" };
+    let text = format!(
+        "{} {how} {} by {process} ({} to {})",
+        grouped(before.abs_diff(after)),
+        change.name,
+        grouped(before),
+        grouped(after)
+    );
+    (is_many && agrees).then_some(text)
+}
+
+/// Fewer calls are not worth a sentence, nor is a change of a smaller part of all.
+const FEW_CALLS: u128 = 10;
+const FEW_PARTS: u64 = 10;
 
 /// What explains the change of two pipelines beyond their counts, or is missing in these.
 pub fn remarks(sides: [&CaseMeasure; 2]) -> Vec<String> {

@@ -3,7 +3,7 @@
 //! threads with it: the plugin sees where the kernel prepares the stack of a new task.
 
 use crate::arch::marker;
-use crate::collect::insn::{Names, Plugin, Raw, UserFiles, count as named};
+use crate::collect::insn::{Names, Plugin, Raw, UserFiles, count as named, system_calls};
 use crate::collect::stacks::USER;
 use crate::kernel::symbols::Symbols;
 use crate::process::Phase;
@@ -14,7 +14,7 @@ use crate::record::start::launch::{Launcher, PipelineSetup};
 use crate::result::code::ExecutedCode;
 use crate::result::{
     Collector, CollectorReport, Document, Ensemble, Outcome, PairRecord, PipelineCommand, ProcessTotals, Processes,
-    RecordedChannel, WindowCount,
+    RecordedChannel, SystemCallCount, WindowCount,
 };
 use crate::roles::Skid;
 use crate::run::KernelFunctions;
@@ -52,6 +52,7 @@ struct CountedRun {
     /// Instructions of pipeprof, which starts the stages, and of everything else meanwhile.
     others: u64,
     report: CollectorReport,
+    system_calls: Vec<SystemCallCount>,
     /// The code that was executed, but for user code that is in no file: such programs share addresses.
     code: ExecutedCode,
 }
@@ -96,8 +97,10 @@ fn add_runs(recorded: &mut Outcome, counted: Vec<CountedRun>) {
             .push(PairRecord { collectors: vec![Collector::Insn.name().to_owned()], processes: processes.clone() });
         windows.extend(several.then(|| run.profiles.clone()));
         if number > 0 {
+            join(&mut document.system_calls, &run.system_calls);
             continue;
         }
+        document.system_calls = run.system_calls;
         document.processes = processes;
         for (stage, profile) in run.profiles.iter().enumerate() {
             let moved = stages::moved(document, |process| of_stage(document, process, stage));
@@ -114,6 +117,21 @@ fn add_runs(recorded: &mut Outcome, counted: Vec<CountedRun>) {
             message: "nothing went through its pipes, so all values are those of the whole run, not per KiB".to_owned(),
             action: String::new(),
         });
+    }
+}
+
+/// Add the calls of another run to those of the first.
+fn join(calls: &mut Vec<SystemCallCount>, others: &[SystemCallCount]) {
+    for call in calls.iter_mut() {
+        let same = |other: &&SystemCallCount| (other.process, &other.name) == (call.process, &call.name);
+        let other = others.iter().find(same).map_or(0, |other| other.calls);
+        call.range = [call.range[0].min(other), call.range[1].max(other)];
+    }
+    for other in others {
+        if !calls.iter().any(|call| (call.process, &call.name) == (other.process, &other.name)) {
+            calls
+                .push(SystemCallCount { range: [0, other.calls], ..SystemCallCount::none(other.process, &other.name) });
+        }
     }
 }
 
@@ -175,6 +193,8 @@ impl Counter<'_> {
         let mut processes = vec![ProcessName::new(STARTER)];
         processes.extend((1..).zip(&pipeline.stages).map(|(number, words)| stage_name(number, words)));
         let counted = named(&raw, &names, &processes)?;
+        let mut system_calls = system_calls::of(&counted);
+        system_calls.retain(|call| call.process != processes[0]);
         let mut others = 0;
         let mut profiles = Vec::new();
         for profile in counted.profiles {
@@ -203,7 +223,14 @@ impl Counter<'_> {
         if births.is_none() {
             report.notes.push(format!("this kernel has no symbol {BIRTH}: what stages fork is counted as others"));
         }
-        Ok(CountedRun { counters: profiles.iter().map(counters).collect(), profiles, others, report, code })
+        Ok(CountedRun {
+            counters: profiles.iter().map(counters).collect(),
+            profiles,
+            others,
+            report,
+            system_calls,
+            code,
+        })
     }
 }
 

@@ -110,6 +110,9 @@ pub struct Document {
     pub attribution: Attribution,
     /// Calls and times of probed functions.
     pub functions: Vec<FunctionCalls>,
+    /// Of each stage of a counted pipeline.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub system_calls: Vec<SystemCallCount>,
     pub symbols: Vec<Resolution>,
     pub collectors: Vec<CollectorReport>,
     /// Raw values of each measurement, in the order in which they ran.
@@ -231,6 +234,27 @@ impl Attribution {
     /// All shares of the target's processes.
     pub fn of_target(&self) -> impl Iterator<Item = &RoleShare> {
         self.processes.of_target().flat_map(|(_, shares)| shares)
+    }
+}
+
+/// System calls of one kind by one process, from its start to its end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SystemCallCount {
+    pub process: ProcessName,
+    /// `write`.
+    pub name: String,
+    /// In the first counted run.
+    pub calls: u64,
+    /// Fewest and most in all counted runs.
+    pub range: [u64; 2],
+    /// What the first run executed in the kernel's function and below it: without entering and leaving the kernel.
+    pub instructions: u64,
+}
+
+impl SystemCallCount {
+    /// No calls of `name` by `process`.
+    pub fn none(process: ProcessName, name: &str) -> Self {
+        Self { process, name: name.to_owned(), calls: 0, range: [0; 2], instructions: 0 }
     }
 }
 

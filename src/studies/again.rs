@@ -31,7 +31,7 @@ pub fn again(given: &GivenFlags, stored: &Outcome, run_stored_command: bool) -> 
         let problem = "--mode, --precision and --window-limit are for runs, and the baseline is a recorded pipeline";
         return Err(UsageError::new(problem).into());
     }
-    let kernel = options.kernel.clone();
+    let kernel = options.kernel.clone().or_else(|| request.kernel.clone());
     let kernel = kernel.with_context(|| UsageError::new("a pipeline is counted in a guest: add --kernel"))?;
     allowed("the baseline", stored, measurement, run_stored_command)?;
     Ok(Measurement::Recording(Box::new(RecordingRequest { kernel: Some(kernel), ..*request.clone() })))
@@ -80,7 +80,7 @@ fn measure(wanted: &Measurement, command: &str) -> Result<Outcome> {
     };
     let pipeline = request.counted()?;
     let place = PipelinePlace::without_input()?;
-    progress::note(&format!("running the pipeline of the baseline in a guest: {}", clean(&pipeline.text())));
+    progress::note(&format!("counting in a guest: {}", clean(&pipeline.text())));
     let outside = request.sent_from_outside(&place.folder);
     if !outside.is_empty() {
         let named = few(outside.iter().map(|path| path.display()));

@@ -11,6 +11,7 @@ pub mod again;
 mod baseline;
 pub mod bisect;
 pub mod causes;
+pub mod commands;
 pub mod counted;
 pub mod given;
 pub mod options;

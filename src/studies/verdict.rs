@@ -1,15 +1,19 @@
 //! The verdict on a change: thresholds and words, for a baseline as for a history.
 
 use crate::compare::details;
-use crate::compare::model::{RepChange, Section, Step};
+use crate::compare::model::{RepChange, Section, Step, SystemCallChange};
 use crate::report::number;
 use crate::roles::{self, RoleId};
 use crate::util::decision::{Decision, FLOOR};
+use crate::util::text::grouped;
 use crate::util::usage::UsageError;
 use anyhow::{Result, bail};
 
 /// `--fail-above`, in percent.
 const REGRESSION_THRESHOLD: f64 = 1.0;
+
+/// System calls that are named.
+const NAMED: usize = 4;
 
 /// A verdict. Of several, the first decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,6 +58,8 @@ pub struct CheckThresholds {
     pub fail_above: Option<f64>,
     /// `--fail-below`, in percent.
     pub fail_below: Option<f64>,
+    /// `--fail-above-calls`, in percent.
+    pub fail_above_calls: Option<f64>,
     /// Only its instructions are judged.
     pub role: Option<RoleId>,
 }
@@ -95,6 +101,9 @@ impl CheckThresholds {
     pub fn verdict(&self, section: &Section, step: &Step) -> Result<(CheckVerdict, Option<String>)> {
         let Some(role) = self.role else {
             let total = self.of_total(step);
+            if let Some(fact) = self.too_many_calls(step) {
+                return Ok((CheckVerdict::Regression, Some(format!("{}: {fact}", section.title()))));
+            }
             let Some(rep) = step.rep.as_ref().filter(|rep| rep.matters) else { return Ok((total, None)) };
             let moved = self.of_rep(rep);
             let figures = details::weighed(rep);
@@ -108,6 +117,26 @@ impl CheckThresholds {
         let (verdict, figures) = self.of_role(role, step);
         let fact = format!("{}: {}: {}: {figures}", section.title(), roles::by_id(role).title, verdict.text());
         Ok((verdict, Some(fact)))
+    }
+
+    /// `regression: 500 more system calls (1,421 to 1,921, +35.2 %): getppid +500`, if there are too many more. Calls whose
+    /// number varies between runs of one side are not judged.
+    fn too_many_calls(&self, step: &Step) -> Option<String> {
+        let limit = self.fail_above_calls?;
+        let all = &step.pipeline.system_calls;
+        let before: u64 = all.iter().map(|call| call.calls[0]).sum();
+        let certain = || all.iter().filter(|call| call.certain);
+        let more = u64::try_from(certain().map(SystemCallChange::more).sum::<i128>()).ok().filter(|more| *more > 0)?;
+        let percent = 100.0 * more as f64 / before.max(1) as f64;
+        let named: Vec<String> = certain().take(NAMED).map(|call| format!("{} {:+}", call.name, call.more())).collect();
+        let text = format!(
+            "{}: {} more system calls ({before} before, +{percent:.1} %): {}",
+            CheckVerdict::Regression.text(),
+            grouped(more),
+            named.join(", "),
+            before = grouped(before)
+        );
+        (percent > limit).then_some(text)
     }
 
     /// The verdict on instructions of which a `rep` instruction counts once for each 8 bytes.
@@ -170,7 +199,8 @@ mod tests {
 
     #[test]
     fn a_role_is_judged_in_percent_of_itself() {
-        let rules = CheckThresholds { fail_above: None, fail_below: Some(2.0), role: Some(RoleId::PageAlloc) };
+        let rules =
+            CheckThresholds { fail_below: Some(2.0), role: Some(RoleId::PageAlloc), ..CheckThresholds::default() };
         let row = |before: f64, after: f64, certain, uncertainty| RoleRow {
             role: RoleId::PageAlloc,
             title: "page allocation".to_owned(),
@@ -202,7 +232,7 @@ mod tests {
 
     #[test]
     fn bytes_of_rep_instructions_are_judged_too() {
-        let rules = |fail_above, fail_below| CheckThresholds { fail_above, fail_below, role: None };
+        let rules = |fail_above, fail_below| CheckThresholds { fail_above, fail_below, ..CheckThresholds::default() };
         let rep = |weighed: [f64; 2], word| RepChange {
             before: 2048.0,
             after: 2048.0 + 8.0 * (weighed[1] - weighed[0]),

@@ -124,7 +124,7 @@ impl CachedKernel {
     }
 
     /// Whether this is a kernel for virtual machines. A series prefers these.
-    fn is_cloud(&self) -> bool {
+    pub fn is_cloud(&self) -> bool {
         self.release.contains("-cloud-")
     }
 }

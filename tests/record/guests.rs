@@ -432,3 +432,63 @@ fn a_folder_is_on_a_disk_if_that_is_asked_for() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && said.contains("CONFIG_BLK_DEV_NVME=y"), "{said}");
 }
+
+#[test]
+#[ignore = "boots guests and needs gcc: make test"]
+fn a_program_is_checked_against_its_baseline() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("gate.c");
+    std::fs::write(&source, include_str!("gate.c")).unwrap();
+    let build = |flags: &[&str]| {
+        let mut gcc = Command::new("gcc");
+        let built = gcc.args(["-O2", "-Wall", "-Werror"]).args(flags).args(["-o", "gate", "gate.c"]);
+        assert!(built.current_dir(folder.path()).status().unwrap().success());
+    };
+    let check = |flags: &[&str]| {
+        let mut command = pipeprof(&["check"]);
+        let command = command.current_dir(folder.path()).args(flags).args(["--", "./gate | cat"]);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let said = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+        (output.status.code(), said.concat())
+    };
+    build(&[]);
+    let (code, said) = check(&["--kernel", "6.12", "-o", "base"]);
+    assert_eq!(code, Some(0), "{said}");
+    // Its functions, to the instruction: a loop of 4 instructions for each of 4,096 bytes, and one of 3 for each of 50 turns.
+    let stacks = std::fs::read_to_string(folder.path().join("base/stage1-gate.folded")).unwrap();
+    let weight = |end: &str| -> u64 {
+        let lines = stacks.lines().filter_map(|line| line.rsplit_once(' '));
+        lines.filter(|(stack, _)| stack.ends_with(end)).map(|(_, weight)| weight.parse::<u64>().unwrap()).sum()
+    };
+    let code = |function: &str| {
+        let output =
+            pipeprof(&["annotate", "base", function, "--process", "stage1-gate"]).current_dir(folder.path()).output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    for (function, turns) in [("sum", 4096 * 500), ("mixed", 50 * 500)] {
+        let shown = code(&if function == "sum" { format!("{function}.constprop.0") } else { function.to_owned() });
+        // Blocks of the loop are executed once in each turn, and some instructions once in each call.
+        let in_loop = shown.lines().filter(|line| line.contains(&format!(" {} ", grouped(turns)))).count() as u64;
+        assert!(in_loop >= 3, "{shown}");
+        let all = if function == "sum" { weight("gate;sum.constprop.0") } else { weight("gate;mixed") };
+        assert!((turns * in_loop..turns * in_loop + 20 * 500).contains(&all), "{all}: {shown}");
+    }
+    // A system call more for each block is named, and is a regression if its kind of limit is given.
+    build(&["-DEXTRA_CALL"]);
+    let (code, said) = check(&["--baseline", "base", "--fail-above-calls", "5%", "--comment", "comment.md"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("500 more getppid by stage1-gate (0 to 500)"), "{said}");
+    assert!(said.starts_with("regression") && said.contains("500 more system calls"), "{said}");
+    let comment = std::fs::read_to_string(folder.path().join("comment.md")).unwrap();
+    assert!(comment.starts_with("<!-- pipeprof check -->\n**pipeprof: regression"), "{comment}");
+    assert!(comment.contains("(getppid +500) |") && comment.lines().count() < 40, "{comment}");
+    // Code that has only moved is no difference.
+    build(&["-DMOVED"]);
+    let (code, said) = check(&["--baseline", "base", "--fail-above-calls", "0%"]);
+    assert!(code == Some(0) && said.starts_with("no difference"), "{said}");
+}
+
+/// `2,048,000`.
+fn grouped(number: u64) -> String {
+    pipeprof::util::text::grouped(number)
+}

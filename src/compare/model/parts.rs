@@ -271,6 +271,28 @@ pub struct PipelineChange {
     /// The pipes that both have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pipes: Vec<PipeChange>,
+    /// All system calls of counted stages; those whose number changed for certain first, and of these the largest change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub system_calls: Vec<SystemCallChange>,
+}
+
+/// System calls of one kind by one process, before and after.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SystemCallChange {
+    pub process: ProcessName,
+    pub name: String,
+    pub calls: [u64; 2],
+    /// Kernel instructions of one call without entry and exit; `None` without calls.
+    pub per_call: [Option<f64>; 2],
+    /// Whether no run before had as many as any run after.
+    pub certain: bool,
+}
+
+impl SystemCallChange {
+    /// How many more there are.
+    pub fn more(&self) -> i128 {
+        i128::from(self.calls[1]) - i128::from(self.calls[0])
+    }
 }
 
 /// A part of the critical path, ms; 0 in the recording that does not have it.

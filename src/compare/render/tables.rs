@@ -4,7 +4,8 @@ use super::chart;
 use crate::compare::exact::PART_FLOOR;
 use crate::compare::model::{
     Cell as ColumnCell, CellProcess, Comparison, CycleDelta, ExactCell, FunctionRow, FunctionSum, Inlined, LockChange,
-    Matched, Method, PathChange, PipeChange, PipeUse, RoleRow, RoleWork, Section, ShareChange, Step, Word,
+    Matched, Method, PathChange, PipeChange, PipeUse, RoleRow, RoleWork, Section, ShareChange, Step, SystemCallChange,
+    Word,
 };
 use crate::profile::ProcessName;
 use crate::report::number::{self, exact, rate};
@@ -169,6 +170,34 @@ pub(super) fn pipes(step: &Step, shown: StepExtent) -> Table {
         .done()
         .note(more)
 }
+
+/// The system calls that changed.
+pub(super) fn system_calls(step: &Step, shown: StepExtent) -> Table {
+    let changed = |change: &&SystemCallChange| {
+        let [before, after] = change.per_call;
+        let costs = before.zip(after).is_some_and(|(before, after)| (after / before - 1.0).abs() >= SMALLEST_PART);
+        change.certain || (costs && change.calls[0] >= FEW_CALLS)
+    };
+    let all: Vec<&SystemCallChange> = step.pipeline.system_calls.iter().filter(changed).collect();
+    let (rows, others) = all.split_at(all.len().min(shown.functions));
+    let more = match others.len() {
+        0 => String::new(),
+        more => format!("{} more in report.json", counted(more as u64, "change")),
+    };
+    let each = |of: Option<f64>| of.map_or(TableCell::Missing, TableCell::Exact);
+    Table::of("System calls whose number changed, or what the kernel executes in one", rows)
+        .column("call", |change| &change.name[..])
+        .column("process", |change| change.process.as_str())
+        .column("calls", |change| change.calls[0])
+        .column("then", |change| change.calls[1])
+        .less(1, "instr/call", |change| each(change.per_call[0]))
+        .less(1, "then", |change| each(change.per_call[1]))
+        .done()
+        .note(more)
+}
+
+/// Calls of fewer are of a program's start.
+const FEW_CALLS: u64 = 10;
 
 /// The headings of the columns before and after.
 fn sides<'a>(comparison: &'a Comparison, step: &Step, shown: StepExtent) -> (&'a str, &'a str) {

@@ -91,7 +91,12 @@ pub(super) fn step_tables(
     step: &Step,
     shown: StepExtent,
 ) -> Vec<ReportBlock> {
-    let mut all = vec![tables::path(comparison, step, shown), tables::pipes(step, shown), tables::shares(step, shown)];
+    let mut all = vec![
+        tables::path(comparison, step, shown),
+        tables::pipes(step, shown),
+        tables::system_calls(step, shown),
+        tables::shares(step, shown),
+    ];
     all.push(tables::roles(comparison, section, step, shown));
     all.extend(tables::cycles(step, shown));
     all.push(tables::functions(comparison, step, shown));

@@ -8,7 +8,7 @@ use crate::record::model::stages::{self, Stages};
 use crate::record::say::words;
 use crate::record::trials::timed::BROKEN_PIPE;
 use crate::report::number::number;
-use crate::result::{Document, ExecutedOn, RecordLevel, RecordedChannel, RecordedEnd};
+use crate::result::{Document, ExecutedOn, RecordLevel, RecordedChannel, RecordedEnd, SystemCallCount};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,6 +42,8 @@ pub struct PipelineWork {
     pub is_emulated: bool,
     /// The parts of the critical path, in ms.
     pub path: BTreeMap<String, f64>,
+    /// Of each stage, if they were counted.
+    pub system_calls: Vec<SystemCallCount>,
     /// What the wall time was made of: `62 % gzip on a CPU (user code) and 38 % other parts`.
     pub made_of: Option<String>,
 }
@@ -117,6 +119,7 @@ impl PipelineWork {
             needless: document.looks.is_none().then(|| ends.map(|end| end.needless).sum()),
             is_emulated: document.executed_on == ExecutedOn::Tcg,
             path,
+            system_calls: document.system_calls.clone(),
             made_of: words::made_of(document),
         })
     }

@@ -7,8 +7,9 @@ use crate::record::say::tables::{self, ROWS, further};
 use crate::report::block::{self, ReportBlock};
 use crate::report::files::{self, Written};
 use crate::report::number::{percent, time};
+use crate::report::table::{Table, TableCell};
 use crate::report::terminal::{Style, functions, roles};
-use crate::result::{Document, ExecutedOn, ImportedFrom, RecordLevel, RecordedChannel};
+use crate::result::{Document, ExecutedOn, ImportedFrom, RecordLevel, RecordedChannel, SystemCallCount};
 use crate::roles::RoleId;
 use crate::util::styled_text::StyledText;
 use crate::util::text::{clean, counted as counted_noun, grouped};
@@ -17,6 +18,9 @@ use std::collections::HashMap;
 /// Processes whose roles are shown, and the samples that each needs.
 const SAMPLED: usize = 4;
 const FEW_SAMPLES: u64 = 20;
+
+/// Rows of system calls; result.json has all.
+const SYSTEM_CALLS: usize = 12;
 
 /// The whole text. `written`: where the files are.
 pub fn render(recording: &Document, written: Option<&Written>, style: Style) -> StyledText {
@@ -122,7 +126,30 @@ fn instructions(recording: &Document) -> ReportBlock {
         "Instructions, counted in another run on {}, in which nothing was recorded",
         counted_noun(u64::from(recording.environment.cpus), "CPU")
     );
-    ReportBlock::section(heading, stages().take(ROWS).map(table).chain(note).collect())
+    let calls = (!recording.system_calls.is_empty()).then(|| ReportBlock::Table(system_calls(recording)));
+    ReportBlock::section(heading, stages().take(ROWS).map(table).chain(note).chain(calls).collect())
+}
+
+/// The system calls of all stages, those that executed most first.
+fn system_calls(recording: &Document) -> Table {
+    let mut calls: Vec<&SystemCallCount> = recording.system_calls.iter().filter(|call| call.calls > 0).collect();
+    calls.sort_by_key(|call| (std::cmp::Reverse(call.instructions), call.process, &call.name));
+    let (shown, others) = calls.split_at(calls.len().min(SYSTEM_CALLS));
+    let more: u64 = others.iter().map(|call| call.calls).sum();
+    let note = match others.len() {
+        0 => String::new(),
+        kinds => {
+            format!("{} of {} more in result.json", counted_noun(more, "call"), counted_noun(kinds as u64, "kind"))
+        }
+    };
+    let each = |call: &SystemCallCount| TableCell::Exact(call.instructions as f64 / call.calls as f64);
+    Table::of("All system calls, and the kernel's instructions in them without its entry and exit", shown)
+        .column("call", |call| &call.name[..])
+        .column("process", |call| call.process.as_str())
+        .column("calls", |call| call.calls)
+        .column("instr/call", |call| each(call))
+        .done()
+        .note(note)
 }
 
 /// What limits these figures.
