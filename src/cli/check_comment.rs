@@ -66,7 +66,7 @@ fn calls(step: &Step) -> String {
     }
     let [before, after] = [0, 1].map(|side: usize| all.iter().map(|call| call.calls[side]).sum::<u64>());
     let largest = all.first().filter(|call| call.certain);
-    let largest = largest.map(|call| format!(" ({} {:+})", call.name, call.more())).unwrap_or_default();
+    let largest = largest.map(|call| format!(" ({})", call.text())).unwrap_or_default();
     if before == after && largest.is_empty() {
         return grouped(before);
     }

@@ -137,6 +137,11 @@ pub fn answer(comparison: &Comparison, all: &[(&Section, &Step)]) -> String {
     {
         let _ = write!(text, "; {calls}");
     }
+    if let [(_, step)] = all
+        && let Some(work) = &step.pipeline.user_work
+    {
+        let _ = write!(text, "; {}", pipelines::user_work_text(work));
+    }
     if let Some(contributors) = contributors(all) {
         let _ = write!(text, "; {contributors}");
     }

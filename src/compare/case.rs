@@ -6,6 +6,7 @@ use super::entries::{self, CallRates};
 use super::input::{Boots, boots};
 use super::measure::Measure;
 use super::rep::RepMeasure;
+use super::user_loops::UserLoops;
 use super::work::RoleCalls;
 use crate::profile::{ByProcess, ProcessName};
 use crate::record::model::work::PipelineWork;
@@ -33,6 +34,8 @@ pub struct CaseMeasure {
     pub classes: Option<ClassMeasure>,
     pub rep: Option<RepMeasure>,
     pub pipeline: Option<PipelineWork>,
+    /// Of a counted pipeline.
+    pub(crate) user_loops: UserLoops,
     /// What its processes did instead of the requested work.
     changes: BTreeSet<String>,
     /// Whether all runs read a file of zeros in memory.
@@ -60,6 +63,7 @@ impl CaseMeasure {
             classes: ClassMeasure::of(runs),
             rep: RepMeasure::of(runs),
             pipeline: PipelineWork::of(document),
+            user_loops: first.code.as_ref().map(UserLoops::of).unwrap_or_default(),
             changes: changes.map(|warning| warning.message.clone()).collect(),
             from_memory: runs.iter().all(|run| source(run).is_some_and(|source| source.as_os_str() == MEMORY_SOURCE)),
         })

@@ -51,6 +51,7 @@ pub mod stored;
 pub mod sums;
 pub mod timed;
 pub mod understated;
+mod user_loops;
 pub mod work;
 
 pub use build::{Compared, compare};

@@ -4,13 +4,14 @@ use super::case::CaseMeasure;
 use super::columns::short_release;
 use super::input::Input;
 use super::measure::{Measure, as_f64};
-use super::model::{PathChange, PipeChange, PipelineChange, Step, SystemCallChange, Verdict, Word};
+use super::model::{PathChange, PipeChange, PipelineChange, Step, SystemCallChange, UserWork, Verdict, Word};
 use super::shares::share_changes;
 use crate::process::ProcessTotals;
 use crate::profile::{ByProcess, ProcessName, Unit};
 use crate::record::model::work::{self, PipeWork, PipelineWork};
 use crate::report::number::{change, exact, number};
 use crate::result::{Attribution, Document, Outcome, RESULT_FILE, SystemCallCount};
+use crate::roles::RoleId;
 use crate::util::text::{clean, grouped};
 use crate::util::usage::UsageError;
 use anyhow::{Result, bail, ensure};
@@ -228,7 +229,7 @@ pub fn change_of(works: [&PipelineWork; 2], profiles: Option<[&Measure; 2]>, wit
     };
     let shares = profiles.map(share_changes).unwrap_or_default();
     let pipes = works[0].pipes.iter().filter_map(pipe).collect();
-    PipelineChange { path, shares, pipes, system_calls: system_calls(works) }
+    PipelineChange { path, shares, pipes, system_calls: system_calls(works), user_work: None }
 }
 
 /// The system calls of both.
@@ -279,6 +280,24 @@ pub(crate) fn more_calls(step: &Step) -> Option<String> {
         grouped(after)
     );
     (is_many && agrees).then_some(text)
+}
+
+/// Why user code of `sides` changed, if that is most of the change of `step`, and its system calls are the same.
+pub(crate) fn user_work(step: &Step, sides: [&CaseMeasure; 2]) -> Option<UserWork> {
+    let user = step.roles.iter().find(|row| row.role == RoleId::User && row.certain)?;
+    let explains = 2.0 * user.delta.abs() >= step.verdict.delta.abs() && more_calls(step).is_none();
+    let is_change = matches!(step.verdict.word, Word::More | Word::Fewer);
+    (is_change && explains).then(|| sides[1].user_loops.since(&sides[0].user_loops)).flatten()
+}
+
+/// `the same work, other code`: what is known of a change of user code.
+pub(crate) fn user_work_text(work: &UserWork) -> String {
+    match work {
+        UserWork::OtherCode => "the same work, other code: its loops run as often".to_owned(),
+        UserWork::Loop { function, turns } => {
+            format!("more work: a loop in {} runs {} times", clean(function), grouped(*turns))
+        }
+    }
 }
 
 /// Fewer calls are not worth a sentence, nor is a change of a smaller part of all.

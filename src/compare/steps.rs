@@ -103,6 +103,7 @@ pub(crate) fn fill_steps(
                 }
             }
             step.blame = blame(&step);
+            step.pipeline.user_work = pipelines::user_work(&step, sides);
             step.calls = calls::lists(&sides[0].bodies, &sides[1].bodies);
         }
         let classes = sides.map(|side| side.classes.as_ref());

@@ -128,7 +128,7 @@ impl CheckThresholds {
         let certain = || all.iter().filter(|call| call.certain);
         let more = u64::try_from(certain().map(SystemCallChange::more).sum::<i128>()).ok().filter(|more| *more > 0)?;
         let percent = 100.0 * more as f64 / before.max(1) as f64;
-        let named: Vec<String> = certain().take(NAMED).map(|call| format!("{} {:+}", call.name, call.more())).collect();
+        let named: Vec<String> = certain().take(NAMED).map(SystemCallChange::text).collect();
         let text = format!(
             "{}: {} more system calls ({before} before, +{percent:.1} %): {}",
             CheckVerdict::Regression.text(),

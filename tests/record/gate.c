@@ -1,5 +1,5 @@
 // Writes blocks, each made by its own functions. EXTRA_CALL adds a system call to each block; MOVED has one more function,
-// which nothing calls, so that all others are at other addresses.
+// which nothing calls, so that all others are at other addresses; QUADRATIC compares each block with all before it.
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,17 +34,29 @@ int main(void)
 	static unsigned char block[4096];
 	unsigned long x = 1;
 	unsigned s = 0;
+#ifdef QUADRATIC
+	static volatile unsigned long seen[500];
+	unsigned found = 0;
+#endif
 
 	for (int i = 0; i < 500; i++) {
 		x = mixed(x);
 		memset(block, (int)x, sizeof(block));
 		s += sum(block, sizeof(block));
+#ifdef QUADRATIC
+		for (int j = 0; j < i; j++)
+			found += seen[j] == x;
+		seen[i] = x;
+#endif
 #ifdef EXTRA_CALL
 		getppid();
 #endif
 		if (write(1, block, sizeof(block)) < 0)
 			return 1;
 	}
+#ifdef QUADRATIC
+	s += found;
+#endif
 	fprintf(stderr, "%u\n", s);
 	return 0;
 }

@@ -482,6 +482,13 @@ fn a_program_is_checked_against_its_baseline() {
     let comment = std::fs::read_to_string(folder.path().join("comment.md")).unwrap();
     assert!(comment.starts_with("<!-- pipeprof check -->\n**pipeprof: regression"), "{comment}");
     assert!(comment.contains("(getppid +500) |") && comment.lines().count() < 40, "{comment}");
+    // More work in user code is told from other code for the same work.
+    build(&["-DQUADRATIC"]);
+    let (code, said) = check(&["--baseline", "base"]);
+    assert!(code == Some(1) && said.contains("more work: a loop in main runs 124,750 times"), "{said}");
+    build(&["-O0"]);
+    let (code, said) = check(&["--baseline", "base"]);
+    assert!(code == Some(1) && said.contains("the same work, other code"), "{said}");
     // Code that has only moved is no difference.
     build(&["-DMOVED"]);
     let (code, said) = check(&["--baseline", "base", "--fail-above-calls", "0%"]);

@@ -10,7 +10,7 @@ pub use causes::{CauseNames, CausePart, CauseResidual, CauseRow, CauseSplit, Cau
 pub use parts::{
     Blame, CallList, CallRow, CpuReason, CpuSplit, CpuSplitRole, CycleChange, CycleDelta, FunctionSum, HeldChange,
     Inlined, LockChange, PathChange, PipeChange, PipeUse, PipelineChange, RepChange, RoleCycleDelta, RolePart,
-    RoleWork, ScheduleChange, ShareChange, SwitchRates, SystemCallChange, WorkUnit,
+    RoleWork, ScheduleChange, ShareChange, SwitchRates, SystemCallChange, UserWork, WorkUnit,
 };
 pub use word::Word;
 

@@ -5,6 +5,7 @@ use crate::profile::ProcessName;
 pub use crate::record::model::work::PipeUse;
 use crate::result::LockKind;
 use crate::roles::RoleId;
+use crate::util::text::grouped;
 use serde::{Deserialize, Serialize};
 
 /// The largest contributor: a role and functions within it, helpers and the roles that call them, or another number of pages
@@ -274,6 +275,19 @@ pub struct PipelineChange {
     /// All system calls of counted stages; those whose number changed for certain first, and of these the largest change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub system_calls: Vec<SystemCallChange>,
+    /// Whether the programs of counted stages did other work, where that is known and user code explains the change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_work: Option<UserWork>,
+}
+
+/// What explains a change of user code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UserWork {
+    /// Loops run as often, with other instructions in them: another compiler, other options, other inlining.
+    OtherCode,
+    /// A loop of `function` that runs `turns` times is new.
+    Loop { function: String, turns: u64 },
 }
 
 /// System calls of one kind by one process, before and after.
@@ -292,6 +306,12 @@ impl SystemCallChange {
     /// How many more there are.
     pub fn more(&self) -> i128 {
         i128::from(self.calls[1]) - i128::from(self.calls[0])
+    }
+
+    /// `read +3,306`.
+    pub fn text(&self) -> String {
+        let sign = if self.more() < 0 { '-' } else { '+' };
+        format!("{} {sign}{}", self.name, grouped(self.calls[0].abs_diff(self.calls[1])))
     }
 }
 
