@@ -16,6 +16,9 @@ const LOOP: PlantedLoop = PlantedLoop { caller: "anon_pipe_buf_release", callee:
 /// Buffers, and how much goes through the pipe in a window.
 const SIZES: [(u64, u64); 4] = [(512, 1 << 20), (4 << 10, 8 << 20), (64 << 10, 16 << 20), (256 << 10, 32 << 20)];
 
+/// The same with two CPUs: as `run` takes them, because of bursts (docs/exactness.md).
+const SIZES_OF_TWO: [(u64, u64); 4] = [(512, 4 << 20), (4 << 10, 64 << 20), (64 << 10, 64 << 20), (256 << 10, 64 << 20)];
+
 fn count(kernel: &Kernel, buffer_size: u64, bytes: u64, cpus: u32) -> Outcome {
     let workload = Spec { buffer_size, amount: Amount::Bytes(bytes), ..spec("write", 0) };
     let wanted = pipeprof::result::Request { runs: 4, ..request(workload, vec![Collector::Insn]) };
@@ -30,8 +33,8 @@ fn the_interval_holds_planted_work() {
     let folder = tempfile::tempdir().unwrap();
     let mut planted = Kernel { image: folder.path().join("vmlinuz"), ..plain.clone() };
     planted.config = None;
-    for cpus in [1, 2] {
-        for (buffer_size, bytes) in SIZES {
+    for (cpus, sizes) in [(1, SIZES), (2, SIZES_OF_TWO)] {
+        for (buffer_size, bytes) in sizes {
             let before = count(&plain, buffer_size, bytes, cpus);
             let code = before.code.clone().unwrap();
             if !planted.image.exists() {
