@@ -19,6 +19,7 @@ use crate::result::{
 use crate::roles::Skid;
 use crate::run::KernelFunctions;
 use crate::util::own_child::pin;
+use crate::util::text::counted as counted_noun;
 use crate::util::warning::{Warning, WarningCode};
 use crate::vm::scratch::Scratch;
 use crate::vm::{Accel, GuestOptions, PluginArgs, qemu};
@@ -38,6 +39,9 @@ const STARTER: &str = "pipeprof";
 
 /// The kernel's function that prepares the stack of a new task (arch/x86/kernel/process.c).
 const BIRTH: &str = "copy_thread";
+
+/// With fewer bytes, as those of a number that is printed, values per KiB say nothing: another digit would change them all.
+const FEW_BYTES: u64 = 16 << 10;
 
 /// A pipeline that does nothing looks at its time limit so often.
 const PACE: Duration = Duration::from_secs(1);
@@ -103,7 +107,8 @@ fn add_runs(recorded: &mut Outcome, counted: Vec<CountedRun>) {
         document.system_calls = run.system_calls;
         document.processes = processes;
         for (stage, profile) in run.profiles.iter().enumerate() {
-            let moved = stages::moved(document, |process| of_stage(document, process, stage));
+            let mut moved = stages::moved(document, |process| of_stage(document, process, stage));
+            moved.bytes = Some(moved.bytes).filter(|bytes| *bytes >= FEW_BYTES).unwrap_or_default();
             let shares = attribute(&profile.stacks, Unit::Instructions, Skid::None, &moved);
             document.attribution.processes.insert(profile.process, shares);
         }
@@ -111,10 +116,12 @@ fn add_runs(recorded: &mut Outcome, counted: Vec<CountedRun>) {
         document.collectors.push(run.report);
         (*profiles, *code) = (run.profiles, Some(run.code));
     }
-    if document.channels.iter().all(|pipe| pipe.taken() == 0) {
+    let bytes = bytes_taken(document);
+    if bytes < FEW_BYTES {
+        let bytes = if bytes == 0 { "nothing".to_owned() } else { format!("only {}", counted_noun(bytes, "byte")) };
         document.warnings.push(Warning {
             code: WarningCode::NoPipes,
-            message: "nothing went through its pipes, so all values are those of the whole run, not per KiB".to_owned(),
+            message: format!("{bytes} went through its pipes, so all values are those of the whole run, not per KiB"),
             action: String::new(),
         });
     }
@@ -139,10 +146,14 @@ fn of_stage(document: &Document, process: usize, stage: usize) -> bool {
     document.recorded[process].stage as usize == stage
 }
 
+/// What went through all pipes, in bytes.
+fn bytes_taken(document: &Document) -> u64 {
+    document.channels.iter().map(RecordedChannel::taken).sum()
+}
+
 /// What each stage did. Values per KiB refer to the bytes of the first one: these are all that went through the pipes.
 fn totals(document: &Document, run: &CountedRun) -> Processes {
-    let bytes = document.channels.iter().map(RecordedChannel::taken).sum();
-    let bytes = Some(bytes).filter(|bytes| *bytes > 0).unwrap_or(1024);
+    let bytes = Some(bytes_taken(document)).filter(|bytes| *bytes >= FEW_BYTES).unwrap_or(1024);
     let switches = stages::switches(document);
     let totals = run.counters.iter().enumerate().map(|(stage, (name, counters))| {
         let own = |process: usize| of_stage(document, process, stage);

@@ -15,6 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Pipes whose bytes differ by more than this part did not do the same work.
 const SAME_BYTES: f64 = 0.01;
 
+/// As many bytes more or less are another number that is printed, a time or a name.
+const FEW_BYTES: u64 = 256;
+
 /// Processes that [`processes`] has by name: those that used the CPUs most.
 const NAMED: usize = 50;
 
@@ -212,7 +215,9 @@ pub fn unequal(before: &PipelineWork, after: &PipelineWork) -> Vec<String> {
     }
     let far = |(old, new): &(&PipeWork, &PipeWork)| {
         let [Some(first), Some(second)] = [old.bytes, new.bytes] else { return false };
-        first.abs_diff(second) as f64 > SAME_BYTES * first.max(second) as f64 && !old.cut && !new.cut
+        let difference = first.abs_diff(second);
+        let is_far = difference > FEW_BYTES && difference as f64 > SAME_BYTES * first.max(second) as f64;
+        is_far && !old.cut && !new.cut
     };
     let all = !before.is_partial && !after.is_partial && before.pipes.len() == after.pipes.len();
     if let Some((old, new)) = before.pipes.iter().zip(&after.pipes).filter(|_| all).find(far) {
