@@ -33,6 +33,7 @@ const NOT_FOUND: u8 = 127;
 /// With -p, a pipeline that is running already is recorded, by the id of any of its processes:
 ///
 ///   pipeprof record -p 4711 --duration 5s
+///   pipeprof record --container web --duration 5s
 ///
 /// With --kernel, it runs in a guest with that kernel:
 ///
@@ -48,9 +49,17 @@ pub(crate) struct RecordArgs {
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
     /// Record these running processes and those at the other ends of their pipes; nothing of them is changed
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with = "command",
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with = "command", group = "running",
         value_parser = clap::value_parser!(u32).range(1..))]
     pid: Vec<u32>,
+    /// Record the processes of this cgroup and of those below, also those that come into it meanwhile: its folder, or its
+    /// path as in /proc/PID/cgroup
+    #[arg(long, value_name = "PATH", group = "running", conflicts_with = "command")]
+    cgroup: Option<String>,
+    /// Record the processes of a container of docker, podman, containerd, CRI-O, runc or LXC, by its name or the begin of its
+    /// id; of a pod, POD/CONTAINER
+    #[arg(long, value_name = "NAME|ID", group = "running", conflicts_with = "command")]
+    container: Option<String>,
     /// Time to record. A pipeline that pipeprof started is then ended by SIGTERM [default: until the pipeline ends, with
     /// -p also until Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
@@ -66,18 +75,18 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "HOW", value_parser = choice::<Observer>(), conflicts_with = "kernel")]
     observe: Option<Observer>,
     /// Size of the pipes between the stages, such as 1M [default: the kernel's, 64K]
-    #[arg(long, value_name = "SIZE", value_parser = pipe_size, conflicts_with_all = ["pid", "changes", "advise"])]
+    #[arg(long, value_name = "SIZE", value_parser = pipe_size, conflicts_with_all = ["running", "changes", "advise"])]
     pipe_size: Option<u64>,
     /// Measure the pipeline with and without a change, in turn: pipe-size=SIZE, pin (each stage on its CPU),
     /// stageN=COMMAND (another program as stage N), or program:A=B (B wherever a command begins with A); repeatable
-    #[arg(long = "try", value_name = "CHANGE", value_parser = Remedy::parse, conflicts_with = "pid")]
+    #[arg(long = "try", value_name = "CHANGE", value_parser = Remedy::parse, conflicts_with = "running")]
     changes: Vec<Remedy>,
     /// Try what the recording suggests
-    #[arg(long, conflicts_with = "pid")]
+    #[arg(long, conflicts_with = "running")]
     advise: bool,
     /// Runs of each for --try and --advise [default: 10]; counted runs for --collect insn, each started at another moment
     /// [default: 3]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), conflicts_with = "pid")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), conflicts_with = "running")]
     runs: Option<u32>,
     /// Put a file or folder into the guest, at the same path or at DEST; a program comes with its libraries; repeatable
     #[arg(long = "file", value_name = "PATH[:DEST]", value_parser = SentFile::parse, help_heading = "Guest")]
@@ -157,6 +166,10 @@ impl RecordArgs {
             request.target = RecordingTarget::Pipeline(PipelineCommand::parse(&self.command)?);
         } else if !self.pid.is_empty() {
             request.target = RecordingTarget::Attached(self.pid.clone());
+        } else if let Some(path) = &self.cgroup {
+            request.target = RecordingTarget::Cgroup(path.clone());
+        } else if let Some(name) = &self.container {
+            request.target = RecordingTarget::Container(name.clone());
         }
         self.guest.machine.apply(&mut request.machine);
         set(&mut request.level, self.level);

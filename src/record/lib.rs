@@ -53,7 +53,7 @@ use crate::record::start::input::KeptInput;
 pub use crate::record::start::launch::StageStreams;
 use crate::record::start::launch::{Launcher, MadePipe, PipelineSetup};
 use crate::record::start::running::RunningProcesses;
-use crate::result::{Document, MeasuredTarget, Outcome, PipelineCommand, RecordLevel};
+use crate::result::{Document, MeasuredTarget, Outcome, PipelineCommand, RecordLevel, RecordingTarget};
 use crate::util::{privileges, progress};
 use anyhow::{Context as _, Result, bail};
 use std::io::IsTerminal as _;
@@ -210,19 +210,19 @@ impl Meanwhile {
 }
 
 /// Record processes that are running, and those at the other ends of their pipes: for the duration of `options`, until an
-/// interruption, or until all of `pids` have ended. They are only watched.
-pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Outcome> {
+/// interruption, or until all of `wanted` have ended. They are only watched.
+pub(crate) fn record_running(wanted: &RecordingTarget, options: &RecordOptions) -> Result<Outcome> {
     let RecordOptions { sampled, live, drop_rights, .. } = *options;
     let RecordSettings { duration, level, observer, .. } = options.settings;
     if looking::is_wanted(options) {
-        return looking::record_running(pids, options, None);
+        return looking::record_running(wanted, options, None);
     }
     let environment = Environment::now();
-    let running = RunningProcesses::find(pids)?;
+    let mut running = RunningProcesses::find(wanted)?;
     let (kernel, mut recorder) = match start_recorder(options) {
         Ok(started) => started,
         Err(error) if observer.is_none() && looking::is_possible(options) => {
-            return looking::record_running(pids, options, Some(error));
+            return looking::record_running(wanted, options, Some(error));
         }
         Err(error) => return Err(error),
     };
@@ -230,19 +230,31 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Ou
     let traced = options.settings.traced.as_ref();
     let tracing = traced.map(|wanted| Tracing::start(wanted, &running.pids)).transpose()?;
     let seized = recorder.seize(running.pids.iter().copied().zip(0..))?;
-    if let Some((_, pid)) = (0..).zip(running.asked()).find(|(stage, _)| !seized.contains(stage)) {
-        bail!(
+    let unseen = (0..).zip(running.asked()).find(|(stage, _)| !seized.contains(stage));
+    match (unseen, &running.group) {
+        (Some((_, pid)), None) => bail!(
             "-p {pid}: nothing of it can be recorded: it has just ended, or the kernel does not show it to BPF programs"
-        );
+        ),
+        // Of many, some may have just ended.
+        (Some(_), Some(_)) if seized.is_empty() => {
+            bail!("nothing of {} can be recorded: its processes have just ended", running.target().text())
+        }
+        _ => {}
     }
     give_up(drop_rights && tracing.is_none());
-    recorder.know_ends(running.ends.iter().map(|end| ((end.pipe.inode, end.pipe.device), end.writes, end.stage)));
+    recorder.know_ends(running.known_ends(0..running.pids.len()));
     let used = ProgramTimes::now();
-    let target = MeasuredTarget::Attached { pids: running.asked().to_vec() };
+    let target = running.target();
     let recording = Document { target, environment, level, duration_ns: nanoseconds(duration), ..Document::default() };
     let live = live.then(|| LiveView::start(false));
     let mut meanwhile = Meanwhile::start(code, live);
-    running.wait(duration, || meanwhile.step(&mut recorder, &recording, &[], &running));
+    running.wait(duration, |running| {
+        let new = running.newcomers();
+        // Without an answer of the kernel, they are not recorded.
+        let _ = recorder.join(&running.pids, new.clone());
+        recorder.know_ends(running.known_ends(new));
+        meanwhile.step(&mut recorder, &recording, &[], running)
+    });
     recorder.end_now()?;
     let Meanwhile { timeline, mut looks, code, live, pages } = meanwhile;
     looks.finish(&mut recorder);

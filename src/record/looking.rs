@@ -12,7 +12,7 @@ use crate::record::start;
 use crate::record::start::input::KeptInput;
 use crate::record::start::launch::{Launcher, MadePipe, PipelineSetup};
 use crate::record::start::running::RunningProcesses;
-use crate::result::{Document, MeasuredTarget, Observer, Outcome, PipelineCommand, RecordLevel};
+use crate::result::{Document, MeasuredTarget, Observer, Outcome, PipelineCommand, RecordLevel, RecordingTarget};
 use crate::util::warning::{Warning, WarningCode};
 use anyhow::{Result, ensure};
 use std::time::Duration;
@@ -133,20 +133,28 @@ pub(crate) fn record(
 }
 
 /// Record processes that are running, and those that they start.
-pub(crate) fn record_running(pids: &[u32], options: &RecordOptions, why: Option<anyhow::Error>) -> Result<Outcome> {
+pub(crate) fn record_running(
+    wanted: &RecordingTarget,
+    options: &RecordOptions,
+    why: Option<anyhow::Error>,
+) -> Result<Outcome> {
     let environment = Environment::now();
     let duration = options.settings.duration;
-    let running = RunningProcesses::find(pids)?;
+    let mut running = RunningProcesses::find(wanted)?;
     let used = ProgramTimes::now();
     let mut recorder = ProcRecorder::start();
     recorder.follow(running.pids.iter().copied(), true);
-    ensure!(!recorder.living().is_empty(), "-p: none of these processes runs any more");
+    ensure!(!recorder.living().is_empty(), "{}: none of its processes runs any more", running.target().text());
     let mut meanwhile = WhileLooking::start(recorder);
-    running.wait(duration, || Some(meanwhile.step()));
+    running.wait(duration, |running| {
+        let new = running.newcomers();
+        running.pids[new].iter().for_each(|pid| meanwhile.recorder.join(*pid));
+        Some(meanwhile.step())
+    });
     meanwhile.end();
     let others = used.others_since(&meanwhile.recorder.living());
     let recording = Document {
-        target: MeasuredTarget::Attached { pids: running.asked().to_vec() },
+        target: running.target(),
         environment,
         duration_ns: nanoseconds(duration),
         others,

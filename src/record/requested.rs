@@ -41,7 +41,7 @@ impl RecordingRequest {
         self.check(&trials, runs)?;
         let mut pipeline = match &self.target {
             RecordingTarget::Pipeline(pipeline) => Some(pipeline.clone()),
-            RecordingTarget::Attached(_) => None,
+            RecordingTarget::Attached(_) | RecordingTarget::Cgroup(_) | RecordingTarget::Container(_) => None,
         };
         let by_stage = !trials.is_empty() || self.pipe_size.is_some() || self.counts();
         if let Some(line) = pipeline.as_mut().filter(|_| by_stage) {
@@ -121,13 +121,13 @@ impl RecordingRequest {
         let options =
             RecordOptions { settings: self.settings(), trials, streams: None, sampled, live, drop_rights: true };
         let recorded = match &self.target {
-            RecordingTarget::Attached(pids) => {
-                cancel::install().context("cannot install signal handlers")?;
-                record_running(pids, &options)?
-            }
             RecordingTarget::Pipeline(command) => {
                 let pipeline = pipeline.as_ref().unwrap_or(command);
                 if self.kernel.is_some() { self.record_in_guest(pipeline)? } else { record(pipeline, options)? }
+            }
+            running => {
+                cancel::install().context("cannot install signal handlers")?;
+                record_running(running, &options)?
             }
         };
         Ok(self.stored_in(recorded))
@@ -140,9 +140,9 @@ impl RecordingRequest {
         let refused = |problem: &str| Err(UsageError::new(problem).into());
         let guest = self.kernel.is_some();
         if self.target == RecordingTarget::default() {
-            return refused("nothing is to be recorded: give a pipeline after `--`, or -p PID");
+            return refused("nothing is to be recorded: give a pipeline after `--`, -p PID, --cgroup or --container");
         }
-        let running = matches!(self.target, RecordingTarget::Attached(_));
+        let running = !matches!(self.target, RecordingTarget::Pipeline(_));
         if self.observer == Some(Observer::Proc) && (self.level == RecordLevel::Stacks || self.collect.is_some()) {
             return refused(
                 "--observe proc sees neither stacks nor what is executed: leave out --level stacks and --collect",
@@ -150,8 +150,8 @@ impl RecordingRequest {
         }
         if running && (guest || !trials.is_empty() || self.runs.is_some() || self.pipe_size.is_some()) {
             return refused(
-                "-p records processes of this machine as they are: leave out --kernel, --try, --advise, --runs and \
-                 --pipe-size",
+                "-p, --cgroup and --container record processes of this machine as they are: leave out --kernel, --try, \
+                 --advise, --runs and --pipe-size",
             );
         }
         if !(guest || self.files.is_empty() && self.disk.is_empty()) {

@@ -1,5 +1,6 @@
 //! Sleeps that went on when a recording last looked into /proc, and who could have ended them.
 
+use crate::target::Container;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +48,12 @@ pub struct SeenProcess {
     /// Index in `recorded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<usize>,
+    /// Its container, if it is in one and is not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<Container>,
+    /// Whether a signal or a debugger has stopped it, or its cgroup is frozen.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopped: bool,
     /// Whether all its threads slept, and none of them at a pipe or socket, or for a child.
     pub idle: bool,
 }

@@ -50,7 +50,7 @@ pub use recorded::{
 };
 pub use request::{Collector, Loader, Request, Selection};
 pub use stack_files::LARGEST;
-pub use target::{ImportedFrom, MeasuredTarget, PipelineCommand};
+pub use target::{Container, ImportedFrom, MeasuredTarget, PipelineCommand, ProcessGroup};
 pub use timeline::{Timeline, TimelinePipe, TimelineProcess};
 pub use trials::{Trial, TrialRuns, TrialVerdict, Trials};
 

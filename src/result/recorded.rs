@@ -1,6 +1,7 @@
 //! What the recorder saw: processes, pipes, and what limits the pipeline.
 
 use crate::awaited::ChannelKind;
+use crate::target::Container;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,8 +69,11 @@ pub struct RecordedProcess {
     pub args: Vec<String>,
     /// The stage that it belongs to, from 0.
     pub stage: u32,
-    /// In the initial PID namespace.
+    /// In the PID namespace of pipeprof; in the initial one if it has none there.
     pub pids: Vec<u32>,
+    /// The same in the PID namespaces of the processes themselves, such as those of a container, if these are others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inner_pids: Vec<u32>,
     pub threads: u64,
     pub forks: u64,
     pub execs: u64,
@@ -318,6 +322,9 @@ pub struct UnrecordedProcess {
     pub pid: u32,
     /// As in /proc/PID/comm; empty if unknown.
     pub name: String,
+    /// Its container, if it is in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<Container>,
 }
 
 /// Pipes of a user who had used up the pages that all of them may have.

@@ -3,7 +3,7 @@
 
 use crate::record::model::stages::{self, Stages};
 use crate::record::start::command_line::{operands, program_name};
-use crate::result::{Document, RecordedProcess};
+use crate::result::{Container, Document, RecordedProcess};
 use crate::util::text::clean;
 use std::collections::BTreeMap;
 
@@ -84,9 +84,14 @@ fn namesakes(names: &[String]) -> impl Iterator<Item = Vec<usize>> + use<> {
     places.into_values().filter(|same| same.len() > 1).collect::<Vec<_>>().into_iter()
 }
 
-/// `` `sh` (process 4711)``, by a name that may be empty.
-pub(crate) fn with_id(name: &str, pid: u32) -> String {
-    if name.is_empty() { format!("process {pid}") } else { format!("`{}` (process {pid})", clean(name)) }
+/// `` `sh` (process 4711, container web)``, by a name that may be empty.
+pub(crate) fn with_id(name: &str, pid: u32, container: Option<&Container>) -> String {
+    let within = container.map_or_else(String::new, |of| format!(", container {}", clean(of.title())));
+    match (name, container) {
+        ("", None) => format!("process {pid}"),
+        ("", Some(_)) => format!("process {pid}{}", within.replacen(", ", " of ", 1)),
+        _ => format!("`{}` (process {pid}{within})", clean(name)),
+    }
 }
 
 fn cut(word: &str) -> String {

@@ -128,6 +128,7 @@ impl SeenWaits {
         let Self { at, followed, mut waits } = self;
         let place = |process: &mut SeenProcess| {
             process.recorded = followed.get(&process.pid).and_then(|who| index.get(who)).copied();
+            process.container = process.container.take().filter(|_| process.recorded.is_none());
         };
         for wait in &mut waits {
             place(&mut wait.process);

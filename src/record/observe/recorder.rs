@@ -19,6 +19,7 @@ use crate::result::{RecordLevel, WaitReason};
 use anyhow::{Context as _, Result, ensure};
 use bytemuck::Zeroable as _;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -173,11 +174,26 @@ impl Recorder {
     /// # Errors
     /// When there are too many, or the kernel refuses to iterate over its threads.
     pub(crate) fn seize(&mut self, pids: impl IntoIterator<Item = (u32, u32)>) -> Result<BTreeSet<u32>> {
-        for (pid, stage) in pids {
-            self.object.insert("wanted", pid, stage).context("too many processes")?;
+        let all: Vec<(u32, u32)> = pids.into_iter().collect();
+        for (pid, stage) in &all {
+            self.object.insert("wanted", *pid, *stage).context("too many processes")?;
         }
         attach::run_iterator(self.object.program(SEIZE)?)?;
+        self.object.remove("wanted", all.iter().map(|(pid, _)| pid))?;
         Ok(self.read()?.processes.into_iter().map(|(who, _)| who.stage).collect())
+    }
+
+    /// Also follow those of `pids` at these places, each as the stage of this number, unless they are followed already.
+    pub(crate) fn join(&mut self, pids: &[u32], places: Range<usize>) -> Result<()> {
+        if places.is_empty() {
+            return Ok(());
+        }
+        let new = || pids.iter().zip(0_u32..).skip(places.start).take(places.len());
+        let added = new().try_for_each(|(pid, stage)| self.object.insert("wanted", *pid, stage));
+        attach::run_iterator(self.object.program(SEIZE)?)?;
+        // A process that comes later may have its id.
+        self.object.remove("wanted", new().map(|(pid, _)| pid))?;
+        added
     }
 
     /// Ends of pipes that are open, although nobody may use them.

@@ -75,7 +75,7 @@ fn is_stuck(recording: &Document, wait: &LastWait) -> bool {
 
 /// `` `cat` (process 4711)``.
 fn full_name(process: &SeenProcess) -> String {
-    with_id(&process.name, process.pid)
+    with_id(&process.name, process.pid, process.container.as_ref())
 }
 
 /// The circles of waits that others could end, each in order: each process waits for the next one.

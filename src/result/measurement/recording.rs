@@ -46,6 +46,10 @@ pub enum RecordingTarget {
     Pipeline(PipelineCommand),
     /// Running processes, and those at the other ends of their pipes.
     Attached(Vec<u32>),
+    /// The processes of a cgroup and of those below, by its path.
+    Cgroup(String),
+    /// Those of a container, by its name or the begin of its id.
+    Container(String),
 }
 
 impl Default for RecordingTarget {

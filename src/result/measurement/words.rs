@@ -96,6 +96,8 @@ impl RecordingRequest {
             RecordingTarget::Attached(pids) => {
                 pids.iter().for_each(|pid| words.value("--pid", Some(pid)));
             }
+            RecordingTarget::Cgroup(path) => words.value("--cgroup", Some(path)),
+            RecordingTarget::Container(name) => words.value("--container", Some(name)),
         }
         words.0
     }

@@ -4,6 +4,7 @@ use super::chain::{JoinedSlices, Slices};
 use super::clocks::{ASSUMED, Clocks, NO_CLOCK, OF_ALL, PathState, Spent, UsedCpus, later};
 use super::command_lines::CommandLines;
 use super::parts::{NOBODY, Name, PartKey, asleep, is_held, is_soft_interrupt, part};
+use super::process_ids::ProcessIds;
 use super::samples::TimedSamples;
 use crate::record::observe::raw::{
     PR_ASLEEP, PR_CARRIED, PR_FOR_ROOM, PR_IN_INTERRUPT, PR_IN_PROCESS, PR_STEP_ARGS, PR_STEP_EXEC, PR_STEP_FORK,
@@ -77,6 +78,7 @@ pub(crate) struct PathFollower {
     /// Threads outside of the recording that carry on what one of it did.
     pub(crate) carriers: Map<u64, PathState>,
     pub(crate) command_lines: CommandLines,
+    pub(crate) ids: ProcessIds,
     /// By process id.
     names: Map<u32, Name>,
     /// The name of the thread of the next step.
@@ -115,6 +117,7 @@ impl PathFollower {
             clocks: Vec::new(),
             carriers: Map::default(),
             command_lines: CommandLines::default(),
+            ids: ProcessIds::default(),
             names: Map::default(),
             named: (0, [0; 2]),
             until: u64::MAX,
@@ -287,6 +290,7 @@ impl PathFollower {
         if step.kind as usize == PR_STEP_SEIZE {
             self.seized.entry(step.who.tgid).or_insert((step.who.stage, None));
         }
+        self.ids.add(step.who.tgid, [step.here, step.inside]);
         let slices = self.slices_until(step.at);
         let process = self.process(&step.who);
         let of_parent = match step.kind as usize {

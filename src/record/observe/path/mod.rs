@@ -15,6 +15,7 @@ mod gap;
 #[cfg(test)]
 pub(crate) mod kept;
 mod parts;
+mod process_ids;
 mod samples;
 mod seen;
 #[cfg(test)]
