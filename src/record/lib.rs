@@ -48,12 +48,12 @@ use crate::record::observe::others::ProgramTimes;
 use crate::record::observe::recorder;
 use crate::record::observe::timeline::TimelineRecorder;
 use crate::record::observe::traced::Tracing;
-use crate::record::observe::user_pages::UserPages;
+use crate::record::observe::user_pages::{self, UserPages};
 use crate::record::start::input::KeptInput;
 pub use crate::record::start::launch::StageStreams;
 use crate::record::start::launch::{Launcher, MadePipe, PipelineSetup};
 use crate::record::start::running::RunningProcesses;
-use crate::result::{Document, MeasuredTarget, Outcome, PipelineCommand, RecordLevel, RecordingTarget};
+use crate::result::{Document, MeasuredTarget, Outcome, PipelineCommand, RecordLevel, RecordingTarget, UserPipes};
 use crate::util::{privileges, progress};
 use anyhow::{Context as _, Result, bail};
 use std::io::IsTerminal as _;
@@ -79,6 +79,14 @@ pub fn check_any_steps(bytes: &[u8]) {
 /// Why nothing can be recorded here.
 pub fn try_recorder() -> Result<()> {
     recorder::Recorder::start(RecordLevel::Calls, false, false, None).map(drop)
+}
+
+/// The pipes that this user has open and the limit of their pages, with whether they use it up. `None` without a limit.
+pub fn own_pipes() -> Option<(UserPipes, bool)> {
+    user_pages::own().map(|user| {
+        let used_up = user_pages::is_used_up(&user);
+        (user, used_up)
+    })
 }
 
 /// Run `pipeline` and record it, then measure it with and without changes. Afterwards this process has neither standard
@@ -197,7 +205,10 @@ impl Meanwhile {
             timeline.end(&ended, groups);
         }
         let more = recorder.step();
-        timeline.step(|| recorder.read().ok()).iter().for_each(|counts| pages.step(counts));
+        timeline
+            .step(|| recorder.read().ok())
+            .iter()
+            .for_each(|counts| pages.step(counts, |tgid| recorder.id_here(tgid)));
         looks.step(recorder);
         let mut due = if more { Duration::ZERO } else { timeline.due().min(looks.due()).min(recorder::ROOM_EVERY) };
         due = due.min(code.as_mut().map_or(Duration::MAX, UserCode::step));

@@ -54,7 +54,7 @@ impl WhileLooking {
     fn step(&mut self) -> Duration {
         let Self { recorder, timeline, looks, pages } = self;
         recorder.step();
-        timeline.step(|| Some(recorder.counts())).iter().for_each(|counts| pages.step(counts));
+        timeline.step(|| Some(recorder.counts())).iter().for_each(|counts| pages.step(counts, |pid| pid));
         looks.step(recorder);
         recorder.due().min(timeline.due()).min(looks.due())
     }

@@ -43,6 +43,9 @@ impl LastWait {
 pub struct SeenProcess {
     /// In the PID namespace of pipeprof.
     pub pid: u32,
+    /// In its own PID namespace, if that is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inner_pid: Option<u32>,
     /// Its program, and the script if that is an interpreter: `python3 server.py`.
     pub name: String,
     /// Index in `recorded`.
@@ -51,7 +54,7 @@ pub struct SeenProcess {
     /// Its container, if it is in one and is not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<Container>,
-    /// Whether a signal or a debugger has stopped it, or its cgroup is frozen.
+    /// Whether a signal or a debugger has stopped it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stopped: bool,
     /// Whether all its threads slept, and none of them at a pipe or socket, or for a child.

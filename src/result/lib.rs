@@ -45,8 +45,8 @@ pub use probe::Probe;
 pub use recorded::DEFAULT_SLOTS;
 use recorded::is_default;
 pub use recorded::{
-    BusyProgram, HeldBy, LockWait, Observer, ProcLooks, RecordLevel, RecordedChannel, RecordedEnd, RecordedProcess,
-    UnrecordedProcess, UserPipes, WaitReason, WaitTotal,
+    BusyProgram, HeldBy, LockWait, Observer, PipeHolder, ProcLooks, RecordLevel, RecordedChannel, RecordedEnd,
+    RecordedProcess, UnrecordedProcess, UserPipes, WaitReason, WaitTotal,
 };
 pub use request::{Collector, Loader, Request, Selection};
 pub use stack_files::LARGEST;

@@ -328,13 +328,30 @@ pub struct UnrecordedProcess {
 }
 
 /// Pipes of a user who had used up the pages that all of them may have.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UserPipes {
     pub uid: u32,
     /// How many the processes of the user had open.
     pub pipes: u64,
     /// The limit, `fs.pipe-user-pages-soft`.
     pub soft_pages: u64,
+    /// The processes that had most of them open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holders: Vec<PipeHolder>,
+}
+
+/// A process that had pipes open.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PipeHolder {
+    /// In the PID namespace of pipeprof.
+    pub pid: u32,
+    /// As in /proc/PID/comm.
+    pub name: String,
+    /// Its container, if it is in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<Container>,
+    /// How many; of a pipe that several processes have open, each has one.
+    pub pipes: u64,
 }
 
 /// Waits for locks at which threads sleep, wanted by one function.

@@ -208,7 +208,9 @@ impl ProcessesNow {
         let idle = !threads.is_empty()
             && threads.iter().all(|thread| matches!(thread.call, ThreadCall::Idle | ThreadCall::Thread));
         let stopped = ProcessStat::of(pid).is_some_and(|stat| matches!(stat.state, 'T' | 't'));
-        SeenProcess { pid, name, container: container::of_process(pid), stopped, idle, ..SeenProcess::default() }
+        let inner_pid = process_stat::inner_id(pid).filter(|inner| *inner != pid);
+        let container = container::of_process(pid);
+        SeenProcess { pid, inner_pid, name, recorded: None, container, stopped, idle }
     }
 
     /// The waits for others, those of `followed` first.

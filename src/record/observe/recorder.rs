@@ -201,6 +201,11 @@ impl Recorder {
         self.path.open.extend(open);
     }
 
+    /// The id of a process in this PID namespace, by the one that counts have.
+    pub(crate) fn id_here(&self, tgid: u32) -> u32 {
+        self.path.id_here(tgid)
+    }
+
     /// Read steps of the path. Returns whether there are more already.
     pub(crate) fn step(&mut self) -> bool {
         self.path.step(|| self.object.entries("tasks"))

@@ -139,7 +139,7 @@ fn unrecorded(
         _ => ("have", "were"),
     };
     let end = if writes { "write" } else { "read" };
-    let who = capitalized(&few(others.iter().map(|process| with_id(&process.name, process.pid, process.container.as_ref()))));
+    let who = capitalized(&few(others.iter().map(|of| with_id(&of.name, of.pid, None, of.container.as_ref()))));
     let name = pipe_name(pipe, stages, times);
     let recorded = if writes { &pipe.writers } else { &pipe.readers };
     let also = if recorded.is_empty() { "" } else { "also " };
@@ -203,8 +203,9 @@ mod tests {
         let pipe = &mut recording.channels[0];
         pipe.slots = Some([1; 3]);
         (pipe.writers[0].bytes, pipe.readers[0].bytes) = (wrote, read);
-        [pipe.other_writers, pipe.other_readers] =
-            others.map(|count| (1..=count).map(|pid| UnrecordedProcess { pid, name: "sh".to_owned(), container: None }).collect());
+        [pipe.other_writers, pipe.other_readers] = others.map(|count| {
+            (1..=count).map(|pid| UnrecordedProcess { pid, name: "sh".to_owned(), container: None }).collect()
+        });
         recording
     }
 

@@ -1,5 +1,7 @@
 //! Why nothing went on when a recording last looked: processes that wait for each other or for themselves, those that only
-//! have open what others wait for, and FIFOs that nobody opens.
+//! have open what others wait for, FIFOs that nobody opens, and processes that are [`stopped`].
+
+mod stopped;
 
 use crate::profile::{few, listed};
 use crate::record::model::labels::with_id;
@@ -44,6 +46,8 @@ pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
     if found.is_empty() {
         let held = held(recording, look).into_iter();
         found.extend(held.map(|text| Finding::new(FindingKind::Held, None, text)));
+        let stopped = stopped::stopped(recording, look).into_iter();
+        found.extend(stopped.map(|text| Finding::new(FindingKind::Held, None, text)));
         let locked = locked(recording, look).into_iter();
         found.extend(locked.map(|text| Finding::new(FindingKind::FileLock, None, text)));
     }
@@ -75,7 +79,7 @@ fn is_stuck(recording: &Document, wait: &LastWait) -> bool {
 
 /// `` `cat` (process 4711)``.
 fn full_name(process: &SeenProcess) -> String {
-    with_id(&process.name, process.pid, process.container.as_ref())
+    with_id(&process.name, process.pid, process.inner_pid, process.container.as_ref())
 }
 
 /// The circles of waits that others could end, each in order: each process waits for the next one.

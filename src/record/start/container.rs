@@ -111,7 +111,9 @@ pub(crate) fn find(wanted: &str) -> Result<(Container, Cgroup)> {
             // Whoever may make cgroups can give them any name.
             let mut paths = paths.into_iter();
             let (Some(path), None) = (paths.next(), paths.next()) else {
-                bail!("--container {wanted}: several cgroups have its id in their paths: give one of them with --cgroup")
+                bail!(
+                    "--container {wanted}: several cgroups have its id in their paths: give one of them with --cgroup"
+                )
             };
             let cgroup = Cgroup::named(&path).with_context(|| format!("--container {wanted}"))?;
             Ok((container, cgroup))
@@ -124,7 +126,8 @@ pub(crate) fn find(wanted: &str) -> Result<(Container, Cgroup)> {
         (None, _) => {
             let known = others.into_iter().map(|(id, name)| Container { id, name }.title().to_owned());
             let known = titles(known.collect());
-            let those = if known.is_empty() { "no process here is in one".to_owned() } else { format!("there are {known}") };
+            let those =
+                if known.is_empty() { "no process here is in one".to_owned() } else { format!("there are {known}") };
             bail!(
                 "--container {wanted}: no process is in a container of this name or id; {those}. Names are read from files \
                  of docker, podman, containerd and CRI-O, which often only root may read"
@@ -240,7 +243,8 @@ mod tests {
         ] {
             assert_eq!(of(path).as_deref(), Some("ID"), "{path}");
         }
-        for path in ["0::/user.slice", "0::/machine.slice/libpod-conmon-ID.scope", "0::/crio-conmon-ID.scope", "x", ""] {
+        for path in ["0::/user.slice", "0::/machine.slice/libpod-conmon-ID.scope", "0::/crio-conmon-ID.scope", "x", ""]
+        {
             assert_eq!(of(path), None, "{path}");
         }
         assert_eq!(of("0::/lxc.payload.web/system.slice").as_deref(), Some("web"));
@@ -272,8 +276,12 @@ mod tests {
         let places = Places { root: root.path().to_owned() };
         assert!(places.names(ID).is_empty());
         write("var/lib/docker/containers/ID/config.v2.json", r#"{"Name": "/web\u001b[31m"}"#);
-        write("var/lib/containers/storage/overlay-containers/containers.json", r#"[1, {"id": "ID", "names": ["db", 7]}]"#);
-        let pod = r#"{"annotations": {"io.kubernetes.cri.sandbox-name": "p", "io.kubernetes.cri.container-name": "c"}}"#;
+        write(
+            "var/lib/containers/storage/overlay-containers/containers.json",
+            r#"[1, {"id": "ID", "names": ["db", 7]}]"#,
+        );
+        let pod =
+            r#"{"annotations": {"io.kubernetes.cri.sandbox-name": "p", "io.kubernetes.cri.container-name": "c"}}"#;
         write("run/containerd/io.containerd.runtime.v2.task/k8s.io/ID/config.json", pod);
         assert_eq!(places.names(ID), ["web\u{1b}[31m", "p/c", "p", "c", "db"]);
         // Files that make no sense, and an id that would lead elsewhere.

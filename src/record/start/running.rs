@@ -3,10 +3,10 @@
 
 use crate::record::observe::path::KnownEnd;
 use crate::record::start::cgroup::Cgroup;
-use crate::record::start::{command_line, container};
 use crate::record::start::launch::MadePipe;
 use crate::record::start::open_files::{FileKind, open_files};
 use crate::record::start::socket_peers::unnamed_pairs;
+use crate::record::start::{command_line, container};
 use crate::result::{MeasuredTarget, ProcessGroup, RecordingTarget, UnrecordedProcess};
 use crate::util::cancel;
 use crate::util::process_stat::{self, ProcessStat};
@@ -93,8 +93,7 @@ impl RunningProcesses {
             RecordingTarget::Attached(pids) => Self::of_processes(pids),
             RecordingTarget::Cgroup(path) => {
                 let cgroup = Cgroup::named(path)?;
-                Self::of_cgroup(cgroup, ProcessGroup::Cgroup(path.clone()))
-                    .with_context(|| format!("--cgroup {path}"))
+                Self::of_cgroup(cgroup, ProcessGroup::Cgroup(path.clone())).with_context(|| format!("--cgroup {path}"))
             }
             RecordingTarget::Container(wanted) => {
                 let (container, cgroup) = container::find(wanted)?;
@@ -116,7 +115,8 @@ impl RunningProcesses {
                 continue;
             }
             // It may have just ended.
-            let opened = i32::try_from(pid).ok().and_then(Pid::from_raw).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
+            let opened =
+                i32::try_from(pid).ok().and_then(Pid::from_raw).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
             let Some(Ok(process)) = opened.filter(|opened| opened.as_ref().is_ok_and(|process| !has_ended(process)))
             else {
                 continue;

@@ -117,6 +117,11 @@ impl PathRecorder {
         Some(ends)
     }
 
+    /// The id of a process in this PID namespace, by the one that steps have.
+    pub(crate) fn id_here(&self, tgid: u32) -> u32 {
+        self.follower.borrow().ids.here(tgid)
+    }
+
     /// By process id: the processes for which a process waits, as its child or at a channel.
     pub(crate) fn know_awaited(&mut self, awaited: BTreeMap<u32, Vec<u32>>) {
         self.follower.borrow_mut().awaited = awaited;
