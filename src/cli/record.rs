@@ -9,8 +9,8 @@ use crate::record::{self, contents, inside};
 use crate::report::files::Folder;
 use crate::report::terminal::Style;
 use crate::result::{
-    Collector, Observer, Outcome, PipelineCommand, Probe, RecordLevel, RecordingRequest, RecordingTarget, Remedy,
-    SentFile,
+    Collector, Keep, Observer, Outcome, PipelineCommand, Probe, RecordLevel, RecordingRequest, RecordingTarget, Remedy,
+    SentFile, Until,
 };
 use crate::util::progress;
 use anyhow::Result;
@@ -64,6 +64,17 @@ pub(crate) struct RecordArgs {
     /// -p also until Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<u64>,
+    /// Watch running processes and keep only the last TIME, until a condition of --until holds or SIGUSR1 comes; at least TIME
+    /// is written, and at most three times as much
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "running", conflicts_with = "live")]
+    keep: Option<u64>,
+    /// What to wait for with --keep: `full TIME` (a thread has slept so long because a channel was full), `empty TIME`,
+    /// `stopped` (a process is), or `exit` (one of those named has ended); repeatable
+    #[arg(long, value_name = "CONDITION", value_parser = until, requires = "keep")]
+    until: Vec<Until>,
+    /// How often --keep writes before it ends, each time into a folder of its own
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "keep")]
+    repeat: Option<u32>,
     /// Show each second what happens: a screen, which `q` ends with the report, or lines where standard error is no
     /// terminal
     #[arg(long)]
@@ -113,6 +124,10 @@ pub(crate) struct RecordArgs {
     output: Option<PathBuf>,
 }
 
+fn until(text: &str) -> Result<Until, String> {
+    Until::parse(text, parse_duration)
+}
+
 /// The size of pipes, in the bounds of the axis of that name.
 fn pipe_size(text: &str) -> Result<u64, String> {
     match Remedy::parse(&format!("pipe-size={text}"))? {
@@ -139,10 +154,39 @@ impl RecordArgs {
             progress::problem(&format!("{problem}: nothing was run"));
             return Ok(Err(ExitCode::from(NOT_FOUND)));
         }
+        let is_several = request.keep.as_ref().is_some_and(|keep| keep.repeat > 1);
+        // What is in the way is said before something is recorded.
         let started = super::now();
-        let folder = Folder::prepare(self.output.as_deref(), &started, "record")?;
-        let mut recorded = request.measure(self.live)?;
-        (recorded.document.started, recorded.document.command) = (started, super::command_line());
+        let mut first = (!is_several).then(|| self.folder(&started, None)).transpose()?;
+        let mut shown = None;
+        let mut number = 0;
+        request.measure_each(self.live, &mut |recorded| {
+            number += 1;
+            let folder = match first.take() {
+                Some(folder) => folder,
+                None => self.folder(&super::now(), Some(number))?,
+            };
+            shown = Some(self.shown(recorded, folder, &started)?);
+            Ok(())
+        })?;
+        if shown.is_none() {
+            progress::note("it has ended before anything happened that --until waits for: nothing was written");
+        }
+        Ok(shown.ok_or(ExitCode::SUCCESS))
+    }
+
+    /// The output folder; of several recordings that of the one with this `number`.
+    fn folder(&self, started: &str, number: Option<u32>) -> Result<Folder> {
+        let path = match (&self.output, number) {
+            (Some(path), Some(number)) => Some(path.join(number.to_string())),
+            (path, _) => path.clone(),
+        };
+        Folder::prepare(path.as_deref(), started, "record")
+    }
+
+    /// Show and store what was recorded.
+    fn shown(&self, mut recorded: Outcome, folder: Folder, started: &str) -> Result<ShownRecording> {
+        (recorded.document.started, recorded.document.command) = (started.to_owned(), super::command_line());
         let (exports, failed) = export::all(&self.export, &Exported::Result(&recorded));
         let files = contents::files(&mut recorded, exports)?;
         let recording = &recorded.document;
@@ -157,7 +201,7 @@ impl RecordArgs {
         }
         // A pipeline that was ended on request has not failed.
         let code = recording.exit_codes.last().copied().filter(|_| !recording.was_limited());
-        Ok(Ok(ShownRecording { code: ExitCode::from(code.unwrap_or(0)), outcome: recorded }))
+        Ok(ShownRecording { code: ExitCode::from(code.unwrap_or(0)), outcome: recorded })
     }
 
     /// Set what was given.
@@ -176,6 +220,9 @@ impl RecordArgs {
         request.observer = self.observe.or(request.observer);
         request.kernel = self.guest.kernel.clone().or(request.kernel.take());
         request.duration_ns = self.duration.or(request.duration_ns);
+        if let Some(ns) = self.keep {
+            request.keep = Some(Keep { ns, until: self.until.clone(), repeat: self.repeat.unwrap_or(1) });
+        }
         request.pipe_size = self.pipe_size.or(request.pipe_size);
         request.collect = self.collect.or(request.collect);
         request.probe = self.probe.clone().or(request.probe.take());

@@ -6,6 +6,7 @@ use crate::TracingCollector;
 use crate::TrialOptions;
 use crate::record;
 use crate::record::inside::{GuestPipeline, PipelinePlace, PreparedPipeline};
+use crate::record::kept;
 use crate::record::trials::remedy::ApplyRemedy as _;
 use crate::record_running;
 use crate::result::{
@@ -101,6 +102,21 @@ impl RecordingRequest {
         self.runs.unwrap_or(COUNTED_RUNS)
     }
 
+    /// Record it, and `write` each recording: several, if only the last time before something happens is kept. `live`: show
+    /// what happens each second.
+    ///
+    /// # Errors
+    /// A usage error, why nothing was recorded, or that of `write`.
+    pub fn measure_each(&self, live: bool, write: &mut dyn FnMut(Outcome) -> Result<()>) -> Result<()> {
+        let Some(keep) = &self.keep else { return write(self.measure(live)?) };
+        let (_, trials) = self.wanted()?;
+        ensure!(!live, UsageError::new("--keep runs until something happens: leave out --live"));
+        cancel::install().context("cannot install signal handlers")?;
+        let options =
+            RecordOptions { settings: self.settings(), trials, drop_rights: true, ..RecordOptions::default() };
+        kept::watch(&self.target, &options, keep, &mut |recorded| write(self.stored_in(recorded)))
+    }
+
     /// Record it, on this machine or in its guest, with what it prints. `live`: show what happens each second.
     ///
     /// # Errors
@@ -152,6 +168,16 @@ impl RecordingRequest {
             return refused(
                 "-p, --cgroup and --container record processes of this machine as they are: leave out --kernel, --try, \
                  --advise, --runs and --pipe-size",
+            );
+        }
+        if self.keep.is_some() && !running {
+            return refused("--keep watches what is running already: give -p PID, --cgroup or --container");
+        }
+        if self.keep.is_some()
+            && (self.collect.is_some() || self.level == RecordLevel::Stacks || self.observer == Some(Observer::Proc))
+        {
+            return refused(
+                "--keep needs BPF programs and no more: leave out --collect, --level stacks and --observe proc",
             );
         }
         if !(guest || self.files.is_empty() && self.disk.is_empty()) {

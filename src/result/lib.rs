@@ -34,7 +34,8 @@ pub use ensemble::{Ensemble, FoundSize, TriedSize, WindowCount};
 pub use finding::{Finding, FindingKind};
 pub use locks::{HeldCalls, LockKind, LockUse};
 pub use measurement::{
-    Accel, GuestMachine, Measurement, RecordingRequest, RecordingTarget, Remedy, RunOptions, SentFile, WindowSizing,
+    Accel, GuestMachine, Keep, Measurement, RecordingRequest, RecordingTarget, Remedy, RunOptions, SentFile, Trigger,
+    Until, WindowSizing,
 };
 pub use measurement::{stage_text, words_of};
 pub use open::{open, open_document, parse};
@@ -139,6 +140,9 @@ pub struct Document {
     /// The time after which the recording was to end, ns, if it was limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ns: Option<u64>,
+    /// Why it was written, if only its last time was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<Trigger>,
     /// Files and folders that a guest had on a disk. A disk answers at moments that depend on this machine, so the
     /// recording of an emulated guest is then not exact.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

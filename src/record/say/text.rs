@@ -8,7 +8,7 @@ use crate::report::block::{self, ReportBlock};
 use crate::report::files::{self, Written};
 use crate::report::number::{percent, time};
 use crate::report::terminal::{Style, functions, roles};
-use crate::result::{Document, ExecutedOn, ImportedFrom, RecordLevel, RecordedChannel};
+use crate::result::{Document, ExecutedOn, ImportedFrom, RecordLevel, RecordedChannel, Trigger, Until};
 use crate::roles::RoleId;
 use crate::util::styled_text::StyledText;
 use crate::util::text::{clean, counted as counted_noun, grouped};
@@ -68,7 +68,21 @@ pub(crate) fn about(recording: &Document) -> String {
     };
     let emulated = recording.executed_on == ExecutedOn::Tcg;
     let clock = if emulated { " of the guest's clock" } else { "" };
-    format!("{}{clock}{ended}; Linux {}.", time(seconds), recording.kernel.release)
+    let until = recording.trigger.as_ref().map_or_else(String::new, |trigger| format!(", until {}", happened(trigger)));
+    format!("{}{clock}{ended}{until}; Linux {}.", time(seconds), recording.kernel.release)
+}
+
+/// `` `yes` had waited 500 ms for room in a pipe or socket``.
+fn happened(trigger: &Trigger) -> String {
+    let name = clean(&trigger.name);
+    let long = |ns: u64| time(ns as f64 / 1e9);
+    match trigger.until {
+        None => "SIGUSR1 came".to_owned(),
+        Some(Until::Full(ns)) => format!("`{name}` had waited {} for room in a pipe or another channel", long(ns)),
+        Some(Until::Empty(ns)) => format!("`{name}` had waited {} for data from a pipe or another channel", long(ns)),
+        Some(Until::Stopped) => format!("`{name}` was stopped"),
+        Some(Until::Exit) => "one of the processes had ended".to_owned(),
+    }
 }
 
 /// `perf script, 17,131 samples of cpu-clock in 34 commands; Linux 6.1.`

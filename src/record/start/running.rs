@@ -261,6 +261,11 @@ impl RunningProcesses {
         ends.map(|end| ((end.pipe.inode, end.pipe.device), end.writes, end.stage)).collect()
     }
 
+    /// How many of those asked for have ended.
+    pub(crate) fn ended(&self) -> usize {
+        self.processes.iter().filter(|process| has_ended(process)).count()
+    }
+
     /// Whether all that were asked for have ended.
     fn are_over(&self) -> bool {
         match &self.cgroup {

@@ -14,7 +14,7 @@ use crate::record::observe::raw::{
 use crate::result::{PathWhat, WaitReason};
 use foldhash::fast::FixedState;
 use indexmap::{IndexMap, IndexSet};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Names and threads outside of the recording that are remembered: they are forgotten, all at once, when they are more.
 const REMEMBERED: usize = 16_384;
@@ -95,6 +95,8 @@ pub(crate) struct PathFollower {
     pub missing: Vec<u64>,
     /// By process id, as in a task: the processes for which a process waits, as its child or at a channel.
     pub awaited: BTreeMap<u32, Vec<u32>>,
+    /// Whether it follows parts of the time only. Nothing is assumed then, and what has ended before is forgotten.
+    is_excerpt: bool,
 }
 
 impl PathFollower {
@@ -127,7 +129,13 @@ impl PathFollower {
             lost: 0,
             has_gaps: false,
             missing: Vec::new(),
+            is_excerpt: false,
         }
+    }
+
+    /// For parts of the time of processes that go on.
+    pub(crate) fn of_excerpt(cpus: u64) -> Self {
+        Self { is_excerpt: true, ..Self::new(cpus) }
     }
 
     /// Whether a step at this time is part of the window.
@@ -188,6 +196,27 @@ impl PathFollower {
         self.states().for_each(|of_thread| of_thread.clone_from(&state));
         self.samples = TimedSamples::default();
         self.ended = [0; ASSUMED + 1];
+        if self.is_excerpt {
+            self.forget_ended();
+        }
+    }
+
+    /// Keep what belongs to threads that go on. No path has any part.
+    fn forget_ended(&mut self) {
+        let before = std::mem::take(&mut self.processes);
+        for thread in self.threads.values_mut() {
+            let known = before.get_index(thread.process as usize);
+            let Some((first, who)) = known else { continue };
+            let entry = self.processes.entry(*first);
+            thread.process = entry.index() as u32;
+            entry.or_insert(*who);
+        }
+        self.parts.clear();
+        self.clocks = vec![NO_CLOCK; self.processes.len()];
+        let living: HashSet<u32> = self.processes.values().map(|who| who.tgid).collect();
+        self.seized.retain(|tgid, _| living.contains(tgid));
+        self.command_lines.retain(|who| living.contains(&who.tgid));
+        self.ids.retain(|tgid| living.contains(tgid));
     }
 
     /// All states that are known.
@@ -239,6 +268,10 @@ impl PathFollower {
     /// again when its last process has ended that of this process.
     pub(crate) fn give_clock(&mut self, process: u32, parent: Option<u32>) {
         if self.clocks.len() > process as usize {
+            return;
+        }
+        if self.is_excerpt {
+            self.clocks.push(NO_CLOCK);
             return;
         }
         let program = |number: u32| self.who(number).map(|who| (who.stage, who.name));

@@ -29,6 +29,11 @@ impl ProcessIds {
         }
     }
 
+    /// Forget processes of which `is_kept` does not hold.
+    pub(super) fn retain(&mut self, is_kept: impl Fn(&u32) -> bool) {
+        self.0.retain(|tgid, _| is_kept(tgid));
+    }
+
     /// The id in pipeprof's PID namespace; the one that counts have if there is none.
     pub(crate) fn here(&self, tgid: u32) -> u32 {
         self.0.get(&tgid).map(|ids| ids.here).filter(|here| *here > 0).unwrap_or(tgid)
