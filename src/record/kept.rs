@@ -1,4 +1,4 @@
-//! Watch running processes for as long as it takes, and keep only the last time before something happens. Memory is bounded:
+//! ConditionWatch running processes for as long as it takes, and keep only the last time before something happens. Memory is bounded:
 //! there are two excerpts, of which each begins anew in turn, and what happened before the older one is forgotten.
 
 use crate::kernel::environment::Environment;
@@ -121,7 +121,7 @@ impl KeptTime {
 }
 
 /// Whether a condition holds now.
-struct Watch<'a> {
+struct ConditionWatch<'a> {
     conditions: &'a [Until],
     requested: Arc<AtomicBool>,
     next: Instant,
@@ -131,7 +131,7 @@ struct Watch<'a> {
     held: bool,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> ConditionWatch<'a> {
     /// # Errors
     /// If SIGUSR1 cannot be handled.
     fn start(conditions: &'a [Until]) -> Result<Self> {
@@ -200,7 +200,7 @@ impl Until {
     }
 }
 
-/// Watch `wanted` until what `keep` waits for has happened as often as it is to be written, all have ended, or an
+/// ConditionWatch `wanted` until what `keep` waits for has happened as often as it is to be written, all have ended, or an
 /// interruption. Each time, `write` what was kept.
 ///
 /// # Errors
@@ -217,21 +217,22 @@ pub(crate) fn watch(
     let mut recorder = Recorder::start(level, false, Excerpts::Kept, None)?;
     seize(&mut recorder, &running)?;
     give_up(options.drop_rights);
-    let mut watch = Watch::start(&keep.until)?;
+    let mut watch = ConditionWatch::start(&keep.until)?;
     let mut kept = KeptTime::start(&mut recorder, Duration::from_nanos(keep.ns))?;
     let recording = Document { target: running.target(), environment, level, ..Document::default() };
     let mut left = keep.repeat;
     let (mut failed, mut is_done) = (None, false);
-    let mut look = |watch: &mut Watch<'_>, recorder: &mut Recorder, running: &RunningProcesses| -> Result<bool> {
-        if let Some(trigger) = watch.happened(recorder, running) {
-            let slept_ns = trigger.until.map_or(u64::MAX, |until| until.slept_ns());
-            let recording = Document { trigger: Some(trigger), ..recording.clone() };
-            write(kept.take(recorder, running, recording, slept_ns)?)?;
-            left -= 1;
-        }
-        kept.step(recorder);
-        Ok(left > 0)
-    };
+    let mut look =
+        |watch: &mut ConditionWatch<'_>, recorder: &mut Recorder, running: &RunningProcesses| -> Result<bool> {
+            if let Some(trigger) = watch.happened(recorder, running) {
+                let slept_ns = trigger.until.map_or(u64::MAX, |until| until.slept_ns());
+                let recording = Document { trigger: Some(trigger), ..recording.clone() };
+                write(kept.take(recorder, running, recording, slept_ns)?)?;
+                left -= 1;
+            }
+            kept.step(recorder);
+            Ok(left > 0)
+        };
     running.wait(options.settings.duration, |running| {
         join(&mut recorder, running);
         match look(&mut watch, &mut recorder, running) {

@@ -1,7 +1,8 @@
-//! `--cgroup` and `--container`: processes in cgroups that are named as those of engines are, in PID namespaces of their own.
+//! `--cgroup` and `--container`: processes in cgroups that are named as those of engines are, in PID namespaces of their own; and
+//! `--keep`.
 
 use crate::common::{Cgroup, pipeprof, wait_until};
-use pipeprof::result::{Document, MeasuredTarget, ProcessGroup};
+use pipeprof::result::{Document, MeasuredTarget, ProcessGroup, Trigger, Until, WaitReason};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -127,6 +128,50 @@ fn a_stopped_process_of_another_container_is_named_with_it() {
         assert!(recording.sentences().contains(&expected.as_str()), "{observe}: {said}");
     }
     drop(running);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn the_last_time_before_a_stall_is_kept_each_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("kept");
+    let mut writer = Command::new("yes").stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let reader = Command::new("cat").stdin(writer.stdout.take().unwrap()).stdout(Stdio::null()).spawn().unwrap();
+    let [writer_id, reader_id] = [writer.id(), reader.id()];
+    let running = Running(vec![writer, reader], Vec::new());
+    let mut command = pipeprof(&["record", "-o", target.to_str().unwrap(), "-p", &writer_id.to_string()]);
+    command.args(["--keep", "2s", "--until", "full 2s", "--repeat", "2"]).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    // SAFETY: sends signals to a child of this test.
+    let signal = |number| unsafe { libc::kill(reader_id.cast_signed(), number) };
+    let number = std::cell::Cell::new(1);
+    let is_written = || target.join(number.get().to_string()).join("result.json").exists();
+    // What holds goes on to hold: that is one event.
+    signal(libc::SIGSTOP);
+    assert!(wait_until(Duration::from_secs(60), is_written));
+    signal(libc::SIGCONT);
+    number.set(2);
+    std::thread::sleep(Duration::from_secs(4));
+    assert!(!is_written(), "nothing happened again");
+    signal(libc::SIGSTOP);
+    assert!(wait_until(Duration::from_secs(60), is_written));
+    let output = child.wait_with_output().unwrap();
+    signal(libc::SIGCONT);
+    drop(running);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let text = std::fs::read_to_string(target.join("2/result.json")).unwrap();
+    let recording: Document = serde_json::from_str(&text).unwrap();
+    let until = Some(Trigger { until: Some(Until::Full(2_000_000_000)), name: "yes".to_owned() });
+    assert_eq!(recording.trigger, until, "{said}");
+    assert!(recording.processes.window_ns >= 2_000_000_000, "{said}");
+    let path = recording.path.as_ref().unwrap();
+    assert_eq!(path.parts.iter().map(|part| part.ns).sum::<u64>(), recording.processes.window_ns);
+    assert!(recording.channels.iter().any(|pipe| pipe.bytes() > 1_000_000), "{said}");
+    let stopped = recording.recorded.iter().find(|process| process.name == "cat").unwrap();
+    assert!(stopped.waits[&WaitReason::Stopped].ns >= 1_500_000_000, "{stopped:#?}");
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains(", until `yes` had waited 2.00 s for room in a pipe or another channel; "), "{said}");
 }
 
 #[test]

@@ -143,20 +143,20 @@ fn is_meant(id: &str, names: &[String], wanted: &str) -> bool {
 }
 
 /// Where engines keep what they know of a container.
-struct Places {
+struct EngineFiles {
     root: PathBuf,
 }
 
 /// The names of a container, as far as the files of its engine may be read; the usual one first.
 fn names(id: &str) -> Vec<String> {
     let root = PathBuf::from("/");
-    let mut names = Places { root }.names(id);
+    let mut names = EngineFiles { root }.names(id);
     names.retain(|name| !name.is_empty());
     names.dedup();
     names
 }
 
-impl Places {
+impl EngineFiles {
     fn names(&self, id: &str) -> Vec<String> {
         // It becomes a part of paths.
         if id.len() != DIGITS || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -273,7 +273,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text.replace("ID", ID)).unwrap();
         };
-        let places = Places { root: root.path().to_owned() };
+        let places = EngineFiles { root: root.path().to_owned() };
         assert!(places.names(ID).is_empty());
         write("var/lib/docker/containers/ID/config.v2.json", r#"{"Name": "/web\u001b[31m"}"#);
         write(

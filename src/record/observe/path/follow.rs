@@ -14,7 +14,7 @@ use crate::record::observe::raw::{
 use crate::result::{PathWhat, WaitReason};
 use foldhash::fast::FixedState;
 use indexmap::{IndexMap, IndexSet};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 /// Names and threads outside of the recording that are remembered: they are forgotten, all at once, when they are more.
 const REMEMBERED: usize = 16_384;
@@ -58,7 +58,7 @@ pub(crate) struct PathFollower {
     pub threads: Map<u64, PathThread>,
     pub parts: IndexSet<PartKey, FixedState>,
     /// By what they were at first, as a process can be renamed.
-    processes: IndexMap<PrWho, PrWho, FixedState>,
+    pub(super) processes: IndexMap<PrWho, PrWho, FixedState>,
     /// The threads that last used the sides of a pipe.
     pub(crate) peers: Map<u64, [u64; 2]>,
     /// The parents of threads that are gone. A pipe that a thread used is often open in its parent.
@@ -74,7 +74,7 @@ pub(crate) struct PathFollower {
     pub sleeps: Clocks,
     /// The processes that have clocks, and the clock of each process.
     pub(crate) assumed: Vec<u32>,
-    clocks: Vec<u8>,
+    pub(super) clocks: Vec<u8>,
     /// Threads outside of the recording that carry on what one of it did.
     pub(crate) carriers: Map<u64, PathState>,
     pub(crate) command_lines: CommandLines,
@@ -96,7 +96,7 @@ pub(crate) struct PathFollower {
     /// By process id, as in a task: the processes for which a process waits, as its child or at a channel.
     pub awaited: BTreeMap<u32, Vec<u32>>,
     /// Whether it follows parts of the time only. Nothing is assumed then, and what has ended before is forgotten.
-    is_excerpt: bool,
+    pub(super) is_excerpt: bool,
 }
 
 impl PathFollower {
@@ -131,11 +131,6 @@ impl PathFollower {
             missing: Vec::new(),
             is_excerpt: false,
         }
-    }
-
-    /// For parts of the time of processes that go on.
-    pub(crate) fn of_excerpt(cpus: u64) -> Self {
-        Self { is_excerpt: true, ..Self::new(cpus) }
     }
 
     /// Whether a step at this time is part of the window.
@@ -184,43 +179,8 @@ impl PathFollower {
         }
     }
 
-    /// Forget the time before `at`: from here on, all paths begin there.
-    pub(crate) fn begin_at(&mut self, at: u64) {
-        self.carriers.clear();
-        self.last = None;
-        self.seized.values_mut().for_each(|(_, last)| *last = None);
-        self.has_gaps = false;
-        let slices = self.slices.insert(Slices::new(at));
-        self.cpus.reset(slices);
-        let state = PathState::new(slices);
-        self.states().for_each(|of_thread| of_thread.clone_from(&state));
-        self.samples = TimedSamples::default();
-        self.ended = [0; ASSUMED + 1];
-        if self.is_excerpt {
-            self.forget_ended();
-        }
-    }
-
-    /// Keep what belongs to threads that go on. No path has any part.
-    fn forget_ended(&mut self) {
-        let before = std::mem::take(&mut self.processes);
-        for thread in self.threads.values_mut() {
-            let known = before.get_index(thread.process as usize);
-            let Some((first, who)) = known else { continue };
-            let entry = self.processes.entry(*first);
-            thread.process = entry.index() as u32;
-            entry.or_insert(*who);
-        }
-        self.parts.clear();
-        self.clocks = vec![NO_CLOCK; self.processes.len()];
-        let living: HashSet<u32> = self.processes.values().map(|who| who.tgid).collect();
-        self.seized.retain(|tgid, _| living.contains(tgid));
-        self.command_lines.retain(|who| living.contains(&who.tgid));
-        self.ids.retain(|tgid| living.contains(tgid));
-    }
-
     /// All states that are known.
-    fn states(&mut self) -> impl Iterator<Item = &mut PathState> {
+    pub(super) fn states(&mut self) -> impl Iterator<Item = &mut PathState> {
         let of_threads = self.threads.values_mut().flat_map(|thread| {
             let woken = match &mut thread.woken {
                 Some(Woken::By(state, ..)) => Some(&mut **state),

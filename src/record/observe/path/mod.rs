@@ -2,7 +2,7 @@
 //!
 //! [`follow`] reads the steps of the BPF programs while the pipeline runs, with a [`chain`] of [`parts`] for each thread, and
 //! [`clocks`] that show how long it would take without one process, and over each [`gap`] where steps are missing.
-//! [`close`] ends it. [`samples`] have their time, too. [`seen`] is the path of a recording without steps.
+//! [`close`] ends it, and an [`excerpt`] begins anew. [`samples`] have their time, too. [`seen`] is the path of a recording without steps.
 
 #[cfg(any(test, fuzzing, feature = "testing"))]
 mod any_steps;
@@ -10,6 +10,7 @@ mod chain;
 mod clocks;
 mod close;
 mod command_lines;
+mod excerpt;
 mod follow;
 mod gap;
 #[cfg(test)]

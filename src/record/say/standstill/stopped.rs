@@ -1,6 +1,6 @@
 //! Long waits for processes that are stopped and were not recorded.
 
-use super::{NAMED, channel_name, full_name, is_stuck, role};
+use super::waiting::{NAMED, channel_name, full_name, is_stuck, role};
 use crate::profile::few;
 use crate::result::{AwaitedChannel, Document, LastLook, LastWait, WaitedFor};
 
