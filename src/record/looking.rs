@@ -104,6 +104,7 @@ pub(crate) fn record(
         return Err(error);
     }
     let mut meanwhile = WhileLooking::start(recorder);
+    meanwhile.pages.look_at_new();
     let mut others = None;
     let (ended, ended_by_user) = wait(&launcher, settings.duration, |over| {
         if over {

@@ -24,6 +24,14 @@ pub(crate) struct UserPages {
 }
 
 impl UserPages {
+    /// Look, if new pipes of this process are small, and so those of what it starts.
+    pub(crate) fn look_at_new(&mut self) {
+        if !self.looked && new_slots().is_some_and(|slots| slots <= LEAST_SLOTS) {
+            self.looked = true;
+            self.found = own();
+        }
+    }
+
     /// Look, if one of these pipes is small. `here`: the id of a process in this PID namespace.
     pub(crate) fn step(&mut self, counts: &RecordedCounts, here: impl Fn(u32) -> u32) {
         let is_small = |slots: u64| (1..=LEAST_SLOTS).contains(&slots);

@@ -10,6 +10,11 @@ use crate::util::text::{counted, grouped};
 
 /// `` The pipe from `dd` to `wc` holds only 8 KiB; the default is 64 KiB. ``
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
+    // Looks do not see the size of a pipe.
+    if let (Some(_), Some(user)) = (view.document.looks, &view.document.user_pipes) {
+        let text = format!("New pipes hold only 8 KiB or less; {}.", used_up(user));
+        return vec![Finding { count: Some(user.pipes), ..Finding::new(FindingKind::UserPages, None, text) }];
+    }
     let small = view.document.channels.iter().enumerate().filter_map(|(at, pipe)| {
         let [_, _, least] = pipe.slots.filter(|[_, _, least]| *least < DEFAULT_SLOTS && pipe.bytes() > 0)?;
         let user = view.document.user_pipes.as_ref().filter(|_| least <= user_pages::LEAST_SLOTS);
@@ -53,7 +58,7 @@ const RAISED: u64 = 4;
 mod tests {
     use super::*;
     use crate::record::say::findings::tests::said;
-    use crate::result::Container;
+    use crate::result::{Container, ProcLooks};
 
     #[test]
     fn a_small_pipe_is_said_with_its_cause() {
@@ -71,5 +76,13 @@ mod tests {
         });
         assert_eq!(of_user, [text]);
         assert!(said(find, &|recording| recording.channels[0].slots = Some([256; 3])).is_empty());
+        let looked = said(find, &|recording| {
+            recording.looks = Some(ProcLooks::default());
+            recording.user_pipes =
+                Some(UserPipes { uid: 1000, pipes: 1101, soft_pages: 16_384, ..UserPipes::default() });
+        });
+        assert!(
+            looked[0].starts_with("New pipes hold only 8 KiB or less; user 1000 has 1,101 pipes open, and with them")
+        );
     }
 }
