@@ -280,7 +280,7 @@ fn seize(recorder: &mut recorder::Recorder, running: &RunningProcesses) -> Resul
         }
         _ => {}
     }
-    recorder.know_ends(running.known_ends(0..running.pids.len()));
+    recorder.know_ends(running.known_ends(&(0..running.pids.len()).collect::<Vec<_>>()));
     Ok(())
 }
 
@@ -288,8 +288,8 @@ fn seize(recorder: &mut recorder::Recorder, running: &RunningProcesses) -> Resul
 fn join(recorder: &mut recorder::Recorder, running: &mut RunningProcesses) {
     let new = running.newcomers();
     // Without an answer of the kernel, they are not recorded.
-    let _ = recorder.join(&running.pids, new.clone());
-    recorder.know_ends(running.known_ends(new));
+    let _ = recorder.join(&running.pids, &new);
+    recorder.know_ends(running.known_ends(&new));
 }
 
 /// The kernel's symbols, if they will be needed. They are read first, so that nothing is lost if that is impossible.

@@ -149,7 +149,7 @@ pub(crate) fn record_running(
     let mut meanwhile = WhileLooking::start(recorder);
     running.wait(duration, |running| {
         let new = running.newcomers();
-        running.pids[new].iter().for_each(|pid| meanwhile.recorder.join(*pid));
+        new.iter().for_each(|place| meanwhile.recorder.join(running.pids[*place]));
         Some(meanwhile.step())
     });
     meanwhile.end();

@@ -19,7 +19,6 @@ use crate::result::{RecordLevel, WaitReason};
 use anyhow::{Context as _, Result, ensure};
 use bytemuck::Zeroable as _;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -200,15 +199,17 @@ impl Recorder {
     }
 
     /// Also follow those of `pids` at these places, each as the stage of this number, unless they are followed already.
-    pub(crate) fn join(&mut self, pids: &[u32], places: Range<usize>) -> Result<()> {
+    pub(crate) fn join(&mut self, pids: &[u32], places: &[usize]) -> Result<()> {
         if places.is_empty() {
             return Ok(());
         }
-        let new = || pids.iter().zip(0_u32..).skip(places.start).take(places.len());
-        let added = new().try_for_each(|(pid, stage)| self.object.insert("wanted", *pid, stage));
+        let new: Vec<(u32, u32)> = places.iter().filter_map(|at| Some((*pids.get(*at)?, *at as u32))).collect();
+        // A process at the same place has ended.
+        self.path.open.retain(|(_, _, stage)| !new.iter().any(|(_, new)| new == stage));
+        let added = new.iter().try_for_each(|(pid, stage)| self.object.insert("wanted", *pid, *stage));
         attach::run_iterator(self.object.program(SEIZE)?)?;
         // A process that comes later may have its id.
-        self.object.remove("wanted", new().map(|(pid, _)| pid))?;
+        self.object.remove("wanted", new.iter().map(|(pid, _)| pid))?;
         added
     }
 

@@ -145,12 +145,14 @@ fn is_meant(id: &str, names: &[String], wanted: &str) -> bool {
 /// Where engines keep what they know of a container.
 struct EngineFiles {
     root: PathBuf,
+    /// Of the user, for containers without root.
+    home: Option<PathBuf>,
 }
 
 /// The names of a container, as far as the files of its engine may be read; the usual one first.
 fn names(id: &str) -> Vec<String> {
-    let root = PathBuf::from("/");
-    let mut names = EngineFiles { root }.names(id);
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    let mut names = EngineFiles { root: PathBuf::from("/"), home }.names(id);
     names.retain(|name| !name.is_empty());
     names.dedup();
     names
@@ -165,11 +167,13 @@ impl EngineFiles {
         let docker = self.read(&format!("var/lib/docker/containers/{id}/config.v2.json"));
         let docker = docker.as_ref().and_then(|config| config.get("Name")?.as_str());
         let mut names: Vec<String> = docker.map(|name| name.trim_start_matches('/').to_owned()).into_iter().collect();
-        for folder in self.folders("run/containerd/io.containerd.runtime.v2.task") {
+        for folder in folders(&self.root.join("run/containerd/io.containerd.runtime.v2.task")) {
             names.extend(annotated(self.read_at(&folder.join(id).join("config.json")).as_ref()));
         }
-        for storage in ["var/lib/containers/storage", "run/containers/storage"] {
-            let stores = self.folders(storage).into_iter();
+        let own = self.home.iter().map(|home| home.join(".local/share/containers/storage"));
+        let all = ["var/lib/containers/storage", "run/containers/storage"].map(|storage| self.root.join(storage));
+        for storage in all.into_iter().chain(own) {
+            let stores = folders(&storage).into_iter();
             let is_store = |folder: &PathBuf| folder.to_str().is_some_and(|name| name.ends_with("-containers"));
             for store in stores.filter(is_store) {
                 names.extend(annotated(self.read_at(&store.join(id).join("userdata/config.json")).as_ref()));
@@ -188,13 +192,13 @@ impl EngineFiles {
     fn read_at(&self, path: &Path) -> Option<Value> {
         serde_json::from_slice(&regular::read(path, LONGEST).ok()?).ok()
     }
+}
 
-    fn folders(&self, path: &str) -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(self.root.join(path)).into_iter().flatten().flatten();
-        let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-        found.sort_unstable();
-        found
-    }
+fn folders(path: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    found.sort_unstable();
+    found
 }
 
 /// The names in the annotations of a bundle: nerdctl's, and those of a pod with its container, the container alone last.
@@ -273,7 +277,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text.replace("ID", ID)).unwrap();
         };
-        let places = EngineFiles { root: root.path().to_owned() };
+        let places = EngineFiles { root: root.path().to_owned(), home: Some(root.path().join("home")) };
         assert!(places.names(ID).is_empty());
         write("var/lib/docker/containers/ID/config.v2.json", r#"{"Name": "/web\u001b[31m"}"#);
         write(
@@ -284,6 +288,11 @@ mod tests {
             r#"{"annotations": {"io.kubernetes.cri.sandbox-name": "p", "io.kubernetes.cri.container-name": "c"}}"#;
         write("run/containerd/io.containerd.runtime.v2.task/k8s.io/ID/config.json", pod);
         assert_eq!(places.names(ID), ["web\u{1b}[31m", "p/c", "p", "c", "db"]);
+        write(
+            "home/.local/share/containers/storage/vfs-containers/containers.json",
+            r#"[{"id": "ID", "names": ["own"]}]"#,
+        );
+        assert_eq!(places.names(ID).last().map(String::as_str), Some("own"));
         // Files that make no sense, and an id that would lead elsewhere.
         write("var/lib/docker/containers/ID/config.v2.json", "[");
         assert_eq!(places.names(ID)[0], "p/c");

@@ -15,7 +15,6 @@ use crate::util::warning::{Warning, WarningCode};
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -226,11 +225,10 @@ impl RunningProcesses {
     }
 
     /// Find the processes that have come into the cgroup since this was last called and were not forked in it, as by `docker
-    /// exec`. Returns their places in `pids`.
-    pub(crate) fn newcomers(&mut self) -> Range<usize> {
-        let first = self.pids.len();
+    /// exec`. Returns their places in `pids`: once there are many, those of earlier ones that have ended.
+    pub(crate) fn newcomers(&mut self) -> Vec<usize> {
         let Some(watched) = self.cgroup.as_mut().filter(|watched| watched.next <= Instant::now()) else {
-            return first..first;
+            return Vec::new();
         };
         let begin = Instant::now();
         let members = watched.cgroup.members();
@@ -240,23 +238,34 @@ impl RunningProcesses {
         let new: Vec<u32> = members.difference(&watched.known).copied().filter(|pid| !is_child(pid)).collect();
         watched.known = members;
         watched.next = Instant::now() + NEWCOMERS_EVERY.max(begin.elapsed() * NEWCOMERS_COST);
-        let own = std::process::id();
-        for pid in new.into_iter().filter(|pid| *pid != own) {
+        let mut places = Vec::new();
+        for pid in new.into_iter().filter(|pid| *pid != std::process::id()) {
             if self.pids.contains(&pid) {
                 continue;
             }
-            if self.pids.len() < MOST {
-                let sides = sides_of(pid, &HashMap::new()).unwrap_or_default().sides;
-                self.add(pid, sides);
+            let has_ended = |at: &usize| ProcessStat::of(self.pids[*at]).is_none();
+            let place = if self.pids.len() < MOST {
+                Some(self.pids.len())
             } else {
+                (self.processes.len()..MOST).find(has_ended)
+            };
+            let Some(place) = place else {
                 self.left_out += 1;
+                continue;
+            };
+            if let Some(before) = self.pids.get(place) {
+                self.command_lines.remove(before);
+                self.ends.retain(|end| end.stage as usize != place);
             }
+            let sides = sides_of(pid, &HashMap::new()).unwrap_or_default().sides;
+            self.put(place, pid, sides);
+            places.push(place);
         }
-        first..self.pids.len()
+        places
     }
 
     /// The open ends of the processes at these places.
-    pub(crate) fn known_ends(&self, places: Range<usize>) -> Vec<KnownEnd> {
+    pub(crate) fn known_ends(&self, places: &[usize]) -> Vec<KnownEnd> {
         let ends = self.ends.iter().filter(|end| places.contains(&(end.stage as usize)));
         ends.map(|end| ((end.pipe.inode, end.pipe.device), end.writes, end.stage)).collect()
     }
@@ -306,8 +315,16 @@ impl RunningProcesses {
     }
 
     fn add(&mut self, pid: u32, sides: BTreeSet<Side>) {
-        let stage = u32::try_from(self.pids.len()).unwrap_or(u32::MAX);
-        self.pids.push(pid);
+        self.put(self.pids.len(), pid, sides);
+    }
+
+    /// Add a process at this place, which is the next one or that of a process that has ended.
+    fn put(&mut self, place: usize, pid: u32, sides: BTreeSet<Side>) {
+        let stage = u32::try_from(place).unwrap_or(u32::MAX);
+        match self.pids.get_mut(place) {
+            Some(known) => *known = pid,
+            None => self.pids.push(pid),
+        }
         self.command_lines.insert(pid, command_line::of_process(pid));
         self.ends.extend(sides.into_iter().filter(|side| is_pipe(&side)).map(|(pipe, writes)| OpenEnd {
             pipe,
