@@ -69,7 +69,7 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "running", conflicts_with = "live")]
     keep: Option<u64>,
     /// What to wait for with --keep: `full TIME` (a thread has slept so long because a channel was full), `empty TIME`,
-    /// `stopped` (a process is), or `exit` (one of those named has ended); repeatable
+    /// `rate < SIZE` (so little was read from all channels in a second), `stopped` (a process is), or `exit` (one of those named has ended); repeatable
     #[arg(long, value_name = "CONDITION", value_parser = until, requires = "keep")]
     until: Vec<Until>,
     /// How often --keep writes before it ends, each time into a folder of its own

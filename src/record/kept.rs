@@ -7,9 +7,9 @@ use crate::record::model::ended::EndedProcesses;
 use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::looks::Looks;
 use crate::record::observe::others::ProgramTimes;
-use crate::record::observe::raw::{PR_ASLEEP, PR_STOPPED, PR_WRITE, PrTask, PrWho};
+use crate::record::observe::raw::{PR_ASLEEP, PR_READ, PR_STOPPED, PR_WRITE, PrTask, PrWho};
 use crate::record::observe::reason::name_of;
-use crate::record::observe::recorder::{Excerpts, Recorder};
+use crate::record::observe::recorder::{Excerpts, Recorder, monotonic_ns};
 use crate::record::observe::timeline::TimelineRecorder;
 use crate::record::observe::user_pages::UserPages;
 use crate::record::options::RecordOptions;
@@ -26,6 +26,9 @@ use std::time::{Duration, Instant};
 const OFTEN: Duration = Duration::from_millis(20);
 const SELDOM: Duration = Duration::from_millis(250);
 const COST: u32 = 50;
+
+/// A rate is that of this time, ns.
+const SECOND_NS: u64 = 1_000_000_000;
 
 /// A part of the time, from its begin until now.
 struct Excerpt {
@@ -129,6 +132,9 @@ struct ConditionWatch<'a> {
     ended: usize,
     /// It held when it was last looked: that is one event.
     held: bool,
+    /// What had been counted a second ago, and how much was read in the second before, in bytes; `None` if it is not known.
+    counted: RecordedCounts,
+    read: Option<u64>,
 }
 
 impl<'a> ConditionWatch<'a> {
@@ -138,7 +144,15 @@ impl<'a> ConditionWatch<'a> {
         let requested = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(signal_hook::consts::SIGUSR1, Arc::clone(&requested))
             .context("cannot handle SIGUSR1")?;
-        Ok(Self { conditions, requested, next: Instant::now(), ended: 0, held: false })
+        Ok(Self {
+            conditions,
+            requested,
+            next: Instant::now(),
+            ended: 0,
+            held: false,
+            counted: RecordedCounts::default(),
+            read: None,
+        })
     }
 
     /// What has happened since this was last called.
@@ -150,6 +164,7 @@ impl<'a> ConditionWatch<'a> {
         if now < self.next {
             return None;
         }
+        self.count(recorder);
         let found = self.find(recorder, running);
         let every = self.conditions.iter().map(|until| Duration::from_nanos(until.slept_ns()) / 4);
         let every = every.min().unwrap_or(SELDOM).clamp(OFTEN, SELDOM);
@@ -158,11 +173,34 @@ impl<'a> ConditionWatch<'a> {
         found.filter(|_| !held)
     }
 
+    /// Count what was read, once a second.
+    fn count(&mut self, recorder: &Recorder) {
+        let is_wanted = self.conditions.iter().any(|until| matches!(until, Until::Rate(_)));
+        if !is_wanted || monotonic_ns() < self.counted.at + SECOND_NS {
+            return;
+        }
+        // Without an answer of the kernel, nothing is known.
+        let Ok(counts) = recorder.read() else { return };
+        let before = std::mem::replace(&mut self.counted, counts);
+        let ns = self.counted.at.saturating_sub(before.at);
+        self.read = (before.at > 0 && ns > 0).then(|| {
+            let new = self.counted.since(&before);
+            let readers = new.ends.iter().filter(|(end, _)| end.side as usize == PR_READ);
+            let bytes: u64 = readers.map(|(_, counts)| counts.bytes).sum();
+            (u128::from(bytes) * u128::from(SECOND_NS) / u128::from(ns)) as u64
+        });
+    }
+
     fn find(&mut self, recorder: &Recorder, running: &RunningProcesses) -> Option<Trigger> {
         let ended = running.ended();
         let has_ended = ended > std::mem::replace(&mut self.ended, ended);
         for until in self.conditions.iter().copied() {
             if until == Until::Exit && has_ended {
+                return Some(Trigger { until: Some(until), name: String::new() });
+            }
+            if let Until::Rate(limit) = until
+                && self.read.is_some_and(|read| read < limit)
+            {
                 return Some(Trigger { until: Some(until), name: String::new() });
             }
             // Without an answer of the kernel, nothing is known.
@@ -187,7 +225,7 @@ impl Until {
             Self::Full(ns) => at_channel(true, ns),
             Self::Empty(ns) => at_channel(false, ns),
             Self::Stopped => asleep && task.call as usize == PR_STOPPED,
-            Self::Exit => false,
+            Self::Rate(_) | Self::Exit => false,
         }
     }
 
@@ -195,7 +233,7 @@ impl Until {
     fn slept_ns(self) -> u64 {
         match self {
             Self::Full(ns) | Self::Empty(ns) => ns,
-            Self::Stopped | Self::Exit => u64::MAX,
+            Self::Rate(_) | Self::Stopped | Self::Exit => u64::MAX,
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::record::say::graphs;
 use crate::record::say::tables::{self, ROWS, further};
 use crate::report::block::{self, ReportBlock};
 use crate::report::files::{self, Written};
-use crate::report::number::{percent, time};
+use crate::report::number::{number, percent, time};
 use crate::report::terminal::{Style, functions, roles};
 use crate::result::{Document, ExecutedOn, ImportedFrom, RecordLevel, RecordedChannel, Trigger, Until};
 use crate::roles::RoleId;
@@ -80,6 +80,10 @@ fn happened(trigger: &Trigger) -> String {
         None => "SIGUSR1 came".to_owned(),
         Some(Until::Full(ns)) => format!("`{name}` had waited {} for room in a pipe or another channel", long(ns)),
         Some(Until::Empty(ns)) => format!("`{name}` had waited {} for data from a pipe or another channel", long(ns)),
+        Some(Until::Rate(limit)) => {
+            let limit = number(limit as f64 / f64::from(1 << 20));
+            format!("less than {limit} MiB/s were read from pipes and other channels")
+        }
         Some(Until::Stopped) => format!("`{name}` was stopped"),
         Some(Until::Exit) => "one of the processes had ended".to_owned(),
     }

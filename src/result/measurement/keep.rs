@@ -1,5 +1,6 @@
 //! What is waited for while only the last time of a recording is kept.
 
+use crate::util::size;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,8 @@ pub enum Until {
     Full(u64),
     /// The same because it was empty.
     Empty(u64),
+    /// In a second, fewer bytes than this were read from all channels together.
+    Rate(u64),
     /// A process is stopped.
     Stopped,
     /// A process that was asked for has ended.
@@ -44,12 +47,17 @@ impl Until {
     /// # Errors
     /// A message for the flag.
     pub fn parse(text: &str, time: impl Fn(&str) -> Result<u64, String>) -> Result<Self, String> {
+        if let Some(limit) = text.strip_prefix("rate").and_then(|rest| rest.trim_start().strip_prefix('<')) {
+            return size::parse(limit.trim()).map(Self::Rate);
+        }
         match text.split_once(' ') {
             None if text == "stopped" => Ok(Self::Stopped),
             None if text == "exit" => Ok(Self::Exit),
             Some(("full", rest)) => Ok(Self::Full(time(rest.trim())?)),
             Some(("empty", rest)) => Ok(Self::Empty(time(rest.trim())?)),
-            _ => Err(format!("unknown condition '{text}'; known: 'full TIME', 'empty TIME', stopped, exit")),
+            _ => Err(format!(
+                "unknown condition '{text}'; known: 'full TIME', 'empty TIME', 'rate < SIZE', stopped, exit"
+            )),
         }
     }
 
@@ -58,6 +66,7 @@ impl Until {
         match self {
             Self::Full(ns) => format!("full {ns}ns"),
             Self::Empty(ns) => format!("empty {ns}ns"),
+            Self::Rate(bytes) => format!("rate < {bytes}"),
             Self::Stopped => "stopped".to_owned(),
             Self::Exit => "exit".to_owned(),
         }
@@ -71,10 +80,11 @@ mod tests {
     #[test]
     fn conditions_are_what_was_typed() {
         let time = |text: &str| text.trim_end_matches("ns").parse::<u64>().map_err(|error| error.to_string());
-        for until in [Until::Full(7), Until::Empty(500_000_000), Until::Stopped, Until::Exit] {
+        for until in [Until::Full(7), Until::Empty(500_000_000), Until::Rate(9), Until::Stopped, Until::Exit] {
             assert_eq!(Until::parse(&until.text(), time), Ok(until));
         }
-        for wrong in ["", "full", "full x", "Exit", "rate 5"] {
+        assert_eq!(Until::parse("rate <1M", time), Ok(Until::Rate(1 << 20)));
+        for wrong in ["", "full", "full x", "Exit", "rate 5", "rate <", "rate < x"] {
             assert!(Until::parse(wrong, time).is_err(), "{wrong}");
         }
     }
