@@ -344,6 +344,9 @@ struct pr_birth {
 	u64 task;
 	u64 at;
 	u64 other;
+	/* The id of its process in pipeprof's PID namespace, and in that of the process; 0 if unknown. */
+	u32 here;
+	u32 inside;
 	struct pr_who who;
 };
 
@@ -405,6 +408,9 @@ struct pr_state {
 	u64 lost_steps;
 	/* Of these, those that a PR_STEP_LOST has told. */
 	u64 told_steps;
+	/* pipeprof's PID namespace: its address, and its level below the initial one. */
+	u64 namespace;
+	u64 level;
 };
 
 #endif

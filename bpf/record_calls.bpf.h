@@ -381,8 +381,13 @@ int pr_learn(struct pp_tracepoint *ctx)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
 	struct pr_state *shared = shared_state();
+	const struct pid *id;
 
-	if (shared && current_pid() == settings.pids[0])
-		shared->registers = ctx->args[0] - (u64)BPF_CORE_READ(task, stack);
+	if (!shared || current_pid() != settings.pids[0])
+		return 0;
+	shared->registers = ctx->args[0] - (u64)BPF_CORE_READ(task, stack);
+	id = BPF_CORE_READ(task, thread_pid);
+	shared->level = BPF_CORE_READ(id, level);
+	number_at(id, shared->level, &shared->namespace);
 	return 0;
 }

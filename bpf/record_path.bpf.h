@@ -69,6 +69,36 @@ static __always_inline void step_event(u32 kind, u32 detail, u64 task, u64 at, u
 	OUTPUT(step);
 }
 
+/* The number of a process id at this level of PID namespaces, with which namespace that is. */
+static __always_inline u32 number_at(const struct pid *id, u32 level, u64 *namespace)
+{
+	u64 at = bpf_core_field_offset(id->numbers) + level * bpf_core_type_size(struct upid);
+	const struct upid *number = (const void *)((u64)id + at);
+
+	*namespace = (u64)BPF_CORE_READ(number, ns);
+	return BPF_CORE_READ(number, nr);
+}
+
+/* The ids of the process of a thread: in pipeprof's PID namespace, 0 if it has none there, and in its own. */
+static __always_inline void read_ids(struct pr_birth *step, u64 task)
+{
+	const struct pid *id = BPF_CORE_READ((const struct task_struct *)task, group_leader, thread_pid);
+	struct pr_state *shared = shared_state();
+	u64 namespace = 0;
+	u32 level;
+
+	step->here = step->inside = 0;
+	if (!id || !shared)
+		return;
+	level = BPF_CORE_READ(id, level);
+	step->inside = number_at(id, level, &namespace);
+	if (level < shared->level)
+		return;
+	step->here = number_at(id, shared->level, &namespace);
+	if (namespace != shared->namespace)
+		step->here = 0;
+}
+
 /* A followed thread exists, or executes another program. `parent`: who forked it. */
 static __always_inline void step_birth(u32 kind, const struct pr_task *own, u64 task, u64 parent)
 {
@@ -82,6 +112,7 @@ static __always_inline void step_birth(u32 kind, const struct pr_task *own, u64 
 	step->at = own->since;
 	step->other = parent;
 	step->who = own->who;
+	read_ids(step, task);
 	SUBMIT(step);
 }
 

@@ -9,20 +9,18 @@ struct bpf_iter__task {
 	struct task_struct *task;
 } __attribute__((preserve_access_index));
 
-/* The process id of a thread in the PID namespace of the current one; 0 if it has none there. */
+/* The process id of a thread in the PID namespace of pipeprof; 0 if it has none there. */
 static __always_inline u32 tgid_here(const struct task_struct *task)
 {
-	const struct pid *own = BPF_CORE_READ((const struct task_struct *)bpf_get_current_task(), thread_pid);
 	const struct pid *other = BPF_CORE_READ(task, group_leader, thread_pid);
-	u32 level = BPF_CORE_READ(own, level);
-	u64 at = bpf_core_field_offset(own->numbers) + level * bpf_core_type_size(struct upid);
-	const struct upid *own_number = (const void *)((u64)own + at), *number = (const void *)((u64)other + at);
+	const struct pr_state *shared = shared_state();
+	u64 namespace = 0;
+	u32 number;
 
-	if (!other || BPF_CORE_READ(other, level) < level)
+	if (!other || !shared || BPF_CORE_READ(other, level) < shared->level)
 		return 0;
-	if (BPF_CORE_READ(own_number, ns) != BPF_CORE_READ(number, ns))
-		return 0;
-	return BPF_CORE_READ(number, nr);
+	number = number_at(other, shared->level, &namespace);
+	return namespace == shared->namespace ? number : 0;
 }
 
 /* The address of the iterator's thread as a number; the verifier allows no arithmetic with its pointer. 0 at the end. */

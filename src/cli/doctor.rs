@@ -7,7 +7,8 @@ use crate::kernel::features::{self, Feature, FeatureState, Rights};
 use crate::kernel::info::KernelInfo;
 use crate::record;
 use crate::report::terminal::{Style, hanging, paragraph};
-use crate::util::text::counted;
+use crate::result::{DEFAULT_SLOTS, UserPipes};
+use crate::util::text::{counted, grouped};
 use crate::util::{cancel, progress};
 use crate::vm::kvm::NoKvm;
 use crate::vm::store::KernelCache;
@@ -78,6 +79,7 @@ impl DoctorReport {
         let mut features = features::detect();
         progress::step("trying to record a pipeline");
         features.push(recording());
+        features.push(pipe_pages(record::own_pipes(), Rights::own().has_no_limit_of_pipes()));
         if with_qemu {
             features.extend(emulator());
         }
@@ -116,14 +118,45 @@ impl DoctorReport {
 /// Whether `pipeprof record` works here.
 fn recording() -> Feature {
     let feature = |found: &str| Feature::ok("record", "recording of pipelines", found);
+    let options = "CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_SYSCALL";
+    let kernel = || Rights::kernel_with(Rights::own().may_trace(), options);
+    let fix = Rights::own().refused().map_or_else(kernel, str::to_owned);
     match record::try_recorder() {
         Ok(()) => feature("its BPF programs can be attached"),
         Err(error) => feature(&format!("{error:#}")).limited(
             FeatureState::Missing,
-            "pipeprof record does not work on this kernel",
-            Rights::kernel_with(Rights::own().may_trace(), "CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_SYSCALL"),
+            "pipeprof record only looks into /proc: shares have a margin, and calls and bytes are not seen",
+            fix,
         ),
     }
+}
+
+/// How much of the pages of pipes this user has used.
+fn pipe_pages(own: Option<(UserPipes, bool)>, is_free: bool) -> Feature {
+    let feature = |found: String| Feature::ok("pipe-pages", "pages of pipes", found);
+    let Some((UserPipes { uid, pipes, soft_pages, .. }, used_up)) = own else {
+        return feature("no limit (fs.pipe-user-pages-soft)".to_owned());
+    };
+    let used = format!(
+        "about {} of {} used by {} of user {uid} (fs.pipe-user-pages-soft)",
+        grouped(pipes * DEFAULT_SLOTS),
+        grouped(soft_pages),
+        counted(pipes, "pipe")
+    );
+    if is_free {
+        return feature(format!("{used}; this process has no limit"));
+    }
+    if !used_up {
+        return feature(used);
+    }
+    feature(used).limited(
+        FeatureState::Limited,
+        "new pipes of this user hold 8 KiB instead of 64 KiB, or less: more sleeps for the same data",
+        format!(
+            "close pipes that are not used, or sudo sysctl fs.pipe-user-pages-soft={}",
+            soft_pages.saturating_mul(4)
+        ),
+    )
 }
 
 /// QEMU, its features, and whether KVM boots a kernel.
@@ -228,6 +261,17 @@ fn kvm() -> Feature {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_pages_of_pipes_are_limited_once_they_are_used_up() {
+        let user = |pipes| UserPipes { uid: 1000, pipes, soft_pages: 16_384, ..UserPipes::default() };
+        let pages = |own| pipe_pages(own, false);
+        let few = pages(Some((user(3), false)));
+        assert_eq!(few.found, "about 48 of 16,384 used by 3 pipes of user 1000 (fs.pipe-user-pages-soft)");
+        assert_eq!((few.state, pages(None).state), (FeatureState::Ok, FeatureState::Ok));
+        let all = pages(Some((user(1100), true)));
+        assert!(all.state == FeatureState::Limited && all.fix.ends_with("fs.pipe-user-pages-soft=65536"), "{all:?}");
+    }
 
     #[test]
     fn a_missing_feature_is_printed_with_impact_and_fix() {

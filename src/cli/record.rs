@@ -9,8 +9,8 @@ use crate::record::{self, contents, inside};
 use crate::report::files::Folder;
 use crate::report::terminal::Style;
 use crate::result::{
-    Collector, Observer, Outcome, PipelineCommand, Probe, RecordLevel, RecordingRequest, RecordingTarget, Remedy,
-    SentFile,
+    Collector, Keep, Observer, Outcome, PipelineCommand, Probe, RecordLevel, RecordingRequest, RecordingTarget, Remedy,
+    SentFile, Until,
 };
 use crate::util::progress;
 use anyhow::Result;
@@ -33,6 +33,7 @@ const NOT_FOUND: u8 = 127;
 /// With -p, a pipeline that is running already is recorded, by the id of any of its processes:
 ///
 ///   pipeprof record -p 4711 --duration 5s
+///   pipeprof record --container web --duration 5s
 ///
 /// With --kernel, it runs in a guest with that kernel:
 ///
@@ -48,13 +49,32 @@ pub(crate) struct RecordArgs {
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
     /// Record these running processes and those at the other ends of their pipes; nothing of them is changed
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with = "command",
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with = "command", group = "running",
         value_parser = clap::value_parser!(u32).range(1..))]
     pid: Vec<u32>,
+    /// Record the processes of this cgroup and of those below, also those that come into it meanwhile: its folder, or its
+    /// path as in /proc/PID/cgroup
+    #[arg(long, value_name = "PATH", group = "running", conflicts_with = "command")]
+    cgroup: Option<String>,
+    /// Record the processes of a container of docker, podman, containerd, CRI-O, runc or LXC, by its name or the begin of its
+    /// id; of a pod, POD/CONTAINER
+    #[arg(long, value_name = "NAME|ID", group = "running", conflicts_with = "command")]
+    container: Option<String>,
     /// Time to record. A pipeline that pipeprof started is then ended by SIGTERM [default: until the pipeline ends, with
     /// -p also until Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<u64>,
+    /// Watch running processes and keep only the last TIME, until a condition of --until holds or SIGUSR1 comes; at least TIME
+    /// is written, and at most three times as much
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "running", conflicts_with = "live")]
+    keep: Option<u64>,
+    /// What to wait for with --keep: `full TIME` (a thread has slept so long because a channel was full), `empty TIME`,
+    /// `rate < SIZE` (so little was read from all channels in a second), `stopped` (a process is), or `exit` (one of those named has ended); repeatable
+    #[arg(long, value_name = "CONDITION", value_parser = until, requires = "keep")]
+    until: Vec<Until>,
+    /// How often --keep writes before it ends, each time into a folder of its own
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "keep")]
+    repeat: Option<u32>,
     /// Show each second what happens: a screen, which `q` ends with the report, or lines where standard error is no
     /// terminal
     #[arg(long)]
@@ -66,18 +86,18 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "HOW", value_parser = choice::<Observer>(), conflicts_with = "kernel")]
     observe: Option<Observer>,
     /// Size of the pipes between the stages, such as 1M [default: the kernel's, 64K]
-    #[arg(long, value_name = "SIZE", value_parser = pipe_size, conflicts_with_all = ["pid", "changes", "advise"])]
+    #[arg(long, value_name = "SIZE", value_parser = pipe_size, conflicts_with_all = ["running", "changes", "advise"])]
     pipe_size: Option<u64>,
     /// Measure the pipeline with and without a change, in turn: pipe-size=SIZE, pin (each stage on its CPU),
     /// stageN=COMMAND (another program as stage N), or program:A=B (B wherever a command begins with A); repeatable
-    #[arg(long = "try", value_name = "CHANGE", value_parser = Remedy::parse, conflicts_with = "pid")]
+    #[arg(long = "try", value_name = "CHANGE", value_parser = Remedy::parse, conflicts_with = "running")]
     changes: Vec<Remedy>,
     /// Try what the recording suggests
-    #[arg(long, conflicts_with = "pid")]
+    #[arg(long, conflicts_with = "running")]
     advise: bool,
     /// Runs of each for --try and --advise [default: 10]; counted runs for --collect insn, each started at another moment
     /// [default: 3]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), conflicts_with = "pid")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), conflicts_with = "running")]
     runs: Option<u32>,
     /// Put a file or folder into the guest, at the same path or at DEST; a program comes with its libraries; repeatable
     #[arg(long = "file", value_name = "PATH[:DEST]", value_parser = SentFile::parse, help_heading = "Guest")]
@@ -102,6 +122,10 @@ pub(crate) struct RecordArgs {
     /// Output folder [default: runs/TIME-record]
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     output: Option<PathBuf>,
+}
+
+fn until(text: &str) -> Result<Until, String> {
+    Until::parse(text, parse_duration)
 }
 
 /// The size of pipes, in the bounds of the axis of that name.
@@ -130,10 +154,39 @@ impl RecordArgs {
             progress::problem(&format!("{problem}: nothing was run"));
             return Ok(Err(ExitCode::from(NOT_FOUND)));
         }
+        let is_several = request.keep.as_ref().is_some_and(|keep| keep.repeat > 1);
+        // What is in the way is said before something is recorded.
         let started = super::now();
-        let folder = Folder::prepare(self.output.as_deref(), &started, "record")?;
-        let mut recorded = request.measure(self.live)?;
-        (recorded.document.started, recorded.document.command) = (started, super::command_line());
+        let mut first = (!is_several).then(|| self.folder(&started, None)).transpose()?;
+        let mut shown = None;
+        let mut number = 0;
+        request.measure_each(self.live, &mut |recorded| {
+            number += 1;
+            let folder = match first.take() {
+                Some(folder) => folder,
+                None => self.folder(&super::now(), Some(number))?,
+            };
+            shown = Some(self.shown(recorded, folder, &started)?);
+            Ok(())
+        })?;
+        if shown.is_none() {
+            progress::note("it has ended before anything happened that --until waits for: nothing was written");
+        }
+        Ok(shown.ok_or(ExitCode::SUCCESS))
+    }
+
+    /// The output folder; of several recordings that of the one with this `number`.
+    fn folder(&self, started: &str, number: Option<u32>) -> Result<Folder> {
+        let path = match (&self.output, number) {
+            (Some(path), Some(number)) => Some(path.join(number.to_string())),
+            (path, _) => path.clone(),
+        };
+        Folder::prepare(path.as_deref(), started, "record")
+    }
+
+    /// Show and store what was recorded.
+    fn shown(&self, mut recorded: Outcome, folder: Folder, started: &str) -> Result<ShownRecording> {
+        (recorded.document.started, recorded.document.command) = (started.to_owned(), super::command_line());
         let (exports, failed) = export::all(&self.export, &Exported::Result(&recorded));
         let files = contents::files(&mut recorded, exports)?;
         let recording = &recorded.document;
@@ -148,7 +201,7 @@ impl RecordArgs {
         }
         // A pipeline that was ended on request has not failed.
         let code = recording.exit_codes.last().copied().filter(|_| !recording.was_limited());
-        Ok(Ok(ShownRecording { code: ExitCode::from(code.unwrap_or(0)), outcome: recorded }))
+        Ok(ShownRecording { code: ExitCode::from(code.unwrap_or(0)), outcome: recorded })
     }
 
     /// Set what was given.
@@ -157,12 +210,19 @@ impl RecordArgs {
             request.target = RecordingTarget::Pipeline(PipelineCommand::parse(&self.command)?);
         } else if !self.pid.is_empty() {
             request.target = RecordingTarget::Attached(self.pid.clone());
+        } else if let Some(path) = &self.cgroup {
+            request.target = RecordingTarget::Cgroup(path.clone());
+        } else if let Some(name) = &self.container {
+            request.target = RecordingTarget::Container(name.clone());
         }
         self.guest.machine.apply(&mut request.machine);
         set(&mut request.level, self.level);
         request.observer = self.observe.or(request.observer);
         request.kernel = self.guest.kernel.clone().or(request.kernel.take());
         request.duration_ns = self.duration.or(request.duration_ns);
+        if let Some(ns) = self.keep {
+            request.keep = Some(Keep { ns, until: self.until.clone(), repeat: self.repeat.unwrap_or(1) });
+        }
         request.pipe_size = self.pipe_size.or(request.pipe_size);
         request.collect = self.collect.or(request.collect);
         request.probe = self.probe.clone().or(request.probe.take());

@@ -127,7 +127,13 @@ pub fn load_record(settings: &Settings, programs: &[&str], sampled: bool) -> Res
 /// The error of a loader; for users without privileges, what is missing.
 fn explained(error: anyhow::Error) -> anyhow::Error {
     let rights = Rights::own();
-    if rights.may_trace() { error.context("cannot load the BPF programs") } else { anyhow!(rights.missing()) }
+    match rights.refused() {
+        Some(fix) => anyhow!(
+            "the BPF programs cannot be loaded; a filter of system calls (seccomp) is in force, which may refuse them: {fix}"
+        ),
+        None if rights.may_trace() => error.context("cannot load the BPF programs"),
+        None => anyhow!(rights.missing()),
+    }
 }
 
 fn load_libbpf(image: &[u8], settings: &Settings, programs: &[&str], stacks: u32) -> Result<Object> {

@@ -2,7 +2,7 @@
 //!
 //! Arrows go down: [`start`] has what starts a pipeline or finds one, [`observe`] what is seen of it, [`model`] what was seen as
 //! data, and [`say`] what people read. [`trials`] measure changes. [`inside`] does so in a guest, where [`count`] counts
-//! instructions, [`live`] shows what happens meanwhile, [`looking`] records without rights, and [`contents`] lists the files
+//! instructions, [`live`] shows what happens meanwhile, [`kept`] keeps the last time before something happens, [`looking`] records without rights, and [`contents`] lists the files
 //! of a folder.
 
 // Paths are the same in all crates: `crate::MODULE::`.
@@ -16,6 +16,7 @@ mod conclude;
 pub mod contents;
 pub mod count;
 pub mod inside;
+mod kept;
 mod live;
 mod looking;
 pub mod model;
@@ -45,15 +46,15 @@ use crate::record::conclude::{RecordedSymbols, concluded, try_out, wait};
 use crate::record::live::LiveView;
 use crate::record::observe::looks::Looks;
 use crate::record::observe::others::ProgramTimes;
-use crate::record::observe::recorder;
+use crate::record::observe::recorder::{self, Excerpts};
 use crate::record::observe::timeline::TimelineRecorder;
 use crate::record::observe::traced::Tracing;
-use crate::record::observe::user_pages::UserPages;
+use crate::record::observe::user_pages::{self, UserPages};
 use crate::record::start::input::KeptInput;
 pub use crate::record::start::launch::StageStreams;
 use crate::record::start::launch::{Launcher, MadePipe, PipelineSetup};
 use crate::record::start::running::RunningProcesses;
-use crate::result::{Document, MeasuredTarget, Outcome, PipelineCommand, RecordLevel};
+use crate::result::{Document, MeasuredTarget, Outcome, PipelineCommand, RecordLevel, RecordingTarget, UserPipes};
 use crate::util::{privileges, progress};
 use anyhow::{Context as _, Result, bail};
 use std::io::IsTerminal as _;
@@ -78,7 +79,15 @@ pub fn check_any_steps(bytes: &[u8]) {
 /// # Errors
 /// Why nothing can be recorded here.
 pub fn try_recorder() -> Result<()> {
-    recorder::Recorder::start(RecordLevel::Calls, false, false, None).map(drop)
+    recorder::Recorder::start(RecordLevel::Calls, false, Excerpts::None, None).map(drop)
+}
+
+/// The pipes that this user has open and the limit of their pages, with whether they use it up. `None` without a limit.
+pub fn own_pipes() -> Option<(UserPipes, bool)> {
+    user_pages::own().map(|user| {
+        let used_up = user_pages::is_used_up(&user);
+        (user, used_up)
+    })
 }
 
 /// Run `pipeline` and record it, then measure it with and without changes. Afterwards this process has neither standard
@@ -158,7 +167,8 @@ pub fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outc
 fn start_recorder(options: &RecordOptions) -> Result<(Option<Symbols>, recorder::Recorder)> {
     let RecordOptions { settings, sampled, live, .. } = options;
     let kernel = symbols(settings.level, *sampled)?;
-    Ok((kernel, recorder::Recorder::start(settings.level, *sampled, *live, settings.duration)?))
+    let excerpts = if *live { Excerpts::Live } else { Excerpts::None };
+    Ok((kernel, recorder::Recorder::start(settings.level, *sampled, excerpts, settings.duration)?))
 }
 
 fn give_up(rights: bool) {
@@ -197,7 +207,10 @@ impl Meanwhile {
             timeline.end(&ended, groups);
         }
         let more = recorder.step();
-        timeline.step(|| recorder.read().ok()).iter().for_each(|counts| pages.step(counts));
+        timeline
+            .step(|| recorder.read().ok())
+            .iter()
+            .for_each(|counts| pages.step(counts, |tgid| recorder.id_here(tgid)));
         looks.step(recorder);
         let mut due = if more { Duration::ZERO } else { timeline.due().min(looks.due()).min(recorder::ROOM_EVERY) };
         due = due.min(code.as_mut().map_or(Duration::MAX, UserCode::step));
@@ -210,39 +223,36 @@ impl Meanwhile {
 }
 
 /// Record processes that are running, and those at the other ends of their pipes: for the duration of `options`, until an
-/// interruption, or until all of `pids` have ended. They are only watched.
-pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Outcome> {
+/// interruption, or until all of `wanted` have ended. They are only watched.
+pub(crate) fn record_running(wanted: &RecordingTarget, options: &RecordOptions) -> Result<Outcome> {
     let RecordOptions { sampled, live, drop_rights, .. } = *options;
     let RecordSettings { duration, level, observer, .. } = options.settings;
     if looking::is_wanted(options) {
-        return looking::record_running(pids, options, None);
+        return looking::record_running(wanted, options, None);
     }
     let environment = Environment::now();
-    let running = RunningProcesses::find(pids)?;
+    let mut running = RunningProcesses::find(wanted)?;
     let (kernel, mut recorder) = match start_recorder(options) {
         Ok(started) => started,
         Err(error) if observer.is_none() && looking::is_possible(options) => {
-            return looking::record_running(pids, options, Some(error));
+            return looking::record_running(wanted, options, Some(error));
         }
         Err(error) => return Err(error),
     };
     let code = sampled.then(|| UserCode::follow(running.pids.iter().copied()));
     let traced = options.settings.traced.as_ref();
     let tracing = traced.map(|wanted| Tracing::start(wanted, &running.pids)).transpose()?;
-    let seized = recorder.seize(running.pids.iter().copied().zip(0..))?;
-    if let Some((_, pid)) = (0..).zip(running.asked()).find(|(stage, _)| !seized.contains(stage)) {
-        bail!(
-            "-p {pid}: nothing of it can be recorded: it has just ended, or the kernel does not show it to BPF programs"
-        );
-    }
+    seize(&mut recorder, &running)?;
     give_up(drop_rights && tracing.is_none());
-    recorder.know_ends(running.ends.iter().map(|end| ((end.pipe.inode, end.pipe.device), end.writes, end.stage)));
     let used = ProgramTimes::now();
-    let target = MeasuredTarget::Attached { pids: running.asked().to_vec() };
+    let target = running.target();
     let recording = Document { target, environment, level, duration_ns: nanoseconds(duration), ..Document::default() };
     let live = live.then(|| LiveView::start(false));
     let mut meanwhile = Meanwhile::start(code, live);
-    running.wait(duration, || meanwhile.step(&mut recorder, &recording, &[], &running));
+    running.wait(duration, |running| {
+        join(&mut recorder, running);
+        meanwhile.step(&mut recorder, &recording, &[], running)
+    });
     recorder.end_now()?;
     let Meanwhile { timeline, mut looks, code, live, pages } = meanwhile;
     looks.finish(&mut recorder);
@@ -254,6 +264,32 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Ou
     let symbols = RecordedSymbols::new(kernel, code);
     let recording = Document { warnings: running.unknown_pipes(), others, user_pipes: pages.found, ..recording };
     Ok(concluded(recording, counted, (timeline, looks.seen), &[], &running, &symbols, tracing))
+}
+
+/// Follow the processes that were found.
+fn seize(recorder: &mut recorder::Recorder, running: &RunningProcesses) -> Result<()> {
+    let seized = recorder.seize(running.pids.iter().copied().zip(0..))?;
+    let unseen = (0..).zip(running.asked()).find(|(stage, _)| !seized.contains(stage));
+    match (unseen, &running.group) {
+        (Some((_, pid)), None) => bail!(
+            "-p {pid}: nothing of it can be recorded: it has just ended, or the kernel does not show it to BPF programs"
+        ),
+        // Of many, some may have just ended.
+        (Some(_), Some(_)) if seized.is_empty() => {
+            bail!("nothing of {} can be recorded: its processes have just ended", running.target().text())
+        }
+        _ => {}
+    }
+    recorder.know_ends(running.known_ends(&(0..running.pids.len()).collect::<Vec<_>>()));
+    Ok(())
+}
+
+/// Follow the processes that have come into a cgroup.
+fn join(recorder: &mut recorder::Recorder, running: &mut RunningProcesses) {
+    let new = running.newcomers();
+    // Without an answer of the kernel, they are not recorded.
+    let _ = recorder.join(&running.pids, &new);
+    recorder.know_ends(running.known_ends(&new));
 }
 
 /// The kernel's symbols, if they will be needed. They are read first, so that nothing is lost if that is impossible.

@@ -12,7 +12,7 @@ use crate::record::start;
 use crate::record::start::input::KeptInput;
 use crate::record::start::launch::{Launcher, MadePipe, PipelineSetup};
 use crate::record::start::running::RunningProcesses;
-use crate::result::{Document, MeasuredTarget, Observer, Outcome, PipelineCommand, RecordLevel};
+use crate::result::{Document, MeasuredTarget, Observer, Outcome, PipelineCommand, RecordLevel, RecordingTarget};
 use crate::util::warning::{Warning, WarningCode};
 use anyhow::{Result, ensure};
 use std::time::Duration;
@@ -54,7 +54,7 @@ impl WhileLooking {
     fn step(&mut self) -> Duration {
         let Self { recorder, timeline, looks, pages } = self;
         recorder.step();
-        timeline.step(|| Some(recorder.counts())).iter().for_each(|counts| pages.step(counts));
+        timeline.step(|| Some(recorder.counts())).iter().for_each(|counts| pages.step(counts, |pid| pid));
         looks.step(recorder);
         recorder.due().min(timeline.due()).min(looks.due())
     }
@@ -104,6 +104,7 @@ pub(crate) fn record(
         return Err(error);
     }
     let mut meanwhile = WhileLooking::start(recorder);
+    meanwhile.pages.look_at_new();
     let mut others = None;
     let (ended, ended_by_user) = wait(&launcher, settings.duration, |over| {
         if over {
@@ -133,20 +134,28 @@ pub(crate) fn record(
 }
 
 /// Record processes that are running, and those that they start.
-pub(crate) fn record_running(pids: &[u32], options: &RecordOptions, why: Option<anyhow::Error>) -> Result<Outcome> {
+pub(crate) fn record_running(
+    wanted: &RecordingTarget,
+    options: &RecordOptions,
+    why: Option<anyhow::Error>,
+) -> Result<Outcome> {
     let environment = Environment::now();
     let duration = options.settings.duration;
-    let running = RunningProcesses::find(pids)?;
+    let mut running = RunningProcesses::find(wanted)?;
     let used = ProgramTimes::now();
     let mut recorder = ProcRecorder::start();
     recorder.follow(running.pids.iter().copied(), true);
-    ensure!(!recorder.living().is_empty(), "-p: none of these processes runs any more");
+    ensure!(!recorder.living().is_empty(), "{}: none of its processes runs any more", running.target().text());
     let mut meanwhile = WhileLooking::start(recorder);
-    running.wait(duration, || Some(meanwhile.step()));
+    running.wait(duration, |running| {
+        let new = running.newcomers();
+        new.iter().for_each(|place| meanwhile.recorder.join(running.pids[*place]));
+        Some(meanwhile.step())
+    });
     meanwhile.end();
     let others = used.others_since(&meanwhile.recorder.living());
     let recording = Document {
-        target: MeasuredTarget::Attached { pids: running.asked().to_vec() },
+        target: running.target(),
         environment,
         duration_ns: nanoseconds(duration),
         others,

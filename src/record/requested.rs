@@ -6,6 +6,7 @@ use crate::TracingCollector;
 use crate::TrialOptions;
 use crate::record;
 use crate::record::inside::{GuestPipeline, PipelinePlace, PreparedPipeline};
+use crate::record::kept;
 use crate::record::trials::remedy::ApplyRemedy as _;
 use crate::record_running;
 use crate::result::{
@@ -41,7 +42,7 @@ impl RecordingRequest {
         self.check(&trials, runs)?;
         let mut pipeline = match &self.target {
             RecordingTarget::Pipeline(pipeline) => Some(pipeline.clone()),
-            RecordingTarget::Attached(_) => None,
+            RecordingTarget::Attached(_) | RecordingTarget::Cgroup(_) | RecordingTarget::Container(_) => None,
         };
         let by_stage = !trials.is_empty() || self.pipe_size.is_some() || self.counts();
         if let Some(line) = pipeline.as_mut().filter(|_| by_stage) {
@@ -101,6 +102,21 @@ impl RecordingRequest {
         self.runs.unwrap_or(COUNTED_RUNS)
     }
 
+    /// Record it, and `write` each recording: several, if only the last time before something happens is kept. `live`: show
+    /// what happens each second.
+    ///
+    /// # Errors
+    /// A usage error, why nothing was recorded, or that of `write`.
+    pub fn measure_each(&self, live: bool, write: &mut dyn FnMut(Outcome) -> Result<()>) -> Result<()> {
+        let Some(keep) = &self.keep else { return write(self.measure(live)?) };
+        let (_, trials) = self.wanted()?;
+        ensure!(!live, UsageError::new("--keep runs until something happens: leave out --live"));
+        cancel::install().context("cannot install signal handlers")?;
+        let options =
+            RecordOptions { settings: self.settings(), trials, drop_rights: true, ..RecordOptions::default() };
+        kept::watch(&self.target, &options, keep, &mut |recorded| write(self.stored_in(recorded)))
+    }
+
     /// Record it, on this machine or in its guest, with what it prints. `live`: show what happens each second.
     ///
     /// # Errors
@@ -121,13 +137,13 @@ impl RecordingRequest {
         let options =
             RecordOptions { settings: self.settings(), trials, streams: None, sampled, live, drop_rights: true };
         let recorded = match &self.target {
-            RecordingTarget::Attached(pids) => {
-                cancel::install().context("cannot install signal handlers")?;
-                record_running(pids, &options)?
-            }
             RecordingTarget::Pipeline(command) => {
                 let pipeline = pipeline.as_ref().unwrap_or(command);
                 if self.kernel.is_some() { self.record_in_guest(pipeline)? } else { record(pipeline, options)? }
+            }
+            running => {
+                cancel::install().context("cannot install signal handlers")?;
+                record_running(running, &options)?
             }
         };
         Ok(self.stored_in(recorded))
@@ -140,9 +156,9 @@ impl RecordingRequest {
         let refused = |problem: &str| Err(UsageError::new(problem).into());
         let guest = self.kernel.is_some();
         if self.target == RecordingTarget::default() {
-            return refused("nothing is to be recorded: give a pipeline after `--`, or -p PID");
+            return refused("nothing is to be recorded: give a pipeline after `--`, -p PID, --cgroup or --container");
         }
-        let running = matches!(self.target, RecordingTarget::Attached(_));
+        let running = !matches!(self.target, RecordingTarget::Pipeline(_));
         if self.observer == Some(Observer::Proc) && (self.level == RecordLevel::Stacks || self.collect.is_some()) {
             return refused(
                 "--observe proc sees neither stacks nor what is executed: leave out --level stacks and --collect",
@@ -150,8 +166,18 @@ impl RecordingRequest {
         }
         if running && (guest || !trials.is_empty() || self.runs.is_some() || self.pipe_size.is_some()) {
             return refused(
-                "-p records processes of this machine as they are: leave out --kernel, --try, --advise, --runs and \
-                 --pipe-size",
+                "-p, --cgroup and --container record processes of this machine as they are: leave out --kernel, --try, \
+                 --advise, --runs and --pipe-size",
+            );
+        }
+        if self.keep.is_some() && !running {
+            return refused("--keep watches what is running already: give -p PID, --cgroup or --container");
+        }
+        if self.keep.is_some()
+            && (self.collect.is_some() || self.level == RecordLevel::Stacks || self.observer == Some(Observer::Proc))
+        {
+            return refused(
+                "--keep needs BPF programs and no more: leave out --collect, --level stacks and --observe proc",
             );
         }
         if !(guest || self.files.is_empty() && self.disk.is_empty()) {

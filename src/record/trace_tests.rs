@@ -8,7 +8,7 @@ use crate::record::model::ended::EndedProcesses;
 use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::path::kept::{self, KeptSteps};
 use crate::record::observe::raw::{PR_STEP_LOST, PrCounts, PrEnd, PrProcess, PrReason, PrStep, PrWait, PrWho};
-use crate::record::observe::recorder::Recorder;
+use crate::record::observe::recorder::{Excerpts, Recorder};
 use crate::record::observe::timeline::TimelineRecorder;
 use crate::record::say::text;
 use crate::record::start::running::RunningProcesses;
@@ -93,7 +93,7 @@ fn on_path(recording: &Document, holds: impl Fn(&PathWhat) -> bool) -> u64 {
 #[test]
 #[ignore = "needs root: make test"]
 fn a_trace_has_all_of_a_recording() {
-    let mut recorder = Recorder::start(RecordLevel::Calls, false, false, None).unwrap();
+    let mut recorder = Recorder::start(RecordLevel::Calls, false, Excerpts::None, None).unwrap();
     recorder.launching(Some(0)).unwrap();
     let mut command = Command::new("sh");
     let mut shell = command.args(["-c", LINE]).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();

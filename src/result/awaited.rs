@@ -1,5 +1,6 @@
 //! Sleeps that went on when a recording last looked into /proc, and who could have ended them.
 
+use crate::target::Container;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -42,11 +43,20 @@ impl LastWait {
 pub struct SeenProcess {
     /// In the PID namespace of pipeprof.
     pub pid: u32,
+    /// In its own PID namespace, if that is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inner_pid: Option<u32>,
     /// Its program, and the script if that is an interpreter: `python3 server.py`.
     pub name: String,
     /// Index in `recorded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<usize>,
+    /// Its container, if it is in one and is not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<Container>,
+    /// Whether a signal or a debugger has stopped it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopped: bool,
     /// Whether all its threads slept, and none of them at a pipe or socket, or for a child.
     pub idle: bool,
 }

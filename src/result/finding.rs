@@ -57,6 +57,8 @@ pub enum FindingKind {
     Unnoticed,
     /// A process only looks now and then whether a child has ended, which works meanwhile.
     Watches,
+    /// What the last time was made of before what the recording waited for.
+    Stall,
     /// What the time was made of, mostly what is a cause of itself.
     Cause,
     /// A process only has open what others wait for.

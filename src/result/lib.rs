@@ -34,7 +34,8 @@ pub use ensemble::{Ensemble, FoundSize, TriedSize, WindowCount};
 pub use finding::{Finding, FindingKind};
 pub use locks::{HeldCalls, LockKind, LockUse};
 pub use measurement::{
-    Accel, GuestMachine, Measurement, RecordingRequest, RecordingTarget, Remedy, RunOptions, SentFile, WindowSizing,
+    Accel, GuestMachine, Keep, Measurement, RecordingRequest, RecordingTarget, Remedy, RunOptions, SentFile, Trigger,
+    Until, WindowSizing,
 };
 pub use measurement::{stage_text, words_of};
 pub use open::{open, open_document, parse};
@@ -45,12 +46,12 @@ pub use probe::Probe;
 pub use recorded::DEFAULT_SLOTS;
 use recorded::is_default;
 pub use recorded::{
-    BusyProgram, HeldBy, LockWait, Observer, ProcLooks, RecordLevel, RecordedChannel, RecordedEnd, RecordedProcess,
-    UnrecordedProcess, UserPipes, WaitReason, WaitTotal,
+    BusyProgram, HeldBy, LockWait, Observer, PipeHolder, ProcLooks, RecordLevel, RecordedChannel, RecordedEnd,
+    RecordedProcess, UnrecordedProcess, UserPipes, WaitReason, WaitTotal,
 };
 pub use request::{Collector, Loader, Request, Selection};
 pub use stack_files::LARGEST;
-pub use target::{ImportedFrom, MeasuredTarget, PipelineCommand};
+pub use target::{Container, ImportedFrom, MeasuredTarget, PipelineCommand, ProcessGroup};
 pub use timeline::{Timeline, TimelinePipe, TimelineProcess};
 pub use trials::{Trial, TrialRuns, TrialVerdict, Trials};
 
@@ -142,6 +143,9 @@ pub struct Document {
     /// The time after which the recording was to end, ns, if it was limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ns: Option<u64>,
+    /// Why it was written, if only its last time was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<Trigger>,
     /// Files and folders that a guest had on a disk. A disk answers at moments that depend on this machine, so the
     /// recording of an emulated guest is then not exact.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

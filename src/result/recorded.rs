@@ -1,6 +1,7 @@
 //! What the recorder saw: processes, pipes, and what limits the pipeline.
 
 use crate::awaited::ChannelKind;
+use crate::target::Container;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,8 +69,11 @@ pub struct RecordedProcess {
     pub args: Vec<String>,
     /// The stage that it belongs to, from 0.
     pub stage: u32,
-    /// In the initial PID namespace.
+    /// In the PID namespace of pipeprof; in the initial one if it has none there.
     pub pids: Vec<u32>,
+    /// The same in the PID namespaces of the processes themselves, such as those of a container, if these are others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inner_pids: Vec<u32>,
     pub threads: u64,
     pub forks: u64,
     pub execs: u64,
@@ -318,16 +322,36 @@ pub struct UnrecordedProcess {
     pub pid: u32,
     /// As in /proc/PID/comm; empty if unknown.
     pub name: String,
+    /// Its container, if it is in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<Container>,
 }
 
 /// Pipes of a user who had used up the pages that all of them may have.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UserPipes {
     pub uid: u32,
     /// How many the processes of the user had open.
     pub pipes: u64,
     /// The limit, `fs.pipe-user-pages-soft`.
     pub soft_pages: u64,
+    /// The processes that had most of them open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holders: Vec<PipeHolder>,
+}
+
+/// A process that had pipes open.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PipeHolder {
+    /// In the PID namespace of pipeprof.
+    pub pid: u32,
+    /// As in /proc/PID/comm.
+    pub name: String,
+    /// Its container, if it is in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<Container>,
+    /// How many; of a pipe that several processes have open, each has one.
+    pub pipes: u64,
 }
 
 /// Waits for locks at which threads sleep, wanted by one function.

@@ -26,9 +26,45 @@ pub enum MeasuredTarget {
     Attached {
         /// Those that were asked for.
         pids: Vec<u32>,
+        /// The cgroup or container whose processes they were.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        group: Option<ProcessGroup>,
     },
     /// A profile that another tool took.
     Imported(ImportedFrom),
+}
+
+/// A group of processes that were running before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcessGroup {
+    /// The processes of a cgroup and of those below, by its path.
+    Cgroup(String),
+    Container(Container),
+}
+
+/// A container, as far as its name is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Container {
+    /// As in the path of its cgroup.
+    pub id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+impl Container {
+    /// Digits of an id that tools show.
+    const SHORT: usize = 12;
+
+    /// `web`, or the first digits of its id.
+    pub fn title(&self) -> &str {
+        let short = self.id.get(..Self::SHORT).filter(|_| self.is_hexadecimal()).unwrap_or(&self.id);
+        self.name.as_deref().unwrap_or(short)
+    }
+
+    fn is_hexadecimal(&self) -> bool {
+        self.id.bytes().all(|byte| byte.is_ascii_hexdigit())
+    }
 }
 
 /// A pipeline as it was typed.
@@ -75,7 +111,12 @@ impl MeasuredTarget {
 
     /// The processes that were asked for, if they were running before.
     pub fn pids(&self) -> &[u32] {
-        if let Self::Attached { pids } = self { pids } else { &[] }
+        if let Self::Attached { pids, .. } = self { pids } else { &[] }
+    }
+
+    /// Whether several processes were asked for that may have nothing to do with each other.
+    pub fn is_several(&self) -> bool {
+        matches!(self, Self::Attached { pids, group: None } if pids.len() > 1)
     }
 
     /// Where an imported profile comes from.
@@ -88,8 +129,12 @@ impl MeasuredTarget {
         match self {
             Self::Pair { .. } => String::new(),
             Self::Pipeline(pipeline) => pipeline.text(),
-            Self::Attached { pids } if pids.len() == 1 => format!("process {}", few(pids)),
-            Self::Attached { pids } => format!("processes {}", few(pids)),
+            Self::Attached { group: Some(ProcessGroup::Cgroup(path)), .. } => format!("cgroup {path}"),
+            Self::Attached { group: Some(ProcessGroup::Container(container)), .. } => {
+                format!("container {}", container.title())
+            }
+            Self::Attached { pids, .. } if pids.len() == 1 => format!("process {}", few(pids)),
+            Self::Attached { pids, .. } => format!("processes {}", few(pids)),
             Self::Imported(from) => from.file.clone(),
         }
     }

@@ -71,6 +71,16 @@ pub fn all() -> impl Iterator<Item = (u32, ProcessStat)> {
     ids().filter_map(|pid| Some((pid, ProcessStat::of(pid)?)))
 }
 
+/// The id of a process in its own PID namespace. Kernels before 4.1 do not tell it.
+pub fn inner_id(pid: u32) -> Option<u32> {
+    innermost(&read_lossy(&format!("/proc/{pid}/status")).ok()?)
+}
+
+/// The last one of the ids in a text as proc_pid_status(5) has it.
+fn innermost(status: &str) -> Option<u32> {
+    status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_whitespace().last()?.parse().ok()
+}
+
 /// User and system time, ns, of all children that were waited for.
 pub fn children_ns() -> Result<[u64; 2]> {
     // SAFETY: a structure of numbers, for which all bits zero is a value.
@@ -88,6 +98,13 @@ mod tests {
     use super::*;
     use std::io::Read as _;
     use std::process::{Command, Stdio};
+
+    #[test]
+    fn the_innermost_id_is_the_last_one() {
+        assert_eq!(innermost("Name:\tsh\nNSpid:\t4711\t12\t3\nNSpgid:\t1\n"), Some(3));
+        assert_eq!([innermost("Name:\tNSpid: 1\n"), innermost("NSpid:\n"), innermost("")], [None; 3]);
+        assert_eq!(inner_id(std::process::id()), Some(std::process::id()));
+    }
 
     #[test]
     fn fields_come_after_any_name() {

@@ -6,7 +6,7 @@ use super::{read, root};
 use std::collections::BTreeSet;
 
 /// What else reads or makes JSON or TOML, and why none of it is a file that pipeprof reads again.
-const OTHERS: [(&str, &[&str]); 6] = [
+const OTHERS: [(&str, &[&str]); 7] = [
     (
         "messages between processes of one pipeprof",
         &["guest/", "record/inside.rs", "vm/guest.rs", "workload/launch.rs", "workload/wire.rs"],
@@ -23,6 +23,7 @@ const OTHERS: [(&str, &[&str]); 6] = [
             "workload/axis.rs",
         ],
     ),
+    ("container engines write it", &["record/start/container.rs"]),
     ("users write it", &["cli/matrix.rs", "profile/cycles.rs"]),
     ("checks a command line that is not executed", &["cli/dry.rs"]),
     (

@@ -141,13 +141,17 @@ pub(crate) struct Cgroup {
 impl Cgroup {
     pub(crate) fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        Self::named(&format!("pipeprof-test-{}-{number}", std::process::id()))
+    }
+
+    pub(crate) fn named(name: &str) -> Self {
         let mounts = std::fs::read_to_string("/proc/self/mounts").expect("/proc");
         let root = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>()).find(|mount| mount[2] == "cgroup2");
         let own = std::fs::read_to_string("/proc/self/cgroup").expect("/proc");
         let own = own.lines().find_map(|line| line.strip_prefix("0::/")).expect("a cgroup of version 2");
         let parent = Path::new(root.expect("cgroup2 is mounted")[1]).join(own);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let folder = parent.join(format!("pipeprof-test-{}-{number}", std::process::id()));
+        let folder = parent.join(name);
         std::fs::create_dir(&folder).expect("root may make a cgroup");
         Self { parent, folder }
     }

@@ -2,6 +2,7 @@
 
 mod cases;
 mod channels;
+mod containers;
 mod counts;
 mod ends;
 mod findings;

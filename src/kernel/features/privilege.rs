@@ -4,6 +4,7 @@ use super::{Feature, FeatureState, IN_A_GUEST};
 use crate::kernel::environment::selected;
 use crate::kernel::namespace::{self, PidNamespace};
 use crate::kernel::symbols::{Symbols, SymbolsError};
+use crate::util::text::read_lossy;
 use rustix::thread::{CapabilitySet, capabilities};
 
 /// The capabilities of this process, by which fixes do not advise what the user has already. Those of another user
@@ -12,13 +13,21 @@ use rustix::thread::{CapabilitySet, capabilities};
 pub struct Rights {
     capabilities: CapabilitySet,
     first_namespace: bool,
+    /// Whether some system calls are refused whatever the capabilities are, as by the profile of a container.
+    filtered: bool,
+}
+
+/// Whether a process has filters of system calls, by a text as proc_pid_status(5) has it.
+fn is_filtered(status: &str) -> bool {
+    status.lines().filter_map(|line| line.strip_prefix("Seccomp:")).any(|mode| mode.trim() == "2")
 }
 
 impl Rights {
     pub fn own() -> Self {
         let first_namespace = !namespace::in_other_user_namespace();
         let own = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
-        Self { capabilities: if first_namespace { own } else { CapabilitySet::empty() }, first_namespace }
+        let filtered = read_lossy("/proc/self/status").is_ok_and(|status| is_filtered(&status));
+        Self { capabilities: if first_namespace { own } else { CapabilitySet::empty() }, first_namespace, filtered }
     }
 
     /// Root, or as good as root.
@@ -26,9 +35,22 @@ impl Rights {
         self.capabilities.contains(CapabilitySet::SYS_ADMIN)
     }
 
+    /// Whether no limit holds for the pages of this process's pipes (fs/pipe.c, `pipe_is_unprivileged_user`).
+    pub fn has_no_limit_of_pipes(self) -> bool {
+        self.capabilities.intersects(CapabilitySet::SYS_RESOURCE | CapabilitySet::SYS_ADMIN)
+    }
+
     /// Whether they suffice for BPF programs that read kernel memory, and for sampling the kernel.
     pub fn may_trace(self) -> bool {
         self.is_root() || self.capabilities.contains(CapabilitySet::BPF | CapabilitySet::PERFMON)
+    }
+
+    /// What to do if the kernel refuses something although they suffice: a container's profile of system calls may do so.
+    pub fn refused(self) -> Option<&'static str> {
+        (self.may_trace() && self.filtered).then_some(
+            "start this container with --security-opt seccomp=unconfined, or with a profile that allows bpf and \
+             perf_event_open to the capabilities that it has",
+        )
     }
 
     /// Why they do not suffice, and the way out.
@@ -208,7 +230,7 @@ mod tests {
     const BOTH: CapabilitySet = CapabilitySet::BPF.union(CapabilitySet::PERFMON);
 
     const fn rights(capabilities: CapabilitySet) -> Rights {
-        Rights { capabilities, first_namespace: true }
+        Rights { capabilities, first_namespace: true, filtered: false }
     }
 
     #[test]
@@ -226,6 +248,15 @@ mod tests {
         assert!(privilege(inside).fix.starts_with("run outside of it; or use a guest"), "{:?}", privilege(inside));
         assert!(inside.missing().contains("user namespace") && !inside.missing().contains("sudo"));
         assert!(NONE.missing().contains("sudo"));
+    }
+
+    #[test]
+    fn a_filter_of_system_calls_is_known() {
+        assert!(is_filtered("Name:\tSeccomp:\nSeccomp:\t2\nSeccomp_filters:\t1\n"));
+        assert!(!is_filtered("Seccomp:\t0\n") && !is_filtered("Seccomp:\t1\n") && !is_filtered(""));
+        let all = Rights { filtered: true, ..rights(BOTH) };
+        assert!(all.refused().is_some_and(|fix| fix.contains("seccomp=unconfined")));
+        assert_eq!([Rights { filtered: true, ..NONE }, rights(BOTH)].map(Rights::refused), [None; 2]);
     }
 
     #[test]

@@ -50,7 +50,8 @@ fn tried(
 }
 
 fn bpf(result: Result<(), String>, rights: Rights) -> Feature {
-    let fix = Rights::kernel_with(rights.may_trace(), "CONFIG_BPF_SYSCALL");
+    let kernel = || Rights::kernel_with(rights.may_trace(), "CONFIG_BPF_SYSCALL");
+    let fix = rights.refused().map_or_else(kernel, str::to_owned);
     let impact = "the sample and kprobe collectors do not work on this kernel";
     tried("bpf", "BPF programs", "can be loaded", result, (FeatureState::Missing, impact, &fix))
 }

@@ -1,7 +1,7 @@
 //! What was counted since an earlier moment.
 
 use crate::record::observe::counted::RecordedCounts;
-use crate::record::observe::raw::{PrCounts, PrProcess};
+use crate::record::observe::raw::{PrCounts, PrProcess, PrState};
 use std::collections::HashMap;
 
 impl RecordedCounts {
@@ -24,6 +24,15 @@ impl RecordedCounts {
             processes: processes.collect(),
             ends: ends.collect(),
             waits: waits.collect(),
+            state: self.state.zip(before.state).map(|(now, before)| PrState {
+                lost_tasks: now.lost_tasks - before.lost_tasks,
+                lost_ends: now.lost_ends - before.lost_ends,
+                lost_processes: now.lost_processes - before.lost_processes,
+                lost_waits: now.lost_waits - before.lost_waits,
+                unseen: now.unseen - before.unseen,
+                lost_steps: now.lost_steps - before.lost_steps,
+                ..now
+            }),
             ..Self::default()
         }
     }

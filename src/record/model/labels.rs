@@ -3,7 +3,7 @@
 
 use crate::record::model::stages::{self, Stages};
 use crate::record::start::command_line::{operands, program_name};
-use crate::result::{Document, RecordedProcess};
+use crate::result::{Container, Document, RecordedProcess};
 use crate::util::text::clean;
 use std::collections::BTreeMap;
 
@@ -84,9 +84,19 @@ fn namesakes(names: &[String]) -> impl Iterator<Item = Vec<usize>> + use<> {
     places.into_values().filter(|same| same.len() > 1).collect::<Vec<_>>().into_iter()
 }
 
-/// `` `sh` (process 4711)``, by a name that may be empty.
-pub(crate) fn with_id(name: &str, pid: u32) -> String {
-    if name.is_empty() { format!("process {pid}") } else { format!("`{}` (process {pid})", clean(name)) }
+/// `` `sh` (process 4711)``, by a name that may be empty; `` `sh` (process 4711, 7 in container web)`` of one in a container.
+pub(crate) fn with_id(name: &str, pid: u32, inner: Option<u32>, container: Option<&Container>) -> String {
+    let container = container.map(|container| format!("in container {}", clean(container.title())));
+    let within = match (inner, container) {
+        (None, None) => String::new(),
+        (Some(inner), None) => format!(", {inner} inside"),
+        (None, Some(container)) => format!(", {container}"),
+        (Some(inner), Some(container)) => format!(", {inner} {container}"),
+    };
+    match name {
+        "" => format!("process {pid}{within}"),
+        _ => format!("`{}` (process {pid}{within})", clean(name)),
+    }
 }
 
 fn cut(word: &str) -> String {
@@ -98,7 +108,10 @@ fn cut(word: &str) -> String {
 /// The id of a process; several in one row are counted where that matters.
 fn number(process: &RecordedProcess) -> Option<String> {
     let [pid] = process.pids[..] else { return None };
-    Some(pid.to_string())
+    Some(match process.inner_pids[..] {
+        [inner] => format!("{pid}, {inner} inside"),
+        _ => pid.to_string(),
+    })
 }
 
 #[cfg(test)]

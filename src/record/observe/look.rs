@@ -8,10 +8,11 @@ use crate::record::observe::file_locks::FileLocks;
 use crate::record::observe::raw::PR_TERMINAL;
 use crate::record::observe::thread_calls::{ThreadCall, ThreadNow, threads};
 use crate::record::start::command_line::{self, program_name};
+use crate::record::start::container;
 use crate::record::start::open_files::{FileKind, OpenFile, open_files};
 use crate::record::start::socket_peers::{SocketPeer, socket_peers};
 use crate::result::{AwaitedChannel, ChannelHolder, ChannelKind, LastWait, SeenProcess, WaitedFor};
-use crate::util::process_stat;
+use crate::util::process_stat::{self, ProcessStat};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::ErrorKind;
 
@@ -206,7 +207,10 @@ impl ProcessesNow {
         let threads = self.threads(pid);
         let idle = !threads.is_empty()
             && threads.iter().all(|thread| matches!(thread.call, ThreadCall::Idle | ThreadCall::Thread));
-        SeenProcess { pid, name, recorded: None, idle }
+        let stopped = ProcessStat::of(pid).is_some_and(|stat| matches!(stat.state, 'T' | 't'));
+        let inner_pid = process_stat::inner_id(pid).filter(|inner| *inner != pid);
+        let container = container::of_process(pid);
+        SeenProcess { pid, inner_pid, name, recorded: None, container, stopped, idle }
     }
 
     /// The waits for others, those of `followed` first.

@@ -51,6 +51,14 @@ impl Looks {
         Self { begun, next: Some(begun + FIRST), seen: None }
     }
 
+    /// Look once, at processes that have slept for `ns` at least, and return what was seen.
+    pub(crate) fn once(recorder: &mut impl Sleepers, ns: u64) -> Option<SeenWaits> {
+        let slept = Duration::from_nanos(ns).min(LONG);
+        let mut looks = Self { begun: Instant::now().checked_sub(slept * 2)?, ..Self::start() };
+        looks.finish(recorder);
+        looks.seen
+    }
+
     /// Time until [`Self::step`] has something to do.
     pub(crate) fn due(&self) -> Duration {
         self.next.map_or(Duration::MAX, |next| next.saturating_duration_since(Instant::now()))
@@ -128,6 +136,7 @@ impl SeenWaits {
         let Self { at, followed, mut waits } = self;
         let place = |process: &mut SeenProcess| {
             process.recorded = followed.get(&process.pid).and_then(|who| index.get(who)).copied();
+            process.container = process.container.take().filter(|_| process.recorded.is_none());
         };
         for wait in &mut waits {
             place(&mut wait.process);

@@ -95,17 +95,33 @@ fn event_id() -> Option<u64> {
     std::fs::read_to_string(tracefs.root().join(EVENT_ID)).ok()?.trim().parse().ok()
 }
 
+/// Which parts of the time of a recording are looked at while it goes on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Excerpts {
+    /// None: the whole is followed.
+    #[default]
+    None,
+    /// Each second, and the whole.
+    Live,
+    /// Two that begin in turn, instead of the whole.
+    Kept,
+}
+
 /// What was counted until a moment, with the times that the kernel had accounted to processes.
 pub(crate) struct LastCounts(RecordedCounts);
 
 impl Recorder {
     /// Attach all programs. Nothing is followed yet. Processes must be started by the thread that calls this. `sampled`:
-    /// also sample what they execute. `live`: somebody looks while it is recorded. The window ends `duration` after the begin
-    /// of the first process: the programs know the time, whether this process has a CPU then or not.
+    /// also sample what they execute. The window ends `duration` after the begin of the first process: the programs know the time, whether this process has a CPU then or not.
     ///
     /// # Errors
     /// When the kernel refuses them: the reason and a fix.
-    pub(crate) fn start(level: RecordLevel, sampled: bool, live: bool, duration: Option<Duration>) -> Result<Self> {
+    pub(crate) fn start(
+        level: RecordLevel,
+        sampled: bool,
+        excerpts: Excerpts,
+        duration: Option<Duration>,
+    ) -> Result<Self> {
         let mut settings = Settings { stacks: u64::from(level == RecordLevel::Stacks), ..Settings::in_own_namespace() };
         settings.pids[0] = rustix::thread::gettid().as_raw_pid().cast_unsigned();
         let event = (level != RecordLevel::Sched && preemption::of_system_calls()).then(event_id).flatten();
@@ -125,7 +141,7 @@ impl Recorder {
         let lasts =
             duration.map_or(0, |duration| u64::try_from(duration.as_nanos()).map_or(MOST_NS, |ns| ns.min(MOST_NS)));
         object.set("window", PR_LASTS as u32, lasts)?;
-        let path = PathRecorder::start(&object, live)?;
+        let path = PathRecorder::start(&object, excerpts as usize, excerpts == Excerpts::Kept)?;
         let learn = attach::raw_tracepoint(object.program(LEARN)?, "sys_exit")?;
         // SAFETY: getppid has no preconditions. It is called for its tracepoint.
         unsafe { libc::syscall(libc::SYS_getppid) };
@@ -173,16 +189,38 @@ impl Recorder {
     /// # Errors
     /// When there are too many, or the kernel refuses to iterate over its threads.
     pub(crate) fn seize(&mut self, pids: impl IntoIterator<Item = (u32, u32)>) -> Result<BTreeSet<u32>> {
-        for (pid, stage) in pids {
-            self.object.insert("wanted", pid, stage).context("too many processes")?;
+        let all: Vec<(u32, u32)> = pids.into_iter().collect();
+        for (pid, stage) in &all {
+            self.object.insert("wanted", *pid, *stage).context("too many processes")?;
         }
         attach::run_iterator(self.object.program(SEIZE)?)?;
+        self.object.remove("wanted", all.iter().map(|(pid, _)| pid))?;
         Ok(self.read()?.processes.into_iter().map(|(who, _)| who.stage).collect())
+    }
+
+    /// Also follow those of `pids` at these places, each as the stage of this number, unless they are followed already.
+    pub(crate) fn join(&mut self, pids: &[u32], places: &[usize]) -> Result<()> {
+        if places.is_empty() {
+            return Ok(());
+        }
+        let new: Vec<(u32, u32)> = places.iter().filter_map(|at| Some((*pids.get(*at)?, *at as u32))).collect();
+        // A process at the same place has ended.
+        self.path.open.retain(|(_, _, stage)| !new.iter().any(|(_, new)| new == stage));
+        let added = new.iter().try_for_each(|(pid, stage)| self.object.insert("wanted", *pid, *stage));
+        attach::run_iterator(self.object.program(SEIZE)?)?;
+        // A process that comes later may have its id.
+        self.object.remove("wanted", new.iter().map(|(pid, _)| pid))?;
+        added
     }
 
     /// Ends of pipes that are open, although nobody may use them.
     pub(crate) fn know_ends(&mut self, open: impl IntoIterator<Item = KnownEnd>) {
         self.path.open.extend(open);
+    }
+
+    /// The id of a process in this PID namespace, by the one that counts have.
+    pub(crate) fn id_here(&self, tgid: u32) -> u32 {
+        self.path.id_here(tgid)
     }
 
     /// Read steps of the path. Returns whether there are more already.
@@ -204,8 +242,34 @@ impl Recorder {
     pub(crate) fn look(&mut self) -> Result<(RecordedCounts, Option<PathEnds>)> {
         self.step();
         let (counts, tasks) = self.read_with_tasks()?;
-        let path = self.path.latest(counts.at, &tasks);
+        let path = self.path.excerpt(0, counts.at, &tasks);
+        self.path.begin(0, counts.at);
         Ok((counts, path))
+    }
+
+    /// What has been counted until now, and the path of an excerpt.
+    pub(crate) fn look_at(&mut self, excerpt: usize) -> Result<(RecordedCounts, Option<PathEnds>)> {
+        while self.step() {}
+        let (counts, tasks) = self.read_with_tasks()?;
+        // Steps of the time since then are those of the next excerpt.
+        let path = self.path.excerpt(excerpt, counts.at, &tasks);
+        Ok((counts, path))
+    }
+
+    /// An excerpt begins now. Returns what has been counted before.
+    pub(crate) fn begin(&mut self, excerpt: usize) -> Result<RecordedCounts> {
+        self.step();
+        let counts = self.read()?;
+        self.path.begin(excerpt, counts.at);
+        Ok(counts)
+    }
+
+    /// A process to which `happened` what is waited for, by the state of its threads and the time.
+    pub(crate) fn find(&self, happened: impl Fn(&PrTask, u64) -> bool) -> Result<Option<PrWho>> {
+        let now = monotonic_ns();
+        let tasks = self.object.entries::<u64, PrTask>("tasks")?;
+        let found = tasks.into_iter().map(|(_, task)| task).find(|task| task.started != 0 && happened(task, now));
+        Ok(found.map(|task| task.who))
     }
 
     /// End the window now, if it is not over yet.
@@ -226,6 +290,14 @@ impl Recorder {
     /// Take what ended processes have counted out of the kernel's maps, if they are many. Returns their counts, and the
     /// identity that each has from now on.
     pub(crate) fn make_room(&mut self) -> Result<Option<(RecordedCounts, HashMap<PrWho, PrWho>)>> {
+        Ok(self.take_ended()?.map(|ended| {
+            let groups = self.ended.add(&ended);
+            (ended, groups)
+        }))
+    }
+
+    /// The same, but this recording forgets them.
+    pub(crate) fn take_ended(&mut self) -> Result<Option<RecordedCounts>> {
         let state: PrState = self.object.element("state", 0)?;
         if state.processes_made - self.looked_at < MANY_NEW {
             return Ok(None);
@@ -248,8 +320,7 @@ impl Recorder {
         self.remove("processes", &ended.processes)?;
         self.remove("ends", &ended.ends)?;
         self.remove("waits", &ended.waits)?;
-        let groups = self.ended.add(&ended);
-        Ok(Some((ended, groups)))
+        Ok(Some(ended))
     }
 
     fn processes(&self) -> Result<Vec<(PrWho, PrProcess)>> {

@@ -63,9 +63,18 @@ pub(crate) struct TimelineRecorder {
 
 impl TimelineRecorder {
     pub(crate) fn start() -> Self {
+        Self::with_slices_of(FIRST)
+    }
+
+    /// For a time that is known about: the length of the first slices.
+    pub(crate) fn for_time(time: Duration) -> Self {
+        Self::with_slices_of((time / SLICES as u32).max(FIRST))
+    }
+
+    fn with_slices_of(length: Duration) -> Self {
         Self {
-            length: FIRST,
-            next: Instant::now() + FIRST,
+            length,
+            next: Instant::now() + length,
             last_at: 0,
             last: TimelineSums::default(),
             slices: Vec::new(),

@@ -140,7 +140,7 @@ mod tests {
         let who = |(stage, tgid, name)| PrWho { stage, tgid, name };
         let all = [(0, 7, [3, 0]), (0, 8, [3, 0]), (1, 9, [5, 0]), (1, 9, [4, 0])];
         let index = all.map(who).into_iter().zip(0..).collect();
-        let target = MeasuredTarget::Attached { pids: vec![7, 9] };
+        let target = MeasuredTarget::Attached { pids: vec![7, 9], group: None };
         let mut outcome =
             Outcome { document: Document { recorded, target, ..Document::default() }, ..Outcome::default() };
         let found = programs(&outcome, &index);

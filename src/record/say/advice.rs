@@ -520,7 +520,7 @@ mod tests {
         assert!(why.ends_with(": its block size, `bs=`."), "{why}");
         // What was running already cannot be started otherwise, but what would help is said.
         let mut watched = recording(&["a; sort b"], &[("sort", 62)]);
-        watched.target = MeasuredTarget::Attached { pids: vec![1] };
+        watched.target = MeasuredTarget::Attached { pids: vec![1], group: None };
         let (why, tried) = said(&watched, &place());
         assert!(why.starts_with("`sort` sorts 62 % of the time") && tried.is_empty(), "{why}");
     }

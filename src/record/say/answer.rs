@@ -44,7 +44,7 @@ pub(crate) fn answer(recording: &Document) -> RecordedAnswer {
     // Without who only looks for its child, the child still works.
     let watches = has(|kind| kind == Watches);
     // Who waits for a FIFO, a socket or a terminal does not ask whether there was a pipe.
-    let waits = has(|kind| matches!(kind, Held | Unopened | FileLock)) && recording.target.pids().len() < 2;
+    let waits = has(|kind| matches!(kind, Held | Unopened | FileLock)) && !recording.target.is_several();
     // How it came to stand still does not matter, and nothing is made faster that goes wrong.
     findings.retain(|finding| match finding.kind {
         Phases | Waiting => !stands,
@@ -403,7 +403,7 @@ mod tests {
         assert!(found.contains(&format!("{outside} whose writes were not seen.")), "{found}");
         assert!(found.ends_with("`a` uses io_submit, of which 1 request is not recorded."), "{found}");
         recording.channels.clear();
-        recording.target = MeasuredTarget::Attached { pids: vec![1] };
+        recording.target = MeasuredTarget::Attached { pids: vec![1], group: None };
         assert!(said(&recording).contains("No use of a pipe was seen."), "{}", said(&recording));
         recording.recorded[0].unseen_requests = 0;
         assert!(said(&recording).contains("No pipe was used."), "{}", said(&recording));
@@ -459,7 +459,7 @@ mod tests {
         let mut recording = busy();
         recording.processes.window_ns = SHORT_NS / 2;
         assert!(answer(&recording).cautions[0].contains("most of it is the start"));
-        recording.target = MeasuredTarget::Attached { pids: vec![1] };
+        recording.target = MeasuredTarget::Attached { pids: vec![1], group: None };
         assert_eq!(answer(&recording).cautions, [""; 0]);
     }
 

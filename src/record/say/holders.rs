@@ -51,11 +51,13 @@ pub(crate) fn add_seen(pipes: &mut [RecordedChannel], look: Option<&LastLook>) {
         if !is_new || !ends.is_empty() || !others.is_empty() {
             continue;
         }
-        for SeenProcess { pid, name, recorded, .. } in channel.holders.iter().map(|holder| &holder.process) {
+        for SeenProcess { pid, name, recorded, container, .. } in channel.holders.iter().map(|holder| &holder.process) {
             match recorded {
                 Some(process) if ends.iter().any(|end| end.process == *process) => {}
                 Some(process) => ends.push(RecordedEnd { process: *process, ..RecordedEnd::default() }),
-                None => others.push(UnrecordedProcess { pid: *pid, name: name.clone() }),
+                None => {
+                    others.push(UnrecordedProcess { pid: *pid, name: name.clone(), container: container.clone() });
+                }
             }
         }
     }
@@ -137,7 +139,7 @@ fn unrecorded(
         _ => ("have", "were"),
     };
     let end = if writes { "write" } else { "read" };
-    let who = capitalized(&few(others.iter().map(|process| with_id(&process.name, process.pid))));
+    let who = capitalized(&few(others.iter().map(|of| with_id(&of.name, of.pid, None, of.container.as_ref()))));
     let name = pipe_name(pipe, stages, times);
     let recorded = if writes { &pipe.writers } else { &pipe.readers };
     let also = if recorded.is_empty() { "" } else { "also " };
@@ -201,8 +203,9 @@ mod tests {
         let pipe = &mut recording.channels[0];
         pipe.slots = Some([1; 3]);
         (pipe.writers[0].bytes, pipe.readers[0].bytes) = (wrote, read);
-        [pipe.other_writers, pipe.other_readers] =
-            others.map(|count| (1..=count).map(|pid| UnrecordedProcess { pid, name: "sh".to_owned() }).collect());
+        [pipe.other_writers, pipe.other_readers] = others.map(|count| {
+            (1..=count).map(|pid| UnrecordedProcess { pid, name: "sh".to_owned(), container: None }).collect()
+        });
         recording
     }
 

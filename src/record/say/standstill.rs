@@ -1,21 +1,18 @@
 //! Why nothing went on when a recording last looked: processes that wait for each other or for themselves, those that only
-//! have open what others wait for, and FIFOs that nobody opens.
+//! have open what others wait for, FIFOs that nobody opens, and processes that are [`stopped`].
+
+mod stopped;
+mod waiting;
 
 use crate::profile::{few, listed};
-use crate::record::model::labels::with_id;
 use crate::record::say::killed;
 use crate::result::{
-    AwaitedChannel, ChannelHolder, ChannelKind, Document, Finding, FindingKind, LastLook, LastWait, RecordLevel,
-    RecordedChannel, RecordedEnd, SeenProcess, WaitReason, WaitedFor,
+    AwaitedChannel, ChannelHolder, Document, Finding, FindingKind, LastLook, LastWait, RecordLevel, RecordedEnd,
+    SeenProcess, WaitReason, WaitedFor,
 };
 use crate::util::text::{capitalized, clean, counted};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A wait of less than this part of the window may have been about to end.
-const LONG: f64 = 0.5;
-
-/// Waits of one kind of which more are in result.json only.
-const NAMED: usize = 3;
+use waiting::{LONG, NAMED, channel_name, full_name, is_stuck, recorded, role};
 
 /// Members of a circle that are all named.
 const LISTED: usize = 8;
@@ -44,38 +41,14 @@ pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
     if found.is_empty() {
         let held = held(recording, look).into_iter();
         found.extend(held.map(|text| Finding::new(FindingKind::Held, None, text)));
+        let stopped = stopped::stopped(recording, look).into_iter();
+        found.extend(stopped.map(|text| Finding::new(FindingKind::Held, None, text)));
         let locked = locked(recording, look).into_iter();
         found.extend(locked.map(|text| Finding::new(FindingKind::FileLock, None, text)));
     }
     let unopened = unopened(recording, look).into_iter();
     found.extend(unopened.map(|text| Finding::new(FindingKind::Unopened, None, text)));
     found
-}
-
-/// Whether a thread waited so for most of the window, and what it waits for did not move meanwhile.
-fn is_stuck(recording: &Document, wait: &LastWait) -> bool {
-    let Some((at, process)) = wait.process.recorded.and_then(|at| Some((at, recording.recorded.get(at)?))) else {
-        return false;
-    };
-    let slept = |reason: WaitReason| process.waits.get(&reason).map_or(0, |wait| wait.ns);
-    let ns = match &wait.awaited {
-        WaitedFor::Channels { any, polled, .. } => {
-            let ends = any.iter().filter_map(|channel| Some((recorded(recording, channel)?, channel.room)));
-            let ends = ends.flat_map(|(pipe, room)| if room { &pipe.writers } else { &pipe.readers });
-            let blocked: u64 = ends.filter(|end| end.process == at).map(|end| end.blocked_ns).sum();
-            blocked + if *polled { slept(WaitReason::Poll) } else { 0 } + slept(WaitReason::Network)
-        }
-        WaitedFor::Children(_) => slept(WaitReason::Child),
-        WaitedFor::Thread => slept(WaitReason::Thread),
-        WaitedFor::Lock { .. } => slept(WaitReason::FileLock),
-        WaitedFor::Opening { .. } => slept(WaitReason::Open),
-    };
-    ns as f64 >= LONG * recording.processes.window_ns as f64
-}
-
-/// `` `cat` (process 4711)``.
-fn full_name(process: &SeenProcess) -> String {
-    with_id(&process.name, process.pid)
 }
 
 /// The circles of waits that others could end, each in order: each process waits for the next one.
@@ -283,25 +256,6 @@ fn awaited_text(
     };
     format!("{what}{from} is empty")
 }
-
-/// The recorded pipe of a channel.
-fn recorded<'a>(recording: &'a Document, channel: &AwaitedChannel) -> Option<&'a RecordedChannel> {
-    recording.channels.iter().find(|pipe| pipe.inode == channel.inode && pipe.device == channel.device)
-}
-
-fn channel_name(channel: &AwaitedChannel) -> String {
-    match (&channel.kind, &channel.path) {
-        (ChannelKind::Fifo, path) => format!("the FIFO `{}`", clean(path.as_deref().unwrap_or_default())),
-        (ChannelKind::Pipe, _) => "the pipe".to_owned(),
-        (kind, Some(path)) => format!("the {} `{}`", kind.noun(), clean(path)),
-        (kind, None) => format!("the {}", kind.noun()),
-    }
-}
-
-fn role(fd: u32) -> Option<&'static str> {
-    ["standard input", "standard output", "standard error"].get(fd as usize).copied()
-}
-
 /// What would let a circle go on.
 fn remedy(members: &[&LastWait], name: &impl Fn(&SeenProcess) -> String) -> Option<String> {
     let channels = |wait: &LastWait| match &wait.awaited {

@@ -6,10 +6,12 @@ use crate::record::say::graphs;
 use crate::record::say::tables::{self, ROWS, further};
 use crate::report::block::{self, ReportBlock};
 use crate::report::files::{self, Written};
-use crate::report::number::{percent, time};
+use crate::report::number::{number, percent, time};
 use crate::report::table::{Table, TableCell};
 use crate::report::terminal::{Style, functions, roles};
-use crate::result::{Document, ExecutedOn, ImportedFrom, RecordLevel, RecordedChannel, SystemCallCount};
+use crate::result::{
+    Document, ExecutedOn, ImportedFrom, RecordLevel, RecordedChannel, SystemCallCount, Trigger, Until,
+};
 use crate::roles::RoleId;
 use crate::util::styled_text::StyledText;
 use crate::util::text::{clean, counted as counted_noun, grouped};
@@ -72,7 +74,25 @@ pub(crate) fn about(recording: &Document) -> String {
     };
     let emulated = recording.executed_on == ExecutedOn::Tcg;
     let clock = if emulated { " of the guest's clock" } else { "" };
-    format!("{}{clock}{ended}; Linux {}.", time(seconds), recording.kernel.release)
+    let until = recording.trigger.as_ref().map_or_else(String::new, |trigger| format!(", until {}", happened(trigger)));
+    format!("{}{clock}{ended}{until}; Linux {}.", time(seconds), recording.kernel.release)
+}
+
+/// `` `yes` had waited 500 ms for room in a pipe or socket``.
+fn happened(trigger: &Trigger) -> String {
+    let name = clean(&trigger.name);
+    let long = |ns: u64| time(ns as f64 / 1e9);
+    match trigger.until {
+        None => "SIGUSR1 came".to_owned(),
+        Some(Until::Full(ns)) => format!("`{name}` had waited {} for room in a pipe or another channel", long(ns)),
+        Some(Until::Empty(ns)) => format!("`{name}` had waited {} for data from a pipe or another channel", long(ns)),
+        Some(Until::Rate(limit)) => {
+            let limit = number(limit as f64 / f64::from(1 << 20));
+            format!("less than {limit} MiB/s were read from pipes and other channels")
+        }
+        Some(Until::Stopped) => format!("`{name}` was stopped"),
+        Some(Until::Exit) => "one of the processes had ended".to_owned(),
+    }
 }
 
 /// `perf script, 17,131 samples of cpu-clock in 34 commands; Linux 6.1.`

@@ -25,10 +25,17 @@ pub(crate) fn described(
     let mut assembled = assemble::assemble(counted, span, pipes, &running.ends);
     for (who, at) in &assembled.index {
         let own = path.as_ref().map_or(&[][..], |path| path.command_lines.of(who));
-        let line = if own.is_empty() { running.command_line(who.tgid) } else { own };
+        let here = path.as_ref().map_or(who.tgid, |path| path.ids.here(who.tgid));
+        let line = if own.is_empty() { running.command_line(here) } else { own };
         let known = &mut assembled.processes[*at].args;
         if known.is_empty() {
             line.clone_into(known);
+        }
+    }
+    if let Some(ids) = path.as_ref().map(|path| &path.ids) {
+        for process in &mut assembled.processes {
+            process.inner_pids = ids.inside(&process.pids);
+            process.pids.iter_mut().for_each(|pid| *pid = ids.here(*pid));
         }
     }
     holders::add(&mut assembled.channels, &running.others);

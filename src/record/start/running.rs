@@ -1,13 +1,16 @@
 //! Processes that are already running: their pipes, and the processes at the other ends. Nothing of them is opened: an
 //! end held open would take away the end of file or SIGPIPE.
 
-use crate::record::start::command_line;
+use crate::record::observe::path::KnownEnd;
+use crate::record::start::cgroup::Cgroup;
 use crate::record::start::launch::MadePipe;
 use crate::record::start::open_files::{FileKind, open_files};
 use crate::record::start::socket_peers::unnamed_pairs;
-use crate::result::UnrecordedProcess;
+use crate::record::start::{command_line, container};
+use crate::result::{MeasuredTarget, ProcessGroup, RecordingTarget, UnrecordedProcess};
 use crate::util::cancel;
 use crate::util::process_stat::{self, ProcessStat};
+use crate::util::text::counted;
 use crate::util::warning::{Warning, WarningCode};
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -20,6 +23,22 @@ const STEP: Duration = Duration::from_millis(20);
 
 /// Processes are added until there are so many.
 const MOST: usize = 512;
+
+/// How often it is looked who has come into a cgroup, and of which part of the time looking may take.
+const NEWCOMERS_EVERY: Duration = Duration::from_millis(50);
+const NEWCOMERS_COST: u32 = 50;
+
+/// From a container, processes outside of it are added that are so many pipes away: its engine may be connected to all others.
+const OUTSIDE: u32 = 2;
+
+/// A cgroup whose processes are recorded.
+#[derive(Debug)]
+struct WatchedCgroup {
+    cgroup: Cgroup,
+    /// Those that have been in it when it was last looked.
+    known: BTreeSet<u32>,
+    next: Instant,
+}
 
 /// Processes to record.
 #[derive(Debug, Default)]
@@ -36,6 +55,13 @@ pub(crate) struct RunningProcesses {
     command_lines: BTreeMap<u32, Vec<String>>,
     /// Those asked for.
     processes: Vec<OwnedFd>,
+    /// The containers that they are in.
+    containers: BTreeSet<String>,
+    /// What was asked for, if it is no list of processes.
+    pub group: Option<ProcessGroup>,
+    cgroup: Option<WatchedCgroup>,
+    /// Processes that were not added, because there are too many.
+    left_out: u64,
 }
 
 /// An end of a pipe that a process has open.
@@ -56,11 +82,68 @@ pub(crate) struct OtherEnd {
 }
 
 impl RunningProcesses {
-    /// The processes `asked` for, and all that are connected to them by pipes, pairs of sockets, or terminals that they made.
+    /// The processes of `target`, and all that are connected to them by pipes, pairs of sockets, or terminals that they made.
     ///
     /// # Errors
-    /// When one of them does not exist, or is this process.
-    pub(crate) fn find(asked: &[u32]) -> Result<Self> {
+    /// When there are none, one of them does not exist, or is this process.
+    pub(crate) fn find(target: &RecordingTarget) -> Result<Self> {
+        match target {
+            RecordingTarget::Pipeline(_) => bail!("a pipeline that is not running yet has no processes"),
+            RecordingTarget::Attached(pids) => Self::of_processes(pids),
+            RecordingTarget::Cgroup(path) => {
+                let cgroup = Cgroup::named(path)?;
+                Self::of_cgroup(cgroup, ProcessGroup::Cgroup(path.clone())).with_context(|| format!("--cgroup {path}"))
+            }
+            RecordingTarget::Container(wanted) => {
+                let (container, cgroup) = container::find(wanted)?;
+                Self::of_cgroup(cgroup, ProcessGroup::Container(container))
+                    .with_context(|| format!("--container {wanted}"))
+            }
+        }
+    }
+
+    /// The processes of a cgroup and of those below, without this one.
+    fn of_cgroup(cgroup: Cgroup, group: ProcessGroup) -> Result<Self> {
+        let mut running = Self { group: Some(group), ..Self::default() };
+        let mut asked_sides = BTreeSet::new();
+        let pairs = unnamed_pairs();
+        let members = cgroup.members();
+        for pid in members.iter().copied().filter(|pid| *pid != std::process::id()) {
+            if running.pids.len() >= MOST {
+                running.left_out += 1;
+                continue;
+            }
+            // It may have just ended.
+            let opened =
+                i32::try_from(pid).ok().and_then(Pid::from_raw).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
+            let Some(Ok(process)) = opened.filter(|opened| opened.as_ref().is_ok_and(|process| !has_ended(process)))
+            else {
+                continue;
+            };
+            running.processes.push(process);
+            asked_sides.extend(running.ask(pid, &pairs));
+        }
+        if running.pids.is_empty() {
+            bail!("no process is in it");
+        }
+        running.add_others(asked_sides, &pairs);
+        let next = Instant::now() + NEWCOMERS_EVERY;
+        running.cgroup = Some(WatchedCgroup { cgroup, known: members, next });
+        Ok(running)
+    }
+
+    /// Add a process that is asked for. Returns its sides.
+    fn ask(&mut self, pid: u32, pairs: &HashMap<u64, u64>) -> BTreeSet<Side> {
+        let open = sides_of(pid, pairs).unwrap_or_else(|error| {
+            self.unknown.push((pid, error.to_string()));
+            OpenSides::default()
+        });
+        self.containers.extend(container::id_of_process(pid));
+        self.add(pid, open.sides.clone());
+        open.sides
+    }
+
+    fn of_processes(asked: &[u32]) -> Result<Self> {
         let mut running = Self::default();
         let mut asked_sides = BTreeSet::new();
         let pairs = unnamed_pairs();
@@ -84,12 +167,7 @@ impl RunningProcesses {
                 Err(rustix::io::Errno::SRCH) => bail!(not_found(pid)),
                 Err(error) => return Err(error).with_context(|| format!("-p {pid}")),
             });
-            let sides = sides_of(pid, &pairs).unwrap_or_else(|error| {
-                running.unknown.push((pid, error.to_string()));
-                OpenSides::default()
-            });
-            asked_sides.extend(&sides.sides);
-            running.add(pid, sides.sides);
+            asked_sides.extend(running.ask(pid, &pairs));
         }
         running.add_others(asked_sides, &pairs);
         Ok(running)
@@ -97,7 +175,7 @@ impl RunningProcesses {
 
     /// Add the processes at the other ends, those at the other ends of theirs, and so on, and the children of the session.
     /// Those that started pipeprof may be a terminal or a test with pipes to much else: only their own ends count. `asked`:
-    /// the sides of those that were asked for.
+    /// the sides of those that were asked for. Processes in other containers are not added, and outside of theirs only some.
     fn add_others(&mut self, asked: BTreeSet<Side>, pairs: &HashMap<u64, u64>) {
         let all: BTreeMap<u32, ProcessStat> = process_stat::all().collect();
         let parent = |pid: &u32| all.get(pid).map(|stat| stat.parent).filter(|parent| *parent > 0);
@@ -108,26 +186,35 @@ impl RunningProcesses {
             ancestors(pid).skip(1).any(|parent| of.contains(&parent) && session(parent) == session(pid))
         };
         let named = self.pids.clone();
-        let mut rest: BTreeMap<u32, OpenSides> = all
+        let rest: BTreeMap<u32, OpenSides> = all
             .keys()
             .filter(|pid| !named.contains(pid) && **pid != std::process::id())
             .filter_map(|pid| Some((*pid, sides_of(*pid, pairs).ok()?)))
             .collect();
-        let mut wanted: BTreeSet<Side> = asked.iter().filter(leads).map(other_side).collect();
+        let foreign = |pid: &u32| container::id_of_process(*pid).is_some_and(|id| !self.containers.contains(&id));
+        let (mut elsewhere, mut rest): (BTreeMap<u32, OpenSides>, BTreeMap<u32, OpenSides>) =
+            rest.into_iter().partition(|(pid, _)| foreign(pid));
+        // How many pipes away the processes are that have these sides.
+        let mut wanted: BTreeMap<Side, u32> = asked.iter().filter(leads).map(|side| (other_side(side), 1)).collect();
+        let limit = if self.containers.is_empty() { u32::MAX } else { OUTSIDE };
         loop {
-            let is_wanted = |(pid, open): &(&u32, &OpenSides)| {
-                !open.sides.is_disjoint(&wanted) || is_child(**pid, &named) && !starters.contains(*pid)
+            let away = |(pid, open): (&u32, &OpenSides)| {
+                let is_wanted = open.sides.iter().filter_map(|side| wanted.get(side)).min().copied();
+                let inside = || is_child(*pid, &named) && !starters.contains(pid);
+                Some((*pid, is_wanted.or_else(|| inside().then_some(0))?))
             };
-            let Some(pid) = rest.iter().find(is_wanted).map(|(pid, _)| *pid).filter(|_| self.pids.len() < MOST) else {
-                break;
-            };
+            let Some((pid, away)) = rest.iter().find_map(away).filter(|_| self.pids.len() < MOST) else { break };
             let Some(OpenSides { sides, .. }) = rest.remove(&pid) else { break };
-            if !starters.contains(&pid) {
-                wanted.extend(sides.iter().filter(leads).map(other_side));
+            if !starters.contains(&pid) && away < limit {
+                for side in sides.iter().filter(leads).map(other_side) {
+                    let known = wanted.entry(side).or_insert(u32::MAX);
+                    *known = (*known).min(away + 1);
+                }
             }
             self.add(pid, sides);
         }
-        for (pid, OpenSides { sides, errors }) in rest {
+        elsewhere.extend(rest);
+        for (pid, OpenSides { sides, errors }) in elsewhere {
             self.others.extend(others(pid, sides.union(&errors).filter(is_pipe).filter(|side| asked.contains(side))));
         }
     }
@@ -135,6 +222,70 @@ impl RunningProcesses {
     /// The processes asked for, each once.
     pub(crate) fn asked(&self) -> &[u32] {
         &self.pids[..self.processes.len()]
+    }
+
+    /// Find the processes that have come into the cgroup since this was last called and were not forked in it, as by `docker
+    /// exec`. Returns their places in `pids`: once there are many, those of earlier ones that have ended.
+    pub(crate) fn newcomers(&mut self) -> Vec<usize> {
+        let Some(watched) = self.cgroup.as_mut().filter(|watched| watched.next <= Instant::now()) else {
+            return Vec::new();
+        };
+        let begin = Instant::now();
+        let members = watched.cgroup.members();
+        // Children of those that are recorded are recorded, too.
+        let is_child =
+            |pid: &u32| ProcessStat::of(*pid).is_none_or(|stat| members.contains(&stat.parent) || stat.state == 'Z');
+        let new: Vec<u32> = members.difference(&watched.known).copied().filter(|pid| !is_child(pid)).collect();
+        watched.known = members;
+        watched.next = Instant::now() + NEWCOMERS_EVERY.max(begin.elapsed() * NEWCOMERS_COST);
+        let mut places = Vec::new();
+        for pid in new.into_iter().filter(|pid| *pid != std::process::id()) {
+            if self.pids.contains(&pid) {
+                continue;
+            }
+            let has_ended = |at: &usize| ProcessStat::of(self.pids[*at]).is_none();
+            let place = if self.pids.len() < MOST {
+                Some(self.pids.len())
+            } else {
+                (self.processes.len()..MOST).find(has_ended)
+            };
+            let Some(place) = place else {
+                self.left_out += 1;
+                continue;
+            };
+            if let Some(before) = self.pids.get(place) {
+                self.command_lines.remove(before);
+                self.ends.retain(|end| end.stage as usize != place);
+            }
+            let sides = sides_of(pid, &HashMap::new()).unwrap_or_default().sides;
+            self.put(place, pid, sides);
+            places.push(place);
+        }
+        places
+    }
+
+    /// The open ends of the processes at these places.
+    pub(crate) fn known_ends(&self, places: &[usize]) -> Vec<KnownEnd> {
+        let ends = self.ends.iter().filter(|end| places.contains(&(end.stage as usize)));
+        ends.map(|end| ((end.pipe.inode, end.pipe.device), end.writes, end.stage)).collect()
+    }
+
+    /// How many of those asked for have ended.
+    pub(crate) fn ended(&self) -> usize {
+        self.processes.iter().filter(|process| has_ended(process)).count()
+    }
+
+    /// Whether all that were asked for have ended.
+    fn are_over(&self) -> bool {
+        match &self.cgroup {
+            Some(watched) => watched.known.iter().all(|pid| *pid == std::process::id()),
+            None => self.processes.iter().all(has_ended),
+        }
+    }
+
+    /// What was asked for, as it is stored.
+    pub(crate) fn target(&self) -> MeasuredTarget {
+        MeasuredTarget::Attached { pids: self.asked().to_vec(), group: self.group.clone() }
     }
 
     /// The words of one of `pids`; empty if they are not known.
@@ -151,12 +302,29 @@ impl RunningProcesses {
             ),
             action: "record as root, or name these processes with -p as well".to_owned(),
         };
-        self.unknown.iter().map(warning).collect()
+        let left_out = (self.left_out > 0).then(|| Warning {
+            code: WarningCode::ProcessesNotRecorded,
+            message: format!(
+                "{} of the cgroup {} not recorded: at most {MOST} that run already are",
+                counted(self.left_out, "process"),
+                if self.left_out == 1 { "is" } else { "are" }
+            ),
+            action: "name a cgroup below it, or processes with -p".to_owned(),
+        });
+        self.unknown.iter().map(warning).chain(left_out).collect()
     }
 
     fn add(&mut self, pid: u32, sides: BTreeSet<Side>) {
-        let stage = u32::try_from(self.pids.len()).unwrap_or(u32::MAX);
-        self.pids.push(pid);
+        self.put(self.pids.len(), pid, sides);
+    }
+
+    /// Add a process at this place, which is the next one or that of a process that has ended.
+    fn put(&mut self, place: usize, pid: u32, sides: BTreeSet<Side>) {
+        let stage = u32::try_from(place).unwrap_or(u32::MAX);
+        match self.pids.get_mut(place) {
+            Some(known) => *known = pid,
+            None => self.pids.push(pid),
+        }
         self.command_lines.insert(pid, command_line::of_process(pid));
         self.ends.extend(sides.into_iter().filter(|side| is_pipe(&side)).map(|(pipe, writes)| OpenEnd {
             pipe,
@@ -167,14 +335,14 @@ impl RunningProcesses {
 
     /// Wait for `duration`, until SIGINT or SIGTERM, or until all processes that were asked for have ended.
     /// `step` is called meanwhile: it returns when it wants to be called again, or `None` to end.
-    pub(crate) fn wait(&self, duration: Option<Duration>, mut step: impl FnMut() -> Option<Duration>) {
+    pub(crate) fn wait(&mut self, duration: Option<Duration>, mut step: impl FnMut(&mut Self) -> Option<Duration>) {
         let begun = Instant::now();
         while !cancel::happened() && duration.is_none_or(|duration| begun.elapsed() < duration) {
             let rest = duration.map_or(STEP, |duration| duration.saturating_sub(begun.elapsed()).min(STEP));
-            if self.processes.iter().all(has_ended) {
+            if self.are_over() {
                 break;
             }
-            let Some(due) = step() else { break };
+            let Some(due) = step(self) else { break };
             std::thread::sleep(rest.min(due));
         }
     }
@@ -188,7 +356,8 @@ fn others<'a>(pid: u32, sides: impl Iterator<Item = &'a Side>) -> Vec<OtherEnd> 
     }
     // Unknown if it has just ended.
     let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
-    let process = UnrecordedProcess { pid, name: String::from_utf8_lossy(&name).trim_end().to_owned() };
+    let name = String::from_utf8_lossy(&name).trim_end().to_owned();
+    let process = UnrecordedProcess { pid, name, container: container::of_process(pid) };
     sides.map(|(pipe, writes)| OtherEnd { pipe: *pipe, writes: *writes, process: process.clone() }).collect()
 }
 
@@ -268,7 +437,7 @@ mod tests {
         let input = OwnedFd::from(reader.stdin.take().unwrap());
         let [mut writer, mut second] =
             [input.try_clone().unwrap(), input].map(|end| Command::new("sleep").arg("60").stdout(end).spawn().unwrap());
-        let running = RunningProcesses::find(&[reader.id()]).unwrap();
+        let running = RunningProcesses::of_processes(&[reader.id()]).unwrap();
         assert_eq!(running.pids[0], reader.id());
         assert!(running.pids.contains(&writer.id()) && !running.pids.contains(&std::process::id()), "{running:?}");
         assert!(running.unknown.is_empty() && !has_ended(&running.processes[0]));
@@ -280,7 +449,7 @@ mod tests {
         assert_eq!(ends, expected.map(|(writes, pid)| OpenEnd { pipe: between, writes, stage: of(pid) }));
         assert!(!running.others.iter().any(|end| end.pipe == between), "{running:?}");
         // So is a further process at the same end, which the reader waits for as well.
-        let running = RunningProcesses::find(&[writer.id()]).unwrap();
+        let running = RunningProcesses::of_processes(&[writer.id()]).unwrap();
         assert!([reader.id(), second.id()].iter().all(|pid| running.pids.contains(pid)), "{running:?}");
         for child in [&mut writer, &mut second] {
             child.kill().unwrap();
@@ -290,12 +459,12 @@ mod tests {
         let reader_id = Pid::from_raw(reader.id().cast_signed());
         let only_look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(reader_id.unwrap()), only_look).unwrap();
-        let zombie = RunningProcesses::find(&[reader.id()]).unwrap_err().to_string();
+        let zombie = RunningProcesses::of_processes(&[reader.id()]).unwrap_err().to_string();
         assert!(zombie.ends_with("it has ended, but its parent has not waited for it"), "{zombie}");
         reader.wait().unwrap();
         assert!(running.processes.iter().all(has_ended));
-        let gone = RunningProcesses::find(&[reader.id()]).unwrap_err().to_string();
+        let gone = RunningProcesses::of_processes(&[reader.id()]).unwrap_err().to_string();
         assert_eq!(gone, format!("-p {}: there is no such process", reader.id()));
-        assert!(RunningProcesses::find(&[std::process::id()]).unwrap_err().to_string().contains("itself"));
+        assert!(RunningProcesses::of_processes(&[std::process::id()]).unwrap_err().to_string().contains("itself"));
     }
 }

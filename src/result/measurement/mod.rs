@@ -2,12 +2,14 @@
 //! Results contain it, so that they can be repeated, and a cell of a campaign is identified by it.
 
 mod guest;
+mod keep;
 mod pair;
 mod recording;
 mod remedy;
 mod words;
 
 pub use guest::{Accel, GuestMachine};
+pub use keep::{Keep, Trigger, Until};
 pub use pair::{RunOptions, WindowSizing};
 pub use recording::{RecordingRequest, RecordingTarget, SentFile};
 pub use remedy::Remedy;

@@ -1,6 +1,6 @@
 //! What is asked for of a pipeline, or of running processes.
 
-use super::{GuestMachine, Remedy};
+use super::{GuestMachine, Keep, Remedy};
 use crate::result::{Collector, Observer, PipelineCommand, Probe, RecordLevel};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,9 @@ pub struct RecordingRequest {
     /// How it is observed. Absent: by BPF programs, or without rights for these by looks into /proc.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observer: Option<Observer>,
+    /// Only the last time before something happens is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep: Option<Keep>,
     /// Size of the pipes between the stages, bytes.
     pub pipe_size: Option<u64>,
     /// What is collected besides the recording.
@@ -46,6 +49,10 @@ pub enum RecordingTarget {
     Pipeline(PipelineCommand),
     /// Running processes, and those at the other ends of their pipes.
     Attached(Vec<u32>),
+    /// The processes of a cgroup and of those below, by its path.
+    Cgroup(String),
+    /// Those of a container, by its name or the begin of its id.
+    Container(String),
 }
 
 impl Default for RecordingTarget {

@@ -1,6 +1,6 @@
 //! The command line that asks for a measurement, for people: programs read the measurement.
 
-use super::{GuestMachine, Measurement, RecordingRequest, RecordingTarget, RunOptions, WindowSizing};
+use super::{GuestMachine, Keep, Measurement, RecordingRequest, RecordingTarget, RunOptions, WindowSizing};
 use crate::result::{RecordLevel, Selection};
 use crate::util::choice::Choice as _;
 use crate::util::size;
@@ -78,6 +78,11 @@ impl RecordingRequest {
         words.value("--duration", self.duration_ns.map(nanoseconds));
         words.unless(self.level, &RecordLevel::default(), "--level", |level| level.name().to_owned());
         words.value("--observe", self.observer.map(|observer| observer.name()));
+        if let Some(Keep { ns, until, repeat }) = &self.keep {
+            words.value("--keep", Some(nanoseconds(*ns)));
+            until.iter().for_each(|until| words.value("--until", Some(until.text())));
+            words.unless(*repeat, &1, "--repeat", |repeat| repeat.to_string());
+        }
         words.value("--pipe-size", self.pipe_size);
         words.value("--runs", self.runs);
         self.files.iter().for_each(|file| words.value("--file", Some(file.text())));
@@ -96,6 +101,8 @@ impl RecordingRequest {
             RecordingTarget::Attached(pids) => {
                 pids.iter().for_each(|pid| words.value("--pid", Some(pid)));
             }
+            RecordingTarget::Cgroup(path) => words.value("--cgroup", Some(path)),
+            RecordingTarget::Container(name) => words.value("--container", Some(name)),
         }
         words.0
     }

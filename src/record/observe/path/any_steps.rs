@@ -103,7 +103,15 @@ pub(crate) fn check_any_steps(bytes: &[u8]) {
             follower.threads.iter().map(|(task, thread)| (*task, thread.state.clocks)).collect();
         match kind as usize {
             PR_STEP_FORK | PR_STEP_EXEC | PR_STEP_SEIZE | PR_STEP_RENAME => {
-                follower.step(bytes_of(&PrBirth { kind, state: 0, task, at, other, who: who(task) }));
+                follower.step(bytes_of(&PrBirth {
+                    kind,
+                    state: 0,
+                    task,
+                    at,
+                    other,
+                    who: who(task),
+                    ..PrBirth::zeroed()
+                }));
             }
             PR_STEP_RUN => {
                 let state = 1 + detail / 2 % 4;

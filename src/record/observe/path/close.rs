@@ -5,6 +5,7 @@ use super::clocks::{ASSUMED, Clocks, OF_ALL, PathState};
 use super::command_lines::CommandLines;
 use super::follow::{PathFollower, Woken};
 use super::parts::{NOBODY, PartKey, at_pipe, part};
+use super::process_ids::ProcessIds;
 use super::samples::TimedSamples;
 use crate::record::observe::raw::{PR_ASLEEP, PR_GONE, PR_RUNNABLE, PrTask, PrWho};
 use crate::record::observe::reason::{name_of, why};
@@ -36,6 +37,7 @@ pub(crate) struct PathEnds {
     /// In the same slices of time.
     pub samples: TimedSamples,
     pub command_lines: CommandLines,
+    pub ids: ProcessIds,
 }
 
 /// The names of the kernel's workers begin with this.
@@ -85,8 +87,8 @@ impl PathFollower {
         let seized = self.seized.iter().map(|(tgid, (stage, last))| (*tgid, (*stage, chain(last)))).collect();
         let samples = std::mem::take(&mut self.samples);
         let (clocks, sleeps, has_gaps) = (self.ended, self.sleeps, self.has_gaps);
-        let (last, command_lines) = (chain(&self.last), self.command_lines.clone());
-        PathEnds { slices, last, alive, seized, parts, assumed, clocks, sleeps, has_gaps, samples, command_lines }
+        let (last, command_lines, ids) = (chain(&self.last), self.command_lines.clone(), self.ids.clone());
+        PathEnds { slices, last, alive, seized, parts, assumed, clocks, sleeps, has_gaps, samples, command_lines, ids }
     }
 
     /// The path that ends at a thread now. What it sleeps for goes on, so the path goes to whoever could end that.
@@ -180,7 +182,7 @@ impl PathEnds {
         slices: Slices,
         chain: Chain,
         parts: Vec<(Option<PrWho>, PartKey)>,
-        command_lines: CommandLines,
+        (command_lines, ids): (CommandLines, ProcessIds),
     ) -> Self {
         let none = [0; ASSUMED + 1];
         Self {
@@ -195,6 +197,7 @@ impl PathEnds {
             has_gaps: false,
             samples: TimedSamples::default(),
             command_lines,
+            ids,
         }
     }
 

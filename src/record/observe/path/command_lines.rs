@@ -35,6 +35,11 @@ impl CommandLines {
         }
     }
 
+    /// Forget processes of which `is_kept` does not hold.
+    pub(super) fn retain(&mut self, is_kept: impl Fn(&PrWho) -> bool) {
+        self.0.retain(|who, _| is_kept(who));
+    }
+
     /// The words of a process; empty if they are not known.
     pub(crate) fn of(&self, who: &PrWho) -> &[String] {
         self.0.get(who).map_or(&[], Vec::as_slice)

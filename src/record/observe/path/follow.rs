@@ -4,6 +4,7 @@ use super::chain::{JoinedSlices, Slices};
 use super::clocks::{ASSUMED, Clocks, NO_CLOCK, OF_ALL, PathState, Spent, UsedCpus, later};
 use super::command_lines::CommandLines;
 use super::parts::{NOBODY, Name, PartKey, asleep, is_held, is_soft_interrupt, part};
+use super::process_ids::ProcessIds;
 use super::samples::TimedSamples;
 use crate::record::observe::raw::{
     PR_ASLEEP, PR_CARRIED, PR_FOR_ROOM, PR_IN_INTERRUPT, PR_IN_PROCESS, PR_STEP_ARGS, PR_STEP_EXEC, PR_STEP_FORK,
@@ -57,7 +58,7 @@ pub(crate) struct PathFollower {
     pub threads: Map<u64, PathThread>,
     pub parts: IndexSet<PartKey, FixedState>,
     /// By what they were at first, as a process can be renamed.
-    processes: IndexMap<PrWho, PrWho, FixedState>,
+    pub(super) processes: IndexMap<PrWho, PrWho, FixedState>,
     /// The threads that last used the sides of a pipe.
     pub(crate) peers: Map<u64, [u64; 2]>,
     /// The parents of threads that are gone. A pipe that a thread used is often open in its parent.
@@ -73,10 +74,11 @@ pub(crate) struct PathFollower {
     pub sleeps: Clocks,
     /// The processes that have clocks, and the clock of each process.
     pub(crate) assumed: Vec<u32>,
-    clocks: Vec<u8>,
+    pub(super) clocks: Vec<u8>,
     /// Threads outside of the recording that carry on what one of it did.
     pub(crate) carriers: Map<u64, PathState>,
     pub(crate) command_lines: CommandLines,
+    pub(crate) ids: ProcessIds,
     /// By process id.
     names: Map<u32, Name>,
     /// The name of the thread of the next step.
@@ -93,6 +95,8 @@ pub(crate) struct PathFollower {
     pub missing: Vec<u64>,
     /// By process id, as in a task: the processes for which a process waits, as its child or at a channel.
     pub awaited: BTreeMap<u32, Vec<u32>>,
+    /// Whether it follows parts of the time only. Nothing is assumed then, and what has ended before is forgotten.
+    pub(super) is_excerpt: bool,
 }
 
 impl PathFollower {
@@ -115,6 +119,7 @@ impl PathFollower {
             clocks: Vec::new(),
             carriers: Map::default(),
             command_lines: CommandLines::default(),
+            ids: ProcessIds::default(),
             names: Map::default(),
             named: (0, [0; 2]),
             until: u64::MAX,
@@ -124,6 +129,7 @@ impl PathFollower {
             lost: 0,
             has_gaps: false,
             missing: Vec::new(),
+            is_excerpt: false,
         }
     }
 
@@ -173,22 +179,8 @@ impl PathFollower {
         }
     }
 
-    /// Forget the time before `at`: from here on, all paths begin there.
-    pub(crate) fn begin_at(&mut self, at: u64) {
-        self.carriers.clear();
-        self.last = None;
-        self.seized.values_mut().for_each(|(_, last)| *last = None);
-        self.has_gaps = false;
-        let slices = self.slices.insert(Slices::new(at));
-        self.cpus.reset(slices);
-        let state = PathState::new(slices);
-        self.states().for_each(|of_thread| of_thread.clone_from(&state));
-        self.samples = TimedSamples::default();
-        self.ended = [0; ASSUMED + 1];
-    }
-
     /// All states that are known.
-    fn states(&mut self) -> impl Iterator<Item = &mut PathState> {
+    pub(super) fn states(&mut self) -> impl Iterator<Item = &mut PathState> {
         let of_threads = self.threads.values_mut().flat_map(|thread| {
             let woken = match &mut thread.woken {
                 Some(Woken::By(state, ..)) => Some(&mut **state),
@@ -236,6 +228,10 @@ impl PathFollower {
     /// again when its last process has ended that of this process.
     pub(crate) fn give_clock(&mut self, process: u32, parent: Option<u32>) {
         if self.clocks.len() > process as usize {
+            return;
+        }
+        if self.is_excerpt {
+            self.clocks.push(NO_CLOCK);
             return;
         }
         let program = |number: u32| self.who(number).map(|who| (who.stage, who.name));
@@ -287,6 +283,7 @@ impl PathFollower {
         if step.kind as usize == PR_STEP_SEIZE {
             self.seized.entry(step.who.tgid).or_insert((step.who.stage, None));
         }
+        self.ids.add(step.who.tgid, [step.here, step.inside]);
         let slices = self.slices_until(step.at);
         let process = self.process(&step.who);
         let of_parent = match step.kind as usize {

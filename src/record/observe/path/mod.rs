@@ -2,7 +2,7 @@
 //!
 //! [`follow`] reads the steps of the BPF programs while the pipeline runs, with a [`chain`] of [`parts`] for each thread, and
 //! [`clocks`] that show how long it would take without one process, and over each [`gap`] where steps are missing.
-//! [`close`] ends it. [`samples`] have their time, too. [`seen`] is the path of a recording without steps.
+//! [`close`] ends it, and an [`excerpt`] begins anew. [`samples`] have their time, too. [`seen`] is the path of a recording without steps.
 
 #[cfg(any(test, fuzzing, feature = "testing"))]
 mod any_steps;
@@ -10,11 +10,13 @@ mod chain;
 mod clocks;
 mod close;
 mod command_lines;
+mod excerpt;
 mod follow;
 mod gap;
 #[cfg(test)]
 pub(crate) mod kept;
 mod parts;
+mod process_ids;
 mod samples;
 mod seen;
 #[cfg(test)]
@@ -47,8 +49,8 @@ pub(crate) struct PathRecorder {
     /// Steps that it may still read; none at a gap.
     left: Rc<Cell<usize>>,
     follower: Rc<RefCell<PathFollower>>,
-    /// Follows only the time since the last look, if somebody looks.
-    latest: Option<Rc<RefCell<PathFollower>>>,
+    /// Follow only the time since they last began.
+    excerpts: Vec<Rc<RefCell<PathFollower>>>,
     ends: Option<PathEnds>,
     /// Ends of pipes that are open without having been used.
     pub open: Vec<KnownEnd>,
@@ -58,11 +60,15 @@ pub(crate) struct PathRecorder {
 type TaskStates = Vec<(u64, PrTask)>;
 
 impl PathRecorder {
-    pub(crate) fn start(object: &Object, live: bool) -> Result<Self> {
+    /// `excerpts`: how many parts of the time are followed by themselves, besides the whole or, with `kept`, instead of it.
+    pub(crate) fn start(object: &Object, excerpts: usize, kept: bool) -> Result<Self> {
         let cpus = cpus::allowed()?.len() as u64;
-        let follower = || Rc::new(RefCell::new(PathFollower::new(cpus)));
-        let (latest, follower) = (live.then(follower), follower());
-        let readers: Vec<_> = latest.iter().chain([&follower]).map(Rc::clone).collect();
+        let new = |follower| Rc::new(RefCell::new(follower));
+        let excerpts: Vec<_> = (0..excerpts).map(|_| new(PathFollower::of_excerpt(cpus))).collect();
+        let first = excerpts.first().filter(|_| kept).map(Rc::clone);
+        let follower = first.unwrap_or_else(|| new(PathFollower::new(cpus)));
+        let others = excerpts.iter().filter(|excerpt| !Rc::ptr_eq(excerpt, &follower));
+        let readers: Vec<_> = others.chain([&follower]).map(Rc::clone).collect();
         let left = Rc::new(Cell::new(0_usize));
         let count = Rc::clone(&left);
         let read = move |step: &[u8]| {
@@ -73,11 +79,12 @@ impl PathRecorder {
             count.get() > 0 && readers.iter().all(|reader| reader.borrow().gap.is_none())
         };
         let ring = object.ring("steps", read)?;
-        Ok(Self { ring, left, follower, latest, ends: None, open: Vec::new() })
+        Ok(Self { ring, left, follower, excerpts, ends: None, open: Vec::new() })
     }
 
     fn followers(&self) -> impl Iterator<Item = std::cell::RefMut<'_, PathFollower>> {
-        [Some(&self.follower), self.latest.as_ref()].into_iter().flatten().map(|follower| follower.borrow_mut())
+        let others = self.excerpts.iter().filter(|excerpt| !Rc::ptr_eq(excerpt, &self.follower));
+        [&self.follower].into_iter().chain(others).map(|follower| follower.borrow_mut())
     }
 
     /// Steps after this time do not count.
@@ -108,17 +115,24 @@ impl PathRecorder {
         more
     }
 
-    /// The paths since this was last called, if this is a live recording. All steps until `now` have been read.
-    pub(crate) fn latest(&mut self, now: u64, tasks: &[(u64, PrTask)]) -> Option<PathEnds> {
-        let mut latest = self.latest.as_ref()?.borrow_mut();
-        let ends = latest.ends(now, tasks, &self.open);
-        latest.begin_at(now);
-        Some(ends)
+    /// The paths of an excerpt from its begin until `now`. All steps until then have been read.
+    pub(crate) fn excerpt(&self, number: usize, now: u64, tasks: &[(u64, PrTask)]) -> Option<PathEnds> {
+        Some(self.excerpts.get(number)?.borrow_mut().ends(now, tasks, &self.open))
+    }
+
+    /// An excerpt begins now.
+    pub(crate) fn begin(&self, number: usize, now: u64) {
+        self.excerpts.get(number).into_iter().for_each(|excerpt| excerpt.borrow_mut().begin_at(now));
+    }
+
+    /// The id of a process in this PID namespace, by the one that steps have.
+    pub(crate) fn id_here(&self, tgid: u32) -> u32 {
+        self.follower.borrow().ids.here(tgid)
     }
 
     /// By process id: the processes for which a process waits, as its child or at a channel.
     pub(crate) fn know_awaited(&mut self, awaited: BTreeMap<u32, Vec<u32>>) {
-        self.follower.borrow_mut().awaited = awaited;
+        self.followers().for_each(|mut follower| follower.awaited.clone_from(&awaited));
     }
 
     /// End the path of threads that have not ended by `now`, with what `tasks` are doing. `lost`: all lost steps.

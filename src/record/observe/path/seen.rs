@@ -4,6 +4,7 @@ use super::chain::{Chain, JoinedSlices, Slices};
 use super::close::PathEnds;
 use super::command_lines::CommandLines;
 use super::parts::{PartKey, part};
+use super::process_ids::ProcessIds;
 use crate::record::observe::raw::PrWho;
 use crate::result::PathWhat;
 use indexmap::IndexSet;
@@ -16,13 +17,15 @@ pub(crate) struct SeenPath {
     processes: IndexSet<PrWho>,
     parts: IndexSet<PartKey>,
     pub command_lines: CommandLines,
+    pub ids: ProcessIds,
 }
 
 impl SeenPath {
     pub(crate) fn new(begin: u64) -> Self {
         let slices = Slices::new(begin);
         let (processes, parts) = (IndexSet::new(), IndexSet::new());
-        Self { slices, chain: Chain::new(&slices), processes, parts, command_lines: CommandLines::default() }
+        let (chain, command_lines, ids) = (Chain::new(&slices), CommandLines::default(), ProcessIds::default());
+        Self { slices, chain, processes, parts, command_lines, ids }
     }
 
     /// Until `at`, the end waited for this process, which did `what`.
@@ -39,7 +42,7 @@ impl SeenPath {
     pub(crate) fn finish(self) -> PathEnds {
         let who = |key: &PartKey| self.processes.get_index(key.process as usize).copied();
         let parts = self.parts.iter().map(|key| (who(key), *key)).collect();
-        PathEnds::seen(self.slices, self.chain, parts, self.command_lines)
+        PathEnds::seen(self.slices, self.chain, parts, (self.command_lines, self.ids))
     }
 }
 

@@ -116,6 +116,18 @@ impl ProcRecorder {
         }
     }
 
+    /// Also follow a process that runs, as a further stage, unless it is followed already.
+    pub(crate) fn join(&mut self, pid: u32) {
+        let stage = self.roots.len() as u32;
+        self.roots.push(pid);
+        if !self.processes.contains_key(&pid)
+            && let Some(stat) = ProcessStat::of(pid).filter(|stat| stat.state != 'Z')
+        {
+            self.others.remove(&pid);
+            self.add(pid, stage, &stat, monotonic_ns(), true);
+        }
+    }
+
     /// Time until [`Self::step`] has something to do.
     pub(crate) fn due(&self) -> Duration {
         self.next.saturating_duration_since(Instant::now())
@@ -249,6 +261,7 @@ impl ProcRecorder {
         counts.begin = if counts.begin == 0 { begin } else { counts.begin.min(begin) };
         counts.execs += u64::from(!is_copy);
         self.path.command_lines.add(who, line);
+        self.path.ids.add(pid, [pid, process_stat::inner_id(pid).unwrap_or(pid)]);
         if running {
             // The times of its threads so far are no part of the window.
             self.look_at(pid, begin, true);

@@ -3,6 +3,7 @@
 //! pipeline.
 
 mod at_end;
+mod at_stall;
 mod broken;
 mod cut;
 mod datagrams;
@@ -35,7 +36,8 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 22] = [
+const RULES: [FindingRule; 23] = [
+    at_stall::find,
     broken::find,
     at_end::find,
     polls::find,

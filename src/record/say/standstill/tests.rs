@@ -1,13 +1,14 @@
 //! Sentences about what stands still.
 
 use super::*;
+use crate::result::RecordedChannel;
 use crate::result::{Processes, RecordedProcess, WaitTotal};
 
 const WINDOW: u64 = 1000;
 
 fn seen(at: usize) -> SeenProcess {
     let name = ["client", "server", "sleep"][at].to_owned();
-    SeenProcess { pid: at as u32 + 1, name, recorded: Some(at), idle: at == 2 }
+    SeenProcess { pid: at as u32 + 1, name, recorded: Some(at), idle: at == 2, ..SeenProcess::default() }
 }
 
 /// A wait of a process for room or data in a pipe that is its descriptor `fd`, and descriptor 1 of the holders.
@@ -81,7 +82,7 @@ fn a_circle_is_said_with_its_reasons_and_the_remedy() {
 
 #[test]
 fn of_a_long_circle_a_few_are_named() {
-    let member = |pid: u32| SeenProcess { pid, name: format!("p{pid}"), recorded: Some(0), idle: false };
+    let member = |pid: u32| SeenProcess { pid, name: format!("p{pid}"), recorded: Some(0), ..SeenProcess::default() };
     let circle = |count: u32| {
         let of = |pid: u32| {
             let holders = vec![ChannelHolder { process: member((pid + 1) % count), fd: 1 }];

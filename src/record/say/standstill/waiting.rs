@@ -1,0 +1,57 @@
+//! What is said of one wait.
+
+use crate::record::model::labels::with_id;
+use crate::result::{
+    AwaitedChannel, ChannelKind, Document, LastWait, RecordedChannel, SeenProcess, WaitReason, WaitedFor,
+};
+use crate::util::text::clean;
+
+/// A wait of less than this part of the window may have been about to end.
+pub(super) const LONG: f64 = 0.5;
+
+/// Waits of one kind of which more are in result.json only.
+pub(super) const NAMED: usize = 3;
+
+/// Whether a thread waited so for most of the window, and what it waits for did not move meanwhile.
+pub(super) fn is_stuck(recording: &Document, wait: &LastWait) -> bool {
+    let Some((at, process)) = wait.process.recorded.and_then(|at| Some((at, recording.recorded.get(at)?))) else {
+        return false;
+    };
+    let slept = |reason: WaitReason| process.waits.get(&reason).map_or(0, |wait| wait.ns);
+    let ns = match &wait.awaited {
+        WaitedFor::Channels { any, polled, .. } => {
+            let ends = any.iter().filter_map(|channel| Some((recorded(recording, channel)?, channel.room)));
+            let ends = ends.flat_map(|(pipe, room)| if room { &pipe.writers } else { &pipe.readers });
+            let blocked: u64 = ends.filter(|end| end.process == at).map(|end| end.blocked_ns).sum();
+            blocked + if *polled { slept(WaitReason::Poll) } else { 0 } + slept(WaitReason::Network)
+        }
+        WaitedFor::Children(_) => slept(WaitReason::Child),
+        WaitedFor::Thread => slept(WaitReason::Thread),
+        WaitedFor::Lock { .. } => slept(WaitReason::FileLock),
+        WaitedFor::Opening { .. } => slept(WaitReason::Open),
+    };
+    ns as f64 >= LONG * recording.processes.window_ns as f64
+}
+
+/// `` `cat` (process 4711)``.
+pub(super) fn full_name(process: &SeenProcess) -> String {
+    with_id(&process.name, process.pid, process.inner_pid, process.container.as_ref())
+}
+
+/// The recorded pipe of a channel.
+pub(super) fn recorded<'a>(recording: &'a Document, channel: &AwaitedChannel) -> Option<&'a RecordedChannel> {
+    recording.channels.iter().find(|pipe| pipe.inode == channel.inode && pipe.device == channel.device)
+}
+
+pub(super) fn channel_name(channel: &AwaitedChannel) -> String {
+    match (&channel.kind, &channel.path) {
+        (ChannelKind::Fifo, path) => format!("the FIFO `{}`", clean(path.as_deref().unwrap_or_default())),
+        (ChannelKind::Pipe, _) => "the pipe".to_owned(),
+        (kind, Some(path)) => format!("the {} `{}`", kind.noun(), clean(path)),
+        (kind, None) => format!("the {}", kind.noun()),
+    }
+}
+
+pub(super) fn role(fd: u32) -> Option<&'static str> {
+    ["standard input", "standard output", "standard error"].get(fd as usize).copied()
+}
