@@ -169,6 +169,10 @@ pub enum HeldBy {
     BackgroundRead,
     /// The same for writing or changing it: SIGTTOU.
     BackgroundWrite,
+    /// SIGTSTP, which a terminal sends for Ctrl-Z.
+    Suspended,
+    /// SIGSTOP of an unknown process.
+    Signal,
     /// As in /proc/PID/comm.
     Program(String),
 }
