@@ -2,13 +2,13 @@
 //! have open what others wait for, and FIFOs that nobody opens.
 
 use crate::profile::{few, listed};
-use crate::record::model::labels::with_id;
+use crate::record::model::labels::{labels, with_id};
 use crate::record::say::killed;
 use crate::result::{
     AwaitedChannel, ChannelHolder, ChannelKind, Document, Finding, FindingKind, LastLook, LastWait, RecordLevel,
     RecordedChannel, RecordedEnd, SeenProcess, WaitReason, WaitedFor,
 };
-use crate::util::text::{capitalized, clean, counted};
+use crate::util::text::{clean, counted};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A wait of less than this part of the window may have been about to end.
@@ -76,6 +76,41 @@ fn is_stuck(recording: &Document, wait: &LastWait) -> bool {
 /// `` `cat` (process 4711)``.
 fn full_name(process: &SeenProcess) -> String {
     with_id(&process.name, process.pid)
+}
+
+/// Names of processes in one sentence: those of the tables, and short forms of them, if each means one process.
+struct ShortNames {
+    /// By process id: the name, and its short form.
+    names: BTreeMap<u32, [String; 2]>,
+}
+
+impl ShortNames {
+    fn new<'a>(recording: &Document, processes: impl Iterator<Item = &'a SeenProcess>) -> Self {
+        let labels = labels(recording);
+        // Its script, and what tells it from others. A row can be of several processes, and ends with an id if that does.
+        let name = |process: &SeenProcess| {
+            let at = process.recorded.filter(|at| recording.recorded.get(*at).is_some_and(|of| of.pids.len() == 1));
+            let label =
+                at.and_then(|at| labels.get(at)).filter(|label| !label.ends_with(&format!("({})", process.pid)));
+            let full = label.map_or_else(|| clean(&process.name), String::clone);
+            let interpreter = clean(&process.name).rsplit_once(' ').map_or(0, |(before, _)| before.len() + 1);
+            let short = full.get(interpreter..).unwrap_or(&full).to_owned();
+            [full, short]
+        };
+        Self { names: processes.map(|process| (process.pid, name(process))).collect() }
+    }
+
+    /// `` `python3 a.py` (process 4711)``.
+    fn full(&self, process: &SeenProcess) -> String {
+        with_id(self.names.get(&process.pid).map_or(&process.name, |[full, _]| full), process.pid)
+    }
+
+    /// `` `a.py` ``, or `process 4711`.
+    fn short(&self, process: &SeenProcess) -> String {
+        let own = self.names.get(&process.pid).map(|[_, short]| short);
+        let is_one = |own: &&String| self.names.values().filter(|[_, other]| other == *own).count() == 1;
+        own.filter(is_one).map_or_else(|| format!("process {}", process.pid), |name| format!("`{name}`"))
+    }
 }
 
 /// The circles of waits that others could end, each in order: each process waits for the next one.
@@ -151,19 +186,14 @@ fn circle_text(recording: &Document, look: &LastLook, members: &[&LastWait], end
             None => of_processes.push(member),
         }
     }
-    let script = |process: &SeenProcess| process.name.rsplit(' ').next().unwrap_or_default().to_owned();
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    of_processes.iter().for_each(|wait| *counts.entry(script(&wait.process)).or_default() += 1);
-    let short = |process: &SeenProcess| match script(process) {
-        name if counts.get(&name) == Some(&1) => format!("`{}`", clean(&name)),
-        _ => format!("process {}", process.pid),
-    };
+    let names = ShortNames::new(recording, of_processes.iter().map(|wait| &wait.process));
+    let short = |process: &SeenProcess| names.short(process);
     let reason =
         |wait: &&LastWait| because(recording, wait, &members.iter().map(|of| of.process.pid).collect(), &short);
     if let [alone] = of_processes[..] {
-        return itself(look, alone);
+        return remedy::itself(look, alone);
     }
-    let all = of_processes.iter().map(|wait| full_name(&wait.process));
+    let all = of_processes.iter().map(|wait| names.full(&wait.process));
     let each = of_processes.iter().map(|wait| format!("{} {}", short(&wait.process), reason(wait)));
     let (names, each): (String, Vec<String>) = if of_processes.len() > LISTED {
         (few(all), each.take(NAMED).chain(["and so on".to_owned()]).collect())
@@ -171,7 +201,7 @@ fn circle_text(recording: &Document, look: &LastLook, members: &[&LastWait], end
         (listed(all), each.collect())
     };
     let mut said = vec![format!("{names} wait for each other: {}. {end}", each.join("; "))];
-    said.extend(remedy(&of_processes, &short));
+    said.extend(remedy::remedy(recording, &of_processes, &short));
     said
 }
 
@@ -300,58 +330,6 @@ fn channel_name(channel: &AwaitedChannel) -> String {
 
 fn role(fd: u32) -> Option<&'static str> {
     ["standard input", "standard output", "standard error"].get(fd as usize).copied()
-}
-
-/// What would let a circle go on.
-fn remedy(members: &[&LastWait], name: &impl Fn(&SeenProcess) -> String) -> Option<String> {
-    let channels = |wait: &LastWait| match &wait.awaited {
-        WaitedFor::Channels { any, .. } => any.clone(),
-        _ => Vec::new(),
-    };
-    let full = members.iter().find_map(|wait| Some((wait, channels(wait).into_iter().find(|channel| channel.room)?)));
-    let Some((writer, channel)) = full else {
-        let all_empty = members.iter().all(|wait| !channels(wait).is_empty());
-        return all_empty.then(|| {
-            "All of them wait for data: one has to write first, to flush what it has written, or to close its end."
-                .to_owned()
-        });
-    };
-    let for_room = |wait: &&LastWait| channels(wait).iter().any(|channel| channel.room);
-    if members.iter().all(for_room) {
-        return Some("One of them has to read while it writes, as in another thread.".to_owned());
-    }
-    let holds = |wait: &&&LastWait| channel.holders.iter().any(|holder| holder.process.pid == wait.process.pid);
-    let reader = members.iter().filter(|wait| wait.process.pid != writer.process.pid).find(holds)?;
-    let waits_for_it =
-        channels(reader).iter().any(|other| !other.room && has_holder(other, &[writer.process.pid].into()));
-    let name = capitalized(&name(&reader.process));
-    Some(if waits_for_it {
-        format!("{name} has to read both at once, as with threads or poll, or to discard one of them.")
-    } else {
-        format!("{name} has to read while it waits, as in another thread.")
-    })
-}
-
-/// A process that only itself could wake.
-fn itself(look: &LastLook, wait: &LastWait) -> Vec<String> {
-    let WaitedFor::Channels { any, polled: false, .. } = &wait.awaited else { return Vec::new() };
-    let name = full_name(&wait.process);
-    let threads = look.waits.iter().filter(|other| other.process.pid == wait.process.pid).count();
-    let own = if threads > 1 { "threads of its own have" } else { "it has itself" };
-    any.iter()
-        .take(1)
-        .map(|channel| {
-            let (end, what, wants) = if channel.room {
-                ("read", "room in", "no room")
-            } else {
-                ("write", "data from", "neither data nor an end")
-            };
-            format!(
-                "{name} waits for {what} {}, whose {end} end only {own} open: there can be {wants}.",
-                channel_name(channel)
-            )
-        })
-        .collect()
 }
 
 /// Long waits for data from processes that have the write end open, and do nothing.
@@ -490,5 +468,6 @@ fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
     of_processes.into_iter().take(NAMED).map(text).collect()
 }
 
+mod remedy;
 #[cfg(test)]
 mod tests;
