@@ -5,9 +5,10 @@ use crate::record::start::command_line;
 use crate::record::start::launch::MadePipe;
 use crate::record::start::open_files::{FileKind, open_files};
 use crate::record::start::socket_peers::unnamed_pairs;
-use crate::result::UnrecordedProcess;
+use crate::result::{HeldBy, UnrecordedProcess};
 use crate::util::cancel;
 use crate::util::process_stat::{self, ProcessStat};
+use crate::util::text::read_lossy;
 use crate::util::warning::{Warning, WarningCode};
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -34,6 +35,8 @@ pub(crate) struct RunningProcesses {
     unknown: Vec<(u32, String)>,
     /// Those of `pids`.
     command_lines: BTreeMap<u32, Vec<String>>,
+    /// What has stopped those of `pids` that were stopped.
+    stopped: BTreeMap<u32, HeldBy>,
     /// Those asked for.
     processes: Vec<OwnedFd>,
 }
@@ -104,8 +107,19 @@ impl RunningProcesses {
         let ancestors = |pid: u32| std::iter::successors(Some(pid), parent);
         let starters: BTreeSet<u32> = ancestors(std::process::id()).collect();
         let session = |pid: u32| all.get(&pid).map(|stat| stat.session);
-        let is_child = |pid: u32, of: &[u32]| {
-            ancestors(pid).skip(1).any(|parent| of.contains(&parent) && session(parent) == session(pid))
+        let mut waiting: BTreeMap<u32, bool> = BTreeMap::new();
+        // A child that has a session of its own is a daemon, unless its parent waits for its end.
+        let mut is_child = |pid: u32, of: &[u32]| {
+            let own_session =
+                ancestors(pid).skip(1).any(|parent| of.contains(&parent) && session(parent) == session(pid));
+            own_session || {
+                let links = ancestors(pid).zip(ancestors(pid).skip(1));
+                let mut links = links.take_while(|(child, parent)| {
+                    session(*parent) == session(*child)
+                        || *waiting.entry(*parent).or_insert_with(|| waits_for_children(*parent))
+                });
+                links.any(|(_, parent)| of.contains(&parent))
+            }
         };
         let named = self.pids.clone();
         let mut rest: BTreeMap<u32, OpenSides> = all
@@ -115,10 +129,11 @@ impl RunningProcesses {
             .collect();
         let mut wanted: BTreeSet<Side> = asked.iter().filter(leads).map(other_side).collect();
         loop {
-            let is_wanted = |(pid, open): &(&u32, &OpenSides)| {
+            let mut is_wanted = |(pid, open): &(&u32, &OpenSides)| {
                 !open.sides.is_disjoint(&wanted) || is_child(**pid, &named) && !starters.contains(*pid)
             };
-            let Some(pid) = rest.iter().find(is_wanted).map(|(pid, _)| *pid).filter(|_| self.pids.len() < MOST) else {
+            let Some(pid) = rest.iter().find(&mut is_wanted).map(|(pid, _)| *pid).filter(|_| self.pids.len() < MOST)
+            else {
                 break;
             };
             let Some(OpenSides { sides, .. }) = rest.remove(&pid) else { break };
@@ -142,6 +157,11 @@ impl RunningProcesses {
         self.command_lines.get(&pid).map_or(&[], Vec::as_slice)
     }
 
+    /// What had stopped one of `pids` before.
+    pub(crate) fn stopped_by(&self, pid: u32) -> Option<&HeldBy> {
+        self.stopped.get(&pid)
+    }
+
     /// What could not be read of those that were asked for.
     pub(crate) fn unknown_pipes(&self) -> Vec<Warning> {
         let warning = |(pid, why): &(u32, String)| Warning {
@@ -158,6 +178,15 @@ impl RunningProcesses {
         let stage = u32::try_from(self.pids.len()).unwrap_or(u32::MAX);
         self.pids.push(pid);
         self.command_lines.insert(pid, command_line::of_process(pid));
+        let signal = ProcessStat::of(pid).and_then(|stat| stat.stopped_by);
+        let holder = signal.and_then(|signal| match signal {
+            libc::SIGTTIN => Some(HeldBy::BackgroundRead),
+            libc::SIGTTOU => Some(HeldBy::BackgroundWrite),
+            libc::SIGTSTP => Some(HeldBy::Suspended),
+            libc::SIGSTOP => Some(HeldBy::Signal),
+            _ => None,
+        });
+        self.stopped.extend(holder.map(|holder| (pid, holder)));
         self.ends.extend(sides.into_iter().filter(|side| is_pipe(&side)).map(|(pipe, writes)| OpenEnd {
             pipe,
             writes,
@@ -178,6 +207,14 @@ impl RunningProcesses {
             std::thread::sleep(rest.min(due));
         }
     }
+}
+
+/// Whether a thread of the process sleeps until a child has ended.
+fn waits_for_children(pid: u32) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let calls = tasks.filter_map(|task| read_lossy(task.path().join("syscall").to_str()?).ok());
+    let mut numbers = calls.filter_map(|call| call.split(' ').next()?.parse::<i64>().ok());
+    numbers.any(|number| matches!(number, libc::SYS_wait4 | libc::SYS_waitid))
 }
 
 /// What the process has open of `sides`.
