@@ -85,7 +85,8 @@ fn findings(recording: &Document) -> Vec<Finding> {
 
 /// Whether a process waited for something else that processes use together, or used a channel that is no pipe.
 fn waits_elsewhere(recording: &Document) -> bool {
-    let reasons = [WaitReason::Network, WaitReason::Device, WaitReason::Open, WaitReason::FileLock];
+    let reasons =
+        [WaitReason::Network, WaitReason::Connect, WaitReason::Device, WaitReason::Open, WaitReason::FileLock];
     let least = NAMED * recording.processes.window_ns as f64;
     let waited = |process: &RecordedProcess| {
         reasons.iter().filter_map(|reason| process.waits.get(reason)).any(|wait| wait.ns as f64 >= least)

@@ -252,6 +252,17 @@ fn that_have(waiting: &SeenProcess, holders: &[SeenProcess], name: &impl Fn(&See
     }
 }
 
+/// The lock of a file for which a process waited when it was last looked, and who has it.
+pub(crate) fn lock_of(recording: &Document, process: usize) -> Option<String> {
+    let waits = recording.last_look.iter().flat_map(|look| &look.waits);
+    waits.filter(|wait| wait.process.recorded == Some(process)).find_map(|wait| match &wait.awaited {
+        WaitedFor::Lock { path, holders } if !holders.is_empty() => {
+            Some(format!("the lock of `{}`, which {}", clean(path), that_have(&wait.process, holders, &full_name)))
+        }
+        _ => None,
+    })
+}
+
 /// What a process waited for in poll or its like when it was last looked, if that is known.
 pub(crate) fn polled(recording: &Document, process: usize) -> Option<String> {
     let waits = recording.last_look.iter().flat_map(|look| &look.waits);

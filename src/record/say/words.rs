@@ -267,10 +267,16 @@ fn asleep(recording: &Document, process: Option<usize>, name: &str, reason: Wait
     if let Some(awaited) = polled {
         return format!("{name} waiting in poll for {awaited}{by}");
     }
+    if reason == WaitReason::FileLock
+        && let Some(lock) = process.and_then(|process| standstill::lock_of(recording, process))
+    {
+        return format!("{name} waiting for {lock}");
+    }
     let doing = match reason {
         WaitReason::Timer => "sleeping on a timer",
         WaitReason::Disk => "waiting for files",
         WaitReason::Network => "waiting for the network",
+        WaitReason::Connect => "waiting in connect until its connection is accepted",
         WaitReason::Child => "waiting for a child process",
         WaitReason::Thread => "waiting for another thread",
         WaitReason::Poll => "waiting in poll for a timer or another event",

@@ -2,21 +2,28 @@
 //! Each rule is a file with a pure function of the recording, and a row of [`RULES`]. None of them says anything of an ordinary
 //! pipeline.
 
+mod asks;
 mod at_end;
 mod broken;
+mod closes;
 mod cut;
 mod datagrams;
 mod exit;
 mod failed;
 mod hand_overs;
+mod killed_part;
 mod large_blocks;
 mod late;
+mod line_cut;
+mod own_input;
 mod polls;
+mod refused;
 mod retries;
 mod short_block;
 mod small_pipe;
 mod started;
 mod stopped;
+mod syncs;
 mod taken;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -35,7 +42,7 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 22] = [
+const RULES: [FindingRule; 29] = [
     broken::find,
     at_end::find,
     polls::find,
@@ -58,6 +65,13 @@ const RULES: [FindingRule; 22] = [
     cut::find,
     large_blocks::find,
     failed::find,
+    killed_part::find,
+    own_input::find,
+    line_cut::find,
+    refused::find,
+    closes::find,
+    asks::find,
+    syncs::find,
 ];
 
 /// What the rules find.

@@ -165,13 +165,12 @@ fn change_holders(wait: &mut LastWait, fd: u32) {
 
 #[test]
 fn an_end_that_has_to_be_closed_is_said() {
-    let for_end = |at: usize, of: usize| LastWait {
-        awaited: WaitedFor::Children(vec![seen(of)]),
-        ..wait(at, 0, 0, false, &[])
-    };
+    let for_end =
+        |at: usize, of: usize| LastWait { awaited: WaitedFor::Children(vec![seen(of)]), ..wait(at, 0, 0, false, &[]) };
     // What its parent keeps of the pipe that a child reads.
     let said = endless(vec![wait(1, 1, 0, false, &[0]), for_end(0, 1)]);
-    let text = "`server` waits for the end of the pipe: `client` has to close its write end (descriptor 1) before it waits.";
+    let text =
+        "`server` waits for the end of the pipe: `client` has to close its write end (descriptor 1) before it waits.";
     assert_eq!(said[1], text);
     // What it keeps of one whose reader has ended.
     let mut full = recording(vec![wait(1, 2, 1, true, &[0]), for_end(0, 1)]);
