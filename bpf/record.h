@@ -249,6 +249,8 @@ struct pr_process {
 	u64 syncs;
 	/* Calls of close whose descriptor was not open. */
 	u64 unopened;
+	/* Reads and writes whose descriptor was not open. */
+	u64 bad_calls;
 	/* Calls of ioctl that ask how much can be read: FIONREAD. */
 	u64 asks;
 	/* Calls of connect; those that were refused, and those that found no room in the queue of a listening socket. */

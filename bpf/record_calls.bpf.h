@@ -287,6 +287,10 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 		return 0;
 	}
 	if (decode(&call, &found, 1)) {
+		if (result == -EBADF) {
+			own->own.bad_calls++;
+			return 0;
+		}
 		if (found.from >= 0) {
 			file = file_of(own, task, found.from);
 			if (found.peeks && result > 0)

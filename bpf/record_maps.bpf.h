@@ -227,6 +227,7 @@ static __always_inline void settle(struct pr_task *own)
 		__sync_fetch_and_add(&process->watches, own->own.watches);
 		__sync_fetch_and_add(&process->syncs, own->own.syncs);
 		__sync_fetch_and_add(&process->unopened, own->own.unopened);
+		__sync_fetch_and_add(&process->bad_calls, own->own.bad_calls);
 		__sync_fetch_and_add(&process->asks, own->own.asks);
 		__sync_fetch_and_add(&process->connects, own->own.connects);
 		__sync_fetch_and_add(&process->refused, own->own.refused);

@@ -57,8 +57,8 @@ pub enum FindingKind {
     LineCut,
     /// Connections were refused, or found no room in the queue of who listens.
     Refused,
-    /// A process closes descriptors that are not open.
-    Closes,
+    /// A process closes, reads or writes descriptors that are not open.
+    BadDescriptors,
     /// A process asks again and again how much there is to read.
     FillAsks,
     /// A process tries again at once what a channel cannot do yet.
@@ -149,7 +149,7 @@ impl FindingKind {
     /// Whether something goes wrong that a faster program would not fix.
     pub fn is_fault(self) -> bool {
         use FindingKind::{
-            AtEnd, Broken, Circle, Closes, Cut, Datagrams, FifoLost, FillAsks, Late, LineCut, OwnInput, Polls,
+            AtEnd, BadDescriptors, Broken, Circle, Cut, Datagrams, FifoLost, FillAsks, Late, LineCut, OwnInput, Polls,
         };
         use FindingKind::{Refused, Retries, Syncs};
         use FindingKind::{ShortBlock, Sigpipe, Started, Taken, Torn, Unnoticed, Unread, Unsent};
@@ -163,7 +163,7 @@ impl FindingKind {
                 | FifoLost
                 | LineCut
                 | Refused
-                | Closes
+                | BadDescriptors
                 | FillAsks
                 | Syncs
                 | Cut

@@ -104,6 +104,9 @@ pub struct RecordedProcess {
     /// Calls of `close` with a descriptor that was not open.
     #[serde(default, skip_serializing_if = "is_default")]
     pub failed_closes: u64,
+    /// Reads and writes with a descriptor that was not open.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub bad_calls: u64,
     /// Calls of `ioctl` that asked how much there is to read (FIONREAD).
     #[serde(default, skip_serializing_if = "is_default")]
     pub fill_asks: u64,

@@ -120,7 +120,7 @@ fn data_that_is_lost_without_a_word_is_said() {
 #[ignore = "needs root and python3: make test"]
 fn calls_that_fail_or_only_ask_are_said() {
     let closes = "import os\nfor fd in range(3, 200000):\n    try: os.close(fd)\n    except OSError: pass";
-    said(&[&super::python(), "-c", closes], FindingKind::Closes, " descriptors that were not open (EBADF)");
+    said(&[&super::python(), "-c", closes], FindingKind::BadDescriptors, " descriptors that were not open (EBADF)");
     let asks = "import array, fcntl, os, termios\n\
                 r, w = os.pipe()\n\
                 for i in range(300000): fcntl.ioctl(r, termios.FIONREAD, array.array('i', [0]))";

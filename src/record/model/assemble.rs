@@ -151,6 +151,7 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
         (&mut sum.watches, more.watches),
         (&mut sum.syncs, more.syncs),
         (&mut sum.failed_closes, more.unopened),
+        (&mut sum.bad_calls, more.bad_calls),
         (&mut sum.fill_asks, more.asks),
         (&mut sum.connects, more.connects),
         (&mut sum.refused_connects, more.refused),

@@ -4,8 +4,8 @@
 
 mod asks;
 mod at_end;
+mod bad_descriptors;
 mod broken;
-mod closes;
 mod cut;
 mod datagrams;
 mod exit;
@@ -69,7 +69,7 @@ const RULES: [FindingRule; 29] = [
     own_input::find,
     line_cut::find,
     refused::find,
-    closes::find,
+    bad_descriptors::find,
     asks::find,
     syncs::find,
 ];
