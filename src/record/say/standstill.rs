@@ -2,11 +2,12 @@
 //! have open what others wait for, and FIFOs that nobody opens.
 
 use crate::profile::{few, listed};
-use crate::record::model::labels::{labels, with_id};
+use crate::record::model::labels::{told_apart, with_id};
 use crate::record::say::killed;
+use crate::record::say::standstill::ends::{channel_name, full_name, has_holder, recorded};
 use crate::result::{
-    AwaitedChannel, ChannelHolder, ChannelKind, Document, Finding, FindingKind, LastLook, LastWait, RecordLevel,
-    RecordedChannel, RecordedEnd, SeenProcess, WaitReason, WaitedFor,
+    AwaitedChannel, ChannelHolder, Document, Finding, FindingKind, LastLook, LastWait, RecordLevel, RecordedChannel,
+    RecordedEnd, SeenProcess, WaitReason, WaitedFor,
 };
 use crate::util::text::{clean, counted};
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,11 +74,6 @@ fn is_stuck(recording: &Document, wait: &LastWait) -> bool {
     ns as f64 >= LONG * recording.processes.window_ns as f64
 }
 
-/// `` `cat` (process 4711)``.
-fn full_name(process: &SeenProcess) -> String {
-    with_id(&process.name, process.pid)
-}
-
 /// Names of processes in one sentence: those of the tables, and short forms of them, if each means one process.
 struct ShortNames {
     /// By process id: the name, and its short form.
@@ -86,13 +82,12 @@ struct ShortNames {
 
 impl ShortNames {
     fn new<'a>(recording: &Document, processes: impl Iterator<Item = &'a SeenProcess>) -> Self {
-        let labels = labels(recording);
-        // Its script, and what tells it from others. A row can be of several processes, and ends with an id if that does.
+        let (names, _) = told_apart(recording);
+        // A row can be of several processes.
         let name = |process: &SeenProcess| {
             let at = process.recorded.filter(|at| recording.recorded.get(*at).is_some_and(|of| of.pids.len() == 1));
-            let label =
-                at.and_then(|at| labels.get(at)).filter(|label| !label.ends_with(&format!("({})", process.pid)));
-            let full = label.map_or_else(|| clean(&process.name), String::clone);
+            let full = at.and_then(|at| names.get(at)).map_or_else(|| clean(&process.name), String::clone);
+            // Its script, and what tells it from others.
             let interpreter = clean(&process.name).rsplit_once(' ').map_or(0, |(before, _)| before.len() + 1);
             let short = full.get(interpreter..).unwrap_or(&full).to_owned();
             [full, short]
@@ -292,10 +287,6 @@ pub(crate) fn polled(recording: &Document, process: usize) -> Option<String> {
     Some(said.join(" or "))
 }
 
-fn has_holder(channel: &AwaitedChannel, members: &BTreeSet<u32>) -> bool {
-    channel.holders.iter().any(|holder| members.contains(&holder.process.pid))
-}
-
 /// `the pipe of its standard error is full (16 of 16 slots) and `client` has not read it`.
 fn awaited_text(
     recording: &Document,
@@ -323,20 +314,6 @@ fn awaited_text(
         _ => format!(" from {others}"),
     };
     format!("{what}{from} is empty")
-}
-
-/// The recorded pipe of a channel.
-fn recorded<'a>(recording: &'a Document, channel: &AwaitedChannel) -> Option<&'a RecordedChannel> {
-    recording.channels.iter().find(|pipe| pipe.inode == channel.inode && pipe.device == channel.device)
-}
-
-fn channel_name(channel: &AwaitedChannel) -> String {
-    match (&channel.kind, &channel.path) {
-        (ChannelKind::Fifo, path) => format!("the FIFO `{}`", clean(path.as_deref().unwrap_or_default())),
-        (ChannelKind::Pipe, _) => "the pipe".to_owned(),
-        (kind, Some(path)) => format!("the {} `{}`", kind.noun(), clean(path)),
-        (kind, None) => format!("the {}", kind.noun()),
-    }
 }
 
 fn role(fd: u32) -> Option<&'static str> {
@@ -479,6 +456,7 @@ fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
     of_processes.into_iter().take(NAMED).map(text).collect()
 }
 
+mod ends;
 mod remedy;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! Processes that are already running: their pipes, and the processes at the other ends. Nothing of them is opened: an
 //! end held open would take away the end of file or SIGPIPE.
 
+use crate::record::observe::thread_calls::{ThreadCall, ThreadNow, threads};
 use crate::record::start::command_line;
 use crate::record::start::launch::MadePipe;
 use crate::record::start::open_files::{FileKind, open_files};
@@ -8,7 +9,6 @@ use crate::record::start::socket_peers::unnamed_pairs;
 use crate::result::{HeldBy, UnrecordedProcess};
 use crate::util::cancel;
 use crate::util::process_stat::{self, ProcessStat};
-use crate::util::text::read_lossy;
 use crate::util::warning::{Warning, WarningCode};
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -211,10 +211,8 @@ impl RunningProcesses {
 
 /// Whether a thread of the process sleeps until a child has ended.
 fn waits_for_children(pid: u32) -> bool {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let calls = tasks.filter_map(|task| read_lossy(task.path().join("syscall").to_str()?).ok());
-    let mut numbers = calls.filter_map(|call| call.split(' ').next()?.parse::<i64>().ok());
-    numbers.any(|number| matches!(number, libc::SYS_wait4 | libc::SYS_waitid))
+    let waits = |thread: &ThreadNow| matches!(thread.call, ThreadCall::Child(_));
+    threads(pid, &[]).is_some_and(|threads| threads.iter().any(waits))
 }
 
 /// What the process has open of `sides`.

@@ -1,7 +1,6 @@
 //! A process that asks again and again how much there is to read.
 
 use crate::record::say::findings::view::FindingView;
-use crate::report::number::percent;
 use crate::result::{Finding, FindingKind, RecordedProcess};
 use crate::util::text::{counted, grouped};
 
@@ -11,26 +10,27 @@ const MANY: u64 = 10_000;
 /// So many for each read are no preparation of it.
 const FOR_EACH: u64 = 10;
 
-/// From this part of its life on a CPU, a process only looks.
-const BUSY: f64 = 0.3;
+/// From this part of its life on that it does not sleep, a process only looks.
+const BUSY: f64 = 0.5;
 
 /// `` `a.py` asked 812,345 times how much there is to read (FIONREAD), and read 20 times: ... ``
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let reads = |at: usize| -> u64 {
         view.readers().filter(|(_, _, end)| end.process == at).map(|(_, _, end)| end.all_calls()).sum()
     };
-    let on_cpu = |process: &RecordedProcess| process.cpu_ns as f64 / process.lived_ns.max(1) as f64;
+    // What it waits for a CPU, it would use.
+    let awake =
+        |process: &RecordedProcess| (process.cpu_ns + process.runnable_ns) as f64 / process.lived_ns.max(1) as f64;
     let asks = view.document.recorded.iter().enumerate().filter(|(at, process)| {
-        process.fill_asks >= MANY && process.fill_asks >= FOR_EACH * reads(*at) && on_cpu(process) >= BUSY
+        process.fill_asks >= MANY && process.fill_asks >= FOR_EACH * reads(*at) && awake(process) >= BUSY
     });
     let text = |(at, process): (usize, &RecordedProcess)| {
         let text = format!(
-            "{} asked {} times how much there is to read (FIONREAD, as `available()` does) and read {}: it is on a CPU {} of \
-             the time. `read` or `poll` waits for data.",
+            "{} asked {} times how much there is to read (FIONREAD, as `available()` does) and read {}: it does not sleep \
+             meanwhile. `read` or `poll` waits for data.",
             view.name(at),
             grouped(process.fill_asks),
             counted(reads(at), "time"),
-            percent(on_cpu(process).min(1.0))
         );
         Finding { count: Some(process.fill_asks), ..Finding::new(FindingKind::FillAsks, [at], text) }
     };
@@ -52,7 +52,7 @@ mod tests {
             })
         };
         let text = "`grep` asked 812,345 times how much there is to read (FIONREAD, as `available()` does) and read 20 times: \
-                    it is on a CPU 99 % of the time. `read` or `poll` waits for data.";
+                    it does not sleep meanwhile. `read` or `poll` waits for data.";
         assert_eq!(asks(812_345, 0.99), [text]);
         assert!(asks(9000, 0.99).is_empty() && asks(812_345, 0.1).is_empty());
         let reads = said(find, &|recording| {

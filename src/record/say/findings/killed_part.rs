@@ -7,6 +7,9 @@ use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, Recorded
 use crate::util::text::{counted, grouped};
 use std::collections::BTreeSet;
 
+/// A writer notices so soon that its reader has ended, at most, ns.
+const SOON: u64 = 100_000_000;
+
 /// `` `gzip` was killed by SIGKILL at 12.3 ms, and 65,536 of 588,895 bytes that `seq` had written for it were not read. The
 /// pipeline's exit code is 0. ``
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
@@ -31,13 +34,8 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
             pipe.readers.iter().filter(|end| end.all_calls() > 0).map(|end| end.process).collect();
         let of = match readers.into_iter().collect::<Vec<usize>>()[..] {
             [reader] if all.contains(&reader) && pipe.readers.iter().all(|end| end.at_end == 0) => Some(vec![reader]),
-            // It was killed before it read: one of those without a program of its own.
-            [] => Some(
-                all.iter()
-                    .copied()
-                    .filter(|at| document.recorded[*at].forks > 0 || document.recorded[*at].execs == 0)
-                    .collect(),
-            ),
+            // It was killed before it read: a copy of a shell, or who ended just before its writer got SIGPIPE.
+            [] => Some(all.iter().copied().filter(|at| could_read(view, pipe, &document.recorded[*at])).collect()),
             _ => None,
         };
         let Some((of, lost)) = of.filter(|of: &Vec<usize>| !of.is_empty()).zip(unread(pipe)) else { continue };
@@ -81,6 +79,17 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     found
 }
 
+/// Whether a killed process may have been the reader of a pipe that nobody read.
+fn could_read(view: &FindingView<'_>, pipe: &RecordedChannel, killed: &RecordedProcess) -> bool {
+    let broke = |end: &RecordedEnd| {
+        view.process(end).is_some_and(|writer| {
+            let is_broken = end.epipe > 0 || writer.signal == Some(libc::SIGPIPE.cast_unsigned());
+            is_broken && writer.end_ns.abs_diff(killed.end_ns) < SOON
+        })
+    };
+    killed.execs == 0 || killed.forks > 0 || pipe.writers.iter().any(broke)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,6 +110,18 @@ mod tests {
         let text = "`cat` was killed by SIGKILL, and nobody read 4,000 of 5,000 bytes that `grep` wrote to its pipe: they are lost, \
                     and the exit code is 0.";
         assert_eq!(unread, [text]);
+        let first = |signal: i32| {
+            said(find, &|recording| {
+                kill(recording, 2, libc::SIGKILL);
+                recording.recorded[2].execs = 1;
+                recording.recorded[1].signal = Some(signal.cast_unsigned());
+                recording.channels[1].readers.clear();
+            })
+        };
+        let text = "`cat` was killed by SIGKILL, and nobody read 1,000 bytes that `grep` wrote to its pipe: they are lost, and the \
+                    exit code is 0.";
+        assert_eq!(first(libc::SIGPIPE), [text]);
+        assert!(first(libc::SIGTERM).is_empty(), "another one was its reader");
         let cut = said(find, &|recording| {
             kill(recording, 0, libc::SIGSEGV);
             recording.channels[0].readers[0].at_end = 1;

@@ -1,7 +1,7 @@
 //! What would let a circle of waits go on.
 
-use super::{channel_name, full_name, has_holder, recorded};
 use crate::profile::few;
+use crate::record::say::standstill::ends::{channel_name, full_name, has_holder, recorded};
 use crate::result::{AwaitedChannel, ChannelHolder, Document, LastLook, LastWait, RecordedEnd, SeenProcess, WaitedFor};
 use crate::util::text::capitalized;
 
