@@ -113,7 +113,7 @@ fn data_that_is_lost_without_a_word_is_said() {
     let killed = "seq 100000 | sh -c 'kill -9 $$'; true";
     said(&[killed], FindingKind::HiddenFailure, " killed by SIGKILL, and nobody read ");
     let started = "sh -c 'seq 1000; exit 3' | wc -l";
-    said(&[started], FindingKind::HiddenFailure, "`sh` failed with exit code 3 at ");
+    said(&["bash", "-c", started], FindingKind::HiddenFailure, "`sh` failed with exit code 3 at ");
 }
 
 #[test]

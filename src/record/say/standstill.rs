@@ -6,8 +6,8 @@ use crate::record::model::labels::{told_apart, with_id};
 use crate::record::say::killed;
 use crate::record::say::standstill::ends::{channel_name, full_name, has_holder, recorded};
 use crate::result::{
-    AwaitedChannel, ChannelHolder, Document, Finding, FindingKind, LastLook, LastWait, RecordLevel, RecordedChannel,
-    RecordedEnd, SeenProcess, WaitReason, WaitedFor,
+    AwaitedChannel, ChannelHolder, Document, Finding, FindingKind, LastLook, LastWait, RecordLevel, RecordedEnd,
+    SeenProcess, WaitReason, WaitedFor,
 };
 use crate::util::text::{clean, counted};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
 //! Sentences about what stands still.
 
 use super::*;
-use crate::result::{Processes, RecordedProcess, WaitTotal};
+use crate::result::{Processes, RecordedChannel, RecordedProcess, WaitTotal};
 
 const WINDOW: u64 = 1000;
 
