@@ -245,6 +245,18 @@ struct pr_process {
 	u64 polls;
 	/* Calls of wait4 that did not wait, and found that no child had ended. */
 	u64 watches;
+	/* Calls of fsync and fdatasync. */
+	u64 syncs;
+	/* Calls of close whose descriptor was not open. */
+	u64 unopened;
+	/* Reads and writes whose descriptor was not open. */
+	u64 bad_calls;
+	/* Calls of ioctl that ask how much can be read: FIONREAD. */
+	u64 asks;
+	/* Calls of connect; those that were refused, and those that found no room in the queue of a listening socket. */
+	u64 connects;
+	u64 refused;
+	u64 queue_full;
 };
 
 /* A file descriptor that a thread has used. */

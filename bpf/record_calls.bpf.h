@@ -287,6 +287,10 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 		return 0;
 	}
 	if (decode(&call, &found, 1)) {
+		if (result == -EBADF) {
+			own->own.bad_calls++;
+			return 0;
+		}
 		if (found.from >= 0) {
 			file = file_of(own, task, found.from);
 			if (found.peeks && result > 0)
@@ -335,10 +339,30 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 		forget_files(own);
 		break;
 	case NR_CLOSE:
+		if (result == -EBADF)
+			own->own.unopened++;
+		else
+			forget_files(own);
+		break;
+	case NR_CONNECT:
+		own->own.connects++;
+		if (result == -ECONNREFUSED)
+			own->own.refused++;
+		else if (result == -EAGAIN)
+			own->own.queue_full++;
+		forget_files(own);
+		break;
 	case NR_DUP2:
 	case NR_DUP3:
-	case NR_CONNECT:
 		forget_files(own);
+		break;
+	case NR_FSYNC:
+	case NR_FDATASYNC:
+		own->own.syncs++;
+		break;
+	case NR_IOCTL:
+		if (call.si == FIONREAD)
+			own->own.asks++;
 		break;
 	case NR_IO_URING_ENTER:
 		own->own.urings++;

@@ -138,7 +138,7 @@ enum { S_IFIFO = 1, S_IFCHR = 2, S_IFSOCK = 12, FMODE_WRITE = 2 };
 
 /* include/linux/sched/signal.h: a fatal signal or exit_group(2) ends all threads. */
 enum { SIGNAL_GROUP_EXIT = 4 };
-enum { EAGAIN = 11, EPIPE = 32 };
+enum { EBADF = 9, EAGAIN = 11, EPIPE = 32, ECONNREFUSED = 111 };
 
 /* include/uapi/asm-generic/poll.h */
 enum { POLLIN = 1, POLLHUP = 16 };
@@ -160,5 +160,7 @@ enum { SIGSTOP = 19, SIGTTOU = 22 };
 enum { SEND_SIG_PRIV = 1 };
 
 enum { F_SETPIPE_SZ = 1031 };
+/* include/uapi/asm-generic/ioctls.h */
+enum { FIONREAD = 0x541b };
 /* include/uapi/linux/close_range.h */
 enum { CLOSE_RANGE_UNSHARE = 2 };

@@ -225,6 +225,13 @@ static __always_inline void settle(struct pr_task *own)
 			process->code = own->own.code;
 		__sync_fetch_and_add(&process->polls, own->own.polls);
 		__sync_fetch_and_add(&process->watches, own->own.watches);
+		__sync_fetch_and_add(&process->syncs, own->own.syncs);
+		__sync_fetch_and_add(&process->unopened, own->own.unopened);
+		__sync_fetch_and_add(&process->bad_calls, own->own.bad_calls);
+		__sync_fetch_and_add(&process->asks, own->own.asks);
+		__sync_fetch_and_add(&process->connects, own->own.connects);
+		__sync_fetch_and_add(&process->refused, own->own.refused);
+		__sync_fetch_and_add(&process->queue_full, own->own.queue_full);
 	}
 	if (own->used[PR_READ].inode) {
 		counts = counts_of(&own->who, own->used[PR_READ].inode, own->used[PR_READ].device, PR_READ);

@@ -49,6 +49,18 @@ pub enum FindingKind {
     AtEnd,
     /// A program failed, which the exit code of the pipeline does not show.
     HiddenFailure,
+    /// A pipeline empties a file that it reads.
+    OwnInput,
+    /// What was in a FIFO was lost when nobody had it open.
+    FifoLost,
+    /// A terminal cut lines that were too long.
+    LineCut,
+    /// Connections were refused, or found no room in the queue of who listens.
+    Refused,
+    /// A process closes, reads or writes descriptors that are not open.
+    BadDescriptors,
+    /// A process asks again and again how much there is to read.
+    FillAsks,
     /// A process tries again at once what a channel cannot do yet.
     Retries,
     /// A file is cut, because what wrote it was ended by SIGPIPE.
@@ -91,6 +103,8 @@ pub enum FindingKind {
     Polls,
     /// The exit code is that of a process that SIGPIPE ended.
     Sigpipe,
+    /// A process waits again and again until the disk has what it wrote.
+    Syncs,
     /// Many short processes were started.
     Started,
     /// Threads hand their work to each other, one after the other.
@@ -136,7 +150,10 @@ pub enum FindingKind {
 impl FindingKind {
     /// Whether something goes wrong that a faster program would not fix.
     pub fn is_fault(self) -> bool {
-        use FindingKind::{AtEnd, Broken, Circle, Cut, Datagrams, Late, Polls, Retries};
+        use FindingKind::{
+            AtEnd, BadDescriptors, Broken, Circle, Cut, Datagrams, FifoLost, FillAsks, Late, LineCut, OwnInput, Polls,
+        };
+        use FindingKind::{Refused, Retries, Syncs};
         use FindingKind::{ShortBlock, Sigpipe, Started, Taken, Torn, Unnoticed, Unread, Unsent};
         matches!(
             self,
@@ -144,6 +161,13 @@ impl FindingKind {
                 | Broken
                 | AtEnd
                 | Retries
+                | OwnInput
+                | FifoLost
+                | LineCut
+                | Refused
+                | BadDescriptors
+                | FillAsks
+                | Syncs
                 | Cut
                 | Unnoticed
                 | Unsent

@@ -102,6 +102,27 @@ pub struct RecordedProcess {
     /// Calls of `wait4` that only looked whether a child had ended, when none had.
     #[serde(default, skip_serializing_if = "is_default")]
     pub watches: u64,
+    /// Calls of `fsync` and `fdatasync`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub syncs: u64,
+    /// Calls of `close` with a descriptor that was not open.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub failed_closes: u64,
+    /// Reads and writes with a descriptor that was not open.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub bad_calls: u64,
+    /// Calls of `ioctl` that asked how much there is to read (FIONREAD).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub fill_asks: u64,
+    /// Calls of `connect`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub connects: u64,
+    /// Of these, those that were refused, because nobody listens.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub refused_connects: u64,
+    /// Of these, those that failed because the queue of the listening socket was full.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub full_queues: u64,
     /// The number of the signal that killed it, or one of its processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<u32>,
@@ -133,8 +154,10 @@ pub enum WaitReason {
     Timer,
     /// Files and block devices.
     Disk,
-    /// Sockets that are no channel between processes of this machine, and connections to be made.
+    /// Sockets that are no channel between processes of this machine.
     Network,
+    /// A connection to be made: who listens has not accepted it, or another machine has not answered.
+    Connect,
     /// The end of another process; with `vfork`, also that it executes a program.
     Child,
     /// Another thread, in `futex`.
@@ -173,6 +196,10 @@ pub enum HeldBy {
     BackgroundRead,
     /// The same for writing or changing it: SIGTTOU.
     BackgroundWrite,
+    /// SIGTSTP, which a terminal sends for Ctrl-Z.
+    Suspended,
+    /// SIGSTOP of an unknown process.
+    Signal,
     /// As in /proc/PID/comm.
     Program(String),
 }
@@ -382,6 +409,7 @@ impl WaitReason {
             Self::Timer => "timer",
             Self::Disk => "files",
             Self::Network => "network",
+            Self::Connect => "connect",
             Self::Child => "child",
             Self::Thread => "thread",
             Self::Poll => "poll",

@@ -23,6 +23,8 @@ pub struct ProcessStat {
     pub user_ticks: u64,
     /// When it started, in clock ticks after boot.
     pub started: u64,
+    /// The signal that has stopped it; absent on older kernels, or if it may not be known.
+    pub stopped_by: Option<i32>,
 }
 
 impl ProcessStat {
@@ -36,21 +38,25 @@ impl ProcessStat {
         Self::parse(&read_lossy(&format!("/proc/{pid}/task/{tid}/stat")).ok()?)
     }
 
-    /// Fields 2 to 6, 14, 15 and 22 of proc_pid_stat(5). The name may contain spaces and parentheses.
+    /// Fields 2 to 6, 14, 15, 22 and 52 of proc_pid_stat(5). The name may contain spaces and parentheses.
     fn parse(stat: &str) -> Option<Self> {
         let (start, rest) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
         // The first one behind the name is field 3.
         let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+        let state = fields.first()?.chars().next()?;
+        // What waitpid(2) would report.
+        let code = number(52).filter(|code| state == 'T' && *code > 0);
         Some(Self {
             name: start.split_once('(')?.1.to_owned(),
-            state: fields.first()?.chars().next()?,
+            state,
             parent: number(4)?.try_into().ok()?,
             group: number(5)?.try_into().ok()?,
             session: number(6)?.try_into().ok()?,
             ticks: number(14)? + number(15)?,
             user_ticks: number(14)?,
             started: number(22)?,
+            stopped_by: code.and_then(|code| code.try_into().ok()),
         })
     }
 
@@ -119,8 +125,11 @@ mod tests {
             ticks: 16,
             user_ticks: 11,
             started: 900,
+            stopped_by: None,
         };
         assert_eq!(ProcessStat::parse(stat), Some(expected));
+        let stopped = ProcessStat::parse(&format!("{stat}{} 22", " 0".repeat(27)));
+        assert_eq!(stopped.unwrap().stopped_by, Some(libc::SIGTTOU));
         for damaged in ["", "7 (x", "7 (x) S 1", "7 x) S 1"] {
             assert_eq!(ProcessStat::parse(damaged), None, "{damaged}");
         }

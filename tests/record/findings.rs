@@ -81,6 +81,62 @@ fn late_output_many_processes_and_exit_codes_are_said() {
 }
 
 #[test]
+#[ignore = "needs root and python3: make test"]
+fn data_that_is_lost_without_a_word_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("f").to_str().unwrap().to_owned();
+    std::fs::write(&file, "1\n").unwrap();
+    let tee = format!("sort {file} | tee {file} | wc -l");
+    said(&[&tee], FindingKind::OwnInput, "`tee` empties `");
+    let shell = format!("cat {file} | sed s/1/2/ >{file}");
+    said(&[&shell], FindingKind::OwnInput, "The shell empties `");
+    let typed = "import os, pty, sys, time\n\
+                 pid, master = pty.fork()\n\
+                 if pid == 0: print(len(sys.stdin.readline())); sys.exit()\n\
+                 time.sleep(0.5)\n\
+                 os.write(master, b'x' * 6000 + b'\\n')\n\
+                 while True:\n    try: os.read(master, 65536)\n    except OSError: break\n\
+                 os.waitpid(pid, 0)";
+    said(&[&super::python(), "-c", typed], FindingKind::LineCut, "read 4,096 of 6,001 bytes that were typed");
+    let datagrams = "import os, socket\n\
+                     a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\n\
+                     if os.fork() == 0:\n    for i in range(50): b.recv(1024)\n    os._exit(0)\n\
+                     for i in range(50): a.send(b'x' * 4000)\n\
+                     os.wait()";
+    said(&[&super::python(), "-c", datagrams], FindingKind::Datagrams, "50 datagrams with a buffer of 1,024 bytes");
+    // A reader that opens its FIFO for each line: of the second one it gets nothing.
+    let fifo = format!(
+        "rm {file}; mkfifo {file}; (printf '1\\n2\\n' >{file}; sleep 0.5; echo 3 >{file}) & \
+         for i in 1 2; do read -r line <{file}; sleep 0.2; done; wait"
+    );
+    said(&[&fifo], FindingKind::FifoLost, "2 of 6 bytes that were written to the FIFO");
+    let killed = "seq 100000 | sh -c 'kill -9 $$'; true";
+    said(&[killed], FindingKind::HiddenFailure, " killed by SIGKILL, and nobody read ");
+    let started = "sh -c 'seq 1000; exit 3' | wc -l";
+    said(&["bash", "-c", started], FindingKind::HiddenFailure, "`sh` failed with exit code 3 at ");
+}
+
+#[test]
+#[ignore = "needs root and python3: make test"]
+fn calls_that_fail_or_only_ask_are_said() {
+    let closes = "import os\nfor fd in range(3, 200000):\n    try: os.close(fd)\n    except OSError: pass";
+    said(&[&super::python(), "-c", closes], FindingKind::BadDescriptors, " descriptors that were not open (EBADF)");
+    let asks = "import array, fcntl, os, termios\n\
+                r, w = os.pipe()\n\
+                for i in range(300000): fcntl.ioctl(r, termios.FIONREAD, array.array('i', [0]))";
+    said(&[&super::python(), "-c", asks], FindingKind::FillAsks, " asked 300,000 times how much there is to read");
+    let queue = "import socket\n\
+                 s = socket.socket(socket.AF_UNIX); s.bind('\\0pipeprof-test-queue'); s.listen(1); kept = []\n\
+                 for i in range(8):\n    c = socket.socket(socket.AF_UNIX); c.setblocking(False); kept.append(c)\n\
+                 \u{20}   try: c.connect('\\0pipeprof-test-queue')\n    except BlockingIOError: pass";
+    said(
+        &[&super::python(), "-c", queue],
+        FindingKind::Refused,
+        " failed with EAGAIN: the queue of the listening socket",
+    );
+}
+
+#[test]
 #[ignore = "needs root: make test"]
 fn nothing_of_the_kind_is_said_of_ordinary_pipelines() {
     let lines = [
@@ -93,6 +149,9 @@ fn nothing_of_the_kind_is_said_of_ordinary_pipelines() {
         "dd if=/dev/zero bs=64k count=100 status=none | dd bs=64k count=100 iflag=fullblock of=/dev/null status=none",
         "(seq 1000 & seq 1000; wait) | cat | wc -c",
         "(for i in 1 2 3; do echo $i; sleep 0.4; done) | sort | tail -n 1",
+        "f=$(mktemp -d); seq 9 >$f/a; sort $f/a | tee $f/b | tee -a $f/a >/dev/null; cat $f/b >$f/a; rm -r $f",
+        "f=$(mktemp -u); mkfifo $f; seq 1000 >$f & head -n 1 $f; wait; rm $f",
+        "sleep 9 & kill -9 $!; seq 100000 | head -n 1 | cat",
     ];
     for line in lines {
         let recorded = record(&[line]);

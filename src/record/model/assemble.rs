@@ -149,6 +149,13 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
         (&mut sum.unseen_requests, more.requests),
         (&mut sum.ready_polls, more.polls),
         (&mut sum.watches, more.watches),
+        (&mut sum.syncs, more.syncs),
+        (&mut sum.failed_closes, more.unopened),
+        (&mut sum.bad_calls, more.bad_calls),
+        (&mut sum.fill_asks, more.asks),
+        (&mut sum.connects, more.connects),
+        (&mut sum.refused_connects, more.refused),
+        (&mut sum.full_queues, more.queue_full),
     ] {
         *sum += more;
     }

@@ -1,7 +1,21 @@
 //! What would be left without a process cannot be less than what another one executes. Clocks of threads do not know that of
 //! a process which began with another one's.
 
-use crate::result::{CriticalPath, RecordedProcess, WaitReason};
+use crate::result::{CriticalPath, PathCeiling, RecordedProcess, WaitReason};
+
+/// Whether a ceiling is not less than what any other process needs. Those of one row may have run at once or in turn, so what
+/// they need together counts, at most as long as they lived.
+pub(crate) fn can_be(ceiling: &PathCeiling, recorded: &[RecordedProcess]) -> bool {
+    let needed = |process: &RecordedProcess| {
+        let timer_ns = process.waits.get(&WaitReason::Timer).map_or(0, |wait| wait.ns);
+        // Threads of one process that only look again now and then are no work.
+        let threads = process.threads > process.execs.max(process.pids.len() as u64);
+        let needed = if threads { process.cpu_ns } else { process.cpu_ns + timer_ns };
+        needed.min(process.end_ns.saturating_sub(process.begin_ns))
+    };
+    let others = recorded.iter().enumerate().filter(|(at, _)| *at != ceiling.process);
+    others.map(|(_, process)| needed(process)).all(|ns| ns <= ceiling.ns)
+}
 
 /// A ceiling that is not shorter than the window by this part says nothing.
 const SHORTER: f64 = 0.05;
@@ -30,7 +44,33 @@ pub(crate) fn raise(path: &mut CriticalPath, recorded: &[RecordedProcess], cpus:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{PathCeiling, WaitTotal};
+    use crate::result::WaitTotal;
+
+    #[test]
+    fn what_another_process_needs_is_no_ceiling() {
+        let can_be_at = |ns: u64, change: &dyn Fn(&mut RecordedProcess)| {
+            let mut other =
+                RecordedProcess { cpu_ns: 600, pids: vec![1], threads: 1, end_ns: 1000, ..RecordedProcess::default() };
+            change(&mut other);
+            can_be(&PathCeiling { process: 0, ns }, &[RecordedProcess::default(), other])
+        };
+        assert!(!can_be_at(599, &|_| {}) && can_be_at(600, &|_| {}));
+        let sleeps = |of: &mut RecordedProcess| {
+            of.waits.insert(WaitReason::Timer, WaitTotal { ns: 300, count: 1 });
+        };
+        assert!(!can_be_at(899, &sleeps) && can_be_at(900, &sleeps));
+        // Several processes in one row, and threads, of which some only look again.
+        let several = |of: &mut RecordedProcess| {
+            (of.cpu_ns, of.pids, of.threads) = (2400, vec![1, 2, 3, 4], 4);
+            sleeps(of);
+        };
+        assert!(!can_be_at(999, &several) && can_be_at(1000, &several));
+        let threads = |of: &mut RecordedProcess| {
+            of.threads = 2;
+            sleeps(of);
+        };
+        assert!(!can_be_at(599, &threads) && can_be_at(600, &threads));
+    }
 
     #[test]
     fn no_ceiling_is_below_what_another_process_executes() {

@@ -17,27 +17,9 @@ const BRIEF: u64 = 20;
 /// lines get the first word that does, `dd if=a` and `dd of=b`; others the number of their stage, `cat (stage 2)`, if they
 /// are the whole of it, or else their process id, `cat (4711)`.
 pub(crate) fn labels(recording: &Document) -> Vec<String> {
-    let plain: Vec<String> =
-        recording.recorded.iter().map(|process| clean(&program_name(&process.name, &process.args))).collect();
-    let mut labels = plain.clone();
-    // A process that has been forked has the name of its parent until it executes another program.
-    let window = recording.processes.window_ns;
-    let is_brief = |process: &RecordedProcess| process.execs == 0 && process.lived_ns < window / BRIEF;
-    for same in namesakes(&plain) {
-        let (brief, same): (Vec<usize>, Vec<usize>) =
-            same.into_iter().partition(|at| is_brief(&recording.recorded[*at]));
-        for at in brief {
-            labels[at].extend(number(&recording.recorded[at]).map(|pid| format!(" ({pid})")));
-        }
-        let words: Vec<&[String]> = same.iter().map(|at| operands(&recording.recorded[*at].args)).collect();
-        let first = (0..).find(|word| {
-            let of = words.iter().map(|words| words.get(*word)).collect::<Vec<_>>();
-            of.iter().all(Option::is_none) || of.windows(2).any(|pair| pair[0] != pair[1])
-        });
-        for (at, words) in same.iter().zip(&words) {
-            let word = first.and_then(|first| words.get(first)).map(|word| cut(word));
-            labels[*at] = [Some(plain[*at].clone()), word].into_iter().flatten().collect::<Vec<_>>().join(" ");
-        }
+    let (mut labels, brief) = told_apart(recording);
+    for at in brief {
+        labels[at].extend(number(&recording.recorded[at]).map(|pid| format!(" ({pid})")));
     }
     let mut of_stages: BTreeMap<u32, u64> = BTreeMap::new();
     recording.recorded.iter().for_each(|process| *of_stages.entry(process.stage).or_default() += 1);
@@ -57,6 +39,32 @@ pub(crate) fn labels(recording: &Document) -> Vec<String> {
         }
     }
     labels
+}
+
+/// The names without the numbers of stages and processes, and those of namesakes that are brief.
+pub(crate) fn told_apart(recording: &Document) -> (Vec<String>, Vec<usize>) {
+    let plain: Vec<String> =
+        recording.recorded.iter().map(|process| clean(&program_name(&process.name, &process.args))).collect();
+    let mut labels = plain.clone();
+    let mut all_brief = Vec::new();
+    // A process that has been forked has the name of its parent until it executes another program.
+    let window = recording.processes.window_ns;
+    let is_brief = |process: &RecordedProcess| process.execs == 0 && process.lived_ns < window / BRIEF;
+    for same in namesakes(&plain) {
+        let (brief, same): (Vec<usize>, Vec<usize>) =
+            same.into_iter().partition(|at| is_brief(&recording.recorded[*at]));
+        all_brief.extend(brief);
+        let words: Vec<&[String]> = same.iter().map(|at| operands(&recording.recorded[*at].args)).collect();
+        let first = (0..).find(|word| {
+            let of = words.iter().map(|words| words.get(*word)).collect::<Vec<_>>();
+            of.iter().all(Option::is_none) || of.windows(2).any(|pair| pair[0] != pair[1])
+        });
+        for (at, words) in same.iter().zip(&words) {
+            let word = first.and_then(|first| words.get(first)).map(|word| cut(word));
+            labels[*at] = [Some(plain[*at].clone()), word].into_iter().flatten().collect::<Vec<_>>().join(" ");
+        }
+    }
+    (labels, all_brief)
 }
 
 /// The names of the stages: those of their processes; of a stage of several, that of the program that was typed, or else of

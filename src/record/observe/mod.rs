@@ -14,7 +14,7 @@ pub(crate) mod proc;
 pub(crate) mod raw;
 pub(crate) mod reason;
 pub(crate) mod recorder;
-mod thread_calls;
+pub(crate) mod thread_calls;
 pub(crate) mod timeline;
 pub(crate) mod traced;
 pub(crate) mod user_pages;

@@ -43,6 +43,7 @@ pub(crate) fn why(call: u32, file: u32) -> WaitReason {
             WaitReason::Child
         }
         (libc::SYS_flock | libc::SYS_fcntl, _) => WaitReason::FileLock,
+        (libc::SYS_connect, _) => WaitReason::Connect,
         (libc::SYS_futex, _) => WaitReason::Thread,
         (libc::SYS_exit | libc::SYS_exit_group, _) => WaitReason::Ending,
         (
@@ -64,8 +65,7 @@ pub(crate) fn why(call: u32, file: u32) -> WaitReason {
             | libc::SYS_sendmsg
             | libc::SYS_sendmmsg
             | libc::SYS_accept
-            | libc::SYS_accept4
-            | libc::SYS_connect,
+            | libc::SYS_accept4,
             _,
         )
         | (_, SOCKET) => WaitReason::Network,

@@ -470,7 +470,14 @@ impl Sleepers for Recorder {
         let for_others = |task: &PrTask| {
             let why = why(task.call, task.file_type);
             task.inode != 0
-                || matches!(why, WaitReason::Poll | WaitReason::Open | WaitReason::Network | WaitReason::FileLock)
+                || matches!(
+                    why,
+                    WaitReason::Poll
+                        | WaitReason::Open
+                        | WaitReason::Network
+                        | WaitReason::Connect
+                        | WaitReason::FileLock
+                )
         };
         let sleeps_long = |task: &PrTask| {
             task.started != 0 && task.state as usize == PR_ASLEEP && task.since + ns <= now && for_others(task)

@@ -176,11 +176,12 @@ impl AdviceEvidence<'_> {
         ns as f64 / self.recording.processes.window_ns.max(1) as f64
     }
 
-    /// Processes with their place, name in tables, and part of the path on a CPU or waiting for one.
+    /// Processes with their place, name in tables, and part of the path on a CPU; none of those that mostly waited for one.
     fn working(&self) -> impl Iterator<Item = (&RecordedProcess, &str, f64)> {
         self.recording.recorded.iter().zip(&self.labels).enumerate().map(|(at, (process, label))| {
-            let works = |part: &PathPart| matches!(part.what, PathWhat::OnCpu | PathWhat::ForCpu);
-            (process, label.as_str(), self.share(|part| part.process == Some(at) && works(part)))
+            let [works, waits] = [PathWhat::OnCpu, PathWhat::ForCpu]
+                .map(|what| self.share(|part| part.process == Some(at) && part.what == what));
+            (process, label.as_str(), if works < waits { 0.0 } else { works })
         })
     }
 
@@ -523,6 +524,15 @@ mod tests {
         watched.target = MeasuredTarget::Attached { pids: vec![1], group: None };
         let (why, tried) = said(&watched, &place());
         assert!(why.starts_with("`sort` sorts 62 % of the time") && tried.is_empty(), "{why}");
+    }
+
+    #[test]
+    fn who_waits_for_a_cpu_needs_no_more_threads() {
+        let mut waiting = recording(&["gzip a"], &[("gzip", 30), ("gzip", 60)]);
+        assert!(said(&waiting, &place()).0.contains("packs with one thread, 30 % of the time"));
+        let parts = &mut waiting.path.as_mut().unwrap().parts;
+        (parts[1].process, parts[1].what) = (Some(0), PathWhat::ForCpu);
+        assert_eq!(said(&waiting, &place()), Default::default());
     }
 
     #[test]

@@ -8,7 +8,9 @@ use crate::record::model::stages::{self, Stages};
 use crate::record::say::words::{self, SHORT_NS};
 use crate::record::say::{advice, findings as rules, holders, killed, standstill};
 use crate::report::number::{percent, time};
-use crate::result::{BusyProgram, Document, ExecutedOn, Finding, FindingKind, PathWhat, RecordedProcess};
+use crate::result::{
+    BusyProgram, Document, ExecutedOn, Finding, FindingKind, PathWhat, RecordedChannel, RecordedProcess, WaitReason,
+};
 use crate::util::text::{capitalized, counted};
 use std::collections::BTreeMap;
 
@@ -44,7 +46,8 @@ pub(crate) fn answer(recording: &Document) -> RecordedAnswer {
     // Without who only looks for its child, the child still works.
     let watches = has(|kind| kind == Watches);
     // Who waits for a FIFO, a socket or a terminal does not ask whether there was a pipe.
-    let waits = has(|kind| matches!(kind, Held | Unopened | FileLock)) && !recording.target.is_several();
+    let one = !recording.target.is_several();
+    let waits = one && (has(|kind| matches!(kind, Held | Unopened | FileLock)) || waits_elsewhere(recording));
     // How it came to stand still does not matter, and nothing is made faster that goes wrong.
     findings.retain(|finding| match finding.kind {
         Phases | Waiting => !stands,
@@ -78,6 +81,18 @@ fn findings(recording: &Document) -> Vec<Finding> {
     findings.extend(holders::findings(recording, &stages, &times));
     findings.extend(advice::reasons(recording));
     findings
+}
+
+/// Whether a process waited for something else that processes use together, or used a channel that is no pipe.
+fn waits_elsewhere(recording: &Document) -> bool {
+    let reasons =
+        [WaitReason::Network, WaitReason::Connect, WaitReason::Device, WaitReason::Open, WaitReason::FileLock];
+    let least = NAMED * recording.processes.window_ns as f64;
+    let waited = |process: &RecordedProcess| {
+        reasons.iter().filter_map(|reason| process.waits.get(reason)).any(|wait| wait.ns as f64 >= least)
+    };
+    let is_other = |channel: &RecordedChannel| !channel.kind.is_pipe() && channel.ends().any(|end| end.all_calls() > 0);
+    recording.recorded.iter().any(waited) || recording.channels.iter().any(is_other)
 }
 
 /// What each process did most of the time, if several were watched that have nothing to do with each other.

@@ -58,6 +58,13 @@ fn crashed(recording: &Document, process: &RecordedProcess) -> Option<String> {
     Some(format!("`{}` was killed by {name} ({what}){advice}.", process.name))
 }
 
+/// The name of a signal that lets a program do nothing more: SIGKILL, or one for a fault of its own.
+pub(crate) fn at_once(signal: Option<u32>) -> Option<&'static str> {
+    let number = i32::try_from(signal?).ok()?;
+    let fault = FAULTS.iter().find(|(fault, ..)| *fault == number).map(|(_, name, _)| *name);
+    fault.or((number == libc::SIGKILL).then_some("SIGKILL"))
+}
+
 /// Whether another program has ended this one.
 pub(crate) fn by_others(process: &RecordedProcess) -> bool {
     REQUESTS.iter().any(|(number, _)| process.signal == Some(number.cast_unsigned()))

@@ -1,18 +1,20 @@
 //! Why nothing went on when a recording last looked: processes that wait for each other or for themselves, those that only
 //! have open what others wait for, FIFOs that nobody opens, and processes that are [`stopped`].
 
+mod remedy;
 mod stopped;
 mod waiting;
 
 use crate::profile::{few, listed};
+use crate::record::model::labels::{told_apart, with_id};
 use crate::record::say::killed;
 use crate::result::{
     AwaitedChannel, ChannelHolder, Document, Finding, FindingKind, LastLook, LastWait, RecordLevel, RecordedEnd,
     SeenProcess, WaitReason, WaitedFor,
 };
-use crate::util::text::{capitalized, clean, counted};
+use crate::util::text::{clean, counted};
 use std::collections::{BTreeMap, BTreeSet};
-use waiting::{LONG, NAMED, channel_name, full_name, is_stuck, recorded, role};
+use waiting::{LONG, NAMED, channel_name, full_name, has_holder, is_stuck, recorded, role};
 
 /// Members of a circle that are all named.
 const LISTED: usize = 8;
@@ -49,6 +51,41 @@ pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
     let unopened = unopened(recording, look).into_iter();
     found.extend(unopened.map(|text| Finding::new(FindingKind::Unopened, None, text)));
     found
+}
+
+/// Names of processes in one sentence: those of the tables, and short forms of them, if each means one process.
+struct ShortNames {
+    /// By process id: the name, and its short form.
+    names: BTreeMap<u32, [String; 2]>,
+}
+
+impl ShortNames {
+    fn new<'a>(recording: &Document, processes: impl Iterator<Item = &'a SeenProcess>) -> Self {
+        let (names, _) = told_apart(recording);
+        // A row can be of several processes.
+        let name = |process: &SeenProcess| {
+            let at = process.recorded.filter(|at| recording.recorded.get(*at).is_some_and(|of| of.pids.len() == 1));
+            let full = at.and_then(|at| names.get(at)).map_or_else(|| clean(&process.name), String::clone);
+            // Its script, and what tells it from others.
+            let interpreter = clean(&process.name).rsplit_once(' ').map_or(0, |(before, _)| before.len() + 1);
+            let short = full.get(interpreter..).unwrap_or(&full).to_owned();
+            [full, short]
+        };
+        Self { names: processes.map(|process| (process.pid, name(process))).collect() }
+    }
+
+    /// `` `python3 a.py` (process 4711)``.
+    fn full(&self, process: &SeenProcess) -> String {
+        let name = self.names.get(&process.pid).map_or(&process.name, |[full, _]| full);
+        with_id(name, process.pid, process.inner_pid, process.container.as_ref())
+    }
+
+    /// `` `a.py` ``, or `process 4711`.
+    fn short(&self, process: &SeenProcess) -> String {
+        let own = self.names.get(&process.pid).map(|[_, short]| short);
+        let is_one = |own: &&String| self.names.values().filter(|[_, other]| other == *own).count() == 1;
+        own.filter(is_one).map_or_else(|| format!("process {}", process.pid), |name| format!("`{name}`"))
+    }
 }
 
 /// The circles of waits that others could end, each in order: each process waits for the next one.
@@ -124,19 +161,14 @@ fn circle_text(recording: &Document, look: &LastLook, members: &[&LastWait], end
             None => of_processes.push(member),
         }
     }
-    let script = |process: &SeenProcess| process.name.rsplit(' ').next().unwrap_or_default().to_owned();
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    of_processes.iter().for_each(|wait| *counts.entry(script(&wait.process)).or_default() += 1);
-    let short = |process: &SeenProcess| match script(process) {
-        name if counts.get(&name) == Some(&1) => format!("`{}`", clean(&name)),
-        _ => format!("process {}", process.pid),
-    };
+    let names = ShortNames::new(recording, of_processes.iter().map(|wait| &wait.process));
+    let short = |process: &SeenProcess| names.short(process);
     let reason =
         |wait: &&LastWait| because(recording, wait, &members.iter().map(|of| of.process.pid).collect(), &short);
     if let [alone] = of_processes[..] {
-        return itself(look, alone);
+        return remedy::itself(look, alone);
     }
-    let all = of_processes.iter().map(|wait| full_name(&wait.process));
+    let all = of_processes.iter().map(|wait| names.full(&wait.process));
     let each = of_processes.iter().map(|wait| format!("{} {}", short(&wait.process), reason(wait)));
     let (names, each): (String, Vec<String>) = if of_processes.len() > LISTED {
         (few(all), each.take(NAMED).chain(["and so on".to_owned()]).collect())
@@ -144,7 +176,7 @@ fn circle_text(recording: &Document, look: &LastLook, members: &[&LastWait], end
         (listed(all), each.collect())
     };
     let mut said = vec![format!("{names} wait for each other: {}. {end}", each.join("; "))];
-    said.extend(remedy(&of_processes, &short));
+    said.extend(remedy::remedy(recording, &of_processes, &short));
     said
 }
 
@@ -195,6 +227,17 @@ fn that_have(waiting: &SeenProcess, holders: &[SeenProcess], name: &impl Fn(&See
     }
 }
 
+/// The lock of a file for which a process waited when it was last looked, and who has it.
+pub(crate) fn lock_of(recording: &Document, process: usize) -> Option<String> {
+    let waits = recording.last_look.iter().flat_map(|look| &look.waits);
+    waits.filter(|wait| wait.process.recorded == Some(process)).find_map(|wait| match &wait.awaited {
+        WaitedFor::Lock { path, holders } if !holders.is_empty() => {
+            Some(format!("the lock of `{}`, which {}", clean(path), that_have(&wait.process, holders, &full_name)))
+        }
+        _ => None,
+    })
+}
+
 /// What a process waited for in poll or its like when it was last looked, if that is known.
 pub(crate) fn polled(recording: &Document, process: usize) -> Option<String> {
     let waits = recording.last_look.iter().flat_map(|look| &look.waits);
@@ -224,10 +267,6 @@ pub(crate) fn polled(recording: &Document, process: usize) -> Option<String> {
     Some(said.join(" or "))
 }
 
-fn has_holder(channel: &AwaitedChannel, members: &BTreeSet<u32>) -> bool {
-    channel.holders.iter().any(|holder| members.contains(&holder.process.pid))
-}
-
 /// `the pipe of its standard error is full (16 of 16 slots) and `client` has not read it`.
 fn awaited_text(
     recording: &Document,
@@ -255,57 +294,6 @@ fn awaited_text(
         _ => format!(" from {others}"),
     };
     format!("{what}{from} is empty")
-}
-/// What would let a circle go on.
-fn remedy(members: &[&LastWait], name: &impl Fn(&SeenProcess) -> String) -> Option<String> {
-    let channels = |wait: &LastWait| match &wait.awaited {
-        WaitedFor::Channels { any, .. } => any.clone(),
-        _ => Vec::new(),
-    };
-    let full = members.iter().find_map(|wait| Some((wait, channels(wait).into_iter().find(|channel| channel.room)?)));
-    let Some((writer, channel)) = full else {
-        let all_empty = members.iter().all(|wait| !channels(wait).is_empty());
-        return all_empty.then(|| {
-            "All of them wait for data: one has to write first, to flush what it has written, or to close its end."
-                .to_owned()
-        });
-    };
-    let for_room = |wait: &&LastWait| channels(wait).iter().any(|channel| channel.room);
-    if members.iter().all(for_room) {
-        return Some("One of them has to read while it writes, as in another thread.".to_owned());
-    }
-    let holds = |wait: &&&LastWait| channel.holders.iter().any(|holder| holder.process.pid == wait.process.pid);
-    let reader = members.iter().filter(|wait| wait.process.pid != writer.process.pid).find(holds)?;
-    let waits_for_it =
-        channels(reader).iter().any(|other| !other.room && has_holder(other, &[writer.process.pid].into()));
-    let name = capitalized(&name(&reader.process));
-    Some(if waits_for_it {
-        format!("{name} has to read both at once, as with threads or poll, or to discard one of them.")
-    } else {
-        format!("{name} has to read while it waits, as in another thread.")
-    })
-}
-
-/// A process that only itself could wake.
-fn itself(look: &LastLook, wait: &LastWait) -> Vec<String> {
-    let WaitedFor::Channels { any, polled: false, .. } = &wait.awaited else { return Vec::new() };
-    let name = full_name(&wait.process);
-    let threads = look.waits.iter().filter(|other| other.process.pid == wait.process.pid).count();
-    let own = if threads > 1 { "threads of its own have" } else { "it has itself" };
-    any.iter()
-        .take(1)
-        .map(|channel| {
-            let (end, what, wants) = if channel.room {
-                ("read", "room in", "no room")
-            } else {
-                ("write", "data from", "neither data nor an end")
-            };
-            format!(
-                "{name} waits for {what} {}, whose {end} end only {own} open: there can be {wants}.",
-                channel_name(channel)
-            )
-        })
-        .collect()
 }
 
 /// Long waits for data from processes that have the write end open, and do nothing.

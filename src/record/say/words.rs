@@ -1,18 +1,23 @@
 //! The path in sentences.
 
 use crate::profile::{few, listed};
+use crate::record::model::ceilings;
 use crate::record::model::labels::labels;
 use crate::record::say::{killed, standstill};
 use crate::record::start::launch::SIGNALS;
 use crate::report::number::{from_to, percent, time};
 use crate::result::{
-    CriticalPath, Document, ExecutedOn, Finding, FindingKind, HeldBy, PathKind, PathPart, PathWhat, WaitReason,
+    CriticalPath, Document, ExecutedOn, Finding, FindingKind, HeldBy, PathCeiling, PathKind, PathPart, PathWhat,
+    WaitReason,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Smaller parts of the time are not named, and not more parts than these.
 const NAMED: f64 = 0.05;
 const MOST_NAMED: usize = 4;
+
+/// Less would be rounded to nothing.
+const LEAST: f64 = 0.005;
 
 /// Smaller parts of a process's time on a CPU are not divided into user and system.
 const DIVIDED: f64 = 0.05;
@@ -99,44 +104,68 @@ fn path_kind(path: &CriticalPath, recording: &Document) -> FindingKind {
     if is_cause { FindingKind::Cause } else { FindingKind::Path }
 }
 
-/// `62 % gzip on a CPU (user code), or waiting for one (12 %), 30 % sleep sleeping on a timer and 8 % other parts`.
+/// `57 % gzip on a CPU (user code), 12 % waiting for one, 30 % sleep sleeping on a timer and 1 % other parts`.
 pub(crate) fn made_of(recording: &Document) -> Option<String> {
     let path = recording.path.as_ref()?;
     let labels = labels(recording);
     let whole: u64 = path.parts.iter().map(|part| part.ns).sum();
     let share = |ns: u64| ns as f64 / whole.max(1) as f64;
-    // What a process waits for a CPU is part of its work.
+    // What a process waits for a CPU is named with its work, but apart from it: other programs can be why.
     let sums = sums(path);
     let works: BTreeSet<Option<usize>> =
         sums.iter().filter(|((_, what, _), _)| *what == PathWhat::OnCpu).map(|((process, ..), _)| *process).collect();
     let joined = |((process, what, _), _): &(PathKind, u64)| *what == PathWhat::ForCpu && works.contains(process);
-    let (waiting, mut sums): (Vec<_>, Vec<_>) = sums.into_iter().partition(joined);
+    let (waiting, sums): (Vec<_>, Vec<_>) = sums.into_iter().partition(joined);
     let waiting: BTreeMap<Option<usize>, u64> = waiting.into_iter().map(|((process, ..), ns)| (process, ns)).collect();
-    for ((process, what, _), ns) in &mut sums {
-        *ns += waiting.get(process).filter(|_| *what == PathWhat::OnCpu).unwrap_or(&0);
+    let with_wait = |(kind, ns): (PathKind, u64)| {
+        let waits = waiting.get(&kind.0).filter(|_| kind.1 == PathWhat::OnCpu).copied().unwrap_or_default();
+        (kind, ns, waits)
+    };
+    let mut sums: Vec<(PathKind, u64, u64)> = sums.into_iter().map(with_wait).collect();
+    sums.sort_by_key(|(_, ns, waits)| std::cmp::Reverse(ns + waits));
+    let named = sums.iter().take(MOST_NAMED).take_while(|(_, ns, waits)| share(ns + waits) >= NAMED).count().max(1);
+    let first = sums.get(..named)?;
+    let mut others = whole;
+    let mut texts: Vec<String> = Vec::new();
+    for (kind, ns, waits) in first {
+        // The larger one is first.
+        let is_said = share(*waits) >= NAMED;
+        let text = match (is_said && waits > ns, kind.0.and_then(|process| user_split(recording, process))) {
+            (true, split) => {
+                let waiting = described(recording, &labels, &(kind.0, PathWhat::ForCpu, None), false);
+                let on = format!(", {} on one{}", percent(share(*ns)), split.unwrap_or_default());
+                let on = if share(*ns) >= LEAST { on } else { String::new() };
+                format!("{} {waiting}{on}", percent(share(*waits)))
+            }
+            (false, _) => {
+                let wait =
+                    if is_said { format!(", {} waiting for one", percent(share(*waits))) } else { String::new() };
+                format!("{} {}{wait}", percent(share(*ns)), described(recording, &labels, kind, true))
+            }
+        };
+        texts.push(text);
+        others = others.saturating_sub(ns + if is_said { *waits } else { 0 });
     }
-    sums.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-    let named = sums.iter().take(MOST_NAMED).take_while(|(_, ns)| share(*ns) >= NAMED).count().max(1);
-    let (first, rest) = sums.split_at_checked(named).filter(|(first, _)| !first.is_empty())?;
-    let mut texts: Vec<String> = first
-        .iter()
-        .map(|(kind, ns)| {
-            let wait = waiting.get(&kind.0).map(|ns| share(*ns)).filter(|share| *share >= NAMED);
-            let wait = wait.filter(|_| kind.1 == PathWhat::OnCpu).map(percent);
-            let wait = wait.map_or_else(String::new, |share| format!(", or waiting for one ({share})"));
-            format!("{} {}{wait}", percent(share(*ns)), described(recording, &labels, kind, true))
-        })
-        .collect();
-    let others: u64 = rest.iter().map(|(_, ns)| ns).sum();
-    texts.extend((share(others) >= 0.005).then(|| format!("{} other parts", percent(share(others)))));
+    texts.extend((share(others) >= LEAST).then(|| format!("{} other parts", percent(share(others)))));
     Some(listed(texts))
+}
+
+/// How much of a process's time on a CPU was in user space: ` (59 % of it user code)`.
+fn user_split(recording: &Document, process: usize) -> Option<String> {
+    let user = recording.recorded.get(process)?.user_share?;
+    Some(match user {
+        most if most >= 1.0 - DIVIDED => " (user code)".to_owned(),
+        least if least <= DIVIDED => " (in the kernel)".to_owned(),
+        _ => format!(" ({} of it user code)", percent(user)),
+    })
 }
 
 /// What would be left without the process whose absence would help most.
 fn ceiling(recording: &Document, path: &CriticalPath, labels: &[String]) -> Option<Finding> {
     // How long a pipeline takes that is ended is not its own doing.
     let is_ended = recording.recorded.iter().any(killed::by_others);
-    let best = path.ceilings.first().filter(|best| best.ns > 0 && !is_ended)?;
+    let can_be = |best: &&PathCeiling| best.ns > 0 && !is_ended && ceilings::can_be(best, &recording.recorded);
+    let best = path.ceilings.iter().find(can_be)?;
     let then = (0..).zip(&recording.recorded).filter(|(at, _)| *at != best.process).max_by_key(|(_, of)| of.cpu_ns);
     let then = then
         .filter(|(_, of)| of.cpu_ns as f64 >= LIMITS * best.ns as f64)
@@ -168,12 +197,7 @@ pub(crate) fn described(
     let by = by.as_ref().map(|by| format!("`{by}`"));
     match what {
         PathWhat::OnCpu => {
-            let user = process.and_then(|at| recording.recorded.get(at)?.user_share).filter(|_| divided);
-            let split = user.map_or_else(String::new, |user| match user {
-                most if most >= 1.0 - DIVIDED => " (user code)".to_owned(),
-                least if least <= DIVIDED => " (in the kernel)".to_owned(),
-                _ => format!(" ({} of it user code)", percent(user)),
-            });
+            let split = process.filter(|_| divided).and_then(|at| user_split(recording, at)).unwrap_or_default();
             format!("{name} on a CPU{split}")
         }
         PathWhat::ForCpu => format!("{name} waiting for a CPU"),
@@ -221,11 +245,13 @@ fn ended(by: Option<String>) -> String {
 }
 
 /// Who stopped or traced a process.
-fn holder(holder: &HeldBy) -> String {
+pub(crate) fn holder(holder: &HeldBy) -> String {
     match holder {
         HeldBy::Itself => "itself".to_owned(),
         HeldBy::BackgroundRead => "SIGTTIN, because its job read from the terminal in the background".to_owned(),
         HeldBy::BackgroundWrite => "SIGTTOU, because its job used the terminal in the background".to_owned(),
+        HeldBy::Suspended => "SIGTSTP, as Ctrl-Z sends it".to_owned(),
+        HeldBy::Signal => "SIGSTOP".to_owned(),
         HeldBy::Program(name) => format!("`{name}`"),
     }
 }
@@ -241,10 +267,16 @@ fn asleep(recording: &Document, process: Option<usize>, name: &str, reason: Wait
     if let Some(awaited) = polled {
         return format!("{name} waiting in poll for {awaited}{by}");
     }
+    if reason == WaitReason::FileLock
+        && let Some(lock) = process.and_then(|process| standstill::lock_of(recording, process))
+    {
+        return format!("{name} waiting for {lock}");
+    }
     let doing = match reason {
         WaitReason::Timer => "sleeping on a timer",
         WaitReason::Disk => "waiting for files",
         WaitReason::Network => "waiting for the network",
+        WaitReason::Connect => "waiting in connect until its connection is accepted",
         WaitReason::Child => "waiting for a child process",
         WaitReason::Thread => "waiting for another thread",
         WaitReason::Poll => "waiting in poll for a timer or another event",

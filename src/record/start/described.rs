@@ -9,9 +9,9 @@ use crate::record::say::holders;
 use crate::record::start::launch::MadePipe;
 use crate::record::start::running::RunningProcesses;
 use crate::result::check::check_path;
-use crate::result::{Document, Processes, RecordedChannel};
+use crate::result::{Document, HeldBy, Processes, RecordedChannel, WaitReason};
 use crate::util::warning::{Warning, WarningCode};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// `recording` with what was counted, the path and what was seen, and the place of each process in it.
 pub(crate) fn described(
@@ -36,6 +36,15 @@ pub(crate) fn described(
         for process in &mut assembled.processes {
             process.inner_pids = ids.inside(&process.pids);
             process.pids.iter_mut().for_each(|pid| *pid = ids.here(*pid));
+        }
+    }
+    for process in &mut assembled.processes {
+        // What is seen meanwhile says more.
+        let stopped = process.waits.contains_key(&WaitReason::Stopped);
+        let known = process.held_by.contains_key(&WaitReason::Stopped);
+        let by: BTreeSet<HeldBy> = process.pids.iter().filter_map(|pid| running.stopped_by(*pid)).cloned().collect();
+        if stopped && !known && !by.is_empty() {
+            process.held_by.insert(WaitReason::Stopped, by);
         }
     }
     holders::add(&mut assembled.channels, &running.others);

@@ -2,12 +2,13 @@
 //! end held open would take away the end of file or SIGPIPE.
 
 use crate::record::observe::path::KnownEnd;
+use crate::record::observe::thread_calls::{ThreadCall, ThreadNow, threads};
 use crate::record::start::cgroup::Cgroup;
 use crate::record::start::launch::MadePipe;
 use crate::record::start::open_files::{FileKind, open_files};
 use crate::record::start::socket_peers::unnamed_pairs;
 use crate::record::start::{command_line, container};
-use crate::result::{MeasuredTarget, ProcessGroup, RecordingTarget, UnrecordedProcess};
+use crate::result::{HeldBy, MeasuredTarget, ProcessGroup, RecordingTarget, UnrecordedProcess};
 use crate::util::cancel;
 use crate::util::process_stat::{self, ProcessStat};
 use crate::util::text::counted;
@@ -53,6 +54,8 @@ pub(crate) struct RunningProcesses {
     unknown: Vec<(u32, String)>,
     /// Those of `pids`.
     command_lines: BTreeMap<u32, Vec<String>>,
+    /// What has stopped those of `pids` that were stopped.
+    stopped: BTreeMap<u32, HeldBy>,
     /// Those asked for.
     processes: Vec<OwnedFd>,
     /// The containers that they are in.
@@ -182,8 +185,19 @@ impl RunningProcesses {
         let ancestors = |pid: u32| std::iter::successors(Some(pid), parent);
         let starters: BTreeSet<u32> = ancestors(std::process::id()).collect();
         let session = |pid: u32| all.get(&pid).map(|stat| stat.session);
-        let is_child = |pid: u32, of: &[u32]| {
-            ancestors(pid).skip(1).any(|parent| of.contains(&parent) && session(parent) == session(pid))
+        let mut waiting: BTreeMap<u32, bool> = BTreeMap::new();
+        // A child that has a session of its own is a daemon, unless its parent waits for its end.
+        let mut is_child = |pid: u32, of: &[u32]| {
+            let own_session =
+                ancestors(pid).skip(1).any(|parent| of.contains(&parent) && session(parent) == session(pid));
+            own_session || {
+                let links = ancestors(pid).zip(ancestors(pid).skip(1));
+                let mut links = links.take_while(|(child, parent)| {
+                    session(*parent) == session(*child)
+                        || *waiting.entry(*parent).or_insert_with(|| waits_for_children(*parent))
+                });
+                links.any(|(_, parent)| of.contains(&parent))
+            }
         };
         let named = self.pids.clone();
         let rest: BTreeMap<u32, OpenSides> = all
@@ -200,7 +214,7 @@ impl RunningProcesses {
         loop {
             let away = |(pid, open): (&u32, &OpenSides)| {
                 let is_wanted = open.sides.iter().filter_map(|side| wanted.get(side)).min().copied();
-                let inside = || is_child(*pid, &named) && !starters.contains(pid);
+                let mut inside = || is_child(*pid, &named) && !starters.contains(pid);
                 Some((*pid, is_wanted.or_else(|| inside().then_some(0))?))
             };
             let Some((pid, away)) = rest.iter().find_map(away).filter(|_| self.pids.len() < MOST) else { break };
@@ -293,6 +307,11 @@ impl RunningProcesses {
         self.command_lines.get(&pid).map_or(&[], Vec::as_slice)
     }
 
+    /// What had stopped one of `pids` before.
+    pub(crate) fn stopped_by(&self, pid: u32) -> Option<&HeldBy> {
+        self.stopped.get(&pid)
+    }
+
     /// What could not be read of those that were asked for.
     pub(crate) fn unknown_pipes(&self) -> Vec<Warning> {
         let warning = |(pid, why): &(u32, String)| Warning {
@@ -326,6 +345,15 @@ impl RunningProcesses {
             None => self.pids.push(pid),
         }
         self.command_lines.insert(pid, command_line::of_process(pid));
+        let signal = ProcessStat::of(pid).and_then(|stat| stat.stopped_by);
+        let holder = signal.and_then(|signal| match signal {
+            libc::SIGTTIN => Some(HeldBy::BackgroundRead),
+            libc::SIGTTOU => Some(HeldBy::BackgroundWrite),
+            libc::SIGTSTP => Some(HeldBy::Suspended),
+            libc::SIGSTOP => Some(HeldBy::Signal),
+            _ => None,
+        });
+        self.stopped.extend(holder.map(|holder| (pid, holder)));
         self.ends.extend(sides.into_iter().filter(|side| is_pipe(&side)).map(|(pipe, writes)| OpenEnd {
             pipe,
             writes,
@@ -346,6 +374,12 @@ impl RunningProcesses {
             std::thread::sleep(rest.min(due));
         }
     }
+}
+
+/// Whether a thread of the process sleeps until a child has ended.
+fn waits_for_children(pid: u32) -> bool {
+    let waits = |thread: &ThreadNow| matches!(thread.call, ThreadCall::Child(_));
+    threads(pid, &[]).is_some_and(|threads| threads.iter().any(waits))
 }
 
 /// What the process has open of `sides`.

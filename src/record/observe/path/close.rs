@@ -159,7 +159,7 @@ impl PathFollower {
         let is_known = state.inode != 0
             || matches!(
                 why(state.call, state.file_type),
-                WaitReason::Child | WaitReason::Poll | WaitReason::Network | WaitReason::FileLock
+                WaitReason::Child | WaitReason::Poll | WaitReason::Network | WaitReason::Connect | WaitReason::FileLock
             );
         let awaited = u32::try_from(state.id).ok().filter(|_| is_known).and_then(|id| self.awaited.get(&id));
         for id in awaited.into_iter().flatten() {

@@ -31,7 +31,8 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     } else {
         // A copy of a shell only passes it on, too.
         last(&|process| process.exit_code == Some(code) && process.execs > 0).map(|(at, process)| {
-            (at, process, format!(" is that of {}, which ended at {}.", view.name(at), after(process.end_ns)))
+            let why = refused(view, at).unwrap_or_default();
+            (at, process, format!(" is that of {}, which ended at {}{why}.", view.name(at), after(process.end_ns)))
         })
     };
     let finding = |(at, process, text): (usize, &RecordedProcess, String)| Finding {
@@ -40,6 +41,14 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         ..Finding::new(kind, [at], format!("Exit code {code}{text}"))
     };
     found.map(finding).into_iter().collect()
+}
+
+/// If the last writes of a process failed because nobody read on.
+fn refused(view: &FindingView<'_>, at: usize) -> Option<String> {
+    let (_, pipe, _) = view.writers().find(|(_, _, end)| end.process == at && end.epipe > 0)?;
+    let readers = view.names(&pipe.readers);
+    (!readers.is_empty())
+        .then(|| format!(": it could not write on (EPIPE), because {readers} did not read on, and it ignores SIGPIPE"))
 }
 
 /// Why SIGPIPE ended a process.
@@ -89,6 +98,14 @@ mod tests {
             (recording.recorded[1].exit_code, recording.recorded[1].execs) = (Some(2), 1);
         });
         assert_eq!(failed, ["Exit code 2 is that of `seq`, which ended at 12.0 ms."]);
+        let refused = said(find, &|recording| {
+            ends(recording, 2);
+            (recording.recorded[1].exit_code, recording.recorded[1].execs) = (Some(2), 1);
+            recording.channels[0].writers[0].epipe = 1;
+        });
+        let text = "Exit code 2 is that of `seq`, which ended at 12.0 ms: it could not write on (EPIPE), because `grep` did not read \
+                    on, and it ignores SIGPIPE.";
+        assert_eq!(refused, [text]);
     }
 
     #[test]

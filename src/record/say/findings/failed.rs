@@ -2,7 +2,7 @@
 
 use crate::record::say::findings::exit::BROKEN_PIPE;
 use crate::record::say::findings::view::{FindingView, after};
-use crate::result::{Finding, FindingKind};
+use crate::result::{Finding, FindingKind, RecordedProcess};
 
 /// Programs whose exit code 1 is an answer, as grep(1) and diff(1) have it.
 const ANSWERS: [&str; 9] = ["grep", "egrep", "fgrep", "zgrep", "rg", "diff", "cmp", "pgrep", "jq"];
@@ -17,21 +17,35 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for (at, process) in document.recorded.iter().enumerate() {
         let Some(code) = process.exit_code.filter(|code| ![0, BROKEN_PIPE].contains(code)) else { continue };
-        let is_answer = code == 1 && ANSWERS.contains(&process.name.as_str());
+        if is_answer(process, code) || process.execs == 0 || process.signal.is_some() {
+            continue;
+        }
+        // A process that it has started, which had its row until it executed its own program.
+        let started = |pid: &u32| {
+            let is_other =
+                |(other, of): (usize, &RecordedProcess)| (other != at && of.pids.contains(pid)).then_some(other);
+            document.recorded.iter().enumerate().find_map(is_other)
+        };
+        let children: Vec<usize> = process.pids.iter().filter_map(started).collect();
         // Of several with one name, one may have written and another one failed.
-        if is_answer || process.execs == 0 || process.pids.len() != 1 || process.signal.is_some() {
+        if process.pids.iter().filter(|pid| started(pid).is_none()).count() > 1 {
+            continue;
+        }
+        let is_own = |of: &usize| *of == at || process.forks > 0 && children.contains(of);
+        if children.iter().any(|of| is_answer(&document.recorded[*of], code)) {
             continue;
         }
         let mut written = view.writers().filter(|(_, pipe, end)| {
             let reads_on = pipe.readers.iter().any(|reader| {
-                reader.process != at && view.process(reader).is_some_and(|other| other.end_ns >= process.end_ns)
+                !is_own(&reader.process) && view.process(reader).is_some_and(|other| other.end_ns >= process.end_ns)
             });
-            end.process == at && pipe.kind.is_pipe() && end.bytes > 0 && end.epipe == 0 && reads_on
+            is_own(&end.process) && pipe.kind.is_pipe() && end.bytes > 0 && end.epipe == 0 && reads_on
         });
-        let Some((channel, pipe, _)) = written.next() else { continue };
+        let Some((channel, pipe, end)) = written.next() else { continue };
+        let who = if end.process == at { "it".to_owned() } else { view.name(end.process) };
         let text = format!(
-            "{} failed with exit code {code} at {}, after it had written to {}, and the pipeline's exit code is 0: that of its \
-             last program. `set -o pipefail` keeps it.",
+            "{} failed with exit code {code} at {}, after {who} had written to {}, and the pipeline's exit code is 0: that of \
+             its last program. `set -o pipefail` keeps it.",
             view.name(at),
             after(process.end_ns),
             view.pipe_to(pipe)
@@ -45,6 +59,11 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         });
     }
     found
+}
+
+/// Whether this exit code is what a program answers.
+fn is_answer(process: &RecordedProcess, code: u8) -> bool {
+    code == 1 && process.exit_code == Some(code) && ANSWERS.contains(&process.name.as_str())
 }
 
 #[cfg(test)]
@@ -64,6 +83,30 @@ mod tests {
         let text = "`seq` failed with exit code 2 at 4.00 s, after it had written to the pipe to `grep`, and the pipeline's exit \
                     code is 0: that of its last program. `set -o pipefail` keeps it.";
         assert_eq!(said(find, &|recording| fails(recording, 0, 2)), [text]);
+    }
+
+    #[test]
+    fn a_failure_of_who_started_the_writer_is_said() {
+        let script = |recording: &mut Document, child_code: Option<u8>| {
+            fails(recording, 0, 1);
+            (recording.recorded[0].pids, recording.recorded[0].forks) = (vec![1, 9], 1);
+            recording.recorded.push(RecordedProcess {
+                name: "grep".to_owned(),
+                pids: vec![9],
+                execs: 1,
+                exit_code: child_code,
+                ..RecordedProcess::default()
+            });
+            recording.channels[0].writers[0].process = 3;
+        };
+        let text = said(find, &|recording| script(recording, None));
+        assert!(text[0].starts_with("`seq` failed with exit code 1 at 4.00 s, after `grep` had written"), "{text:?}");
+        assert!(said(find, &|recording| script(recording, Some(1))).is_empty(), "it passes on an answer");
+        let unrelated = said(find, &|recording| {
+            script(recording, None);
+            recording.recorded[3].pids = vec![10];
+        });
+        assert!(unrelated.is_empty(), "{unrelated:?}");
     }
 
     #[test]

@@ -146,7 +146,10 @@ fn printed(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess)
         .find(|(name, word, _)| program.starts_with(name) && !process.args.iter().any(|arg| arg.contains(word)))?;
     let lived = process.end_ns.min(view.document.processes.window_ns).saturating_sub(process.begin_ns);
     let slept = |reason: &WaitReason| {
-        matches!(reason, WaitReason::Timer | WaitReason::Network | WaitReason::Poll | WaitReason::Child)
+        matches!(
+            reason,
+            WaitReason::Timer | WaitReason::Network | WaitReason::Connect | WaitReason::Poll | WaitReason::Child
+        )
     };
     let waits = || process.waits.iter().filter(|(reason, _)| slept(reason)).map(|(_, wait)| wait);
     let (steps, ns) = (waits().map(|wait| wait.count).sum::<u64>(), waits().map(|wait| wait.ns).sum::<u64>());

@@ -2,22 +2,29 @@
 //! Each rule is a file with a pure function of the recording, and a row of [`RULES`]. None of them says anything of an ordinary
 //! pipeline.
 
+mod asks;
 mod at_end;
 mod at_stall;
+mod bad_descriptors;
 mod broken;
 mod cut;
 mod datagrams;
 mod exit;
 mod failed;
 mod hand_overs;
+mod killed_part;
 mod large_blocks;
 mod late;
+mod line_cut;
+mod own_input;
 mod polls;
+mod refused;
 mod retries;
 mod short_block;
 mod small_pipe;
 mod started;
 mod stopped;
+mod syncs;
 mod taken;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -36,7 +43,7 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 23] = [
+const RULES: [FindingRule; 30] = [
     at_stall::find,
     broken::find,
     at_end::find,
@@ -60,6 +67,13 @@ const RULES: [FindingRule; 23] = [
     cut::find,
     large_blocks::find,
     failed::find,
+    killed_part::find,
+    own_input::find,
+    line_cut::find,
+    refused::find,
+    bad_descriptors::find,
+    asks::find,
+    syncs::find,
 ];
 
 /// What the rules find.

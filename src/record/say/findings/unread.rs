@@ -1,8 +1,10 @@
 //! Bytes that a program did not read from what it had started.
 
 use crate::record::say::findings::view::FindingView;
-use crate::result::{Finding, FindingKind, RecordedProcess};
-use crate::util::text::{counted, grouped};
+use crate::result::{
+    ChannelKind, Document, Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess, WaitReason, WaitedFor,
+};
+use crate::util::text::{clean, counted, grouped};
 
 /// `` `main` closed the pipe from `worker` before it had read all: 12,345 of 60,000 bytes that were written are lost. ``
 ///
@@ -21,6 +23,12 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         let started = |writer: &RecordedProcess| {
             process.forks > 0 && process.stage == writer.stage && process.begin_ns <= writer.begin_ns
         };
+        // Who ends it wants no more.
+        let is_ended = |writer: &RecordedProcess| {
+            let signal = writer.signal.and_then(|signal| i32::try_from(signal).ok());
+            signal.is_some_and(|signal| [libc::SIGINT, libc::SIGKILL, libc::SIGTERM].contains(&signal))
+        };
+        let started = |writer: &RecordedProcess| started(writer) && !is_ended(writer);
         // Who has both ends keeps something in it: a job server its tokens.
         let is_of_children = channel
             .writers
@@ -39,14 +47,61 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         let finding = Finding::new(FindingKind::Unread, [reader.process], text);
         found.push(Finding { channels: vec![at], bytes: Some(lost), ..finding });
     }
+    found.extend(document.channels.iter().enumerate().filter_map(|(at, channel)| in_fifo(view, at, channel)));
     found
+}
+
+/// What was left in a FIFO when a reader closed it, to open it again.
+fn in_fifo(view: &FindingView<'_>, at: usize, channel: &RecordedChannel) -> Option<Finding> {
+    let document = view.document;
+    let sum = |ends: &[RecordedEnd]| ends.iter().map(|end| end.bytes).sum::<u64>();
+    let (written, read) = (sum(&channel.writers), sum(&channel.readers));
+    let (path, opens) = opening(document, channel);
+    let opened_again = |end: &RecordedEnd| {
+        let waits = view.process(end).and_then(|process| process.waits.get(&WaitReason::Open));
+        waits.is_some_and(|wait| wait.count >= 2)
+    };
+    let killed = |end: &RecordedEnd| view.process(end).is_some_and(|process| process.signal.is_some());
+    let is_over = !document.is_excerpt() && !channel.readers.iter().any(killed) || opens;
+    let is_seen = document.skipped == 0 && channel.other_readers.is_empty() && channel.other_writers.is_empty();
+    let is_lost =
+        is_seen && is_over && written > read && read > 0 && (opens || channel.readers.iter().any(opened_again));
+    if channel.kind != ChannelKind::Fifo || !is_lost {
+        return None;
+    }
+    let name = path.map_or_else(String::new, |path| format!(" `{}`", clean(&path)));
+    let text = format!(
+        "{} of {} that were written to the FIFO{name} were never read: what is in it is lost when nobody has it open, and {} \
+         opens it again each time. Who keeps it open gets all (`exec 3<>FIFO`, or the redirection behind the loop's `done`).",
+        grouped(written - read),
+        counted(written, "byte"),
+        view.names(&channel.readers)
+    );
+    let finding = Finding::new(FindingKind::FifoLost, channel.readers.iter().map(|end| end.process), text);
+    Some(Finding { channels: vec![at], bytes: Some(written - read), ..finding })
+}
+
+/// The path of a FIFO that its readers opened last, and whether one of them still waits until it is open: then nobody has it
+/// open for writing.
+fn opening(document: &Document, channel: &RecordedChannel) -> (Option<String>, bool) {
+    let waits = document.last_look.iter().flat_map(|look| &look.waits);
+    let readers: Vec<usize> = channel.readers.iter().map(|end| end.process).collect();
+    let mut paths = waits.filter(|wait| wait.process.recorded.is_some_and(|at| readers.contains(&at))).filter_map(
+        |wait| match &wait.awaited {
+            WaitedFor::Opening { path, writes: false, .. } => Some(path.clone()),
+            _ => None,
+        },
+    );
+    let path = paths.next();
+    let opens = path.is_some();
+    (path, opens)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::record::say::findings::tests::said;
-    use crate::result::Document;
+    use crate::result::WaitTotal;
 
     /// `grep` has started `seq`, and does not read all of it.
     fn unread(recording: &mut Document) {
@@ -63,8 +118,28 @@ mod tests {
     }
 
     #[test]
+    fn what_a_fifo_loses_between_two_openings_is_said() {
+        let lost = |opened: u64, change: &dyn Fn(&mut Document)| {
+            said(find, &|recording| {
+                let channel = &mut recording.channels[0];
+                (channel.kind, channel.writers[0].bytes) = (ChannelKind::Fifo, 1500);
+                recording.recorded[1].waits = [(WaitReason::Open, WaitTotal { ns: 1, count: opened })].into();
+                change(recording);
+            })
+        };
+        let text = "500 of 1,500 bytes that were written to the FIFO were never read: what is in it is lost when nobody has it \
+                    open, and `grep` opens it again each time. Who keeps it open gets all (`exec 3<>FIFO`, or the redirection \
+                    behind the loop's `done`).";
+        assert_eq!(lost(3, &|_| {}), [text]);
+        assert!(lost(1, &|_| {}).is_empty(), "`head` wants no more");
+        assert!(lost(3, &|recording| recording.channels[0].kind = ChannelKind::Pipe).is_empty());
+        assert!(lost(3, &|recording| recording.duration_ns = Some(1)).is_empty(), "it may be read yet");
+    }
+
+    #[test]
     fn what_another_program_left_is_not() {
-        let silent: [&dyn Fn(&mut Document); 5] = [
+        let silent: [&dyn Fn(&mut Document); 6] = [
+            &|recording| recording.recorded[0].signal = Some(libc::SIGTERM.cast_unsigned()),
             &|recording| recording.recorded[1].forks = 0,
             &|recording| recording.channels[0].readers[0].at_end = 1,
             &|recording| recording.channels[0].writers[0].process = 1,

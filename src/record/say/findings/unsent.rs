@@ -13,7 +13,9 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         let Some(process) = view.process(end) else { continue };
         // Of several threads or processes, another one may have written it.
         let alone = process.pids.len() == 1 && process.signal.is_none();
-        let is_read = view.readers_ended(pipe, process.end_ns).is_none();
+        // Who gets the end of file can end before the writer has.
+        let to_end = pipe.readers.iter().any(|reader| reader.at_end > 0);
+        let is_read = to_end || view.readers_ended(pipe, process.end_ns).is_none();
         if end.unsent == 0 || end.eagain + end.short == 0 || end.epipe > 0 || !alone || is_excerpt || !is_read {
             continue;
         }
@@ -51,6 +53,12 @@ mod tests {
             (recording.channels[0].writers[0].eagain, recording.channels[0].writers[0].short) = (0, 1);
         });
         assert!(part[0].contains("wrote only a part"), "{part:?}");
+        let soon = said(find, &|recording| {
+            cut(recording);
+            recording.channels[0].readers[0].at_end = 1;
+            recording.recorded[1].end_ns = recording.recorded[0].end_ns - 100;
+        });
+        assert_eq!(soon, [text]);
     }
 
     #[test]

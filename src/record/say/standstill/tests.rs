@@ -1,8 +1,7 @@
 //! Sentences about what stands still.
 
 use super::*;
-use crate::result::RecordedChannel;
-use crate::result::{Processes, RecordedProcess, WaitTotal};
+use crate::result::{Processes, RecordedChannel, RecordedProcess, WaitTotal};
 
 const WINDOW: u64 = 1000;
 
@@ -147,7 +146,75 @@ fn a_process_that_holds_the_other_end_itself_is_said() {
     let said = endless(vec![wait(0, 1, 0, false, &[0])]);
     let text = "`client` (process 1) waits for data from the pipe, whose write end only it has itself open: there can \
                 be neither data nor an end.";
-    assert_eq!(said, [text]);
+    assert_eq!(said, [text, "It has to close that end (descriptor 1) before it reads."]);
+    let inherited = |own: u32, kept: u32| {
+        let mut waits = vec![wait(0, 1, own, false, &[0])];
+        change_holders(&mut waits[0], kept);
+        endless(waits).remove(1)
+    };
+    let text = "It has to be started without that end (O_CLOEXEC), which is its descriptor 7, or to close it.";
+    assert_eq!(inherited(0, 7), text);
+    assert_eq!(inherited(5, 5), "It has to open it for reading only.");
+}
+
+/// Give the holders of a channel this descriptor.
+fn change_holders(wait: &mut LastWait, fd: u32) {
+    let WaitedFor::Channels { any, .. } = &mut wait.awaited else { return };
+    any.iter_mut().flat_map(|channel| &mut channel.holders).for_each(|holder| holder.fd = fd);
+}
+
+#[test]
+fn an_end_that_has_to_be_closed_is_said() {
+    let for_end =
+        |at: usize, of: usize| LastWait { awaited: WaitedFor::Children(vec![seen(of)]), ..wait(at, 0, 0, false, &[]) };
+    // What its parent keeps of the pipe that a child reads.
+    let said = endless(vec![wait(1, 1, 0, false, &[0]), for_end(0, 1)]);
+    let text =
+        "`server` waits for the end of the pipe: `client` has to close its write end (descriptor 1) before it waits.";
+    assert_eq!(said[1], text);
+    // What it keeps of one whose reader has ended.
+    let mut full = recording(vec![wait(1, 2, 1, true, &[0]), for_end(0, 1)]);
+    full.channels[1].readers = vec![end(2, 100, 0)];
+    let remedy = |recording: &Document| said_of(recording, FindingKind::Remedy);
+    let text = "`client` has to close its copy of the read end of the pipe (descriptor 1): `sleep` no longer reads it, and \
+                `server` gets SIGPIPE only when nobody has it open.";
+    assert_eq!(remedy(&full), text);
+    full.channels[1].readers.push(end(0, 5, 0));
+    assert_eq!(remedy(&full), "`client` has to read while it waits, as in another thread.");
+    // What a later program has inherited.
+    let mut waits = vec![wait(0, 1, 0, false, &[1]), wait(1, 2, 0, false, &[0])];
+    change_holders(&mut waits[0], 7);
+    let mut later = recording(waits);
+    later.recorded[1].begin_ns = 5;
+    later.channels[0].writers.clear();
+    let text = "`server` has inherited the write end of the pipe to `client` (descriptor 7), and never wrote to it: it has to \
+                close that, or to be started without it (O_CLOEXEC).";
+    assert_eq!(remedy(&later), text);
+    later.recorded[1].begin_ns = 0;
+    assert!(remedy(&later).starts_with("All of them wait for data"), "{}", remedy(&later));
+}
+
+fn said_of(recording: &Document, kind: FindingKind) -> String {
+    said(recording, &[kind]).concat()
+}
+
+#[test]
+fn namesakes_have_the_names_of_the_tables() {
+    let mut both = recording(vec![wait(0, 1, 5, false, &[1]), wait(1, 2, 2, true, &[0])]);
+    for (at, process) in both.recorded.iter_mut().enumerate() {
+        process.name = "python3".to_owned();
+        process.args = ["python3", "x.py", ["a", "b", "c"][at]].map(str::to_owned).to_vec();
+        process.pids = vec![at as u32 + 1];
+        process.execs = 1;
+    }
+    for wait in &mut both.last_look.as_mut().unwrap().waits {
+        wait.process.name = "python3 x.py".to_owned();
+        let WaitedFor::Channels { any, .. } = &mut wait.awaited else { continue };
+        any[0].holders[0].process.name = "python3 x.py".to_owned();
+    }
+    let text = said_of(&both, FindingKind::Circle);
+    assert!(text.starts_with("`python3 x.py a` (process 1) and `python3 x.py b` (process 2) wait for each"), "{text}");
+    assert!(text.contains("other: `x.py a` because the pipe from the standard output of `x.py b` is empty;"), "{text}");
 }
 
 #[test]

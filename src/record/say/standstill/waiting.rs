@@ -5,6 +5,7 @@ use crate::result::{
     AwaitedChannel, ChannelKind, Document, LastWait, RecordedChannel, SeenProcess, WaitReason, WaitedFor,
 };
 use crate::util::text::clean;
+use std::collections::BTreeSet;
 
 /// A wait of less than this part of the window may have been about to end.
 pub(super) const LONG: f64 = 0.5;
@@ -36,6 +37,11 @@ pub(super) fn is_stuck(recording: &Document, wait: &LastWait) -> bool {
 /// `` `cat` (process 4711)``.
 pub(super) fn full_name(process: &SeenProcess) -> String {
     with_id(&process.name, process.pid, process.inner_pid, process.container.as_ref())
+}
+
+/// Whether one of these processes has it open so that it could end the wait.
+pub(super) fn has_holder(channel: &AwaitedChannel, members: &BTreeSet<u32>) -> bool {
+    channel.holders.iter().any(|holder| members.contains(&holder.process.pid))
 }
 
 /// The recorded pipe of a channel.

@@ -1,0 +1,151 @@
+//! Data that was lost because a program of the pipeline was killed, which the exit code does not show.
+
+use crate::profile::few;
+use crate::record::say::findings::view::{FindingView, after};
+use crate::record::say::killed;
+use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
+use crate::util::text::{counted, grouped};
+use std::collections::BTreeSet;
+
+/// A writer notices so soon that its reader has ended, at most, ns.
+const SOON: u64 = 100_000_000;
+
+/// `` `gzip` was killed by SIGKILL at 12.3 ms, and 65,536 of 588,895 bytes that `seq` had written for it were not read. The
+/// pipeline's exit code is 0. ``
+pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
+    let document = view.document;
+    if document.exit_codes.last() != Some(&0) || document.is_excerpt() || document.skipped > 0 {
+        return Vec::new();
+    }
+    let killed = |process: &RecordedProcess| killed::at_once(process.signal);
+    let all: Vec<usize> = (0..document.recorded.len()).filter(|at| killed(&document.recorded[*at]).is_some()).collect();
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let sum = |ends: &[RecordedEnd]| ends.iter().map(|end| end.bytes).sum::<u64>();
+    let unread = |pipe: &RecordedChannel| {
+        let seen = pipe.kind.is_pipe() && pipe.other_readers.is_empty() && pipe.other_writers.is_empty();
+        let unseen = pipe.ends().filter_map(|end| view.process(end)).any(RecordedProcess::moves_unseen);
+        sum(&pipe.writers).checked_sub(sum(&pipe.readers)).filter(|lost| *lost > 0 && seen && !unseen)
+    };
+    let mut found = Vec::new();
+    for (channel, pipe) in document.channels.iter().enumerate() {
+        let readers: BTreeSet<usize> =
+            pipe.readers.iter().filter(|end| end.all_calls() > 0).map(|end| end.process).collect();
+        let of = match readers.into_iter().collect::<Vec<usize>>()[..] {
+            [reader] if all.contains(&reader) && pipe.readers.iter().all(|end| end.at_end == 0) => Some(vec![reader]),
+            // It was killed before it read: a copy of a shell, or who ended just before its writer got SIGPIPE.
+            [] => Some(all.iter().copied().filter(|at| could_read(view, pipe, &document.recorded[*at])).collect()),
+            _ => None,
+        };
+        let Some((of, lost)) = of.filter(|of: &Vec<usize>| !of.is_empty()).zip(unread(pipe)) else { continue };
+        let signals: BTreeSet<&str> = of.iter().filter_map(|at| killed(&document.recorded[*at])).collect();
+        let written = sum(&pipe.writers);
+        let (names, writers) = (few(of.iter().map(|at| view.name(*at))), view.names(&pipe.writers));
+        let (were, it) = if of.len() == 1 { ("was", "its") } else { ("were", "their") };
+        let part = if lost == written { grouped(lost) } else { format!("{} of {}", grouped(lost), grouped(written)) };
+        let text = format!(
+            "{names} {were} killed by {}, and nobody read {part} bytes that {writers} wrote to {it} pipe: they are lost, and the \
+             exit code is 0.",
+            few(signals)
+        );
+        let at_ns = of.iter().map(|at| document.recorded[*at].end_ns).max();
+        let finding = Finding::new(FindingKind::HiddenFailure, of, text);
+        found.push(Finding { channels: vec![channel], bytes: Some(lost), at_ns, ..finding });
+    }
+    for at in all {
+        let process = &document.recorded[at];
+        let cut = view.writers().find(|(_, pipe, end)| {
+            let reads_on = |reader: &RecordedEnd| {
+                reader.process != at
+                    && reader.at_end > 0
+                    && view.process(reader).is_some_and(|of| of.end_ns >= process.end_ns)
+            };
+            end.process == at && end.bytes > 0 && pipe.kind.is_pipe() && pipe.readers.iter().any(reads_on)
+        });
+        let Some((channel, pipe, end)) = cut.filter(|_| process.pids.len() == 1) else { continue };
+        let text = format!(
+            "{} was killed by {} at {}, after {} to {}, which took that for all: the exit code is 0. `set -o pipefail` shows \
+             it.",
+            view.name(at),
+            killed(process).unwrap_or_default(),
+            after(process.end_ns),
+            counted(end.bytes, "byte"),
+            view.pipe_to(pipe)
+        );
+        let finding = Finding::new(FindingKind::HiddenFailure, [at], text);
+        found.push(Finding { channels: vec![channel], at_ns: Some(process.end_ns), ..finding });
+    }
+    found
+}
+
+/// Whether a killed process may have been the reader of a pipe that nobody read.
+fn could_read(view: &FindingView<'_>, pipe: &RecordedChannel, killed: &RecordedProcess) -> bool {
+    let broke = |end: &RecordedEnd| {
+        view.process(end).is_some_and(|writer| {
+            let is_broken = end.epipe > 0 || writer.signal == Some(libc::SIGPIPE.cast_unsigned());
+            is_broken && writer.end_ns.abs_diff(killed.end_ns) < SOON
+        })
+    };
+    killed.execs == 0 || killed.forks > 0 || pipe.writers.iter().any(broke)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::say::findings::tests::said;
+    use crate::result::Document;
+
+    fn kill(recording: &mut Document, at: usize, signal: i32) {
+        recording.exit_codes = vec![0];
+        recording.recorded[at].signal = Some(signal.cast_unsigned());
+    }
+
+    #[test]
+    fn what_a_killed_program_did_not_read_or_write_is_said() {
+        let unread = said(find, &|recording| {
+            kill(recording, 2, libc::SIGKILL);
+            recording.channels[1].writers[0].bytes = 5000;
+        });
+        let text = "`cat` was killed by SIGKILL, and nobody read 4,000 of 5,000 bytes that `grep` wrote to its pipe: they are lost, \
+                    and the exit code is 0.";
+        assert_eq!(unread, [text]);
+        let first = |signal: i32| {
+            said(find, &|recording| {
+                kill(recording, 2, libc::SIGKILL);
+                recording.recorded[2].execs = 1;
+                recording.recorded[1].signal = Some(signal.cast_unsigned());
+                recording.channels[1].readers.clear();
+            })
+        };
+        let text = "`cat` was killed by SIGKILL, and nobody read 1,000 bytes that `grep` wrote to its pipe: they are lost, and the \
+                    exit code is 0.";
+        assert_eq!(first(libc::SIGPIPE), [text]);
+        assert!(first(libc::SIGTERM).is_empty(), "another one was its reader");
+        let cut = said(find, &|recording| {
+            kill(recording, 0, libc::SIGSEGV);
+            recording.channels[0].readers[0].at_end = 1;
+        });
+        let text = "`seq` was killed by SIGSEGV at 4.00 s, after 1,000 bytes to the pipe to `grep`, which took that for all: the \
+                    exit code is 0. `set -o pipefail` shows it.";
+        assert_eq!(cut, [text]);
+    }
+
+    #[test]
+    fn what_was_ended_on_purpose_or_is_shown_is_not() {
+        for signal in [libc::SIGPIPE, libc::SIGTERM, libc::SIGHUP, libc::SIGINT] {
+            let ended = said(find, &|recording| {
+                kill(recording, 2, signal);
+                recording.channels[1].writers[0].bytes = 5000;
+            });
+            assert!(ended.is_empty(), "{ended:?}");
+        }
+        assert!(said(find, &|recording| kill(recording, 2, libc::SIGKILL)).is_empty(), "it had read all");
+        let shown = said(find, &|recording| {
+            kill(recording, 2, libc::SIGKILL);
+            recording.channels[1].writers[0].bytes = 5000;
+            recording.exit_codes = vec![137];
+        });
+        assert!(shown.is_empty(), "{shown:?}");
+    }
+}

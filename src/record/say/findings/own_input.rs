@@ -1,0 +1,169 @@
+//! Files that a pipeline empties before it has read them.
+
+use crate::record::say::findings::view::FindingView;
+use crate::record::start::command_line::operands;
+use crate::result::{Finding, FindingKind, MeasuredTarget, RecordedProcess};
+use crate::util::text::clean;
+use std::collections::BTreeSet;
+
+/// Programs that read the files that their operands name, and how many operands before these are none.
+const READERS: [(&str, usize); 22] = [
+    ("cat", 0),
+    ("tac", 0),
+    ("sort", 0),
+    ("uniq", 0),
+    ("head", 0),
+    ("tail", 0),
+    ("cut", 0),
+    ("nl", 0),
+    ("rev", 0),
+    ("fold", 0),
+    ("fmt", 0),
+    ("column", 0),
+    ("paste", 0),
+    ("shuf", 0),
+    ("zcat", 0),
+    ("gzip", 0),
+    ("base64", 0),
+    ("grep", 1),
+    ("sed", 1),
+    ("awk", 1),
+    ("mawk", 1),
+    ("jq", 1),
+];
+
+/// `` `tee` empties `f` when it starts, while `sort` reads it for the same pipeline: ... ``
+pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
+    let mut found: Vec<Finding> = view.document.recorded.iter().enumerate().filter_map(|of| by_tee(view, of)).collect();
+    if let MeasuredTarget::Pipeline(pipeline) = &view.document.target
+        && pipeline.shell
+    {
+        let emptied = pipeline.stages.iter().flatten().flat_map(|line| emptied_by_shell(line));
+        found.extend(emptied.map(|(program, file)| {
+            let text = format!(
+                "The shell empties `{file}` before `{program}` reads it in the same pipeline (`>{file}`): what was in it is \
+                 lost. Another file that is renamed afterwards, or `sponge`, keeps it.",
+                file = clean(&file),
+                program = clean(&program)
+            );
+            let reader = view.document.recorded.iter().position(|process| process.name == program);
+            Finding::new(FindingKind::OwnInput, reader, text)
+        }));
+    }
+    found
+}
+
+/// A `tee` that empties what a program before it in the pipeline reads.
+fn by_tee(view: &FindingView<'_>, (at, process): (usize, &RecordedProcess)) -> Option<Finding> {
+    let appends =
+        |word: &String| word == "--append" || !word.starts_with("--") && word.starts_with('-') && word.contains('a');
+    if process.name != "tee" || operands(&process.args).iter().any(appends) {
+        return None;
+    }
+    let files: BTreeSet<&str> = plain(operands(&process.args)).collect();
+    let mut before = BTreeSet::from([at]);
+    loop {
+        let reads = view.readers().filter(|(_, _, end)| before.contains(&end.process));
+        let more: BTreeSet<usize> = reads.flat_map(|(_, pipe, _)| pipe.writers.iter().map(|end| end.process)).collect();
+        if more.is_subset(&before) {
+            break;
+        }
+        before.extend(more);
+    }
+    let (reader, file) = before.iter().filter(|other| **other != at).find_map(|other| {
+        let of = &view.document.recorded[*other];
+        Some((*other, inputs(&of.name, operands(&of.args)).find(|file| files.contains(file))?))
+    })?;
+    let text = format!(
+        "{} empties `{file}` when it starts, while {} reads it for the same pipeline: what is not read by then is lost. \
+         Another file that is renamed afterwards, or `sponge`, keeps it.",
+        view.name(at),
+        view.name(reader),
+        file = clean(file)
+    );
+    Some(Finding::new(FindingKind::OwnInput, [at, reader], text))
+}
+
+/// Words that are no options.
+fn plain(words: &[String]) -> impl Iterator<Item = &str> {
+    words.iter().map(String::as_str).filter(|word| !word.starts_with('-'))
+}
+
+/// The files that a program reads, with these operands.
+fn inputs<'a>(program: &str, words: &'a [String]) -> impl Iterator<Item = &'a str> {
+    let before = READERS.iter().find(|(name, _)| *name == program).map(|(_, before)| *before);
+    before.into_iter().flat_map(|before| plain(words).skip(before))
+}
+
+/// The programs of a line whose input the shell empties for their own pipeline, each with its file. Of a line with quotes or
+/// other syntax that a word can hide in, none.
+fn emptied_by_shell(line: &str) -> Vec<(String, String)> {
+    if line.contains(['\'', '"', '\\', '$', '`', '(', '{', '#']) {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for statement in line.replace("&&", ";").replace("||", ";").split([';', '\n']) {
+        // A word after `>`, which is not `>>` or `>&`.
+        let spaced = statement.replace(">>", " >>").replace('>', " > ").replace(" >  > ", " >> ");
+        let stages: Vec<Vec<String>> =
+            spaced.split('|').map(|stage| stage.split_whitespace().map(str::to_owned).collect()).collect();
+        let targets: BTreeSet<&str> = stages
+            .iter()
+            .flat_map(|words| words.windows(2).filter(|pair| pair[0] == ">").map(|pair| pair[1].as_str()))
+            .collect();
+        for words in &stages {
+            let end = words.iter().position(|word| word.starts_with(['>', '<'])).unwrap_or(words.len());
+            let Some((program, rest)) = words[..end].split_first() else { continue };
+            let input = inputs(program, rest).find(|file| targets.contains(file));
+            found.extend(input.map(|file| (program.clone(), file.to_owned())));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::say::findings::tests::said;
+
+    #[test]
+    fn what_tee_empties_is_said() {
+        let tee = |first: &str, second: &str| {
+            said(find, &|recording| {
+                for (process, line) in recording.recorded.iter_mut().zip([first, "grep x", second]) {
+                    process.args = line.split(' ').map(str::to_owned).collect();
+                    process.name.clone_from(&process.args[0]);
+                }
+            })
+        };
+        let text = "`tee` empties `f` when it starts, while `sort` reads it for the same pipeline: what is not read by then is \
+                    lost. Another file that is renamed afterwards, or `sponge`, keeps it.";
+        assert_eq!(tee("sort -u f", "tee f"), [text]);
+        for (first, second) in [("sort f", "tee g"), ("sort f", "tee -a f"), ("grep f g", "tee f"), ("seq f", "tee f")]
+        {
+            assert!(tee(first, second).is_empty(), "{first} | {second}");
+        }
+    }
+
+    #[test]
+    fn what_the_shell_empties_is_found() {
+        let of = |line: &str| {
+            emptied_by_shell(line).into_iter().map(|(program, file)| format!("{program} {file}")).collect::<Vec<_>>()
+        };
+        assert_eq!(of("cat f | sed s/1/2/ > f; wc -l f"), ["cat f"]);
+        assert_eq!(of("sort f >f"), ["sort f"]);
+        assert_eq!(of("sed s/a/b/ f | sort >f"), ["sed f"]);
+        for line in [
+            "cat f > g; cat g > f",
+            "cat f >> f",
+            "cat f >g && mv g f",
+            "grep f g >f",
+            "cat 'f' >f",
+            "sort <f >g",
+            "cat f 2>&1 | wc",
+            "seq 9 >f; sort f | uniq",
+        ] {
+            assert!(of(line).is_empty(), "{line}");
+        }
+    }
+}

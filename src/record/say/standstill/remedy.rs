@@ -1,0 +1,149 @@
+//! What would let a circle of waits go on.
+
+use crate::profile::few;
+use crate::record::say::standstill::waiting::{channel_name, full_name, has_holder, recorded};
+use crate::result::{AwaitedChannel, ChannelHolder, Document, LastLook, LastWait, RecordedEnd, SeenProcess, WaitedFor};
+use crate::util::text::capitalized;
+
+/// Programs that write nothing before they have read all.
+const READ_ALL: [&str; 8] = ["sort", "tac", "wc", "shuf", "md5sum", "sha1sum", "sha256sum", "cksum"];
+
+/// Standard input, output and error: what a program was given on purpose.
+const LAST_GIVEN: u32 = 2;
+
+fn channels(wait: &LastWait) -> &[AwaitedChannel] {
+    match &wait.awaited {
+        WaitedFor::Channels { any, .. } => any,
+        _ => &[],
+    }
+}
+
+/// What would let a circle go on.
+pub(super) fn remedy(
+    recording: &Document,
+    members: &[&LastWait],
+    name: &impl Fn(&SeenProcess) -> String,
+) -> Option<String> {
+    if let Some(text) = kept_open(recording, members, name) {
+        return Some(text);
+    }
+    let full = members.iter().find_map(|wait| Some((wait, channels(wait).iter().find(|channel| channel.room)?)));
+    let Some((writer, channel)) = full else {
+        let all_empty = members.iter().all(|wait| !channels(wait).is_empty());
+        return all_empty.then(|| {
+            "All of them wait for data: one has to write first, to flush what it has written, or to close its end."
+                .to_owned()
+        });
+    };
+    let for_room = |wait: &&LastWait| channels(wait).iter().any(|channel| channel.room);
+    if members.iter().all(for_room) {
+        return Some("One of them has to read while it writes, as in another thread.".to_owned());
+    }
+    let holds = |wait: &&&LastWait| channel.holders.iter().any(|holder| holder.process.pid == wait.process.pid);
+    let reader = members.iter().filter(|wait| wait.process.pid != writer.process.pid).find(holds)?;
+    let waits_for_it =
+        channels(reader).iter().any(|other| !other.room && has_holder(other, &[writer.process.pid].into()));
+    let name = capitalized(&name(&reader.process));
+    Some(if waits_for_it {
+        format!("{name} has to read both at once, as with threads or poll, or to discard one of them.")
+    } else {
+        format!("{name} has to read while it waits, as in another thread.")
+    })
+}
+
+/// If a member of a circle has an end open that it does not need, or not any more: it has to close it.
+fn kept_open(recording: &Document, members: &[&LastWait], name: &impl Fn(&SeenProcess) -> String) -> Option<String> {
+    for (wait, channel) in members.iter().flat_map(|wait| channels(wait).iter().map(move |channel| (wait, channel))) {
+        let others: Vec<&ChannelHolder> =
+            channel.holders.iter().filter(|holder| holder.process.pid != wait.process.pid).collect();
+        let Some((holder, own)) = others.iter().find_map(|holder| {
+            Some((*holder, members.iter().find(|member| member.process.pid == holder.process.pid)?))
+        }) else {
+            continue;
+        };
+        let (what, fd) = (channel_name(channel), holder.fd);
+        let [of, who] = [&wait.process, &own.process].map(name);
+        let (is_copy, others_moved) = moved(recording, channel, holder).unwrap_or_default();
+        if channel.room {
+            // Others read it and have ended: once its last reader is gone, the writer gets SIGPIPE.
+            if is_copy && others.len() == 1 && !others_moved.is_empty() {
+                let who = capitalized(&who);
+                return Some(format!(
+                    "{who} has to close its copy of the read end of {what} (descriptor {fd}): {others_moved} no longer reads it, \
+                     and {of} gets SIGPIPE only when nobody has it open."
+                ));
+            }
+            continue;
+        }
+        if others.len() == 1 && needs_end(&wait.process, own) {
+            let of = capitalized(&of);
+            return Some(format!(
+                "{of} waits for the end of {what}: {who} has to close its write end (descriptor {fd}) before it waits."
+            ));
+        }
+        // What a later process has open of the standard input of an earlier one it has inherited.
+        let began = |process: &SeenProcess| Some(recording.recorded.get(process.recorded?)?.begin_ns);
+        let is_later = began(&holder.process).zip(began(&wait.process)).is_some_and(|(holder, own)| holder > own);
+        if is_copy && holder.fd > LAST_GIVEN && channel.fd == 0 && is_later {
+            let who = capitalized(&who);
+            return Some(format!(
+                "{who} has inherited the write end of {what} to {of} (descriptor {fd}), and never wrote to it: it has to close \
+                 that, or to be started without it (O_CLOEXEC)."
+            ));
+        }
+    }
+    None
+}
+
+/// Whether a process that has the write end of what another one reads waits until that has ended, or for what it writes only at
+/// its end.
+fn needs_end(reader: &SeenProcess, holder: &LastWait) -> bool {
+    match &holder.awaited {
+        WaitedFor::Children(children) => children.iter().any(|child| child.pid == reader.pid),
+        WaitedFor::Channels { any, .. } => {
+            let program = reader.name.split(' ').next().unwrap_or_default();
+            READ_ALL.contains(&program) && any.iter().any(|of| !of.room && has_holder(of, &[reader.pid].into()))
+        }
+        _ => false,
+    }
+}
+
+/// A process that only itself could wake.
+pub(super) fn itself(look: &LastLook, wait: &LastWait) -> Vec<String> {
+    let WaitedFor::Channels { any, polled: false, .. } = &wait.awaited else { return Vec::new() };
+    let Some(channel) = any.first() else { return Vec::new() };
+    let name = full_name(&wait.process);
+    let threads = look.waits.iter().filter(|other| other.process.pid == wait.process.pid).count();
+    let own = if threads > 1 { "threads of its own have" } else { "it has itself" };
+    let (end, what, wants) =
+        if channel.room { ("read", "room in", "no room") } else { ("write", "data from", "neither data nor an end") };
+    let what = format!("{what} {}", channel_name(channel));
+    let mut said = vec![format!("{name} waits for {what}, whose {end} end only {own} open: there can be {wants}.")];
+    // Its first descriptor of that end.
+    let fd = channel.holders.iter().find(|holder| holder.process.pid == wait.process.pid).map(|holder| holder.fd);
+    said.extend(fd.filter(|_| !channel.room).map(|fd| {
+        if fd == channel.fd {
+            "It has to open it for reading only.".to_owned()
+        } else if channel.fd <= LAST_GIVEN && fd > LAST_GIVEN {
+            format!("It has to be started without that end (O_CLOEXEC), which is its descriptor {fd}, or to close it.")
+        } else {
+            format!("It has to close that end (descriptor {fd}) before it reads.")
+        }
+    }));
+    said
+}
+
+/// Whether a process that has an end open has never moved data there, and the names of the other recorded processes that have.
+/// `None` if that is not known.
+fn moved(recording: &Document, channel: &AwaitedChannel, holder: &ChannelHolder) -> Option<(bool, String)> {
+    if !recording.target.pids().is_empty() || recording.looks.is_some() {
+        return None;
+    }
+    let pipe = recorded(recording, channel)?;
+    let at = holder.process.recorded?;
+    let ends = if channel.room { &pipe.readers } else { &pipe.writers };
+    let moves = |end: &&RecordedEnd| end.bytes > 0;
+    let of = |end: &RecordedEnd| recording.recorded.get(end.process).map(|process| format!("`{}`", process.name));
+    let others = few(ends.iter().filter(moves).filter(|end| end.process != at).filter_map(of));
+    Some((!ends.iter().filter(moves).any(|end| end.process == at), others))
+}
