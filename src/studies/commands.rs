@@ -45,7 +45,7 @@ pub fn commands(words: &[String], lines: Option<&str>) -> Result<Vec<PipelineCom
 ///
 /// # Errors
 /// When there is none, and none can be fetched.
-pub fn any_kernel() -> Result<String> {
+fn any_kernel() -> Result<String> {
     let store = KernelCache::open()?;
     let list = store.list()?;
     if let Some(newest) = list.iter().find(|kernel| kernel.is_cloud()).or(list.first()) {
@@ -79,7 +79,7 @@ fn fetched(store: &KernelCache, name: &str) -> Result<Kernel> {
 /// What counts `commands` for a baseline.
 ///
 /// # Errors
-/// As [`any_kernel`].
+/// When no kernel is there, and none can be fetched.
 pub fn first(commands: Vec<PipelineCommand>, settings: &CommandSettings) -> Result<Vec<Measurement>> {
     let kernel = match &settings.kernel {
         Some(kernel) => kernel.clone(),

@@ -8,6 +8,7 @@
 
 pub mod class;
 mod contexts;
+mod function;
 mod held;
 pub mod names;
 pub mod object;

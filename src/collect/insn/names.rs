@@ -1,5 +1,6 @@
 //! Names for addresses: functions of the guest's kernel, and of this program, which is the guest's workload.
 
+use super::function::Function;
 use super::raw::Raw;
 use super::user_files::{PlacedCode, UserFiles};
 use crate::arch::marker;
@@ -8,25 +9,8 @@ use crate::kernel::symbols::Symbols;
 use crate::util::regular;
 use anyhow::{Context, Result};
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::Path;
-
-/// The function that contains an address.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Function<'a> {
-    pub name: Cow<'a, str>,
-    /// Address of its first instruction; absent if the name is not a function's.
-    pub start: Option<u64>,
-    /// The name of its file, for user code that was found in one.
-    pub file: Option<&'a str>,
-}
-
-impl<'a> Function<'a> {
-    fn of(name: impl Into<Cow<'a, str>>, start: Option<u64>) -> Self {
-        Self { name: name.into(), start, file: None }
-    }
-}
 
 /// Where an instruction is. Programs share addresses, so user code of known files has the addresses of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

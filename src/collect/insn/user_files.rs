@@ -1,7 +1,7 @@
 //! Which files the user code of counted programs is from, found by its content: a counted guest gives the executed code and its
 //! addresses, but nobody in it says what is mapped where, and asking would be counted.
 
-use super::names::Function;
+use super::function::Function;
 use super::raw::Raw;
 use crate::util::regular;
 use anyhow::{Context as _, Result};
