@@ -475,11 +475,23 @@ fn a_program_is_checked_against_its_baseline() {
     }
     // A system call more for each block is named, and is a regression if its kind of limit is given.
     build(&["-DEXTRA_CALL"]);
-    let (code, said) = check(&["--baseline", "base", "--fail-above-calls", "5%", "--comment", "comment.md"]);
-    assert_eq!(code, Some(1), "{said}");
+    std::fs::write(folder.path().join("bench.txt"), "# What is gated\n./gate | cat\n").unwrap();
+    // As a job of a CI system does it.
+    let path = format!("{}:{}", common::binary().parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("build/ci/check");
+    let variables = [
+        ("COMMANDS", "bench.txt"),
+        ("BASELINE", "base"),
+        ("FAIL_ABOVE_CALLS", "5%"),
+        ("REPORT", "report"),
+        ("PATH", &path),
+    ];
+    let job = Command::new(script).current_dir(folder.path()).envs(variables).stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&job.stdout).into_owned();
+    assert_eq!(job.status.code(), Some(1), "{said}");
     assert!(said.contains("500 more getppid by stage1-gate (0 to 500)"), "{said}");
     assert!(said.starts_with("regression") && said.contains("500 more system calls"), "{said}");
-    let comment = std::fs::read_to_string(folder.path().join("comment.md")).unwrap();
+    let comment = std::fs::read_to_string(folder.path().join("report/comment.md")).unwrap();
     assert!(comment.starts_with("<!-- pipeprof check -->\n**pipeprof: regression"), "{comment}");
     assert!(comment.contains("(getppid +500) |") && comment.lines().count() < 40, "{comment}");
     // More work in user code is told from other code for the same work.
