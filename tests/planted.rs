@@ -18,7 +18,7 @@ const SIZES: [(u64, u64); 4] = [(512, 1 << 20), (4 << 10, 8 << 20), (64 << 10, 1
 
 /// The same with two CPUs: as `run` takes them, because of bursts (docs/exactness.md).
 const SIZES_OF_TWO: [(u64, u64); 4] =
-    [(512, 4 << 20), (4 << 10, 64 << 20), (64 << 10, 64 << 20), (256 << 10, 64 << 20)];
+    [(512, 16 << 20), (4 << 10, 64 << 20), (64 << 10, 64 << 20), (256 << 10, 64 << 20)];
 
 fn count(kernel: &Kernel, buffer_size: u64, bytes: u64, cpus: u32) -> Outcome {
     let workload = Spec { buffer_size, amount: Amount::Bytes(bytes), ..spec("write", 0) };
