@@ -195,7 +195,8 @@ impl CheckArgs {
         let verdict = self.rules.say(&verdicts);
         facts.into_iter().flatten().for_each(|fact| util::outln!("{}", clean(&fact)));
         print_changes(comparison, &steps, self.rules.role);
-        self.commands.write(comparison, &self.rules)?;
+        let judged: Vec<_> = steps.into_iter().zip(verdicts).collect();
+        self.commands.write(comparison, judged, &self.rules)?;
         Ok(exit_code(verdict))
     }
 }

@@ -1,12 +1,12 @@
 //! `pipeprof check -- COMMAND`: a gate on programs.
 
-use super::check_comment::comment;
-use super::check_rules::{CheckRules, first_steps};
+use super::check_comment::{JudgedStep, comment};
+use super::check_rules::CheckRules;
 use crate::compare::{Comparison, Input, pipelines, stored};
 use crate::result::{PipelineCommand, SentFile};
 use crate::studies::again::measure_all;
 use crate::studies::commands::{self, CommandSettings};
-use crate::util::usage::UsageError;
+use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{progress, regular};
 use crate::vm::qemu;
 use anyhow::{Context as _, Result};
@@ -67,7 +67,7 @@ impl CommandArgs {
         rules: &CheckRules,
         baseline: Option<&Path>,
     ) -> Result<Option<Comparison>> {
-        qemu::version()?;
+        qemu::version().or_usage()?;
         let settings = self.settings(rules);
         let Some(path) = baseline else {
             let wanted = commands::first(given, &settings)?;
@@ -95,9 +95,9 @@ impl CommandArgs {
     }
 
     /// Write the verdicts on all commands of `comparison`, if a file is wanted.
-    pub(super) fn write(&self, comparison: &Comparison, rules: &CheckRules) -> Result<()> {
+    pub(super) fn write(&self, comparison: &Comparison, judged: Vec<JudgedStep<'_>>, rules: &CheckRules) -> Result<()> {
         let Some(path) = &self.comment else { return Ok(()) };
-        let text = comment(comparison, &first_steps(comparison), &rules.thresholds())?;
+        let text = comment(comparison, judged, &rules.thresholds());
         std::fs::write(path, text).with_context(|| format!("--comment {}", path.display()))?;
         progress::note(&format!("the comment is in {}", path.display()));
         Ok(())

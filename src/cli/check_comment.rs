@@ -7,7 +7,6 @@ use crate::compare::render::terminal;
 use crate::report::number;
 use crate::studies::verdict::{CheckThresholds, CheckVerdict};
 use crate::util::text::{clean, grouped};
-use anyhow::Result;
 use std::fmt::Write as _;
 
 /// The first line.
@@ -19,27 +18,21 @@ const ROWS: usize = 10;
 /// Columns of the folded text.
 const WIDTH: usize = 100;
 
+/// A command with its change and the verdict on it.
+pub(super) type JudgedStep<'a> = ((&'a Section, &'a Step), CheckVerdict);
+
 /// The comment.
-pub(super) fn comment(
-    comparison: &Comparison,
-    steps: &[(&Section, &Step)],
-    thresholds: &CheckThresholds,
-) -> Result<String> {
-    let judged = |(section, step): &(&Section, &Step)| thresholds.verdict(section, step).map(|(verdict, _)| verdict);
-    let mut rows: Vec<(CheckVerdict, &Step, String)> = Vec::new();
-    for both in steps {
-        rows.push((judged(both)?, both.1, both.0.title()));
-    }
-    rows.sort_by_key(|(verdict, ..)| *verdict);
-    let worst = rows.first().map_or(CheckVerdict::Same, |(verdict, ..)| *verdict);
+pub(super) fn comment(comparison: &Comparison, mut rows: Vec<JudgedStep<'_>>, thresholds: &CheckThresholds) -> String {
+    rows.sort_by_key(|(_, verdict)| *verdict);
+    let worst = rows.first().map_or(CheckVerdict::Same, |(_, verdict)| *verdict);
     let mut text = format!("{MARK}\n**pipeprof: {}**\n\n", thresholds.sentence(worst));
     text.push_str("| command | verdict | instructions per KiB | change | system calls |\n|---|---|--:|--:|--:|\n");
-    for (verdict, step, title) in rows.iter().take(ROWS) {
+    for ((section, step), verdict) in rows.iter().take(ROWS) {
         let of = &step.verdict;
         let _ = writeln!(
             text,
             "| {} | {} | {} to {} | {}{} | {} |",
-            code(title),
+            code(&section.title()),
             verdict.text(),
             number::exact(of.before),
             number::exact(of.after),
@@ -55,7 +48,7 @@ pub(super) fn comment(
     let answers = answers.join("\n");
     let fence = "`".repeat(3.max(longest_fence(&answers) + 1));
     let _ = write!(text, "\n<details><summary>What changed</summary>\n\n{fence}\n{answers}\n{fence}\n\n</details>\n");
-    Ok(text)
+    text
 }
 
 /// `1,421 to 1,921 (getppid +500)`.

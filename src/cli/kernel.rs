@@ -35,7 +35,7 @@ enum Action {
         #[arg(required = true, value_name = "SERIES")]
         series: Vec<String>,
         /// Debian flavour; cloud-amd64 is the smallest and boots fastest
-        #[arg(long, default_value = "cloud-amd64", value_parser = ["cloud-amd64", "amd64", "rt-amd64"])]
+        #[arg(long, default_value = fetch::SMALLEST_FLAVOUR, value_parser = ["cloud-amd64", "amd64", "rt-amd64"])]
         flavour: String,
     },
     Build(BuildArgs),
@@ -61,7 +61,7 @@ enum Action {
         #[arg(long)]
         available: bool,
         /// Debian flavour to list with --available
-        #[arg(long, default_value = "cloud-amd64", value_parser = ["cloud-amd64", "amd64", "rt-amd64"])]
+        #[arg(long, default_value = fetch::SMALLEST_FLAVOUR, value_parser = ["cloud-amd64", "amd64", "rt-amd64"])]
         flavour: String,
     },
     /// Boot a kernel in a guest and print its release and version

@@ -155,7 +155,7 @@ impl RecordArgs {
             return Ok(Err(ExitCode::from(NOT_FOUND)));
         }
         let is_several = request.keep.as_ref().is_some_and(|keep| keep.repeat > 1);
-        // What is in the way is said before something is recorded.
+        // Refuse what cannot work before anything is recorded.
         let started = super::now();
         let mut first = (!is_several).then(|| self.folder(&started, None)).transpose()?;
         let mut shown = None;

@@ -11,7 +11,6 @@ use anyhow::{Context as _, Result, bail};
 
 /// The kernel in which commands are counted if none is fetched. Any does: it is stored, and what is compared has the same.
 const SERIES: &str = "6.12";
-const FLAVOUR: &str = "cloud";
 
 /// What is counted of commands.
 #[derive(Debug, Clone, Default)]
@@ -44,7 +43,7 @@ pub fn commands(words: &[String], lines: Option<&str>) -> Result<Vec<PipelineCom
 /// The newest kernel that was fetched; without any, one is fetched.
 ///
 /// # Errors
-/// When there is none, and none can be fetched.
+/// When no kernel was fetched before, and none can be fetched now.
 fn any_kernel() -> Result<String> {
     let store = KernelCache::open()?;
     let list = store.list()?;
@@ -69,7 +68,7 @@ fn present(name: &str) -> Result<()> {
 
 fn fetched(store: &KernelCache, name: &str) -> Result<Kernel> {
     progress::note(&format!("fetching Linux {name}, in which the commands are counted"));
-    let found = fetch::fetch(store, &[name.to_owned()], FLAVOUR, &progress::note)?;
+    let found = fetch::fetch(store, &[name.to_owned()], fetch::SMALLEST_FLAVOUR, &progress::note)?;
     let (_, found) = found.into_iter().next().context("no kernel was fetched")?;
     Ok(match found {
         Fetched::New(kernel) | Fetched::Kept(kernel) | Fetched::Stale(kernel, _) => kernel.kernel(),
@@ -79,7 +78,7 @@ fn fetched(store: &KernelCache, name: &str) -> Result<Kernel> {
 /// What counts `commands` for a baseline.
 ///
 /// # Errors
-/// When no kernel is there, and none can be fetched.
+/// When no kernel was fetched before, and none can be fetched now.
 pub fn first(commands: Vec<PipelineCommand>, settings: &CommandSettings) -> Result<Vec<Measurement>> {
     let kernel = match &settings.kernel {
         Some(kernel) => kernel.clone(),

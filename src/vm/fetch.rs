@@ -64,6 +64,9 @@ pub enum Fetched {
     Stale(CachedKernel, String),
 }
 
+/// The Debian flavour that is smallest and boots fastest.
+pub const SMALLEST_FLAVOUR: &str = "cloud-amd64";
+
 /// Fetch the newest kernel of each series or release in `wishes` into `store`. `say` receives a line for each step.
 /// Kernels fetched before the error stay in the cache.
 pub fn fetch(
@@ -243,7 +246,7 @@ impl Mirror {
         // apt fails if the mirror no longer has one of the suites, but it still reads the others.
         self.troubles = complaints(&output);
         self.extract()?;
-        if self.packages("cloud-amd64")?.is_empty() {
+        if self.packages(SMALLEST_FLAVOUR)?.is_empty() {
             bail!("cannot read the Debian mirror's index: {}", self.troubles.join("; "));
         }
         self.fresh = true;

@@ -494,7 +494,7 @@ fn a_program_is_checked_against_its_baseline() {
     let comment = std::fs::read_to_string(folder.path().join("report/comment.md")).unwrap();
     assert!(comment.starts_with("<!-- pipeprof check -->\n**pipeprof: regression"), "{comment}");
     assert!(comment.contains("(getppid +500) |") && comment.lines().count() < 40, "{comment}");
-    // More work in user code is told from other code for the same work.
+    // Do loops run more often, or did the compiler make other code for the same loops?
     build(&["-DQUADRATIC"]);
     let (code, said) = check(&["--baseline", "base"]);
     assert!(code == Some(1) && said.contains("more work: a loop in main runs 124,750 times"), "{said}");

@@ -196,7 +196,7 @@ pub(super) fn system_calls(step: &Step, shown: StepExtent) -> Table {
         .note(more)
 }
 
-/// Calls of fewer are of a program's start.
+/// Fewer calls of a kind are mostly those that start a program.
 const FEW_CALLS: u64 = 10;
 
 /// The headings of the columns before and after.

@@ -24,7 +24,7 @@ const SIGNALS: u64 = 1 << 16;
 pub(crate) const MANY: usize = 8;
 const LITTLE: u64 = 100;
 
-/// Beside the pipes between stages, rows with fewer bytes than this are left out.
+/// Other rows than those of pipes between stages are left out if they moved fewer bytes.
 const FEW_BYTES: u64 = 4096;
 
 /// The pipes that were used, or are between stages.

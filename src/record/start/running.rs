@@ -88,7 +88,7 @@ impl RunningProcesses {
     /// The processes of `target`, and all that are connected to them by pipes, pairs of sockets, or terminals that they made.
     ///
     /// # Errors
-    /// When there are none, one of them does not exist, or is this process.
+    /// When the list is empty, a process does not exist, or a process is pipeprof itself.
     pub(crate) fn find(target: &RecordingTarget) -> Result<Self> {
         match target {
             RecordingTarget::Pipeline(_) => bail!("a pipeline that is not running yet has no processes"),

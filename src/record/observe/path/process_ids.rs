@@ -34,7 +34,7 @@ impl ProcessIds {
         self.0.retain(|tgid, _| is_kept(tgid));
     }
 
-    /// The id in pipeprof's PID namespace; the one that counts have if there is none.
+    /// The id in pipeprof's PID namespace; of a process outside of it, the id in the first namespace.
     pub(crate) fn here(&self, tgid: u32) -> u32 {
         self.0.get(&tgid).map(|ids| ids.here).filter(|here| *here > 0).unwrap_or(tgid)
     }

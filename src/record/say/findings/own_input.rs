@@ -6,7 +6,7 @@ use crate::result::{Finding, FindingKind, MeasuredTarget, RecordedProcess};
 use crate::util::text::clean;
 use std::collections::BTreeSet;
 
-/// Programs that read the files that their operands name, and how many operands before these are none.
+/// Programs that read the files that their operands name, and how many operands come before the first file.
 const READERS: [(&str, usize); 22] = [
     ("cat", 0),
     ("tac", 0),
