@@ -428,11 +428,12 @@ fn a_worker_that_is_stopped_is_named() {
 
 #[test]
 fn the_folder_of_a_killed_run_is_removed_by_the_next() {
-    let parent = tempfile::tempdir().unwrap();
+    let [parent, scratch] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let run = |name: &str, duration: &str| {
         let mut command = Command::new(BINARY);
         command.args(["run", "--collect", "none", "--warmup", "1M", "--runs", "1", "--duration", duration, "-o"]);
-        command.arg(parent.path().join(name)).stdout(Stdio::null());
+        // What other runs left in the usual place would be named, too.
+        command.arg(parent.path().join(name)).stdout(Stdio::null()).env("TMPDIR", scratch.path());
         command
     };
     let folders =
