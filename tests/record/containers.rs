@@ -100,15 +100,18 @@ fn a_stopped_process_of_another_container_is_named_with_it() {
     let [first, other] = [&ids[0], &ids[1]].map(|id| Cgroup::named(&format!("cri-containerd-{id}.scope")));
     let mut reader = within(&other, "cat").stdin(Stdio::piped()).spawn().unwrap();
     let to_reader = reader.stdin.take().unwrap();
-    assert!(wait_until(Duration::from_secs(60), || members(&other) == [reader.id()]));
+    // The shell is in its cgroup before it becomes `cat`.
+    let is = |pid: u32, text: &str| {
+        std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(text))
+    };
+    assert!(wait_until(Duration::from_secs(60), || is(reader.id(), "(cat)")));
+    assert_eq!(members(&other), [reader.id()]);
     // SAFETY: sends a signal to a child of this test.
     unsafe { libc::kill(reader.id().cast_signed(), libc::SIGSTOP) };
     let writer = within(&first, "yes").stdout(to_reader).spawn().unwrap();
     let (reader_id, writer_id) = (reader.id(), writer.id());
     let running = Running(vec![writer, reader], vec![&first, &other]);
-    let sleeps =
-        || std::fs::read_to_string(format!("/proc/{writer_id}/stat")).is_ok_and(|stat| stat.contains("(yes) S "));
-    assert!(wait_until(Duration::from_secs(60), sleeps));
+    assert!(wait_until(Duration::from_secs(60), || is(writer_id, "(yes) S ")));
     for observe in ["bpf", "proc"] {
         let flags =
             ["--cgroup", first.file("").to_str().unwrap(), "--observe", observe, "--duration", "2s"].map(str::to_owned);
