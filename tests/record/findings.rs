@@ -86,7 +86,8 @@ fn data_that_is_lost_without_a_word_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("f").to_str().unwrap().to_owned();
     std::fs::write(&file, "1\n").unwrap();
-    let tee = format!("sort {file} | tee {file} | wc -l");
+    // Each time the file is empty, or the pipe is full, before what matters happens: that is no question of who is faster.
+    let tee = format!("(while [ -s {file} ]; do sleep 0.01; done; sort {file}) | tee {file} | wc -l");
     said(&[&tee], FindingKind::OwnInput, "`tee` empties `");
     let shell = format!("cat {file} | sed s/1/2/ >{file}");
     said(&[&shell], FindingKind::OwnInput, "The shell empties `");
@@ -106,11 +107,12 @@ fn data_that_is_lost_without_a_word_is_said() {
     said(&[&super::python(), "-c", datagrams], FindingKind::Datagrams, "50 datagrams with a buffer of 1,024 bytes");
     // A reader that opens its FIFO for each line: of the second one it gets nothing.
     let fifo = format!(
-        "rm {file}; mkfifo {file}; (printf '1\\n2\\n' >{file}; sleep 0.5; echo 3 >{file}) & \
-         for i in 1 2; do read -r line <{file}; sleep 0.2; done; wait"
+        "await() {{ while [ ! -e {file}.$1 ]; do sleep 0.01; done; }}; rm {file}; mkfifo {file}; \
+         (printf '1\\n2\\n' >{file}; : >{file}.written; await read; echo 3 >{file}) & \
+         exec 3<{file}; read -r line <&3; await written; exec 3<&-; : >{file}.read; read -r line <{file}; wait"
     );
     said(&[&fifo], FindingKind::FifoLost, "2 of 6 bytes that were written to the FIFO");
-    let killed = "seq 100000 | sh -c 'kill -9 $$'; true";
+    let killed = "seq 100000 | sh -c 'read -r line; kill -9 $$'; true";
     said(&[killed], FindingKind::HiddenFailure, " killed by SIGKILL, and nobody read ");
     let started = "sh -c 'seq 1000; exit 3' | wc -l";
     said(&["bash", "-c", started], FindingKind::HiddenFailure, "`sh` failed with exit code 3 at ");

@@ -2,7 +2,7 @@
 
 use crate::record::say::findings::view::FindingView;
 use crate::record::start::command_line::operands;
-use crate::result::{Finding, FindingKind, MeasuredTarget, RecordedProcess};
+use crate::result::{Finding, FindingKind, MeasuredTarget, RecordedChannel, RecordedProcess};
 use crate::util::text::clean;
 use std::collections::BTreeSet;
 
@@ -64,7 +64,7 @@ fn by_tee(view: &FindingView<'_>, (at, process): (usize, &RecordedProcess)) -> O
     let mut before = BTreeSet::from([at]);
     loop {
         let reads = view.readers().filter(|(_, _, end)| before.contains(&end.process));
-        let more: BTreeSet<usize> = reads.flat_map(|(_, pipe, _)| pipe.writers.iter().map(|end| end.process)).collect();
+        let more: BTreeSet<usize> = reads.flat_map(|(_, pipe, _)| writers(view, pipe, process.end_ns)).collect();
         if more.is_subset(&before) {
             break;
         }
@@ -82,6 +82,23 @@ fn by_tee(view: &FindingView<'_>, (at, process): (usize, &RecordedProcess)) -> O
         file = clean(file)
     );
     Some(Finding::new(FindingKind::OwnInput, [at, reader], text))
+}
+
+/// Who writes a pipe. If nothing was ever written, all that could have: who wrote to no pipe, and began before `end` (ns). A
+/// program whose input `tee` has emptied already has nothing to write.
+fn writers<'a>(
+    view: &'a FindingView<'_>,
+    pipe: &'a RecordedChannel,
+    end: u64,
+) -> impl Iterator<Item = usize> + use<'a> {
+    let silent = move |at: &usize| {
+        pipe.writers.is_empty()
+            && pipe.other_writers.is_empty()
+            && view.document.recorded[*at].begin_ns < end
+            && view.writers().all(|(_, _, end)| end.process != *at)
+    };
+    let silent = (0..view.document.recorded.len()).filter(silent);
+    pipe.writers.iter().map(|end| end.process).chain(silent)
 }
 
 /// Words that are no options.
@@ -139,6 +156,20 @@ mod tests {
         let text = "`tee` empties `f` when it starts, while `sort` reads it for the same pipeline: what is not read by then is \
                     lost. Another file that is renamed afterwards, or `sponge`, keeps it.";
         assert_eq!(tee("sort -u f", "tee f"), [text]);
+        // It was empty before it was read, and nothing was written.
+        let empty = |end_ns: u64| {
+            said(find, &|recording| {
+                recording.recorded[0].args = ["sort", "f"].map(str::to_owned).into();
+                recording.recorded[0].name = "sort".to_owned();
+                recording.recorded[2].args = ["tee", "f"].map(str::to_owned).into();
+                recording.recorded[2].name = "tee".to_owned();
+                recording.recorded[2].end_ns = end_ns;
+                recording.recorded[0].begin_ns = 10;
+                recording.channels.iter_mut().for_each(|pipe| pipe.writers.clear());
+            })
+        };
+        assert_eq!(empty(20), [text]);
+        assert!(empty(10).is_empty(), "`tee` had ended before `sort` began");
         for (first, second) in [("sort f", "tee g"), ("sort f", "tee -a f"), ("grep f g", "tee f"), ("seq f", "tee f")]
         {
             assert!(tee(first, second).is_empty(), "{first} | {second}");
