@@ -114,6 +114,22 @@ fn of_chance(exact: &BTreeMap<RoleId, f64>, n: f64) -> f64 {
     50.0 * exact.values().map(|p| (2.0 * p * (1.0 - p) / (std::f64::consts::PI * n)).sqrt()).sum::<f64>()
 }
 
+/// The samples whose stacks are whole, and the share of the others: a sample in a thunk for indirect
+/// calls may have no callers in the kernel, because the thunk changes the stack in a way that the kernel's unwinder cannot
+/// follow.
+fn whole(samples: &Folded) -> (Folded, f64) {
+    let is_broken = |leaf: &str, entered: bool| leaf.starts_with("__x86_indirect_thunk") && !entered;
+    let mut whole = Folded::new();
+    for (stack, count) in samples.iter() {
+        let entered = stack.frames().any(|frame| frame.starts_with("entry_SYSCALL_64"));
+        if !is_broken(stack.leaf(), entered) {
+            whole.add(stack.to_string(), count);
+        }
+    }
+    let broken = 1.0 - whole.total() as f64 / samples.total() as f64;
+    (whole, broken)
+}
+
 /// Frames whose instructions all run with interrupts on. Samples due while they are off are taken elsewhere.
 const FRAMES: [(ProcessName, &str); 7] = [
     (ProcessName::WRITER, "pipe_write"),
@@ -161,7 +177,8 @@ fn frames_agree(both: &Both) {
 /// that do not depend on the schedule. `--nocapture` prints the table of docs/method.md.
 fn roles_agree(series: &str, mode: &str, both: &Both, limit: f64, least: f64) {
     for process in [ProcessName::WRITER, ProcessName::READER] {
-        let samples = both.samples(process);
+        let (samples, broken) = whole(both.samples(process));
+        let samples = &samples;
         let exact = shares(&both.exact(process), Skid::None);
         let with = shares(samples, Skid::CpuClock);
         let rows = attribute(samples, Unit::Samples, Skid::CpuClock, &Moved::default());
@@ -175,6 +192,8 @@ fn roles_agree(series: &str, mode: &str, both: &Both, limit: f64, least: f64) {
             "| {series} | {mode} | {process} | {n:.0} | {own_row:.1} | {caller:.1} | {all:.1} | {left:.1} | {chance:.1} |"
         );
         let case = format!("{series} {mode} {process}");
+        println!("{case}: {:.1} % without callers", 100.0 * broken);
+        assert!(broken < 0.05, "{case}: {broken:.3} of the samples have no callers in the kernel");
         assert!(caller < 0.5 * own_row, "{case}: {caller:.1} points, {own_row:.1} without attribution");
         assert!(all < limit, "{case}: {all:.1} points");
         assert!(left < least, "{case}: {left:.1} points, {chance:.1} of them by chance");
@@ -194,7 +213,8 @@ fn samples_of_write_agree_with_exact_shares() {
 #[ignore = "boots guests: make test"]
 fn samples_of_vmsplice_agree_with_exact_shares() {
     for series in ["6.1", "6.12"] {
-        // At first the writer of 6.12 may sleep in every tenth call, later in one of a thousand: count long enough.
-        roles_agree(series, "vmsplice", &Both::of(series, "vmsplice", 10_000, 50_000), 18.0, 12.0);
+        // At first the writer of 6.12 may sleep in every tenth call, later in one of a thousand: count long enough. Of fewer
+        // samples of the reader than 2,000, chance alone moves its distance by more than a point.
+        roles_agree(series, "vmsplice", &Both::of(series, "vmsplice", 10_000, 150_000), 18.0, 12.0);
     }
 }
