@@ -8,8 +8,8 @@ use super::dropped::Dropped;
 use super::evidence;
 use super::exact;
 use super::input::{CompareOptions, Input, case_name, of_case};
-use super::measure::{Measure, as_f64};
-use super::model::{Caveat, Cell, CellProcess, Comparison, ExactCell, Method, RoleValue, SCHEMA, Section};
+use super::measure::{Measure, as_f64, counts_whole_runs};
+use super::model::{Caveat, Cell, CellProcess, Comparison, ExactCell, Method, PER_RUN, RoleValue, SCHEMA, Section};
 use super::steps::{Case, fill_steps};
 use crate::process::ProcessTotals;
 use crate::profile::{ProcessName, Unit};
@@ -84,8 +84,7 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
         version: crate::util::build::version().to_owned(),
         command: options.command.clone(),
         method,
-        unit: if firsts.iter().all(|first| first.target.imported().is_some()) { "percent" } else { method.unit() }
-            .to_owned(),
+        unit: unit(method, &firsts).to_owned(),
         executed_on: firsts[0].executed_on,
         columns,
         differences,
@@ -97,6 +96,17 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
     };
     evidence::find(&mut comparison, &measured);
     Ok(Compared { comparison, measures: measured.into_iter().map(|case| case.columns).collect() })
+}
+
+/// [`Comparison::unit`].
+fn unit(method: Method, firsts: &[&Document]) -> &'static str {
+    if firsts.iter().all(|first| first.target.imported().is_some()) {
+        "percent"
+    } else if method == Method::Exact && firsts.iter().all(|first| counts_whole_runs(first)) {
+        PER_RUN
+    } else {
+        method.unit()
+    }
 }
 
 /// The modes, in the order of the runs; with the numbers of CPUs, if one column has counted one mode on several.

@@ -11,7 +11,7 @@ use super::measure::{Measure, ScheduleDoubt};
 use super::model::{CauseNames, CausePart, CauseResidual, CauseRow, CauseSplit, CauseValue, Cell, Section};
 use super::schedule;
 use crate::roles::{self, RoleId, SCHEDULING};
-use crate::util::decision::{self, FLOOR};
+use crate::util::decision::{self, FLOOR, WindowOrder};
 use std::collections::BTreeSet;
 
 /// All parts are those of the second kernel.
@@ -84,7 +84,11 @@ pub fn split(section: &Section, measures: &[Option<CaseMeasure>], columns: &Caus
             std::array::from_fn(|corner| measured(corner).map(|profile| profile.of_windows(of)).unwrap_or_default());
         let doubts: [f64; 8] = std::array::from_fn(|corner| measured(corner).map_or(0.0, |one| doubt(&one.doubt)));
         let open = |from: usize, to: usize| {
-            Some(decision::half_width(&windows[from], &windows[to])?.hypot(doubts[from]).hypot(doubts[to]))
+            Some(
+                decision::half_width([&windows[from], &windows[to]], WindowOrder::Any)?
+                    .hypot(doubts[from])
+                    .hypot(doubts[to]),
+            )
         };
         parts(&orders, values, &open, floor)
     };

@@ -6,7 +6,7 @@ use super::model::{ExactCell, ScheduleChange, TotalChange, Verdict, Word};
 use crate::report::answer::FEWEST_SWITCHES;
 use crate::report::number;
 use crate::roles::{RoleId, SCHEDULING};
-use crate::util::decision::{self, CountChange};
+use crate::util::decision::{self, CountChange, WindowOrder};
 use crate::util::size;
 
 /// Compare two counted runs. `margin`: changes within it are `same`, as a part of the value before.
@@ -19,11 +19,13 @@ pub fn verdict(before: &Measure, after: &Measure, margin: f64) -> Verdict {
     let windows = [before, after].map(|measure| measure.of_windows(&Measure::without_scheduling));
     // Equal work is a change of exactly 0.
     let doubt = doubt([before, after], &|doubt| doubt.total);
-    let count = CountChange::new([a, if old == new { a } else { b }], [&windows[0], &windows[1]], doubt, margin);
+    let count =
+        CountChange::new([a, if old == new { a } else { b }], [&windows[0], &windows[1]], before.order, doubt, margin);
     let word = Word::of_counts(count.decision);
     let to = format!("{}{}", number::exact(b), per_call([before, after]).unwrap_or_default());
     let from = number::exact(a);
-    let what = "instructions per KiB without scheduling";
+    let all = Verdict { before: a, after: b, delta, ratio, of_run: before.is_whole, ..Verdict::default() };
+    let what = format!("{} without scheduling", all.counted_in());
     let by = number::in_parentheses(count.half);
     let change = number::change(ratio);
     let text = match word {
@@ -38,18 +40,7 @@ pub fn verdict(before: &Measure, after: &Measure, margin: f64) -> Verdict {
         _ => format!("{} {what}, {change}{by}, {from} to {to}", word.text()),
     };
     let counted = [before.windows.len(), after.windows.len()];
-    Verdict {
-        word,
-        before: a,
-        after: b,
-        delta,
-        ratio,
-        uncertainty: count.half,
-        pairs: counted,
-        boots: [1, 1],
-        text,
-        ..Verdict::default()
-    }
+    Verdict { word, uncertainty: count.half, pairs: counted, boots: [1, 1], text, ..all }
 }
 
 /// Calls of so many bytes are small: what one takes says more than what a KiB does.
@@ -71,10 +62,11 @@ fn per_call(sides: [&Measure; 2]) -> Option<String> {
 /// `verdict` on columns that did not do the same work: none.
 pub(crate) fn without_verdict(verdict: &Verdict) -> Verdict {
     let text = format!(
-        "no verdict: {}, {} to {} instructions per KiB without scheduling",
+        "no verdict: {}, {} to {} {} without scheduling",
         number::change(verdict.ratio),
         number::exact(verdict.before),
-        number::exact(verdict.after)
+        number::exact(verdict.after),
+        verdict.counted_in()
     );
     Verdict { word: Word::Undecided, text, ..verdict.clone() }
 }
@@ -107,6 +99,12 @@ fn what_would_decide(sides: [&Measure; 2], count: &CountChange, margin: f64) -> 
                 number::part((count.change.abs() + half).max(margin)).replace(' ', "")
             )
         }
+        None if sides[0].order == WindowOrder::Paired => format!(
+            "{ranges}: what the command executes differs between its runs, as with a random seed or with the moments at which \
+             its programs wait; more runs (--runs {}) narrow that; or --margin {} if no smaller change matters",
+            2 * sides[0].windows.len().max(2),
+            number::part((count.change.abs() + half).max(margin)).replace(' ', "")
+        ),
         None => format!(
             "{ranges}; a --window-limit four times as large may help, and takes about four times as long; or --margin {} \
              if no smaller change matters",
@@ -125,8 +123,8 @@ pub fn doubt(sides: [&Measure; 2], of: &dyn Fn(&ScheduleDoubt) -> f64) -> f64 {
 
 /// Whether the change of a role or function, of which these are the values before and after and in the windows of both, is
 /// larger than its uncertainty. `doubt`: that of the schedule. Without several windows, the floor of the total decides.
-pub(crate) fn is_certain(total: f64, values: [f64; 2], windows: [&[f64]; 2], doubt: f64) -> bool {
-    let half = decision::half_width(windows[0], windows[1]).map(|half| half.hypot(doubt));
+pub(crate) fn is_certain(total: f64, values: [f64; 2], windows: ([&[f64]; 2], WindowOrder), doubt: f64) -> bool {
+    let half = decision::half_width(windows.0, windows.1).map(|half| half.hypot(doubt));
     is_beyond(total, values, half)
 }
 
@@ -141,11 +139,11 @@ fn half_of_part(before: &Measure, after: &Measure, windows: [&[f64]; 2]) -> Opti
     let totals = [before, after].map(|measure| measure.of_windows(&Measure::without_scheduling));
     let values = [before, after].map(Measure::without_scheduling);
     let doubt = doubt([before, after], &|doubt| doubt.total);
-    let whole = CountChange::new(values, [&totals[0], &totals[1]], doubt, decision::MARGIN);
+    let whole = CountChange::new(values, [&totals[0], &totals[1]], before.order, doubt, decision::MARGIN);
     if Word::of_counts(whole.decision).direction().is_some() {
-        decision::half_width(windows[0], windows[1])
+        decision::half_width(windows, before.order)
     } else {
-        decision::half_width_of_part(windows[0], windows[1])
+        decision::half_width_of_part(windows, before.order)
     }
 }
 
@@ -294,8 +292,8 @@ mod tests {
     fn what_is_undecided_says_what_would_decide_it() {
         let text = |a: &[u64], b: &[u64]| verdict(&with_windows(a), &with_windows(b), 0.01).text;
         let near = text(&[1_000_000, 1_004_000, 996_000], &[1_003_000, 1_006_000, 1_000_000]);
-        // Of three windows.
-        assert!(near.contains("(--runs 11) would decide, which take up to 4 times as long as these"), "{near}");
+        // Of three windows: half a width of 1.4 % has to become one of 0.7 %, and Student's t is smaller for more of them.
+        assert!(near.contains("(--runs 6) would decide, which take up to 2 times as long as these"), "{near}");
         let wide = text(&[1_008_000, 1_782_000, 1_300_000], &[1_100_000, 1_700_000, 1_200_000]);
         assert!(wide.contains("windows range over 984.38 to 1740.23 before") && wide.contains("--margin "), "{wide}");
         assert!(text(&[1_000_000], &[1_100_000]).contains("--runs 5"));
@@ -312,7 +310,11 @@ mod tests {
         let mut named = || {
             let [before, after] = [windows(), windows()];
             let mean = |values: &[f64]| values.iter().sum::<f64>() / 5.0;
-            is_beyond(0.0, [mean(&before), mean(&after)], decision::half_width_of_part(&before, &after))
+            is_beyond(
+                0.0,
+                [mean(&before), mean(&after)],
+                decision::half_width_of_part([&before, &after], WindowOrder::Any),
+            )
         };
         let wrong = (0..2_000).filter(|_| (0..15).filter(|_| named()).count() > 0).count();
         assert!(wrong <= 60, "{wrong} of 2,000");

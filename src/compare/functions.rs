@@ -3,6 +3,7 @@
 use super::exact;
 use super::measure::{FunctionWeight, Key, Measure};
 use super::model::{FunctionRow, Inlined, Matched, Method, PathRow, RoleRow};
+use super::stripped;
 use crate::profile::{ByProcess, ProcessName};
 use crate::roles::{self, RoleId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +15,9 @@ const PATHS: usize = 2;
 
 /// The changed rows, largest change of self weight first; the number of rows left out; their sum.
 pub fn rows(before: &Measure, after: &Measure, method: Method) -> (Vec<FunctionRow>, usize, f64) {
-    let partners = partners_by_path(before, after);
+    let mut partners = partners_by_path(before, after);
+    let placed = stripped::partners(before, after);
+    partners.extend(&placed);
     let keys: BTreeSet<&Key> = before.functions.keys().chain(after.functions.keys()).collect();
     let mut rows: Vec<FunctionRow> = Vec::new();
     let absorbed: BTreeSet<&Key> = partners.values().copied().collect();
@@ -24,7 +27,9 @@ pub fn rows(before: &Measure, after: &Measure, method: Method) -> (Vec<FunctionR
         }
         let partner = partners.get(key).copied();
         let old = before.functions.get(key);
-        let new = after.functions.get(key).or_else(|| partner.and_then(|partner| after.functions.get(partner)));
+        // A place in a stripped program can be that of another function after.
+        let own = after.functions.get(key).filter(|_| !absorbed.contains(key));
+        let new = partner.map_or(own, |partner| after.functions.get(partner));
         if !changed(old, new, before, after, method) {
             continue;
         }
@@ -32,7 +37,7 @@ pub fn rows(before: &Measure, after: &Measure, method: Method) -> (Vec<FunctionR
         row.certain =
             method != Method::Exact || exact::is_certain_function(before, after, [key, partner.unwrap_or(key)]);
         if partner.is_some() {
-            row.matched = Matched::Path;
+            row.matched = if placed.contains_key(key) { Matched::Place } else { Matched::Path };
         }
         rows.push(row);
     }

@@ -48,6 +48,7 @@ pub mod settings;
 pub mod shares;
 pub mod steps;
 pub mod stored;
+mod stripped;
 pub mod sums;
 pub mod timed;
 pub mod understated;

@@ -6,6 +6,8 @@ use crate::profile::folded::is_kernel_entry;
 use crate::profile::{Attributor, ByProcess, Folded, ProcessName, Profile, SchedulingWeight, Unit, WindowPart};
 use crate::result::{Document, MeasuredTarget, Outcome, PairRecord, Processes};
 use crate::roles::{self, Role, RoleId, SCHEDULING, Skid};
+use crate::util::decision::WindowOrder;
+use crate::util::warning::WarningCode;
 use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -101,6 +103,10 @@ pub struct Measure {
     pub windows: Vec<Measure>,
     /// One window of a workload: what its parts executed.
     pub parts: Vec<WindowPart>,
+    /// Counts of whole runs: what went through pipes is too little for values per KiB. Its bytes are then one KiB.
+    pub(crate) is_whole: bool,
+    /// How its windows belong to those of another.
+    pub(crate) order: WindowOrder,
     /// What is not known of it, if it is given at another schedule than its own.
     pub doubt: ScheduleDoubt,
 }
@@ -128,6 +134,10 @@ impl Measure {
         if runs.iter().all(|outcome| outcome.document.unit == Unit::Instructions) {
             measure.scale_counts();
             measure.windows = runs.iter().flat_map(|outcome| windows(outcome)).collect();
+            if runs.iter().all(|outcome| outcome.document.target.workload().is_none()) {
+                // Each run of a pipeline starts from the same snapshot of a guest, and at the moment of its number.
+                measure.order = WindowOrder::Paired;
+            }
             if let [outcome] = runs {
                 let shown = outcome.document.ensemble.as_ref().and_then(|all| measure.windows.get(all.shown));
                 measure.parts = shown.map(|window| window.parts.clone()).unwrap_or_default();
@@ -178,6 +188,8 @@ impl Measure {
             entered: self.entered.clone(),
             windows: Vec::new(),
             parts: self.parts.clone(),
+            is_whole: self.is_whole,
+            order: self.order,
             doubt: self.doubt.clone(),
         }
     }
@@ -219,6 +231,7 @@ impl Measure {
     /// Add one window's attributed profiles.
     fn add(&mut self, document: &Document, processes: &Processes, profiles: &[Profile]) {
         self.per = MeasuredPer::Moved(self.bytes() + processes.first().bytes);
+        self.is_whole |= counts_whole_runs(document);
         for totals in processes.totals.values() {
             self.schedule.sleeps += totals.voluntary_switches;
             self.schedule.preemptions += totals.involuntary_switches;
@@ -353,6 +366,11 @@ impl Measure {
             part.weight -= part.roles.remove(&RoleId::User).unwrap_or(0);
         }
     }
+}
+
+/// Whether the counts of `document` are those of whole runs, not per KiB.
+pub(crate) fn counts_whole_runs(document: &Document) -> bool {
+    document.unit == Unit::Instructions && document.warnings.iter().any(|warning| warning.code == WarningCode::NoPipes)
 }
 
 /// Weights of real profiles fit into a double's 53 bits: 2^53 instructions are a month of emulation.

@@ -68,7 +68,7 @@ pub fn change([before, after]: [&RepMeasure; 2], profiles: [&Measure; 2], margin
     let (old, old_windows) = before.weighed(profiles[0]);
     let (new, new_windows) = after.weighed(profiles[1]);
     let doubt = exact::doubt(profiles, &|doubt| doubt.total);
-    let count = CountChange::new([old, new], [&old_windows, &new_windows], doubt, margin);
+    let count = CountChange::new([old, new], [&old_windows, &new_windows], profiles[0].order, doubt, margin);
     let delta = after.bytes - before.bytes;
     let names: BTreeSet<&String> = before.functions.keys().chain(after.functions.keys()).collect();
     let function = |name: &String| {

@@ -5,6 +5,7 @@ use super::exact;
 use super::functions::partners_by_path;
 use super::measure::Measure;
 use super::model::{FunctionSum, Method, RolePart, RoleRow};
+use super::stripped;
 use crate::roles::{self, RoleId, SCHEDULING};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,7 +53,8 @@ struct Sum {
 
 /// The functions whose self weight changed, largest change first.
 pub fn sums(before: &Measure, after: &Measure, method: Method) -> Vec<FunctionSum> {
-    let partners = partners_by_path(before, after);
+    let mut partners = partners_by_path(before, after);
+    partners.extend(stripped::partners(before, after));
     // Another name after, by the name before.
     let renamed: BTreeMap<&str, &str> =
         partners.iter().map(|(old, new)| (new.name.as_str(), old.name.as_str())).collect();
@@ -101,7 +103,12 @@ pub fn sums(before: &Measure, after: &Measure, method: Method) -> Vec<FunctionSu
         let windows = by_name.each_ref().map(|(_, windows)| windows.iter().map(value).collect::<Vec<f64>>());
         let parts = sum.roles.keys().filter(|role| !SCHEDULING.contains(role));
         let doubt = parts.map(|role| exact::doubt_of_part([before, after], *role, sum.own)).fold(0.0, f64::hypot);
-        exact::is_certain(total, by_name.each_ref().map(|(shown, _)| value(shown)), [&windows[0], &windows[1]], doubt)
+        exact::is_certain(
+            total,
+            by_name.each_ref().map(|(shown, _)| value(shown)),
+            ([&windows[0], &windows[1]], before.order),
+            doubt,
+        )
     };
     let mut rows: Vec<FunctionSum> = kept
         .into_iter()

@@ -19,7 +19,7 @@ const CONFIDENCE: f64 = 0.99;
 const CONFIDENCE_OF_PART: f64 = 1.0 - (1.0 - CONFIDENCE) / 15.0;
 
 /// Advice is to count at most so many windows.
-const MOST_WINDOWS: f64 = 100.0;
+const MOST_WINDOWS: usize = 100;
 
 /// What is known about a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -46,22 +46,39 @@ pub fn decide([low, high]: [f64; 2], floor: f64, margin: f64) -> Decision {
     }
 }
 
+/// How the windows of two sides belong together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum WindowOrder {
+    /// One is as good as the other.
+    #[default]
+    Any,
+    /// Each begins in the same state as the one of the same number on the other side, and may vary with it.
+    Paired,
+}
+
 /// Half the width of the interval of the difference of counts, from the windows of both sides, in their unit. 0 if all windows
 /// are equal one by one: the same kernel again gives the same counts. `None` if one side has a single window.
-pub fn half_width(before: &[f64], after: &[f64]) -> Option<f64> {
-    half_width_with(before, after, CONFIDENCE)
+pub fn half_width(windows: [&[f64]; 2], order: WindowOrder) -> Option<f64> {
+    half_width_with(windows, order, CONFIDENCE)
 }
 
 /// [`half_width`] of one of many roles or functions.
-pub fn half_width_of_part(before: &[f64], after: &[f64]) -> Option<f64> {
-    half_width_with(before, after, CONFIDENCE_OF_PART)
+pub fn half_width_of_part(windows: [&[f64]; 2], order: WindowOrder) -> Option<f64> {
+    half_width_with(windows, order, CONFIDENCE_OF_PART)
 }
 
-fn half_width_with(before: &[f64], after: &[f64], confidence: f64) -> Option<f64> {
+fn half_width_with([before, after]: [&[f64]; 2], order: WindowOrder, confidence: f64) -> Option<f64> {
     if !before.is_empty() && before == after {
         return Some(0.0);
     }
-    stats::half_width_of_difference(before, after, confidence)
+    if order == WindowOrder::Any {
+        return stats::half_width_of_difference(before, after, confidence);
+    }
+    // Programs that vary by themselves, as with a random seed, vary in pairs too. So the narrower of two intervals is taken, and
+    // each is one of two that are looked at (Bonferroni).
+    let confidence = (1.0 + confidence) / 2.0;
+    let any = stats::half_width_of_difference(before, after, confidence)?;
+    Some(stats::half_width_of_pairs(before, after, confidence).map_or(any, |pairs| pairs.min(any)))
 }
 
 /// The part of one side in [`half_width`], if the windows of the other side are as far apart. 0 for a single window.
@@ -83,11 +100,11 @@ pub struct CountChange {
 impl CountChange {
     /// From the values and the windows before and after; `margin` as that of [`decide`]. `doubt`: half the width of the
     /// interval of what windows do not show, in their unit.
-    pub fn new(values: [f64; 2], windows: [&[f64]; 2], doubt: f64, margin: f64) -> Self {
+    pub fn new(values: [f64; 2], windows: [&[f64]; 2], order: WindowOrder, doubt: f64, margin: f64) -> Self {
         let before = values[0].max(f64::MIN_POSITIVE);
         let change = if values[0] == values[1] { 0.0 } else { (values[1] - values[0]) / before };
         let part = |half: f64| if values[0] > 0.0 { half / before } else { 0.0 };
-        let of_windows = half_width(windows[0], windows[1]).map(part);
+        let of_windows = half_width(windows, order).map(part);
         let doubt = part(doubt);
         let half = of_windows.map(|half| half.hypot(doubt));
         let decision = match half {
@@ -99,11 +116,28 @@ impl CountChange {
         // narrows with the square root of their number, and the doubt does not.
         let wanted = (change.abs() - FLOOR).max(margin - change.abs());
         let square = if wanted > doubt { wanted.powi(2) - doubt.powi(2) } else { 0.0 };
-        let least = windows[0].len().min(windows[1].len()) as f64;
-        let enough = of_windows.map(|half| (least * half.powi(2) / square.max(f64::MIN_POSITIVE) * 1.2).ceil());
-        let enough = enough.filter(|enough| decision == Decision::Undecided && square > 0.0 && *enough <= MOST_WINDOWS);
+        let least = windows[0].len().min(windows[1].len());
+        let enough = of_windows
+            .filter(|_| decision == Decision::Undecided && square > 0.0)
+            .and_then(|half| windows_for(half, least, order, square.sqrt()));
         Self { change, half, decision, enough }
     }
+}
+
+/// How many windows narrow an interval to the half width `wanted`, if so many give `half`; `None` if too many. A tenth narrower,
+/// because the next windows may vary more than these.
+fn windows_for(half: f64, windows: usize, order: WindowOrder, wanted: f64) -> Option<f64> {
+    let freedom = |windows: usize| match order {
+        WindowOrder::Any => 2 * (windows - 1),
+        WindowOrder::Paired => windows - 1,
+    };
+    let width = |windows: usize| {
+        stats::student_t(freedom(windows), CONFIDENCE).map(|quantile| quantile / (windows as f64).sqrt())
+    };
+    let now = width(windows)?;
+    (windows + 1..=MOST_WINDOWS)
+        .find(|more| width(*more).is_some_and(|then| half * then / now <= 0.9 * wanted))
+        .map(|windows| windows as f64)
 }
 
 #[cfg(test)]
@@ -112,7 +146,9 @@ mod tests {
 
     #[test]
     fn counts_are_decided_from_their_windows() {
-        let of = |before: &[f64], after: &[f64]| CountChange::new([before[0], after[0]], [before, after], 0.0, MARGIN);
+        let of = |before: &[f64], after: &[f64]| {
+            CountChange::new([before[0], after[0]], [before, after], WindowOrder::Any, 0.0, MARGIN)
+        };
         assert_eq!(of(&[100.0; 3], &[102.0; 3]).decision, Decision::More);
         assert_eq!(of(&[100.0, 99.0, 101.0], &[100.0, 99.0, 101.0]).half, Some(0.0));
         // A single window has no interval, but may be equal.
@@ -123,9 +159,25 @@ mod tests {
         assert!(wide.enough.is_some_and(|enough| (4.0..30.0).contains(&enough)), "{wide:?}");
         assert_eq!(of(&[100.0, 150.0, 50.0], &[101.0, 151.0, 51.0]).enough, None);
         // More windows narrow what windows leave open, and nothing else.
-        let doubted = |doubt| CountChange::new([100.0, 99.4], [&[100.0, 100.1], &[99.4, 99.5]], doubt, MARGIN);
+        let doubted =
+            |doubt| CountChange::new([100.0, 99.4], [&[100.0, 100.1], &[99.4, 99.5]], WindowOrder::Any, doubt, MARGIN);
         assert_eq!([doubted(0.3).decision, doubted(0.6).decision], [Decision::Undecided; 2]);
         assert!(doubted(0.3).enough.is_some() && doubted(0.6).enough.is_none());
+    }
+
+    #[test]
+    fn windows_that_vary_together_are_compared_one_by_one() {
+        let of = |after: &[f64]| {
+            let before = [1847.0, 1902.0, 1871.0];
+            let change = |order| CountChange::new([before[0], after[0]], [&before, after], order, 0.0, MARGIN);
+            [change(WindowOrder::Any), change(WindowOrder::Paired)]
+        };
+        let [any, paired] = of(&[1887.0, 1942.5, 1911.0]);
+        assert_eq!((any.decision, paired.decision), (Decision::Undecided, Decision::More), "{any:?} {paired:?}");
+        // What does not vary together is not narrower for it.
+        let [any, paired] = of(&[1910.0, 1850.0, 1890.0]);
+        assert_eq!(any.decision, Decision::Undecided);
+        assert!(paired.half > any.half, "{any:?} {paired:?}");
     }
 
     #[test]

@@ -91,7 +91,12 @@ pub fn difference_of_proportions([first, second]: [(u64, u64); 2]) -> [f64; 2] {
 
 /// Quantile of Student's t with 2.5 % in each tail; `None` without a degree of freedom.
 pub fn student_t95(degrees: usize) -> Option<f64> {
-    Some(StudentsT::new(0.0, 1.0, degrees as f64).ok()?.inverse_cdf(0.975))
+    student_t(degrees, 0.95)
+}
+
+/// Quantile of Student's t for an interval with this confidence; `None` without a degree of freedom.
+pub(crate) fn student_t(degrees: usize, confidence: f64) -> Option<f64> {
+    Some(StudentsT::new(0.0, 1.0, degrees as f64).ok()?.inverse_cdf((1.0 + confidence) / 2.0))
 }
 
 /// Half the width of the interval of the difference of two means, with this confidence, such as 0.99 (Welch, The
@@ -112,6 +117,19 @@ pub(crate) fn half_width_of_difference(a: &[f64], b: &[f64], confidence: f64) ->
     let freedom = sum.powi(2) / (first.powi(2) / first_freedom + second.powi(2) / second_freedom);
     let t = StudentsT::new(0.0, 1.0, freedom).ok()?.inverse_cdf((1.0 + confidence) / 2.0);
     Some(t * sum.sqrt())
+}
+
+/// The same of values that belong together, each of `a` with the one of `b` at its place (Student, The probable error of a mean,
+/// Biometrika 1908). `None` for fewer than two, or another number on each side.
+pub(crate) fn half_width_of_pairs(a: &[f64], b: &[f64], confidence: f64) -> Option<f64> {
+    if a.len() < 2 || a.len() != b.len() {
+        return None;
+    }
+    let n = a.len() as f64;
+    let differences = || a.iter().zip(b).map(|(a, b)| b - a);
+    let mean = differences().sum::<f64>() / n;
+    let variance = differences().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    Some(student_t(a.len() - 1, confidence)? * (variance / n).sqrt())
 }
 
 /// A ratio with its interval.

@@ -48,6 +48,16 @@ impl Method {
     }
 }
 
+/// The unit of counts of commands that move too little for values per KiB.
+pub(crate) const PER_RUN: &str = "instructions per run";
+
+impl Verdict {
+    /// The unit of counts, in words.
+    pub fn counted_in(&self) -> &'static str {
+        if self.of_run { PER_RUN } else { "instructions per KiB" }
+    }
+}
+
 /// A whole comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
@@ -56,7 +66,8 @@ pub struct Comparison {
     pub version: String,
     pub command: String,
     pub method: Method,
-    /// Unit of all values per KiB and per call: `instructions` or `ns`. Of whole recordings, which have values of a run
+    /// Unit of all values per KiB and per call: `instructions` or `ns`. `instructions per run` where little went through
+    /// pipes. Of whole recordings, which have values of a run
     /// instead: `ms`, and `percent` of all samples if they are imported.
     pub unit: String,
     pub executed_on: ExecutedOn,
@@ -288,6 +299,9 @@ pub struct Verdict {
     pub word: Word,
     /// Per KiB. Timed: medians of the elapsed time. Exact: instructions without scheduling, median of the windows.
     pub before: f64,
+    /// Values are those of a run instead: too little went through pipes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub of_run: bool,
     pub after: f64,
     pub delta: f64,
     /// `after / before`; in JSON `null` if there was nothing before.
@@ -368,6 +382,8 @@ pub enum Matched {
     Rename,
     /// Similar names with the same role and caller.
     Path,
+    /// Of a stripped program that was built again: at this place in the order of its functions.
+    Place,
     /// Before and after, but in different roles: its caller changed.
     Moved,
     /// Only before: gone, inlined, or called no longer.
@@ -451,9 +467,10 @@ impl FunctionRow {
 }
 
 impl Comparison {
-    /// `instr/KiB` or `ns/KiB`; `ms` or `percent` of whole recordings.
+    /// `instr/KiB`, `instructions per run` or `ns/KiB`; `ms` or `percent` of whole recordings.
     pub fn per_kib(&self) -> &str {
         match self.method {
+            Method::Exact if self.unit == PER_RUN => PER_RUN,
             Method::Exact => "instr/KiB",
             Method::Timed => "ns/KiB",
             Method::Recorded => &self.unit,

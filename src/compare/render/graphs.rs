@@ -81,9 +81,9 @@ pub fn differential(
         before_scale: scale(before),
         after_scale: scale(after),
         unit: match comparison.method {
-            Method::Exact => "instructions per KiB",
+            Method::Exact if comparison.unit == Method::Exact.unit() => "instructions per KiB",
             Method::Timed => "ns per KiB",
-            Method::Recorded => comparison.per_kib(),
+            Method::Exact | Method::Recorded => comparison.per_kib(),
         },
         sums: true,
     };

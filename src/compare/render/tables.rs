@@ -339,7 +339,7 @@ pub fn function_name(row: &FunctionRow) -> String {
     let mark = match row.matched {
         Matched::Path => " (by path)",
         Matched::Moved => " (other caller)",
-        Matched::OnlyBefore | Matched::OnlyAfter | Matched::Name | Matched::Rename => "",
+        Matched::Place | Matched::OnlyBefore | Matched::OnlyAfter | Matched::Name | Matched::Rename => "",
     };
     format!("{process} {}{mark}", row.shown_with_inlined())
 }
@@ -360,6 +360,7 @@ fn unfolded(row: &FunctionRow) -> TableCell {
         Matched::OnlyAfter => "new",
         Matched::Moved => "other caller",
         Matched::Path => "matched by path",
+        Matched::Place => "matched by place",
         Matched::Name | Matched::Rename => "",
     };
     TableCell::Unfold {
