@@ -2,7 +2,7 @@
 
 use super::check_commands::CommandArgs;
 use super::check_history;
-use super::check_rules::{CheckRules, exit_code, first_steps, print_changes};
+use super::check_rules::{CheckRules, exit_code, first_steps, print_changes, worst};
 use super::global::{UNTESTABLE, WRONG_CHECK};
 use super::run::given_flags;
 use super::sizing_args::SizingArgs;
@@ -46,7 +46,7 @@ pub(crate) struct CheckArgs {
     commands: CommandArgs,
     /// Stored result to compare with: a result.json, its folder, the folder that `check -o` wrote, or the folder of a pipeline
     /// that `pipeprof record --collect insn` counted
-    #[arg(long, value_name = "RUN", required_unless_present_any = ["output", "history"])]
+    #[arg(long, value_name = "RUN", required_unless_present_any = ["output", "history", "against"])]
     baseline: Option<PathBuf>,
     /// Store of a campaign (`pipeprof matrix`) to compare with: what its kernels have taken since the last step, in each
     /// of its workloads
@@ -71,6 +71,7 @@ pub(crate) struct CheckArgs {
 impl CheckArgs {
     pub(super) fn run(self) -> Result<ExitCode> {
         // A panic would exit with 101, which bisect takes for a regression.
+        let what = if self.commands.are_given() { "the commands" } else { "the kernel" };
         let done = std::panic::catch_unwind(|| self.perform());
         progress::clear();
         match done {
@@ -82,7 +83,7 @@ impl CheckArgs {
             // Above 128, so that `git bisect run` stops.
             Ok(Err(error)) if cancel::exit_code().is_some() => Err(error),
             Ok(Err(error)) => {
-                progress::problem(&format!("the kernel could not be tested: {error:#}"));
+                progress::problem(&format!("{what} could not be tested: {error:#}"));
                 Ok(ExitCode::from(UNTESTABLE))
             }
             Err(_) => {
@@ -192,11 +193,13 @@ impl CheckArgs {
         let verdicts =
             steps.iter().map(|(section, step)| thresholds.verdict(section, step)).collect::<Result<Vec<_>>>()?;
         let (verdicts, facts): (Vec<CheckVerdict>, Vec<Option<String>>) = verdicts.into_iter().unzip();
-        let verdict = self.rules.say(&verdicts);
-        facts.into_iter().flatten().for_each(|fact| util::outln!("{}", clean(&fact)));
-        print_changes(comparison, &steps, self.rules.role);
-        let judged: Vec<_> = steps.into_iter().zip(verdicts).collect();
-        self.commands.write(comparison, judged, &self.rules)?;
+        if !self.rules.shown.json {
+            self.rules.say(&verdicts);
+            facts.into_iter().flatten().for_each(|fact| util::outln!("{}", clean(&fact)));
+            print_changes(comparison, &steps, self.rules.role);
+        }
+        let verdict = worst(&verdicts);
+        self.rules.shown.write(comparison, steps.into_iter().zip(verdicts).collect(), &thresholds)?;
         Ok(exit_code(verdict))
     }
 }

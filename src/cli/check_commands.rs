@@ -1,19 +1,22 @@
 //! `pipeprof check -- COMMAND`: a gate on programs.
 
-use super::check_comment::{JudgedStep, comment};
 use super::check_rules::CheckRules;
 use crate::compare::{Comparison, Input, pipelines, stored};
-use crate::result::{PipelineCommand, SentFile};
+use crate::result::{Measurement, Outcome, PipelineCommand, SentFile};
 use crate::studies::again::measure_all;
+use crate::studies::against::{OtherTree, Revision};
 use crate::studies::commands::{self, CommandSettings};
+use crate::util::regular;
 use crate::util::usage::{OrUsage as _, UsageError};
-use crate::util::{progress, regular};
 use crate::vm::qemu;
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use std::path::{Path, PathBuf};
 
 /// Longer lists of commands are refused, bytes.
 const LONGEST_LIST: u64 = 1 << 20;
+
+/// What is compared with a baseline.
+const NOW: &str = "now";
 
 /// Commands to count.
 #[derive(Debug, Clone, clap::Args)]
@@ -28,15 +31,23 @@ pub(crate) struct CommandArgs {
     /// Counted runs of each command, each started at another moment [default: the baseline's, or 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: Option<u32>,
-    /// Write the verdict as Markdown, for a comment on a pull request
-    #[arg(long, value_name = "FILE")]
-    comment: Option<PathBuf>,
+    /// Compare with another revision of the tree in the current folder instead of a baseline: it is checked out beside it, and
+    /// the commands are counted in both
+    #[arg(long, value_name = "git:REVISION", value_parser = Revision::parse, conflicts_with_all = ["baseline", "history"])]
+    against: Option<Revision>,
+    /// How a tree is built, for the shell, in each of both: --build 'cargo build --release'
+    #[arg(long, value_name = "COMMAND", requires = "against")]
+    build: Option<String>,
     /// Count this command or pipeline, as `pipeprof record` takes it, instead of a kernel's pipes
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
 impl CommandArgs {
+    pub(super) fn are_given(&self) -> bool {
+        self.commands.is_some() || !self.command.is_empty()
+    }
+
     /// What is to be counted; nothing if no flag asks for commands.
     pub(super) fn given(&self) -> Result<Vec<PipelineCommand>> {
         let lines = self.commands.as_deref().map(|path| {
@@ -50,8 +61,10 @@ impl CommandArgs {
         if given.is_empty() && self.commands.is_some() {
             return Err(UsageError::new("--commands: the file has no command").into());
         }
-        if given.is_empty() && !(self.file.is_empty() && self.runs.is_none()) {
-            return Err(UsageError::new("--file and --runs are for commands: add one after --, or --commands").into());
+        let has_flags = !self.file.is_empty() || self.runs.is_some() || self.against.is_some();
+        if given.is_empty() && has_flags {
+            let problem = "--file, --runs and --against are for commands: add one after --, or --commands";
+            return Err(UsageError::new(problem).into());
         }
         Ok(given)
     }
@@ -69,6 +82,9 @@ impl CommandArgs {
     ) -> Result<Option<Comparison>> {
         qemu::version().or_usage()?;
         let settings = self.settings(rules);
+        if let Some(revision) = &self.against {
+            return self.against(revision, commands::first(given, &settings)?, rules).map(Some);
+        }
         let Some(path) = baseline else {
             let wanted = commands::first(given, &settings)?;
             if let (_, Some(problem)) = measure_all(&wanted, rules.output.as_deref(), &super::command_line())? {
@@ -80,7 +96,7 @@ impl CommandArgs {
         };
         let stored = stored::column(path).map_err(|error| UsageError::new(format!("--baseline {error:#}")))?;
         let (wanted, before) = commands::again(given, &settings, stored)?;
-        let label = rules.kernel.clone().unwrap_or_else(|| "now".to_owned());
+        let label = rules.kernel.clone().unwrap_or_else(|| NOW.to_owned());
         let after: Vec<_> = rules.measured(&wanted)?.into_iter().map(|run| (label.clone(), run)).collect();
         let single = after.len() == 1;
         let mut inputs = vec![before, Input { label: None, runs: after }];
@@ -94,12 +110,18 @@ impl CommandArgs {
         Ok(Some(rules.compared(&inputs)?))
     }
 
-    /// Write the verdicts on all commands of `comparison`, if a file is wanted.
-    pub(super) fn write(&self, comparison: &Comparison, judged: Vec<JudgedStep<'_>>, rules: &CheckRules) -> Result<()> {
-        let Some(path) = &self.comment else { return Ok(()) };
-        let text = comment(comparison, judged, &rules.thresholds());
-        std::fs::write(path, text).with_context(|| format!("--comment {}", path.display()))?;
-        progress::note(&format!("the comment is in {}", path.display()));
-        Ok(())
+    /// Count `wanted` in a tree of `revision` and in this one, and compare.
+    fn against(&self, revision: &Revision, wanted: Vec<Measurement>, rules: &CheckRules) -> Result<Comparison> {
+        let other = OtherTree::new(revision)?;
+        if let Some(command) = &self.build {
+            other.build_both(command)?;
+        }
+        let (before, _) = other.within(|| measure_all(&wanted, None, &super::command_line()))?;
+        let input = |label: &str, runs: Vec<Outcome>| {
+            let runs = runs.into_iter().map(|run| (label.to_owned(), run)).collect();
+            Input { label: Some(label.to_owned()), runs }
+        };
+        let after = rules.measured(&wanted)?;
+        rules.compared(&[input(revision.name(), before), input(NOW, after)])
     }
 }

@@ -26,7 +26,8 @@ pub(super) fn comment(comparison: &Comparison, mut rows: Vec<JudgedStep<'_>>, th
     rows.sort_by_key(|(_, verdict)| *verdict);
     let worst = rows.first().map_or(CheckVerdict::Same, |(_, verdict)| *verdict);
     let mut text = format!("{MARK}\n**pipeprof: {}**\n\n", thresholds.sentence(worst));
-    text.push_str("| command | verdict | instructions per KiB | change | system calls |\n|---|---|--:|--:|--:|\n");
+    let _ = writeln!(text, "| command | verdict | {} | change | system calls |", comparison.per_kib());
+    text.push_str("|---|---|--:|--:|--:|\n");
     for ((section, step), verdict) in rows.iter().take(ROWS) {
         let of = &step.verdict;
         let _ = writeln!(

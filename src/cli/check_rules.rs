@@ -1,5 +1,6 @@
 //! What `pipeprof check` tests, and how it says its verdict, for a baseline as for a history.
 
+use super::check_document::ShownVerdicts;
 use super::global::UNTESTABLE;
 use crate::compare::model::{RoleRow, Section, Step};
 use crate::compare::render::tables::function_name;
@@ -43,6 +44,8 @@ pub(crate) struct CheckRules {
     /// Folder to store the runs in [default: not stored]
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     pub(super) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) shown: ShownVerdicts,
 }
 
 impl CheckRules {
@@ -70,7 +73,7 @@ impl CheckRules {
 
     /// Print the verdict on all cases.
     pub(super) fn say(&self, verdicts: &[CheckVerdict]) -> CheckVerdict {
-        let verdict = verdicts.iter().min().copied().unwrap_or(CheckVerdict::Same);
+        let verdict = worst(verdicts);
         util::outln!("{}", self.thresholds().sentence(verdict));
         verdict
     }
@@ -83,6 +86,11 @@ impl CheckRules {
             role: self.role,
         }
     }
+}
+
+/// The verdict on all cases.
+pub(super) fn worst(verdicts: &[CheckVerdict]) -> CheckVerdict {
+    verdicts.iter().min().copied().unwrap_or(CheckVerdict::Same)
 }
 
 /// The exit code of `git bisect run`.

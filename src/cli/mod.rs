@@ -8,6 +8,7 @@ mod bisect;
 mod check;
 mod check_commands;
 mod check_comment;
+mod check_document;
 mod check_history;
 mod check_rules;
 mod choice_arg;

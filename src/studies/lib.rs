@@ -8,6 +8,7 @@ pub(crate) use {
 };
 
 pub mod again;
+pub mod against;
 mod baseline;
 pub mod bisect;
 pub mod causes;

@@ -8,6 +8,7 @@ use crate::util::decision::{Decision, FLOOR};
 use crate::util::text::grouped;
 use crate::util::usage::UsageError;
 use anyhow::{Result, bail};
+use serde::Serialize;
 
 /// `--fail-above`, in percent.
 const REGRESSION_THRESHOLD: f64 = 1.0;
@@ -16,7 +17,8 @@ const REGRESSION_THRESHOLD: f64 = 1.0;
 const NAMED: usize = 4;
 
 /// A verdict. Of several, the first decides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CheckVerdict {
     Regression,
     Improvement,
@@ -170,7 +172,7 @@ impl CheckThresholds {
             false => format!(", {}{}", number::change(1.0 + change), number::in_parentheses(half)),
         };
         let [before, after] = [row.before, row.after].map(number::exact);
-        (word, format!("{before} to {after} instructions per KiB{by}"))
+        (word, format!("{before} to {after} {}{by}", step.verdict.counted_in()))
     }
 
     fn of_total(&self, step: &Step) -> CheckVerdict {

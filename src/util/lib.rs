@@ -13,6 +13,7 @@ pub mod csv_text;
 pub mod decision;
 pub mod find_program;
 pub mod folder_lock;
+pub mod git;
 pub mod gzip_json;
 pub mod histogram;
 pub mod limits;

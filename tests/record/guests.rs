@@ -494,6 +494,15 @@ fn a_program_is_checked_against_its_baseline() {
     let comment = std::fs::read_to_string(folder.path().join("report/comment.md")).unwrap();
     assert!(comment.starts_with("<!-- pipeprof check -->\n**pipeprof: regression"), "{comment}");
     assert!(comment.contains("(getppid +500) |") && comment.lines().count() < 40, "{comment}");
+    let junit = std::fs::read_to_string(folder.path().join("report/junit.xml")).unwrap();
+    assert!(
+        junit.contains("tests=\"1\" failures=\"1\" errors=\"0\"") && junit.contains("name=\"./gate | cat\""),
+        "{junit}"
+    );
+    assert!(
+        junit.contains("<failure message=\"regression: ") && junit.contains("getppid of stage1-gate: 0 to 500"),
+        "{junit}"
+    );
     // Do loops run more often, or did the compiler make other code for the same loops?
     build(&["-DQUADRATIC"]);
     let (code, said) = check(&["--baseline", "base"]);
@@ -505,6 +514,15 @@ fn a_program_is_checked_against_its_baseline() {
     build(&["-DMOVED"]);
     let (code, said) = check(&["--baseline", "base", "--fail-above-calls", "0%"]);
     assert!(code == Some(0) && said.starts_with("no difference"), "{said}");
+    // Stripped, functions are named by their places, and aligned by what they execute.
+    build(&["-DMOVED", "-s"]);
+    let (code, said) = check(&["--baseline", "base", "-o", "stripped", "--json"]);
+    let json = said.split_once("pipeprof:").map_or(&said[..], |(json, _)| json);
+    let json: serde_json::Value = serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {said}"));
+    assert_eq!((code, &json["verdict"], &json["cases"][0]["name"]), (Some(0), &"same".into(), &"./gate | cat".into()));
+    build(&["-DQUADRATIC", "-s"]);
+    let (code, said) = check(&["--baseline", "stripped"]);
+    assert!(code == Some(1) && said.contains("gate+0x") && said.contains(" / gate+0x"), "{said}");
 }
 
 /// `2,048,000`.

@@ -1,7 +1,7 @@
 //! The commits of a kernel tree between two of them, and what they say and touch.
 
-use super::source::git;
 use super::tree::version_in;
+use crate::util::git::git;
 use crate::util::usage::UsageError;
 use anyhow::{Context as _, Result, bail};
 use std::collections::BTreeSet;

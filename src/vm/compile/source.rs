@@ -3,6 +3,7 @@
 use super::folders::BuildFolders;
 use super::stamps::FileStamps;
 use super::tree;
+use crate::util::git::{self, git, own_repository};
 use crate::util::running_program::RunningProgram;
 use crate::util::{sha256, size};
 use crate::vm::store::KernelCache;
@@ -10,7 +11,7 @@ use crate::vm::{fetch, unpack};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::str::FromStr;
 
 /// A source as the user names it.
@@ -224,28 +225,6 @@ fn absolute(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// More is not read of what git prints, bytes: the changes of a large merge have some 10 MiB.
-const MOST_PRINTED: u64 = 256 << 20;
-
-/// Without what git sets in its hooks: it would act on their repository, not on that of its folder.
-fn own_repository(mut command: Command) -> Command {
-    for name in
-        ["DIR", "WORK_TREE", "INDEX_FILE", "COMMON_DIR", "OBJECT_DIRECTORY", "ALTERNATE_OBJECT_DIRECTORIES", "PREFIX"]
-    {
-        command.env_remove(format!("GIT_{name}"));
-    }
-    command.stdin(Stdio::null());
-    command
-}
-
-pub(super) fn git(tree: &Path, words: &[&str]) -> Result<String> {
-    let mut command = Command::new("git");
-    command.arg("-C").arg(tree).args(words);
-    let (status, printed, said) = RunningProgram::output(own_repository(command), MOST_PRINTED)?;
-    ensure!(status.success(), "git {}: {}", words.join(" "), unpack::first_line(&said).unwrap_or("failed"));
-    Ok(String::from_utf8_lossy(&printed).trim().to_owned())
-}
-
 /// A pipeline of which each part must succeed.
 fn shell(script: &str, arguments: &[&std::ffi::OsStr]) -> Command {
     let mut command = Command::new("bash");
@@ -254,7 +233,7 @@ fn shell(script: &str, arguments: &[&std::ffi::OsStr]) -> Command {
 }
 
 fn run(command: Command) -> Result<()> {
-    let (status, _, said) = RunningProgram::output(command, MOST_PRINTED)?;
+    let (status, _, said) = RunningProgram::output(command, git::MOST_PRINTED)?;
     ensure!(status.success(), "{}", unpack::first_line(&said).unwrap_or("a program failed without a message"));
     Ok(())
 }
