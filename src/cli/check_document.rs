@@ -162,20 +162,18 @@ impl CheckedCase {
         let name = clean(&self.name);
         let element =
             writer.create_element("testcase").with_attributes([("classname", "pipeprof.check"), ("name", &*name)]);
-        let kind = match self.verdict {
-            CheckVerdict::Regression | CheckVerdict::Improvement => "failure",
-            CheckVerdict::Undecided => "error",
-            CheckVerdict::Worse | CheckVerdict::WithinThreshold | CheckVerdict::Better | CheckVerdict::Same => {
-                "system-out"
-            }
+        let problem = match self.verdict {
+            CheckVerdict::Regression | CheckVerdict::Improvement => Some("failure"),
+            CheckVerdict::Undecided => Some("error"),
+            CheckVerdict::Worse | CheckVerdict::WithinThreshold | CheckVerdict::Better | CheckVerdict::Same => None,
         };
         let message = format!("{}: {}", self.verdict.text(), clean(&self.text));
         element
             .write_inner_content(|writer| {
-                let inner = writer.create_element(kind);
-                if kind == "system-out" {
-                    return inner.write_text_content(BytesText::new(&message)).map(drop);
-                }
+                let Some(problem) = problem else {
+                    return writer.create_element("system-out").write_text_content(BytesText::new(&message)).map(drop);
+                };
+                let inner = writer.create_element(problem);
                 let inner = inner.with_attribute(("message", &message[..]));
                 let calls = self.changed_calls.iter().map(|call| {
                     let [before, after] = [call.before, call.after].map(grouped);

@@ -18,14 +18,14 @@ const MOST: usize = 2_000;
 
 /// A function of a stripped program.
 #[derive(Debug, Clone, Copy)]
-struct Placed<'a> {
+struct PlacedFunction<'a> {
     offset: u64,
     key: &'a Key,
     /// Per KiB, without and with callees.
     values: [f64; 2],
 }
 
-impl Placed<'_> {
+impl PlacedFunction<'_> {
     fn likeness(&self, other: &Self) -> f64 {
         let part = |at: usize| {
             let [a, b] = [self.values[at], other.values[at]];
@@ -43,13 +43,13 @@ pub(crate) fn partners<'a>(before: &'a Measure, after: &'a Measure) -> BTreeMap<
 }
 
 /// The functions that are named by their places, by process and file, in the order of their places.
-fn by_file(measure: &Measure) -> BTreeMap<(ProcessName, &str), Vec<Placed<'_>>> {
-    let mut files: BTreeMap<_, Vec<Placed<'_>>> = BTreeMap::new();
+fn by_file(measure: &Measure) -> BTreeMap<(ProcessName, &str), Vec<PlacedFunction<'_>>> {
+    let mut files: BTreeMap<_, Vec<PlacedFunction<'_>>> = BTreeMap::new();
     for (key, weight) in measure.functions.iter().filter(|(key, _)| key.role == RoleId::User) {
         let Some((file, offset)) = key.name.rsplit_once("+0x") else { continue };
         let Ok(offset) = u64::from_str_radix(offset, 16) else { continue };
         let values = [weight.own, weight.whole].map(|weight| measure.per_kib(key.process, weight));
-        files.entry((key.process, file)).or_default().push(Placed { offset, key, values });
+        files.entry((key.process, file)).or_default().push(PlacedFunction { offset, key, values });
     }
     files.values_mut().for_each(|file| file.sort_by_key(|function| function.offset));
     files
@@ -57,7 +57,7 @@ fn by_file(measure: &Measure) -> BTreeMap<(ProcessName, &str), Vec<Placed<'_>>> 
 
 /// The pairs of one file: the alignment in order with the largest sum of likeness (Needleman and Wunsch, Journal of Molecular
 /// Biology 48, 443, 1970), and what is alone between two pairs.
-fn aligned<'a>(old: &[Placed<'a>], new: &[Placed<'a>]) -> Vec<(&'a Key, &'a Key)> {
+fn aligned<'a>(old: &[PlacedFunction<'a>], new: &[PlacedFunction<'a>]) -> Vec<(&'a Key, &'a Key)> {
     let same = old.iter().filter(|function| new.iter().any(|other| other.offset == function.offset)).count();
     if same as f64 >= UNMOVED * old.len().max(new.len()) as f64 || old.len().max(new.len()) > MOST {
         return Vec::new();
