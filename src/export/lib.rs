@@ -10,6 +10,8 @@ mod colour;
 mod firefox;
 mod format;
 mod perf_script;
+mod perfetto;
+mod perfetto_proto;
 mod phases;
 mod pprof;
 pub mod proto;
@@ -33,6 +35,7 @@ pub const FORMATS: &[ExportFormat] = &[
     firefox::FORMAT,
     speedscope::FORMAT,
     perf_script::FORMAT,
+    perfetto::FORMAT,
     tables::FORMAT,
 ];
 

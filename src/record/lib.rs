@@ -68,6 +68,14 @@ pub fn answer_of(recording: &Document) -> Vec<String> {
     findings.into_iter().map(|finding| finding.text).chain(cautions).collect()
 }
 
+/// The parts of the critical path in words: `` `gzip` waiting for data in a pipe ``.
+pub fn path_names(recording: &Document) -> Vec<String> {
+    let labels = crate::record::model::labels::labels(recording);
+    let parts = recording.path.iter().flat_map(|path| &path.parts);
+    let kinds = parts.map(|part| (part.process, part.what, part.by.clone()));
+    kinds.map(|kind| crate::record::say::words::described(recording, &labels, &kind, false)).collect()
+}
+
 /// Follow the critical path through the steps that `bytes` mean, and check it.
 #[cfg(any(test, fuzzing, feature = "testing"))]
 pub fn check_any_steps(bytes: &[u8]) {

@@ -1,0 +1,330 @@
+//! `perfetto`: a trace for <https://ui.perfetto.dev>, with what the processes and channels of a recording did over time.
+//!
+//! A recording stores shares of slices of time (`timeline`, `path`), not each event. So states are those that a process was in
+//! for most of a slice, and parts of the path follow each other within a slice in the order of their length. Sums are those of
+//! result.json.
+
+use super::ExportFormat;
+use super::perfetto_proto::{
+    CounterDescriptor, DebugAnnotation, PerfettoTrace, ProcessDescriptor, TracePacket, TrackDescriptor, TrackEvent,
+    TrackEventKind,
+};
+use super::phases::phases;
+use super::source::Exported;
+use crate::record::{path_names, process_names};
+use crate::result::{Document, RecordedChannel, TimelinePipe, TimelineProcess};
+use crate::util::text::clean;
+use anyhow::{Result, bail};
+use prost::Message as _;
+
+pub(super) const FORMAT: ExportFormat = ExportFormat {
+    name: "perfetto",
+    about: "trace of Perfetto: states of processes, fill of channels and the critical path over time",
+    files: |exported| Ok(vec![("trace.perfetto-trace".to_owned(), trace(exported)?.encode_to_vec())]),
+    is_folder: false,
+};
+
+/// The only sequence of packets.
+const SEQUENCE: u32 = 1;
+
+/// Nothing of before the first packet of a sequence is known (SEQ_INCREMENTAL_STATE_CLEARED).
+const FIRST: u32 = 1;
+
+/// A trace of a recording.
+fn trace(exported: &Exported<'_>) -> Result<PerfettoTrace> {
+    let Exported::Result(outcome) = exported else {
+        bail!("it contains tables, and nothing over time: give the folder of `pipeprof record`");
+    };
+    let document = &outcome.document;
+    if document.recorded.is_empty() || document.timeline.slice_ns.is_empty() {
+        bail!("it is no recording, and has nothing over time: give the folder of `pipeprof record`");
+    }
+    let mut writer = TraceWriter::default();
+    writer.answer(document);
+    writer.path(document);
+    let names: Vec<String> = process_names(document).iter().map(|name| clean(name.as_str())).collect();
+    for index in 0..document.recorded.len() {
+        writer.process(document, index, &names[index]);
+    }
+    for of_pipe in &document.timeline.pipes {
+        if let Some(channel) = document.channels.get(of_pipe.pipe) {
+            writer.channel(&channel_name(channel, &names), of_pipe, &document.timeline.slice_ns);
+        }
+    }
+    Ok(writer.finish())
+}
+
+/// `pipe from dd to wc`.
+fn channel_name(channel: &RecordedChannel, names: &[String]) -> String {
+    let of = |ends: &[crate::result::RecordedEnd]| {
+        let mut all: Vec<&str> = ends.iter().filter_map(|end| names.get(end.process)).map(String::as_str).collect();
+        all.dedup();
+        if all.is_empty() { "others".to_owned() } else { all.join(", ") }
+    };
+    format!("{} from {} to {}", channel.kind.noun(), of(&channel.writers), of(&channel.readers))
+}
+
+/// Packets, and the number of the last track.
+#[derive(Default)]
+struct TraceWriter {
+    tracks: Vec<TracePacket>,
+    events: Vec<TracePacket>,
+}
+
+impl TraceWriter {
+    /// A track of its own or below another. Returns its number.
+    fn track(&mut self, name: &str, parent: u64, description: &str) -> u64 {
+        let uuid = self.tracks.len() as u64 + 1;
+        let descriptor = TrackDescriptor {
+            uuid,
+            name: name.to_owned(),
+            parent_uuid: parent,
+            description: description.to_owned(),
+            ..TrackDescriptor::default()
+        };
+        self.tracks.push(TracePacket { track_descriptor: Some(descriptor), ..TracePacket::default() });
+        uuid
+    }
+
+    fn descriptor(&mut self, track: u64) -> Option<&mut TrackDescriptor> {
+        let at = usize::try_from(track).ok()?.checked_sub(1)?;
+        self.tracks.get_mut(at)?.track_descriptor.as_mut()
+    }
+
+    fn event(&mut self, at_ns: u64, track: u64, kind: TrackEventKind, name: &str) -> &mut TrackEvent {
+        let event = TrackEvent { kind: kind.into(), track_uuid: track, name: name.to_owned(), ..TrackEvent::default() };
+        self.events.push(TracePacket { timestamp: Some(at_ns), ..TracePacket::default() });
+        let last = self.events.len() - 1;
+        self.events[last].track_event.insert(event)
+    }
+
+    fn slice(&mut self, track: u64, name: &str, [begin, end]: [u64; 2]) -> &mut TrackEvent {
+        self.event(end, track, TrackEventKind::SliceEnd, "");
+        self.event(begin, track, TrackEventKind::SliceBegin, name)
+    }
+
+    /// A counter with a value in each slice, and none where it is not known.
+    fn counter(
+        &mut self,
+        (name, unit): (&str, &str),
+        parent: u64,
+        slices: &[u64],
+        value: impl Fn(usize) -> Option<f64>,
+    ) {
+        let track = self.track(name, parent, "");
+        if let Some(descriptor) = self.descriptor(track) {
+            descriptor.counter = Some(CounterDescriptor { unit_name: unit.to_owned() });
+        }
+        let mut begin = 0u64;
+        for (slice, length) in slices.iter().enumerate() {
+            if let Some(value) = value(slice) {
+                self.event(begin, track, TrackEventKind::Counter, "").double_counter_value = Some(value);
+            }
+            begin = begin.saturating_add(*length);
+        }
+        self.event(begin, track, TrackEventKind::Counter, "").double_counter_value = Some(0.0);
+    }
+
+    /// What the report says, at the begin.
+    fn answer(&mut self, document: &Document) {
+        let track = self.track("answer", 0, "what pipeprof says of this recording");
+        let texts = document.findings.iter().map(|finding| &finding.text).chain(&document.cautions);
+        let texts: Vec<String> = texts.map(|text| clean(text)).collect();
+        let command = clean(&document.command);
+        let event = self.event(0, track, TrackEventKind::Instant, texts.first().map_or("nothing", String::as_str));
+        let annotation =
+            |name: String, value: String| DebugAnnotation { name, string_value: Some(value), double_value: None };
+        event.debug_annotations = std::iter::once(annotation("command".to_owned(), command))
+            .chain((1..).zip(texts).map(|(number, text)| annotation(format!("{number}"), text)))
+            .collect();
+    }
+
+    /// The parts of the critical path, one after the other.
+    fn path(&mut self, document: &Document) {
+        let Some(path) = &document.path else { return };
+        let about = "what the wall time was made of; the order within a slice of time is not known";
+        let track = self.track("critical path", 0, about);
+        let mut begin = 0u64;
+        let mut last: Option<(usize, [u64; 2])> = None;
+        let mut found = Vec::new();
+        for (slice, length) in path.slice_ns.iter().enumerate() {
+            let mut at = begin;
+            // What went on from the slice before comes first.
+            let before = last.map(|(part, _)| part);
+            let mut parts: Vec<usize> = (0..path.parts.len()).collect();
+            parts.sort_by_key(|part| (Some(*part) != before, *part));
+            for part in parts {
+                let ns = path.parts[part].slices.get(slice).copied().unwrap_or(0);
+                if ns == 0 {
+                    continue;
+                }
+                let end = at.saturating_add(ns);
+                match last.as_mut().filter(|(before, [_, end])| *before == part && *end == at) {
+                    Some((_, span)) => span[1] = end,
+                    None => found.extend(last.replace((part, [at, end]))),
+                }
+                at = end;
+            }
+            begin = begin.saturating_add(*length);
+        }
+        found.extend(last);
+        let names = path_names(document);
+        for (part, span) in found {
+            self.slice(track, &clean(&names[part]), span);
+        }
+    }
+
+    /// A process with its states, and its shares of each slice.
+    fn process(&mut self, document: &Document, index: usize, name: &str) {
+        let process = &document.recorded[index];
+        let parent = self.track(name, 0, "");
+        if let Some(descriptor) = self.descriptor(parent) {
+            descriptor.process = Some(ProcessDescriptor {
+                pid: process.pids.first().and_then(|pid| i32::try_from(*pid).ok()).unwrap_or(0),
+                cmdline: process.args.iter().map(|word| clean(word)).collect(),
+                process_name: name.to_owned(),
+            });
+        }
+        let states = self.track("state", parent, "what it did for most of each slice of time");
+        let mut at = process.begin_ns;
+        for phase in phases(document, index) {
+            if at < phase.begin_ns {
+                self.slice(states, "on a CPU", [at, phase.begin_ns]);
+            }
+            let event = self.slice(states, phase.what, [phase.begin_ns, phase.end_ns]);
+            event.debug_annotations = vec![DebugAnnotation {
+                name: "share in percent".to_owned(),
+                double_value: Some(100.0 * phase.share),
+                string_value: None,
+            }];
+            at = phase.end_ns;
+        }
+        if at < process.end_ns {
+            self.slice(states, "on a CPU", [at, process.end_ns]);
+        }
+        let Some(own) = document.timeline.processes.iter().find(|own| own.process == index) else { return };
+        let TimelineProcess { running, runnable, empty, full, .. } = own;
+        for (what, shares) in
+            [("on a CPU", running), ("waits for a CPU", runnable), ("pipe is empty", empty), ("pipe is full", full)]
+        {
+            if shares.iter().any(|share| *share > 0.0) {
+                let value = |slice: usize| shares.get(slice).map(|share| 100.0 * share);
+                self.counter((what, "%"), parent, &document.timeline.slice_ns, value);
+            }
+        }
+    }
+
+    /// A channel with its fill and its rate.
+    fn channel(&mut self, name: &str, own: &TimelinePipe, slices: &[u64]) {
+        let parent = self.track(name, 0, "");
+        let rate = |slice: usize| {
+            let (bytes, ns) = (own.bytes.get(slice)?, slices.get(slice)?);
+            (*ns > 0).then(|| *bytes as f64 * 1e9 / *ns as f64)
+        };
+        self.counter(("bytes per second", "B/s"), parent, slices, rate);
+        let fill = |slice: usize| own.filled.get(slice).copied().flatten().map(|part| 100.0 * part);
+        self.counter(("fill", "%"), parent, slices, fill);
+    }
+
+    fn finish(self) -> PerfettoTrace {
+        let Self { tracks, mut events } = self;
+        // An end before a begin at the same time.
+        let order = |packet: &TracePacket| {
+            let begins = packet.track_event.as_ref().is_some_and(|event| event.kind() == TrackEventKind::SliceBegin);
+            (packet.timestamp, begins)
+        };
+        events.sort_by_key(order);
+        let mut packet: Vec<TracePacket> = tracks.into_iter().chain(events).collect();
+        packet.iter_mut().for_each(|packet| packet.trusted_packet_sequence_id = SEQUENCE);
+        if let Some(first) = packet.first_mut() {
+            first.sequence_flags = FIRST;
+        }
+        PerfettoTrace { packet }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::{CriticalPath, Outcome, PathPart, PathWhat, RecordedEnd, RecordedProcess, Timeline};
+    use std::collections::BTreeMap;
+
+    fn recording() -> Outcome {
+        let part = |process, what, slices: [u64; 3]| PathPart {
+            process: Some(process),
+            what,
+            by: None,
+            ns: slices.iter().sum(),
+            slices: slices.into(),
+        };
+        let process = |name: &str| RecordedProcess {
+            name: name.to_owned(),
+            args: vec![name.to_owned()],
+            end_ns: 300,
+            ..RecordedProcess::default()
+        };
+        let end = |process| vec![RecordedEnd { process, ..RecordedEnd::default() }];
+        let own =
+            TimelineProcess { full: vec![0.0, 0.9, 0.8], running: vec![1.0, 0.1, 0.2], ..TimelineProcess::new(0, 3) };
+        let document = Document {
+            recorded: vec![process("dd"), process("wc")],
+            channels: vec![RecordedChannel { writers: end(0), readers: end(1), ..RecordedChannel::default() }],
+            path: Some(CriticalPath {
+                parts: vec![part(0, PathWhat::OnCpu, [100, 40, 0]), part(1, PathWhat::PipeEmpty, [0, 60, 100])],
+                slice_ns: vec![100; 3],
+                ..CriticalPath::default()
+            }),
+            timeline: Timeline {
+                slice_ns: vec![100; 3],
+                processes: vec![own],
+                pipes: vec![TimelinePipe { pipe: 0, bytes: vec![10, 0, 30], filled: vec![None, Some(1.0), Some(0.5)] }],
+            },
+            ..Document::default()
+        };
+        Outcome { document, ..Outcome::default() }
+    }
+
+    /// The lengths of the slices of a track, by name.
+    fn slices(trace: &PerfettoTrace, track: &str) -> BTreeMap<String, u64> {
+        let named = |packet: &TracePacket| packet.track_descriptor.clone().filter(|found| found.name == track);
+        let uuid = trace.packet.iter().find_map(named).unwrap().uuid;
+        let (mut found, mut open) = (BTreeMap::new(), Vec::new());
+        for packet in &trace.packet {
+            let Some(event) = packet.track_event.as_ref().filter(|event| event.track_uuid == uuid) else { continue };
+            match event.kind() {
+                TrackEventKind::SliceBegin => open.push((event.name.clone(), packet.timestamp.unwrap())),
+                TrackEventKind::SliceEnd => {
+                    let (name, begin) = open.pop().unwrap();
+                    *found.entry(name).or_default() += packet.timestamp.unwrap() - begin;
+                }
+                TrackEventKind::Unspecified | TrackEventKind::Instant | TrackEventKind::Counter => {}
+            }
+        }
+        assert!(open.is_empty());
+        found
+    }
+
+    #[test]
+    fn sums_are_those_of_the_recording() {
+        let outcome = recording();
+        let bytes = FORMAT.files(&Exported::Result(&outcome)).unwrap().remove(0).1;
+        let trace = PerfettoTrace::decode(&bytes[..]).unwrap();
+        assert_eq!(trace.packet[0].sequence_flags, FIRST);
+        let path = slices(&trace, "critical path");
+        assert_eq!(path.values().collect::<Vec<_>>(), [&140, &160], "{path:?}");
+        let states = slices(&trace, "state");
+        assert_eq!(states, BTreeMap::from([("on a CPU".to_owned(), 100), ("pipe is full".to_owned(), 200)]));
+        let counters: Vec<f64> =
+            trace.packet.iter().filter_map(|packet| packet.track_event.as_ref()?.double_counter_value).collect();
+        // 10 and 30 bytes in 100 ns each.
+        assert!(counters.contains(&1e8) && counters.contains(&3e8) && counters.contains(&50.0), "{counters:?}");
+        let names: Vec<&str> =
+            trace.packet.iter().filter_map(|packet| Some(packet.track_descriptor.as_ref()?.name.as_str())).collect();
+        assert!(names.contains(&"pipe from dd to wc"), "{names:?}");
+    }
+
+    #[test]
+    fn what_has_no_times_is_refused() {
+        assert!(FORMAT.files(&Exported::Result(&Outcome::default())).is_err());
+    }
+}
