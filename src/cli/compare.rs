@@ -23,9 +23,9 @@ use crate::studies::again::outcome;
 use crate::studies::causes::{self, CauseOrders};
 use crate::util::limits::one_per_cpu;
 use crate::util::usage::{OrUsage as _, UsageError};
-use crate::util::{cancel, memory, progress};
-use crate::vm::Kernel;
+use crate::util::{cancel, progress};
 use crate::vm::store::KernelCache;
+use crate::vm::{Kernel, side_by_side};
 use anyhow::{Context as _, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -159,7 +159,7 @@ impl CompareArgs {
             (Some(jobs), _, _) => jobs as usize,
             // Parallel guests would disturb each other's times.
             (None, _, Some(_)) | (None, None, None) => 1,
-            (None, Some(guest), None) => matrix::default_jobs(one_per_cpu(), memory::available(), guest),
+            (None, Some(guest), None) => side_by_side::most(guest),
         };
         let label = |event: &Event<'_, MatrixRun>| {
             let MatrixRun { column, mode, cpus, .. } = event.cell;

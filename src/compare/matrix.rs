@@ -324,16 +324,6 @@ fn endings(paths: &[Option<PathBuf>]) -> Vec<Option<String>> {
     paths.iter().map(|path| path.as_ref().map(name)).collect()
 }
 
-/// The number of parallel guests: at most one per CPU, and with a fifth of the memory left free.
-pub fn default_jobs(cpus: usize, available_bytes: Option<u64>, guest_bytes: u64) -> usize {
-    // QEMU's memory without the guest's: translation buffer and tables.
-    const OVERHEAD: u64 = 512 << 20;
-    let by_memory = available_bytes.map_or(usize::MAX, |available| {
-        usize::try_from(available / 5 * 4 / (guest_bytes + OVERHEAD)).unwrap_or(usize::MAX)
-    });
-    cpus.min(by_memory).max(1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

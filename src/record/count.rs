@@ -22,7 +22,7 @@ use crate::util::own_child::pin;
 use crate::util::text::counted as counted_noun;
 use crate::util::warning::{Warning, WarningCode};
 use crate::vm::scratch::Scratch;
-use crate::vm::{Accel, GuestOptions, PluginArgs, qemu};
+use crate::vm::{Accel, GuestOptions, PluginArgs, qemu, side_by_side};
 use anyhow::{Context as _, Result, ensure};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -73,14 +73,20 @@ pub(crate) fn add(
     pipeline: &PipelineCommand,
     (guest, files): (&GuestOptions, &UserFiles),
     runs: u32,
-    run: impl Fn(&GuestOptions, u32) -> Result<Vec<u8>>,
+    run: impl Fn(&GuestOptions, u32) -> Result<Vec<u8>> + Sync,
 ) -> Result<()> {
     let stages = pipeline.stages.len();
     ensure!(stages < marker::MOST as usize, "--collect insn counts at most {} stages", marker::MOST - 1);
     let functions = KernelFunctions::of(guest, None)?;
     let exit_codes = &recorded.document.exit_codes;
-    let counter = Counter { pipeline, guest, files, exit_codes, functions: &functions };
-    let counted = (0..runs).map(|number| counter.count(|guest| run(guest, number))).collect::<Result<Vec<_>>>()?;
+    let births = births(&functions.symbols);
+    // Several guests cannot write to one disk.
+    let jobs = if guest.disk.is_some() { 1 } else { side_by_side::most(guest.memory_mib << 20) };
+    let raw = side_by_side::run(runs, jobs, |number| {
+        RawRun::count(guest, stages, births.clone(), |guest| run(guest, number))
+    })?;
+    let counter = Counter { pipeline, files, exit_codes, functions: &functions };
+    let counted = raw.into_iter().map(|run| counter.named(run)).collect::<Result<Vec<_>>>()?;
     add_runs(recorded, counted);
     recorded.document.symbols.clone_from(&functions.roles);
     Ok(())
@@ -175,10 +181,39 @@ fn totals(document: &Document, run: &CountedRun) -> Processes {
     Processes { totals: totals.collect(), ..document.processes.clone() }
 }
 
+/// What the plugin wrote of one run.
+struct RawRun {
+    raw: Raw,
+    exit_codes: Vec<u8>,
+    /// Whether the kernel has [`BIRTH`].
+    has_births: bool,
+}
+
+impl RawRun {
+    /// Count one run of so many stages, which `run` runs in the guest that it is given.
+    fn count(
+        guest: &GuestOptions,
+        stages: usize,
+        births: Option<Range<u64>>,
+        run: impl Fn(&GuestOptions) -> Result<Vec<u8>>,
+    ) -> Result<Self> {
+        let scratch = Scratch::new()?;
+        let so = scratch.path("plugin");
+        let folder = so.parent().context("a temporary folder has a name")?;
+        // One window for each stage, and for the process that starts them.
+        let windows = vec![1; stages + 1];
+        let has_births = births.is_some();
+        let plugin = Plugin::write(folder, qemu::version_numbers()?, &windows, 1)?.for_programs(births);
+        let args = PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() };
+        let exit_codes = run(&GuestOptions { accel: Accel::Tcg, plugin: Some(args), ..guest.clone() })?;
+        let raw = Raw::read(&plugin.out(0)).with_context(|| format!("guest {}", guest.kernel.release))?;
+        Ok(Self { raw, exit_codes, has_births })
+    }
+}
+
 /// What all runs of a pipeline are counted with.
 struct Counter<'a> {
     pipeline: &'a PipelineCommand,
-    guest: &'a GuestOptions,
     /// What the guest may execute.
     files: &'a UserFiles,
     /// Those of the recorded run.
@@ -187,19 +222,10 @@ struct Counter<'a> {
 }
 
 impl Counter<'_> {
-    /// Count one run, which `run` runs in the guest that it is given.
-    fn count(&self, run: impl Fn(&GuestOptions) -> Result<Vec<u8>>) -> Result<CountedRun> {
-        let Self { pipeline, guest, files, exit_codes, functions } = *self;
-        let scratch = Scratch::new()?;
-        let so = scratch.path("plugin");
-        let folder = so.parent().context("a temporary folder has a name")?;
-        let births = births(&functions.symbols);
-        // One window for each stage, and for the process that starts them.
-        let windows = vec![1; pipeline.stages.len() + 1];
-        let plugin = Plugin::write(folder, qemu::version_numbers()?, &windows, 1)?.for_programs(births.clone());
-        let args = PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() };
-        let codes = run(&GuestOptions { accel: Accel::Tcg, plugin: Some(args), ..guest.clone() })?;
-        let raw = Raw::read(&plugin.out(0)).with_context(|| format!("guest {}", guest.kernel.release))?;
+    /// A run with names.
+    fn named(&self, run: RawRun) -> Result<CountedRun> {
+        let Self { pipeline, files, exit_codes, functions } = *self;
+        let RawRun { raw, exit_codes: codes, has_births } = run;
         let names = Names::new(functions.symbols.clone(), None, &raw).with_files(files, &raw);
         let mut processes = vec![ProcessName::new(STARTER)];
         processes.extend((1..).zip(&pipeline.stages).map(|(number, words)| stage_name(number, words)));
@@ -231,7 +257,7 @@ impl Counter<'_> {
                 .notes
                 .push(format!("this run ended with exit codes {codes:?}, the recorded one with {exit_codes:?}"));
         }
-        if births.is_none() {
+        if !has_births {
             report.notes.push(format!("this kernel has no symbol {BIRTH}: what stages fork is counted as others"));
         }
         Ok(CountedRun {

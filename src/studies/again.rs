@@ -2,7 +2,6 @@
 
 use super::baseline;
 use super::given::GivenFlags;
-use crate::compare::matrix;
 use crate::profile::few;
 use crate::record::MeasureRecording as _;
 use crate::record::contents;
@@ -11,12 +10,11 @@ use crate::report::files::Folder;
 use crate::result::{Measurement, Outcome, RecordingRequest, Request};
 use crate::run::MeasurePair as _;
 use crate::run::{RunOptions, WindowSizing, exact};
-use crate::util::limits::one_per_cpu;
-use crate::util::memory;
 use crate::util::privileges::is_callers;
 use crate::util::progress;
 use crate::util::text::{clean, now};
 use crate::util::usage::{OrUsage as _, UsageError};
+use crate::vm::side_by_side;
 use anyhow::{Context as _, Result, anyhow};
 use std::path::Path;
 
@@ -120,7 +118,7 @@ pub fn measure_all(
 /// Guests that run at a time: both numbers of CPUs of a baseline always, and more if there is room.
 fn jobs(wanted: &[Measurement]) -> usize {
     let guest = wanted.iter().map(|repeat| repeat.machine().memory).max().unwrap_or_default();
-    matrix::default_jobs(one_per_cpu(), memory::available(), guest).max(exact::CPUS.len())
+    side_by_side::most(guest).max(exact::CPUS.len())
 }
 
 /// Store what was measured: one in the folder itself, several in folders of their own. Returns why they are not where they

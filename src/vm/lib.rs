@@ -8,6 +8,7 @@
 //! may be called. [`bundle`] packs programs and files for a guest, with what [`closure`] finds that they need; [`disk`]
 //! makes a disk of files that are too large for its memory.
 //! [`compile`] builds kernels for the cache, and [`unpack`] unpacks archives.
+//! [`side_by_side`] runs several at a time.
 //! Inside the guest, `guest` is process 1: it runs the job and answers in frames of [`protocol`].
 
 // Paths are the same in all crates: `crate::MODULE::`.
@@ -39,6 +40,7 @@ pub mod packages;
 pub mod protocol;
 pub mod qemu;
 pub mod scratch;
+pub mod side_by_side;
 pub mod snapshots;
 pub mod store;
 pub mod symbol_cache;

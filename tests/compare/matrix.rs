@@ -1,7 +1,7 @@
 //! Matrices with a mock runner: what runs, what is kept, what is resumed.
 
 use super::synthetic::{newer, older, timed};
-use pipeprof::compare::matrix::{self, MatrixRun, MatrixStore, default_jobs};
+use pipeprof::compare::matrix::{self, MatrixRun, MatrixStore};
 use pipeprof::compare::plan::{self, Axes, MatrixPlan};
 use pipeprof::compare::{CompareOptions, Input, compare, render};
 use pipeprof::experiment::{EndedBy, Event, State, StopRule};
@@ -290,12 +290,4 @@ fn timed_matrices_are_interleaved_with_a_control() {
     // The control is the first column, measured again.
     let control = cells.iter().find(|cell| cell.column == 3).unwrap();
     assert!(control.options.kernel.as_deref() == Some("6.12"));
-}
-
-#[test]
-fn jobs_fit_into_cpus_and_memory() {
-    assert_eq!(default_jobs(8, Some(64 << 30), 1 << 30), 8);
-    assert_eq!(default_jobs(8, Some(4 << 30), 1 << 30), 2);
-    assert_eq!(default_jobs(8, Some(1 << 30), 1 << 30), 1);
-    assert_eq!(default_jobs(2, None, 1 << 30), 2);
 }

@@ -1,0 +1,63 @@
+//! Guests that run at the same time. What is counted in one does not depend on the others.
+
+use crate::util::limits::one_per_cpu;
+use crate::util::memory;
+use anyhow::{Result, anyhow};
+
+/// How many guests with so many bytes of memory run at a time: at most one per CPU, and with a fifth of the memory left free.
+pub fn most(guest_bytes: u64) -> usize {
+    with_room(one_per_cpu(), memory::available(), guest_bytes)
+}
+
+fn with_room(cpus: usize, available_bytes: Option<u64>, guest_bytes: u64) -> usize {
+    // QEMU's memory without the guest's: translation buffer and tables.
+    const OVERHEAD: u64 = 512 << 20;
+    let by_memory = available_bytes.map_or(usize::MAX, |available| {
+        usize::try_from(available / 5 * 4 / (guest_bytes + OVERHEAD)).unwrap_or(usize::MAX)
+    });
+    cpus.min(by_memory).max(1)
+}
+
+/// `each` of the first `count` numbers, at most `jobs` at a time, in their order.
+///
+/// # Errors
+/// The first of those of `each`; what has begun then is waited for, and nothing more begins.
+pub fn run<T: Send>(count: u32, jobs: usize, each: impl Fn(u32) -> Result<T> + Sync) -> Result<Vec<T>> {
+    let numbers: Vec<u32> = (0..count).collect();
+    let mut results = Vec::new();
+    for together in numbers.chunks(jobs.max(1)) {
+        let done: Vec<Result<T>> = std::thread::scope(|scope| {
+            let running: Vec<_> = together.iter().map(|number| scope.spawn(|| each(*number))).collect();
+            let failed = |_| Err(anyhow!("internal error: a thread panicked"));
+            running.into_iter().map(|thread| thread.join().unwrap_or_else(failed)).collect()
+        });
+        for result in done {
+            results.push(result?);
+        }
+    }
+    Ok(results)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guests_leave_a_fifth_of_the_memory_free() {
+        let gib = 1u64 << 30;
+        assert_eq!(with_room(8, Some(64 * gib), gib), 8);
+        assert_eq!(with_room(8, Some(4 * gib), gib), 2);
+        assert_eq!((with_room(8, Some(gib), gib), with_room(2, None, gib)), (1, 2));
+    }
+
+    #[test]
+    fn results_are_in_order_and_an_error_is_the_first() {
+        assert_eq!(run(5, 2, |number| Ok(number * 2)).unwrap(), [0, 2, 4, 6, 8]);
+        let begun = std::sync::atomic::AtomicU32::new(0);
+        let failed = run(5, 2, |number| {
+            begun.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            if number == 1 { Err(anyhow!("broken")) } else { Ok(()) }
+        });
+        assert_eq!((failed.unwrap_err().to_string(), begun.into_inner()), ("broken".to_owned(), 2));
+    }
+}
