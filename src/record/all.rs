@@ -1,0 +1,140 @@
+//! `record --all`: at which channels of the machine time is lost.
+
+use crate::kernel::environment::Environment;
+use crate::kernel::info::KernelInfo;
+use crate::record::observe::machine::Machine;
+use crate::record::observe::machine::moved::{MovedBytes, MovedNow};
+use crate::record::observe::machine::tally::MachineTally;
+use crate::record::observe::recorder::monotonic_ns;
+use crate::record::options::{RecordSettings, nanoseconds};
+use crate::record::say::machine;
+use crate::result::{Document, MachineView, MeasuredTarget, Observer, Outcome, ProcessGroup, SCHEMA};
+use crate::util::warning::{Warning, WarningCode};
+use crate::util::{build, cancel};
+use anyhow::Result;
+use rustix::time::{ClockId, clock_gettime};
+use std::time::{Duration, Instant};
+
+/// The shortest time between two looks, and the part of a CPU's time that those between the first and the last take.
+const OFTEN: Duration = Duration::from_millis(100);
+const COST: f64 = 0.05;
+
+/// How often it is looked whether to end.
+const STEP: Duration = Duration::from_millis(20);
+
+/// Look at all processes for the duration of `settings`, or until an interruption.
+///
+/// # Errors
+/// When BPF programs were asked for, and the kernel refuses them.
+pub(crate) fn record(settings: &RecordSettings) -> Result<Outcome> {
+    let environment = Environment::now();
+    let started = (settings.observer != Some(Observer::Proc)).then(MovedBytes::start).transpose();
+    let (counter, refused) = match started {
+        Ok(counter) => (counter, None),
+        Err(error) if settings.observer.is_none() => (None, Some(error)),
+        Err(error) => return Err(error),
+    };
+    let mut looks = MachineLooks { counter, ..MachineLooks::default() };
+    looks.look(true);
+    let begun = Instant::now();
+    let lasts = |duration: Duration| begun.elapsed() < duration;
+    let mut next = looks.next();
+    while !cancel::happened() && settings.duration.is_none_or(lasts) {
+        let rest = settings.duration.map_or(STEP, |duration| duration.saturating_sub(begun.elapsed()));
+        std::thread::sleep(rest.min(STEP));
+        if Instant::now() >= next && settings.duration.is_none_or(lasts) {
+            looks.look(false);
+            next = looks.next();
+        }
+    }
+    looks.look(true);
+    let mut warnings: Vec<Warning> = refused.map(|why| unseen(&why)).into_iter().collect();
+    warnings.extend(looks.lost());
+    let duration_ns = nanoseconds(settings.duration.filter(|_| !cancel::happened()));
+    let (window_ns, view) = looks.finish();
+    let target = MeasuredTarget::Attached { pids: Vec::new(), group: Some(ProcessGroup::Machine) };
+    let mut document = Document {
+        schema: SCHEMA.to_owned(),
+        version: build::version().to_owned(),
+        kernel: KernelInfo::running(),
+        mode: target.text(),
+        target,
+        environment,
+        duration_ns,
+        warnings,
+        machine: Some(view),
+        ..Document::default()
+    };
+    document.processes.window_ns = window_ns;
+    document.findings = machine::findings(&document);
+    Ok(Outcome { document, ..Outcome::default() })
+}
+
+/// What is not seen because of `why`: an error of BPF programs.
+fn unseen(why: &anyhow::Error) -> Warning {
+    Warning {
+        code: WarningCode::LookedOnly,
+        message: "bytes and how full pipes are were not recorded".to_owned(),
+        action: format!("{why:#}"),
+    }
+}
+
+/// Looks at all processes, and what they add up to.
+#[derive(Default)]
+struct MachineLooks {
+    counter: Option<MovedBytes>,
+    machine: Machine,
+    moved: Option<MovedNow>,
+    tally: MachineTally,
+    looks: u64,
+    cpu_ns: u64,
+    /// CPU time of the last one.
+    last: Duration,
+}
+
+impl MachineLooks {
+    fn look(&mut self, whole: bool) {
+        let cpu = || clock_gettime(ClockId::ThreadCPUTime);
+        let (before, at) = (cpu(), monotonic_ns());
+        self.machine.look(whole);
+        // Without an answer of the kernel, what it said before counts.
+        self.moved = self.counter.as_ref().and_then(|counter| counter.read().ok()).or_else(|| self.moved.take());
+        // Who was read when is not known: in the middle of the look, on the average.
+        let middle = at.midpoint(monotonic_ns());
+        self.tally.add(&self.machine, self.moved.as_ref(), middle);
+        let after = cpu();
+        let ns = (after.tv_sec - before.tv_sec) * 1_000_000_000 + (after.tv_nsec - before.tv_nsec);
+        self.last = Duration::from_nanos(ns.unsigned_abs());
+        self.cpu_ns += ns.unsigned_abs();
+        self.looks += 1;
+    }
+
+    /// When the next look is due. The first one costs more, because it reads what all have open.
+    fn next(&self) -> Instant {
+        Instant::now() + self.last.div_f64(COST).max(OFTEN)
+    }
+
+    fn lost(&self) -> Option<Warning> {
+        let lost = self.counter.as_ref().map_or(0, MovedBytes::lost);
+        (lost > 0).then(|| Warning {
+            code: WarningCode::CallsNotRecorded,
+            message: "more pipes and sockets were used than there is room for: bytes of some of them are missing".to_owned(),
+            action: String::new(),
+        })
+    }
+
+    fn finish(self) -> (u64, MachineView) {
+        let Self { machine, moved, tally, looks, cpu_ns, .. } = self;
+        let view = MachineView {
+            looks,
+            cpu_ns,
+            processes: machine.processes.len() as u64,
+            unreadable: machine.unreadable(),
+            left_out: machine.left_out + tally.left_out(),
+            unseen_bytes: moved.as_ref().map(|moved| tally.unseen_bytes(moved)),
+            channels: Vec::new(),
+        };
+        let window_ns = tally.window_ns();
+        (window_ns, MachineView { channels: tally.finish(&machine, moved.as_ref()), ..view })
+    }
+}
