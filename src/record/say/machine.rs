@@ -49,8 +49,8 @@ pub(crate) fn findings(recording: &Document) -> Vec<Finding> {
         }
     }
     if behind > 0 {
-        let more = counted(behind, "channel");
-        let text = format!("At {more} more, a process has waited at least half of the time for these or for others that stand still.");
+        let (more, stands) = (counted(behind, "further channel"), "for one that does not go on");
+        let text = format!("At {more}, a process has waited at least half of the time behind these, or {stands}.");
         findings.push(Finding { count: Some(behind), ..Finding::new(FindingKind::Waiting, None, text) });
     }
     let most = machine.channels.iter().filter(|channel| channel.stuck.is_none()).max_by_key(|channel| channel.lost_ns);

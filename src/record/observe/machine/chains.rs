@@ -223,3 +223,134 @@ impl<'a> Waits<'a> {
         WaitChain { end: ChainEnd::Circle(members), steps: 1, full: wait.room }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::observe::thread_calls::AwaitedFiles;
+    use crate::record::start::launch::MadePipe;
+    use crate::record::start::open_files::{FileKind, OpenFile};
+
+    /// The pipe of this number, open for writing or reading. Its descriptor is its place.
+    type End = (u64, bool);
+
+    /// Processes 1, 2 and so on, each with its parent, ends and the calls of its threads.
+    fn machine(processes: &[(u32, &[End], &[ThreadCall])]) -> Machine {
+        let process = |(parent, ends, calls): &(u32, &[End], &[ThreadCall])| {
+            let file = |(fd, (inode, writes)): (u32, &End)| {
+                let kind = FileKind::Pipe(MadePipe { inode: *inode, device: 7 }, None);
+                OpenFile { fd, kind, reads: !writes, writes: *writes }
+            };
+            let thread = |(tid, call): (u32, &ThreadCall)| ThreadNow { tid, sleeps: 1, call: call.clone() };
+            MachineProcess {
+                parent: *parent,
+                state: 'S',
+                files: Some((0..).zip(*ends).map(file).collect()),
+                threads: Some((1..).zip(*calls).map(thread).collect()),
+                ..MachineProcess::default()
+            }
+        };
+        Machine { processes: (1..).zip(processes.iter().map(process)).collect(), ..Machine::default() }
+    }
+
+    fn waits_at(fd: u32, room: bool) -> ThreadCall {
+        ThreadCall::Files(AwaitedFiles { any: vec![(fd, room)], ..AwaitedFiles::default() })
+    }
+
+    fn polls(any: &[(u32, bool)]) -> ThreadCall {
+        ThreadCall::Files(AwaitedFiles { any: any.to_vec(), polled: true, limited: false })
+    }
+
+    /// The chain and the worth of the wait of process 1's first thread.
+    fn first(machine: &Machine) -> (WaitChain, WaitKind) {
+        let waits = Waits::of(machine, &|_| None);
+        let process = &machine.processes[&1];
+        let thread = &process.threads.as_ref().unwrap()[0];
+        let wait = waits.at_channels(process, &thread.call)[0];
+        let chain = waits.chain(1, thread.tid, &wait);
+        let kind = chain.kind(&wait);
+        (chain, kind)
+    }
+
+    fn end(processes: &[(u32, &[End], &[ThreadCall])]) -> (ChainEnd, WaitKind) {
+        let (chain, kind) = first(&machine(processes));
+        (chain.end, kind)
+    }
+
+    const R1: End = (1, false);
+    const W1: End = (1, true);
+    const R2: End = (2, false);
+    const W2: End = (2, true);
+
+    #[test]
+    fn a_reader_of_somebody_idle_is_idle_and_a_writer_is_held() {
+        let idle = [ThreadCall::Idle];
+        assert_eq!(end(&[(0, &[R1], &[waits_at(0, false)]), (0, &[W1], &idle)]), (ChainEnd::Sleeps(2), WaitKind::Idle));
+        assert_eq!(end(&[(0, &[W1], &[waits_at(0, true)]), (0, &[R1], &idle)]), (ChainEnd::Sleeps(2), WaitKind::Held));
+        let runs = [ThreadCall::Busy];
+        assert_eq!(end(&[(0, &[R1], &[waits_at(0, false)]), (0, &[W1], &runs)]), (ChainEnd::Runs(2), WaitKind::Starved));
+        // One thread that runs is enough, and of several holders the most active one counts.
+        let threads = [ThreadCall::Idle, ThreadCall::Busy];
+        let several: [(u32, &[End], &[ThreadCall]); 3] =
+            [(0, &[R1], &[waits_at(0, false)]), (0, &[W1], &idle), (0, &[W1], &threads)];
+        assert_eq!(end(&several), (ChainEnd::Runs(3), WaitKind::Starved));
+    }
+
+    #[test]
+    fn a_reader_behind_a_writer_that_is_held_loses_time_too() {
+        let all: [(u32, &[End], &[ThreadCall]); 3] =
+            [(0, &[R1], &[waits_at(0, false)]), (0, &[W1, W2], &[waits_at(1, true)]), (0, &[R2], &[ThreadCall::Idle])];
+        let (chain, kind) = first(&machine(&all));
+        assert_eq!((chain.end, chain.steps, kind), (ChainEnd::Sleeps(3), 2, WaitKind::Held));
+    }
+
+    #[test]
+    fn who_is_stopped_holds_up_whoever_waits() {
+        let mut all = machine(&[(0, &[R1], &[waits_at(0, false)]), (0, &[W1], &[ThreadCall::Busy])]);
+        all.processes.get_mut(&2).unwrap().state = 'T';
+        let (chain, kind) = first(&all);
+        assert_eq!((chain.end, kind), (ChainEnd::Stopped(2), WaitKind::Held));
+    }
+
+    #[test]
+    fn circles_are_found_with_all_their_members() {
+        let circle: [(u32, &[End], &[ThreadCall]); 2] =
+            [(0, &[R1, W2], &[waits_at(0, false)]), (0, &[W1, R2], &[waits_at(1, false)])];
+        assert_eq!(end(&circle), (ChainEnd::Circle(vec![1, 2]), WaitKind::Held));
+        assert_eq!(end(&[(0, &[R1, W1], &[waits_at(0, false)])]), (ChainEnd::Circle(vec![1]), WaitKind::Held));
+        // Another thread can do anything.
+        let threads = [waits_at(0, false), ThreadCall::Idle];
+        assert_eq!(end(&[(0, &[R1, W1], &threads)]), (ChainEnd::Sleeps(1), WaitKind::Idle));
+        // Behind a circle.
+        let behind: [(u32, &[End], &[ThreadCall]); 3] = [
+            (0, &[(3, false)], &[waits_at(0, false)]),
+            (0, &[R1, W2, (3, true)], &[waits_at(0, false)]),
+            (0, &[W1, R2], &[waits_at(1, false)]),
+        ];
+        assert_eq!(end(&behind), (ChainEnd::Circle(Vec::new()), WaitKind::Held));
+        // A parent waits for its child, which reads from it.
+        let child: [(u32, &[End], &[ThreadCall]); 2] =
+            [(2, &[R1], &[waits_at(0, false)]), (0, &[W1], &[ThreadCall::Child(None)])];
+        assert_eq!(end(&child), (ChainEnd::Circle(vec![1, 2]), WaitKind::Held));
+    }
+
+    #[test]
+    fn room_in_poll_counts_only_in_a_pipe_that_is_full() {
+        let all = machine(&[(0, &[W1], &[polls(&[(0, true)])]), (0, &[R1], &[ThreadCall::Idle])]);
+        let process = &all.processes[&1];
+        let call = &process.threads.as_ref().unwrap()[0].call;
+        let found = |full: Option<bool>| Waits::of(&all, &|_| full).at_channels(process, call).len();
+        assert_eq!([None, Some(false), Some(true)].map(found), [0, 0, 1]);
+        // Nor who serves many files, or other ones too.
+        let many: Vec<(u32, bool)> = vec![(0, false); MOST_POLLED + 1];
+        let served = [polls(&many), polls(&[(0, false), (9, false)])];
+        let waits = Waits::of(&all, &|_| Some(true));
+        assert!(served.iter().all(|call| waits.at_channels(process, call).is_empty()));
+    }
+
+    #[test]
+    fn nobody_at_the_other_end_is_unknown() {
+        assert_eq!(end(&[(0, &[R1], &[waits_at(0, false)])]), (ChainEnd::Unknown, WaitKind::Idle));
+        assert_eq!(end(&[(0, &[W1], &[waits_at(0, true)])]), (ChainEnd::Unknown, WaitKind::Held));
+    }
+}

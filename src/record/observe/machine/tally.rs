@@ -113,7 +113,7 @@ impl MachineTally {
                     let before = self.open.get(&key).filter(|before| before.wait == wait);
                     let same = before.filter(|before| before.sleeps == thread.sleeps);
                     if before.is_some() && same.is_none() {
-                        self.channels.entry(wait.channel).or_default().moves = true;
+                        self.channels.get_mut(&wait.channel).into_iter().for_each(|tally| tally.moves = true);
                     }
                     let since = same.map_or(at, |before| before.since);
                     let chain = (kind == WaitKind::Held).then_some(chain);
