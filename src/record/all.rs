@@ -2,7 +2,7 @@
 
 use crate::kernel::environment::Environment;
 use crate::kernel::info::KernelInfo;
-use crate::record::observe::machine::Machine;
+use crate::record::observe::machine::MachineNow;
 use crate::record::observe::machine::moved::{MovedBytes, MovedNow};
 use crate::record::observe::machine::tally::MachineTally;
 use crate::record::observe::recorder::monotonic_ns;
@@ -83,7 +83,7 @@ fn unseen(why: &anyhow::Error) -> Warning {
 #[derive(Default)]
 struct MachineLooks {
     counter: Option<MovedBytes>,
-    machine: Machine,
+    machine: MachineNow,
     moved: Option<MovedNow>,
     tally: MachineTally,
     looks: u64,
@@ -118,7 +118,8 @@ impl MachineLooks {
         let lost = self.counter.as_ref().map_or(0, MovedBytes::lost);
         (lost > 0).then(|| Warning {
             code: WarningCode::CallsNotRecorded,
-            message: "more pipes and sockets were used than there is room for: bytes of some of them are missing".to_owned(),
+            message: "more pipes and sockets were used than there is room for: bytes of some of them are missing"
+                .to_owned(),
             action: String::new(),
         })
     }

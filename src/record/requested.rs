@@ -165,7 +165,9 @@ impl RecordingRequest {
         let refused = |problem: &str| Err(UsageError::new(problem).into());
         let guest = self.kernel.is_some();
         if self.target == RecordingTarget::default() {
-            return refused("nothing is to be recorded: give a pipeline after `--`, -p PID, --cgroup, --container or --all");
+            return refused(
+                "nothing is to be recorded: give a pipeline after `--`, -p PID, --cgroup, --container or --all",
+            );
         }
         let running = !matches!(self.target, RecordingTarget::Pipeline(_));
         if self.observer == Some(Observer::Proc) && (self.level == RecordLevel::Stacks || self.collect.is_some()) {

@@ -2,7 +2,7 @@
 //!
 //! Other tests have pipelines that stand still at the same time: only what this one has started is looked at.
 
-use super::running::{Running, stored, command, pair};
+use super::running::{Running, command, pair, stored};
 use crate::common::{program, wait_until};
 use pipeprof::result::{Document, MachineChannel, MachineView, WaitCause};
 use std::process::Stdio;

@@ -102,7 +102,11 @@ fn stuck_finding(channel: &MachineChannel, stuck: &StuckWait) -> Finding {
     // The cause itself, if it has the other end, and else the way to it.
     let caused = |process: &SeenProcess, why: String| match direct(process) {
         true => format!("{name} {waited} {wait} {towards} {}, which {why}.", full_name(process)),
-        false => format!("{name} {waited} {wait}{}, which waits, too: in the end for {}, which {why}.", other(), full_name(process)),
+        false => format!(
+            "{name} {waited} {wait}{}, which waits, too: in the end for {}, which {why}.",
+            other(),
+            full_name(process)
+        ),
     };
     let (kind, text) = match &stuck.cause {
         WaitCause::Unknown => {
@@ -232,7 +236,10 @@ pub(crate) fn limits(machine: &MachineView) -> Vec<String> {
         counted(machine.processes, "process")
     )];
     if let Some(bytes) = machine.unseen_bytes.filter(|bytes| *bytes >= FEW_BYTES) {
-        lines.push(format!("{} MiB went through pipes and sockets that were open at no look", number(bytes as f64 / MIB)));
+        lines.push(format!(
+            "{} MiB went through pipes and sockets that were open at no look",
+            number(bytes as f64 / MIB)
+        ));
     }
     if machine.unreadable > 0 {
         let count = machine.unreadable;

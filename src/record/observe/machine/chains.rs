@@ -2,7 +2,7 @@
 //! wait for another one itself.
 
 use super::ends::ChannelEnds;
-use super::{Machine, MachineProcess};
+use super::{MachineNow, MachineProcess};
 use crate::record::observe::look::{ChannelKey, channel_of};
 use crate::record::observe::thread_calls::{ThreadCall, ThreadNow};
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -82,7 +82,7 @@ enum Activity {
 
 /// All processes and channels at one look.
 pub(crate) struct Waits<'a> {
-    machine: &'a Machine,
+    machine: &'a MachineNow,
     pub ends: HashMap<ChannelKey, ChannelEnds>,
     children: HashMap<u32, Vec<u32>>,
     /// Whether a pipe has no room, as far as that is known.
@@ -90,7 +90,7 @@ pub(crate) struct Waits<'a> {
 }
 
 impl<'a> Waits<'a> {
-    pub(crate) fn of(machine: &'a Machine, is_full: &'a dyn Fn(ChannelKey) -> Option<bool>) -> Self {
+    pub(crate) fn of(machine: &'a MachineNow, is_full: &'a dyn Fn(ChannelKey) -> Option<bool>) -> Self {
         let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
         machine.processes.iter().for_each(|(pid, process)| children.entry(process.parent).or_default().push(*pid));
         Self { machine, ends: machine.ends(), children, is_full }
@@ -235,7 +235,7 @@ mod tests {
     type End = (u64, bool);
 
     /// Processes 1, 2 and so on, each with its parent, ends and the calls of its threads.
-    fn machine(processes: &[(u32, &[End], &[ThreadCall])]) -> Machine {
+    fn machine(processes: &[(u32, &[End], &[ThreadCall])]) -> MachineNow {
         let process = |(parent, ends, calls): &(u32, &[End], &[ThreadCall])| {
             let file = |(fd, (inode, writes)): (u32, &End)| {
                 let kind = FileKind::Pipe(MadePipe { inode: *inode, device: 7 }, None);
@@ -250,7 +250,7 @@ mod tests {
                 ..MachineProcess::default()
             }
         };
-        Machine { processes: (1..).zip(processes.iter().map(process)).collect(), ..Machine::default() }
+        MachineNow { processes: (1..).zip(processes.iter().map(process)).collect(), ..MachineNow::default() }
     }
 
     fn waits_at(fd: u32, room: bool) -> ThreadCall {
@@ -262,7 +262,7 @@ mod tests {
     }
 
     /// The chain and the worth of the wait of process 1's first thread.
-    fn first(machine: &Machine) -> (WaitChain, WaitKind) {
+    fn first(machine: &MachineNow) -> (WaitChain, WaitKind) {
         let waits = Waits::of(machine, &|_| None);
         let process = &machine.processes[&1];
         let thread = &process.threads.as_ref().unwrap()[0];
@@ -288,7 +288,10 @@ mod tests {
         assert_eq!(end(&[(0, &[R1], &[waits_at(0, false)]), (0, &[W1], &idle)]), (ChainEnd::Sleeps(2), WaitKind::Idle));
         assert_eq!(end(&[(0, &[W1], &[waits_at(0, true)]), (0, &[R1], &idle)]), (ChainEnd::Sleeps(2), WaitKind::Held));
         let runs = [ThreadCall::Busy];
-        assert_eq!(end(&[(0, &[R1], &[waits_at(0, false)]), (0, &[W1], &runs)]), (ChainEnd::Runs(2), WaitKind::Starved));
+        assert_eq!(
+            end(&[(0, &[R1], &[waits_at(0, false)]), (0, &[W1], &runs)]),
+            (ChainEnd::Runs(2), WaitKind::Starved)
+        );
         // One thread that runs is enough, and of several holders the most active one counts.
         let threads = [ThreadCall::Idle, ThreadCall::Busy];
         let several: [(u32, &[End], &[ThreadCall]); 3] =

@@ -1,6 +1,6 @@
 //! Who has the ends of each channel open.
 
-use super::Machine;
+use super::MachineNow;
 use crate::record::observe::look::{ChannelKey, channel_of, path_of};
 use crate::record::start::open_files::{FileKind, OpenFile};
 use crate::result::ChannelKind;
@@ -24,7 +24,7 @@ impl ChannelEnds {
     }
 }
 
-impl Machine {
+impl MachineNow {
     /// All channels.
     pub(crate) fn ends(&self) -> HashMap<ChannelKey, ChannelEnds> {
         let mut all: HashMap<ChannelKey, ChannelEnds> = HashMap::new();

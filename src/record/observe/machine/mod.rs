@@ -55,7 +55,7 @@ impl MachineProcess {
 
 /// All processes at one moment.
 #[derive(Debug, Default)]
-pub(crate) struct Machine {
+pub(crate) struct MachineNow {
     pub processes: BTreeMap<u32, MachineProcess>,
     /// The peers of sockets.
     pub peers: HashMap<u64, SocketPeer>,
@@ -63,7 +63,7 @@ pub(crate) struct Machine {
     pub left_out: u64,
 }
 
-impl Machine {
+impl MachineNow {
     /// Look at all processes. `whole`: read again what all of them have open, and not only what new ones have.
     pub(crate) fn look(&mut self, whole: bool) {
         self.left_out = 0;

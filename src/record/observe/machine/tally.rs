@@ -3,7 +3,7 @@
 //! A wait that one look sees counts for half of the time to the looks before and after it; so the whole time between two looks
 //! counts if both see it.
 
-use super::Machine;
+use super::MachineNow;
 use super::chains::{ChainEnd, ChannelWait, WaitChain, WaitKind, Waits};
 use super::ends::ChannelEnds;
 use super::moved::MovedNow;
@@ -91,7 +91,7 @@ pub(crate) struct MachineTally {
 
 impl MachineTally {
     /// Add a look at time `at`, ns.
-    pub(crate) fn add(&mut self, machine: &Machine, moved: Option<&MovedNow>, at: u64) {
+    pub(crate) fn add(&mut self, machine: &MachineNow, moved: Option<&MovedNow>, at: u64) {
         let is_full = |channel: ChannelKey| {
             let [used, slots] = moved?.slots(channel)?;
             Some(used >= slots)
@@ -167,7 +167,7 @@ impl MachineTally {
     }
 
     /// All channels, those at which most was lost first. `machine`: at the last look.
-    pub(crate) fn finish(self, machine: &Machine, moved: Option<&MovedNow>) -> Vec<MachineChannel> {
+    pub(crate) fn finish(self, machine: &MachineNow, moved: Option<&MovedNow>) -> Vec<MachineChannel> {
         let mut names = SeenNames { machine, known: HashMap::new() };
         let mut stuck = self.stuck(&mut names);
         let channel = |(key, tally): (ChannelKey, ChannelTally)| {
@@ -229,7 +229,7 @@ impl MachineTally {
 
 impl ChannelTally {
     /// As it is at a look.
-    fn note(&mut self, ends: ChannelEnds, machine: &Machine) {
+    fn note(&mut self, ends: ChannelEnds, machine: &MachineNow) {
         (self.kind, self.path, self.sockets) = (ends.kind, ends.path, ends.sockets);
         // What has ended is still the other end.
         for (side, now) in [(&mut self.writers, &ends.writers), (&mut self.readers, &ends.readers)] {
@@ -241,7 +241,7 @@ impl ChannelTally {
 }
 
 impl SeenEnds {
-    fn of(holders: &[(u32, u32)], machine: &Machine) -> Self {
+    fn of(holders: &[(u32, u32)], machine: &MachineNow) -> Self {
         let named = holders.iter().take(NAMED).filter_map(|(pid, fd)| {
             let process = machine.processes.get(pid)?;
             Some(SeenHolder { pid: *pid, started: process.started, name: process.name.clone(), fd: *fd })
@@ -252,7 +252,7 @@ impl SeenEnds {
 
 /// Reads what is said of processes, once of each.
 struct SeenNames<'a> {
-    machine: &'a Machine,
+    machine: &'a MachineNow,
     known: HashMap<(u32, u64), SeenProcess>,
 }
 
@@ -277,7 +277,8 @@ impl SeenNames<'_> {
         let read = || {
             // Another one may have its id by now.
             let lives = ProcessStat::of(pid).is_some_and(|stat| stat.started == started);
-            let stopped = self.machine.processes.get(&pid).is_some_and(|now| now.started == started && now.is_stopped());
+            let stopped =
+                self.machine.processes.get(&pid).is_some_and(|now| now.started == started && now.is_stopped());
             SeenProcess {
                 pid,
                 inner_pid: process_stat::inner_id(pid).filter(|inner| lives && *inner != pid),
@@ -307,7 +308,8 @@ impl SeenNames<'_> {
             SleepingCall::Known(Some(number), _) => Some(why(number, 0)),
             _ => None,
         };
-        let mut own = threads.iter().filter(|thread| thread.call != ThreadCall::Thread).map(|thread| reason(thread.tid));
+        let mut own =
+            threads.iter().filter(|thread| thread.call != ThreadCall::Thread).map(|thread| reason(thread.tid));
         let first = own.next()??;
         own.all(|other| other == Some(first)).then_some(first)
     }
