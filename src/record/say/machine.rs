@@ -114,7 +114,7 @@ fn stuck_finding(channel: &MachineChannel, stuck: &StuckWait) -> Finding {
             (FindingKind::Waiting, format!("{name} {waited} {wait}; who has its {side} end open could not be seen."))
         }
         WaitCause::Circle(members) if members.len() == 1 => {
-            (FindingKind::Circle, format!("{name} {waited} {wait}, which only it has open itself."))
+            (FindingKind::Circle, format!("{name} {waited} {wait}, of which only it has both ends open."))
         }
         WaitCause::Circle(members) if members.is_empty() => {
             (FindingKind::Waiting, format!("{name} {waited} {wait}{}: these wait for each other.", other()))
