@@ -2,31 +2,37 @@
 
 use crate::kernel::environment::Environment;
 use crate::kernel::info::KernelInfo;
+use crate::record::live::screen::LiveOutput;
 use crate::record::observe::machine::MachineNow;
 use crate::record::observe::machine::moved::{MovedBytes, MovedNow};
-use crate::record::observe::machine::tally::MachineTally;
+use crate::record::observe::machine::tally::{MachineTally, sort};
 use crate::record::observe::recorder::monotonic_ns;
 use crate::record::options::{RecordSettings, nanoseconds};
 use crate::record::say::machine;
-use crate::result::{Document, MachineView, MeasuredTarget, Observer, Outcome, ProcessGroup, SCHEMA};
+use crate::result::{Document, MachineChannel, MachineView, MeasuredTarget, Observer, Outcome, ProcessGroup, SCHEMA};
 use crate::util::warning::{Warning, WarningCode};
 use crate::util::{build, cancel};
 use anyhow::Result;
 use rustix::time::{ClockId, clock_gettime};
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// The shortest time between two looks, and the part of a CPU's time that those between the first and the last take.
 const OFTEN: Duration = Duration::from_millis(100);
 const COST: f64 = 0.05;
 
+/// The same of what a live recording shows: each look reads what all have open.
+const LIVE_EVERY: Duration = Duration::from_secs(1);
+const LIVE_COST: f64 = 0.2;
+
 /// How often it is looked whether to end.
 const STEP: Duration = Duration::from_millis(20);
 
-/// Look at all processes for the duration of `settings`, or until an interruption.
+/// Look at all processes for the duration of `settings`, or until an interruption. `live`: show what happens meanwhile.
 ///
 /// # Errors
 /// When BPF programs were asked for, and the kernel refuses them.
-pub(crate) fn record(settings: &RecordSettings) -> Result<Outcome> {
+pub(crate) fn record(settings: &RecordSettings, live: bool) -> Result<Outcome> {
     let environment = Environment::now();
     let started = (settings.observer != Some(Observer::Proc)).then(MovedBytes::start).transpose();
     let (counter, refused) = match started {
@@ -39,7 +45,14 @@ pub(crate) fn record(settings: &RecordSettings) -> Result<Outcome> {
     let begun = Instant::now();
     let lasts = |duration: Duration| begun.elapsed() < duration;
     let mut next = looks.next();
+    let mut live = live.then(|| LiveMachine::start(&looks));
     while !cancel::happened() && settings.duration.is_none_or(lasts) {
+        if let Some(live) = &mut live {
+            live.step(&mut looks);
+            if live.output.is_left() {
+                break;
+            }
+        }
         let rest = settings.duration.map_or(STEP, |duration| duration.saturating_sub(begun.elapsed()));
         std::thread::sleep(rest.min(STEP));
         if Instant::now() >= next && settings.duration.is_none_or(lasts) {
@@ -47,11 +60,13 @@ pub(crate) fn record(settings: &RecordSettings) -> Result<Outcome> {
             next = looks.next();
         }
     }
+    drop(live);
     looks.look(true);
     let mut warnings: Vec<Warning> = refused.map(|why| unseen(&why)).into_iter().collect();
     warnings.extend(looks.lost());
     let duration_ns = nanoseconds(settings.duration.filter(|_| !cancel::happened()));
-    let (window_ns, view) = looks.finish();
+    let (window_ns, view) = looks.view();
+    let findings = machine::findings(&view, window_ns);
     let target = MeasuredTarget::Attached { pids: Vec::new(), group: Some(ProcessGroup::Machine) };
     let mut document = Document {
         schema: SCHEMA.to_owned(),
@@ -66,7 +81,7 @@ pub(crate) fn record(settings: &RecordSettings) -> Result<Outcome> {
         ..Document::default()
     };
     document.processes.window_ns = window_ns;
-    document.findings = machine::findings(&document);
+    document.findings = findings;
     Ok(Outcome { document, ..Outcome::default() })
 }
 
@@ -124,18 +139,68 @@ impl MachineLooks {
         })
     }
 
-    fn finish(self) -> (u64, MachineView) {
-        let Self { machine, moved, tally, looks, cpu_ns, .. } = self;
+    /// The time of the looks until now, ns, and what they saw.
+    fn view(&self) -> (u64, MachineView) {
+        let Self { machine, moved, tally, .. } = self;
+        let moved = moved.as_ref();
         let view = MachineView {
-            looks,
-            cpu_ns,
+            looks: self.looks,
+            cpu_ns: self.cpu_ns,
             processes: machine.processes.len() as u64,
             unreadable: machine.unreadable(),
             left_out: machine.left_out + tally.left_out(),
-            unseen_bytes: moved.as_ref().map(|moved| tally.unseen_bytes(moved)),
-            channels: Vec::new(),
+            unseen_bytes: moved.map(|moved| tally.unseen_bytes(moved)),
+            channels: tally.channels(machine, moved),
         };
-        let window_ns = tally.window_ns();
-        (window_ns, MachineView { channels: tally.finish(&machine, moved.as_ref()), ..view })
+        (tally.window_ns(), view)
     }
+}
+
+/// Shows what was seen since it was last shown.
+struct LiveMachine {
+    output: LiveOutput,
+    begun: Instant,
+    next: Instant,
+    /// When it was last shown, and what had been seen by then.
+    before_ns: u64,
+    before: HashMap<(u64, u32), MachineChannel>,
+}
+
+impl LiveMachine {
+    fn start(looks: &MachineLooks) -> Self {
+        let begun = Instant::now();
+        let (before_ns, view) = looks.view();
+        let before = by_place(view.channels);
+        Self { output: LiveOutput::new(false), begun, next: begun + LIVE_EVERY, before_ns, before }
+    }
+
+    /// Look and show it, if it is time to.
+    fn step(&mut self, looks: &mut MachineLooks) {
+        if Instant::now() < self.next {
+            return;
+        }
+        looks.look(true);
+        let begun = Instant::now();
+        let (ns, mut view) = looks.view();
+        let window = ns - std::mem::replace(&mut self.before_ns, ns);
+        let before = std::mem::replace(&mut self.before, by_place(view.channels.clone()));
+        for channel in &mut view.channels {
+            let Some(before) = before.get(&(channel.inode, channel.device)) else { continue };
+            channel.full_ns = channel.full_ns.saturating_sub(before.full_ns);
+            channel.empty_ns = channel.empty_ns.saturating_sub(before.empty_ns);
+            // With the first bytes of a channel, earlier waits count as lost, too.
+            channel.lost_ns = channel.lost_ns.saturating_sub(before.lost_ns).min(window);
+            channel.bytes = channel.bytes.map(|bytes| bytes.saturating_sub(before.bytes.unwrap_or_default()));
+        }
+        sort(&mut view.channels);
+        let elapsed = format!("{} s", self.begun.elapsed().as_secs());
+        let (blocks, line) = machine::live(&view, window, &elapsed);
+        self.output.show(&blocks, &line);
+        let cost = looks.last + begun.elapsed();
+        self.next = Instant::now() + cost.div_f64(LIVE_COST).max(LIVE_EVERY);
+    }
+}
+
+fn by_place(channels: Vec<MachineChannel>) -> HashMap<(u64, u32), MachineChannel> {
+    channels.into_iter().map(|channel| ((channel.inode, channel.device), channel)).collect()
 }

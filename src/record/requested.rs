@@ -132,7 +132,7 @@ impl RecordingRequest {
             UsageError::new("--live shows what happens on this machine: leave out --kernel")
         );
         ensure!(
-            !live || self.observer != Some(Observer::Proc),
+            !live || self.observer != Some(Observer::Proc) || self.target == RecordingTarget::All,
             UsageError::new("--live needs BPF programs: leave out --observe proc")
         );
         // Flags of a guest without one are an error.
@@ -146,9 +146,8 @@ impl RecordingRequest {
                 if self.kernel.is_some() { self.record_in_guest(pipeline)? } else { record(pipeline, options)? }
             }
             RecordingTarget::All => {
-                ensure!(!live, UsageError::new("--all has no live view: leave out --live"));
                 cancel::install().context("cannot install signal handlers")?;
-                all::record(&options.settings)?
+                all::record(&options.settings, live)?
             }
             running => {
                 cancel::install().context("cannot install signal handlers")?;

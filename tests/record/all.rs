@@ -3,8 +3,10 @@
 //! Other tests have pipelines that stand still at the same time: only what this one has started is looked at.
 
 use super::running::{Running, command, pair, stored};
-use crate::common::{program, wait_until};
+use crate::common::{copy_program, pipeprof, program, wait_until};
 use pipeprof::result::{Document, MachineChannel, MachineView, WaitCause};
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -78,7 +80,10 @@ fn with_programs_it_is_first_and_full() {
 #[test]
 fn who_waits_for_somebody_idle_loses_nothing_and_who_is_stopped_is_named() {
     let idle = pair(command(&["sleep", "600"]), command(&["cat"]));
-    let stopped = pair(command(&["yes"]), command(&["cat"]));
+    let folder = tempfile::tempdir().unwrap();
+    let hostile = folder.path().join("\u{1b}[31m`x");
+    copy_program(Path::new("/bin/cat"), &hostile);
+    let stopped = pair(command(&["yes"]), command(&[hostile.to_str().unwrap()]));
     let [sleep, cat] = [0, 1].map(|at| idle.0[at].id());
     let [yes, reader] = [0, 1].map(|at| stopped.0[at].id());
     // SAFETY: sends a signal to a child of this test.
@@ -89,6 +94,7 @@ fn who_waits_for_somebody_idle_loses_nothing_and_who_is_stopped_is_named() {
     let [quiet] = written_by(&machine, sleep)[..] else { panic!("{said}") };
     let quiet = &machine.channels[quiet];
     assert!(quiet.lost_ns == 0 && quiet.empty_ns > 0 && quiet.stuck.is_none(), "{quiet:#?}");
+    assert!(!said.contains('\u{1b}'), "{said}");
     let (channel, cause) = first_is_stuck(&machine, yes);
     assert!(matches!(cause, WaitCause::Stopped(process) if process.pid == reader), "{channel:#?}");
 }
@@ -116,6 +122,36 @@ fn a_chain_of_waits_is_led_to_its_cause() {
     }
     let steps = |channel: &MachineChannel| channel.stuck.as_ref().map(|stuck| stuck.steps);
     assert_eq!([near, far].map(|(channel, _)| steps(channel)), [Some(1), Some(2)]);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn what_moves_is_counted_until_ctrl_c_and_shown_meanwhile() {
+    let moving = pair(command(&["yes"]), command(&["cat"]));
+    let [writer, reader] = [0, 1].map(|at| moving.0[at].id());
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("recording");
+    let mut recorder = pipeprof(&["record", "--all", "--live", "-o", target.to_str().unwrap()]);
+    let mut recorder = Running(vec![recorder.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()]);
+    // It has begun to count when it shows the first time.
+    let mut lines = BufReader::new(recorder.0[0].stderr.take().unwrap()).lines().map_while(Result::ok);
+    let shown = lines.find(|line| line.contains(" s: ")).unwrap();
+    let read = || {
+        let text = std::fs::read_to_string(format!("/proc/{reader}/io")).unwrap();
+        text.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
+    };
+    let before = read();
+    assert!(wait_until(Duration::from_secs(60), || read() > before + (1 << 20)), "{shown}");
+    // SAFETY: sends a signal to a child of this test.
+    unsafe { libc::kill(recorder.0[0].id().cast_signed(), libc::SIGINT) };
+    let said: Vec<String> = lines.collect();
+    assert_eq!(recorder.0[0].wait().unwrap().code(), Some(0), "{said:?}");
+    let text = std::fs::read_to_string(target.join("result.json")).unwrap();
+    let recording: Document = serde_json::from_str(&text).unwrap();
+    let machine = recording.machine.unwrap();
+    let [own] = written_by(&machine, writer)[..] else { panic!("{said:?}") };
+    let channel = &machine.channels[own];
+    assert!(channel.bytes.is_some_and(|bytes| bytes > 1 << 20) && channel.stuck.is_none(), "{channel:#?}");
 }
 
 #[test]

@@ -8,8 +8,7 @@ use crate::report::block::ReportBlock;
 use crate::report::number::{number, percent, time};
 use crate::report::table::{Table, TableCell};
 use crate::result::{
-    ChannelKind, Document, Finding, FindingKind, MachineChannel, MachineEnd, MachineView, SeenProcess, StuckWait,
-    WaitCause,
+    ChannelKind, Finding, FindingKind, MachineChannel, MachineEnd, MachineView, SeenProcess, StuckWait, WaitCause,
 };
 use crate::util::text::{clean, counted};
 use std::collections::BTreeSet;
@@ -28,10 +27,18 @@ const MIB: f64 = (1 << 20) as f64;
 /// Fewer bytes have no speed.
 const FEW_BYTES: u64 = 10_000;
 
-/// Who has waited longest, and for whom.
-pub(crate) fn findings(recording: &Document) -> Vec<Finding> {
-    let Some(machine) = &recording.machine else { return Vec::new() };
-    let window = recording.processes.window_ns;
+/// What a live recording shows, after the last time of `window` ns: blocks for a screen, and the same in one line.
+pub(crate) fn live(machine: &MachineView, window: u64, elapsed: &str) -> (Vec<ReportBlock>, String) {
+    let about = format!("{}: {elapsed}; q ends this and prints the report", counted(machine.processes, "process"));
+    let findings = findings(machine, window);
+    let line = findings.first().map_or_else(String::new, |finding| format!("{elapsed}: {}", finding.text));
+    let sentences = findings.into_iter().map(|finding| ReportBlock::Sentence(finding.text));
+    let blocks = [ReportBlock::Note(about)].into_iter().chain(sentences).chain(tables(machine, window));
+    (blocks.collect(), line)
+}
+
+/// Who has waited longest, and for whom, in a time of `window` ns.
+pub(crate) fn findings(machine: &MachineView, window: u64) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut known = BTreeSet::new();
     let mut behind = 0;
@@ -114,7 +121,7 @@ fn stuck_finding(channel: &MachineChannel, stuck: &StuckWait) -> Finding {
             (FindingKind::Waiting, format!("{name} {waited} {wait}; who has its {side} end open could not be seen."))
         }
         WaitCause::Circle(members) if members.len() == 1 => {
-            (FindingKind::Circle, format!("{name} {waited} {wait}, of which only it has both ends open."))
+            (FindingKind::Circle, format!("{name} {waited} {wait}, whose other end only it has open."))
         }
         WaitCause::Circle(members) if members.is_empty() => {
             (FindingKind::Waiting, format!("{name} {waited} {wait}{}: these wait for each other.", other()))

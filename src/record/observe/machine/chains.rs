@@ -226,36 +226,9 @@ impl<'a> Waits<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::made::{End, machine, waits_at};
     use super::*;
     use crate::record::observe::thread_calls::AwaitedFiles;
-    use crate::record::start::launch::MadePipe;
-    use crate::record::start::open_files::{FileKind, OpenFile};
-
-    /// The pipe of this number, open for writing or reading. Its descriptor is its place.
-    type End = (u64, bool);
-
-    /// Processes 1, 2 and so on, each with its parent, ends and the calls of its threads.
-    fn machine(processes: &[(u32, &[End], &[ThreadCall])]) -> MachineNow {
-        let process = |(parent, ends, calls): &(u32, &[End], &[ThreadCall])| {
-            let file = |(fd, (inode, writes)): (u32, &End)| {
-                let kind = FileKind::Pipe(MadePipe { inode: *inode, device: 7 }, None);
-                OpenFile { fd, kind, reads: !writes, writes: *writes }
-            };
-            let thread = |(tid, call): (u32, &ThreadCall)| ThreadNow { tid, sleeps: 1, call: call.clone() };
-            MachineProcess {
-                parent: *parent,
-                state: 'S',
-                files: Some((0..).zip(*ends).map(file).collect()),
-                threads: Some((1..).zip(*calls).map(thread).collect()),
-                ..MachineProcess::default()
-            }
-        };
-        MachineNow { processes: (1..).zip(processes.iter().map(process)).collect(), ..MachineNow::default() }
-    }
-
-    fn waits_at(fd: u32, room: bool) -> ThreadCall {
-        ThreadCall::Files(AwaitedFiles { any: vec![(fd, room)], ..AwaitedFiles::default() })
-    }
 
     fn polls(any: &[(u32, bool)]) -> ThreadCall {
         ThreadCall::Files(AwaitedFiles { any: any.to_vec(), polled: true, limited: false })

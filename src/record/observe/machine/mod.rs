@@ -5,6 +5,8 @@
 
 pub(crate) mod chains;
 mod ends;
+#[cfg(test)]
+mod made;
 pub(crate) mod moved;
 pub(crate) mod tally;
 
@@ -54,7 +56,7 @@ impl MachineProcess {
 }
 
 /// All processes at one moment.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct MachineNow {
     pub processes: BTreeMap<u32, MachineProcess>,
     /// The peers of sockets.

@@ -166,13 +166,13 @@ impl MachineTally {
         })
     }
 
-    /// All channels, those at which most was lost first. `machine`: at the last look.
-    pub(crate) fn finish(self, machine: &MachineNow, moved: Option<&MovedNow>) -> Vec<MachineChannel> {
+    /// All channels until now, those at which most was lost first. `machine`: at the last look.
+    pub(crate) fn channels(&self, machine: &MachineNow, moved: Option<&MovedNow>) -> Vec<MachineChannel> {
         let mut names = SeenNames { machine, known: HashMap::new() };
         let mut stuck = self.stuck(&mut names);
-        let channel = |(key, tally): (ChannelKey, ChannelTally)| {
+        let channel = |(key, tally): (&ChannelKey, &ChannelTally)| {
             let bytes = moved.and_then(|moved| match (tally.kind, tally.sockets) {
-                (kind, _) if kind.is_pipe() => Some(moved.of_pipe(key)),
+                (kind, _) if kind.is_pipe() => Some(moved.of_pipe(*key)),
                 (_, Some(sockets)) => Some(moved.of_sockets(sockets)),
                 _ => None,
             });
@@ -182,23 +182,19 @@ impl MachineTally {
                 kind: tally.kind,
                 inode: key.0,
                 device: key.1,
-                path: tally.path,
-                writers: names.end(tally.writers),
-                readers: names.end(tally.readers),
+                path: tally.path.clone(),
+                writers: names.end(&tally.writers),
+                readers: names.end(&tally.readers),
                 bytes,
-                slots: moved.and_then(|moved| moved.slots(key)),
+                slots: moved.and_then(|moved| moved.slots(*key)),
                 full_ns: tally.full_ns,
                 empty_ns: tally.empty_ns,
                 lost_ns: tally.held_ns + starved_ns,
-                stuck: stuck.remove(&key),
+                stuck: stuck.remove(key),
             }
         };
-        let mut channels: Vec<MachineChannel> = self.channels.into_iter().map(channel).collect();
-        channels.sort_by_key(|channel| {
-            // Where others wait behind it, the cause is first.
-            let steps = channel.stuck.as_ref().map_or(u32::MAX, |stuck| stuck.steps);
-            (steps, Reverse(channel.lost_ns), Reverse(channel.bytes), channel.inode, channel.device)
-        });
+        let mut channels: Vec<MachineChannel> = self.channels.iter().map(channel).collect();
+        sort(&mut channels);
         channels
     }
 
@@ -250,6 +246,15 @@ impl SeenEnds {
     }
 }
 
+/// Those at which most was lost first, then those through which most was moved.
+pub(crate) fn sort(channels: &mut [MachineChannel]) {
+    channels.sort_by_key(|channel| {
+        // Where others wait behind it, the cause is first.
+        let steps = channel.stuck.as_ref().map_or(u32::MAX, |stuck| stuck.steps);
+        (steps, Reverse(channel.lost_ns), Reverse(channel.bytes), channel.inode, channel.device)
+    });
+}
+
 /// Reads what is said of processes, once of each.
 struct SeenNames<'a> {
     machine: &'a MachineNow,
@@ -257,12 +262,12 @@ struct SeenNames<'a> {
 }
 
 impl SeenNames<'_> {
-    fn end(&mut self, ends: SeenEnds) -> MachineEnd {
-        let holder = |holder: SeenHolder| {
-            let SeenHolder { pid, started, name, fd } = holder;
-            ChannelHolder { process: self.named(pid, started, &name), fd }
+    fn end(&mut self, ends: &SeenEnds) -> MachineEnd {
+        let holder = |SeenHolder { pid, started, name, fd }: &SeenHolder| ChannelHolder {
+            process: self.named(*pid, *started, name),
+            fd: *fd,
         };
-        MachineEnd { holders: ends.named.into_iter().map(holder).collect(), more: ends.more }
+        MachineEnd { holders: ends.named.iter().map(holder).collect(), more: ends.more }
     }
 
     fn seen(&mut self, pid: u32) -> SeenProcess {
@@ -312,5 +317,70 @@ impl SeenNames<'_> {
             threads.iter().filter(|thread| thread.call != ThreadCall::Thread).map(|thread| reason(thread.tid));
         let first = own.next()??;
         own.all(|other| other == Some(first)).then_some(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::made::{End, machine, waits_at};
+    use super::*;
+
+    const W1: End = (1, true);
+    const R1: End = (1, false);
+
+    /// A process that waits for room, and another one, which has this call.
+    fn pair(call: ThreadCall) -> MachineNow {
+        machine(&[(0, &[W1], &[waits_at(0, true)]), (0, &[R1], &[call])])
+    }
+
+    fn seen(looks: &[(u64, &MachineNow)]) -> MachineChannel {
+        let mut tally = MachineTally::default();
+        looks.iter().for_each(|(at, machine)| tally.add(machine, None, *at));
+        let mut channels = tally.channels(looks[looks.len() - 1].1, None);
+        assert_eq!((channels.len(), tally.window_ns()), (1, 100));
+        channels.remove(0)
+    }
+
+    #[test]
+    fn a_wait_that_all_looks_see_takes_the_whole_time() {
+        let full = pair(ThreadCall::Idle);
+        let channel = seen(&[(50, &full), (90, &full), (150, &full)]);
+        assert_eq!((channel.full_ns, channel.empty_ns, channel.lost_ns), (100, 0, 100));
+        let stuck = channel.stuck.unwrap();
+        assert_eq!((stuck.process.pid, stuck.room, stuck.ns, stuck.steps), (1, true, 100, 1));
+        assert!(matches!(stuck.cause, WaitCause::Sleeps { ref process, .. } if process.pid == 2), "{stuck:?}");
+    }
+
+    #[test]
+    fn another_sleep_and_another_process_with_the_same_id_begin_anew() {
+        let full = pair(ThreadCall::Idle);
+        let (mut again, mut other) = (full.clone(), full.clone());
+        again.processes.get_mut(&1).unwrap().threads.as_mut().unwrap()[0].sleeps += 1;
+        other.processes.get_mut(&1).unwrap().started += 1;
+        for later in [&again, &other] {
+            let channel = seen(&[(50, &full), (110, later), (150, later)]);
+            assert_eq!((channel.full_ns, channel.stuck), (100, None));
+            // It took more than half of the time.
+            let channel = seen(&[(50, &full), (90, later), (150, later)]);
+            assert_eq!(channel.stuck.map(|stuck| stuck.ns), Some(60));
+        }
+    }
+
+    #[test]
+    fn who_waits_for_one_that_runs_loses_time_only_if_something_comes() {
+        let starved = machine(&[(0, &[R1], &[waits_at(0, false)]), (0, &[W1], &[ThreadCall::Busy])]);
+        let channel = seen(&[(50, &starved), (150, &starved)]);
+        assert_eq!((channel.empty_ns, channel.lost_ns, channel.stuck), (100, 0, None));
+        let mut again = starved.clone();
+        again.processes.get_mut(&1).unwrap().threads.as_mut().unwrap()[0].sleeps += 1;
+        assert_eq!(seen(&[(50, &starved), (150, &again)]).lost_ns, 100);
+    }
+
+    #[test]
+    fn the_other_end_is_kept_when_it_has_gone() {
+        let full = pair(ThreadCall::Idle);
+        let alone = machine(&[(0, &[W1], &[waits_at(0, true)])]);
+        let channel = seen(&[(50, &full), (150, &alone)]);
+        assert_eq!(channel.readers.holders.iter().map(|holder| holder.process.pid).collect::<Vec<u32>>(), [2]);
     }
 }
