@@ -65,7 +65,8 @@ pub(crate) fn findings(machine: &MachineView, window: u64) -> Vec<Finding> {
     findings.extend(most.map(|channel| flowing_finding(channel, window, !findings.is_empty())));
     if findings.is_empty() {
         let channels = counted(machine.channels.len() as u64, "channel");
-        let text = format!("At none of {channels}, a process waited long for another one that had something to do.");
+        let text =
+            format!("No time was lost at {channels}: no process waited long for another one that had something to do.");
         findings.push(Finding::new(FindingKind::Path, None, text));
     }
     findings
@@ -186,8 +187,8 @@ pub(crate) fn tables(machine: &MachineView, window_ns: u64) -> Vec<ReportBlock> 
         .column("waits for", |channel| cause(channel))
         .done();
     let rest = [
-        (telling.len().saturating_sub(ROWS), "in which time was lost or data was moved"),
-        (machine.channels.len() - telling.len(), "in which next to nothing was moved"),
+        (telling.len().saturating_sub(ROWS), "more at which time was lost or data was moved"),
+        (machine.channels.len() - telling.len(), "at which next to nothing was moved"),
     ];
     let of_rest = |is: fn(&MachineChannel) -> bool| machine.channels.iter().filter(|channel| is(channel)).count();
     let only_pipes = of_rest(|channel| channel.kind.is_pipe()) == machine.channels.len();
@@ -195,13 +196,15 @@ pub(crate) fn tables(machine: &MachineView, window_ns: u64) -> Vec<ReportBlock> 
     let rest: Vec<String> = rest
         .into_iter()
         .filter(|(count, _)| *count > 0)
-        .map(|(count, how)| format!("{} more {how}", counted(count as u64, what)))
+        .map(|(count, how)| format!("{} {how}", counted(count as u64, what)))
         .collect();
-    if rest.is_empty() {
-        return vec![ReportBlock::Table(table)];
+    let note = format!("{}: all are in result.json", rest.join(" and "));
+    match (rest.is_empty(), telling.is_empty()) {
+        (true, true) => Vec::new(),
+        (true, false) => vec![ReportBlock::Table(table)],
+        (false, true) => vec![ReportBlock::Note(note)],
+        (false, false) => vec![ReportBlock::Table(table.note(format!("and {note}")))],
     }
-    let note = format!("{}: all are in result.json", rest.join(", "));
-    if telling.is_empty() { vec![ReportBlock::Note(note)] } else { vec![ReportBlock::Table(table.note(note))] }
 }
 
 /// `yes (4711) to gzip (4712)`, with what it is unless a pipe.

@@ -226,7 +226,7 @@ impl<'a> Waits<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made::{End, machine, waits_at};
+    use super::super::made::{MadeEnd, machine, waits_at};
     use super::*;
     use crate::record::observe::thread_calls::AwaitedFiles;
 
@@ -245,15 +245,15 @@ mod tests {
         (chain, kind)
     }
 
-    fn end(processes: &[(u32, &[End], &[ThreadCall])]) -> (ChainEnd, WaitKind) {
+    fn end(processes: &[(u32, &[MadeEnd], &[ThreadCall])]) -> (ChainEnd, WaitKind) {
         let (chain, kind) = first(&machine(processes));
         (chain.end, kind)
     }
 
-    const R1: End = (1, false);
-    const W1: End = (1, true);
-    const R2: End = (2, false);
-    const W2: End = (2, true);
+    const R1: MadeEnd = (1, false);
+    const W1: MadeEnd = (1, true);
+    const R2: MadeEnd = (2, false);
+    const W2: MadeEnd = (2, true);
 
     #[test]
     fn a_reader_of_somebody_idle_is_idle_and_a_writer_is_held() {
@@ -267,14 +267,14 @@ mod tests {
         );
         // One thread that runs is enough, and of several holders the most active one counts.
         let threads = [ThreadCall::Idle, ThreadCall::Busy];
-        let several: [(u32, &[End], &[ThreadCall]); 3] =
+        let several: [(u32, &[MadeEnd], &[ThreadCall]); 3] =
             [(0, &[R1], &[waits_at(0, false)]), (0, &[W1], &idle), (0, &[W1], &threads)];
         assert_eq!(end(&several), (ChainEnd::Runs(3), WaitKind::Starved));
     }
 
     #[test]
     fn a_reader_behind_a_writer_that_is_held_loses_time_too() {
-        let all: [(u32, &[End], &[ThreadCall]); 3] =
+        let all: [(u32, &[MadeEnd], &[ThreadCall]); 3] =
             [(0, &[R1], &[waits_at(0, false)]), (0, &[W1, W2], &[waits_at(1, true)]), (0, &[R2], &[ThreadCall::Idle])];
         let (chain, kind) = first(&machine(&all));
         assert_eq!((chain.end, chain.steps, kind), (ChainEnd::Sleeps(3), 2, WaitKind::Held));
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn circles_are_found_with_all_their_members() {
-        let circle: [(u32, &[End], &[ThreadCall]); 2] =
+        let circle: [(u32, &[MadeEnd], &[ThreadCall]); 2] =
             [(0, &[R1, W2], &[waits_at(0, false)]), (0, &[W1, R2], &[waits_at(1, false)])];
         assert_eq!(end(&circle), (ChainEnd::Circle(vec![1, 2]), WaitKind::Held));
         assert_eq!(end(&[(0, &[R1, W1], &[waits_at(0, false)])]), (ChainEnd::Circle(vec![1]), WaitKind::Held));
@@ -298,14 +298,14 @@ mod tests {
         let threads = [waits_at(0, false), ThreadCall::Idle];
         assert_eq!(end(&[(0, &[R1, W1], &threads)]), (ChainEnd::Sleeps(1), WaitKind::Idle));
         // Behind a circle.
-        let behind: [(u32, &[End], &[ThreadCall]); 3] = [
+        let behind: [(u32, &[MadeEnd], &[ThreadCall]); 3] = [
             (0, &[(3, false)], &[waits_at(0, false)]),
             (0, &[R1, W2, (3, true)], &[waits_at(0, false)]),
             (0, &[W1, R2], &[waits_at(1, false)]),
         ];
         assert_eq!(end(&behind), (ChainEnd::Circle(Vec::new()), WaitKind::Held));
         // A parent waits for its child, which reads from it.
-        let child: [(u32, &[End], &[ThreadCall]); 2] =
+        let child: [(u32, &[MadeEnd], &[ThreadCall]); 2] =
             [(2, &[R1], &[waits_at(0, false)]), (0, &[W1], &[ThreadCall::Child(None)])];
         assert_eq!(end(&child), (ChainEnd::Circle(vec![1, 2]), WaitKind::Held));
     }

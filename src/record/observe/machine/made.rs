@@ -6,12 +6,12 @@ use crate::record::start::launch::MadePipe;
 use crate::record::start::open_files::{FileKind, OpenFile};
 
 /// The pipe of this number, open for writing or reading. Its descriptor is its place.
-pub(crate) type End = (u64, bool);
+pub(crate) type MadeEnd = (u64, bool);
 
 /// Processes 1, 2 and so on, each with its parent, ends and the calls of its threads.
-pub(crate) fn machine(processes: &[(u32, &[End], &[ThreadCall])]) -> MachineNow {
-    let process = |(parent, ends, calls): &(u32, &[End], &[ThreadCall])| {
-        let file = |(fd, (inode, writes)): (u32, &End)| {
+pub(crate) fn machine(processes: &[(u32, &[MadeEnd], &[ThreadCall])]) -> MachineNow {
+    let process = |(parent, ends, calls): &(u32, &[MadeEnd], &[ThreadCall])| {
+        let file = |(fd, (inode, writes)): (u32, &MadeEnd)| {
             let kind = FileKind::Pipe(MadePipe { inode: *inode, device: 7 }, None);
             OpenFile { fd, kind, reads: !writes, writes: *writes }
         };

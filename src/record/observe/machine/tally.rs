@@ -322,11 +322,11 @@ impl SeenNames<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made::{End, machine, waits_at};
+    use super::super::made::{MadeEnd, machine, waits_at};
     use super::*;
 
-    const W1: End = (1, true);
-    const R1: End = (1, false);
+    const W1: MadeEnd = (1, true);
+    const R1: MadeEnd = (1, false);
 
     /// A process that waits for room, and another one, which has this call.
     fn pair(call: ThreadCall) -> MachineNow {
