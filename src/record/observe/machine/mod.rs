@@ -12,7 +12,7 @@ pub(crate) mod tally;
 
 use crate::record::observe::thread_calls::{ThreadNow, threads};
 use crate::record::start::command_line::{self, program_name};
-use crate::record::start::open_files::{FileKind, OpenFile, open_files};
+use crate::record::start::open_files::{FileKind, OpenFile, first_open_files};
 use crate::record::start::socket_peers::{SocketPeer, socket_peers};
 use crate::util::process_stat::{self, ProcessStat};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -20,6 +20,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// Further processes, and further open ends, are not looked at.
 const MOST_PROCESSES: usize = 65_536;
 const MOST_FILES: usize = 1 << 20;
+
+/// Descriptors of one process that are looked at, so that no process hides the others.
+const MOST_OF_ONE: usize = 1 << 16;
 
 /// Workers of the kernel are children of this process.
 const KERNEL_THREADS: u32 = 2;
@@ -111,7 +114,7 @@ impl MachineNow {
             FileKind::Socket(inode) => self.peers.contains_key(inode),
             _ => false,
         };
-        let files = open_files(pid).ok();
+        let files = first_open_files(pid, MOST_OF_ONE).ok();
         let files = files.map(|all| all.into_iter().filter(is_channel).collect());
         let mut process = MachineProcess { files, ..MachineProcess::default() };
         if process.has_channels()
