@@ -160,4 +160,15 @@ fn what_does_not_go_with_all_is_refused() {
         let (output, recording) = stored(flags);
         assert!(output.status.code() == Some(2) && recording.is_none(), "{flags:?}: {output:?}");
     }
+    let folder = tempfile::tempdir().unwrap();
+    let [one, other] = ["one", "other"].map(|name| folder.path().join(name).to_str().unwrap().to_owned());
+    for view in [&one, &other] {
+        let words = ["record", "--all", "--observe", "proc", "--duration", "100ms", "-o", view];
+        assert!(pipeprof(&words).stderr(Stdio::null()).status().unwrap().success());
+    }
+    for words in [&["compare", &one, &other][..], &["repeat", &one]] {
+        let output = pipeprof(words).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains("a view of a whole machine"), "{words:?}: {said}");
+    }
 }
