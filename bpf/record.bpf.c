@@ -28,6 +28,7 @@ const volatile struct pp_settings settings = {};
 #include "record_terminals.bpf.h"
 #include "record_channels.bpf.h"
 #include "record_aio.bpf.h"
+#include "record_shapes.bpf.h"
 #include "record_calls.bpf.h"
 #include "record_states.bpf.h"
 #include "record_follow.bpf.h"

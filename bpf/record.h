@@ -48,6 +48,9 @@
 /* Pairs of a sleeping thread's stack and its waker's, by process. */
 #define PR_OFF_CPU 16384
 
+/* Pipes and sockets of the whole machine. */
+#define PR_MOVED 65536
+
 /* The sides of a channel: a pipe, or one direction of a socket or terminal. */
 #define PR_READ 0
 #define PR_WRITE 1
@@ -401,6 +404,20 @@ struct pr_sampled {
 	u32 spare;
 	u64 at;
 	struct pr_sample sample;
+};
+
+/* A pipe, or a socket, of the whole machine. */
+struct pr_place {
+	u64 inode;
+	/* 0 for sockets. */
+	u64 device;
+};
+
+/* What was read and written there, and how full a pipe was when it was last looked. */
+struct pr_moved {
+	u64 bytes[2];
+	u32 used;
+	u32 slots;
 };
 
 /* Shared between the programs and the Rust code. */

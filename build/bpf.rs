@@ -1,4 +1,4 @@
-//! The BPF part: compiles bpf/pipeprof.bpf.c and bpf/record.bpf.c to one object each.
+//! The BPF part: compiles bpf/pipeprof.bpf.c, bpf/record.bpf.c and bpf/all.bpf.c to one object each.
 
 use super::place::root;
 use anyhow::{Context, Result, bail};
@@ -17,7 +17,7 @@ const SOURCES: [&str; 8] = [
 ];
 
 /// The programs of `pipeprof record`, which share bpf/common.bpf.h, bpf/pipeprof.h and bpf/stacks.bpf.h with the others.
-const RECORD_SOURCES: [&str; 18] = [
+const RECORD_SOURCES: [&str; 19] = [
     "bpf/record.bpf.c",
     "bpf/record.h",
     "bpf/record_kernel.bpf.h",
@@ -29,6 +29,7 @@ const RECORD_SOURCES: [&str; 18] = [
     "bpf/record_terminals.bpf.h",
     "bpf/record_channels.bpf.h",
     "bpf/record_aio.bpf.h",
+    "bpf/record_shapes.bpf.h",
     "bpf/record_calls.bpf.h",
     "bpf/record_states.bpf.h",
     "bpf/record_follow.bpf.h",
@@ -38,14 +39,18 @@ const RECORD_SOURCES: [&str; 18] = [
     "bpf/record_locks.bpf.h",
 ];
 
-/// Write `pipeprof.bpf.o` and `record.bpf.o` into `out`.
+/// The programs of `pipeprof record --all`, which share headers with those of recordings.
+const ALL: &str = "bpf/all.bpf.c";
+
+/// Write `pipeprof.bpf.o`, `record.bpf.o` and `all.bpf.o` into `out`.
 pub(crate) fn build(out: &Path) -> Result<()> {
-    for source in SOURCES.iter().chain(&RECORD_SOURCES) {
+    for source in SOURCES.iter().chain(&RECORD_SOURCES).chain(&[ALL]) {
         println!("cargo::rerun-if-changed={}/{source}", root().display());
     }
     println!("cargo::rerun-if-env-changed=CLANG");
     compile(SOURCES[0], &out.join("pipeprof.bpf.o"))?;
-    compile(RECORD_SOURCES[0], &out.join("record.bpf.o"))
+    compile(RECORD_SOURCES[0], &out.join("record.bpf.o"))?;
+    compile(ALL, &out.join("all.bpf.o"))
 }
 
 fn compile(source: &str, object: &Path) -> Result<()> {

@@ -34,6 +34,7 @@ const NOT_FOUND: u8 = 127;
 ///
 ///   pipeprof record -p 4711 --duration 5s
 ///   pipeprof record --container web --duration 5s
+///   pipeprof record --all --duration 5s
 ///
 /// With --kernel, it runs in a guest with that kernel:
 ///
@@ -60,6 +61,10 @@ pub(crate) struct RecordArgs {
     /// id; of a pod, POD/CONTAINER
     #[arg(long, value_name = "NAME|ID", group = "running", conflicts_with = "command")]
     container: Option<String>,
+    /// Look at all processes of this machine: at which pipes and other channels time is lost, who waits for whom, and how much
+    /// they move
+    #[arg(long, group = "running", conflicts_with = "command")]
+    all: bool,
     /// Time to record. A pipeline that pipeprof started is then ended by SIGTERM [default: until the pipeline ends, with
     /// -p also until Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
@@ -214,6 +219,8 @@ impl RecordArgs {
             request.target = RecordingTarget::Cgroup(path.clone());
         } else if let Some(name) = &self.container {
             request.target = RecordingTarget::Container(name.clone());
+        } else if self.all {
+            request.target = RecordingTarget::All;
         }
         self.guest.machine.apply(&mut request.machine);
         set(&mut request.level, self.level);

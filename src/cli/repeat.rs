@@ -13,7 +13,7 @@ use crate::studies::again::allowed;
 use crate::util::progress;
 use crate::util::text::clean;
 use crate::util::usage::UsageError;
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -92,6 +92,10 @@ impl RepeatArgs {
             Measurement::Recording(mut request) => {
                 let args = parsed::<RepeatedRecordArgs>("pipeprof record", &self.flags)?;
                 args.record.apply(&mut request)?;
+                ensure!(
+                    request.target != RecordingTarget::All,
+                    UsageError::new("a view of a whole machine cannot be repeated: it is another one each time")
+                );
                 if let RecordingTarget::Pipeline(pipeline) = &mut request.target {
                     for change in &args.stage {
                         let stages = pipeline.as_stages().unwrap_or_else(|| pipeline.clone());

@@ -1,4 +1,4 @@
-//! Load the BPF objects: bpf/pipeprof.bpf.c with libbpf or aya, bpf/record.bpf.c with libbpf. Both loaders give file
+//! Load the BPF objects: bpf/pipeprof.bpf.c with libbpf or aya, bpf/record.bpf.c and bpf/all.bpf.c with libbpf. Both loaders give file
 //! descriptors of programs, and maps to read. [`super::attach`] attaches the programs of both.
 
 use crate::kernel::attempt::BTF;
@@ -42,6 +42,9 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/pi
 
 /// The programs of `pipeprof record`, aligned likewise.
 static RECORD: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/record.bpf.o"));
+
+/// Those of `pipeprof record --all`, aligned likewise.
+static ALL: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/all.bpf.o"));
 
 /// The loaded object. Dropping it unloads all programs that are not attached.
 #[derive(Debug)]
@@ -113,6 +116,16 @@ pub fn load(loader: Loader, settings: &Settings, programs: &[&str], stacks: u32)
 
 /// Load `programs` of bpf/record.bpf.c with `settings`. `sampled`: with room for what user code executes.
 pub fn load_record(settings: &Settings, programs: &[&str], sampled: bool) -> Result<Object> {
+    let stacks = if sampled { RECORDED_STACKS } else { PP_STACKS as u32 };
+    load_recording(RECORD, settings, programs, stacks)
+}
+
+/// Load `programs` of bpf/all.bpf.c.
+pub fn load_all(programs: &[&str]) -> Result<Object> {
+    load_recording(ALL, &Settings::in_own_namespace(), programs, 1)
+}
+
+fn load_recording(image: &[u8], settings: &Settings, programs: &[&str], stacks: u32) -> Result<Object> {
     if !Path::new(BTF).exists() {
         bail!(
             "recording needs the kernel's types, and there is no {BTF}: use a kernel with CONFIG_DEBUG_INFO_BTF, which \
@@ -120,8 +133,7 @@ pub fn load_record(settings: &Settings, programs: &[&str], sampled: bool) -> Res
              container)"
         );
     }
-    let stacks = if sampled { RECORDED_STACKS } else { PP_STACKS as u32 };
-    load_libbpf(RECORD, settings, programs, stacks).map_err(explained)
+    load_libbpf(image, settings, programs, stacks).map_err(explained)
 }
 
 /// The error of a loader; for users without privileges, what is missing.

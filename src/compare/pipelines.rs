@@ -31,12 +31,19 @@ const WORD: u64 = 8;
 /// program are the same rows. If not all were counted, all are compared by times.
 ///
 /// # Errors
-/// When a result is no recording, or their pipelines have different numbers of stages.
+/// When a result is no recording of a pipeline or processes, or their pipelines have different numbers of stages.
 pub fn columns(mut inputs: Vec<Input>, paths: &[PathBuf]) -> Result<Vec<Input>> {
     for (input, path) in inputs.iter().zip(paths) {
         ensure!(
             input.runs.iter().all(|(_, run)| run.document.target.workload().is_none()),
             UsageError::new(format!("{} is no recording, and others are: give results of one kind", path.display()))
+        );
+        ensure!(
+            input.runs.iter().all(|(_, run)| run.document.machine.is_none()),
+            UsageError::new(format!(
+                "{} is a view of a whole machine, which took no time of its own: give recordings of a pipeline",
+                path.display()
+            ))
         );
     }
     let documents = || inputs.iter().flat_map(|input| &input.runs).map(|(_, run)| &run.document);

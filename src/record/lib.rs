@@ -12,6 +12,7 @@ pub(crate) use {
     ::util, ::vm, ::workload,
 };
 
+mod all;
 mod conclude;
 pub mod contents;
 pub mod count;

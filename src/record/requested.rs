@@ -5,6 +5,7 @@ use crate::RecordSettings;
 use crate::TracingCollector;
 use crate::TrialOptions;
 use crate::record;
+use crate::record::all;
 use crate::record::inside::{GuestPipeline, PipelinePlace, PreparedPipeline};
 use crate::record::kept;
 use crate::record::trials::remedy::ApplyRemedy as _;
@@ -42,7 +43,10 @@ impl RecordingRequest {
         self.check(&trials, runs)?;
         let mut pipeline = match &self.target {
             RecordingTarget::Pipeline(pipeline) => Some(pipeline.clone()),
-            RecordingTarget::Attached(_) | RecordingTarget::Cgroup(_) | RecordingTarget::Container(_) => None,
+            RecordingTarget::Attached(_)
+            | RecordingTarget::Cgroup(_)
+            | RecordingTarget::Container(_)
+            | RecordingTarget::All => None,
         };
         let by_stage = !trials.is_empty() || self.pipe_size.is_some() || self.counts();
         if let Some(line) = pipeline.as_mut().filter(|_| by_stage) {
@@ -128,7 +132,7 @@ impl RecordingRequest {
             UsageError::new("--live shows what happens on this machine: leave out --kernel")
         );
         ensure!(
-            !live || self.observer != Some(Observer::Proc),
+            !live || self.observer != Some(Observer::Proc) || self.target == RecordingTarget::All,
             UsageError::new("--live needs BPF programs: leave out --observe proc")
         );
         // Flags of a guest without one are an error.
@@ -140,6 +144,10 @@ impl RecordingRequest {
             RecordingTarget::Pipeline(command) => {
                 let pipeline = pipeline.as_ref().unwrap_or(command);
                 if self.kernel.is_some() { self.record_in_guest(pipeline)? } else { record(pipeline, options)? }
+            }
+            RecordingTarget::All => {
+                cancel::install().context("cannot install signal handlers")?;
+                all::record(&options.settings, live)?
             }
             running => {
                 cancel::install().context("cannot install signal handlers")?;
@@ -156,7 +164,9 @@ impl RecordingRequest {
         let refused = |problem: &str| Err(UsageError::new(problem).into());
         let guest = self.kernel.is_some();
         if self.target == RecordingTarget::default() {
-            return refused("nothing is to be recorded: give a pipeline after `--`, -p PID, --cgroup or --container");
+            return refused(
+                "nothing is to be recorded: give a pipeline after `--`, -p PID, --cgroup, --container or --all",
+            );
         }
         let running = !matches!(self.target, RecordingTarget::Pipeline(_));
         if self.observer == Some(Observer::Proc) && (self.level == RecordLevel::Stacks || self.collect.is_some()) {
@@ -166,7 +176,7 @@ impl RecordingRequest {
         }
         if running && (guest || !trials.is_empty() || self.runs.is_some() || self.pipe_size.is_some()) {
             return refused(
-                "-p, --cgroup and --container record processes of this machine as they are: leave out --kernel, --try, \
+                "-p, --cgroup, --container and --all record processes of this machine as they are: leave out --kernel, --try, \
                  --advise, --runs and --pipe-size",
             );
         }
@@ -179,6 +189,11 @@ impl RecordingRequest {
             return refused(
                 "--keep needs BPF programs and no more: leave out --collect, --level stacks and --observe proc",
             );
+        }
+        if self.target == RecordingTarget::All
+            && (self.keep.is_some() || self.collect.is_some() || self.level != RecordLevel::Calls)
+        {
+            return refused("--all looks at all processes in one way: leave out --keep, --collect and --level");
         }
         if !(guest || self.files.is_empty() && self.disk.is_empty()) {
             return refused("--file and --disk require a guest: add --kernel, such as --kernel 6.12");

@@ -11,6 +11,7 @@ pub mod code;
 pub mod ensemble;
 mod finding;
 mod locks;
+mod machine;
 mod measurement;
 mod open;
 mod path;
@@ -33,6 +34,7 @@ pub use check::check;
 pub use ensemble::{Ensemble, FoundSize, TriedSize, WindowCount};
 pub use finding::{Finding, FindingKind};
 pub use locks::{HeldCalls, LockKind, LockUse};
+pub use machine::{MachineChannel, MachineEnd, MachineView, StuckWait, WaitCause};
 pub use measurement::{
     Accel, GuestMachine, Keep, Measurement, RecordingRequest, RecordingTarget, Remedy, RunOptions, SentFile, Trigger,
     Until, WindowSizing,
@@ -165,6 +167,9 @@ pub struct Document {
     /// Who waited for whom shortly before its end, if a process of it slept long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_look: Option<LastLook>,
+    /// If all processes of the machine were looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<MachineView>,
     /// What its time was made of; absent if nothing was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<CriticalPath>,

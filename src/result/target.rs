@@ -41,6 +41,8 @@ pub enum ProcessGroup {
     /// The processes of a cgroup and of those below, by its path.
     Cgroup(String),
     Container(Container),
+    /// All processes of the machine.
+    Machine,
 }
 
 /// A container, as far as its name is known.
@@ -133,6 +135,7 @@ impl MeasuredTarget {
             Self::Attached { group: Some(ProcessGroup::Container(container)), .. } => {
                 format!("container {}", container.title())
             }
+            Self::Attached { group: Some(ProcessGroup::Machine), .. } => "all processes of this machine".to_owned(),
             Self::Attached { pids, .. } if pids.len() == 1 => format!("process {}", few(pids)),
             Self::Attached { pids, .. } => format!("processes {}", few(pids)),
             Self::Imported(from) => from.file.clone(),

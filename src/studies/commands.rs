@@ -114,7 +114,10 @@ pub fn again(
     };
     let text = |request: &RecordingRequest| match &request.target {
         RecordingTarget::Pipeline(command) => command.text(),
-        RecordingTarget::Attached(_) | RecordingTarget::Cgroup(_) | RecordingTarget::Container(_) => String::new(),
+        RecordingTarget::Attached(_)
+        | RecordingTarget::Cgroup(_)
+        | RecordingTarget::Container(_)
+        | RecordingTarget::All => String::new(),
     };
     let mut known = Vec::new();
     for (path, run) in std::mem::take(&mut baseline.runs) {

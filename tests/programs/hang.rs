@@ -2,11 +2,16 @@
 
 use anyhow::{Context as _, Result, bail};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// More than any pipe holds.
 static MUCH: [u8; 2 << 20] = [b'x'; 2 << 20];
+
+/// So many pipes.
+const CROWD: u64 = 2000;
 
 /// Hang, in a way that is known
 #[derive(Debug, clap::Args)]
@@ -29,6 +34,10 @@ enum HangWay {
     Child,
     /// Read from a pipe whose write end only this process has open
     Alone,
+    /// Write to one of 2,000 pipes, whose reader only sleeps
+    Crowd,
+    /// As a child: sleep until the parent has ended
+    Asleep,
     /// As a child: write to standard error, then to standard output
     Noisy,
 }
@@ -57,10 +66,27 @@ impl HangArgs {
                 let (read, _write) = rustix::pipe::pipe()?;
                 rustix::io::read(&read, &mut [0])?;
             }
+            HangWay::Crowd => crowd()?,
+            HangWay::Asleep => {
+                set_parent_process_death_signal(Some(Signal::KILL))?;
+                std::thread::sleep(Duration::from_secs(3600));
+            }
             HangWay::Noisy => std::io::stderr().write_all(&MUCH)?,
         }
         bail!("it did not hang")
     }
+}
+
+fn crowd() -> Result<()> {
+    setrlimit(Resource::Nofile, Rlimit { current: Some(2 * CROWD + 100), maximum: Some(2 * CROWD + 100) })?;
+    // The child inherits both ends.
+    let pipes = (0..CROWD).map(|_| rustix::pipe::pipe()).collect::<Result<Vec<_>, _>>()?;
+    let _child = start(&["hang", "asleep"])?;
+    let (read, written): (Vec<_>, Vec<_>) = pipes.into_iter().unzip();
+    drop(read);
+    let one = written.get(written.len() / 2).context("no pipe")?;
+    while rustix::io::write(one, &MUCH)? > 0 {}
+    Ok(())
 }
 
 /// Read a byte of its output.

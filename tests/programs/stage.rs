@@ -80,6 +80,7 @@ impl StageArgs {
             }
             StagePart::Record { started, running, collect } => {
                 let mut documents = vec![record(&started, &[])?, attach(&running, &["--collect", "sample"])?];
+                documents.push(watched(&running, |_| recording(&["--all", "--observe", "bpf", "--duration", "1s"]))?);
                 for collector in &collect {
                     documents.push(record(&started, &["--collect", collector])?);
                 }
@@ -113,6 +114,11 @@ fn record(stages: &[String], flags: &[&str]) -> Result<String> {
 }
 
 fn attach(stages: &[String], flags: &[&str]) -> Result<String> {
+    watched(stages, |first| recording(&[flags, &["-p", first, "--duration", "1s"]].concat()))
+}
+
+/// Start stages, and `record` while they run: it gets the process id of the first one.
+fn watched(stages: &[String], record: impl FnOnce(&str) -> Result<String>) -> Result<String> {
     let mut running = StartedStages(Vec::new());
     let mut input = Stdio::null();
     for (number, stage) in stages.iter().enumerate() {
@@ -126,7 +132,7 @@ fn attach(stages: &[String], flags: &[&str]) -> Result<String> {
     let first = running.0.first().context("no stages")?.id().to_string();
     // Until all of them are in their loops.
     std::thread::sleep(Duration::from_millis(500));
-    recording(&[flags, &["-p", &first, "--duration", "1s"]].concat())
+    record(&first)
 }
 
 /// Stages that end with this value.

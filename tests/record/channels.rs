@@ -210,7 +210,10 @@ fn of_strace(log: &str) -> Sums {
             continue;
         }
         let begin = if rest.starts_with("<... ") { open.remove(pid).expect(line) } else { rest };
-        let Some((_, result)) = rest.rsplit_once(" = ") else { continue };
+        // A signal has ended a call that has no result.
+        let Some((_, result)) = rest.rsplit_once(" = ").filter(|(_, result)| !result.starts_with('?')) else {
+            continue;
+        };
         let result: i64 = result.split(' ').next().and_then(|result| result.parse().ok()).expect(line);
         let Some((name, arguments)) = begin.split_once('(') else { continue };
         let peeks = rest.contains("MSG_PEEK");

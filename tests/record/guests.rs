@@ -53,7 +53,9 @@ fn all_kernels_record_the_same_calls() {
         };
         let reply = run_job(&guest_with_programs(series), &job(&[&words, collect].concat())).expect("a guest");
         let documents: Vec<Document> = reply.parse().expect("recordings");
-        let [recording, attached, collected @ ..] = &documents[..] else { panic!("{series}: {}", documents.len()) };
+        let [recording, attached, machine, collected @ ..] = &documents[..] else {
+            panic!("{series}: {}", documents.len())
+        };
         eprintln!("{series}: {} events skipped", recording.skipped);
         check_followed(recording, 200 * 4096);
         let answer = recording.sentences().join(" ");
@@ -63,6 +65,12 @@ fn all_kernels_record_the_same_calls() {
         let pipe = attached.channels.iter().find(|pipe| pipe.bytes() > 0).expect("a pipe");
         let [written, read] = [bytes(&pipe.writers), bytes(&pipe.readers)];
         assert!(read > 100 * 4096 && written.abs_diff(read) <= 17 * 4096, "{series}: {written}, {read}");
+        let machine = machine.machine.as_ref().expect("all processes");
+        let first = &machine.channels[0];
+        assert!(first.lost_ns > 0, "{series}: {first:#?}");
+        assert!(first.bytes.is_some_and(|bytes| bytes > 100 * 4096) && first.full_ns > 0, "{series}: {first:#?}");
+        assert_eq!(first.slots.map(|[_, slots]| slots), Some(16), "{series}: {first:#?}");
+
         let [sampler] = &attached.collectors[..] else { panic!("{series}: {:?}", attached.collectors) };
         assert!(sampler.samples > 0 && sampler.lost == 0, "{series}: {sampler:?}");
 

@@ -1,5 +1,6 @@
 //! `pipeprof record` with pipelines whose truth is known by construction.
 
+mod all;
 mod cases;
 mod channels;
 mod containers;

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Processes that end with this value.
-struct Running(Vec<Child>);
+pub(super) struct Running(pub(super) Vec<Child>);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -21,27 +21,33 @@ impl Drop for Running {
 }
 
 /// `WRITER | READER`, running.
-fn pair(mut writer: Command, mut reader: Command) -> Running {
+pub(super) fn pair(mut writer: Command, mut reader: Command) -> Running {
     let mut writer = writer.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let pipe = writer.stdout.take().unwrap();
     let reader = reader.stdin(pipe).stdout(Stdio::null()).spawn().unwrap();
     Running(vec![writer, reader])
 }
 
-fn command(words: &[&str]) -> Command {
+pub(super) fn command(words: &[&str]) -> Command {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]);
     command
 }
 
-/// Record with these flags.
+/// Record processes with these flags.
 fn attach(flags: &[&str]) -> (Output, Option<Document>) {
+    let (output, recording) = stored(flags);
+    recording.iter().for_each(adds_up);
+    (output, recording)
+}
+
+/// Record with these flags.
+pub(super) fn stored(flags: &[&str]) -> (Output, Option<Document>) {
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("recording");
     let output = pipeprof(&["record", "-o", target.to_str().unwrap()]).args(flags).output().unwrap();
     let text = std::fs::read_to_string(target.join("result.json")).ok();
     let recording: Option<Document> = text.map(|text| serde_json::from_str(&text).unwrap());
-    recording.iter().for_each(adds_up);
     (output, recording)
 }
 

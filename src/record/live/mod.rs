@@ -1,7 +1,7 @@
 //! What a pipeline does while it is recorded: each second, a recording of that second, shown as a recording is.
 //! [`since`] takes the difference of counts, and [`screen`] has the terminal.
 
-mod screen;
+pub(crate) mod screen;
 mod since;
 
 use crate::profile::few;

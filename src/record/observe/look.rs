@@ -284,41 +284,51 @@ impl ProcessesNow {
 
     /// The channel of a descriptor that is read or, for `room`, written.
     pub(crate) fn channel_key(&self, pid: u32, fd: u32, room: bool) -> Option<ChannelKey> {
-        self.key(self.file(pid, fd)?, room).map(|(_, key)| key)
-    }
-
-    fn key(&self, file: &OpenFile, room: bool) -> Option<(ChannelKind, ChannelKey)> {
-        Some(match &file.kind {
-            FileKind::Pipe(pipe, path) => {
-                let kind = if path.is_none() { ChannelKind::Pipe } else { ChannelKind::Fifo };
-                (kind, (pipe.inode, pipe.device))
-            }
-            FileKind::Socket(inode) => {
-                let peer = self.peers.get(inode)?;
-                // Each direction is named by its receiver.
-                (kind_of(peer.device), (peer.channels[usize::from(room)], peer.device))
-            }
-            FileKind::Terminal { id, is_master } => {
-                // As the BPF programs number its directions: what its master reads is the odd one.
-                let inode = id + 2 + u64::from(*is_master != room);
-                (ChannelKind::Pty, (inode, PR_TERMINAL as u32))
-            }
-            _ => return None,
-        })
+        channel_of(self.file(pid, fd)?, room, &self.peers).map(|(_, key)| key)
     }
 
     /// The channel of a file, if it is one.
     fn channel(&self, file: &OpenFile, room: bool) -> Option<AwaitedChannel> {
-        let (kind, (inode, device)) = self.key(file, room)?;
-        let path = match &file.kind {
-            FileKind::Pipe(_, path) => path.clone(),
-            FileKind::Terminal { id, .. } => Some(format!("/dev/pts/{}", (id & u64::from(u32::MAX)) / 2)),
-            _ => None,
-        };
+        let (kind, (inode, device)) = channel_of(file, room, &self.peers)?;
+        let path = path_of(file);
         let holders = self.at_other_end(file, room).unwrap_or_default();
         let holder = |(pid, fd): (u32, u32)| ChannelHolder { process: self.seen(pid), fd };
         let holders = holders.into_iter().map(holder).collect();
         Some(AwaitedChannel { kind, inode, device, path, fd: file.fd, room, holders })
+    }
+}
+
+/// The channel of an open file that is read or, for `room`, written.
+pub(crate) fn channel_of(
+    file: &OpenFile,
+    room: bool,
+    peers: &HashMap<u64, SocketPeer>,
+) -> Option<(ChannelKind, ChannelKey)> {
+    Some(match &file.kind {
+        FileKind::Pipe(pipe, path) => {
+            let kind = if path.is_none() { ChannelKind::Pipe } else { ChannelKind::Fifo };
+            (kind, (pipe.inode, pipe.device))
+        }
+        FileKind::Socket(inode) => {
+            let peer = peers.get(inode)?;
+            // Each direction is named by its receiver.
+            (kind_of(peer.device), (peer.channels[usize::from(room)], peer.device))
+        }
+        FileKind::Terminal { id, is_master } => {
+            // As the BPF programs number its directions: what its master reads is the odd one.
+            let inode = id + 2 + u64::from(*is_master != room);
+            (ChannelKind::Pty, (inode, PR_TERMINAL as u32))
+        }
+        _ => return None,
+    })
+}
+
+/// The path of a FIFO or a terminal.
+pub(crate) fn path_of(file: &OpenFile) -> Option<String> {
+    match &file.kind {
+        FileKind::Pipe(_, path) => path.clone(),
+        FileKind::Terminal { id, .. } => Some(format!("/dev/pts/{}", (id & u64::from(u32::MAX)) / 2)),
+        _ => None,
     }
 }
 

@@ -6,8 +6,9 @@
 pub(crate) mod channel_kind;
 pub(crate) mod counted;
 mod file_locks;
-mod look;
+pub(crate) mod look;
 pub(crate) mod looks;
+pub(crate) mod machine;
 pub(crate) mod others;
 pub(crate) mod path;
 pub(crate) mod proc;

@@ -18,6 +18,7 @@ const GRAPHS: usize = 8;
 pub fn page(recording: &Document, contents: &[(String, Vec<u8>)]) -> Result<String> {
     let (command, answer) = match recording.target.imported() {
         Some(_) => ("attribute", "Answer"),
+        None if recording.machine.is_some() => ("record", "Where time is lost"),
         None => ("record", "What its time was made of"),
     };
     let section = |id: &str, heading: &str, blocks| ReportBlock::Section {

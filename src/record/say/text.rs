@@ -3,6 +3,7 @@
 use crate::profile::{ProcessName, RoleShare, Unit};
 use crate::record::model::names;
 use crate::record::say::graphs;
+use crate::record::say::machine;
 use crate::record::say::tables::{self, ROWS, further};
 use crate::report::block::{self, ReportBlock};
 use crate::report::files::{self, Written};
@@ -10,7 +11,7 @@ use crate::report::number::{number, percent, time};
 use crate::report::table::{Table, TableCell};
 use crate::report::terminal::{Style, functions, roles};
 use crate::result::{
-    Document, ExecutedOn, ImportedFrom, RecordLevel, RecordedChannel, SystemCallCount, Trigger, Until,
+    Document, ExecutedOn, ImportedFrom, RecordLevel, RecordedChannel, SystemCallCount, Trigger, Until, Warning,
 };
 use crate::roles::RoleId;
 use crate::util::styled_text::StyledText;
@@ -50,6 +51,9 @@ pub(crate) fn answer(recording: &Document) -> Vec<ReportBlock> {
 
 /// All tables.
 pub(crate) fn details(recording: &Document) -> Vec<ReportBlock> {
+    if let Some(machine) = &recording.machine {
+        return machine::tables(machine, recording.processes.window_ns);
+    }
     let mut blocks: Vec<ReportBlock> = tables::all(recording).into_iter().map(ReportBlock::Table).collect();
     match recording.unit {
         Unit::Instructions => blocks.push(instructions(recording)),
@@ -184,6 +188,9 @@ fn limit_lines(recording: &Document) -> Vec<String> {
         lines.extend(recording.collectors.iter().flat_map(|collector| collector.notes.iter().cloned()));
         return lines;
     }
+    if let Some(machine) = &recording.machine {
+        return [machine::limits(machine), warnings(recording)].concat();
+    }
     let calls: u64 = recording.recorded.iter().map(|process| process.calls).sum();
     let preemptions: u64 = recording.recorded.iter().map(|process| process.preemptions).sum();
     let ends = || recording.channels.iter().flat_map(RecordedChannel::ends);
@@ -222,9 +229,14 @@ fn limit_lines(recording: &Document) -> Vec<String> {
     if recording.level == RecordLevel::Stacks && recording.lock_waits.is_none() {
         lines.push("this kernel does not report waits for locks (tracepoint contention_begin, since 5.19)".to_owned());
     }
-    lines.extend(recording.warnings.iter().map(|warning| match &warning.action[..] {
+    lines.extend(warnings(recording));
+    lines
+}
+
+fn warnings(recording: &Document) -> Vec<String> {
+    let line = |warning: &Warning| match &warning.action[..] {
         "" => format!("warning: {}", warning.message),
         action => format!("warning: {}: {action}", warning.message),
-    }));
-    lines
+    };
+    recording.warnings.iter().map(line).collect()
 }

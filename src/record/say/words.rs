@@ -272,7 +272,12 @@ fn asleep(recording: &Document, process: Option<usize>, name: &str, reason: Wait
     {
         return format!("{name} waiting for {lock}");
     }
-    let doing = match reason {
+    format!("{name} {}{by}", doing(reason))
+}
+
+/// What a process does that sleeps for this reason.
+pub(crate) fn doing(reason: WaitReason) -> &'static str {
+    match reason {
         WaitReason::Timer => "sleeping on a timer",
         WaitReason::Disk => "waiting for files",
         WaitReason::Network => "waiting for the network",
@@ -291,8 +296,7 @@ fn asleep(recording: &Document, process: Option<usize>, name: &str, reason: Wait
         WaitReason::Ending => "ending: waiting before its files are closed",
         WaitReason::Exit => "ending: waiting until its files are closed",
         WaitReason::Other => "waiting for something else",
-    };
-    format!("{name} {doing}{by}")
+    }
 }
 
 /// What the path is mainly made of in each slice.

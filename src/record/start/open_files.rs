@@ -2,7 +2,7 @@
 //! or SIGPIPE.
 
 use crate::record::start::launch::MadePipe;
-use rustix::fs::{FileType, Stat, major, minor};
+use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, major, minor, statx};
 
 /// An open file that can end a sleep.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +38,12 @@ pub(crate) enum FileKind {
 
 /// The files that a process has open.
 pub(crate) fn open_files(pid: u32) -> std::io::Result<Vec<OpenFile>> {
-    let entries = std::fs::read_dir(format!("/proc/{pid}/fd"))?.flatten();
+    first_open_files(pid, usize::MAX)
+}
+
+/// The first `most` of them.
+pub(crate) fn first_open_files(pid: u32, most: usize) -> std::io::Result<Vec<OpenFile>> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd"))?.flatten().take(most);
     // A file may have been closed meanwhile.
     Ok(entries.filter_map(|entry| open_file(pid, entry.file_name().to_str()?.parse().ok()?)).collect())
 }
@@ -55,15 +60,15 @@ fn open_file(pid: u32, fd: u32) -> Option<OpenFile> {
         return Some(OpenFile { fd, kind: anonymous(kind, &info()?), reads: true, writes: true });
     }
     if link.starts_with("pipe:[") || link.starts_with('/') {
-        let stat = rustix::fs::stat(&path).ok()?;
-        match FileType::from_raw_mode(stat.st_mode) {
+        let facts = FileFacts::of(&path)?;
+        match facts.file_type {
             FileType::Fifo => {
                 let (reads, writes) = access(&info()?)?;
                 let name = link.starts_with('/').then_some(link);
-                return Some(OpenFile { fd, kind: FileKind::Pipe(MadePipe::of(&stat), name), reads, writes });
+                return Some(OpenFile { fd, kind: FileKind::Pipe(facts.place, name), reads, writes });
             }
             FileType::CharacterDevice => {
-                let kind = terminal(pid, &link, &stat, &info).unwrap_or(FileKind::Other);
+                let kind = terminal(pid, &link, &facts, &info).unwrap_or(FileKind::Other);
                 return Some(OpenFile { fd, kind, reads: true, writes: true });
             }
             _ => {}
@@ -72,17 +77,50 @@ fn open_file(pid: u32, fd: u32) -> Option<OpenFile> {
     Some(OpenFile { fd, kind: FileKind::Other, reads: true, writes: true })
 }
 
+/// What is known of an open file without asking its file system.
+struct FileFacts {
+    file_type: FileType,
+    /// Its inode and the device of its file system.
+    place: MadePipe,
+    /// If it is a device.
+    device: (u32, u32),
+}
+
+impl FileFacts {
+    /// A file system in user space or of another machine may never answer: what the kernel knows already is enough.
+    fn of(path: &str) -> Option<Self> {
+        let wanted = StatxFlags::TYPE | StatxFlags::INO;
+        match statx(CWD, path, AtFlags::STATX_DONT_SYNC, wanted) {
+            Ok(found) => Some(Self {
+                file_type: FileType::from_raw_mode(found.stx_mode.into()),
+                place: MadePipe { inode: found.stx_ino, device: found.stx_dev_major << 20 | found.stx_dev_minor },
+                device: (found.stx_rdev_major, found.stx_rdev_minor),
+            }),
+            // Since 4.11; a filter of system calls may not know it.
+            Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => {
+                let stat = rustix::fs::stat(path).ok()?;
+                Some(Self {
+                    file_type: FileType::from_raw_mode(stat.st_mode),
+                    place: MadePipe::of(&stat),
+                    device: (major(stat.st_rdev), minor(stat.st_rdev)),
+                })
+            }
+            Err(_) => None,
+        }
+    }
+}
+
 /// A pseudo-terminal, by the numbers of its device (include/uapi/linux/major.h), whatever its path is.
-fn terminal(pid: u32, link: &str, stat: &Stat, info: &dyn Fn() -> Option<String>) -> Option<FileKind> {
+fn terminal(pid: u32, link: &str, facts: &FileFacts, info: &dyn Fn() -> Option<String>) -> Option<FileKind> {
     const SIDE_OF_PROGRAMS: u32 = 136;
     const PTMX: (u32, u32) = (5, 2);
-    let (number, mount, is_master): (u32, _, _) = match (major(stat.st_rdev), minor(stat.st_rdev)) {
-        (SIDE_OF_PROGRAMS, number) => (number, MadePipe::of(stat), false),
+    let (number, mount, is_master): (u32, _, _) = match facts.device {
+        (SIDE_OF_PROGRAMS, number) => (number, facts.place, false),
         PTMX => {
             let mount = if link.ends_with("/pts/ptmx") {
-                MadePipe::of(stat)
+                facts.place
             } else {
-                MadePipe::of(&rustix::fs::stat(format!("/proc/{pid}/root/dev/pts")).ok()?)
+                FileFacts::of(&format!("/proc/{pid}/root/dev/pts"))?.place
             };
             (field(&info()?, "tty-index:")?.parse().ok()?, mount, true)
         }

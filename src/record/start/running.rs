@@ -92,6 +92,7 @@ impl RunningProcesses {
     pub(crate) fn find(target: &RecordingTarget) -> Result<Self> {
         match target {
             RecordingTarget::Pipeline(_) => bail!("a pipeline that is not running yet has no processes"),
+            RecordingTarget::All => bail!("all processes of a machine are not recorded one by one"),
             RecordingTarget::Attached(pids) => Self::of_processes(pids),
             RecordingTarget::Cgroup(path) => {
                 let cgroup = Cgroup::named(path)?;

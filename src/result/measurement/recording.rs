@@ -53,6 +53,8 @@ pub enum RecordingTarget {
     Cgroup(String),
     /// Those of a container, by its name or the begin of its id.
     Container(String),
+    /// All processes of the machine.
+    All,
 }
 
 impl Default for RecordingTarget {

@@ -103,6 +103,7 @@ impl RecordingRequest {
             }
             RecordingTarget::Cgroup(path) => words.value("--cgroup", Some(path)),
             RecordingTarget::Container(name) => words.value("--container", Some(name)),
+            RecordingTarget::All => words.switch("--all", true),
         }
         words.0
     }
