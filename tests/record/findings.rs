@@ -105,10 +105,12 @@ fn data_that_is_lost_without_a_word_is_said() {
                      for i in range(50): a.send(b'x' * 4000)\n\
                      os.wait()";
     said(&[&super::python(), "-c", datagrams], FindingKind::Datagrams, "50 datagrams with a buffer of 1,024 bytes");
-    // A reader that opens its FIFO for each line: of the second one it gets nothing.
+    // A reader that opens its FIFO for each line: of the second one it gets nothing. It waits in each open, for the writer waits
+    // until it does.
     let fifo = format!(
-        "await() {{ while [ ! -e {file}.$1 ]; do sleep 0.01; done; }}; rm {file}; mkfifo {file}; \
-         (printf '1\\n2\\n' >{file}; : >{file}.written; await read; echo 3 >{file}) & \
+        "await() {{ while [ ! -e {file}.$1 ]; do sleep 0.01; done; }}; \
+         opening() {{ until grep -q wait_for_partner /proc/$$/wchan; do sleep 0.01; done; }}; rm {file}; mkfifo {file}; \
+         (opening; printf '1\\n2\\n' >{file}; : >{file}.written; await read; opening; echo 3 >{file}) & \
          exec 3<{file}; read -r line <&3; await written; exec 3<&-; : >{file}.read; read -r line <{file}; wait"
     );
     said(&[&fifo], FindingKind::FifoLost, "2 of 6 bytes that were written to the FIFO");
