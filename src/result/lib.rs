@@ -28,7 +28,7 @@ pub use crate::kernel::info::KernelInfo;
 pub use crate::process::{GotAsked, PipeEnd, PipeTotals, ProcessTotals, Processes, Throughput};
 pub use crate::util::histogram::Log2Histogram;
 pub use crate::util::warning::Warning;
-pub use awaited::{AwaitedChannel, ChannelHolder, ChannelKind, LastLook, LastWait, SeenProcess, WaitedFor};
+pub use awaited::{AwaitedChannel, ChannelHolder, ChannelKind, EndedChild, LastLook, LastWait, SeenProcess, WaitedFor};
 pub use check::check;
 pub use ensemble::{Ensemble, FoundSize, TriedSize, WindowCount};
 pub use finding::{Finding, FindingKind};
