@@ -247,6 +247,30 @@ static __always_inline void note_ready(struct pr_task *own, u64 task, const stru
 		counts->ready++;
 }
 
+/* The first bytes that a process writes once it is one of several by a fork: what was in a buffer by then is written by each
+ * of them. */
+static __always_inline void note_head(struct pr_task *own, const struct pr_file *file, u64 buffer, u64 length)
+{
+	struct pr_end end = { own->who, file->inodes[PR_WRITE], file->device, PR_WRITE };
+	struct pr_task *empty = FIRST(zeros);
+	struct pr_head *head;
+
+	own->forked |= PR_HEADED;
+	if (!empty || bpf_map_update_elem(&heads, &end, (const void *)empty, BPF_NOEXIST))
+		return;
+	head = bpf_map_lookup_elem(&heads, &end);
+	if (!head)
+		return;
+	head->forked = own->forked;
+	head->length = length;
+	if (length > sizeof(head->text))
+		length = sizeof(head->text);
+	/* The verifier needs a limit that clang cannot remove. */
+	asm volatile("%0 &= 255" : "+r"(length));
+	if (length <= sizeof(head->text))
+		bpf_probe_read_user(head->text, length, (void *)buffer);
+}
+
 /* A call ends with `result`. Its `registers` can be read without a helper, or are where they always are if that is 0. */
 static __always_inline int add_call(const struct registers *registers, s64 result)
 {
@@ -298,7 +322,7 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 			else if (found.kind == PR_KIND_MESSAGES && result > 0 && file && file->device)
 				result = bytes_of_messages(call.si, result);
 			if (file && file->device)
-				count(own, file, PR_READ, found.kind, result, found.asked);
+				count(own, file, PR_READ, found.kind, result, found.asked, call.si);
 		}
 		if (found.to >= 0) {
 			file = file_of(own, task, found.to);
@@ -306,11 +330,16 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 				result = bytes_of_messages(call.si, result);
 			side = file && found.kind == PR_KIND_VMSPLICE && !file->writable ? PR_READ : PR_WRITE;
 			if (file && file->device)
-				count(own, file, side, found.kind, result, found.asked);
+				count(own, file, side, found.kind, result, found.asked, 0);
+			if (own->forked && !(own->forked & PR_HEADED) && result > 0 && call.orig_ax == NR_WRITE &&
+			    found.to != STANDARD_ERROR && file && file->device)
+				note_head(own, file, call.si, result);
 		}
 		return 0;
 	}
 	if (waits_for_any(call.orig_ax)) {
+		if (!result && own->slept == own->own.calls)
+			own->own.timeouts++;
 		if (result > 0 && own->slept != own->own.calls)
 			note_ready(own, task, &call);
 		return 0;

@@ -43,12 +43,12 @@ pub use open::{open_all, open_code};
 pub use path::PathKind;
 pub use path::{CriticalPath, PathCeiling, PathPart, PathWhat};
 pub use probe::Probe;
-pub use recorded::DEFAULT_SLOTS;
 use recorded::is_default;
 pub use recorded::{
     BusyProgram, HeldBy, LockWait, Observer, PipeHolder, ProcLooks, RecordLevel, RecordedChannel, RecordedEnd,
     RecordedProcess, UnrecordedProcess, UserPipes, WaitReason, WaitTotal,
 };
+pub use recorded::{DEFAULT_SLOTS, DoubledBuffer};
 pub use request::{Collector, Loader, Request, Selection};
 pub use stack_files::LARGEST;
 pub use target::{Container, ImportedFrom, MeasuredTarget, PipelineCommand, ProcessGroup};

@@ -9,13 +9,18 @@ mod bad_descriptors;
 mod broken;
 mod cut;
 mod datagrams;
+mod doubled;
 mod exit;
 mod failed;
 mod hand_overs;
 mod killed_part;
 mod large_blocks;
+mod last_line;
 mod late;
 mod line_cut;
+mod naps;
+mod not_awaited;
+mod out_of_order;
 mod own_input;
 mod polls;
 mod refused;
@@ -43,7 +48,7 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 30] = [
+const RULES: [FindingRule; 35] = [
     at_stall::find,
     broken::find,
     at_end::find,
@@ -74,6 +79,11 @@ const RULES: [FindingRule; 30] = [
     bad_descriptors::find,
     asks::find,
     syncs::find,
+    doubled::find,
+    last_line::find,
+    not_awaited::find,
+    out_of_order::find,
+    naps::find,
 ];
 
 /// What the rules find.
