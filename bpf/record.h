@@ -181,7 +181,7 @@ struct pr_counts {
 	u64 ready;
 	/* What the last call of a thread was to write, and did not. */
 	u64 unsent;
-	/* Reads of one byte that got the end of a line, and whether the last one of a thread got another byte. */
+	/* Reads of one byte that did not follow another one directly: a `read` of bash begins. Whether the end of file did. */
 	u64 lines;
 	u64 unended;
 	/* Writes by descriptor 1, and those by descriptor 2 before the first one of these. */
@@ -271,6 +271,8 @@ struct pr_process {
 	u64 timeouts;
 	/* Calls of wait4 that did not wait, and found that no child had ended. */
 	u64 watches;
+	/* Calls of wait4 for a child that is no child any more. */
+	u64 gone;
 	/* Calls of fsync and fdatasync. */
 	u64 syncs;
 	/* Calls of close whose descriptor was not open. */
@@ -360,6 +362,8 @@ struct pr_task {
 	u64 exec_id;
 	/* PR_FORKED and so on. */
 	u64 forked;
+	/* The last read of one byte: the number in `own`. */
+	u64 byte_call;
 	struct pr_process own;
 	struct pr_file files[PR_KNOWN];
 	/* The first channel that it reads, and the first that it writes. */

@@ -128,7 +128,7 @@ __noinline u32 count_request(u64 ring, u64 requests, u32 number)
 		return 0;
 	if (request.control.operation <= AIO_WRITE)
 		asked = request.control.bytes;
-	count(own, file, what & REQUEST_WRITES ? PR_WRITE : PR_READ, PR_KIND_AIO, result, asked, 0);
+	count(own, file, what & REQUEST_WRITES ? PR_WRITE : PR_READ, PR_KIND_AIO, result, asked);
 	return 1;
 }
 

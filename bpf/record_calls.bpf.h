@@ -247,6 +247,25 @@ static __always_inline void note_ready(struct pr_task *own, u64 task, const stru
 		counts->ready++;
 }
 
+/* A read of one byte, as of a shell. A line begins with one that does not follow another one directly. */
+static __always_inline void note_byte(struct pr_task *own, const struct pr_file *file, s64 result)
+{
+	u64 follows = own->byte_call + 1 == own->own.calls;
+	struct pr_counts *counts;
+
+	if (result)
+		own->byte_call = own->own.calls;
+	if (result && follows)
+		return;
+	counts = own_counts(own, file->inodes[PR_READ], file->device, PR_READ);
+	if (!counts)
+		counts = counts_of(&own->who, file->inodes[PR_READ], file->device, PR_READ);
+	if (counts && result)
+		counts->lines++;
+	else if (counts)
+		counts->unended = follows;
+}
+
 /* The first bytes that a process writes once it is one of several by a fork: what was in a buffer by then is written by each
  * of them. */
 static __always_inline void note_head(struct pr_task *own, const struct pr_file *file, u64 buffer, u64 length)
@@ -322,7 +341,9 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 			else if (found.kind == PR_KIND_MESSAGES && result > 0 && file && file->device)
 				result = bytes_of_messages(call.si, result);
 			if (file && file->device)
-				count(own, file, PR_READ, found.kind, result, found.asked, call.si);
+				count(own, file, PR_READ, found.kind, result, found.asked);
+			if (found.asked == 1 && found.kind == PR_KIND_PLAIN && result >= 0 && file && file->device)
+				note_byte(own, file, result);
 		}
 		if (found.to >= 0) {
 			file = file_of(own, task, found.to);
@@ -330,7 +351,7 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 				result = bytes_of_messages(call.si, result);
 			side = file && found.kind == PR_KIND_VMSPLICE && !file->writable ? PR_READ : PR_WRITE;
 			if (file && file->device)
-				count(own, file, side, found.kind, result, found.asked, 0);
+				count(own, file, side, found.kind, result, found.asked);
 			if (own->forked && !(own->forked & PR_HEADED) && result > 0 && call.orig_ax == NR_WRITE &&
 			    found.to != STANDARD_ERROR && file && file->device)
 				note_head(own, file, call.si, result);
@@ -400,6 +421,8 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 		/* With WNOHANG: no child has ended. */
 		if (!result)
 			own->own.watches++;
+		else if (result == -ECHILD && (s32)call.di > 0)
+			own->own.gone++;
 		break;
 	case COMPAT_IO_SUBMIT:
 		if (result > 0)

@@ -171,20 +171,8 @@ static __always_inline int fill_of_file(const struct pr_file *file, u32 side, st
 
 enum { STANDARD_OUTPUT = 1, STANDARD_ERROR };
 
-/* A thread reads bytes one by one, as a shell does. It got one. */
-static __always_inline void note_byte(struct pr_counts *counts, int shared, u64 buffer)
-{
-	u8 byte = 0;
-
-	if (bpf_probe_read_user(&byte, sizeof(byte), (void *)buffer))
-		return;
-	counts->unended = byte && byte != '\n';
-	if (!counts->unended)
-		ADD(counts->lines, 1);
-}
-
 static __always_inline void count_call(const struct pr_task *own, struct pr_counts *counts, int shared,
-				       const struct pr_file *file, u32 side, u32 kind, s64 result, u64 asked, u64 buffer)
+				       const struct pr_file *file, u32 side, u32 kind, s64 result, u64 asked)
 {
 	u64 bucket;
 	struct pipe_fill fill;
@@ -224,8 +212,6 @@ static __always_inline void count_call(const struct pr_task *own, struct pr_coun
 		if (side == PR_WRITE && kind == PR_KIND_PLAIN)
 			counts->unsent = asked - result;
 	}
-	if (side == PR_READ && asked == 1 && kind == PR_KIND_PLAIN)
-		note_byte(counts, shared, buffer);
 	if (side == PR_WRITE && file->fd == STANDARD_OUTPUT + 1)
 		ADD(counts->printed, 1);
 	if (side == PR_WRITE && file->fd == STANDARD_ERROR + 1 && !counts->printed)
@@ -254,9 +240,8 @@ static __always_inline struct pr_counts *own_counts(struct pr_task *own, u64 ino
 	return used->inode == inode && used->device == device ? &used->counts : 0;
 }
 
-/* `buffer`: where a read put what it got. */
 static __always_inline void count(struct pr_task *own, const struct pr_file *file, u32 side, u32 kind, s64 result,
-				  u64 asked, u64 buffer)
+				  u64 asked)
 {
 	u64 inode = file->inodes[side & 1];
 	struct pr_counts *counts;
@@ -265,10 +250,10 @@ static __always_inline void count(struct pr_task *own, const struct pr_file *fil
 		return;
 	counts = own_counts(own, inode, file->device, side);
 	if (counts) {
-		count_call(own, counts, 0, file, side, kind, result, asked, buffer);
+		count_call(own, counts, 0, file, side, kind, result, asked);
 		return;
 	}
 	counts = counts_of(&own->who, inode, file->device, side);
 	if (counts)
-		count_call(own, counts, 1, file, side, kind, result, asked, buffer);
+		count_call(own, counts, 1, file, side, kind, result, asked);
 }

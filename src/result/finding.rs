@@ -71,6 +71,8 @@ pub enum FindingKind {
     LastLine,
     /// A program ended before a child of its own had read all that it wrote.
     NotAwaited,
+    /// The exit code of a child is lost.
+    LostChild,
     /// A process sleeps on a timer between its reads.
     Naps,
     /// The reader of a process has ended, which it has not noticed.
@@ -163,7 +165,7 @@ impl FindingKind {
         use FindingKind::{
             AtEnd, BadDescriptors, Broken, Circle, Cut, Datagrams, FifoLost, FillAsks, Late, LineCut, OwnInput, Polls,
         };
-        use FindingKind::{Doubled, LastLine, Naps, NotAwaited, OutOfOrder, Refused, Retries, Syncs};
+        use FindingKind::{Doubled, LastLine, LostChild, Naps, NotAwaited, OutOfOrder, Refused, Retries, Syncs};
         use FindingKind::{ShortBlock, Sigpipe, Started, Taken, Torn, Unnoticed, Unread, Unsent};
         matches!(
             self,
@@ -183,6 +185,7 @@ impl FindingKind {
                 | LastLine
                 | NotAwaited
                 | OutOfOrder
+                | LostChild
                 | Naps
                 | Unnoticed
                 | Unsent

@@ -105,6 +105,9 @@ pub struct RecordedProcess {
     /// Calls of `wait4` that only looked whether a child had ended, when none had.
     #[serde(default, skip_serializing_if = "is_default")]
     pub watches: u64,
+    /// Calls of `wait4` for one process that was no child any more (ECHILD).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub gone_children: u64,
     /// Calls of `fsync` and `fdatasync`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub syncs: u64,
@@ -350,10 +353,10 @@ pub struct RecordedEnd {
     /// Bytes that the last write of each thread should have written, and did not.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unsent: u64,
-    /// Reads of one byte that got the end of a line (or a zero byte), as a shell does.
+    /// Reads of one byte that did not follow another one directly: each `read` of bash begins with one.
     #[serde(default, skip_serializing_if = "is_default")]
     pub lines: u64,
-    /// Threads that read byte by byte and got something else last.
+    /// Threads for which the end of file followed such a read directly: bash had begun a line that has no end.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unended: u64,
     /// Writes to standard output.

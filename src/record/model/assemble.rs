@@ -155,6 +155,7 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
         (&mut sum.ready_polls, more.polls),
         (&mut sum.timeouts, more.timeouts),
         (&mut sum.watches, more.watches),
+        (&mut sum.gone_children, more.gone),
         (&mut sum.syncs, more.syncs),
         (&mut sum.failed_closes, more.unopened),
         (&mut sum.bad_calls, more.bad_calls),

@@ -1,9 +1,9 @@
 //! A last line without an end, which `while read` of a shell does not use.
 
 use crate::record::say::findings::view::FindingView;
-use crate::result::{Finding, FindingKind, RecordedEnd};
+use crate::result::{Finding, FindingKind, RecordedEnd, RecordedProcess};
 
-/// One line is what `read` is called for once.
+/// One line is what `read` is called for once. bash does other calls between two, and none within one.
 const LEAST_LINES: u64 = 2;
 
 /// `` The last line that `bash` read from the pipe has no end: `read` gets it, but fails, and `while read` stops before it is
@@ -19,7 +19,8 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         let process = view.process(end);
         // `read -n`, `-N` and `-d` end elsewhere.
         let limits = |word: &String| ["-n", "-N", "-d", "-k"].iter().any(|option| word.contains(option));
-        if process.is_none_or(|process| process.pids.len() > 1 || process.args.iter().any(limits)) {
+        let is_bash = |process: &RecordedProcess| process.name == "bash" && process.pids.len() == 1;
+        if process.is_none_or(|process| !is_bash(process) || process.args.iter().any(limits)) {
             continue;
         }
         let text = format!(
@@ -45,20 +46,22 @@ mod tests {
             let end = &mut recording.channels[0].readers[0];
             (end.bytes, end.at_end, end.lines, end.unended) = (30, 1, 2, 1);
             end.calls = [("read".to_owned(), 31)].into();
+            recording.recorded[1].name = "bash".to_owned();
             change(recording);
         })
     }
 
     #[test]
     fn a_last_line_without_an_end_is_said() {
-        let text = "The last line that `grep` read from the pipe from `seq` has no newline at its end: `read` gets it, but returns \
+        let text = "The last line that `bash` read from the pipe from `seq` has no newline at its end: `read` gets it, but returns \
                     false, and `while read` ends before it is used. `while read line || [ -n \"$line\" ]` uses it.";
         assert_eq!(read(&|_| {}), [text]);
     }
 
     #[test]
     fn what_ends_or_is_read_once_more_is_not() {
-        let silent: [&dyn Fn(&mut Document); 5] = [
+        let silent: [&dyn Fn(&mut Document); 6] = [
+            &|recording| recording.recorded[1].name = "dash".to_owned(),
             &|recording| recording.channels[0].readers[0].unended = 0,
             &|recording| recording.channels[0].readers[0].lines = 0,
             &|recording| recording.channels[0].readers[0].at_end = 2,

@@ -18,6 +18,7 @@ mod large_blocks;
 mod last_line;
 mod late;
 mod line_cut;
+mod lost_child;
 mod naps;
 mod not_awaited;
 mod out_of_order;
@@ -48,7 +49,7 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 35] = [
+const RULES: [FindingRule; 36] = [
     at_stall::find,
     broken::find,
     at_end::find,
@@ -84,6 +85,7 @@ const RULES: [FindingRule; 35] = [
     not_awaited::find,
     out_of_order::find,
     naps::find,
+    lost_child::find,
 ];
 
 /// What the rules find.
