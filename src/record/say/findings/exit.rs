@@ -7,7 +7,7 @@ use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, Recorded
 pub(super) const BROKEN_PIPE: u8 = 128 + libc::SIGPIPE as u8;
 
 /// The kernel closes the files of a process that ends so long before it is gone, at most, ns.
-const SOON: u64 = 100_000_000;
+pub(super) const SOON: u64 = 100_000_000;
 
 /// `` Exit code 141: `printf` was ended by SIGPIPE at 12.0 ms, because `grep` had ended. `` or `` Exit code 2 is that of `ls`,
 /// which ended at 0.30 s. ``

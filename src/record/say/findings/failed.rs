@@ -1,6 +1,6 @@
 //! Programs that failed in the middle of a pipeline whose exit code does not show it.
 
-use crate::record::say::findings::exit::BROKEN_PIPE;
+use crate::record::say::findings::exit::{BROKEN_PIPE, SOON};
 use crate::record::say::findings::view::{FindingView, after};
 use crate::result::{Finding, FindingKind, RecordedEnd, RecordedProcess};
 
@@ -39,7 +39,8 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         }
         let mut written = view.writers().filter(|(_, pipe, end)| {
             let reads_on = pipe.readers.iter().any(|reader| {
-                !is_own(&reader.process) && view.process(reader).is_some_and(|other| other.end_ns >= process.end_ns)
+                let until = |other: &RecordedProcess| other.end_ns + SOON >= process.end_ns;
+                !is_own(&reader.process) && view.process(reader).is_some_and(until)
             });
             is_own(&end.process) && pipe.kind.is_pipe() && end.bytes > 0 && end.epipe == 0 && reads_on
         });
