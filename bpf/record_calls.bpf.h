@@ -267,19 +267,27 @@ static __always_inline void note_byte(struct pr_task *own, const struct pr_file 
 }
 
 /* The first bytes that a process writes once it is one of several by a fork: what was in a buffer by then is written by each
- * of them. */
-static __always_inline void note_head(struct pr_task *own, const struct pr_file *file, u64 buffer, u64 length)
+ * of them. Not static: its own stack, because older verifiers allow 512 bytes for all. */
+__noinline u32 note_head(u64 task, u32 fd, u64 buffer, u64 length)
 {
-	struct pr_end end = { own->who, file->inodes[PR_WRITE], file->device, PR_WRITE };
-	struct pr_task *empty = FIRST(zeros);
+	struct pr_task *own = find_any(task), *empty = FIRST(zeros);
+	struct pr_end end = {};
+	struct pr_file *file;
 	struct pr_head *head;
 
+	if (!own)
+		return 0;
 	own->forked |= PR_HEADED;
+	file = &own->files[fd & (PR_KNOWN - 1)];
+	end.who = own->who;
+	end.inode = file->inodes[PR_WRITE];
+	end.device = file->device;
+	end.side = PR_WRITE;
 	if (!empty || bpf_map_update_elem(&heads, &end, (const void *)empty, BPF_NOEXIST))
-		return;
+		return 0;
 	head = bpf_map_lookup_elem(&heads, &end);
 	if (!head)
-		return;
+		return 0;
 	head->forked = own->forked;
 	head->length = length;
 	if (length > sizeof(head->text))
@@ -288,6 +296,7 @@ static __always_inline void note_head(struct pr_task *own, const struct pr_file 
 	asm volatile("%0 &= 255" : "+r"(length));
 	if (length <= sizeof(head->text))
 		bpf_probe_read_user(head->text, length, (void *)buffer);
+	return 1;
 }
 
 /* A call ends with `result`. Its `registers` can be read without a helper, or are where they always are if that is 0. */
@@ -354,7 +363,7 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 				count(own, file, side, found.kind, result, found.asked);
 			if (own->forked && !(own->forked & PR_HEADED) && result > 0 && call.orig_ax == NR_WRITE &&
 			    found.to != STANDARD_ERROR && file && file->device)
-				note_head(own, file, call.si, result);
+				note_head(task, found.to, call.si, result);
 		}
 		return 0;
 	}
