@@ -257,9 +257,8 @@ static __always_inline void note_byte(struct pr_task *own, const struct pr_file 
 		own->byte_call = own->own.calls;
 	if (result && follows)
 		return;
+	/* Of another channel than the first one that it reads, nothing is noted. */
 	counts = own_counts(own, file->inodes[PR_READ], file->device, PR_READ);
-	if (!counts)
-		counts = counts_of(&own->who, file->inodes[PR_READ], file->device, PR_READ);
 	if (counts && result)
 		counts->lines++;
 	else if (counts)
