@@ -135,6 +135,22 @@ struct pr_end {
 	u32 side;
 };
 
+/* Bits of pr_task.forked: it was forked and has executed no program since; it has forked; its head is known. */
+#define PR_FORKED 1
+#define PR_FORKS 2
+#define PR_HEADED 4
+/* Numbers of eight bytes of a head, and processes whose heads are kept. */
+#define PR_HEAD 16
+#define PR_HEADS 256
+
+/* The first bytes that a process wrote after it was forked, or had forked. */
+struct pr_head {
+	/* PR_FORKED and PR_FORKS. */
+	u64 forked;
+	u64 length;
+	u64 text[PR_HEAD];
+};
+
 /* What happened at a pr_end. */
 struct pr_counts {
 	u64 bytes;
@@ -168,6 +184,12 @@ struct pr_counts {
 	u64 ready;
 	/* What the last call of a thread was to write, and did not. */
 	u64 unsent;
+	/* Reads of one byte that did not follow another one directly: a `read` of bash begins. Whether the end of file did. */
+	u64 lines;
+	u64 unended;
+	/* Writes by descriptor 1, and those by descriptor 2 before the first one of these. */
+	u64 printed;
+	u64 aside;
 	/* Slots in use and slots of the pipe, summed over `fills` calls; of other channels bytes. */
 	u64 filled;
 	u64 slots;
@@ -244,10 +266,16 @@ struct pr_process {
 	u64 starved;
 	/* Its exit code, if it ended by itself. */
 	u64 code;
+	/* The id of the process that forked it, as that of a pr_who; 0 if that was not seen. */
+	u64 parent;
 	/* Calls of poll and its like that found something ready and did not sleep. */
 	u64 polls;
+	/* Calls of poll and its like that slept until their time was over. */
+	u64 timeouts;
 	/* Calls of wait4 that did not wait, and found that no child had ended. */
 	u64 watches;
+	/* Calls of wait4 for a child that is no child any more. */
+	u64 gone;
 	/* Calls of fsync and fdatasync. */
 	u64 syncs;
 	/* Calls of close whose descriptor was not open. */
@@ -335,6 +363,10 @@ struct pr_task {
 	u64 system_before;
 	/* The kernel's number of the last exec that was seen: its tasks count them. */
 	u64 exec_id;
+	/* PR_FORKED and so on. */
+	u64 forked;
+	/* The last read of one byte: the number in `own`. */
+	u64 byte_call;
 	struct pr_process own;
 	struct pr_file files[PR_KNOWN];
 	/* The first channel that it reads, and the first that it writes. */

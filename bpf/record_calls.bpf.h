@@ -185,6 +185,57 @@ static __always_inline void note_ready(struct pr_task *own, u64 task, const stru
 		counts->ready++;
 }
 
+/* A read of one byte, as of a shell. A line begins with one that does not follow another one directly. */
+static __always_inline void note_byte(struct pr_task *own, const struct pr_file *file, s64 result)
+{
+	u64 follows = own->byte_call + 1 == own->own.calls;
+	struct pr_counts *counts;
+
+	if (result)
+		own->byte_call = own->own.calls;
+	if (result && follows)
+		return;
+	/* Of another channel than the first one that it reads, nothing is noted. */
+	counts = own_counts(own, file->inodes[PR_READ], file->device, PR_READ);
+	if (counts && result)
+		counts->lines++;
+	else if (counts)
+		counts->unended = follows;
+}
+
+/* The first bytes that a process writes once it is one of several by a fork: what was in a buffer by then is written by each
+ * of them. Not static: its own stack, because older verifiers allow 512 bytes for all. */
+__noinline u32 note_head(u64 task, u32 fd, u64 buffer, u64 length)
+{
+	struct pr_task *own = find_any(task), *empty = FIRST(zeros);
+	struct pr_end end = {};
+	struct pr_file *file;
+	struct pr_head *head;
+
+	if (!own)
+		return 0;
+	own->forked |= PR_HEADED;
+	file = &own->files[fd & (PR_KNOWN - 1)];
+	end.who = own->who;
+	end.inode = file->inodes[PR_WRITE];
+	end.device = file->device;
+	end.side = PR_WRITE;
+	if (!empty || bpf_map_update_elem(&heads, &end, (const void *)empty, BPF_NOEXIST))
+		return 0;
+	head = bpf_map_lookup_elem(&heads, &end);
+	if (!head)
+		return 0;
+	head->forked = own->forked;
+	head->length = length;
+	if (length > sizeof(head->text))
+		length = sizeof(head->text);
+	/* The verifier needs a limit that clang cannot remove. */
+	asm volatile("%0 &= 255" : "+r"(length));
+	if (length <= sizeof(head->text))
+		bpf_probe_read_user(head->text, length, (void *)buffer);
+	return 1;
+}
+
 /* A call ends with `result`. Its `registers` can be read without a helper, or are where they always are if that is 0. */
 static __always_inline int add_call(const struct registers *registers, s64 result)
 {
@@ -237,6 +288,8 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 				result = bytes_of_messages(call.si, result);
 			if (file && file->device)
 				count(own, file, PR_READ, found.kind, result, found.asked);
+			if (found.asked == 1 && found.kind == PR_KIND_PLAIN && result >= 0 && file && file->device)
+				note_byte(own, file, result);
 		}
 		if (found.to >= 0) {
 			file = file_of(own, task, found.to);
@@ -245,10 +298,15 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 			side = file && found.kind == PR_KIND_VMSPLICE && !file->writable ? PR_READ : PR_WRITE;
 			if (file && file->device)
 				count(own, file, side, found.kind, result, found.asked);
+			if (own->forked && !(own->forked & PR_HEADED) && result > 0 && call.orig_ax == NR_WRITE &&
+			    found.to != STANDARD_ERROR && file && file->device)
+				note_head(task, found.to, call.si, result);
 		}
 		return 0;
 	}
 	if (waits_for_any(call.orig_ax)) {
+		if (!result && own->slept == own->own.calls)
+			own->own.timeouts++;
 		if (result > 0 && own->slept != own->own.calls)
 			note_ready(own, task, &call);
 		return 0;
@@ -309,6 +367,8 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 		/* With WNOHANG: no child has ended. */
 		if (!result)
 			own->own.watches++;
+		else if (result == -ECHILD && (s32)call.di > 0)
+			own->own.gone++;
 		break;
 	case COMPAT_IO_SUBMIT:
 		if (result > 0)

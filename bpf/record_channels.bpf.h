@@ -169,6 +169,8 @@ static __always_inline int fill_of_file(const struct pr_file *file, u32 side, st
 	return !!fill->slots;
 }
 
+enum { STANDARD_OUTPUT = 1, STANDARD_ERROR };
+
 static __always_inline void count_call(const struct pr_task *own, struct pr_counts *counts, int shared,
 				       const struct pr_file *file, u32 side, u32 kind, s64 result, u64 asked)
 {
@@ -210,6 +212,10 @@ static __always_inline void count_call(const struct pr_task *own, struct pr_coun
 		if (side == PR_WRITE && kind == PR_KIND_PLAIN)
 			counts->unsent = asked - result;
 	}
+	if (side == PR_WRITE && file->fd == STANDARD_OUTPUT + 1)
+		ADD(counts->printed, 1);
+	if (side == PR_WRITE && file->fd == STANDARD_ERROR + 1 && !counts->printed)
+		ADD(counts->aside, 1);
 	if (side == PR_WRITE && result > PR_ATOMIC && own->waited == own->own.calls)
 		ADD(counts->parted, 1);
 	note_time(counts, own->since);

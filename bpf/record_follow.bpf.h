@@ -75,6 +75,13 @@ int pr_fork(struct pp_tracepoint *ctx)
 		who = parent->who;
 		follow_task((u64)child, &who, tgid, parent->started);
 		own = find((u64)child);
+		if (tgid != parent->who.tgid) {
+			parent->forked |= PR_FORKS;
+			if (own) {
+				own->forked = PR_FORKED;
+				own->own.parent = parent->who.tgid;
+			}
+		}
 		if (own && own->started)
 			step_birth(PR_STEP_FORK, own, (u64)child, ctx->args[0]);
 	} else if (stage && *stage && current_pid() == settings.pids[0]) {
@@ -110,7 +117,7 @@ int pr_exec(__attribute__((unused)) struct pp_tracepoint *ctx)
 	u64 task = bpf_get_current_task();
 	struct pr_task *own = find(task), *empty;
 	struct pr_who who;
-	u64 now = bpf_ktime_get_ns();
+	u64 now = bpf_ktime_get_ns(), parent;
 
 	if (is_over(now))
 		return 0;
@@ -136,7 +143,10 @@ int pr_exec(__attribute__((unused)) struct pp_tracepoint *ctx)
 	own->user_before = BPF_CORE_READ((struct task_struct *)task, utime);
 	own->system_before = BPF_CORE_READ((struct task_struct *)task, stime);
 	own->exec_id = BPF_CORE_READ((struct task_struct *)task, self_exec_id);
+	parent = own->own.parent;
 	own->own = empty->own;
+	own->own.parent = parent;
+	own->forked = 0;
 	own->used[PR_READ] = empty->used[PR_READ];
 	own->used[PR_WRITE] = empty->used[PR_WRITE];
 	who = own->who;

@@ -138,7 +138,7 @@ enum { S_IFIFO = 1, S_IFCHR = 2, S_IFSOCK = 12, FMODE_WRITE = 2 };
 
 /* include/linux/sched/signal.h: a fatal signal or exit_group(2) ends all threads. */
 enum { SIGNAL_GROUP_EXIT = 4 };
-enum { EBADF = 9, EAGAIN = 11, EPIPE = 32, ECONNREFUSED = 111 };
+enum { EBADF = 9, ECHILD = 10, EAGAIN = 11, EPIPE = 32, ECONNREFUSED = 111 };
 
 /* include/uapi/asm-generic/poll.h */
 enum { POLLIN = 1, POLLHUP = 16 };

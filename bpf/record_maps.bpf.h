@@ -12,6 +12,7 @@ MAP(filter, ARRAY, PR_FILTER, u32, u64);
 MAP(processes, HASH, PR_PROCESSES, struct pr_who, struct pr_process);
 MAP(ends, HASH, PR_ENDS, struct pr_end, struct pr_counts);
 MAP(waits, HASH, PR_WAITS, struct pr_reason, struct pr_wait);
+MAP(heads, HASH, PR_HEADS, struct pr_end, struct pr_head);
 
 /* By table of descriptors, which processes can share: increased when one of them may have got another file. */
 MAP(generations, ARRAY, PR_GENERATIONS, u32, u32);
@@ -223,8 +224,12 @@ static __always_inline void settle(struct pr_task *own)
 			process->starved = 1;
 		if (own->own.code)
 			process->code = own->own.code;
+		if (own->own.parent)
+			process->parent = own->own.parent;
 		__sync_fetch_and_add(&process->polls, own->own.polls);
+		__sync_fetch_and_add(&process->timeouts, own->own.timeouts);
 		__sync_fetch_and_add(&process->watches, own->own.watches);
+		__sync_fetch_and_add(&process->gone, own->own.gone);
 		__sync_fetch_and_add(&process->syncs, own->own.syncs);
 		__sync_fetch_and_add(&process->unopened, own->own.unopened);
 		__sync_fetch_and_add(&process->bad_calls, own->own.bad_calls);

@@ -59,6 +59,20 @@ pub struct SeenProcess {
     pub stopped: bool,
     /// Whether all its threads slept, and none of them at a pipe or socket, or for a child.
     pub idle: bool,
+    /// Its children that had ended, and for which it had not waited.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unreaped: Vec<EndedChild>,
+}
+
+/// A child that has ended and is still there, because its parent has not waited for it (a zombie).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EndedChild {
+    pub pid: u32,
+    /// As in /proc/PID/comm.
+    pub name: String,
+    /// What `waitpid` would report, if it may be known and is not 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<i32>,
 }
 
 /// What a thread slept for.

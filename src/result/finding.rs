@@ -65,6 +65,16 @@ pub enum FindingKind {
     Retries,
     /// A file is cut, because what wrote it was ended by SIGPIPE.
     Cut,
+    /// What was in a buffer when a process forked was written by its children, too.
+    Doubled,
+    /// A shell does not use a last line that has no end.
+    LastLine,
+    /// A program ended before a child of its own had read all that it wrote.
+    NotAwaited,
+    /// The exit code of a child is lost.
+    LostChild,
+    /// A process sleeps on a timer between its reads.
+    Naps,
     /// The reader of a process has ended, which it has not noticed.
     Unnoticed,
     /// A process only looks now and then whether a child has ended, which works meanwhile.
@@ -97,6 +107,8 @@ pub enum FindingKind {
     ShortBlock,
     /// A program buffers its output.
     Late,
+    /// Standard output comes after standard error in the same channel, because it is buffered.
+    OutOfOrder,
     /// A pipe is small, because its user has too many.
     UserPages,
     /// A process polls for data that it never reads.
@@ -153,7 +165,7 @@ impl FindingKind {
         use FindingKind::{
             AtEnd, BadDescriptors, Broken, Circle, Cut, Datagrams, FifoLost, FillAsks, Late, LineCut, OwnInput, Polls,
         };
-        use FindingKind::{Refused, Retries, Syncs};
+        use FindingKind::{Doubled, LastLine, LostChild, Naps, NotAwaited, OutOfOrder, Refused, Retries, Syncs};
         use FindingKind::{ShortBlock, Sigpipe, Started, Taken, Torn, Unnoticed, Unread, Unsent};
         matches!(
             self,
@@ -169,6 +181,12 @@ impl FindingKind {
                 | FillAsks
                 | Syncs
                 | Cut
+                | Doubled
+                | LastLine
+                | NotAwaited
+                | OutOfOrder
+                | LostChild
+                | Naps
                 | Unnoticed
                 | Unsent
                 | Unread

@@ -29,7 +29,7 @@ pub use crate::kernel::info::KernelInfo;
 pub use crate::process::{GotAsked, PipeEnd, PipeTotals, ProcessTotals, Processes, Throughput};
 pub use crate::util::histogram::Log2Histogram;
 pub use crate::util::warning::Warning;
-pub use awaited::{AwaitedChannel, ChannelHolder, ChannelKind, LastLook, LastWait, SeenProcess, WaitedFor};
+pub use awaited::{AwaitedChannel, ChannelHolder, ChannelKind, EndedChild, LastLook, LastWait, SeenProcess, WaitedFor};
 pub use check::check;
 pub use ensemble::{Ensemble, FoundSize, TriedSize, WindowCount};
 pub use finding::{Finding, FindingKind};
@@ -45,12 +45,12 @@ pub use open::{open_all, open_code};
 pub use path::PathKind;
 pub use path::{CriticalPath, PathCeiling, PathPart, PathWhat};
 pub use probe::Probe;
-pub use recorded::DEFAULT_SLOTS;
 use recorded::is_default;
 pub use recorded::{
     BusyProgram, HeldBy, LockWait, Observer, PipeHolder, ProcLooks, RecordLevel, RecordedChannel, RecordedEnd,
     RecordedProcess, UnrecordedProcess, UserPipes, WaitReason, WaitTotal,
 };
+pub use recorded::{DEFAULT_SLOTS, DoubledBuffer};
 pub use request::{Collector, Loader, Request, Selection};
 pub use stack_files::LARGEST;
 pub use target::{Container, ImportedFrom, MeasuredTarget, PipelineCommand, ProcessGroup};

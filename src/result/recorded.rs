@@ -99,9 +99,15 @@ pub struct RecordedProcess {
     /// Calls of `poll` and its like that found something ready and did not sleep.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ready_polls: u64,
+    /// Calls of `poll` and its like that slept until their time was over.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub timeouts: u64,
     /// Calls of `wait4` that only looked whether a child had ended, when none had.
     #[serde(default, skip_serializing_if = "is_default")]
     pub watches: u64,
+    /// Calls of `wait4` for one process that was no child any more (ECHILD).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub gone_children: u64,
     /// Calls of `fsync` and `fdatasync`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub syncs: u64,
@@ -123,6 +129,9 @@ pub struct RecordedProcess {
     /// Of these, those that failed because the queue of the listening socket was full.
     #[serde(default, skip_serializing_if = "is_default")]
     pub full_queues: u64,
+    /// Index in `recorded` of the process that started it, or all of its processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_by: Option<usize>,
     /// The number of the signal that killed it, or one of its processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<u32>,
@@ -238,6 +247,9 @@ pub struct RecordedChannel {
     pub mean_filled: Option<f64>,
     pub writers: Vec<RecordedEnd>,
     pub readers: Vec<RecordedEnd>,
+    /// What was in a buffer when a process forked, and was written more than once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubled: Option<DoubledBuffer>,
     /// Processes that had it open for writing when the recording of a running pipeline began, but were not recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_writers: Vec<UnrecordedProcess>,
@@ -288,6 +300,17 @@ impl RecordedChannel {
     }
 }
 
+/// The same lines that a process and its forked children wrote first after the fork.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DoubledBuffer {
+    /// Index in `recorded`: who forked.
+    pub process: usize,
+    /// The children that wrote them.
+    pub children: u64,
+    /// How many bytes are the same, of the first 128, up to the end of a line.
+    pub bytes: u64,
+}
+
 /// One side of a channel, used by one process.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordedEnd {
@@ -330,6 +353,18 @@ pub struct RecordedEnd {
     /// Bytes that the last write of each thread should have written, and did not.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unsent: u64,
+    /// Reads of one byte that did not follow another one directly: each `read` of bash begins with one.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub lines: u64,
+    /// Threads for which the end of file followed such a read directly: bash had begun a line that has no end.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub unended: u64,
+    /// Writes to standard output.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub printed: u64,
+    /// Writes to standard error before the first one to standard output.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub aside: u64,
     /// When it first and last moved data, from the begin of the window, ns: when the thread had begun to run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved_ns: Option<[u64; 2]>,

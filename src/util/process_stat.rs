@@ -25,6 +25,8 @@ pub struct ProcessStat {
     pub started: u64,
     /// The signal that has stopped it; absent on older kernels, or if it may not be known.
     pub stopped_by: Option<i32>,
+    /// What `waitpid` would report of a process that has ended; absent if that is 0, or if it may not be known.
+    pub ended_with: Option<i32>,
 }
 
 impl ProcessStat {
@@ -46,7 +48,7 @@ impl ProcessStat {
         let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
         let state = fields.first()?.chars().next()?;
         // What waitpid(2) would report.
-        let code = number(52).filter(|code| state == 'T' && *code > 0);
+        let code = |of: char| number(52).filter(|code| state == of && *code > 0).and_then(|code| code.try_into().ok());
         Some(Self {
             name: start.split_once('(')?.1.to_owned(),
             state,
@@ -56,7 +58,8 @@ impl ProcessStat {
             ticks: number(14)? + number(15)?,
             user_ticks: number(14)?,
             started: number(22)?,
-            stopped_by: code.and_then(|code| code.try_into().ok()),
+            stopped_by: code('T'),
+            ended_with: code('Z'),
         })
     }
 
@@ -126,10 +129,13 @@ mod tests {
             user_ticks: 11,
             started: 900,
             stopped_by: None,
+            ended_with: None,
         };
         assert_eq!(ProcessStat::parse(stat), Some(expected));
         let stopped = ProcessStat::parse(&format!("{stat}{} 22", " 0".repeat(27)));
         assert_eq!(stopped.unwrap().stopped_by, Some(libc::SIGTTOU));
+        let ended = ProcessStat::parse(&format!("{}{} 256", stat.replace(" T ", " Z "), " 0".repeat(27)));
+        assert_eq!(ended.map(|of| (of.ended_with, of.stopped_by)), Some((Some(256), None)));
         for damaged in ["", "7 (x", "7 (x) S 1", "7 x) S 1"] {
             assert_eq!(ProcessStat::parse(damaged), None, "{damaged}");
         }

@@ -104,7 +104,7 @@ pub fn counted(count: u64, what: &str) -> String {
 }
 
 /// The form of a noun for so many: `run`, `processes`, `KiB`.
-pub(crate) fn plural(count: u64, what: &str) -> String {
+pub fn plural(count: u64, what: &str) -> String {
     let end = match what {
         _ if count == 1 || what.ends_with("iB") => "",
         _ if what.ends_with("ss") => "es",

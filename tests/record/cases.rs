@@ -78,6 +78,26 @@ const CASES: &[Case] = &[
         not: &["No pipe was used"],
     },
     Case {
+        name: "a FIFO that a child was to open, which failed",
+        script: "import os, subprocess as s\nos.mkfifo('f')\nchild = s.Popen(['sh', '-c', 'exit 3'])\nopen('f')",
+        must: &["opens the FIFO", "its child `sh`, which ", "ended", "will not"],
+        not: &["No pipe was used"],
+    },
+    Case {
+        name: "children that ended at once, for one signal",
+        script: "import os, signal, time\n\
+                 r, w = os.pipe()\n\
+                 signal.signal(signal.SIGCHLD, lambda *_: os.write(w, b'c'))\n\
+                 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])\n\
+                 children = [os.fork() or os._exit(0) for i in range(3)]\n\
+                 state = lambda pid: open(f'/proc/{pid}/stat').read().rsplit(')', 1)[1].split()[0]\n\
+                 while any(state(pid) != 'Z' for pid in children): time.sleep(0.01)\n\
+                 signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])\n\
+                 os.read(r, 1)\nos.waitpid(-1, 0)\nos.read(r, 1)",
+        must: &["children of its own that have ended", "`waitpid`"],
+        not: &["outside"],
+    },
+    Case {
         name: "a child that has stopped itself",
         script: "import subprocess as s\n\
                  s.Popen(['sh', '-c', 'kill -STOP $$'], stdout=s.PIPE).stdout.read()",

@@ -121,6 +121,54 @@ fn data_that_is_lost_without_a_word_is_said() {
 }
 
 #[test]
+#[ignore = "needs root, bash and python3: make test"]
+fn lines_that_are_doubled_dropped_or_come_late_are_said() {
+    let python = super::python();
+    let doubled = "import os\nf = open(1, \"w\", buffering=8192, closefd=False)\nf.write(\"parent value\\n\")\npid = os.fork()\n\
+                   f.write(\"parent\\n\" if pid else \"child\\n\")\nf.flush()\nif pid: os.waitpid(pid, 0)";
+    said(
+        &[&format!("{python} -c '{doubled}' | cat")],
+        FindingKind::Doubled,
+        "and a child that it forked began with the same 13 bytes in the pipe to `cat`",
+    );
+    let flushed = record(&[&format!("{python} -c '{}' | cat", doubled.replace("pid = os", "f.flush()\npid = os"))]);
+    assert!(flushed.recording.findings.iter().all(|finding| finding.kind != FindingKind::Doubled));
+    let order = "import os\nfor i in range(5): os.write(2, b\"warning\\n\")\nos.write(1, b\"step 1\\nstep 2\\n\")";
+    said(
+        &[&format!("{python} -c '{order}' 2>&1 | cat")],
+        FindingKind::OutOfOrder,
+        " wrote 5 times to its standard error",
+    );
+    let lines =
+        |format: &str, more: &str| format!("printf '{format}' | (while read -r line{more}; do echo \"$line\"; done)");
+    said(&["bash", "-c", &lines("a=1\\nb=2\\nc=3", "")], FindingKind::LastLine, " has no newline at its end");
+    for line in [lines("a=1\\nb=2\\nc=3\\n", ""), lines("a=1\\nb=2\\nc=3", " || [ -n \"$line\" ]")] {
+        let used = record(&["bash", "-c", &line]);
+        assert!(used.recording.findings.iter().all(|finding| finding.kind != FindingKind::LastLine), "{line}");
+    }
+    let part = "part() { echo a; return 1; }; part | tee /dev/null; true";
+    said(&["bash", "-c", part], FindingKind::HiddenFailure, " failed with exit code 1 at ");
+    let gone = "import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\npid = os.fork()\nif pid == 0: os._exit(3)\n\
+                try: os.waitpid(pid, 0)\nexcept OSError: pass";
+    said(&[&python, "-c", gone], FindingKind::LostChild, " waited for a child that was gone already (ECHILD)");
+    let keys = "import os\nfor i in range(3): os.read(0, 1)";
+    let loops = format!("seq 9 | while read -r n; do {python} -c '{keys}'; done");
+    said(&["bash", "-c", &loops], FindingKind::Taken, "of the same pipe that `bash");
+    let found = "set -o pipefail; seq 1000000 | grep -q 5 || exit 1";
+    said(
+        &["bash", "-c", found],
+        FindingKind::Sigpipe,
+        "`grep` found what it sought and ended: `seq` was ended by SIGPIPE",
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("f").to_str().unwrap().to_owned();
+    let left = format!(
+        "exec > >(read -r a; : >{file}; sleep 2; cat >/dev/null); echo 1; echo 2; until [ -e {file} ]; do sleep 0.1; done; sleep 1"
+    );
+    said(&["bash", "-c", &left], FindingKind::NotAwaited, " without waiting for its child ");
+}
+
+#[test]
 #[ignore = "needs root and python3: make test"]
 fn calls_that_fail_or_only_ask_are_said() {
     let closes = "import os\nfor fd in range(3, 200000):\n    try: os.close(fd)\n    except OSError: pass";

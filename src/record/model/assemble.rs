@@ -2,6 +2,7 @@
 
 use crate::collect::bpf::shared::Lost;
 use crate::record::model::alike::alike;
+use crate::record::model::forks::{doubled, parents};
 use crate::record::observe::channel_kind::kind_of;
 use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::raw::{
@@ -93,6 +94,10 @@ pub(crate) fn assemble(
             }
         }
     }
+    let parents = parents(counted, &index);
+    for (at, parent) in parents {
+        processes[at].started_by = parent;
+    }
     let mut channels = channels_of(counted, begin, &index, pipes);
     add_open(&mut channels, &processes, open);
     let mut warnings = counted.state.as_ref().map_or_else(Vec::new, |state| losses(state, counted.sampled.lost));
@@ -148,7 +153,9 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
         (&mut sum.io_uring_calls, more.urings),
         (&mut sum.unseen_requests, more.requests),
         (&mut sum.ready_polls, more.polls),
+        (&mut sum.timeouts, more.timeouts),
         (&mut sum.watches, more.watches),
+        (&mut sum.gone_children, more.gone),
         (&mut sum.syncs, more.syncs),
         (&mut sum.failed_closes, more.unopened),
         (&mut sum.bad_calls, more.bad_calls),
@@ -203,6 +210,7 @@ fn channels_of(
         (pipe.slots, pipe.buffer) = if pipe.kind.is_pipe() { (sizes, None) } else { (None, sizes) };
         pipe.mean_filled = (whole.fills > 0).then(|| whole.filled as f64 / whole.fills as f64);
         [pipe.readers, pipe.writers] = sides.map(|ends| ends.into_values().collect());
+        pipe.doubled = doubled(counted, index, (inode, device));
     }
     pipes.sort_by_key(|pipe| {
         let first = pipe.writers.iter().map(|end| end.process).min();
@@ -262,6 +270,10 @@ fn add_end(end: &mut RecordedEnd, counts: &PrCounts, writes: bool, begin: u64) {
         (&mut end.parted, counts.parted),
         (&mut end.ready_polls, counts.ready * PR_READY_EVERY as u64),
         (&mut end.unsent, counts.unsent),
+        (&mut end.lines, counts.lines),
+        (&mut end.unended, counts.unended),
+        (&mut end.printed, counts.printed),
+        (&mut end.aside, counts.aside),
     ] {
         *sum += more;
     }

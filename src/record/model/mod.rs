@@ -7,6 +7,7 @@ pub(crate) mod alike;
 pub(crate) mod assemble;
 pub(crate) mod ceilings;
 pub(crate) mod ended;
+pub(crate) mod forks;
 pub(crate) mod labels;
 pub(crate) mod locks;
 pub(crate) mod names;

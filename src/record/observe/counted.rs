@@ -1,7 +1,9 @@
 //! What the BPF programs have counted, and how it adds up.
 
 use crate::collect::samples::{CountedSamples, SamplingClock};
-use crate::record::observe::raw::{PrCounts, PrEnd, PrOffCpu, PrProcess, PrReason, PrSample, PrState, PrWait, PrWho};
+use crate::record::observe::raw::{
+    PrCounts, PrEnd, PrHead, PrOffCpu, PrProcess, PrReason, PrSample, PrState, PrWait, PrWho,
+};
 use std::collections::HashMap;
 
 /// The members of a group of ended processes.
@@ -20,6 +22,8 @@ pub(crate) struct RecordedCounts {
     pub processes: Vec<(PrWho, PrProcess)>,
     pub ends: Vec<(PrEnd, PrCounts)>,
     pub waits: Vec<(PrReason, PrWait)>,
+    /// What processes wrote first after a fork.
+    pub heads: Vec<(PrEnd, PrHead)>,
     pub state: Option<PrState>,
     /// Events for which the kernel skipped a program, as [`passed_over`](crate::collect::bpf::Object::passed_over) has it; not counted before 5.12, where
     /// it skips no program of a raw tracepoint.
@@ -46,8 +50,9 @@ pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
     let end = sum.end.max(more.end);
     let last = |sum, more| if more == 0 { sum } else { more };
     let (signal, code) = (last(sum.signal, more.signal), last(sum.code, more.code));
+    let parent = last(sum.parent, more.parent);
     add_words(sum, more);
-    (sum.begin, sum.end, sum.signal, sum.code) = (begin, end, signal, code);
+    (sum.begin, sum.end, sum.signal, sum.code, sum.parent) = (begin, end, signal, code, parent);
 }
 
 /// Add each number of a struct of such.

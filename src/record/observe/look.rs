@@ -11,7 +11,7 @@ use crate::record::start::command_line::{self, program_name};
 use crate::record::start::container;
 use crate::record::start::open_files::{FileKind, OpenFile, open_files};
 use crate::record::start::socket_peers::{SocketPeer, socket_peers};
-use crate::result::{AwaitedChannel, ChannelHolder, ChannelKind, LastWait, SeenProcess, WaitedFor};
+use crate::result::{AwaitedChannel, ChannelHolder, ChannelKind, EndedChild, LastWait, SeenProcess, WaitedFor};
 use crate::util::process_stat::{self, ProcessStat};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::ErrorKind;
@@ -43,6 +43,8 @@ pub(crate) struct ProcessesNow {
     pub locks: FileLocks,
     /// The peers of sockets.
     pub peers: HashMap<u64, SocketPeer>,
+    /// By parent: children that have ended and for which it has not waited.
+    pub unreaped: BTreeMap<u32, Vec<EndedChild>>,
 }
 
 impl ProcessesNow {
@@ -51,8 +53,13 @@ impl ProcessesNow {
         if followed.len() > MOST_PROCESSES {
             return None;
         }
-        let mut now = Self { processes: BTreeMap::new(), locks: FileLocks::default(), peers: socket_peers() };
-        for (pid, stat) in process_stat::all().filter(|(_, stat)| !matches!(stat.state, 'Z' | 'X')) {
+        let mut now = Self { peers: socket_peers(), ..Self::default() };
+        for (pid, stat) in process_stat::all().filter(|(_, stat)| stat.state != 'X') {
+            if stat.state == 'Z' {
+                let child = EndedChild { pid, name: stat.name, status: stat.ended_with };
+                now.unreaped.entry(stat.parent).or_default().push(child);
+                continue;
+            }
             let name = program_name(&stat.name, &command_line::of_process(pid));
             let files = match open_files(pid) {
                 // What it holds is unknown, and so is who could end a wait.
@@ -210,7 +217,8 @@ impl ProcessesNow {
         let stopped = ProcessStat::of(pid).is_some_and(|stat| matches!(stat.state, 'T' | 't'));
         let inner_pid = process_stat::inner_id(pid).filter(|inner| *inner != pid);
         let container = container::of_process(pid);
-        SeenProcess { pid, inner_pid, name, recorded: None, container, stopped, idle }
+        let unreaped = self.unreaped.get(&pid).cloned().unwrap_or_default();
+        SeenProcess { pid, inner_pid, name, recorded: None, container, stopped, idle, unreaped }
     }
 
     /// The waits for others, those of `followed` first.

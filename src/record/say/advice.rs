@@ -292,17 +292,20 @@ fn in_locale(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
     evidence.working().filter_map(rule).collect()
 }
 
-/// Ends of pipes with many small calls: the process, and bytes per call.
-fn small_calls<'a>(recording: &'a Document, writes: bool) -> impl Iterator<Item = (usize, u64)> {
-    let ends = move |pipe: &'a RecordedChannel| if writes { &pipe.writers } else { &pipe.readers };
-    recording.channels.iter().flat_map(ends).filter_map(|end| {
+/// Ends of channels with many small calls: the process, bytes per call, and whether they are to a pipe by standard output.
+fn small_calls<'a>(recording: &'a Document, writes: bool) -> impl Iterator<Item = (usize, u64, bool)> {
+    let ends = move |channel: &'a RecordedChannel| {
+        let ends = if writes { &channel.writers } else { &channel.readers };
+        ends.iter().map(|end| (channel.kind.is_pipe() && end.printed > 0, end))
+    };
+    recording.channels.iter().flat_map(ends).filter_map(|(is_output, end)| {
         let calls = end.all_calls() - end.eagain - end.epipe - end.errors;
         // A process that calls once has nothing to collect.
         let processes = recording.recorded.get(end.process).map_or(1, |process| process.pids.len().max(1)) as u64;
         let small = calls / processes >= MANY_CALLS && end.bytes / calls <= SMALL_BYTES;
         // Larger calls do not help who waits for another process.
         let waits = end.blocked_ns as f64 > WAITS * recording.processes.window_ns as f64;
-        (small && !waits).then(|| (end.process, (end.bytes as f64 / calls as f64).round() as u64))
+        (small && !waits).then(|| (end.process, (end.bytes as f64 / calls as f64).round() as u64, is_output))
     })
 }
 
@@ -325,24 +328,25 @@ fn flushed(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
         }
     };
     let does = |writes: bool| if writes { "writes" } else { "reads" };
-    let sentence = move |(process, bytes, writes): (usize, u64, bool)| {
+    let sentence = move |(process, bytes, writes, is_output): (usize, u64, bool, bool)| {
         let (name, label) = (&recording.recorded.get(process)?.name, &evidence.labels[process]);
         let bytes = counted(bytes, "byte");
         let (why, remedy) = match writes {
-            true => cause(name),
+            // Of sockets and the like, how they are written is not known.
+            true if is_output => cause(name),
             false if SHELLS.contains(&&name[..]) => (
                 ": `read` of a shell reads byte by byte, so that it does not take what the next program is to read"
                     .to_owned(),
                 None,
             ),
-            false => (String::new(), None),
+            _ => (String::new(), None),
         };
         let why = format!("`{label}` {} only {bytes} per call{why}.", does(writes));
         Some(Advice { small_calls: Some(process), ..Advice::new(why, remedy) })
     };
     let ends = [true, false].into_iter().flat_map(|writes| {
         // What a reader gets is what was written.
-        small_calls(recording, writes).map(move |(process, bytes)| (process, bytes, writes))
+        small_calls(recording, writes).map(move |(process, bytes, is_output)| (process, bytes, writes, is_output))
     });
     let mut said = BTreeSet::new();
     let new = |advice: &Advice| said.insert(advice.why.clone());
@@ -500,7 +504,8 @@ mod tests {
         let with = |words: &[&str], name: &str, writes: bool| {
             let mut recording = recording(words, &[(name, 10)]);
             let calls = [("write".to_owned(), 4000)].into();
-            let ends = vec![RecordedEnd { calls, bytes: 8000, ..RecordedEnd::default() }];
+            let printed = if name == "to a socket" { 0 } else { 4000 };
+            let ends = vec![RecordedEnd { calls, bytes: 8000, printed, ..RecordedEnd::default() }];
             let (writers, readers) = if writes { (ends, Vec::new()) } else { (Vec::new(), ends) };
             recording.channels.push(RecordedChannel { writers, readers, ..RecordedChannel::default() });
             said(&recording, &AdvicePlace { cpus: vec![0], ..place() })
@@ -517,6 +522,8 @@ mod tests {
         assert!(why.ends_with("`echo` and `printf` of a shell write at once.") && tried.is_empty(), "{why}");
         let (why, _) = with(&["cat a | while read x; do true; done"], "sh", false);
         assert!(why.contains("`sh` reads only 2 bytes per call: `read` of a shell reads byte by byte"), "{why}");
+        let (why, _) = with(&["a | b"], "to a socket", true);
+        assert_eq!(why, "`to a socket` writes only 2 bytes per call.");
         let (why, _) = with(&["dd bs=2 | cat"], "dd", true);
         assert!(why.ends_with(": its block size, `bs=`."), "{why}");
         // What was running already cannot be started otherwise, but what would help is said.

@@ -1,6 +1,7 @@
 //! Why nothing went on when a recording last looked: processes that wait for each other or for themselves, those that only
 //! have open what others wait for, FIFOs that nobody opens, and processes that are [`stopped`].
 
+mod itself;
 mod remedy;
 mod stopped;
 mod waiting;
@@ -166,7 +167,7 @@ fn circle_text(recording: &Document, look: &LastLook, members: &[&LastWait], end
     let reason =
         |wait: &&LastWait| because(recording, wait, &members.iter().map(|of| of.process.pid).collect(), &short);
     if let [alone] = of_processes[..] {
-        return remedy::itself(look, alone);
+        return itself::itself(recording, look, alone);
     }
     let all = of_processes.iter().map(|wait| names.full(&wait.process));
     let each = of_processes.iter().map(|wait| format!("{} {}", short(&wait.process), reason(wait)));
@@ -427,7 +428,12 @@ fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
                 format!(" {names} {have} another one of this path open, which was deleted, and must open {it} again.")
             }
         };
-        format!("{} waits until another process opens the {fifos} {} for {how}.{old}", full_name(process), few(paths))
+        let gone = itself::ended_openers(recording, process, &paths);
+        format!(
+            "{} waits until another process opens the {fifos} {} for {how}{gone}.{old}",
+            full_name(process),
+            few(paths)
+        )
     };
     of_processes.into_iter().take(NAMED).map(text).collect()
 }

@@ -7,7 +7,7 @@ use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, Recorded
 pub(super) const BROKEN_PIPE: u8 = 128 + libc::SIGPIPE as u8;
 
 /// The kernel closes the files of a process that ends so long before it is gone, at most, ns.
-const SOON: u64 = 100_000_000;
+pub(super) const SOON: u64 = 100_000_000;
 
 /// `` Exit code 141: `printf` was ended by SIGPIPE at 12.0 ms, because `grep` had ended. `` or `` Exit code 2 is that of `ls`,
 /// which ended at 0.30 s. ``
@@ -35,12 +35,59 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
             (at, process, format!(" is that of {}, which ended at {}{why}.", view.name(at), after(process.end_ns)))
         })
     };
+    let in_shell = found.as_ref().is_none_or(|(_, process, _)| SHELLS.contains(&process.name.as_str()));
+    if kind == FindingKind::ExitCode
+        && in_shell
+        && let Some(inverted) = inverted(view, code)
+    {
+        return vec![inverted];
+    }
     let finding = |(at, process, text): (usize, &RecordedProcess, String)| Finding {
         count: Some(u64::from(code)),
         at_ns: Some(process.end_ns),
         ..Finding::new(kind, [at], format!("Exit code {code}{text}"))
     };
     found.map(finding).into_iter().collect()
+}
+
+/// Shells that know `pipefail`.
+const SHELLS: [&str; 5] = ["bash", "zsh", "ksh", "mksh", "sh"];
+
+/// Programs that end once they have found something, and options with which they do.
+const FINDERS: [&str; 3] = ["grep", "egrep", "fgrep"];
+const AT_FIRST: [&str; 5] = ["-q", "-m", "--quiet", "--silent", "--max-count"];
+
+/// If SIGPIPE ended who wrote to a program that had found what it sought: with `pipefail`, that is a failure.
+fn inverted(view: &FindingView<'_>, code: u8) -> Option<Finding> {
+    let signal = Some(libc::SIGPIPE.cast_unsigned());
+    let (at, pipe, end) = view.writers().find(|(_, pipe, end)| {
+        let found = |end: &RecordedEnd| {
+            view.process(end).is_some_and(|process| {
+                let options = process.args.iter().skip(1);
+                let at_first = |word: &String| {
+                    let short = word.starts_with('-') && !word.starts_with("--") && word.contains(['q', 'm']);
+                    short || AT_FIRST.iter().any(|option| word.starts_with(option))
+                };
+                FINDERS.contains(&process.name.as_str())
+                    && process.pids.len() == 1
+                    && process.exit_code.is_none()
+                    && options.into_iter().any(at_first)
+            })
+        };
+        let writer = view.process(end);
+        writer.is_some_and(|process| process.signal == signal && process.pids.len() == 1)
+            && matches!(&pipe.readers[..], [reader] if found(reader))
+    })?;
+    let process = view.process(end)?;
+    let reader = view.names(&pipe.readers);
+    let text = format!(
+        "Exit code {code}, and {reader} found what it sought and ended: {} was ended by SIGPIPE at {}, which is a failure with \
+         `set -o pipefail`. `grep pattern <<<\"$(command)\"`, or `grep` without `-q` and `>/dev/null`, is none.",
+        view.name(end.process),
+        after(process.end_ns)
+    );
+    let finding = Finding::new(FindingKind::Sigpipe, [end.process], text);
+    Some(Finding { channels: vec![at], count: Some(u64::from(code)), at_ns: Some(process.end_ns), ..finding })
 }
 
 /// If the last writes of a process failed because nobody read on.
@@ -106,6 +153,24 @@ mod tests {
         let text = "Exit code 2 is that of `seq`, which ended at 12.0 ms: it could not write on (EPIPE), because `grep` did not read \
                     on, and it ignores SIGPIPE.";
         assert_eq!(refused, [text]);
+    }
+
+    #[test]
+    fn a_match_that_pipefail_makes_a_failure_is_said() {
+        let found = |options: &str, by: &str| {
+            said(find, &|recording| {
+                ends(recording, 1);
+                recording.recorded[1].signal = Some(libc::SIGPIPE.cast_unsigned());
+                recording.recorded[2].args = vec!["grep".to_owned(), options.to_owned()];
+                recording.recorded[3].name = by.to_owned();
+                (recording.recorded[3].exit_code, recording.recorded[3].execs) = (Some(1), 1);
+            })
+        };
+        let text = "Exit code 1, and `grep` found what it sought and ended: `seq` was ended by SIGPIPE at 12.0 ms, which is a failure \
+                    with `set -o pipefail`. `grep pattern <<<\"$(command)\"`, or `grep` without `-q` and `>/dev/null`, is none.";
+        assert_eq!(found("-q", "bash"), [text]);
+        assert!(found("-v", "bash")[0].starts_with("Exit code 1 is that of `bash`"));
+        assert!(found("-q", "ls")[0].starts_with("Exit code 1 is that of `ls`"));
     }
 
     #[test]

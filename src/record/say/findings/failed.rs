@@ -1,8 +1,8 @@
 //! Programs that failed in the middle of a pipeline whose exit code does not show it.
 
-use crate::record::say::findings::exit::BROKEN_PIPE;
+use crate::record::say::findings::exit::{BROKEN_PIPE, SOON};
 use crate::record::say::findings::view::{FindingView, after};
-use crate::result::{Finding, FindingKind, RecordedProcess};
+use crate::result::{Finding, FindingKind, RecordedEnd, RecordedProcess};
 
 /// Programs whose exit code 1 is an answer, as grep(1) and diff(1) have it.
 const ANSWERS: [&str; 9] = ["grep", "egrep", "fgrep", "zgrep", "rg", "diff", "cmp", "pgrep", "jq"];
@@ -17,7 +17,9 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for (at, process) in document.recorded.iter().enumerate() {
         let Some(code) = process.exit_code.filter(|code| ![0, BROKEN_PIPE].contains(code)) else { continue };
-        if is_answer(process, code) || process.execs == 0 || process.signal.is_some() {
+        // The code of a part of a shell is that of its last command, which may be a test. People lose it to `tee`.
+        let is_part = process.execs == 0;
+        if is_answer(process, code) || is_part && !is_logged(view, at) || process.signal.is_some() {
             continue;
         }
         // A process that it has started, which had its row until it executed its own program.
@@ -37,7 +39,8 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         }
         let mut written = view.writers().filter(|(_, pipe, end)| {
             let reads_on = pipe.readers.iter().any(|reader| {
-                !is_own(&reader.process) && view.process(reader).is_some_and(|other| other.end_ns >= process.end_ns)
+                let until = |other: &RecordedProcess| other.end_ns + SOON >= process.end_ns;
+                !is_own(&reader.process) && view.process(reader).is_some_and(until)
             });
             is_own(&end.process) && pipe.kind.is_pipe() && end.bytes > 0 && end.epipe == 0 && reads_on
         });
@@ -59,6 +62,14 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         });
     }
     found
+}
+
+/// Whether all that a process wrote went to `tee`, which has its output in a file.
+fn is_logged(view: &FindingView<'_>, at: usize) -> bool {
+    let reads = |end: &RecordedEnd| view.process(end).is_some_and(|process| process.name == "tee");
+    let mut own =
+        view.writers().filter(|(_, pipe, end)| end.process == at && pipe.kind.is_pipe() && end.bytes > 0).peekable();
+    own.peek().is_some() && own.all(|(_, pipe, _)| !pipe.readers.is_empty() && pipe.readers.iter().all(reads))
 }
 
 /// Whether this exit code is what a program answers.
@@ -107,6 +118,22 @@ mod tests {
             recording.recorded[3].pids = vec![10];
         });
         assert!(unrelated.is_empty(), "{unrelated:?}");
+    }
+
+    #[test]
+    fn a_part_of_a_shell_is_said_before_tee_only() {
+        let part = |reader: &str| {
+            said(find, &|recording| {
+                fails(recording, 0, 1);
+                recording.recorded[0].execs = 0;
+                recording.recorded[1].name = reader.to_owned();
+            })
+        };
+        assert!(
+            part("tee")[0]
+                .starts_with("`seq` failed with exit code 1 at 4.00 s, after it had written to the pipe to `tee`")
+        );
+        assert!(part("sort").is_empty());
     }
 
     #[test]

@@ -138,12 +138,18 @@ fn switch(process: &RecordedProcess) -> Option<(String, &'static str)> {
     (!words.iter().any(excludes)).then(|| (known.switch.replace("{}", name), known.what))
 }
 
-/// A script that slept many times, for a time, the network or a child, and wrote all at its end.
-fn printed(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess) -> Option<String> {
+/// What has a script write at once what it prints; `None` if it does so, or is none.
+pub(super) fn at_once(process: &RecordedProcess) -> Option<&'static str> {
     let program = process.args.first()?.rsplit('/').next()?;
     let (_, _, switch) = LANGUAGES
         .iter()
         .find(|(name, word, _)| program.starts_with(name) && !process.args.iter().any(|arg| arg.contains(word)))?;
+    Some(switch)
+}
+
+/// A script that slept many times, for a time, the network or a child, and wrote all at its end.
+fn printed(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess) -> Option<String> {
+    let switch = at_once(process)?;
     let lived = process.end_ns.min(view.document.processes.window_ns).saturating_sub(process.begin_ns);
     let slept = |reason: &WaitReason| {
         matches!(

@@ -9,13 +9,19 @@ mod bad_descriptors;
 mod broken;
 mod cut;
 mod datagrams;
+mod doubled;
 mod exit;
 mod failed;
 mod hand_overs;
 mod killed_part;
 mod large_blocks;
+mod last_line;
 mod late;
 mod line_cut;
+mod lost_child;
+mod naps;
+mod not_awaited;
+mod out_of_order;
 mod own_input;
 mod polls;
 mod refused;
@@ -43,7 +49,7 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 30] = [
+const RULES: [FindingRule; 36] = [
     at_stall::find,
     broken::find,
     at_end::find,
@@ -74,6 +80,12 @@ const RULES: [FindingRule; 30] = [
     bad_descriptors::find,
     asks::find,
     syncs::find,
+    doubled::find,
+    last_line::find,
+    not_awaited::find,
+    out_of_order::find,
+    naps::find,
+    lost_child::find,
 ];
 
 /// What the rules find.

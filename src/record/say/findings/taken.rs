@@ -11,18 +11,25 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         // `read` of a shell reads byte by byte, so that others can read on. After a program has, the shell gets the end.
         let by_bytes =
             |end: &&RecordedEnd| end.bytes > 0 && end.at_end > 0 && end.bytes + end.at_end == end.all_calls();
-        let Some(shell) = pipe.readers.iter().find(by_bytes) else { continue };
+        let in_shell = |end: &&RecordedEnd| view.process(end).is_some_and(|process| is_shell(&process.name));
+        let Some(shell) = pipe.readers.iter().filter(in_shell).find(by_bytes) else { continue };
         let began = shell.moved_ns.map_or(0, |[first, _]| first);
         let takes = |end: &&RecordedEnd| {
             let later = view.process(end).is_some_and(|process| process.begin_ns >= began);
-            end.process != shell.process && end.at_end > 0 && end.bytes > end.all_calls() && later
+            let by_blocks = end.at_end > 0 && end.bytes > end.all_calls();
+            // One that looks for keys, as encoders do, takes some bytes only. A shell that reads may be to do so.
+            let by_keys = end.bytes + end.at_end == end.all_calls();
+            let a_few =
+                by_keys && view.process(end).is_some_and(|process| process.execs > 0 && !is_shell(&process.name));
+            end.process != shell.process && end.bytes > 0 && later && (by_blocks || a_few)
         };
         let Some(taker) = pipe.readers.iter().find(takes) else { continue };
         let all: u64 = pipe.readers.iter().map(|end| end.bytes).sum();
         let (name, loops) = (view.name(taker.process), view.name(shell.process));
+        let rest = if taker.at_end > 0 { "and which then got no more of them" } else { "and which then lacks them" };
         let text = format!(
-            "{name} took {} of {} of the same pipe that {loops} reads line by line, and which then got no more of them. \
-             `</dev/null` behind the command leaves them.",
+            "{name} took {} of {} of the same pipe that {loops} reads line by line, {rest}. `</dev/null` behind the command leaves \
+             them.",
             taker.bytes,
             counted(all, "byte")
         );
@@ -30,6 +37,11 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         found.push(Finding { channels: vec![at], bytes: Some(taker.bytes), of: Some(all), ..finding });
     }
     found
+}
+
+/// Whether a program with this name reads line by line on purpose.
+fn is_shell(name: &str) -> bool {
+    ["sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "busybox"].contains(&name)
 }
 
 #[cfg(test)]
@@ -55,6 +67,22 @@ mod tests {
         let text = "`grep` took 24 of 30 bytes of the same pipe that `sh` reads line by line, and which then got no more of \
                     them. `</dev/null` behind the command leaves them.";
         assert_eq!(said(find, &both), [text]);
+    }
+
+    #[test]
+    fn keys_that_a_program_looks_for_are_said() {
+        let keys = |name: &str| {
+            said(find, &|recording| {
+                both(recording);
+                (recording.recorded[1].execs, recording.recorded[1].name) = (1, name.to_owned());
+                let end = &mut recording.channels[0].readers[0];
+                (end.bytes, end.calls, end.at_end) = (24, [("read".to_owned(), 24)].into(), 0);
+            })
+        };
+        let text = "`ffmpeg` took 24 of 30 bytes of the same pipe that `sh` reads line by line, and which then lacks them. \
+                    `</dev/null` behind the command leaves them.";
+        assert_eq!(keys("ffmpeg"), [text]);
+        assert!(keys("bash").is_empty(), "a script that asks");
     }
 
     #[test]

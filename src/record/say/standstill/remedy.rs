@@ -1,15 +1,15 @@
 //! What would let a circle of waits go on.
 
 use crate::profile::few;
-use crate::record::say::standstill::waiting::{channel_name, full_name, has_holder, recorded};
-use crate::result::{AwaitedChannel, ChannelHolder, Document, LastLook, LastWait, RecordedEnd, SeenProcess, WaitedFor};
+use crate::record::say::standstill::waiting::{channel_name, has_holder, recorded};
+use crate::result::{AwaitedChannel, ChannelHolder, Document, LastWait, RecordedEnd, SeenProcess, WaitedFor};
 use crate::util::text::capitalized;
 
 /// Programs that write nothing before they have read all.
 const READ_ALL: [&str; 8] = ["sort", "tac", "wc", "shuf", "md5sum", "sha1sum", "sha256sum", "cksum"];
 
 /// Standard input, output and error: what a program was given on purpose.
-const LAST_GIVEN: u32 = 2;
+pub(super) const LAST_GIVEN: u32 = 2;
 
 fn channels(wait: &LastWait) -> &[AwaitedChannel] {
     match &wait.awaited {
@@ -106,31 +106,6 @@ fn needs_end(reader: &SeenProcess, holder: &LastWait) -> bool {
         }
         _ => false,
     }
-}
-
-/// A process that only itself could wake.
-pub(super) fn itself(look: &LastLook, wait: &LastWait) -> Vec<String> {
-    let WaitedFor::Channels { any, polled: false, .. } = &wait.awaited else { return Vec::new() };
-    let Some(channel) = any.first() else { return Vec::new() };
-    let name = full_name(&wait.process);
-    let threads = look.waits.iter().filter(|other| other.process.pid == wait.process.pid).count();
-    let own = if threads > 1 { "threads of its own have" } else { "it has itself" };
-    let (end, what, wants) =
-        if channel.room { ("read", "room in", "no room") } else { ("write", "data from", "neither data nor an end") };
-    let what = format!("{what} {}", channel_name(channel));
-    let mut said = vec![format!("{name} waits for {what}, whose {end} end only {own} open: there can be {wants}.")];
-    // Its first descriptor of that end.
-    let fd = channel.holders.iter().find(|holder| holder.process.pid == wait.process.pid).map(|holder| holder.fd);
-    said.extend(fd.filter(|_| !channel.room).map(|fd| {
-        if fd == channel.fd {
-            "It has to open it for reading only.".to_owned()
-        } else if channel.fd <= LAST_GIVEN && fd > LAST_GIVEN {
-            format!("It has to be started without that end (O_CLOEXEC), which is its descriptor {fd}, or to close it.")
-        } else {
-            format!("It has to close that end (descriptor {fd}) before it reads.")
-        }
-    }));
-    said
 }
 
 /// Whether a process that has an end open has never moved data there, and the names of the other recorded processes that have.

@@ -1,7 +1,7 @@
 //! Sentences about what stands still.
 
 use super::*;
-use crate::result::{Processes, RecordedChannel, RecordedProcess, WaitTotal};
+use crate::result::{EndedChild, MeasuredTarget, Processes, RecordedChannel, RecordedProcess, WaitTotal};
 
 const WINDOW: u64 = 1000;
 
@@ -155,6 +155,63 @@ fn a_process_that_holds_the_other_end_itself_is_said() {
     let text = "It has to be started without that end (O_CLOEXEC), which is its descriptor 7, or to close it.";
     assert_eq!(inherited(0, 7), text);
     assert_eq!(inherited(5, 5), "It has to open it for reading only.");
+}
+
+#[test]
+fn a_process_that_waits_for_its_own_signals_is_not_told_to_close_its_pipe() {
+    let dead = |pid| EndedChild { pid, name: "a".to_owned(), status: None };
+    let own = |unreaped: u32| {
+        let mut waits = vec![wait(0, 1, 0, false, &[0])];
+        waits[0].process.unreaped = (0..unreaped).map(dead).collect();
+        recording(waits)
+    };
+    let text = |recording: &Document| said(recording, &[FindingKind::Circle, FindingKind::Remedy]).join(" ");
+    let mut wrote = own(0);
+    wrote.channels[0].writers.push(end(0, 1, 0));
+    assert_eq!(
+        text(&wrote),
+        "`client` (process 1) waits for data from its own pipe, to which it wrote before: only a signal handler or thread of its \
+         own can write to it."
+    );
+    wrote.last_look.as_mut().unwrap().waits[0].process.unreaped = (0..4).map(dead).collect();
+    assert_eq!(
+        text(&wrote),
+        "`client` (process 1) waits for data from its own pipe, and has not waited for 4 children of its own that have ended \
+         (zombies). Several that end at once send one SIGCHLD: at each, `waitpid` has to be called until it finds no more."
+    );
+    // A child wrote and has ended: it waits for the end.
+    assert!(text(&own(1)).ends_with("It has to close that end (descriptor 1) before it reads."));
+    // What was before is not known.
+    let mut running = own(2);
+    running.target = MeasuredTarget::Attached { pids: vec![1], group: None };
+    assert_eq!(
+        text(&running),
+        "`client` (process 1) waits for data from the pipe, whose write end only it has itself open: nobody else can write to it. \
+         It has to close that end (descriptor 1) before it reads; or, if its own handler of SIGCHLD writes there, to call `waitpid` \
+         each time until it finds no more: it has not waited for 2 children of its own that have ended."
+    );
+}
+
+#[test]
+fn who_was_to_open_a_fifo_and_has_ended_is_named() {
+    let opening = |unreaped: Vec<EndedChild>, args: &str| {
+        let awaited = WaitedFor::Opening { path: "/d/f".to_owned(), writes: false, deleted: Vec::new() };
+        let process = SeenProcess { unreaped, ..seen(0) };
+        let mut recording = recording(vec![LastWait { process, awaited, ..wait(0, 1, 0, false, &[]) }]);
+        recording.recorded[0].waits = [(WaitReason::Open, WaitTotal { ns: WINDOW, count: 1 })].into();
+        (recording.recorded[1].exit_code, recording.recorded[1].args) = (Some(2), vec![args.to_owned()]);
+        held_up(&recording).concat()
+    };
+    let text = "`client` (process 1) waits until another process opens the FIFO `/d/f` for writing";
+    let child = |status| vec![EndedChild { pid: 9, name: "dd".to_owned(), status }];
+    assert_eq!(opening(Vec::new(), "of=g"), format!("{text}."));
+    assert_eq!(opening(Vec::new(), "of=/d/f"), format!("{text}: `server`, which ended with exit code 2, will not."));
+    assert_eq!(
+        opening(child(Some(256)), ""),
+        format!("{text}: its child `dd`, which ended with exit code 1, will not.")
+    );
+    assert_eq!(opening(child(Some(9)), ""), format!("{text}: its child `dd`, which signal 9 ended, will not."));
+    assert_eq!(opening(child(None), ""), format!("{text}: its child `dd`, which has ended, will not."));
 }
 
 /// Give the holders of a channel this descriptor.

@@ -1,0 +1,113 @@
+//! Who started whom, and what was in a buffer when a process forked.
+
+use crate::record::observe::counted::RecordedCounts;
+use crate::record::observe::raw::{PR_FORKED, PR_FORKS, PrHead, PrWho};
+use crate::record::observe::reason::name_of;
+use crate::result::DoubledBuffer;
+use std::collections::{BTreeMap, HashMap};
+
+/// A shorter line may have been written by each of them on purpose.
+const LEAST: usize = 8;
+
+/// Shells write what they print before they fork; that two of them print the same is the script.
+const SHELLS: [&str; 8] = ["sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish"];
+
+/// The row of the process that started all of each row, if that is one and is known.
+pub(crate) fn parents(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>) -> BTreeMap<usize, Option<usize>> {
+    let mut programs: HashMap<u64, BTreeMap<u64, usize>> = HashMap::new();
+    for (who, process) in &counted.processes {
+        if let Some(at) = index.get(who) {
+            programs.entry(who.tgid.into()).or_default().insert(process.begin, *at);
+        }
+    }
+    let mut found: BTreeMap<usize, Option<usize>> = BTreeMap::new();
+    for (who, process) in &counted.processes {
+        let Some(at) = index.get(who) else { continue };
+        // Of its programs the one that ran by then.
+        let of_parent = programs.get(&process.parent).and_then(|programs| programs.range(..=process.begin).next_back());
+        let parent = of_parent.map(|(_, parent)| *parent);
+        let parent = parent.filter(|parent| parent != at);
+        found.entry(*at).and_modify(|known| *known = known.filter(|known| Some(*known) == parent)).or_insert(parent);
+    }
+    found
+}
+
+/// The same lines that a process and children of its own program wrote first to a channel after the fork.
+pub(crate) fn doubled(
+    counted: &RecordedCounts,
+    index: &BTreeMap<PrWho, usize>,
+    (inode, device): (u64, u32),
+) -> Option<DoubledBuffer> {
+    let heads: Vec<(&PrWho, &PrHead)> = counted
+        .heads
+        .iter()
+        .filter(|(end, _)| (end.inode, end.device) == (inode, device))
+        .map(|(end, head)| (&end.who, head))
+        .collect();
+    let parent_of = |who: &PrWho| {
+        let own = counted.processes.iter().find(|(other, _)| other == who);
+        own.map_or(0, |(_, process)| process.parent)
+    };
+    let is = |head: &PrHead, bit: usize| head.forked & bit as u64 > 0;
+    for (who, parent) in
+        heads.iter().filter(|(who, head)| is(head, PR_FORKS) && !SHELLS.contains(&name_of(who.name).as_str()))
+    {
+        let children = heads.iter().filter(|(other, head)| {
+            is(head, PR_FORKED) && parent_of(other) == u64::from(who.tgid) && other.name == who.name
+        });
+        let same: Vec<usize> =
+            children.map(|(_, child)| common_lines(parent, child)).filter(|of| *of >= LEAST).collect();
+        if let (Some(bytes), Some(process)) = (same.iter().min(), index.get(*who)) {
+            return Some(DoubledBuffer { process: *process, children: same.len() as u64, bytes: *bytes as u64 });
+        }
+    }
+    None
+}
+
+/// How many bytes of whole lines two heads begin with.
+fn common_lines(one: &PrHead, other: &PrHead) -> usize {
+    let [one, other] = [one, other].map(|head| {
+        let text: &[u8] = bytemuck::cast_slice(&head.text);
+        &text[..text.len().min(usize::try_from(head.length).unwrap_or(usize::MAX))]
+    });
+    let same = one.iter().zip(other).take_while(|(one, other)| one == other).count();
+    one[..same].iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::observe::raw::{PrEnd, PrProcess};
+    use bytemuck::Zeroable as _;
+
+    fn who(tgid: u32, name: &str) -> PrWho {
+        let mut bytes = [0; 16];
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        PrWho { tgid, name: bytemuck::cast(bytes), ..PrWho::zeroed() }
+    }
+
+    /// A process of this name and its child, and what each wrote first.
+    fn pair(name: &str, texts: [&str; 2]) -> Option<DoubledBuffer> {
+        let mut counted = RecordedCounts::default();
+        for (tgid, forked, parent, text) in [(7, PR_FORKS, 0, texts[0]), (8, PR_FORKED, 7, texts[1])] {
+            let who = who(tgid, name);
+            counted.processes.push((who, PrProcess { parent, begin: u64::from(tgid), ..PrProcess::zeroed() }));
+            let mut head = PrHead { forked: forked as u64, length: text.len() as u64, ..PrHead::zeroed() };
+            bytemuck::cast_slice_mut(&mut head.text)[..text.len()].copy_from_slice(text.as_bytes());
+            counted.heads.push((PrEnd { who, inode: 3, device: 1, ..PrEnd::zeroed() }, head));
+        }
+        let index = [(who(7, name), 0), (who(8, name), 1)].into();
+        assert_eq!(parents(&counted, &index), [(0, None), (1, Some(0))].into());
+        doubled(&counted, &index, (3, 1))
+    }
+
+    #[test]
+    fn lines_of_a_buffer_that_was_forked_are_found() {
+        let found = Some(DoubledBuffer { process: 0, children: 1, bytes: 13 });
+        assert_eq!(pair("a", ["parent value\ndone\n", "parent value\nchild\n"]), found);
+        assert_eq!(pair("a", ["parent value", "parent value"]), None, "no whole line");
+        assert_eq!(pair("a", ["parent\n", "child\n"]), None);
+        assert_eq!(pair("a", ["a\nx", "a\ny"]), None, "too short");
+        assert_eq!(pair("bash", ["parent value\n", "parent value\n"]), None);
+    }
+}

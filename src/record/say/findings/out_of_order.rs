@@ -1,0 +1,58 @@
+//! Standard output that comes after standard error, because only one of the two is buffered.
+
+use crate::record::say::findings::late::at_once;
+use crate::record::say::findings::view::FindingView;
+use crate::result::{Finding, FindingKind};
+use crate::util::text::grouped;
+
+/// Fewer lines may have been written first on purpose.
+const LEAST: u64 = 3;
+
+/// `` `python3 a.py` wrote 8 times to its standard error before it wrote to its standard output, the same pipe, ... ``
+pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (at, channel, end) in view.writers() {
+        let Some(process) = view.process(end) else { continue };
+        let Some(switch) = at_once(process) else { continue };
+        // All that was printed came at once.
+        if end.aside < LEAST || end.printed != 1 || process.pids.len() != 1 {
+            continue;
+        }
+        let text = format!(
+            "{} wrote {} times to its standard error before it first wrote to its standard output, the same {}: only standard \
+             output is buffered, so what is printed first can come last. {switch} keeps the order.",
+            view.name(end.process),
+            grouped(end.aside),
+            channel.kind.noun()
+        );
+        let finding = Finding::new(FindingKind::OutOfOrder, [end.process], text);
+        found.push(Finding { channels: vec![at], count: Some(end.aside), ..finding });
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::say::findings::tests::said;
+
+    fn wrote(line: &str, aside: u64, printed: u64) -> Vec<String> {
+        said(find, &|recording| {
+            recording.recorded[0].args = line.split_whitespace().map(str::to_owned).collect();
+            let end = &mut recording.channels[0].writers[0];
+            (end.aside, end.printed) = (aside, printed);
+        })
+    }
+
+    #[test]
+    fn output_that_is_buffered_behind_standard_error_is_said() {
+        let text = "`seq log.py` wrote 8 times to its standard error before it first wrote to its standard output, the same pipe: only \
+                    standard output is buffered, so what is printed first can come last. `python3 -u`, or PYTHONUNBUFFERED=1, keeps the order.";
+        assert_eq!(wrote("/usr/bin/python3 log.py", 8, 1), [text]);
+        for (line, aside, printed) in
+            [("python3 -u log.py", 8, 1), ("curl -v", 8, 1), ("python3 log.py", 1, 1), ("python3 log.py", 8, 9)]
+        {
+            assert!(wrote(line, aside, printed).is_empty(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! A process that waits for its own pipe, and children that ended before what others wait for was done.
+
+use crate::profile::few;
+use crate::record::say::standstill::remedy::LAST_GIVEN;
+use crate::record::say::standstill::waiting::{channel_name, full_name, recorded};
+use crate::result::{
+    AwaitedChannel, Document, EndedChild, LastLook, LastWait, RecordedProcess, SeenProcess, WaitedFor,
+};
+use crate::util::text::{clean, grouped};
+use std::collections::BTreeSet;
+
+/// A process that only itself could wake.
+pub(super) fn itself(recording: &Document, look: &LastLook, wait: &LastWait) -> Vec<String> {
+    let WaitedFor::Channels { any, polled: false, .. } = &wait.awaited else { return Vec::new() };
+    let Some(channel) = any.first() else { return Vec::new() };
+    let name = full_name(&wait.process);
+    let unreaped = &wait.process.unreaped;
+    let what = channel_name(channel);
+    let wrote = !channel.room && has_written(recording, wait, channel);
+    if wrote && !unreaped.is_empty() {
+        return vec![
+            format!(
+                "{name} waits for data from its own {}, and {} (zombies).",
+                channel.kind.noun(),
+                not_waited_for(unreaped)
+            ),
+            "Several that end at once send one SIGCHLD: at each, `waitpid` has to be called until it finds no more."
+                .to_owned(),
+        ];
+    }
+    if wrote {
+        return vec![format!(
+            "{name} waits for data from its own {}, to which it wrote before: only a signal handler or thread of its own can \
+             write to it.",
+            channel.kind.noun()
+        )];
+    }
+    let threads = look.waits.iter().filter(|other| other.process.pid == wait.process.pid).count();
+    let own = if threads > 1 { "threads of its own have" } else { "it has itself" };
+    // Before the recording, a signal handler of its own may have written.
+    let is_known = is_seen_whole(recording);
+    let nothing = if is_known { "there can be neither data nor an end" } else { "nobody else can write to it" };
+    let (end, what_for, wants) =
+        if channel.room { ("read", "room in", "there can be no room") } else { ("write", "data from", nothing) };
+    let what = format!("{what_for} {what}");
+    let mut said = vec![format!("{name} waits for {what}, whose {end} end only {own} open: {wants}.")];
+    // Its first descriptor of that end.
+    let fd = channel.holders.iter().find(|holder| holder.process.pid == wait.process.pid).map(|holder| holder.fd);
+    said.extend(fd.filter(|_| !channel.room).map(|fd| {
+        if fd == channel.fd {
+            "It has to open it for reading only.".to_owned()
+        } else if channel.fd <= LAST_GIVEN && fd > LAST_GIVEN {
+            format!("It has to be started without that end (O_CLOEXEC), which is its descriptor {fd}, or to close it.")
+        } else if !unreaped.is_empty() && !is_known {
+            format!(
+                "It has to close that end (descriptor {fd}) before it reads; or, if its own handler of SIGCHLD writes there, to call \
+                 `waitpid` each time until it finds no more: it {}.",
+                not_waited_for(unreaped)
+            )
+        } else {
+            let unless = if is_known { "" } else { ", unless a signal handler of its own writes there" };
+            format!("It has to close that end (descriptor {fd}) before it reads{unless}.")
+        }
+    }));
+    said
+}
+
+/// `has not waited for 4 children of its own that have ended`.
+fn not_waited_for(unreaped: &[EndedChild]) -> String {
+    match unreaped {
+        [one] => format!("has not waited for its child `{}`, which has ended", clean(&one.name)),
+        all => format!("has not waited for {} children of its own that have ended", grouped(all.len() as u64)),
+    }
+}
+
+/// Whether all calls from the begin on are known.
+fn is_seen_whole(recording: &Document) -> bool {
+    recording.target.pids().is_empty() && recording.looks.is_none()
+}
+
+/// Whether it wrote to the channel that it reads.
+fn has_written(recording: &Document, wait: &LastWait, channel: &AwaitedChannel) -> bool {
+    let ends = recorded(recording, channel).map_or(&[][..], |pipe| &pipe.writers[..]);
+    ends.iter().any(|end| Some(end.process) == wait.process.recorded && end.bytes > 0)
+}
+
+/// Of those that could have opened these FIFOs: `` : its child `dd`, which ended with exit code 1, will not ``.
+pub(super) fn ended_openers(recording: &Document, process: &SeenProcess, paths: &BTreeSet<String>) -> String {
+    let of = |child: &EndedChild| {
+        let how = match child.status.map(|status| (status & 0x7f, status >> 8 & 0xff)) {
+            Some((0, code)) => format!("which ended with exit code {code}"),
+            Some((signal, _)) => format!("which signal {signal} ended"),
+            None => "which has ended".to_owned(),
+        };
+        format!("its child `{}`, {how}", clean(&child.name))
+    };
+    let mut gone: Vec<String> = process.unreaped.iter().map(of).collect();
+    if gone.is_empty() {
+        // Whose command line has the path, and failed.
+        let names = |process: &&RecordedProcess| {
+            process.args.iter().any(|word| paths.iter().any(|path| word.contains(path.trim_matches('`'))))
+        };
+        let failed = recording.recorded.iter().filter(names).filter_map(|process| Some((process, process.exit_code?)));
+        gone = failed.map(|(of, code)| format!("`{}`, which ended with exit code {code}", clean(&of.name))).collect();
+    }
+    if gone.is_empty() { String::new() } else { format!(": {}, will not", few(gone)) }
+}
