@@ -4,16 +4,15 @@
  * adds their results to a ring in the memory of the process, which libraries read, too (fs/aio.c, struct aio_ring).
  */
 
-/* include/uapi/linux/aio_abi.h, struct iocb */
+/* include/uapi/linux/aio_abi.h, struct iocb, from aio_lio_opcode on: older verifiers allow 512 bytes of stack for all. */
 struct aio_control {
-	u64 data;
-	u64 key_and_flags;
 	u16 operation;
 	u16 priority;
 	u32 fd;
 	u64 buffer;
 	u64 bytes;
 };
+enum { AIO_CONTROL_AT = 16 };
 enum { AIO_READ = 0, AIO_WRITE = 1, AIO_READ_VECTOR = 7, AIO_WRITE_VECTOR = 8 };
 
 /* The same file, struct io_event. */
@@ -49,7 +48,7 @@ struct aio_request {
 static __always_inline int read_request(u64 requests, u32 number, struct aio_request *request)
 {
 	return !bpf_probe_read_user(&request->address, sizeof(u64), (void *)(requests + number * sizeof(u64))) &&
-	       !bpf_probe_read_user(&request->control, sizeof(request->control), (void *)request->address);
+	       !bpf_probe_read_user(&request->control, sizeof(request->control), (void *)(request->address + AIO_CONTROL_AT));
 }
 
 /* What the request does, with its descriptor; 0 if it does not move data. */

@@ -212,9 +212,9 @@ static __always_inline void count_call(const struct pr_task *own, struct pr_coun
 		if (side == PR_WRITE && kind == PR_KIND_PLAIN)
 			counts->unsent = asked - result;
 	}
-	if (side == PR_WRITE && file->fd == STANDARD_OUTPUT + 1)
+	if (side == PR_WRITE && kind != PR_KIND_AIO && file->fd == STANDARD_OUTPUT + 1)
 		ADD(counts->printed, 1);
-	if (side == PR_WRITE && file->fd == STANDARD_ERROR + 1 && !counts->printed)
+	if (side == PR_WRITE && kind != PR_KIND_AIO && file->fd == STANDARD_ERROR + 1 && !counts->printed)
 		ADD(counts->aside, 1);
 	if (side == PR_WRITE && result > PR_ATOMIC && own->waited == own->own.calls)
 		ADD(counts->parted, 1);
