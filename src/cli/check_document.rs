@@ -150,7 +150,7 @@ impl CheckedCase {
             unit: if step.exact() { of.counted_in().to_owned() } else { unit.to_owned() },
             before: of.before,
             after: of.after,
-            change_percent: of.ratio.is_finite().then(|| (of.ratio - 1.0) * 100.0),
+            change_percent: of.ratio.is_finite().then_some((of.ratio - 1.0) * 100.0),
             uncertainty_percent: of.uncertainty.map(|half| half * 100.0),
             system_calls: (!calls.is_empty())
                 .then(|| [0, 1].map(|side| calls.iter().map(|call| call.calls[side]).sum())),

@@ -43,8 +43,8 @@ fn trace(exported: &Exported<'_>) -> Result<PerfettoTrace> {
     writer.answer(document);
     writer.path(document);
     let names: Vec<String> = process_names(document).iter().map(|name| clean(name.as_str())).collect();
-    for index in 0..document.recorded.len() {
-        writer.process(document, index, &names[index]);
+    for (index, name) in names.iter().enumerate() {
+        writer.process(document, index, name);
     }
     for of_pipe in &document.timeline.pipes {
         if let Some(channel) = document.channels.get(of_pipe.pipe) {
