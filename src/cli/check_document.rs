@@ -116,7 +116,7 @@ impl CheckDocument {
     /// # Errors
     /// None in memory.
     fn junit(&self) -> Result<String> {
-        let of = |verdict: &[CheckVerdict]| self.cases.iter().filter(|case| verdict.contains(&case.verdict)).count();
+        let of = |wanted: &[CheckVerdict]| self.cases.iter().filter(|case| wanted.contains(&case.verdict)).count();
         let counts = [
             ("tests", self.cases.len().to_string()),
             ("failures", of(&[CheckVerdict::Regression, CheckVerdict::Improvement]).to_string()),
