@@ -100,7 +100,11 @@ pub(super) fn ended_openers(recording: &Document, process: &SeenProcess, paths: 
         let names = |process: &&RecordedProcess| {
             process.args.iter().any(|word| paths.iter().any(|path| word.contains(path.trim_matches('`'))))
         };
-        let failed = recording.recorded.iter().filter(names).filter_map(|process| Some((process, process.exit_code?)));
+        // Not a program around the one that waits, such as `timeout`: that ends later.
+        let own_end = process.recorded.and_then(|at| recording.recorded.get(at)).map(|own| own.end_ns);
+        let before = |other: &&RecordedProcess| own_end.is_none_or(|end| other.end_ns < end);
+        let failed = recording.recorded.iter().filter(names).filter(before);
+        let failed = failed.filter_map(|process| Some((process, process.exit_code?)));
         gone = failed.map(|(of, code)| format!("`{}`, which ended with exit code {code}", clean(&of.name))).collect();
     }
     if gone.is_empty() { String::new() } else { format!(": {}, will not", few(gone)) }

@@ -194,17 +194,21 @@ fn a_process_that_waits_for_its_own_signals_is_not_told_to_close_its_pipe() {
 
 #[test]
 fn who_was_to_open_a_fifo_and_has_ended_is_named() {
-    let opening = |unreaped: Vec<EndedChild>, args: &str| {
+    let at_end = |unreaped: Vec<EndedChild>, args: &str, after: u64| {
         let awaited = WaitedFor::Opening { path: "/d/f".to_owned(), writes: false, deleted: Vec::new() };
         let process = SeenProcess { unreaped, ..seen(0) };
         let mut recording = recording(vec![LastWait { process, awaited, ..wait(0, 1, 0, false, &[]) }]);
         recording.recorded[0].waits = [(WaitReason::Open, WaitTotal { ns: WINDOW, count: 1 })].into();
         (recording.recorded[1].exit_code, recording.recorded[1].args) = (Some(2), vec![args.to_owned()]);
+        recording.recorded[1].end_ns = recording.recorded[0].end_ns - 1 + after;
         held_up(&recording).concat()
     };
+    let opening = |unreaped: Vec<EndedChild>, args: &str| at_end(unreaped, args, 0);
     let text = "`client` (process 1) waits until another process opens the FIFO `/d/f` for writing";
     let child = |status| vec![EndedChild { pid: 9, name: "dd".to_owned(), status }];
     assert_eq!(opening(Vec::new(), "of=g"), format!("{text}."));
+    // `timeout 9 client /d/f` ends after it.
+    assert_eq!(at_end(Vec::new(), "/d/f", 2), format!("{text}."));
     assert_eq!(opening(Vec::new(), "of=/d/f"), format!("{text}: `server`, which ended with exit code 2, will not."));
     assert_eq!(
         opening(child(Some(256)), ""),
