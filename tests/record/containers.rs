@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-/// An id of a container, that of no other one of this machine.
+/// An id of a container, that of no other one of this machine, also by its first twelve digits.
 fn id(number: u32) -> String {
-    format!("{:08x}{number:056x}", std::process::id())
+    format!("{number:04x}{:08x}{:052x}", std::process::id(), 0)
 }
 
 fn members(cgroup: &Cgroup) -> Vec<u32> {
@@ -143,7 +143,7 @@ fn the_last_time_before_a_stall_is_kept_each_time() {
     let [writer_id, reader_id] = [writer.id(), reader.id()];
     let running = Running(vec![writer, reader], Vec::new());
     let mut command = pipeprof(&["record", "-o", target.to_str().unwrap(), "-p", &writer_id.to_string()]);
-    command.args(["--keep", "2s", "--until", "full 2s", "--repeat", "2"]).stderr(Stdio::piped());
+    command.args(["--keep", "5s", "--until", "full 2s", "--repeat", "2"]).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     // SAFETY: sends signals to a child of this test.
     let signal = |number| unsafe { libc::kill(reader_id.cast_signed(), number) };
