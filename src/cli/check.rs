@@ -2,7 +2,7 @@
 
 use super::check_commands::CommandArgs;
 use super::check_history;
-use super::check_rules::{CheckRules, exit_code, first_steps, print_changes, worst};
+use super::check_rules::{CheckRules, exit_code, first_steps, print_changes};
 use super::global::{UNTESTABLE, WRONG_CHECK};
 use super::run::given_flags;
 use super::sizing_args::SizingArgs;
@@ -198,7 +198,7 @@ impl CheckArgs {
             facts.into_iter().flatten().for_each(|fact| util::outln!("{}", clean(&fact)));
             print_changes(comparison, &steps, self.rules.role);
         }
-        let verdict = worst(&verdicts);
+        let verdict = CheckVerdict::worst(verdicts.iter().copied());
         self.rules.shown.write(comparison, steps.into_iter().zip(verdicts).collect(), &thresholds)?;
         Ok(exit_code(verdict))
     }

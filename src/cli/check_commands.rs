@@ -31,11 +31,11 @@ pub(crate) struct CommandArgs {
     /// Counted runs of each command, each started at another moment [default: the baseline's, or 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: Option<u32>,
-    /// Compare with another revision of the tree in the current folder instead of a baseline: it is checked out beside it, and
-    /// the commands are counted in both
+    /// Compare with another revision of the tree in the current folder instead of a baseline: check it out into a temporary
+    /// worktree, and count the commands in both
     #[arg(long, value_name = "git:REVISION", value_parser = Revision::parse, conflicts_with_all = ["baseline", "history"])]
     against: Option<Revision>,
-    /// How a tree is built, for the shell, in each of both: --build 'cargo build --release'
+    /// Shell command that builds a tree, run in both: --build 'cargo build --release'
     #[arg(long, value_name = "COMMAND", requires = "against")]
     build: Option<String>,
     /// Count this command or pipeline, as `pipeprof record` takes it, instead of a kernel's pipes

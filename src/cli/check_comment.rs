@@ -24,7 +24,7 @@ pub(super) type JudgedStep<'a> = ((&'a Section, &'a Step), CheckVerdict);
 /// The comment.
 pub(super) fn comment(comparison: &Comparison, mut rows: Vec<JudgedStep<'_>>, thresholds: &CheckThresholds) -> String {
     rows.sort_by_key(|(_, verdict)| *verdict);
-    let worst = rows.first().map_or(CheckVerdict::Same, |(_, verdict)| *verdict);
+    let worst = CheckVerdict::worst(rows.iter().map(|(_, verdict)| *verdict));
     let mut text = format!("{MARK}\n**pipeprof: {}**\n\n", thresholds.sentence(worst));
     let _ = writeln!(text, "| command | verdict | {} | change | system calls |", comparison.per_kib());
     text.push_str("|---|---|--:|--:|--:|\n");

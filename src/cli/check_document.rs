@@ -101,7 +101,7 @@ struct ChangedCall {
 
 impl CheckDocument {
     fn new(judged: &[JudgedStep<'_>], verdict_unit: &str, thresholds: &CheckThresholds) -> Self {
-        let verdict = judged.iter().map(|(_, verdict)| *verdict).min().unwrap_or(CheckVerdict::Same);
+        let verdict = CheckVerdict::worst(judged.iter().map(|(_, verdict)| *verdict));
         Self {
             schema: SCHEMA,
             version: crate::util::build::version(),

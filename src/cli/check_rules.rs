@@ -73,7 +73,7 @@ impl CheckRules {
 
     /// Print the verdict on all cases.
     pub(super) fn say(&self, verdicts: &[CheckVerdict]) -> CheckVerdict {
-        let verdict = worst(verdicts);
+        let verdict = CheckVerdict::worst(verdicts.iter().copied());
         util::outln!("{}", self.thresholds().sentence(verdict));
         verdict
     }
@@ -86,11 +86,6 @@ impl CheckRules {
             role: self.role,
         }
     }
-}
-
-/// The verdict on all cases.
-pub(super) fn worst(verdicts: &[CheckVerdict]) -> CheckVerdict {
-    verdicts.iter().min().copied().unwrap_or(CheckVerdict::Same)
 }
 
 /// The exit code of `git bisect run`.

@@ -82,10 +82,11 @@ pub(crate) fn add(
     let births = births(&functions.symbols);
     // Several guests cannot write to one disk.
     let jobs = if guest.disk.is_some() { 1 } else { side_by_side::most(guest.memory_mib << 20) };
-    let raw = side_by_side::run(runs, jobs, |number| {
-        RawRun::count(guest, stages, births.clone(), |guest| run(guest, number))
+    let numbers: Vec<u32> = (0..runs).collect();
+    let raw = side_by_side::run(&numbers, jobs, |number| {
+        RawRun::count(guest, stages, births.clone(), |guest| run(guest, *number))
     })?;
-    let counter = Counter { pipeline, files, exit_codes, functions: &functions };
+    let counter = Counter { pipeline, files, exit_codes, functions: &functions, has_births: births.is_some() };
     let counted = raw.into_iter().map(|run| counter.named(run)).collect::<Result<Vec<_>>>()?;
     add_runs(recorded, counted);
     recorded.document.symbols.clone_from(&functions.roles);
@@ -185,8 +186,6 @@ fn totals(document: &Document, run: &CountedRun) -> Processes {
 struct RawRun {
     raw: Raw,
     exit_codes: Vec<u8>,
-    /// Whether the kernel has [`BIRTH`].
-    has_births: bool,
 }
 
 impl RawRun {
@@ -202,12 +201,11 @@ impl RawRun {
         let folder = so.parent().context("a temporary folder has a name")?;
         // One window for each stage, and for the process that starts them.
         let windows = vec![1; stages + 1];
-        let has_births = births.is_some();
         let plugin = Plugin::write(folder, qemu::version_numbers()?, &windows, 1)?.for_programs(births);
         let args = PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() };
         let exit_codes = run(&GuestOptions { accel: Accel::Tcg, plugin: Some(args), ..guest.clone() })?;
         let raw = Raw::read(&plugin.out(0)).with_context(|| format!("guest {}", guest.kernel.release))?;
-        Ok(Self { raw, exit_codes, has_births })
+        Ok(Self { raw, exit_codes })
     }
 }
 
@@ -219,13 +217,15 @@ struct Counter<'a> {
     /// Those of the recorded run.
     exit_codes: &'a [u8],
     functions: &'a KernelFunctions,
+    /// Whether the kernel has [`BIRTH`].
+    has_births: bool,
 }
 
 impl Counter<'_> {
     /// A run with names.
     fn named(&self, run: RawRun) -> Result<CountedRun> {
-        let Self { pipeline, files, exit_codes, functions } = *self;
-        let RawRun { raw, exit_codes: codes, has_births } = run;
+        let Self { pipeline, files, exit_codes, functions, has_births } = *self;
+        let RawRun { raw, exit_codes: codes } = run;
         let names = Names::new(functions.symbols.clone(), None, &raw).with_files(files, &raw);
         let mut processes = vec![ProcessName::new(STARTER)];
         processes.extend((1..).zip(&pipeline.stages).map(|(number, words)| stage_name(number, words)));

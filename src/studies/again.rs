@@ -15,7 +15,7 @@ use crate::util::progress;
 use crate::util::text::{clean, now};
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::vm::side_by_side;
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result};
 use std::path::Path;
 
 /// What measures `stored` again with the flags of this command line. A recording names the command that is repeated: if it is
@@ -102,15 +102,8 @@ pub fn measure_all(
         None => None,
     };
     let parallel = wanted.iter().all(is_exact);
-    let mut outcomes = std::thread::scope(|scope| {
-        let failed = |_| Err(anyhow!("internal error: a thread panicked"));
-        let mut results = Vec::new();
-        for together in wanted.chunks(if parallel { jobs(wanted) } else { 1 }) {
-            let running: Vec<_> = together.iter().map(|repeat| scope.spawn(|| measure(repeat, command))).collect();
-            results.extend(running.into_iter().map(|thread| thread.join().unwrap_or_else(failed)));
-        }
-        results.into_iter().collect::<Result<Vec<_>>>()
-    })?;
+    let mut outcomes =
+        side_by_side::run(wanted, if parallel { jobs(wanted) } else { 1 }, |repeat| measure(repeat, command))?;
     let problem = folder.map(|folder| stored(folder, wanted, &mut outcomes)).transpose()?.flatten();
     Ok((outcomes, problem))
 }

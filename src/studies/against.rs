@@ -1,5 +1,4 @@
-//! Another revision of the tree in which pipeprof is called: built beside it, and what commands take there is what they are
-//! compared with.
+//! Another revision of the current tree, in a worktree of its own: the baseline of what commands take in the current one.
 
 use crate::util::git::{MOST_PRINTED, git, own_repository};
 use crate::util::progress;

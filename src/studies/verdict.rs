@@ -43,6 +43,11 @@ impl CheckVerdict {
         }
     }
 
+    /// The verdict on all.
+    pub fn worst(all: impl IntoIterator<Item = Self>) -> Self {
+        all.into_iter().min().unwrap_or(Self::Same)
+    }
+
     /// That on two things that a kernel should be good at.
     fn and(self, other: Self) -> Self {
         match self.min(other) {

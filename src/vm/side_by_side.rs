@@ -18,16 +18,15 @@ fn with_room(cpus: usize, available_bytes: Option<u64>, guest_bytes: u64) -> usi
     cpus.min(by_memory).max(1)
 }
 
-/// `each` of the first `count` numbers, at most `jobs` at a time, in their order.
+/// `each` of `all`, at most `jobs` at a time, in their order.
 ///
 /// # Errors
 /// The first of those of `each`; what has begun then is waited for, and nothing more begins.
-pub fn run<T: Send>(count: u32, jobs: usize, each: impl Fn(u32) -> Result<T> + Sync) -> Result<Vec<T>> {
-    let numbers: Vec<u32> = (0..count).collect();
+pub fn run<I: Sync, T: Send>(all: &[I], jobs: usize, each: impl Fn(&I) -> Result<T> + Sync) -> Result<Vec<T>> {
     let mut results = Vec::new();
-    for together in numbers.chunks(jobs.max(1)) {
+    for together in all.chunks(jobs.max(1)) {
         let done: Vec<Result<T>> = std::thread::scope(|scope| {
-            let running: Vec<_> = together.iter().map(|number| scope.spawn(|| each(*number))).collect();
+            let running: Vec<_> = together.iter().map(|one| scope.spawn(|| each(one))).collect();
             let failed = |_| Err(anyhow!("internal error: a thread panicked"));
             running.into_iter().map(|thread| thread.join().unwrap_or_else(failed)).collect()
         });
@@ -52,11 +51,11 @@ mod tests {
 
     #[test]
     fn results_are_in_order_and_an_error_is_the_first() {
-        assert_eq!(run(5, 2, |number| Ok(number * 2)).unwrap(), [0, 2, 4, 6, 8]);
+        assert_eq!(run(&[0, 1, 2, 3, 4], 2, |number| Ok(number * 2)).unwrap(), [0, 2, 4, 6, 8]);
         let begun = std::sync::atomic::AtomicU32::new(0);
-        let failed = run(5, 2, |number| {
+        let failed = run(&[0, 1, 2, 3, 4], 2, |number| {
             begun.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            if number == 1 { Err(anyhow!("broken")) } else { Ok(()) }
+            if *number == 1 { Err(anyhow!("broken")) } else { Ok(()) }
         });
         assert_eq!((failed.unwrap_err().to_string(), begun.into_inner()), ("broken".to_owned(), 2));
     }

@@ -3,14 +3,12 @@
 use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::raw::{PR_FORKED, PR_FORKS, PrHead, PrWho};
 use crate::record::observe::reason::name_of;
+use crate::record::start::command_line::is_shell;
 use crate::result::DoubledBuffer;
 use std::collections::{BTreeMap, HashMap};
 
 /// A shorter line may have been written by each of them on purpose.
 const LEAST: usize = 8;
-
-/// Shells write what they print before they fork; that two of them print the same is the script.
-const SHELLS: [&str; 8] = ["sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish"];
 
 /// The row of the process that started all of each row, if that is one and is known.
 pub(crate) fn parents(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>) -> BTreeMap<usize, Option<usize>> {
@@ -49,9 +47,7 @@ pub(crate) fn doubled(
         own.map_or(0, |(_, process)| process.parent)
     };
     let is = |head: &PrHead, bit: usize| head.forked & bit as u64 > 0;
-    for (who, parent) in
-        heads.iter().filter(|(who, head)| is(head, PR_FORKS) && !SHELLS.contains(&name_of(who.name).as_str()))
-    {
+    for (who, parent) in heads.iter().filter(|(who, head)| is(head, PR_FORKS) && !is_shell(&name_of(who.name))) {
         let children = heads.iter().filter(|(other, head)| {
             is(head, PR_FORKED) && parent_of(other) == u64::from(who.tgid) && other.name == who.name
         });

@@ -3,6 +3,7 @@
 use crate::record::model::labels::labels;
 use crate::record::say::first_of::first_of;
 use crate::record::say::words;
+use crate::record::start::command_line::is_shell;
 use crate::record::trials::locale;
 use crate::record::trials::remedy::ApplyRemedy as _;
 use crate::report::number::percent;
@@ -60,9 +61,6 @@ const FLUSHED: [(&str, &str, &str); 9] = [
     ("jq --unbuffered", "jq", "`--unbuffered` has it write each value at once"),
     ("mawk -W interactive", "mawk", "`-W interactive` has it write each line at once"),
 ];
-
-/// Shells, whose `echo` and `printf` write at once, and whose `read` reads byte by byte.
-const SHELLS: [&str; 6] = ["sh", "dash", "bash", "zsh", "ksh", "busybox"];
 
 /// What would help, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -319,7 +317,7 @@ fn flushed(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
         };
         match FLUSHED.iter().find(own) {
             Some((from, to, why)) => (format!(": {why}"), program(from, to)),
-            None if SHELLS.contains(&name) => (": `echo` and `printf` of a shell write at once".to_owned(), None),
+            None if is_shell(name) => (": `echo` and `printf` of a shell write at once".to_owned(), None),
             None if name == "dd" => (": its block size, `bs=`".to_owned(), None),
             None if name.starts_with("python") => {
                 (": it flushes its standard output, which Python would otherwise write in blocks".to_owned(), None)
@@ -334,7 +332,7 @@ fn flushed(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
         let (why, remedy) = match writes {
             // Of sockets and the like, how they are written is not known.
             true if is_output => cause(name),
-            false if SHELLS.contains(&&name[..]) => (
+            false if is_shell(name) => (
                 ": `read` of a shell reads byte by byte, so that it does not take what the next program is to read"
                     .to_owned(),
                 None,

@@ -99,6 +99,11 @@ pub(crate) fn operands(words: &[String]) -> &[String] {
     code.and_then(|at| rest.get(..=at)).unwrap_or(rest)
 }
 
+/// Whether a program with this name is a shell: it reads line by line on purpose, and writes what it prints at once.
+pub(crate) fn is_shell(name: &str) -> bool {
+    ["sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "busybox"].contains(&name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

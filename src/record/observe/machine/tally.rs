@@ -255,7 +255,7 @@ pub(crate) fn sort(channels: &mut [MachineChannel]) {
     });
 }
 
-/// Reads what is said of processes, once of each.
+/// What sentences say of each process, read once.
 struct SeenNames<'a> {
     machine: &'a MachineNow,
     known: HashMap<(u32, u64), SeenProcess>,

@@ -82,7 +82,8 @@ fn inverted(view: &FindingView<'_>, code: u8) -> Option<Finding> {
     let reader = view.names(&pipe.readers);
     let text = format!(
         "Exit code {code}, and {reader} found what it sought and ended: {} was ended by SIGPIPE at {}, which is a failure with \
-         `set -o pipefail`. `grep pattern <<<\"$(command)\"`, or `grep` without `-q` and `>/dev/null`, is none.",
+         `set -o pipefail`. `grep pattern <<<\"$(command)\"`, or `grep pattern >/dev/null`, which reads all, does not \
+         fail.",
         view.name(end.process),
         after(process.end_ns)
     );
@@ -167,7 +168,8 @@ mod tests {
             })
         };
         let text = "Exit code 1, and `grep` found what it sought and ended: `seq` was ended by SIGPIPE at 12.0 ms, which is a failure \
-                    with `set -o pipefail`. `grep pattern <<<\"$(command)\"`, or `grep` without `-q` and `>/dev/null`, is none.";
+                    with `set -o pipefail`. `grep pattern <<<\"$(command)\"`, or `grep pattern >/dev/null`, which reads all, \
+                    does not fail.";
         assert_eq!(found("-q", "bash"), [text]);
         assert!(found("-v", "bash")[0].starts_with("Exit code 1 is that of `bash`"));
         assert!(found("-q", "ls")[0].starts_with("Exit code 1 is that of `ls`"));

@@ -138,7 +138,7 @@ fn switch(process: &RecordedProcess) -> Option<(String, &'static str)> {
     (!words.iter().any(excludes)).then(|| (known.switch.replace("{}", name), known.what))
 }
 
-/// What has a script write at once what it prints; `None` if it does so, or is none.
+/// The switch that turns off the buffer of a script's output; `None` if it is off, or the process is no script.
 pub(super) fn at_once(process: &RecordedProcess) -> Option<&'static str> {
     let program = process.args.first()?.rsplit('/').next()?;
     let (_, _, switch) = LANGUAGES

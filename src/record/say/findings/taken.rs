@@ -1,6 +1,7 @@
 //! A program in a loop of a shell that reads what the loop was to read.
 
 use crate::record::say::findings::view::FindingView;
+use crate::record::start::command_line::is_shell;
 use crate::result::{Finding, FindingKind, RecordedEnd};
 use crate::util::text::counted;
 
@@ -37,11 +38,6 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         found.push(Finding { channels: vec![at], bytes: Some(taker.bytes), of: Some(all), ..finding });
     }
     found
-}
-
-/// Whether a program with this name reads line by line on purpose.
-fn is_shell(name: &str) -> bool {
-    ["sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "busybox"].contains(&name)
 }
 
 #[cfg(test)]
