@@ -81,7 +81,7 @@ int pr_move(struct pp_tracepoint *ctx)
 	u32 shape, kind, from, to;
 
 	if (result <= 0 ||
-	    bpf_probe_read_kernel(&call, sizeof(call), (const void *)(ctx->args[0] + REGISTERS_AT)))
+	    load_registers(&call, ctx->args[0]))
 		return 0;
 	shape = shape_of(call.orig_ax);
 	if (!shape)
@@ -91,7 +91,7 @@ int pr_move(struct pp_tracepoint *ctx)
 	from = shape >> 4 & 15;
 	to = shape >> 8 & 15;
 	/* 32-bit programs have other numbers, and calls of several messages return no bytes. */
-	if (BPF_CORE_READ(task, thread_info.status) & TS_COMPAT || kind == PR_KIND_MESSAGES ||
+	if (BPF_CORE_READ(task, thread_info.COMPAT_FIELD) & COMPAT_BITS || kind == PR_KIND_MESSAGES ||
 	    argument(&call, shape >> 16 & 15) & PEEKS)
 		return 0;
 	/* tee leaves what it reads. */

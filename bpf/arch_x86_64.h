@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
  *
  * What differs by processor in the BPF programs: registers and the numbers of system calls. Calls of 32-bit programs are
- * in record_compat.bpf.h.
+ * in arch_x86_64_compat.h.
  */
 #ifndef ARCH_X86_64_H
 #define ARCH_X86_64_H
@@ -18,10 +18,19 @@ struct bpf_perf_event_data {
 	u64 addr;
 };
 
+/* Whether a sample is of user code: the lowest bits of cs. */
+#define IN_USER(sample) ((sample)->cs & 3)
+
 struct pt_regs {
 	unsigned long sp;
 	unsigned long ip;
 } __attribute__((preserve_access_index));
+
+/* Of a probe, from its registers: the address of its instruction, as its handler gets the address after its breakpoint, which
+ * is one byte long; the stack where its function is called; and where it returns, when the return address is popped. */
+#define PROBE_ADDRESS(ctx) ((ctx)->ip - 1)
+#define PROBE_FRAME(ctx) ((ctx)->sp)
+#define RETURN_FRAME(ctx) ((ctx)->sp - 8)
 
 /* The part of struct pt_regs with the number and the arguments of a system call: kernel ABI (asm/ptrace.h). */
 struct registers {
@@ -43,8 +52,36 @@ struct registers {
 /* In orig_ax: the number of no call. */
 #define NO_CALL (~0ULL)
 
+/* Read them from the struct pt_regs at `regs`. */
+static __always_inline int load_registers(struct registers *call, u64 regs)
+{
+	return bpf_probe_read_kernel(call, sizeof(*call), (void *)(regs + REGISTERS_AT)) ? -1 : 0;
+}
+
+/* The same without a helper, where the verifier knows what `regs` is. */
+static __always_inline void copy_registers(struct registers *call, const void *regs)
+{
+	const struct registers *from = regs + REGISTERS_AT;
+
+	call->orig_ax = from->orig_ax;
+	call->bx = from->bx;
+	call->cx = from->cx;
+	call->di = from->di;
+	call->si = from->si;
+	call->dx = from->dx;
+	call->r10 = from->r10;
+	call->r8 = from->r8;
+}
+
+struct thread_info {
+	u32 status;
+} __attribute__((preserve_access_index));
+
 /* arch/x86/include/asm/thread_info.h: the thread is in a 32-bit system call. */
-enum { TS_COMPAT = 2 };
+#define COMPAT_FIELD status
+#define COMPAT_BITS 2
+/* arch_x86_64_compat.h */
+#define HAS_32_BIT_TABLE
 
 /* Numbers of system calls on x86-64: kernel ABI. */
 enum {

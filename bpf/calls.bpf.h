@@ -440,21 +440,19 @@ static __always_inline u64 kprobe_place(void *regs)
 
 	if (settings.cookies)
 		return bpf_get_attach_cookie(ctx);
-	/* A probe's handler gets the address after its breakpoint, which is one byte long. */
-	address = ctx->ip - 1;
+	address = PROBE_ADDRESS(ctx);
 	found = bpf_map_lookup_elem(&slots, &address);
 	return (found ? *found : PP_SLOTS) * sizeof(struct pp_function);
 }
 
 static __always_inline u64 kprobe_frame(void *regs)
 {
-	return ((struct pt_regs *)regs)->sp;
+	return PROBE_FRAME((struct pt_regs *)regs);
 }
 
 static __always_inline u64 kretprobe_frame(void *regs)
 {
-	/* The return address is already popped. */
-	return ((struct pt_regs *)regs)->sp - 8;
+	return RETURN_FRAME((struct pt_regs *)regs);
 }
 
 static __always_inline u64 kprobe_count_cost(__attribute__((unused)) void *regs)

@@ -40,7 +40,11 @@ enum { EEXIST = 17, E2BIG = 7 };
 #include <bpf/bpf_helpers.h>
 
 #include "pipeprof.h"
+#ifdef __TARGET_ARCH_arm64
+#include "arch_aarch64.h"
+#else
 #include "arch_x86_64.h"
+#endif
 
 extern const volatile struct pp_settings settings;
 

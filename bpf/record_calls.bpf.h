@@ -237,7 +237,7 @@ __noinline u32 note_head(u64 task, u32 fd, u64 buffer, u64 length)
 }
 
 /* A call ends with `result`. Its `registers` can be read without a helper, or are where they always are if that is 0. */
-static __always_inline int add_call(const struct registers *registers, s64 result)
+static __always_inline int add_call(const void *registers, s64 result)
 {
 	u64 task = bpf_get_current_task();
 	struct pr_task *own = find(task);
@@ -258,14 +258,7 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 	own->again = 0;
 	own->own.calls++;
 	if (registers) {
-		call.orig_ax = registers->orig_ax;
-		call.bx = registers->bx;
-		call.cx = registers->cx;
-		call.di = registers->di;
-		call.si = registers->si;
-		call.dx = registers->dx;
-		call.r10 = registers->r10;
-		call.r8 = registers->r8;
+		copy_registers(&call, registers);
 		if (is_compat_now(task))
 			widen(&call);
 	} else if (read_call_now(task, &stack, &call)) {
@@ -383,7 +376,7 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 SEC("tp_btf/sys_exit")
 int pr_sys_exit(struct pp_tracepoint *ctx)
 {
-	return add_call((const void *)(ctx->args[0] + REGISTERS_AT), ctx->args[1]);
+	return add_call((const void *)ctx->args[0], ctx->args[1]);
 }
 
 /* The same for kernels that run the programs of raw sys_exit preemptibly: a thread that is preempted there keeps the

@@ -68,7 +68,7 @@ static __always_inline int read_registers(u64 stack, struct registers *call)
 
 	if (!shared || !shared->registers)
 		return -1;
-	return bpf_probe_read_kernel(call, sizeof(*call), (void *)(stack + shared->registers + REGISTERS_AT)) ? -1 : 0;
+	return load_registers(call, stack + shared->registers);
 }
 
 /* The call that the thread is in. It must not run meanwhile. */
@@ -90,15 +90,15 @@ static __always_inline int read_call_now(u64 task, u64 *stack, struct registers 
 	if (HAS_CURRENT) {
 		current = bpf_get_current_task_btf();
 		*stack = (u64)current->stack;
-		status = current->thread_info.status;
+		status = current->thread_info.COMPAT_FIELD;
 	} else {
 		current = (const void *)task;
 		*stack = (u64)BPF_CORE_READ(current, stack);
-		status = BPF_CORE_READ(current, thread_info.status);
+		status = BPF_CORE_READ(current, thread_info.COMPAT_FIELD);
 	}
 	if (read_registers(*stack, call))
 		return -1;
-	if (status & TS_COMPAT)
+	if (status & COMPAT_BITS)
 		widen(call);
 	return 0;
 }

@@ -83,10 +83,6 @@ struct task_group {
 	struct cfs_bandwidth cfs_bandwidth;
 } __attribute__((preserve_access_index));
 
-struct thread_info {
-	u32 status;
-} __attribute__((preserve_access_index));
-
 struct signal_struct {
 	u32 flags;
 } __attribute__((preserve_access_index));

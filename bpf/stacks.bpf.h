@@ -90,7 +90,7 @@ static __always_inline void add_sample(struct bpf_perf_event_data *ctx, struct p
 	if (!buffer)
 		return;
 	sample->trace = PP_IN_USER;
-	if (!(ctx->cs & 3)) {
+	if (!IN_USER(ctx)) {
 		sample->trace = read_trace(&buffer->kernel, ctx, 0);
 		if (!sample->trace)
 			sample->trace = PP_UNREADABLE;

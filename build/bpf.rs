@@ -5,10 +5,12 @@ use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::Command;
 
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 10] = [
     "bpf/pipeprof.bpf.c",
     "bpf/pipeprof.h",
     "bpf/arch_x86_64.h",
+    "bpf/arch_x86_64_compat.h",
+    "bpf/arch_aarch64.h",
     "bpf/common.bpf.h",
     "bpf/follow.bpf.h",
     "bpf/calls.bpf.h",
@@ -55,10 +57,12 @@ pub(crate) fn build(out: &Path) -> Result<()> {
 
 fn compile(source: &str, object: &Path) -> Result<()> {
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
+    let target = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
     let output = Command::new(&clang)
         // -g produces BTF; v2 is the newest instruction set supported by all kernels since 5.3 and by aya's
         // relocator.
         .args(["-g", "-O2", "-target", "bpf", "-mcpu=v2", "-Wall", "-Wextra", "-Werror", "-fno-stack-protector"])
+        .arg(if target == "aarch64" { "-D__TARGET_ARCH_arm64" } else { "-D__TARGET_ARCH_x86" })
         // .rodata contains the settings and nothing else.
         .arg("-fno-jump-tables")
         // Keep the path of the build machine out of the object.

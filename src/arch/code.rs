@@ -1,11 +1,6 @@
-//! Instructions: where they lead.
+//! Instructions: where they lead, and as text.
 
-use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
-
-/// The instruction with this code.
-pub fn decoded(code: &[u8], address: u64) -> Instruction {
-    Decoder::with_ip(64, code, address, DecoderOptions::NONE).decode()
-}
+use crate::{Processor, aarch64, marker, x86_64};
 
 /// Where an instruction leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,15 +17,48 @@ pub enum Flow {
     Indirect,
 }
 
-/// Where `instruction` leads.
-pub fn flow(instruction: &Instruction) -> Flow {
-    let direct = instruction.op_count() > 0 && instruction.op0_kind() == OpKind::NearBranch64;
-    match instruction.mnemonic() {
-        Mnemonic::Call => Flow::Call,
-        Mnemonic::Jmp if direct => Flow::Jump,
-        Mnemonic::Jmp => Flow::Indirect,
-        Mnemonic::Ret => Flow::Return,
-        _ if direct => Flow::Branch,
-        _ => Flow::Next,
+/// An instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Instruction {
+    pub flow: Flow,
+    /// Of a direct call, jump or branch; otherwise 0.
+    pub target: u64,
+    /// The address after it.
+    pub next: u64,
+}
+
+/// The instruction with this code.
+pub fn decoded(processor: Processor, code: &[u8], address: u64) -> Instruction {
+    match processor {
+        Processor::X86_64 => x86_64::decoded(code, address),
+        Processor::Aarch64 => aarch64::decoded(code, address),
     }
+}
+
+/// The names of addresses, for the text of an instruction.
+pub type AddressNames = dyn Fn(u64) -> Option<String>;
+
+/// The text of instructions: each its code, at its address.
+pub fn disassembler(processor: Processor, names: Box<AddressNames>) -> Box<dyn FnMut(&[u8], u64) -> String> {
+    match processor {
+        Processor::X86_64 => x86_64::disassembler(names),
+        Processor::Aarch64 => aarch64::disassembler(names),
+    }
+}
+
+/// Where markers are in the code of a processor: bytes from its start.
+pub fn marker_places(processor: Processor, code: &[u8]) -> Vec<usize> {
+    let [.., first, second] = marker::MAGIC.to_le_bytes();
+    let is_marker = |at: &usize| match processor {
+        Processor::X86_64 => {
+            let marker = code.get(*at..at + 8).unwrap_or_default();
+            marker.starts_with(&[0x0f, 0x1f, 0x84, 0x00]) && marker.ends_with(&[first, second])
+        }
+        Processor::Aarch64 => {
+            let word = code.get(*at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes);
+            word & 0xffe0_001f == 0xd2e0_001f && word >> 13 & 0xff == marker::MAGIC >> 24
+        }
+    };
+    let step = if processor == Processor::X86_64 { 1 } else { 4 };
+    (0..code.len()).step_by(step).filter(is_marker).collect()
 }

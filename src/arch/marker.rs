@@ -1,15 +1,16 @@
 //! Marker instructions, with which a worker signals the begin and the end of its window to the instruction collector.
 //!
-//! A marker is the 8-byte form of the long nop (`0f 1f 84 00` and an unused 32-bit displacement), followed by a jump
-//! to the next instruction. On hardware both have no effect. The plugin of `collect`'s instruction collector
-//! finds the displacement in the code bytes. The jump ends the emulator's translation block, which makes the window's
-//! ends exact: the first instruction counted is the one after the begin marker's jump, and the last is the end
-//! marker's jump.
+//! A marker is an instruction without effect that no compiler makes, followed by a jump to the next instruction. On x86-64 it
+//! is the 8-byte form of the long nop (`0f 1f 84 00` and an unused 32-bit displacement); on AArch64, `movz xzr` of a 16-bit
+//! number shifted by 48. The plugin of `collect`'s instruction collector finds the number in the code bytes. The jump ends
+//! the emulator's translation block, which makes the window's ends exact: the first instruction counted is the one after the
+//! begin marker's jump, and the last is the end marker's jump.
 
 use std::arch::asm;
 
 /// The upper half of every marker's displacement: `PP`. The lower half is the number of the marker ([`begin`], [`end`]).
-/// build.rs passes the same value to the plugin (`src/collect/insn/plugin/`).
+/// build.rs passes the same value to the plugin (`src/collect/insn/plugin/`). A marker of AArch64 has its first byte, and the
+/// number.
 pub const MAGIC: u32 = 0x5050_0000;
 
 /// The processes of the built-in pair, by number.
@@ -29,6 +30,7 @@ pub const fn end(process: u32) -> u32 {
 /// Execute the marker of this number: two instructions.
 #[inline(always)]
 pub fn emit<const MARKER: u32>() {
+    #[cfg(target_arch = "x86_64")]
     // SAFETY: a long nop and a jump to the next instruction change no register, flag or memory.
     unsafe {
         asm!(
@@ -37,6 +39,17 @@ pub fn emit<const MARKER: u32>() {
             "jmp 2f",
             "2:",
             marker = const (MAGIC | MARKER),
+            options(preserves_flags, nostack)
+        )
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a write to the zero register and a jump to the next instruction change no register, flag or memory.
+    unsafe {
+        asm!(
+            "movz xzr, {marker}, lsl #48",
+            "b 2f",
+            "2:",
+            marker = const (MAGIC >> 24 << 8 | MARKER),
             options(preserves_flags, nostack)
         )
     }
@@ -89,7 +102,6 @@ mod tests {
         let start = writer_begins as fn() as usize as *const u8;
         // SAFETY: the function's code is mapped, and the test program extends beyond these bytes.
         let code = unsafe { std::slice::from_raw_parts(start, 128) };
-        let marker = [0x0f, 0x1f, 0x84, 0x00, 1, 0, 0x50, 0x50];
-        assert!(code.windows(marker.len()).any(|window| window == marker), "{code:02x?}");
+        assert_eq!(crate::marker_places(crate::Processor::HERE, code).len(), 1, "{code:02x?}");
     }
 }

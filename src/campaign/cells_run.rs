@@ -3,6 +3,7 @@
 use super::cell::CampaignCell;
 use super::chunk::ChunkCell;
 use super::store::{CellLog, CellStore, LOG_SCHEMA};
+use crate::arch::Processor;
 use crate::experiment::{self, Event, Executor, Interrupted, OnFailure, Plan, Store, Task};
 use crate::result::Outcome;
 use crate::util::{build, cancel, sha256};
@@ -62,7 +63,7 @@ pub fn run(
 
 /// Results depend on pipeprof's and QEMU's build, so these must be the list's.
 fn check_programs(cells: &[ChunkCell<'_>]) -> Result<()> {
-    let (own, qemu) = (build::version(), qemu::version()?);
+    let (own, qemu) = (build::version(), qemu::version(Processor::HERE)?);
     for ChunkCell { cell, .. } in cells {
         ensure!(
             cell.build == own,

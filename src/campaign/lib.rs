@@ -5,7 +5,7 @@
 //! several and checks that they agree.
 
 // Paths are the same in all crates: `crate::MODULE::`.
-pub(crate) use {::compare, ::experiment, ::record, ::report, ::result, ::run, ::util, ::vm, ::workload};
+pub(crate) use {::arch, ::compare, ::experiment, ::record, ::report, ::result, ::run, ::util, ::vm, ::workload};
 #[cfg(test)]
 pub(crate) use {::profile, ::roles};
 

@@ -2,6 +2,7 @@
 
 use super::cell::{CELL_SCHEMA, CampaignCell, CellKernel, CellPipeline};
 use super::list::CellList;
+use crate::arch::Processor;
 use crate::compare::plan::ColumnPlan;
 use crate::record::ApplyRemedy as _;
 use crate::record::RecordSettings;
@@ -56,7 +57,7 @@ pub struct PlannedCampaign {
 /// # Errors
 /// When a run is timed and `axes` name no host, a kernel is not found, or no combination is valid.
 pub fn plan(axes: &CampaignAxes) -> Result<PlannedCampaign> {
-    let qemu = qemu::version()?;
+    let qemu = qemu::version(Processor::HERE)?;
     let mut kernels = Kernels::default();
     let mut cells = GuestOrder::default();
     let mut refused = Vec::new();

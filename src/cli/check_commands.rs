@@ -1,6 +1,7 @@
 //! `pipeprof check -- COMMAND`: a gate on programs.
 
 use super::check_rules::CheckRules;
+use crate::arch::Processor;
 use crate::compare::{Comparison, Input, pipelines, stored};
 use crate::result::{Measurement, Outcome, PipelineCommand, SentFile};
 use crate::studies::again::measure_all;
@@ -80,7 +81,7 @@ impl CommandArgs {
         rules: &CheckRules,
         baseline: Option<&Path>,
     ) -> Result<Option<Comparison>> {
-        qemu::version().or_usage()?;
+        qemu::version(Processor::HERE).or_usage()?;
         let settings = self.settings(rules);
         if let Some(revision) = &self.against {
             return self.against(revision, commands::first(given, &settings)?, rules).map(Some);

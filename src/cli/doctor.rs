@@ -1,6 +1,7 @@
 //! `pipeprof doctor`: what this machine supports, the impact of what is missing, and how to fix it.
 
 use super::global;
+use crate::arch::Processor;
 use crate::cli::guest_args::{GuestArgs, one_cpu};
 use crate::kernel::environment::Environment;
 use crate::kernel::features::{self, Feature, FeatureState, Rights};
@@ -161,7 +162,7 @@ fn pipe_pages(own: Option<(UserPipes, bool)>, is_free: bool) -> Feature {
 
 /// QEMU, its features, and whether KVM boots a kernel.
 fn emulator() -> Vec<Feature> {
-    let version = match qemu::version() {
+    let version = match qemu::version(Processor::HERE) {
         Ok(version) => version,
         Err(error) => {
             let missing = Feature::ok("qemu", "QEMU", format!("{error:#}")).limited(
@@ -178,7 +179,7 @@ fn emulator() -> Vec<Feature> {
 /// Whether QEMU loads what makes its guests the same each time.
 fn turns() -> Feature {
     let feature = |found: &str| Feature::ok("qemu-turns", "QEMU threads", found);
-    if vm::turns::can_be_loaded() {
+    if vm::turns::can_be_loaded(Processor::HERE) {
         return feature("take turns (guests are the same each time, also on a busy machine)");
     }
     feature("they do not take turns").limited(
@@ -190,7 +191,7 @@ fn turns() -> Feature {
 
 fn plugins() -> Feature {
     let feature = |found: &str| Feature::ok("qemu-plugins", "QEMU plugins", found);
-    let help = Command::new(qemu::program()).arg("--help").stdin(Stdio::null()).output();
+    let help = Command::new(qemu::program(Processor::HERE)).arg("--help").stdin(Stdio::null()).output();
     let listed = help.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("\n-plugin "));
     if listed {
         return feature("supported (exact instruction counts work)");
@@ -223,7 +224,7 @@ fn kvm() -> Feature {
     let impact =
         "guests are emulated: slower, and without throughput; exact instruction and call counts do not need KVM";
     let limited = |found: String, fix: &str| feature(found).limited(FeatureState::Limited, impact, fix);
-    let version = qemu::version().unwrap_or_default();
+    let version = qemu::version(Processor::HERE).unwrap_or_default();
     if let Err(reason) = vm::kvm::usable(&version) {
         let fix = if matches!(reason, NoKvm::NotPermitted) {
             "sudo adduser $USER kvm, then log in again"

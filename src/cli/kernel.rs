@@ -126,7 +126,7 @@ impl KernelCommand {
                     }
                     let origin = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
                     let config =
-                        image::release_of(&path).ok().and_then(|release| image::config_beside(&path, &release));
+                        image::release_of(&path).ok().and_then(|(release, _)| image::config_beside(&path, &release));
                     print(&store.add(&path, &origin.display().to_string(), None, config.as_deref(), None)?);
                 }
             }

@@ -3,7 +3,7 @@
 
 use super::measure::as_f64;
 use super::model::{CallList, CallRow};
-use crate::arch::{Flow, decoded, flow};
+use crate::arch::{Flow, decoded};
 use crate::result::Document;
 use crate::result::code::{ExecutedCode, ExecutedFunction};
 use crate::roles::{self, RoleId};
@@ -65,11 +65,11 @@ fn calls(function: &ExecutedFunction, code: &ExecutedCode, first_calls: u64) -> 
     let mut calls: Vec<Call> = Vec::new();
     for instruction in &function.instructions {
         let count = code.of_target(&instruction.counts);
-        let called = decoded(&instruction.bytes(), function.address + instruction.offset);
-        if count == 0 || flow(&called) != Flow::Call {
+        let called = decoded(code.processor, &instruction.bytes(), function.address + instruction.offset);
+        if count == 0 || called.flow != Flow::Call {
             continue;
         }
-        let target = called.near_branch_target();
+        let target = called.target;
         let Some(callee) = code.functions.iter().find(|callee| callee.address == target) else { continue };
         let count = as_f64(count) / as_f64(first_calls);
         let target = roles::base_name(&callee.name).to_owned();

@@ -105,6 +105,7 @@ mod tests {
         };
         UserLoops::of(&ExecutedCode {
             schema: CODE_SCHEMA.to_owned(),
+            processor: crate::arch::Processor::X86_64,
             processes: vec![ProcessName::new("stage1-gate")],
             functions: functions.iter().map(function).collect(),
         })

@@ -34,6 +34,7 @@ pub(super) fn odd() -> Outcome {
         |address| ExecutedFunction { name: "pipe_write".to_owned(), file: None, address, instructions: Vec::new() };
     outcome.code = Some(ExecutedCode {
         schema: CODE_SCHEMA.to_owned(),
+        processor: Default::default(),
         processes: vec![process],
         // A program can have a function of the same name.
         functions: vec![function(0xffff_ffff_8100_0000), function(0x40_0000)],

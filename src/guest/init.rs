@@ -1,8 +1,10 @@
 //! Process 1 of a guest: mount file systems, run the job, send the answer, reset.
 
+use crate::arch::Processor;
 use crate::guest::{cgroup, cpus, job, ports};
 use crate::util::{memory, progress};
 use crate::vm::delivery;
+use crate::vm::hardware::Hardware;
 use crate::vm::initramfs;
 use crate::vm::job::{Assignment, GuestFacts};
 use crate::vm::protocol::{self, Message};
@@ -22,7 +24,7 @@ pub fn is_init() -> bool {
 }
 
 /// The serial port for messages.
-const PORT: &str = "/dev/ttyS1";
+const PORT: &str = Hardware::of(Processor::HERE).port;
 
 /// File systems: type, mount point, options.
 const MOUNTS: [(&str, &str, &str); 9] = [

@@ -5,7 +5,7 @@
 
 // Paths are the same in all crates: `crate::MODULE::`.
 pub(crate) use crate as guest;
-pub(crate) use {::collect, ::kernel, ::result, ::run, ::util, ::vm};
+pub(crate) use {::arch, ::collect, ::kernel, ::result, ::run, ::util, ::vm};
 
 pub mod cgroup;
 pub mod cpus;

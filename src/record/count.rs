@@ -201,7 +201,8 @@ impl RawRun {
         let folder = so.parent().context("a temporary folder has a name")?;
         // One window for each stage, and for the process that starts them.
         let windows = vec![1; stages + 1];
-        let plugin = Plugin::write(folder, qemu::version_numbers()?, &windows, 1)?.for_programs(births);
+        let plugin =
+            Plugin::write(folder, qemu::version_numbers(guest.kernel.processor)?, &windows, 1)?.for_programs(births);
         let args = PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() };
         let exit_codes = run(&GuestOptions { accel: Accel::Tcg, plugin: Some(args), ..guest.clone() })?;
         let raw = Raw::read(&plugin.out(0)).with_context(|| format!("guest {}", guest.kernel.release))?;

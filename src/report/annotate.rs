@@ -1,9 +1,9 @@
 //! A function's executed instructions as text: disassembled, with counts; the most frequent ones are marked.
 
+use crate::arch::disassembler;
 use crate::profile::{ProcessName, listed};
 use crate::result::code::{ExecutedCode, ExecutedFunction, ExecutedInstruction};
 use crate::util::text::grouped;
-use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, SymbolResolver, SymbolResult};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
@@ -14,20 +14,10 @@ struct Targets {
     name: String,
 }
 
-impl SymbolResolver for Targets {
-    fn symbol(
-        &mut self,
-        _: &iced_x86::Instruction,
-        _: u32,
-        _: Option<u32>,
-        address: u64,
-        _: u32,
-    ) -> Option<SymbolResult<'_>> {
-        if let Some(name) = self.starts.get(&address) {
-            return Some(SymbolResult::with_str(address, name));
-        }
-        let within = self.own.contains(&address);
-        within.then(|| SymbolResult::with_string(address, format!("{}+{:#x}", self.name, address - self.own.start)))
+impl Targets {
+    fn name(&self, address: u64) -> Option<String> {
+        let own = || format!("{}+{:#x}", self.name, address - self.own.start);
+        self.starts.get(&address).cloned().or_else(|| self.own.contains(&address).then(own))
     }
 }
 
@@ -67,8 +57,7 @@ pub fn render(function: &ExecutedFunction, code: &ExecutedCode, release: &str, p
         own: function.address..end,
         name: function.name.clone(),
     };
-    let mut formatter = GasFormatter::with_options(Some(Box::new(targets)), None);
-    formatter.options_mut().set_rip_relative_addresses(false);
+    let mut text_of = disassembler(code.processor, Box::new(move |address| targets.name(address)));
     let hottest = function.instructions.iter().map(counts).max().unwrap_or(0);
     let mut next = 0;
     for instruction in &function.instructions {
@@ -82,7 +71,7 @@ pub fn render(function: &ExecutedFunction, code: &ExecutedCode, release: &str, p
         let per_call = if calls > 0 { format!("{:.2}", count as f64 / calls as f64) } else { String::new() };
         let _ =
             write!(text, "{mark} {:>12} {per_call:>9}  {:>6}  ", grouped(count), format!("+{:x}", instruction.offset));
-        text.push_str(&disassemble(instruction, function.address, &mut formatter));
+        text.push_str(&disassembled(instruction, function.address, &mut text_of));
         let iterations = code.of(&instruction.iterations, process);
         if iterations > 0 {
             let _ = write!(text, "    ; {} iterations", grouped(iterations));
@@ -101,18 +90,16 @@ fn end_of(instruction: &ExecutedInstruction) -> u64 {
     instruction.offset.saturating_add((instruction.code.len() / 2) as u64)
 }
 
-fn disassemble(instruction: &ExecutedInstruction, start: u64, formatter: &mut GasFormatter) -> String {
-    let bytes: Option<Vec<u8>> = instruction
-        .code
-        .as_bytes()
-        .chunks(2)
-        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
-        .collect();
-    let Some(bytes) = bytes else { return "(bad)".to_owned() };
-    let mut decoder = Decoder::with_ip(64, &bytes, start.saturating_add(instruction.offset), DecoderOptions::NONE);
-    let mut text = String::new();
-    formatter.format(&decoder.decode(), &mut text);
-    text
+fn disassembled(
+    instruction: &ExecutedInstruction,
+    start: u64,
+    text_of: &mut dyn FnMut(&[u8], u64) -> String,
+) -> String {
+    let bytes = instruction.bytes();
+    if bytes.len() * 2 != instruction.code.len() {
+        return "(bad)".to_owned();
+    }
+    text_of(&bytes, start.saturating_add(instruction.offset))
 }
 
 #[cfg(test)]
@@ -148,6 +135,7 @@ mod tests {
         };
         let code = ExecutedCode {
             schema: CODE_SCHEMA.to_owned(),
+            processor: crate::arch::Processor::X86_64,
             processes: vec![ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER],
             functions: vec![copy, thunk],
         };
@@ -187,6 +175,7 @@ mod tests {
         };
         let code = ExecutedCode {
             schema: CODE_SCHEMA.to_owned(),
+            processor: crate::arch::Processor::X86_64,
             processes: vec![ProcessName::WRITER, ProcessName::READER],
             functions: vec![function.clone()],
         };

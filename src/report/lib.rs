@@ -3,7 +3,7 @@
 
 // Paths are the same in all crates: `crate::MODULE::`.
 pub(crate) use crate as report;
-pub(crate) use {::kernel, ::profile, ::result, ::roles, ::util, ::workload};
+pub(crate) use {::arch, ::kernel, ::profile, ::result, ::roles, ::util, ::workload};
 
 pub mod annotate;
 pub mod answer;

@@ -1,6 +1,7 @@
 //! `code.json.gz`, next to `result.json`: the executed code of a window with the count of each instruction, for `pipeprof
 //! annotate`.
 
+use crate::arch::Processor;
 use crate::profile::ProcessName;
 use crate::util::gzip_json;
 use anyhow::{Result, ensure};
@@ -17,6 +18,9 @@ pub const CODE_SCHEMA: &str = "pipeprof.code/1";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecutedCode {
     pub schema: String,
+    /// Whose instructions these are.
+    #[serde(default, skip_serializing_if = "Processor::is_default")]
+    pub processor: Processor,
     /// The processes of an instruction's counts, in their order.
     pub processes: Vec<ProcessName>,
     pub functions: Vec<ExecutedFunction>,
@@ -119,7 +123,7 @@ mod tests {
                 instructions: vec![instruction],
             };
             let written = ExecutedCode {
-                schema: CODE_SCHEMA.to_owned(), processes: vec![ProcessName::new(&name)], functions: vec![function],
+                schema: CODE_SCHEMA.to_owned(), processor: Processor::X86_64, processes: vec![ProcessName::new(&name)], functions: vec![function],
             };
             proptest::prop_assert_eq!(ExecutedCode::from_bytes(&written.to_bytes().unwrap()).unwrap(), written);
         }

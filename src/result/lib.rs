@@ -3,7 +3,7 @@
 
 // Paths are the same in all crates: `crate::MODULE::`.
 pub(crate) use crate as result;
-pub(crate) use {::experiment, ::kernel, ::process, ::profile, ::roles, ::util, ::workload};
+pub(crate) use {::arch, ::experiment, ::kernel, ::process, ::profile, ::roles, ::util, ::workload};
 
 mod awaited;
 pub mod check;

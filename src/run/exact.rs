@@ -40,7 +40,7 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
     let windows = request.runs.max(1);
     // In the order of their markers' numbers (arch::marker), with the number of processes of each.
     let threads = [spec.pairs * spec.writers, spec.pairs * spec.readers];
-    let plugin = Plugin::write(folder, qemu::version_numbers()?, &threads, windows)?.tapered();
+    let plugin = Plugin::write(folder, qemu::version_numbers(options.kernel.processor)?, &threads, windows)?.tapered();
     let options = GuestOptions {
         accel: Accel::Tcg,
         plugin: Some(PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() }),

@@ -1,6 +1,7 @@
 //! What a measurement takes from its baseline: the workload and the guest's settings, and which flags contradict them.
 
 use super::given::GivenFlags;
+use crate::arch::Processor;
 use crate::compare::input::case_name;
 use crate::profile::Unit;
 use crate::result::{Collector, Document, ExecutedOn, Measurement, Selection};
@@ -99,7 +100,11 @@ fn guest(options: &mut RunOptions, given: &GivenFlags, baseline: &Document) -> R
             ("--cpus", is_given.cpus, machine.cpus().to_string()),
             ("--memory", is_given.memory, size::format(machine.memory >> 20 << 20)),
             ("--append", is_given.append, machine.append.join(" ")),
-            ("--cpu", is_given.cpu, machine.cpu.clone().unwrap_or_else(|| qemu::cpu_model(on).to_owned())),
+            (
+                "--cpu",
+                is_given.cpu,
+                machine.cpu.clone().unwrap_or_else(|| qemu::cpu_model(Processor::HERE, on).to_owned()),
+            ),
         ]
     };
     for ((flag, given, asked), (.., stored)) in texts(machine).into_iter().zip(texts(&stored)) {

@@ -3,8 +3,8 @@
 
 // Paths are the same in all crates: `crate::MODULE::`.
 pub(crate) use {
-    ::campaign, ::compare, ::experiment, ::history, ::kernel, ::profile, ::record, ::report, ::result, ::roles, ::run,
-    ::search, ::util, ::vm, ::workload,
+    ::arch, ::campaign, ::compare, ::experiment, ::history, ::kernel, ::profile, ::record, ::report, ::result, ::roles,
+    ::run, ::search, ::util, ::vm, ::workload,
 };
 
 pub mod again;

@@ -1,5 +1,6 @@
 //! A running QEMU.
 
+use crate::arch::Processor;
 use crate::util::own_child::{OwnChild, die_with_parent};
 use crate::util::process_stat::ProcessStat;
 use crate::util::progress;
@@ -21,16 +22,22 @@ pub struct Qemu {
 }
 
 impl Qemu {
-    /// Start QEMU with these arguments, this standard input and a file for its errors. `in_turn`: its threads take turns, if
+    /// Start the QEMU of a processor with these arguments, this standard input and a file for its errors. `in_turn`: its threads take turns, if
     /// that is possible.
-    pub fn start(arguments: &[OsString], input: Stdio, errors: File, in_turn: bool) -> Result<Self> {
-        let mut command = Command::new(qemu::program());
+    pub fn start(
+        processor: Processor,
+        arguments: &[OsString],
+        input: Stdio,
+        errors: File,
+        in_turn: bool,
+    ) -> Result<Self> {
+        let mut command = Command::new(qemu::program(processor));
         // A separate process group: Ctrl-C goes only to this process, which then ends QEMU.
         command.args(arguments).stdin(input).stdout(Stdio::null()).stderr(errors).process_group(0);
         die_with_parent(&mut command);
-        let turns = (in_turn && turns::can_be_loaded()).then(|| Turns::new(&mut command)).transpose()?;
+        let turns = (in_turn && turns::can_be_loaded(processor)).then(|| Turns::new(&mut command)).transpose()?;
         progress::detail(|| format!("starting {command:?}"));
-        Ok(Self { child: OwnChild::spawn(&mut command).with_context(qemu::missing)?, in_turn, turns })
+        Ok(Self { child: OwnChild::spawn(&mut command).with_context(|| qemu::missing(processor))?, in_turn, turns })
     }
 
     /// Whether its threads were to take turns, and did not. For one that has ended.

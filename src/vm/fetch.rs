@@ -1,9 +1,10 @@
 //! Fetch kernels from the Debian mirror that this machine already uses, with its own apt and a private apt root.
 //! Nothing is installed and no host is hard-coded. apt verifies checksums and signatures.
 
+use crate::arch::Processor;
 use crate::util::{atomic_file, cancel, progress, regular};
 use crate::vm::packages::{self, Package, kernel_paragraphs, parse_packages};
-use crate::vm::store::{CachedKernel, KernelCache, lock_file, no_room};
+use crate::vm::store::{CachedKernel, KernelCache, lock_file, no_room, of_processor};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::io::BufReader;
@@ -67,6 +68,12 @@ pub enum Fetched {
 /// The Debian flavour that is smallest and boots fastest.
 pub const SMALLEST_FLAVOUR: &str = "cloud-amd64";
 
+/// The same flavour for a processor: `cloud-arm64`. Flavours that name their processor are left as they are.
+fn flavour_of(flavour: &str, processor: Processor) -> String {
+    let end = Processor::X86_64.debian();
+    flavour.strip_suffix(end).map_or_else(|| flavour.to_owned(), |begin| begin.to_owned() + processor.debian())
+}
+
 /// Fetch the newest kernel of each series or release in `wishes` into `store`. `say` receives a line for each step.
 /// Kernels fetched before the error stay in the cache.
 pub fn fetch(
@@ -75,11 +82,30 @@ pub fn fetch(
     flavour: &str,
     say: &dyn Fn(&str),
 ) -> Result<Vec<(String, Fetched)>> {
-    let mut mirror = match Mirror::open(store, say) {
+    let mut done = Vec::new();
+    for processor in Processor::ALL {
+        let wishes: Vec<&String> = wishes.iter().filter(|wish| of_processor(wish).1 == processor).collect();
+        if !wishes.is_empty() {
+            done.extend(fetch_of(store, processor, &wishes, &flavour_of(flavour, processor), say)?);
+        }
+    }
+    Ok(done)
+}
+
+/// The same for kernels of one processor.
+fn fetch_of(
+    store: &KernelCache,
+    processor: Processor,
+    wishes: &[&String],
+    flavour: &str,
+    say: &dyn Fn(&str),
+) -> Result<Vec<(String, Fetched)>> {
+    let mut mirror = match Mirror::open(store, processor, say) {
         Ok(mirror) => mirror,
         Err(error) => {
             let reason = format!("{error:#}");
-            let cached = |wish: &String| Ok((wish.clone(), from_cache(store, wish, anyhow::anyhow!(reason.clone()))?));
+            let cached =
+                |wish: &&String| Ok(((*wish).clone(), from_cache(store, wish, anyhow::anyhow!(reason.clone()))?));
             return wishes.iter().map(cached).collect();
         }
     };
@@ -87,11 +113,12 @@ pub fn fetch(
     let mut done = Vec::new();
     for wish in wishes {
         cancel::check()?;
-        let fetched = match newest_that_comes(&mut mirror, store, &mut packages, wish, flavour, say) {
+        let name = of_processor(wish).0;
+        let fetched = match newest_that_comes(&mut mirror, store, &mut packages, name, flavour, say) {
             Ok(fetched) => fetched,
             Err(error) => from_cache(store, wish, error)?,
         };
-        done.push((wish.clone(), fetched));
+        done.push(((*wish).clone(), fetched));
     }
     Ok(done)
 }
@@ -141,7 +168,8 @@ fn newest_that_comes(
 
 /// Kernels on the mirror, newest first.
 pub fn available(store: &KernelCache, flavour: &str, say: &dyn Fn(&str)) -> Result<Vec<Package>> {
-    Mirror::open(store, say)?.packages(flavour)
+    let processor = Processor::ALL.into_iter().find(|processor| flavour.ends_with(processor.debian()));
+    Mirror::open(store, processor.unwrap_or_default(), say)?.packages(flavour)
 }
 
 /// A package linux-source on the mirror.
@@ -155,7 +183,7 @@ pub(crate) struct SourcePackage {
 /// The newest source of this series, version or Debian version on the mirror. The index is refreshed once if it has
 /// none.
 pub(crate) fn source_package(store: &KernelCache, wish: &str, say: &dyn Fn(&str)) -> Result<SourcePackage> {
-    let mut mirror = Mirror::open(store, say)?;
+    let mut mirror = Mirror::open(store, Processor::X86_64, say)?;
     loop {
         let sources = packages::parse_sources(&mirror.index()?);
         if let Some(newest) = packages::matching_source(&sources, wish) {
@@ -172,7 +200,7 @@ pub(crate) fn source_package(store: &KernelCache, wish: &str, say: &dyn Fn(&str)
 
 /// Download a source's package; the caller removes it.
 pub(crate) fn download_source(store: &KernelCache, package: &SourcePackage, say: &dyn Fn(&str)) -> Result<PathBuf> {
-    let mirror = Mirror::open(store, say)?;
+    let mirror = Mirror::open(store, Processor::X86_64, say)?;
     say(&format!("fetching {} {}", package.name, package.version));
     mirror
         .get(&package.name, &package.version)?
@@ -181,7 +209,7 @@ pub(crate) fn download_source(store: &KernelCache, package: &SourcePackage, say:
 
 /// The line of sources.list for one suite, at the mirror that the machine's apt uses.
 pub(crate) fn source_line(suite: &str) -> Result<String> {
-    let all = sources()?;
+    let all = sources(Processor::X86_64)?;
     let field = format!(" {suite} main");
     let known = all.lines().find(|line| line.ends_with(&field)).map(str::to_owned);
     let other = || Some(all.lines().find(|line| line.ends_with(" sid main"))?.replace(" sid ", &format!(" {suite} ")));
@@ -200,6 +228,7 @@ fn from_cache(store: &KernelCache, wish: &str, error: anyhow::Error) -> Result<F
 /// The machine's mirror, accessed through a private apt root.
 struct Mirror {
     root: PathBuf,
+    processor: Processor,
     fresh: bool,
     /// Errors and warnings of the last `apt update`.
     troubles: Vec<String>,
@@ -208,19 +237,23 @@ struct Mirror {
 
 impl Mirror {
     /// Open the private apt root in `store`. Refresh its index if it is old.
-    fn open(store: &KernelCache, say: &dyn Fn(&str)) -> Result<Self> {
-        let root = store.root().join("apt");
+    fn open(store: &KernelCache, processor: Processor, say: &dyn Fn(&str)) -> Result<Self> {
+        let root = store.root().join(match processor {
+            Processor::X86_64 => "apt".to_owned(),
+            other => format!("apt-{}", other.debian()),
+        });
         for folder in ["lists/partial", "archives/partial", "download"] {
             let folder = root.join(folder);
             fs::create_dir_all(&folder).with_context(|| no_room(&folder))?;
         }
         let lock = lock_file(&root.join("lock"))?;
-        let sources = sources()?;
+        let sources = sources(processor)?;
         let list = root.join("sources.list");
         let changed = regular::read_text(&list, LONGEST_INDEX).ok().as_deref() != Some(sources.as_str());
         fs::write(&list, sources).with_context(|| format!("cannot write {}", list.display()))?;
-        fs::write(root.join("apt.conf"), CONFIGURATION).context("cannot write apt.conf into the cache")?;
-        let mut mirror = Self { root, fresh: false, troubles: Vec::new(), _lock: lock };
+        let configuration = CONFIGURATION.replace("ARCHITECTURE", processor.debian());
+        fs::write(root.join("apt.conf"), configuration).context("cannot write apt.conf into the cache")?;
+        let mut mirror = Self { root, processor, fresh: false, troubles: Vec::new(), _lock: lock };
         let unread = !mirror.root.join(KERNELS).is_file();
         if changed || unread || mirror.index_age().is_none_or(|age| age > INDEX_AGE) {
             mirror.refresh(say)?;
@@ -246,7 +279,7 @@ impl Mirror {
         // apt fails if the mirror no longer has one of the suites, but it still reads the others.
         self.troubles = complaints(&output);
         self.extract()?;
-        if self.packages(SMALLEST_FLAVOUR)?.is_empty() {
+        if self.packages(&flavour_of(SMALLEST_FLAVOUR, self.processor))?.is_empty() {
             bail!("cannot read the Debian mirror's index: {}", self.troubles.join("; "));
         }
         self.fresh = true;
@@ -358,7 +391,8 @@ const CONFIGURATION: &str = r#"// Written by pipeprof for its private apt root.
 #clear APT::Update::Pre-Invoke;
 // The folders are the user's, which apt's own user cannot write.
 APT::Sandbox::User "root";
-APT::Architecture "amd64";
+APT::Architecture "ARCHITECTURE";
+APT::Architectures { "ARCHITECTURE"; };
 Acquire::Languages "none";
 // Only the lists of packages.
 Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
@@ -367,7 +401,7 @@ Acquire::Retries "3";
 "#;
 
 /// The private sources.list: the suites above, at the mirrors that the machine's apt uses.
-fn sources() -> Result<String> {
+fn sources(processor: Processor) -> Result<String> {
     let output = Command::new("apt-get")
         .args(["indextargets", "--no-release-info", "--format", "$(RELEASE) $(SITE)", "Created-By: Packages"])
         .stdin(Stdio::null())
@@ -383,7 +417,7 @@ fn sources() -> Result<String> {
     let suites = SUITES.iter().map(|suite| (main, suite));
     let suites = suites.chain(security.into_iter().flat_map(|site| SECURITY_SUITES.iter().map(move |s| (site, s))));
     for (site, suite) in suites {
-        text.push_str(&format!("deb [arch=amd64{signed}] {site} {suite} main\n"));
+        text.push_str(&format!("deb [arch={}{signed}] {site} {suite} main\n", processor.debian()));
     }
     Ok(text)
 }

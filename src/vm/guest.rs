@@ -1,5 +1,6 @@
 //! The host side of a guest: start QEMU, from a snapshot if possible, explain a missing answer, clean up.
 
+use crate::arch::Processor;
 use crate::result::{Emulator, ExecutedOn, Warning};
 use crate::util::warning::WarningCode;
 use crate::util::{cancel, progress, regular, stored_json};
@@ -74,7 +75,7 @@ enum GuestFailure {
 
 /// Boot the kernel in `options`, run `job` in it and return the answer. The guest has ended when this returns.
 pub fn run_job(options: &GuestOptions, job: &Job) -> Result<GuestReply> {
-    let version = qemu::version()?;
+    let version = qemu::version(options.kernel.processor)?;
     clean_up_once();
     let mut given_up = None;
     if options.plugin.is_some() && options.accel == Accel::Kvm {
@@ -195,7 +196,7 @@ struct Unsaved(String);
 
 impl<'a> Guest<'a> {
     fn new(options: &'a GuestOptions, on: ExecutedOn, version: &'a str, boot_limit: Duration) -> Result<Self> {
-        let init = init_binary(&options.init)?;
+        let init = init_binary(&options.init, options.kernel.processor)?;
         // If it cannot be read, the comparison of configurations has one line less.
         let config = options.kernel.config.as_ref().and_then(|path| regular::read(path, LARGEST_IMAGE).ok());
         Ok(Self { options, on, version, boot_limit, init, config })
@@ -229,7 +230,8 @@ impl<'a> Guest<'a> {
         let files = GuestFiles::new(&self.archive(job, self.options.files.as_deref()), job, None)?;
         progress::step(&format!("booting {}", self.options.kernel.release));
         let arguments = qemu::starting(Start::Boot, self.options, self.on, &files.names);
-        let qemu = Qemu::start(&arguments, Stdio::null(), files.errors()?, self.in_turn())?;
+        let qemu =
+            Qemu::start(self.options.kernel.processor, &arguments, Stdio::null(), files.errors()?, self.in_turn())?;
         let mut watch = Watch::new(self.options, self.on, self.boot_limit, qemu, files.reply()?);
         let end = watch.follow(&files.names.console, None);
         self.reply(watch, end, &files)
@@ -242,7 +244,13 @@ impl<'a> Guest<'a> {
         let arguments = qemu::starting(Start::Restore, self.options, self.on, &files.names);
         let (mut monitor, socket) = Monitor::new()?;
         let (from, to) = freeze::pipe()?;
-        let mut qemu = Qemu::start(&arguments, OwnedFd::from(socket).into(), files.errors()?, self.in_turn())?;
+        let mut qemu = Qemu::start(
+            self.options.kernel.processor,
+            &arguments,
+            OwnedFd::from(socket).into(),
+            files.errors()?,
+            self.in_turn(),
+        )?;
         let feeder = freeze::feed(saved.file, saved.stream, to);
         let restored = freeze::restore(&mut qemu, &mut monitor, from);
         let mut watch = Watch::new(self.options, self.on, self.boot_limit, qemu, files.reply()?);
@@ -316,11 +324,18 @@ impl<'a> Guest<'a> {
         let arguments = qemu::starting(Start::BootToSave, &options, self.on, &files.names);
         let (mut monitor, socket) = Monitor::new()?;
         let (from, to) = freeze::pipe()?;
-        let qemu = Qemu::start(&arguments, OwnedFd::from(socket).into(), files.errors()?, self.in_turn())?;
+        let qemu = Qemu::start(
+            self.options.kernel.processor,
+            &arguments,
+            OwnedFd::from(socket).into(),
+            files.errors()?,
+            self.in_turn(),
+        )?;
         let mut watch = Watch::new(&options, self.on, self.boot_limit, qemu, files.reply()?);
         let end = watch.follow(&files.names.console, Some(&mut monitor));
         if let Some(why) = watch.no_ports {
-            let why = format!("{release} gives init no access to ports (CONFIG_X86_IOPL_IOPERM): {why}");
+            let why =
+                format!("{release} gives init no access to the machine's devices (x86: CONFIG_X86_IOPL_IOPERM): {why}");
             return Ok(Ok(SnapshotState::Impossible(why)));
         }
         if !matches!(end, GuestEnd::Stopped) {
@@ -349,7 +364,7 @@ impl<'a> Guest<'a> {
         let arguments = qemu::arguments(&options, self.on, &names);
         let lines = [
             "format 2".to_owned(),
-            format!("qemu {}: {}", qemu::program().display(), self.version),
+            format!("qemu {}: {}", qemu::program(self.options.kernel.processor).display(), self.version),
             format!("kernel {}", name(&image)),
             format!("config {}", self.config.as_deref().map(name).unwrap_or_default()),
             format!("init {}", name(&self.init)),
@@ -451,15 +466,27 @@ impl GuestFiles {
 /// With less memory, a stock kernel may not be able to unpack its initramfs.
 const LITTLE_MEMORY_MIB: u64 = 256;
 
+/// What to do if there is no init for guests of this processor.
+fn way_to_init(processor: Processor) -> String {
+    if processor == Processor::HERE {
+        return String::new();
+    }
+    let (name, debian) = (processor.name(), processor.debian());
+    format!(
+        ": guests of {debian} need pipeprof for {name} as pipeprof-{name} beside this program: `make build-{debian}` builds it"
+    )
+}
+
 /// The guest's init binary without debug sections.
-fn init_binary(path: &Path) -> Result<Arc<Vec<u8>>> {
+fn init_binary(path: &Path, processor: Processor) -> Result<Arc<Vec<u8>>> {
     static LAST: Mutex<Option<(PathBuf, Arc<Vec<u8>>)>> = Mutex::new(None);
     let mut last = LAST.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     match &*last {
         Some((known, binary)) if known == path => Ok(Arc::clone(binary)),
         _ => {
-            let file = regular::read(path, LARGEST_IMAGE)
-                .with_context(|| format!("cannot read {} (the guest's init)", path.display()))?;
+            let file = regular::read(path, LARGEST_IMAGE).with_context(|| {
+                format!("cannot read {} (the guest's init){}", path.display(), way_to_init(processor))
+            })?;
             let binary = Arc::new(elf::without_debug(&file).unwrap_or(file));
             *last = Some((path.to_owned(), Arc::clone(&binary)));
             Ok(binary)

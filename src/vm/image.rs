@@ -1,5 +1,6 @@
 //! Kernel images, and what a bzImage's header says.
 
+use crate::arch::Processor;
 use crate::util::regular;
 use crate::vm::deb;
 use anyhow::{Context, Result};
@@ -15,8 +16,9 @@ pub const CONFIG: &str = include_str!("kernel.config");
 /// A kernel that can be booted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
-    /// The bzImage.
+    /// The bzImage, or for arm64 the Image.
     pub image: PathBuf,
+    pub processor: Processor,
     /// The release in the image's header, which `uname -r` prints in the guest.
     pub release: String,
     /// The build configuration, if its file was found.
@@ -40,7 +42,7 @@ pub enum NoImage {
     Elf,
     #[error("this is a Debian package: rename it so that it ends in .deb")]
     Deb,
-    #[error("not an x86 bzImage: the boot header is missing; give a bzImage or a .deb")]
+    #[error("neither a bzImage nor an arm64 Image: the boot header is missing; give one of these, or a .deb")]
     NoHeader,
     #[error("the file is truncated: its header gives a larger size")]
     Short,
@@ -48,14 +50,54 @@ pub enum NoImage {
     NoRelease,
 }
 
-/// The release in the header of the bzImage at `path`.
-pub fn release_of(path: &Path) -> Result<String> {
+/// The release of the image at `path`, and its processor.
+pub fn release_of(path: &Path) -> Result<(String, Processor)> {
     let mut file = regular::open(path).with_context(|| format!("cannot open kernel {}", path.display()))?;
     let length = file.metadata().map(|metadata| metadata.len()).unwrap_or(0);
     // The version string is in the setup code, which has at most 64 sectors of 512 bytes.
     let mut head = Vec::new();
     (&mut file).take(65 * 512).read_to_end(&mut head).with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(parse(&head, length)?)
+    if arm64_image(&head) || head.starts_with(GZIP) {
+        let mut image = head;
+        file.take(LARGEST_IMAGE).read_to_end(&mut image).with_context(|| format!("cannot read {}", path.display()))?;
+        if image.starts_with(GZIP) {
+            let mut whole = Vec::new();
+            let unpacked = flate2::read::MultiGzDecoder::new(&image[..]).take(LARGEST_IMAGE).read_to_end(&mut whole);
+            unpacked.with_context(|| format!("cannot unpack {}", path.display()))?;
+            image = whole;
+        }
+        return Ok((parse_arm64(&image)?, Processor::Aarch64));
+    }
+    Ok((parse(&head, length)?, Processor::X86_64))
+}
+
+const GZIP: &[u8] = b"\x1f\x8b";
+
+/// Whether this is how an Image begins: Documentation/arch/arm64/booting.rst.
+fn arm64_image(head: &[u8]) -> bool {
+    head.get(0x38..0x3c) == Some(b"ARM\x64")
+}
+
+/// The release of an arm64 Image, which is not compressed: it is in the kernel's banner (init/version.c).
+fn parse_arm64(image: &[u8]) -> Result<String, NoImage> {
+    const BANNER: &[u8] = b"Linux version ";
+    if !arm64_image(image) {
+        return Err(NoImage::NoHeader);
+    }
+    let banners = image.windows(BANNER.len()).enumerate().filter(|(_, window)| *window == BANNER);
+    // A format of the same beginning has no release.
+    banners.filter_map(|(at, _)| release_at(image, at + BANNER.len())).next().ok_or(NoImage::NoRelease)
+}
+
+/// The release in the text at this place.
+fn release_at(image: &[u8], at: usize) -> Option<String> {
+    let text = image.get(at..)?;
+    let end = text.iter().position(|byte| matches!(byte, 0 | b' ' | b'\n'))?;
+    let release = std::str::from_utf8(text.get(..end)?).ok()?;
+    let plain = release.starts_with(|c: char| c.is_ascii_digit())
+        // It becomes part of file names.
+        && release.chars().all(|c| c.is_ascii_graphic() && c != '/');
+    plain.then(|| release.to_owned())
 }
 
 /// Parse the release of a bzImage whose first bytes are `head` and whose size is `length`. The offsets are from
@@ -81,19 +123,7 @@ pub fn parse(head: &[u8], length: u64) -> Result<String, NoImage> {
         return Err(NoImage::Short);
     }
     let at = usize::from(word(0x20e).unwrap_or(0)) + 0x200;
-    let text = head.get(at..).unwrap_or_default();
-    let end = text.iter().position(|byte| matches!(byte, 0 | b' ' | b'\n')).unwrap_or(0);
-    match std::str::from_utf8(text.get(..end).unwrap_or_default()) {
-        Ok(release)
-            if at > 0x200
-                && release.starts_with(|c: char| c.is_ascii_digit())
-                // It becomes part of file names.
-                && release.chars().all(|c| c.is_ascii_graphic() && c != '/') =>
-        {
-            Ok(release.to_owned())
-        }
-        _ => Err(NoImage::NoRelease),
-    }
+    release_at(head, at).filter(|_| at > 0x200).ok_or(NoImage::NoRelease)
 }
 
 /// Extract the kernel from the package at `path`; see [`deb::unpack`].

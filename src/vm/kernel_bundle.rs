@@ -25,7 +25,7 @@ const MOST: usize = 10_000;
 pub fn write(kernels: &[CachedKernel], to: impl Write) -> Result<()> {
     let mut archive = tar::Builder::new(to);
     for cached in kernels {
-        let Kernel { image, config, release } = cached.kernel();
+        let Kernel { image, config, release, .. } = cached.kernel();
         put(&mut archive, &release, ABOUT, cached.text()?.as_bytes())?;
         for (name, path) in [(CONFIG, config), (IMAGE, Some(image))] {
             let Some(path) = path else { continue };
@@ -67,7 +67,7 @@ pub fn add(cache: &KernelCache, path: &Path) -> Result<Vec<CachedKernel>> {
         let CachedKernel { version, origin, mut build, .. } =
             about.with_context(|| format!("{shown}: {release}/{ABOUT}"))?;
         let (image, config) = (folder.join(IMAGE), folder.join(CONFIG));
-        let own = image::release_of(&image).with_context(|| format!("{shown}: {release}/{IMAGE}"))?;
+        let (own, _) = image::release_of(&image).with_context(|| format!("{shown}: {release}/{IMAGE}"))?;
         ensure!(own == release, "{shown}: the folder {release} contains Linux {own:?}");
         if let Some(build) = &mut build {
             build.from_bundle = true;

@@ -13,7 +13,7 @@
 
 // Paths are the same in all crates: `crate::MODULE::`.
 pub(crate) use crate as vm;
-pub(crate) use {::kernel, ::result, ::util};
+pub(crate) use {::arch, ::kernel, ::result, ::util};
 
 pub mod bundle;
 pub mod closure;
@@ -27,6 +27,7 @@ pub mod fetch;
 mod find_kernel;
 pub mod freeze;
 pub mod guest;
+pub mod hardware;
 pub mod image;
 pub mod initramfs;
 pub mod job;

@@ -1,13 +1,10 @@
 //! Options for booting a guest.
 
 use crate::result::Accel;
-use crate::vm::Kernel;
+use crate::vm::{Kernel, hardware};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// This program's executable.
-const OWN_BINARY: &str = "/proc/self/exe";
 
 /// A QEMU plugin and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +22,7 @@ pub struct GuestOptions {
     pub accel: Accel,
     pub cpus: u32,
     pub memory_mib: u64,
-    /// QEMU's CPU model with its flags; by default `qemu64` under TCG and `host` under KVM.
+    /// QEMU's CPU model with its flags; by default that of its [`hardware`] under TCG, and `host` under KVM.
     pub cpu: Option<String>,
     /// Kernel arguments, added after pipeprof's own.
     pub append: Vec<String>,
@@ -37,7 +34,7 @@ pub struct GuestOptions {
     pub plugin: Option<PluginArgs>,
     /// Start from a snapshot if there is one, and make one if not; TCG only.
     pub snapshot: bool,
-    /// The static binary to run as the guest's init; by default this program.
+    /// The static binary to run as the guest's init; by default this program, for the guest's processor.
     pub init: PathBuf,
     /// A tar archive that init unpacks before the job.
     pub files: Option<Arc<Vec<u8>>>,
@@ -49,6 +46,7 @@ impl GuestOptions {
     /// Defaults for `kernel`.
     pub fn of(kernel: Kernel) -> Self {
         Self {
+            init: hardware::binary_for(kernel.processor),
             kernel,
             accel: Accel::default(),
             cpus: 1,
@@ -59,7 +57,6 @@ impl GuestOptions {
             time_limit: Duration::from_secs(900),
             plugin: None,
             snapshot: true,
-            init: PathBuf::from(OWN_BINARY),
             files: None,
             disk: None,
         }

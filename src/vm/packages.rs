@@ -114,7 +114,7 @@ fn release_in(package: &str, flavour: &str) -> Option<String> {
     let prefixes = ["linux-image-", "linux-binary-unsigned-", "linux-binary-"];
     let release = prefixes.iter().find_map(|prefix| rest.strip_prefix(prefix))?;
     let bare = release.strip_suffix(flavour)?.strip_suffix('-')?;
-    let other_flavour = ["-cloud", "-rt", "-16k", "-debug"].iter().any(|other| bare.ends_with(other));
+    let other_flavour = ["-cloud", "-rt", "-16k", "-64k", "-debug"].iter().any(|other| bare.ends_with(other));
     (bare.starts_with(|c: char| c.is_ascii_digit()) && !other_flavour).then(|| release.to_owned())
 }
 

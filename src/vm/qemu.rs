@@ -1,31 +1,34 @@
 //! Builds QEMU's command line, with the reason for each flag.
 
+use crate::arch::Processor;
 use crate::result::{Emulator, ExecutedOn};
 use crate::util::text::two_numbers;
+use crate::vm::hardware::Hardware;
 use crate::vm::{GuestOptions, delivery};
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The emulator: `$PIPEPROF_QEMU`, or `qemu-system-x86_64` in PATH.
-pub fn program() -> OsString {
-    std::env::var_os("PIPEPROF_QEMU").filter(|name| !name.is_empty()).unwrap_or_else(|| "qemu-system-x86_64".into())
+/// The emulator of a processor: `$PIPEPROF_QEMU`, or `qemu-system-x86_64` in PATH.
+pub fn program(processor: Processor) -> OsString {
+    Hardware::of(processor).program()
 }
 
 /// QEMU's version line: `QEMU emulator version 7.2.22 (Debian ...)`.
-pub fn version() -> Result<String> {
-    let output = Command::new(program()).arg("--version").stdin(Stdio::null()).output().with_context(missing)?;
+pub fn version(processor: Processor) -> Result<String> {
+    let output = Command::new(program(processor)).arg("--version").stdin(Stdio::null()).output();
+    let output = output.with_context(|| missing(processor))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     match text.lines().next() {
         Some(line) if output.status.success() && line.contains("version") => Ok(line.trim().to_owned()),
-        _ => bail!("{} --version: this is not QEMU", program().display()),
+        _ => bail!("{} --version: this is not QEMU", program(processor).display()),
     }
 }
 
 /// The first two numbers of [`version`]: (7, 2).
-pub fn version_numbers() -> Result<(u32, u32)> {
-    let text = version()?;
+pub fn version_numbers(processor: Processor) -> Result<(u32, u32)> {
+    let text = version(processor)?;
     numbers_in(&text).with_context(|| format!("no version number in '{text}'"))
 }
 
@@ -38,10 +41,12 @@ pub(crate) fn spoils_flags(version: &str) -> bool {
     numbers_in(version).is_some_and(|numbers| numbers < (8, 0))
 }
 
-pub fn missing() -> String {
+pub fn missing(processor: Processor) -> String {
+    let Hardware { package, variable, .. } = Hardware::of(processor);
+    let program = program(processor);
     format!(
-        "cannot start {}: install QEMU (Debian: apt install qemu-system-x86), or name it in PIPEPROF_QEMU",
-        program().display()
+        "cannot start {}: install QEMU (Debian: apt install {package}), or name it in {variable}",
+        program.display()
     )
 }
 
@@ -111,8 +116,8 @@ pub fn arguments(options: &GuestOptions, on: ExecutedOn, files: &Files) -> Vec<O
     let mut add = |words: &[&str]| arguments.extend(words.iter().map(OsString::from));
     // Ignore the host's QEMU configuration and leave out default devices: no network, disk, monitor or display.
     add(&["-no-user-config", "-nodefaults", "-display", "none"]);
-    // The classic PC: every kernel supports its interrupt controllers, timers and serial ports.
-    add(&["-machine", "pc"]);
+    let hardware = Hardware::of(options.kernel.processor);
+    add(&["-machine", hardware.machine]);
     add(&["-cpu", cpu(options, on)]);
     add(&["-smp", &options.cpus.to_string()]);
     add(&["-m", &format!("{}M", options.memory_mib)]);
@@ -131,8 +136,7 @@ pub fn arguments(options: &GuestOptions, on: ExecutedOn, files: &Files) -> Vec<O
         add(&["-seed", "1"]);
         // The time of day starts at a fixed date and follows the guest's clock.
         add(&["-rtc", "base=2026-01-01,clock=vm"]);
-        // The device at which init says that it is ready. Only a guest that is to be saved stops there.
-        add(&["-device", "pvpanic", "-action", "panic=none"]);
+        add(&["-device", hardware.ready, "-action", "panic=none"]);
         // Where init finds its job, booted or restored.
         add(&["-fw_cfg", &format!("name={},file={}", delivery::FILE, escape(&files.job))]);
         if options.files.is_some() {
@@ -141,8 +145,10 @@ pub fn arguments(options: &GuestOptions, on: ExecutedOn, files: &Files) -> Vec<O
     }
     // Write to files, which never block. A full pipe would make the guest poll for as long as the host takes. The
     // console comes first; messages have a port of their own.
-    for (name, path) in [("console", &files.console), ("reply", &files.reply)] {
-        add(&["-chardev", &format!("file,id={name},path={}", escape(path)), "-serial", &format!("chardev:{name}")]);
+    for ((name, path), [option, port]) in
+        [("console", &files.console), ("reply", &files.reply)].into_iter().zip(hardware.ports)
+    {
+        add(&["-chardev", &format!("file,id={name},path={}", escape(path)), option, &port.replace("NAME", name)]);
     }
     if let Some(disk) = &options.disk {
         // NVMe: stock kernels, also those for clouds, have this driver built in, unlike those of other disks.
@@ -163,15 +169,14 @@ pub fn arguments(options: &GuestOptions, on: ExecutedOn, files: &Files) -> Vec<O
 }
 
 fn cpu(options: &GuestOptions, on: ExecutedOn) -> &str {
-    options.cpu.as_deref().unwrap_or(cpu_model(on))
+    options.cpu.as_deref().unwrap_or(cpu_model(options.kernel.processor, on))
 }
 
 /// The CPU model of guests for which none is given.
-pub fn cpu_model(on: ExecutedOn) -> &'static str {
+pub fn cpu_model(processor: Processor, on: ExecutedOn) -> &'static str {
     match on {
         ExecutedOn::Kvm => "host",
-        // This is QEMU's default; name it, because a default may change.
-        _ => "qemu64",
+        _ => Hardware::of(processor).cpu,
     }
 }
 
@@ -182,16 +187,14 @@ fn escape(path: &Path) -> String {
 
 /// The kernel's arguments: pipeprof's, then the user's. The kernel uses the last one if they conflict.
 pub fn command_line(options: &GuestOptions, on: ExecutedOn) -> String {
-    let mut words = vec![
-        // Early messages go to the first port, so that an early panic is visible.
-        "earlycon=uart8250,io,0x3f8,115200",
-        "console=ttyS0,115200",
+    let hardware = Hardware::of(options.kernel.processor);
+    let mut words = hardware.words.to_vec();
+    words.extend([
         // Use the init of our archive, not one on a disk.
         "rdinit=/init",
-        // Reset at once on a panic, and thereby end QEMU. A triple fault needs no firmware.
+        // Reset at once on a panic, and thereby end QEMU.
         "panic=-1",
         "oops=panic",
-        "reboot=t",
         // Addresses as in System.map, the same in each boot.
         "nokaslr",
         // The same for user addresses.
@@ -199,20 +202,16 @@ pub fn command_line(options: &GuestOptions, on: ExecutedOn) -> String {
         // When an algorithm is first used, as by the driver of a disk, a thread tests it, which would take the CPU from a
         // pipeline that has begun: on 6.12 for 0.2 s of the guest's clock.
         "cryptomgr.notests=1",
-    ];
+    ]);
     if on == ExecutedOn::Tcg {
         words.extend([
             // Random numbers depend on the seed only.
             "random.trust_cpu=off",
-            // The emulated TSC is stable, even if the watchdog doubts it. With it, clock_gettime needs no system call
-            // and no slow device.
-            "tsc=reliable",
-            // The timer interrupt works; do not wait to check it.
-            "no_timer_check",
             // Skip module certificates and the self-test of a random number generator: a seventh of the boot's
             // instructions, not needed by pipes.
             "initcall_blacklist=load_system_certificate_list,jent_mod_init",
         ]);
+        words.extend(hardware.emulated_words);
     }
     if on == ExecutedOn::Tcg && options.cpus > 1 {
         // init brings up the other CPUs (see guest::cpus), because the kernel's own way can hang.
@@ -267,7 +266,12 @@ mod tests {
     use crate::vm::{Kernel, PluginArgs};
 
     fn options() -> GuestOptions {
-        let kernel = Kernel { image: "/k/vmlinuz".into(), release: "6.1.0-test".into(), config: None };
+        let kernel = Kernel {
+            image: "/k/vmlinuz".into(),
+            processor: Processor::X86_64,
+            release: "6.1.0-test".into(),
+            config: None,
+        };
         GuestOptions { append: vec!["psi=0".into()], ..GuestOptions::of(kernel) }
     }
 

@@ -1,5 +1,6 @@
 //! The cache of kernels. Each release has a folder with `vmlinuz`, `config` if known, and `kernel.json`.
 
+use crate::arch::Processor;
 use crate::util::text::{hides, quoted};
 use crate::util::{atomic_file, cancel, progress, regular, stored_json};
 use crate::vm::image::{self, LARGEST_IMAGE};
@@ -25,6 +26,8 @@ pub struct CachedKernel {
     pub version: String,
     /// The package or the path.
     pub origin: String,
+    #[serde(default, skip_serializing_if = "Processor::is_default")]
+    pub processor: Processor,
     /// How pipeprof built it; `None` if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<BuildRecord>,
@@ -65,6 +68,12 @@ pub struct BuildRecord {
     /// Whether it came in a bundle: what it says is what others have written.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub from_bundle: bool,
+}
+
+/// A kernel's name, and the processor at its end: `6.12:arm64`. Without one, this machine's.
+pub fn of_processor(name: &str) -> (&str, Processor) {
+    let with = name.rsplit_once(':').and_then(|(name, of)| Some((name, Processor::of_debian(of)?)));
+    with.unwrap_or((name, Processor::HERE))
 }
 
 /// A folder of the cache whose kernel cannot be used.
@@ -108,6 +117,7 @@ impl CachedKernel {
         let config = self.folder.join("config");
         Kernel {
             image: self.folder.join("vmlinuz"),
+            processor: self.processor,
             release: self.release.clone(),
             config: config.is_file().then_some(config),
         }
@@ -196,8 +206,10 @@ impl KernelCache {
         Ok((list, damaged))
     }
 
-    /// The kernel of this release, or the newest of this series; cloud kernels first.
+    /// The kernel of this release, or the newest of this series; cloud kernels first. `6.12:arm64`: of that processor,
+    /// otherwise this machine's.
     pub fn find(&self, name: &str) -> Result<Option<CachedKernel>> {
+        let (name, processor) = of_processor(name);
         let list = self.list()?;
         let is_named = |entry: &&CachedKernel| entry.name() == Some(name);
         if let Some(exact) = list.iter().find(|entry| entry.release == name).or_else(|| list.iter().find(is_named)) {
@@ -206,7 +218,7 @@ impl KernelCache {
         if let Some(damaged) = self.read()?.1.into_iter().find(|damaged| damaged.is_of(name)) {
             bail!("{}", damaged.sentence());
         }
-        let matching = || list.iter().filter(|entry| entry.is_of_series(name));
+        let matching = || list.iter().filter(|entry| entry.processor == processor && entry.is_of_series(name));
         Ok(matching().find(|entry| entry.is_cloud()).or_else(|| matching().next()).cloned())
     }
 
@@ -270,11 +282,12 @@ impl KernelCache {
         } else {
             (path.to_owned(), None)
         };
-        let release = image::release_of(&image).with_context(|| path.display().to_string())?;
+        let (release, processor) = image::release_of(&image).with_context(|| path.display().to_string())?;
         let entry = CachedKernel {
             version: version.unwrap_or(&release).to_owned(),
             origin: origin.to_owned(),
             folder: self.kernels().join(&release),
+            processor,
             build,
             release,
         };
@@ -300,6 +313,7 @@ impl KernelCache {
 
     /// Remove the kernel of this release, or all kernels of this series. Returns their releases.
     pub fn remove(&self, name: &str) -> Result<Vec<String>> {
+        let (name, processor) = of_processor(name);
         let _lock = self.lock()?;
         let (list, damaged) = self.read()?;
         let place = |entry: &CachedKernel| (entry.release.clone(), entry.folder.clone());
@@ -309,7 +323,11 @@ impl KernelCache {
         let mut gone: Vec<(String, PathBuf)> =
             exact.chain(damaged.map(|damaged| (name.to_owned(), damaged.folder))).collect();
         if gone.is_empty() {
-            gone = list.iter().filter(|entry| entry.is_of_series(name)).map(place).collect();
+            gone = list
+                .iter()
+                .filter(|entry| entry.processor == processor && entry.is_of_series(name))
+                .map(place)
+                .collect();
         }
         if gone.is_empty() {
             let cached: Vec<&str> = list.iter().map(|entry| entry.release.as_str()).collect();

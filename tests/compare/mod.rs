@@ -160,6 +160,7 @@ fn inlining_is_no_cause_but_removed_work_is() {
     let mut before = with_locked(run("6.1.1", 33, 40, 100), RoleId::PipeBuffers);
     before.code = Some(ExecutedCode {
         schema: CODE_SCHEMA.to_owned(),
+        processor: pipeprof::arch::Processor::X86_64,
         processes: vec![ProcessName::WRITER],
         functions: vec![ExecutedFunction {
             name: "add_to_pipe".to_owned(),

@@ -1,6 +1,8 @@
 //! The class of each executed instruction, from its code.
 
+use super::class_aarch64;
 use super::raw::Block;
+use crate::arch::Processor;
 use crate::profile::ClassCounts;
 use crate::profile::cycles::InstructionClass;
 use crate::result::code::{ExecutedCode, ExecutedFunction};
@@ -12,8 +14,8 @@ const DS: u8 = 0x3e;
 const LOCK: u8 = 0xf0;
 
 /// The classes of a block's instructions.
-pub(super) fn of_block(block: &Block) -> Vec<InstructionClass> {
-    block.instructions().map(|(_, code)| of_instruction(code)).collect()
+pub(super) fn of_block(processor: Processor, block: &Block) -> Vec<InstructionClass> {
+    block.instructions().map(|(_, code)| of_processor(processor, code)).collect()
 }
 
 /// What the target's processes executed in `function`, whose executed code was stored, by class.
@@ -21,13 +23,20 @@ pub fn of_function(code: &ExecutedCode, function: &ExecutedFunction) -> ClassCou
     let mut counts = ClassCounts::default();
     for instruction in &function.instructions {
         let bytes = instruction.bytes();
-        counts.add(of_instruction(&bytes), code.of_target(&instruction.counts));
+        counts.add(of_processor(code.processor, &bytes), code.of_target(&instruction.counts));
         if !instruction.iterations.is_empty() {
             let element = decode(&bytes).memory_size().size() as u64;
             counts.rep_bytes += code.of_target(&instruction.iterations).saturating_mul(element);
         }
     }
     counts
+}
+
+fn of_processor(processor: Processor, code: &[u8]) -> InstructionClass {
+    match processor {
+        Processor::X86_64 => of_instruction(code),
+        Processor::Aarch64 => class_aarch64::of_instruction(code),
+    }
 }
 
 fn of_instruction(code: &[u8]) -> InstructionClass {
@@ -140,7 +149,7 @@ mod tests {
         let all = cases.iter().flat_map(|(_, code, _)| code.iter().copied()).collect();
         let lengths = cases.iter().map(|(_, code, _)| code.len() as u8).collect();
         let block = Block { address: 0, code: all, lengths };
-        assert_eq!(of_block(&block), cases.iter().map(|(_, _, class)| *class).collect::<Vec<_>>());
+        assert_eq!(of_block(Processor::X86_64, &block), cases.iter().map(|(_, _, class)| *class).collect::<Vec<_>>());
     }
 
     #[test]

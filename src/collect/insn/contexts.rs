@@ -3,7 +3,7 @@
 use super::names::Names;
 use super::raw::{Block, BlockCount, Raw, Root};
 use super::switch_work::{SwitchWork, is_entry};
-use crate::arch::decoded;
+use crate::arch::{Flow, decoded};
 use crate::profile::folded::{KERNEL, frame_name};
 use crate::roles::{self, AFTER_SWITCH, RoleId};
 use std::collections::{BTreeMap, HashMap};
@@ -239,8 +239,9 @@ pub(super) fn entries(contexts: &mut Contexts<'_>) -> Vec<RoleEntry> {
             if start(address).is_some() {
                 entries.push((index, count.node, address));
             }
-            if matches!(code.first(), Some(0xe9 | 0xeb)) {
-                let target = decoded(code, address).near_branch_target();
+            let instruction = decoded(raw.processor, code, address);
+            if instruction.flow == Flow::Jump {
+                let target = instruction.target;
                 if start(target).is_some() && names.function(target).start != names.function(address).start {
                     jumps.push((index, count.node, target, address));
                 }

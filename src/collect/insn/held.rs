@@ -9,12 +9,11 @@
 use super::contexts::Contexts;
 use super::names::Names;
 use super::raw::{Raw, Root};
-use crate::arch::{Flow, decoded, flow};
+use crate::arch::{Flow, Instruction, Processor, decoded};
 use crate::profile::ProcessName;
 use crate::result::code::{ExecutedCode, ExecutedFunction};
 use crate::result::{HeldCalls, LockKind, LockUse};
 use crate::roles::{self, RoleId, SCHEDULING};
-use iced_x86::Instruction;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Functions that take a lock, and that release one.
@@ -54,6 +53,7 @@ type Locks = Option<i32>;
 /// The locks that functions of the pipe hold at each of their instructions, less those held when they were called.
 struct Locking<'a> {
     pair: &'a Pair,
+    processor: Processor,
     /// All executed functions by address.
     functions: HashMap<u64, &'a ExecutedFunction>,
     /// By address of an instruction.
@@ -69,8 +69,14 @@ impl<'a> Locking<'a> {
         let functions = code.functions.iter().filter(|function| function.address >> 63 == 1);
         let functions: HashMap<u64, &ExecutedFunction> =
             functions.map(|function| (function.address, function)).collect();
-        let mut flow =
-            Self { pair, functions, held: HashMap::new(), effects: HashMap::new(), following: HashSet::new() };
+        let mut flow = Self {
+            pair,
+            processor: code.processor,
+            functions,
+            held: HashMap::new(),
+            effects: HashMap::new(),
+            following: HashSet::new(),
+        };
         let mut starts: Vec<u64> = flow.functions.keys().copied().collect();
         starts.sort_unstable();
         for start in starts {
@@ -119,7 +125,7 @@ impl<'a> Locking<'a> {
         });
         let code: HashMap<u64, Instruction> = parts
             .flat_map(|part| part.instructions.iter().map(|one| (part.address + one.offset, one.bytes())))
-            .map(|(address, bytes)| (address, decoded(&bytes, address)))
+            .map(|(address, bytes)| (address, decoded(self.processor, &bytes, address)))
             .collect();
         // Executed instructions that are not reached, such as the targets of indirect jumps, remain unknown.
         let mut held: HashMap<u64, Locks> = HashMap::new();
@@ -136,25 +142,25 @@ impl<'a> Locking<'a> {
                 None => locks,
             };
             held.insert(address, locks);
-            let target = instruction.near_branch_target();
-            match flow(instruction) {
+            let target = instruction.target;
+            match instruction.flow {
                 Flow::Call => {
                     let after = locks.zip(self.effect(target)).map(|(held, effect)| held + effect);
-                    open.push((instruction.next_ip(), after));
+                    open.push((instruction.next, after));
                 }
                 Flow::Jump if code.contains_key(&target) => open.push((target, locks)),
                 Flow::Jump => {
                     ends(locks.zip(self.effect(target)).map(|(held, effect)| held + effect));
                 }
                 Flow::Branch => {
-                    open.push((instruction.next_ip(), locks));
+                    open.push((instruction.next, locks));
                     if code.contains_key(&target) {
                         open.push((target, locks));
                     }
                 }
                 Flow::Return => ends(locks),
                 Flow::Indirect => {}
-                Flow::Next => open.push((instruction.next_ip(), locks)),
+                Flow::Next => open.push((instruction.next, locks)),
             }
         }
         for address in code.keys() {
@@ -306,6 +312,7 @@ mod tests {
         });
         ExecutedCode {
             schema: CODE_SCHEMA.to_owned(),
+            processor: Processor::X86_64,
             processes: vec![ProcessName::WRITER],
             functions: functions.collect(),
         }

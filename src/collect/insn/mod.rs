@@ -7,6 +7,7 @@
 //! kernel are system calls. docs/exactness.md says what is exact and how it was verified.
 
 pub mod class;
+mod class_aarch64;
 mod contexts;
 mod function;
 mod held;

@@ -3,7 +3,7 @@
 use super::function::Function;
 use super::raw::Raw;
 use super::user_files::{PlacedCode, UserFiles};
-use crate::arch::marker;
+use crate::arch::marker_places;
 use crate::collect::stacks::USER;
 use crate::kernel::symbols::Symbols;
 use crate::util::regular;
@@ -140,13 +140,8 @@ impl Program {
     /// of the code around them is the same. `None` if it is not found.
     fn placed(mut self, raw: &Raw) -> Option<Self> {
         let user = || raw.blocks.iter().filter(|block| block.address >> 63 == 0);
-        let markers = |code: &[u8]| -> Vec<u64> {
-            let magic = marker::MAGIC.to_le_bytes();
-            let at = code.windows(8).enumerate().filter(|(_, window)| {
-                window.starts_with(&[0x0f, 0x1f, 0x84, 0x00]) && window.ends_with(&[magic[2], magic[3]])
-            });
-            at.map(|(index, _)| index as u64).collect()
-        };
+        let markers =
+            |code: &[u8]| -> Vec<u64> { marker_places(raw.processor, code).into_iter().map(|at| at as u64).collect() };
         let in_file: Vec<u64> = markers(&self.text.1).iter().map(|offset| self.text.0 + offset).collect();
         let in_guest = user().flat_map(|block| markers(&block.code).into_iter().map(|offset| block.address + offset));
         let mut bases: Vec<u64> = in_guest
@@ -183,14 +178,10 @@ mod tests {
     #[test]
     fn this_program_is_found_where_it_ran() {
         // So this program has a marker.
-        std::hint::black_box(marker::emit::<{ marker::begin(0) }> as fn());
+        std::hint::black_box(crate::arch::marker::emit::<{ crate::arch::marker::begin(0) }> as fn());
         let program = Program::open(Path::new("/proc/self/exe")).unwrap();
         let (start, text) = program.text.clone();
-        let magic = marker::MAGIC.to_le_bytes();
-        let at = text
-            .windows(8)
-            .position(|window| window.starts_with(&[0x0f, 0x1f, 0x84, 0]) && window.ends_with(&magic[2..]))
-            .expect("the marker above");
+        let at = *marker_places(crate::arch::Processor::HERE, &text).first().expect("the marker above");
         let base = 0x5555_5555_4000;
         let block = |offset: usize, len: usize| Block {
             address: base + start + offset as u64,

@@ -78,7 +78,8 @@ pub fn rep_bytes(raw: &Raw, names: &Names) -> u64 {
 pub fn count(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Counted> {
     check(raw, processes)?;
     let mut stacks = vec![ClassifiedStacks::default(); processes.len() + 1];
-    let classes: Vec<Vec<InstructionClass>> = raw.blocks.iter().map(class::of_block).collect();
+    let classes: Vec<Vec<InstructionClass>> =
+        raw.blocks.iter().map(|block| class::of_block(raw.processor, block)).collect();
     let mut contexts = Contexts::new(raw, names);
     let (mut unattributed, mut unfollowed, mut unnamed) = (0, 0, 0);
     for count in &raw.counts {
@@ -213,6 +214,7 @@ fn executed(raw: &Raw, names: &Names, processes: &[ProcessName]) -> ExecutedCode
     });
     ExecutedCode {
         schema: CODE_SCHEMA.to_owned(),
+        processor: raw.processor,
         processes: with_others(processes).collect(),
         functions: functions.collect(),
     }

@@ -1,9 +1,10 @@
 //! Read and check the file that the plugin writes (`plugin/store.c`, `store_write`).
 
+use crate::arch::Processor;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 
-const MAGIC: &[u8] = b"PPINSN05";
+const MAGIC: &[u8] = b"PPINSN06";
 const END: &[u8] = b"PPEND";
 /// Limit of the plugin's memory, in bytes. A window that needs more is rejected.
 pub(crate) const MEMORY: u64 = 512 << 20;
@@ -149,6 +150,7 @@ impl Totals {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Raw {
     pub totals: Totals,
+    pub processor: Processor,
     /// The number of processes.
     pub processes: usize,
     pub nodes: Vec<ContextNode>,
@@ -179,6 +181,7 @@ impl Raw {
             bail!("{}", explain(&String::from_utf8_lossy(problem)));
         }
         let totals = from.totals()?;
+        let processor = Processor::of_number(from.length()?).context("is of an unknown processor")?;
         let processes = from.length()?;
         ensure!(processes <= MOST, "has more processes than a plugin can follow");
         let (nodes, blocks) = (from.nodes(processes)?, from.blocks()?);
@@ -186,7 +189,7 @@ impl Raw {
         let parts = from.parts(&both)?;
         let reps = both.iter().filter_map(|count| count.as_ref().err().copied()).collect();
         let counts = both.into_iter().filter_map(Result::ok).collect();
-        let raw = Self { totals, processes, nodes, blocks, counts, reps, parts };
+        let raw = Self { totals, processor, processes, nodes, blocks, counts, reps, parts };
         ensure!(from.take(END.len())? == END && from.bytes.is_empty(), "has no end mark, or data after it");
         raw.check()?;
         Ok(raw)
@@ -375,6 +378,7 @@ pub mod tests {
         u32s(&mut out, 9);
         out.extend(begun.to_le_bytes());
         out.extend([0; 64]);
+        u32s(&mut out, 0);
         u32s(&mut out, TWO);
         let roots = FIRST + 2 * TWO as u32;
         u32s(&mut out, nodes.len() + roots as usize);

@@ -5,13 +5,12 @@
 
 use super::names::Names;
 use super::raw::Raw;
-use crate::arch::{Flow, decoded, flow};
+use crate::arch::{Flow, Instruction, decoded};
 use crate::roles::{self, RoleId};
-use iced_x86::Instruction;
 use std::collections::{BTreeMap, HashSet};
 
-/// Entered once by each task that is switched away (arch/x86/entry/entry_64.S).
-const SWITCH: &str = "__switch_to_asm";
+/// Entered once by each task that is switched away (arch/x86/entry/entry_64.S, arch/arm64/kernel/entry.S).
+const SWITCHES: [&str; 2] = ["__switch_to_asm", "cpu_switch_to"];
 
 /// Whether `frame` is a function of system call entry and exit.
 pub(super) fn is_entry(frame: &str) -> bool {
@@ -40,7 +39,7 @@ impl SwitchWork {
         let mut switches = vec![0; raw.processes + 1];
         let is_looked_at = |address| {
             let name = names.function(address).name;
-            is_entry(&name) || name == SWITCH
+            is_entry(&name) || SWITCHES.contains(&&*name)
         };
         let looked_at: Vec<bool> = raw
             .blocks
@@ -53,13 +52,13 @@ impl SwitchWork {
             for (address, code) in raw.executed(count) {
                 let function = names.function(address);
                 let is_start = function.start == Some(address) && !roles::is_cold(&function.name);
-                if is_start && function.name == SWITCH {
+                if is_start && SWITCHES.contains(&&*function.name) {
                     switches[place] += count.times;
                 }
                 if is_entry(&function.name) {
                     let known = functions.entry(roles::function_name(&function.name).to_owned()).or_default();
                     let one = known.entry(address).or_insert_with(|| CountedInstruction {
-                        instruction: decoded(code, address),
+                        instruction: decoded(raw.processor, code, address),
                         is_start,
                         times: vec![0; raw.processes + 1],
                     });
@@ -105,13 +104,13 @@ impl Branches {
         let mut next = Vec::new();
         let mut straight = vec![false; addresses.len()];
         for (at, one) in code.values().enumerate() {
-            let target = || index(one.instruction.near_branch_target());
-            next.push(match flow(&one.instruction) {
+            let target = || index(one.instruction.target);
+            next.push(match one.instruction.flow {
                 Flow::Return | Flow::Indirect => Vec::new(),
                 Flow::Jump => target().into_iter().collect(),
                 // What was not executed between a branch and the next executed instruction leads there.
                 Flow::Branch => (at + 1 < addresses.len()).then_some(at + 1).into_iter().chain(target()).collect(),
-                Flow::Call | Flow::Next => index(one.instruction.next_ip()).into_iter().collect::<Vec<usize>>(),
+                Flow::Call | Flow::Next => index(one.instruction.next).into_iter().collect::<Vec<usize>>(),
             });
         }
         let mut here = code.values().position(|one| one.is_start);
@@ -121,7 +120,7 @@ impl Branches {
             here = next[at].first().copied();
         }
         let ends = [Flow::Return, Flow::Jump, Flow::Indirect];
-        let leads_through = here.is_none() && last.is_some_and(|last| ends.contains(&flow(&last.instruction)));
+        let leads_through = here.is_none() && last.is_some_and(|last| ends.contains(&last.instruction.flow));
         Self { next, straight: if leads_through { straight } else { Vec::new() } }
     }
 

@@ -1,15 +1,15 @@
 //! The system calls of counted programs, by the kernel's functions that they are.
 
 use super::profile::Counted;
-use crate::arch::decoded;
+use crate::arch::{Flow, decoded};
 use crate::profile::ProcessName;
 use crate::result::SystemCallCount;
 use crate::result::code::{ExecutedCode, ExecutedFunction, ExecutedInstruction};
 use std::collections::BTreeMap;
 
-/// What the names of these functions begin with (arch/x86/include/asm/syscall_wrapper.h, include/linux/syscalls.h). Compilers
+/// What the names of these functions begin with (arch/*/include/asm/syscall_wrapper.h, include/linux/syscalls.h). Compilers
 /// decide which of them are functions of their own, and the symbols of one address have several of these names.
-const PREFIXES: [&str; 3] = ["__x64_sys_", "__do_sys_", "__se_sys_"];
+const PREFIXES: [&str; 4] = ["__x64_sys_", "__arm64_sys_", "__do_sys_", "__se_sys_"];
 
 /// Jumps from one function to the next that are followed.
 const MOST_JUMPS: usize = 3;
@@ -60,9 +60,8 @@ fn continued(code: &ExecutedCode) -> BTreeMap<&str, Option<&str>> {
     let jumps = |function: &ExecutedFunction| {
         let target = |instruction: &ExecutedInstruction| {
             let bytes = instruction.bytes();
-            let is_jump = matches!(bytes.first(), Some(0xe9 | 0xeb));
-            let target = || decoded(&bytes, function.address + instruction.offset).near_branch_target();
-            starts.get(&is_jump.then(target)?).copied()
+            let decoded = decoded(code.processor, &bytes, function.address + instruction.offset);
+            (decoded.flow == Flow::Jump).then(|| starts.get(&decoded.target).copied()).flatten()
         };
         function.instructions.iter().filter_map(target).collect::<Vec<_>>()
     };
@@ -117,7 +116,12 @@ mod tests {
             ExecutedFunction { name: (*name).to_owned(), file: None, address: at(name), instructions }
         };
         let functions = names.iter().map(function).collect();
-        let code = ExecutedCode { schema: CODE_SCHEMA.to_owned(), processes: Vec::new(), functions };
+        let code = ExecutedCode {
+            schema: CODE_SCHEMA.to_owned(),
+            processor: crate::arch::Processor::X86_64,
+            processes: Vec::new(),
+            functions,
+        };
         let expected = [("do_sys_open", None), ("do_sys_openat2", None), ("ksys_write", Some("write"))];
         assert_eq!(continued(&code), expected.into());
     }

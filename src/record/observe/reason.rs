@@ -1,5 +1,6 @@
 //! Why threads sleep, and what the kernel calls them.
 
+use crate::arch::old_calls;
 use crate::record::observe::raw::{PR_CLOSING, PR_ENDING, PR_FROZEN, PR_NO_CALL, PR_STOPPED, PR_TRACED};
 use crate::result::WaitReason;
 
@@ -37,9 +38,9 @@ pub(crate) fn why(call: u32, file: u32) -> WaitReason {
     }
     match (i64::from(call), file) {
         (libc::SYS_nanosleep | libc::SYS_clock_nanosleep, _) => WaitReason::Timer,
-        (libc::SYS_open | libc::SYS_openat, FIFO) => WaitReason::Open,
+        (old_calls::SYS_open | libc::SYS_openat, FIFO) => WaitReason::Open,
         // With vfork, until the child executes a program or ends.
-        (libc::SYS_wait4 | libc::SYS_waitid | libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3, _) => {
+        (libc::SYS_wait4 | libc::SYS_waitid | old_calls::SYS_vfork | libc::SYS_clone | libc::SYS_clone3, _) => {
             WaitReason::Child
         }
         (libc::SYS_flock | libc::SYS_fcntl, _) => WaitReason::FileLock,
@@ -47,16 +48,16 @@ pub(crate) fn why(call: u32, file: u32) -> WaitReason {
         (libc::SYS_futex, _) => WaitReason::Thread,
         (libc::SYS_exit | libc::SYS_exit_group, _) => WaitReason::Ending,
         (
-            libc::SYS_poll
+            old_calls::SYS_poll
             | libc::SYS_ppoll
-            | libc::SYS_select
+            | old_calls::SYS_select
             | libc::SYS_pselect6
-            | libc::SYS_epoll_wait
+            | old_calls::SYS_epoll_wait
             | libc::SYS_epoll_pwait
             | libc::SYS_epoll_pwait2,
             _,
         ) => WaitReason::Poll,
-        (libc::SYS_pause | libc::SYS_rt_sigsuspend | libc::SYS_rt_sigtimedwait, _) => WaitReason::Signal,
+        (old_calls::SYS_pause | libc::SYS_rt_sigsuspend | libc::SYS_rt_sigtimedwait, _) => WaitReason::Signal,
         (
             libc::SYS_recvfrom
             | libc::SYS_recvmsg
@@ -72,16 +73,16 @@ pub(crate) fn why(call: u32, file: u32) -> WaitReason {
         (
             libc::SYS_fsync
             | libc::SYS_fdatasync
-            | libc::SYS_open
+            | old_calls::SYS_open
             | libc::SYS_openat
             | libc::SYS_execve
-            | libc::SYS_stat
+            | old_calls::SYS_stat
             | libc::SYS_newfstatat
             | libc::SYS_getdents64
             | libc::SYS_pread64
             | libc::SYS_pwrite64
-            | libc::SYS_rename
-            | libc::SYS_unlink
+            | old_calls::SYS_rename
+            | old_calls::SYS_unlink
             | libc::SYS_unlinkat
             | libc::SYS_close,
             _,

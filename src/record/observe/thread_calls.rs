@@ -1,5 +1,6 @@
 //! The system calls in which threads sleep, as /proc shows them.
 
+use crate::arch::old_calls;
 use crate::record::start::open_files::{FileKind, OpenFile};
 use crate::util::text::read_lossy;
 use std::fs::File;
@@ -142,12 +143,12 @@ fn decoded(number: i64, arguments: [u64; 6], files: &[OpenFile], memory: ReadMem
         libc::SYS_tee => moves(vec![file(first, false), file(second, true)]),
         libc::SYS_sendfile => moves(vec![file(second, false), file(first, true)]),
         libc::SYS_vmsplice => moves(vec![file(first, true)]),
-        libc::SYS_poll => polls(polled_files(first, second, memory), waits(third)),
+        old_calls::SYS_poll => polls(polled_files(first, second, memory), waits(third)),
         libc::SYS_ppoll => polls(polled_files(first, second, memory), third != 0),
-        libc::SYS_select | libc::SYS_pselect6 => {
+        old_calls::SYS_select | libc::SYS_pselect6 => {
             polls(selected_files(first, [second, third, fourth], memory), fifth != 0)
         }
-        libc::SYS_epoll_wait | libc::SYS_epoll_pwait => polls(epoll_files(first, files), waits(fourth)),
+        old_calls::SYS_epoll_wait | libc::SYS_epoll_pwait => polls(epoll_files(first, files), waits(fourth)),
         libc::SYS_epoll_pwait2 => polls(epoll_files(first, files), fourth != 0),
         libc::SYS_wait4 => ThreadCall::Child(u32::try_from(first as i32).ok().filter(|pid| *pid > 0)),
         // P_PID; other kinds are groups.
@@ -158,7 +159,7 @@ fn decoded(number: i64, arguments: [u64; 6], files: &[OpenFile], memory: ReadMem
         libc::SYS_fcntl if matches!(second as i32, libc::F_SETLKW | libc::F_OFD_SETLKW) => {
             ThreadCall::Lock(first as u32)
         }
-        libc::SYS_open => opening(first, second, memory),
+        old_calls::SYS_open => opening(first, second, memory),
         libc::SYS_openat => opening(second, third, memory),
         _ => ThreadCall::Idle,
     }
@@ -234,18 +235,21 @@ mod tests {
     fn descriptors_are_read_from_calls_and_their_memory() {
         let entry = |fd: i32, events: u16| [&fd.to_ne_bytes()[..], &events.to_ne_bytes(), &[0; 2]].concat();
         let entries = [entry(3, 1), entry(-1, 1), entry(4, 4)].concat();
-        assert_eq!(call(libc::SYS_poll, [0, 3, u64::MAX, 0, 0, 0], &entries), polled(&[(3, false), (4, true)], false));
-        assert_eq!(call(libc::SYS_poll, [0, 3, 100, 0, 0, 0], &entries), polled(&[(3, false), (4, true)], true));
+        assert_eq!(
+            call(old_calls::SYS_poll, [0, 3, u64::MAX, 0, 0, 0], &entries),
+            polled(&[(3, false), (4, true)], false)
+        );
+        assert_eq!(call(old_calls::SYS_poll, [0, 3, 100, 0, 0, 0], &entries), polled(&[(3, false), (4, true)], true));
         assert_eq!(call(libc::SYS_ppoll, [0, 9, 0, 0, 0, 0], &entries), ThreadCall::Idle, "not all can be read");
         assert_eq!(
-            call(libc::SYS_select, [10, 1, 3, 0, 0, 0], &[0, 8, 2, 1, 0]),
+            call(old_calls::SYS_select, [10, 1, 3, 0, 0, 0], &[0, 8, 2, 1, 0]),
             polled(&[(3, false), (9, false), (0, true)], false)
         );
         assert_eq!(
-            call(libc::SYS_epoll_wait, [5, 0, 9, u64::from(u32::MAX), 0, 0], &[]),
+            call(old_calls::SYS_epoll_wait, [5, 0, 9, u64::from(u32::MAX), 0, 0], &[]),
             polled(&[(6, false), (7, true)], false)
         );
-        assert_eq!(call(libc::SYS_epoll_wait, [4, 0, 9, 0, 0, 0], &[]), ThreadCall::Idle, "no epoll");
+        assert_eq!(call(old_calls::SYS_epoll_wait, [4, 0, 9, 0, 0, 0], &[]), ThreadCall::Idle, "no epoll");
     }
 
     #[test]

@@ -3,6 +3,12 @@
 
 mod code;
 pub mod loops;
+#[cfg(target_arch = "aarch64")]
+#[path = "loops_aarch64.rs"]
+mod own_loops;
+#[cfg(target_arch = "x86_64")]
+#[path = "loops_x86_64.rs"]
+mod own_loops;
 
 use crate::arch;
 use crate::kernel::environment::Cpu;

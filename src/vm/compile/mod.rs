@@ -21,7 +21,9 @@ pub use make::BuildFailed;
 pub use origin::KernelOrigin;
 pub use source::SourceName;
 
+use crate::arch::Processor;
 use crate::util::{cancel, progress, regular, sha256};
+use crate::vm::hardware::Hardware;
 use crate::vm::kernel_name::{check_name, check_version};
 use crate::vm::store::{BuildRecord, CachedKernel, KernelCache};
 use crate::vm::version;
@@ -204,8 +206,8 @@ fn compile(cache: &KernelCache, request: &BuildRequest, parts: &BuildParts, say:
     let (made, objects) = done?;
     record.objects = objects;
     record.seconds = begun.elapsed().as_secs();
-    let image = place.output.join("arch/x86/boot/bzImage");
-    ensure!(image.is_file(), "make has not made arch/x86/boot/bzImage: see {}", place.log.display());
+    let image = place.output.join(Hardware::of(Processor::X86_64).image);
+    ensure!(image.is_file(), "make has not made {}: see {}", image.display(), place.log.display());
     if let SourceName::Tree(tree) = &source.name {
         let now = KernelSource::find(cache, &source.name, say)?.digest;
         ensure!(now == source.digest, "{} changed while it was built: build it again", tree.display());

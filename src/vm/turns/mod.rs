@@ -3,6 +3,7 @@
 
 mod names;
 
+use crate::arch::Processor;
 use crate::vm::qemu;
 use anyhow::{Context as _, Result};
 use names::{COUNTER, LOADED, TAKEN};
@@ -66,15 +67,15 @@ impl Turns {
 }
 
 /// Whether QEMU can load it. One that is linked with a C library that is too old would not even start.
-pub fn can_be_loaded() -> bool {
-    static LOADED_BEFORE: OnceLock<bool> = OnceLock::new();
+pub fn can_be_loaded(processor: Processor) -> bool {
+    static LOADED_BEFORE: [OnceLock<bool>; Processor::ALL.len()] = [const { OnceLock::new() }; Processor::ALL.len()];
     let try_it = || {
-        let mut command = Command::new(qemu::program());
+        let mut command = Command::new(qemu::program(processor));
         let turns = Turns::new(command.arg("--version").stdin(Stdio::null())).ok()?;
         let ended = command.output().ok()?;
         Some(ended.status.success() && turns.counted() >= LOADED)
     };
-    *LOADED_BEFORE.get_or_init(|| try_it().unwrap_or(false))
+    LOADED_BEFORE.get(processor as usize).is_some_and(|before| *before.get_or_init(|| try_it().unwrap_or(false)))
 }
 
 /// Let a descriptor stay open in the program that this process executes.

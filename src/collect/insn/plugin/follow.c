@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#include "task.h"
+#include "link.h"
 
 #include <string.h>
 
@@ -9,7 +9,12 @@ static struct vcpu *latest;
 
 void follow_switch(unsigned vcpu)
 {
-	vcpus[vcpu].switching = true;
+	struct vcpu *v = &vcpus[vcpu];
+
+	if (arch->links)
+		link_switch(v);
+	else
+		v->switching = true;
 }
 
 void follow_rep(unsigned vcpu, struct site *site)
@@ -26,15 +31,13 @@ void follow_process(unsigned vcpu, unsigned process)
 	vcpus[vcpu].process = process;
 }
 
-// An interrupt or exception in kernel code at `at`, which resumes at `resume` if that is known.
-static void trap(struct vcpu *v, uint64_t at, uint64_t resume, uint64_t rep)
+void trap(struct vcpu *v, uint64_t at, uint64_t resume, uint64_t rep)
 {
 	totals[TOTAL_TRAPS]++;
 	push(v, 0, resume, at, rep);
 }
 
-// Drop the kernel's stack: the task is back in user code.
-static void to_user(struct vcpu *v)
+void to_user(struct vcpu *v)
 {
 	v->user = true;
 	v->task->frames = 0;
@@ -43,8 +46,7 @@ static void to_user(struct vcpu *v)
 	v->node = v->task->user_context;
 }
 
-// From user code at `at` into the kernel.
-static void from_user(struct vcpu *v, uint64_t at, uint64_t rep)
+void from_user(struct vcpu *v, uint64_t at, uint64_t rep)
 {
 	v->user = false;
 	v->entering = true;
@@ -55,8 +57,7 @@ static void from_user(struct vcpu *v, uint64_t at, uint64_t rep)
 	v->node = store_child(v->node, store.flat ? 0 : at);
 }
 
-// `iret` within the kernel: return to what the latest trap interrupted. Returns the address expected next.
-static uint64_t back_from_trap(struct vcpu *v)
+uint64_t back_from_trap(struct vcpu *v)
 {
 	struct task *task = v->task;
 
@@ -167,7 +168,8 @@ static void settle(struct vcpu *v, const struct block *to)
 	if (begun && to) {
 		bool straight = !whole || from->last.flow == FLOW_NEXT || from->last.flow == FLOW_UD;
 
-		if (kernel && straight && to->entry == ENTRY_ERROR && to->pc != resume)
+		if (kernel && straight && to->pc != resume &&
+		    (arch->links ? link_faults(v, to) : to->entry == ENTRY_ERROR))
 			faulted = true;
 		else if (whole && from->last.flow == FLOW_UD)
 			faulted = true;
@@ -192,9 +194,15 @@ static void settle(struct vcpu *v, const struct block *to)
 	if (whole && from->last.flow == FLOW_SYSCALL && v->task->process == 0)
 		store_tick();
 	v->rep = rep;
+	if (arch->links && whole)
+		link_leave(v, to);
 	if (!to)
 		return;
-	if (kernel) {
+	if (kernel && arch->links) {
+		if (v->user)
+			link_faults(v, to);
+		link_into_kernel(v, to, whole, last, resume);
+	} else if (kernel) {
 		if (last_rep && to->pc != last && to->pc != resume)
 			resume = rep && !faulted ? 0 : resume;
 		into_kernel_block(v, to, last, resume, rep);

@@ -37,6 +37,8 @@ void follow_process(unsigned vcpu, unsigned process);
 // The task of `vcpu` executes copy_thread, which writes to `address`: if that is at the end of another task's stack, it
 // forks that task, which belongs to the same process.
 void follow_birth(unsigned vcpu, uint64_t address);
+// The registers of a task were stored or loaded at `address`.
+void follow_registers(unsigned vcpu, uint64_t address, bool stored);
 void follow_switch(unsigned vcpu);
 void follow_rep(unsigned vcpu, struct site *site);
 

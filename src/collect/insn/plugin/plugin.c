@@ -19,15 +19,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef MARKER_MAGIC
-#error "MARKER_MAGIC comes from src/arch/marker.rs by way of build.rs"
-#endif
-
 EXPORT int qemu_plugin_version = PLUGIN_API;
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv);
 
 // BETWEEN: a window has ended, and another is expected.
 enum state { WAITING, OPENING, OPEN, BETWEEN, DONE };
+
+const struct arch *arch;
+static const struct arch *const archs[] = { &arch_x86_64, &arch_aarch64 };
 
 static qemu_plugin_id_t self;
 static enum state state;
@@ -96,21 +95,6 @@ static void insn_code(const struct qemu_plugin_insn *insn, uint8_t *code, unsign
 #else
 	memcpy(code, qemu_plugin_insn_data(insn), len);
 #endif
-}
-
-// The marker's number, in the lower half of this instruction's displacement (src/arch/marker.rs); 0 if it is not a
-// marker.
-static unsigned marker_of(const uint8_t *code, unsigned len)
-{
-	static const uint8_t nop[] = { 0x0f, 0x1f, 0x84, 0x00 };
-	uint32_t displacement;
-
-	if (len != 8 || memcmp(code, nop, 4))
-		return 0;
-	memcpy(&displacement, code + 4, 4);
-	if ((displacement & 0xffff0000u) != MARKER_MAGIC)
-		return 0;
-	return displacement & 0xffffu;
 }
 
 // Write the window's file.
@@ -267,6 +251,14 @@ static void on_switch(unsigned vcpu, void *data)
 		follow_switch(vcpu);
 }
 
+static void on_registers(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
+{
+	(void)data;
+	vcpu = vcpu_of(vcpu);
+	if (state == OPEN && vcpu < VCPUS)
+		follow_registers(vcpu, address, qemu_plugin_mem_is_store(info));
+}
+
 static void on_rep(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
 {
 	const struct site *site = data;
@@ -293,8 +285,8 @@ static enum qemu_plugin_cb_flags reads(void)
 static void instrument(struct qemu_plugin_insn *insn, const uint8_t *code, unsigned len, uint64_t addr,
 		       struct block *block)
 {
-	struct insn decoded = decode(code, len, addr);
-	unsigned marker = marker_of(code, len);
+	struct insn decoded = arch->decode(code, len, addr);
+	unsigned marker = arch->marker_of(code, len);
 	struct site *site;
 
 	count_insn(insn);
@@ -304,6 +296,11 @@ static void instrument(struct qemu_plugin_insn *insn, const uint8_t *code, unsig
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_switch, QEMU_PLUGIN_CB_NO_REGS, NULL);
 	if (addr >= births_from && addr < births_to)
 		qemu_plugin_register_vcpu_mem_cb(insn, on_birth, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, NULL);
+	if (decoded.stack == STACK_SAVE || decoded.stack == STACK_LOAD) {
+		if (addr >> 63)
+			qemu_plugin_register_vcpu_mem_cb(insn, on_registers, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, NULL);
+		return;
+	}
 	if (decoded.stack != STACK_PUSH && decoded.stack != STACK_POP && !decoded.rep)
 		return;
 	site = store_alloc(sizeof(*site));
@@ -410,10 +407,10 @@ static void on_translate_waiting(ON_TRANSLATE)
 		uint8_t code[8];
 		unsigned marker;
 
-		if (qemu_plugin_insn_size(insn) != sizeof(code))
+		if (qemu_plugin_insn_size(insn) != arch->marker_bytes)
 			continue;
-		insn_code(insn, code, sizeof(code));
-		marker = marker_of(code, sizeof(code));
+		insn_code(insn, code, arch->marker_bytes);
+		marker = arch->marker_of(code, arch->marker_bytes);
 		if (marker)
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_marker, reads(), (void *)(uintptr_t)marker);
 	}
@@ -473,8 +470,11 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 		fprintf(stderr, "pipeprof plugin: no processes=N:N..., or more than %u\n", PROCESSES);
 		return -1;
 	}
-	if (!info->system_emulation || strcmp(info->target_name, "x86_64")) {
-		fprintf(stderr, "pipeprof plugin: needs qemu-system-x86_64\n");
+	for (unsigned i = 0; i < sizeof(archs) / sizeof(archs[0]) && info->system_emulation; i++)
+		if (!strcmp(info->target_name, archs[i]->target))
+			arch = archs[i];
+	if (!arch) {
+		fprintf(stderr, "pipeprof plugin: does not know the processor of this QEMU\n");
 		return -1;
 	}
 #if PLUGIN_API >= 2

@@ -4,9 +4,11 @@
 #include "qemu_api.h"
 
 #include <string.h>
+#include <strings.h>
 
 #if PLUGIN_API >= 2
-static struct qemu_plugin_register *gs_base, *kernel_gs_base;
+static struct qemu_plugin_register *own_data[2];
+static bool found;
 static GByteArray *value;
 
 static bool find_registers(void)
@@ -14,7 +16,7 @@ static bool find_registers(void)
 	GArray *all;
 
 	if (value)
-		return gs_base && kernel_gs_base;
+		return found;
 	value = g_byte_array_new();
 	all = qemu_plugin_get_registers();
 	for (unsigned i = 0; i < all->len; i++) {
@@ -22,13 +24,15 @@ static bool find_registers(void)
 		const void *at = all->data + (size_t)i * g_array_get_element_size(all);
 		const qemu_plugin_reg_descriptor *one = at;
 
-		if (!strcmp(one->name, "gs_base"))
-			gs_base = one->handle;
-		else if (!strcmp(one->name, "k_gs_base"))
-			kernel_gs_base = one->handle;
+		for (unsigned n = 0; n < 2; n++)
+			if (arch->own_data[n] && !strcasecmp(one->name, arch->own_data[n]))
+				own_data[n] = one->handle;
 	}
 	g_array_free(all, true);
-	return gs_base && kernel_gs_base;
+	found = true;
+	for (unsigned n = 0; n < 2; n++)
+		found = found && (!arch->own_data[n] || own_data[n]);
+	return found;
 }
 
 // 0 if it cannot be read.
@@ -44,8 +48,7 @@ static uint64_t read_register(struct qemu_plugin_register *handle)
 	return number;
 }
 
-// Linux keeps the address of a CPU's own data, a kernel address, in the gs base; in user code, in the base that swapgs
-// exchanges with it (arch/x86/entry/entry_64.S).
+// By the address of the CPU's own data, a kernel address.
 unsigned running_vcpu(void)
 {
 	static uint64_t own[VCPUS];
@@ -54,9 +57,9 @@ unsigned running_vcpu(void)
 
 	if (!find_registers())
 		return VCPUS;
-	data = read_register(gs_base);
-	if (!(data >> 63))
-		data = read_register(kernel_gs_base);
+	data = read_register(own_data[0]);
+	if (!(data >> 63) && own_data[1])
+		data = read_register(own_data[1]);
 	if (!(data >> 63))
 		return VCPUS;
 	if (own[latest] == data)

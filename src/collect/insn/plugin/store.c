@@ -284,11 +284,11 @@ struct block *store_block(uint64_t pc, const uint8_t *code, unsigned bytes, cons
 	block->hash = hash;
 	block->insns = insns;
 	block->bytes = bytes;
-	block->last = decode(code + bytes - lengths[insns - 1], lengths[insns - 1], block->last_pc);
-	block->first_rep = decode(code, lengths[0], pc).rep;
+	block->last = arch->decode(code + bytes - lengths[insns - 1], lengths[insns - 1], block->last_pc);
+	block->first_rep = arch->decode(code, lengths[0], pc).rep;
 	block->short_call = block->last.flow == FLOW_CALL && block->last.target > block->next &&
 			    block->last.target - block->next <= 16;
-	block->entry = pc >> 63 ? entry_kind(code, bytes) : ENTRY_NONE;
+	block->entry = pc >> 63 ? arch->entry_kind(code, bytes) : ENTRY_NONE;
 	settle_entry(block);
 	block->id = store.n_blocks;
 	store.blocks[store.n_blocks++] = block;
@@ -466,7 +466,7 @@ unsigned lost_root(unsigned process)
 	return process == OTHER ? ROOT_UNFOLLOWED : ROOT_PROCESSES + 2 * process + 1;
 }
 
-// The format, little-endian, which raw.rs reads: magic, problem, totals, the number of processes, nodes, blocks,
+// The format, little-endian, which raw.rs reads: magic, problem, totals, the processor, the number of processes, nodes, blocks,
 // counts, parts, end mark.
 static void put(FILE *file, uint64_t value, unsigned size)
 {
@@ -475,12 +475,13 @@ static void put(FILE *file, uint64_t value, unsigned size)
 
 static void write_all(FILE *file, const char *problem, const uint64_t *totals, unsigned n_totals)
 {
-	fwrite("PPINSN05", 8, 1, file);
+	fwrite("PPINSN06", 8, 1, file);
 	put(file, strlen(problem), 4);
 	fwrite(problem, strlen(problem), 1, file);
 	put(file, n_totals, 4);
 	for (unsigned i = 0; i < n_totals; i++)
 		put(file, totals[i], 8);
+	put(file, arch->number, 4);
 	put(file, store.processes, 4);
 	put(file, store.n_nodes, 4);
 	for (uint32_t i = 0; i < store.n_nodes; i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-#include "task.h"
+#include "link.h"
 
 #include <string.h>
 
@@ -12,6 +12,7 @@ static struct task overflow;
 void forget_tasks(void)
 {
 	n_tasks = 0;
+	link_forget();
 }
 
 struct task *new_task(unsigned process, bool followed)
@@ -70,15 +71,10 @@ static void lose(struct vcpu *v)
 // 168 bytes, with 16 bytes above them under FRED), and below these struct inactive_task_frame (64 bytes).
 #define BIRTH_PLACE (16384 - 168 - 16 - 64)
 
-void follow_birth(unsigned vcpu, uint64_t address)
+void bear(struct vcpu *v, uint64_t region, unsigned process)
 {
-	struct vcpu *v = &vcpus[vcpu];
-	uint64_t region = REGION(address);
-	unsigned process = v->task ? v->task->process : OTHER;
 	struct task *task;
 
-	if (!IN_KERNEL(address) || IN_ENTRY_AREA(address) || (address & 16383) < BIRTH_PLACE)
-		return;
 	if (!v->task || region == v->task->region)
 		return;
 	task = task_of(region);
@@ -99,6 +95,18 @@ void follow_birth(unsigned vcpu, uint64_t address)
 	task->rep = 0;
 	task->context = task->followed ? process_root(process) : lost_root(process);
 	task->user_context = process_root(process);
+}
+
+void follow_birth(unsigned vcpu, uint64_t address)
+{
+	struct vcpu *v = &vcpus[vcpu];
+
+	if (!IN_KERNEL(address))
+		return;
+	if (arch->links)
+		link_birth(v, address);
+	else if (!IN_ENTRY_AREA(address) && (address & 16383) >= BIRTH_PLACE)
+		bear(v, REGION(address), v->task ? v->task->process : OTHER);
 }
 
 void push(struct vcpu *v, uint64_t stack, uint64_t resume, uint64_t at, uint64_t rep)
@@ -146,10 +154,9 @@ static void prune(struct vcpu *v, uint64_t stack)
 	}
 }
 
-// The stack pointer was loaded from another task. The first access to the new stack identifies it.
-static void switch_task(struct vcpu *v, uint64_t stack)
+void switch_task(struct vcpu *v, uint64_t region)
 {
-	struct task *to = task_of(REGION(stack));
+	struct task *to = task_of(region);
 
 	totals[TOTAL_SWITCHES]++;
 	v->switching = false;
@@ -157,7 +164,7 @@ static void switch_task(struct vcpu *v, uint64_t stack)
 	v->task->rep = 0;
 	if (!to) {
 		to = new_task(OTHER, false);
-		to->region = REGION(stack);
+		to->region = region;
 	}
 	to->resumed = true;
 	to->resumed_frames = to->frames;
@@ -170,7 +177,8 @@ static void see_stack(struct vcpu *v, uint64_t stack)
 	if (!IN_KERNEL(stack))
 		return;
 	if (v->switching) {
-		switch_task(v, stack);
+		// The stack pointer was loaded from another task. The first access to the new stack identifies it.
+		switch_task(v, REGION(stack));
 	} else if (v->entering && !IN_ENTRY_AREA(stack)) {
 		v->entering = false;
 		if (v->task->region != REGION(stack)) {
@@ -180,6 +188,32 @@ static void see_stack(struct vcpu *v, uint64_t stack)
 				stale->region = 0;
 			v->task->region = REGION(stack);
 		}
+	}
+}
+
+void came_back(struct vcpu *v)
+{
+	struct task *task = v->task;
+
+	if (task->resumed && task->frames <= task->resumed_frames) {
+		// A new task, or one that slept since before the window.
+		task->resumed = false;
+		if (task->born) {
+			// From here on it executes ret_from_fork.
+			task->born = false;
+			v->node = process_root(task->process);
+			return;
+		}
+		if (task->process != OTHER)
+			totals[TOTAL_LOST_STACKS]++;
+		task->process = OTHER;
+		task->frames = 0;
+		task->user_frames = 0;
+		task->followed = false;
+		task->user_context = ROOT_OTHER;
+		v->node = ROOT_UNFOLLOWED;
+	} else if (task->followed && !v->overwriting) {
+		totals[TOTAL_ODD_RETURNS]++;
 	}
 }
 
@@ -201,27 +235,8 @@ static void on_return(struct vcpu *v, uint64_t stack)
 			return;
 		}
 	prune(v, stack);
-	if (task->resumed && !user && task->frames <= task->resumed_frames) {
-		// A new task, or one that slept since before the window.
-		task->resumed = false;
-		if (task->born) {
-			// From here on it executes ret_from_fork.
-			task->born = false;
-			v->node = process_root(task->process);
-			v->overwriting = false;
-			return;
-		}
-		if (task->process != OTHER)
-			totals[TOTAL_LOST_STACKS]++;
-		task->process = OTHER;
-		task->frames = 0;
-		task->user_frames = 0;
-		task->followed = false;
-		task->user_context = ROOT_OTHER;
-		v->node = ROOT_UNFOLLOWED;
-	} else if (task->followed && !user && !v->overwriting) {
-		totals[TOTAL_ODD_RETURNS]++;
-	}
+	if (!user)
+		came_back(v);
 	v->overwriting = false;
 }
 

@@ -15,14 +15,14 @@
 #define IN_KERNEL(address) ((address) >> 63)
 
 struct frame {
-	uint64_t stack;	 // address of the return address; 0 for a trap
+	uint64_t stack;	 // address of the return address, or of the call if that is in a register; 0 for a trap
 	uint64_t resume; // expected target of the return; 0 if unknown
 	uint64_t rep;	 // traps: the interrupted rep instruction
 	uint32_t node;	 // the caller's context
 };
 
 struct task {
-	uint64_t region; // of its kernel stack; 0 until seen
+	uint64_t region; // of its kernel stack, or where it saves its registers; 0 until seen
 	unsigned process;
 	bool followed; // its whole kernel stack is known
 	bool resumed;  // switched to, and no return to an earlier caller seen since
@@ -51,6 +51,9 @@ struct vcpu {
 	bool overwriting;  // a speculation trap's call was executed: its return goes elsewhere on purpose
 	uint64_t rep;	   // the address of the rep instruction executed last, if it was the last instruction
 	bool rep_goes_on;  // the current block began with a further iteration of it
+	// With return addresses in a register (link.c):
+	uint64_t vectors;	// the table of exceptions; 0 until seen
+	uint64_t saved, loaded; // where registers of tasks were stored and loaded last
 };
 
 extern struct vcpu vcpus[VCPUS];
@@ -60,5 +63,19 @@ void forget_tasks(void);
 struct task *new_task(unsigned process, bool followed);
 // Push a call or trap at `at`. `stack` is the address of the return address, or 0 for a trap.
 void push(struct vcpu *v, uint64_t stack, uint64_t resume, uint64_t at, uint64_t rep);
+// A task of `process` whose first switch leads to `region`.
+void bear(struct vcpu *v, uint64_t region, unsigned process);
+// A return that matches no known call of the task's kernel stack.
+void came_back(struct vcpu *v);
+// The task of `v` is replaced by the one that saves its registers, or has its stack, at `region`.
+void switch_task(struct vcpu *v, uint64_t region);
+// An interrupt or exception in kernel code at `at`, which resumes at `resume` if that is known.
+void trap(struct vcpu *v, uint64_t at, uint64_t resume, uint64_t rep);
+// Drop the kernel's stack: the task is back in user code.
+void to_user(struct vcpu *v);
+// From user code at `at` into the kernel.
+void from_user(struct vcpu *v, uint64_t at, uint64_t rep);
+// Return to what the latest exception within the kernel interrupted. Returns the address expected next.
+uint64_t back_from_trap(struct vcpu *v);
 
 #endif

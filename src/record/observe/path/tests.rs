@@ -4,6 +4,7 @@ use super::any_steps::{check_any_steps, task, who};
 use super::clocks::OF_ALL;
 use super::close::PathEnds;
 use super::follow::PathFollower;
+use crate::arch::old_calls;
 use crate::record::observe::raw::{
     PR_ASLEEP, PR_RUNNABLE, PR_RUNNING, PR_STEP_EXEC, PR_STEP_FORK, PR_STEP_GONE, PR_STEP_LOST, PR_STEP_NAME,
     PR_STEP_RUN, PR_STEP_SEIZE, PR_STEP_WAKE, PrBirth, PrNamed, PrRun, PrStep, PrTask, PrWho,
@@ -244,7 +245,7 @@ fn the_path_goes_on_with_whom_a_poll_waits_for() {
     let found = |awaited: &[(u32, Vec<u32>)]| {
         let mut steps = Steps::new(2, &[1, 2]);
         steps.0.awaited = awaited.iter().cloned().collect();
-        let calls = [libc::SYS_poll, libc::SYS_nanosleep].map(|call| call as u32);
+        let calls = [old_calls::SYS_poll, libc::SYS_nanosleep].map(|call| call as u32);
         let asleep = |(tgid, call): (u64, u32)| {
             let (at, state) = task(tgid, PR_ASLEEP, 10 * MS);
             (at, PrTask { call, id: tgid, ..state })

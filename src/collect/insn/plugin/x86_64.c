@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+// x86-64.
 #include "decode.h"
 
 #include <string.h>
@@ -91,7 +92,7 @@ static bool is_string(uint8_t op)
 	return (op >= 0xa4 && op <= 0xa7) || (op >= 0xaa && op <= 0xaf) || (op >= 0x6c && op <= 0x6f);
 }
 
-struct insn decode(const uint8_t *code, unsigned len, uint64_t addr)
+static struct insn decode(const uint8_t *code, unsigned len, uint64_t addr)
 {
 	struct insn insn = { .flow = FLOW_NEXT };
 	bool rep = false, gs = false;
@@ -174,7 +175,7 @@ struct insn decode(const uint8_t *code, unsigned len, uint64_t addr)
 // AMD's K8, as which qemu64 presents itself: arch/x86/include/asm/nops.h) and, since 6.1, cld. Then they push $-1
 // in place of an error code, or call error_entry. Device interrupts push $vector and jump (arch/x86/entry/entry_64.S,
 // arch/x86/include/asm/idtentry.h).
-enum entry entry_kind(const uint8_t *code, unsigned len)
+static enum entry entry_kind(const uint8_t *code, unsigned len)
 {
 	static const uint8_t endbr[] = { 0xf3, 0x0f, 0x1e, 0xfa }, sealed[] = { 0x66, 0x0f, 0x1f, 0x00 };
 	static const uint8_t clac[][3] = {
@@ -204,3 +205,29 @@ enum entry entry_kind(const uint8_t *code, unsigned len)
 		return ENTRY_PLAIN;
 	return ENTRY_NONE;
 }
+
+// The lower half of the displacement of a long nop (src/arch/x86_64/marker.rs).
+static unsigned marker_of(const uint8_t *code, unsigned len)
+{
+	static const uint8_t nop[] = { 0x0f, 0x1f, 0x84, 0x00 };
+	uint32_t displacement;
+
+	if (len != 8 || memcmp(code, nop, 4))
+		return 0;
+	memcpy(&displacement, code + 4, 4);
+	if ((displacement & 0xffff0000u) != MARKER_MAGIC)
+		return 0;
+	return displacement & 0xffffu;
+}
+
+const struct arch arch_x86_64 = {
+	.target = "x86_64",
+	.number = 0,
+	.marker_bytes = 8,
+	// Linux keeps the address of a CPU's own data in the gs base; in user code, in the base that swapgs exchanges with it
+	// (arch/x86/entry/entry_64.S).
+	.own_data = { "gs_base", "k_gs_base" },
+	.decode = decode,
+	.entry_kind = entry_kind,
+	.marker_of = marker_of,
+};

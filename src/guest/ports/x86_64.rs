@@ -1,6 +1,6 @@
-//! The machine's ports, which init uses before the job begins: it tells the emulator that the guest is ready, and
-//! reads the job.
+//! The ports of a PC.
 
+use super::FwCfg;
 use crate::vm::delivery;
 use anyhow::{Context as _, Result};
 use std::arch::asm;
@@ -33,7 +33,7 @@ impl Ports {
         unsafe { asm!("out dx, ax", in("dx") port, in("ax") value, options(nomem, nostack, preserves_flags)) }
     }
 
-    fn read(&self, port: u16, bytes: &mut [u8]) {
+    fn read_port(&self, port: u16, bytes: &mut [u8]) {
         debug_assert!((self.first..self.first + self.count).contains(&port));
         // SAFETY: this process has access to the port. The instruction writes `len` bytes from the pointer on, which
         // is exactly the slice; the ABI requires the direction flag to be clear.
@@ -51,27 +51,23 @@ impl Drop for Ports {
     }
 }
 
-/// Tell the emulator that the guest is ready for a job. If a snapshot is being made, the guest stops here, and each
-/// restored guest continues here.
-pub(super) fn ready() -> Result<()> {
+/// Write the event to the device at which init says that it is ready.
+pub(super) fn stop() -> Result<()> {
     Ports::open(delivery::READY, 1).context("ioperm")?.write(delivery::READY, delivery::STOP);
     Ok(())
 }
 
-/// The content of a file of the emulator's configuration device; `None` if the emulator's command line does not name
-/// it, or if the kernel gives no access.
-pub(super) fn file(name: &str) -> Option<Vec<u8>> {
-    let ports = Ports::open(delivery::FW_CFG, 2).ok()?;
-    let read = |length: usize| {
-        let mut bytes = vec![0; length];
-        ports.read(delivery::FW_CFG + 1, &mut bytes);
-        bytes
-    };
-    ports.write_wide(delivery::FW_CFG, delivery::DIRECTORY);
-    let count = u32::from_be_bytes(read(4).try_into().ok()?);
-    // There are a few dozen; without the device, each byte is 0xff.
-    let entries = read(usize::try_from(count).ok().filter(|count| *count < 4096)? * 64);
-    let (selector, length) = delivery::find(&entries, name)?;
-    ports.write_wide(delivery::FW_CFG, selector);
-    Some(read(length))
+/// The configuration device.
+pub(super) fn fw_cfg() -> Option<impl FwCfg> {
+    Ports::open(delivery::FW_CFG, 2).ok()
+}
+
+impl FwCfg for Ports {
+    fn select(&self, entry: u16) {
+        self.write_wide(delivery::FW_CFG, entry);
+    }
+
+    fn read(&self, bytes: &mut [u8]) {
+        self.read_port(delivery::FW_CFG + 1, bytes);
+    }
 }

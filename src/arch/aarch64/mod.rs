@@ -1,0 +1,5 @@
+//! AArch64.
+
+mod code;
+
+pub(crate) use code::{decoded, disassembler};

@@ -1,0 +1,45 @@
+//! The machine's devices, which init uses before the job begins: it tells the emulator that the guest is ready, and reads
+//! the job.
+
+#[cfg(target_arch = "aarch64")]
+#[path = "aarch64.rs"]
+mod machine;
+#[cfg(target_arch = "x86_64")]
+#[path = "x86_64.rs"]
+mod machine;
+
+use crate::vm::delivery;
+use anyhow::Result;
+
+/// The emulator's configuration device.
+trait FwCfg {
+    /// Let [`Self::read`] begin with the first byte of this entry.
+    fn select(&self, entry: u16);
+
+    /// Read the next bytes.
+    fn read(&self, bytes: &mut [u8]);
+}
+
+/// Tell the emulator that the guest is ready for a job. If a snapshot is being made, the guest stops here, and each
+/// restored guest continues here.
+pub(super) fn ready() -> Result<()> {
+    machine::stop()
+}
+
+/// The content of a file of the emulator's configuration device; `None` if the emulator's command line does not name
+/// it, or if the kernel gives no access.
+pub(super) fn file(name: &str) -> Option<Vec<u8>> {
+    let device = machine::fw_cfg()?;
+    let read = |length: usize| {
+        let mut bytes = vec![0; length];
+        device.read(&mut bytes);
+        bytes
+    };
+    device.select(delivery::DIRECTORY);
+    let count = u32::from_be_bytes(read(4).try_into().ok()?);
+    // There are a few dozen; without the device, each byte is 0xff.
+    let entries = read(usize::try_from(count).ok().filter(|count| *count < 4096)? * 64);
+    let (selector, length) = delivery::find(&entries, name)?;
+    device.select(selector);
+    Some(read(length))
+}

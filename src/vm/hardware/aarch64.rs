@@ -1,0 +1,19 @@
+//! QEMU's own machine for AArch64.
+
+use super::Hardware;
+
+pub(super) const HARDWARE: Hardware = Hardware {
+    qemu: "qemu-system-aarch64",
+    package: "qemu-system-arm",
+    variable: "PIPEPROF_QEMU_AARCH64",
+    machine: "virt,gic-version=3",
+    // It has atomic operations in one instruction (FEAT_LSE), so nothing is retried, and a counter of instructions.
+    cpu: "neoverse-n1",
+    ready: "pvpanic-pci",
+    // The machine has one port; the other one is on its bus.
+    ports: [["-serial", "chardev:NAME"], ["-device", "pci-serial,chardev=NAME"]],
+    words: &["earlycon=pl011,0x9000000", "console=ttyAMA0"],
+    emulated_words: &[],
+    port: "/dev/ttyS0",
+    image: "arch/arm64/boot/Image",
+};
