@@ -2,6 +2,7 @@
 #   make demo    installs missing packages, builds, and profiles one pipe on this machine
 #   make test    installs missing packages, fetches the kernels that the tests boot, and runs all tests
 # `cargo test` alone leaves out the tests that need a guest, a browser, strace, namespaces or more than 5 s.
+#   make build-arm64 builds pipeprof for arm64, which guests with arm64 kernels need
 #   make dist    makes a tarball and a Debian package in target/dist
 #   make book    makes a book of the documents in target/book/html
 #   make engines runs a campaign on GNU parallel, Slurm and HyperQueue on this machine, as root
@@ -16,8 +17,10 @@ BUILD_PACKAGES := gcc binutils libc6-dev make clang libbpf-dev libelf-dev zlib1g
 # QEMU runs the guests, Chromium opens the reports, strace counts system calls, shells complete command lines, and man
 # formats the manual pages, pv limits a speed, Python runs programs that hang; setcap (libcap2-bin) gives a plain user the
 # rights to sample.
-TEST_PACKAGES := qemu-system-x86 dpkg-dev xz-utils zstd e2fsprogs strace chromium librsvg2-bin bash zsh fish man-db libcap2-bin pv python3
+TEST_PACKAGES := qemu-system-x86 qemu-system-arm dpkg-dev xz-utils zstd e2fsprogs strace chromium librsvg2-bin bash zsh fish man-db libcap2-bin pv python3
 BENCH_PACKAGES := bpftrace cpio time python3
+# The cross compiler, and the same libraries for arm64, which are packages of a foreign architecture.
+ARM64_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross libbpf-dev:arm64 libelf-dev:arm64 zlib1g-dev:arm64
 # libFuzzer is compiled from C++; dpkg-deb opens packages.
 FUZZ_PACKAGES := g++ dpkg tar
 # The kernels that `make bisect` builds. ccache compiles each file only once.
@@ -26,11 +29,12 @@ BISECT_PACKAGES := linux-source-6.1 linux-source-6.12 gcc make git flex bison bc
 DIST_TEST_PACKAGES := mmdebstrap man-db lintian
 # Schedulers. Their services are not started.
 ENGINES_PACKAGES := parallel openssh-server openssh-client slurm-wlm munge python3 python3-venv
-TEST_KERNELS := 5.10 6.1 6.12 7.2
+TEST_KERNELS := 5.10 6.1 6.12 7.2 6.12:arm64 7.2:arm64
 GALLERY_KERNELS := 6.1 7.2
 GALLERY_MODES := write vmsplice-huge-busy
 
 TARGET := x86_64-unknown-linux-gnu
+TARGET_ARM64 := aarch64-unknown-linux-gnu
 BIN := target/$(TARGET)/release/pipeprof
 
 # Tools from crates, in target/tools only.
@@ -43,13 +47,13 @@ VERSION := $(shell awk -F '"' '/^version = / { print $$2; exit }' Cargo.toml)
 DIST := target/dist
 TARBALL := pipeprof-$(VERSION)-x86_64-linux
 
-.PHONY: demo test build lint bench bisect fuzz chaos gallery dist dist-test book packages-build packages-test packages-bench \
+.PHONY: demo test build build-arm64 lint bench bisect fuzz chaos gallery dist dist-test book packages-build packages-arm64 packages-test packages-bench \
 	packages-bisect packages-fuzz packages-dist-test packages-engines engines kernels kernels-of-tests
 
 demo: packages-build build
 	$(BIN) run --mode vmsplice
 
-test: packages-build packages-test kernels-of-tests
+test: packages-build packages-test kernels-of-tests build-arm64
 	cargo test --no-fail-fast -- --include-ignored
 
 # Names of functions are a quarter of the file. Those that graphs of pipeprof's own processes show are kept.
@@ -57,6 +61,11 @@ build: packages-build
 	cargo build --release
 	objcopy --wildcard --strip-symbol='!_ZN8pipeprof*' --strip-symbol='!*pipeprof_workload*' --strip-symbol='!*3std*' \
 		--strip-symbol='!*4core3ops*' --strip-symbol='_ZN*' --strip-symbol='GCC_except_table*' --strip-symbol='anon.*' $(BIN)
+
+# pipeprof for arm64: the init of guests with arm64 kernels, which `pipeprof` finds here, and a program for arm64 machines.
+build-arm64: packages-build packages-arm64
+	rustup target add $(TARGET_ARM64)
+	cargo build --release --target $(TARGET_ARM64)
 
 lint: packages-build
 	cargo fmt --all --check
@@ -161,6 +170,13 @@ packages-build:
 	@missing=""
 	command -v cargo >/dev/null || { echo "cargo is not installed: install Rust with rustup (https://rustup.rs), then run make again"; exit 1; }
 	for package in $(BUILD_PACKAGES); do dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; done
+	$(install-missing)
+
+packages-arm64:
+	@sudo=""; [ "$$(id -u)" = 0 ] || sudo=sudo
+	dpkg --print-foreign-architectures | grep -qx arm64 || $$sudo dpkg --add-architecture arm64
+	missing=""
+	for package in $(ARM64_PACKAGES); do dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; done
 	$(install-missing)
 
 packages-test:

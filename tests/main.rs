@@ -6,6 +6,7 @@
 mod action;
 mod answers;
 mod architecture;
+mod arm64;
 mod articles;
 mod browser;
 mod builds;

@@ -1,31 +1,7 @@
-//! Instructions: where they lead, and as text.
+//! Instructions of all processors: where they lead, and as text.
 
+use crate::instruction::{AddressNames, Instruction};
 use crate::{Processor, aarch64, marker, x86_64};
-
-/// Where an instruction leads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flow {
-    Next,
-    /// A direct or indirect call.
-    Call,
-    /// To its target.
-    Jump,
-    /// To its target or to the next instruction.
-    Branch,
-    Return,
-    /// Anywhere.
-    Indirect,
-}
-
-/// An instruction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Instruction {
-    pub flow: Flow,
-    /// Of a direct call, jump or branch; otherwise 0.
-    pub target: u64,
-    /// The address after it.
-    pub next: u64,
-}
 
 /// The instruction with this code.
 pub fn decoded(processor: Processor, code: &[u8], address: u64) -> Instruction {
@@ -34,9 +10,6 @@ pub fn decoded(processor: Processor, code: &[u8], address: u64) -> Instruction {
         Processor::Aarch64 => aarch64::decoded(code, address),
     }
 }
-
-/// The names of addresses, for the text of an instruction.
-pub type AddressNames = dyn Fn(u64) -> Option<String>;
 
 /// The text of instructions: each its code, at its address.
 pub fn disassembler(processor: Processor, names: Box<AddressNames>) -> Box<dyn FnMut(&[u8], u64) -> String> {

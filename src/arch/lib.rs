@@ -6,13 +6,16 @@
 mod aarch64;
 mod code;
 mod entry;
+mod instruction;
 pub mod marker;
 pub mod old_calls;
 mod processor;
 mod x86_64;
 
-pub use code::{AddressNames, Flow, Instruction, decoded, disassembler, marker_places};
+pub use aarch64::cpu_name;
+pub use code::{decoded, disassembler, marker_places};
 pub use entry::{KERNEL, is_kernel_entry};
+pub use instruction::{AddressNames, Flow, Instruction};
 pub use processor::Processor;
 
 /// The models of cycles of instructions: name, file.

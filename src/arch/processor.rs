@@ -44,6 +44,11 @@ impl Processor {
         Self::ALL.into_iter().find(|processor| processor.debian() == name)
     }
 
+    /// The processor with this name of `uname -m`; this machine's for others.
+    pub fn of_machine(machine: &str) -> Self {
+        Self::ALL.into_iter().find(|processor| processor.name() == machine).unwrap_or(Self::HERE)
+    }
+
     /// Whether it is this machine's, for files that leave that out.
     pub fn is_default(&self) -> bool {
         *self == Self::default()

@@ -31,11 +31,11 @@ pub(crate) struct KernelCommand {
 enum Action {
     /// Fetch the newest Debian kernel of each series with apt, without installing it
     Fetch {
-        /// Series such as 6.12, releases, or Debian package names
+        /// Series such as 6.12, releases, or Debian package names; 6.12:arm64 for arm64
         #[arg(required = true, value_name = "SERIES")]
         series: Vec<String>,
         /// Debian flavour; cloud-amd64 is the smallest and boots fastest
-        #[arg(long, default_value = fetch::SMALLEST_FLAVOUR, value_parser = ["cloud-amd64", "amd64", "rt-amd64"])]
+        #[arg(long, default_value = fetch::SMALLEST_FLAVOUR, value_parser = fetch::FLAVOURS)]
         flavour: String,
     },
     Build(BuildArgs),
@@ -61,7 +61,7 @@ enum Action {
         #[arg(long)]
         available: bool,
         /// Debian flavour to list with --available
-        #[arg(long, default_value = fetch::SMALLEST_FLAVOUR, value_parser = ["cloud-amd64", "amd64", "rt-amd64"])]
+        #[arg(long, default_value = fetch::SMALLEST_FLAVOUR, value_parser = fetch::FLAVOURS)]
         flavour: String,
     },
     /// Boot a kernel in a guest and print its release and version

@@ -40,6 +40,7 @@ pub mod measure;
 pub mod model;
 pub mod pipelines;
 pub mod plan;
+mod processors;
 pub mod remarks;
 pub mod render;
 pub mod rep;

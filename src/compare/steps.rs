@@ -13,6 +13,7 @@ use super::locks;
 use super::measure::Measure;
 use super::model::{Method, Section, Step, TotalChange, Verdict};
 use super::pipelines;
+use super::processors;
 use super::remarks::{remarks, unequal};
 use super::rep;
 use super::schedule;
@@ -95,7 +96,9 @@ pub(crate) fn fill_steps(
             step.pipeline =
                 pipelines::change_of([before, after], sampled.map(<[_; 2]>::from), method == Method::Recorded);
         }
-        if let Some([before, after]) = judged {
+        if let (Some([before, after]), true) = (judged, processors::differ(sides) && method == Method::Exact) {
+            step.verdict = processors::verdict(sides, [before, after].map(AsRef::as_ref));
+        } else if let Some([before, after]) = judged {
             match method {
                 Method::Exact => explain_counts(&mut step, sides, [before, after], options.margin),
                 Method::Timed | Method::Recorded => {

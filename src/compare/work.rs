@@ -74,6 +74,11 @@ impl RoleCalls {
         Self { roles, pages: of_first(RoleId::CopyIn).zip(of_first(RoleId::PageAlloc)).map(|(a, b)| [a, b]) }
     }
 
+    /// Those of a role, if they were counted.
+    pub(super) fn of_role(&self, role: RoleId) -> Option<f64> {
+        self.roles.get(&role).copied()
+    }
+
     /// The same with these changes of the calls.
     pub fn with(&self, changes: &BTreeMap<RoleId, f64>) -> Self {
         let mut changed = self.clone();

@@ -44,6 +44,18 @@ fn counted(list: &str) -> u32 {
     attach::listed_cpus(list).map_or(1, |cpus| cpus.len() as u32)
 }
 
+/// The instruction by which a CPU lets the next one run.
+fn pause() {
+    #[cfg(target_arch = "x86_64")]
+    std::hint::spin_loop();
+    // The hint of the standard library is another one here.
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: `yield` changes no register, flag or memory.
+    unsafe {
+        std::arch::asm!("yield", options(nomem, nostack, preserves_flags));
+    }
+}
+
 /// A process that only gives other CPUs a chance to run.
 struct Spinner {
     pid: libc::pid_t,
@@ -61,7 +73,7 @@ impl Spinner {
                 for turn in 0..1000 {
                     std::hint::black_box(turn);
                 }
-                std::hint::spin_loop();
+                pause();
             },
             pid => Ok(Self { pid }),
         }

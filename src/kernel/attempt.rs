@@ -54,13 +54,15 @@ pub fn kprobe(kprobe_type: u32, symbol: &str) -> Result<(), String> {
     tried(attributes).map_err(|error| plain(&error))
 }
 
-/// Set an execution breakpoint at `address` for this process only, and remove it.
+/// Set an execution breakpoint at `address` on the first CPU, disabled, and remove it. arm64 has none in the kernel for one
+/// process (arch/arm64/kernel/hw_breakpoint.c).
 pub fn breakpoint(address: u64) -> Result<(), String> {
     let mut attributes = calls::attributes(perf::PERF_TYPE_BREAKPOINT);
     attributes.bp_type = perf::HW_BREAKPOINT_X;
     attributes.__bindgen_anon_3.bp_addr = address;
     attributes.__bindgen_anon_4.bp_len = size_of::<libc::c_long>() as u64;
-    tried(attributes).map_err(|error| match error.raw_os_error() {
+    attributes.set_disabled(1);
+    calls::open_event(&mut attributes, -1, 0).map(drop).map_err(|error| match error.raw_os_error() {
         Some(libc::EINVAL) => "this machine does not allow breakpoints in the kernel (EINVAL)".to_owned(),
         _ => plain(&error),
     })

@@ -107,10 +107,20 @@ impl Cpu {
     /// Parse the format of /proc/cpuinfo.
     fn read(text: &str) -> Self {
         let mut cpu = Self::default();
+        let mut implementer = None;
+        let hexadecimal = |text: &str| u32::from_str_radix(text.strip_prefix("0x")?, 16).ok();
         for (key, value) in text.lines().filter_map(|line| line.split_once(':')) {
             let value = value.trim();
             match key.trim() {
                 "processor" => cpu.count += 1,
+                // Those of AArch64 have only numbers.
+                "CPU implementer" => implementer = hexadecimal(value),
+                "CPU part" if cpu.model.is_none() => {
+                    cpu.model = implementer.zip(hexadecimal(value)).map(|(by, part)| arch::cpu_name(by, part));
+                }
+                "Features" if cpu.flags.is_empty() => {
+                    cpu.flags = value.split_whitespace().map(str::to_owned).collect();
+                }
                 "model name" if cpu.model.is_none() => cpu.model = Some(value.to_owned()),
                 "flags" if cpu.flags.is_empty() => cpu.flags = value.split_whitespace().map(str::to_owned).collect(),
                 _ => {}

@@ -21,6 +21,7 @@ use crate::run::KernelFunctions;
 use crate::util::own_child::pin;
 use crate::util::text::counted as counted_noun;
 use crate::util::warning::{Warning, WarningCode};
+use crate::vm::hardware::Hardware;
 use crate::vm::scratch::Scratch;
 use crate::vm::{Accel, GuestOptions, PluginArgs, qemu, side_by_side};
 use anyhow::{Context as _, Result, ensure};
@@ -204,7 +205,8 @@ impl RawRun {
         let plugin =
             Plugin::write(folder, qemu::version_numbers(guest.kernel.processor)?, &windows, 1)?.for_programs(births);
         let args = PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() };
-        let exit_codes = run(&GuestOptions { accel: Accel::Tcg, plugin: Some(args), ..guest.clone() })?;
+        let cpu = Hardware::of(guest.kernel.processor).counted_cpu(guest.cpu.clone());
+        let exit_codes = run(&GuestOptions { accel: Accel::Tcg, plugin: Some(args), cpu, ..guest.clone() })?;
         let raw = Raw::read(&plugin.out(0)).with_context(|| format!("guest {}", guest.kernel.release))?;
         Ok(Self { raw, exit_codes })
     }

@@ -3,6 +3,7 @@
 
 use crate::RecordOptions;
 use crate::RecordSettings;
+use crate::arch::Processor;
 use crate::collect::insn::UserFiles;
 use crate::guest::cgroup::GuestCgroup;
 use crate::guest::disk;
@@ -134,10 +135,14 @@ impl PreparedPipeline {
             let from = std::mem::replace(path, INPUT.into());
             files.push(SentFile { to: path.clone(), from });
         }
-        let sent_files = SentFiles::collect(pipeline, &place.folder, &files, disk, guest.memory_mib)?;
+        let sent_files =
+            SentFiles::collect(pipeline, &place.folder, &files, disk, guest.memory_mib, guest.kernel.processor)?;
         for word in pipeline.words() {
             let path = Path::new(&word);
-            if path.is_file() && std::path::absolute(path).is_ok_and(|path| !sent_files.contains(&path)) {
+            if guest.kernel.processor == Processor::HERE
+                && path.is_file()
+                && std::path::absolute(path).is_ok_and(|path| !sent_files.contains(&path))
+            {
                 progress::note(&format!(
                     "the file {word} is not in the guest: add --file {word} if the pipeline reads it"
                 ));

@@ -4,7 +4,7 @@ use super::function_name;
 
 /// Functions whose calls of the scheduler are preemptions: on the way back to user code (kernel/entry/common.c), out of
 /// an interrupt in kernel code, and where preemption is enabled again (kernel/sched/core.c).
-const PREEMPTING: [&str; 8] = [
+const PREEMPTING: [&str; 10] = [
     "exit_to_user_mode_loop",
     "exit_to_user_mode_prepare",
     "irqentry_exit_to_user_mode",
@@ -13,6 +13,9 @@ const PREEMPTING: [&str; 8] = [
     "irqentry_exit_cond_resched",
     "__cond_resched",
     "irqentry_exit",
+    // arch/arm64/kernel/signal.c and entry-common.c
+    "do_notify_resume",
+    "arm64_preempt_schedule_irq",
 ];
 
 /// The frame of what a process executes once per switch on its way back to user code, as counted runs find it. It has the

@@ -14,6 +14,11 @@ pub(super) struct Stored {
     pub within: Vec<Within>,
 }
 
+/// How the functions of system calls are called on arm64 and on x86-64 (`SYSCALL_DEFINEx`, asm/syscall_wrapper.h). The tables
+/// have the latter.
+const ARM64_CALL: &str = "__arm64_sys_";
+const X86_CALL: &str = "__x64_sys_";
+
 pub(super) struct Tables {
     /// In the order of [`RoleId`].
     pub roles: Vec<Role>,
@@ -53,6 +58,9 @@ pub(super) static TABLES: LazyLock<Tables> = LazyLock::new(|| {
 impl Tables {
     pub(super) fn index_of_frame(&self, frame: &str) -> Option<usize> {
         let name = function_name(frame);
+        if let Some(call) = name.strip_prefix(ARM64_CALL) {
+            return self.index_of_frame(&[X86_CALL, call].concat());
+        }
         self.exact.get(name).copied().or_else(|| {
             let first = name.bytes().next()?;
             self.prefixes[usize::from(first)].iter().find(|(prefix, _)| name.starts_with(prefix)).map(|found| found.1)

@@ -2,6 +2,7 @@
 //! inside the guest. Its kernel needs support for initramfs and a serial port.
 
 use super::functions::KernelFunctions;
+use crate::arch::Processor;
 use crate::collect::insn::{Counted, Names, Plugin, Raw, names, parts, profile};
 use crate::collect::targets;
 use crate::kernel::resolve::Resolution;
@@ -11,9 +12,11 @@ use crate::profile::{CycleModel, Moved, ProcessName, Profile, RoleShare, Unit, a
 use crate::result::{Attribution, Document, Ensemble, Outcome, Request, Selection, WindowCount};
 use crate::roles::Skid;
 use crate::util::usage::UsageError;
+use crate::vm::hardware::Hardware;
 use crate::vm::scratch::Scratch;
 use crate::vm::{self, Accel, GuestOptions, Job, PluginArgs, qemu};
 use crate::workload::spec::Amount;
+use crate::workload::worker::CPU_INSTRUCTIONS;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,6 +47,7 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
     let options = GuestOptions {
         accel: Accel::Tcg,
         plugin: Some(PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() }),
+        cpu: Hardware::of(options.kernel.processor).counted_cpu(options.cpu.clone()),
         ..options.clone()
     };
     // Without the command line. The guest reads its request from memory, and another spelling of the same request must
@@ -81,7 +85,10 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
     outcome.document.processes = outcome.document.runs[ensemble.shown].processes.clone();
     outcome.document.symbols = std::mem::take(&mut read.roles);
     enter(&mut outcome, counted);
-    super::cycles::price(&mut outcome, CycleModel::standard()?);
+    // The standard model is of x86-64.
+    if options.kernel.processor == Processor::X86_64 {
+        super::cycles::price(&mut outcome, CycleModel::standard()?);
+    }
     outcome.document.ensemble = Some(ensemble);
     outcome.document.collectors.iter_mut().for_each(|report| {
         if let Some(path) = vmlinux {
@@ -165,6 +172,15 @@ fn enter(outcome: &mut Outcome, counted: Counted) {
     document.functions = counted.functions;
     document.locks = counted.locks;
     document.collectors = vec![counted.report];
+    let all: u64 = counted.profiles.iter().map(|profile| profile.stacks.total()).sum();
+    let witness = document.processes.totals.values().filter_map(|totals| totals.counters.get(CPU_INSTRUCTIONS)).max();
+    // With several CPUs, those of the first are not all.
+    if let (Some(own), 1, [report]) = (witness, document.environment.cpus, &mut document.collectors[..]) {
+        report.notes.push(format!(
+            "the kernel's own counter has {own} instructions, from some before the window to some after it: {} more",
+            i128::from(*own) - i128::from(all)
+        ));
+    }
     outcome.profiles = counted.profiles;
     outcome.classes = counted.classes;
     outcome.code = Some(counted.code);

@@ -4,7 +4,9 @@
 //! computes the cost of each collector, and [`cycles`] prices counted instructions. [`RunOptions`] make a request.
 
 // Paths are the same in all crates: `crate::MODULE::`.
-pub(crate) use {::collect, ::experiment, ::kernel, ::process, ::profile, ::result, ::roles, ::util, ::vm, ::workload};
+pub(crate) use {
+    ::arch, ::collect, ::experiment, ::kernel, ::process, ::profile, ::result, ::roles, ::util, ::vm, ::workload,
+};
 
 pub mod assemble;
 pub mod bench;
@@ -54,7 +56,9 @@ pub fn execute(request: &Request, setting: &Setting<'_>) -> Result<Outcome> {
 /// As [`execute`].
 pub fn execute_counted(request: &Request, setting: &Setting<'_>) -> Result<Outcome> {
     workload::rehearse(&request.workload)?;
-    execute_with(request, setting, &Context::unread(request.loader, request.probe.clone()))
+    let mut request = request.clone();
+    request.workload.counted = true;
+    execute_with(&request, setting, &Context::unread(request.loader, request.probe.clone()))
 }
 
 fn execute_with(request: &Request, setting: &Setting<'_>, context: &Context) -> Result<Outcome> {

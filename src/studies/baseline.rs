@@ -103,7 +103,10 @@ fn guest(options: &mut RunOptions, given: &GivenFlags, baseline: &Document) -> R
             (
                 "--cpu",
                 is_given.cpu,
-                machine.cpu.clone().unwrap_or_else(|| qemu::cpu_model(Processor::HERE, on).to_owned()),
+                machine
+                    .cpu
+                    .clone()
+                    .unwrap_or_else(|| qemu::cpu_model(Processor::of_machine(&baseline.kernel.machine), on).to_owned()),
             ),
         ]
     };

@@ -68,6 +68,9 @@ pub enum Fetched {
 /// The Debian flavour that is smallest and boots fastest.
 pub const SMALLEST_FLAVOUR: &str = "cloud-amd64";
 
+/// Flavours of Debian's kernels; for arm64, with 16 KiB pages, too.
+pub const FLAVOURS: [&str; 4] = [SMALLEST_FLAVOUR, "amd64", "rt-amd64", "arm64-16k"];
+
 /// The same flavour for a processor: `cloud-arm64`. Flavours that name their processor are left as they are.
 fn flavour_of(flavour: &str, processor: Processor) -> String {
     let end = Processor::X86_64.debian();

@@ -126,6 +126,7 @@ impl Launched {
             warmup,
             amount,
             marked: self.marked,
+            counted: self.spec.counted,
             spec: self.spec.clone(),
         }
     }

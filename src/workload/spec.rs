@@ -85,6 +85,10 @@ pub enum Pin {
 /// A workload with values for all axes. Sizes are in bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Spec {
+    /// Whether an emulator counts the instructions: then the kernel's own counter, if it has one, counts those of the CPU, not
+    /// of each process, which would cost instructions at each switch.
+    #[serde(skip)]
+    pub counted: bool,
     pub writer: Writer,
     pub reader: Reader,
     pub huge_pages: bool,
@@ -125,6 +129,7 @@ pub struct Spec {
 impl Default for Spec {
     fn default() -> Self {
         Self {
+            counted: false,
             writer: Writer::Write,
             reader: Reader::Read,
             huge_pages: false,

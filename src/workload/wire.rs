@@ -43,6 +43,8 @@ pub(crate) struct WorkerJob {
     pub amount: Amount,
     /// Whether to mark the window for the instruction collector.
     pub marked: bool,
+    /// [`Spec::counted`].
+    pub counted: bool,
     pub spec: Spec,
 }
 

@@ -1,6 +1,6 @@
 //! Instructions of AArch64. Encodings: Arm Architecture Reference Manual for A-profile, "A64 instruction set encoding".
 
-use crate::code::{AddressNames, Flow, Instruction};
+use crate::instruction::{AddressNames, Flow, Instruction};
 use yaxpeax_arch::{Decoder as _, U8Reader};
 use yaxpeax_arm::armv8::a64::InstDecoder;
 

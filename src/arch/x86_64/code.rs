@@ -1,6 +1,6 @@
 //! Instructions of x86-64, by iced.
 
-use crate::code::{AddressNames, Flow, Instruction};
+use crate::instruction::{AddressNames, Flow, Instruction};
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Mnemonic, OpKind, SymbolResolver, SymbolResult};
 
 /// The instruction with this code.

@@ -42,7 +42,7 @@ pub fn parts(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Vec<WindowP
             let function = names.function(address);
             if from >= count.from && function.start == Some(address) {
                 match roles::base_name(&function.name) {
-                    "do_syscall_64" => adds.push((index, place, Adds::Call)),
+                    "do_syscall_64" | "do_el0_svc" => adds.push((index, place, Adds::Call)),
                     "__schedule" if contexts.preempts(count.node) => adds.push((index, place, Adds::Preemption)),
                     "__schedule" => adds.push((index, place, Adds::Sleep)),
                     _ => {}

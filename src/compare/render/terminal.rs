@@ -76,7 +76,8 @@ pub(super) fn step_block(comparison: &Comparison, section: &Section, step: &Step
     let by = format!(", {} {} ({})", signed(verdict.delta), comparison.verdict_unit(), change(verdict.ratio));
     // Without values, there is no change.
     let by = if verdict.before > 0.0 { by } else { String::new() };
-    let heading = format!("{from} -> {to}: {}{by}", verdict.word.text());
+    let what = if step.roles.is_empty() { String::new() } else { format!(": {}{by}", verdict.word.text()) };
+    let heading = format!("{from} -> {to}{what}");
     let remarks = ReportBlock::Items(step.remarks.iter().cloned().chain(verdict.noise()).collect());
     ReportBlock::section(
         heading,

@@ -1,14 +1,14 @@
 //! The devices of QEMU's machine `virt`, in memory.
 
-use super::FwCfg;
+use super::fw_cfg::FwCfg;
 use crate::vm::delivery;
 use anyhow::{Context as _, Result, ensure};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-/// Bytes of a page of the largest size, at which all devices are aligned.
-const LENGTH: usize = 64 << 10;
+/// Bytes of the configuration device's registers, and more.
+const LENGTH: usize = 4096;
 
 /// Where the configuration device is (QEMU: hw/arm/virt.c, `VIRT_FW_CFG`), and its registers: data, and selector
 /// (docs/specs/fw_cfg.rst).
@@ -25,7 +25,9 @@ struct Registers {
 }
 
 impl Registers {
+    /// Those at `offset` of a file, in whole pages.
     fn map(path: &Path, offset: u64, length: usize) -> Result<Self> {
+        let length = length.next_multiple_of(rustix::param::page_size());
         let file = File::options().read(true).write(true).open(path).with_context(|| path.display().to_string())?;
         let flags = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the kernel chooses the place, which nothing else uses.
@@ -75,14 +77,22 @@ fn ready_device() -> Result<PathBuf> {
     entries.flatten().map(|entry| entry.path()).find(is_it).context("this kernel shows no pvpanic device on its bus")
 }
 
+/// The address of a device's first registers.
+fn registers_of(folder: &Path) -> Result<usize> {
+    let ranges = fs::read_to_string(folder.join("resource")).context("resource")?;
+    let first = ranges.split_whitespace().next().and_then(|word| word.strip_prefix("0x"));
+    first.and_then(|digits| usize::from_str_radix(digits, 16).ok()).context("the pvpanic device has no address")
+}
+
 /// Write the event to the device at which init says that it is ready.
 pub(super) fn stop() -> Result<()> {
     let folder = ready_device()?;
     let length = fs::metadata(folder.join("resource0")).context("resource0")?.len() as usize;
     ensure!(length > 0, "the pvpanic device has no registers");
     fs::write(folder.join("enable"), "1").context("cannot enable the pvpanic device")?;
-    // A device of a few bytes has a page of its own only if it is aligned to one.
-    Registers::map(&folder.join("resource0"), 0, length.next_multiple_of(LENGTH))?.write(0, delivery::STOP);
+    let place = registers_of(&folder)?;
+    // The kernel maps whole pages, of which the registers may be a part.
+    Registers::map(&folder.join("resource0"), 0, length)?.write(place % rustix::param::page_size(), delivery::STOP);
     fs::write(folder.join("enable"), "0").context("cannot disable the pvpanic device")
 }
 

@@ -1,6 +1,7 @@
 //! The machine's devices, which init uses before the job begins: it tells the emulator that the guest is ready, and reads
 //! the job.
 
+mod fw_cfg;
 #[cfg(target_arch = "aarch64")]
 #[path = "aarch64.rs"]
 mod machine;
@@ -10,15 +11,7 @@ mod machine;
 
 use crate::vm::delivery;
 use anyhow::Result;
-
-/// The emulator's configuration device.
-trait FwCfg {
-    /// Let [`Self::read`] begin with the first byte of this entry.
-    fn select(&self, entry: u16);
-
-    /// Read the next bytes.
-    fn read(&self, bytes: &mut [u8]);
-}
+use fw_cfg::FwCfg as _;
 
 /// Tell the emulator that the guest is ready for a job. If a snapshot is being made, the guest stops here, and each
 /// restored guest continues here.

@@ -1,6 +1,6 @@
 //! The ports of a PC.
 
-use super::FwCfg;
+use super::fw_cfg::FwCfg;
 use crate::vm::delivery;
 use anyhow::{Context as _, Result};
 use std::arch::asm;

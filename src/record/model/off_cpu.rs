@@ -61,6 +61,7 @@ fn is_tracing(name: &str) -> bool {
 /// Entries of interrupts (arch/x86/entry/entry_64.S, arch/x86/include/asm/idtentry.h).
 fn is_interrupt(name: &str) -> bool {
     name.starts_with("asm_sysvec_")
+        || ["el1h_64_irq", "el0t_64_irq", "el1_interrupt", "el0_interrupt"].iter().any(|start| name.starts_with(start))
         || matches!(name, "asm_common_interrupt" | "ret_from_intr" | "common_interrupt_return")
 }
 

@@ -1,5 +1,6 @@
 //! The files that a pipeline needs in a guest: which of them are in its memory, and which on a disk.
 
+use crate::arch::Processor;
 use crate::result::{PipelineCommand, SentFile};
 use crate::run::MEMORY_SHARE;
 use crate::util::{progress, size};
@@ -32,7 +33,7 @@ pub(crate) struct SentFiles {
 }
 
 impl SentFiles {
-    /// Everything that `pipeline` needs in `folder`, in a guest with this memory: its programs and `files`, of which the
+    /// Everything that `pipeline` needs in `folder`, in a guest with this memory and processor: its programs and `files`, of which the
     /// largest are put on a disk if there is no room for all, and `disk`, on the disk in any case.
     ///
     /// # Errors
@@ -43,11 +44,21 @@ impl SentFiles {
         files: &[SentFile],
         disk: &[SentFile],
         memory_mib: u64,
+        processor: Processor,
     ) -> Result<Self> {
         let mut programs = FileBundle::default();
         programs.folder(folder)?;
-        for program in pipeline.programs() {
-            programs.program(&program)?;
+        // Programs of this machine are of no use to a guest with another processor.
+        if processor == Processor::HERE {
+            for program in pipeline.programs() {
+                programs.program(&program)?;
+            }
+        } else if files.is_empty() && disk.is_empty() {
+            bail!(
+                "the guest is one of {debian}, and has no programs of this machine: give it those of {debian}, such as --file \
+                 FOLDER:/ with a folder that `mmdebstrap --arch {debian}` has made",
+                debian = processor.debian()
+            );
         }
         let most = (memory_mib << 20) / MEMORY_SHARE;
         let mut all: Vec<RequestedFile<'_>> = disk.iter().map(|file| RequestedFile { file, on_disk: true }).collect();
@@ -187,7 +198,7 @@ mod tests {
         let pipeline = PipelineCommand::parse(&["true".to_owned()]).unwrap();
         let files = [small, middle, large];
         let placed = |disk: &[SentFile], files: &[SentFile], memory| {
-            let sent = SentFiles::collect(&pipeline, &root, files, disk, memory)?;
+            let sent = SentFiles::collect(&pipeline, &root, files, disk, memory, Processor::HERE)?;
             let mut names: Vec<_> = sent.disk.places().iter().map(|place| place.at.clone()).collect();
             names.sort();
             let all = files.iter().chain(disk).all(|file| sent.contains(&file.to));

@@ -1,6 +1,6 @@
 //! QEMU's own machine for AArch64.
 
-use super::Hardware;
+use super::model::Hardware;
 
 pub(super) const HARDWARE: Hardware = Hardware {
     qemu: "qemu-system-aarch64",
@@ -9,6 +9,7 @@ pub(super) const HARDWARE: Hardware = Hardware {
     machine: "virt,gic-version=3",
     // It has atomic operations in one instruction (FEAT_LSE), so nothing is retried, and a counter of instructions.
     cpu: "neoverse-n1",
+    counted_cpu: "neoverse-n1,pmu=off",
     ready: "pvpanic-pci",
     // The machine has one port; the other one is on its bus.
     ports: [["-serial", "chardev:NAME"], ["-device", "pci-serial,chardev=NAME"]],

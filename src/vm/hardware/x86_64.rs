@@ -1,6 +1,6 @@
 //! The classic PC: every kernel supports its interrupt controllers, timers and serial ports.
 
-use super::Hardware;
+use super::model::Hardware;
 
 pub(super) const HARDWARE: Hardware = Hardware {
     qemu: "qemu-system-x86_64",
@@ -9,6 +9,7 @@ pub(super) const HARDWARE: Hardware = Hardware {
     machine: "pc",
     // This is QEMU's default; name it, because a default may change.
     cpu: "qemu64",
+    counted_cpu: "qemu64",
     ready: "pvpanic",
     ports: [["-serial", "chardev:NAME"], ["-serial", "chardev:NAME"]],
     words: &[

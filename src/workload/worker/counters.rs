@@ -11,20 +11,27 @@ pub(crate) struct Counters {
     end: Option<libc::rusage>,
 }
 
-struct HardwareCounters {
-    group: Group,
-    members: Vec<(&'static str, Counter)>,
+enum HardwareCounters {
+    /// Of this process.
+    Own { group: Group, members: Vec<(&'static str, Counter)> },
+    /// Of the first CPU: its instructions.
+    Cpu(Box<Counter>),
 }
 
+/// The name of the counter of a CPU's instructions.
+pub const CPU_INSTRUCTIONS: &str = "instructions of the CPU";
+
 impl Counters {
-    pub(crate) fn new() -> Self {
-        Self { hardware: HardwareCounters::new(), begin: None, end: None }
+    /// `whole_cpu`: see [`Spec::counted`](crate::workload::spec::Spec).
+    pub(crate) fn new(whole_cpu: bool) -> Self {
+        let hardware = if whole_cpu { HardwareCounters::of_cpu() } else { HardwareCounters::new() };
+        Self { hardware, begin: None, end: None }
     }
 
     pub(crate) fn begin(&mut self) {
         self.begin = Some(usage());
         let failed = match &mut self.hardware {
-            Ok(hardware) => hardware.group.enable().err(),
+            Ok(hardware) => hardware.switch(true).err(),
             Err(_) => None,
         };
         if let Some(error) = failed {
@@ -34,7 +41,7 @@ impl Counters {
 
     pub(crate) fn end(&mut self) {
         if let Ok(hardware) = &mut self.hardware
-            && let Err(error) = hardware.group.disable()
+            && let Err(error) = hardware.switch(false)
         {
             self.hardware = Err(unavailable(&error));
         }
@@ -76,19 +83,41 @@ impl HardwareCounters {
                 let counter = builder.build()?;
                 members.push((name, counter));
             }
-            Ok(Self { group, members })
+            Ok(Self::Own { group, members })
         };
         attempt().map_err(|error| unavailable(&error))
     }
 
+    fn of_cpu() -> Result<Self, String> {
+        let mut builder = Builder::new().any_pid().one_cpu(0).kind(Hardware::INSTRUCTIONS);
+        builder.include_kernel();
+        builder.build().map(|counter| Self::Cpu(Box::new(counter))).map_err(|error| unavailable(&error))
+    }
+
+    fn switch(&mut self, on: bool) -> std::io::Result<()> {
+        match (self, on) {
+            (Self::Own { group, .. }, true) => group.enable(),
+            (Self::Own { group, .. }, false) => group.disable(),
+            (Self::Cpu(counter), true) => counter.enable(),
+            (Self::Cpu(counter), false) => counter.disable(),
+        }
+    }
+
     fn read(&mut self) -> Result<Vec<(String, u64)>, String> {
-        let counts = self.group.read().map_err(|error| unavailable(&error))?;
+        let (group, members) = match self {
+            Self::Own { group, members } => (group, members),
+            Self::Cpu(counter) => {
+                let count = counter.read().map_err(|error| unavailable(&error))?;
+                return Ok(vec![(CPU_INSTRUCTIONS.to_owned(), count)]);
+            }
+        };
+        let counts = group.read().map_err(|error| unavailable(&error))?;
         if counts.time_running() < counts.time_enabled() {
             return Err(
                 "not available: other programs used the counters too, and they ran for only part of the window".into(),
             );
         }
-        Ok(self.members.iter().map(|(name, counter)| ((*name).to_owned(), counts[counter])).collect())
+        Ok(members.iter().map(|(name, counter)| ((*name).to_owned(), counts[counter])).collect())
     }
 }
 

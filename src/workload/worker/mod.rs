@@ -17,6 +17,7 @@ use crate::process::GotAsked;
 use crate::util::privileges;
 use anyhow::{Context, Result, bail, ensure};
 use buffer::Mapping;
+pub use counters::CPU_INSTRUCTIONS;
 use counters::Counters;
 use hot::Tally;
 pub use hot::now_ns;
@@ -78,7 +79,7 @@ fn work(control: &UnixStream, part: WorkerPart, end: RawFd) -> Result<WorkerWind
         Ok(tally)
     };
     engine.run(Amount::Bytes(job.warmup), None).and_then(supplied).context("warm-up")?;
-    let mut counters = Counters::new();
+    let mut counters = Counters::new(job.counted);
     // The file of this program may have given rights, which only opening the counters needs.
     privileges::drop_given();
     hot::install_timer()?;
