@@ -196,7 +196,7 @@ fn a_write_costs_what_hardware_counted() {
 #[ignore = "boots guests: make test"]
 fn a_guest_without_a_window_and_a_window_too_large_are_errors() {
     let folder = tempfile::tempdir().expect("a folder");
-    let version = qemu::version_numbers().expect("QEMU");
+    let version = qemu::version_numbers(pipeprof::arch::Processor::HERE).expect("QEMU");
     let plugin = Plugin::write(folder.path(), version, &[1, 1], 1).expect("the plugin");
     let args = PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() };
     let options = GuestOptions { plugin: Some(args.clone()), ..guest("6.1") };

@@ -16,7 +16,7 @@ fn watched_twice(series: &str, cpus: u32, workload: Spec) -> (Counted, Vec<Funct
     // The plugin counts the first pair; with this seed, that is the probed one.
     let seed = (0..).find(|seed| Plan::new([None, Some(Collector::Kprobe)], 1, *seed).order()[0].lane == 1).unwrap();
     let folder = tempfile::tempdir().expect("a folder");
-    let version = qemu::version_numbers().expect("QEMU");
+    let version = qemu::version_numbers(pipeprof::arch::Processor::HERE).expect("QEMU");
     let plugin = Plugin::write(folder.path(), version, &[1, 1], 1).expect("the plugin");
     let args = PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() };
     let options = GuestOptions { cpus, plugin: Some(args), ..common::guest(series) };

@@ -1,6 +1,6 @@
 //! Instructions of all processors: where they lead, and as text.
 
-use crate::instruction::{AddressNames, Instruction};
+use crate::instruction::{AddressNames, Disassembler, Instruction};
 use crate::{Processor, aarch64, marker, x86_64};
 
 /// The instruction with this code.
@@ -12,7 +12,7 @@ pub fn decoded(processor: Processor, code: &[u8], address: u64) -> Instruction {
 }
 
 /// The text of instructions: each its code, at its address.
-pub fn disassembler(processor: Processor, names: Box<AddressNames>) -> Box<dyn FnMut(&[u8], u64) -> String> {
+pub fn disassembler(processor: Processor, names: Box<AddressNames>) -> Box<Disassembler> {
     match processor {
         Processor::X86_64 => x86_64::disassembler(names),
         Processor::Aarch64 => aarch64::disassembler(names),

@@ -27,3 +27,6 @@ pub struct Instruction {
 
 /// The names of addresses, for the text of an instruction.
 pub type AddressNames = dyn Fn(u64) -> Option<String>;
+
+/// Makes the text of an instruction: its code, at its address.
+pub type Disassembler = dyn FnMut(&[u8], u64) -> String;

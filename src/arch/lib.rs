@@ -15,7 +15,7 @@ mod x86_64;
 pub use aarch64::cpu_name;
 pub use code::{decoded, disassembler, marker_places};
 pub use entry::{KERNEL, is_kernel_entry};
-pub use instruction::{AddressNames, Flow, Instruction};
+pub use instruction::{AddressNames, Disassembler, Flow, Instruction};
 pub use processor::Processor;
 
 /// The models of cycles of instructions: name, file.

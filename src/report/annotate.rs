@@ -1,6 +1,6 @@
 //! A function's executed instructions as text: disassembled, with counts; the most frequent ones are marked.
 
-use crate::arch::disassembler;
+use crate::arch::{Disassembler, disassembler};
 use crate::profile::{ProcessName, listed};
 use crate::result::code::{ExecutedCode, ExecutedFunction, ExecutedInstruction};
 use crate::util::text::grouped;
@@ -90,11 +90,7 @@ fn end_of(instruction: &ExecutedInstruction) -> u64 {
     instruction.offset.saturating_add((instruction.code.len() / 2) as u64)
 }
 
-fn disassembled(
-    instruction: &ExecutedInstruction,
-    start: u64,
-    text_of: &mut dyn FnMut(&[u8], u64) -> String,
-) -> String {
+fn disassembled(instruction: &ExecutedInstruction, start: u64, text_of: &mut Disassembler) -> String {
     let bytes = instruction.bytes();
     if bytes.len() * 2 != instruction.code.len() {
         return "(bad)".to_owned();

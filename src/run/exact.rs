@@ -15,8 +15,8 @@ use crate::util::usage::UsageError;
 use crate::vm::hardware::Hardware;
 use crate::vm::scratch::Scratch;
 use crate::vm::{self, Accel, GuestOptions, Job, PluginArgs, qemu};
+use crate::workload::cpu_counter::{CPU_INSTRUCTIONS_AFTER, CPU_INSTRUCTIONS_BEFORE};
 use crate::workload::spec::Amount;
-use crate::workload::worker::CPU_INSTRUCTIONS;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -173,12 +173,18 @@ fn enter(outcome: &mut Outcome, counted: Counted) {
     document.locks = counted.locks;
     document.collectors = vec![counted.report];
     let all: u64 = counted.profiles.iter().map(|profile| profile.stacks.total()).sum();
-    let witness = document.processes.totals.values().filter_map(|totals| totals.counters.get(CPU_INSTRUCTIONS)).max();
+    let processes: Vec<ProcessName> = document.processes.totals.names().collect();
+    let mut taken = |name| -> Vec<u64> {
+        let of = |process: &ProcessName| document.processes.totals.get_mut(*process)?.counters.remove(name);
+        processes.iter().filter_map(of).collect()
+    };
+    let (before, after) = (taken(CPU_INSTRUCTIONS_BEFORE), taken(CPU_INSTRUCTIONS_AFTER));
+    let own = before.iter().min().zip(after.iter().max()).map(|(before, after)| after - before);
     // With several CPUs, those of the first are not all.
-    if let (Some(own), 1, [report]) = (witness, document.environment.cpus, &mut document.collectors[..]) {
+    if let (Some(own), 1, [report]) = (own, document.environment.cpus, &mut document.collectors[..]) {
         report.notes.push(format!(
             "the kernel's own counter has {own} instructions, from some before the window to some after it: {} more",
-            i128::from(*own) - i128::from(all)
+            i128::from(own) - i128::from(all)
         ));
     }
     outcome.profiles = counted.profiles;

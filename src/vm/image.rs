@@ -186,6 +186,27 @@ mod tests {
     }
 
     #[test]
+    fn an_image_of_arm64_names_its_release_in_its_banner() {
+        let mut image = vec![0; 0x1000];
+        image[0x38..0x3c].copy_from_slice(b"ARM\x64");
+        assert_eq!(parse_arm64(&image), Err(NoImage::NoRelease));
+        for (at, text) in [(0x100, &b"Linux version %s (%s)\0"[..]), (0x200, b"Linux version 6.12.1-arm64 (x@y) #1\0")]
+        {
+            image[at..at + text.len()].copy_from_slice(text);
+        }
+        assert_eq!(parse_arm64(&image), Ok("6.12.1-arm64".to_owned()));
+        let folder = tempfile::tempdir().unwrap();
+        let (plain, packed) = (folder.path().join("Image"), folder.path().join("Image.gz"));
+        std::fs::write(&plain, &image).unwrap();
+        let mut encoder = flate2::GzBuilder::new().write(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut encoder, &image).unwrap();
+        std::fs::write(&packed, encoder.finish().unwrap()).unwrap();
+        for path in [plain, packed] {
+            assert_eq!(release_of(&path).unwrap(), ("6.12.1-arm64".to_owned(), Processor::Aarch64));
+        }
+    }
+
+    #[test]
     fn what_is_no_image_is_said() {
         assert_eq!(parse(b"\x7fELF", 4), Err(NoImage::Elf));
         assert_eq!(parse(b"!<arch>\n", 8), Err(NoImage::Deb));

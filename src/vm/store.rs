@@ -510,6 +510,14 @@ mod tests {
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
     }
 
+    #[test]
+    fn a_name_may_end_in_a_processor() {
+        assert_eq!(of_processor("6.12:arm64"), ("6.12", Processor::Aarch64));
+        assert_eq!(of_processor("6.12:amd64"), ("6.12", Processor::X86_64));
+        assert_eq!(of_processor("6.12"), ("6.12", Processor::HERE));
+        assert_eq!(of_processor("a:b"), ("a:b", Processor::HERE));
+    }
+
     proptest::proptest! {
         #[test]
         fn what_is_written_of_a_kernel_is_read(
@@ -524,6 +532,7 @@ mod tests {
                 compiler_name: text(6), digest: text(7), seconds, objects, from_bundle,
             };
             let entry = CachedKernel {
+                processor: Processor::X86_64,
                 version: version.map_or_else(|| release.clone(), |more| format!("6.1.2{more}")), origin: text(8),
                 build: Some(build).filter(|_| built), folder: PathBuf::new(), release,
             };

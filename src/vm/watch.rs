@@ -302,7 +302,12 @@ mod tests {
 
     #[test]
     fn a_silent_guest_is_not_waited_for() {
-        let kernel = crate::vm::Kernel { image: "x".into(), release: "x".to_owned(), config: None };
+        let kernel = crate::vm::Kernel {
+            image: "x".into(),
+            processor: crate::arch::Processor::X86_64,
+            release: "x".to_owned(),
+            config: None,
+        };
         let mut options = GuestOptions::of(kernel);
         let seconds =
             |limit, options: &GuestOptions| patience(Duration::from_secs(limit), options).map(|p| p.as_secs());

@@ -1,5 +1,6 @@
 //! The controller: starts the workers, releases them, collects their counts, and leaves none running.
 
+use super::cpu_counter;
 use super::cpus::{self, Places};
 use super::pipe::Pipe;
 use super::spec::{Amount, Spec};
@@ -11,8 +12,9 @@ use crate::profile::ProcessName;
 use crate::util::cancel;
 use crate::util::own_child::OwnChild;
 use anyhow::{Context, Result, anyhow, bail};
+use perf_event::Counter;
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -37,6 +39,8 @@ pub struct Launched {
     spec: Spec,
     /// Whether the workers mark their windows for the instruction collector.
     marked: bool,
+    /// Of the CPU's instructions, if [`Spec::counted`]; or why there is none.
+    counter: Option<Result<Counter, String>>,
     workers: Vec<Worker>,
     released: Option<Instant>,
     ended: bool,
@@ -78,7 +82,9 @@ fn launch_marked(spec: &Spec, marked: bool) -> Result<Launched> {
     spec.check()?;
     cancel::check()?;
     let places = cpus::places(spec)?;
-    let mut launched = Launched { spec: spec.clone(), marked, workers: Vec::new(), released: None, ended: false };
+    let counter = spec.counted.then(cpu_counter::of_cpu);
+    let mut launched =
+        Launched { spec: spec.clone(), marked, counter, workers: Vec::new(), released: None, ended: false };
     for (pair, places) in places.iter().enumerate() {
         launched.start_pair(pair, places)?;
     }
@@ -126,7 +132,10 @@ impl Launched {
             warmup,
             amount,
             marked: self.marked,
-            counted: self.spec.counted,
+            counter: self.counter.as_ref().map(|counter| match counter {
+                Ok(counter) => Ok(counter.as_raw_fd()),
+                Err(reason) => Err(reason.clone()),
+            }),
             spec: self.spec.clone(),
         }
     }

@@ -13,6 +13,7 @@ pub mod axis;
 pub mod caveats;
 pub mod check;
 pub mod command;
+pub mod cpu_counter;
 pub mod cpus;
 pub mod grid;
 pub mod launch;

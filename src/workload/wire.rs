@@ -43,8 +43,8 @@ pub(crate) struct WorkerJob {
     pub amount: Amount,
     /// Whether to mark the window for the instruction collector.
     pub marked: bool,
-    /// [`Spec::counted`].
-    pub counted: bool,
+    /// The descriptor of the counter of the CPU's instructions, if [`Spec::counted`] asks for one.
+    pub counter: Option<Result<i32, String>>,
     pub spec: Spec,
 }
 

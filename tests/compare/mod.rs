@@ -728,7 +728,7 @@ fn cycles_stand_next_to_instructions_and_disagreement_is_undecided() {
         assert!(rendered.matches("undecided").count() >= 2, "{rendered}");
     }
     // With free locks, the same runs agree.
-    let text = include_str!("../../src/arch/models/published-1.toml");
+    let text = include_str!("../../src/arch/x86_64/models/published-1.toml");
     let text = text.replace("published-1", "free-locks").replace("cycles = 18", "cycles = 0");
     let options = CompareOptions { cycle_model: Some(CycleModel::given(&text).unwrap()), ..CompareOptions::default() };
     let runs = [with_classes(older(), 3_000), with_classes(newer(), 0)].map(input);

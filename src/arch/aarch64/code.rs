@@ -1,6 +1,6 @@
 //! Instructions of AArch64. Encodings: Arm Architecture Reference Manual for A-profile, "A64 instruction set encoding".
 
-use crate::instruction::{AddressNames, Flow, Instruction};
+use crate::instruction::{AddressNames, Disassembler, Flow, Instruction};
 use yaxpeax_arch::{Decoder as _, U8Reader};
 use yaxpeax_arm::armv8::a64::InstDecoder;
 
@@ -43,7 +43,7 @@ pub(crate) fn decoded(code: &[u8], address: u64) -> Instruction {
     Instruction { flow, target, next: address.wrapping_add(LENGTH) }
 }
 
-pub(crate) fn disassembler(names: Box<AddressNames>) -> Box<dyn FnMut(&[u8], u64) -> String> {
+pub(crate) fn disassembler(names: Box<AddressNames>) -> Box<Disassembler> {
     let decoder = InstDecoder::default();
     Box::new(move |code, address| {
         let Ok(instruction) = decoder.decode(&mut U8Reader::new(code)) else { return "(bad)".to_owned() };

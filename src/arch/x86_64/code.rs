@@ -1,6 +1,6 @@
 //! Instructions of x86-64, by iced.
 
-use crate::instruction::{AddressNames, Flow, Instruction};
+use crate::instruction::{AddressNames, Disassembler, Flow, Instruction};
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Mnemonic, OpKind, SymbolResolver, SymbolResult};
 
 /// The instruction with this code.
@@ -33,7 +33,7 @@ impl SymbolResolver for Named {
     }
 }
 
-pub(crate) fn disassembler(names: Box<AddressNames>) -> Box<dyn FnMut(&[u8], u64) -> String> {
+pub(crate) fn disassembler(names: Box<AddressNames>) -> Box<Disassembler> {
     let mut formatter = GasFormatter::with_options(Some(Box::new(Named(names))), None);
     formatter.options_mut().set_rip_relative_addresses(false);
     Box::new(move |code, address| {

@@ -1,8 +1,11 @@
 //! What the kernel and the hardware counted for this process during its window.
 
 use crate::process::ProcessTotals;
+use crate::workload::cpu_counter::{CPU_INSTRUCTIONS_AFTER, CPU_INSTRUCTIONS_BEFORE, counted, unavailable};
 use perf_event::events::Hardware;
 use perf_event::{Builder, Counter, Group};
+use std::fs::File;
+use std::os::fd::FromRawFd as _;
 
 /// Counters for one window.
 pub(crate) struct Counters {
@@ -14,17 +17,18 @@ pub(crate) struct Counters {
 enum HardwareCounters {
     /// Of this process.
     Own { group: Group, members: Vec<(&'static str, Counter)> },
-    /// Of the first CPU: its instructions.
-    Cpu(Box<Counter>),
+    /// Of the first CPU, which runs all the time, and what it had counted before and after the window.
+    Shared(File, [u64; 2]),
 }
 
-/// The name of the counter of a CPU's instructions.
-pub const CPU_INSTRUCTIONS: &str = "instructions of the CPU";
-
 impl Counters {
-    /// `whole_cpu`: see [`Spec::counted`](crate::workload::spec::Spec).
-    pub(crate) fn new(whole_cpu: bool) -> Self {
-        let hardware = if whole_cpu { HardwareCounters::of_cpu() } else { HardwareCounters::new() };
+    /// `shared`: the descriptor of [`of_cpu`](crate::workload::cpu_counter::of_cpu), instead of counters of this process.
+    pub(crate) fn new(shared: Option<Result<i32, String>>) -> Self {
+        let hardware = match shared {
+            // SAFETY: the controller passed its counter as this descriptor, and nothing else in this process owns it.
+            Some(shared) => shared.map(|fd| HardwareCounters::Shared(unsafe { File::from_raw_fd(fd) }, [0; 2])),
+            None => HardwareCounters::new(),
+        };
         Self { hardware, begin: None, end: None }
     }
 
@@ -88,27 +92,23 @@ impl HardwareCounters {
         attempt().map_err(|error| unavailable(&error))
     }
 
-    fn of_cpu() -> Result<Self, String> {
-        let mut builder = Builder::new().any_pid().one_cpu(0).kind(Hardware::INSTRUCTIONS);
-        builder.include_kernel();
-        builder.build().map(|counter| Self::Cpu(Box::new(counter))).map_err(|error| unavailable(&error))
-    }
-
     fn switch(&mut self, on: bool) -> std::io::Result<()> {
         match (self, on) {
             (Self::Own { group, .. }, true) => group.enable(),
             (Self::Own { group, .. }, false) => group.disable(),
-            (Self::Cpu(counter), true) => counter.enable(),
-            (Self::Cpu(counter), false) => counter.disable(),
+            (Self::Shared(counter, values), on) => {
+                values[usize::from(!on)] = counted(counter)?;
+                Ok(())
+            }
         }
     }
 
     fn read(&mut self) -> Result<Vec<(String, u64)>, String> {
         let (group, members) = match self {
             Self::Own { group, members } => (group, members),
-            Self::Cpu(counter) => {
-                let count = counter.read().map_err(|error| unavailable(&error))?;
-                return Ok(vec![(CPU_INSTRUCTIONS.to_owned(), count)]);
+            Self::Shared(_, [before, after]) => {
+                let values = [(CPU_INSTRUCTIONS_BEFORE, *before), (CPU_INSTRUCTIONS_AFTER, *after)];
+                return Ok(values.map(|(name, value)| (name.to_owned(), value)).to_vec());
             }
         };
         let counts = group.read().map_err(|error| unavailable(&error))?;
@@ -119,20 +119,6 @@ impl HardwareCounters {
         }
         Ok(members.iter().map(|(name, counter)| ((*name).to_owned(), counts[counter])).collect())
     }
-}
-
-fn unavailable(error: &std::io::Error) -> String {
-    let reason = match error.raw_os_error() {
-        Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => {
-            "this machine has no hardware counters (usually a virtual machine without a PMU)".to_owned()
-        }
-        Some(libc::EACCES | libc::EPERM) => {
-            "this user may not count kernel events; allow it with `sudo sysctl kernel.perf_event_paranoid=1`".to_owned()
-        }
-        Some(libc::ENOSYS) => "this kernel is built without perf events".to_owned(),
-        _ => error.to_string(),
-    };
-    format!("not available: {reason}")
 }
 
 fn usage() -> libc::rusage {

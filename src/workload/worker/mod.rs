@@ -17,7 +17,6 @@ use crate::process::GotAsked;
 use crate::util::privileges;
 use anyhow::{Context, Result, bail, ensure};
 use buffer::Mapping;
-pub use counters::CPU_INSTRUCTIONS;
 use counters::Counters;
 use hot::Tally;
 pub use hot::now_ns;
@@ -79,7 +78,7 @@ fn work(control: &UnixStream, part: WorkerPart, end: RawFd) -> Result<WorkerWind
         Ok(tally)
     };
     engine.run(Amount::Bytes(job.warmup), None).and_then(supplied).context("warm-up")?;
-    let mut counters = Counters::new(job.counted);
+    let mut counters = Counters::new(job.counter);
     // The file of this program may have given rights, which only opening the counters needs.
     privileges::drop_given();
     hot::install_timer()?;
