@@ -70,6 +70,7 @@ enum {
 	NR_SHUTDOWN = 48,
 	NR_VFORK = 58,
 	NR_WAIT4 = 61,
+	NR_KILL = 62,
 	NR_FCNTL = 72,
 	NR_FSYNC = 74,
 	NR_FDATASYNC = 75,

@@ -44,6 +44,7 @@ pub fn check(document: &Document) -> Result<()> {
             ensure!(failed <= end.all_calls(), "{failed} calls failed of {}", end.all_calls());
         }
     }
+    document.streams.iter().try_for_each(|stream| known(stream.process, "a stream"))?;
     document.lock_waits.iter().flatten().try_for_each(|wait| known(wait.process, "a wait for a lock"))?;
     let waits = document.last_look.iter().flat_map(|look| &look.waits);
     waits.flat_map(LastWait::processes).filter_map(|of| of.recorded).try_for_each(|at| known(at, "a wait"))?;

@@ -49,8 +49,12 @@ pub enum FindingKind {
     AtEnd,
     /// A program failed, which the exit code of the pipeline does not show.
     HiddenFailure,
+    /// Writes failed, because the device had no room.
+    NoSpace,
     /// A pipeline empties a file that it reads.
     OwnInput,
+    /// Processes overwrite each other's part of a file.
+    Overwritten,
     /// What was in a FIFO was lost when nobody had it open.
     FifoLost,
     /// A terminal cut lines that were too long.
@@ -69,6 +73,8 @@ pub enum FindingKind {
     Doubled,
     /// A shell does not use a last line that has no end.
     LastLine,
+    /// A part of a shell only set variables, which nobody gets.
+    LostVariables,
     /// A program ended before a child of its own had read all that it wrote.
     NotAwaited,
     /// The exit code of a child is lost.
@@ -166,6 +172,7 @@ impl FindingKind {
             AtEnd, BadDescriptors, Broken, Circle, Cut, Datagrams, FifoLost, FillAsks, Late, LineCut, OwnInput, Polls,
         };
         use FindingKind::{Doubled, LastLine, LostChild, Naps, NotAwaited, OutOfOrder, Refused, Retries, Syncs};
+        use FindingKind::{LostVariables, NoSpace, Overwritten};
         use FindingKind::{ShortBlock, Sigpipe, Started, Taken, Torn, Unnoticed, Unread, Unsent};
         matches!(
             self,
@@ -174,6 +181,9 @@ impl FindingKind {
                 | AtEnd
                 | Retries
                 | OwnInput
+                | NoSpace
+                | Overwritten
+                | LostVariables
                 | FifoLost
                 | LineCut
                 | Refused

@@ -15,4 +15,5 @@ pub(crate) mod off_cpu;
 pub(crate) mod sampling;
 pub(crate) mod stage_times;
 pub(crate) mod stages;
+pub(crate) mod streams;
 pub mod work;

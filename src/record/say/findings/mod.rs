@@ -17,17 +17,23 @@ mod killed_part;
 mod large_blocks;
 mod last_line;
 mod late;
+mod left_behind;
 mod line_cut;
 mod lost_child;
+mod lost_variables;
 mod naps;
+mod no_space;
 mod not_awaited;
 mod out_of_order;
+mod overwritten;
 mod own_input;
+mod part_read;
 mod polls;
 mod refused;
 mod retries;
 mod short_block;
 mod small_pipe;
+mod small_writes;
 mod started;
 mod stopped;
 mod syncs;
@@ -35,6 +41,7 @@ mod taken;
 #[cfg(test)]
 pub(crate) mod tests;
 mod torn;
+mod torn_file;
 mod unnoticed;
 mod unread;
 mod unseen;
@@ -49,7 +56,7 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 36] = [
+const RULES: [FindingRule; 43] = [
     at_stall::find,
     broken::find,
     at_end::find,
@@ -86,6 +93,13 @@ const RULES: [FindingRule; 36] = [
     out_of_order::find,
     naps::find,
     lost_child::find,
+    left_behind::find,
+    lost_variables::find,
+    no_space::find,
+    overwritten::find,
+    part_read::find,
+    small_writes::find,
+    torn_file::find,
 ];
 
 /// What the rules find.
