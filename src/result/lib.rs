@@ -50,7 +50,7 @@ pub use recorded::{
     BusyProgram, HeldBy, LockWait, Observer, PipeHolder, ProcLooks, RecordLevel, RecordedChannel, RecordedEnd,
     RecordedProcess, UnrecordedProcess, UserPipes, WaitReason, WaitTotal,
 };
-pub use recorded::{DEFAULT_SLOTS, DoubledBuffer, RecordedStream};
+pub use recorded::{DEFAULT_SLOTS, DoubledBuffer, LeftProcesses, RecordedStream};
 pub use request::{Collector, Loader, Request, Selection};
 pub use stack_files::LARGEST;
 pub use target::{Container, ImportedFrom, MeasuredTarget, PipelineCommand, ProcessGroup};

@@ -141,6 +141,9 @@ pub struct RecordedProcess {
     /// Index in `recorded` of the process that started it, or all of its processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_by: Option<usize>,
+    /// Processes that it had started and that ended later than it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<LeftProcesses>,
     /// The number of the signal that killed it, or one of its processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<u32>,
@@ -162,6 +165,16 @@ impl RecordedProcess {
     pub fn moves_unseen(&self) -> bool {
         self.io_uring_calls + self.unseen_requests > 0
     }
+}
+
+/// Processes that ended later than the one that had started them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeftProcesses {
+    pub count: u64,
+    /// Indices in `recorded` of what they executed last.
+    pub processes: BTreeSet<usize>,
+    /// When the last one ended, or the window did, ns.
+    pub until_ns: u64,
 }
 
 /// Why a thread slept, other than for a channel.

@@ -2,7 +2,7 @@
 
 use crate::collect::bpf::shared::Lost;
 use crate::record::model::alike::alike;
-use crate::record::model::forks::{doubled, parents};
+use crate::record::model::forks::{doubled, left, parents};
 use crate::record::model::streams::streams;
 use crate::record::observe::channel_kind::kind_of;
 use crate::record::observe::counted::RecordedCounts;
@@ -99,6 +99,9 @@ pub(crate) fn assemble(
     let parents = parents(counted, &index);
     for (at, parent) in parents {
         processes[at].started_by = parent;
+    }
+    for (at, left) in left(counted, &index, begin) {
+        processes[at].left = Some(left);
     }
     let mut channels = channels_of(counted, begin, &index, pipes);
     add_open(&mut channels, &processes, open);

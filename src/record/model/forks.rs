@@ -4,7 +4,7 @@ use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::raw::{PR_FORKED, PR_FORKS, PrHead, PrWho};
 use crate::record::observe::reason::name_of;
 use crate::record::start::command_line::is_shell;
-use crate::result::DoubledBuffer;
+use crate::result::{DoubledBuffer, LeftProcesses};
 use std::collections::{BTreeMap, HashMap};
 
 /// A shorter line may have been written by each of them on purpose.
@@ -26,6 +26,41 @@ pub(crate) fn parents(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>) 
         let parent = of_parent.map(|(_, parent)| *parent);
         let parent = parent.filter(|parent| parent != at);
         found.entry(*at).and_modify(|known| *known = known.filter(|known| Some(*known) == parent)).or_insert(parent);
+    }
+    found
+}
+
+/// The last row of a process, its parent, and when it began that program and ended.
+struct Lived {
+    row: usize,
+    parent: u64,
+    begin: u64,
+    end: u64,
+}
+
+/// What each row had started that ended later. `begin`: that of the window.
+pub(crate) fn left(
+    counted: &RecordedCounts,
+    index: &BTreeMap<PrWho, usize>,
+    begin: u64,
+) -> BTreeMap<usize, LeftProcesses> {
+    let mut lived: HashMap<u64, Lived> = HashMap::new();
+    for (who, process) in &counted.processes {
+        let Some(row) = index.get(who).copied().filter(|_| !counted.members.contains_key(who)) else { continue };
+        let new = || Lived { row, parent: process.parent, begin: process.begin, end: process.end };
+        let known = lived.entry(who.tgid.into()).or_insert_with(new);
+        known.end = known.end.max(process.end);
+        if process.begin > known.begin {
+            (known.row, known.begin) = (row, process.begin);
+        }
+    }
+    let mut found: BTreeMap<usize, LeftProcesses> = BTreeMap::new();
+    for child in lived.values() {
+        let Some(parent) = lived.get(&child.parent).filter(|parent| parent.end < child.end) else { continue };
+        let left = found.entry(parent.row).or_default();
+        left.count += 1;
+        left.processes.insert(child.row);
+        left.until_ns = left.until_ns.max(child.end.saturating_sub(begin));
     }
     found
 }
@@ -94,6 +129,13 @@ mod tests {
         }
         let index = [(who(7, name), 0), (who(8, name), 1)].into();
         assert_eq!(parents(&counted, &index), [(0, None), (1, Some(0))].into());
+        let ended = |ends: [u64; 2]| {
+            let mut counted = RecordedCounts { processes: counted.processes.clone(), ..RecordedCounts::default() };
+            counted.processes.iter_mut().zip(ends).for_each(|((_, process), end)| process.end = end);
+            left(&counted, &index, 5)
+        };
+        let later = LeftProcesses { count: 1, processes: [1].into(), until_ns: 25 };
+        assert_eq!((ended([20, 30]), ended([30, 20])), ([(0, later)].into(), BTreeMap::new()));
         doubled(&counted, &index, (3, 1))
     }
 

@@ -2,6 +2,7 @@
 
 use crate::record::say::findings::exit::{BROKEN_PIPE, SOON};
 use crate::record::say::findings::view::{FindingView, after};
+use crate::record::start::command_line::is_shell;
 use crate::result::{Finding, FindingKind, RecordedEnd, RecordedProcess};
 
 /// Programs whose exit code 1 is an answer, as grep(1) and diff(1) have it.
@@ -61,7 +62,40 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
             ..finding
         });
     }
+    found.extend(document.recorded.iter().enumerate().filter_map(|of| without_output(view, of)));
     found
+}
+
+/// A program that failed and wrote nothing: who reads its standard output takes that for all.
+fn without_output(view: &FindingView<'_>, (at, process): (usize, &RecordedProcess)) -> Option<Finding> {
+    let code = process.exit_code.filter(|code| *code > 1 && *code != BROKEN_PIPE)?;
+    let channel = process.output?;
+    let pipe = view.document.channels.get(channel).filter(|pipe| pipe.kind.is_pipe())?;
+    let wrote = view.writers().any(|(_, _, end)| end.process == at && end.bytes > 0);
+    if wrote || process.execs == 0 || process.pids.len() != 1 || process.signal.is_some() || !pipe.other_readers.is_empty() {
+        return None;
+    }
+    let reader = pipe.readers.iter().find(|end| end.at_end > 0 && end.process != at)?;
+    let reading = view.process(reader)?;
+    // A shell gets the exit code of `$(...)`, which it reads in blocks, but not that of `<(...)`.
+    let by_bytes = reader.requested == reader.all_calls();
+    let substituted = Some(reader.process) == process.started_by || reader.process == at;
+    let beside = reading.started_by.is_some() && reading.started_by == process.started_by;
+    let what = if substituted && is_shell(&reading.name) && by_bytes {
+        "A shell does not get the exit code of `<(...)`: `wait $!` does, or a file instead."
+    } else if beside && reading.execs > 0 {
+        "`set -o pipefail` keeps it, where both are one pipeline."
+    } else {
+        return None;
+    };
+    let text = format!(
+        "{} failed with exit code {code} at {} and wrote nothing to {}, which took that for all: the exit code is 0. {what}",
+        view.name(at),
+        after(process.end_ns),
+        view.pipe_to(pipe)
+    );
+    let finding = Finding::new(FindingKind::HiddenFailure, [at], text);
+    Some(Finding { channels: vec![channel], count: Some(code.into()), at_ns: Some(process.end_ns), ..finding })
 }
 
 /// Whether all that a process wrote went to `tee`, which has its output in a file.
@@ -94,6 +128,32 @@ mod tests {
         let text = "`seq` failed with exit code 2 at 4.00 s, after it had written to the pipe to `grep`, and the pipeline's exit \
                     code is 0: that of its last program. `set -o pipefail` keeps it.";
         assert_eq!(said(find, &|recording| fails(recording, 0, 2)), [text]);
+    }
+
+    #[test]
+    fn a_failure_without_output_is_said() {
+        let silent = |change: &dyn Fn(&mut Document)| {
+            said(find, &|recording| {
+                fails(recording, 0, 128);
+                recording.recorded[1].name = "bash".to_owned();
+                (recording.recorded[0].output, recording.recorded[0].started_by) = (Some(0), Some(1));
+                recording.channels[0].writers[0].bytes = 0;
+                let end = &mut recording.channels[0].readers[0];
+                (end.bytes, end.at_end, end.calls) = (0, 1, [("read".to_owned(), 1)].into());
+                end.requested = 1;
+                change(recording);
+            })
+        };
+        let text = "`seq` failed with exit code 128 at 4.00 s and wrote nothing to the pipe to `bash`, which took that for all: the \
+                    exit code is 0. A shell does not get the exit code of `<(...)`: `wait $!` does, or a file instead.";
+        assert_eq!(silent(&|_| {}), [text]);
+        assert!(silent(&|recording| recording.channels[0].readers[0].requested = 128).is_empty(), "$(...)");
+        assert!(silent(&|recording| recording.recorded[0].exit_code = Some(1)).is_empty(), "an answer");
+        let beside = silent(&|recording| {
+            (recording.recorded[0].started_by, recording.recorded[1].started_by) = (Some(2), Some(2));
+            recording.recorded[1].execs = 1;
+        });
+        assert!(beside[0].ends_with("`set -o pipefail` keeps it, where both are one pipeline."), "{beside:?}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::profile::few;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed;
+use crate::record::start::command_line::is_shell;
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
 use crate::util::text::{counted, grouped};
 use std::collections::BTreeSet;
@@ -65,18 +66,32 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         });
         let Some((channel, pipe, end)) = cut.filter(|_| process.pids.len() == 1) else { continue };
         let text = format!(
-            "{} was killed by {} at {}, after {} to {}, which took that for all: the exit code is 0. `set -o pipefail` shows \
-             it.",
+            "{} was killed by {} at {}, after {} to {}, which took that for all: the exit code is 0. {}",
             view.name(at),
             killed(process).unwrap_or_default(),
             after(process.end_ns),
             counted(end.bytes, "byte"),
-            view.pipe_to(pipe)
+            view.pipe_to(pipe),
+            who_sees(view, process, pipe)
         );
         let finding = Finding::new(FindingKind::HiddenFailure, [at], text);
         found.push(Finding { channels: vec![channel], at_ns: Some(process.end_ns), ..finding });
     }
     found
+}
+
+/// How the end of a process can be seen.
+fn who_sees(view: &FindingView<'_>, killed: &RecordedProcess, pipe: &RecordedChannel) -> String {
+    let reads = |at: &usize| pipe.readers.iter().any(|end| end.process == *at && end.at_end > 0);
+    let Some(starter) = killed.started_by.filter(reads) else {
+        return "`set -o pipefail` shows it.".to_owned();
+    };
+    if view.document.recorded.get(starter).is_some_and(|starter| is_shell(&starter.name)) {
+        "A shell does not get the exit code of `<(...)`: `wait $!` does.".to_owned()
+    } else {
+        let name = view.name(starter);
+        format!("{name}, which started it, has to look at how it ended: a signal is a negative return code in Python, and a `signal` in node.")
+    }
 }
 
 /// Whether a killed process may have been the reader of a pipe that nobody read.

@@ -25,8 +25,8 @@ mod naps;
 mod no_space;
 mod not_awaited;
 mod out_of_order;
-mod overwritten;
 mod own_input;
+mod overwritten;
 mod part_read;
 mod polls;
 mod refused;
@@ -42,6 +42,7 @@ mod taken;
 pub(crate) mod tests;
 mod torn;
 mod torn_file;
+mod typed;
 mod unnoticed;
 mod unread;
 mod unseen;
@@ -56,7 +57,7 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 43] = [
+const RULES: [FindingRule; 44] = [
     at_stall::find,
     broken::find,
     at_end::find,
@@ -100,6 +101,7 @@ const RULES: [FindingRule; 43] = [
     part_read::find,
     small_writes::find,
     torn_file::find,
+    typed::find,
 ];
 
 /// What the rules find.
