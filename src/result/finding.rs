@@ -73,8 +73,6 @@ pub enum FindingKind {
     Doubled,
     /// A shell does not use a last line that has no end.
     LastLine,
-    /// A part of a shell only set variables, which nobody gets.
-    LostVariables,
     /// A program ended before a child of its own had read all that it wrote.
     NotAwaited,
     /// The exit code of a child is lost.
@@ -109,6 +107,8 @@ pub enum FindingKind {
     Torn,
     /// A program read what another one was to read.
     Taken,
+    /// A part of a shell could only set variables, which nobody gets.
+    LostVariables,
     /// Short reads were counted as blocks.
     ShortBlock,
     /// A program buffers its output.
@@ -127,6 +127,8 @@ pub enum FindingKind {
     Started,
     /// Threads hand their work to each other, one after the other.
     HandOvers,
+    /// Two programs at a pipe never run at the same time.
+    Turns,
     /// Which process the exit code comes from.
     ExitCode,
     /// What is on a CPU most of the time moves few bytes per call.
@@ -172,7 +174,7 @@ impl FindingKind {
             AtEnd, BadDescriptors, Broken, Circle, Cut, Datagrams, FifoLost, FillAsks, Late, LineCut, OwnInput, Polls,
         };
         use FindingKind::{Doubled, LastLine, LostChild, Naps, NotAwaited, OutOfOrder, Refused, Retries, Syncs};
-        use FindingKind::{LostVariables, NoSpace, Overwritten};
+        use FindingKind::{NoSpace, Overwritten};
         use FindingKind::{ShortBlock, Sigpipe, Started, Taken, Torn, Unnoticed, Unread, Unsent};
         matches!(
             self,
@@ -183,7 +185,6 @@ impl FindingKind {
                 | OwnInput
                 | NoSpace
                 | Overwritten
-                | LostVariables
                 | FifoLost
                 | LineCut
                 | Refused

@@ -139,11 +139,8 @@ fn name_outputs(
     index: &BTreeMap<PrWho, usize>,
     channels: &[RecordedChannel],
 ) {
-    let known: HashMap<(u64, u64), usize> = channels
-        .iter()
-        .enumerate()
-        .map(|(at, channel)| ((channel.inode, u64::from(channel.device)), at))
-        .collect();
+    let known: HashMap<(u64, u64), usize> =
+        channels.iter().enumerate().map(|(at, channel)| ((channel.inode, u64::from(channel.device)), at)).collect();
     let mut several = HashSet::new();
     for (who, process) in &counted.processes {
         let Some(row) = index.get(who) else { continue };

@@ -72,7 +72,12 @@ fn without_output(view: &FindingView<'_>, (at, process): (usize, &RecordedProces
     let channel = process.output?;
     let pipe = view.document.channels.get(channel).filter(|pipe| pipe.kind.is_pipe())?;
     let wrote = view.writers().any(|(_, _, end)| end.process == at && end.bytes > 0);
-    if wrote || process.execs == 0 || process.pids.len() != 1 || process.signal.is_some() || !pipe.other_readers.is_empty() {
+    if wrote
+        || process.execs == 0
+        || process.pids.len() != 1
+        || process.signal.is_some()
+        || !pipe.other_readers.is_empty()
+    {
         return None;
     }
     let reader = pipe.readers.iter().find(|end| end.at_end > 0 && end.process != at)?;

@@ -90,7 +90,9 @@ fn who_sees(view: &FindingView<'_>, killed: &RecordedProcess, pipe: &RecordedCha
         "A shell does not get the exit code of `<(...)`: `wait $!` does.".to_owned()
     } else {
         let name = view.name(starter);
-        format!("{name}, which started it, has to look at how it ended: a signal is a negative return code in Python, and a `signal` in node.")
+        format!(
+            "{name}, which started it, has to look at how it ended: a signal is a negative return code in Python, and a `signal` in node."
+        )
     }
 }
 

@@ -85,7 +85,8 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         let first = end.moved_ns.map(|[first, _]| first);
         Some(Finding { channels: vec![at], at_ns: first, ..Finding::new(FindingKind::Late, [end.process], text) })
     });
-    found.collect()
+    let silent = view.document.recorded.iter().enumerate().filter_map(|(at, process)| silent(view, at, process));
+    found.chain(silent).collect()
 }
 
 fn sentence(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess) -> Option<String> {
@@ -175,6 +176,31 @@ fn printed(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess)
     })
 }
 
+/// A script that slept many times and had written nothing to its standard output when it was ended, or when it was last looked.
+fn silent(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<Finding> {
+    let switch = at_once(process)?;
+    let channel = process.output?;
+    let pipe = view.document.channels.get(channel).filter(|pipe| pipe.kind.is_pipe())?;
+    let wrote = view.writers().any(|(_, _, end)| end.process == at && end.bytes > 0);
+    let window = view.document.processes.window_ns;
+    let lived = process.end_ns.min(window).saturating_sub(process.begin_ns);
+    let steps = process.waits.get(&WaitReason::Timer).filter(|wait| wait.ns as f64 >= WAITED * lived as f64)?.count;
+    let signal = process.signal.and_then(|signal| i32::try_from(signal).ok());
+    let is_ended = signal.is_some_and(|signal| [libc::SIGTERM, libc::SIGKILL, libc::SIGHUP].contains(&signal));
+    let goes_on = view.document.is_excerpt() && process.signal.is_none() && process.end_ns >= window;
+    if wrote || process.pids.len() != 1 || lived < LONG_NS || steps < STEPS || !(is_ended || goes_on) {
+        return None;
+    }
+    let then = if is_ended { ", and is lost when a signal ends it" } else { "" };
+    let text = format!(
+        "{} slept {} times and wrote nothing to {}: what it printed meanwhile is in its buffer{then}. {switch} writes at once.",
+        view.name(at),
+        grouped(steps),
+        view.pipe_to(pipe)
+    );
+    Some(Finding { channels: vec![channel], ..Finding::new(FindingKind::Late, [at], text) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,6 +232,23 @@ mod tests {
             recording.duration_ns = Some(WINDOW);
         });
         assert!(open[0].contains("and wrote nothing: what it has to write may be in its buffer."), "{open:?}");
+    }
+
+    #[test]
+    fn a_script_that_wrote_nothing_until_a_signal_ended_it_is_said() {
+        let ended = |line: &str, signal: Option<u32>| {
+            said(find, &|recording| {
+                let script = &mut recording.recorded[0];
+                script.args = line.split_whitespace().map(str::to_owned).collect();
+                (script.signal, script.output) = (signal, Some(0));
+                script.waits = [(WaitReason::Timer, WaitTotal { ns: WINDOW / 10 * 9, count: 9 })].into();
+                recording.channels[0].writers[0].bytes = 0;
+            })
+        };
+        let text = "`seq a.py` slept 9 times and wrote nothing to the pipe to `grep`: what it printed meanwhile is in its buffer, and is \
+                    lost when a signal ends it. `python3 -u`, or PYTHONUNBUFFERED=1, writes at once.";
+        assert_eq!(ended("python3 a.py", Some(15)), [text]);
+        assert!(ended("python3 -u a.py", Some(15)).is_empty() && ended("python3 a.py", None).is_empty());
     }
 
     #[test]

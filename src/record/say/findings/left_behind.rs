@@ -48,7 +48,11 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
             after(ended),
             shell = view.name(starter)
         );
-        let finding = Finding::new(FindingKind::NotAwaited, [starter, at].into_iter().chain(left.processes.iter().copied()), text);
+        let finding = Finding::new(
+            FindingKind::NotAwaited,
+            [starter, at].into_iter().chain(left.processes.iter().copied()),
+            text,
+        );
         Some(Finding { at_ns: Some(ended), ..finding })
     };
     parts.filter_map(left).collect()

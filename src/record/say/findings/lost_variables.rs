@@ -1,4 +1,4 @@
-//! A loop of a shell behind a pipe that only set variables: it is a process of its own, with which they are gone.
+//! A loop of a shell behind a pipe that could only set variables: it is a process of its own, with which they are gone.
 
 use crate::record::say::findings::view::FindingView;
 use crate::record::start::command_line::is_shell;
@@ -10,7 +10,9 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     if view.document.is_excerpt() || view.document.skipped > 0 {
         return Vec::new();
     }
-    view.readers().filter_map(|(at, pipe, end)| Some(Finding { channels: vec![at], ..lost(view, pipe, end)? })).collect()
+    view.readers()
+        .filter_map(|(at, pipe, end)| Some(Finding { channels: vec![at], ..lost(view, pipe, end)? }))
+        .collect()
 }
 
 fn lost(view: &FindingView<'_>, pipe: &RecordedChannel, end: &RecordedEnd) -> Option<Finding> {
@@ -25,8 +27,8 @@ fn lost(view: &FindingView<'_>, pipe: &RecordedChannel, end: &RecordedEnd) -> Op
         return None;
     }
     let text = format!(
-        "{}, a copy of {} behind a pipe, read {}, wrote nothing and started nothing: variables that it set are gone since it \
-         ended. `while read ...; done < <(command)` instead of `command | while`, or `shopt -s lastpipe`, sets them in the \
+        "{}, a copy of {} behind a pipe, read {}, wrote nothing and started nothing: if it set variables, they are gone since \
+         it ended. `while read ...; done < <(command)` instead of `command | while`, or `shopt -s lastpipe`, sets them in the \
          script itself.",
         view.name(end.process),
         view.name(starter),
@@ -57,7 +59,10 @@ mod tests {
     #[test]
     fn variables_of_a_part_that_did_nothing_else_are_said() {
         let said = loops(&|_| {});
-        assert!(said[0].contains("behind a pipe, read 3 lines, wrote nothing and started nothing: variables that it set"), "{said:?}");
+        assert!(
+            said[0].contains("behind a pipe, read 3 lines, wrote nothing and started nothing: if it set variables"),
+            "{said:?}"
+        );
         let silent: [&dyn Fn(&mut Document); 6] = [
             &|recording| recording.recorded[1].effects = 1,
             &|recording| recording.recorded[1].forks = 1,

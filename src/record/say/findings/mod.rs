@@ -25,8 +25,8 @@ mod naps;
 mod no_space;
 mod not_awaited;
 mod out_of_order;
-mod own_input;
 mod overwritten;
+mod own_input;
 mod part_read;
 mod polls;
 mod refused;
@@ -42,6 +42,7 @@ mod taken;
 pub(crate) mod tests;
 mod torn;
 mod torn_file;
+mod turns;
 mod typed;
 mod unnoticed;
 mod unread;
@@ -57,7 +58,7 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 44] = [
+const RULES: [FindingRule; 45] = [
     at_stall::find,
     broken::find,
     at_end::find,
@@ -102,6 +103,7 @@ const RULES: [FindingRule; 44] = [
     small_writes::find,
     torn_file::find,
     typed::find,
+    turns::find,
 ];
 
 /// What the rules find.

@@ -35,7 +35,10 @@ mod tests {
         let text = "`grep` could not write 3,072 times, because there was no room on the device (ENOSPC), and went on all the same: \
                     its output is not complete. `df` shows which file system is full.";
         assert_eq!(failed(3072), [text]);
-        assert!(failed(1)[0].starts_with("`grep` could not write once, because there was no room on the device (ENOSPC): its"));
+        assert!(
+            failed(1)[0]
+                .starts_with("`grep` could not write once, because there was no room on the device (ENOSPC): its")
+        );
         assert!(failed(0).is_empty());
     }
 }

@@ -31,9 +31,11 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         let finding = Finding::new(FindingKind::OutOfOrder, [end.process], text);
         found.push(Finding { channels: vec![at], count: Some(end.aside), ..finding });
     }
-    found.extend(view.writers().filter_map(|(at, channel, end)| {
-        Some(Finding { channels: vec![at], ..after_children(view, channel, end)? })
-    }));
+    found.extend(
+        view.writers().filter_map(|(at, channel, end)| {
+            Some(Finding { channels: vec![at], ..after_children(view, channel, end)? })
+        }),
+    );
     found
 }
 
@@ -63,7 +65,6 @@ fn after_children(view: &FindingView<'_>, channel: &RecordedChannel, end: &Recor
     );
     Some(Finding::new(FindingKind::OutOfOrder, [end.process], text))
 }
-
 
 #[cfg(test)]
 mod tests {

@@ -25,7 +25,8 @@ fn part(view: &FindingView<'_>, channel: &RecordedChannel) -> Option<Finding> {
     let [end] = reading[..] else { return None };
     let reader = view.process(end)?;
     let window = view.document.processes.window_ns;
-    let is_over = reader.signal.is_none() && reader.pids.len() == 1 && reader.end_ns <= window && !reader.moves_unseen();
+    let is_over =
+        reader.signal.is_none() && reader.pids.len() == 1 && reader.end_ns <= window && !reader.moves_unseen();
     if !is_over || end.at_end > 0 || end.unsent < MUCH || OTHERS.contains(&reader.name.as_str()) || end.eagain > 0 {
         return None;
     }

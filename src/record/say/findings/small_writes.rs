@@ -17,7 +17,8 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let document = view.document;
     let on_cpu = |at: usize| {
         let parts = document.path.iter().flat_map(|path| &path.parts);
-        let ns: u64 = parts.filter(|part| part.process == Some(at) && part.what == PathWhat::OnCpu).map(|part| part.ns).sum();
+        let ns: u64 =
+            parts.filter(|part| part.process == Some(at) && part.what == PathWhat::OnCpu).map(|part| part.ns).sum();
         ns as f64 / document.processes.window_ns.max(1) as f64
     };
     let is_small = |stream: &&RecordedStream| {
@@ -48,7 +49,8 @@ mod tests {
         said(find, &|recording| {
             let part = PathPart { process: Some(1), what: PathWhat::OnCpu, ns, ..PathPart::default() };
             recording.path = Some(CriticalPath { parts: vec![part], ..CriticalPath::default() });
-            let stream = RecordedStream { process: 1, file: "a.json".to_owned(), writes: true, ..RecordedStream::default() };
+            let stream =
+                RecordedStream { process: 1, file: "a.json".to_owned(), writes: true, ..RecordedStream::default() };
             recording.streams = vec![RecordedStream { calls, bytes: 4 * calls, ..stream }];
         })
     }

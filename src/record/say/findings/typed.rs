@@ -48,7 +48,10 @@ mod tests {
     #[test]
     fn what_is_asked_at_a_terminal_is_said() {
         let said = asks(&|_| {});
-        assert!(said[0].starts_with("`grep` waits for something to be typed at its terminal, and nothing was:"), "{said:?}");
+        assert!(
+            said[0].starts_with("`grep` waits for something to be typed at its terminal, and nothing was:"),
+            "{said:?}"
+        );
         let silent: [&dyn Fn(&mut Document); 5] = [
             &|recording| recording.channels[0].readers[0].bytes = 1,
             &|recording| recording.channels[0].readers[0].blocked_ns = WINDOW / 10,
