@@ -85,6 +85,8 @@ mod tests {
     use crate::record::say::findings::tests::{WINDOW, said};
     use crate::result::Document;
 
+    type Change = dyn Fn(&mut [RecordedStream; 2]);
+
     fn stream(process: usize, opened: u64, bytes: u64) -> RecordedStream {
         RecordedStream {
             process,
@@ -99,7 +101,7 @@ mod tests {
         }
     }
 
-    fn two(change: &dyn Fn(&mut [RecordedStream; 2])) -> Vec<String> {
+    fn two(change: &Change) -> Vec<String> {
         said(find, &|recording: &mut Document| {
             let mut streams = [stream(0, 1, 100), RecordedStream { appends: true, ..stream(1, 2, 900) }];
             change(&mut streams);
@@ -117,7 +119,7 @@ mod tests {
 
     #[test]
     fn what_keeps_apart_is_not() {
-        let silent: [&dyn Fn(&mut [RecordedStream; 2]); 6] = [
+        let silent: [&Change; 6] = [
             &|streams| streams[0].appends = true,
             &|streams| streams[0].opened = 2,
             &|streams| streams[0].inode = 9,

@@ -55,7 +55,9 @@ mod tests {
     use super::*;
     use crate::record::say::findings::tests::{WINDOW, said};
 
-    fn two(change: &dyn Fn(&mut [RecordedStream; 2])) -> Vec<String> {
+    type Change = dyn Fn(&mut [RecordedStream; 2]);
+
+    fn two(change: &Change) -> Vec<String> {
         said(find, &|recording| {
             let stream = |pid: u32| RecordedStream {
                 pid,
@@ -81,7 +83,7 @@ mod tests {
                     end of a block goes on behind a block of another process. A file for each, or one call for each line (line \
                     buffering), keeps lines whole.";
         assert_eq!(two(&|_| {}), [text]);
-        let silent: [&dyn Fn(&mut [RecordedStream; 2]); 5] = [
+        let silent: [&Change; 5] = [
             &|streams| streams[0].appends = false,
             &|streams| streams[0].block = 8150,
             &|streams| streams[0].calls = 20,
