@@ -30,6 +30,7 @@ mod own_input;
 mod part_read;
 mod polls;
 mod refused;
+mod refused_write;
 mod retries;
 mod short_block;
 mod small_pipe;
@@ -58,7 +59,7 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 45] = [
+const RULES: [FindingRule; 46] = [
     at_stall::find,
     broken::find,
     at_end::find,
@@ -104,6 +105,7 @@ const RULES: [FindingRule; 45] = [
     torn_file::find,
     typed::find,
     turns::find,
+    refused_write::find,
 ];
 
 /// What the rules find.
