@@ -170,6 +170,12 @@ int pr_exec(__attribute__((unused)) struct pp_tracepoint *ctx)
 	return 0;
 }
 
+/* Whether others send this signal to end a process. */
+static __always_inline int ends_process(u32 number)
+{
+	return number == SIGHUP || number == SIGINT || number == SIGKILL || number == SIGTERM;
+}
+
 /* A signal: its number, information, and the thread that it is for. The current one sends it. */
 SEC("raw_tp/signal_generate")
 int pr_signal(struct pp_tracepoint *ctx)
@@ -178,11 +184,16 @@ int pr_signal(struct pp_tracepoint *ctx)
 	u32 number = ctx->args[0];
 	struct pr_task *leader;
 
-	if (number < SIGSTOP || number > SIGTTOU)
+	if (!ends_process(number) && (number < SIGSTOP || number > SIGTTOU))
 		return 0;
 	leader = find_any((u64)BPF_CORE_READ(task, group_leader));
 	if (!leader)
 		return 0;
+	if (ends_process(number)) {
+		if (ctx->args[1] != SEND_SIG_PRIV)
+			leader->own.sender = bpf_get_current_pid_tgid() >> 32;
+		return 0;
+	}
 	leader->stopper[0] = leader->stopper[1] = 0;
 	if (number == PR_TTIN || number == PR_TTOU) {
 		leader->stopper[1] = number;

@@ -172,6 +172,8 @@ enum { PF_EXITING = 4 };
 enum { JOBCTL_TRAP_FREEZE = 1 << 23 };
 /* include/linux/sched.h, since 6.1: frozen by a cgroup of version 1. */
 enum { TASK_FROZEN = 0x8000 };
+/* The signals with which others end a process; kernel ABI. */
+enum { SIGHUP = 1, SIGINT = 2, SIGKILL = 9, SIGTERM = 15 };
 /* The signals that stop a process; kernel ABI. */
 enum { SIGSTOP = 19, SIGTTOU = 22 };
 /* include/linux/sched/signal.h: instead of the information on a signal that the kernel sends. */

@@ -244,6 +244,8 @@ static __always_inline void settle(struct pr_task *own)
 			process->output = own->own.output;
 			process->output_device = own->own.output_device;
 		}
+		if (own->own.sender)
+			process->sender = own->own.sender;
 	}
 	if (own->used[PR_READ].inode) {
 		counts = counts_of(&own->who, own->used[PR_READ].inode, own->used[PR_READ].device, PR_READ);

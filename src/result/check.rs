@@ -24,6 +24,7 @@ pub fn check(document: &Document) -> Result<()> {
     };
     for process in &document.recorded {
         let most = if stages > 1 { u32::try_from(stages)? } else { MOST_STAGES };
+        process.ended_by.into_iter().chain(process.started_by).try_for_each(|at| known(at, "a process"))?;
         process.left.iter().flat_map(|left| &left.processes).try_for_each(|at| known(*at, "a process"))?;
         ensure!(process.stage < most, "a process is in stage {}, and the pipeline has {most}", process.stage);
     }

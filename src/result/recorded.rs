@@ -147,6 +147,9 @@ pub struct RecordedProcess {
     /// The number of the signal that killed it, or one of its processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<u32>,
+    /// Index in `recorded` of who sent that signal, if it is one with which others end a program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_by: Option<usize>,
     /// The exit code, if it or one of its processes ended with another one than 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<u8>,

@@ -2,7 +2,7 @@
 
 use crate::collect::bpf::shared::Lost;
 use crate::record::model::alike::alike;
-use crate::record::model::forks::{doubled, left, parents};
+use crate::record::model::forks::{doubled, enders, left, parents};
 use crate::record::model::streams::streams;
 use crate::record::observe::channel_kind::kind_of;
 use crate::record::observe::counted::RecordedCounts;
@@ -99,6 +99,9 @@ pub(crate) fn assemble(
     let parents = parents(counted, &index);
     for (at, parent) in parents {
         processes[at].started_by = parent;
+    }
+    for (at, ender) in enders(counted, &index) {
+        processes[at].ended_by = Some(ender);
     }
     for (at, left) in left(counted, &index, begin) {
         processes[at].left = Some(left);

@@ -53,10 +53,12 @@ pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
     let last = |sum, more| if more == 0 { sum } else { more };
     let (signal, code) = (last(sum.signal, more.signal), last(sum.code, more.code));
     let parent = last(sum.parent, more.parent);
+    let sender = last(sum.sender, more.sender);
     let output = one_output([sum.output, sum.output_device], [more.output, more.output_device]);
     add_words(sum, more);
     (sum.begin, sum.end, sum.signal, sum.code, sum.parent) = (begin, end, signal, code, parent);
     [sum.output, sum.output_device] = output;
+    sum.sender = sender;
 }
 
 /// The standard output of two threads or processes: unknown where it is 0, and several where it is this.

@@ -38,10 +38,16 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         if children.iter().any(|of| is_answer(&document.recorded[*of], code)) {
             continue;
         }
+        // Who started it gets its exit code, unless that is a shell, which has only that of the last program.
+        let starter = process.started_by.and_then(|starter| document.recorded.get(starter));
+        if starter.is_some_and(|starter| !is_shell(&starter.name)) {
+            continue;
+        }
         let mut written = view.writers().filter(|(_, pipe, end)| {
             let reads_on = pipe.readers.iter().any(|reader| {
                 let until = |other: &RecordedProcess| other.end_ns + SOON >= process.end_ns;
-                !is_own(&reader.process) && view.process(reader).is_some_and(until)
+                let apart = view.process(reader).is_some_and(|other| other.started_by != Some(at) && until(other));
+                !is_own(&reader.process) && apart
             });
             is_own(&end.process) && pipe.kind.is_pipe() && end.bytes > 0 && end.epipe == 0 && reads_on
         });

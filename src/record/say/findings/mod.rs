@@ -25,6 +25,7 @@ mod naps;
 mod no_space;
 mod not_awaited;
 mod out_of_order;
+mod outlived;
 mod overwritten;
 mod own_input;
 mod part_read;
@@ -59,7 +60,7 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 46] = [
+const RULES: [FindingRule; 47] = [
     at_stall::find,
     broken::find,
     at_end::find,
@@ -106,6 +107,7 @@ const RULES: [FindingRule; 46] = [
     typed::find,
     turns::find,
     refused_write::find,
+    outlived::find,
 ];
 
 /// What the rules find.

@@ -15,9 +15,12 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         let in_shell = |end: &&RecordedEnd| view.process(end).is_some_and(|process| is_shell(&process.name));
         let Some(shell) = pipe.readers.iter().filter(in_shell).find(by_bytes) else { continue };
         let began = shell.moved_ns.map_or(0, |[first, _]| first);
+        let sum = |ends: &[RecordedEnd]| ends.iter().map(|end| end.bytes).sum::<u64>();
+        let is_all = sum(&pipe.readers) == sum(&pipe.writers);
         let takes = |end: &&RecordedEnd| {
             let later = view.process(end).is_some_and(|process| process.begin_ns >= began);
-            let by_blocks = end.at_end > 0 && end.bytes > end.all_calls();
+            // It read to the end, or all that was left.
+            let by_blocks = (end.at_end > 0 || is_all) && end.bytes > end.all_calls() && !in_shell(end);
             // One that looks for keys, as encoders do, takes some bytes only. A shell that reads may be to do so.
             let by_keys = end.bytes + end.at_end == end.all_calls();
             let a_few =
