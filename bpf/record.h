@@ -331,6 +331,9 @@ struct pr_process {
 	/* The channel that was its standard output when it executed its program; 0 if none. */
 	u64 output;
 	u64 output_device;
+	/* The same of its standard input. */
+	u64 input;
+	u64 input_device;
 	/* The id of the process that sent it the last signal that can end it, as that of a pr_who; 0 if none or the kernel did. */
 	u64 sender;
 };

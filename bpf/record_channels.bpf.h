@@ -170,7 +170,7 @@ static __always_inline int fill_of_file(const struct pr_file *file, u32 side, st
 	return !!fill->slots;
 }
 
-enum { STANDARD_OUTPUT = 1, STANDARD_ERROR };
+enum { STANDARD_INPUT, STANDARD_OUTPUT, STANDARD_ERROR };
 
 static __always_inline void count_call(const struct pr_task *own, struct pr_counts *counts, int shared,
 				       const struct pr_file *file, u32 side, u32 kind, s64 result, u64 asked)

@@ -163,6 +163,10 @@ int pr_exec(__attribute__((unused)) struct pp_tracepoint *ctx)
 	step_args(&own->who, (const struct task_struct *)task);
 	/* Descriptors are closed on exec, and a shared table is copied. */
 	note_table(own, task);
+	if (learn_file(task, STANDARD_INPUT) && own->files[STANDARD_INPUT].device) {
+		own->own.input = own->files[STANDARD_INPUT].inodes[PR_READ];
+		own->own.input_device = own->files[STANDARD_INPUT].device;
+	}
 	if (learn_file(task, STANDARD_OUTPUT) && own->files[STANDARD_OUTPUT].device) {
 		own->own.output = own->files[STANDARD_OUTPUT].inodes[PR_WRITE];
 		own->own.output_device = own->files[STANDARD_OUTPUT].device;

@@ -244,6 +244,10 @@ static __always_inline void settle(struct pr_task *own)
 			process->output = own->own.output;
 			process->output_device = own->own.output_device;
 		}
+		if (own->own.input) {
+			process->input = own->own.input;
+			process->input_device = own->own.input_device;
+		}
 		if (own->own.sender)
 			process->sender = own->own.sender;
 	}

@@ -135,6 +135,9 @@ pub struct RecordedProcess {
     /// What others can notice: calls that wrote something, that opened a file to write, and signals sent.
     #[serde(default, skip_serializing_if = "is_default")]
     pub effects: u64,
+    /// Index in `channels` of its standard input when it executed its program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<usize>,
     /// Index in `channels` of its standard output when it executed its program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<usize>,

@@ -135,7 +135,8 @@ pub(crate) fn assemble(
     Assembled { begin, window_ns: end - begin, processes, channels, streams, index, warnings }
 }
 
-/// Which channel was the standard output of each process, if that is one of those recorded, and the same of all in its row.
+/// Which channels were the standard input and output of each process, if they are among those recorded, and the same of all in
+/// its row.
 fn name_outputs(
     processes: &mut [RecordedProcess],
     counted: &RecordedCounts,
@@ -144,17 +145,18 @@ fn name_outputs(
 ) {
     let known: HashMap<(u64, u64), usize> =
         channels.iter().enumerate().map(|(at, channel)| ((channel.inode, u64::from(channel.device)), at)).collect();
-    let mut several = HashSet::new();
-    for (who, process) in &counted.processes {
+    // Absent if several differ.
+    let mut named: HashMap<usize, [Option<usize>; 2]> = HashMap::new();
+    for (who, process) in counted.processes.iter().filter(|(_, process)| process.execs > 0) {
         let Some(row) = index.get(who) else { continue };
-        let output = known.get(&(process.output, process.output_device)).copied();
-        let before = processes[*row].output;
-        if process.execs > 0 && before.is_some() && before != output {
-            several.insert(*row);
-        }
-        processes[*row].output = output.or(before);
+        let ends = [(process.input, process.input_device), (process.output, process.output_device)];
+        let ends = ends.map(|end| known.get(&end).copied());
+        let row = named.entry(*row).or_insert(ends);
+        row.iter_mut().zip(ends).filter(|(known, end)| **known != *end).for_each(|(known, _)| *known = None);
     }
-    several.into_iter().for_each(|row| processes[row].output = None);
+    for (row, [input, output]) in named {
+        (processes[row].input, processes[row].output) = (input, output);
+    }
 }
 
 fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns: u64) {

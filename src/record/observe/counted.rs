@@ -55,13 +55,15 @@ pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
     let parent = last(sum.parent, more.parent);
     let sender = last(sum.sender, more.sender);
     let output = one_output([sum.output, sum.output_device], [more.output, more.output_device]);
+    let input = one_output([sum.input, sum.input_device], [more.input, more.input_device]);
     add_words(sum, more);
     (sum.begin, sum.end, sum.signal, sum.code, sum.parent) = (begin, end, signal, code, parent);
     [sum.output, sum.output_device] = output;
+    [sum.input, sum.input_device] = input;
     sum.sender = sender;
 }
 
-/// The standard output of two threads or processes: unknown where it is 0, and several where it is this.
+/// The standard input or output of two threads or processes: unknown where it is 0, and several where it is this.
 const SEVERAL: [u64; 2] = [u64::MAX; 2];
 
 fn one_output(one: [u64; 2], other: [u64; 2]) -> [u64; 2] {

@@ -1,12 +1,10 @@
 //! Programs that failed in the middle of a pipeline whose exit code does not show it.
 
+use crate::record::say::findings::answers::{fails, is_answer};
 use crate::record::say::findings::exit::{BROKEN_PIPE, SOON};
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::start::command_line::is_shell;
 use crate::result::{Finding, FindingKind, RecordedEnd, RecordedProcess};
-
-/// Programs whose exit code 1 is an answer, as grep(1) and diff(1) have it.
-const ANSWERS: [&str; 9] = ["grep", "egrep", "fgrep", "zgrep", "rg", "diff", "cmp", "pgrep", "jq"];
 
 /// `` `dump` failed with exit code 1 at 0.30 s, and the pipeline's exit code is 0: that of its last program. `set -o pipefail`
 /// keeps it. ``
@@ -74,7 +72,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
 
 /// A program that failed and wrote nothing: who reads its standard output takes that for all.
 fn without_output(view: &FindingView<'_>, (at, process): (usize, &RecordedProcess)) -> Option<Finding> {
-    let code = process.exit_code.filter(|code| *code > 1 && *code != BROKEN_PIPE)?;
+    let code = process.exit_code.filter(|code| *code != BROKEN_PIPE && fails(process, *code))?;
     let channel = process.output?;
     let pipe = view.document.channels.get(channel).filter(|pipe| pipe.kind.is_pipe())?;
     let wrote = view.writers().any(|(_, _, end)| end.process == at && end.bytes > 0);
@@ -117,11 +115,6 @@ fn is_logged(view: &FindingView<'_>, at: usize) -> bool {
     own.peek().is_some() && own.all(|(_, pipe, _)| !pipe.readers.is_empty() && pipe.readers.iter().all(reads))
 }
 
-/// Whether this exit code is what a program answers.
-fn is_answer(process: &RecordedProcess, code: u8) -> bool {
-    code == 1 && process.exit_code == Some(code) && ANSWERS.contains(&process.name.as_str())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,6 +153,10 @@ mod tests {
         assert_eq!(silent(&|_| {}), [text]);
         assert!(silent(&|recording| recording.channels[0].readers[0].requested = 128).is_empty(), "$(...)");
         assert!(silent(&|recording| recording.recorded[0].exit_code = Some(1)).is_empty(), "an answer");
+        let found = silent(&|recording| {
+            (recording.recorded[0].name, recording.recorded[0].exit_code) = ("find".to_owned(), Some(1));
+        });
+        assert!(found[0].starts_with("`find` failed with exit code 1 at"), "{found:?}");
         let beside = silent(&|recording| {
             (recording.recorded[0].started_by, recording.recorded[1].started_by) = (Some(2), Some(2));
             recording.recorded[1].execs = 1;

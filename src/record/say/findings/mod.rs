@@ -2,6 +2,7 @@
 //! Each rule is a file with a pure function of the recording, and a row of [`RULES`]. None of them says anything of an ordinary
 //! pipeline.
 
+mod answers;
 mod asks;
 mod at_end;
 mod at_stall;
@@ -22,6 +23,7 @@ mod line_cut;
 mod lost_child;
 mod lost_variables;
 mod naps;
+mod never_read;
 mod no_space;
 mod not_awaited;
 mod out_of_order;
@@ -60,7 +62,7 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 47] = [
+const RULES: [FindingRule; 48] = [
     at_stall::find,
     broken::find,
     at_end::find,
@@ -108,6 +110,7 @@ const RULES: [FindingRule; 47] = [
     turns::find,
     refused_write::find,
     outlived::find,
+    never_read::find,
 ];
 
 /// What the rules find.
