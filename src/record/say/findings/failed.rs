@@ -36,9 +36,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         if children.iter().any(|of| is_answer(&document.recorded[*of], code)) {
             continue;
         }
-        // Who started it gets its exit code, unless that is a shell, which has only that of the last program.
-        let starter = process.started_by.and_then(|starter| document.recorded.get(starter));
-        if starter.is_some_and(|starter| !is_shell(&starter.name)) {
+        if is_passed_on(view, process, code) {
             continue;
         }
         let mut written = view.writers().filter(|(_, pipe, end)| {
@@ -70,6 +68,13 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     found
 }
 
+/// Whether who started a process gets its exit code: a program, or a shell that ends with it. In a pipeline, a shell has only
+/// that of the last program.
+fn is_passed_on(view: &FindingView<'_>, process: &RecordedProcess, code: u8) -> bool {
+    let starter = process.started_by.and_then(|starter| view.document.recorded.get(starter));
+    starter.is_some_and(|starter| !is_shell(&starter.name) || starter.exit_code == Some(code))
+}
+
 /// A program that failed and wrote nothing: who reads its standard output takes that for all.
 fn without_output(view: &FindingView<'_>, (at, process): (usize, &RecordedProcess)) -> Option<Finding> {
     let code = process.exit_code.filter(|code| *code != BROKEN_PIPE && fails(process, *code))?;
@@ -88,6 +93,9 @@ fn without_output(view: &FindingView<'_>, (at, process): (usize, &RecordedProces
     let reading = view.process(reader)?;
     // A shell gets the exit code of `$(...)`, which it reads in blocks, but not that of `<(...)`.
     let by_bytes = reader.requested == reader.all_calls();
+    if process.started_by.and_then(|starter| view.document.recorded.get(starter)?.exit_code) == Some(code) {
+        return None;
+    }
     let substituted = Some(reader.process) == process.started_by || reader.process == at;
     let beside = reading.started_by.is_some() && reading.started_by == process.started_by;
     let what = if substituted && is_shell(&reading.name) && by_bytes {
@@ -186,6 +194,19 @@ mod tests {
             recording.recorded[3].pids = vec![10];
         });
         assert!(unrelated.is_empty(), "{unrelated:?}");
+    }
+
+    #[test]
+    fn a_code_that_is_passed_on_is_not() {
+        let started = |by: &str, code: Option<u8>| {
+            said(find, &|recording| {
+                fails(recording, 0, 2);
+                recording.recorded[0].started_by = Some(2);
+                (recording.recorded[2].name, recording.recorded[2].exit_code) = (by.to_owned(), code);
+            })
+        };
+        assert_eq!(started("bash", None).len(), 1);
+        assert!(started("python3", None).is_empty() && started("bash", Some(2)).is_empty());
     }
 
     #[test]
