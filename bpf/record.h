@@ -151,6 +151,42 @@ struct pr_head {
 	u64 text[PR_HEAD];
 };
 
+/* Streams of bytes to and from files that are kept. */
+#define PR_STREAMS 4096
+/* Numbers of eight bytes of a file's name. */
+#define PR_FILE_NAME 4
+
+/* One side of an open file, used by one process by calls that go on where the last one ended. */
+struct pr_stream {
+	struct pr_who who;
+	/* Address of the struct file: processes can share it. */
+	u64 open;
+	u64 inode;
+	u32 device;
+	u32 side;
+};
+
+/* What happened at a pr_stream. */
+struct pr_streamed {
+	u64 calls;
+	u64 bytes;
+	/* Reads that got the end of file. */
+	u64 ended;
+	/* Whether it writes at the end of the file only (O_APPEND). */
+	u64 appends;
+	/* The first place and the one behind the last byte; how often a call began elsewhere than the one before had ended. */
+	u64 from;
+	u64 to;
+	u64 moves;
+	u64 next;
+	/* The size of the largest call, and calls of this size. */
+	u64 block;
+	u64 blocks;
+	u64 first_at;
+	u64 last_at;
+	u64 name[PR_FILE_NAME];
+};
+
 /* What happened at a pr_end. */
 struct pr_counts {
 	u64 bytes;
@@ -182,7 +218,7 @@ struct pr_counts {
 	u64 parted;
 	/* Looks at polls that found it ready. */
 	u64 ready;
-	/* What the last call of a thread was to write, and did not. */
+	/* What the last call of a thread was to write or read, and did not. */
 	u64 unsent;
 	/* Reads of one byte that did not follow another one directly: a `read` of bash begins. Whether the end of file did. */
 	u64 lines;
@@ -288,6 +324,18 @@ struct pr_process {
 	u64 connects;
 	u64 refused;
 	u64 queue_full;
+	/* Writes that failed because there was no room on the device: ENOSPC, EDQUOT. */
+	u64 no_space;
+	/* What others can see: calls that wrote something, that opened to write, and signals sent. */
+	u64 effects;
+	/* The channel that was its standard output when it executed its program; 0 if none. */
+	u64 output;
+	u64 output_device;
+	/* The same of its standard input. */
+	u64 input;
+	u64 input_device;
+	/* The id of the process that sent it the last signal that can end it, as that of a pr_who; 0 if none or the kernel did. */
+	u64 sender;
 };
 
 /* A file descriptor that a thread has used. */
@@ -304,6 +352,8 @@ struct pr_file {
 	/* Addresses of the pipe_inode_info, and of the sock of a socket; 0 if it is neither. */
 	u64 pipe;
 	u64 socket;
+	/* Address of the struct file. */
+	u64 open;
 	u32 writable;
 	u32 spare;
 };

@@ -33,6 +33,7 @@ __noinline u32 learn_file(u64 task, u32 fd)
 	inode = BPF_CORE_READ(open, f_inode);
 	mode = BPF_CORE_READ(inode, i_mode);
 	file->fd = fd + 1;
+	file->open = (u64)open;
 	file->file_type = mode >> 12;
 	file->writable = BPF_CORE_READ(open, f_mode) & FMODE_WRITE;
 	if (file->file_type == S_IFIFO) {
@@ -169,7 +170,7 @@ static __always_inline int fill_of_file(const struct pr_file *file, u32 side, st
 	return !!fill->slots;
 }
 
-enum { STANDARD_OUTPUT = 1, STANDARD_ERROR };
+enum { STANDARD_INPUT, STANDARD_OUTPUT, STANDARD_ERROR };
 
 static __always_inline void count_call(const struct pr_task *own, struct pr_counts *counts, int shared,
 				       const struct pr_file *file, u32 side, u32 kind, s64 result, u64 asked)
@@ -209,7 +210,7 @@ static __always_inline void count_call(const struct pr_task *own, struct pr_coun
 	}
 	if ((u64)result < asked) {
 		ADD(counts->partial, 1);
-		if (side == PR_WRITE && kind == PR_KIND_PLAIN)
+		if (side == PR_READ || kind == PR_KIND_PLAIN)
 			counts->unsent = asked - result;
 	}
 	if (side == PR_WRITE && kind != PR_KIND_AIO && file->fd == STANDARD_OUTPUT + 1)

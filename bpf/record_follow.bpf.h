@@ -163,7 +163,21 @@ int pr_exec(__attribute__((unused)) struct pp_tracepoint *ctx)
 	step_args(&own->who, (const struct task_struct *)task);
 	/* Descriptors are closed on exec, and a shared table is copied. */
 	note_table(own, task);
+	if (learn_file(task, STANDARD_INPUT) && own->files[STANDARD_INPUT].device) {
+		own->own.input = own->files[STANDARD_INPUT].inodes[PR_READ];
+		own->own.input_device = own->files[STANDARD_INPUT].device;
+	}
+	if (learn_file(task, STANDARD_OUTPUT) && own->files[STANDARD_OUTPUT].device) {
+		own->own.output = own->files[STANDARD_OUTPUT].inodes[PR_WRITE];
+		own->own.output_device = own->files[STANDARD_OUTPUT].device;
+	}
 	return 0;
+}
+
+/* Whether others send this signal to end a process. */
+static __always_inline int ends_process(u32 number)
+{
+	return number == SIGHUP || number == SIGINT || number == SIGKILL || number == SIGTERM;
 }
 
 /* A signal: its number, information, and the thread that it is for. The current one sends it. */
@@ -174,11 +188,16 @@ int pr_signal(struct pp_tracepoint *ctx)
 	u32 number = ctx->args[0];
 	struct pr_task *leader;
 
-	if (number < SIGSTOP || number > SIGTTOU)
+	if (!ends_process(number) && (number < SIGSTOP || number > SIGTTOU))
 		return 0;
 	leader = find_any((u64)BPF_CORE_READ(task, group_leader));
 	if (!leader)
 		return 0;
+	if (ends_process(number)) {
+		if (ctx->args[1] != SEND_SIG_PRIV)
+			leader->own.sender = bpf_get_current_pid_tgid() >> 32;
+		return 0;
+	}
 	leader->stopper[0] = leader->stopper[1] = 0;
 	if (number == PR_TTIN || number == PR_TTOU) {
 		leader->stopper[1] = number;

@@ -38,8 +38,24 @@ struct inode {
 	struct pipe_inode_info___flat *i_pipe;
 } __attribute__((preserve_access_index));
 
+struct qstr {
+	const unsigned char *name;
+} __attribute__((preserve_access_index));
+
+struct dentry {
+	struct qstr d_name;
+	struct super_block *d_sb;
+} __attribute__((preserve_access_index));
+
+struct path {
+	struct dentry *dentry;
+} __attribute__((preserve_access_index));
+
 struct file {
 	u32 f_mode;
+	u32 f_flags;
+	s64 f_pos;
+	struct path f_path;
 	struct inode *f_inode;
 	void *private_data;
 } __attribute__((preserve_access_index));
@@ -130,11 +146,13 @@ struct pr_sys_exit_event {
 	s64 result;
 };
 
-enum { S_IFIFO = 1, S_IFCHR = 2, S_IFSOCK = 12, FMODE_WRITE = 2 };
+enum { S_IFIFO = 1, S_IFCHR = 2, S_IFREG = 8, S_IFSOCK = 12, FMODE_WRITE = 2 };
+/* include/uapi/asm-generic/fcntl.h: what an open is for, in two bits, and where it writes. */
+enum { O_ACCESS = 3, O_RDWR = 2, O_APPEND = 02000 };
 
 /* include/linux/sched/signal.h: a fatal signal or exit_group(2) ends all threads. */
 enum { SIGNAL_GROUP_EXIT = 4 };
-enum { EBADF = 9, ECHILD = 10, EAGAIN = 11, EPIPE = 32, ECONNREFUSED = 111 };
+enum { EBADF = 9, ECHILD = 10, EAGAIN = 11, ENOSPC = 28, EPIPE = 32, ECONNREFUSED = 111, EDQUOT = 122 };
 
 /* include/uapi/asm-generic/poll.h */
 enum { POLLIN = 1, POLLHUP = 16 };
@@ -150,6 +168,8 @@ enum { PF_EXITING = 4 };
 enum { JOBCTL_TRAP_FREEZE = 1 << 23 };
 /* include/linux/sched.h, since 6.1: frozen by a cgroup of version 1. */
 enum { TASK_FROZEN = 0x8000 };
+/* The signals with which others end a process; kernel ABI. */
+enum { SIGHUP = 1, SIGINT = 2, SIGKILL = 9, SIGTERM = 15 };
 /* The signals that stop a process; kernel ABI. */
 enum { SIGSTOP = 19, SIGTTOU = 22 };
 /* include/linux/sched/signal.h: instead of the information on a signal that the kernel sends. */

@@ -13,6 +13,7 @@ MAP(processes, HASH, PR_PROCESSES, struct pr_who, struct pr_process);
 MAP(ends, HASH, PR_ENDS, struct pr_end, struct pr_counts);
 MAP(waits, HASH, PR_WAITS, struct pr_reason, struct pr_wait);
 MAP(heads, HASH, PR_HEADS, struct pr_end, struct pr_head);
+MAP(streams, HASH, PR_STREAMS, struct pr_stream, struct pr_streamed);
 
 /* By table of descriptors, which processes can share: increased when one of them may have got another file. */
 MAP(generations, ARRAY, PR_GENERATIONS, u32, u32);
@@ -237,6 +238,18 @@ static __always_inline void settle(struct pr_task *own)
 		__sync_fetch_and_add(&process->connects, own->own.connects);
 		__sync_fetch_and_add(&process->refused, own->own.refused);
 		__sync_fetch_and_add(&process->queue_full, own->own.queue_full);
+		__sync_fetch_and_add(&process->no_space, own->own.no_space);
+		__sync_fetch_and_add(&process->effects, own->own.effects);
+		if (own->own.output) {
+			process->output = own->own.output;
+			process->output_device = own->own.output_device;
+		}
+		if (own->own.input) {
+			process->input = own->own.input;
+			process->input_device = own->own.input_device;
+		}
+		if (own->own.sender)
+			process->sender = own->own.sender;
 	}
 	if (own->used[PR_READ].inode) {
 		counts = counts_of(&own->who, own->used[PR_READ].inode, own->used[PR_READ].device, PR_READ);

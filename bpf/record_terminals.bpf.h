@@ -4,10 +4,6 @@
  * numbers of its own.
  */
 
-struct dentry {
-	struct super_block *d_sb;
-} __attribute__((preserve_access_index));
-
 struct tty_struct {
 	/* The other end, if it is one of a pair. */
 	struct tty_struct *link;

@@ -19,13 +19,14 @@ const SOURCES: [&str; 10] = [
 ];
 
 /// The programs of `pipeprof record`, which share bpf/common.bpf.h, bpf/pipeprof.h and bpf/stacks.bpf.h with the others.
-const RECORD_SOURCES: [&str; 19] = [
+const RECORD_SOURCES: [&str; 20] = [
     "bpf/record.bpf.c",
     "bpf/record.h",
     "bpf/record_kernel.bpf.h",
     "bpf/record_maps.bpf.h",
     "bpf/record_path.bpf.h",
     "bpf/record_compat.bpf.h",
+    "bpf/record_files.bpf.h",
     "bpf/record_pipes.bpf.h",
     "bpf/record_sockets.bpf.h",
     "bpf/record_terminals.bpf.h",

@@ -24,6 +24,11 @@ pub fn check(document: &Document) -> Result<()> {
     };
     for process in &document.recorded {
         let most = if stages > 1 { u32::try_from(stages)? } else { MOST_STAGES };
+        let channels = document.channels.len();
+        let ends = process.input.into_iter().chain(process.output);
+        ensure!(ends.into_iter().all(|at| at < channels), "a process has a channel that is not there");
+        process.ended_by.into_iter().chain(process.started_by).try_for_each(|at| known(at, "a process"))?;
+        process.left.iter().flat_map(|left| &left.processes).try_for_each(|at| known(*at, "a process"))?;
         ensure!(process.stage < most, "a process is in stage {}, and the pipeline has {most}", process.stage);
     }
     for pipe in &document.channels {
@@ -44,6 +49,7 @@ pub fn check(document: &Document) -> Result<()> {
             ensure!(failed <= end.all_calls(), "{failed} calls failed of {}", end.all_calls());
         }
     }
+    document.streams.iter().try_for_each(|stream| known(stream.process, "a stream"))?;
     document.lock_waits.iter().flatten().try_for_each(|wait| known(wait.process, "a wait for a lock"))?;
     let waits = document.last_look.iter().flat_map(|look| &look.waits);
     waits.flat_map(LastWait::processes).filter_map(|of| of.recorded).try_for_each(|at| known(at, "a wait"))?;

@@ -49,8 +49,12 @@ pub enum FindingKind {
     AtEnd,
     /// A program failed, which the exit code of the pipeline does not show.
     HiddenFailure,
+    /// Writes failed, because the device had no room.
+    NoSpace,
     /// A pipeline empties a file that it reads.
     OwnInput,
+    /// Processes overwrite each other's part of a file.
+    Overwritten,
     /// What was in a FIFO was lost when nobody had it open.
     FifoLost,
     /// A terminal cut lines that were too long.
@@ -103,6 +107,8 @@ pub enum FindingKind {
     Torn,
     /// A program read what another one was to read.
     Taken,
+    /// A part of a shell could only set variables, which nobody gets.
+    LostVariables,
     /// Short reads were counted as blocks.
     ShortBlock,
     /// A program buffers its output.
@@ -121,6 +127,8 @@ pub enum FindingKind {
     Started,
     /// Threads hand their work to each other, one after the other.
     HandOvers,
+    /// Two programs at a pipe never run at the same time.
+    Turns,
     /// Which process the exit code comes from.
     ExitCode,
     /// What is on a CPU most of the time moves few bytes per call.
@@ -166,6 +174,7 @@ impl FindingKind {
             AtEnd, BadDescriptors, Broken, Circle, Cut, Datagrams, FifoLost, FillAsks, Late, LineCut, OwnInput, Polls,
         };
         use FindingKind::{Doubled, LastLine, LostChild, Naps, NotAwaited, OutOfOrder, Refused, Retries, Syncs};
+        use FindingKind::{NoSpace, Overwritten};
         use FindingKind::{ShortBlock, Sigpipe, Started, Taken, Torn, Unnoticed, Unread, Unsent};
         matches!(
             self,
@@ -174,6 +183,8 @@ impl FindingKind {
                 | AtEnd
                 | Retries
                 | OwnInput
+                | NoSpace
+                | Overwritten
                 | FifoLost
                 | LineCut
                 | Refused

@@ -50,7 +50,7 @@ pub use recorded::{
     BusyProgram, HeldBy, LockWait, Observer, PipeHolder, ProcLooks, RecordLevel, RecordedChannel, RecordedEnd,
     RecordedProcess, UnrecordedProcess, UserPipes, WaitReason, WaitTotal,
 };
-pub use recorded::{DEFAULT_SLOTS, DoubledBuffer};
+pub use recorded::{DEFAULT_SLOTS, DoubledBuffer, LeftProcesses, RecordedStream};
 pub use request::{Collector, Loader, Request, Selection};
 pub use stack_files::LARGEST;
 pub use target::{Container, ImportedFrom, MeasuredTarget, PipelineCommand, ProcessGroup};
@@ -161,6 +161,9 @@ pub struct Document {
     /// The recorded channels, in the order of their first writer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub channels: Vec<RecordedChannel>,
+    /// What was written to files, and read from files that were a standard input.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<RecordedStream>,
     /// The pipes of a user who had used up all pages, if a pipe was small.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_pipes: Option<UserPipes>,

@@ -129,12 +129,30 @@ pub struct RecordedProcess {
     /// Of these, those that failed because the queue of the listening socket was full.
     #[serde(default, skip_serializing_if = "is_default")]
     pub full_queues: u64,
+    /// Writes that failed because the device had no room (ENOSPC), or the user had used up a quota.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub without_space: u64,
+    /// What others can notice: calls that wrote something, that opened a file to write, and signals sent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub effects: u64,
+    /// Index in `channels` of its standard input when it executed its program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<usize>,
+    /// Index in `channels` of its standard output when it executed its program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<usize>,
     /// Index in `recorded` of the process that started it, or all of its processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_by: Option<usize>,
+    /// Processes that it had started and that ended later than it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<LeftProcesses>,
     /// The number of the signal that killed it, or one of its processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<u32>,
+    /// Index in `recorded` of who sent that signal, if it is one with which others end a program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_by: Option<usize>,
     /// The exit code, if it or one of its processes ended with another one than 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<u8>,
@@ -153,6 +171,16 @@ impl RecordedProcess {
     pub fn moves_unseen(&self) -> bool {
         self.io_uring_calls + self.unseen_requests > 0
     }
+}
+
+/// Processes that ended later than the one that had started them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeftProcesses {
+    pub count: u64,
+    /// Indices in `recorded` of what they executed last.
+    pub processes: BTreeSet<usize>,
+    /// When the last one ended, or the window did, ns.
+    pub until_ns: u64,
 }
 
 /// Why a thread slept, other than for a channel.
@@ -350,7 +378,7 @@ pub struct RecordedEnd {
     /// Calls of `poll` and its like that found data in it and did not sleep, about: one of 64 is looked at.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ready_polls: u64,
-    /// Bytes that the last write of each thread should have written, and did not.
+    /// Bytes that the last call of each thread should have written or read, and did not.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unsent: u64,
     /// Reads of one byte that did not follow another one directly: each `read` of bash begins with one.
@@ -375,6 +403,41 @@ impl RecordedEnd {
     pub fn all_calls(&self) -> u64 {
         self.calls.values().sum()
     }
+}
+
+/// What a process wrote to an open file, or read from it as its standard input, by calls that go on where the last one ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RecordedStream {
+    /// Index in `recorded`.
+    pub process: usize,
+    /// In the PID namespace of pipeprof; in the initial one if it has none there.
+    pub pid: u32,
+    /// The last part of the path, up to 31 bytes.
+    pub file: String,
+    pub inode: u64,
+    pub device: u32,
+    /// The same number for all that share it, since one of them opened it.
+    pub opened: u64,
+    pub writes: bool,
+    pub calls: u64,
+    pub bytes: u64,
+    /// Reads that got the end of file.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub at_end: u64,
+    /// Whether it writes at the end of the file only (O_APPEND).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub appends: bool,
+    /// The first byte, and that behind the last one.
+    pub range: [u64; 2],
+    /// How often a call began elsewhere than the one before had ended.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub moves: u64,
+    /// The bytes of the largest call.
+    pub block: u64,
+    /// Calls of so many bytes.
+    pub blocks: u64,
+    /// The first and the last call, from the begin of the window, ns.
+    pub moved_ns: [u64; 2],
 }
 
 /// A process at the same side of a pipe as a recorded one.

@@ -169,6 +169,36 @@ fn lines_that_are_doubled_dropped_or_come_late_are_said() {
 }
 
 #[test]
+#[ignore = "needs root, bash and python3: make test"]
+fn what_is_lost_in_files_and_behind_pipes_is_said() {
+    let python = super::python();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("f").to_str().unwrap().to_owned();
+    let bash = |line: &str, kind: FindingKind, text: &str| said(&["bash", "-c", line], kind, text);
+    // Each writes where it has last ended, and the second one at the end of the file: from the second line on, over each other.
+    let both = format!("exec 3>{file} 4>>{file}; for i in 1 2 3; do echo aaaa >&3; echo bbbb >&4; done");
+    bash(&both, FindingKind::Overwritten, "they overwrite each other, so that 10 of 30 bytes are lost.");
+    bash("seq 1000 >/dev/full; true", FindingKind::NoSpace, "`seq` could not write once, because there was no room");
+    let loops = "seq 7 | while read -r line; do n=$line; done; echo \"$n\"";
+    bash(loops, FindingKind::LostVariables, " behind a pipe, read 7 lines, wrote nothing and started nothing");
+    let jobs = "seq 2 | while read -r n; do sleep 2 >/dev/null 2>&1 & done; wait; echo ended";
+    bash(jobs, FindingKind::NotAwaited, " had started 2 processes in the background (`sleep`) that still ran when ");
+    let hosts = format!("printf '1\\n2\\n3\\n' >{file}; while read -r host; do cat >/dev/null; done <{file}");
+    bash(&hosts, FindingKind::Taken, "`cat` took 4 bytes of `f`, which `bash");
+    let failed = "while read -r line; do :; done < <(sh -c 'exit 3'); true";
+    bash(failed, FindingKind::HiddenFailure, "`sh` failed with exit code 3 at ");
+    let part = "import os, subprocess\n\
+                p = subprocess.Popen(['head', '-c', '500000', '/dev/zero'], stdout=subprocess.PIPE)\n\
+                os.read(p.stdout.fileno(), 500000)\np.stdout.close()\np.wait()";
+    said(&[&python, "-c", part], FindingKind::Unread, " less than it had asked for, because no more had come by then");
+    let closed = "import os, pty\n\
+                  pid, master = pty.fork()\n\
+                  if pid == 0: os.execvp('echo', ['echo', 'result'])\n\
+                  os.waitpid(pid, 0)\nos.close(master)";
+    said(&[&python, "-c", closed], FindingKind::Unread, " closed the terminal from ");
+}
+
+#[test]
 #[ignore = "needs root and python3: make test"]
 fn calls_that_fail_or_only_ask_are_said() {
     let closes = "import os\nfor fd in range(3, 200000):\n    try: os.close(fd)\n    except OSError: pass";
@@ -204,6 +234,12 @@ fn nothing_of_the_kind_is_said_of_ordinary_pipelines() {
         "f=$(mktemp -d); seq 9 >$f/a; sort $f/a | tee $f/b | tee -a $f/a >/dev/null; cat $f/b >$f/a; rm -r $f",
         "f=$(mktemp -u); mkfifo $f; seq 1000 >$f & head -n 1 $f; wait; rm $f",
         "sleep 9 & kill -9 $!; seq 100000 | head -n 1 | cat",
+        "seq 4 | while read -r n; do (sleep 0.0$n; echo $n) & done | sort | tail -n 1",
+        "f=$(mktemp); for i in 1 2 3; do seq 500 >>$f & done; wait; sort $f | uniq -c | tail -n 1; rm $f",
+        "f=$(mktemp); (echo a; ls /) >$f 2>&1; echo c >>$f; (read -r a; sort) <$f | tail -n 1; rm $f",
+        "f=$(mktemp); (seq 9; sleep 0.1; seq 9) >>$f & sleep 0.05; seq 3 >>$f; wait $!; rm $f",
+        "while read -r a; do echo $a; done </etc/passwd | tail -n 1",
+        "x=$(ls /nonexistent 2>/dev/null); seq 3 | while read -r n; do echo $n$x; done | wc -l",
     ];
     for line in lines {
         let recorded = record(&[line]);

@@ -2,7 +2,8 @@
 
 use crate::collect::bpf::shared::Lost;
 use crate::record::model::alike::alike;
-use crate::record::model::forks::{doubled, parents};
+use crate::record::model::forks::{doubled, enders, left, parents};
+use crate::record::model::streams::streams;
 use crate::record::observe::channel_kind::kind_of;
 use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::raw::{
@@ -11,7 +12,7 @@ use crate::record::observe::raw::{
 use crate::record::observe::reason::{name_of, why};
 use crate::record::start::launch::MadePipe;
 use crate::record::start::running::OpenEnd;
-use crate::result::{ChannelKind, HeldBy, RecordedChannel, RecordedEnd, RecordedProcess};
+use crate::result::{ChannelKind, HeldBy, RecordedChannel, RecordedEnd, RecordedProcess, RecordedStream};
 use crate::util::text::grouped;
 use crate::util::warning::{Warning, WarningCode};
 use bytemuck::Zeroable as _;
@@ -28,6 +29,7 @@ pub(crate) struct Assembled {
     pub window_ns: u64,
     pub processes: Vec<RecordedProcess>,
     pub channels: Vec<RecordedChannel>,
+    pub streams: Vec<RecordedStream>,
     /// Indices of `processes`.
     pub index: BTreeMap<PrWho, usize>,
     pub warnings: Vec<Warning>,
@@ -98,8 +100,15 @@ pub(crate) fn assemble(
     for (at, parent) in parents {
         processes[at].started_by = parent;
     }
+    for (at, ender) in enders(counted, &index) {
+        processes[at].ended_by = Some(ender);
+    }
+    for (at, left) in left(counted, &index, begin) {
+        processes[at].left = Some(left);
+    }
     let mut channels = channels_of(counted, begin, &index, pipes);
     add_open(&mut channels, &processes, open);
+    name_outputs(&mut processes, counted, &index, &channels);
     let mut warnings = counted.state.as_ref().map_or_else(Vec::new, |state| losses(state, counted.sampled.lost));
     if let Some(unseen) = counted.state.map(|state| state.unseen).filter(|unseen| *unseen > 0) {
         warnings.push(Warning {
@@ -122,7 +131,32 @@ pub(crate) fn assemble(
             action: "record on an idle machine".to_owned(),
         });
     }
-    Assembled { begin, window_ns: end - begin, processes, channels, index, warnings }
+    let streams = streams(&counted.streams, begin, &index);
+    Assembled { begin, window_ns: end - begin, processes, channels, streams, index, warnings }
+}
+
+/// Which channels were the standard input and output of each process, if they are among those recorded, and the same of all in
+/// its row.
+fn name_outputs(
+    processes: &mut [RecordedProcess],
+    counted: &RecordedCounts,
+    index: &BTreeMap<PrWho, usize>,
+    channels: &[RecordedChannel],
+) {
+    let known: HashMap<(u64, u64), usize> =
+        channels.iter().enumerate().map(|(at, channel)| ((channel.inode, u64::from(channel.device)), at)).collect();
+    // Absent if several differ.
+    let mut named: HashMap<usize, [Option<usize>; 2]> = HashMap::new();
+    for (who, process) in counted.processes.iter().filter(|(_, process)| process.execs > 0) {
+        let Some(row) = index.get(who) else { continue };
+        let ends = [(process.input, process.input_device), (process.output, process.output_device)];
+        let ends = ends.map(|end| known.get(&end).copied());
+        let row = named.entry(*row).or_insert(ends);
+        row.iter_mut().zip(ends).filter(|(known, end)| **known != *end).for_each(|(known, _)| *known = None);
+    }
+    for (row, [input, output]) in named {
+        (processes[row].input, processes[row].output) = (input, output);
+    }
 }
 
 fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns: u64) {
@@ -163,6 +197,8 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
         (&mut sum.connects, more.connects),
         (&mut sum.refused_connects, more.refused),
         (&mut sum.full_queues, more.queue_full),
+        (&mut sum.without_space, more.no_space),
+        (&mut sum.effects, more.effects),
     ] {
         *sum += more;
     }

@@ -4,28 +4,86 @@ use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::raw::{PR_FORKED, PR_FORKS, PrHead, PrWho};
 use crate::record::observe::reason::name_of;
 use crate::record::start::command_line::is_shell;
-use crate::result::DoubledBuffer;
+use crate::result::{DoubledBuffer, LeftProcesses};
 use std::collections::{BTreeMap, HashMap};
 
 /// A shorter line may have been written by each of them on purpose.
 const LEAST: usize = 8;
 
-/// The row of the process that started all of each row, if that is one and is known.
-pub(crate) fn parents(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>) -> BTreeMap<usize, Option<usize>> {
-    let mut programs: HashMap<u64, BTreeMap<u64, usize>> = HashMap::new();
+/// The rows of each process, by its id: one for each program, by its begin.
+type Programs = HashMap<u64, BTreeMap<u64, usize>>;
+
+fn programs(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>) -> Programs {
+    let mut programs: Programs = HashMap::new();
     for (who, process) in &counted.processes {
         if let Some(at) = index.get(who) {
             programs.entry(who.tgid.into()).or_default().insert(process.begin, *at);
         }
     }
+    programs
+}
+
+/// The row of what this process executed at that time.
+fn row_at(programs: &Programs, process: u64, at: u64) -> Option<usize> {
+    programs.get(&process).and_then(|rows| rows.range(..=at).next_back()).map(|(_, row)| *row)
+}
+
+/// The row of the process that started all of each row, if that is one and is known.
+pub(crate) fn parents(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>) -> BTreeMap<usize, Option<usize>> {
+    let programs = programs(counted, index);
     let mut found: BTreeMap<usize, Option<usize>> = BTreeMap::new();
     for (who, process) in &counted.processes {
         let Some(at) = index.get(who) else { continue };
-        // Of its programs the one that ran by then.
-        let of_parent = programs.get(&process.parent).and_then(|programs| programs.range(..=process.begin).next_back());
-        let parent = of_parent.map(|(_, parent)| *parent);
-        let parent = parent.filter(|parent| parent != at);
+        // Of its programs the one that ran by then. A copy of itself has started nothing new.
+        let parent = row_at(&programs, process.parent, process.begin);
+        if parent == Some(*at) {
+            continue;
+        }
         found.entry(*at).and_modify(|known| *known = known.filter(|known| Some(*known) == parent)).or_insert(parent);
+    }
+    found
+}
+
+/// The row of the process whose signal ended one of each row.
+pub(crate) fn enders(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>) -> BTreeMap<usize, usize> {
+    let programs = programs(counted, index);
+    let ended = counted.processes.iter().filter(|(_, process)| process.signal > 0 && process.sender > 0);
+    ended
+        .filter_map(|(who, process)| Some((*index.get(who)?, row_at(&programs, process.sender, process.end)?)))
+        .collect()
+}
+
+/// The last row of a process, its parent, and when it began that program and ended.
+struct Lived {
+    row: usize,
+    parent: u64,
+    begin: u64,
+    end: u64,
+}
+
+/// What each row had started that ended later. `begin`: that of the window.
+pub(crate) fn left(
+    counted: &RecordedCounts,
+    index: &BTreeMap<PrWho, usize>,
+    begin: u64,
+) -> BTreeMap<usize, LeftProcesses> {
+    let mut lived: HashMap<u64, Lived> = HashMap::new();
+    for (who, process) in &counted.processes {
+        let Some(row) = index.get(who).copied().filter(|_| !counted.members.contains_key(who)) else { continue };
+        let new = || Lived { row, parent: process.parent, begin: process.begin, end: process.end };
+        let known = lived.entry(who.tgid.into()).or_insert_with(new);
+        known.end = known.end.max(process.end);
+        if process.begin > known.begin {
+            (known.row, known.begin) = (row, process.begin);
+        }
+    }
+    let mut found: BTreeMap<usize, LeftProcesses> = BTreeMap::new();
+    for child in lived.values() {
+        let Some(parent) = lived.get(&child.parent).filter(|parent| parent.end < child.end) else { continue };
+        let left = found.entry(parent.row).or_default();
+        left.count += 1;
+        left.processes.insert(child.row);
+        left.until_ns = left.until_ns.max(child.end.saturating_sub(begin));
     }
     found
 }
@@ -94,6 +152,16 @@ mod tests {
         }
         let index = [(who(7, name), 0), (who(8, name), 1)].into();
         assert_eq!(parents(&counted, &index), [(0, None), (1, Some(0))].into());
+        let ended = |ends: [u64; 2]| {
+            let mut counted = RecordedCounts { processes: counted.processes.clone(), ..RecordedCounts::default() };
+            counted.processes.iter_mut().zip(ends).for_each(|((_, process), end)| process.end = end);
+            left(&counted, &index, 5)
+        };
+        let mut killed = RecordedCounts { processes: counted.processes.clone(), ..RecordedCounts::default() };
+        (killed.processes[1].1.signal, killed.processes[1].1.sender, killed.processes[1].1.end) = (9, 7, 30);
+        assert_eq!((enders(&killed, &index), enders(&counted, &index)), ([(1, 0)].into(), BTreeMap::new()));
+        let later = LeftProcesses { count: 1, processes: [1].into(), until_ns: 25 };
+        assert_eq!((ended([20, 30]), ended([30, 20])), ([(0, later)].into(), BTreeMap::new()));
         doubled(&counted, &index, (3, 1))
     }
 

@@ -1,7 +1,7 @@
 //! What was seen, as data: [`ended`] keeps the counts of processes that have ended, [`assemble`] names what was counted, in
 //! one row what [`alike`] finds to be the same, [`stages`], [`labels`] for people, [`names`] of files and [`stage_times`] are
 //! derived from it, [`ceilings`] say what would be
-//! left without a process, [`off_cpu`], [`locks`] and [`sampling`] name stacks, and [`work`] is what comparisons read.
+//! left without a process, [`streams`] are what went to and from files, [`off_cpu`], [`locks`] and [`sampling`] name stacks, and [`work`] is what comparisons read.
 
 pub(crate) mod alike;
 pub(crate) mod assemble;
@@ -15,4 +15,5 @@ pub(crate) mod off_cpu;
 pub(crate) mod sampling;
 pub(crate) mod stage_times;
 pub(crate) mod stages;
+pub(crate) mod streams;
 pub mod work;

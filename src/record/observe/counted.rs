@@ -2,7 +2,7 @@
 
 use crate::collect::samples::{CountedSamples, SamplingClock};
 use crate::record::observe::raw::{
-    PrCounts, PrEnd, PrHead, PrOffCpu, PrProcess, PrReason, PrSample, PrState, PrWait, PrWho,
+    PrCounts, PrEnd, PrHead, PrOffCpu, PrProcess, PrReason, PrSample, PrState, PrStream, PrStreamed, PrWait, PrWho,
 };
 use std::collections::HashMap;
 
@@ -24,6 +24,8 @@ pub(crate) struct RecordedCounts {
     pub waits: Vec<(PrReason, PrWait)>,
     /// What processes wrote first after a fork.
     pub heads: Vec<(PrEnd, PrHead)>,
+    /// What processes wrote to files, or read from them as their standard input.
+    pub streams: Vec<(PrStream, PrStreamed)>,
     pub state: Option<PrState>,
     /// Events for which the kernel skipped a program, as [`passed_over`](crate::collect::bpf::Object::passed_over) has it; not counted before 5.12, where
     /// it skips no program of a raw tracepoint.
@@ -51,8 +53,25 @@ pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
     let last = |sum, more| if more == 0 { sum } else { more };
     let (signal, code) = (last(sum.signal, more.signal), last(sum.code, more.code));
     let parent = last(sum.parent, more.parent);
+    let sender = last(sum.sender, more.sender);
+    let output = one_output([sum.output, sum.output_device], [more.output, more.output_device]);
+    let input = one_output([sum.input, sum.input_device], [more.input, more.input_device]);
     add_words(sum, more);
     (sum.begin, sum.end, sum.signal, sum.code, sum.parent) = (begin, end, signal, code, parent);
+    [sum.output, sum.output_device] = output;
+    [sum.input, sum.input_device] = input;
+    sum.sender = sender;
+}
+
+/// The standard input or output of two threads or processes: unknown where it is 0, and several where it is this.
+const SEVERAL: [u64; 2] = [u64::MAX; 2];
+
+fn one_output(one: [u64; 2], other: [u64; 2]) -> [u64; 2] {
+    match (one, other) {
+        (known, [0, _]) | ([0, _], known) => known,
+        (one, other) if one == other => one,
+        _ => SEVERAL,
+    }
 }
 
 /// Add each number of a struct of such.

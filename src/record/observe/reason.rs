@@ -6,7 +6,11 @@ use crate::result::WaitReason;
 
 /// The text of a name as the kernel has it.
 pub(crate) fn name_of(words: [u64; 2]) -> String {
-    let bytes: &[u8] = bytemuck::bytes_of(&words);
+    text_of(bytemuck::bytes_of(&words))
+}
+
+/// A text that ends at the first zero, if there is one.
+pub(crate) fn text_of(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }

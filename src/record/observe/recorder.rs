@@ -356,8 +356,8 @@ impl Recorder {
         let programs =
             PROGRAMS.iter().map(|(program, _)| *program).chain([CALLS_EVENT]).chain(LOCKS.map(|(program, _)| program));
         let skipped = programs.filter_map(|program| self.object.passed_over(program)).sum();
-        let heads = self.object.entries("heads")?;
-        let mut counts = RecordedCounts { skipped, clock: self.clock, heads, ..counts };
+        let (heads, streams) = (self.object.entries("heads")?, self.object.entries("streams")?);
+        let mut counts = RecordedCounts { skipped, clock: self.clock, heads, streams, ..counts };
         if self.locks {
             counts.lock_waits = Some(self.object.entries("lock_waits")?);
         }

@@ -15,7 +15,7 @@ use crate::result::{
 };
 use crate::util::text::{clean, counted};
 use std::collections::{BTreeMap, BTreeSet};
-use waiting::{LONG, NAMED, channel_name, full_name, has_holder, is_stuck, recorded, role};
+use waiting::{LONG, NAMED, channel_name, full_name, has_holder, is_stuck, killed_writer, recorded, role};
 
 /// Members of a circle that are all named.
 const LISTED: usize = 8;
@@ -380,7 +380,8 @@ fn held_text(recording: &Document, wait: &LastWait, channel: &AwaitedChannel) ->
         (_, 1) => "sleeps",
         _ => "sleep",
     };
-    format!("{name} waits for data from {what}: only {names} {still}{have} its write end open, and {does}.")
+    let gone = killed_writer(recording, channel).unwrap_or_default();
+    format!("{name} waits for data from {what}: only {names} {still}{have} its write end open, and {does}{gone}.")
 }
 
 /// Long waits for the locks of files.

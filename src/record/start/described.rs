@@ -37,6 +37,7 @@ pub(crate) fn described(
             process.inner_pids = ids.inside(&process.pids);
             process.pids.iter_mut().for_each(|pid| *pid = ids.here(*pid));
         }
+        assembled.streams.iter_mut().for_each(|stream| stream.pid = ids.here(stream.pid));
     }
     for process in &mut assembled.processes {
         // What is seen meanwhile says more.
@@ -55,6 +56,7 @@ pub(crate) fn described(
         processes: Processes { window_ns: assembled.window_ns, ..Processes::default() },
         recorded: assembled.processes,
         channels: assembled.channels,
+        streams: assembled.streams,
         last_look,
         skipped: counted.skipped,
         unseen_switches: counted.state.map_or(0, |state| state.unseen),

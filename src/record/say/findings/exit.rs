@@ -1,6 +1,8 @@
 //! Which process the exit code comes from, if a shell only passes it on.
 
+use crate::record::say::findings::answers::is_answer;
 use crate::record::say::findings::view::{FindingView, after};
+use crate::record::start::command_line::is_shell;
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
 
 /// What a shell makes of a child that SIGPIPE ended.
@@ -31,7 +33,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     } else {
         // A copy of a shell only passes it on, too.
         last(&|process| process.exit_code == Some(code) && process.execs > 0).map(|(at, process)| {
-            let why = refused(view, at).unwrap_or_default();
+            let why = refused(view, at).or_else(|| passed_on(view, at, code)).unwrap_or_default();
             (at, process, format!(" is that of {}, which ended at {}{why}.", view.name(at), after(process.end_ns)))
         })
     };
@@ -99,6 +101,38 @@ fn refused(view: &FindingView<'_>, at: usize) -> Option<String> {
         .then(|| format!(": it could not write on (EPIPE), because {readers} did not read on, and it ignores SIGPIPE"))
 }
 
+/// What ended in a shell with the code that the shell ended with, the last of several.
+fn passed_on(view: &FindingView<'_>, at: usize, code: u8) -> Option<String> {
+    let all = &view.document.recorded;
+    let shell = all.get(at).filter(|shell| is_shell(&shell.name))?;
+    let within = |mut of: usize| {
+        // As far as it is known who started whom.
+        for _ in 0..8 {
+            match all.get(of).and_then(|process| process.started_by) {
+                Some(starter) if starter == at => return true,
+                Some(starter) => of = starter,
+                None => return false,
+            }
+        }
+        false
+    };
+    let failed = all.iter().enumerate().filter(|(other, process)| {
+        process.exit_code == Some(code) && process.execs > 0 && process.end_ns <= shell.end_ns && within(*other)
+    });
+    let (last, process) = failed.max_by_key(|(_, process)| process.end_ns)?;
+    let name = view.name(last);
+    let answer = if is_answer(process, code) { ", which found nothing," } else { "" };
+    let to_pipe =
+        process.output.and_then(|output| view.document.channels.get(output)).filter(|pipe| !pipe.readers.is_empty());
+    let pipe = to_pipe.map_or_else(String::new, |pipe| {
+        format!(
+            ", although its output went to {}: `set -o pipefail` does that, and `|| true` behind it avoids it",
+            view.pipe_to(pipe)
+        )
+    });
+    Some(format!("; the last that ended in it with this code was {name}{answer} at {}{pipe}", after(process.end_ns)))
+}
+
 /// Why SIGPIPE ended a process.
 fn broken(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<String> {
     let read = |(_, pipe, _): &(usize, &RecordedChannel, &RecordedEnd)| !pipe.readers.is_empty();
@@ -154,6 +188,22 @@ mod tests {
         let text = "Exit code 2 is that of `seq`, which ended at 12.0 ms: it could not write on (EPIPE), because `grep` did not read \
                     on, and it ignores SIGPIPE.";
         assert_eq!(refused, [text]);
+    }
+
+    #[test]
+    fn who_failed_in_a_shell_is_said() {
+        let passed = said(find, &|recording| {
+            ends(recording, 1);
+            recording.recorded[1].name = "bash".to_owned();
+            for at in [1, 2] {
+                (recording.recorded[at].exit_code, recording.recorded[at].execs) = (Some(1), 1);
+            }
+            (recording.recorded[2].started_by, recording.recorded[2].output) = (Some(1), Some(1));
+        });
+        let text = "Exit code 1 is that of `bash`, which ended at 12.0 ms; the last that ended in it with this code was `grep`, which found \
+                    nothing, at 11.2 ms, although its output went to the pipe to `cat`: `set -o pipefail` does that, and `|| true` behind it \
+                    avoids it.";
+        assert_eq!(passed, [text]);
     }
 
     #[test]

@@ -1,11 +1,10 @@
 //! Programs that failed in the middle of a pipeline whose exit code does not show it.
 
+use crate::record::say::findings::answers::{fails, is_answer};
 use crate::record::say::findings::exit::{BROKEN_PIPE, SOON};
 use crate::record::say::findings::view::{FindingView, after};
+use crate::record::start::command_line::is_shell;
 use crate::result::{Finding, FindingKind, RecordedEnd, RecordedProcess};
-
-/// Programs whose exit code 1 is an answer, as grep(1) and diff(1) have it.
-const ANSWERS: [&str; 9] = ["grep", "egrep", "fgrep", "zgrep", "rg", "diff", "cmp", "pgrep", "jq"];
 
 /// `` `dump` failed with exit code 1 at 0.30 s, and the pipeline's exit code is 0: that of its last program. `set -o pipefail`
 /// keeps it. ``
@@ -37,10 +36,14 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         if children.iter().any(|of| is_answer(&document.recorded[*of], code)) {
             continue;
         }
+        if is_passed_on(view, process, code) {
+            continue;
+        }
         let mut written = view.writers().filter(|(_, pipe, end)| {
             let reads_on = pipe.readers.iter().any(|reader| {
                 let until = |other: &RecordedProcess| other.end_ns + SOON >= process.end_ns;
-                !is_own(&reader.process) && view.process(reader).is_some_and(until)
+                let apart = view.process(reader).is_some_and(|other| other.started_by != Some(at) && until(other));
+                !is_own(&reader.process) && apart
             });
             is_own(&end.process) && pipe.kind.is_pipe() && end.bytes > 0 && end.epipe == 0 && reads_on
         });
@@ -61,7 +64,55 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
             ..finding
         });
     }
+    found.extend(document.recorded.iter().enumerate().filter_map(|of| without_output(view, of)));
     found
+}
+
+/// Whether who started a process gets its exit code: a program, or a shell that ends with it. In a pipeline, a shell has only
+/// that of the last program.
+fn is_passed_on(view: &FindingView<'_>, process: &RecordedProcess, code: u8) -> bool {
+    let starter = process.started_by.and_then(|starter| view.document.recorded.get(starter));
+    starter.is_some_and(|starter| !is_shell(&starter.name) || starter.exit_code == Some(code))
+}
+
+/// A program that failed and wrote nothing: who reads its standard output takes that for all.
+fn without_output(view: &FindingView<'_>, (at, process): (usize, &RecordedProcess)) -> Option<Finding> {
+    let code = process.exit_code.filter(|code| *code != BROKEN_PIPE && fails(process, *code))?;
+    let channel = process.output?;
+    let pipe = view.document.channels.get(channel).filter(|pipe| pipe.kind.is_pipe())?;
+    let wrote = view.writers().any(|(_, _, end)| end.process == at && end.bytes > 0);
+    if wrote
+        || process.execs == 0
+        || process.pids.len() != 1
+        || process.signal.is_some()
+        || !pipe.other_readers.is_empty()
+    {
+        return None;
+    }
+    let reader = pipe.readers.iter().find(|end| end.at_end > 0 && end.process != at)?;
+    let reading = view.process(reader)?;
+    // A shell gets the exit code of `$(...)`, which it reads in blocks, but not that of `<(...)`.
+    let by_bytes = reader.requested == reader.all_calls();
+    if process.started_by.and_then(|starter| view.document.recorded.get(starter)?.exit_code) == Some(code) {
+        return None;
+    }
+    let substituted = Some(reader.process) == process.started_by || reader.process == at;
+    let beside = reading.started_by.is_some() && reading.started_by == process.started_by;
+    let what = if substituted && is_shell(&reading.name) && by_bytes {
+        "A shell does not get the exit code of `<(...)`: `wait $!` does, or a file instead."
+    } else if beside && reading.execs > 0 {
+        "`set -o pipefail` keeps it, where both are one pipeline."
+    } else {
+        return None;
+    };
+    let text = format!(
+        "{} failed with exit code {code} at {} and wrote nothing to {}, which took that for all: the exit code is 0. {what}",
+        view.name(at),
+        after(process.end_ns),
+        view.pipe_to(pipe)
+    );
+    let finding = Finding::new(FindingKind::HiddenFailure, [at], text);
+    Some(Finding { channels: vec![channel], count: Some(code.into()), at_ns: Some(process.end_ns), ..finding })
 }
 
 /// Whether all that a process wrote went to `tee`, which has its output in a file.
@@ -70,11 +121,6 @@ fn is_logged(view: &FindingView<'_>, at: usize) -> bool {
     let mut own =
         view.writers().filter(|(_, pipe, end)| end.process == at && pipe.kind.is_pipe() && end.bytes > 0).peekable();
     own.peek().is_some() && own.all(|(_, pipe, _)| !pipe.readers.is_empty() && pipe.readers.iter().all(reads))
-}
-
-/// Whether this exit code is what a program answers.
-fn is_answer(process: &RecordedProcess, code: u8) -> bool {
-    code == 1 && process.exit_code == Some(code) && ANSWERS.contains(&process.name.as_str())
 }
 
 #[cfg(test)]
@@ -94,6 +140,36 @@ mod tests {
         let text = "`seq` failed with exit code 2 at 4.00 s, after it had written to the pipe to `grep`, and the pipeline's exit \
                     code is 0: that of its last program. `set -o pipefail` keeps it.";
         assert_eq!(said(find, &|recording| fails(recording, 0, 2)), [text]);
+    }
+
+    #[test]
+    fn a_failure_without_output_is_said() {
+        let silent = |change: &dyn Fn(&mut Document)| {
+            said(find, &|recording| {
+                fails(recording, 0, 128);
+                recording.recorded[1].name = "bash".to_owned();
+                (recording.recorded[0].output, recording.recorded[0].started_by) = (Some(0), Some(1));
+                recording.channels[0].writers[0].bytes = 0;
+                let end = &mut recording.channels[0].readers[0];
+                (end.bytes, end.at_end, end.calls) = (0, 1, [("read".to_owned(), 1)].into());
+                end.requested = 1;
+                change(recording);
+            })
+        };
+        let text = "`seq` failed with exit code 128 at 4.00 s and wrote nothing to the pipe to `bash`, which took that for all: the \
+                    exit code is 0. A shell does not get the exit code of `<(...)`: `wait $!` does, or a file instead.";
+        assert_eq!(silent(&|_| {}), [text]);
+        assert!(silent(&|recording| recording.channels[0].readers[0].requested = 128).is_empty(), "$(...)");
+        assert!(silent(&|recording| recording.recorded[0].exit_code = Some(1)).is_empty(), "an answer");
+        let found = silent(&|recording| {
+            (recording.recorded[0].name, recording.recorded[0].exit_code) = ("find".to_owned(), Some(1));
+        });
+        assert!(found[0].starts_with("`find` failed with exit code 1 at"), "{found:?}");
+        let beside = silent(&|recording| {
+            (recording.recorded[0].started_by, recording.recorded[1].started_by) = (Some(2), Some(2));
+            recording.recorded[1].execs = 1;
+        });
+        assert!(beside[0].ends_with("`set -o pipefail` keeps it, where both are one pipeline."), "{beside:?}");
     }
 
     #[test]
@@ -118,6 +194,19 @@ mod tests {
             recording.recorded[3].pids = vec![10];
         });
         assert!(unrelated.is_empty(), "{unrelated:?}");
+    }
+
+    #[test]
+    fn a_code_that_is_passed_on_is_not() {
+        let started = |by: &str, code: Option<u8>| {
+            said(find, &|recording| {
+                fails(recording, 0, 2);
+                recording.recorded[0].started_by = Some(2);
+                (recording.recorded[2].name, recording.recorded[2].exit_code) = (by.to_owned(), code);
+            })
+        };
+        assert_eq!(started("bash", None).len(), 1);
+        assert!(started("python3", None).is_empty() && started("bash", Some(2)).is_empty());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::profile::few;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed;
+use crate::record::start::command_line::is_shell;
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
 use crate::util::text::{counted, grouped};
 use std::collections::BTreeSet;
@@ -53,30 +54,63 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         let finding = Finding::new(FindingKind::HiddenFailure, of, text);
         found.push(Finding { channels: vec![channel], bytes: Some(lost), at_ns, ..finding });
     }
-    for at in all {
-        let process = &document.recorded[at];
-        let cut = view.writers().find(|(_, pipe, end)| {
-            let reads_on = |reader: &RecordedEnd| {
-                reader.process != at
-                    && reader.at_end > 0
-                    && view.process(reader).is_some_and(|of| of.end_ns >= process.end_ns)
-            };
-            end.process == at && end.bytes > 0 && pipe.kind.is_pipe() && pipe.readers.iter().any(reads_on)
-        });
-        let Some((channel, pipe, end)) = cut.filter(|_| process.pids.len() == 1) else { continue };
-        let text = format!(
-            "{} was killed by {} at {}, after {} to {}, which took that for all: the exit code is 0. `set -o pipefail` shows \
-             it.",
-            view.name(at),
-            killed(process).unwrap_or_default(),
-            after(process.end_ns),
-            counted(end.bytes, "byte"),
-            view.pipe_to(pipe)
-        );
-        let finding = Finding::new(FindingKind::HiddenFailure, [at], text);
-        found.push(Finding { channels: vec![channel], at_ns: Some(process.end_ns), ..finding });
-    }
+    found.extend(all.into_iter().filter_map(|at| taken_for_all(view, at)));
     found
+}
+
+/// What a killed process, or what it had started, had written by then, if who read that took it for all.
+fn taken_for_all(view: &FindingView<'_>, at: usize) -> Option<Finding> {
+    let process = view.document.recorded.get(at).filter(|_| view.is_one(at))?;
+    let ended = process.end_ns;
+    // Whoever ends what it reads does so on purpose.
+    let wanted = |end: &RecordedEnd| process.ended_by != Some(end.process);
+    let reads_on = |reader: &RecordedEnd| {
+        let reads = reader.process != at && reader.at_end > 0 && wanted(reader);
+        reads && view.process(reader).is_some_and(|of| of.end_ns >= ended && of.started_by != Some(at))
+    };
+    let (channel, pipe) = view.document.channels.iter().enumerate().find(|(channel, pipe)| {
+        let own = pipe.writers.iter().any(|end| end.process == at && end.bytes > 0);
+        let children = process.output == Some(*channel) && process.forks > 0;
+        (own || children) && pipe.kind.is_pipe() && pipe.readers.iter().any(reads_on)
+    })?;
+    let is_of_it =
+        |end: &&RecordedEnd| end.process == at || view.process(end).is_some_and(|of| of.started_by == Some(at));
+    let bytes: u64 = pipe.writers.iter().filter(is_of_it).map(|end| end.bytes).sum();
+    if bytes == 0 {
+        return None;
+    }
+    let sender = match process.ended_by {
+        Some(by) if by == at => " that it sent itself".to_owned(),
+        Some(by) => format!(" of {}", view.name(by)),
+        None => String::new(),
+    };
+    let text = format!(
+        "{} was killed by {}{sender} at {}, after {} to {}, which took that for all: the exit code is 0. {}",
+        view.name(at),
+        killed::at_once(process.signal)?,
+        after(ended),
+        counted(bytes, "byte"),
+        view.pipe_to(pipe),
+        who_sees(view, process, pipe)
+    );
+    let finding = Finding::new(FindingKind::HiddenFailure, [at], text);
+    Some(Finding { channels: vec![channel], at_ns: Some(ended), ..finding })
+}
+
+/// How the end of a process can be seen.
+fn who_sees(view: &FindingView<'_>, killed: &RecordedProcess, pipe: &RecordedChannel) -> String {
+    let reads = |at: &usize| pipe.readers.iter().any(|end| end.process == *at && end.at_end > 0);
+    let Some(starter) = killed.started_by.filter(reads) else {
+        return "`set -o pipefail` shows it.".to_owned();
+    };
+    if view.document.recorded.get(starter).is_some_and(|starter| is_shell(&starter.name)) {
+        "A shell does not get the exit code of `<(...)`: `wait $!` does.".to_owned()
+    } else {
+        let name = view.name(starter);
+        format!(
+            "{name}, which started it, has to look at how it ended: a signal is a negative return code in Python, and a `signal` in node."
+        )
+    }
 }
 
 /// Whether a killed process may have been the reader of a pipe that nobody read.

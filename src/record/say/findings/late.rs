@@ -1,6 +1,7 @@
 //! Output that comes late, because its program buffers it.
 
 use crate::record::say::findings::view::{FindingView, after};
+use crate::record::start::command_line::is_shell;
 use crate::result::{Finding, FindingKind, RecordedEnd, RecordedProcess, WaitReason};
 use crate::util::text::{counted, grouped};
 
@@ -73,6 +74,13 @@ const LANGUAGES: [(&str, &str, &str); 3] = [
 /// Sleeps between which a program had something to print.
 const STEPS: u64 = 5;
 
+/// Programs that can only write once they have read all.
+const NEED_ALL: [&str; 12] =
+    ["sort", "wc", "tac", "tail", "shuf", "column", "md5sum", "sha256sum", "cksum", "xz", "gzip", "zstd"];
+
+/// Who writes this part of what was read at least does not only add up.
+const AS_MUCH: f64 = 0.5;
+
 /// Programs that know no such switch.
 const WITH_STDBUF: [&str; 7] = ["tr", "cut", "uniq", "rev", "nl", "fold", "paste"];
 
@@ -81,11 +89,13 @@ const WITH_STDBUF: [&str; 7] = ["tr", "cut", "uniq", "rev", "nl", "fold", "paste
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let found = view.writers().filter_map(|(at, _, end)| {
         let process = view.process(end)?;
-        let text = sentence(view, end, process).or_else(|| printed(view, end, process))?;
+        let known = sentence(view, end, process).or_else(|| printed(view, end, process));
+        let text = known.or_else(|| at_its_end(view, end, process))?;
         let first = end.moved_ns.map(|[first, _]| first);
         Some(Finding { channels: vec![at], at_ns: first, ..Finding::new(FindingKind::Late, [end.process], text) })
     });
-    found.collect()
+    let silent = view.document.recorded.iter().enumerate().filter_map(|(at, process)| silent(view, at, process));
+    found.chain(silent).collect()
 }
 
 fn sentence(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess) -> Option<String> {
@@ -118,6 +128,32 @@ fn sentence(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess
         let bytes = counted(end.bytes, "byte");
         format!(
             "{begin} only at its end, {bytes} from {} on: it buffers its {what}. {switch} writes at once.",
+            after(wrote)
+        )
+    })
+}
+
+/// A program that is not known and wrote about as much as it read, all of it at its end, although the input came bit by bit.
+fn at_its_end(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess) -> Option<String> {
+    let known = switch(process).is_some() || at_once(process).is_some() || is_shell(&process.name);
+    let all = process.args.is_empty() || NEED_ALL.contains(&process.name.as_str());
+    let mut reading = view.readers().filter(|(_, _, other)| other.process == end.process && other.bytes > 0);
+    let (_, _, input) = reading.next().filter(|_| reading.next().is_none())?;
+    let ([first, last], [wrote, _]) = (input.moved_ns?, end.moved_ns?);
+    let reads = input.all_calls() - input.at_end;
+    let over = last.saturating_sub(first);
+    let waited = input.blocked_ns + process.waits.get(&WaitReason::Poll).map_or(0, |wait| wait.ns);
+    let came_slowly = reads >= READS && over >= LONG_NS && waited as f64 >= WAITED * over as f64;
+    let is_late =
+        wrote.saturating_sub(first) as f64 >= LATE * over as f64 && end.bytes as f64 >= AS_MUCH * input.bytes as f64;
+    (process.pids.len() == 1 && !known && !all && came_slowly && is_late).then(|| {
+        format!(
+            "{} read {} times from {} on and wrote only at its end, {} from {} on: it needs all of its input first, or it buffers its \
+             output and has to flush it after each line.",
+            view.name(end.process),
+            grouped(reads),
+            after(first),
+            counted(end.bytes, "byte"),
             after(wrote)
         )
     })
@@ -175,6 +211,31 @@ fn printed(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess)
     })
 }
 
+/// A script that slept many times and had written nothing to its standard output when it was ended, or when it was last looked.
+fn silent(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<Finding> {
+    let switch = at_once(process)?;
+    let channel = process.output?;
+    let pipe = view.document.channels.get(channel).filter(|pipe| pipe.kind.is_pipe())?;
+    let wrote = view.writers().any(|(_, _, end)| end.process == at && end.bytes > 0);
+    let window = view.document.processes.window_ns;
+    let lived = process.end_ns.min(window).saturating_sub(process.begin_ns);
+    let steps = process.waits.get(&WaitReason::Timer).filter(|wait| wait.ns as f64 >= WAITED * lived as f64)?.count;
+    let signal = process.signal.and_then(|signal| i32::try_from(signal).ok());
+    let is_ended = signal.is_some_and(|signal| [libc::SIGTERM, libc::SIGKILL, libc::SIGHUP].contains(&signal));
+    let goes_on = view.document.is_excerpt() && process.signal.is_none() && process.end_ns >= window;
+    if wrote || process.pids.len() != 1 || lived < LONG_NS || steps < STEPS || !(is_ended || goes_on) {
+        return None;
+    }
+    let then = if is_ended { ", and is lost when a signal ends it" } else { "" };
+    let text = format!(
+        "{} slept {} times and wrote nothing to {}: what it printed meanwhile is in its buffer{then}. {switch} writes at once.",
+        view.name(at),
+        grouped(steps),
+        view.pipe_to(pipe)
+    );
+    Some(Finding { channels: vec![channel], ..Finding::new(FindingKind::Late, [at], text) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,6 +267,38 @@ mod tests {
             recording.duration_ns = Some(WINDOW);
         });
         assert!(open[0].contains("and wrote nothing: what it has to write may be in its buffer."), "{open:?}");
+    }
+
+    #[test]
+    fn a_program_that_is_not_known_may_need_all_of_its_input() {
+        let unknown = |name: &str, bytes: u64| {
+            said(find, &|recording| {
+                late(recording, "x --follow");
+                recording.recorded[1].name = name.to_owned();
+                recording.channels[1].writers[0].bytes = bytes;
+            })
+        };
+        let text = "`x` read 20 times from 0 s on and wrote only at its end, 900 bytes from 3.92 s on: it needs all of its input first, or \
+                    it buffers its output and has to flush it after each line.";
+        assert_eq!(unknown("x", 900), [text]);
+        assert!(unknown("x", 100).is_empty() && unknown("sort", 900).is_empty() && unknown("bash", 900).is_empty());
+    }
+
+    #[test]
+    fn a_script_that_wrote_nothing_until_a_signal_ended_it_is_said() {
+        let ended = |line: &str, signal: Option<u32>| {
+            said(find, &|recording| {
+                let script = &mut recording.recorded[0];
+                script.args = line.split_whitespace().map(str::to_owned).collect();
+                (script.signal, script.output) = (signal, Some(0));
+                script.waits = [(WaitReason::Timer, WaitTotal { ns: WINDOW / 10 * 9, count: 9 })].into();
+                recording.channels[0].writers[0].bytes = 0;
+            })
+        };
+        let text = "`seq a.py` slept 9 times and wrote nothing to the pipe to `grep`: what it printed meanwhile is in its buffer, and is \
+                    lost when a signal ends it. `python3 -u`, or PYTHONUNBUFFERED=1, writes at once.";
+        assert_eq!(ended("python3 a.py", Some(15)), [text]);
+        assert!(ended("python3 -u a.py", Some(15)).is_empty() && ended("python3 a.py", None).is_empty());
     }
 
     #[test]

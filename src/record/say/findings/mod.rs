@@ -2,6 +2,7 @@
 //! Each rule is a file with a pure function of the recording, and a row of [`RULES`]. None of them says anything of an ordinary
 //! pipeline.
 
+mod answers;
 mod asks;
 mod at_end;
 mod at_stall;
@@ -17,17 +18,26 @@ mod killed_part;
 mod large_blocks;
 mod last_line;
 mod late;
+mod left_behind;
 mod line_cut;
 mod lost_child;
+mod lost_variables;
 mod naps;
+mod never_read;
+mod no_space;
 mod not_awaited;
 mod out_of_order;
+mod outlived;
+mod overwritten;
 mod own_input;
+mod part_read;
 mod polls;
 mod refused;
+mod refused_write;
 mod retries;
 mod short_block;
 mod small_pipe;
+mod small_writes;
 mod started;
 mod stopped;
 mod syncs;
@@ -35,6 +45,9 @@ mod taken;
 #[cfg(test)]
 pub(crate) mod tests;
 mod torn;
+mod torn_file;
+mod turns;
+mod typed;
 mod unnoticed;
 mod unread;
 mod unseen;
@@ -49,7 +62,7 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 36] = [
+const RULES: [FindingRule; 48] = [
     at_stall::find,
     broken::find,
     at_end::find,
@@ -86,6 +99,18 @@ const RULES: [FindingRule; 36] = [
     out_of_order::find,
     naps::find,
     lost_child::find,
+    left_behind::find,
+    lost_variables::find,
+    no_space::find,
+    overwritten::find,
+    part_read::find,
+    small_writes::find,
+    torn_file::find,
+    typed::find,
+    turns::find,
+    refused_write::find,
+    outlived::find,
+    never_read::find,
 ];
 
 /// What the rules find.

@@ -36,7 +36,9 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         // On a busy machine, it also waits for a CPU after each.
         let asleep = FULL * (window - (process.runnable_ns as f64).min(BUSY * window));
         let is_slow = (naps as f64) >= EACH * reads as f64 && ns as f64 >= asleep && full >= FULL;
-        if reads < MANY || naps < MANY || !is_slow || waits_for_data(end, window) {
+        // Another thread can be the one that sleeps, as that of Go's runtime.
+        let works = (process.cpu_ns + process.runnable_ns) as f64 >= FULL * window && process.threads > 1;
+        if reads < MANY || naps < MANY || !is_slow || works || waits_for_data(end, window) {
             continue;
         }
         let text = format!(

@@ -2,8 +2,8 @@
 
 use crate::record::say::findings::view::FindingView;
 use crate::record::start::command_line::is_shell;
-use crate::result::{Finding, FindingKind, RecordedEnd};
-use crate::util::text::counted;
+use crate::result::{Finding, FindingKind, RecordedEnd, RecordedStream};
+use crate::util::text::{clean, counted};
 
 /// `` `grep` took 24 of 30 bytes of the same pipe that `bash` reads line by line, and which then got no more of them. ``
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
@@ -15,9 +15,12 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         let in_shell = |end: &&RecordedEnd| view.process(end).is_some_and(|process| is_shell(&process.name));
         let Some(shell) = pipe.readers.iter().filter(in_shell).find(by_bytes) else { continue };
         let began = shell.moved_ns.map_or(0, |[first, _]| first);
+        let sum = |ends: &[RecordedEnd]| ends.iter().map(|end| end.bytes).sum::<u64>();
+        let is_all = sum(&pipe.readers) == sum(&pipe.writers);
         let takes = |end: &&RecordedEnd| {
             let later = view.process(end).is_some_and(|process| process.begin_ns >= began);
-            let by_blocks = end.at_end > 0 && end.bytes > end.all_calls();
+            // It read to the end, or all that was left.
+            let by_blocks = (end.at_end > 0 || is_all) && end.bytes > end.all_calls() && !in_shell(end);
             // One that looks for keys, as encoders do, takes some bytes only. A shell that reads may be to do so.
             let by_keys = end.bytes + end.at_end == end.all_calls();
             let a_few =
@@ -37,7 +40,31 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         let finding = Finding::new(FindingKind::Taken, [taker.process, shell.process], text);
         found.push(Finding { channels: vec![at], bytes: Some(taker.bytes), of: Some(all), ..finding });
     }
+    found.extend(from_files(view));
     found
+}
+
+/// The same of a file: the programs in the loop share what the shell has opened, and its place.
+fn from_files(view: &FindingView<'_>) -> Vec<Finding> {
+    let reads = || view.document.streams.iter().filter(|stream| !stream.writes && stream.bytes > 0);
+    let process = |stream: &RecordedStream| view.document.recorded.get(stream.process);
+    let is_shell = |stream: &&RecordedStream| process(stream).is_some_and(|process| is_shell(&process.name));
+    let taken = |shell: &RecordedStream| {
+        let taker = reads().filter(|stream| !is_shell(stream) && stream.at_end > 0).find(|stream| {
+            let same = (stream.opened, stream.inode, stream.device) == (shell.opened, shell.inode, shell.device);
+            same && stream.moved_ns[0] >= shell.moved_ns[0] && stream.moved_ns[1] <= shell.moved_ns[1]
+        })?;
+        let (name, loops) = (view.name(taker.process), view.name(shell.process));
+        let text = format!(
+            "{name} took {} of `{}`, which {loops} reads line by line, and which then got no more of them. `</dev/null` behind \
+             the command leaves them.",
+            counted(taker.bytes, "byte"),
+            clean(&shell.file)
+        );
+        let finding = Finding::new(FindingKind::Taken, [taker.process, shell.process], text);
+        Some(Finding { bytes: Some(taker.bytes), ..finding })
+    };
+    reads().filter(|stream| is_shell(stream) && stream.at_end > 0).filter_map(taken).collect()
 }
 
 #[cfg(test)]

@@ -48,6 +48,20 @@ impl<'a> FindingView<'a> {
         self.document.recorded.get(end.process)
     }
 
+    /// Whether a row is one process. Those that it forked and that executed something else have rows of their own.
+    pub(crate) fn is_one(&self, at: usize) -> bool {
+        let recorded = &self.document.recorded;
+        let elsewhere = |pid: &u32| {
+            recorded
+                .iter()
+                .enumerate()
+                .any(|(other, process)| other != at && process.execs > 0 && process.pids.contains(pid))
+        };
+        recorded.get(at).is_some_and(|process| {
+            process.pids.len() == 1 || process.pids.iter().filter(|pid| !elsewhere(pid)).count() == 1
+        })
+    }
+
     /// All ends where processes write, each with its pipe and the number of that.
     pub(crate) fn writers(&self) -> impl Iterator<Item = (usize, &'a RecordedChannel, &'a RecordedEnd)> {
         let pipes = self.document.channels.iter().enumerate();

@@ -3,8 +3,9 @@
 use crate::profile::few;
 use crate::record::say::standstill::remedy::LAST_GIVEN;
 use crate::record::say::standstill::waiting::{channel_name, full_name, recorded};
+use crate::report::number::time;
 use crate::result::{
-    AwaitedChannel, Document, EndedChild, LastLook, LastWait, RecordedProcess, SeenProcess, WaitedFor,
+    AwaitedChannel, ChannelKind, Document, EndedChild, LastLook, LastWait, RecordedProcess, SeenProcess, WaitedFor,
 };
 use crate::util::text::{clean, grouped};
 use std::collections::BTreeSet;
@@ -107,5 +108,24 @@ pub(super) fn ended_openers(recording: &Document, process: &SeenProcess, paths: 
         let failed = failed.filter_map(|process| Some((process, process.exit_code?)));
         gone = failed.map(|(of, code)| format!("`{}`, which ended with exit code {code}", clean(&of.name))).collect();
     }
-    if gone.is_empty() { String::new() } else { format!(": {}, will not", few(gone)) }
+    if gone.is_empty() {
+        return read_to_end(recording).unwrap_or_default();
+    }
+    format!(": {}, will not", few(gone))
+}
+
+/// Who read the only FIFO of a recording, got its end and has ended, as the writer had closed it meanwhile.
+fn read_to_end(recording: &Document) -> Option<String> {
+    let mut fifos = recording.channels.iter().filter(|channel| channel.kind == ChannelKind::Fifo);
+    let fifo = fifos.next().filter(|_| fifos.next().is_none())?;
+    let window = recording.processes.window_ns;
+    let ended = |at: usize| recording.recorded.get(at).filter(|of| of.end_ns < window && of.signal.is_none());
+    let [reader] = &fifo.readers[..] else { return None };
+    let process = ended(reader.process).filter(|_| reader.at_end > 0 && reader.bytes > 0)?;
+    Some(format!(
+        ": `{}` read it, and ended at {} with its end of file, which comes each time that nobody has it open for writing any more. Who \
+         keeps it open meanwhile (`exec 3>FIFO`) writes on",
+        clean(&process.name),
+        time(process.end_ns as f64 / 1e9)
+    ))
 }

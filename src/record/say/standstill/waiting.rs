@@ -1,10 +1,12 @@
 //! What is said of one wait.
 
-use crate::record::model::labels::with_id;
+use crate::record::model::labels::{labels, with_id};
+use crate::record::say::killed;
+use crate::report::number::time;
 use crate::result::{
     AwaitedChannel, ChannelKind, Document, LastWait, RecordedChannel, SeenProcess, WaitReason, WaitedFor,
 };
-use crate::util::text::clean;
+use crate::util::text::{clean, counted};
 use std::collections::BTreeSet;
 
 /// A wait of less than this part of the window may have been about to end.
@@ -47,6 +49,22 @@ pub(super) fn has_holder(channel: &AwaitedChannel, members: &BTreeSet<u32>) -> b
 /// The recorded pipe of a channel.
 pub(super) fn recorded<'a>(recording: &'a Document, channel: &AwaitedChannel) -> Option<&'a RecordedChannel> {
     recording.channels.iter().find(|pipe| pipe.inode == channel.inode && pipe.device == channel.device)
+}
+
+/// `; `a.py` wrote 65,536 bytes to it until it was killed by SIGKILL at 0.51 s: the rest of that will not come`.
+pub(super) fn killed_writer(recording: &Document, channel: &AwaitedChannel) -> Option<String> {
+    let writers = recorded(recording, channel)?.writers.iter().filter(|end| end.bytes > 0);
+    let killed = writers.filter_map(|end| {
+        let process = recording.recorded.get(end.process).filter(|process| process.pids.len() == 1)?;
+        Some((end, process, killed::at_once(process.signal)?))
+    });
+    let (end, process, signal) = killed.max_by_key(|(_, process, _)| process.end_ns)?;
+    Some(format!(
+        "; `{}` wrote {} to it until it was killed by {signal} at {}: the rest of that will not come",
+        labels(recording).get(end.process)?,
+        counted(end.bytes, "byte"),
+        time(process.end_ns as f64 / 1e9)
+    ))
 }
 
 pub(super) fn channel_name(channel: &AwaitedChannel) -> String {

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
+ *
+ * What processes write to regular files, and read from them as their standard input, where others do so, too.
+ */
+
+/* A call that moved `bytes` to or from the file `fd`, or got its end. Not static: its own stack, as that of note_head. */
+__noinline u32 note_stream(u64 task, u32 fd, u32 side, u64 bytes)
+{
+	struct pr_task *own = find_any(task), *empty = FIRST(zeros);
+	struct pr_stream key = {};
+	struct pr_streamed *stream;
+	const unsigned char *name;
+	const struct file *open;
+	struct pr_file *file;
+	u64 to;
+
+	if (!own || !empty)
+		return 0;
+	file = &own->files[fd & (PR_KNOWN - 1)];
+	open = (const struct file *)file->open;
+	key.who = own->who;
+	key.open = file->open;
+	key.inode = BPF_CORE_READ(open, f_inode, i_ino);
+	key.device = BPF_CORE_READ(open, f_inode, i_sb, s_dev);
+	key.side = side;
+	to = BPF_CORE_READ(open, f_pos);
+	stream = bpf_map_lookup_elem(&streams, &key);
+	if (!stream) {
+		if (bpf_map_update_elem(&streams, &key, (const void *)empty, BPF_NOEXIST))
+			return 0;
+		stream = bpf_map_lookup_elem(&streams, &key);
+		if (!stream)
+			return 0;
+		stream->first_at = bpf_ktime_get_ns();
+		stream->from = stream->next = to - bytes;
+		stream->appends = !!(BPF_CORE_READ(open, f_flags) & O_APPEND);
+		name = BPF_CORE_READ(open, f_path.dentry, d_name.name);
+		bpf_probe_read_kernel_str(stream->name, sizeof(stream->name), name);
+	}
+	stream->last_at = bpf_ktime_get_ns();
+	__sync_fetch_and_add(&stream->calls, 1);
+	__sync_fetch_and_add(&stream->bytes, bytes);
+	if (!bytes) {
+		__sync_fetch_and_add(&stream->ended, 1);
+		return 1;
+	}
+	if (to - bytes != stream->next)
+		__sync_fetch_and_add(&stream->moves, 1);
+	if (to - bytes < stream->from)
+		stream->from = to - bytes;
+	if (to > stream->to)
+		stream->to = to;
+	stream->next = to;
+	if (bytes > stream->block) {
+		stream->block = bytes;
+		stream->blocks = 0;
+	}
+	if (bytes == stream->block)
+		__sync_fetch_and_add(&stream->blocks, 1);
+	return 1;
+}
