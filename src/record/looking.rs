@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Whether these options can be had without BPF programs.
 pub(crate) fn is_possible(options: &RecordOptions) -> bool {
     let settings = &options.settings;
-    !options.sampled && !options.live && settings.traced.is_none() && settings.level != RecordLevel::Stacks
+    !options.sampled && options.live.is_none() && settings.traced.is_none() && settings.level != RecordLevel::Stacks
 }
 
 /// Whether nothing else is wanted.

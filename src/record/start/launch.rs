@@ -280,7 +280,7 @@ fn next_ended() -> Result<u32> {
 }
 
 /// Whether this process ignores `signal`, as under nohup.
-fn is_ignored(signal: i32) -> bool {
+pub(crate) fn is_ignored(signal: i32) -> bool {
     // SAFETY: all zeros is a valid value of this plain C struct.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: only reads the present action into a structure that outlives the call.
