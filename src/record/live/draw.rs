@@ -126,7 +126,13 @@ impl ScreenView<'_> {
                 lines.push(Line::styled(fitted(&format!("{line}{end}").replace('\u{a0}', " "), width), style));
             }
         }
-        lines.truncate(MOST_SAID);
+        if lines.len() > MOST_SAID {
+            lines.truncate(MOST_SAID);
+            if let Some(last) = lines.last_mut() {
+                let text = fitted(&format!("{last} …"), width);
+                *last = Line::raw(text);
+            }
+        }
         lines
     }
 

@@ -128,9 +128,15 @@ impl LiveFrame {
     }
 }
 
+/// A smaller rate than this is no number that says something.
+const LEAST: f64 = 0.01;
+
 /// MiB of bytes per second.
 pub(crate) fn mib(rate: u64) -> String {
-    number(rate as f64 / (1 << 20) as f64)
+    match rate as f64 / (1 << 20) as f64 {
+        little if little > 0.0 && little < LEAST => format!("<{LEAST}"),
+        rate => number(rate),
+    }
 }
 
 fn per_second(bytes: u64, window: u64) -> u64 {
