@@ -5,7 +5,7 @@ use crate::kernel::info::KernelInfo;
 use crate::record::live::frame::LiveFrame;
 use crate::record::live::output::{LiveOutput, LivePlace};
 use crate::record::observe::machine::MachineNow;
-use crate::record::observe::machine::moved::{MovedBytes, MovedNow};
+use crate::record::observe::machine::moved::{ByteCounter, MovedNow};
 use crate::record::observe::machine::tally::{MachineTally, sort};
 use crate::record::observe::recorder::monotonic_ns;
 use crate::record::options::{RecordSettings, nanoseconds};
@@ -35,7 +35,7 @@ const STEP: Duration = Duration::from_millis(20);
 /// When BPF programs were asked for, and the kernel refuses them.
 pub(crate) fn record(settings: &RecordSettings, live: Option<LivePlace>) -> Result<Outcome> {
     let environment = Environment::now();
-    let started = (settings.observer != Some(Observer::Proc)).then(MovedBytes::start).transpose();
+    let started = (settings.observer != Some(Observer::Proc)).then(ByteCounter::start).transpose();
     let (counter, refused) = match started {
         Ok(counter) => (counter, None),
         Err(error) if settings.observer.is_none() => (None, Some(error)),
@@ -98,7 +98,7 @@ fn unseen(why: &anyhow::Error) -> Warning {
 /// Looks at all processes, and what they add up to.
 #[derive(Default)]
 struct MachineLooks {
-    counter: Option<MovedBytes>,
+    counter: Option<ByteCounter>,
     machine: MachineNow,
     moved: Option<MovedNow>,
     tally: MachineTally,
@@ -131,7 +131,7 @@ impl MachineLooks {
     }
 
     fn lost(&self) -> Option<Warning> {
-        let lost = self.counter.as_ref().map_or(0, MovedBytes::lost);
+        let lost = self.counter.as_ref().map_or(0, ByteCounter::lost);
         (lost > 0).then(|| Warning {
             code: WarningCode::CallsNotRecorded,
             message: "more pipes and sockets were used than there is room for: bytes of some of them are missing"

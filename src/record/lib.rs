@@ -29,6 +29,7 @@ mod start;
 #[cfg(test)]
 mod trace_tests;
 pub mod trials;
+mod waiting;
 
 pub use crate::record::requested::MeasureRecording;
 pub use crate::record::trials::remedy::ApplyRemedy;
@@ -43,7 +44,7 @@ pub use crate::result::Remedy;
 use crate::collect::user_code::UserCode;
 use crate::kernel::environment::Environment;
 use crate::kernel::symbols::Symbols;
-use crate::record::conclude::{RecordedSymbols, concluded, try_out, wait};
+use crate::record::conclude::{RecordedSymbols, concluded, try_out};
 use crate::record::live::LiveView;
 use crate::record::observe::looks::Looks;
 use crate::record::observe::others::ProgramTimes;
@@ -55,6 +56,7 @@ use crate::record::start::input::KeptInput;
 pub use crate::record::start::launch::StageStreams;
 use crate::record::start::launch::{Launcher, MadePipe, PipelineSetup};
 use crate::record::start::running::RunningProcesses;
+use crate::record::waiting::wait;
 use crate::result::{Document, MeasuredTarget, Outcome, PipelineCommand, RecordLevel, RecordingTarget, UserPipes};
 use crate::util::{privileges, progress};
 use anyhow::{Context as _, Result, bail};
@@ -121,8 +123,8 @@ pub fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outc
     };
     let code = sampled.then(|| UserCode::follow([]));
     let tracing = traced.as_ref().map(|wanted| Tracing::start(wanted, &[])).transpose()?;
-    // Detaching needs them again.
-    give_up(drop_rights && tracing.is_none());
+    // Detaching, and recording again, need them.
+    give_up(drop_rights && tracing.is_none() && !trials.records());
     let launcher = Launcher::new()?;
     let setup = PipelineSetup { streams, pipe_bytes, ..PipelineSetup::default() };
     let used = ProgramTimes::now();
@@ -166,7 +168,7 @@ pub fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outc
     };
     let was_traced = tracing.is_some();
     let mut recorded = concluded(recording, counted, (timeline, looks.seen), &pipes, &running, &symbols, tracing);
-    give_up(drop_rights && was_traced);
+    give_up(drop_rights && was_traced && !trials.records());
     if let Some(input) = input {
         try_out(&trials, pipeline, &input, &launcher, &mut recorded.document);
     }

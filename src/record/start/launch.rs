@@ -4,7 +4,8 @@
 //! No stage has to wait for the recorder: the tracepoint of the fork makes a stage known before it runs.
 
 use crate::arch::marker;
-use crate::result::PipelineCommand;
+use crate::record::start::seccomp;
+use crate::result::{PipelineCommand, RefusedCall};
 use crate::util::find_program::find_program;
 use crate::util::own_child::{OwnChild, pin};
 use crate::util::process_stat::{self, children_ns};
@@ -35,6 +36,8 @@ pub struct PipelineSetup {
     pub cpus: Vec<u32>,
     /// Standard input and output of the pipeline, and standard error of all stages; by default this process's.
     pub streams: Option<StageStreams>,
+    /// System calls that fail in its programs.
+    pub(crate) refused: Vec<RefusedCall>,
     /// Mark the begin of each stage for the instruction collector; process 0 is pipeprof.
     pub marked: bool,
 }
@@ -194,6 +197,9 @@ impl Launcher {
                         Ok(())
                     });
                 }
+            }
+            if !setup.refused.is_empty() {
+                seccomp::refuse(&mut command, &setup.refused);
             }
             limits::restore_file_size(&mut command);
             announce(number)?;
