@@ -48,6 +48,9 @@
 /* Pairs of a sleeping thread's stack and its waker's, by process. */
 #define PR_OFF_CPU 16384
 
+/* Calls that move bytes, by process and error. */
+#define PR_BY_CALL 16384
+
 /* Pipes and sockets of the whole machine. */
 #define PR_MOVED 65536
 
@@ -274,6 +277,18 @@ struct pr_off_cpu {
 	u64 trace;
 	u64 waker_trace;
 	u64 waker[2];
+};
+
+/* By which call a process moves bytes, and how it fails; 0 if it does not. */
+struct pr_by_call {
+	struct pr_who who;
+	u32 call;
+	u32 error;
+};
+
+struct pr_carried {
+	u64 calls;
+	u64 bytes;
 };
 
 /* What a process did. */

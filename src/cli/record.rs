@@ -94,7 +94,9 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "SIZE", value_parser = pipe_size, conflicts_with_all = ["running", "changes", "advise"])]
     pipe_size: Option<u64>,
     /// Measure the pipeline with and without a change, in turn: pipe-size=SIZE, pin (each stage on its CPU),
-    /// stageN=COMMAND (another program as stage N), or program:A=B (B wherever a command begins with A); repeatable
+    /// stageN=COMMAND (another program as stage N), program:A=B (B wherever a command begins with A), or no-splice, no-vmsplice,
+    /// no-tee, no-copy-file-range, no-sendfile (these calls fail with ENOSYS, or as in no-splice=EPERM; separated by commas);
+    /// repeatable
     #[arg(long = "try", value_name = "CHANGE", value_parser = Remedy::parse, conflicts_with = "running")]
     changes: Vec<Remedy>,
     /// Try what the recording suggests

@@ -78,6 +78,9 @@ const WITHOUT_BTF: [&str; 4] = ["pp_sample", "pp_fork", "pp_exec", "pp_free"];
 /// A program that keeps per-thread state. Without it, the map for such state is kept small.
 const WITH_THREADS: &str = "pp_enter";
 
+/// The program of recordings that fills the map `moves`.
+const WITH_MOVES: &str = "pr_moves";
+
 /// Room for the stacks and the samples of all that a recording follows: user code has many.
 const RECORDED_STACKS: u32 = 65_536;
 
@@ -161,7 +164,9 @@ fn load_libbpf(image: &[u8], settings: &Settings, programs: &[&str], stacks: u32
             map.set_max_entries(stacks).map_err(explain)?;
         } else if name == "functions" && settings.programs != 0 {
             map.set_max_entries((PP_PROGRAMS * PP_SLOTS) as u32).map_err(explain)?;
-        } else if name == "threads" && !programs.contains(&WITH_THREADS) {
+        } else if (name == "threads" && !programs.contains(&WITH_THREADS))
+            || (name == "moves" && !programs.contains(&WITH_MOVES))
+        {
             map.set_max_entries(1).map_err(explain)?;
         }
     }

@@ -2,9 +2,10 @@
 
 use crate::kernel::environment::Environment;
 use crate::kernel::info::KernelInfo;
-use crate::record::live::screen::LiveOutput;
+use crate::record::live::frame::LiveFrame;
+use crate::record::live::output::{LiveOutput, LivePlace};
 use crate::record::observe::machine::MachineNow;
-use crate::record::observe::machine::moved::{MovedBytes, MovedNow};
+use crate::record::observe::machine::moved::{ByteCounter, MovedNow};
 use crate::record::observe::machine::tally::{MachineTally, sort};
 use crate::record::observe::recorder::monotonic_ns;
 use crate::record::options::{RecordSettings, nanoseconds};
@@ -28,13 +29,13 @@ const LIVE_COST: f64 = 0.2;
 /// How often it is looked whether to end.
 const STEP: Duration = Duration::from_millis(20);
 
-/// Look at all processes for the duration of `settings`, or until an interruption. `live`: show what happens meanwhile.
+/// Look at all processes for the duration of `settings`, or until an interruption. `live`: show there what happens meanwhile.
 ///
 /// # Errors
 /// When BPF programs were asked for, and the kernel refuses them.
-pub(crate) fn record(settings: &RecordSettings, live: bool) -> Result<Outcome> {
+pub(crate) fn record(settings: &RecordSettings, live: Option<LivePlace>) -> Result<Outcome> {
     let environment = Environment::now();
-    let started = (settings.observer != Some(Observer::Proc)).then(MovedBytes::start).transpose();
+    let started = (settings.observer != Some(Observer::Proc)).then(ByteCounter::start).transpose();
     let (counter, refused) = match started {
         Ok(counter) => (counter, None),
         Err(error) if settings.observer.is_none() => (None, Some(error)),
@@ -45,7 +46,7 @@ pub(crate) fn record(settings: &RecordSettings, live: bool) -> Result<Outcome> {
     let begun = Instant::now();
     let lasts = |duration: Duration| begun.elapsed() < duration;
     let mut next = looks.next();
-    let mut live = live.then(|| LiveMachine::start(&looks));
+    let mut live = live.map(|place| LiveMachine::start(&looks, place));
     while !cancel::happened() && settings.duration.is_none_or(lasts) {
         if let Some(live) = &mut live {
             live.step(&mut looks);
@@ -97,7 +98,7 @@ fn unseen(why: &anyhow::Error) -> Warning {
 /// Looks at all processes, and what they add up to.
 #[derive(Default)]
 struct MachineLooks {
-    counter: Option<MovedBytes>,
+    counter: Option<ByteCounter>,
     machine: MachineNow,
     moved: Option<MovedNow>,
     tally: MachineTally,
@@ -130,7 +131,7 @@ impl MachineLooks {
     }
 
     fn lost(&self) -> Option<Warning> {
-        let lost = self.counter.as_ref().map_or(0, MovedBytes::lost);
+        let lost = self.counter.as_ref().map_or(0, ByteCounter::lost);
         (lost > 0).then(|| Warning {
             code: WarningCode::CallsNotRecorded,
             message: "more pipes and sockets were used than there is room for: bytes of some of them are missing"
@@ -167,11 +168,11 @@ struct LiveMachine {
 }
 
 impl LiveMachine {
-    fn start(looks: &MachineLooks) -> Self {
+    fn start(looks: &MachineLooks, place: LivePlace) -> Self {
         let begun = Instant::now();
         let (before_ns, view) = looks.view();
         let before = by_place(view.channels);
-        Self { output: LiveOutput::new(false), begun, next: begun + LIVE_EVERY, before_ns, before }
+        Self { output: LiveOutput::start(place, false), begun, next: begun + LIVE_EVERY, before_ns, before }
     }
 
     /// Look and show it, if it is time to.
@@ -194,8 +195,9 @@ impl LiveMachine {
         }
         sort(&mut view.channels);
         let elapsed = format!("{} s", self.begun.elapsed().as_secs());
-        let (blocks, line) = machine::live(&view, window, &elapsed);
-        self.output.show(&blocks, &line);
+        let said: Vec<String> = machine::findings(&view, window).into_iter().map(|finding| finding.text).collect();
+        let line = || format!("{elapsed}: {}", said.first().map_or("", |text| text));
+        self.output.show(|| LiveFrame::of_machine(&view, window, said.clone(), elapsed.clone()), line);
         let cost = looks.last + begun.elapsed();
         self.next = Instant::now() + cost.div_f64(LIVE_COST).max(LIVE_EVERY);
     }

@@ -1,4 +1,4 @@
-//! The end of a recording, however it was observed: wait for it, and make a document of what was counted.
+//! The end of a recording, however it was observed: make a document of what was counted.
 
 use crate::collect::samples::SampleNames;
 use crate::collect::stacks::FileSymbols;
@@ -10,62 +10,16 @@ use crate::record::model::ended::EndedProcesses;
 use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::looks::SeenWaits;
 use crate::record::observe::path::PathEnds;
-use crate::record::observe::recorder;
 use crate::record::observe::timeline::TimelineRecorder;
 use crate::record::observe::traced::StoppedTracing;
 use crate::record::say::answer::{RecordedAnswer, answer};
 use crate::record::start::described::described;
 use crate::record::start::input::KeptInput;
-use crate::record::start::launch::{EndedStage, Launcher, MadePipe};
+use crate::record::start::launch::{Launcher, MadePipe};
 use crate::record::start::running::RunningProcesses;
 use crate::record::trials::trial::TrialOptions;
 use crate::result::{Document, Finding, FindingKind, Outcome, PipelineCommand, RecordLevel, SCHEMA};
 use crate::util::build;
-use anyhow::Result;
-use std::sync::mpsc::RecvTimeoutError;
-use std::time::{Duration, Instant};
-
-/// How long a pipeline may take to end after SIGTERM.
-const GRACE: Duration = Duration::from_secs(2);
-
-/// Wait until all stages have ended, or end them after `duration`. `step` is called meanwhile, with whether they are
-/// about to be ended; it returns when it wants to be called again, or `None` to end them now. Returns also after which
-/// time it did so.
-pub(crate) fn wait(
-    launcher: &Launcher,
-    duration: Option<Duration>,
-    mut step: impl FnMut(bool) -> Option<Duration>,
-) -> Result<(Vec<EndedStage>, Option<Duration>)> {
-    std::thread::scope(|scope| {
-        let (ended, ends) = std::sync::mpsc::channel::<()>();
-        let waiting = scope.spawn(|| {
-            let statuses = launcher.wait();
-            drop(ended);
-            statuses
-        });
-        let begun = Instant::now();
-        let stops = |end: Option<Duration>| end.into_iter().flat_map(|end| [(end, false), (end + GRACE, true)]);
-        let mut ended_by_user = None;
-        let mut stops_at = stops(duration).peekable();
-        loop {
-            let due = step(false);
-            if due.is_none() && ended_by_user.is_none() {
-                ended_by_user = Some(begun.elapsed());
-                stops_at = stops(ended_by_user).peekable();
-            }
-            let stop = stops_at.peek().map_or(Duration::MAX, |(at, _)| at.saturating_sub(begun.elapsed()));
-            if ends.recv_timeout(due.unwrap_or(recorder::ROOM_EVERY).min(stop)) != Err(RecvTimeoutError::Timeout) {
-                break;
-            }
-            if let Some((_, kill)) = stops_at.next_if(|(at, _)| begun.elapsed() >= *at) {
-                step(true);
-                launcher.stop(kill);
-            }
-        }
-        let ended = waiting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        Ok((ended, ended_by_user))
-    })
-}
 
 /// Names for stacks, as far as they are needed.
 #[derive(Debug)]

@@ -8,9 +8,10 @@ use crate::collect::stacks::USER;
 use crate::kernel::symbols::Symbols;
 use crate::process::Phase;
 use crate::profile::{ByProcess, ClassifiedStacks, ProcessName, Profile, Unit, attribute};
-use crate::record::conclude::wait;
+
 use crate::record::model::stages;
 use crate::record::start::launch::{Launcher, PipelineSetup};
+use crate::record::waiting::wait;
 use crate::result::code::ExecutedCode;
 use crate::result::{
     Collector, CollectorReport, Document, Ensemble, Outcome, PairRecord, PipelineCommand, ProcessTotals, Processes,

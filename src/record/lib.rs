@@ -29,6 +29,7 @@ mod start;
 #[cfg(test)]
 mod trace_tests;
 pub mod trials;
+mod waiting;
 
 pub use crate::record::requested::MeasureRecording;
 pub use crate::record::trials::remedy::ApplyRemedy;
@@ -43,7 +44,7 @@ pub use crate::result::Remedy;
 use crate::collect::user_code::UserCode;
 use crate::kernel::environment::Environment;
 use crate::kernel::symbols::Symbols;
-use crate::record::conclude::{RecordedSymbols, concluded, try_out, wait};
+use crate::record::conclude::{RecordedSymbols, concluded, try_out};
 use crate::record::live::LiveView;
 use crate::record::observe::looks::Looks;
 use crate::record::observe::others::ProgramTimes;
@@ -55,10 +56,10 @@ use crate::record::start::input::KeptInput;
 pub use crate::record::start::launch::StageStreams;
 use crate::record::start::launch::{Launcher, MadePipe, PipelineSetup};
 use crate::record::start::running::RunningProcesses;
+use crate::record::waiting::wait;
 use crate::result::{Document, MeasuredTarget, Outcome, PipelineCommand, RecordLevel, RecordingTarget, UserPipes};
 use crate::util::{privileges, progress};
 use anyhow::{Context as _, Result, bail};
-use std::io::IsTerminal as _;
 use std::time::Duration;
 
 /// The findings and cautions of a recording.
@@ -116,12 +117,14 @@ pub fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outc
     };
     let RecordOptions { settings, trials, streams, sampled, live, drop_rights } = options;
     let RecordSettings { duration, level, pipe_bytes, traced, .. } = settings;
-    // Its output and a screen would mix.
-    let is_shared = std::io::stdout().is_terminal();
+    let streams = match &live {
+        Some(place) if streams.is_none() => place.streams()?,
+        _ => streams,
+    };
     let code = sampled.then(|| UserCode::follow([]));
     let tracing = traced.as_ref().map(|wanted| Tracing::start(wanted, &[])).transpose()?;
-    // Detaching needs them again.
-    give_up(drop_rights && tracing.is_none());
+    // Detaching, and recording again, need them.
+    give_up(drop_rights && tracing.is_none() && !trials.records());
     let launcher = Launcher::new()?;
     let setup = PipelineSetup { streams, pipe_bytes, ..PipelineSetup::default() };
     let used = ProgramTimes::now();
@@ -136,7 +139,7 @@ pub fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outc
     let target = MeasuredTarget::Pipeline(pipeline.clone());
     let recording = Document { target, environment, level, ..Document::default() };
     let running = RunningProcesses::default();
-    let live = live.then(|| LiveView::start(is_shared));
+    let live = live.map(|place| LiveView::start(place, true));
     let mut meanwhile = Meanwhile::start(code, live);
     let mut others = None;
     let (ended, ended_by_user) = wait(&launcher, duration, |over| {
@@ -165,7 +168,7 @@ pub fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outc
     };
     let was_traced = tracing.is_some();
     let mut recorded = concluded(recording, counted, (timeline, looks.seen), &pipes, &running, &symbols, tracing);
-    give_up(drop_rights && was_traced);
+    give_up(drop_rights && was_traced && !trials.records());
     if let Some(input) = input {
         try_out(&trials, pipeline, &input, &launcher, &mut recorded.document);
     }
@@ -176,7 +179,7 @@ pub fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outc
 fn start_recorder(options: &RecordOptions) -> Result<(Option<Symbols>, recorder::Recorder)> {
     let RecordOptions { settings, sampled, live, .. } = options;
     let kernel = symbols(settings.level, *sampled)?;
-    let excerpts = if *live { Excerpts::Live } else { Excerpts::None };
+    let excerpts = if live.is_some() { Excerpts::Live } else { Excerpts::None };
     Ok((kernel, recorder::Recorder::start(settings.level, *sampled, excerpts, settings.duration)?))
 }
 
@@ -233,18 +236,18 @@ impl Meanwhile {
 
 /// Record processes that are running, and those at the other ends of their pipes: for the duration of `options`, until an
 /// interruption, or until all of `wanted` have ended. They are only watched.
-pub(crate) fn record_running(wanted: &RecordingTarget, options: &RecordOptions) -> Result<Outcome> {
-    let RecordOptions { sampled, live, drop_rights, .. } = *options;
+pub(crate) fn record_running(wanted: &RecordingTarget, mut options: RecordOptions) -> Result<Outcome> {
+    let RecordOptions { sampled, drop_rights, .. } = options;
     let RecordSettings { duration, level, observer, .. } = options.settings;
-    if looking::is_wanted(options) {
-        return looking::record_running(wanted, options, None);
+    if looking::is_wanted(&options) {
+        return looking::record_running(wanted, &options, None);
     }
     let environment = Environment::now();
     let mut running = RunningProcesses::find(wanted)?;
-    let (kernel, mut recorder) = match start_recorder(options) {
+    let (kernel, mut recorder) = match start_recorder(&options) {
         Ok(started) => started,
-        Err(error) if observer.is_none() && looking::is_possible(options) => {
-            return looking::record_running(wanted, options, Some(error));
+        Err(error) if observer.is_none() && looking::is_possible(&options) => {
+            return looking::record_running(wanted, &options, Some(error));
         }
         Err(error) => return Err(error),
     };
@@ -256,7 +259,7 @@ pub(crate) fn record_running(wanted: &RecordingTarget, options: &RecordOptions) 
     let used = ProgramTimes::now();
     let target = running.target();
     let recording = Document { target, environment, level, duration_ns: nanoseconds(duration), ..Document::default() };
-    let live = live.then(|| LiveView::start(false));
+    let live = options.live.take().map(|place| LiveView::start(place, false));
     let mut meanwhile = Meanwhile::start(code, live);
     running.wait(duration, |running| {
         join(&mut recorder, running);

@@ -1,7 +1,7 @@
 //! Record by looks into /proc, where BPF programs may not be used or are not wanted.
 
 use crate::kernel::environment::Environment;
-use crate::record::conclude::{RecordedSymbols, concluded, try_out, wait};
+use crate::record::conclude::{RecordedSymbols, concluded, try_out};
 use crate::record::observe::looks::Looks;
 use crate::record::observe::others::ProgramTimes;
 use crate::record::observe::proc::ProcRecorder;
@@ -12,6 +12,7 @@ use crate::record::start;
 use crate::record::start::input::KeptInput;
 use crate::record::start::launch::{Launcher, MadePipe, PipelineSetup};
 use crate::record::start::running::RunningProcesses;
+use crate::record::waiting::wait;
 use crate::result::{Document, MeasuredTarget, Observer, Outcome, PipelineCommand, RecordLevel, RecordingTarget};
 use crate::util::warning::{Warning, WarningCode};
 use anyhow::{Result, ensure};
@@ -20,7 +21,7 @@ use std::time::Duration;
 /// Whether these options can be had without BPF programs.
 pub(crate) fn is_possible(options: &RecordOptions) -> bool {
     let settings = &options.settings;
-    !options.sampled && !options.live && settings.traced.is_none() && settings.level != RecordLevel::Stacks
+    !options.sampled && options.live.is_none() && settings.traced.is_none() && settings.level != RecordLevel::Stacks
 }
 
 /// Whether nothing else is wanted.

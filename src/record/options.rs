@@ -1,5 +1,6 @@
 //! How to record.
 
+use crate::record::live::output::LivePlace;
 use crate::record::observe::traced::TracingCollector;
 use crate::record::start::launch::StageStreams;
 use crate::record::trials::trial::TrialOptions;
@@ -30,8 +31,8 @@ pub struct RecordOptions {
     pub streams: Option<StageStreams>,
     /// Also sample what the processes execute.
     pub sampled: bool,
-    /// Show what happens each second.
-    pub live: bool,
+    /// Show there what happens each second.
+    pub(crate) live: Option<LivePlace>,
     /// Give up rights once everything is attached. Nothing else can be recorded by this thread then.
     pub(crate) drop_rights: bool,
 }

@@ -8,6 +8,7 @@ use crate::record;
 use crate::record::all;
 use crate::record::inside::{GuestPipeline, PipelinePlace, PreparedPipeline};
 use crate::record::kept;
+use crate::record::live::output::LivePlace;
 use crate::record::trials::remedy::ApplyRemedy as _;
 use crate::record_running;
 use crate::result::{
@@ -138,7 +139,8 @@ impl RecordingRequest {
         // Flags of a guest without one are an error.
         self.machine.check(self.kernel.is_some())?;
         let sampled = self.collect == Some(Collector::Sample);
-        let options =
+        let live = live.then(LivePlace::find);
+        let mut options =
             RecordOptions { settings: self.settings(), trials, streams: None, sampled, live, drop_rights: true };
         let recorded = match &self.target {
             RecordingTarget::Pipeline(command) => {
@@ -147,11 +149,11 @@ impl RecordingRequest {
             }
             RecordingTarget::All => {
                 cancel::install().context("cannot install signal handlers")?;
-                all::record(&options.settings, live)?
+                all::record(&options.settings, options.live.take())?
             }
             running => {
                 cancel::install().context("cannot install signal handlers")?;
-                record_running(running, &options)?
+                record_running(running, options)?
             }
         };
         Ok(self.stored_in(recorded))

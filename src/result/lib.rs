@@ -39,6 +39,7 @@ pub use measurement::{
     Accel, GuestMachine, Keep, Measurement, RecordingRequest, RecordingTarget, Remedy, RunOptions, SentFile, Trigger,
     Until, WindowSizing,
 };
+pub use measurement::{RefusableCall, RefusalError, RefusedCall};
 pub use measurement::{stage_text, words_of};
 pub use open::{open, open_document, parse};
 pub use open::{open_all, open_code};
@@ -55,6 +56,7 @@ pub use request::{Collector, Loader, Request, Selection};
 pub use stack_files::LARGEST;
 pub use target::{Container, ImportedFrom, MeasuredTarget, PipelineCommand, ProcessGroup};
 pub use timeline::{Timeline, TimelinePipe, TimelineProcess};
+pub use trials::{MovedBytes, RefusalOutcome, RefusedProgram};
 pub use trials::{Trial, TrialRuns, TrialVerdict, Trials};
 
 use crate::experiment::Ending;

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Runs of the pipeline as it is, and of changed ones, in turn.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -34,6 +35,50 @@ pub struct Trial {
     pub verdict: TrialVerdict,
     /// Why it could not be measured.
     pub failed: Option<String>,
+    /// If system calls were refused: the programs that had called them, from one recorded run with and one without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Vec<RefusedProgram>>,
+}
+
+/// A program of which system calls were refused.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RefusedProgram {
+    /// As in /proc/PID/comm. Processes of one name are one.
+    pub name: String,
+    /// How many calls were refused, by system call.
+    pub refused: BTreeMap<String, u64>,
+    /// Calls that moved bytes, at files of any kind, by system call: in the run as it is, and in that with the refusal.
+    pub before: BTreeMap<String, MovedBytes>,
+    pub after: BTreeMap<String, MovedBytes>,
+    pub outcome: RefusalOutcome,
+    /// In the run with the refusal, unless it is 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<u8>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<u32>,
+    /// A line of standard error about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<String>,
+}
+
+/// Calls, and the bytes that they moved.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MovedBytes {
+    pub calls: u64,
+    pub bytes: u64,
+}
+
+/// What a program does without a system call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusalOutcome {
+    /// It moves as much by others.
+    #[default]
+    FellBack,
+    /// It ends with an error.
+    Failed,
+    /// It ends as before, but has moved less.
+    MovedLess,
 }
 
 /// What a change does to the time of a pipeline.

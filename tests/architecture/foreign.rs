@@ -51,7 +51,7 @@ fn the_functions_that_take_foreign_text_and_names_exist() {
 #[test]
 fn nothing_else_writes_to_the_terminal() {
     // Only its kind and size are asked for.
-    let asks = ["is_terminal()", "tcgetwinsize(", "_stdout()", "_stderr()"];
+    let asks = ["is_terminal()", "tcgetwinsize(", "ttyname(", "_stdout()", "_stderr()"];
     let known = [
         "src/util/streams.rs",
         // Shows text with styles, which was cleaned.

@@ -13,6 +13,7 @@ mod limits;
 mod live;
 mod path;
 mod running;
+mod screen;
 mod special;
 mod starved;
 mod trials;

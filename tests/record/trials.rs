@@ -2,7 +2,7 @@
 
 use super::ALL;
 use crate::common::{binary, pipeprof, programs};
-use pipeprof::result::{Document, TrialVerdict};
+use pipeprof::result::{Document, RefusalOutcome, TrialVerdict};
 use std::process::{Command, Stdio};
 
 /// Record `words` with trials, with `input` in a file as standard input.
@@ -84,4 +84,42 @@ fn a_pipeline_that_does_not_end_is_not_tried() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("Nothing could be tried: the pipeline has not ended by itself"), "{said}");
+}
+
+/// A copy by splice, which reads and writes if that fails, unless it has an argument.
+const SPLICES: &str = "import os, sys
+try:
+    while os.splice(0, 1, 65536): pass
+except OSError:
+    if len(sys.argv) > 1: raise
+    while part := os.read(0, 65536): os.write(1, part)";
+
+#[test]
+#[ignore = "needs root and python3: make test"]
+fn who_falls_back_from_a_refused_call_is_told_from_who_fails() {
+    let tried = |arguments: &[&str]| {
+        let mut words = vec!["head", "-c", "1M", "/dev/zero", "|", "python3", "-c", SPLICES];
+        words.extend(arguments);
+        words.extend(["|", "cat"]);
+        tried(&["--try", "no-splice=EPERM,no-vmsplice", "--try", "no-tee"], &words, "")
+    };
+    let recording = tried(&[]);
+    let [splice, tee] = &recording.trials.as_ref().expect("trials").tried[..] else { panic!() };
+    let [program] = &splice.refused.as_ref().expect("recorded")[..] else { panic!("{splice:#?}") };
+    assert!(program.name.starts_with("python3") && program.outcome == RefusalOutcome::FellBack, "{program:#?}");
+    // Each splice before; one that is refused, then reads and writes of all bytes.
+    assert_eq!((program.before["splice"].bytes, program.refused["splice"]), (1 << 20, 1), "{program:#?}");
+    assert!(!program.after.contains_key("splice") && program.after["write"].bytes >= 1 << 20, "{program:#?}");
+    assert_eq!((splice.failed.as_ref(), splice.runs.seconds.len()), (None, 7));
+    assert_eq!(tee.refused.as_deref(), Some(&[][..]));
+    let said = recording.sentences().join(" ");
+    assert!(said.contains("fell back from `splice` to `read` (") && said.contains("No program called `tee`"), "{said}");
+
+    let recording = tried(&["strict"]);
+    let [splice, tee] = &recording.trials.as_ref().expect("trials").tried[..] else { panic!() };
+    let [program] = &splice.refused.as_ref().expect("recorded")[..] else { panic!("{splice:#?}") };
+    assert_eq!((program.outcome, program.exit_code), (RefusalOutcome::Failed, Some(1)), "{program:#?}");
+    assert_eq!((splice.verdict, tee.failed.as_ref()), (TrialVerdict::Failed, None));
+    let said = recording.sentences().join(" ");
+    assert!(said.contains("does not fall back from `splice`: it ended with exit code 1 ("), "{said}");
 }

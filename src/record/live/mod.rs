@@ -1,22 +1,34 @@
 //! What a pipeline does while it is recorded: each second, a recording of that second, shown as a recording is.
-//! [`since`] takes the difference of counts, and [`screen`] has the terminal.
+//! [`since`] takes the difference of counts. [`output`] is a screen or lines.
+//!
+//! The screen: [`terminal`] is the real one, [`pty`] the one that the pipeline gets, [`printed`] what it prints there;
+//! [`screen`] reads both and [`keys`], keeps a [`state`] of [`frame`]s and their [`history`], and has it [`draw`]n.
 
-pub(crate) mod screen;
+mod draw;
+pub(crate) mod frame;
+mod history;
+mod keys;
+pub(crate) mod output;
+mod printed;
+mod pty;
+mod screen;
 mod since;
+mod state;
+mod terminal;
 
 use crate::profile::few;
+use crate::record::live::frame::LiveFrame;
+use crate::record::live::output::{LiveOutput, LivePlace};
 use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::others::ProgramTimes;
+use crate::record::observe::raw::{PR_ASLEEP, PR_READ, PR_TERMINAL, PrTask};
 use crate::record::observe::recorder::Recorder;
-use crate::record::say::{answer, pipe_rows, tables, words};
+use crate::record::say::{answer, pipe_rows, words};
 use crate::record::start::described::described;
 use crate::record::start::launch::MadePipe;
 use crate::record::start::running::RunningProcesses;
-use crate::report::block::ReportBlock;
 use crate::report::number::{number, percent};
 use crate::result::{Document, RecordLevel};
-use crate::util::text::capitalized;
-use screen::LiveOutput;
 use std::time::{Duration, Instant};
 
 /// How often it is shown, and how often it is looked whether to end.
@@ -34,19 +46,22 @@ pub(crate) struct LiveView {
     /// Of processes that have ended since then, and are not in the next counts.
     ended: RecordedCounts,
     programs: ProgramTimes,
+    /// When it is looked again whether a program waits for a line.
+    next_read: Instant,
 }
 
 impl LiveView {
-    /// `is_shared`: the pipeline prints to the same terminal.
-    pub(crate) fn start(is_shared: bool) -> Self {
+    /// `is_pipeline`: what is recorded has the terminal of `place`, too.
+    pub(crate) fn start(place: LivePlace, is_pipeline: bool) -> Self {
         let begun = Instant::now();
         Self {
-            output: LiveOutput::new(is_shared),
+            output: LiveOutput::start(place, is_pipeline),
             begun,
             next: begun + EVERY,
             before: RecordedCounts::default(),
             ended: RecordedCounts::default(),
             programs: ProgramTimes::now(),
+            next_read: begun,
         }
     }
 
@@ -76,6 +91,7 @@ impl LiveView {
         pipes: &[MadePipe],
         running: &RunningProcesses,
     ) {
+        self.look_who_reads(recorder);
         if Instant::now() < self.next {
             return;
         }
@@ -93,23 +109,30 @@ impl LiveView {
         let shown = Document { others, duration_ns: Some(0), ..recording.clone() };
         let (shown, _) = described(shown, &new, (path, None), pipes, running);
         let elapsed = format!("{} s", self.begun.elapsed().as_secs());
-        self.output.show(&blocks(&shown, &elapsed), &line(&shown, &elapsed));
+        self.output.show(|| LiveFrame::of_recording(&shown, elapsed.clone()), || line(&shown, &elapsed));
+    }
+
+    /// A program that waits for a line needs the terminal.
+    fn look_who_reads(&mut self, recorder: &Recorder) {
+        let LiveOutput::Screen(screen) = &self.output else { return };
+        if Instant::now() < self.next_read {
+            return;
+        }
+        self.next_read = Instant::now() + KEYS_EVERY;
+        let Some(typed) = screen.typed_channel() else { return };
+        let reads = |task: &PrTask, _: u64| {
+            task.state as usize == PR_ASLEEP
+                && task.side as usize == PR_READ
+                && (u64::from(task.device), task.inode) == (PR_TERMINAL as u64, typed)
+        };
+        // Without an answer of the kernel, it is as before.
+        if let Ok(found) = recorder.find(reads) {
+            screen.set_reads(found.is_some());
+        }
     }
 }
 
-/// The last second.
-fn blocks(shown: &Document, elapsed: &str) -> Vec<ReportBlock> {
-    let about = ReportBlock::Note(format!("{}: {elapsed}; q ends this and prints the report", shown.mode));
-    let path = match words::made_of(shown) {
-        Some(parts) => format!("Now: {parts}."),
-        None => "Nothing of it runs now.".to_owned(),
-    };
-    let others = answer::busy_others(&shown.others).map(|busy| ReportBlock::Note(format!("{}.", capitalized(&busy))));
-    let tables = tables::live(shown).into_iter().map(ReportBlock::Table);
-    [about, ReportBlock::Sentence(path)].into_iter().chain(others).chain(tables).collect()
-}
-
-/// The same in one line.
+/// The last second in one line.
 fn line(shown: &Document, elapsed: &str) -> String {
     let seconds = shown.processes.window_ns.max(1) as f64 / 1e9;
     let share = |ns: u64| percent((ns as f64 / 1e9 / seconds).min(1.0));

@@ -11,8 +11,8 @@ use crate::record::observe::counted::{RecordedCounts, add, add_process};
 use crate::record::observe::looks::Sleepers;
 use crate::record::observe::path::{KnownEnd, PathEnds, PathRecorder};
 use crate::record::observe::raw::{
-    PR_ASLEEP, PR_FRAMES, PR_LASTS, PR_PROCESSES, PR_RUNNABLE, PR_RUNNING, PR_UNTIL, PrCounts, PrEnd, PrOffCpu,
-    PrProcess, PrReason, PrState, PrTask, PrWait, PrWho,
+    PR_ASLEEP, PR_FRAMES, PR_LASTS, PR_PROCESSES, PR_RUNNABLE, PR_RUNNING, PR_UNTIL, PrByCall, PrCarried, PrCounts,
+    PrEnd, PrOffCpu, PrProcess, PrReason, PrState, PrTask, PrWait, PrWho,
 };
 use crate::record::observe::reason::why;
 use crate::result::{RecordLevel, WaitReason};
@@ -44,6 +44,9 @@ const EVENT_ID: &str = "events/raw_syscalls/sys_exit/id";
 
 /// Waits for locks, with [`RecordLevel::Stacks`]; these tracepoints exist since 5.19.
 const LOCKS: [(&str, &str); 2] = [("pr_lock_begin", "contention_begin"), ("pr_lock_end", "contention_end")];
+
+/// By which calls bytes are moved.
+const MOVES: (&str, &str) = ("pr_moves", "sys_exit");
 
 /// Run over all threads of the machine: the first one follows those of wanted processes, the second one reads the ids and
 /// times of followed ones.
@@ -105,6 +108,8 @@ pub(crate) enum Excerpts {
     Live,
     /// Two that begin in turn, instead of the whole.
     Kept,
+    /// Nothing is looked at but by which calls bytes were moved.
+    Moves,
 }
 
 /// What was counted until a moment, with the times that the kernel had accounted to processes.
@@ -135,13 +140,19 @@ impl Recorder {
             .chain([LEARN, SEIZE, ACCOUNT])
             .chain(sampled.then_some(SAMPLE))
             .chain(LOCKS.iter().map(|(program, _)| *program).filter(|_| level == RecordLevel::Stacks))
+            .chain((excerpts == Excerpts::Moves).then_some(MOVES.0))
             .collect();
         let mut object = bpf::load_record(&settings, &programs, sampled)?;
         // The programs add it to a time.
         let lasts =
             duration.map_or(0, |duration| u64::try_from(duration.as_nanos()).map_or(MOST_NS, |ns| ns.min(MOST_NS)));
         object.set("window", PR_LASTS as u32, lasts)?;
-        let path = PathRecorder::start(&object, excerpts as usize, excerpts == Excerpts::Kept)?;
+        let looked_at = match excerpts {
+            Excerpts::None | Excerpts::Moves => 0,
+            Excerpts::Live => 1,
+            Excerpts::Kept => 2,
+        };
+        let path = PathRecorder::start(&object, looked_at, excerpts == Excerpts::Kept)?;
         let learn = attach::raw_tracepoint(object.program(LEARN)?, "sys_exit")?;
         // SAFETY: getppid has no preconditions. It is called for its tracepoint.
         unsafe { libc::syscall(libc::SYS_getppid) };
@@ -167,6 +178,9 @@ impl Recorder {
         {
             attached.extend([begin, end]);
             locks = true;
+        }
+        if excerpts == Excerpts::Moves {
+            attached.push(attach_raw(&MOVES)?);
         }
         let mut sampling = None;
         if sampled {
@@ -365,6 +379,11 @@ impl Recorder {
             counts.sampled = CountedSamples::read::<PR_FRAMES>(&self.object)?;
         }
         Ok((counts, self.ended, self.path.finish()))
+    }
+
+    /// By which calls each process has moved bytes, if that is looked at.
+    pub(crate) fn moves(&self) -> Result<Vec<(PrByCall, PrCarried)>> {
+        self.object.entries("moves")
     }
 
     /// Add where threads slept.

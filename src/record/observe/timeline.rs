@@ -181,13 +181,17 @@ fn most_used(pipes: &[RecordedChannel]) -> Vec<usize> {
 /// reader waits for data, otherwise what was read after calls. `None` if nothing is known.
 fn filled(ns: u64, [_, filled, slots, full, empty]: &PipeFlow) -> Option<f64> {
     let share = |part: u64| (part as f64 / ns.max(1) as f64).min(1.0);
-    let (full, empty) = (share(*full), share(*empty));
+    let at_calls = (*slots > 0).then(|| *filled as f64 / *slots as f64);
+    mean_fill(share(*full), share(*empty), at_calls).map(rounded)
+}
+
+/// The mean part of a channel that was in use in a time: all of it for the share in which a writer waited for room, nothing
+/// for that in which a reader waited for data, and otherwise what was read after calls, if it was. `None` if nothing is known.
+pub(crate) fn mean_fill(full: f64, empty: f64, at_calls: Option<f64>) -> Option<f64> {
     let rest = (1.0 - full - empty).max(0.0);
-    let known = full + empty > 0.0;
-    match slots {
-        0 if known => Some(rounded(full / (full + empty))),
-        0 => None,
-        slots => Some(rounded((full + rest * *filled as f64 / *slots as f64) / (full + empty + rest))),
+    match at_calls {
+        Some(part) => Some((full + rest * part) / (full + empty + rest)),
+        None => (full + empty > 0.0).then(|| full / (full + empty)),
     }
 }
 

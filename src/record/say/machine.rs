@@ -27,16 +27,6 @@ const MIB: f64 = (1 << 20) as f64;
 /// Fewer bytes have no speed.
 const FEW_BYTES: u64 = 10_000;
 
-/// What a live recording shows, after the last time of `window` ns: blocks for a screen, and the same in one line.
-pub(crate) fn live(machine: &MachineView, window: u64, elapsed: &str) -> (Vec<ReportBlock>, String) {
-    let about = format!("{}: {elapsed}; q ends this and prints the report", counted(machine.processes, "process"));
-    let findings = findings(machine, window);
-    let line = findings.first().map_or_else(String::new, |finding| format!("{elapsed}: {}", finding.text));
-    let sentences = findings.into_iter().map(|finding| ReportBlock::Sentence(finding.text));
-    let blocks = [ReportBlock::Note(about)].into_iter().chain(sentences).chain(tables(machine, window));
-    (blocks.collect(), line)
-}
-
 /// Who has waited longest, and for whom, in a time of `window` ns.
 pub(crate) fn findings(machine: &MachineView, window: u64) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -161,13 +151,30 @@ fn flowing_finding(channel: &MachineChannel, window: u64, is_second: bool) -> Fi
     Finding { ns: Some(channel.lost_ns), bytes: channel.bytes, ..Finding::new(FindingKind::Waiting, None, text) }
 }
 
-/// The table of channels, as long as there is something to say of them.
-pub(crate) fn tables(machine: &MachineView, window_ns: u64) -> Vec<ReportBlock> {
+/// The channels of which there is something to say, in their order.
+pub(crate) fn telling(machine: &MachineView, window_ns: u64) -> Vec<&MachineChannel> {
     let is_telling = |channel: &&MachineChannel| {
         let is_lost = channel.lost_ns as f64 >= LEAST * window_ns as f64 && channel.lost_ns > 0;
         is_lost || channel.stuck.is_some() || channel.bytes.is_some_and(|bytes| bytes >= FEW_BYTES)
     };
-    let telling: Vec<&MachineChannel> = machine.channels.iter().filter(is_telling).collect();
+    machine.channels.iter().filter(is_telling).collect()
+}
+
+/// One channel: who has it open, and whom waits there are for.
+pub(crate) fn details(channel: &MachineChannel) -> Vec<ReportBlock> {
+    let side = |end: &MachineEnd, does: &str| match names(end, 0) {
+        Some(names) => format!("{does} by {names}"),
+        None => format!("{does} by nobody"),
+    };
+    let mut items = vec![side(&channel.writers, "written"), side(&channel.readers, "read")];
+    items.extend(channel.slots.map(|[used, slots]| format!("{used} of {slots} slots in use")));
+    let stuck = channel.stuck.as_ref().map(|stuck| ReportBlock::Sentence(stuck_finding(channel, stuck).text));
+    [ReportBlock::Items(items)].into_iter().chain(stuck).collect()
+}
+
+/// The table of channels, as long as there is something to say of them.
+pub(crate) fn tables(machine: &MachineView, window_ns: u64) -> Vec<ReportBlock> {
+    let telling = telling(machine, window_ns);
     let window = window_ns.max(1) as f64;
     let share = |ns: u64| TableCell::Share((ns as f64 / window).min(1.0));
     let speed = |channel: &MachineChannel| {
@@ -178,13 +185,13 @@ pub(crate) fn tables(machine: &MachineView, window_ns: u64) -> Vec<ReportBlock> 
     };
     let counts = machine.channels.iter().any(|channel| channel.bytes.is_some());
     let table = Table::of("Channels, where most time is lost first", telling.iter().take(ROWS))
-        .column("channel", |channel| title(channel))
+        .column("channel", |channel| TableCell::Name(name(channel)))
         .column("lost", |channel| share(channel.lost_ns))
         .column("full", |channel| share(channel.full_ns))
         .column("empty", |channel| share(channel.empty_ns))
         .when(counts, |table| table.column("MiB/s", |channel| speed(channel)))
         .when(counts, |table| table.less(1, "slots in use", |channel| in_use(channel)))
-        .column("waits for", |channel| cause(channel))
+        .column("waits for", |channel| TableCell::Text(cause(channel)))
         .done();
     let rest = [
         (telling.len().saturating_sub(ROWS), "more at which time was lost or data was moved"),
@@ -208,7 +215,7 @@ pub(crate) fn tables(machine: &MachineView, window_ns: u64) -> Vec<ReportBlock> 
 }
 
 /// `yes (4711) to gzip (4712)`, with what it is unless a pipe.
-fn title(channel: &MachineChannel) -> TableCell {
+pub(crate) fn name(channel: &MachineChannel) -> String {
     let side = |end: &MachineEnd| {
         let mut all = end.holders.iter();
         let Some(first) = all.next() else { return "nobody".to_owned() };
@@ -221,20 +228,20 @@ fn title(channel: &MachineChannel) -> TableCell {
         (kind, Some(path)) => format!("{} {}: ", kind.noun(), clean(path)),
         (kind, None) => format!("{}: ", kind.noun()),
     };
-    TableCell::Name(format!("{what}{} to {}", side(&channel.writers), side(&channel.readers)))
+    format!("{what}{} to {}", side(&channel.writers), side(&channel.readers))
 }
 
 /// Whom a wait that has not ended is for.
-fn cause(channel: &MachineChannel) -> TableCell {
-    let Some(stuck) = &channel.stuck else { return TableCell::Text(String::new()) };
+pub(crate) fn cause(channel: &MachineChannel) -> String {
+    let Some(stuck) = &channel.stuck else { return String::new() };
     let named = |process: &SeenProcess| format!("{} ({})", clean(&process.name), process.pid);
-    TableCell::Text(match &stuck.cause {
+    match &stuck.cause {
         WaitCause::Unknown => "unknown".to_owned(),
         WaitCause::Circle(members) if members.len() == 1 => "itself".to_owned(),
         WaitCause::Circle(_) => "each other".to_owned(),
         WaitCause::Stopped(process) => format!("{}, stopped", named(process)),
         WaitCause::Runs(process) | WaitCause::Sleeps { process, .. } => named(process),
-    })
+    }
 }
 
 /// What limits these figures.

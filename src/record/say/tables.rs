@@ -3,6 +3,7 @@
 use crate::record::model::labels::labels;
 use crate::record::say::pipe_rows::{self, PipeRow};
 use crate::record::say::words;
+use crate::report::block::ReportBlock;
 use crate::report::number::{percent, time};
 use crate::report::table::{Table, TableCell};
 use crate::result::{
@@ -60,15 +61,24 @@ pub(crate) fn all(recording: &Document) -> Vec<Table> {
     tables
 }
 
-/// What a pipeline does, for as long as `recording` lasts.
-pub(crate) fn live(recording: &Document) -> Vec<Table> {
-    let labels = labels(recording);
-    let mut pipes = pipe_rows::rows(recording);
-    shorten(&mut pipes, PipeRow::bytes);
-    let mut processes = telling(recording);
-    shorten(&mut processes, |(_, process)| process.cpu_ns);
-    let pipe_table = (!pipes.is_empty()).then(|| pipe_table(recording, &pipes));
-    pipe_table.into_iter().chain([process_table(recording, &processes, &labels)]).collect()
+/// One channel: what is known of it, and the calls there with their sizes.
+pub(crate) fn of_channel(recording: &Document, row: &PipeRow<'_>, labels: &[String]) -> Vec<ReportBlock> {
+    let rows = std::slice::from_ref(row);
+    let calls = (recording.level != RecordLevel::Sched).then(|| call_table(rows, labels));
+    [pipe_table(recording, rows)].into_iter().chain(calls).map(ReportBlock::Table).collect()
+}
+
+/// One process: its command line, what it did, and its waits.
+pub(crate) fn of_process(
+    recording: &Document,
+    (at, process): (usize, &RecordedProcess),
+    labels: &[String],
+) -> Vec<ReportBlock> {
+    let line = if process.args.is_empty() { process.name.clone() } else { process.args.join(" ") };
+    let pids: Vec<String> = process.pids.iter().take(ROWS).map(u32::to_string).collect();
+    let items = vec![format!("command: {line}"), format!("process id: {}", pids.join(", "))];
+    let table = process_table(recording, &[(at, process)], labels);
+    vec![ReportBlock::Items(items), ReportBlock::Table(table)]
 }
 
 /// A line about rows that a table does not have; empty if it has all.
@@ -89,7 +99,7 @@ fn shorten<T>(rows: &mut Vec<T>, value: impl Fn(&T) -> u64) -> usize {
 
 /// The processes that say something, in their order. Shells leave short-lived copies of themselves before they execute a
 /// program.
-fn telling(recording: &Document) -> Vec<(usize, &RecordedProcess)> {
+pub(crate) fn telling(recording: &Document) -> Vec<(usize, &RecordedProcess)> {
     let users = |used: fn(&RecordedEnd) -> bool| -> HashSet<usize> {
         let pipes = recording.channels.iter().filter(|pipe| pipe.is_used()).flat_map(RecordedChannel::ends);
         pipes.filter(|end| used(end)).map(|end| end.process).collect()
@@ -265,7 +275,7 @@ fn process_table(recording: &Document, processes: &[(usize, &RecordedProcess)], 
 }
 
 /// `timer 97 %, files 1 %`.
-fn other_waits(recording: &Document, at: usize, process: &RecordedProcess) -> String {
+pub(crate) fn other_waits(recording: &Document, at: usize, process: &RecordedProcess) -> String {
     let window = recording.processes.window_ns.max(1) as f64;
     let mut waits: Vec<(u64, &str)> = process.waits.iter().map(|(reason, total)| (total.ns, reason.title())).collect();
     let ends = recording.channels.iter().flat_map(RecordedChannel::ends);

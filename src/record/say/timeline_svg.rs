@@ -3,6 +3,7 @@
 use crate::record::model::labels::labels;
 use crate::record::model::stage_times;
 use crate::record::model::stages;
+use crate::record::say::states::{FILL, PATH, ProcessState};
 use crate::record::say::{pipe_rows, words};
 use crate::report::flamegraph::escape;
 use crate::report::number::number;
@@ -31,13 +32,6 @@ const PIPES: usize = 4;
 
 /// Longest name in characters, which fits into `LEFT` even with wide letters.
 const NAME: usize = 25;
-
-/// States with their colours, from the bottom of a row on. The rest of a process's life is another sleep.
-const STATES: [(&str, &str); 4] =
-    [("running", "#e0652c"), ("without a CPU", "#f2c84b"), ("pipe empty", "#8fc1e3"), ("pipe full", "#2f6ea5")];
-const OTHER: (&str, &str) = ("other sleep", "#d5dae0");
-const FILL: (&str, &str) = ("fill of a pipe", "#7a9a5b");
-const PATH: (&str, &str) = ("critical path", "#7b1fa2");
 
 /// A process with at least this part of the path has a row.
 const ON_PATH: f64 = 0.02;
@@ -188,7 +182,7 @@ fn draw_process(svg: &mut String, recording: &Document, process: &TimelineProces
         svg,
         "<rect x=\"{begin:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{ROW}\" fill=\"{}\"/>",
         (end - begin).max(0.5),
-        OTHER.1
+        ProcessState::Other.colour()
     );
     let states = [&process.running, &process.runnable, &process.empty, &process.full];
     let mut paths: [String; 4] = Default::default();
@@ -206,7 +200,8 @@ fn draw_process(svg: &mut String, recording: &Document, process: &TimelineProces
             }
         }
     }
-    for (path, (name, colour)) in paths.iter().zip(STATES).filter(|(path, _)| !path.is_empty()) {
+    for (path, state) in paths.iter().zip(ProcessState::KNOWN).filter(|(path, _)| !path.is_empty()) {
+        let (name, colour) = (state.title(), state.colour());
         let _ = writeln!(svg, "<path fill=\"{colour}\" d=\"{path}\"><title>{name}</title></path>");
     }
 }
@@ -251,7 +246,7 @@ fn draw_pipe(svg: &mut String, pipe: &TimelinePipe, scale: &Scale, top: f64) {
         svg,
         "<rect x=\"{LEFT}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{ROW}\" fill=\"none\" stroke=\"{}\"/>",
         WIDTH - LEFT - RIGHT,
-        OTHER.1
+        ProcessState::Other.colour()
     );
     let mut path = String::new();
     let bottom = top + ROW;
@@ -267,7 +262,8 @@ fn draw_pipe(svg: &mut String, pipe: &TimelinePipe, scale: &Scale, top: f64) {
 
 fn legend(svg: &mut String, top: f64) {
     let mut x = 12.0;
-    for (name, colour) in STATES.into_iter().chain([OTHER, FILL, PATH]) {
+    let states = ProcessState::KNOWN.into_iter().chain([ProcessState::Other]);
+    for (name, colour) in states.map(|state| (state.title(), state.colour())).chain([FILL, PATH]) {
         let _ = writeln!(
             svg,
             "<rect x=\"{x:.0}\" y=\"{:.0}\" width=\"13\" height=\"13\" fill=\"{colour}\"/>\

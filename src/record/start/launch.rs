@@ -4,7 +4,8 @@
 //! No stage has to wait for the recorder: the tracepoint of the fork makes a stage known before it runs.
 
 use crate::arch::marker;
-use crate::result::PipelineCommand;
+use crate::record::start::seccomp;
+use crate::result::{PipelineCommand, RefusedCall};
 use crate::util::find_program::find_program;
 use crate::util::own_child::{OwnChild, pin};
 use crate::util::process_stat::{self, children_ns};
@@ -35,6 +36,8 @@ pub struct PipelineSetup {
     pub cpus: Vec<u32>,
     /// Standard input and output of the pipeline, and standard error of all stages; by default this process's.
     pub streams: Option<StageStreams>,
+    /// System calls that fail in its programs.
+    pub(crate) refused: Vec<RefusedCall>,
     /// Mark the begin of each stage for the instruction collector; process 0 is pipeprof.
     pub marked: bool,
 }
@@ -195,6 +198,9 @@ impl Launcher {
                     });
                 }
             }
+            if !setup.refused.is_empty() {
+                seccomp::refuse(&mut command, &setup.refused);
+            }
             limits::restore_file_size(&mut command);
             announce(number)?;
             let child = OwnChild::spawn(&mut command).with_context(|| format!("cannot start {program}"))?;
@@ -280,7 +286,7 @@ fn next_ended() -> Result<u32> {
 }
 
 /// Whether this process ignores `signal`, as under nohup.
-fn is_ignored(signal: i32) -> bool {
+pub(crate) fn is_ignored(signal: i32) -> bool {
     // SAFETY: all zeros is a valid value of this plain C struct.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: only reads the present action into a structure that outlives the call.

@@ -37,6 +37,7 @@ impl Remedy {
             }
             Self::PipeSize(bytes) => setup.pipe_bytes = Some(*bytes),
             Self::Pin => setup.cpus = cpus.to_vec(),
+            Self::Refuse(calls) => setup.refused.clone_from(calls),
             Self::Program(from, to) if pipeline.shell => {
                 let line = pipeline.stages.first_mut().and_then(|words| words.last_mut());
                 let changed = line.as_ref().and_then(|line| replaced(line, from, to));

@@ -5,11 +5,12 @@ use crate::kernel::environment::CpuTime;
 use crate::record::say::advice::{self, AdvicePlace};
 use crate::record::start::input::KeptInput;
 use crate::record::start::launch::{Launcher, PipelineSetup, StageStreams};
+use crate::record::trials::refusals::{self, RecordedMoves};
 use crate::record::trials::remedy::ApplyRemedy as _;
 use crate::record::trials::timed::{self, PipelineTime};
 use crate::report::number;
-use crate::result::Remedy;
 use crate::result::{Document, Finding, FindingKind, PipelineCommand, Trial, TrialRuns, TrialVerdict, Trials};
+use crate::result::{RefusedProgram, Remedy};
 use crate::run::BUSY;
 use crate::util::decision::{Decision, decide};
 use crate::util::progress;
@@ -47,6 +48,11 @@ impl TrialOptions {
     /// Whether nothing is to be tried.
     pub fn is_empty(&self) -> bool {
         self.remedies.is_empty() && !self.advise
+    }
+
+    /// Whether the pipeline is recorded again for a change.
+    pub(crate) fn records(&self) -> bool {
+        self.remedies.iter().any(|remedy| matches!(remedy, Remedy::Refuse(_)))
     }
 
     /// A usage error if a change is impossible.
@@ -109,8 +115,30 @@ impl TrialOptions {
                 100.0 * others
             ));
         }
-        let trials = compared(&unchanged, remedies.iter().zip(lanes), others);
-        recording.findings.extend(trials.tried.iter().map(|trial| said(sentence(trial, self.runs))));
+        let mut trials = compared(&unchanged, remedies.iter().zip(lanes), others);
+        let mut as_it_is = None;
+        for (trial, remedy) in trials.tried.iter_mut().zip(&remedies) {
+            recording.findings.push(said(sentence(trial, matches!(remedy, Remedy::Refuse(_)), self.runs)));
+            let Remedy::Refuse(calls) = remedy else { continue };
+            let moves = |setup| RecordedMoves::record(pipeline, setup, input, launcher);
+            let mut record = || -> Result<Vec<RefusedProgram>> {
+                let before = match &as_it_is {
+                    Some(before) => before,
+                    None => as_it_is.insert(moves(PipelineSetup::default())?),
+                };
+                let (_, setup) = remedy.apply(pipeline, &cpus)?;
+                Ok(moves(setup)?.refused(before, calls))
+            };
+            match record() {
+                Ok(programs) => {
+                    recording.findings.extend(refusals::sentences(calls, &programs).into_iter().map(said));
+                    trial.refused = Some(programs);
+                }
+                Err(why) => {
+                    recording.findings.push(said(format!("Which programs do without it was not seen: {why:#}.")))
+                }
+            }
+        }
         recording.trials = Some(trials);
         Ok(())
     }
@@ -144,6 +172,7 @@ fn compared<'a>(
                 runs,
                 failed,
                 verdict: TrialVerdict::Undecided,
+                refused: None,
             }
         })
         .collect();
@@ -162,8 +191,8 @@ fn compared<'a>(
     Trials { unchanged, tried, others }
 }
 
-/// The result of one change in a sentence.
-fn sentence(trial: &Trial, runs: usize) -> String {
+/// The result of one change in a sentence. `is_refusal`: it is none that could help.
+fn sentence(trial: &Trial, is_refusal: bool, runs: usize) -> String {
     let change = &trial.change;
     let (Some(ratio), Some(ci95)) = (trial.ratio, trial.ci95) else {
         return format!("`{change}` could not be measured: {}.", trial.failed.as_deref().unwrap_or("no runs"));
@@ -175,7 +204,8 @@ fn sentence(trial: &Trial, runs: usize) -> String {
         TrialVerdict::Slower => format!("`{change}` makes it slower: {by} ({interval})."),
         TrialVerdict::Same => format!("`{change}` changes nothing that matters: {by} ({interval})."),
         TrialVerdict::Undecided | TrialVerdict::Failed => {
-            format!("Whether `{change}` helps is undecided: {by} ({interval}). More runs (--runs) may decide.")
+            let what = if is_refusal { format!("What `{change}` costs") } else { format!("Whether `{change}` helps") };
+            format!("{what} is undecided: {by} ({interval}). More runs (--runs) may decide.")
         }
     }
 }
@@ -216,17 +246,17 @@ mod tests {
             ..Trial::default()
         };
         assert_eq!(
-            sentence(&trial, 10),
+            sentence(&trial, false, 10),
             "`pin` makes it faster: 25.0 % less time (95 % interval -30.0 to -20.0 %, 10 runs each)."
         );
         // A flush of each line.
         let slower =
             Trial { ratio: Some(34.682), ci95: Some([33.1, 36.0]), verdict: TrialVerdict::Slower, ..trial.clone() };
         assert_eq!(
-            sentence(&slower, 10),
+            sentence(&slower, false, 10),
             "`pin` makes it slower: 34.7 times the time (95 % interval 33.1 to 36.0 times, 10 runs each)."
         );
         let failed = Trial { failed: Some("exit codes [1]".to_owned()), ratio: None, ci95: None, ..trial };
-        assert_eq!(sentence(&failed, 10), "`pin` could not be measured: exit codes [1].");
+        assert_eq!(sentence(&failed, false, 10), "`pin` could not be measured: exit codes [1].");
     }
 }

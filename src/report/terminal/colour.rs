@@ -24,13 +24,22 @@ pub fn choose(when: When) {
 
 /// Whether to colour standard output.
 pub(super) fn on_stdout() -> bool {
+    is_wanted(|| std::io::stdout().is_terminal())
+}
+
+/// Whether to colour a screen of a terminal.
+pub fn on_screen() -> bool {
+    is_wanted(|| true)
+}
+
+fn is_wanted(on_terminal: impl Fn() -> bool) -> bool {
     match WHEN.load(Ordering::Relaxed) {
         when if when == When::Always as u8 => true,
         when if when == When::Never as u8 => false,
         _ => {
             let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
                 || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-            std::io::stdout().is_terminal() && !unwanted
+            on_terminal() && !unwanted
         }
     }
 }

@@ -5,6 +5,7 @@ mod guest;
 mod keep;
 mod pair;
 mod recording;
+mod refused;
 mod remedy;
 mod words;
 
@@ -12,6 +13,7 @@ pub use guest::{Accel, GuestMachine};
 pub use keep::{Keep, Trigger, Until};
 pub use pair::{RunOptions, WindowSizing};
 pub use recording::{RecordingRequest, RecordingTarget, SentFile};
+pub use refused::{RefusableCall, RefusalError, RefusedCall};
 pub use remedy::Remedy;
 pub use remedy::{stage_text, words_of};
 

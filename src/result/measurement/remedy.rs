@@ -1,5 +1,6 @@
 //! Changes to a pipeline that may make it faster.
 
+use super::refused::RefusedCall;
 use crate::result::target::needs_shell;
 use crate::util::size;
 use schemars::JsonSchema;
@@ -17,6 +18,8 @@ pub enum Remedy {
     Stage(usize, Vec<String>),
     /// Other words instead of these, wherever a command begins with them, also in a line for the shell.
     Program(Vec<String>, Vec<String>),
+    /// These system calls fail in all programs.
+    Refuse(Vec<RefusedCall>),
 }
 
 /// The words of a text without quotes.
@@ -33,7 +36,7 @@ pub fn stage_text(words: &[String]) -> String {
 }
 
 impl Remedy {
-    /// Parse `pipe-size=1M`, `pin`, `stage2=pigz -dc` or `program:gzip=pigz`.
+    /// Parse `pipe-size=1M`, `pin`, `stage2=pigz -dc`, `program:gzip=pigz` or `no-splice`.
     ///
     /// # Errors
     /// What is expected.
@@ -41,7 +44,10 @@ impl Remedy {
         if text == "pin" {
             return Ok(Self::Pin);
         }
-        let expected = || "expected pipe-size=SIZE, pin, stageN=COMMAND or program:WORDS=WORDS".to_owned();
+        if let Some(calls) = RefusedCall::list(text) {
+            return calls.map(Self::Refuse);
+        }
+        let expected = || "expected pipe-size=SIZE, pin, stageN=COMMAND, program:WORDS=WORDS or no-CALL".to_owned();
         let (key, value) = text.split_once('=').ok_or_else(expected)?;
         if key == "pipe-size" {
             let bytes = size::parse(value)?;
@@ -69,6 +75,7 @@ impl Remedy {
             Self::Pin => "pin".to_owned(),
             Self::Program(from, to) => format!("program:{}={}", from.join(" "), to.join(" ")),
             Self::Stage(number, words) => format!("stage{number}={}", stage_text(words)),
+            Self::Refuse(calls) => calls.iter().map(RefusedCall::text).collect::<Vec<_>>().join(","),
         }
     }
 }

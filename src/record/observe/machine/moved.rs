@@ -13,7 +13,7 @@ const MOVE: &str = "pr_move";
 const FILL: &str = "pr_fill";
 
 /// The attached programs. Dropping this detaches them.
-pub(crate) struct MovedBytes {
+pub(crate) struct ByteCounter {
     object: Object,
     _attached: OwnedFd,
 }
@@ -22,7 +22,7 @@ pub(crate) struct MovedBytes {
 #[derive(Debug, Default)]
 pub(crate) struct MovedNow(HashMap<ChannelKey, PrMoved>);
 
-impl MovedBytes {
+impl ByteCounter {
     /// # Errors
     /// When the kernel refuses them: the reason and a fix.
     pub(crate) fn start() -> Result<Self> {
