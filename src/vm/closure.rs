@@ -52,7 +52,7 @@ pub fn needs(path: &Path) -> Result<BTreeSet<PathBuf>> {
         let place = if library.as_bytes().contains(&b'/') {
             Some(name.to_owned())
         } else {
-            folders.iter().map(|folder| folder.join(name)).find(|place| is_elf(place))
+            folders.iter().map(|folder| folder.join(name)).find(|place| is_elf_of(place, dynamic.machine))
         };
         match place {
             Some(place) => found.insert(place),
@@ -60,7 +60,8 @@ pub fn needs(path: &Path) -> Result<BTreeSet<PathBuf>> {
         };
     }
     if dynamic.interpreter.is_some() {
-        found.extend(folders.iter().map(|folder| folder.join(UNWINDER)).find(|place| is_elf(place)));
+        found
+            .extend(folders.iter().map(|folder| folder.join(UNWINDER)).find(|place| is_elf_of(place, dynamic.machine)));
         found.extend(Some(PathBuf::from(CACHE)).filter(|cache| cache.is_file()));
     }
     Ok(found)
@@ -76,17 +77,21 @@ fn script(text: &[u8]) -> BTreeSet<PathBuf> {
     [first.as_deref(), second].into_iter().flatten().filter_map(find_program).collect()
 }
 
-fn is_elf(path: &Path) -> bool {
-    let mut start = [0; 5];
+/// Whether the file is one that the loader takes for programs of this machine (`e_machine`): others of its name are those of
+/// foreign architectures.
+fn is_elf_of(path: &Path, machine: u16) -> bool {
+    let mut start = [0; 20];
     regular::open(path).is_ok_and(|mut file| std::io::Read::read_exact(&mut file, &mut start).is_ok())
         // 64-bit, as this program is for.
-        && start == *b"\x7fELF\x02"
+        && start.starts_with(b"\x7fELF\x02")
+        && start.ends_with(&machine.to_le_bytes())
 }
 
 /// What the dynamic loader reads of a file.
 #[derive(Debug, Default)]
 struct Dynamic<'a> {
     interpreter: Option<PathBuf>,
+    machine: u16,
     libraries: Vec<&'a OsStr>,
     /// Values of DT_RPATH and DT_RUNPATH.
     search: Vec<&'a [u8]>,
@@ -98,7 +103,7 @@ impl<'a> Dynamic<'a> {
         let header = FileHeader64::<LE>::parse(file).ok()?;
         let endian = LE;
         let segments = header.program_headers(endian, file).ok()?;
-        let mut dynamic = Self::default();
+        let mut dynamic = Self { machine: header.e_machine(endian), ..Self::default() };
         let interpreter = segments.iter().find_map(|segment| segment.interpreter(endian, file).ok().flatten());
         dynamic.interpreter = interpreter.map(|path| PathBuf::from(OsStr::from_bytes(path)));
         let entries = segments.iter().find_map(|segment| segment.dynamic(endian, file).ok().flatten())?;
@@ -162,6 +167,19 @@ fn configured(path: &Path, depth: u32) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn libraries_of_foreign_architectures_are_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("libx.so");
+        let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+        file.resize(18, 0);
+        file.extend(elf::EM_AARCH64.to_le_bytes());
+        fs::write(&path, &file).unwrap();
+        assert!(is_elf_of(&path, elf::EM_AARCH64) && !is_elf_of(&path, elf::EM_X86_64));
+        fs::write(&path, &file[..19]).unwrap();
+        assert!(!is_elf_of(&path, elf::EM_AARCH64));
+    }
 
     #[test]
     fn the_needs_of_a_program_are_those_that_ldd_names() {
