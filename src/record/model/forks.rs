@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, HashMap};
 const LEAST: usize = 8;
 
 /// The rows of each process, by its id: one for each program, by its begin.
-type Programs = HashMap<u64, BTreeMap<u64, usize>>;
+type RowsOfPrograms = HashMap<u64, BTreeMap<u64, usize>>;
 
-fn programs(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>) -> Programs {
-    let mut programs: Programs = HashMap::new();
+fn programs(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>) -> RowsOfPrograms {
+    let mut programs: RowsOfPrograms = HashMap::new();
     for (who, process) in &counted.processes {
         if let Some(at) = index.get(who) {
             programs.entry(who.tgid.into()).or_default().insert(process.begin, *at);
@@ -24,7 +24,7 @@ fn programs(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>) -> Program
 }
 
 /// The row of what this process executed at that time.
-fn row_at(programs: &Programs, process: u64, at: u64) -> Option<usize> {
+fn row_at(programs: &RowsOfPrograms, process: u64, at: u64) -> Option<usize> {
     programs.get(&process).and_then(|rows| rows.range(..=at).next_back()).map(|(_, row)| *row)
 }
 
