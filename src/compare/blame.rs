@@ -37,6 +37,8 @@ fn of_pages(step: &Step) -> Option<Blame> {
     let all = |pages: f64| work::is_same(pages, PAGES);
     let title = match pages {
         _ if work::is_same(pages[0], pages[1]) => return None,
+        _ if step.page_sizes.is_some_and(|[before, after]| before < after) => "larger pages",
+        _ if step.page_sizes.is_some() => "smaller pages",
         [before, after] if after > before && all(after) => "pages that are no longer reused",
         [before, after] if after > before => "more pages that are allocated, not reused",
         [before, _] if all(before) => "pages that are now reused",

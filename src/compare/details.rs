@@ -12,6 +12,7 @@ use super::work::PAGES;
 use crate::profile::listed;
 use crate::report::number;
 use crate::roles::{RoleId, SCHEDULING};
+use crate::util::size;
 use crate::util::text::{counted, rounded};
 use std::fmt::Write as _;
 
@@ -136,9 +137,16 @@ fn of_pages(step: &Step, blame: &Blame, [before, after]: [f64; 2]) -> Vec<String
     let roles: Vec<(String, f64)> = blame.within.iter().map(|part| (part.title.clone(), part.delta)).collect();
     let rest = delta - blame.delta;
     let per_mib = format!("{} to {}", number::rate(before), number::rate(after));
+    let per_mib = match step.page_sizes {
+        Some(sizes) => {
+            let [old, new] = sizes.map(size::format);
+            format!("{per_mib} pages per MiB are allocated, of {old} and {new}")
+        }
+        None => format!("{per_mib} of {PAGES} pages per MiB are allocated"),
+    };
     vec![
         format!(
-            "largest contributor: {} {} of {} ({per_mib} of {PAGES} pages per MiB are allocated)",
+            "largest contributor: {} {} of {} ({per_mib})",
             blame.title,
             number::signed(blame.delta),
             number::signed(delta)

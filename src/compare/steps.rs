@@ -85,6 +85,8 @@ pub(crate) fn fill_steps(
         let unequal = unequal(sides);
         let mut step = Step { from: columns.0, to: columns.1, verdict, unequal, ..Step::default() };
         let is_equal = step.unequal.is_empty();
+        let page_sizes = sides.map(|side| side.kernel.page_size());
+        step.page_sizes = (page_sizes[0] != page_sizes[1]).then_some(page_sizes);
         match method {
             Method::Exact if !is_equal => step.verdict = exact::without_verdict(&step.verdict),
             Method::Recorded => step.verdict = pipelines::timed_verdict(step.verdict, sides, is_equal),

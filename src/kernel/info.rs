@@ -25,6 +25,16 @@ pub struct KernelInfo {
 }
 
 impl KernelInfo {
+    /// The size of a page, bytes, by the options of kernels that have a choice (arch/Kconfig, arch/arm64/Kconfig).
+    pub fn page_size(&self) -> u64 {
+        let has = |option: &str| self.config.get(option).is_some_and(|value| value == "y");
+        match () {
+            () if has("CONFIG_PAGE_SIZE_64KB") || has("CONFIG_ARM64_64K_PAGES") => 64 << 10,
+            () if has("CONFIG_PAGE_SIZE_16KB") || has("CONFIG_ARM64_16K_PAGES") => 16 << 10,
+            () => 4 << 10,
+        }
+    }
+
     pub fn running() -> Self {
         let uname = rustix::system::uname();
         let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();

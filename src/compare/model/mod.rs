@@ -253,6 +253,9 @@ pub struct Step {
     /// Other work than the other column's, because the kernel cannot do what was requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unequal: Vec<String>,
+    /// The sizes of the kernels' pages, bytes, if they differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_sizes: Option<[u64; 2]>,
     /// Explanations beyond roles: how often the processes slept and were preempted.
     pub remarks: Vec<String>,
     /// Functions that one kernel's compiler inlined; the rows below attribute them to their callers on both sides.
