@@ -86,7 +86,8 @@ impl ScreenView<'_> {
         let area = buffer.area;
         let (shown, _) = self.state.shown();
         let frozen = if self.state.is_frozen() { "stands still · " } else { "" };
-        let right = format!("{frozen}by {} · {}", self.state.order.title(), shown.elapsed);
+        let elapsed = if shown.elapsed.is_empty() { "0 s" } else { &shown.elapsed };
+        let right = format!("{frozen}by {} · {elapsed}", self.state.order.title());
         let bold = Style::new().add_modifier(Modifier::BOLD);
         let width = usize::from(area.width);
         let room = width.saturating_sub(right.chars().count() + 1);
@@ -114,6 +115,9 @@ impl ScreenView<'_> {
     /// The critical path, then what else there is to say.
     fn said(&self, width: usize) -> Vec<Line<'static>> {
         let (shown, _) = self.state.shown();
+        if shown.elapsed.is_empty() {
+            return vec![Line::raw(fitted("The first second is not over.", width))];
+        }
         let mut lines = Vec::new();
         for (number, text) in shown.said.iter().enumerate() {
             // A number stays on the line of its sign.

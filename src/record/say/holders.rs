@@ -51,7 +51,9 @@ pub(crate) fn add_seen(pipes: &mut [RecordedChannel], look: Option<&LastLook>) {
         if !is_new || !ends.is_empty() || !others.is_empty() {
             continue;
         }
-        for SeenProcess { pid, name, recorded, container, .. } in channel.holders.iter().map(|holder| &holder.process) {
+        // This process has the other side of the terminal of a live recording.
+        let holders = channel.holders.iter().map(|holder| &holder.process);
+        for SeenProcess { pid, name, recorded, container, .. } in holders.filter(|of| of.pid != std::process::id()) {
             match recorded {
                 Some(process) if ends.iter().any(|end| end.process == *process) => {}
                 Some(process) => ends.push(RecordedEnd { process: *process, ..RecordedEnd::default() }),
