@@ -230,6 +230,7 @@ const OPENERS: [(&str, &[(&str, usize)]); 4] = [
             ("collect/fgraph/mod.rs", 1),
             ("collect/samples.rs", 1),
             ("collect/tracefs.rs", 6),
+            ("guest/ports/aarch64.rs", 3),
             ("kernel/attempt.rs", 1),
             ("kernel/environment.rs", 2),
             ("kernel/features/privilege.rs", 1),

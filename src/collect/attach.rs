@@ -1,6 +1,7 @@
 //! Attach BPF programs, each to its own perf event. The event's file descriptor keeps program and probe alive. When it
 //! closes, even because the process was killed, the kernel removes both.
 
+use crate::arch::Processor;
 use crate::kernel::calls::{attributes, open_event, open_raw_tracepoint, owned};
 use crate::roles::Skid;
 use anyhow::{Context, Result, anyhow};
@@ -40,8 +41,9 @@ impl Clock {
     /// The skid of its samples.
     pub fn skid(self) -> Skid {
         match self {
-            Self::Cycles => Skid::None,
-            Self::CpuClock => Skid::CpuClock,
+            Self::Cycles if Processor::HERE == Processor::X86_64 => Skid::None,
+            // The counter's interrupt is an ordinary one on arm64, but for kernels with pseudo-NMIs.
+            Self::Cycles | Self::CpuClock => Skid::CpuClock,
         }
     }
 }

@@ -13,7 +13,8 @@ pub enum Skid {
     /// Exact profiles, and samples of a hardware counter, whose overflow is a non-maskable interrupt on x86.
     #[default]
     None,
-    /// Samples of `cpu-clock`, whose timer cannot fire while interrupts are off.
+    /// Samples of `cpu-clock`, whose timer cannot fire while interrupts are off, and those of a hardware counter on arm64, whose
+    /// interrupt can be masked.
     CpuClock,
 }
 

@@ -18,9 +18,9 @@ pub(crate) fn decoded(code: &[u8], address: u64) -> Instruction {
     Instruction { flow, target: instruction.near_branch_target(), next: instruction.next_ip() }
 }
 
-struct Named(Box<AddressNames>);
+struct TargetNames(Box<AddressNames>);
 
-impl SymbolResolver for Named {
+impl SymbolResolver for TargetNames {
     fn symbol(
         &mut self,
         _: &iced_x86::Instruction,
@@ -34,7 +34,7 @@ impl SymbolResolver for Named {
 }
 
 pub(crate) fn disassembler(names: Box<AddressNames>) -> Box<Disassembler> {
-    let mut formatter = GasFormatter::with_options(Some(Box::new(Named(names))), None);
+    let mut formatter = GasFormatter::with_options(Some(Box::new(TargetNames(names))), None);
     formatter.options_mut().set_rip_relative_addresses(false);
     Box::new(move |code, address| {
         let mut text = String::new();
