@@ -80,7 +80,7 @@ bench: packages-build packages-test packages-bench build kernels
 	benches/overhead/record
 	benches/campaign/run
 	for kernel in 6.1 6.12; do
-		benches/bpftrace/run "$$($(BIN) kernel list | awk -v series="$$kernel" '/cloud/ && index($$2, series ".") == 1 { print $$3; exit }')"
+		benches/bpftrace/run "$$($(BIN) kernel list | awk -v series="$$kernel" '/cloud-amd64/ && index($$2, series ".") == 1 { print $$3; exit }')"
 	done
 
 # Bisects real kernel trees with planted commits, then histories of kernel images in random order. RUNS is the number of

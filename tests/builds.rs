@@ -1,6 +1,6 @@
 //! `pipeprof kernel build`, on a tree that has little more than a Makefile: what is built, when, and what errors say.
 
-use crate::common::pipeprof;
+use crate::common::{self, pipeprof};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
@@ -362,10 +362,7 @@ fn fifo(path: &Path) {
 
 /// The image of a kernel in the user's cache.
 fn image_of(series: &str) -> PathBuf {
-    let output = pipeprof(&["kernel", "list"]).output().expect("pipeprof");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let line = text.lines().find(|line| line.starts_with(&format!("{series}."))).expect(series);
-    line.split_whitespace().find(|word| word.ends_with("/vmlinuz")).expect(line).into()
+    common::kernel(series).image
 }
 
 /// A tree whose image is one of two kernels of distributions: the newer one, if an option or the file `newer` says so.

@@ -1,5 +1,6 @@
 //! Commands that are counted, for a gate on programs: the stored ones again, or others in their place.
 
+use crate::arch::Processor;
 use crate::compare::Input;
 use crate::result::{Collector, Measurement, Outcome, PipelineCommand, RecordingRequest, RecordingTarget, SentFile};
 use crate::util::progress;
@@ -46,7 +47,9 @@ pub fn commands(words: &[String], lines: Option<&str>) -> Result<Vec<PipelineCom
 /// When no kernel was fetched before, and none can be fetched now.
 fn any_kernel() -> Result<String> {
     let store = KernelCache::open()?;
-    let list = store.list()?;
+    let mut list = store.list()?;
+    // Programs of this machine are counted.
+    list.retain(|kernel| kernel.processor == Processor::HERE);
     if let Some(newest) = list.iter().find(|kernel| kernel.is_cloud()).or(list.first()) {
         return Ok(newest.release.clone());
     }
