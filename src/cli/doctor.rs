@@ -173,7 +173,7 @@ fn emulator() -> Vec<Feature> {
             return vec![missing];
         }
     };
-    vec![Feature::ok("qemu", "QEMU", version), plugins(), turns(), kernels(), kvm()]
+    vec![Feature::ok("qemu", "QEMU", version), plugins(), turns(), kernels(), kvm(), arm64()]
 }
 
 /// Whether QEMU loads what makes its guests the same each time.
@@ -219,6 +219,28 @@ fn kernels() -> Feature {
     )
 }
 
+/// Whether guests may have kernels of arm64.
+fn arm64() -> Feature {
+    let processor = Processor::Aarch64;
+    let feature = |found: String| Feature::ok("guests-arm64", "guests of arm64", found);
+    let limited = |found: String, fix: String| {
+        let impact = "no kernels such as --kernel 6.12:arm64";
+        feature(found).limited(FeatureState::Limited, impact, fix)
+    };
+    let init = vm::hardware::binary_for(processor);
+    match qemu::version(processor) {
+        Err(error) => {
+            let package = vm::hardware::Hardware::of(processor).package;
+            limited(format!("{error:#}"), format!("sudo apt install {package}"))
+        }
+        Ok(_) if !init.exists() => limited(
+            format!("{} does not exist", init.display()),
+            "make build-arm64, or name pipeprof for arm64 in PIPEPROF_AARCH64".to_owned(),
+        ),
+        Ok(version) => feature(version),
+    }
+}
+
 fn kvm() -> Feature {
     let feature = |found: String| Feature::ok("kvm", "KVM", found);
     let impact =
@@ -233,7 +255,7 @@ fn kvm() -> Feature {
         };
         return limited(reason.to_string(), fix);
     }
-    let Some(entry) = cached().into_iter().next() else {
+    let Some(entry) = cached().into_iter().find(|entry| entry.processor == Processor::HERE) else {
         return limited(
             "/dev/kvm exists but was not tried: no kernel to boot is cached".to_owned(),
             "pipeprof kernel fetch 6.12, then pipeprof doctor",

@@ -80,7 +80,9 @@ pub fn run_job(options: &GuestOptions, job: &Job) -> Result<GuestReply> {
     let mut given_up = None;
     if options.plugin.is_some() && options.accel == Accel::Kvm {
         bail!("--accel kvm cannot count instructions: use --accel tcg");
-    } else if options.plugin.is_none() && options.accel != Accel::Tcg {
+    } else if options.kernel.processor != Processor::HERE && options.accel == Accel::Kvm {
+        bail!("--accel kvm executes only kernels of this machine's processor: use --accel tcg");
+    } else if options.kernel.processor == Processor::HERE && options.plugin.is_none() && options.accel != Accel::Tcg {
         let probing = options.accel == Accel::Auto;
         match kvm::usable(&version) {
             Ok(()) => {
@@ -118,7 +120,11 @@ pub fn run_job(options: &GuestOptions, job: &Job) -> Result<GuestReply> {
         }
         reply.notes.push(accelerator(&format!("--accel auto: using TCG, because KVM does not work: {why}")));
     } else if options.accel == Accel::Auto {
-        reply.notes.push(accelerator("--accel auto: using TCG, which counting instructions requires"));
+        let why = match options.kernel.processor {
+            Processor::HERE => "which counting instructions requires",
+            _ => "because the kernel is one of another processor",
+        };
+        reply.notes.push(accelerator(&format!("--accel auto: using TCG, {why}")));
     }
     Ok(reply)
 }

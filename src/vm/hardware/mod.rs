@@ -35,7 +35,7 @@ const OWN_BINARY: &str = "/proc/self/exe";
 
 /// The executable of this program for `processor`: this one; that of a variable such as `PIPEPROF_AARCH64`; or the one for that
 /// processor beside this one. It may not exist.
-pub(super) fn binary_for(processor: Processor) -> PathBuf {
+pub fn binary_for(processor: Processor) -> PathBuf {
     if processor == Processor::HERE {
         return PathBuf::from(OWN_BINARY);
     }

@@ -84,7 +84,7 @@ static enum entry entry_kind(const uint8_t *code, unsigned len)
 	return ENTRY_NONE;
 }
 
-// movz xzr, #0x5000 + number, lsl #48 (src/arch/aarch64/marker.rs).
+// movz xzr, #0x5000 + number, lsl #48 (src/arch/marker.rs).
 static unsigned marker_of(const uint8_t *code, unsigned len)
 {
 	uint32_t word;

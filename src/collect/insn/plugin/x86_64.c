@@ -206,7 +206,7 @@ static enum entry entry_kind(const uint8_t *code, unsigned len)
 	return ENTRY_NONE;
 }
 
-// The lower half of the displacement of a long nop (src/arch/x86_64/marker.rs).
+// The lower half of the displacement of a long nop (src/arch/marker.rs).
 static unsigned marker_of(const uint8_t *code, unsigned len)
 {
 	static const uint8_t nop[] = { 0x0f, 0x1f, 0x84, 0x00 };
