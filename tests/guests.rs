@@ -125,7 +125,7 @@ fn files_that_are_not_kernels_are_rejected_or_ended() {
     };
     let whole = std::fs::read(kernel("6.1").image).expect("an image");
     let expectations = [
-        (write("text", b"hello"), "not an x86 bzImage"),
+        (write("text", b"hello"), "neither a bzImage nor an arm64 Image"),
         (write("elf", b"\x7fELF"), "give arch/x86/boot/bzImage"),
         (write("short", &whole[..whole.len() / 2]), "is truncated"),
         (folder.path().join("nothing").to_str().expect("a path").to_owned(), "file does not exist"),
