@@ -44,6 +44,14 @@ impl Processor {
         Self::ALL.into_iter().find(|processor| processor.debian() == name)
     }
 
+    /// What people call it.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x86-64",
+            Self::Aarch64 => "arm64",
+        }
+    }
+
     /// The processor with this name of `uname -m`; this machine's for others.
     pub fn of_machine(machine: &str) -> Self {
         Self::ALL.into_iter().find(|processor| processor.name() == machine).unwrap_or(Self::HERE)

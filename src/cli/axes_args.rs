@@ -12,7 +12,7 @@ use anyhow::{Result, bail, ensure};
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Columns")]
 pub(super) struct AxesArgs {
-    /// Kernel to boot: a bzImage, a .deb, or a series or release of `pipeprof kernel list`; may be repeated
+    /// Kernel to boot: a bzImage, a .deb, or a series or release of `pipeprof kernel list`; 6.12:arm64 for arm64; may be repeated
     #[arg(long, value_name = "PATH|NAME,...", value_delimiter = ',')]
     pub(super) kernel: Vec<String>,
     /// Mode of `pipeprof run`; several are sections of reports and rows of sweeps [default: write]

@@ -224,7 +224,7 @@ fn arm64() -> Feature {
     let processor = Processor::Aarch64;
     let feature = |found: String| Feature::ok("guests-arm64", "guests of arm64", found);
     let limited = |found: String, fix: String| {
-        let impact = "no kernels such as --kernel 6.12:arm64";
+        let impact = "kernels of arm64 (--kernel 6.12:arm64) cannot be booted";
         feature(found).limited(FeatureState::Limited, impact, fix)
     };
     let init = vm::hardware::binary_for(processor);
@@ -235,7 +235,7 @@ fn arm64() -> Feature {
         }
         Ok(_) if !init.exists() => limited(
             format!("{} does not exist", init.display()),
-            "make build-arm64, or name pipeprof for arm64 in PIPEPROF_AARCH64".to_owned(),
+            "make build-arm64, or set PIPEPROF_AARCH64 to the path of pipeprof built for arm64".to_owned(),
         ),
         Ok(version) => feature(version),
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Guest")]
 pub(crate) struct GuestArgs {
-    /// Run in a QEMU guest with this kernel: a bzImage, a .deb, or a series or release of `pipeprof kernel list`
+    /// Run in a QEMU guest with this kernel: a bzImage, a .deb, or a series or release of `pipeprof kernel list`; 6.12:arm64 for arm64
     /// [default: the running kernel]
     #[arg(long, value_name = "PATH|NAME")]
     pub kernel: Option<String>,
@@ -38,7 +38,7 @@ pub(crate) struct MachineArgs {
     /// Kernel command-line arguments for the guest, such as mitigations=off; may be repeated
     #[arg(long, value_name = "ARGUMENTS", allow_hyphen_values = true)]
     pub append: Vec<String>,
-    /// QEMU's CPU model and flags, such as max or qemu64,+erms [default: qemu64; with KVM, host]
+    /// QEMU's CPU model and flags, such as max or qemu64,+erms [default: qemu64; with KVM, host; of arm64 neoverse-n1, without its counters where instructions are counted]
     #[arg(long, value_name = "MODEL", allow_hyphen_values = true)]
     pub cpu: Option<String>,
     /// Boot the guest, instead of starting it from a snapshot of an earlier boot

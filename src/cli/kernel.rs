@@ -34,7 +34,7 @@ enum Action {
         /// Series such as 6.12, releases, or Debian package names; 6.12:arm64 for arm64
         #[arg(required = true, value_name = "SERIES")]
         series: Vec<String>,
-        /// Debian flavour; cloud-amd64 is the smallest and boots fastest
+        /// Debian flavour; cloud-amd64, for arm64 cloud-arm64, is the smallest and boots fastest
         #[arg(long, default_value = fetch::SMALLEST_FLAVOUR, value_parser = fetch::FLAVOURS)]
         flavour: String,
     },
@@ -42,7 +42,7 @@ enum Action {
     Options(Box<OptionsArgs>),
     /// Add kernel images, Debian kernel packages or bundles to the cache
     Add {
-        /// Kernel images (bzImage), Debian kernel packages (.deb) or bundles of `pipeprof kernel bundle`
+        /// Kernel images (bzImage, or Image of arm64), Debian kernel packages (.deb) or bundles of `pipeprof kernel bundle`
         #[arg(required = true, value_name = "PATH|DEB|TAR")]
         paths: Vec<PathBuf>,
     },

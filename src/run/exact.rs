@@ -183,7 +183,7 @@ fn enter(outcome: &mut Outcome, counted: Counted) {
     // With several CPUs, those of the first are not all.
     if let (Some(own), 1, [report]) = (own, document.environment.cpus, &mut document.collectors[..]) {
         report.notes.push(format!(
-            "the kernel's own counter has {own} instructions, from some before the window to some after it: {} more",
+            "the kernel's own counter shows {own} instructions, {} more than the plugin: it is read shortly before and after the window",
             i128::from(own) - i128::from(all)
         ));
     }

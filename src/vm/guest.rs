@@ -122,7 +122,7 @@ pub fn run_job(options: &GuestOptions, job: &Job) -> Result<GuestReply> {
     } else if options.accel == Accel::Auto {
         let why = match options.kernel.processor {
             Processor::HERE => "which counting instructions requires",
-            _ => "because the kernel is one of another processor",
+            _ => "because the kernel is for another processor",
         };
         reply.notes.push(accelerator(&format!("--accel auto: using TCG, {why}")));
     }
@@ -340,8 +340,9 @@ impl<'a> Guest<'a> {
         let mut watch = Watch::new(&options, self.on, self.boot_limit, qemu, files.reply()?);
         let end = watch.follow(&files.names.console, Some(&mut monitor));
         if let Some(why) = watch.no_ports {
-            let why =
-                format!("{release} gives init no access to the machine's devices (x86: CONFIG_X86_IOPL_IOPERM): {why}");
+            let why = format!(
+                "{release} does not let init access the machine's devices (x86: CONFIG_X86_IOPL_IOPERM): {why}"
+            );
             return Ok(Ok(SnapshotState::Impossible(why)));
         }
         if !matches!(end, GuestEnd::Stopped) {
@@ -477,9 +478,9 @@ fn way_to_init(processor: Processor) -> String {
     if processor == Processor::HERE {
         return String::new();
     }
-    let (name, debian) = (processor.name(), processor.debian());
+    let (variable, debian) = (processor.name().to_uppercase(), processor.debian());
     format!(
-        ": guests of {debian} need pipeprof for {name} as pipeprof-{name} beside this program: `make build-{debian}` builds it"
+        ": guests of {debian} need pipeprof built for {debian}: run `make build-{debian}`, or set PIPEPROF_{variable} to its path"
     )
 }
 

@@ -55,8 +55,8 @@ impl SentFiles {
             }
         } else if files.is_empty() && disk.is_empty() {
             bail!(
-                "the guest is one of {debian}, and has no programs of this machine: give it those of {debian}, such as --file \
-                 FOLDER:/ with a folder that `mmdebstrap --arch {debian}` has made",
+                "this machine's programs do not run in a guest of {debian}: give it programs for {debian} with --file FOLDER:/, \
+                 such as a folder that `mmdebstrap --arch {debian}` has made",
                 debian = processor.debian()
             );
         }
