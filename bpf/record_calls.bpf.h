@@ -236,20 +236,48 @@ __noinline u32 note_head(u64 task, u32 fd, u64 buffer, u64 length)
 	return 1;
 }
 
-/* A file was opened with these flags, as descriptor `fd` if that is not negative. */
-static __always_inline void note_open(struct pr_task *own, u64 task, u64 flags, s64 fd)
+/* A file was opened with these flags, as descriptor `fd` if that is not negative. Not static: the verifier then looks at it once,
+ * and not in each of the states in which a call can end. */
+__noinline u32 note_open(u64 task, u64 flags, s64 fd)
 {
+	struct pr_task *own = find_any(task);
 	struct pr_file *file;
 
-	if (fd < 0 || !(flags & O_ACCESS))
-		return;
+	if (!own || fd < 0 || !(flags & O_ACCESS))
+		return 0;
 	own->own.effects++;
 	/* Who has the master of a terminal is to read what is shown, also if it never does. */
 	if ((flags & O_ACCESS) != O_RDWR)
-		return;
+		return 0;
 	file = file_of(own, task, fd);
 	if (file && file->device == PR_TERMINAL && file->inodes[PR_READ] & 1)
 		counts_of(&own->who, file->inodes[PR_READ], file->device, PR_READ);
+	return 1;
+}
+
+/* What a call with this number and first argument says of what its process changes, and of files. Not static, as note_open. */
+__noinline u32 note_result(u64 task, u64 number, u32 fd, s64 result)
+{
+	struct pr_task *own = find_any(task);
+	struct pr_file *file;
+	u32 side = PR_WRITE;
+
+	if (!own)
+		return 0;
+	/* It writes to a descriptor. */
+	if (shape_of(number) >> 8 & 15) {
+		own->own.effects += result > 0;
+		own->own.no_space += result == -ENOSPC || result == -EDQUOT;
+	}
+	/* Of what programs read from files, only their standard input is one that others may read, too. */
+	if (number == NR_READ && fd == STANDARD_INPUT && result >= 0)
+		side = PR_READ;
+	else if (result <= 0 || (number != NR_WRITE && number != NR_WRITEV))
+		return 0;
+	file = file_of(own, task, fd);
+	if (!file || file->file_type != S_IFREG)
+		return 0;
+	return note_stream(task, fd, side, result);
 }
 
 /* A call ends with `result`. Its `registers` can be read without a helper, or are where they always are if that is 0. */
@@ -284,6 +312,7 @@ static __always_inline int add_call(const void *registers, s64 result)
 		count_requests(own, &call, result);
 		return 0;
 	}
+	note_result(task, call.orig_ax, call.di, result);
 	if (decode(&call, &found, 1)) {
 		if (result == -EBADF) {
 			own->own.bad_calls++;
@@ -299,14 +328,8 @@ static __always_inline int add_call(const void *registers, s64 result)
 				count(own, file, PR_READ, found.kind, result, found.asked);
 			if (found.asked == 1 && found.kind == PR_KIND_PLAIN && result >= 0 && file && file->device)
 				note_byte(own, file, result);
-			/* Of what programs read from files, only their standard input is one that others may read, too. */
-			if (!found.from && call.orig_ax == NR_READ && result >= 0 && file &&
-			    file->file_type == S_IFREG)
-				note_stream(task, found.from, PR_READ, result);
 		}
 		if (found.to >= 0) {
-			own->own.effects += result > 0;
-			own->own.no_space += result == -ENOSPC || result == -EDQUOT;
 			file = file_of(own, task, found.to);
 			if (found.kind == PR_KIND_MESSAGES && result > 0 && file && file->device)
 				result = bytes_of_messages(call.si, result);
@@ -316,9 +339,6 @@ static __always_inline int add_call(const void *registers, s64 result)
 			if (own->forked && !(own->forked & PR_HEADED) && result > 0 && call.orig_ax == NR_WRITE &&
 			    found.to != STANDARD_ERROR && file && file->device)
 				note_head(task, found.to, call.si, result);
-			if (result > 0 && file && file->file_type == S_IFREG &&
-			    (call.orig_ax == NR_WRITE || call.orig_ax == NR_WRITEV))
-				note_stream(task, found.to, PR_WRITE, result);
 		}
 		return 0;
 	}
@@ -379,10 +399,10 @@ static __always_inline int add_call(const void *registers, s64 result)
 			own->own.asks++;
 		break;
 	case NR_OPENAT:
-		note_open(own, task, call.dx, result);
+		note_open(task, call.dx, result);
 		break;
 	case NR_OPEN:
-		note_open(own, task, call.si, result);
+		note_open(task, call.si, result);
 		break;
 	case NR_KILL:
 		own->own.effects++;
