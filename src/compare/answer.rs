@@ -65,7 +65,8 @@ fn sentence(comparison: &Comparison, all: &[(&Section, &Step)]) -> String {
     let Some((section, step)) = all.first() else { return String::new() };
     let (from, to) = comparison.step_labels(step);
     let title = if together(all) { section.mode.clone() } else { section.title() };
-    let why = split(all).or_else(|| built_otherwise(comparison, &section.mode, step));
+    let built = || built_otherwise(comparison, &section.mode, step).filter(|_| !step.other_processor);
+    let why = split(all).or_else(built);
     let why = why.map(|text| format!("; {text}")).unwrap_or_default();
     let split = cpu_split(comparison, all).map(|split| format!(". {}", depends(comparison, all, split)));
     format!("{title}, {from} -> {to}: {}{why}{}", answer(comparison, all), split.unwrap_or_default())
@@ -173,6 +174,9 @@ fn other_work(steps: &[&Step]) -> String {
 
 /// One step on several numbers of CPUs: the verdict that they share, or that of each.
 fn verdicts(all: &[(&Section, &Step)]) -> String {
+    if all.iter().all(|(_, step)| step.other_processor) {
+        return "instructions of two processors are not compared, but what the kernels do is".to_owned();
+    }
     let change = |(section, step): &(&Section, &Step)| {
         let verdict = &step.verdict;
         let margin = number::in_parentheses(verdict.uncertainty);

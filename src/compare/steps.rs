@@ -99,6 +99,7 @@ pub(crate) fn fill_steps(
                 pipelines::change_of([before, after], sampled.map(<[_; 2]>::from), method == Method::Recorded);
         }
         if let (Some([before, after]), true) = (judged, processors::differ(sides) && method == Method::Exact) {
+            step.other_processor = true;
             step.verdict = processors::verdict(sides, [before, after].map(AsRef::as_ref));
         } else if let Some([before, after]) = judged {
             match method {

@@ -253,6 +253,9 @@ pub struct Step {
     /// Other work than the other column's, because the kernel cannot do what was requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unequal: Vec<String>,
+    /// Whether the kernels are for different processors, so that their instructions are not compared.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub other_processor: bool,
     /// The sizes of the kernels' pages, bytes, if they differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_sizes: Option<[u64; 2]>,
