@@ -39,7 +39,7 @@ pub struct Launched {
     spec: Spec,
     /// Whether the workers mark their windows for the instruction collector.
     marked: bool,
-    /// Of the CPU's instructions, if [`Spec::counted`]; or why there is none.
+    /// The counter of the CPU's instructions, or why it is not available; only if [`Spec::counted`].
     counter: Option<Result<Counter, String>>,
     workers: Vec<Worker>,
     released: Option<Instant>,

@@ -128,7 +128,7 @@ impl LiveFrame {
     }
 }
 
-/// A smaller rate than this is no number that says something.
+/// Rates below this are not meaningful.
 const LEAST: f64 = 0.01;
 
 /// MiB of bytes per second.

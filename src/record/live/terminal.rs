@@ -27,7 +27,7 @@ pub(crate) struct RealTerminal {
 }
 
 impl RealTerminal {
-    /// The terminal at standard error; `None` if there is none that can be read, or that can show a screen.
+    /// The terminal at standard error; `None` if it cannot be read or cannot show a screen.
     pub(crate) fn find() -> Option<Self> {
         if !stderr().is_terminal() || std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty()) {
             return None;

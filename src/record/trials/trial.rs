@@ -191,7 +191,7 @@ fn compared<'a>(
     Trials { unchanged, tried, others }
 }
 
-/// The result of one change in a sentence. `is_refusal`: it is none that could help.
+/// The result of one change in a sentence. `is_refusal`: the change refuses system calls, and is not meant to help.
 fn sentence(trial: &Trial, is_refusal: bool, runs: usize) -> String {
     let change = &trial.change;
     let (Some(ratio), Some(ci95)) = (trial.ratio, trial.ci95) else {
