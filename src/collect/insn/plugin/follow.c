@@ -199,8 +199,6 @@ static void settle(struct vcpu *v, const struct block *to)
 	if (!to)
 		return;
 	if (kernel && arch->links) {
-		if (v->user)
-			link_faults(v, to);
 		link_into_kernel(v, to, whole, last, resume);
 	} else if (kernel) {
 		if (last_rep && to->pc != last && to->pc != resume)

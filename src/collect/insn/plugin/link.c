@@ -82,7 +82,11 @@ void link_leave(struct vcpu *v, const struct block *to)
 void link_into_kernel(struct vcpu *v, const struct block *to, bool whole, uint64_t last, uint64_t resume)
 {
 	enum flow flow = whole ? v->block->last.flow : FLOW_NEXT;
-	enum origin origin = origin_of(v, to->pc);
+	enum origin origin;
+
+	if (v->user)
+		learn(v, to->pc);
+	origin = origin_of(v, to->pc);
 
 	if (v->user || origin == USER_LEVEL) {
 		// If not from user code, it returned there, and was interrupted before the first instruction.
