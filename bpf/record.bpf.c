@@ -33,6 +33,7 @@ const volatile struct pp_settings settings = {};
 #include "record_calls.bpf.h"
 #include "record_moves.bpf.h"
 #include "record_states.bpf.h"
+#include "record_work.bpf.h"
 #include "record_follow.bpf.h"
 #include "record_seize.bpf.h"
 

@@ -19,7 +19,7 @@ const SOURCES: [&str; 10] = [
 ];
 
 /// The programs of `pipeprof record`, which share bpf/common.bpf.h, bpf/pipeprof.h and bpf/stacks.bpf.h with the others.
-const RECORD_SOURCES: [&str; 20] = [
+const RECORD_SOURCES: [&str; 21] = [
     "bpf/record.bpf.c",
     "bpf/record.h",
     "bpf/record_kernel.bpf.h",
@@ -35,6 +35,7 @@ const RECORD_SOURCES: [&str; 20] = [
     "bpf/record_shapes.bpf.h",
     "bpf/record_calls.bpf.h",
     "bpf/record_states.bpf.h",
+    "bpf/record_work.bpf.h",
     "bpf/record_follow.bpf.h",
     "bpf/record_seize.bpf.h",
     "bpf/record_stacks.bpf.h",

@@ -16,7 +16,7 @@ use ratatui::backend::{Backend as _, CrosstermBackend};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::io::{dup, fcntl_dupfd_cloexec, read, write};
+use rustix::io::{Errno, dup, fcntl_dupfd_cloexec, read, write};
 use rustix::stdio::dup2_stderr;
 use rustix::termios::Winsize;
 use std::fs::File;
@@ -281,8 +281,11 @@ impl ScreenThread {
     /// Returns whether there will be more.
     fn read_keys(&mut self, is_new: &mut bool) -> bool {
         let mut bytes = [0; 1024];
-        let Ok(count @ 1..) = read(self.raw.real.file(), &mut bytes) else { return false };
-        let typed = &bytes[..count];
+        let typed = match read(self.raw.real.file(), &mut bytes) {
+            Ok(count @ 1..) => &bytes[..count],
+            Err(Errno::INTR | Errno::AGAIN) => return true,
+            Ok(_) | Err(_) => return false,
+        };
         if self.raw.drawn.is_none() {
             self.type_in(typed);
             return true;

@@ -26,7 +26,7 @@ use std::time::Duration;
 const CALLS: &str = "pr_sys_exit";
 
 /// The programs and their tracepoints, in the order in which they are attached: threads are followed first.
-const PROGRAMS: [(&str, &str); 9] = [
+const PROGRAMS: [(&str, &str); 11] = [
     ("pr_free", "sched_process_free"),
     ("pr_exit", "sched_process_exit"),
     ("pr_exec", "sched_process_exec"),
@@ -36,6 +36,8 @@ const PROGRAMS: [(&str, &str); 9] = [
     (CALLS, "sys_exit"),
     ("pr_switch", "sched_switch"),
     ("pr_waking", "sched_waking"),
+    ("pr_queue_work", "workqueue_queue_work"),
+    ("pr_do_work", "workqueue_execute_start"),
 ];
 
 /// [`CALLS`] for kernels that preempt it, at an event of tracefs.

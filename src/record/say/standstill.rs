@@ -23,6 +23,10 @@ const LISTED: usize = 8;
 /// What stands still in `recording`.
 pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
     let Some(look) = &recording.last_look else { return Vec::new() };
+    // What was written to a terminal may be on its way, and nobody sleeps for it.
+    if look.waits.iter().any(|wait| wait.endless && has_gone_on(recording, look, wait)) {
+        return Vec::new();
+    }
     let of_circle = |members: &Vec<&LastWait>, end: &str| -> Vec<Finding> {
         let processes: BTreeSet<usize> = members.iter().filter_map(|wait| wait.process.recorded).collect();
         let texts = circle_text(recording, look, members, end).into_iter();
@@ -52,6 +56,18 @@ pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
     let unopened = unopened(recording, look).into_iter();
     found.extend(unopened.map(|text| Finding::new(FindingKind::Unopened, None, text)));
     found
+}
+
+/// Whether what a process slept for when it was last looked at has come since.
+fn has_gone_on(recording: &Document, look: &LastLook, wait: &LastWait) -> bool {
+    let WaitedFor::Channels { any, .. } = &wait.awaited else { return false };
+    any.iter().any(|channel| {
+        let known = recorded(recording, channel);
+        let mut ends = known.into_iter().flat_map(|known| if channel.room { &known.writers } else { &known.readers });
+        ends.any(|end| {
+            Some(end.process) == wait.process.recorded && end.moved_ns.is_some_and(|[_, last]| last > look.at_ns)
+        })
+    })
 }
 
 /// Names of processes in one sentence: those of the tables, and short forms of them, if each means one process.

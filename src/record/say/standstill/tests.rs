@@ -68,6 +68,12 @@ fn a_circle_is_said_with_its_reasons_and_the_remedy() {
             "`client` has to read both at once, as with threads or poll, or to discard one of them."
         ]
     );
+    let went_on = |at_ns: u64| {
+        let mut recording = recording(both.clone());
+        recording.channels[1].writers[0].moved_ns = Some([10, at_ns]);
+        said(&recording, &[FindingKind::Circle]).is_empty()
+    };
+    assert!(went_on(951) && !went_on(950));
     // What only looks again after a time does not hide a circle of long waits.
     let mut patient = both.clone();
     patient[1].endless = false;
