@@ -175,7 +175,7 @@ fn other_work(steps: &[&Step]) -> String {
 /// One step on several numbers of CPUs: the verdict that they share, or that of each.
 fn verdicts(all: &[(&Section, &Step)]) -> String {
     if all.iter().all(|(_, step)| step.other_processor) {
-        return "instructions of two processors are not compared, but what the kernels do is".to_owned();
+        return "instructions of two processors cannot be compared. What the kernels do can be".to_owned();
     }
     let change = |(section, step): &(&Section, &Step)| {
         let verdict = &step.verdict;

@@ -4,7 +4,6 @@
 use super::case::CaseMeasure;
 use super::measure::{Measure, as_f64};
 use super::model::Verdict;
-use crate::arch::Processor;
 use crate::report::number;
 use crate::roles::{self, RoleId, SCHEDULING};
 use std::collections::BTreeSet;
@@ -24,7 +23,6 @@ pub(super) fn differ([before, after]: [&CaseMeasure; 2]) -> bool {
 
 /// The verdict on counts of two processors: none, with what can be compared. `profiles`: of the schedules that were counted.
 pub(super) fn verdict(sides: [&CaseMeasure; 2], profiles: [&Measure; 2]) -> Verdict {
-    let machines = sides.map(|side| Processor::of_machine(&side.kernel.machine).title());
     let mib =
         |side: &CaseMeasure| side.first().map_or(1.0, |(_, first)| as_f64(first.bytes.max(1)) / f64::from(1 << 20));
     let both = |what: &str, [before, after]: [f64; 2]| {
@@ -39,14 +37,11 @@ pub(super) fn verdict(sides: [&CaseMeasure; 2], profiles: [&Measure; 2]) -> Verd
         }
     }
     counts.push(both("sleeps", sides.map(|side| as_f64(side.sleeps()) / mib(side))));
-    let text = format!(
-        "instructions of {} and {} are not compared; per MiB, {}; largest shares of the instructions without scheduling: {}",
-        machines[0],
-        machines[1],
+    Verdict::none(&format!(
+        "per MiB, {}; largest shares of the instructions without scheduling: {}",
         counts.join(", "),
         shares(profiles).join(", ")
-    );
-    Verdict::none(&text)
+    ))
 }
 
 /// `copy in 49 % and 3 %`: roles by their larger share.

@@ -30,7 +30,9 @@ pub fn answers(comparison: &Comparison, width: usize) -> String {
 pub fn render(comparison: &Comparison, width: usize, shown: StepExtent) -> String {
     let mut blocks = answer_blocks(comparison);
     blocks.extend(comparison.sections.iter().map(|section| {
-        let steps = section.steps.iter().map(|step| step_block(comparison, section, step, shown));
+        // Of two processors, the answer has said all.
+        let compared = section.steps.iter().filter(|step| !step.other_processor);
+        let steps = compared.map(|step| step_block(comparison, section, step, shown));
         let cells = ReportBlock::Table(tables::cells(comparison, section, false));
         ReportBlock::section(section.title(), std::iter::once(cells).chain(causes(section)).chain(steps).collect())
     }));
