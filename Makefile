@@ -3,7 +3,7 @@
 #   make test    installs missing packages, fetches the kernels that the tests boot, and runs all tests
 # `cargo test` alone leaves out the tests that need a guest, a browser, strace, namespaces or more than 5 s.
 #   make build-arm64 builds pipeprof for arm64, which guests with arm64 kernels need
-#   make dist    makes a tarball and a Debian package in target/dist
+#   make dist    makes a tarball and a Debian package for x86-64 and for arm64 in target/dist
 #   make book    makes a book of the documents in target/book/html
 #   make engines runs a campaign on GNU parallel, Slurm and HyperQueue on this machine, as root
 # Others: make bench, make bisect, make fuzz, make chaos, make gallery, make lint, make dist-test.
@@ -33,7 +33,9 @@ TEST_KERNELS := 5.10 6.1 6.12 7.2 6.12:arm64 7.2:arm64
 GALLERY_KERNELS := 6.1 7.2
 GALLERY_MODES := write vmsplice-huge-busy
 
-TARGET := x86_64-unknown-linux-gnu
+# .cargo/config.toml says x86-64: on another machine, its own.
+TARGET := $(shell uname -m)-unknown-linux-gnu
+export CARGO_BUILD_TARGET := $(TARGET)
 TARGET_ARM64 := aarch64-unknown-linux-gnu
 BIN := target/$(TARGET)/release/pipeprof
 
@@ -45,7 +47,7 @@ CARGO_DEB := target/tools/cargo-deb-$(CARGO_DEB_VERSION)/bin/cargo-deb
 
 VERSION := $(shell awk -F '"' '/^version = / { print $$2; exit }' Cargo.toml)
 DIST := target/dist
-TARBALL := pipeprof-$(VERSION)-x86_64-linux
+TARBALL := pipeprof-$(VERSION)-$(shell uname -m)-linux
 
 .PHONY: demo test build build-arm64 lint bench bisect fuzz chaos gallery dist dist-test book packages-build packages-arm64 packages-test packages-bench \
 	packages-bisect packages-fuzz packages-dist-test packages-engines engines kernels kernels-of-tests
@@ -57,15 +59,18 @@ test: packages-build packages-test kernels-of-tests build-arm64
 	cargo test --no-fail-fast -- --include-ignored
 
 # Names of functions are a quarter of the file. Those that graphs of pipeprof's own processes show are kept.
+STRIPPED := --wildcard --strip-symbol='!_ZN8pipeprof*' --strip-symbol='!*pipeprof_workload*' --strip-symbol='!*3std*' \
+	--strip-symbol='!*4core3ops*' --strip-symbol='_ZN*' --strip-symbol='GCC_except_table*' --strip-symbol='anon.*'
+
 build: packages-build
 	cargo build --release
-	objcopy --wildcard --strip-symbol='!_ZN8pipeprof*' --strip-symbol='!*pipeprof_workload*' --strip-symbol='!*3std*' \
-		--strip-symbol='!*4core3ops*' --strip-symbol='_ZN*' --strip-symbol='GCC_except_table*' --strip-symbol='anon.*' $(BIN)
+	objcopy $(STRIPPED) $(BIN)
 
 # pipeprof for arm64: the init of guests with arm64 kernels, which `pipeprof` finds here, and a program for arm64 machines.
 build-arm64: packages-build packages-arm64
 	rustup target add $(TARGET_ARM64)
 	cargo build --release --target $(TARGET_ARM64)
+	aarch64-linux-gnu-objcopy $(STRIPPED) target/$(TARGET_ARM64)/release/pipeprof
 
 lint: packages-build
 	cargo fmt --all --check
@@ -120,9 +125,9 @@ gallery: packages-build packages-test build kernels-of-tests
 		target/$(TARGET)/debug/test-programs gallery $$run -o flamegraphs/$$(basename $$run)
 	done
 
-# target/dist: a tarball and a Debian package with the static binary, manual pages and completions. The same commit
-# makes the same tarball.
-dist: build $(CARGO_DEB)
+# target/dist: a tarball and a Debian package for each processor, with the static binary, manual pages and completions. The
+# same commit makes the same tarballs.
+dist: build build-arm64 $(CARGO_DEB)
 	rm -rf $(DIST)
 	mkdir -p $(DIST)/completions/{bash,zsh,fish}
 	$(BIN) man -o $(DIST)/man
@@ -133,17 +138,20 @@ dist: build $(CARGO_DEB)
 	maintainer=$$(sed -n 's/^maintainer = "\(.*\)"/\1/p' Cargo.toml)
 	printf 'pipeprof (%s-1) unstable; urgency=medium\n\n  * See CHANGELOG.md.\n\n -- %s  %s\n' \
 		"$(VERSION)" "$$maintainer" "$$(date -R -u -d @$$time)" > $(DIST)/changelog
-	mkdir -p $(DIST)/$(TARBALL)/man
-	cp -r $(DIST)/man $(DIST)/$(TARBALL)/man/man1
-	cp -r $(DIST)/completions $(BIN) README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE bpf/LICENSE-GPL-2.0 $(DIST)/$(TARBALL)
-	tar -C $(DIST) --sort=name --owner=0 --group=0 --numeric-owner --mtime=@$$time -cf - $(TARBALL) | gzip -9n > $(DIST)/$(TARBALL).tar.gz
-	rm -r $(DIST)/$(TARBALL)
-	SOURCE_DATE_EPOCH=$$time $(CARGO_DEB) --no-build --no-strip --target $(TARGET) -o $(DIST)/
+	for target in $(TARGET) $(TARGET_ARM64); do
+		tarball=pipeprof-$(VERSION)-$${target%%-*}-linux
+		mkdir -p $(DIST)/$$tarball/man
+		cp -r $(DIST)/man $(DIST)/$$tarball/man/man1
+		cp -r $(DIST)/completions target/$$target/release/pipeprof README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE bpf/LICENSE-GPL-2.0 $(DIST)/$$tarball
+		tar -C $(DIST) --sort=name --owner=0 --group=0 --numeric-owner --mtime=@$$time -cf - $$tarball | gzip -9n > $(DIST)/$$tarball.tar.gz
+		rm -r $(DIST)/$$tarball
+		SOURCE_DATE_EPOCH=$$time $(CARGO_DEB) --no-build --no-strip --target $$target -o $(DIST)/
+	done
 	ls -l $(DIST)/*.tar.gz $(DIST)/*.deb
 
 # Installs the packages, the .deb in a new Debian 12, uses them and removes them. Needs root and Debian's mirror.
 dist-test: packages-dist-test dist
-	tests/packages/run $(DIST)/*.deb $(DIST)/$(TARBALL).tar.gz
+	tests/packages/run $(DIST)/*_$$(dpkg --print-architecture).deb $(DIST)/$(TARBALL).tar.gz
 
 # target/book/html: the documents as a book. Its source has the layout of this folder, so that links resolve. mdbook
 # makes a README.md the index of its folder.

@@ -129,6 +129,39 @@ fn a_kernel_is_built_once_and_named() {
     assert_eq!(names, ["Makefile", "fs", "image"]);
 }
 
+/// As [`MAKEFILE`]: an image for arm64, if make is told so. Its banner has the release (Documentation/arch/arm64/booting.rst).
+const ARM64: &str = r#"
+Image:
+	@test "$(ARCH)" = arm64 && test "$(HOSTCC)" = gcc
+	@echo '  CC      fs/pipe.o'
+	@$(CC) -c -o $(O)/pipe.o fs/pipe.c
+	@$(CROSS_COMPILE)objdump -f $(O)/pipe.o | grep -q 'architecture: aarch64'
+	@mkdir -p $(O)/arch/arm64/boot
+	@(head -c 56 /dev/zero; printf 'ARM\144'; head -c 4036 /dev/zero; printf 'Linux version 9.8.7%s \0' '$(LOCALVERSION)') \
+		>$(O)/arch/arm64/boot/Image
+"#;
+
+#[test]
+#[ignore = "needs gcc-aarch64-linux-gnu, as make build-arm64 does: make test"]
+fn a_kernel_for_another_processor_is_built_with_its_compiler() {
+    let builds = Builds::new();
+    std::fs::write(builds.tree().join("Makefile"), format!("{MAKEFILE}{ARM64}")).unwrap();
+    let config = CONFIG.replace("SERIAL_8250_CONSOLE", "SERIAL_AMBA_PL011_CONSOLE");
+    std::fs::write(builds.config(), format!("CONFIG_ARM64=y\n{config}")).unwrap();
+    let (done, _, said) = builds.build(&builds.tree(), &[]);
+    assert!(!done && said.contains("it is of a kernel for arm64: add `--arch arm64`"), "{said}");
+    let (done, _, said) = builds.build(&builds.tree(), &["--arch", "mips"]);
+    assert!(!done && said.contains("give amd64 or arm64"), "{said}");
+    let (done, first, said) = builds.build(&builds.tree(), &["--arch", "arm64"]);
+    assert!(done && first.contains("arm64"), "{first}{said}");
+    // The compiler's name says the same, and its image is the same build.
+    let (done, again, said) = builds.build(&builds.tree(), &["--cc", "aarch64-linux-gnu-gcc"]);
+    assert!(done && again == first && said.contains("already built"), "{again}{said}");
+    let needed = |words: &[&str]| builds.kernel(&[&["config"], words].concat()).1;
+    assert!(needed(&["--arch", "arm64"]).contains("CONFIG_PCI_HOST_GENERIC=y"));
+    assert!(!needed(&["--arch", "amd64"]).contains("CONFIG_PCI_HOST_GENERIC=y"));
+}
+
 #[test]
 fn errors_of_builds_name_their_cause() {
     let builds = Builds::new();

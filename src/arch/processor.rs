@@ -39,6 +39,14 @@ impl Processor {
         }
     }
 
+    /// Its name in Linux's build (`ARCH=`).
+    pub const fn linux(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x86_64",
+            Self::Aarch64 => "arm64",
+        }
+    }
+
     /// The processor with this name of Debian's.
     pub fn of_debian(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|processor| processor.debian() == name)

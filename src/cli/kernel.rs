@@ -1,14 +1,16 @@
 //! `pipeprof kernel`: the cache of kernels for guests.
 
 use super::guest_args::MachineArgs;
-use super::kernel_build::BuildArgs;
+use super::kernel_build::{BuildArgs, parse_processor};
 use super::kernel_options::OptionsArgs;
+use crate::arch::Processor;
 use crate::util::stored_json::json_text;
 use crate::util::text::{clean_lines, counted};
 use crate::util::{atomic_file, cancel, progress};
 use crate::vm;
 use crate::vm::GuestOf as _;
 use crate::vm::fetch::{self, Fetched};
+use crate::vm::hardware::Hardware;
 use crate::vm::image::{self, Kernel};
 use crate::vm::kernel_bundle;
 use crate::vm::snapshots::Snapshots;
@@ -77,7 +79,11 @@ enum Action {
     /// Print the configuration options that a kernel needs to be profiled in a guest
     ///
     /// A fragment for scripts/kconfig/merge_config.sh in a kernel tree, with a comment for each group.
-    Config,
+    Config {
+        /// Processor of the kernel: amd64 or arm64 [default: that of this machine]
+        #[arg(long, value_name = "ARCH", value_parser = parse_processor)]
+        arch: Option<Processor>,
+    },
     /// Remove kernels and their snapshots from the cache
     Remove {
         /// Releases, or series such as 6.12; with --snapshots, also paths of images [default with --snapshots: all]
@@ -91,8 +97,8 @@ enum Action {
 
 impl KernelCommand {
     pub(super) fn run(self) -> Result<ExitCode> {
-        if let Action::Config = self.action {
-            util::out!("{}", image::CONFIG);
+        if let Action::Config { arch } = self.action {
+            util::out!("{}", Hardware::of(arch.unwrap_or(Processor::HERE)).needed_options());
             return Ok(ExitCode::SUCCESS);
         }
         cancel::install()?;
@@ -190,7 +196,7 @@ impl KernelCommand {
                 progress::note(&format!("booted and replied in {:.1} s", begun.elapsed().as_secs_f64()));
             }
             // Printed above, without the cache.
-            Action::Config => {}
+            Action::Config { .. } => {}
             Action::Remove { releases, snapshots: true } => {
                 let snapshots = Snapshots::open()?;
                 if releases.is_empty() {
@@ -224,7 +230,8 @@ fn print(entry: &CachedKernel) {
 
 fn line(entry: &CachedKernel) -> String {
     let name = entry.name().map(|name| format!("  {name}")).unwrap_or_default();
-    format!("{:<34} {:<24} {}{name}", entry.release, entry.version, entry.kernel().image.display())
+    let processor = entry.processor.debian();
+    format!("{:<34} {:<24} {processor:<5} {}{name}", entry.release, entry.version, entry.kernel().image.display())
 }
 
 /// `2 snapshots, 302 MiB`.

@@ -1,5 +1,6 @@
 //! `pipeprof kernel build`: a kernel from its source.
 
+use crate::arch::Processor;
 use crate::util::limits::one_per_cpu;
 use crate::util::progress;
 use crate::util::text::counted;
@@ -37,6 +38,9 @@ pub(super) struct BuildOfArgs {
     /// Configuration: `make tinyconfig` with what guests need; counts are not those of a distribution's kernel
     #[arg(long)]
     tiny: bool,
+    /// Processor to build for: amd64 or arm64, by a compiler for it [default: that of --config, or of this machine]
+    #[arg(long, value_name = "ARCH", value_parser = parse_processor)]
+    arch: Option<Processor>,
     /// Compiler: one of this machine, or of another Debian, as in debian-sid:gcc-16
     #[arg(long, value_name = "COMPILER", default_value = "gcc")]
     cc: CompilerName,
@@ -56,13 +60,26 @@ impl BuildOfArgs {
         BuildRequest {
             source,
             base,
-            compiler: self.cc.clone(),
+            compiler: match self.arch.or_else(|| self.config.as_deref().and_then(processor_in)) {
+                Some(processor) => self.cc.clone().building_for(processor),
+                None => self.cc.clone(),
+            },
             settings: self.settings.clone(),
             name: None,
             jobs: one_per_cpu(),
             is_lenient: false,
         }
     }
+}
+
+/// The processor with this name.
+pub(super) fn parse_processor(name: &str) -> Result<Processor, String> {
+    Processor::of_debian(name).ok_or_else(|| format!("give {}", Processor::ALL.map(Processor::debian).join(" or ")))
+}
+
+/// The processor that the name of a kernel says, as in `6.12:arm64`.
+fn processor_in(kernel: &str) -> Option<Processor> {
+    Processor::of_debian(kernel.rsplit_once(':')?.1)
 }
 
 /// So many changed options are named.

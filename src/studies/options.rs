@@ -77,7 +77,11 @@ impl OptionsSearch {
         let source =
             source.context(UsageError::new("--source is missing: a file does not name the source to build"))?;
         let compiler = self.cc.clone().or(from.as_ref().map(|origin| origin.compiler.clone()));
-        let compiler = compiler.map_or_else(|| "gcc".parse().map_err(UsageError::new), Ok)?;
+        let compiler: CompilerName = compiler.map_or_else(|| "gcc".parse().map_err(UsageError::new), Ok)?;
+        let compiler = match &from {
+            Some(origin) => compiler.building_for(origin.compiler.target()),
+            None => compiler,
+        };
         let request = |origin: Option<KernelOrigin>, name: &str| {
             let (base, settings) =
                 origin.map_or((BaseName::Named(name.to_owned()), Vec::new()), |origin| (origin.base, origin.settings));

@@ -53,6 +53,7 @@ impl SourceSettings {
             }
         };
         let compiler = self.cc.clone().unwrap_or_else(|| oldest.compiler.clone());
+        let compiler = compiler.building_for(oldest.compiler.target());
         let request = |origin: &KernelOrigin| BuildRequest {
             source: origin.source.clone(),
             base: base.clone(),

@@ -10,9 +10,6 @@ use std::path::{Path, PathBuf};
 /// The largest image or configuration of a kernel, bytes: images have some 10 MiB.
 pub(super) const LARGEST_IMAGE: u64 = 1 << 30;
 
-/// The options that a kernel needs to be profiled in a guest: a fragment of a kernel configuration.
-pub const CONFIG: &str = include_str!("kernel.config");
-
 /// A kernel that can be booted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
@@ -147,33 +144,6 @@ mod tests {
         head[0x20e..0x210].copy_from_slice(&0x100_u16.to_le_bytes());
         head[0x300..0x300 + release.len()].copy_from_slice(release);
         head
-    }
-
-    #[test]
-    fn the_fragment_sets_each_option_once() {
-        let mut seen = std::collections::BTreeSet::new();
-        for line in CONFIG.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            let option = line.strip_suffix("=y").unwrap_or_else(|| panic!("{line}"));
-            let name = option.strip_prefix("CONFIG_").unwrap_or_else(|| panic!("{line}"));
-            assert!(name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_'), "{line}");
-            assert!(seen.insert(option), "{line} is given twice");
-        }
-        let complete = [
-            // The guest's init and its console, names of functions, and reading the job.
-            ["BLK_DEV_INITRD", "BINFMT_ELF", "SERIAL_8250_CONSOLE", "EARLY_PRINTK", "UNIX", "X86_IOPL_IOPERM"]
-                .as_slice(),
-            // What init mounts, two CPUs, and times in icount's clock.
-            &["PROC_FS", "SYSFS", "DEVTMPFS", "TMPFS", "CGROUPS", "SMP", "HOTPLUG_CPU", "HIGH_RES_TIMERS"],
-            // Names of functions, the configuration inside the image, and memory that is charged.
-            &["KALLSYMS", "KALLSYMS_ALL", "IKCONFIG", "IKCONFIG_PROC", "MEMCG"],
-            // tinyconfig's choices that a distribution's kernel does not have change each count.
-            &["CC_OPTIMIZE_FOR_PERFORMANCE", "STACKPROTECTOR_STRONG", "HARDENED_USERCOPY", "PREEMPT_VOLUNTARY"],
-            // sample, fgraph and kprobe.
-            &["PERF_EVENTS", "BPF_SYSCALL", "FUNCTION_GRAPH_TRACER", "KPROBES", "KPROBE_EVENTS"],
-        ];
-        for option in complete.into_iter().flatten() {
-            assert!(seen.contains(format!("CONFIG_{option}").as_str()), "{option}");
-        }
     }
 
     #[test]

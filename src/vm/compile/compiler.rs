@@ -1,6 +1,7 @@
 //! The compiler of a build: one of this machine, or of another Debian in a folder.
 
 use super::folders::BuildFolders;
+use crate::arch::Processor;
 use crate::util::find_program::find_program;
 use crate::util::{cancel, sha256};
 use crate::vm::fetch;
@@ -9,12 +10,51 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::str::FromStr;
 
-/// A compiler as the user names it: `gcc-14`, or `debian-sid:gcc-16`.
+/// A compiler as the user names it: `gcc-14`, `debian-sid:gcc-16`, or `aarch64-linux-gnu-gcc-14` for another processor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompilerName {
     /// The Debian suite that it is taken from; `None` for this machine's.
     pub(crate) suite: Option<String>,
-    pub program: String,
+    /// Without the processor's prefix.
+    pub(crate) program: String,
+    /// What it compiles for.
+    pub(crate) target: Processor,
+}
+
+impl CompilerName {
+    /// The same compiler for another processor.
+    pub fn building_for(self, target: Processor) -> Self {
+        Self { target, ..self }
+    }
+
+    /// What it compiles for.
+    pub fn target(&self) -> Processor {
+        self.target
+    }
+
+    /// What programs for the processor begin with, such as `aarch64-linux-gnu-`; nothing for this machine's.
+    fn prefix(&self) -> String {
+        if self.target == Processor::HERE { String::new() } else { format!("{}-linux-gnu-", self.target.name()) }
+    }
+
+    /// The program that is started. clang is one for all processors.
+    pub(super) fn command(&self) -> String {
+        if self.is_gcc() { format!("{}{}", self.prefix(), self.program) } else { self.program.clone() }
+    }
+
+    fn is_gcc(&self) -> bool {
+        self.program.starts_with("gcc")
+    }
+
+    /// The packages of Debian that it needs.
+    fn packages(&self) -> String {
+        let processor = self.target.name().replace('_', "-");
+        match (self.target == Processor::HERE, self.is_gcc()) {
+            (true, _) => self.program.clone(),
+            (false, true) => format!("{}-{processor}-linux-gnu", self.program),
+            (false, false) => format!("{},binutils-{processor}-linux-gnu", self.program),
+        }
+    }
 }
 
 impl FromStr for CompilerName {
@@ -31,20 +71,24 @@ impl FromStr for CompilerName {
                 (Some(suite.to_owned()), program)
             }
         };
+        let of_target = |target: &Processor| program.strip_prefix(&format!("{}-linux-gnu-", target.name()));
+        let named = Processor::ALL.into_iter().find_map(|target| Some((target, of_target(&target)?)));
+        let (target, program) = named.unwrap_or((Processor::HERE, program));
         let (base, version) = program.split_once('-').unwrap_or((program, "0"));
         let is_known = ["gcc", "clang"].contains(&base);
         if !is_known || version.is_empty() || !version.chars().all(|c| c.is_ascii_digit() || c == '.') {
             return Err(format!("unknown compiler '{program}': give gcc or clang with its version, such as gcc-14"));
         }
-        Ok(Self { suite, program: program.to_owned() })
+        Ok(Self { suite, program: program.to_owned(), target })
     }
 }
 
 impl std::fmt::Display for CompilerName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let program = format!("{}{}", self.prefix(), self.program);
         match &self.suite {
-            Some(suite) => write!(f, "debian-{suite}:{}", self.program),
-            None => f.write_str(&self.program),
+            Some(suite) => write!(f, "debian-{suite}:{program}"),
+            None => f.write_str(&program),
         }
     }
 }
@@ -94,8 +138,8 @@ impl Toolchain {
     /// Whether nothing must be made before it can be used. An error if it would be this machine's, and is missing.
     pub(crate) fn is_there(name: &CompilerName, folders: &BuildFolders) -> Result<bool> {
         match &name.suite {
-            None => ensure_compiler(&name.program).map(|()| true),
-            Some(suite) => Ok(folders.has_debian(&format!("{suite}-{}", name.program))),
+            None => ensure_compiler(name).map(|()| true),
+            Some(suite) => Ok(folders.has_debian(&format!("{suite}-{}{}", name.prefix(), name.program))),
         }
     }
 
@@ -103,21 +147,21 @@ impl Toolchain {
     pub(crate) fn open(name: &CompilerName, folders: &BuildFolders, say: &dyn Fn(&str)) -> Result<Self> {
         let (root, ccache) = match &name.suite {
             None => {
-                ensure_compiler(&name.program)?;
+                ensure_compiler(name)?;
                 (None, find_program("ccache").map(|_| folders.ccache()))
             }
             Some(suite) => {
-                let folder = format!("{suite}-{}", name.program);
-                let root = folders.debian(&folder, |into| make_debian(suite, &name.program, into, say))?;
+                let folder = format!("{suite}-{}{}", name.prefix(), name.program);
+                let root = folders.debian(&folder, |into| make_debian(suite, name, into, say))?;
                 (Some(root), Some(folders.ccache()))
             }
         };
         let mut toolchain = Self { name: name.clone(), version: String::new(), root, ccache };
         let mut command = match &toolchain.root {
-            None => Command::new(&name.program),
+            None => Command::new(name.command()),
             Some(root) => {
                 let mut command = namespace();
-                command.arg("chroot").arg(root).arg(&name.program);
+                command.arg("chroot").arg(root).arg(name.command());
                 command
             }
         };
@@ -151,7 +195,10 @@ impl Toolchain {
 
     /// What tells this compiler from others. The programs around it, such as the assembler, come with its Debian.
     pub(crate) fn digest(&self) -> String {
-        sha256::of_parts([self.name.suite.as_deref().unwrap_or("this machine"), &self.version])
+        let mut parts = vec![self.name.suite.as_deref().unwrap_or("this machine"), &self.version];
+        // clang states the same version whatever it compiles for.
+        parts.extend(Some(self.name.target.name()).filter(|_| self.name.target != Processor::X86_64));
+        sha256::of_parts(parts)
     }
 
     pub(crate) fn uses_ccache(&self) -> bool {
@@ -183,9 +230,16 @@ impl Toolchain {
                 command
             }
         };
-        let program = &self.name.program;
+        let program = self.name.command();
         let compile = if self.uses_ccache() { format!("CC=ccache {program}") } else { format!("CC={program}") };
-        command.arg(compile).arg(format!("HOSTCC={program}"));
+        let is_own = self.name.target == Processor::HERE;
+        // A compiler for another processor may be the only one of its version.
+        command.arg(compile).arg(format!("HOSTCC={}", if is_own { &program } else { "gcc" }));
+        if !is_own {
+            command
+                .arg(format!("ARCH={}", self.name.target.linux()))
+                .arg(format!("CROSS_COMPILE={}", self.name.prefix()));
+        }
         // The kernel's build would compress with `-22 --ultra`, 13 s at the end of each build: these become the shell's
         // arguments. What is executed after the boot is the same.
         command.arg("ZSTD=sh -c 'exec zstd -q -3'");
@@ -226,28 +280,31 @@ pub(super) fn states_version(program: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).lines().next()?.to_owned())
 }
 
-fn ensure_compiler(compiler: &str) -> Result<()> {
+fn ensure_compiler(compiler: &CompilerName) -> Result<()> {
+    let linker = format!("{}ld", compiler.prefix());
     ensure!(
-        find_program(compiler).is_some(),
-        "--cc {compiler}: this machine does not have it: install it (package {compiler}), or take it from another Debian: \
-         --cc debian-trixie:gcc-14, --cc debian-sid:gcc-16"
+        [&compiler.command(), &linker].into_iter().all(|program| find_program(program).is_some()),
+        "--cc {compiler}: this machine does not have it: install it (package {}), or take it from another Debian: \
+         --cc debian-trixie:gcc-14, --cc debian-sid:gcc-16",
+        compiler.packages().replace(',', " and ")
     );
     Ok(())
 }
 
 /// Make a folder with the Debian `suite` and the compiler.
-fn make_debian(suite: &str, program: &str, into: &Path, say: &dyn Fn(&str)) -> Result<()> {
+fn make_debian(suite: &str, name: &CompilerName, into: &Path, say: &dyn Fn(&str)) -> Result<()> {
     if find_program("mmdebstrap").is_none() {
-        bail!("--cc debian-{suite}:{program} needs mmdebstrap: apt-get install mmdebstrap");
+        bail!("--cc {name} needs mmdebstrap: apt-get install mmdebstrap");
     }
-    say(&format!("making a folder with Debian {suite} and {program}, 0.5 GB"));
+    say(&format!("making a folder with Debian {suite} and {}{}, 0.5 GB", name.prefix(), name.program));
+    let own = if name.target == Processor::HERE { "" } else { ",gcc" };
     let output = Command::new("mmdebstrap")
         .args(["--quiet", "--variant=essential"])
         // sid's and older releases' files may have expired.
         .arg("--aptopt=Acquire::Check-Valid-Until \"false\"")
         .arg("--aptopt=APT::Install-Recommends \"false\"")
         .args(["--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*"])
-        .arg(format!("--include={PACKAGES},{program}"))
+        .arg(format!("--include={PACKAGES},{}{own}", name.packages()))
         // For a user who is not root, the folder belongs to another user of the namespace.
         .arg(r#"--customize-hook=mkdir -p "$1/build/source" "$1/build/output" "$1/build/ccache""#)
         .arg(suite)
@@ -260,7 +317,7 @@ fn make_debian(suite: &str, program: &str, into: &Path, say: &dyn Fn(&str)) -> R
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         let line = said.lines().find(|line| line.starts_with("E: ")).or(said.lines().last());
-        bail!("--cc debian-{suite}:{program}: mmdebstrap: {}", line.unwrap_or("failed without a message"));
+        bail!("--cc {name}: mmdebstrap: {}", line.unwrap_or("failed without a message"));
     }
     Ok(())
 }
@@ -272,10 +329,21 @@ mod tests {
     #[test]
     fn compilers_are_named_with_their_debian() {
         let parse = |text: &str| text.parse::<CompilerName>();
-        assert_eq!(parse("gcc-14"), Ok(CompilerName { suite: None, program: "gcc-14".to_owned() }));
+        let own = CompilerName { suite: None, program: "gcc-14".to_owned(), target: Processor::HERE };
+        assert_eq!(parse("gcc-14"), Ok(own.clone()));
         let sid = parse("debian-sid:gcc-16").unwrap();
         assert_eq!((sid.suite.as_deref(), sid.program.as_str()), (Some("sid"), "gcc-16"));
         assert_eq!(sid.to_string(), "debian-sid:gcc-16");
+        let other = if Processor::HERE == Processor::Aarch64 { Processor::X86_64 } else { Processor::Aarch64 };
+        let name = format!("debian-trixie:{}-linux-gnu-gcc-14", other.name());
+        let cross = parse(&name).unwrap();
+        assert_eq!((cross.target, cross.program.as_str(), cross.to_string()), (other, "gcc-14", name));
+        assert_eq!(cross.packages(), format!("gcc-14-{}-linux-gnu", other.name().replace('_', "-")));
+        assert_eq!(cross.command(), format!("{}-linux-gnu-gcc-14", other.name()));
+        // The prefix of this machine's own is left out.
+        assert_eq!(parse(&format!("{}-linux-gnu-gcc-14", Processor::HERE.name())), Ok(own.clone()));
+        let clang = parse("clang-19").unwrap().building_for(other);
+        assert_eq!((clang.command(), parse(&clang.to_string())), ("clang-19".to_owned(), Ok(clang)));
         for wrong in ["tcc", "gcc-", "gcc 14", "sid:gcc-16", "debian-x:gcc-16", "debian-sid:", "gcc-14;x", ""] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

@@ -1,7 +1,9 @@
 //! The configuration of a build: a base, what is left out of it, and options that the user sets.
 
+use crate::arch::Processor;
 use crate::kernel::config as options;
 use crate::util::{regular, sha256};
+use crate::vm::hardware::Hardware;
 use crate::vm::image::{self, Kernel};
 use anyhow::{Context as _, Result, bail, ensure};
 use flate2::read::GzDecoder;
@@ -20,8 +22,8 @@ pub(super) const LONGEST: u64 = 16 << 20;
 /// The name of the smallest configuration.
 const TINY: &str = "tinyconfig";
 
-/// What a guest cannot do without.
-const NEEDED: [&str; 6] = ["SERIAL_8250_CONSOLE", "BLK_DEV_INITRD", "BINFMT_ELF", "KALLSYMS", "PROC_FS", "DEVTMPFS"];
+/// What a guest cannot do without, beside its machine's console.
+const NEEDED: [&str; 5] = ["BLK_DEV_INITRD", "BINFMT_ELF", "KALLSYMS", "PROC_FS", "DEVTMPFS"];
 
 /// One option that the user sets: `HZ=1000`, `MEMCG=n`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,26 +80,33 @@ impl std::fmt::Display for BaseName {
 }
 
 /// The base of a configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct BaseConfig {
     /// What it is, for people.
     pub shown: String,
     /// The file's text; `None` for `make tinyconfig`.
     text: Option<String>,
+    hardware: &'static Hardware,
 }
 
-/// The lines of [`THINNING`] that set an option.
-fn thinning() -> impl Iterator<Item = &'static str> {
-    THINNING.lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
+/// The lines that set an option to leave out what no pipe's code reads.
+fn thinning(hardware: &Hardware) -> impl Iterator<Item = &'static str> {
+    let all = [THINNING, hardware.left_out].into_iter().flat_map(str::lines);
+    all.filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
 impl BaseConfig {
-    /// Read the base of `name`, for a source of this series.
-    pub(crate) fn find(name: &BaseName, series: &str) -> Result<Self> {
+    /// Read the base of `name` for this processor, for a source of this series.
+    pub(crate) fn find(name: &BaseName, series: &str, processor: Processor) -> Result<Self> {
+        let hardware = Hardware::of(processor);
+        let of_series = match processor {
+            Processor::HERE => series.to_owned(),
+            other => format!("{series}:{}", other.debian()),
+        };
         let name = match name {
-            BaseName::Tiny => return Ok(Self { shown: TINY.to_owned(), text: None }),
+            BaseName::Tiny => return Ok(Self { shown: TINY.to_owned(), text: None, hardware }),
             BaseName::Named(name) => name.as_str(),
-            BaseName::OfSeries => series,
+            BaseName::OfSeries => &of_series,
         };
         let path = Path::new(name);
         let (path, shown) = if path.is_file() && image::release_of(path).is_err() {
@@ -112,17 +121,22 @@ impl BaseConfig {
             (path.with_context(|| format!("--config {name}: its configuration is not known"))?, kernel.release)
         };
         let text = read(&path).with_context(|| format!("--config {name}"))?;
-        Ok(Self { shown, text: Some(text) })
+        let is_for = |processor: &Processor| values(&text).get(Hardware::of(*processor).own_option) == Some(&"y");
+        if let Some(other) = Processor::ALL.into_iter().find(|other| *other != processor && is_for(other)) {
+            let name_of_other = other.debian();
+            bail!("--config {name}: it is of a kernel for {name_of_other}: add `--arch {name_of_other}`");
+        }
+        Ok(Self { shown, text: Some(text), hardware })
     }
 
     /// Equal for equal content, with all that is added to it.
     pub(crate) fn digest(&self, settings: &[OptionSetting]) -> String {
         let mut parts = match &self.text {
             Some(text) => {
-                let thinning: String = thinning().collect();
+                let thinning: String = thinning(self.hardware).collect();
                 vec!["file".to_owned(), sha256::of_bytes(text.as_bytes()), sha256::of_bytes(thinning.as_bytes())]
             }
-            None => vec!["tiny".to_owned(), sha256::of_bytes(image::CONFIG.as_bytes())],
+            None => vec!["tiny".to_owned(), sha256::of_bytes(self.hardware.needed_options().as_bytes())],
         };
         parts.extend(settings.iter().map(OptionSetting::to_string));
         sha256::of_parts(parts.iter().map(String::as_str))
@@ -137,8 +151,8 @@ impl BaseConfig {
     /// option, the last counts.
     pub(crate) fn text(&self, tiny: &str, settings: &[OptionSetting]) -> String {
         let (first, second) = match &self.text {
-            Some(text) => (text.as_str(), THINNING),
-            None => (tiny, image::CONFIG),
+            Some(text) => (text.as_str(), format!("{THINNING}{}", self.hardware.left_out)),
+            None => (tiny, self.hardware.needed_options()),
         };
         let mut text = format!("{first}\n{second}\n");
         for OptionSetting { option, value } in settings {
@@ -159,7 +173,8 @@ impl BaseConfig {
                 setting.option
             );
         }
-        let missing: Vec<&str> = NEEDED.into_iter().filter(|option| value(option) != "y").collect();
+        let needed = [self.hardware.console_option].into_iter().chain(NEEDED);
+        let missing: Vec<&str> = needed.filter(|option| value(option) != "y").collect();
         if !missing.is_empty() {
             bail!(
                 "the configuration of {} does not have {}, which guests need: add `pipeprof kernel config`, or use --tiny",
@@ -211,7 +226,8 @@ mod tests {
         CONFIG_PROC_FS=y\nCONFIG_DEVTMPFS=y\n";
 
     fn base() -> BaseConfig {
-        BaseConfig { shown: "x".to_owned(), text: Some("CONFIG_NUMA=y\nCONFIG_HZ=250\n".to_owned()) }
+        let text = Some("CONFIG_NUMA=y\nCONFIG_HZ=250\n".to_owned());
+        BaseConfig { shown: "x".to_owned(), text, hardware: Hardware::of(Processor::X86_64) }
     }
 
     fn settings(words: &[&str]) -> Vec<OptionSetting> {
@@ -233,8 +249,10 @@ mod tests {
         let text = base().text("", &settings(&["HZ=1000", "EFI=n"]));
         assert!(text.starts_with("CONFIG_NUMA=y\n") && text.ends_with("CONFIG_HZ=1000\nCONFIG_EFI=n\n"), "{text}");
         assert_eq!(values(&text)["HZ"], "1000");
-        let tiny = BaseConfig { shown: "tinyconfig".to_owned(), text: None };
-        assert!(tiny.text("CONFIG_A=y", &[]).contains("CONFIG_SERIAL_8250_CONSOLE=y"));
+        for processor in Processor::ALL {
+            let tiny = BaseConfig::find(&BaseName::Tiny, "", processor).unwrap();
+            assert!(tiny.text("CONFIG_A=y", &[]).contains(&format!("CONFIG_{}=y", tiny.hardware.console_option)));
+        }
     }
 
     #[test]
@@ -257,11 +275,24 @@ mod tests {
 
     #[test]
     fn the_thinning_sets_each_option_once_and_nothing_that_matters_to_pipes() {
-        let mut seen = std::collections::BTreeSet::new();
-        for line in thinning() {
-            let (name, _) = line.split_once('=').unwrap();
-            assert!(seen.insert(name), "{name} is given twice");
-            assert!(name == "CONFIG_IKCONFIG" || !options::matters(name), "{name} matters to pipes");
+        for processor in Processor::ALL {
+            let mut seen = std::collections::BTreeSet::new();
+            for line in thinning(Hardware::of(processor)) {
+                let (name, _) = line.split_once('=').unwrap();
+                assert!(seen.insert(name), "{name} is given twice");
+                assert!(name == "CONFIG_IKCONFIG" || !options::matters(name), "{name} matters to pipes");
+            }
         }
+    }
+
+    #[test]
+    fn a_configuration_for_another_processor_names_the_flag() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        std::fs::write(&path, "CONFIG_ARM64=y\n").unwrap();
+        let name = BaseName::Named(path.display().to_string());
+        let why = format!("{:#}", BaseConfig::find(&name, "", Processor::X86_64).unwrap_err());
+        assert!(why.ends_with("it is of a kernel for arm64: add `--arch arm64`"), "{why}");
+        assert!(BaseConfig::find(&name, "", Processor::Aarch64).is_ok());
     }
 }

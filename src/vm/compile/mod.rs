@@ -21,7 +21,6 @@ pub use make::BuildFailed;
 pub use origin::KernelOrigin;
 pub use source::SourceName;
 
-use crate::arch::Processor;
 use crate::util::{cancel, progress, regular, sha256};
 use crate::vm::hardware::Hardware;
 use crate::vm::kernel_name::{check_name, check_version};
@@ -135,7 +134,7 @@ impl BuildParts {
             (BaseName::OfSeries, _) => version::series_of(&tree::version_of(&source.folder(cache, &folders, say)?)?),
             _ => String::new(),
         };
-        let base = BaseConfig::find(&request.base, &series)?;
+        let base = BaseConfig::find(&request.base, &series, request.compiler.target)?;
         let configuration = base.digest(&request.settings);
         let digest = sha256::of_parts([SCHEME, &source.digest, &configuration, &toolchain.digest()]);
         Ok(Self { source, folders, toolchain, base, configuration, digest })
@@ -167,6 +166,7 @@ fn compile(cache: &KernelCache, request: &BuildRequest, parts: &BuildParts, say:
     let begun = Instant::now();
     let tree = source.folder(cache, folders, say)?;
     let version = tree::version_of(&tree)?;
+    let hardware = Hardware::of(request.compiler.target);
     // Before it is built and cannot be stored.
     check_version(&version, &version).with_context(|| format!("the Makefile of {}", source.shown))?;
     let short = record.digest.get(..8).unwrap_or(&record.digest).to_owned();
@@ -195,7 +195,7 @@ fn compile(cache: &KernelCache, request: &BuildRequest, parts: &BuildParts, say:
         base.check(&made, settings).map_err(|error| BuildFailed::new(format!("{error:#}")))?;
         let jobs = format!("-j{}", request.jobs);
         // The release is also the folder's name in the cache: each build has its own.
-        Ok((made, place.make(&[&jobs, &format!("LOCALVERSION=-build-{short}"), "bzImage"])?))
+        Ok((made, place.make(&[&jobs, &format!("LOCALVERSION=-build-{short}"), hardware.target])?))
     };
     let done: Result<(String, usize)> = make();
     // Whole objects are those of the next build, too, also after an error or an interruption.
@@ -206,7 +206,7 @@ fn compile(cache: &KernelCache, request: &BuildRequest, parts: &BuildParts, say:
     let (made, objects) = done?;
     record.objects = objects;
     record.seconds = begun.elapsed().as_secs();
-    let image = place.output.join(Hardware::of(Processor::X86_64).image);
+    let image = place.output.join(hardware.image);
     ensure!(image.is_file(), "make has not made {}: see {}", image.display(), place.log.display());
     if let SourceName::Tree(tree) = &source.name {
         let now = KernelSource::find(cache, &source.name, say)?.digest;

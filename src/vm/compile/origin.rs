@@ -3,6 +3,7 @@
 use super::compiler::{CompilerName, states_version};
 use super::config::{BaseConfig, BaseName, LONGEST, OptionSetting};
 use super::source::{KernelSource, SourceName, upstream};
+use crate::arch::Processor;
 use crate::kernel::info::compiler_in;
 use crate::util::regular;
 use crate::vm::store::{BuildRecord, CachedKernel, KernelCache};
@@ -74,7 +75,7 @@ impl KernelOrigin {
         };
         // What the names mean now is what will be built.
         let source = KernelSource::find(cache, &origin.source, &|_| ())?.digest;
-        let configuration = BaseConfig::find(&origin.base, "")?.digest(&origin.settings);
+        let configuration = BaseConfig::find(&origin.base, "", origin.compiler.target)?.digest(&origin.settings);
         for (what, now, before) in [
             (format!("the source {}", origin.source_shown), source, &build.source_digest),
             (format!("the configuration {}", origin.configuration_shown), configuration, &build.configuration_digest),
@@ -105,7 +106,7 @@ impl KernelOrigin {
             source: SourceName::Debian(kernel.version.clone()),
             base: BaseName::Named(release.clone()),
             settings: Vec::new(),
-            compiler: compiler_of(&shown, stated),
+            compiler: compiler_of(&shown, stated, kernel.processor),
             compiler_shown: shown,
             source_shown: upstream(&kernel.version).to_owned(),
             configuration_shown: release.clone(),
@@ -115,7 +116,7 @@ impl KernelOrigin {
 
 /// The compiler `shown` (`gcc 14.2.0`), which states its version as `stated`: this machine's, if it is the very same;
 /// else that of the Debian which it is the compiler of.
-fn compiler_of(shown: &str, stated: &str) -> CompilerName {
+fn compiler_of(shown: &str, stated: &str, target: Processor) -> CompilerName {
     let (program, version) = shown.split_once(' ').unwrap_or((shown, ""));
     let major = version.split('.').next().unwrap_or(version);
     let program = format!("{program}-{major}");
@@ -123,8 +124,10 @@ fn compiler_of(shown: &str, stated: &str) -> CompilerName {
     let suite = SUITES.iter().find(|(version, _)| *version == number).map_or(NEWEST, |(_, suite)| suite);
     // `(Debian 14.2.0-19)`.
     let package = stated.find('(').and_then(|from| stated.get(from..=from + stated.get(from..)?.find(')')?));
-    let is_here = package.is_some_and(|package| states_version(&program).is_some_and(|text| text.contains(package)));
-    CompilerName { suite: (!is_here).then(|| suite.to_owned()), program }
+    let name = CompilerName { suite: None, program, target };
+    let states = |package: &str| states_version(&name.command()).is_some_and(|text| text.contains(package));
+    let is_here = package.is_some_and(states);
+    CompilerName { suite: (!is_here).then(|| suite.to_owned()), ..name }
 }
 
 #[cfg(test)]
@@ -133,8 +136,8 @@ mod tests {
 
     #[test]
     fn compilers_that_are_not_here_are_of_a_debian() {
-        let found = compiler_of("gcc 16.2.0", "x86_64-linux-gnu-gcc-16 (Debian 16.2.0-999) 16.2.0");
-        assert_eq!(found.to_string(), "debian-sid:gcc-16");
+        let stated = "x86_64-linux-gnu-gcc-16 (Debian 16.2.0-999) 16.2.0";
+        assert_eq!(compiler_of("gcc 16.2.0", stated, Processor::HERE).to_string(), "debian-sid:gcc-16");
     }
 
     #[test]
@@ -149,7 +152,7 @@ mod tests {
             source: source.shown,
             source_name: source.name.to_string(),
             source_digest: source.digest,
-            configuration_digest: BaseConfig::find(&BaseName::Tiny, "").unwrap().digest(&[]),
+            configuration_digest: BaseConfig::find(&BaseName::Tiny, "", Processor::HERE).unwrap().digest(&[]),
             compiler: "gcc (Debian 12.2.0-14) 12.2.0".to_owned(),
             compiler_name: "gcc".to_owned(),
             ..BuildRecord::default()

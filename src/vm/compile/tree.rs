@@ -45,7 +45,9 @@ pub(super) fn version_in(makefile: &str) -> Option<String> {
 pub(super) fn ensure_tree(tree: &Path) -> Result<()> {
     version_of(tree)?;
     // The kernel's own check (`make outputmakefile`).
-    let built = ["include/config", "arch/x86/include/generated", ".config"].iter().any(|path| tree.join(path).exists());
+    let built = ["include/config", "arch/x86/include/generated", "arch/arm64/include/generated", ".config"]
+        .iter()
+        .any(|path| tree.join(path).exists());
     ensure!(
         !built,
         "{0} has been configured or built in place: run `make -C {0} mrproper`, or build a commit of it ({0}@HEAD)",

@@ -17,4 +17,9 @@ pub(super) const HARDWARE: Hardware = Hardware {
     emulated_words: &[],
     port: "/dev/ttyS0",
     image: "arch/arm64/boot/Image",
+    target: "Image",
+    own_option: "ARM64",
+    console_option: "SERIAL_AMBA_PL011_CONSOLE",
+    options: include_str!("aarch64.config"),
+    left_out: include_str!("aarch64_left_out.config"),
 };

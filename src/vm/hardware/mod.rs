@@ -19,6 +19,11 @@ impl Hardware {
         }
     }
 
+    /// The options that a kernel needs to be profiled in a guest: a fragment of a kernel configuration.
+    pub fn needed_options(&self) -> String {
+        format!("{}{}", include_str!("../kernel.config"), self.options)
+    }
+
     /// The processor of a guest whose instructions are counted.
     pub fn counted_cpu(&self, given: Option<String>) -> Option<String> {
         given.or_else(|| Some(self.counted_cpu.to_owned()).filter(|own| own != self.cpu))
@@ -51,4 +56,42 @@ pub fn binary_for(processor: Processor) -> PathBuf {
     let built = folder.ancestors().nth(2).map(|top| top.join(target(processor)).join("release").join("pipeprof"));
     let is_cargo = folder.parent().is_some_and(|parent| parent.ends_with(target(Processor::HERE)));
     built.filter(|built| is_cargo && built.is_file() && !beside.is_file()).unwrap_or(beside)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fragment_sets_each_option_once() {
+        for processor in Processor::ALL {
+            fragment(Hardware::of(processor));
+        }
+    }
+
+    fn fragment(hardware: &Hardware) {
+        let mut seen = std::collections::BTreeSet::new();
+        let text = hardware.needed_options();
+        for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let option = line.strip_suffix("=y").unwrap_or_else(|| panic!("{line}"));
+            let name = option.strip_prefix("CONFIG_").unwrap_or_else(|| panic!("{line}"));
+            assert!(name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_'), "{line}");
+            assert!(seen.insert(option), "{line} is given twice");
+        }
+        let complete = [
+            // The guest's init, names of functions, and reading the job.
+            ["BLK_DEV_INITRD", "BINFMT_ELF", "UNIX"].as_slice(),
+            // What init mounts, two CPUs, and times in icount's clock.
+            &["PROC_FS", "SYSFS", "DEVTMPFS", "TMPFS", "CGROUPS", "SMP", "HOTPLUG_CPU", "HIGH_RES_TIMERS"],
+            // Names of functions, the configuration inside the image, and memory that is charged.
+            &["KALLSYMS", "KALLSYMS_ALL", "IKCONFIG", "IKCONFIG_PROC", "MEMCG"],
+            // tinyconfig's choices that a distribution's kernel does not have change each count.
+            &["CC_OPTIMIZE_FOR_PERFORMANCE", "STACKPROTECTOR_STRONG", "HARDENED_USERCOPY", "PREEMPT_VOLUNTARY"],
+            // sample, fgraph and kprobe.
+            &["PERF_EVENTS", "BPF_SYSCALL", "FUNCTION_GRAPH_TRACER", "KPROBES", "KPROBE_EVENTS"],
+        ];
+        for option in complete.into_iter().flatten().chain([&hardware.console_option]) {
+            assert!(seen.contains(format!("CONFIG_{option}").as_str()), "{option}");
+        }
+    }
 }

@@ -24,6 +24,14 @@ pub struct Hardware {
     pub(in crate::vm) emulated_words: &'static [&'static str],
     /// The serial port for messages, in the guest.
     pub port: &'static str,
-    /// The kernel's image in its tree.
+    /// The kernel's image in its tree, and the target of make that makes it.
     pub(in crate::vm) image: &'static str,
+    pub(in crate::vm) target: &'static str,
+    /// The option of a kernel's configuration that says for which processor it is, and that of the console.
+    pub(in crate::vm) own_option: &'static str,
+    pub(in crate::vm) console_option: &'static str,
+    /// Options that only kernels for this machine need to be profiled in a guest: a fragment of a configuration.
+    pub(in crate::vm) options: &'static str,
+    /// What is left out of a distribution's configuration for such kernels alone.
+    pub(in crate::vm) left_out: &'static str,
 }

@@ -28,4 +28,9 @@ pub(super) const HARDWARE: Hardware = Hardware {
     ],
     port: "/dev/ttyS1",
     image: "arch/x86/boot/bzImage",
+    target: "bzImage",
+    own_option: "X86_64",
+    console_option: "SERIAL_8250_CONSOLE",
+    options: include_str!("x86_64.config"),
+    left_out: "",
 };
