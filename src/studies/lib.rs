@@ -10,11 +10,13 @@ pub(crate) use {
 pub mod again;
 pub mod against;
 mod baseline;
+pub mod bench;
 pub mod bisect;
 pub mod causes;
 pub mod commands;
 pub mod counted;
 pub mod given;
+pub mod limits;
 pub mod options;
 pub mod sources;
 pub mod verdict;
