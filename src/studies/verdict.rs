@@ -138,7 +138,9 @@ impl CheckThresholds {
     #[must_use]
     pub fn for_command(&self, limits: &CommandLimits, step: &Step) -> Self {
         let own = limits.fail.get(&LimitedCount::Instructions).map(|limit| limit.percent_of(step.verdict.before));
-        Self { fail_above: own.or(self.fail_above), ..self.clone() }
+        let has_calls = limits.fail.contains_key(&LimitedCount::SystemCalls);
+        let fail_above_calls = self.fail_above_calls.filter(|_| !has_calls);
+        Self { fail_above: own.or(self.fail_above), fail_above_calls, ..self.clone() }
     }
 
     /// `verdict` with what the `limits` of a command say of its counts.

@@ -520,8 +520,9 @@ fail-above = { instructions = '100%', system-calls = '1000%' }
     let said = String::from_utf8_lossy(&job.stdout).into_owned();
     assert_eq!(job.status.code(), Some(1), "{said}");
     assert!(said.contains("500 more getppid by stage1-gate (0 to 500)"), "{said}");
-    assert!(said.starts_with("regression") && said.contains("500 more system calls"), "{said}");
-    // Each has a verdict and limits of its own: the second one only warns, because it reads and writes all that it moved.
+    assert!(said.starts_with("regression"), "{said}");
+    // Each has a verdict and limits of its own: the second one only warns, because it reads and
+    // writes all that it moved.
     assert!(
         said.contains("\n  regression            ./gate | cat\n  above a soft limit    ./pass < data | cat\n"),
         "{said}"
