@@ -13,7 +13,7 @@ use crate::result::{Measurement, Outcome};
 use crate::run::MeasurePair as _;
 use crate::run::exact;
 use crate::studies::again::{again, measure_all};
-use crate::studies::bench::Bench;
+use crate::studies::command_list::CommandList;
 use crate::studies::given::GivenFlags;
 use crate::studies::limits::LimitState;
 use crate::studies::verdict::{CheckThresholds, CheckVerdict};
@@ -188,7 +188,7 @@ impl CheckArgs {
         Ok(given)
     }
 
-    fn judge(&self, comparison: &Comparison, bench: &Bench) -> Result<ExitCode> {
+    fn judge(&self, comparison: &Comparison, bench: &CommandList) -> Result<ExitCode> {
         let steps = first_steps(comparison);
         if steps.is_empty() {
             bail!("the baseline and the run have no mode in common");

@@ -6,7 +6,7 @@ use crate::compare::{Comparison, Input, pipelines, stored};
 use crate::result::{Measurement, Outcome, SentFile};
 use crate::studies::again::measure_all;
 use crate::studies::against::{OtherTree, Revision};
-use crate::studies::bench::Bench;
+use crate::studies::command_list::CommandList;
 use crate::studies::commands::{self, CommandSettings};
 use crate::util::regular;
 use crate::util::usage::{OrUsage as _, UsageError};
@@ -51,7 +51,7 @@ impl CommandArgs {
     }
 
     /// What is to be counted; nothing if no flag asks for commands.
-    pub(super) fn given(&self) -> Result<Bench> {
+    pub(super) fn given(&self) -> Result<CommandList> {
         let lines = self.commands.as_deref().map(|path| {
             let bytes = regular::read(path, LONGEST_LIST);
             let bytes = bytes.map_err(|error| UsageError::new(format!("--commands {}: {error}", path.display())))?;
@@ -60,7 +60,7 @@ impl CommandArgs {
         });
         let lines = lines.transpose()?;
         let is_toml = self.commands.as_deref().is_some_and(|path| path.extension().is_some_and(|end| end == "toml"));
-        let given = Bench::parse(&self.command, lines.as_deref(), is_toml)?;
+        let given = CommandList::parse(&self.command, lines.as_deref(), is_toml)?;
         let nothing = given.commands.is_empty();
         if nothing && self.commands.is_some() {
             return Err(UsageError::new("--commands: the file has no command").into());
@@ -73,7 +73,7 @@ impl CommandArgs {
         Ok(given)
     }
 
-    fn settings(&self, bench: &Bench, rules: &CheckRules) -> CommandSettings {
+    fn settings(&self, bench: &CommandList, rules: &CheckRules) -> CommandSettings {
         // Those of the command line replace others at the same place.
         let files = bench.files.iter().chain(&self.file).cloned().collect();
         CommandSettings { kernel: rules.kernel.clone(), files, runs: self.runs }
@@ -82,7 +82,7 @@ impl CommandArgs {
     /// Count `given`, and compare with `baseline`; without one, store the counts and return nothing.
     pub(super) fn compared(
         &self,
-        bench: &Bench,
+        bench: &CommandList,
         rules: &CheckRules,
         baseline: Option<&Path>,
     ) -> Result<Option<Comparison>> {

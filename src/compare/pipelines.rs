@@ -5,7 +5,7 @@ use super::columns::short_release;
 use super::input::Input;
 use super::measure::{Measure, as_f64};
 use super::model::{
-    CountChange, LimitedCount, PathChange, PipeChange, PipelineChange, Step, SystemCallChange, UserWork, Verdict, Word,
+    ChangedCount, LimitedCount, PathChange, PipeChange, PipelineChange, Step, SystemCallChange, UserWork, Verdict, Word,
 };
 use super::shares::share_changes;
 use crate::process::ProcessTotals;
@@ -275,7 +275,7 @@ fn system_calls(works: [&PipelineWork; 2]) -> Vec<SystemCallChange> {
 }
 
 /// What both have of other counts.
-fn counts(works: [&PipelineWork; 2]) -> Vec<CountChange> {
+fn counts(works: [&PipelineWork; 2]) -> Vec<ChangedCount> {
     let calls = |work: &PipelineWork| {
         let sum = |at: usize| work.system_calls.iter().map(|call| call.range[at]).sum::<u64>();
         (!work.system_calls.is_empty()).then(|| [sum(0), sum(1)].map(as_f64))
@@ -287,7 +287,7 @@ fn counts(works: [&PipelineWork; 2]) -> Vec<CountChange> {
     let faults = |work: &PipelineWork| work.page_faults.map(|range| range.map(as_f64));
     let sleeps = |work: &PipelineWork| work.sleeps_per_mib.map(|sleeps| [sleeps; 2]);
     let change = |what, [before, after]: [Option<[f64; 2]>; 2]| {
-        before.zip(after).map(|(before, after)| CountChange { what, before, after })
+        before.zip(after).map(|(before, after)| ChangedCount { what, before, after })
     };
     let all = [
         change(LimitedCount::SystemCalls, works.map(calls)),

@@ -193,7 +193,7 @@ impl PreparedPipeline {
     }
 
     /// Record it before its instructions are counted.
-    pub fn record_to_count(&self) -> Result<(Outcome, GuestOutput)> {
+    pub(crate) fn record_to_count(&self) -> Result<(Outcome, GuestOutput)> {
         self.record_with(true)
     }
 

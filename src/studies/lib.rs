@@ -10,9 +10,9 @@ pub(crate) use {
 pub mod again;
 pub mod against;
 mod baseline;
-pub mod bench;
 pub mod bisect;
 pub mod causes;
+pub mod command_list;
 pub mod commands;
 pub mod counted;
 pub mod given;

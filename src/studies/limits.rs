@@ -1,6 +1,6 @@
 //! Limits of a command's counts: what is a regression, and what is only a warning.
 
-use crate::compare::model::{CountChange, LimitedCount, Step};
+use crate::compare::model::{ChangedCount, LimitedCount, Step};
 use crate::report::number;
 use crate::util::choice::Choice as _;
 use crate::util::text::grouped;
@@ -39,7 +39,7 @@ impl Limit {
     }
 
     /// In percent of `before`.
-    pub fn percent_of(self, before: f64) -> f64 {
+    pub(crate) fn percent_of(self, before: f64) -> f64 {
         match self {
             Self::Percent(percent) => percent,
             Self::Absolute(most) if before > 0.0 => 100.0 * most / before,
@@ -47,7 +47,7 @@ impl Limit {
         }
     }
 
-    fn is_exceeded(self, change: &CountChange) -> bool {
+    fn is_exceeded(self, change: &ChangedCount) -> bool {
         match self {
             Self::Percent(percent) => change.least_more() > change.before[1] * percent / 100.0,
             Self::Absolute(most) => change.least_more() > most,
@@ -62,27 +62,27 @@ fn amount(value: f64) -> String {
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum WrittenLimit {
     Text(String),
     Whole(u64),
     Fraction(f64),
 }
 
-impl TryFrom<Written> for Limit {
+impl TryFrom<WrittenLimit> for Limit {
     type Error = String;
 
-    fn try_from(written: Written) -> Result<Self, String> {
+    fn try_from(written: WrittenLimit) -> Result<Self, String> {
         match written {
-            Written::Text(text) => Self::parse(&text),
-            Written::Whole(most) => Self::parse(&most.to_string()),
-            Written::Fraction(most) => Self::parse(&most.to_string()),
+            WrittenLimit::Text(text) => Self::parse(&text),
+            WrittenLimit::Whole(most) => Self::parse(&most.to_string()),
+            WrittenLimit::Fraction(most) => Self::parse(&most.to_string()),
         }
     }
 }
 
 impl<'de> Deserialize<'de> for Limit {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Self::try_from(Written::deserialize(from)?).map_err(serde::de::Error::custom)
+        Self::try_from(WrittenLimit::deserialize(from)?).map_err(serde::de::Error::custom)
     }
 }
 
@@ -181,7 +181,7 @@ mod tests {
 
     fn step(what: LimitedCount, before: [f64; 2], after: [f64; 2]) -> Step {
         let pipeline =
-            PipelineChange { counts: vec![CountChange { what, before, after }], ..PipelineChange::default() };
+            PipelineChange { counts: vec![ChangedCount { what, before, after }], ..PipelineChange::default() };
         Step { pipeline, ..Step::default() }
     }
 

@@ -8,7 +8,7 @@ mod word;
 pub use about::{Caveat, CaveatCase, Difference, MissingCell, Shared};
 pub use causes::{CauseNames, CausePart, CauseResidual, CauseRow, CauseSplit, CauseValue};
 pub use parts::{
-    Blame, CallList, CallRow, CountChange, CpuReason, CpuSplit, CpuSplitRole, CycleChange, CycleDelta, FunctionSum,
+    Blame, CallList, CallRow, ChangedCount, CpuReason, CpuSplit, CpuSplitRole, CycleChange, CycleDelta, FunctionSum,
     HeldChange, Inlined, LimitedCount, LockChange, PathChange, PipeChange, PipeUse, PipelineChange, RepChange,
     RoleCycleDelta, RolePart, RoleWork, ScheduleChange, ShareChange, SwitchRates, SystemCallChange, UserWork, WorkUnit,
 };

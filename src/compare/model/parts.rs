@@ -278,7 +278,7 @@ pub struct PipelineChange {
     pub system_calls: Vec<SystemCallChange>,
     /// Other counts of all stages together, as far as both have them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub counts: Vec<CountChange>,
+    pub counts: Vec<ChangedCount>,
     /// Whether the programs of counted stages did other work, where that is known and user code explains the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_work: Option<UserWork>,
@@ -307,13 +307,13 @@ pub enum LimitedCount {
 
 /// A count before and after: fewest and most in the runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CountChange {
+pub struct ChangedCount {
     pub what: LimitedCount,
     pub before: [f64; 2],
     pub after: [f64; 2],
 }
 
-impl CountChange {
+impl ChangedCount {
     /// How many more there are in any case.
     pub fn least_more(&self) -> f64 {
         self.after[0] - self.before[1]
@@ -358,7 +358,7 @@ impl SystemCallChange {
     }
 
     /// Whether other numbers of them failed, which cannot be chance: many more, or all of them.
-    pub fn fails_otherwise(&self) -> bool {
+    pub(crate) fn fails_otherwise(&self) -> bool {
         let [Some(before), Some(after)] = self.errors else { return false };
         before.abs_diff(after) >= FEW_ERRORS && before.abs_diff(after) * 2 >= before.max(after)
     }

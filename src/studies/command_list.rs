@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 /// Commands to count, and what they may cost.
 #[derive(Debug, Clone, Default)]
-pub struct Bench {
+pub struct CommandList {
     pub commands: Vec<PipelineCommand>,
     /// Those that are in the file.
     limits: Vec<(String, CommandLimits)>,
@@ -41,7 +41,7 @@ struct BenchCommand {
     warn_above: LimitsByCount,
 }
 
-impl Bench {
+impl CommandList {
     /// The words of a command line, as `pipeprof record` takes them, and the text of a file. `is_toml`: what kind.
     ///
     /// # Errors
@@ -119,12 +119,12 @@ mod tests {
 
     #[test]
     fn lines_are_commands_and_comments() {
-        let all = Bench::parse(&["wc a".to_owned()], Some("# a list\n\n seq 9 | wc \nsort a\n"), false).unwrap();
+        let all = CommandList::parse(&["wc a".to_owned()], Some("# a list\n\n seq 9 | wc \nsort a\n"), false).unwrap();
         assert_eq!(
             all.commands.iter().map(PipelineCommand::text).collect::<Vec<_>>(),
             ["wc a", "seq 9 | wc", "sort a"]
         );
-        assert!(Bench::parse(&[], Some("true\ntrue"), false).unwrap_err().to_string().contains("given twice"));
+        assert!(CommandList::parse(&[], Some("true\ntrue"), false).unwrap_err().to_string().contains("given twice"));
         assert!(!all.has_limits());
     }
 
@@ -139,7 +139,7 @@ mod tests {
             run = "sort a"
             fail-above = { system-calls = 20, sleeps-per-MiB = 1.5, bytes = "10%" }
         "#;
-        let bench = Bench::parse(&[], Some(text), true).unwrap();
+        let bench = CommandList::parse(&[], Some(text), true).unwrap();
         assert!(bench.has_limits());
         let (first, second) = (bench.limits("seq 9 | wc").unwrap(), bench.limits("sort a").unwrap());
         use LimitedCount::{Bytes, Instructions, PageFaults, SleepsPerMib, SystemCalls};
@@ -155,7 +155,7 @@ mod tests {
             ("[[command]]\nrun = 'true'\nfail-above = { bytes = 'x' }", "'x' is not a limit"),
             ("[[command]]\ncommand = 'true'", "command"),
         ] {
-            let error = Bench::parse(&[], Some(wrong), true).unwrap_err();
+            let error = CommandList::parse(&[], Some(wrong), true).unwrap_err();
             assert!(error.is::<UsageError>() && error.to_string().contains(what), "{error}");
         }
     }
