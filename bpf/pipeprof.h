@@ -36,6 +36,7 @@
 #define PP_STACK_EVERY 64
 /* Buckets of the latency histogram: the last one takes 2^39 ns (nine minutes) and more. */
 #define PP_BUCKETS 40
+#define PP_RESULTS 16384
 /* Frames kept of a stack, nearest first: the kernel's own limit. */
 #define PP_FRAMES 127
 /* Distinct stacks, and distinct samples; the Rust code makes room for more. */
@@ -179,6 +180,21 @@ struct pp_fast {
 	u64 address;
 	struct pp_task task;
 	struct pp_function functions[PP_SLOTS];
+};
+
+/* The system calls of one process with one number. */
+struct pp_ended_call {
+	u32 tgid;
+	u32 number;
+};
+
+/* How they ended. */
+struct pp_results {
+	u64 calls;
+	/* Of these, those that failed. */
+	u64 errors;
+	/* The sum of what the others returned: bytes, of calls that move them. */
+	u64 returned;
 };
 
 #endif

@@ -1,4 +1,4 @@
-//! The BPF part: compiles bpf/pipeprof.bpf.c, bpf/record.bpf.c and bpf/all.bpf.c to one object each.
+//! The BPF part: compiles bpf/pipeprof.bpf.c, bpf/record.bpf.c, bpf/all.bpf.c and bpf/results.bpf.c to one object each.
 
 use super::place::root;
 use anyhow::{Context, Result, bail};
@@ -46,15 +46,19 @@ const RECORD_SOURCES: [&str; 21] = [
 /// The programs of `pipeprof record --all`, which share headers with those of recordings.
 const ALL: &str = "bpf/all.bpf.c";
 
-/// Write `pipeprof.bpf.o`, `record.bpf.o` and `all.bpf.o` into `out`.
+/// How system calls end, for counted pipelines.
+const RESULTS: &str = "bpf/results.bpf.c";
+
+/// Write `pipeprof.bpf.o`, `record.bpf.o`, `all.bpf.o` and `results.bpf.o` into `out`.
 pub(crate) fn build(out: &Path) -> Result<()> {
-    for source in SOURCES.iter().chain(&RECORD_SOURCES).chain(&[ALL]) {
+    for source in SOURCES.iter().chain(&RECORD_SOURCES).chain(&[ALL, RESULTS]) {
         println!("cargo::rerun-if-changed={}/{source}", root().display());
     }
     println!("cargo::rerun-if-env-changed=CLANG");
     compile(SOURCES[0], &out.join("pipeprof.bpf.o"))?;
     compile(RECORD_SOURCES[0], &out.join("record.bpf.o"))?;
-    compile(ALL, &out.join("all.bpf.o"))
+    compile(ALL, &out.join("all.bpf.o"))?;
+    compile(RESULTS, &out.join("results.bpf.o"))
 }
 
 fn compile(source: &str, object: &Path) -> Result<()> {

@@ -298,10 +298,11 @@ fn opened(text: &str) -> usize {
 const OF_ONE_PROCESSOR: [&str; 3] = ["target_arch", "iced_x86", "yaxpeax"];
 
 /// Files that may have some, but for those of src/arch: CONTRIBUTING.md, "A processor".
-const OF_PROCESSORS: [&str; 8] = [
+const OF_PROCESSORS: [&str; 9] = [
     "collect/insn/class.rs",
     "guest/cpus.rs",
     "guest/ports/mod.rs",
+    "record/observe/call_names.rs",
     "record/start/seccomp.rs",
     "reproduce/memory/code.rs",
     "reproduce/memory/loops.rs",

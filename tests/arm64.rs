@@ -9,6 +9,7 @@ use pipeprof::roles::RoleId;
 use pipeprof::run::exact;
 use pipeprof::vm::GuestOptions;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// At most so many instructions are between the kernel's counter and the window, at both ends together.
 const EDGES: u64 = 3000;
@@ -81,6 +82,42 @@ fn the_kernels_own_counter_of_instructions_agrees() {
         // It counts the ends of the calls that read it, too.
         let more = own.checked_sub(counted).unwrap_or_else(|| panic!("{series} {mode}: {own} of {counted}"));
         assert!((1..EDGES).contains(&more), "{series} {mode}: {own} by the kernel, {counted} by the emulator");
+    }
+}
+
+#[test]
+#[ignore = "boots guests and needs a cross compiler: make test"]
+fn the_processors_counter_of_user_instructions_agrees() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/record/witness.c");
+    let mut gcc = Command::new("aarch64-linux-gnu-gcc");
+    let built = gcc.args(["-O2", "-Wall", "-Werror", "-static", "-o", "witness"]).arg(source);
+    assert!(built.current_dir(folder.path()).status().unwrap().success());
+    let record = |line: &str, flags: &[&str]| {
+        let mut command = pipeprof(&["record", "--kernel", "6.12:arm64", "--collect", "insn", "--runs", "1"]);
+        let command =
+            command.args(["--file", "witness"]).args(flags).args(["--", line]).env("PIPEPROF_AARCH64", init());
+        let output = command.current_dir(folder.path()).stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for blocks in [100, 400] {
+        // The counter's run cannot be counted: opening the counter changes the kernel's code. User code is the same in both.
+        let printed = record(&format!("./witness {blocks}"), &["--cpu", "neoverse-n1"]);
+        let own: u64 = printed.split_whitespace().next().unwrap().parse().unwrap();
+        record(&format!("./witness {blocks} plain"), &["-o", "counted"]);
+        let code = pipeprof::result::open(&folder.path().join("counted")).unwrap().code.unwrap();
+        let stage = code.processes.iter().position(|process| process.as_str() == "stage1-witness").unwrap();
+        let is_work = |name: &str| ["work", "mixed", "sum", "syscall"].contains(&name.split('.').next().unwrap());
+        let work = code.functions.iter().filter(|function| function.file.is_some() && is_work(&function.name));
+        let counted: u64 = work.flat_map(|function| &function.instructions).map(|one| one.counts[stage]).sum();
+        // The end of one read of the counter, and the begin of the next.
+        let more = own.checked_sub(counted).unwrap_or_else(|| panic!("{own} of {counted}"));
+        assert!(
+            counted > 20_000 * blocks && (1..60).contains(&more),
+            "{own} by the counter, {counted} by the emulator"
+        );
+        std::fs::remove_dir_all(folder.path().join("counted")).unwrap();
     }
 }
 

@@ -1,6 +1,7 @@
 //! `pipeprof check`: test a kernel for a regression, with the exit codes of `git bisect run`.
 
 use super::check_commands::CommandArgs;
+use super::check_comment::JudgedCase;
 use super::check_history;
 use super::check_rules::{CheckRules, exit_code, first_steps, print_changes};
 use super::global::{UNTESTABLE, WRONG_CHECK};
@@ -12,8 +13,10 @@ use crate::result::{Measurement, Outcome};
 use crate::run::MeasurePair as _;
 use crate::run::exact;
 use crate::studies::again::{again, measure_all};
+use crate::studies::command_list::CommandList;
 use crate::studies::given::GivenFlags;
-use crate::studies::verdict::CheckVerdict;
+use crate::studies::limits::LimitState;
+use crate::studies::verdict::{CheckThresholds, CheckVerdict};
 use crate::util::text::clean;
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{cancel, progress};
@@ -96,11 +99,11 @@ impl CheckArgs {
 
     fn perform(&self) -> Result<ExitCode> {
         cancel::install().context("cannot install signal handlers")?;
-        let commands = self.commands.given()?;
-        if !commands.is_empty() {
+        let bench = self.commands.given()?;
+        if !bench.commands.is_empty() {
             self.refuse_pairs()?;
-            let compared = self.commands.compared(commands, &self.rules, self.baseline.as_deref())?;
-            return compared.map_or(Ok(ExitCode::SUCCESS), |comparison| self.judge(&comparison));
+            let compared = self.commands.compared(&bench, &self.rules, self.baseline.as_deref())?;
+            return compared.map_or(Ok(ExitCode::SUCCESS), |comparison| self.judge(&comparison, &bench));
         }
         let given = self.given()?;
         if self.rules.kernel.is_some() {
@@ -124,7 +127,7 @@ impl CheckArgs {
         let runs = self.rules.measured(&wanted)?.into_iter().map(|run| (label.clone(), run)).collect();
         let inputs =
             [Input { label: Some("baseline".to_owned()), ..baseline }, Input { label: Some(label.clone()), runs }];
-        self.judge(&self.rules.compared(&inputs)?)
+        self.judge(&self.rules.compared(&inputs)?, &bench)
     }
 
     /// Flags for pairs do not go with commands.
@@ -185,22 +188,33 @@ impl CheckArgs {
         Ok(given)
     }
 
-    fn judge(&self, comparison: &Comparison) -> Result<ExitCode> {
+    fn judge(&self, comparison: &Comparison, bench: &CommandList) -> Result<ExitCode> {
         let steps = first_steps(comparison);
         if steps.is_empty() {
             bail!("the baseline and the run have no mode in common");
         }
-        let thresholds = self.rules.thresholds();
-        let verdicts =
-            steps.iter().map(|(section, step)| thresholds.verdict(section, step)).collect::<Result<Vec<_>>>()?;
-        let (verdicts, facts): (Vec<CheckVerdict>, Vec<Option<String>>) = verdicts.into_iter().unzip();
+        let thresholds = CheckThresholds { of_commands: bench.has_limits(), ..self.rules.thresholds() };
+        let (mut cases, mut facts) = (Vec::new(), Vec::new());
+        for (section, step) in &steps {
+            let own = bench.limits(&section.mode).cloned().unwrap_or_default();
+            let (verdict, fact) = thresholds.for_command(&own, step).verdict(section, step)?;
+            let (verdict, limits) = thresholds.limited(verdict, &own, step);
+            facts.extend(fact);
+            let told = limits.iter().filter(|limit| limit.state != LimitState::Kept);
+            facts.extend(told.map(|limit| format!("{}: {}", section.title(), limit.sentence())));
+            cases.push(JudgedCase { section, step, verdict, limits });
+        }
         if !self.rules.shown.json {
-            self.rules.say(&verdicts);
-            facts.into_iter().flatten().for_each(|fact| util::outln!("{}", clean(&fact)));
+            self.rules.say(&thresholds, cases.iter().map(|case| case.verdict));
+            if cases.len() > 1 && !bench.commands.is_empty() {
+                let line = |case: &JudgedCase<'_>| format!("  {:<21} {}", case.verdict.text(), case.section.title());
+                cases.iter().for_each(|case| util::outln!("{}", clean(&line(case))));
+            }
+            facts.into_iter().for_each(|fact| util::outln!("{}", clean(&fact)));
             print_changes(comparison, &steps, self.rules.role);
         }
-        let verdict = CheckVerdict::worst(verdicts.iter().copied());
-        self.rules.shown.write(comparison, steps.into_iter().zip(verdicts).collect(), &thresholds)?;
+        let verdict = CheckVerdict::worst(cases.iter().map(|case| case.verdict));
+        self.rules.shown.write(comparison, cases, &thresholds)?;
         Ok(exit_code(verdict))
     }
 }

@@ -3,9 +3,10 @@
 use super::check_rules::CheckRules;
 use crate::arch::Processor;
 use crate::compare::{Comparison, Input, pipelines, stored};
-use crate::result::{Measurement, Outcome, PipelineCommand, SentFile};
+use crate::result::{Measurement, Outcome, SentFile};
 use crate::studies::again::measure_all;
 use crate::studies::against::{OtherTree, Revision};
+use crate::studies::command_list::CommandList;
 use crate::studies::commands::{self, CommandSettings};
 use crate::util::regular;
 use crate::util::usage::{OrUsage as _, UsageError};
@@ -23,7 +24,7 @@ const NOW: &str = "now";
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Commands")]
 pub(crate) struct CommandArgs {
-    /// Count the commands of this file, too: one in each line, `#` begins a comment
+    /// Count the commands of this file, too: one in each line, `#` begins a comment; or of a .toml file with limits of each
     #[arg(long, value_name = "FILE")]
     commands: Option<PathBuf>,
     /// Put a file or folder that the commands read into the guest, at the same path or at DEST; repeatable
@@ -50,7 +51,7 @@ impl CommandArgs {
     }
 
     /// What is to be counted; nothing if no flag asks for commands.
-    pub(super) fn given(&self) -> Result<Vec<PipelineCommand>> {
+    pub(super) fn given(&self) -> Result<CommandList> {
         let lines = self.commands.as_deref().map(|path| {
             let bytes = regular::read(path, LONGEST_LIST);
             let bytes = bytes.map_err(|error| UsageError::new(format!("--commands {}: {error}", path.display())))?;
@@ -58,33 +59,39 @@ impl CommandArgs {
             text.map_err(|_| UsageError::new(format!("--commands {}: it is not UTF-8 text", path.display())))
         });
         let lines = lines.transpose()?;
-        let given = commands::commands(&self.command, lines.as_deref())?;
-        if given.is_empty() && self.commands.is_some() {
+        let is_toml = self.commands.as_deref().is_some_and(|path| path.extension().is_some_and(|end| end == "toml"));
+        let given = CommandList::parse(&self.command, lines.as_deref(), is_toml)?;
+        let nothing = given.commands.is_empty();
+        if nothing && self.commands.is_some() {
             return Err(UsageError::new("--commands: the file has no command").into());
         }
         let has_flags = !self.file.is_empty() || self.runs.is_some() || self.against.is_some();
-        if given.is_empty() && has_flags {
+        if nothing && has_flags {
             let problem = "--file, --runs and --against are for commands: add one after --, or --commands";
             return Err(UsageError::new(problem).into());
         }
         Ok(given)
     }
 
-    fn settings(&self, rules: &CheckRules) -> CommandSettings {
-        CommandSettings { kernel: rules.kernel.clone(), files: self.file.clone(), runs: self.runs }
+    fn settings(&self, bench: &CommandList, rules: &CheckRules) -> CommandSettings {
+        // Those of the command line replace others at the same place.
+        let files = bench.files.iter().chain(&self.file).cloned().collect();
+        CommandSettings { kernel: rules.kernel.clone(), files, runs: self.runs }
     }
 
     /// Count `given`, and compare with `baseline`; without one, store the counts and return nothing.
     pub(super) fn compared(
         &self,
-        given: Vec<PipelineCommand>,
+        bench: &CommandList,
         rules: &CheckRules,
         baseline: Option<&Path>,
     ) -> Result<Option<Comparison>> {
         qemu::version(Processor::HERE).or_usage()?;
-        let settings = self.settings(rules);
+        let settings = self.settings(bench, rules);
+        let given = bench.commands.clone();
+        let margin = bench.margin(rules.thresholds().margin());
         if let Some(revision) = &self.against {
-            return self.against(revision, commands::first(given, &settings)?, rules).map(Some);
+            return self.against(revision, commands::first(given, &settings)?, rules, margin).map(Some);
         }
         let Some(path) = baseline else {
             let wanted = commands::first(given, &settings)?;
@@ -108,11 +115,17 @@ impl CommandArgs {
         for (input, label) in inputs.iter_mut().zip(["baseline", &label]) {
             input.label = Some(label.to_owned());
         }
-        Ok(Some(rules.compared(&inputs)?))
+        Ok(Some(rules.compared_within(&inputs, margin)?))
     }
 
     /// Count `wanted` in a tree of `revision` and in this one, and compare.
-    fn against(&self, revision: &Revision, wanted: Vec<Measurement>, rules: &CheckRules) -> Result<Comparison> {
+    fn against(
+        &self,
+        revision: &Revision,
+        wanted: Vec<Measurement>,
+        rules: &CheckRules,
+        margin: f64,
+    ) -> Result<Comparison> {
         let other = OtherTree::new(revision)?;
         if let Some(command) = &self.build {
             other.build_both(command)?;
@@ -123,6 +136,6 @@ impl CommandArgs {
             Input { label: Some(label.to_owned()), runs }
         };
         let after = rules.measured(&wanted)?;
-        rules.compared(&[input(revision.name(), before), input(NOW, after)])
+        rules.compared_within(&[input(revision.name(), before), input(NOW, after)], margin)
     }
 }

@@ -5,6 +5,7 @@ use crate::compare::Comparison;
 use crate::compare::model::{Section, Step};
 use crate::compare::render::terminal;
 use crate::report::number;
+use crate::studies::limits::{LimitState, LimitVerdict};
 use crate::studies::verdict::{CheckThresholds, CheckVerdict};
 use crate::util::text::{clean, grouped};
 use std::fmt::Write as _;
@@ -12,29 +13,53 @@ use std::fmt::Write as _;
 /// The first line.
 const MARK: &str = "<!-- pipeprof check -->";
 
-/// Rows of the table: those that are not the same come first.
-const ROWS: usize = 10;
+/// Rows of the table, which has at most 15 lines with what is around it: those that are not the same come first.
+const ROWS: usize = 8;
+
+/// Exceeded limits that a row names.
+const NAMED: usize = 2;
 
 /// Columns of the folded text.
 const WIDTH: usize = 100;
 
 /// A command with its change and the verdict on it.
-pub(super) type JudgedStep<'a> = ((&'a Section, &'a Step), CheckVerdict);
+pub(super) struct JudgedCase<'a> {
+    pub section: &'a Section,
+    pub step: &'a Step,
+    pub verdict: CheckVerdict,
+    /// What its own limits say.
+    pub limits: Vec<LimitVerdict>,
+}
+
+impl JudgedCase<'_> {
+    /// Limits that are exceeded, or cannot be checked.
+    pub(super) fn told(&self) -> impl Iterator<Item = &LimitVerdict> {
+        self.limits.iter().filter(|limit| limit.state != LimitState::Kept)
+    }
+
+    /// `regression: page faults +700 (limit +10)`.
+    fn words(&self) -> String {
+        let told: Vec<&str> = self.told().take(NAMED).map(|limit| &limit.short[..]).collect();
+        let colon = if told.is_empty() { "" } else { ": " };
+        format!("{}{colon}{}", self.verdict.text(), told.join("; ")).replace('|', "\\|")
+    }
+}
 
 /// The comment.
-pub(super) fn comment(comparison: &Comparison, mut rows: Vec<JudgedStep<'_>>, thresholds: &CheckThresholds) -> String {
-    rows.sort_by_key(|(_, verdict)| *verdict);
-    let worst = CheckVerdict::worst(rows.iter().map(|(_, verdict)| *verdict));
+pub(super) fn comment(comparison: &Comparison, mut rows: Vec<JudgedCase<'_>>, thresholds: &CheckThresholds) -> String {
+    rows.sort_by_key(|case| case.verdict);
+    let worst = CheckVerdict::worst(rows.iter().map(|case| case.verdict));
     let mut text = format!("{MARK}\n**pipeprof: {}**\n\n", thresholds.sentence(worst));
     let _ = writeln!(text, "| command | verdict | {} | change | system calls |", comparison.per_kib());
     text.push_str("|---|---|--:|--:|--:|\n");
-    for ((section, step), verdict) in rows.iter().take(ROWS) {
+    for case in rows.iter().take(ROWS) {
+        let (section, step) = (case.section, case.step);
         let of = &step.verdict;
         let _ = writeln!(
             text,
             "| {} | {} | {} to {} | {}{} | {} |",
             code(&section.title()),
-            verdict.text(),
+            clean(&case.words()),
             number::exact(of.before),
             number::exact(of.after),
             number::change(of.ratio),

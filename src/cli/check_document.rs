@@ -1,7 +1,9 @@
 //! The verdicts of `pipeprof check` for programs: JSON, and JUnit XML, which CI services show as tests.
 
-use super::check_comment::{JudgedStep, comment};
+use super::check_comment::{JudgedCase, comment};
 use crate::compare::Comparison;
+use crate::compare::model::LimitedCount;
+use crate::studies::limits::{LimitState, LimitVerdict};
 use crate::studies::verdict::{CheckThresholds, CheckVerdict};
 use crate::util::progress;
 use crate::util::stored_json::json_text;
@@ -36,7 +38,7 @@ impl ShownVerdicts {
     pub(super) fn write(
         &self,
         comparison: &Comparison,
-        judged: Vec<JudgedStep<'_>>,
+        judged: Vec<JudgedCase<'_>>,
         thresholds: &CheckThresholds,
     ) -> Result<()> {
         let document = CheckDocument::new(&judged, comparison.per_kib(), thresholds);
@@ -89,6 +91,30 @@ struct CheckedCase {
     /// Those whose number changed, and does not vary between runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     changed_calls: Vec<ChangedCall>,
+    /// The limits of the command itself.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    limits: Vec<CheckedLimit>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct CheckedLimit {
+    count: LimitedCount,
+    /// Whether it only warns.
+    soft: bool,
+    state: LimitState,
+    /// In words.
+    text: String,
+}
+
+impl CheckedLimit {
+    fn new(limit: &LimitVerdict) -> Self {
+        let LimitVerdict { what, is_soft, state, text, .. } = limit;
+        Self { count: *what, soft: *is_soft, state: *state, text: text.clone() }
+    }
+
+    fn is_told(&self) -> bool {
+        self.state != LimitState::Kept
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -100,8 +126,8 @@ struct ChangedCall {
 }
 
 impl CheckDocument {
-    fn new(judged: &[JudgedStep<'_>], verdict_unit: &str, thresholds: &CheckThresholds) -> Self {
-        let verdict = CheckVerdict::worst(judged.iter().map(|(_, verdict)| *verdict));
+    fn new(judged: &[JudgedCase<'_>], verdict_unit: &str, thresholds: &CheckThresholds) -> Self {
+        let verdict = CheckVerdict::worst(judged.iter().map(|case| case.verdict));
         Self {
             schema: SCHEMA,
             version: crate::util::build::version(),
@@ -134,7 +160,8 @@ impl CheckDocument {
 }
 
 impl CheckedCase {
-    fn new(((section, step), verdict): &JudgedStep<'_>, unit: &str) -> Self {
+    fn new(case: &JudgedCase<'_>, unit: &str) -> Self {
+        let JudgedCase { section, step, verdict, limits } = case;
         let of = &step.verdict;
         let calls = &step.pipeline.system_calls;
         let changed = calls.iter().filter(|call| call.certain).map(|call| ChangedCall {
@@ -155,6 +182,7 @@ impl CheckedCase {
             system_calls: (!calls.is_empty())
                 .then(|| [0, 1].map(|side| calls.iter().map(|call| call.calls[side]).sum())),
             changed_calls: changed.collect(),
+            limits: limits.iter().map(CheckedLimit::new).collect(),
         }
     }
 
@@ -165,9 +193,14 @@ impl CheckedCase {
         let problem = match self.verdict {
             CheckVerdict::Regression | CheckVerdict::Improvement => Some("failure"),
             CheckVerdict::Undecided => Some("error"),
-            CheckVerdict::Worse | CheckVerdict::WithinThreshold | CheckVerdict::Better | CheckVerdict::Same => None,
+            CheckVerdict::Warned
+            | CheckVerdict::Worse
+            | CheckVerdict::WithinThreshold
+            | CheckVerdict::Better
+            | CheckVerdict::Same => None,
         };
-        let message = format!("{}: {}", self.verdict.text(), clean(&self.text));
+        let told = self.limits.iter().filter(|limit| limit.is_told()).map(|limit| format!("; {}", clean(&limit.text)));
+        let message = format!("{}: {}{}", self.verdict.text(), clean(&self.text), told.collect::<String>());
         element
             .write_inner_content(|writer| {
                 let Some(problem) = problem else {

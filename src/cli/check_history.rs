@@ -42,7 +42,7 @@ pub(super) fn perform(
         verdicts.push(verdict);
         facts.push(fact);
     }
-    let verdict = args.say(&verdicts);
+    let verdict = args.say(&args.thresholds(), verdicts.iter().copied());
     for fact in facts {
         util::outln!("{}", clean(&fact));
     }

@@ -67,14 +67,23 @@ impl CheckRules {
     }
 
     pub(super) fn compared(&self, inputs: &[Input]) -> Result<Comparison> {
-        let (command, margin) = (super::command_line(), self.thresholds().margin());
+        self.compared_within(inputs, self.thresholds().margin())
+    }
+
+    /// The same; changes within `margin`, a part of the whole, do not matter.
+    pub(super) fn compared_within(&self, inputs: &[Input], margin: f64) -> Result<Comparison> {
+        let command = super::command_line();
         Ok(compare(inputs, &CompareOptions { command, seed: 1, margin, ..CompareOptions::default() })?.comparison)
     }
 
     /// Print the verdict on all cases.
-    pub(super) fn say(&self, verdicts: &[CheckVerdict]) -> CheckVerdict {
-        let verdict = CheckVerdict::worst(verdicts.iter().copied());
-        util::outln!("{}", self.thresholds().sentence(verdict));
+    pub(super) fn say(
+        &self,
+        thresholds: &CheckThresholds,
+        verdicts: impl IntoIterator<Item = CheckVerdict>,
+    ) -> CheckVerdict {
+        let verdict = CheckVerdict::worst(verdicts);
+        util::outln!("{}", thresholds.sentence(verdict));
         verdict
     }
 
@@ -84,6 +93,7 @@ impl CheckRules {
             fail_below: self.fail_below,
             fail_above_calls: self.fail_above_calls,
             role: self.role,
+            of_commands: false,
         }
     }
 }
@@ -93,9 +103,11 @@ pub(super) fn exit_code(verdict: CheckVerdict) -> ExitCode {
     match verdict {
         CheckVerdict::Regression | CheckVerdict::Improvement => ExitCode::FAILURE,
         CheckVerdict::Undecided => ExitCode::from(UNTESTABLE),
-        CheckVerdict::Worse | CheckVerdict::WithinThreshold | CheckVerdict::Better | CheckVerdict::Same => {
-            ExitCode::SUCCESS
-        }
+        CheckVerdict::Warned
+        | CheckVerdict::Worse
+        | CheckVerdict::WithinThreshold
+        | CheckVerdict::Better
+        | CheckVerdict::Same => ExitCode::SUCCESS,
     }
 }
 

@@ -1,4 +1,5 @@
-//! Load the BPF objects: bpf/pipeprof.bpf.c with libbpf or aya, bpf/record.bpf.c and bpf/all.bpf.c with libbpf. Both loaders give file
+//! Load the BPF objects: bpf/pipeprof.bpf.c with libbpf or aya, bpf/record.bpf.c, bpf/all.bpf.c
+//! and bpf/results.bpf.c with libbpf. Both loaders give file
 //! descriptors of programs, and maps to read. [`super::attach`] attaches the programs of both.
 
 use crate::kernel::attempt::BTF;
@@ -45,6 +46,9 @@ static RECORD: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/re
 
 /// Those of `pipeprof record --all`, aligned likewise.
 static ALL: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/all.bpf.o"));
+
+/// That of bpf/results.bpf.c, aligned likewise.
+static RESULTS: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/results.bpf.o"));
 
 /// The loaded object. Dropping it unloads all programs that are not attached.
 #[derive(Debug)]
@@ -126,6 +130,11 @@ pub fn load_record(settings: &Settings, programs: &[&str], sampled: bool) -> Res
 /// Load `programs` of bpf/all.bpf.c.
 pub fn load_all(programs: &[&str]) -> Result<Object> {
     load_recording(ALL, &Settings::in_own_namespace(), programs, 1)
+}
+
+/// Load `programs` of bpf/results.bpf.c.
+pub fn load_results(programs: &[&str]) -> Result<Object> {
+    load_recording(RESULTS, &Settings::in_own_namespace(), programs, 1)
 }
 
 fn load_recording(image: &[u8], settings: &Settings, programs: &[&str], stacks: u32) -> Result<Object> {

@@ -4,7 +4,9 @@ use super::case::CaseMeasure;
 use super::columns::short_release;
 use super::input::Input;
 use super::measure::{Measure, as_f64};
-use super::model::{PathChange, PipeChange, PipelineChange, Step, SystemCallChange, UserWork, Verdict, Word};
+use super::model::{
+    ChangedCount, LimitedCount, PathChange, PipeChange, PipelineChange, Step, SystemCallChange, UserWork, Verdict, Word,
+};
 use super::shares::share_changes;
 use crate::process::ProcessTotals;
 use crate::profile::{ByProcess, ProcessName, Unit};
@@ -236,7 +238,7 @@ pub fn change_of(works: [&PipelineWork; 2], profiles: Option<[&Measure; 2]>, wit
     };
     let shares = profiles.map(share_changes).unwrap_or_default();
     let pipes = works[0].pipes.iter().filter_map(pipe).collect();
-    PipelineChange { path, shares, pipes, system_calls: system_calls(works), user_work: None }
+    PipelineChange { path, shares, pipes, system_calls: system_calls(works), counts: counts(works), user_work: None }
 }
 
 /// The system calls of both.
@@ -248,6 +250,8 @@ fn system_calls(works: [&PipelineWork; 2]) -> Vec<SystemCallChange> {
     if by_name.iter().any(BTreeMap::is_empty) {
         return Vec::new();
     }
+    // What was not called did not fail.
+    let seen = by_name.iter().all(|calls| calls.values().any(|call| call.errors.is_some())).then_some(0);
     let keys: BTreeSet<_> = by_name.iter().flat_map(BTreeMap::keys).copied().collect();
     let change = |(process, name): (ProcessName, &str)| {
         let both = by_name.each_ref().map(|calls| calls.get(&(process, name)).copied());
@@ -259,6 +263,8 @@ fn system_calls(works: [&PipelineWork; 2]) -> Vec<SystemCallChange> {
             name: name.to_owned(),
             calls: both.map(|call| call.map_or(0, |call| call.calls)),
             per_call: both.map(|call| call.and_then(per_call)),
+            errors: both.map(|call| call.map_or(seen, |call| call.errors)),
+            bytes: both.map(|call| call.and_then(|call| call.bytes)),
             certain: old[1] < new[0] || new[1] < old[0],
         }
     };
@@ -268,10 +274,53 @@ fn system_calls(works: [&PipelineWork; 2]) -> Vec<SystemCallChange> {
     changes
 }
 
+/// What both have of other counts.
+fn counts(works: [&PipelineWork; 2]) -> Vec<ChangedCount> {
+    let calls = |work: &PipelineWork| {
+        let sum = |at: usize| work.system_calls.iter().map(|call| call.range[at]).sum::<u64>();
+        (!work.system_calls.is_empty()).then(|| [sum(0), sum(1)].map(as_f64))
+    };
+    let bytes = |work: &PipelineWork| {
+        let moved: Vec<u64> = work.system_calls.iter().filter_map(|call| call.bytes).collect();
+        (!moved.is_empty()).then(|| [as_f64(moved.iter().sum()); 2])
+    };
+    let faults = |work: &PipelineWork| work.page_faults.map(|range| range.map(as_f64));
+    let sleeps = |work: &PipelineWork| work.sleeps_per_mib.map(|sleeps| [sleeps; 2]);
+    let change = |what, [before, after]: [Option<[f64; 2]>; 2]| {
+        before.zip(after).map(|(before, after)| ChangedCount { what, before, after })
+    };
+    let all = [
+        change(LimitedCount::SystemCalls, works.map(calls)),
+        change(LimitedCount::PageFaults, works.map(faults)),
+        change(LimitedCount::Bytes, works.map(bytes)),
+        change(LimitedCount::SleepsPerMib, works.map(sleeps)),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// `129 more read and 128 more write instead of 128 splice by stage1-cat`: a call that other calls of its process replace.
+fn replaced_calls(step: &Step) -> Option<String> {
+    let certain = || step.pipeline.system_calls.iter().filter(|change| change.certain);
+    let is_many = |change: &SystemCallChange| change.more().unsigned_abs() >= FEW_CALLS;
+    let is_lost = |change: &&SystemCallChange| is_many(change) && change.calls[1] * FEW_PARTS <= change.calls[0];
+    let lost = certain().find(is_lost)?;
+    // As many as there were, more or less.
+    let gained = certain().filter(|other| {
+        other.process == lost.process && other.more() > 0 && other.more() * 4 >= -lost.more() && is_many(other)
+    });
+    let gained = gained.take(NAMED).map(|other| format!("{} more {}", grouped(other.more() as u64), other.name));
+    let gained: Vec<String> = gained.collect();
+    let instead = format!("{} {} by {}", grouped(lost.calls[0] - lost.calls[1]), lost.name, lost.process);
+    (!gained.is_empty()).then(|| format!("{} instead of {instead}", gained.join(" and ")))
+}
+
 /// `500 more getppid by stage1-prog`: the change of the number of calls that explains a part of the change of `step`.
 pub(crate) fn more_calls(step: &Step) -> Option<String> {
     if !matches!(step.verdict.word, Word::More | Word::Fewer) {
         return None;
+    }
+    if let Some(text) = replaced_calls(step) {
+        return Some(text);
     }
     let change = step.pipeline.system_calls.first().filter(|change| change.certain)?;
     let (more, [before, after]) = (change.more(), change.calls);
@@ -306,6 +355,9 @@ pub(crate) fn user_work_text(work: &UserWork) -> String {
         }
     }
 }
+
+/// Calls that replace another one and are named.
+const NAMED: usize = 2;
 
 /// Fewer calls are not worth a sentence, nor is a change of a smaller part of all.
 const FEW_CALLS: u128 = 10;

@@ -112,8 +112,9 @@ pub struct ProcessTotals {
     pub pipe_size: u64,
     /// Huge pages obtained and requested, in bytes.
     pub huge_pages: Option<GotAsked>,
-    /// Hardware counters by name (`cycles`, `instructions`). Of a stage that an emulator counted: `instructions`, and the
-    /// bytes that instructions with a `rep` prefix copied, cleared or searched (`rep_bytes`), each of which counts once.
+    /// Hardware counters by name (`cycles`, `instructions`). Of a stage that an emulator counted: `instructions`, the bytes
+    /// that instructions with a `rep` prefix copied, cleared or searched (`rep_bytes`), each of which counts once, and
+    /// `page_faults`.
     pub counters: BTreeMap<String, u64>,
     /// The reason if there are none: `not available here: ...`.
     pub counters_reason: Option<String>,

@@ -36,6 +36,12 @@ use std::time::Duration;
 /// The name of the counter of bytes that instructions with a `rep` prefix moved.
 pub const REP_BYTES: &str = "rep_bytes";
 
+/// The name of the counter of page faults: calls of [`FAULT`].
+pub(crate) const PAGE_FAULTS: &str = "page_faults";
+
+/// The kernel's function that handles a page fault of user memory (mm/memory.c).
+const FAULT: &str = "handle_mm_fault";
+
 /// The process that starts the stages.
 const STARTER: &str = "pipeprof";
 
@@ -43,7 +49,7 @@ const STARTER: &str = "pipeprof";
 const BIRTH: &str = "copy_thread";
 
 /// With fewer bytes, as those of a number that is printed, values per KiB say nothing: another digit would change them all.
-const FEW_BYTES: u64 = 16 << 10;
+pub(crate) const FEWEST_BYTES: u64 = 16 << 10;
 
 /// A pipeline that does nothing looks at its time limit so often.
 const PACE: Duration = Duration::from_secs(1);
@@ -113,11 +119,12 @@ fn add_runs(recorded: &mut Outcome, counted: Vec<CountedRun>) {
             join(&mut document.system_calls, &run.system_calls);
             continue;
         }
-        document.system_calls = run.system_calls;
+        let results = std::mem::replace(&mut document.system_calls, run.system_calls);
+        add_results(&mut document.system_calls, results);
         document.processes = processes;
         for (stage, profile) in run.profiles.iter().enumerate() {
             let mut moved = stages::moved(document, |process| of_stage(document, process, stage));
-            moved.bytes = Some(moved.bytes).filter(|bytes| *bytes >= FEW_BYTES).unwrap_or_default();
+            moved.bytes = Some(moved.bytes).filter(|bytes| *bytes >= FEWEST_BYTES).unwrap_or_default();
             let shares = attribute(&profile.stacks, Unit::Instructions, Skid::None, &moved);
             document.attribution.processes.insert(profile.process, shares);
         }
@@ -126,7 +133,7 @@ fn add_runs(recorded: &mut Outcome, counted: Vec<CountedRun>) {
         (*profiles, *code) = (run.profiles, Some(run.code));
     }
     let bytes = bytes_taken(document);
-    if bytes < FEW_BYTES {
+    if bytes < FEWEST_BYTES {
         let bytes = if bytes == 0 { "nothing".to_owned() } else { format!("only {}", counted_noun(bytes, "byte")) };
         document.warnings.push(Warning {
             code: WarningCode::NoPipes,
@@ -151,6 +158,21 @@ fn join(calls: &mut Vec<SystemCallCount>, others: &[SystemCallCount]) {
     }
 }
 
+/// Add how the calls of the recorded run ended.
+fn add_results(calls: &mut [SystemCallCount], results: Vec<SystemCallCount>) {
+    for result in results {
+        let same = |call: &&mut SystemCallCount| (call.process, &call.name) == (result.process, &result.name);
+        if let Some(call) = calls.iter_mut().find(same) {
+            (call.errors, call.bytes) = (result.errors, result.bytes);
+        }
+    }
+}
+
+/// The names of the stages of `pipeline`.
+pub(crate) fn stage_names(pipeline: &PipelineCommand) -> Vec<ProcessName> {
+    (1..).zip(&pipeline.stages).map(|(number, words)| stage_name(number, words)).collect()
+}
+
 fn of_stage(document: &Document, process: usize, stage: usize) -> bool {
     document.recorded[process].stage as usize == stage
 }
@@ -162,7 +184,7 @@ fn bytes_taken(document: &Document) -> u64 {
 
 /// What each stage did. Values per KiB refer to the bytes of the first one: these are all that went through the pipes.
 fn totals(document: &Document, run: &CountedRun) -> Processes {
-    let bytes = Some(bytes_taken(document)).filter(|bytes| *bytes >= FEW_BYTES).unwrap_or(1024);
+    let bytes = Some(bytes_taken(document)).filter(|bytes| *bytes >= FEWEST_BYTES).unwrap_or(1024);
     let switches = stages::switches(document);
     let totals = run.counters.iter().enumerate().map(|(stage, (name, counters))| {
         let own = |process: usize| of_stage(document, process, stage);
@@ -232,7 +254,7 @@ impl Counter<'_> {
         let RawRun { raw, exit_codes: codes } = run;
         let names = Names::new(functions.symbols.clone(), None, &raw).with_files(files, &raw);
         let mut processes = vec![ProcessName::new(STARTER)];
-        processes.extend((1..).zip(&pipeline.stages).map(|(number, words)| stage_name(number, words)));
+        processes.extend(stage_names(pipeline));
         let counted = named(&raw, &names, &processes)?;
         let mut system_calls = system_calls::of(&counted);
         system_calls.retain(|call| call.process != processes[0]);
@@ -246,12 +268,17 @@ impl Counter<'_> {
             }
         }
         let mut code = counted.code;
+        let handlers = code.functions.iter().filter(|function| function.file.is_none() && function.name == FAULT);
+        let faults: BTreeMap<ProcessName, u64> = handlers
+            .flat_map(|function| code.processes.iter().copied().zip(function.calls().iter().copied()))
+            .collect();
         code.functions.retain(|function| function.name != USER);
         let counters = |profile: &Profile| {
             let classes = counted.classes.get(profile.process);
             let rep_bytes =
                 classes.into_iter().flat_map(ClassifiedStacks::iter).map(|(_, counts)| counts.rep_bytes).sum();
-            let counters = [("instructions", profile.stacks.total()), (REP_BYTES, rep_bytes)];
+            let faults = faults.get(&profile.process).copied().unwrap_or(0);
+            let counters = [("instructions", profile.stacks.total()), (REP_BYTES, rep_bytes), (PAGE_FAULTS, faults)];
             (profile.process, counters.map(|(name, count)| (name.to_owned(), count)).into())
         };
         let mut report = counted.report;

@@ -11,6 +11,7 @@ use crate::guest::entropy;
 use crate::process::{Phase, settle};
 use crate::record;
 use crate::record::count;
+use crate::record::observe::results::CallResults;
 use crate::record::say::answer::{RecordedAnswer, answer};
 use crate::record::start::input::KeptInput;
 use crate::record::start::launch::{PipelineSetup, StageStreams};
@@ -45,6 +46,9 @@ struct Sent {
     settings: RecordSettings,
     /// Let the emulator count its instructions, in the run of this number, instead of recording it.
     counted: Option<u32>,
+    /// Record also how all system calls end: its instructions will be counted, too.
+    #[serde(default)]
+    with_results: bool,
     /// Start it at a round time of the guest's clock, which costs no time under emulation. Otherwise it would start a few
     /// instructions earlier or later with each file's name (docs/exactness.md).
     settled: bool,
@@ -161,7 +165,15 @@ impl PreparedPipeline {
             ..guest
         };
         let settled = guest.accel == Accel::Tcg;
-        let sent = Sent { pipeline: pipeline.clone(), place, settings, counted: None, settled, disk: places };
+        let sent = Sent {
+            pipeline: pipeline.clone(),
+            place,
+            settings,
+            counted: None,
+            with_results: false,
+            settled,
+            disk: places,
+        };
         Ok(Self { sent, guest, files: of_guest, _image: image })
     }
 
@@ -177,7 +189,16 @@ impl PreparedPipeline {
 
     /// Record it in a guest.
     pub fn record(&self) -> Result<(Outcome, GuestOutput)> {
-        let (reply, received, printed) = run(&self.guest, &self.sent)?;
+        self.record_with(false)
+    }
+
+    /// Record it before its instructions are counted.
+    pub(crate) fn record_to_count(&self) -> Result<(Outcome, GuestOutput)> {
+        self.record_with(true)
+    }
+
+    fn record_with(&self, with_results: bool) -> Result<(Outcome, GuestOutput)> {
+        let (reply, received, printed) = run(&self.guest, &Sent { with_results, ..self.sent.clone() })?;
         let mut outcome = received.outcome;
         let document = &mut outcome.document;
         document.executed_on = reply.executed_on;
@@ -196,7 +217,7 @@ impl PreparedPipeline {
     /// # Errors
     /// As [`Self::record`] and [`Self::add_counts`]; when a stage fails, with what it printed.
     pub fn counted(&self, runs: u32) -> Result<Outcome> {
-        let (mut recorded, printed) = self.record()?;
+        let (mut recorded, printed) = self.record_to_count()?;
         check_codes(&recorded.document.exit_codes, &printed.errors)?;
         self.add_counts(&mut recorded, runs)?;
         Ok(recorded)
@@ -281,7 +302,13 @@ pub fn record_inside(sent: &str) -> Result<()> {
         // A guest has the rights; without BTF, its recording would not be what is compared.
         let settings = RecordSettings { observer: Some(Observer::Bpf), ..sent.settings };
         let options = RecordOptions { settings, streams: Some(streams), ..RecordOptions::default() };
-        record(&sent.pipeline, options)?
+        // Of a kernel that refuses the program, they are not known.
+        let results = sent.with_results.then(CallResults::start).and_then(Result::ok);
+        let mut outcome = record(&sent.pipeline, options)?;
+        if let Some(results) = results {
+            results.add(&mut outcome.document, &count::stage_names(&sent.pipeline))?;
+        }
+        outcome
     };
     let length = |file: &File| file.metadata().map_or(0, |data| data.len());
     let printed = [length(&output), length(&errors)];

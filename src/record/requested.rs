@@ -97,7 +97,7 @@ impl RecordingRequest {
 
     /// Record it and count its instructions in a guest: `prepared` of [`Self::prepared`]. It need not end well.
     pub fn count(&self, prepared: &PreparedPipeline) -> Result<Outcome> {
-        let (mut recorded, _) = prepared.record()?;
+        let (mut recorded, _) = prepared.record_to_count()?;
         prepared.add_counts(&mut recorded, self.counted_runs())?;
         Ok(self.stored_in(recorded))
     }
@@ -254,7 +254,7 @@ impl RecordingRequest {
     fn record_in_guest(&self, pipeline: &PipelineCommand) -> Result<Outcome> {
         cancel::install().context("cannot install signal handlers")?;
         let prepared = self.prepared(pipeline, PipelinePlace::here()?)?;
-        let (mut recorded, printed) = prepared.record()?;
+        let (mut recorded, printed) = if self.counts() { prepared.record_to_count()? } else { prepared.record()? };
         write_printed(&printed.output, &printed.errors);
         printed.notes.iter().for_each(|note| progress::note(note));
         if self.counts()

@@ -263,12 +263,18 @@ pub struct SystemCallCount {
     pub range: [u64; 2],
     /// What the first run executed in the kernel's function and below it: without entering and leaving the kernel.
     pub instructions: u64,
+    /// Those that failed in the recorded run, which is another one; absent if they were not seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errors: Option<u64>,
+    /// What calls that move bytes moved in the recorded run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
 }
 
 impl SystemCallCount {
     /// No calls of `name` by `process`.
     pub fn none(process: ProcessName, name: &str) -> Self {
-        Self { process, name: name.to_owned(), calls: 0, range: [0; 2], instructions: 0 }
+        Self { process, name: name.to_owned(), calls: 0, range: [0; 2], instructions: 0, errors: None, bytes: None }
     }
 }
 

@@ -23,24 +23,6 @@ pub struct CommandSettings {
     pub runs: Option<u32>,
 }
 
-/// A line of a file of commands, or the words of a command line, as `pipeprof record` takes them.
-pub fn commands(words: &[String], lines: Option<&str>) -> Result<Vec<PipelineCommand>> {
-    let mut all = Vec::new();
-    if !words.is_empty() {
-        all.push(PipelineCommand::parse(words)?);
-    }
-    let lines = lines.unwrap_or_default().lines().map(str::trim);
-    for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        all.push(PipelineCommand::parse(&[line.to_owned()])?);
-    }
-    for (at, command) in all.iter().enumerate() {
-        if all[..at].iter().any(|other| other.text() == command.text()) {
-            bail!(UsageError::new(format!("the command '{}' is given twice", command.text())));
-        }
-    }
-    Ok(all)
-}
-
 /// The newest kernel that was fetched; without any, one is fetched.
 ///
 /// # Errors
@@ -160,25 +142,21 @@ mod tests {
     use crate::result::Document;
 
     fn stored(command: &str) -> (String, Outcome) {
-        let target = RecordingTarget::Pipeline(commands(&[command.to_owned()], None).unwrap().remove(0));
+        let target = RecordingTarget::Pipeline(PipelineCommand::parse(&[command.to_owned()]).unwrap());
         let request = RecordingRequest { target, runs: Some(2), ..RecordingRequest::default() };
         let request = Some(Measurement::Recording(Box::new(request)));
         (command.to_owned(), Outcome { document: Document { request, ..Document::default() }, ..Outcome::default() })
     }
 
     #[test]
-    fn lines_are_commands_and_comments() {
-        let all = commands(&["wc a".to_owned()], Some("# a list\n\n seq 9 | wc \nsort a\n")).unwrap();
-        assert_eq!(all.iter().map(PipelineCommand::text).collect::<Vec<_>>(), ["wc a", "seq 9 | wc", "sort a"]);
-        assert!(commands(&[], Some("true\ntrue")).unwrap_err().to_string().contains("given twice"));
-    }
-
-    #[test]
     fn each_command_is_compared_with_the_same_one_and_a_single_one_with_any() {
         let input = |texts: &[&str]| Input { label: None, runs: texts.iter().map(|text| stored(text)).collect() };
         let of = |words: &str, texts: &[&str]| {
-            let (wanted, baseline) =
-                again(commands(&[], Some(words)).unwrap(), &CommandSettings::default(), input(texts))?;
+            let (wanted, baseline) = again(
+                vec![PipelineCommand::parse(&[words.to_owned()]).unwrap()],
+                &CommandSettings::default(),
+                input(texts),
+            )?;
             let names: Vec<String> = baseline.runs.into_iter().map(|(name, _)| name).collect();
             anyhow::Ok((wanted, names))
         };

@@ -1,9 +1,11 @@
 //! The verdict on a change: thresholds and words, for a baseline as for a history.
 
+use super::limits::{CommandLimits, LimitState, LimitVerdict};
 use crate::compare::details;
-use crate::compare::model::{RepChange, Section, Step, SystemCallChange};
+use crate::compare::model::{LimitedCount, RepChange, Section, Step, SystemCallChange};
 use crate::report::number;
 use crate::roles::{self, RoleId};
+use crate::util::choice::Choice as _;
 use crate::util::decision::{Decision, FLOOR};
 use crate::util::text::grouped;
 use crate::util::usage::UsageError;
@@ -23,6 +25,8 @@ pub enum CheckVerdict {
     Regression,
     Improvement,
     Undecided,
+    /// Above a limit that only warns.
+    Warned,
     Worse,
     WithinThreshold,
     Better,
@@ -36,6 +40,7 @@ impl CheckVerdict {
             Self::Regression => "regression",
             Self::Improvement => "improvement",
             Self::Undecided => "undecided",
+            Self::Warned => "above a soft limit",
             Self::Worse => "worse",
             Self::WithinThreshold => "within the threshold",
             Self::Better => "better",
@@ -69,6 +74,8 @@ pub struct CheckThresholds {
     pub fail_above_calls: Option<f64>,
     /// Only its instructions are judged.
     pub role: Option<RoleId>,
+    /// Whether commands have limits of their own.
+    pub of_commands: bool,
 }
 
 impl CheckThresholds {
@@ -77,7 +84,8 @@ impl CheckThresholds {
         let above = self.above().map(|limit| format!("+{limit} %"));
         let below = self.fail_below.map(|limit| format!("-{limit} %"));
         let limits: Vec<String> = above.into_iter().chain(below).collect();
-        format!("{} (threshold {})", verdict.text(), limits.join(" and "))
+        let own = if self.of_commands { ", or the command's limits" } else { "" };
+        format!("{} (threshold {}{own})", verdict.text(), limits.join(" and "))
     }
 
     /// The regression threshold; none if only improvements are looked for.
@@ -124,6 +132,43 @@ impl CheckThresholds {
         let (verdict, figures) = self.of_role(role, step);
         let fact = format!("{}: {}: {}: {figures}", section.title(), roles::by_id(role).title, verdict.text());
         Ok((verdict, Some(fact)))
+    }
+
+    /// The thresholds for a command with `limits` of its own, whose instructions are those of `step`.
+    #[must_use]
+    pub fn for_command(&self, limits: &CommandLimits, step: &Step) -> Self {
+        let own = limits.fail.get(&LimitedCount::Instructions).map(|limit| limit.percent_of(step.verdict.before));
+        let has_calls = limits.fail.contains_key(&LimitedCount::SystemCalls);
+        let fail_above_calls = self.fail_above_calls.filter(|_| !has_calls);
+        Self { fail_above: own.or(self.fail_above), fail_above_calls, ..self.clone() }
+    }
+
+    /// `verdict` with what the `limits` of a command say of its counts.
+    pub fn limited(
+        &self,
+        verdict: CheckVerdict,
+        limits: &CommandLimits,
+        step: &Step,
+    ) -> (CheckVerdict, Vec<LimitVerdict>) {
+        let mut judged = limits.judged(step);
+        if let Some(limit) = limits.warn.get(&LimitedCount::Instructions) {
+            let fail_above = Some(limit.percent_of(step.verdict.before));
+            let soft = Self { fail_above, fail_below: None, ..Self::default() };
+            if soft.of_total(step) == CheckVerdict::Regression {
+                let what = LimitedCount::Instructions;
+                let text = format!("{} above the soft limit: {}", what.about(), step.verdict.text);
+                let short = format!("{} above the soft limit", what.about());
+                judged.push(LimitVerdict { what, is_soft: true, state: LimitState::Exceeded, text, short });
+            }
+        }
+        let of = |limit: &LimitVerdict| match (limit.state, limit.is_soft) {
+            (LimitState::Exceeded, false) => CheckVerdict::Regression,
+            (LimitState::Unknown, false) => CheckVerdict::Undecided,
+            (LimitState::Exceeded | LimitState::Unknown, true) => CheckVerdict::Warned,
+            (LimitState::Kept, _) => CheckVerdict::Same,
+        };
+        let verdict = CheckVerdict::worst(judged.iter().map(of).chain([verdict]));
+        (verdict, judged)
     }
 
     /// `regression: 500 more system calls (1,421 to 1,921, +35.2 %): getppid +500`, if there are too many more. Calls whose

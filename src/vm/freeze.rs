@@ -7,9 +7,12 @@ use crate::vm::snapshots::Stream;
 use anyhow::{Context as _, Result, bail};
 use flate2::CrcReader;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufReader, PipeReader, PipeWriter, Read, Seek as _, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -103,7 +106,7 @@ pub fn feed(mut file: File, saved: Stream, mut to: PipeWriter) -> JoinHandle<Fee
     std::thread::spawn(move || {
         // QEMU starts the guest before it has read the last bytes, a description that it does not need. So all of the
         // file is checked first.
-        if !copied(&mut file, &mut io::sink()).is_ok_and(|found| found == saved) || file.rewind().is_err() {
+        if !is_whole(&mut file, saved) {
             return FeedResult::Damaged;
         }
         match io::copy(&mut file, &mut to) {
@@ -111,6 +114,33 @@ pub fn feed(mut file: File, saved: Stream, mut to: PipeWriter) -> JoinHandle<Fee
             _ => FeedResult::Refused,
         }
     })
+}
+
+/// What tells a file from another one, and from itself after a change: device, inode, length, and when it was changed.
+type FileState = (u64, u64, u64, (i64, i64));
+
+/// The state of a file; `None` if it was changed just now, when another change need not show.
+fn file_state(file: &File) -> Option<FileState> {
+    let data = file.metadata().ok()?;
+    let changed = data.modified().ok()?.elapsed().ok()?;
+    let state = (data.dev(), data.ino(), data.len(), (data.ctime(), data.ctime_nsec()));
+    (changed > Duration::from_secs(2)).then_some(state)
+}
+
+/// Whether `file` has what was `saved`, from its begin, where it is left. What this process has checked is not read again
+/// unless it was changed.
+fn is_whole(file: &mut File, saved: Stream) -> bool {
+    static CHECKED: Mutex<BTreeSet<FileState>> = Mutex::new(BTreeSet::new());
+    let state = file_state(file);
+    let known = |state: &FileState| CHECKED.lock().is_ok_and(|checked| checked.contains(state));
+    if state.as_ref().is_some_and(known) {
+        return true;
+    }
+    let is_whole = copied(&mut *file, &mut io::sink()).is_ok_and(|found| found == saved);
+    if let (true, Some(state), Ok(mut checked)) = (is_whole, state, CHECKED.lock()) {
+        checked.insert(state);
+    }
+    is_whole && file.rewind().is_ok()
 }
 
 pub fn pipe() -> Result<(PipeReader, PipeWriter)> {

@@ -5,18 +5,31 @@ use crate::result::{Emulator, ExecutedOn};
 use crate::util::text::two_numbers;
 use crate::vm::hardware::Hardware;
 use crate::vm::{GuestOptions, delivery};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 
 /// The emulator of a processor: `$PIPEPROF_QEMU`, or `qemu-system-x86_64` in PATH.
 pub fn program(processor: Processor) -> OsString {
     Hardware::of(processor).program()
 }
 
-/// QEMU's version line: `QEMU emulator version 7.2.22 (Debian ...)`.
+/// QEMU's version line: `QEMU emulator version 7.2.22 (Debian ...)`. It is asked once.
 pub fn version(processor: Processor) -> Result<String> {
+    static KNOWN: Mutex<BTreeMap<OsString, String>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().map_err(|_| anyhow!("internal error: a thread panicked"))?;
+    if let Some(version) = known.get(&program(processor)) {
+        return Ok(version.clone());
+    }
+    let version = asked_version(processor)?;
+    known.insert(program(processor), version.clone());
+    Ok(version)
+}
+
+fn asked_version(processor: Processor) -> Result<String> {
     let output = Command::new(program(processor)).arg("--version").stdin(Stdio::null()).output();
     let output = output.with_context(|| missing(processor))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

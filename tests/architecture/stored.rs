@@ -24,7 +24,7 @@ const OTHERS: [(&str, &[&str]); 7] = [
         ],
     ),
     ("container engines write it", &["record/start/container.rs"]),
-    ("users write it", &["cli/matrix.rs", "profile/cycles.rs"]),
+    ("users write it", &["cli/matrix.rs", "profile/cycles.rs", "studies/command_list.rs"]),
     ("checks a command line that is not executed", &["cli/dry.rs"]),
     (
         "only written: for other programs, digests and schemas",

@@ -460,17 +460,39 @@ fn a_program_is_checked_against_its_baseline() {
         (output.status.code(), said.concat())
     };
     build(&[]);
-    let (code, said) = check(&["--kernel", "6.12", "-o", "base"]);
-    assert_eq!(code, Some(0), "{said}");
+    // A program that moves a file to a pipe by splice, and later does no more.
+    std::fs::write(folder.path().join("pass.c"), include_str!("pass.c")).unwrap();
+    let build_pass = |flags: &[&str]| {
+        let mut gcc = Command::new("gcc");
+        let built = gcc.args(["-O2", "-Wall", "-Werror"]).args(flags).args(["-o", "pass", "pass.c"]);
+        assert!(built.current_dir(folder.path()).status().unwrap().success());
+    };
+    build_pass(&[]);
+    std::fs::write(folder.path().join("data"), vec![7; 4 << 20]).unwrap();
+    let bench = "files = ['data']
+fail-above = { system-calls = 20 }
+warn-above = { page-faults = 10, bytes = '1%' }
+[[command]]
+run = './gate | cat'
+[[command]]
+run = './pass < data | cat'
+fail-above = { instructions = '100%', system-calls = '1000%' }
+";
+    std::fs::write(folder.path().join("bench.toml"), bench).unwrap();
+    let mut both = pipeprof(&["check", "--kernel", "6.12", "-o", "base", "--commands", "bench.toml"]);
+    let output = both.current_dir(folder.path()).stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let base = folder.path().join("base/.-gate-|-cat-1-cpu");
+    let base = base.to_str().unwrap();
     // Its functions, to the instruction: a loop of 4 instructions for each of 4,096 bytes, and one of 3 for each of 50 turns.
-    let stacks = std::fs::read_to_string(folder.path().join("base/stage1-gate.folded")).unwrap();
+    let stacks = std::fs::read_to_string(Path::new(base).join("stage1-gate.folded")).unwrap();
     let weight = |end: &str| -> u64 {
         let lines = stacks.lines().filter_map(|line| line.rsplit_once(' '));
         lines.filter(|(stack, _)| stack.ends_with(end)).map(|(_, weight)| weight.parse::<u64>().unwrap()).sum()
     };
     let code = |function: &str| {
         let output =
-            pipeprof(&["annotate", "base", function, "--process", "stage1-gate"]).current_dir(folder.path()).output();
+            pipeprof(&["annotate", base, function, "--process", "stage1-gate"]).current_dir(folder.path()).output();
         String::from_utf8(output.unwrap().stdout).unwrap()
     };
     for (function, turns) in [("sum", 4096 * 500), ("mixed", 50 * 500)] {
@@ -483,12 +505,12 @@ fn a_program_is_checked_against_its_baseline() {
     }
     // A system call more for each block is named, and is a regression if its kind of limit is given.
     build(&["-DEXTRA_CALL"]);
-    std::fs::write(folder.path().join("bench.txt"), "# What is gated\n./gate | cat\n").unwrap();
+    build_pass(&["-DLOST"]);
     // As a job of a CI system does it.
     let path = format!("{}:{}", common::binary().parent().unwrap().display(), std::env::var("PATH").unwrap());
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("build/ci/check");
     let variables = [
-        ("COMMANDS", "bench.txt"),
+        ("COMMANDS", "bench.toml"),
         ("BASELINE", "base"),
         ("FAIL_ABOVE_CALLS", "5%"),
         ("REPORT", "report"),
@@ -498,13 +520,26 @@ fn a_program_is_checked_against_its_baseline() {
     let said = String::from_utf8_lossy(&job.stdout).into_owned();
     assert_eq!(job.status.code(), Some(1), "{said}");
     assert!(said.contains("500 more getppid by stage1-gate (0 to 500)"), "{said}");
-    assert!(said.starts_with("regression") && said.contains("500 more system calls"), "{said}");
+    assert!(said.starts_with("regression"), "{said}");
+    // Each has a verdict and limits of its own: the second one only warns, because it reads and
+    // writes all that it moved.
+    assert!(
+        said.contains("\n  regression            ./gate | cat\n  above a soft limit    ./pass < data | cat\n"),
+        "{said}"
+    );
+    assert!(said.contains("./gate | cat: regression: system calls +") && said.contains(", limit +20)"), "{said}");
+    assert!(said.contains("./pass < data | cat: warning: bytes moved by system calls +4,194,304 ("), "{said}");
+    assert!(said.contains("65 more read and 64 more write instead of 64 splice by stage1-sh"), "{said}");
+    let (code, alone) = check(&["--baseline", "base", "--fail-above-calls", "5%"]);
+    assert!(code == Some(1) && alone.contains("500 more system calls"), "{alone}");
     let comment = std::fs::read_to_string(folder.path().join("report/comment.md")).unwrap();
     assert!(comment.starts_with("<!-- pipeprof check -->\n**pipeprof: regression"), "{comment}");
-    assert!(comment.contains("(getppid +500) |") && comment.lines().count() < 40, "{comment}");
+    assert!(comment.contains("(getppid +500) |") && comment.contains("regression: system calls +"), "{comment}");
+    let table = comment.lines().position(|line| line.starts_with("<details>")).unwrap();
+    assert!(table <= 15, "{comment}");
     let junit = std::fs::read_to_string(folder.path().join("report/junit.xml")).unwrap();
     assert!(
-        junit.contains("tests=\"1\" failures=\"1\" errors=\"0\"") && junit.contains("name=\"./gate | cat\""),
+        junit.contains("tests=\"2\" failures=\"1\" errors=\"0\"") && junit.contains("name=\"./gate | cat\""),
         "{junit}"
     );
     assert!(

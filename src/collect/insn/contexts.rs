@@ -7,6 +7,7 @@ use crate::arch::{Flow, decoded};
 use crate::profile::folded::{KERNEL, frame_name};
 use crate::roles::{self, AFTER_SWITCH, RoleId};
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Frame for contexts entered before the window, whose outer callers are unknown.
@@ -89,6 +90,10 @@ impl Callers {
     }
 }
 
+fn address_range(from: u64, bytes: u64) -> Range<u64> {
+    from..from.saturating_add(bytes)
+}
+
 /// The functions of which `count` has instructions: the index of the first instruction in the block, the number of those that
 /// were executed, and the frame. `frames`: those of the block.
 pub(super) fn functions_of<'f>(
@@ -145,7 +150,16 @@ impl<'a> Contexts<'a> {
         let of = || {
             let mut frames: Vec<(u16, LastFrame)> = Vec::new();
             let instructions = self.raw.blocks.get(block as usize).into_iter().flat_map(Block::instructions);
+            let mut rest = address_range(0, 0);
             for (end, (address, _)) in (1..).zip(instructions) {
+                let is_work = self.work.contains(place, address);
+                if rest.contains(&address)
+                    && let Some(last) = frames.last_mut().filter(|(_, last)| last.is_switch_work == is_work)
+                {
+                    last.0 = end;
+                    continue;
+                }
+                rest = address_range(address, self.names.rest(block, address));
                 let frame = LastFrame::of(self.names, &self.work, place, Some(block), address);
                 match frames.last_mut() {
                     Some(last) if last.1 == frame => last.0 = end,
@@ -228,24 +242,31 @@ pub(super) struct RoleEntry {
 pub(super) fn entries(contexts: &mut Contexts<'_>) -> Vec<RoleEntry> {
     let (raw, names) = (contexts.raw, contexts.names);
     let start = |address| names.function(address).start.filter(|start| *start == address && address >> 63 == 1);
+    // Of each block: the index of an instruction, a function that begins there, and one that it jumps to from another.
+    type Step = (u16, Option<u64>, Option<(u64, u64)>);
+    let steps = |block: &Block| {
+        let step = |(at, (address, code)): (u16, (u64, &[u8]))| {
+            let instruction = decoded(raw.processor, code, address);
+            let target = Some(instruction.target).filter(|_| instruction.flow == Flow::Jump).and_then(start);
+            let jump = target.filter(|target| names.function(address).start != Some(*target));
+            let step = (at, start(address), jump.map(|target| (target, address)));
+            (step.1.is_some() || step.2.is_some()).then_some(step)
+        };
+        (0..).zip(block.instructions()).filter_map(step).collect::<Vec<Step>>()
+    };
+    let mut known: HashMap<u32, Vec<Step>> = HashMap::new();
     // By count, context and function: entries, and of these jumps from other functions, which are tail calls.
     let mut entries = Vec::new();
     let mut jumps = Vec::new();
     for (index, count) in raw.counts.iter().enumerate() {
+        let Some(block) = raw.blocks.get(count.block as usize) else { continue };
         if !matches!(raw.root(count.node), Some(Root::Process(_) | Root::Unattributed(_))) {
             continue;
         }
-        for (address, code) in raw.executed(count) {
-            if start(address).is_some() {
-                entries.push((index, count.node, address));
-            }
-            let instruction = decoded(raw.processor, code, address);
-            if instruction.flow == Flow::Jump {
-                let target = instruction.target;
-                if start(target).is_some() && names.function(target).start != names.function(address).start {
-                    jumps.push((index, count.node, target, address));
-                }
-            }
+        let steps = known.entry(count.block).or_insert_with(|| steps(block));
+        for (_, entry, jump) in steps.iter().filter(|(at, ..)| (count.from..count.to).contains(at)) {
+            entries.extend(entry.map(|address| (index, count.node, address)));
+            jumps.extend(jump.map(|(target, from)| (index, count.node, target, from)));
         }
     }
     let mut found = Vec::new();

@@ -47,6 +47,17 @@ impl Names {
         found.map_or(CodePlace { file: None, address }, |(file, address)| CodePlace { file: Some(file), address })
     }
 
+    /// How many bytes from `address` of this block on are in the same function for sure.
+    pub(super) fn rest(&self, block: u32, address: u64) -> u64 {
+        if address >> 63 == 1 {
+            let at = self.kernel.at(address);
+            return at.and_then(|at| at.size?.checked_sub(at.offset)).unwrap_or(0);
+        }
+        let place = self.place(block, address);
+        let end = self.files.as_ref().zip(place.file).and_then(|(code, file)| code.end(file, place.address));
+        end.map_or(0, |end| end - place.address)
+    }
+
     /// The function that contains this code.
     pub(super) fn function_at(&self, place: CodePlace) -> Function<'_> {
         let found = self.files.as_ref().zip(place.file).and_then(|(code, file)| code.function(file, place.address));

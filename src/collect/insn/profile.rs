@@ -164,19 +164,48 @@ struct Seen {
     iterations: Vec<u64>,
 }
 
+/// How often each instruction of each block was executed, by the place of the process. A count adds only where it begins and
+/// subtracts where it ends: contexts are many more than blocks.
+fn times(raw: &Raw, places: usize) -> Vec<Vec<Vec<u64>>> {
+    let mut all: Vec<Vec<Vec<u64>>> = vec![Vec::new(); raw.blocks.len()];
+    for count in &raw.counts {
+        let at = count.block as usize;
+        let (Some(root), Some(block), Some(sums)) = (raw.root(count.node), raw.blocks.get(at), all.get_mut(at)) else {
+            continue;
+        };
+        if sums.is_empty() {
+            *sums = vec![vec![0; block.lengths.len() + 1]; places];
+        }
+        let own = &mut sums[root.place(places - 1)];
+        own[usize::from(count.from)] = own[usize::from(count.from)].wrapping_add(count.times);
+        own[usize::from(count.to)] = own[usize::from(count.to)].wrapping_sub(count.times);
+    }
+    for sums in all.iter_mut().flatten() {
+        let mut sum = 0_u64;
+        for here in sums {
+            sum = sum.wrapping_add(*here);
+            *here = sum;
+        }
+    }
+    all
+}
+
 /// All executed instructions, by function.
 fn executed(raw: &Raw, names: &Names, processes: &[ProcessName]) -> ExecutedCode {
     let none = vec![0; processes.len() + 1];
     let mut seen: BTreeMap<CodePlace, Seen> = BTreeMap::new();
-    for count in &raw.counts {
-        let Some(root) = raw.root(count.node) else { continue };
-        for (address, code) in raw.executed(count) {
-            let seen = seen.entry(names.place(count.block, address)).or_insert_with(|| Seen {
+    for ((number, block), times) in (0..).zip(&raw.blocks).zip(times(raw, none.len())) {
+        for (at, (address, code)) in block.instructions().enumerate() {
+            let counts = || times.iter().map(|of| of.get(at).copied().unwrap_or(0));
+            if counts().all(|count| count == 0) {
+                continue;
+            }
+            let seen = seen.entry(names.place(number, address)).or_insert_with(|| Seen {
                 code: code.to_vec(),
                 counts: none.clone(),
                 iterations: none.clone(),
             });
-            seen.counts[root.place(processes.len())] += count.times;
+            seen.counts.iter_mut().zip(counts()).for_each(|(sum, count)| *sum += count);
         }
     }
     let mut accesses: BTreeMap<(u32, usize), u64> = BTreeMap::new();

@@ -297,6 +297,15 @@ impl PlacedCode {
         Some((place.file, place.address(address)))
     }
 
+    /// Where the function at an address of a file ends.
+    pub(super) fn end(&self, file: usize, address: u64) -> Option<u64> {
+        let (_, functions) = self.files.get(file)?;
+        // Another one may begin in it.
+        let next = functions.range(address + 1..).next().map(|(start, _)| *start);
+        let end = function_of(functions, address)?.range.end;
+        Some(next.map_or(end, |next| next.min(end)))
+    }
+
     /// The function at an address of a file.
     pub(super) fn function(&self, file: usize, address: u64) -> Option<Function<'_>> {
         let (name, functions) = self.files.get(file)?;

@@ -8,9 +8,9 @@ mod word;
 pub use about::{Caveat, CaveatCase, Difference, MissingCell, Shared};
 pub use causes::{CauseNames, CausePart, CauseResidual, CauseRow, CauseSplit, CauseValue};
 pub use parts::{
-    Blame, CallList, CallRow, CpuReason, CpuSplit, CpuSplitRole, CycleChange, CycleDelta, FunctionSum, HeldChange,
-    Inlined, LockChange, PathChange, PipeChange, PipeUse, PipelineChange, RepChange, RoleCycleDelta, RolePart,
-    RoleWork, ScheduleChange, ShareChange, SwitchRates, SystemCallChange, UserWork, WorkUnit,
+    Blame, CallList, CallRow, ChangedCount, CpuReason, CpuSplit, CpuSplitRole, CycleChange, CycleDelta, FunctionSum,
+    HeldChange, Inlined, LimitedCount, LockChange, PathChange, PipeChange, PipeUse, PipelineChange, RepChange,
+    RoleCycleDelta, RolePart, RoleWork, ScheduleChange, ShareChange, SwitchRates, SystemCallChange, UserWork, WorkUnit,
 };
 pub use word::Word;
 

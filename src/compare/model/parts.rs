@@ -7,6 +7,7 @@ use crate::result::LockKind;
 use crate::roles::RoleId;
 use crate::util::text::grouped;
 use serde::{Deserialize, Serialize};
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
 /// The largest contributor: a role and functions within it, helpers and the roles that call them, or another number of pages
 /// that are allocated.
@@ -275,9 +276,48 @@ pub struct PipelineChange {
     /// All system calls of counted stages; those whose number changed for certain first, and of these the largest change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub system_calls: Vec<SystemCallChange>,
+    /// Other counts of all stages together, as far as both have them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counts: Vec<ChangedCount>,
     /// Whether the programs of counted stages did other work, where that is known and user code explains the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_work: Option<UserWork>,
+}
+
+/// What a command may have limits for.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, VariantArray, EnumMessage, IntoStaticStr,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum LimitedCount {
+    /// instructions
+    Instructions,
+    /// system calls
+    SystemCalls,
+    /// page faults
+    PageFaults,
+    /// bytes moved by system calls
+    Bytes,
+    /// sleeps per MiB
+    #[serde(rename = "sleeps-per-MiB")]
+    #[strum(serialize = "sleeps-per-MiB")]
+    SleepsPerMib,
+}
+
+/// A count before and after: fewest and most in the runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChangedCount {
+    pub what: LimitedCount,
+    pub before: [f64; 2],
+    pub after: [f64; 2],
+}
+
+impl ChangedCount {
+    /// How many more there are in any case.
+    pub fn least_more(&self) -> f64 {
+        self.after[0] - self.before[1]
+    }
 }
 
 /// What explains a change of user code.
@@ -298,14 +338,29 @@ pub struct SystemCallChange {
     pub calls: [u64; 2],
     /// Kernel instructions of one call without entry and exit; `None` without calls.
     pub per_call: [Option<f64>; 2],
+    /// Those that failed in the recorded runs; `None` if not seen.
+    #[serde(default)]
+    pub errors: [Option<u64>; 2],
+    /// Bytes that they moved in the recorded runs; `None` of calls that move none.
+    #[serde(default)]
+    pub bytes: [Option<u64>; 2],
     /// Whether no run before had as many as any run after.
     pub certain: bool,
 }
+
+/// Fewer calls that fail or not may do so by chance, as those that others interrupt.
+const FEW_ERRORS: u64 = 10;
 
 impl SystemCallChange {
     /// How many more there are.
     pub fn more(&self) -> i128 {
         i128::from(self.calls[1]) - i128::from(self.calls[0])
+    }
+
+    /// Whether other numbers of them failed, which cannot be chance: many more, or all of them.
+    pub(crate) fn fails_otherwise(&self) -> bool {
+        let [Some(before), Some(after)] = self.errors else { return false };
+        before.abs_diff(after) >= FEW_ERRORS && before.abs_diff(after) * 2 >= before.max(after)
     }
 
     /// `read +3,306`.

@@ -176,7 +176,7 @@ pub(super) fn system_calls(step: &Step, shown: StepExtent) -> Table {
     let changed = |change: &&SystemCallChange| {
         let [before, after] = change.per_call;
         let costs = before.zip(after).is_some_and(|(before, after)| (after / before - 1.0).abs() >= SMALLEST_PART);
-        change.certain || (costs && change.calls[0] >= FEW_CALLS)
+        change.certain || (costs && change.calls[0] >= FEW_CALLS) || change.fails_otherwise()
     };
     let all: Vec<&SystemCallChange> = step.pipeline.system_calls.iter().filter(changed).collect();
     let (rows, others) = all.split_at(all.len().min(shown.functions));
@@ -185,15 +185,25 @@ pub(super) fn system_calls(step: &Step, shown: StepExtent) -> Table {
         more => format!("{} more in report.json", counted(more as u64, "change")),
     };
     let each = |of: Option<f64>| of.map_or(TableCell::Missing, TableCell::Exact);
-    Table::of("System calls whose number changed, or what the kernel executes in one", rows)
+    let count = |of: Option<u64>| of.map_or(TableCell::Missing, TableCell::Count);
+    let table = Table::of("System calls whose number, errors or instructions in one call changed", rows)
         .column("call", |change| &change.name[..])
         .column("process", |change| change.process.as_str())
         .column("calls", |change| change.calls[0])
         .column("then", |change| change.calls[1])
         .less(1, "instr/call", |change| each(change.per_call[0]))
-        .less(1, "then", |change| each(change.per_call[1]))
-        .done()
-        .note(more)
+        .less(1, "then", |change| each(change.per_call[1]));
+    // Older results do not have them.
+    let table = if rows.iter().any(|change| change.errors.iter().any(Option::is_some)) {
+        table
+            .less(2, "errors", |change| count(change.errors[0]))
+            .less(2, "then", |change| count(change.errors[1]))
+            .less(3, "bytes", |change| count(change.bytes[0]))
+            .less(3, "then", |change| count(change.bytes[1]))
+    } else {
+        table
+    };
+    table.done().note(more)
 }
 
 /// Fewer calls of a kind are mostly those that start a program.

@@ -1,8 +1,8 @@
 //! What tells whether two recordings of a pipeline did the same work, and what a comparison of them shows.
 
-use crate::process::ProcessTotals;
+use crate::process::{ProcessTotals, Processes};
 use crate::profile::ProcessName;
-use crate::record::count::REP_BYTES;
+use crate::record::count::{FEWEST_BYTES, PAGE_FAULTS, REP_BYTES};
 use crate::record::model::names::{labels, process_names};
 use crate::record::model::stages::{self, Stages};
 use crate::record::say::words;
@@ -47,6 +47,10 @@ pub struct PipelineWork {
     pub path: BTreeMap<String, f64>,
     /// Of each stage, if they were counted.
     pub system_calls: Vec<SystemCallCount>,
+    /// Page faults of all stages, fewest and most in the counted runs; `None` if not counted.
+    pub page_faults: Option<[u64; 2]>,
+    /// Sleeps of all stages for each MiB that went through the pipes; `None` of little.
+    pub sleeps_per_mib: Option<f64>,
     /// What the wall time was made of: `62 % gzip on a CPU (user code) and 38 % other parts`.
     pub made_of: Option<String>,
 }
@@ -123,9 +127,26 @@ impl PipelineWork {
             is_emulated: document.executed_on == ExecutedOn::Tcg,
             path,
             system_calls: document.system_calls.clone(),
+            page_faults: page_faults(document),
+            sleeps_per_mib: sleeps_per_mib(document),
             made_of: words::made_of(document),
         })
     }
+}
+
+/// Fewest and most of all counted runs.
+fn page_faults(document: &Document) -> Option<[u64; 2]> {
+    let of = |processes: &Processes| processes.totals.values().map(|totals| totals.counters.get(PAGE_FAULTS)).sum();
+    let runs: Option<Vec<u64>> = document.runs.iter().map(|run| of(&run.processes)).collect();
+    let runs = runs?;
+    Some([*runs.iter().min()?, *runs.iter().max()?])
+}
+
+fn sleeps_per_mib(document: &Document) -> Option<f64> {
+    document.ensemble.as_ref()?;
+    let bytes: u64 = document.channels.iter().map(RecordedChannel::taken).sum();
+    let sleeps: u64 = document.processes.totals.values().map(|totals| totals.voluntary_switches).sum();
+    (bytes >= FEWEST_BYTES).then(|| sleeps as f64 / (bytes as f64 / f64::from(1 << 20)))
 }
 
 fn pipes(document: &Document, all: &Stages) -> Vec<PipeWork> {

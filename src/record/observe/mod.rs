@@ -1,8 +1,9 @@
 //! See what happens: [`recorder`] attaches the BPF programs and reads their maps ([`raw`], [`counted`]), [`path`] follows what the end of
 //! the pipeline waits for, [`looks`] sees who waits for whom ([`look`], [`thread_calls`], [`file_locks`]), [`timeline`]
 //! keeps what happened when, [`others`] who else used the CPUs, and [`traced`] attaches collectors of runs. [`reason`] names
-//! why a thread sleeps, and [`user_pages`] why a pipe is small. Without rights, [`proc`] takes the place of [`recorder`].
+//! why a thread sleeps, and [`user_pages`] why a pipe is small. In guests, [`results`] has how all system calls end. Without rights, [`proc`] takes the place of [`recorder`].
 
+mod call_names;
 pub(crate) mod channel_kind;
 pub(crate) mod counted;
 mod file_locks;
@@ -15,6 +16,7 @@ pub(crate) mod proc;
 pub(crate) mod raw;
 pub(crate) mod reason;
 pub(crate) mod recorder;
+pub(crate) mod results;
 pub(crate) mod thread_calls;
 pub(crate) mod timeline;
 pub(crate) mod traced;

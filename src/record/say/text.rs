@@ -172,6 +172,8 @@ fn system_calls(recording: &Document) -> Table {
         .column("process", |call| call.process.as_str())
         .column("calls", |call| call.calls)
         .column("instr/call", |call| each(call))
+        .less(1, "errors", |call| call.errors)
+        .less(2, "bytes", |call| call.bytes)
         .done()
         .note(note)
 }
