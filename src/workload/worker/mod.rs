@@ -7,6 +7,7 @@ pub mod buffer;
 mod counters;
 mod hot;
 mod ports;
+mod ring;
 mod stamp;
 mod stdio;
 
@@ -215,8 +216,19 @@ fn writer(spec: &Spec, end: RawFd) -> Result<Box<dyn ports::Run>> {
         (Writer::ReadWrite, _) => {
             Box::new(ports::ReadWrite::new(end, ports::Source::open(spec)?, Mapping::new(block, spec)?))
         }
+        (Writer::IoUring, false) => Box::new(ports::UringWrite::<false>::new(end, block, spec)?),
+        (Writer::IoUring, true) => Box::new(ports::UringWrite::<true>::new(end, block, spec)?),
+        (Writer::IoUringSplice, _) => {
+            let flags = splice_flags(spec, libc::SPLICE_F_MOVE);
+            let from = ports::SpliceIn::new(end, ports::Source::open(spec)?, block, flags)?;
+            Box::new(ports::UringSpliceIn::new(end, from, spec)?)
+        }
         (Writer::Stdio, _) => Box::new(stdio::Stdio::new(end, ports::Source::open(spec)?, spec)?),
     })
+}
+
+fn check(spec: &Spec) -> Result<ports::Check> {
+    Ok(ports::Check(stamp::Checker::new(stamp::Expected::of(spec)?)))
 }
 
 fn reader(spec: &Spec, end: RawFd) -> Result<Box<dyn ports::Run>> {
@@ -226,10 +238,12 @@ fn reader(spec: &Spec, end: RawFd) -> Result<Box<dyn ports::Run>> {
     let block = usize::try_from(spec.reader_block())?;
     Ok(match (spec.reader, spec.verify) {
         (Reader::Read, false) => Box::new(ports::Read::new(end, Mapping::new(block, spec)?, ports::CountOnly)),
-        (Reader::Read, true) => {
-            let check = ports::Check(stamp::Checker::new(stamp::Expected::of(spec)?));
-            Box::new(ports::Read::new(end, Mapping::new(block, spec)?, check))
-        }
+        (Reader::Read, true) => Box::new(ports::Read::new(end, Mapping::new(block, spec)?, check(spec)?)),
+        (Reader::IoUring, false) => Box::new(ports::UringRead::new(end, block, spec, ports::CountOnly)?),
+        (Reader::IoUring, true) => Box::new(ports::UringRead::new(end, block, spec, check(spec)?)?),
+        (Reader::IoUringMultishot, false) => Box::new(ports::UringMultishot::new(end, block, spec, ports::CountOnly)?),
+        (Reader::IoUringMultishot, true) => Box::new(ports::UringMultishot::new(end, block, spec, check(spec)?)?),
+        (Reader::IoUringSplice, _) => Box::new(ports::UringSpliceOut::new(end, ports::null()?, block, spec)?),
         (Reader::ReadWrite, _) => {
             Box::new(ports::Read::new(end, Mapping::new(block, spec)?, ports::Copy::new(ports::null()?)))
         }

@@ -1,9 +1,11 @@
 //! The system calls that move bytes, each a [`Port`](super::hot::Port).
 
 mod readers;
+mod uring;
 mod writers;
 
 pub(crate) use readers::{Check, Copy, CountOnly, Read, SpliceOut, null};
+pub(crate) use uring::{UringMultishot, UringRead, UringSpliceIn, UringSpliceOut, UringWrite};
 pub(crate) use writers::{Halves, ReadWrite, Source, SpliceIn, Vmsplice, Write};
 
 use super::buffer::Mapping;
