@@ -78,7 +78,9 @@ fn work(control: &UnixStream, part: WorkerPart, end: RawFd) -> Result<WorkerWind
         ensure!(part != WorkerPart::Writer || !tally.ended, "--source{}: it is empty, or became empty", source());
         Ok(tally)
     };
-    engine.run(Amount::Bytes(job.warmup), None).and_then(supplied).context("warm-up")?;
+    // Marked too if threads of the kernel are to be counted with this process: it starts them now.
+    let prepared = (job.marked && job.spec.has_ring()).then_some(part);
+    engine.run(Amount::Bytes(job.warmup), prepared).and_then(supplied).context("warm-up")?;
     let mut counters = Counters::new(job.counter);
     // The file of this program may have given rights, which only opening the counters needs.
     privileges::drop_given();
@@ -94,6 +96,7 @@ fn work(control: &UnixStream, part: WorkerPart, end: RawFd) -> Result<WorkerWind
     // Do as little as possible before the next wait, because collectors are still active. But close the pipe: the
     // reader waits for the end of file.
     if part == WorkerPart::Writer {
+        engine.port.release()?;
         // SAFETY: the pipe's end was passed as this descriptor, and nothing uses it after this.
         unsafe { libc::close(end) };
     }

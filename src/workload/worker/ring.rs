@@ -81,6 +81,14 @@ impl Ring {
         Ok(Self { ring, registered_files: spec.registered_files, results })
     }
 
+    /// Give back the registered files, which would keep the pipe open for its reader.
+    pub(crate) fn release(&mut self) -> Result<()> {
+        if self.registered_files {
+            self.ring.submitter().unregister_files().context("--registered-files: cannot give back the pipe")?;
+        }
+        Ok(())
+    }
+
     /// What requests name the `index`th of the ring's files by, whose descriptor is `fd`.
     pub(crate) fn file(&self, index: i32, fd: RawFd) -> types::Fd {
         types::Fd(if self.registered_files { index } else { fd })

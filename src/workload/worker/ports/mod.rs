@@ -19,6 +19,10 @@ pub(crate) trait Run {
     fn run(&mut self, amount: Amount, window: Option<WorkerPart>, options: &HotOptions) -> Result<Tally>;
     /// The port's buffers.
     fn mappings(&self) -> Vec<&Mapping>;
+    /// Give up what keeps the pipe open besides its descriptor.
+    fn release(&mut self) -> Result<()> {
+        Ok(())
+    }
     /// A deviation from what was requested, if any.
     fn note(&self) -> Option<&str> {
         None

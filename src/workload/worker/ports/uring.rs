@@ -117,6 +117,9 @@ fn together(results: std::io::Result<&[i32]>, asked: &[usize]) -> isize {
 
 impl<const VERIFY: bool> Run for UringWrite<VERIFY> {
     run_hot!();
+    fn release(&mut self) -> Result<()> {
+        self.ring.release()
+    }
     fn mappings(&self) -> Vec<&Mapping> {
         vec![&self.buffers]
     }
@@ -374,6 +377,9 @@ impl Port for UringSpliceIn {
 
 impl Run for UringSpliceIn {
     run_hot!();
+    fn release(&mut self) -> Result<()> {
+        self.ring.release()
+    }
     fn note(&self) -> Option<&str> {
         self.from.note()
     }
