@@ -19,7 +19,7 @@ const SOURCES: [&str; 10] = [
 ];
 
 /// The programs of `pipeprof record`, which share bpf/common.bpf.h, bpf/pipeprof.h and bpf/stacks.bpf.h with the others.
-const RECORD_SOURCES: [&str; 20] = [
+const RECORD_SOURCES: [&str; 21] = [
     "bpf/record.bpf.c",
     "bpf/record.h",
     "bpf/record_kernel.bpf.h",
@@ -31,6 +31,7 @@ const RECORD_SOURCES: [&str; 20] = [
     "bpf/record_sockets.bpf.h",
     "bpf/record_terminals.bpf.h",
     "bpf/record_channels.bpf.h",
+    "bpf/record_uring.bpf.h",
     "bpf/record_aio.bpf.h",
     "bpf/record_shapes.bpf.h",
     "bpf/record_calls.bpf.h",

@@ -71,6 +71,9 @@ fn work(control: &UnixStream, part: WorkerPart, end: RawFd) -> Result<WorkerWind
     if let Some(cpu) = job.cpu {
         cpus::bind(cpu)?;
     }
+    // Threads of the kernel that are to be counted with this process are started until the warm-up ends.
+    let prepared = (job.marked && job.spec.has_ring()).then_some(part);
+    hot::mark_begin(prepared);
     let mut engine = Engine::new(&job.spec, part, end)?;
     let supplied = |tally: Tally| {
         // A pipe takes at least one byte, so it was the source that ended: the reader would wait for ever.
@@ -78,9 +81,8 @@ fn work(control: &UnixStream, part: WorkerPart, end: RawFd) -> Result<WorkerWind
         ensure!(part != WorkerPart::Writer || !tally.ended, "--source{}: it is empty, or became empty", source());
         Ok(tally)
     };
-    // Marked too if threads of the kernel are to be counted with this process: it starts them now.
-    let prepared = (job.marked && job.spec.has_ring()).then_some(part);
-    engine.run(Amount::Bytes(job.warmup), prepared).and_then(supplied).context("warm-up")?;
+    engine.run(Amount::Bytes(job.warmup), None).and_then(supplied).context("warm-up")?;
+    hot::mark_end(prepared);
     let mut counters = Counters::new(job.counter);
     // The file of this program may have given rights, which only opening the counters needs.
     privileges::drop_given();
