@@ -267,6 +267,8 @@ int pr_switch(struct pp_tracepoint *ctx)
 		if (own->state != PR_RUNNING)
 			resume_unseen(own, from, now);
 		own->own.cpu_ns += now - own->since;
+		if (own->io_thread == PR_IO_POLLER)
+			own->own.poller_ns += now - own->since;
 		idle = idle_state_now(from);
 		own->since = now;
 		own->woken = 0;

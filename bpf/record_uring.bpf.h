@@ -113,11 +113,14 @@ __noinline u32 learn_ring_file(u64 task, u64 open)
 {
 	struct pr_task *own = find_any(task);
 
-	if (!own || !open)
+	if (!own)
 		return 0;
-	own->ring_file.fd = 0;
+	own->ring_file.fd = own->ring_file.file_type = 0;
 	own->ring_file.device = 0;
 	own->ring_file.pipe = own->ring_file.socket = 0;
+	/* A thread of the kernel finds it only when it begins. */
+	if (!open)
+		return 0;
 	learn_open(&own->ring_file, (struct file *)open);
 	return 1;
 }
