@@ -23,8 +23,8 @@ static __always_inline void learn_open(struct pr_file *file, const struct file *
 	}
 }
 
-/* The address of the struct file of this descriptor; 0 if it is not open. Not static: see native_number. */
-__noinline u64 open_file(u64 task, u32 fd)
+/* The address of the struct file of this descriptor; 0 if it is not open. */
+static __always_inline u64 open_of(u64 task, u32 fd)
 {
 	struct fdtable *table = BPF_CORE_READ((struct task_struct *)task, files, fdt);
 	struct file **all, *open = 0;
@@ -33,6 +33,12 @@ __noinline u64 open_file(u64 task, u32 fd)
 		return 0;
 	all = BPF_CORE_READ(table, fd);
 	return bpf_probe_read_kernel(&open, sizeof(open), all + fd) ? 0 : (u64)open;
+}
+
+/* The same, where the stack is too small for that. Not static: see native_number. */
+__noinline u64 open_file(u64 task, u32 fd)
+{
+	return open_of(task, fd);
 }
 
 /* Find out what the descriptor `fd` of a followed thread is; 0 if it is not open. Not static: see native_number. */
@@ -54,7 +60,7 @@ __noinline u32 learn_file(u64 task, u32 fd)
 	file->generation = *generation;
 	file->device = 0;
 	file->pipe = file->socket = 0;
-	open = open_file(task, fd);
+	open = open_of(task, fd);
 	if (!open)
 		return 0;
 	file->fd = fd + 1;
