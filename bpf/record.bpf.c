@@ -27,6 +27,7 @@ const volatile struct pp_settings settings = {};
 #include "record_sockets.bpf.h"
 #include "record_terminals.bpf.h"
 #include "record_channels.bpf.h"
+#include "record_uring.bpf.h"
 #include "record_files.bpf.h"
 #include "record_aio.bpf.h"
 #include "record_shapes.bpf.h"

@@ -79,7 +79,9 @@
 #define PR_KIND_BUFFER 6
 #define PR_KIND_MESSAGE 7
 #define PR_KIND_MESSAGES 8
-#define PR_KINDS 9
+/* Requests to io_uring. */
+#define PR_KIND_RING 9
+#define PR_KINDS 10
 /* Larger writes are not atomic: PIPE_BUF. */
 #define PR_ATOMIC 4096
 /* Messages of one call of whose bytes are counted. */
@@ -87,6 +89,13 @@
 /* Requests of one io_submit that are looked at, and events among which the result of one is sought. */
 #define PR_REQUESTS 128
 #define PR_EVENTS 256
+
+/* Rings of io_uring with a request that waits, and requests that complete more than once. */
+#define PR_RINGS 1024
+#define PR_SHOTS 1024
+/* Kinds of the kernel's threads that work for rings. */
+#define PR_IO_WORKER 1
+#define PR_IO_POLLER 2
 
 /* Sizes of calls: element i counts 2^i to 2^(i+1)-1 bytes, the last one all from 4 MiB on. */
 #define PR_SIZES 23
@@ -129,6 +138,21 @@
 /* Bits of a wake-up: the woken thread waited for room; the one that wakes it carries on what a followed one did. */
 #define PR_FOR_ROOM 16
 #define PR_CARRIED 32
+
+/* The request to a ring that could not be done at once last. */
+struct pr_ring {
+	u64 request;
+	/* Addresses of the struct file that it waits for, and of that from which it splices. */
+	u64 open;
+	u64 from;
+	u64 side;
+};
+
+/* A request that completes more than once. */
+struct pr_shot {
+	u64 ring;
+	u64 number;
+};
 
 /* One side of a channel, used by one process. */
 struct pr_end {
@@ -265,6 +289,8 @@ struct pr_reason {
 /* It is ending: before the kernel begins to close its files, and from then on. */
 #define PR_ENDING 4294967291
 #define PR_CLOSING 4294967290
+/* It does not wait: a thread of the kernel that has no request of its ring to do. */
+#define PR_UNUSED 4294967289
 
 struct pr_wait {
 	u64 count;
@@ -307,8 +333,13 @@ struct pr_process {
 	u64 system_ns;
 	u64 preemptions;
 	u64 calls;
-	/* Calls of io_uring_enter, whose reads and writes are not seen. */
+	/* Calls of io_uring_enter, on kernels where its reads and writes are not seen. */
 	u64 urings;
+	/* Completed requests to io_uring, and those of them that a thread of the kernel has done. */
+	u64 rings;
+	u64 ring_workers;
+	/* Time on a CPU of threads of the kernel that poll rings for requests. */
+	u64 poller_ns;
 	/* Requests of io_submit, maybe at pipes, that are not counted. */
 	u64 requests;
 	/* The signal that killed it; 0 if none did. */
@@ -432,8 +463,14 @@ struct pr_task {
 	u64 forked;
 	/* The last read of one byte: the number in `own`. */
 	u64 byte_call;
+	/* PR_IO_WORKER or PR_IO_POLLER; 0 for threads of the program. */
+	u64 io_thread;
+	/* Address of the ring to which it has given a request last. */
+	u64 ring;
 	struct pr_process own;
 	struct pr_file files[PR_KNOWN];
+	/* Of the request to io_uring that was looked at last. */
+	struct pr_file ring_file;
 	/* The first channel that it reads, and the first that it writes. */
 	struct pr_used used[2];
 };
@@ -537,6 +574,8 @@ struct pr_state {
 	/* pipeprof's PID namespace: its address, and its level below the initial one. */
 	u64 namespace;
 	u64 level;
+	/* Whether what io_uring moves can be seen. */
+	u64 rings;
 };
 
 #endif

@@ -3,6 +3,13 @@
  * Calls on channels, counted when they return.
  */
 
+static __always_inline u32 rings_are_seen(void)
+{
+	struct pr_state *shared = shared_state();
+
+	return shared && shared->rings;
+}
+
 /* A call on channels: descriptors that it reads and writes, or -1. */
 struct channel_call {
 	s64 from;
@@ -67,7 +74,8 @@ static __always_inline void add_sleep(struct pr_task *own, u64 now)
 
 	own->own.runnable_ns += now - woken;
 	if (!own->inode) {
-		add_wait(own, blocked);
+		if (own->call != PR_UNUSED)
+			add_wait(own, blocked);
 		return;
 	}
 	counts = own_counts(own, own->inode, own->device, own->side & 1);
@@ -408,7 +416,7 @@ static __always_inline int add_call(const void *registers, s64 result)
 		own->own.effects++;
 		break;
 	case NR_IO_URING_ENTER:
-		own->own.urings++;
+		own->own.urings += !rings_are_seen();
 		break;
 	case NR_WAIT4:
 		/* With WNOHANG: no child has ended. */
@@ -455,6 +463,7 @@ int pr_learn(struct pp_tracepoint *ctx)
 	if (!shared || current_pid() != settings.pids[0])
 		return 0;
 	shared->registers = ctx->args[0] - (u64)BPF_CORE_READ(task, stack);
+	shared->rings = HAS_REQUESTS;
 	id = BPF_CORE_READ(task, thread_pid);
 	shared->level = BPF_CORE_READ(id, level);
 	number_at(id, shared->level, &shared->namespace);

@@ -3,36 +3,12 @@
  * Which channel a descriptor belongs to, the registers of a call, and counts of calls on channels.
  */
 
-/* Find out what the descriptor `fd` of a followed thread is; 0 if it is not open. Not static: see native_number. */
-__noinline u32 learn_file(u64 task, u32 fd)
+/* Fill in what an open file is. */
+static __always_inline void learn_open(struct pr_file *file, const struct file *open)
 {
-	struct pr_task *own = find_any(task);
-	struct pr_file *file;
-	struct fdtable *table;
-	struct file **all, *open = 0;
-	struct inode *inode;
-	u32 *generation, mode;
+	const struct inode *inode = BPF_CORE_READ(open, f_inode);
+	u32 mode = BPF_CORE_READ(inode, i_mode);
 
-	if (!own)
-		return 0;
-	generation = generation_of(own);
-	if (!generation)
-		return 0;
-	file = &own->files[fd & (PR_KNOWN - 1)];
-	/* Opening it does not change the generation. */
-	file->fd = 0;
-	file->generation = *generation;
-	file->device = 0;
-	file->pipe = file->socket = 0;
-	table = BPF_CORE_READ((struct task_struct *)task, files, fdt);
-	if (fd >= BPF_CORE_READ(table, max_fds))
-		return 0;
-	all = BPF_CORE_READ(table, fd);
-	if (bpf_probe_read_kernel(&open, sizeof(open), all + fd) || !open)
-		return 0;
-	inode = BPF_CORE_READ(open, f_inode);
-	mode = BPF_CORE_READ(inode, i_mode);
-	file->fd = fd + 1;
 	file->open = (u64)open;
 	file->file_type = mode >> 12;
 	file->writable = BPF_CORE_READ(open, f_mode) & FMODE_WRITE;
@@ -45,6 +21,50 @@ __noinline u32 learn_file(u64 task, u32 fd)
 	} else if (file->file_type == S_IFCHR) {
 		learn_terminal(file, open, BPF_CORE_READ(inode, i_rdev));
 	}
+}
+
+/* The address of the struct file of this descriptor; 0 if it is not open. */
+static __always_inline u64 open_of(u64 task, u32 fd)
+{
+	struct fdtable *table = BPF_CORE_READ((struct task_struct *)task, files, fdt);
+	struct file **all, *open = 0;
+
+	if (fd >= BPF_CORE_READ(table, max_fds))
+		return 0;
+	all = BPF_CORE_READ(table, fd);
+	return bpf_probe_read_kernel(&open, sizeof(open), all + fd) ? 0 : (u64)open;
+}
+
+/* The same, where the stack is too small for that. Not static: see native_number. */
+__noinline u64 open_file(u64 task, u32 fd)
+{
+	return open_of(task, fd);
+}
+
+/* Find out what the descriptor `fd` of a followed thread is; 0 if it is not open. Not static: see native_number. */
+__noinline u32 learn_file(u64 task, u32 fd)
+{
+	struct pr_task *own = find_any(task);
+	struct pr_file *file;
+	u32 *generation;
+	u64 open;
+
+	if (!own)
+		return 0;
+	generation = generation_of(own);
+	if (!generation)
+		return 0;
+	file = &own->files[fd & (PR_KNOWN - 1)];
+	/* Opening it does not change the generation. */
+	file->fd = 0;
+	file->generation = *generation;
+	file->device = 0;
+	file->pipe = file->socket = 0;
+	open = open_of(task, fd);
+	if (!open)
+		return 0;
+	file->fd = fd + 1;
+	learn_open(file, (const struct file *)open);
 	return 1;
 }
 
@@ -257,4 +277,14 @@ static __always_inline void count(struct pr_task *own, const struct pr_file *fil
 	counts = counts_of(&own->who, inode, file->device, side);
 	if (counts)
 		count_call(own, counts, 1, file, side, kind, result, asked);
+}
+
+/* The same for a request to io_uring at `ring_file`. Not static: the verifier then looks at it once. */
+__noinline u32 count_by_ring(u64 task, u32 side, u32 tees, s64 result, u64 asked)
+{
+	struct pr_task *own = find_any(task);
+
+	if (own)
+		count(own, &own->ring_file, side & 1, tees ? PR_KIND_TEE : PR_KIND_RING, result, asked);
+	return 0;
 }

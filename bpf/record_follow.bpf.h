@@ -3,6 +3,14 @@
  * Which threads are followed: children of the launching thread while it launches, and all that these fork.
  */
 
+/* What the thread does for rings. Those that poll have no place for a request. */
+static __always_inline u32 io_thread_of(u64 task)
+{
+	if (!HAS_WORKERS || !(BPF_CORE_READ((const struct task_struct *)task, flags) & PF_IO_WORKER))
+		return 0;
+	return BPF_CORE_READ((const struct task_struct___worker *)task, worker_private) ? PR_IO_WORKER : PR_IO_POLLER;
+}
+
 static __always_inline void follow_task(u64 task, const struct pr_who *who, u32 tgid, u32 started)
 {
 	struct pr_task *empty = FIRST(zeros), *own;
@@ -29,6 +37,7 @@ static __always_inline void follow_task(u64 task, const struct pr_who *who, u32 
 	own->started = started;
 	own->throttled = throttled_time(task);
 	own->exec_id = BPF_CORE_READ((const struct task_struct *)task, self_exec_id);
+	own->io_thread = io_thread_of(task);
 	__sync_fetch_and_add(threads, 1);
 }
 
@@ -88,6 +97,25 @@ int pr_fork(struct pp_tracepoint *ctx)
 		who.stage = *stage - 1;
 		follow_task((u64)child, &who, tgid, 0);
 	}
+	return 0;
+}
+
+/* A thread is about to run for the first time: one of io_uring, whose fork has no event. */
+SEC("raw_tp/sched_wakeup_new")
+int pr_ring_thread(struct pp_tracepoint *ctx)
+{
+	u64 child = ctx->args[0], current = bpf_get_current_task();
+	struct pr_task *parent = find(current), *before, *own;
+
+	if (!parent || !parent->started || !io_thread_of(child) || is_over(bpf_ktime_get_ns()))
+		return 0;
+	before = find_any(child);
+	if (before)
+		forget_task(child, before);
+	follow_task(child, &parent->who, parent->who.tgid, 1);
+	own = find(child);
+	if (own)
+		step_birth(PR_STEP_FORK, own, child, current);
 	return 0;
 }
 

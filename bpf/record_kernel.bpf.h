@@ -164,6 +164,8 @@ enum { TASK_RUNNING = 0, TASK_INTERRUPTIBLE = 1, TASK_UNINTERRUPTIBLE = 2, TASK_
 enum { TASK_DEAD = 0x80 };
 /* include/linux/sched.h: it is in do_exit. */
 enum { PF_EXITING = 4 };
+/* The same: a thread of the kernel that works for io_uring. */
+enum { PF_IO_WORKER = 0x10 };
 /* include/linux/sched/jobctl.h: it is in a frozen cgroup, and sleeps until that is thawed unless it is uninterruptible. */
 enum { JOBCTL_TRAP_FREEZE = 1 << 23 };
 /* include/linux/sched.h, since 6.1: frozen by a cgroup of version 1. */

@@ -219,6 +219,9 @@ static __always_inline void settle(struct pr_task *own)
 		__sync_fetch_and_add(&process->calls, own->own.calls);
 		__sync_fetch_and_add(&process->urings, own->own.urings);
 		__sync_fetch_and_add(&process->requests, own->own.requests);
+		__sync_fetch_and_add(&process->rings, own->own.rings);
+		__sync_fetch_and_add(&process->ring_workers, own->own.ring_workers);
+		__sync_fetch_and_add(&process->poller_ns, own->own.poller_ns);
 		if (own->own.signal)
 			process->signal = own->own.signal;
 		if (own->own.starved)

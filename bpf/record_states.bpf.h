@@ -151,6 +151,24 @@ static __always_inline u32 ending_of(const struct task_struct *task, u32 task_st
 	return BPF_CORE_READ((const struct upid *)((u64)pid + last), nr) == 1 ? NR_WAIT4 : PR_CLOSING;
 }
 
+/* It sleeps because of a request to io_uring: find out at which channel. */
+static __always_inline void sleep_by_ring(struct pr_task *own, u64 task, struct idle_state idle, u32 fd, u32 registered)
+{
+	u32 side = ring_wait(task, fd, registered), wait;
+	struct pipe_fill fill = {};
+
+	if (!side)
+		return;
+	own->file_type = own->ring_file.file_type;
+	if (!own->ring_file.device)
+		return;
+	wait = own->io_thread ? waits_for(&own->ring_file, task, idle.state, &fill) : WAITS_AT_CHANNEL;
+	if (!own->io_thread)
+		fill_of_file(&own->ring_file, side - 1, &fill);
+	if (wait != WAITS_ELSEWHERE)
+		asleep_at(own, &own->ring_file, side - 1, wait == WAITS_FOR_LOCK, &fill);
+}
+
 /* Find out why a thread sleeps, which may be the current one. */
 static __always_inline void explain(struct pr_task *own, u64 task, struct idle_state idle, int is_current)
 {
@@ -178,9 +196,18 @@ static __always_inline void explain(struct pr_task *own, u64 task, struct idle_s
 		own->call = ending_of((const void *)task, idle.state);
 		return;
 	}
+	if (own->io_thread) {
+		own->call = PR_UNUSED;
+		sleep_by_ring(own, task, idle, 0, 0);
+		return;
+	}
 	if ((is_current ? read_call_now(task, &stack, &call) : read_call(task, &call)) || call.orig_ax > 1023)
 		return;
 	own->call = call.orig_ax;
+	if (call.orig_ax == NR_IO_URING_ENTER) {
+		sleep_by_ring(own, task, idle, call.di, call.r10 & IORING_ENTER_REGISTERED_RING);
+		return;
+	}
 	/* Opening a file of a disk is not interruptible; opening a FIFO waits for a process at the other end. */
 	if ((own->call == NR_OPEN || own->call == NR_OPENAT) && !(idle.state & TASK_UNINTERRUPTIBLE))
 		own->file_type = S_IFIFO;
@@ -240,6 +267,8 @@ int pr_switch(struct pp_tracepoint *ctx)
 		if (own->state != PR_RUNNING)
 			resume_unseen(own, from, now);
 		own->own.cpu_ns += now - own->since;
+		if (own->io_thread == PR_IO_POLLER)
+			own->own.poller_ns += now - own->since;
 		idle = idle_state_now(from);
 		own->since = now;
 		own->woken = 0;
@@ -420,7 +449,7 @@ int pr_waking(struct pp_tracepoint *ctx)
 	}
 	if (!own->inode && !waits_for_any(own->call))
 		return 0;
-	if (!waker || !waker->started || !decode(&call, &found, 1))
+	if (!waker || !waker->started || waker->io_thread || !decode(&call, &found, 1))
 		return 0;
 	/* The waker's side: the one opposite to the sleeper's, or else that it writes, unless the sleeper writes what the
 	 * waker reads. */

@@ -31,6 +31,7 @@ const RECORD_SOURCES: [&str; 21] = [
     "bpf/record_sockets.bpf.h",
     "bpf/record_terminals.bpf.h",
     "bpf/record_channels.bpf.h",
+    "bpf/record_uring.bpf.h",
     "bpf/record_aio.bpf.h",
     "bpf/record_shapes.bpf.h",
     "bpf/record_calls.bpf.h",

@@ -117,6 +117,43 @@ fn every_kernel_and_mode_adds_up() {
     }
 }
 
+/// Where the kernel cannot try a pipe without sleeping (6.1), threads of the kernel do the requests: their instructions are
+/// counted with the process that has the ring, as are those of the threads that poll it.
+#[test]
+#[ignore = "boots guests: make test"]
+fn threads_of_io_uring_are_counted_with_their_process() {
+    for (series, mode, thread) in [
+        ("6.1", "io-uring", Some("io_wq_worker")),
+        ("6.12", "io-uring-sqpoll", Some("io_sq_thread")),
+        ("7.2", "io-uring-multishot", None),
+    ] {
+        let outcome = count(spec(mode, 60), &guest(series));
+        let totals =
+            [ProcessName::WRITER, ProcessName::READER].map(|process| outcome.document.processes.of(process).bytes);
+        assert!(totals[0] > 0 && totals[0] == totals[1], "{series} {mode}: {totals:?}");
+        for process in [ProcessName::WRITER, ProcessName::READER] {
+            let own = stacks(&outcome, process);
+            let all = own.stacks.total();
+            // The worker's own loop slept since before the window, so its callers are not known.
+            let called = thread.is_none_or(|_| inclusive(own, "io_issue_sqe") > 0);
+            assert!(called, "{series} {mode}: {process:?}");
+            let shares = outcome.document.attribution.of(process);
+            let rings = shares.iter().find(|share| share.role == RoleId::IoUring).expect("a share of io_uring");
+            assert!(rings.weight > 0 && rings.weight < all, "{series} {mode}: {rings:?}");
+        }
+        let others: u64 = outcome
+            .profiles
+            .iter()
+            .filter(|profile| ![ProcessName::WRITER, ProcessName::READER].contains(&profile.process))
+            .flat_map(|profile| {
+                profile.stacks.iter().map(|(stack, count)| (stack.frames().any(|frame| frame == "io_issue_sqe"), count))
+            })
+            .filter_map(|(rings, count)| rings.then_some(count))
+            .sum();
+        assert_eq!(others, 0, "{series} {mode}: instructions of requests that belong to nobody");
+    }
+}
+
 /// Instructions by class agree with counts of another kind: system calls with the workload's, and the bytes moved by `rep`
 /// in the copies with the workload's bytes.
 fn copies_move_the_bytes(outcome: &Outcome, series: &str, mode: &str) {

@@ -83,6 +83,22 @@ fn locked_buffers_are_locked_and_untouched_ones_use_no_memory() {
 }
 
 #[test]
+fn io_uring_splices_out_and_refuses_what_it_cannot_do() {
+    let processes = moved("--mode io-uring-splice --batch 4 --bytes 5000001");
+    assert_eq!((processes.writer().bytes, processes.reader().bytes), (5_000_001, 5_000_001));
+    for (line, flag) in [
+        ("--mode io-uring --busy-loop", "--busy-loop"),
+        ("--mode write --sqpoll", "--sqpoll requires"),
+        ("--mode io-uring-sqpoll --defer-taskrun", "--defer-taskrun requires"),
+        ("--mode io-uring-multishot --readers 2", "--readers 2"),
+        ("--mode io-uring --batch 1024 --buffer-size 2M", "--batch 1024"),
+        ("--mode io-uring-splice --registered-buffers", "--registered-buffers requires"),
+    ] {
+        assert!(refused(line).starts_with(&format!("pipeprof: {flag}")), "{line}: {}", refused(line));
+    }
+}
+
+#[test]
 fn calls_are_exactly_those_requested() {
     for (mode, block) in [("write", 256 << 10), ("vmsplice", 128 << 10), ("vmsplice-huge", 128 << 10)] {
         let processes = moved(&format!("--mode {mode} --calls 100"));
@@ -131,6 +147,17 @@ fn every_variant_whose_bytes_can_be_checked_delivers_them() {
         "--writer splice",
         "--writer read-write",
         "--writer stdio --buffer-size 4K",
+        "--writer io-uring",
+        "--writer io-uring --batch 7 --buffer-size 1000",
+        "--writer io-uring --batch 3 --buffer-size 128K --pipe-size 4K",
+        "--reader io-uring --batch 4 --reader-buffer-size 777",
+        "--mode io-uring-registered --batch 5 --buffer-size 12345",
+        "--mode io-uring-sqpoll --batch 2",
+        "--mode io-uring --defer-taskrun --poll",
+        "--mode io-uring-multishot",
+        "--mode io-uring-multishot --batch 1 --reader-buffer-size 100 --registered-files",
+        "--writer io-uring-splice --batch 3",
+        &format!("--writer io-uring-splice --batch 3 --registered-files --buffer-size 10000 {source}"),
         &format!("--writer splice {source}"),
         &format!("--writer splice --busy-loop --buffer-size 10000 {source}"),
         &format!("--writer read-write --buffer-size 128K {source}"),

@@ -293,7 +293,7 @@ fn seconds(request: &Request) -> f64 {
         Amount::DurationNs(_) => 0.0,
     };
     let copied = match (spec.writer, spec.reader) {
-        (Writer::Vmsplice | Writer::Splice, Reader::Splice) => MOVED,
+        (Writer::Vmsplice | Writer::Splice | Writer::IoUringSplice, Reader::Splice | Reader::IoUringSplice) => MOVED,
         _ => COPIED,
     };
     let window = calls * (block / 1024.0 * copied + CALL);

@@ -5,7 +5,6 @@
 use crate::arch::marker;
 use crate::collect::insn::{Names, Plugin, Raw, UserFiles, count as named, system_calls};
 use crate::collect::stacks::USER;
-use crate::kernel::symbols::Symbols;
 use crate::process::Phase;
 use crate::profile::{ByProcess, ClassifiedStacks, ProcessName, Profile, Unit, attribute};
 
@@ -18,7 +17,7 @@ use crate::result::{
     RecordedChannel, SystemCallCount, WindowCount,
 };
 use crate::roles::Skid;
-use crate::run::KernelFunctions;
+use crate::run::{BIRTH, KernelFunctions};
 use crate::util::own_child::pin;
 use crate::util::text::counted as counted_noun;
 use crate::util::warning::{Warning, WarningCode};
@@ -44,9 +43,6 @@ const FAULT: &str = "handle_mm_fault";
 
 /// The process that starts the stages.
 const STARTER: &str = "pipeprof";
-
-/// The kernel's function that prepares the stack of a new task (arch/x86/kernel/process.c).
-const BIRTH: &str = "copy_thread";
 
 /// With fewer bytes, as those of a number that is printed, values per KiB say nothing: another digit would change them all.
 pub(crate) const FEWEST_BYTES: u64 = 16 << 10;
@@ -87,7 +83,7 @@ pub(crate) fn add(
     ensure!(stages < marker::MOST as usize, "--collect insn counts at most {} stages", marker::MOST - 1);
     let functions = KernelFunctions::of(guest, None)?;
     let exit_codes = &recorded.document.exit_codes;
-    let births = births(&functions.symbols);
+    let births = functions.births();
     // Several guests cannot write to one disk.
     let jobs = if guest.disk.is_some() { 1 } else { side_by_side::most(guest.memory_mib << 20) };
     let numbers: Vec<u32> = (0..runs).collect();
@@ -307,14 +303,6 @@ fn stage_name(number: usize, words: &[String]) -> ProcessName {
     let program = words.first().map_or("", String::as_str);
     let name = Path::new(program).file_name().map_or(program.into(), |name| name.to_string_lossy());
     ProcessName::new(&stages::numbered(number, &name))
-}
-
-/// The addresses of [`BIRTH`].
-fn births(symbols: &Symbols) -> Option<Range<u64>> {
-    let start = symbols.functions(BIRTH).first()?.address;
-    // Its end is the next function.
-    let end = symbols.iter().map(|symbol| symbol.address).filter(|address| *address > start).min()?;
-    Some(start..end)
 }
 
 /// Let run `number` start at another moment between two ticks of the clock, and with other lists of free pages. Nothing for

@@ -147,6 +147,8 @@ pub enum FindingKind {
     Waiting,
     /// A pipe holds less than the default.
     SmallPipe,
+    /// Threads of the kernel do what a program asks io_uring for.
+    RingThreads,
     /// Reads and writes that were not recorded: `io_uring`, `io_submit`.
     Unseen,
     /// Processes that were not recorded have a pipe open.

@@ -92,8 +92,17 @@ pub struct RecordedProcess {
     pub preemptions: u64,
     /// System calls.
     pub calls: u64,
-    /// Calls of io_uring_enter. What io_uring reads and writes is not seen.
+    /// Calls of io_uring_enter on kernels where it is not seen what io_uring reads and writes.
     pub io_uring_calls: u64,
+    /// Completed requests to io_uring that move data.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ring_requests: u64,
+    /// Those of them that a thread of the kernel has done (`iou-wrk`).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub worker_requests: u64,
+    /// Of `cpu_ns`, that of threads of the kernel that poll rings for requests (`iou-sqp`).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub poller_ns: u64,
     /// Requests of io_submit, maybe at pipes, that are not among the calls at pipes, because their results could not be read.
     pub unseen_requests: u64,
     /// Calls of `poll` and its like that found something ready and did not sleep.
@@ -346,7 +355,7 @@ pub struct RecordedEnd {
     pub process: usize,
     pub bytes: u64,
     /// Calls by kind: `read`, `write`, `splice`, `vmsplice`, `tee`, `sendfile`, `recvfrom`, `sendto`, `recvmsg`, `sendmsg`,
-    /// `recvmmsg`, `sendmmsg`; each request of `io_submit` is one.
+    /// `recvmmsg`, `sendmmsg`; each request of `io_submit` is one, and so is each result of one of `io_uring`.
     pub calls: BTreeMap<String, u64>,
     /// Calls that moved fewer bytes than requested, but some.
     pub short: u64,

@@ -38,6 +38,7 @@ role_ids! {
     Syscall = "syscall",
     Vfs = "vfs",
     Lsm = "lsm",
+    IoUring = "io-uring",
     PipeWrite = "pipe-write",
     PipeRead = "pipe-read",
     Vmsplice = "vmsplice",

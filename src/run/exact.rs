@@ -43,7 +43,16 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
     let windows = request.runs.max(1);
     // In the order of their markers' numbers (arch::marker), with the number of processes of each.
     let threads = [spec.pairs * spec.writers, spec.pairs * spec.readers];
-    let plugin = Plugin::write(folder, qemu::version_numbers(options.kernel.processor)?, &threads, windows)?.tapered();
+    let mut plugin =
+        Plugin::write(folder, qemu::version_numbers(options.kernel.processor)?, &threads, windows)?.tapered();
+    // The kernel's threads that work for a ring are counted with the process that has it.
+    let functions = if spec.has_ring() {
+        let functions = KernelFunctions::of(options, symbols.clone())?;
+        plugin = plugin.prepared(functions.births());
+        Some(functions)
+    } else {
+        None
+    };
     let options = GuestOptions {
         accel: Accel::Tcg,
         plugin: Some(PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() }),
@@ -57,7 +66,7 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
     let ended = AtomicBool::new(false);
     // While the guest counts a window, those before it are read.
     let (reply, read) = std::thread::scope(|scope| {
-        let reader = scope.spawn(|| Windows::read(&options, symbols, windows, &plugin, &ended));
+        let reader = scope.spawn(|| Windows::read(&options, (functions, symbols), windows, &plugin, &ended));
         let reply = vm::run_job(&options, &Job::Count(Box::new(inside)));
         ended.store(true, Ordering::Release);
         (reply, reader.join())
@@ -114,15 +123,15 @@ struct Windows {
 }
 
 impl Windows {
-    /// Read each of the `windows` when the plugin has written it, but no later than when the guest has `ended`.
+    /// Read each of the `windows`, with the kernel's `functions` if they are known already, when the plugin has written it, but no later than when the guest has `ended`.
     fn read(
         options: &GuestOptions,
-        symbols: Option<Symbols>,
+        (functions, symbols): (Option<KernelFunctions>, Option<Symbols>),
         windows: u32,
         plugin: &Plugin,
         ended: &AtomicBool,
     ) -> Result<Self> {
-        let functions = KernelFunctions::of(options, symbols)?;
+        let functions = functions.map_or_else(|| KernelFunctions::of(options, symbols), Ok)?;
         let program = names::Program::open(&options.init)?;
         let next = |window: u32| {
             let path = plugin.out(window);

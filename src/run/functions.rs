@@ -6,6 +6,10 @@ use crate::util::progress;
 use crate::vm::symbol_cache::SymbolCache;
 use crate::vm::{self, Accel, GuestOptions, Job};
 use anyhow::{Context as _, Result, bail};
+use std::ops::Range;
+
+/// The kernel's function that prepares the stack of a new task (arch/x86/kernel/process.c).
+pub const BIRTH: &str = "copy_thread";
 
 /// The functions of one kernel.
 pub struct KernelFunctions {
@@ -32,6 +36,14 @@ impl KernelFunctions {
                 .context("cannot read the guest's symbols; give the uncompressed image of its kernel with --vmlinux")?,
         };
         Ok(Self { symbols, roles })
+    }
+
+    /// The addresses of [`BIRTH`], if the kernel has it.
+    pub fn births(&self) -> Option<Range<u64>> {
+        let start = self.symbols.functions(BIRTH).first()?.address;
+        // Its end is the next function.
+        let end = self.symbols.iter().map(|symbol| symbol.address).filter(|address| *address > start).min()?;
+        Some(start..end)
     }
 }
 

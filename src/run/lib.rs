@@ -31,7 +31,7 @@ use crate::vm::{GuestOptions, Job};
 use anyhow::Result;
 
 pub use crate::result::{RunOptions, WindowSizing};
-pub use functions::KernelFunctions;
+pub use functions::{BIRTH, KernelFunctions};
 pub use gather::Gathered;
 pub use options::MeasurePair;
 pub use options::{MEMORY_SHARE, sent_source};

@@ -18,9 +18,21 @@ const LARGEST_PIPE: u64 = 1 << 31;
 /// Maximum number of processes of one kind, so that a typing error does not fill the process table.
 const MOST_PROCESSES: u64 = 256;
 
+/// Most requests in one call.
+const LARGEST_BATCH: u64 = 1024;
+
 /// Whether any process has a buffer: splice to splice has none.
 fn buffered(spec: &Spec) -> bool {
-    spec.writer != Writer::Splice || spec.reader != Reader::Splice
+    let spliced = (
+        matches!(spec.writer, Writer::Splice | Writer::IoUringSplice),
+        matches!(spec.reader, Reader::Splice | Reader::IoUringSplice),
+    );
+    spliced != (true, true)
+}
+
+/// Whether io_uring is given the address of a buffer.
+fn ring_buffers(spec: &Spec) -> bool {
+    spec.writer == Writer::IoUring || spec.reader == Reader::IoUring
 }
 
 fn vmsplice(spec: &Spec) -> bool {
@@ -31,7 +43,13 @@ fn not_stdio(spec: &Spec) -> bool {
     spec.writer != Writer::Stdio
 }
 
+/// Whether each call is made, and can be refused, on its own.
+fn own_calls(spec: &Spec) -> bool {
+    not_stdio(spec) && !spec.has_ring()
+}
+
 const NO_BUFFER: &str = "splice to splice has no buffer; remove this flag";
+const RING: &str = "requires a writer or a reader io-uring";
 const INSIDE_LIBC: &str = "--writer stdio makes its calls inside libc; use only one of the two";
 
 /// All axes, in the order of help texts and of names.
@@ -47,7 +65,7 @@ pub static AXES: &[Axis] = &[
     )
     .needs(buffered, NO_BUFFER),
     Axis::new("busy-loop", AxisKind::Switch, "Never sleep: use non-blocking calls, and retry at once")
-        .needs(not_stdio, INSIDE_LIBC),
+        .needs(own_calls, "requires a writer that is not stdio, and no io-uring, whose requests the kernel repeats"),
     Axis::new("poll", AxisKind::Switch, "Call poll(2) on the pipe before each call").needs(not_stdio, INSIDE_LIBC),
     Axis::new("gift", AxisKind::Switch, "Pass SPLICE_F_GIFT to vmsplice, SPLICE_F_MOVE to splice")
         .needs(|spec| vmsplice(spec) || spec.reader == Reader::Splice, "requires --writer vmsplice or --reader splice"),
@@ -76,7 +94,7 @@ pub static AXES: &[Axis] = &[
     )
     .needs(
         |spec| !vmsplice(spec) && buffered(spec),
-        "requires --writer write, read-write or stdio, or --writer splice with --reader read or read-write",
+        "requires --writer write, read-write, stdio or io-uring, or a writer that splices with a reader that does not",
     )
     .matters("how buffers are aligned for copying"),
     Axis::new(
@@ -89,10 +107,10 @@ pub static AXES: &[Axis] = &[
     Axis::new(
         "source",
         AxisKind::File,
-        "File that --writer splice, read-write and stdio read from, repeatedly; `memory` is a file of zeros in memory",
+        "File that --writer splice, read-write, stdio and io-uring-splice read from, repeatedly; `memory` is a file of zeros in memory",
     )
     .unset("/dev/zero")
-    .needs(|spec| spec.writer.has_source(), "requires --writer splice, read-write or stdio")
+    .needs(|spec| spec.writer.has_source(), "requires --writer splice, read-write, stdio or io-uring-splice")
     .not_swept(),
     Axis::new(
         "pairs",
@@ -101,6 +119,29 @@ pub static AXES: &[Axis] = &[
     ),
     Axis::new("writers", AxisKind::Count { least: 1, most: MOST_PROCESSES }, "Number of writers on each pipe"),
     Axis::new("readers", AxisKind::Count { least: 1, most: MOST_PROCESSES }, "Number of readers on each pipe"),
+    Axis::new(
+        "batch",
+        AxisKind::Count { least: 1, most: LARGEST_BATCH },
+        "Requests to io_uring in one call, one after the other, each with a buffer of its own",
+    )
+    .needs(|spec| spec.has_ring(), RING)
+    .matters("requests per call"),
+    Axis::new("registered-buffers", AxisKind::Switch, "Register the buffers of io-uring, so that no request pins pages")
+        .needs(ring_buffers, "requires --writer io-uring or --reader io-uring"),
+    Axis::new(
+        "registered-files",
+        AxisKind::Switch,
+        "Register the files of io-uring, so that no request looks up a descriptor",
+    )
+    .needs(|spec| spec.has_ring(), RING),
+    Axis::new("sqpoll", AxisKind::Switch, "Let threads of the kernel poll for requests to io-uring (SQPOLL)")
+        .needs(|spec| spec.has_ring(), RING),
+    Axis::new(
+        "defer-taskrun",
+        AxisKind::Switch,
+        "Let io-uring complete requests only in the process's own calls (DEFER_TASKRUN; Linux 6.1 or newer)",
+    )
+    .needs(|spec| spec.has_ring() && !spec.sqpoll, "requires a writer or a reader io-uring without --sqpoll"),
     Axis::new(
         "extra-call-every",
         AxisKind::Count { least: 1, most: u64::MAX },

@@ -8,6 +8,9 @@ use crate::util::size;
 use crate::util::usage::OrUsage as _;
 use anyhow::{Result, bail, ensure};
 
+/// Most memory for the buffers of one process.
+const LARGEST_BUFFERS: u64 = 1 << 30;
+
 impl Spec {
     pub fn check(&self) -> Result<()> {
         self.contradictions().or_usage()
@@ -64,11 +67,32 @@ impl Spec {
             !(self.no_touch && self.mlock),
             "--no-touch conflicts with --mlock, which touches every page; remove one of them"
         );
+        self.check_ring()?;
         if self.verify {
-            ensure!(self.reader == Reader::Read, "--verify requires --reader read, which sees the bytes");
+            ensure!(
+                self.reader.sees_bytes(),
+                "--verify requires --reader read, io-uring or io-uring-multishot, which see the bytes"
+            );
             ensure!(self.writers == 1 && self.readers == 1, "--verify requires one writer and one reader per pipe");
             ensure!(!self.no_touch, "--verify writes to every page: remove --no-touch");
         }
+        Ok(())
+    }
+
+    fn check_ring(&self) -> Result<()> {
+        let all = u64::from(self.batch).saturating_mul(self.buffer_size.max(self.reader_block()));
+        ensure!(
+            all <= LARGEST_BUFFERS,
+            "--batch {}: its buffers would have {} together; give at most {}",
+            self.batch,
+            size::format(all),
+            size::format(LARGEST_BUFFERS)
+        );
+        ensure!(
+            self.reader != Reader::IoUringMultishot || self.readers == 1,
+            "--readers {}: --reader io-uring-multishot takes all that is in the pipe; use one reader",
+            self.readers
+        );
         Ok(())
     }
 }

@@ -29,17 +29,26 @@ pub enum Writer {
     ReadWrite,
     /// fgetc and fputc through libc's buffers
     Stdio,
+    /// io_uring's WRITE of buffers
+    IoUring,
+    /// io_uring's SPLICE from the source
+    IoUringSplice,
 }
 
 impl Writer {
     /// Whether it takes its bytes from a file.
     pub fn has_source(self) -> bool {
-        matches!(self, Self::Splice | Self::ReadWrite | Self::Stdio)
+        matches!(self, Self::Splice | Self::ReadWrite | Self::Stdio | Self::IoUringSplice)
     }
 
     /// Whether the kernel copies its bytes into pages that it allocates.
     pub fn copies(self) -> bool {
-        matches!(self, Self::Write | Self::ReadWrite | Self::Stdio)
+        matches!(self, Self::Write | Self::ReadWrite | Self::Stdio | Self::IoUring)
+    }
+
+    /// Whether its requests go through a ring.
+    pub fn has_ring(self) -> bool {
+        matches!(self, Self::IoUring | Self::IoUringSplice)
     }
 }
 
@@ -55,6 +64,24 @@ pub enum Reader {
     Splice,
     /// read(2), then write(2) to /dev/null, as dd does
     ReadWrite,
+    /// io_uring's READ, and count
+    IoUring,
+    /// io_uring's READ_MULTISHOT into buffers provided in advance, and count
+    IoUringMultishot,
+    /// io_uring's SPLICE into /dev/null
+    IoUringSplice,
+}
+
+impl Reader {
+    /// Whether its requests go through a ring.
+    pub fn has_ring(self) -> bool {
+        matches!(self, Self::IoUring | Self::IoUringMultishot | Self::IoUringSplice)
+    }
+
+    /// Whether it looks at the bytes, so that they can be checked.
+    pub(crate) fn sees_bytes(self) -> bool {
+        matches!(self, Self::Read | Self::IoUring | Self::IoUringMultishot)
+    }
 }
 
 /// The amount to move in the window of one run.
@@ -120,6 +147,21 @@ pub struct Spec {
     pub readers: u32,
     /// Offset of the buffers from the start of a page, in bytes.
     pub buffer_offset: u64,
+    /// Requests to io_uring in one call.
+    #[serde(default = "one")]
+    pub batch: u32,
+    /// Whether buffers are registered with the ring.
+    #[serde(default)]
+    pub registered_buffers: bool,
+    /// Whether files are registered with the ring.
+    #[serde(default)]
+    pub registered_files: bool,
+    /// Whether a thread of the kernel polls the ring for requests.
+    #[serde(default)]
+    pub sqpoll: bool,
+    /// Whether completions are processed only when the process waits for them.
+    #[serde(default)]
+    pub defer_taskrun: bool,
     /// Tests only: lets a vmsplice pipe be larger than one half, so that pages are overwritten while in the pipe.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unsafe_pipe: bool,
@@ -152,9 +194,19 @@ impl Default for Spec {
             writers: 1,
             readers: 1,
             buffer_offset: 0,
+            batch: 1,
+            registered_buffers: false,
+            registered_files: false,
+            sqpoll: false,
+            defer_taskrun: false,
             unsafe_pipe: false,
         }
     }
+}
+
+/// The batch of results that were stored before there was one.
+fn one() -> u32 {
+    1
 }
 
 impl Spec {
@@ -169,6 +221,11 @@ impl Spec {
     /// Bytes that the reader requests in one call.
     pub(crate) fn reader_block(&self) -> u64 {
         self.reader_buffer_size.unwrap_or(self.buffer_size)
+    }
+
+    /// Whether requests of the writer or of the reader go through a ring.
+    pub fn has_ring(&self) -> bool {
+        self.writer.has_ring() || self.reader.has_ring()
     }
 
     /// Size to set for the pipe; `None` keeps the kernel's default. For vmsplice: the largest pipe (a power of two of

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Record `words` in a guest, with `input` as standard input.
-fn record_in_guest(series: &str, flags: &[&str], words: &[&str], input: Stdio) -> (Recorded, String) {
+pub(super) fn record_in_guest(series: &str, flags: &[&str], words: &[&str], input: Stdio) -> (Recorded, String) {
     let folder = tempfile::tempdir().unwrap();
     record_into(&folder.path().join("recording"), series, flags, words, input)
 }

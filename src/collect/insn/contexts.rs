@@ -4,7 +4,7 @@ use super::names::Names;
 use super::raw::{Block, BlockCount, Raw, Root};
 use super::switch_work::{SwitchWork, is_entry};
 use crate::arch::{Flow, decoded};
-use crate::profile::folded::{KERNEL, frame_name};
+use crate::profile::folded::{KERNEL, frame_name, is_kernel_entry};
 use crate::roles::{self, AFTER_SWITCH, RoleId};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -35,6 +35,13 @@ pub(super) struct LastFrame {
     pub(crate) has_symbol: bool,
     role: Option<RoleId>,
     is_switch_work: bool,
+    in_kernel: bool,
+}
+
+/// What begins the stack of a thread of the kernel that has run since before the window, so that it shows no entry: `first` is
+/// its first frame, with its address.
+fn kernel_mark(first: Option<(u64, &str)>) -> Option<&'static str> {
+    first.filter(|(address, name)| address >> 63 == 1 && !is_kernel_entry(name)).map(|_| KERNEL)
 }
 
 impl LastFrame {
@@ -51,6 +58,7 @@ impl LastFrame {
             has_symbol: function.start.is_some(),
             role: in_kernel.then(|| roles::of_frame(&name)).flatten().map(|role| role.id),
             is_switch_work: work.contains(place, address),
+            in_kernel,
             name,
         }
     }
@@ -68,8 +76,10 @@ impl Callers {
         };
         let place = root.map_or(raw.processes, |root| root.place(raw.processes));
         let after_switch = path.iter().any(|call| work.contains(place, *call));
+        let first = path.first().map(|address| (*address, frame_name(&names.function(*address).name).into_owned()));
+        let mark = kernel_mark(first.as_ref().map(|(address, name)| (*address, &**name))).filter(|_| start.is_empty());
         let called = path.into_iter().map(|address| frame_name(&names.function(address).name).into_owned());
-        let frames: Vec<String> = start.iter().map(|name| (*name).to_owned()).chain(called).collect();
+        let frames: Vec<String> = start.iter().copied().chain(mark).map(str::to_owned).chain(called).collect();
         let last_role = frames.iter().rposition(|frame| roles::of_frame(frame).is_some());
         let above = last_role.filter(|at| after_switch && is_entry(&frames[*at])).map(|at| at + 1);
         Self { frames, after_switch, above }
@@ -83,7 +93,9 @@ impl Callers {
         let is_below = is_entry && (self.after_switch || last.is_some_and(|last| last.is_switch_work));
         let (outer, inner) = self.frames.split_at(above.unwrap_or_default());
         let mark = |is_here: bool| is_here.then_some(AFTER_SWITCH);
-        let frames = outer.iter().map(String::as_str).chain(mark(above.is_some()));
+        let kernel = last.filter(|last| self.frames.is_empty() && last.in_kernel && !is_kernel_entry(&last.name));
+        let frames =
+            kernel.map(|_| KERNEL).into_iter().chain(outer.iter().map(String::as_str)).chain(mark(above.is_some()));
         let file = last.and_then(|last| last.file.as_deref());
         let frames = frames.chain(inner.iter().map(String::as_str)).chain(file);
         frames.chain(last.map(|last| &*last.name)).chain(mark(is_below))
@@ -181,8 +193,12 @@ impl<'a> Contexts<'a> {
         if let Some(role) = self.called.get(&(node, start)) {
             return *role;
         }
+        let address = leaf;
         let leaf = leaf.map(|leaf| frame_name(&self.names.function(leaf).name).into_owned());
-        let role = roles::of_stack(self.callers(node).frames.iter().chain(&leaf).map(String::as_str)).0.id;
+        let callers = self.callers(node);
+        let first = address.zip(leaf.as_deref()).filter(|_| callers.frames.is_empty());
+        let frames = kernel_mark(first).into_iter().chain(callers.frames.iter().chain(&leaf).map(String::as_str));
+        let role = roles::of_stack(frames).0.id;
         self.called.insert((node, start), role);
         role
     }

@@ -70,10 +70,22 @@ impl Plugin {
 
     /// Also follow what the processes fork, if the addresses of the kernel's copy_thread are given, and leave out the calls
     /// within user code. For programs that are not known.
-    pub fn for_programs(mut self, births: Option<std::ops::Range<u64>>) -> Self {
-        let births = births.map(|range| ("births".to_owned(), format!("{:x}-{:x}", range.start, range.end)));
-        self.args.extend(births);
-        self.args.push(("users".to_owned(), "flat".to_owned()));
+    pub fn for_programs(self, births: Option<std::ops::Range<u64>>) -> Self {
+        let mut plugin = self.with_births(births);
+        plugin.args.push(("users".to_owned(), "flat".to_owned()));
+        plugin
+    }
+
+    /// Also follow what the processes fork, at these addresses of the kernel's copy_thread, in an earlier window of each, which
+    /// is not counted.
+    pub fn prepared(self, births: Option<std::ops::Range<u64>>) -> Self {
+        let mut plugin = self.with_births(births);
+        plugin.args.push(("prepared".to_owned(), "yes".to_owned()));
+        plugin
+    }
+
+    fn with_births(mut self, births: Option<std::ops::Range<u64>>) -> Self {
+        self.args.extend(births.map(|range| ("births".to_owned(), format!("{:x}-{:x}", range.start, range.end))));
         self
     }
 

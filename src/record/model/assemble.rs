@@ -186,6 +186,9 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
         (&mut sum.calls, more.calls),
         (&mut sum.io_uring_calls, more.urings),
         (&mut sum.unseen_requests, more.requests),
+        (&mut sum.ring_requests, more.rings),
+        (&mut sum.worker_requests, more.ring_workers),
+        (&mut sum.poller_ns, more.poller_ns),
         (&mut sum.ready_polls, more.polls),
         (&mut sum.timeouts, more.timeouts),
         (&mut sum.watches, more.watches),
@@ -278,7 +281,7 @@ fn add_end(end: &mut RecordedEnd, counts: &PrCounts, writes: bool, begin: u64) {
     let [plain, buffer, message, messages] =
         if writes { ["write", "sendto", "sendmsg", "sendmmsg"] } else { ["read", "recvfrom", "recvmsg", "recvmmsg"] };
     let names: [&str; PR_KINDS] =
-        [plain, "splice", "vmsplice", "tee", "sendfile", "io_submit", buffer, message, messages];
+        [plain, "splice", "vmsplice", "tee", "sendfile", "io_submit", buffer, message, messages, "io_uring"];
     for (name, count) in names.iter().zip(counts.kinds).filter(|(_, count)| *count > 0) {
         *end.calls.entry((*name).to_owned()).or_default() += count;
     }

@@ -1,7 +1,7 @@
 //! Why threads sleep, and what the kernel calls them.
 
 use crate::arch::old_calls;
-use crate::record::observe::raw::{PR_CLOSING, PR_ENDING, PR_FROZEN, PR_NO_CALL, PR_STOPPED, PR_TRACED};
+use crate::record::observe::raw::{PR_CLOSING, PR_ENDING, PR_FROZEN, PR_NO_CALL, PR_STOPPED, PR_TRACED, PR_UNUSED};
 use crate::result::WaitReason;
 
 /// The text of a name as the kernel has it.
@@ -38,6 +38,7 @@ pub(crate) fn why(call: u32, file: u32) -> WaitReason {
         PR_FROZEN => return WaitReason::Frozen,
         PR_ENDING => return WaitReason::Ending,
         PR_CLOSING => return WaitReason::Exit,
+        PR_UNUSED => return WaitReason::Thread,
         _ => {}
     }
     match (i64::from(call), file) {

@@ -47,6 +47,19 @@ const EVENT_ID: &str = "events/raw_syscalls/sys_exit/id";
 /// Waits for locks, with [`RecordLevel::Stacks`]; these tracepoints exist since 5.19.
 const LOCKS: [(&str, &str); 2] = [("pr_lock_begin", "contention_begin"), ("pr_lock_end", "contention_end")];
 
+/// Requests to io_uring, where its events give them.
+const RINGS: [(&str, &str); 3] = [
+    ("pr_ring_thread", "sched_wakeup_new"),
+    ("pr_ring_poll", "io_uring_poll_arm"),
+    ("pr_ring_async", "io_uring_queue_async_work"),
+];
+
+/// Of each, the first that the kernel accepts: names and arguments differ.
+const RING_CHOICES: [[(&str, &str); 2]; 2] = [
+    [("pr_ring_submit", "io_uring_submit_req"), ("pr_ring_submit", "io_uring_submit_sqe")],
+    [("pr_ring_complete_numbers", "io_uring_complete"), ("pr_ring_complete", "io_uring_complete")],
+];
+
 /// By which calls bytes are moved.
 const MOVES: (&str, &str) = ("pr_moves", "sys_exit");
 
@@ -100,6 +113,13 @@ fn event_id() -> Option<u64> {
     std::fs::read_to_string(tracefs.root().join(EVENT_ID)).ok()?.trim().parse().ok()
 }
 
+/// Attach all programs for io_uring. A kernel without io_uring has none of its tracepoints, and nothing to record there.
+fn attach_rings(attach: impl Fn(&(&str, &str)) -> Result<AttachedProgram>) -> Vec<AttachedProgram> {
+    let chosen = RING_CHOICES.iter().map(|choices| choices.iter().find_map(|choice| attach(choice).ok()));
+    let all: Option<Vec<AttachedProgram>> = RINGS.iter().map(|program| attach(program).ok()).chain(chosen).collect();
+    all.unwrap_or_default()
+}
+
 /// Which parts of the time of a recording are looked at while it goes on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Excerpts {
@@ -132,6 +152,7 @@ impl Recorder {
         let mut settings = Settings { stacks: u64::from(level == RecordLevel::Stacks), ..Settings::in_own_namespace() };
         settings.pids[0] = rustix::thread::gettid().as_raw_pid().cast_unsigned();
         let event = (level != RecordLevel::Sched && preemption::of_system_calls()).then(event_id).flatten();
+        let rings = level != RecordLevel::Sched;
         let raw = PROGRAMS
             .iter()
             .filter(|(program, _)| *program != CALLS || (level != RecordLevel::Sched && event.is_none()));
@@ -143,6 +164,7 @@ impl Recorder {
             .chain(sampled.then_some(SAMPLE))
             .chain(LOCKS.iter().map(|(program, _)| *program).filter(|_| level == RecordLevel::Stacks))
             .chain((excerpts == Excerpts::Moves).then_some(MOVES.0))
+            .chain(RINGS.iter().chain(RING_CHOICES.as_flattened()).map(|(program, _)| *program).filter(|_| rings))
             .collect();
         let mut object = bpf::load_record(&settings, &programs, sampled)?;
         // The programs add it to a time.
@@ -172,6 +194,9 @@ impl Recorder {
         let mut attached = raw.map(attach_raw).collect::<Result<Vec<_>>>()?;
         if let Some(id) = event {
             attached.push(AttachedProgram::Event(attach::traced_event(object.program(CALLS_EVENT)?, id)?));
+        }
+        if rings && state.rings != 0 {
+            attached.extend(attach_rings(attach_raw));
         }
         let mut locks = false;
         // Kernels before 5.19 do not have these tracepoints.

@@ -7,6 +7,7 @@ pub mod buffer;
 mod counters;
 mod hot;
 mod ports;
+mod ring;
 mod stamp;
 mod stdio;
 
@@ -70,6 +71,9 @@ fn work(control: &UnixStream, part: WorkerPart, end: RawFd) -> Result<WorkerWind
     if let Some(cpu) = job.cpu {
         cpus::bind(cpu)?;
     }
+    // Threads of the kernel that are to be counted with this process are started until the warm-up ends.
+    let prepared = (job.marked && job.spec.has_ring()).then_some(part);
+    hot::mark_begin(prepared);
     let mut engine = Engine::new(&job.spec, part, end)?;
     let supplied = |tally: Tally| {
         // A pipe takes at least one byte, so it was the source that ended: the reader would wait for ever.
@@ -78,6 +82,7 @@ fn work(control: &UnixStream, part: WorkerPart, end: RawFd) -> Result<WorkerWind
         Ok(tally)
     };
     engine.run(Amount::Bytes(job.warmup), None).and_then(supplied).context("warm-up")?;
+    hot::mark_end(prepared);
     let mut counters = Counters::new(job.counter);
     // The file of this program may have given rights, which only opening the counters needs.
     privileges::drop_given();
@@ -93,6 +98,7 @@ fn work(control: &UnixStream, part: WorkerPart, end: RawFd) -> Result<WorkerWind
     // Do as little as possible before the next wait, because collectors are still active. But close the pipe: the
     // reader waits for the end of file.
     if part == WorkerPart::Writer {
+        engine.port.release()?;
         // SAFETY: the pipe's end was passed as this descriptor, and nothing uses it after this.
         unsafe { libc::close(end) };
     }
@@ -215,8 +221,19 @@ fn writer(spec: &Spec, end: RawFd) -> Result<Box<dyn ports::Run>> {
         (Writer::ReadWrite, _) => {
             Box::new(ports::ReadWrite::new(end, ports::Source::open(spec)?, Mapping::new(block, spec)?))
         }
+        (Writer::IoUring, false) => Box::new(ports::UringWrite::<false>::new(end, block, spec)?),
+        (Writer::IoUring, true) => Box::new(ports::UringWrite::<true>::new(end, block, spec)?),
+        (Writer::IoUringSplice, _) => {
+            let flags = splice_flags(spec, libc::SPLICE_F_MOVE);
+            let from = ports::SpliceIn::new(end, ports::Source::open(spec)?, block, flags)?;
+            Box::new(ports::UringSpliceIn::new(end, from, spec)?)
+        }
         (Writer::Stdio, _) => Box::new(stdio::Stdio::new(end, ports::Source::open(spec)?, spec)?),
     })
+}
+
+fn check(spec: &Spec) -> Result<ports::Check> {
+    Ok(ports::Check(stamp::Checker::new(stamp::Expected::of(spec)?)))
 }
 
 fn reader(spec: &Spec, end: RawFd) -> Result<Box<dyn ports::Run>> {
@@ -226,10 +243,12 @@ fn reader(spec: &Spec, end: RawFd) -> Result<Box<dyn ports::Run>> {
     let block = usize::try_from(spec.reader_block())?;
     Ok(match (spec.reader, spec.verify) {
         (Reader::Read, false) => Box::new(ports::Read::new(end, Mapping::new(block, spec)?, ports::CountOnly)),
-        (Reader::Read, true) => {
-            let check = ports::Check(stamp::Checker::new(stamp::Expected::of(spec)?));
-            Box::new(ports::Read::new(end, Mapping::new(block, spec)?, check))
-        }
+        (Reader::Read, true) => Box::new(ports::Read::new(end, Mapping::new(block, spec)?, check(spec)?)),
+        (Reader::IoUring, false) => Box::new(ports::UringRead::new(end, block, spec, ports::CountOnly)?),
+        (Reader::IoUring, true) => Box::new(ports::UringRead::new(end, block, spec, check(spec)?)?),
+        (Reader::IoUringMultishot, false) => Box::new(ports::UringMultishot::new(end, block, spec, ports::CountOnly)?),
+        (Reader::IoUringMultishot, true) => Box::new(ports::UringMultishot::new(end, block, spec, check(spec)?)?),
+        (Reader::IoUringSplice, _) => Box::new(ports::UringSpliceOut::new(end, ports::null()?, block, spec)?),
         (Reader::ReadWrite, _) => {
             Box::new(ports::Read::new(end, Mapping::new(block, spec)?, ports::Copy::new(ports::null()?)))
         }

@@ -40,7 +40,7 @@ pub(crate) fn fill(bytes: &mut [u8], position: u64) {
 
 /// Whether `spec`'s stream consists of the writer's stamps rather than a file's bytes.
 fn stamped(spec: &Spec) -> bool {
-    matches!(spec.writer, Writer::Write | Writer::Vmsplice)
+    matches!(spec.writer, Writer::Write | Writer::Vmsplice | Writer::IoUring)
 }
 
 /// The longest source that is compared, bytes.

@@ -263,11 +263,14 @@ void follow_block(unsigned vcpu, struct block *block, const uint64_t *counter)
 	v->ended = false;
 }
 
-void follow_open(unsigned vcpu, unsigned process)
+void follow_open(unsigned vcpu, unsigned process, bool keep)
 {
 	memset(vcpus, 0, sizeof(vcpus));
 	memset(totals, 0, sizeof(totals));
-	forget_tasks();
+	if (keep)
+		keep_tasks();
+	else
+		forget_tasks();
 	latest = NULL;
 	vcpus[vcpu].task = new_task(OTHER, true);
 	vcpus[vcpu].node = ROOT_OTHER;

@@ -25,7 +25,7 @@ enum total {
 extern uint64_t totals[TOTALS];
 
 // Forget all vCPUs. The first known task is that of `vcpu`, which just executed a begin marker of `process`.
-void follow_open(unsigned vcpu, unsigned process);
+void follow_open(unsigned vcpu, unsigned process, bool keep);
 // Count the vCPUs' last blocks. Nothing may be executed afterwards.
 void follow_close(void);
 // A block starts on `vcpu`. `counter` holds the instructions begun so far on that vCPU.

@@ -8,7 +8,8 @@
 //
 // Arguments: out=FILE (window N is written to FILE.N), windows=N, processes=N:N... (for each process, how many end
 // markers close a window), memory=BYTES, births=FROM-TO (the addresses of copy_thread, in hexadecimal: processes that
-// fork take their children with them), users=flat (no calling contexts of user code), counts=tapered (also counts that
+// fork take their children with them), prepared=yes (each window follows one that is not
+// counted, and whose new tasks stay with their processes), users=flat (no calling contexts of user code), counts=tapered (also counts that
 // weigh the ends of a window less, see store_tick).
 #include "follow.h"
 #include "qemu_api.h"
@@ -39,6 +40,8 @@ static uint64_t births_from, births_to;
 #if PLUGIN_API < 2
 static int vcpus = 1;
 #endif
+// With each window comes an earlier one, in which processes start what is counted with them in the window. Whether this is it.
+static bool prepares, preparing;
 static unsigned closer;
 static const char *problem = "";
 // Since QEMU 10.0, code translated under -icount contains the number of the translating vCPU as a constant, whichever
@@ -103,6 +106,12 @@ static void finish(void)
 	const char *said = problem;
 	static char patched[32], path[4096];
 
+	if (preparing && !*problem && !store.full) {
+		preparing = false;
+		state = BETWEEN;
+		return;
+	}
+
 	if (store.full) {
 		said = "memory";
 	} else if (store.patched && !*said) {
@@ -113,6 +122,7 @@ static void finish(void)
 	if (!store_write(path, said, totals, TOTALS))
 		fprintf(stderr, "pipeprof plugin: cannot write %s: %s\n", path, strerror(errno));
 	state = *said || window == windows ? DONE : BETWEEN;
+	preparing = prepares;
 	window++;
 }
 
@@ -134,7 +144,7 @@ static void begin_window(void)
 	state = OPEN;
 	closing = false;
 	store_open();
-	follow_open(opener, opener_process);
+	follow_open(opener, opener_process, prepares && !preparing);
 }
 
 static void open_window(void)
@@ -448,6 +458,8 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 			processes = expect(argv[i] + 10);
 		} else if (!strncmp(argv[i], "windows=", 8)) {
 			windows = strtoul(argv[i] + 8, NULL, 10);
+		} else if (!strcmp(argv[i], "prepared=yes")) {
+			prepares = preparing = true;
 		} else if (!strncmp(argv[i], "births=", 7)) {
 			births_from = strtoull(argv[i] + 7, &rest, 16);
 			births_to = *rest == '-' ? strtoull(rest + 1, NULL, 16) : 0;

@@ -15,6 +15,30 @@ void forget_tasks(void)
 	link_forget();
 }
 
+void keep_tasks(void)
+{
+	unsigned kept = 0;
+
+	link_forget();
+	for (unsigned i = 0; i < n_tasks; i++) {
+		struct task *task = tasks[i];
+		uint64_t region = task->region;
+		unsigned process = task->process;
+
+		// A thread in user code says at its marker which process it is.
+		if (process == OTHER || !region)
+			continue;
+		memset(task, 0, sizeof(*task));
+		task->region = region;
+		task->process = process;
+		task->kept = true;
+		task->context = task->user_context = process_root(process);
+		tasks[i] = tasks[kept];
+		tasks[kept++] = task;
+	}
+	n_tasks = kept;
+}
+
 struct task *new_task(unsigned process, bool followed)
 {
 	struct task *task = NULL;
@@ -90,6 +114,7 @@ void bear(struct vcpu *v, uint64_t region, unsigned process)
 	task->process = process;
 	task->followed = process != OTHER;
 	task->born = task->followed;
+	task->kept = false;
 	task->resumed = false;
 	task->frames = task->user_frames = 0;
 	task->rep = 0;
@@ -201,6 +226,11 @@ void came_back(struct vcpu *v)
 		if (task->born) {
 			// From here on it executes ret_from_fork.
 			task->born = false;
+			v->node = process_root(task->process);
+			return;
+		}
+		if (task->kept) {
+			task->frames = 0;
 			v->node = process_root(task->process);
 			return;
 		}

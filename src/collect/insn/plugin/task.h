@@ -27,6 +27,7 @@ struct task {
 	bool followed; // its whole kernel stack is known
 	bool resumed;  // switched to, and no return to an earlier caller seen since
 	bool born;     // forked in this window, and has not run yet
+	bool kept;     // of a process since before this window; its callers from before are not known
 	unsigned resumed_frames;
 	uint32_t context, user_context;
 	unsigned frames, user_frames;
@@ -60,6 +61,8 @@ extern struct vcpu vcpus[VCPUS];
 
 // Forget the tasks of an earlier window.
 void forget_tasks(void);
+// Forget all of an earlier window but which tasks belong to processes.
+void keep_tasks(void);
 struct task *new_task(unsigned process, bool followed);
 // Push a call or trap at `at`. `stack` is the address of the return address, or 0 for a trap.
 void push(struct vcpu *v, uint64_t stack, uint64_t resume, uint64_t at, uint64_t rep);

@@ -35,6 +35,7 @@ mod polls;
 mod refused;
 mod refused_write;
 mod retries;
+mod ring_threads;
 mod short_block;
 mod small_pipe;
 mod small_writes;
@@ -62,7 +63,7 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 48] = [
+const RULES: [FindingRule; 49] = [
     at_stall::find,
     broken::find,
     at_end::find,
@@ -79,6 +80,7 @@ const RULES: [FindingRule; 48] = [
     hand_overs::find,
     small_pipe::find,
     unseen::find,
+    ring_threads::find,
     watches::find,
     retries::find,
     unread::find,

@@ -1,9 +1,11 @@
 //! The system calls that move bytes, each a [`Port`](super::hot::Port).
 
 mod readers;
+mod uring;
 mod writers;
 
 pub(crate) use readers::{Check, Copy, CountOnly, Read, SpliceOut, null};
+pub(crate) use uring::{UringMultishot, UringRead, UringSpliceIn, UringSpliceOut, UringWrite};
 pub(crate) use writers::{Halves, ReadWrite, Source, SpliceIn, Vmsplice, Write};
 
 use super::buffer::Mapping;
@@ -17,6 +19,10 @@ pub(crate) trait Run {
     fn run(&mut self, amount: Amount, window: Option<WorkerPart>, options: &HotOptions) -> Result<Tally>;
     /// The port's buffers.
     fn mappings(&self) -> Vec<&Mapping>;
+    /// Give up what keeps the pipe open besides its descriptor.
+    fn release(&mut self) -> Result<()> {
+        Ok(())
+    }
     /// A deviation from what was requested, if any.
     fn note(&self) -> Option<&str> {
         None

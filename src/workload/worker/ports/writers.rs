@@ -175,11 +175,11 @@ impl Source {
 pub(crate) struct SpliceIn {
     end: RawFd,
     source: Source,
-    block: usize,
+    pub(super) block: usize,
     flags: libc::c_uint,
     /// Size of a file that ends, spliced from `offset` to its end and again from its beginning; 0 for a device.
-    size: u64,
-    offset: libc::loff_t,
+    pub(super) size: u64,
+    pub(super) offset: libc::loff_t,
     note: Option<String>,
 }
 
@@ -199,6 +199,11 @@ impl SpliceIn {
         let kind = source.file.metadata().with_context(|| format!("--source {}", source.name))?;
         let size = if kind.is_file() { kind.len() } else { 0 };
         Ok(Self { end, source, block, flags, size, offset: 0, note })
+    }
+
+    /// The descriptor of its source.
+    pub(super) fn fd(&self) -> RawFd {
+        self.source.fd()
     }
 }
 
