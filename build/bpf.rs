@@ -19,7 +19,7 @@ const SOURCES: [&str; 10] = [
 ];
 
 /// The programs of `pipeprof record`, which share bpf/common.bpf.h, bpf/pipeprof.h and bpf/stacks.bpf.h with the others.
-const RECORD_SOURCES: [&str; 21] = [
+const RECORD_SOURCES: [&str; 22] = [
     "bpf/record.bpf.c",
     "bpf/record.h",
     "bpf/record_kernel.bpf.h",

@@ -288,6 +288,11 @@ impl Step {
     pub fn exact(&self) -> bool {
         self.total.is_some()
     }
+
+    /// The verdict in a word or two.
+    pub fn word(&self) -> &'static str {
+        if self.other_processor { "not compared" } else { self.verdict.word.text() }
+    }
 }
 
 /// The totals of two counted runs, the target's processes together.

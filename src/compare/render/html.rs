@@ -82,7 +82,7 @@ fn section_blocks(
 fn summary(comparison: &Comparison, step: &Step) -> String {
     let (from, to) = comparison.step_labels(step);
     let by = if step.verdict.before > 0.0 { format!(", {}", change(step.verdict.ratio)) } else { String::new() };
-    format!("{from} → {to}: {}{by}", step.verdict.word.text())
+    format!("{from} → {to}: {}{by}", step.word())
 }
 
 fn step_blocks(

@@ -476,6 +476,7 @@ pub(super) fn answers(comparison: &Comparison) -> Table {
         for (number, step) in (1..).zip(&section.steps) {
             let (from, to) = comparison.step_labels(step);
             let verdict = &step.verdict;
+            let judged = !step.other_processor;
             let [doubt, other] = if timed {
                 let interval = verdict.ci95.map(|ends| ends.map(number::change).join(" to "));
                 [interval, verdict.noise_floor.map(|floor| format!("{:.1} %", 100.0 * floor))]
@@ -497,9 +498,9 @@ pub(super) fn answers(comparison: &Comparison) -> Table {
             let mut row: Vec<TableCell> = several.then(|| section.title().into()).into_iter().collect();
             row.extend([
                 TableCell::Link { text: format!("{from} → {to}"), to: format!("#{}", step_id(mode, number)) },
-                TableCell::word(verdict.word.text()),
-                TableCell::Figure(format!("{} → {}", exact(verdict.before), exact(verdict.after))),
-                TableCell::Figure(number::change(verdict.ratio)),
+                TableCell::word(step.word()),
+                optional(judged.then(|| format!("{} → {}", exact(verdict.before), exact(verdict.after)))),
+                optional(judged.then(|| number::change(verdict.ratio))),
                 optional(doubt),
                 optional(other),
                 blame
