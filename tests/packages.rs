@@ -27,7 +27,8 @@ fn completions(shell: &str, folder: &Path) -> PathBuf {
 #[ignore = "runs bash, zsh and fish: make test"]
 fn shells_complete_modes_and_subcommands() {
     let folder = tempfile::tempdir().unwrap();
-    let modes = ["splice", "vmsplice", "vmsplice-huge", "vmsplice-huge-busy", "write"];
+    let rings = ["io-uring", "io-uring-multishot", "io-uring-registered", "io-uring-splice", "io-uring-sqpoll"];
+    let modes = [&rings[..], &["splice", "vmsplice", "vmsplice-huge", "vmsplice-huge-busy", "write"]].concat();
 
     let bash = completions("bash", folder.path());
     let complete = |words: &str, before: &str| {

@@ -119,12 +119,16 @@ fn built_otherwise(comparison: &Comparison, mode: &str, step: &Step) -> Option<S
     (!parts.is_empty()).then(|| format!("not only the source differs: {}", parts.join(", and ")))
 }
 
+/// What is said in place of a change of instructions.
+const TWO_PROCESSORS: &str = "instructions of two processors cannot be compared. What the kernels do can be";
+
 /// The verdict of one step, or of one step on several numbers of CPUs, its largest contributor, and whether the total
 /// changes in another direction because of the schedule.
 pub fn answer(comparison: &Comparison, all: &[(&Section, &Step)]) -> String {
     let steps: Vec<&Step> = all.iter().map(|(_, step)| *step).collect();
     let mut text = other_work(&steps);
     match all {
+        [(_, step)] if step.other_processor => text.push_str(&format!("{TWO_PROCESSORS}: {}", step.verdict.text)),
         [(_, step)] => text.push_str(&step.verdict.text),
         _ => text.push_str(&verdicts(all)),
     }
@@ -175,7 +179,7 @@ fn other_work(steps: &[&Step]) -> String {
 /// One step on several numbers of CPUs: the verdict that they share, or that of each.
 fn verdicts(all: &[(&Section, &Step)]) -> String {
     if all.iter().all(|(_, step)| step.other_processor) {
-        return "instructions of two processors cannot be compared. What the kernels do can be".to_owned();
+        return TWO_PROCESSORS.to_owned();
     }
     let change = |(section, step): &(&Section, &Step)| {
         let verdict = &step.verdict;

@@ -49,7 +49,13 @@ fn what_io_uring_moves_is_counted_and_its_waits_are_at_the_pipe() {
         let of = |call: &str| u64::from(call == "io_uring");
         let requests: u64 = recorded.recording.recorded.iter().map(|process| process.ring_requests).sum();
         let seen = of(written) * calls(&found.writers, written) + of(read) * calls(&found.readers, read);
-        exact(&recorded.recording, seen, requests);
+        // Of requests that belong together, a short one cancels those behind it.
+        let cancels = flags.contains("--batch") || flags.contains("multishot");
+        if cancels {
+            assert!(seen <= requests, "{flags}: {seen} of {requests}");
+        } else {
+            exact(&recorded.recording, seen, requests);
+        }
         let polled: u64 = recorded.recording.recorded.iter().map(|process| process.poller_ns).sum();
         assert_eq!(polled > 0, flags.contains("sqpoll"), "{flags}: {polled} ns");
     }
@@ -71,7 +77,7 @@ fn guests_count_what_io_uring_moves() {
         let sleeps: u64 = found.ends().map(|end| end.sleeps).sum();
         assert!(sleeps > 0, "{series}: {found:#?}");
         let workers: u64 = recorded.recording.recorded.iter().map(|process| process.worker_requests).sum();
-        // Pipes can be tried without sleeping since 6.4.
+        // Debian's 6.12 and 7.2 try a pipe without sleeping.
         assert_eq!(workers > 0, series == "6.1", "{series}: {workers}");
     }
 }

@@ -4,8 +4,11 @@ use crate::record::say::findings::view::FindingView;
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd};
 use crate::util::text::{counted, grouped};
 
-/// Who asks for so much more than has come does not only fill a buffer.
+/// How much more than has come is asked for at least.
 const MUCH: u64 = 1 << 16;
+
+/// Buffers are of whole pages. Who fills one, as `grep -q` does, may have found what it sought.
+const PAGE: u64 = 4096;
 
 /// Programs whose short reads have a finding of their own.
 const OTHERS: [&str; 1] = ["dd"];
@@ -31,6 +34,11 @@ fn part(view: &FindingView<'_>, channel: &RecordedChannel) -> Option<Finding> {
         return None;
     }
     let written: u64 = channel.writers.iter().map(|end| end.bytes).sum();
+    let to_write: u64 = channel.writers.iter().map(|end| end.requested).sum();
+    let knows_how_much = end.requested == to_write || !end.requested.is_multiple_of(PAGE);
+    if end.all_calls() > 1 || !knows_how_much {
+        return None;
+    }
     let broke = |end: &RecordedEnd| {
         let signal = view.process(end).and_then(|process| process.signal);
         end.epipe > 0 || signal == Some(libc::SIGPIPE.cast_unsigned())
@@ -59,8 +67,11 @@ mod tests {
 
     fn reads(change: &dyn Fn(&mut Document)) -> Vec<String> {
         said(find, &|recording| {
-            recording.channels[0].readers[0].unsent = 237_568;
-            recording.channels[0].writers[0].epipe = 1;
+            let channel = &mut recording.channels[0];
+            let (reader, writer) = (&mut channel.readers[0], &mut channel.writers[0]);
+            (reader.unsent, reader.requested) = (237_568, 262_144);
+            reader.calls = [("read".to_owned(), 1)].into();
+            (writer.epipe, writer.requested) = (1, 262_144);
             change(recording);
         })
     }
@@ -71,7 +82,11 @@ mod tests {
                     come by then, and it read no more: what `seq` had still to write was refused (EPIPE). A read has to be repeated \
                     until all is there, or the end of file.";
         assert_eq!(reads(&|_| {}), [text]);
-        let silent: [&dyn Fn(&mut Document); 5] = [
+        assert_eq!(reads(&|recording| recording.channels[0].readers[0].requested = 300_001), [text]);
+        let silent: [&dyn Fn(&mut Document); 7] = [
+            // It fills a buffer, or goes on until it has what it wants.
+            &|recording| recording.channels[0].readers[0].requested = 245_760,
+            &|recording| recording.channels[0].readers[0].calls = [("read".to_owned(), 2)].into(),
             &|recording| recording.channels[0].readers[0].at_end = 1,
             &|recording| recording.channels[0].readers[0].unsent = 8190,
             &|recording| recording.channels[0].writers[0].epipe = 0,
