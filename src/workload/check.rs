@@ -123,7 +123,8 @@ mod tests {
         assert!(refused(|s| (s.verify, s.reader) = (true, Reader::Splice)).starts_with("--verify"));
         assert!(refused(|s| (s.verify, s.writers) = (true, 2)).starts_with("--verify"));
         assert!(
-            refused(|s| (s.writer, s.busy_loop) = (Writer::Stdio, true)).starts_with("--busy-loop: --writer stdio")
+            refused(|s| (s.writer, s.busy_loop) = (Writer::Stdio, true))
+                .starts_with("--busy-loop requires a writer that is not stdio")
         );
     }
 

@@ -339,8 +339,8 @@ mod tests {
         let text: String = counted.profiles.iter().map(|profile| profile.stacks.to_text()).collect();
         insta::assert_snapshot!(text, @r"
         [kernel];[unattributed];__alloc_pages 2
-        ksys_write;__alloc_pages 3
-        ksys_write;pipe_write 24
+        [kernel];ksys_write;__alloc_pages 3
+        [kernel];ksys_write;pipe_write 24
         [kernel];[since before the window];__alloc_pages 5
         ");
         assert_eq!(counted.report.samples, 34);
@@ -396,9 +396,9 @@ mod tests {
             .collect();
         insta::assert_snapshot!(text.join("\n"), @r#"
         [kernel];[unattributed];__alloc_pages {"other":2}
-        ksys_write;__alloc_pages {"other":3}
-        ksys_write;pipe_write {"other":14,"rep":10,"rep_bytes":640}
-        pipe_write {"rep_bytes":60}
+        [kernel];ksys_write;__alloc_pages {"other":3}
+        [kernel];ksys_write;pipe_write {"other":14,"rep":10,"rep_bytes":640}
+        [kernel];pipe_write {"rep_bytes":60}
         "#);
         for profile in &counted.profiles {
             assert_eq!(counted.classes.get(profile.process).unwrap().instructions(), profile.stacks);

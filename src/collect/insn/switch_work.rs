@@ -206,7 +206,7 @@ mod tests {
     }
 
     const MARKED: &str = "\
-__switch_to_asm SWITCHES
+[kernel];__switch_to_asm SWITCHES
 do_syscall_64 40
 do_syscall_64;[after-switch] 2N
 do_syscall_64;exit_to_user_mode_loop;[after-switch] 2N
