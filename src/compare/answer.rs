@@ -119,7 +119,7 @@ fn built_otherwise(comparison: &Comparison, mode: &str, step: &Step) -> Option<S
     (!parts.is_empty()).then(|| format!("not only the source differs: {}", parts.join(", and ")))
 }
 
-/// What is said in place of a change of instructions.
+/// The answer for kernels of two processors, in place of a change of instructions.
 const TWO_PROCESSORS: &str = "instructions of two processors cannot be compared. What the kernels do can be";
 
 /// The verdict of one step, or of one step on several numbers of CPUs, its largest contributor, and whether the total
