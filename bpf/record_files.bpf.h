@@ -24,6 +24,9 @@ __noinline u32 note_stream(u64 task, u32 fd, u32 side, u64 bytes)
 	key.device = BPF_CORE_READ(open, f_inode, i_sb, s_dev);
 	key.side = side;
 	to = BPF_CORE_READ(open, f_pos);
+	/* A file of the kernel's that has no position, as many in procfs and tracefs. */
+	if (to < bytes)
+		return 0;
 	stream = bpf_map_lookup_elem(&streams, &key);
 	if (!stream) {
 		if (bpf_map_update_elem(&streams, &key, (const void *)empty, BPF_NOEXIST))

@@ -240,10 +240,10 @@ fn run(guest: &GuestOptions, sent: &Sent) -> Result<(GuestReply, Received, Guest
     Ok((reply, received, printed))
 }
 
-fn split(body: &[u8]) -> Option<(Received, GuestOutput)> {
-    let end = body.iter().position(|byte| *byte == 0)?;
-    let received: Received = stored_json::parse(&body[..end]).ok()?;
-    check(&received.outcome.document).ok()?;
+fn split(body: &[u8]) -> Result<(Received, GuestOutput)> {
+    let end = body.iter().position(|byte| *byte == 0).context("it is cut off")?;
+    let received: Received = stored_json::parse(&body[..end])?;
+    check(&received.outcome.document)?;
     let mut rest = &body[end + 1..];
     let mut notes = Vec::new();
     let [output, errors] = [("output", received.printed[0]), ("error", received.printed[1])].map(|(name, whole)| {
@@ -258,7 +258,8 @@ fn split(body: &[u8]) -> Option<(Received, GuestOutput)> {
         }
         Some(taken.to_vec())
     });
-    Some((received, GuestOutput { output: output?, errors: errors?, notes }))
+    let (output, errors) = output.zip(errors).context("it is cut off")?;
+    Ok((received, GuestOutput { output, errors, notes }))
 }
 
 /// In the guest: record what `sent` describes, and print the answer.
@@ -340,6 +341,6 @@ mod tests {
             ["of 2M of standard error, only the first 1M are shown: redirect it in the pipeline"]
         );
         body.pop();
-        assert!(split(&body).is_none() && split(b"").is_none() && split(b"{}\0").is_none());
+        assert!(split(&body).is_err() && split(b"").is_err() && split(b"{}\0").is_err());
     }
 }

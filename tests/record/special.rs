@@ -170,3 +170,16 @@ fn a_frozen_stage_does_not_wait() {
     assert!(cat.waits.get(&WaitReason::Frozen).is_some_and(|wait| wait.ns > 100_000_000), "{cat:#?}");
     assert!(said.contains("  frozen "), "{said}");
 }
+
+#[test]
+#[ignore = "needs root: make test"]
+fn files_that_have_no_position_are_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("numbers").display().to_string();
+    // The kernel does not move the position in this file, so it is smaller than what was written.
+    let line = format!("echo 0 > /proc/self/oom_score_adj; seq 3 > {file}; cat {file}");
+    let recorded = record(&["sh", "-c", &line, "|", "wc", "-l"]);
+    assert_eq!((recorded.output.status.code(), recorded.stdout()), (Some(0), "3"), "{}", recorded.stderr());
+    let written = recorded.recording.streams.iter().filter(|stream| stream.writes).map(|stream| &stream.file);
+    assert_eq!(written.collect::<Vec<_>>(), ["numbers"]);
+}
