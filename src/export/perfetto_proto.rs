@@ -28,7 +28,7 @@ pub(super) struct TracePacket {
     #[prost(message, optional, tag = "60")]
     pub(super) track_descriptor: Option<TrackDescriptor>,
     #[prost(message, optional, tag = "135")]
-    pub(super) stack_sample: Option<StackSample>,
+    pub(super) stack_sample: Option<PerfettoSample>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -179,8 +179,9 @@ pub(super) struct StackSampleDefaults {
     pub(super) source: String,
 }
 
+/// StackSample.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct StackSample {
+pub(super) struct PerfettoSample {
     #[prost(message, optional, tag = "1")]
     pub(super) task_context: Option<TaskContext>,
     #[prost(message, optional, tag = "3")]

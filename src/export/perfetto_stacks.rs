@@ -1,10 +1,10 @@
-//! Stacks of [`super::perfetto`]'s traces, as Perfetto's StackSample: what was sampled, and exact counts of guests.
+//! Stacks of [`super::perfetto`]'s traces, as its StackSample: what was sampled, and exact counts of guests.
 //!
 //! Stored stacks have no times. So each stack of a process is one sample with all of its weight, at the begin of the process.
 
 use super::perfetto_proto::{
-    ExecutionContext, FrameKind, InternedCallstack, InternedData, InternedFrame, InternedString, SampleCounter,
-    SampleMode, SampleUnit, StackSample, StackSampleDefaults, TaskContext, TracePacket, TracePacketDefaults,
+    ExecutionContext, FrameKind, InternedCallstack, InternedData, InternedFrame, InternedString, PerfettoSample,
+    SampleCounter, SampleMode, SampleUnit, StackSampleDefaults, TaskContext, TracePacket, TracePacketDefaults,
 };
 use super::samples::{SampledFrame, Samples, ValueKind};
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ pub(super) fn packets(samples: &Samples, guest: bool, first: u32) -> Vec<TracePa
         let weights = (1..).zip(&sample.values).filter(|(_, weight)| **weight > 0);
         all.extend(weights.map(|(counter, weight)| TracePacket {
             timestamp: Some(process.begin_ns),
-            stack_sample: Some(StackSample {
+            stack_sample: Some(PerfettoSample {
                 task_context: Some(TaskContext { pid: process.pid, tid: process.pid }),
                 execution_context: mode.map(|mode| ExecutionContext { mode: mode.into() }),
                 callstack_iid: sample.stack as u64 + 1,
