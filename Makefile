@@ -4,6 +4,7 @@
 # `cargo test` alone leaves out the tests that need a guest, a browser, strace, namespaces or more than 5 s.
 #   make build-arm64 builds pipeprof for arm64, which guests with arm64 kernels need
 #   make dist    makes a tarball and a Debian package for x86-64 and for arm64 in target/dist
+#   make release also writes checksums, and recipes for Arch Linux, Homebrew and Nix, there
 #   make book    makes a book of the documents in target/book/html
 #   make engines runs a campaign on GNU parallel, Slurm and HyperQueue on this machine, as root
 # Others: make bench, make bisect, make fuzz, make chaos, make gallery, make lint, make dist-test.
@@ -49,7 +50,7 @@ VERSION := $(shell awk -F '"' '/^version = / { print $$2; exit }' Cargo.toml)
 DIST := target/dist
 TARBALL := pipeprof-$(VERSION)-$(shell uname -m)-linux
 
-.PHONY: demo test build build-arm64 lint bench bisect fuzz chaos gallery dist dist-test book packages-build packages-arm64 packages-test packages-bench \
+.PHONY: demo test build build-arm64 lint bench bisect fuzz chaos gallery dist release dist-test book packages-build packages-arm64 packages-test packages-bench \
 	packages-bisect packages-fuzz packages-dist-test packages-engines engines kernels kernels-of-tests
 
 demo: packages-build build
@@ -148,6 +149,11 @@ dist: build build-arm64 $(CARGO_DEB)
 		SOURCE_DATE_EPOCH=$$time $(CARGO_DEB) --no-build --no-strip --target $$target -o $(DIST)/
 	done
 	ls -l $(DIST)/*.tar.gz $(DIST)/*.deb
+
+# As the release workflow makes them: REPOSITORY is the address from which a release of the archives can be fetched.
+REPOSITORY := https://github.com/OWNER/pipeprof
+release: dist
+	build/packages/render $(VERSION) $(REPOSITORY) $(DIST)
 
 # Installs the packages, the .deb in a new Debian 12, uses them and removes them. Needs root and Debian's mirror.
 dist-test: packages-dist-test dist

@@ -154,6 +154,34 @@ fn threads_of_io_uring_are_counted_with_their_process() {
     }
 }
 
+/// What a kernel without vmsplice and splice would cost: the same with writev, and read and write.
+#[test]
+#[ignore = "boots guests: make test"]
+fn the_price_of_a_removal_of_splice_is_counted_by_role() {
+    let folder = tempfile::tempdir().unwrap();
+    let _ = common::kernel("6.12");
+    let line = "run --mode vmsplice --without-splice --kernel 6.12 --collect insn --calls 60 --runs 2 -o";
+    let words: Vec<&str> = line.split(' ').chain(folder.path().to_str()).collect();
+    let output = common::pipeprof(&words).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let rows =
+        |role: &str| text.lines().filter(|line| line.trim_start().starts_with(role)).collect::<Vec<_>>().join(" ");
+    assert!(text.contains("vmsplice, with -> without: more instructions"), "{text}");
+    assert!(rows("user pages").contains("gone"), "{text}");
+    assert!(rows("copy in").contains("new") && rows("page allocation").contains("new"), "{text}");
+    let stored = |mode: &str| pipeprof::result::open(&folder.path().join(mode)).unwrap();
+    let [with, without] = ["vmsplice", "vmsplice-without-splice"].map(stored);
+    let moved = |outcome: &Outcome| {
+        [ProcessName::WRITER, ProcessName::READER].map(|process| outcome.document.processes.of(process).bytes)
+    };
+    assert_eq!(moved(&with), moved(&without));
+    assert!(inclusive(stacks(&with, ProcessName::WRITER), "__x64_sys_vmsplice") > 0);
+    assert_eq!(inclusive(stacks(&without, ProcessName::WRITER), "__x64_sys_vmsplice"), 0);
+    // Each byte is copied in and out by `rep`.
+    copies_move_the_bytes(&without, "6.12", "vmsplice");
+}
+
 /// Instructions by class agree with counts of another kind: system calls with the workload's, and the bytes moved by `rep`
 /// in the copies with the workload's bytes.
 fn copies_move_the_bytes(outcome: &Outcome, series: &str, mode: &str) {

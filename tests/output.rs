@@ -273,7 +273,15 @@ fn several_modes_have_one_table_and_one_chart() {
     let output = place.command(&format!("{run} --json -o json")).output().unwrap();
     let documents: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!([&documents[0]["mode"], &documents[2]["mode"]], ["write", "splice"]);
+    let output = place
+        .command("run --mode vmsplice --without-splice --bytes 4M --runs 2 --collect none -o removed")
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("\n vmsplice-without-splice "), "{text}");
+    assert!(text.contains("vmsplice, with -> without: "), "the difference: {text}");
     place.refuses("run --mode write --mode write", &["--mode write is given twice"]);
+    place.refuses("run --mode write --without-splice", &["--without-splice requires --writer vmsplice or splice"]);
     place.refuses("compare --run-flags --mode=write,splice", &["--mode is given twice"]);
     place.refuses("run --mode write,vmsplice --buffer-size 12K", &["--buffer-size 12K"]);
 }

@@ -63,6 +63,37 @@ fn shells_complete_modes_and_subcommands() {
 }
 
 #[test]
+fn a_release_has_checksums_and_recipes_of_its_archives() {
+    let folder = tempfile::tempdir().unwrap();
+    let archives = ["x86_64", "aarch64"].map(|of| format!("pipeprof-9.8.7-{of}-linux.tar.gz"));
+    archives.iter().for_each(|name| std::fs::write(folder.path().join(name), name).unwrap());
+    std::fs::write(folder.path().join("pipeprof_9.8.7-1_amd64.deb"), "").unwrap();
+    let render = |version| {
+        let mut render = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/build/packages/render"));
+        render.args([version, "https://example.org/me/pipeprof/"]).arg(folder.path());
+        render
+    };
+    output(&mut render("9.8.7"));
+    let checked = output(Command::new("sha256sum").args(["--check", "SHA256SUMS"]).current_dir(folder.path()));
+    assert_eq!(checked.lines().filter(|line| line.ends_with(": OK")).count(), 3, "{checked}");
+    output(Command::new("tar").args(["-xzf", "pipeprof-flake.tar.gz"]).current_dir(folder.path()));
+    let sums = std::fs::read_to_string(folder.path().join("SHA256SUMS")).unwrap();
+    for recipe in ["PKGBUILD", "pipeprof.rb", "flake/flake.nix"] {
+        let text = std::fs::read_to_string(folder.path().join(recipe)).unwrap();
+        assert!(
+            text.contains("https://example.org/me/pipeprof/releases/download/v9.8.7/pipeprof-"),
+            "{recipe}: {text}"
+        );
+        let own = sums.lines().filter(|line| line.ends_with(".tar.gz")).filter_map(|line| line.split(' ').next());
+        assert_eq!(own.filter(|sum| text.contains(sum)).count(), 2, "{recipe}: {text}");
+        assert!(!text.contains("@SHA") && !text.contains("@VERSION") && !text.contains("@URL"), "{recipe}: {text}");
+    }
+    output(Command::new("bash").arg("-n").arg(folder.path().join("PKGBUILD")));
+    let missing = render("9.8.6").output().unwrap();
+    assert!(!missing.status.success(), "archives of another version");
+}
+
+#[test]
 #[ignore = "runs man: make test"]
 fn manual_pages_have_no_warnings_and_fit_80_columns() {
     let folder = tempfile::tempdir().unwrap();

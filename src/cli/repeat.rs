@@ -77,7 +77,7 @@ impl RepeatArgs {
             Measurement::Pair(mut options) => {
                 let args = parsed::<RunArgs>("pipeprof run", &self.flags)?;
                 if args.has_several_modes() {
-                    bail!(UsageError::new("--mode: give one"));
+                    bail!(UsageError::new("--mode: give one, and no --without-splice"));
                 }
                 args.apply(&mut options);
                 let (code, outcome) = args.measured(&options)?;
@@ -119,12 +119,20 @@ impl RepeatArgs {
 /// What differs between the result stored at `path` and the new one.
 fn compared(path: String, stored: Outcome, now: Outcome) -> Result<String> {
     let is_pair = now.document.target.workload().is_some();
-    let column =
-        |label: &str, name: &str, run| Input { label: Some(label.to_owned()), runs: vec![(name.to_owned(), run)] };
     let mut inputs = vec![column("stored", &path, stored), column("now", "now", now)];
     if !is_pair {
         inputs = pipelines::columns(inputs, &[path.into(), "now".into()])?;
     }
+    difference(&inputs)
+}
+
+/// The column `label` of a comparison: `run`, which is called `name`.
+pub(super) fn column(label: &str, name: &str, run: Outcome) -> Input {
+    Input { label: Some(label.to_owned()), runs: vec![(name.to_owned(), run)] }
+}
+
+/// What differs between columns.
+pub(super) fn difference(inputs: &[Input]) -> Result<String> {
     let options = CompareOptions { command: super::command_line(), seed: 1, ..CompareOptions::default() };
-    Ok(terminal::render(&compare(&inputs, &options)?.comparison, width(), terminal::SHOWN))
+    Ok(terminal::render(&compare(inputs, &options)?.comparison, width(), terminal::SHOWN))
 }

@@ -22,6 +22,7 @@ use crate::util::streams::write_styled;
 use crate::util::text::clean;
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{cancel, progress};
+use crate::workload::axis::Value;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -77,6 +78,9 @@ pub(crate) struct RunArgs {
     #[arg(long, help_heading = "Output")]
     json: bool,
 }
+
+/// The axis that is measured with and without.
+const WITHOUT_SPLICE: &str = "without-splice";
 
 fn selection(text: &str) -> Result<Selection, String> {
     match text {
@@ -153,9 +157,13 @@ impl RunArgs {
         self.json
     }
 
-    /// Whether several modes are to be measured, which [`run_modes`] does.
+    /// Whether several modes are to be measured, or with and without splice, which [`run_modes`] does.
     pub(super) fn has_several_modes(&self) -> bool {
-        !self.workload.further_modes.is_empty()
+        !self.workload.further_modes.is_empty() || self.is_without_splice()
+    }
+
+    fn is_without_splice(&self) -> bool {
+        self.workload.request.overrides.get(WITHOUT_SPLICE) == Some(&Value::Switch(true))
     }
 
     pub(super) fn run(self) -> Result<ExitCode> {

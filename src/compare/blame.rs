@@ -1,6 +1,7 @@
 //! The largest contributor to a change: another number of pages, a role, or helpers that many roles call.
 
 use super::model::{Blame, FunctionRow, RolePart, RoleRow, Step};
+use super::schedule::MOST_UNLIKE;
 use super::sums;
 use super::work::{self, PAGES};
 
@@ -34,6 +35,12 @@ fn of_pages(step: &Step) -> Option<Blame> {
     within.sort_by(|a, b| b.delta.abs().total_cmp(&a.delta.abs()));
     let allocated = step.roles.iter().find(|row| row.role == work::OF_PAGES[0])?.work?;
     let pages = [allocated.calls_before, allocated.calls_after];
+    let freed = step.roles.iter().find(|row| row.role == work::OF_PAGES[1]).and_then(|row| row.work);
+    let freed = freed.map_or(pages, |freed| [freed.calls_before, freed.calls_after]);
+    // Where several are allocated in a call, the number of calls is not that of pages.
+    if pages.iter().zip(freed).any(|(pages, freed)| freed > MOST_UNLIKE * pages) {
+        return None;
+    }
     let all = |pages: f64| work::is_same(pages, PAGES);
     let title = match pages {
         _ if work::is_same(pages[0], pages[1]) => return None,

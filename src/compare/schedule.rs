@@ -221,12 +221,17 @@ impl Prices {
         };
         let own_pages = |process| from.get(&process).map_or(0.0, |numbers| numbers.pages);
         let moved = self.moved_pages(&change).map(|moved| moved.pages);
-        let pages = self.pages.as_ref().zip(moved).map(|((process, _), moved)| own_pages(*process) + moved);
+        let pages = self.pages.as_ref().zip(moved).map(|((process, _), moved)| (own_pages(*process), moved));
         let mut factors = BTreeMap::new();
         for (process, part) in window.processes.of_target() {
             for role in part.roles.keys() {
                 let factor = match pages.filter(|_| OF_PAGES.contains(role)) {
-                    Some(pages) => pages / own_pages(process),
+                    Some((counted, moved)) => {
+                        // Who allocates many pages in one call has fewer than who frees them one by one.
+                        let own = own_pages(process);
+                        let alike = counted <= MOST_UNLIKE * own && own <= MOST_UNLIKE * counted;
+                        (counted + moved) / if alike { own } else { counted }
+                    }
                     None => {
                         let price = self.roles.get(&(process, *role));
                         let more = price.map_or(0.0, |(fit, _)| fit.effect(change(process))[0]);
@@ -285,6 +290,9 @@ impl Prices {
         Some(doubt)
     }
 }
+
+/// Processes whose numbers of pages differ by more do not count the same: one allocates or frees several in a call.
+pub(super) const MOST_UNLIKE: f64 = 2.0;
 
 /// The mean numbers of `windows`.
 fn mean(windows: &[Measure]) -> Option<WindowNumbers> {

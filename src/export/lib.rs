@@ -12,6 +12,7 @@ mod format;
 mod perf_script;
 mod perfetto;
 mod perfetto_proto;
+mod perfetto_stacks;
 mod phases;
 mod pprof;
 pub mod proto;

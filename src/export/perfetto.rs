@@ -2,56 +2,73 @@
 //!
 //! A recording stores shares of slices of time (`timeline`, `path`), not each event. So states are those that a process was in
 //! for most of a slice, and parts of the path follow each other within a slice in the order of their length. Sums are those of
-//! result.json.
+//! result.json. Stacks are in [`super::perfetto_stacks`].
 
 use super::ExportFormat;
 use super::perfetto_proto::{
-    CounterDescriptor, DebugAnnotation, PerfettoTrace, ProcessDescriptor, TracePacket, TrackDescriptor, TrackEvent,
-    TrackEventKind,
+    CounterDescriptor, DebugAnnotation, PerfettoTrace, ProcessDescriptor, ThreadDescriptor, TracePacket,
+    TrackDescriptor, TrackEvent, TrackEventKind,
 };
+use super::perfetto_stacks;
 use super::phases::phases;
 use super::source::Exported;
 use crate::record::{path_names, process_names};
-use crate::result::{Document, RecordedChannel, TimelinePipe, TimelineProcess};
+use crate::result::{Document, ExecutedOn, PathPart, PathWakes, RecordedChannel, TimelinePipe, TimelineProcess};
 use crate::util::text::clean;
 use anyhow::{Result, bail};
 use prost::Message as _;
 
 pub(super) const FORMAT: ExportFormat = ExportFormat {
     name: "perfetto",
-    about: "trace of Perfetto: states of processes, fill of channels and the critical path over time",
+    about: "trace of Perfetto: states of processes, fill of channels, wake-ups, the critical path and stacks",
     files: |exported| Ok(vec![("trace.perfetto-trace".to_owned(), trace(exported)?.encode_to_vec())]),
     is_folder: false,
 };
 
-/// The only sequence of packets.
-const SEQUENCE: u32 = 1;
+/// The sequences of packets: of events, and of stacks.
+const EVENTS: u32 = 1;
+const STACKS: u32 = 2;
 
 /// Nothing of before the first packet of a sequence is known (SEQ_INCREMENTAL_STATE_CLEARED).
 const FIRST: u32 = 1;
 
-/// A trace of a recording.
+/// A trace of a recording, or of the stacks of a run.
 fn trace(exported: &Exported<'_>) -> Result<PerfettoTrace> {
     let Exported::Result(outcome) = exported else {
-        bail!("it contains tables, and nothing over time: give the folder of `pipeprof record`");
+        bail!(
+            "it contains tables, and nothing over time: give the folder of `pipeprof record` or of a run with stacks"
+        );
     };
     let document = &outcome.document;
-    if document.recorded.is_empty() || document.timeline.slice_ns.is_empty() {
-        bail!("it is no recording, and has nothing over time: give the folder of `pipeprof record`");
+    let samples = exported.all();
+    let is_recording = !document.recorded.is_empty() && !document.timeline.slice_ns.is_empty();
+    if !is_recording && samples.samples.is_empty() {
+        bail!("it has nothing over time, and no stacks: run or record it with a collector (--collect)");
     }
     let mut writer = TraceWriter::default();
     writer.answer(document);
-    writer.path(document);
     let names: Vec<String> = process_names(document).iter().map(|name| clean(name.as_str())).collect();
-    for (index, name) in names.iter().enumerate() {
-        writer.process(document, index, name);
-    }
-    for of_pipe in &document.timeline.pipes {
-        if let Some(channel) = document.channels.get(of_pipe.pipe) {
-            writer.channel(&channel_name(channel, &names), of_pipe, &document.timeline.slice_ns);
+    if is_recording {
+        let tracks = names.iter().enumerate().map(|(index, name)| writer.process(document, index, name));
+        let mut tracks: Vec<ProcessTracks> = tracks.collect();
+        writer.path(document, &mut tracks);
+        for of_pipe in &document.timeline.pipes {
+            if let Some(channel) = document.channels.get(of_pipe.pipe) {
+                writer.channel(&channel_name(channel, &names), of_pipe, &document.timeline.slice_ns);
+            }
+        }
+    } else {
+        for process in &samples.processes {
+            writer.named(&process.name, process.pid, &[]);
         }
     }
-    Ok(writer.finish())
+    let mut packets = writer.finish(EVENTS);
+    if !samples.samples.is_empty() {
+        let mut stacks = perfetto_stacks::packets(&samples, document.executed_on != ExecutedOn::Hardware, FIRST);
+        stacks.iter_mut().for_each(|packet| packet.trusted_packet_sequence_id = STACKS);
+        packets.extend(stacks);
+    }
+    Ok(PerfettoTrace { packet: packets })
 }
 
 /// `pipe from dd to wc`.
@@ -64,11 +81,22 @@ fn channel_name(channel: &RecordedChannel, names: &[String]) -> String {
     format!("{} from {} to {}", channel.kind.noun(), of(&channel.writers), of(&channel.readers))
 }
 
-/// Packets, and the number of the last track.
+/// The slices of a process's track of states: each with the place of the event that begins it.
+type StateSlices = Vec<([u64; 2], usize)>;
+
+/// The tracks of a process to which others are linked.
+struct ProcessTracks {
+    states: StateSlices,
+    whole: u64,
+    wakes: Option<u64>,
+}
+
+/// Packets, and the number of the last flow.
 #[derive(Default)]
 struct TraceWriter {
     tracks: Vec<TracePacket>,
     events: Vec<TracePacket>,
+    flows: u64,
 }
 
 impl TraceWriter {
@@ -101,6 +129,15 @@ impl TraceWriter {
     fn slice(&mut self, track: u64, name: &str, [begin, end]: [u64; 2]) -> &mut TrackEvent {
         self.event(end, track, TrackEventKind::SliceEnd, "");
         self.event(begin, track, TrackEventKind::SliceBegin, name)
+    }
+
+    /// Connect the event at this place of [`Self::events`] with the next one.
+    fn flow_from(&mut self, event: usize) -> u64 {
+        self.flows += 1;
+        if let Some(event) = self.events.get_mut(event).and_then(|packet| packet.track_event.as_mut()) {
+            event.flow_ids.push(self.flows);
+        }
+        self.flows
     }
 
     /// A counter with a value in each slice, and none where it is not known.
@@ -139,8 +176,8 @@ impl TraceWriter {
             .collect();
     }
 
-    /// The parts of the critical path, one after the other.
-    fn path(&mut self, document: &Document) {
+    /// The parts of the critical path, one after the other, linked to what their process did; and the wake-ups.
+    fn path(&mut self, document: &Document, tracks: &mut [ProcessTracks]) {
         let Some(path) = &document.path else { return };
         let about = "what the wall time was made of; the order within a slice of time is not known";
         let track = self.track("critical path", 0, about);
@@ -170,28 +207,72 @@ impl TraceWriter {
         found.extend(last);
         let names = path_names(document);
         for (part, span) in found {
-            self.slice(track, &clean(&names[part]), span);
+            let PathPart { process, .. } = path.parts[part];
+            let states = process.and_then(|process| tracks.get(process)).map(|tracks| &tracks.states);
+            let state =
+                states.and_then(|states| states.iter().find(|([begin, end], _)| span[0] < *end && *begin < span[1]));
+            let flow = state.map(|(_, event)| self.flow_from(*event));
+            self.slice(track, &clean(&names[part]), span).flow_ids.extend(flow);
+        }
+        let names: Vec<String> = process_names(document).iter().map(|name| clean(name.as_str())).collect();
+        path.wakes.iter().for_each(|wakes| self.wakes(wakes, &names, tracks));
+    }
+
+    /// For each slice of time the first wake-up of one process by another, with how many there were.
+    fn wakes(&mut self, wakes: &PathWakes, names: &[String], tracks: &mut [ProcessTracks]) {
+        let PathWakes { from, to, .. } = *wakes;
+        let mut track = |process: usize| -> Option<u64> {
+            let own = tracks.get_mut(process)?;
+            Some(*own.wakes.get_or_insert_with(|| self.track("wake-ups", own.whole, "the first in each slice of time")))
+        };
+        let (Some(waker), Some(woken)) = (track(from), track(to)) else { return };
+        for (count, at) in wakes.counts.iter().zip(&wakes.first_ns) {
+            let Some(at) = *at else { continue };
+            let number = DebugAnnotation {
+                name: "wake-ups until the next slice of time".to_owned(),
+                double_value: Some(*count as f64),
+                string_value: None,
+            };
+            self.event(at, waker, TrackEventKind::Instant, &format!("wakes {}", names[to])).debug_annotations =
+                vec![number];
+            let flow = self.flow_from(self.events.len() - 1);
+            self.event(at, woken, TrackEventKind::Instant, &format!("woken by {}", names[from])).flow_ids = vec![flow];
         }
     }
 
-    /// A process with its states, and its shares of each slice.
-    fn process(&mut self, document: &Document, index: usize, name: &str) {
-        let process = &document.recorded[index];
-        let parent = self.track(name, 0, "");
-        if let Some(descriptor) = self.descriptor(parent) {
-            descriptor.process = Some(ProcessDescriptor {
-                pid: process.pids.first().and_then(|pid| i32::try_from(*pid).ok()).unwrap_or(0),
-                cmdline: process.args.iter().map(|word| clean(word)).collect(),
-                process_name: name.to_owned(),
-            });
+    /// A track for the process, and its name for its only thread that samples have. Returns the track.
+    fn named(&mut self, name: &str, pid: u32, args: &[String]) -> u64 {
+        let track = self.track(name, 0, "");
+        let pid = i32::try_from(pid).unwrap_or(0);
+        if let Some(descriptor) = self.descriptor(track) {
+            let cmdline = args.iter().map(|word| clean(word)).collect();
+            descriptor.process = Some(ProcessDescriptor { pid, cmdline, process_name: name.to_owned() });
         }
+        let thread = self.track(name, track, "");
+        if let Some(descriptor) = self.descriptor(thread) {
+            descriptor.thread = Some(ThreadDescriptor { pid, tid: pid.into(), thread_name: name.to_owned() });
+        }
+        track
+    }
+
+    /// A slice of states, which others can be linked to.
+    fn state(&mut self, own: &mut StateSlices, track: u64, name: &str, span: [u64; 2]) -> &mut TrackEvent {
+        own.push((span, self.events.len() + 1));
+        self.slice(track, name, span)
+    }
+
+    /// A process with its states, and its shares of each slice.
+    fn process(&mut self, document: &Document, index: usize, name: &str) -> ProcessTracks {
+        let process = &document.recorded[index];
+        let parent = self.named(name, process.pids.first().copied().unwrap_or(0), &process.args);
+        let mut own = StateSlices::new();
         let states = self.track("state", parent, "what it did for most of each slice of time");
         let mut at = process.begin_ns;
         for phase in phases(document, index) {
             if at < phase.begin_ns {
-                self.slice(states, "on a CPU", [at, phase.begin_ns]);
+                self.state(&mut own, states, "on a CPU", [at, phase.begin_ns]);
             }
-            let event = self.slice(states, phase.what, [phase.begin_ns, phase.end_ns]);
+            let event = self.state(&mut own, states, phase.what, [phase.begin_ns, phase.end_ns]);
             event.debug_annotations = vec![DebugAnnotation {
                 name: "share in percent".to_owned(),
                 double_value: Some(100.0 * phase.share),
@@ -200,9 +281,10 @@ impl TraceWriter {
             at = phase.end_ns;
         }
         if at < process.end_ns {
-            self.slice(states, "on a CPU", [at, process.end_ns]);
+            self.state(&mut own, states, "on a CPU", [at, process.end_ns]);
         }
-        let Some(own) = document.timeline.processes.iter().find(|own| own.process == index) else { return };
+        let tracks = ProcessTracks { states: own, whole: parent, wakes: None };
+        let Some(own) = document.timeline.processes.iter().find(|own| own.process == index) else { return tracks };
         let TimelineProcess { running, runnable, empty, full, .. } = own;
         for (what, shares) in
             [("on a CPU", running), ("waits for a CPU", runnable), ("pipe is empty", empty), ("pipe is full", full)]
@@ -212,6 +294,7 @@ impl TraceWriter {
                 self.counter((what, "%"), parent, &document.timeline.slice_ns, value);
             }
         }
+        tracks
     }
 
     /// A channel with its fill and its rate.
@@ -226,8 +309,8 @@ impl TraceWriter {
         self.counter(("fill", "%"), parent, slices, fill);
     }
 
-    fn finish(self) -> PerfettoTrace {
-        let Self { tracks, mut events } = self;
+    fn finish(self, sequence: u32) -> Vec<TracePacket> {
+        let Self { tracks, mut events, .. } = self;
         // An end before a begin at the same time.
         let order = |packet: &TracePacket| {
             let begins = packet.track_event.as_ref().is_some_and(|event| event.kind() == TrackEventKind::SliceBegin);
@@ -235,19 +318,19 @@ impl TraceWriter {
         };
         events.sort_by_key(order);
         let mut packet: Vec<TracePacket> = tracks.into_iter().chain(events).collect();
-        packet.iter_mut().for_each(|packet| packet.trusted_packet_sequence_id = SEQUENCE);
+        packet.iter_mut().for_each(|packet| packet.trusted_packet_sequence_id = sequence);
         if let Some(first) = packet.first_mut() {
             first.sequence_flags = FIRST;
         }
-        PerfettoTrace { packet }
+        packet
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{CriticalPath, Outcome, PathPart, PathWhat, RecordedEnd, RecordedProcess, Timeline};
-    use std::collections::BTreeMap;
+    use crate::result::{CriticalPath, Outcome, PathWhat, RecordedEnd, RecordedProcess, Timeline};
+    use std::collections::{BTreeMap, HashMap};
 
     fn recording() -> Outcome {
         let part = |process, what, slices: [u64; 3]| PathPart {
@@ -272,6 +355,12 @@ mod tests {
             path: Some(CriticalPath {
                 parts: vec![part(0, PathWhat::OnCpu, [100, 40, 0]), part(1, PathWhat::PipeEmpty, [0, 60, 100])],
                 slice_ns: vec![100; 3],
+                wakes: vec![PathWakes {
+                    from: 0,
+                    to: 1,
+                    counts: vec![0, 7, 2],
+                    first_ns: vec![None, Some(120), Some(230)],
+                }],
                 ..CriticalPath::default()
             }),
             timeline: Timeline {
@@ -324,7 +413,36 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_times_is_refused() {
+    fn flows_link_the_path_to_its_processes_and_wakers_to_the_woken() {
+        let outcome = recording();
+        let trace = trace(&Exported::Result(&outcome)).unwrap();
+        let descriptors = trace.packet.iter().filter_map(|packet| packet.track_descriptor.as_ref());
+        let tracks: HashMap<u64, (String, u64)> =
+            descriptors.map(|track| (track.uuid, (track.name.clone(), track.parent_uuid))).collect();
+        let mut flows: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+        for event in trace.packet.iter().filter_map(|packet| packet.track_event.as_ref()) {
+            let (track, parent) = &tracks[&event.track_uuid];
+            let above = tracks.get(parent).map_or("", |(name, _)| name);
+            event.flow_ids.iter().for_each(|flow| {
+                flows.entry(*flow).or_default().push(format!("{above} {track}: {}", event.name));
+            });
+        }
+        let mut flows: Vec<Vec<String>> = flows.into_values().collect();
+        flows.iter_mut().for_each(|events| events.sort());
+        let wake = ["dd wake-ups: wakes wc", "wc wake-ups: woken by dd"].map(str::to_owned).to_vec();
+        assert_eq!(flows.iter().filter(|events| **events == wake).count(), 2, "{flows:?}");
+        let path: Vec<_> = flows.iter().filter(|events| **events != wake).collect();
+        assert_eq!(path.len(), 2, "{flows:?}");
+        assert!(path.iter().all(|events| events.len() == 2 && events[0].starts_with(" critical path: ")), "{path:?}");
+        assert!(path[0][1] == "dd state: on a CPU" && path[1][1].starts_with("wc state: "), "{path:?}");
+        let counts = trace.packet.iter().filter_map(|packet| packet.track_event.as_ref());
+        let woken =
+            counts.filter(|event| event.name == "wakes wc").map(|event| event.debug_annotations[0].double_value);
+        assert_eq!(woken.collect::<Vec<_>>(), [Some(7.0), Some(2.0)]);
+    }
+
+    #[test]
+    fn what_has_neither_times_nor_stacks_is_refused() {
         assert!(FORMAT.files(&Exported::Result(&Outcome::default())).is_err());
     }
 }

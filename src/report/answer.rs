@@ -148,7 +148,8 @@ fn speed(document: &Document) -> String {
 /// `vmsplice to splice, 256K buffers`: the calls that move the bytes.
 fn workload(spec: &Spec) -> String {
     let (writer, reader) = (spec.writer.name(), spec.reader.name());
-    format!("{writer} to {reader}, {} buffers", size::format(spec.buffer_size))
+    let fallbacks = if spec.without_splice { ", without splice" } else { "" };
+    format!("{writer} to {reader}{fallbacks}, {} buffers", size::format(spec.buffer_size))
 }
 
 /// The warnings of [`CAUTIONS`]: their codes, and sentences.

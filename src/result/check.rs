@@ -61,6 +61,8 @@ pub fn check(document: &Document) -> Result<()> {
     if let Some(path) = &document.path {
         let named = path.parts.iter().filter_map(|part| part.process);
         named.chain(path.ceilings.iter().map(|ceiling| ceiling.process)).try_for_each(|at| known(at, "the path"))?;
+        let woken = path.wakes.iter().flat_map(|wakes| [wakes.from, wakes.to]);
+        woken.into_iter().try_for_each(|at| known(at, "a wake-up"))?;
         check_path(path, document.processes.window_ns)?;
     }
     check_timeline(&document.timeline, processes, document.channels.len())
@@ -74,6 +76,10 @@ pub fn check_path(path: &CriticalPath, window_ns: u64) -> Result<()> {
         ensure!(part.slices.len() == slices, "a part of the path does not have {slices} slices");
         let ns = sum(&mut part.slices.iter().copied());
         ensure!(ns == u128::from(part.ns), "a part of the path has {} ns, and its slices have {ns}", part.ns);
+    }
+    for wakes in &path.wakes {
+        let rows = [wakes.counts.len(), wakes.first_ns.len()];
+        ensure!(rows == [slices; 2], "wake-ups do not have {slices} slices");
     }
     for (slice, length) in path.slice_ns.iter().enumerate() {
         let ns = sum(&mut path.parts.iter().map(|part| part.slices[slice]));
@@ -104,7 +110,8 @@ fn check_timeline(timeline: &Timeline, processes: usize, pipes: usize) -> Result
 #[cfg(test)]
 mod tests {
     use super::super::{
-        Finding, FindingKind, LockWait, PathPart, RecordedEnd, RecordedProcess, TimelinePipe, TimelineProcess,
+        Finding, FindingKind, LockWait, PathPart, PathWakes, RecordedEnd, RecordedProcess, TimelinePipe,
+        TimelineProcess,
     };
     use super::*;
 
@@ -126,7 +133,8 @@ mod tests {
         };
         assert!(check(&good).is_ok());
         let finding = |processes| Finding::new(FindingKind::Path, processes, String::new());
-        let changes: [&dyn Fn(&mut Document); 15] = [
+        let wakes = |to, counts| PathWakes { to, counts, ..PathWakes::default() };
+        let changes: [&dyn Fn(&mut Document); 17] = [
             &|document| document.channels[0].readers[0].process = 2,
             &|document| document.channels[0].readers[0].errors = 1,
             &|document| document.channels[0].readers[0].log2_sizes = vec![0; 65],
@@ -139,6 +147,8 @@ mod tests {
             &|document| document.path = Some(CriticalPath { parts: vec![path_part(2, 1, 0)], ..path(0) }),
             &|document| document.path = Some(CriticalPath { parts: vec![path_part(1, 1, 2)], ..path(1) }),
             &|document| document.path = Some(CriticalPath { parts: vec![path_part(1, u64::MAX, 0); 2], ..path(0) }),
+            &|document| document.path = Some(CriticalPath { wakes: vec![wakes(2, Vec::new())], ..path(0) }),
+            &|document| document.path = Some(CriticalPath { wakes: vec![wakes(1, vec![1])], ..path(0) }),
             &|document| document.timeline.processes = vec![TimelineProcess::new(2, 1)],
             &|document| document.timeline.processes = vec![TimelineProcess::new(1, 2)],
             &|document| document.timeline.pipes = vec![TimelinePipe { pipe: 1, ..TimelinePipe::default() }],

@@ -44,7 +44,7 @@ pub use measurement::{stage_text, words_of};
 pub use open::{open, open_document, parse};
 pub use open::{open_all, open_code};
 pub use path::PathKind;
-pub use path::{CriticalPath, PathCeiling, PathPart, PathWhat};
+pub use path::{CriticalPath, PathCeiling, PathPart, PathWakes, PathWhat};
 pub use probe::Probe;
 use recorded::is_default;
 pub use recorded::{

@@ -17,6 +17,21 @@ pub struct CriticalPath {
     /// How long it would take if one process cost nothing, shortest first: of those that are much of the path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ceilings: Vec<PathCeiling>,
+    /// Which process of the recording woke which other one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wakes: Vec<PathWakes>,
+}
+
+/// The wake-ups of one process by another. Each array has one value per slice of the path.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PathWakes {
+    /// Index in `recorded`: who woke.
+    pub from: usize,
+    /// Index in `recorded`: who was woken.
+    pub to: usize,
+    pub counts: Vec<u64>,
+    /// When the first one was, from the begin of the window on, ns; absent where there was none.
+    pub first_ns: Vec<Option<u64>>,
 }
 
 /// The pipeline without what one process costs.

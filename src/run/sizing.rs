@@ -24,7 +24,7 @@ const GROWTH: u64 = 4;
 /// allocated on, the first size never was enough, and the windows of the second one are the result.
 pub(crate) fn first(spec: &Spec, cpus: u32) -> Amount {
     let block = spec.block();
-    let growth = if cpus > 1 && spec.writer.copies() { GROWTH } else { 1 };
+    let growth = if cpus > 1 && spec.copies() { GROWTH } else { 1 };
     let bytes = block.saturating_mul(FIRST_CALLS).min(FIRST_BYTES).saturating_mul(growth);
     Amount::Bytes(bytes.div_ceil(block).max(LEAST_CALLS).saturating_mul(block))
 }

@@ -27,7 +27,12 @@ fn buffered(spec: &Spec) -> bool {
         matches!(spec.writer, Writer::Splice | Writer::IoUringSplice),
         matches!(spec.reader, Reader::Splice | Reader::IoUringSplice),
     );
-    spliced != (true, true)
+    spliced != (true, true) || spec.without_splice
+}
+
+/// Whether a program calls vmsplice or splice.
+fn splices(spec: &Spec) -> bool {
+    matches!(spec.writer, Writer::Vmsplice | Writer::Splice) || spec.reader == Reader::Splice
 }
 
 /// Whether io_uring is given the address of a buffer.
@@ -68,7 +73,10 @@ pub static AXES: &[Axis] = &[
         .needs(own_calls, "requires a writer that is not stdio, and no io-uring, whose requests the kernel repeats"),
     Axis::new("poll", AxisKind::Switch, "Call poll(2) on the pipe before each call").needs(not_stdio, INSIDE_LIBC),
     Axis::new("gift", AxisKind::Switch, "Pass SPLICE_F_GIFT to vmsplice, SPLICE_F_MOVE to splice")
-        .needs(|spec| vmsplice(spec) || spec.reader == Reader::Splice, "requires --writer vmsplice or --reader splice"),
+        .needs(
+            |spec| (vmsplice(spec) || spec.reader == Reader::Splice) && !spec.without_splice,
+            "requires --writer vmsplice or --reader splice, and no --without-splice",
+        ),
     Axis::new("mlock", AxisKind::Switch, "Lock the buffers into memory with mlock(2)").needs(buffered, NO_BUFFER),
     Axis::new("no-touch", AxisKind::Switch, "Leave the buffers untouched: every page is the kernel's zero page")
         .needs(buffered, NO_BUFFER),
@@ -142,6 +150,13 @@ pub static AXES: &[Axis] = &[
         "Let io-uring complete requests only in the process's own calls (DEFER_TASKRUN; Linux 6.1 or newer)",
     )
     .needs(|spec| spec.has_ring() && !spec.sqpoll, "requires a writer or a reader io-uring without --sqpoll"),
+    Axis::new(
+        "without-splice",
+        AxisKind::Switch,
+        "Move the bytes as programs do where the kernel refuses: writev for vmsplice, read and write for splice",
+    )
+    .needs(splices, "requires --writer vmsplice or splice, or --reader splice")
+    .matters("whether pages are copied"),
     Axis::new(
         "extra-call-every",
         AxisKind::Count { least: 1, most: u64::MAX },

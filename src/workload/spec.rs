@@ -42,7 +42,7 @@ impl Writer {
     }
 
     /// Whether the kernel copies its bytes into pages that it allocates.
-    pub fn copies(self) -> bool {
+    fn copies(self) -> bool {
         matches!(self, Self::Write | Self::ReadWrite | Self::Stdio | Self::IoUring)
     }
 
@@ -162,6 +162,9 @@ pub struct Spec {
     /// Whether completions are processed only when the process waits for them.
     #[serde(default)]
     pub defer_taskrun: bool,
+    /// Whether programs' fallbacks move the bytes: vmsplice is writev, and splice is read and write.
+    #[serde(default)]
+    pub without_splice: bool,
     /// Tests only: lets a vmsplice pipe be larger than one half, so that pages are overwritten while in the pipe.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unsafe_pipe: bool,
@@ -199,6 +202,7 @@ impl Default for Spec {
             registered_files: false,
             sqpoll: false,
             defer_taskrun: false,
+            without_splice: false,
             unsafe_pipe: false,
         }
     }
@@ -221,6 +225,11 @@ impl Spec {
     /// Bytes that the reader requests in one call.
     pub(crate) fn reader_block(&self) -> u64 {
         self.reader_buffer_size.unwrap_or(self.buffer_size)
+    }
+
+    /// Whether the kernel copies the writer's bytes into pages that it allocates.
+    pub fn copies(&self) -> bool {
+        self.without_splice || self.writer.copies()
     }
 
     /// Whether requests of the writer or of the reader go through a ring.

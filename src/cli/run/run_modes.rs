@@ -1,6 +1,7 @@
-//! `pipeprof run` with several modes: one run after the other, one table and one chart.
+//! `pipeprof run` with several modes, or with and without splice: one run after the other, one table and one chart.
 
-use super::{RunArgs, exports_in};
+use super::{RunArgs, WITHOUT_SPLICE, exports_in};
+use crate::cli::repeat::{column, difference};
 use crate::cli::workload_args::check_distinct;
 use crate::export::{self, Exported};
 use crate::record::contents;
@@ -17,6 +18,7 @@ use crate::util::streams::write_styled;
 use crate::util::text::clean;
 use crate::util::usage::OrUsage as _;
 use crate::util::{cancel, progress};
+use crate::workload::axis::{Axis, Value};
 use anyhow::{Context as _, Result};
 use std::process::ExitCode;
 
@@ -32,13 +34,19 @@ pub(in crate::cli) fn run(args: &RunArgs) -> Result<ExitCode> {
         first.workload.mode.iter().chain(&args.workload.further_modes).map(ToOwned::to_owned).collect();
     check_distinct(&modes).or_usage()?;
     // All of them before anything is measured.
-    let of_mode = |mode: &String| -> Result<(String, RunOptions, _)> {
+    let of_mode = |mode: &String, without: Option<bool>| -> Result<(String, RunOptions, _)> {
         let mut options = first.clone();
         options.workload.mode = Some(mode.clone());
+        if let (Some(without), Some(axis)) = (without, Axis::find(WITHOUT_SPLICE)) {
+            options.workload.overrides.put(axis, Value::Switch(without));
+        }
         let request = options.request(Measurement::Pair(Box::new(options.clone())).command())?;
-        Ok((mode.clone(), options, request))
+        let suffix = if without == Some(true) { "-without-splice" } else { "" };
+        Ok((format!("{mode}{suffix}"), options, request))
     };
-    let wanted = modes.iter().map(of_mode).collect::<Result<Vec<_>>>()?;
+    let settings: &[Option<bool>] = if args.is_without_splice() { &[Some(false), Some(true)] } else { &[None] };
+    let all = modes.iter().flat_map(|mode| settings.iter().map(move |without| (mode, *without)));
+    let wanted = all.map(|(mode, without)| of_mode(mode, without)).collect::<Result<Vec<_>>>()?;
     let folder = Folder::prepare(args.output.as_deref(), &started, "modes")?;
     let mut outcomes: Vec<(String, Outcome)> = Vec::new();
     let mut problem = None;
@@ -72,6 +80,11 @@ pub(in crate::cli) fn run(args: &RunArgs) -> Result<ExitCode> {
     all.extend(contents::files_of_each(runs)?);
     let kept = folder.keep(&all);
     let mut text = report.render(if args.json { Style::PLAIN } else { Style::of_stdout() });
+    for pair in outcomes.chunks(settings.len()) {
+        let [(with, before), (without, after)] = pair else { continue };
+        let columns = [column("with", with, before.clone()), column("without", without, after.clone())];
+        text.push_str(&format!("\n{}", difference(&columns)?));
+    }
     text.push_str(&written(&kept, outcomes.iter().map(|(mode, _)| &mode[..]).zip(&exported)));
     if args.json {
         let documents: Vec<_> = outcomes.iter().map(|(_, outcome)| &outcome.document).collect();

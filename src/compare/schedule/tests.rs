@@ -24,12 +24,14 @@ struct Modelled {
     reused: u64,
     /// With more switches in a part, turns are so short that only each second one of these reuses pages.
     long_turns: u64,
+    /// Pages that the writer allocates in one call.
+    bulk: u64,
     /// Each call takes several turns, so that a part has as much of the reader's work as it has switches.
     large_calls: bool,
 }
 
 const PLAIN: Modelled =
-    Modelled { preemptions: [3, 7], planted: 0, reused: 1, long_turns: u64::MAX, large_calls: false };
+    Modelled { preemptions: [3, 7], planted: 0, reused: 1, long_turns: u64::MAX, bulk: 1, large_calls: false };
 
 /// The stacks of the roles of the writer and the reader.
 const STACKS: [&[(RoleId, &str)]; 2] = [
@@ -73,7 +75,7 @@ fn part(kernel: Modelled, random: &mut SmallRng) -> WindowPart {
         (RoleId::PipeRead, 120 * CALLS + 90 * switches + kernel.planted * pages),
         (RoleId::CopyOut, 132 * CALLS),
     ];
-    let writer = PartWork { calls: CALLS, sleeps, preemptions, pages, roles: writer.into() };
+    let writer = PartWork { calls: CALLS, sleeps, preemptions, pages: pages / kernel.bulk, roles: writer.into() };
     let reader = PartWork { calls: CALLS, sleeps: switches, preemptions: 0, pages, roles: reader.into() };
     [(ProcessName::WRITER, writer), (ProcessName::READER, reader)].into_iter().collect()
 }
@@ -177,6 +179,20 @@ fn a_kernel_that_reuses_no_page_does_more_work_at_the_same_schedule() {
     let truth = (0.25 - pages(&plain)) * (613.0 + 290.0 + 331.0 + 369.0);
     assert!((found.delta - truth).abs() < found.uncertainty.unwrap() * found.before, "{truth}: {found:?}");
     assert!(is_certain_role(&before, &after, RoleId::PageAlloc), "{found:?}");
+}
+
+#[test]
+fn pages_that_are_allocated_at_once_are_freed_one_by_one() {
+    // As splice from /dev/zero on 6.12.
+    let [plain, other] =
+        [([3, 7], 1), ([1, 4], 2)].map(|(preemptions, seed)| measure(Modelled { preemptions, bulk: 8, ..PLAIN }, seed));
+    let [before, after] = equal([&plain, &other]).unwrap();
+    for role in [RoleId::PageFree, RoleId::MemcgUncharge, RoleId::PageAlloc] {
+        for (equal, counted) in [(&before, &plain), (&after, &other)] {
+            let ratio = equal.of_role(role) / counted.of_role(role);
+            assert!((0.5..2.0).contains(&ratio), "{role:?}: {ratio}");
+        }
+    }
 }
 
 #[test]

@@ -194,7 +194,7 @@ fn splice_flags(spec: &Spec, gift: libc::c_uint) -> libc::c_uint {
 }
 
 fn writer(spec: &Spec, end: RawFd) -> Result<Box<dyn ports::Run>> {
-    if spec.busy_loop && matches!(spec.writer, Writer::Write | Writer::ReadWrite) {
+    if spec.busy_loop && (spec.without_splice || matches!(spec.writer, Writer::Write | Writer::ReadWrite)) {
         non_blocking(end)?;
     }
     let block = usize::try_from(spec.block())?;
@@ -208,11 +208,15 @@ fn writer(spec: &Spec, end: RawFd) -> Result<Box<dyn ports::Run>> {
                 ports::Halves::apart([Mapping::new(block, spec)?, Mapping::new(block, spec)?], block)
             };
             let flags = splice_flags(spec, libc::SPLICE_F_GIFT);
-            if verify {
-                Box::new(ports::Vmsplice::<true>::new(end, halves, flags))
-            } else {
-                Box::new(ports::Vmsplice::<false>::new(end, halves, flags))
+            match (verify, spec.without_splice) {
+                (true, true) => Box::new(ports::Vmsplice::<true, true>::new(end, halves, flags)),
+                (true, false) => Box::new(ports::Vmsplice::<true, false>::new(end, halves, flags)),
+                (false, true) => Box::new(ports::Vmsplice::<false, true>::new(end, halves, flags)),
+                (false, false) => Box::new(ports::Vmsplice::<false, false>::new(end, halves, flags)),
             }
+        }
+        (Writer::Splice, _) if spec.without_splice => {
+            Box::new(ports::ReadWrite::new(end, ports::Source::open(spec)?, Mapping::new(block, spec)?))
         }
         (Writer::Splice, _) => {
             let flags = splice_flags(spec, libc::SPLICE_F_MOVE);
@@ -237,7 +241,7 @@ fn check(spec: &Spec) -> Result<ports::Check> {
 }
 
 fn reader(spec: &Spec, end: RawFd) -> Result<Box<dyn ports::Run>> {
-    if spec.busy_loop && spec.reader != Reader::Splice {
+    if spec.busy_loop && (spec.without_splice || spec.reader != Reader::Splice) {
         non_blocking(end)?;
     }
     let block = usize::try_from(spec.reader_block())?;
@@ -250,6 +254,9 @@ fn reader(spec: &Spec, end: RawFd) -> Result<Box<dyn ports::Run>> {
         (Reader::IoUringMultishot, true) => Box::new(ports::UringMultishot::new(end, block, spec, check(spec)?)?),
         (Reader::IoUringSplice, _) => Box::new(ports::UringSpliceOut::new(end, ports::null()?, block, spec)?),
         (Reader::ReadWrite, _) => {
+            Box::new(ports::Read::new(end, Mapping::new(block, spec)?, ports::Copy::new(ports::null()?)))
+        }
+        (Reader::Splice, _) if spec.without_splice => {
             Box::new(ports::Read::new(end, Mapping::new(block, spec)?, ports::Copy::new(ports::null()?)))
         }
         (Reader::Splice, _) => {

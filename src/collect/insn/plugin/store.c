@@ -26,7 +26,7 @@ struct page {
 
 // What was counted between two ticks, by counter.
 struct part {
-	uint64_t *counts;
+	uint32_t *counts;
 	uint32_t n, room;
 };
 
@@ -390,6 +390,31 @@ static bool numbers(uint64_t **array, uint32_t n, uint32_t *room)
 	return true;
 }
 
+// Make room for `n` counts in a part, and for few more: there are many parts.
+static bool part_room(struct part *part, uint32_t n)
+{
+	uint32_t room = (n + 4095) / 4096 * 4096;
+	uint32_t *larger;
+
+	if (n <= part->room)
+		return true;
+	if (!take((uint64_t)(room - part->room) * sizeof(*part->counts)))
+		return false;
+	larger = realloc(part->counts, (size_t)room * sizeof(*part->counts));
+	if (!larger) {
+		store.full = true;
+		return false;
+	}
+	part->counts = larger;
+	part->room = room;
+	return true;
+}
+
+static uint32_t bounded(uint64_t count)
+{
+	return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
+}
+
 static void merge_parts(void)
 {
 	for (unsigned i = 0; i < PARTS / 2; i++) {
@@ -397,7 +422,7 @@ static void merge_parts(void)
 		struct part earlier = parts[2 * i], later = parts[2 * i + 1];
 
 		for (uint32_t c = 0; c < earlier.n; c++)
-			later.counts[c] += earlier.counts[c];
+			later.counts[c] = bounded((uint64_t)later.counts[c] + earlier.counts[c]);
 		parts[2 * i + 1] = earlier;
 		parts[2 * i] = parts[i];
 		parts[i] = later;
@@ -418,12 +443,12 @@ void store_tick(void)
 			return;
 	}
 	part = &parts[n_parts];
-	if (!numbers(&part->counts, store.n_counts, &part->room) ||
+	if (!part_room(part, store.n_counts) ||
 	    !numbers(&at_last_tick, store.n_counts, &at_last_tick_room))
 		return;
 	part->n = store.n_counts;
 	for (uint32_t c = 0; c < store.n_counts; c++) {
-		part->counts[c] = store.counts[c].count - (c < at_last_tick_n ? at_last_tick[c] : 0);
+		part->counts[c] = bounded(store.counts[c].count - (c < at_last_tick_n ? at_last_tick[c] : 0));
 		at_last_tick[c] = store.counts[c].count;
 	}
 	at_last_tick_n = store.n_counts;
@@ -509,11 +534,8 @@ static void write_all(FILE *file, const char *problem, const uint64_t *totals, u
 	}
 	put(file, n_parts, 4);
 	for (unsigned i = 0; i < n_parts; i++)
-		for (uint32_t c = 0; c < store.n_counts; c++) {
-			uint64_t count = c < parts[i].n ? parts[i].counts[c] : 0;
-
-			put(file, count < UINT32_MAX ? count : UINT32_MAX, 4);
-		}
+		for (uint32_t c = 0; c < store.n_counts; c++)
+			put(file, c < parts[i].n ? parts[i].counts[c] : 0, 4);
 	fwrite("PPEND", 5, 1, file);
 }
 

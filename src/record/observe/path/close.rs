@@ -7,9 +7,10 @@ use super::follow::{PathFollower, Woken};
 use super::parts::{NOBODY, PartKey, at_pipe, part};
 use super::process_ids::ProcessIds;
 use super::samples::TimedSamples;
+use super::wakes::SliceWakes;
 use crate::record::observe::raw::{PR_ASLEEP, PR_GONE, PR_RUNNABLE, PrTask, PrWho};
 use crate::record::observe::reason::{name_of, why};
-use crate::result::{CriticalPath, PathCeiling, PathKind, PathPart, PathWhat, WaitReason};
+use crate::result::{CriticalPath, PathCeiling, PathKind, PathPart, PathWakes, PathWhat, WaitReason};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
@@ -36,6 +37,8 @@ pub(crate) struct PathEnds {
     has_gaps: bool,
     /// In the same slices of time.
     pub samples: TimedSamples,
+    /// Who woke whom.
+    wakes: Vec<([PrWho; 2], Vec<SliceWakes>)>,
     pub command_lines: CommandLines,
     pub ids: ProcessIds,
 }
@@ -88,7 +91,23 @@ impl PathFollower {
         let samples = std::mem::take(&mut self.samples);
         let (clocks, sleeps, has_gaps) = (self.ended, self.sleeps, self.has_gaps);
         let (last, command_lines, ids) = (chain(&self.last), self.command_lines.clone(), self.ids.clone());
-        PathEnds { slices, last, alive, seized, parts, assumed, clocks, sleeps, has_gaps, samples, command_lines, ids }
+        let pair = |(waker, woken)| Some([self.who(waker)?, self.who(woken)?]);
+        let wakes = self.wakes.iter().filter_map(|(both, slices)| Some((pair(both)?, slices.to_vec()))).collect();
+        PathEnds {
+            slices,
+            last,
+            alive,
+            seized,
+            parts,
+            assumed,
+            clocks,
+            sleeps,
+            has_gaps,
+            samples,
+            wakes,
+            command_lines,
+            ids,
+        }
     }
 
     /// The path that ends at a thread now. What it sleeps for goes on, so the path goes to whoever could end that.
@@ -196,6 +215,7 @@ impl PathEnds {
             sleeps: none,
             has_gaps: false,
             samples: TimedSamples::default(),
+            wakes: Vec::new(),
             command_lines,
             ids,
         }
@@ -279,6 +299,7 @@ impl PathEnds {
             let slices: Vec<u64> = (0..count).map(sum).collect();
             parts.push(PathPart { what: PathWhat::Others, ns: slices.iter().sum(), slices, ..PathPart::default() });
         }
+        let wakes = self.woken(window[0], count, &find);
         let mut slice_ns = vec![slices.length; count];
         if let Some(last) = slice_ns.last_mut() {
             *last = (chain.at - slices.begin) - slices.length * (count as u64 - 1);
@@ -288,7 +309,26 @@ impl PathEnds {
         let clocks = [&self.clocks, &self.sleeps];
         let is_known = !unended && !self.has_gaps;
         let ceilings = if is_known { ceilings(&self.assumed, clocks, &parts, find) } else { Vec::new() };
-        Some(CriticalPath { parts, slice_ns, lost_steps: 0, ceilings })
+        Some(CriticalPath { parts, slice_ns, lost_steps: 0, ceilings, wakes })
+    }
+
+    /// The wake-ups of processes that `find` knows, in the first `count` slices; times are from `begin` on.
+    fn woken(&self, begin: u64, count: usize, find: &impl Fn(PrWho) -> Option<usize>) -> Vec<PathWakes> {
+        let mut found: BTreeMap<[usize; 2], PathWakes> = BTreeMap::new();
+        for ([waker, woken], slices) in &self.wakes {
+            let Some((from, to)) = find(*waker).zip(find(*woken)).filter(|(from, to)| from != to) else { continue };
+            let (counts, first_ns) = (vec![0; count], vec![None; count]);
+            let wakes = found.entry([from, to]).or_insert(PathWakes { from, to, counts, first_ns });
+            for SliceWakes { slice, first, count } in slices {
+                let slice = usize::try_from(*slice).unwrap_or(usize::MAX);
+                if let Some((sum, earliest)) = wakes.counts.get_mut(slice).zip(wakes.first_ns.get_mut(slice)) {
+                    *sum += count;
+                    let at = first.saturating_sub(begin);
+                    *earliest = Some(earliest.map_or(at, |before: u64| before.min(at)));
+                }
+            }
+        }
+        found.into_values().collect()
     }
 }
 

@@ -4,6 +4,7 @@ use super::chain::Slices;
 use super::clocks::{ASSUMED, NO_CLOCK, PathState};
 use super::follow::PathFollower;
 use super::samples::TimedSamples;
+use super::wakes::TimedWakes;
 use std::collections::HashSet;
 
 impl PathFollower {
@@ -25,6 +26,7 @@ impl PathFollower {
         let state = PathState::new(slices);
         self.states().for_each(|of_thread| of_thread.clone_from(&state));
         self.samples = TimedSamples::default();
+        self.wakes = TimedWakes::default();
         self.ended = [0; ASSUMED + 1];
         if self.is_excerpt {
             self.forget_ended();

@@ -6,6 +6,7 @@ use super::command_lines::CommandLines;
 use super::parts::{NOBODY, Name, PartKey, asleep, is_held, is_soft_interrupt, part};
 use super::process_ids::ProcessIds;
 use super::samples::TimedSamples;
+use super::wakes::TimedWakes;
 use crate::record::observe::raw::{
     PR_ASLEEP, PR_CARRIED, PR_FOR_ROOM, PR_IN_INTERRUPT, PR_IN_PROCESS, PR_STEP_ARGS, PR_STEP_EXEC, PR_STEP_FORK,
     PR_STEP_FREE, PR_STEP_GONE, PR_STEP_LOST, PR_STEP_NAME, PR_STEP_RENAME, PR_STEP_RUN, PR_STEP_SAMPLE, PR_STEP_SEIZE,
@@ -64,6 +65,7 @@ pub(crate) struct PathFollower {
     /// The parents of threads that are gone. A pipe that a thread used is often open in its parent.
     parents: Map<u64, u64>,
     pub samples: TimedSamples,
+    pub wakes: TimedWakes,
     /// The path that ends at the thread that ended last.
     pub last: Option<PathState>,
     /// The same of each process that ran before the recording, by its id, and its stage.
@@ -111,6 +113,7 @@ impl PathFollower {
             peers: Map::default(),
             parents: Map::default(),
             samples: TimedSamples::default(),
+            wakes: TimedWakes::default(),
             last: None,
             seized: BTreeMap::new(),
             ended: [0; ASSUMED + 1],
@@ -202,6 +205,7 @@ impl PathFollower {
                 let mut joined = JoinedSlices::default();
                 self.states().for_each(|state| state.chain.join(&mut joined));
                 self.samples.join();
+                self.wakes.join();
             }
             self.slices = Some(slices);
         }
@@ -358,7 +362,13 @@ impl PathFollower {
                 path = self.path_of(step.other, step.at);
             }
         }
-        let waker = self.threads.get(&step.other).map_or(NO_CLOCK, |thread| self.clock(thread.process));
+        let of_waker = self.threads.get(&step.other).map(|thread| thread.process);
+        let waker = of_waker.map_or(NO_CLOCK, |process| self.clock(process));
+        let woken = self.threads.get(&step.task).map(|thread| thread.process);
+        let known = of_waker.filter(|_| context as usize != PR_IN_INTERRUPT).zip(woken);
+        if let Some(pair) = known.filter(|(waker, woken)| waker != woken) {
+            self.wakes.add(pair, step.at, slices.of(step.at));
+        }
         if let Some(thread) = self.threads.get_mut(&step.task) {
             let room = if step.detail as usize & PR_FOR_ROOM == 0 { 0 } else { step.other };
             thread.woken = Some(match path {

@@ -2,7 +2,7 @@
 //!
 //! [`follow`] reads the steps of the BPF programs while the pipeline runs, with a [`chain`] of [`parts`] for each thread, and
 //! [`clocks`] that show how long it would take without one process, and over each [`gap`] where steps are missing.
-//! [`close`] ends it, and an [`excerpt`] begins anew. [`samples`] have their time, too. [`seen`] is the path of a recording without steps.
+//! [`close`] ends it, and an [`excerpt`] begins anew. [`samples`] and [`wakes`] have their time, too. [`seen`] is the path of a recording without steps.
 
 #[cfg(any(test, fuzzing, feature = "testing"))]
 mod any_steps;
@@ -21,6 +21,7 @@ mod samples;
 mod seen;
 #[cfg(test)]
 mod tests;
+mod wakes;
 
 #[cfg(any(test, fuzzing, feature = "testing"))]
 pub(crate) use any_steps::check_any_steps;

@@ -87,7 +87,9 @@ impl Halves {
 /// The pipe keeps references to the pages, not copies. A half is reused only after the other one is completely in the
 /// pipe, and the pipe holds no more than one half: by then, no page of the first is left in it. A call that took less
 /// than a half is followed by calls for its rest.
-pub(crate) struct Vmsplice<const VERIFY: bool> {
+///
+/// `COPIED`: writev(2) of the same instead, as in a kernel whose vmsplice copies, and in programs whose vmsplice is refused.
+pub(crate) struct Vmsplice<const VERIFY: bool, const COPIED: bool> {
     end: RawFd,
     halves: Halves,
     flags: libc::c_uint,
@@ -96,13 +98,13 @@ pub(crate) struct Vmsplice<const VERIFY: bool> {
     position: u64,
 }
 
-impl<const VERIFY: bool> Vmsplice<VERIFY> {
+impl<const VERIFY: bool, const COPIED: bool> Vmsplice<VERIFY, COPIED> {
     pub(crate) fn new(end: RawFd, halves: Halves, flags: libc::c_uint) -> Self {
         Self { end, halves, flags, half: 0, offset: 0, position: 0 }
     }
 }
 
-impl<const VERIFY: bool> Port for Vmsplice<VERIFY> {
+impl<const VERIFY: bool, const COPIED: bool> Port for Vmsplice<VERIFY, COPIED> {
     #[inline(always)]
     fn call(&mut self, limit: u64) -> (u64, isize) {
         let start = self.halves.starts[self.half];
@@ -115,7 +117,14 @@ impl<const VERIFY: bool> Port for Vmsplice<VERIFY> {
         // SAFETY: `len` bytes from `offset` are within the half.
         let from = libc::iovec { iov_base: unsafe { start.add(self.offset) }.cast(), iov_len: len };
         // SAFETY: the vector outlives the call, and the pages stay mapped while this process lives.
-        (len as u64, unsafe { libc::vmsplice(self.end, &raw const from, 1, self.flags) })
+        let answer = unsafe {
+            if COPIED {
+                libc::writev(self.end, &raw const from, 1)
+            } else {
+                libc::vmsplice(self.end, &raw const from, 1, self.flags)
+            }
+        };
+        (len as u64, answer)
     }
 
     #[inline(always)]
@@ -131,11 +140,11 @@ impl<const VERIFY: bool> Port for Vmsplice<VERIFY> {
     }
 
     fn name(&self) -> String {
-        "vmsplice".into()
+        if COPIED { "writev".into() } else { "vmsplice".into() }
     }
 }
 
-impl<const VERIFY: bool> Run for Vmsplice<VERIFY> {
+impl<const VERIFY: bool, const COPIED: bool> Run for Vmsplice<VERIFY, COPIED> {
     run_hot!();
     fn mappings(&self) -> Vec<&Mapping> {
         self.halves.mappings.iter().collect()
