@@ -118,7 +118,8 @@ fn without_output(view: &FindingView<'_>, (at, process): (usize, &RecordedProces
 
 /// A part of a pipeline that a shell could not execute: who was to read it got nothing.
 fn not_found(view: &FindingView<'_>, (at, shell): (usize, &RecordedProcess)) -> Option<Finding> {
-    let code = shell.exit_code.filter(|_| is_shell(&shell.name))?;
+    // It says so, unlike `command -v`.
+    let code = shell.exit_code.filter(|_| is_shell(&shell.name) && shell.effects > 0)?;
     let why = match code {
         126 => "could not be executed",
         127 => "was not found",
@@ -130,8 +131,8 @@ fn not_found(view: &FindingView<'_>, (at, shell): (usize, &RecordedProcess)) -> 
         pipe.kind.is_pipe() && is_empty && reader.is_some_and(|process| process.input == Some(*channel))
     })?;
     let text = format!(
-        "A command that {} was to start {why} (exit code {code}): {} got nothing from it, and the exit code is 0. `set -o pipefail` \
-         keeps it.",
+        "A part of {} ended with exit code {code}, as if a command {why}: {} got nothing from it, and the exit code is 0. \
+         `set -o pipefail` keeps it.",
         view.name(at),
         view.name(reader.process)
     );
@@ -264,8 +265,12 @@ mod tests {
     fn a_command_that_was_not_found_is_said() {
         let missing = |code: u8, bytes: u64| {
             said(find, &|recording| {
-                let shell =
-                    RecordedProcess { name: "sh".to_owned(), exit_code: Some(code), ..RecordedProcess::default() };
+                let shell = RecordedProcess {
+                    name: "sh".to_owned(),
+                    exit_code: Some(code),
+                    effects: 1,
+                    ..RecordedProcess::default()
+                };
                 recording.recorded.push(shell);
                 recording.exit_codes = vec![0];
                 let cat = &mut recording.recorded[2];
@@ -275,8 +280,8 @@ mod tests {
                 (end.bytes, end.at_end) = (bytes, 1);
             })
         };
-        let text = "A command that `sh` was to start was not found (exit code 127): `cat` got nothing from it, and the exit code is 0. \
-                    `set -o pipefail` keeps it.";
+        let text = "A part of `sh` ended with exit code 127, as if a command was not found: `cat` got nothing from it, and the exit \
+                    code is 0. `set -o pipefail` keeps it.";
         assert_eq!(missing(127, 0), [text]);
         assert!(missing(1, 0).is_empty() && missing(127, 5).is_empty());
     }

@@ -155,8 +155,8 @@ fn at_its_end(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> O
     let bytes: u64 = writes.iter().map(|(_, bytes)| bytes).sum();
     let [first, last] = input.moved_ns?;
     let reads = input.all_calls() - input.at_end;
-    // Who gets less than it asked for, and reads on, may fill a block.
-    let blocks = reads > 1 && input.short >= reads && input.requested / input.all_calls() >= BLOCK;
+    // Who gets less than it asked for, and reads on, may fill a block; who wants all of it gets the end only once.
+    let blocks = reads > 1 && input.at_end > 1 && input.short >= reads && input.requested / input.all_calls() >= BLOCK;
     let over = last.saturating_sub(first);
     let waited = input.blocked_ns + process.waits.get(&WaitReason::Poll).map_or(0, |wait| wait.ns);
     let came_slowly = (reads >= READS || blocks) && over >= LONG_NS && waited as f64 >= WAITED * over as f64;
@@ -167,13 +167,12 @@ fn at_its_end(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> O
     }
     let why = match at_once(process) {
         Some(switch) => format!(
-            "waits for a whole block (as `read(n)` does until it has n bytes, and `readline` does not), or buffers its output \
-             ({switch} writes at once)"
+            "it buffers its output ({switch} writes at once), or waits for whole blocks of input (`read(n)`, unlike `readline`)"
         ),
-        None => "or it buffers its output and has to flush it after each line".to_owned(),
+        None => "it buffers its output and has to flush it after each line".to_owned(),
     };
     let text = format!(
-        "{} read {} times from {} on and wrote only at its end, {} from {} on: it needs all of its input first, {why}.",
+        "{} read {} times from {} on and wrote only at its end, {} from {} on. Unless it needs all of its input first, {why}.",
         view.name(at),
         grouped(reads),
         after(first),
@@ -302,19 +301,22 @@ mod tests {
                 recording.channels[1].writers[0].bytes = bytes;
             })
         };
-        let text = "`x` read 20 times from 0 s on and wrote only at its end, 900 bytes from 3.92 s on: it needs all of its input first, or \
-                    it buffers its output and has to flush it after each line.";
+        let text = "`x` read 20 times from 0 s on and wrote only at its end, 900 bytes from 3.92 s on. Unless it needs all of its input \
+                    first, it buffers its output and has to flush it after each line.";
         assert_eq!(unknown("x", 900), [text]);
         let script = |reads: u64, requested: u64| {
             said(find, &|recording| {
                 late(recording, "python3 a.py");
+                recording.recorded[1].name = "python3".to_owned();
                 let end = &mut recording.channels[0].readers[0];
-                (end.calls, end.short, end.requested) = ([("read".to_owned(), reads)].into(), reads, requested);
+                (end.calls, end.short, end.at_end) = ([("read".to_owned(), reads + 2)].into(), reads, 2);
+                end.requested = requested;
                 recording.channels[1].writers[0].bytes = 900;
             })
         };
         assert!(
-            script(2, 8000)[0].contains("waits for a whole block") && script(20, 20)[0].contains("`python3 -u`, or")
+            script(2, 8000)[0].contains("waits for whole blocks of input")
+                && script(20, 20)[0].contains("`python3 -u`, or")
         );
         assert!(script(2, 40).is_empty(), "it asks for few");
         assert!(unknown("x", 100).is_empty() && unknown("sort", 900).is_empty() && unknown("bash", 900).is_empty());

@@ -73,9 +73,9 @@ mod tests {
                 }
             })
         };
-        let text = "`gzip -1` compresses what `gzip -dc` decompresses at once: both together take 100 % of the CPU time, and the pipe \
-                    needs neither.";
-        assert_eq!(pair(["gzip -1", "gzip -dc"]), [text]);
+        let text = " decompresses at once: both together take 100 % of the CPU time, and the pipe needs neither.";
+        let gzip = pair(["gzip -1", "gzip -dc"]);
+        assert!(gzip.len() == 1 && gzip[0].starts_with("`gzip") && gzip[0].ends_with(text), "{gzip:?}");
         assert_eq!(pair(["xz -T2", "xzcat"]).len(), 1);
         for lines in [["gzip -dc", "gzip -9"], ["gzip -c", "xz -d"], ["gzip -c", "gzip -t"], ["cat", "gzip -d"]] {
             assert!(pair(lines).is_empty(), "{lines:?}");

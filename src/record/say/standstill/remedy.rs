@@ -33,7 +33,8 @@ pub(super) fn remedy(
         let all_empty = members.iter().all(|wait| !channels(wait).is_empty());
         return all_empty.then(|| {
             last_said(recording, members, name).unwrap_or_else(|| {
-                "All of them wait for data: one has to write first, to flush what it has written, or to close its end."
+                "All of them wait for data: one has to write first, to flush what it has written, or to close its end. \
+                 Who reads lines waits for the end of one."
                     .to_owned()
             })
         });
