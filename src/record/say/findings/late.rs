@@ -146,7 +146,7 @@ fn at_its_end(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> O
     let known = switch(process).is_some() || is_shell(&process.name);
     let all = process.args.is_empty() || NEED_ALL.contains(&process.name.as_str());
     let mut reading = view.readers().filter(|(_, _, other)| other.process == at && other.bytes > 0);
-    let (_, _, input) = reading.next().filter(|_| reading.next().is_none())?;
+    let (channel, _, input) = reading.next().filter(|_| reading.next().is_none())?;
     let ends = view.writers().filter(|(_, _, end)| end.process == at && end.bytes > 0);
     let ends = ends.filter_map(|(_, _, end)| Some((end.moved_ns?, end.bytes)));
     let files = view.document.streams.iter().filter(|stream| stream.process == at && stream.writes);
@@ -157,9 +157,11 @@ fn at_its_end(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> O
     let reads = input.all_calls() - input.at_end;
     // Who gets less than it asked for, and reads on, may fill a block; who wants all of it gets the end only once.
     let blocks = reads > 1 && input.at_end > 1 && input.short >= reads && input.requested / input.all_calls() >= BLOCK;
+    // A script that reads from what it has started mostly wants all of it.
+    let steps = reads >= READS && (at_once(process).is_none() || process.input == Some(channel));
     let over = last.saturating_sub(first);
     let waited = input.blocked_ns + process.waits.get(&WaitReason::Poll).map_or(0, |wait| wait.ns);
-    let came_slowly = (reads >= READS || blocks) && over >= LONG_NS && waited as f64 >= WAITED * over as f64;
+    let came_slowly = (steps || blocks) && over >= LONG_NS && waited as f64 >= WAITED * over as f64;
     let is_late =
         wrote.saturating_sub(first) as f64 >= LATE * over as f64 && bytes as f64 >= AS_MUCH * input.bytes as f64;
     if process.pids.len() != 1 || known || all || !came_slowly || !is_late {
@@ -307,7 +309,7 @@ mod tests {
         let script = |reads: u64, requested: u64| {
             said(find, &|recording| {
                 late(recording, "python3 a.py");
-                recording.recorded[1].name = "python3".to_owned();
+                (recording.recorded[1].name, recording.recorded[1].input) = ("python3".to_owned(), Some(0));
                 let end = &mut recording.channels[0].readers[0];
                 (end.calls, end.short, end.at_end) = ([("read".to_owned(), reads + 2)].into(), reads, 2);
                 end.requested = requested;
