@@ -36,6 +36,9 @@ type Said = Option<(FindingKind, u64, String)>;
 
 fn asks(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
     let count = process.fill_asks;
+    if count < ASKS {
+        return None;
+    }
     let reads: u64 = view.readers().filter(|(_, _, end)| end.process == at).map(|(_, _, end)| end.all_calls()).sum();
     // What it waits for a CPU, it would use.
     let awake = (process.cpu_ns + process.runnable_ns) as f64 / process.lived_ns.max(1) as f64;
@@ -46,7 +49,7 @@ fn asks(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
         grouped(count),
         counted(reads, "time"),
     );
-    (count >= ASKS && count >= FOR_EACH * reads && awake >= AWAKE).then_some((FindingKind::FillAsks, count, text))
+    (count >= FOR_EACH * reads && awake >= AWAKE).then_some((FindingKind::FillAsks, count, text))
 }
 
 fn closes(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
@@ -74,6 +77,9 @@ fn bad_calls(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Sa
 }
 
 fn syncs(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
+    if process.syncs < SYNCS {
+        return None;
+    }
     let waits = view.on_path(at, PathWhat::Asleep { reason: WaitReason::Disk });
     let text = format!(
         "{} called `fsync` {} times, and waits for files {} of the time: each call waits until the disk has all that was written. \
@@ -82,7 +88,7 @@ fn syncs(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
         grouped(process.syncs),
         percent(waits)
     );
-    (process.syncs >= SYNCS && waits >= DISK).then_some((FindingKind::Syncs, process.syncs, text))
+    (waits >= DISK).then_some((FindingKind::Syncs, process.syncs, text))
 }
 
 /// The exit codes of children that nobody can get any more.

@@ -145,6 +145,9 @@ fn sentence(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess
 fn at_its_end(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<Finding> {
     let known = switch(process).is_some() || is_shell(&process.name);
     let all = process.args.is_empty() || NEED_ALL.contains(&process.name.as_str());
+    if process.pids.len() != 1 || known || all {
+        return None;
+    }
     let mut reading = view.readers().filter(|(_, _, other)| other.process == at && other.bytes > 0);
     let (channel, _, input) = reading.next().filter(|_| reading.next().is_none())?;
     let ends = view.writers().filter(|(_, _, end)| end.process == at && end.bytes > 0);
@@ -164,7 +167,7 @@ fn at_its_end(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> O
     let came_slowly = (steps || blocks) && over >= LONG_NS && waited as f64 >= WAITED * over as f64;
     let is_late =
         wrote.saturating_sub(first) as f64 >= LATE * over as f64 && bytes as f64 >= AS_MUCH * input.bytes as f64;
-    if process.pids.len() != 1 || known || all || !came_slowly || !is_late {
+    if !came_slowly || !is_late {
         return None;
     }
     let why = match at_once(process) {
