@@ -85,14 +85,14 @@ pub enum FindingKind {
     Watches,
     /// What the last time was made of before what the recording waited for.
     Stall,
-    /// What the time was made of, mostly what is a cause of itself.
-    Cause,
     /// A process only has open what others wait for.
     Held,
     /// Nobody opens the other end of a FIFO.
     Unopened,
     /// A process has the lock of a file for which another one waits.
     FileLock,
+    /// What the time was made of, mostly what is a cause of itself.
+    Cause,
     /// A process was stopped all the time.
     Stopped,
     /// What the time was made of, mostly waits that others could have ended.
@@ -127,8 +127,12 @@ pub enum FindingKind {
     Started,
     /// Threads hand their work to each other, one after the other.
     HandOvers,
-    /// Two programs at a pipe never run at the same time.
+    /// Programs that could run at the same time do not.
     Turns,
+    /// A program does what the next one undoes.
+    Undone,
+    /// `xargs` started a program although it had nothing for it.
+    EmptyInput,
     /// Which process the exit code comes from.
     ExitCode,
     /// What is on a CPU most of the time moves few bytes per call.

@@ -327,8 +327,12 @@ impl RecordedChannel {
 
     /// What it can hold at most, in bytes.
     pub fn capacity(&self) -> u64 {
-        let most = |sizes: [u64; 3]| sizes.into_iter().max().unwrap_or_default();
-        self.buffer.map_or_else(|| 4096 * self.slots.map_or(DEFAULT_SLOTS, most), most)
+        self.sizes().map_or(4096 * DEFAULT_SLOTS, |sizes| sizes.into_iter().max().unwrap_or_default())
+    }
+
+    /// What it could hold as first seen, as last seen, and at least, in bytes.
+    pub fn sizes(&self) -> Option<[u64; 3]> {
+        self.slots.map(|slots| slots.map(|slots| 4096 * slots)).or(self.buffer)
     }
 
     /// The ports of the sender and the receiver of a TCP connection.

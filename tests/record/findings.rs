@@ -220,9 +220,24 @@ fn calls_that_fail_or_only_ask_are_said() {
 }
 
 #[test]
+#[ignore = "needs root, bash and gzip: make test"]
+fn work_for_nothing_and_parts_that_are_missing_are_said() {
+    said(&["seq 300000 | gzip -c | gzip -dc | wc -l"], FindingKind::Undone, " decompresses at once: ");
+    said(&["true | xargs echo"], FindingKind::EmptyInput, " started `echo` all the same, without arguments");
+    let missing = "seq 9 | nonexistent-program 2>/dev/null | cat";
+    said(&[missing], FindingKind::HiddenFailure, "as if a command was not found: `cat` got nothing");
+    said(&["bash", "-c", "seq 100000 | tee >(true) | wc -l"], FindingKind::Cut, ": `wc` has only what was written");
+}
+
+#[test]
 #[ignore = "needs root: make test"]
 fn nothing_of_the_kind_is_said_of_ordinary_pipelines() {
+    use FindingKind::{EmptyInput, HiddenFailure, Turns, Undone};
     let lines = [
+        "seq 3 | xargs echo",
+        "seq 0 | xargs -r ls; command -v nonexistent-program | cat",
+        "x=$(nonexistent-program 2>/dev/null); echo $x | cat; seq 90000 | gzip -c | gzip -t",
+        "seq 100000 | tee >/dev/null | tail -n 1",
         "yes | head -n 1000 | wc -l",
         "seq 5000 | grep -q 3",
         "seq 50 | while read -r n; do echo $((n * n)); done | tail -n 1",
@@ -244,7 +259,9 @@ fn nothing_of_the_kind_is_said_of_ordinary_pipelines() {
     ];
     for line in lines {
         let recorded = record(&[line]);
-        let faults = recorded.recording.findings.iter().filter(|finding| finding.kind.is_fault());
+        let is_said =
+            |kind: FindingKind| kind.is_fault() || matches!(kind, EmptyInput | HiddenFailure | Turns | Undone);
+        let faults = recorded.recording.findings.iter().filter(|finding| is_said(finding.kind));
         assert_eq!(faults.count(), 0, "{line}: {}", recorded.stderr());
     }
 }

@@ -90,7 +90,13 @@ fn ended(recording: &Document) -> Vec<Finding> {
             None => String::new(),
         };
         let were = if names.len() == 1 { "was" } else { "were" };
-        let text = format!("{} {were} ended by {signal}{why}.", few(names.iter().map(|name| format!("`{name}`"))));
+        let senders: BTreeSet<Option<usize>> = which.iter().map(|at| recording.recorded[*at].ended_by).collect();
+        let sender = match senders.into_iter().collect::<Vec<_>>()[..] {
+            [Some(by)] if !which.contains(&by) => labels.get(by).map(|name| format!(" of `{name}`")),
+            _ => None,
+        };
+        let names = few(names.iter().map(|name| format!("`{name}`")));
+        let text = format!("{names} {were} ended by {signal}{}{why}.", sender.unwrap_or_default());
         Some(Finding { at_ns: Some(last), ..Finding::new(FindingKind::Ended, which, text) })
     };
     REQUESTS.into_iter().filter_map(sentence).collect()

@@ -121,9 +121,8 @@ impl PipeRow<'_> {
 
     /// First, last and least capacity in bytes; `None` if unknown, or not the same for all.
     pub(crate) fn capacity(&self) -> Option<[u64; 3]> {
-        let of = |pipe: &RecordedChannel| pipe.slots.map(|slots| slots.map(|slots| 4096 * slots)).or(pipe.buffer);
-        let first = of(self.pipes.first()?)?;
-        self.pipes.iter().all(|pipe| of(pipe) == Some(first)).then_some(first)
+        let first = self.pipes.first()?.sizes()?;
+        self.pipes.iter().all(|pipe| pipe.sizes() == Some(first)).then_some(first)
     }
 
     /// What each process did at one side: of several pipes, the sums.

@@ -10,8 +10,8 @@ use crate::profile::{few, listed};
 use crate::record::model::labels::{told_apart, with_id};
 use crate::record::say::killed;
 use crate::result::{
-    AwaitedChannel, ChannelHolder, Document, Finding, FindingKind, LastLook, LastWait, RecordLevel, RecordedEnd,
-    SeenProcess, WaitReason, WaitedFor,
+    AwaitedChannel, ChannelHolder, ChannelKind, Document, Finding, FindingKind, LastLook, LastWait, RecordLevel,
+    RecordedEnd, SeenProcess, WaitReason, WaitedFor,
 };
 use crate::util::text::{clean, counted};
 use std::collections::{BTreeMap, BTreeSet};
@@ -397,7 +397,13 @@ fn held_text(recording: &Document, wait: &LastWait, channel: &AwaitedChannel) ->
         _ => "sleep",
     };
     let gone = killed_writer(recording, channel).unwrap_or_default();
-    format!("{name} waits for data from {what}: only {names} {still}{have} its write end open, and {does}{gone}.")
+    let given = channel.holders.iter().all(|holder| holder.fd <= remedy::LAST_GIVEN);
+    let frees = given && !still.is_empty() && gone.is_empty() && channel.kind == ChannelKind::Pipe;
+    let frees =
+        if frees { " With its output elsewhere (`>/dev/null 2>&1` behind its command), that ends." } else { "" };
+    format!(
+        "{name} waits for data from {what}: only {names} {still}{have} its write end open, and {does}{gone}.{frees}"
+    )
 }
 
 /// Long waits for the locks of files.

@@ -10,11 +10,15 @@ use crate::result::{
     CriticalPath, Document, ExecutedOn, Finding, FindingKind, HeldBy, PathCeiling, PathKind, PathPart, PathWhat,
     WaitReason,
 };
+use crate::util::text::clean;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Smaller parts of the time are not named, and not more parts than these.
 const NAMED: f64 = 0.05;
 const MOST_NAMED: usize = 4;
+
+/// Fewer runs of one program are named each.
+const RUNS: usize = 3;
 
 /// Less would be rounded to nothing.
 const LEAST: f64 = 0.005;
@@ -107,11 +111,24 @@ fn path_kind(path: &CriticalPath, recording: &Document) -> FindingKind {
 /// `57 % gzip on a CPU (user code), 12 % waiting for one, 30 % sleep sleeping on a timer and 1 % other parts`.
 pub(crate) fn made_of(recording: &Document) -> Option<String> {
     let path = recording.path.as_ref()?;
-    let labels = labels(recording);
+    let mut labels = labels(recording);
     let whole: u64 = path.parts.iter().map(|part| part.ns).sum();
     let share = |ns: u64| ns as f64 / whole.max(1) as f64;
     // What a process waits for a CPU is named with its work, but apart from it: other programs can be why.
-    let sums = sums(path);
+    let mut sums = sums(path);
+    let runs = runs(recording, path);
+    for (of, count) in &runs {
+        labels[of[0]] = format!("{} ({count} processes)", clean(&recording.recorded[of[0]].name));
+        let mut of_all: BTreeMap<PathKind, u64> = BTreeMap::new();
+        for ((process, what, by), ns) in sums {
+            let process = process.map(|at| if of.contains(&at) { of[0] } else { at });
+            *of_all.entry((process, what, by)).or_default() += ns;
+        }
+        sums = of_all.into_iter().collect();
+    }
+    let split = |process: usize| {
+        if runs.iter().any(|(of, _)| of[0] == process) { None } else { user_split(recording, process) }
+    };
     let works: BTreeSet<Option<usize>> =
         sums.iter().filter(|((_, what, _), _)| *what == PathWhat::OnCpu).map(|((process, ..), _)| *process).collect();
     let joined = |((process, what, _), _): &(PathKind, u64)| *what == PathWhat::ForCpu && works.contains(process);
@@ -130,7 +147,7 @@ pub(crate) fn made_of(recording: &Document) -> Option<String> {
     for (kind, ns, waits) in first {
         // The larger one is first.
         let is_said = share(*waits) >= NAMED;
-        let text = match (is_said && waits > ns, kind.0.and_then(|process| user_split(recording, process))) {
+        let text = match (is_said && waits > ns, kind.0.and_then(split)) {
             (true, split) => {
                 let waiting = described(recording, &labels, &(kind.0, PathWhat::ForCpu, None), false);
                 let on = format!(", {} on one{}", percent(share(*ns)), split.unwrap_or_default());
@@ -140,7 +157,8 @@ pub(crate) fn made_of(recording: &Document) -> Option<String> {
             (false, _) => {
                 let wait =
                     if is_said { format!(", {} waiting for one", percent(share(*waits))) } else { String::new() };
-                format!("{} {}{wait}", percent(share(*ns)), described(recording, &labels, kind, true))
+                let divided = kind.0.and_then(split).is_some();
+                format!("{} {}{wait}", percent(share(*ns)), described(recording, &labels, kind, divided))
             }
         };
         texts.push(text);
@@ -148,6 +166,25 @@ pub(crate) fn made_of(recording: &Document) -> Option<String> {
     }
     texts.extend((share(others) >= LEAST).then(|| format!("{} other parts", percent(share(others)))));
     Some(listed(texts))
+}
+
+/// Rows of one program that one process started again and again, each with its number of processes: a loop of a shell has a row
+/// for each run.
+fn runs(recording: &Document, path: &CriticalPath) -> Vec<(Vec<usize>, usize)> {
+    let on_path: BTreeSet<usize> = path.parts.iter().filter_map(|part| part.process).collect();
+    let mut same: BTreeMap<(usize, &str), Vec<usize>> = BTreeMap::new();
+    for at in on_path {
+        let Some(process) = recording.recorded.get(at).filter(|process| process.execs > 0) else { continue };
+        if let Some(starter) = process.started_by {
+            same.entry((starter, process.name.as_str())).or_default().push(at);
+        }
+    }
+    let apart = |of: &Vec<usize>| {
+        let lived: u64 = of.iter().map(|at| recording.recorded[*at].lived_ns).sum();
+        of.len() >= RUNS && lived <= recording.processes.window_ns
+    };
+    let count = |of: &Vec<usize>| -> usize { of.iter().map(|at| recording.recorded[*at].pids.len()).sum() };
+    same.into_values().filter(apart).map(|of| (of.clone(), count(&of))).collect()
 }
 
 /// How much of a process's time on a CPU was in user space: ` (59 % of it user code)`.

@@ -65,6 +65,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         });
     }
     found.extend(document.recorded.iter().enumerate().filter_map(|of| without_output(view, of)));
+    found.extend(document.recorded.iter().enumerate().filter_map(|of| not_found(view, of)));
     found
 }
 
@@ -113,6 +114,30 @@ fn without_output(view: &FindingView<'_>, (at, process): (usize, &RecordedProces
     );
     let finding = Finding::new(FindingKind::HiddenFailure, [at], text);
     Some(Finding { channels: vec![channel], count: Some(code.into()), at_ns: Some(process.end_ns), ..finding })
+}
+
+/// A part of a pipeline that a shell could not execute: who was to read it got nothing.
+fn not_found(view: &FindingView<'_>, (at, shell): (usize, &RecordedProcess)) -> Option<Finding> {
+    // It says so, unlike `command -v`.
+    let code = shell.exit_code.filter(|_| is_shell(&shell.name) && shell.effects > 0)?;
+    let why = match code {
+        126 => "could not be executed",
+        127 => "was not found",
+        _ => return None,
+    };
+    let (channel, _, reader) = view.readers().find(|(channel, pipe, end)| {
+        let is_empty = end.bytes == 0 && end.at_end > 0 && pipe.writers.is_empty() && pipe.other_writers.is_empty();
+        let reader = view.process(end).filter(|process| process.execs > 0 && process.started_by == Some(at));
+        pipe.kind.is_pipe() && is_empty && reader.is_some_and(|process| process.input == Some(*channel))
+    })?;
+    let text = format!(
+        "A part of {} ended with exit code {code}, as if a command {why}: {} got nothing from it, and the exit code is 0. \
+         `set -o pipefail` keeps it.",
+        view.name(at),
+        view.name(reader.process)
+    );
+    let finding = Finding::new(FindingKind::HiddenFailure, [at, reader.process], text);
+    Some(Finding { channels: vec![channel], count: Some(code.into()), ..finding })
 }
 
 /// Whether all that a process wrote went to `tee`, which has its output in a file.
@@ -234,5 +259,30 @@ mod tests {
             recording.exit_codes = vec![2];
         });
         assert!(shown.is_empty(), "{shown:?}");
+    }
+
+    #[test]
+    fn a_command_that_was_not_found_is_said() {
+        let missing = |code: u8, bytes: u64| {
+            said(find, &|recording| {
+                let shell = RecordedProcess {
+                    name: "sh".to_owned(),
+                    exit_code: Some(code),
+                    effects: 1,
+                    ..RecordedProcess::default()
+                };
+                recording.recorded.push(shell);
+                recording.exit_codes = vec![0];
+                let cat = &mut recording.recorded[2];
+                (cat.started_by, cat.execs, cat.input) = (Some(3), 1, Some(1));
+                recording.channels[1].writers.clear();
+                let end = &mut recording.channels[1].readers[0];
+                (end.bytes, end.at_end) = (bytes, 1);
+            })
+        };
+        let text = "A part of `sh` ended with exit code 127, as if a command was not found: `cat` got nothing from it, and the exit \
+                    code is 0. `set -o pipefail` keeps it.";
+        assert_eq!(missing(127, 0), [text]);
+        assert!(missing(1, 0).is_empty() && missing(127, 5).is_empty());
     }
 }

@@ -35,8 +35,11 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
             pipe.readers.iter().filter(|end| end.all_calls() > 0).map(|end| end.process).collect();
         let of = match readers.into_iter().collect::<Vec<usize>>()[..] {
             [reader] if all.contains(&reader) && pipe.readers.iter().all(|end| end.at_end == 0) => Some(vec![reader]),
-            // It was killed before it read: a copy of a shell, or who ended just before its writer got SIGPIPE.
-            [] => Some(all.iter().copied().filter(|at| could_read(view, pipe, &document.recorded[*at])).collect()),
+            // It was killed before it read: a copy of a shell, or who ended just before its writer got SIGPIPE. What leads out of
+            // the recording has other readers.
+            [] if !leads_out(view, channel) => {
+                Some(all.iter().copied().filter(|at| could_read(view, pipe, &document.recorded[*at])).collect())
+            }
             _ => None,
         };
         let Some((of, lost)) = of.filter(|of: &Vec<usize>| !of.is_empty()).zip(unread(pipe)) else { continue };
@@ -113,6 +116,12 @@ fn who_sees(view: &FindingView<'_>, killed: &RecordedProcess, pipe: &RecordedCha
     }
 }
 
+/// Whether a pipe is the standard output that the recording began with.
+fn leads_out(view: &FindingView<'_>, channel: usize) -> bool {
+    let is_first = |process: &RecordedProcess| process.started_by.is_none() && process.output == Some(channel);
+    view.document.channels[channel].between.is_none() && view.document.recorded.iter().any(is_first)
+}
+
 /// Whether a killed process may have been the reader of a pipe that nobody read.
 fn could_read(view: &FindingView<'_>, pipe: &RecordedChannel, killed: &RecordedProcess) -> bool {
     let broke = |end: &RecordedEnd| {
@@ -156,6 +165,12 @@ mod tests {
                     exit code is 0.";
         assert_eq!(first(libc::SIGPIPE), [text]);
         assert!(first(libc::SIGTERM).is_empty(), "another one was its reader");
+        let out = said(find, &|recording| {
+            kill(recording, 2, libc::SIGKILL);
+            recording.recorded[0].output = Some(1);
+            recording.channels[1].readers.clear();
+        });
+        assert!(out.is_empty(), "it leads out of the recording: {out:?}");
         let cut = said(find, &|recording| {
             kill(recording, 0, libc::SIGSEGV);
             recording.channels[0].readers[0].at_end = 1;

@@ -81,6 +81,9 @@ const NEED_ALL: [&str; 12] =
 /// Who writes this part of what was read at least does not only add up.
 const AS_MUCH: f64 = 0.5;
 
+/// What asks for fewer bytes at once reads no blocks.
+const BLOCK: u64 = 1024;
+
 /// Programs that know no such switch.
 const WITH_STDBUF: [&str; 7] = ["tr", "cut", "uniq", "rev", "nl", "fold", "paste"];
 
@@ -89,13 +92,18 @@ const WITH_STDBUF: [&str; 7] = ["tr", "cut", "uniq", "rev", "nl", "fold", "paste
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let found = view.writers().filter_map(|(at, _, end)| {
         let process = view.process(end)?;
-        let known = sentence(view, end, process).or_else(|| printed(view, end, process));
-        let text = known.or_else(|| at_its_end(view, end, process))?;
+        let text = sentence(view, end, process).or_else(|| printed(view, end, process))?;
         let first = end.moved_ns.map(|[first, _]| first);
         Some(Finding { channels: vec![at], at_ns: first, ..Finding::new(FindingKind::Late, [end.process], text) })
     });
-    let silent = view.document.recorded.iter().enumerate().filter_map(|(at, process)| silent(view, at, process));
-    found.chain(silent).collect()
+    let mut found: Vec<Finding> = found.collect();
+    for (at, process) in view.document.recorded.iter().enumerate() {
+        found.extend(silent(view, at, process));
+        if !found.iter().any(|finding| finding.processes.contains(&at)) {
+            found.extend(at_its_end(view, at, process));
+        }
+    }
+    found
 }
 
 fn sentence(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess) -> Option<String> {
@@ -134,29 +142,49 @@ fn sentence(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess
 }
 
 /// A program that is not known and wrote about as much as it read, all of it at its end, although the input came bit by bit.
-fn at_its_end(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess) -> Option<String> {
-    let known = switch(process).is_some() || at_once(process).is_some() || is_shell(&process.name);
+fn at_its_end(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<Finding> {
+    let known = switch(process).is_some() || is_shell(&process.name);
     let all = process.args.is_empty() || NEED_ALL.contains(&process.name.as_str());
-    let mut reading = view.readers().filter(|(_, _, other)| other.process == end.process && other.bytes > 0);
-    let (_, _, input) = reading.next().filter(|_| reading.next().is_none())?;
-    let ([first, last], [wrote, _]) = (input.moved_ns?, end.moved_ns?);
+    if process.pids.len() != 1 || known || all {
+        return None;
+    }
+    let mut reading = view.readers().filter(|(_, _, other)| other.process == at && other.bytes > 0);
+    let (channel, _, input) = reading.next().filter(|_| reading.next().is_none())?;
+    let ends = view.writers().filter(|(_, _, end)| end.process == at && end.bytes > 0);
+    let ends = ends.filter_map(|(_, _, end)| Some((end.moved_ns?, end.bytes)));
+    let files = view.document.streams.iter().filter(|stream| stream.process == at && stream.writes);
+    let writes: Vec<([u64; 2], u64)> = ends.chain(files.map(|stream| (stream.moved_ns, stream.bytes))).collect();
+    let wrote = writes.iter().map(|([first, _], _)| *first).min()?;
+    let bytes: u64 = writes.iter().map(|(_, bytes)| bytes).sum();
+    let [first, last] = input.moved_ns?;
     let reads = input.all_calls() - input.at_end;
+    // Who gets less than it asked for, and reads on, may fill a block; who wants all of it gets the end only once.
+    let blocks = reads > 1 && input.at_end > 1 && input.short >= reads && input.requested / input.all_calls() >= BLOCK;
+    // A script that reads from what it has started mostly wants all of it.
+    let steps = reads >= READS && (at_once(process).is_none() || process.input == Some(channel));
     let over = last.saturating_sub(first);
     let waited = input.blocked_ns + process.waits.get(&WaitReason::Poll).map_or(0, |wait| wait.ns);
-    let came_slowly = reads >= READS && over >= LONG_NS && waited as f64 >= WAITED * over as f64;
+    let came_slowly = (steps || blocks) && over >= LONG_NS && waited as f64 >= WAITED * over as f64;
     let is_late =
-        wrote.saturating_sub(first) as f64 >= LATE * over as f64 && end.bytes as f64 >= AS_MUCH * input.bytes as f64;
-    (process.pids.len() == 1 && !known && !all && came_slowly && is_late).then(|| {
-        format!(
-            "{} read {} times from {} on and wrote only at its end, {} from {} on: it needs all of its input first, or it buffers its \
-             output and has to flush it after each line.",
-            view.name(end.process),
-            grouped(reads),
-            after(first),
-            counted(end.bytes, "byte"),
-            after(wrote)
-        )
-    })
+        wrote.saturating_sub(first) as f64 >= LATE * over as f64 && bytes as f64 >= AS_MUCH * input.bytes as f64;
+    if !came_slowly || !is_late {
+        return None;
+    }
+    let why = match at_once(process) {
+        Some(switch) => format!(
+            "it buffers its output ({switch} writes at once), or waits for whole blocks of input (`read(n)`, unlike `readline`)"
+        ),
+        None => "it buffers its output and has to flush it after each line".to_owned(),
+    };
+    let text = format!(
+        "{} read {} times from {} on and wrote only at its end, {} from {} on. Unless it needs all of its input first, {why}.",
+        view.name(at),
+        grouped(reads),
+        after(first),
+        counted(bytes, "byte"),
+        after(wrote)
+    );
+    Some(Finding { at_ns: Some(wrote), ..Finding::new(FindingKind::Late, [at], text) })
 }
 
 /// What has the process write at once; `None` if it does so, or can only write at its end. Without its words, both is unknown.
@@ -278,9 +306,24 @@ mod tests {
                 recording.channels[1].writers[0].bytes = bytes;
             })
         };
-        let text = "`x` read 20 times from 0 s on and wrote only at its end, 900 bytes from 3.92 s on: it needs all of its input first, or \
-                    it buffers its output and has to flush it after each line.";
+        let text = "`x` read 20 times from 0 s on and wrote only at its end, 900 bytes from 3.92 s on. Unless it needs all of its input \
+                    first, it buffers its output and has to flush it after each line.";
         assert_eq!(unknown("x", 900), [text]);
+        let script = |reads: u64, requested: u64| {
+            said(find, &|recording| {
+                late(recording, "python3 a.py");
+                (recording.recorded[1].name, recording.recorded[1].input) = ("python3".to_owned(), Some(0));
+                let end = &mut recording.channels[0].readers[0];
+                (end.calls, end.short, end.at_end) = ([("read".to_owned(), reads + 2)].into(), reads, 2);
+                end.requested = requested;
+                recording.channels[1].writers[0].bytes = 900;
+            })
+        };
+        assert!(
+            script(2, 8000)[0].contains("waits for whole blocks of input")
+                && script(20, 20)[0].contains("`python3 -u`, or")
+        );
+        assert!(script(2, 40).is_empty(), "it asks for few");
         assert!(unknown("x", 100).is_empty() && unknown("sort", 900).is_empty() && unknown("bash", 900).is_empty());
     }
 

@@ -3,14 +3,14 @@
 //! pipeline.
 
 mod answers;
-mod asks;
 mod at_end;
 mod at_stall;
-mod bad_descriptors;
 mod broken;
+mod calls;
 mod cut;
 mod datagrams;
 mod doubled;
+mod empty_input;
 mod exit;
 mod failed;
 mod hand_overs;
@@ -19,13 +19,13 @@ mod large_blocks;
 mod last_line;
 mod late;
 mod left_behind;
+mod limited;
 mod line_cut;
-mod lost_child;
 mod lost_variables;
 mod naps;
 mod never_read;
-mod no_space;
 mod not_awaited;
+mod one_by_one;
 mod out_of_order;
 mod outlived;
 mod overwritten;
@@ -41,7 +41,6 @@ mod small_pipe;
 mod small_writes;
 mod started;
 mod stopped;
-mod syncs;
 mod taken;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -49,6 +48,7 @@ mod torn;
 mod torn_file;
 mod turns;
 mod typed;
+mod undone;
 mod unnoticed;
 mod unread;
 mod unseen;
@@ -66,6 +66,7 @@ type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 const RULES: [FindingRule; 49] = [
     at_stall::find,
     broken::find,
+    calls::find,
     at_end::find,
     polls::find,
     late::find,
@@ -92,18 +93,13 @@ const RULES: [FindingRule; 49] = [
     own_input::find,
     line_cut::find,
     refused::find,
-    bad_descriptors::find,
-    asks::find,
-    syncs::find,
     doubled::find,
     last_line::find,
     not_awaited::find,
     out_of_order::find,
     naps::find,
-    lost_child::find,
     left_behind::find,
     lost_variables::find,
-    no_space::find,
     overwritten::find,
     part_read::find,
     small_writes::find,
@@ -113,6 +109,10 @@ const RULES: [FindingRule; 49] = [
     refused_write::find,
     outlived::find,
     never_read::find,
+    empty_input::find,
+    one_by_one::find,
+    undone::find,
+    limited::find,
 ];
 
 /// What the rules find.

@@ -3,7 +3,7 @@
 use crate::record::say::findings::view::FindingView;
 use crate::report::number::percent;
 use crate::result::{Finding, FindingKind, PathWhat, RecordedStream};
-use crate::util::text::{clean, grouped};
+use crate::util::text::{clean, counted, grouped};
 
 /// So many calls take time, if each writes less than this.
 const MANY: u64 = 10_000;
@@ -15,23 +15,18 @@ const MUCH: f64 = 0.3;
 /// `` `report` writes `a.json` with 210,000 calls of 4 bytes in the mean, and is on a CPU 80 % of the time: ... ``
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let document = view.document;
-    let on_cpu = |at: usize| {
-        let parts = document.path.iter().flat_map(|path| &path.parts);
-        let ns: u64 =
-            parts.filter(|part| part.process == Some(at) && part.what == PathWhat::OnCpu).map(|part| part.ns).sum();
-        ns as f64 / document.processes.window_ns.max(1) as f64
-    };
+    let on_cpu = |at: usize| view.on_path(at, PathWhat::OnCpu);
     let is_small = |stream: &&RecordedStream| {
         stream.writes && stream.calls >= MANY && stream.bytes / stream.calls < SMALL && on_cpu(stream.process) >= MUCH
     };
     let text = |stream: &RecordedStream| {
         let text = format!(
-            "{} writes `{}` with {} calls of {:.0} bytes in the mean, and is on a CPU {} of the time: a buffer (`BufWriter`, \
+            "{} writes `{}` with {} calls of {} in the mean, and is on a CPU {} of the time: a buffer (`BufWriter`, \
              `bufio.Writer`, `setvbuf`) writes many at once.",
             view.name(stream.process),
             clean(&stream.file),
             grouped(stream.calls),
-            stream.bytes as f64 / stream.calls as f64,
+            counted(stream.bytes.div_ceil(stream.calls), "byte"),
             percent(on_cpu(stream.process))
         );
         Finding { count: Some(stream.calls), ..Finding::new(FindingKind::SmallCalls, [stream.process], text) }

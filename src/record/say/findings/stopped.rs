@@ -14,11 +14,7 @@ const SAID: f64 = 0.05;
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let document = view.document;
     let window = document.processes.window_ns;
-    let on_path = |at: usize| {
-        let of = document.path.iter().flat_map(|path| &path.parts).filter(|part| part.process == Some(at));
-        let stopped = of.filter(|part| part.what == PathWhat::Asleep { reason: WaitReason::Stopped });
-        stopped.map(|part| part.ns).sum::<u64>() as f64 >= SAID * window as f64
-    };
+    let on_path = |at: usize| view.on_path(at, PathWhat::Asleep { reason: WaitReason::Stopped }) >= SAID;
     let is_stopped = |at: &usize| {
         let process = &document.recorded[*at];
         let stopped = process.waits.get(&WaitReason::Stopped).map_or(0, |wait| wait.ns);

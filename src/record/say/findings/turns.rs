@@ -17,6 +17,10 @@ const CROWDED: f64 = 0.1;
 /// Fewer turns are phases.
 const TURNS: u64 = 10;
 
+/// Who writes more at once than the pipe holds, and waits so long, while the other one waits so long at other times, has it too
+/// small.
+const BOTH: f64 = 0.2;
+
 /// `` `a.py` and `b.py` take turns at their pipe: ... ``
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     if view.document.environment.cpus < 2 {
@@ -31,28 +35,27 @@ fn turns(view: &FindingView<'_>, channel: &RecordedChannel) -> Option<Finding> {
     let (writer, reader) = (view.process(from)?, view.process(to)?);
     let window = view.document.processes.window_ns.max(1) as f64;
     let share = |ns: u64| ns as f64 / window;
-    let fits = |process: &RecordedProcess| {
-        process.pids.len() == 1
-            && process.threads == 1
-            && share(process.cpu_ns) >= EACH
-            && share(process.runnable_ns) <= CROWDED
+    let is_one = |process: &RecordedProcess| {
+        process.pids.len() == 1 && process.threads == 1 && share(process.runnable_ns) <= CROWDED
     };
     let all = share(writer.cpu_ns + reader.cpu_ns);
+    let work = writer.cpu_ns.min(reader.cpu_ns);
     let waits = from.blocked_ns as f64 >= MEANWHILE * reader.cpu_ns as f64
         && to.blocked_ns as f64 >= MEANWHILE * writer.cpu_ns as f64;
-    let is_so = fits(writer) && fits(reader) && (ALL[0]..=ALL[1]).contains(&all) && waits;
-    if !is_so || from.sleeps < TURNS || to.sleeps < TURNS {
+    let in_turn = share(work) >= EACH && (ALL[0]..=ALL[1]).contains(&all) && waits;
+    let at_once = from.bytes / from.all_calls().max(1) > channel.capacity();
+    let bursts = at_once && channel.kind.is_pipe() && share(from.blocked_ns.min(to.blocked_ns)) >= BOTH;
+    let is_so = is_one(writer) && is_one(reader) && (in_turn || bursts);
+    if !is_so || from.sleeps.min(to.sleeps) < TURNS {
         return None;
     }
     let text = format!(
-        "{} and {} take turns: the first is on a CPU {} of the time and waits for room {}, the second {} and waits for data {}, so \
-         that it takes as long as both one after the other. A pipe that holds more than is written at once (F_SETPIPE_SZ), or a \
-         thread that reads ahead, has both run at once.",
+        "{} and {} take turns: the first waits for room {} of the time, and the second waits for data {}. A pipe that holds more \
+         than is written at once (F_SETPIPE_SZ, or `pv -q -B 16M` or `mbuffer` between them), or a thread that reads ahead, has \
+         both work at once.",
         view.name(from.process),
         view.name(to.process),
-        percent(share(writer.cpu_ns)),
         percent(share(from.blocked_ns)),
-        percent(share(reader.cpu_ns)),
         percent(share(to.blocked_ns))
     );
     Some(Finding::new(FindingKind::Turns, [from.process, to.process], text))
@@ -80,9 +83,9 @@ mod tests {
 
     #[test]
     fn two_that_take_turns_are_said() {
-        let text = "`seq` and `grep` take turns: the first is on a CPU 50 % of the time and waits for room 50 %, the second 50 % and \
-                    waits for data 50 %, so that it takes as long as both one after the other. A pipe that holds more than is \
-                    written at once (F_SETPIPE_SZ), or a thread that reads ahead, has both run at once.";
+        let text = "`seq` and `grep` take turns: the first waits for room 50 % of the time, and the second waits for data 50 %. A \
+                    pipe that holds more than is written at once (F_SETPIPE_SZ, or `pv -q -B 16M` or `mbuffer` between them), or a \
+                    thread that reads ahead, has both work at once.";
         assert_eq!(alternate(&|_| {}), [text]);
         let silent: [&dyn Fn(&mut Document); 5] = [
             &|recording| recording.environment.cpus = 1,
@@ -94,5 +97,13 @@ mod tests {
         for (at, change) in silent.into_iter().enumerate() {
             assert!(alternate(change).is_empty(), "{at}");
         }
+        // Both sleep, as for a disk.
+        let bursts = |bytes: u64| {
+            alternate(&|recording| {
+                recording.recorded.iter_mut().for_each(|process| process.cpu_ns = 0);
+                recording.channels[0].writers[0].bytes = bytes;
+            })
+        };
+        assert_eq!((bursts(20 << 18), bursts(20 << 12)), (vec![text.to_owned()], Vec::new()));
     }
 }

@@ -3,7 +3,7 @@
 use crate::profile::few;
 use crate::record::model::labels::labels;
 use crate::report::number::time;
-use crate::result::{Document, RecordedChannel, RecordedEnd, RecordedProcess};
+use crate::result::{Document, PathWhat, RecordedChannel, RecordedEnd, RecordedProcess};
 use std::collections::BTreeSet;
 
 /// A recording, and the names of its processes.
@@ -41,6 +41,18 @@ impl<'a> FindingView<'a> {
     fn pipe(&self, pipe: &RecordedChannel, way: &str, ends: &[RecordedEnd]) -> String {
         let (noun, names) = (pipe.kind.noun(), self.names(ends));
         if names.is_empty() { format!("the {noun}") } else { format!("the {noun} {way} {names}") }
+    }
+
+    /// The length of the window, ns.
+    pub(crate) fn window(&self) -> f64 {
+        self.document.processes.window_ns.max(1) as f64
+    }
+
+    /// The part of the window that the path spends with this process doing this.
+    pub(crate) fn on_path(&self, process: usize, what: PathWhat) -> f64 {
+        let parts = self.document.path.iter().flat_map(|path| &path.parts);
+        let ns: u64 = parts.filter(|part| part.process == Some(process) && part.what == what).map(|part| part.ns).sum();
+        ns as f64 / self.window()
     }
 
     /// The process of an end.

@@ -16,12 +16,8 @@ const MUCH: f64 = 0.3;
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let document = view.document;
     let least = MUCH * document.processes.window_ns as f64;
-    let on_path = |at: usize| {
-        let timer = PathWhat::Asleep { reason: WaitReason::Timer };
-        let of = document.path.iter().flat_map(|path| &path.parts);
-        of.filter(|part| part.process == Some(at) && part.what == timer).map(|part| part.ns).sum::<u64>()
-    };
-    let watches = |at: &usize| document.recorded[*at].watches >= MANY && on_path(*at) as f64 >= least;
+    let timer = PathWhat::Asleep { reason: WaitReason::Timer };
+    let watches = |at: &usize| document.recorded[*at].watches >= MANY && view.on_path(*at, timer) >= MUCH;
     let texts = (0..document.recorded.len()).filter(watches).filter_map(|at| {
         let process = &document.recorded[at];
         let is_later =

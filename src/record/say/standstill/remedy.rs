@@ -2,8 +2,9 @@
 
 use crate::profile::few;
 use crate::record::say::standstill::waiting::{channel_name, has_holder, recorded};
+use crate::report::number::time;
 use crate::result::{AwaitedChannel, ChannelHolder, Document, LastWait, RecordedEnd, SeenProcess, WaitedFor};
-use crate::util::text::capitalized;
+use crate::util::text::{capitalized, counted};
 
 /// Programs that write nothing before they have read all.
 const READ_ALL: [&str; 8] = ["sort", "tac", "wc", "shuf", "md5sum", "sha1sum", "sha256sum", "cksum"];
@@ -31,8 +32,11 @@ pub(super) fn remedy(
     let Some((writer, channel)) = full else {
         let all_empty = members.iter().all(|wait| !channels(wait).is_empty());
         return all_empty.then(|| {
-            "All of them wait for data: one has to write first, to flush what it has written, or to close its end."
-                .to_owned()
+            last_said(recording, members, name).unwrap_or_else(|| {
+                "All of them wait for data: one has to write first, to flush what it has written, or to close its end. \
+                 Who reads lines waits for the end of one."
+                    .to_owned()
+            })
         });
     };
     let for_room = |wait: &&LastWait| channels(wait).iter().any(|channel| channel.room);
@@ -46,9 +50,39 @@ pub(super) fn remedy(
     let name = capitalized(&name(&reader.process));
     Some(if waits_for_it {
         format!("{name} has to read both at once, as with threads or poll, or to discard one of them.")
+    } else if let Some(fd) = holder_fd(channel, &reader.process).filter(|fd| *fd > LAST_GIVEN) {
+        format!(
+            "{name} has to read while it waits, as in another thread, or, if another program was to read that, to close its copy \
+             of the read end (descriptor {fd})."
+        )
     } else {
         format!("{name} has to read while it waits, as in another thread.")
     })
+}
+
+fn holder_fd(channel: &AwaitedChannel, process: &SeenProcess) -> Option<u32> {
+    channel.holders.iter().find(|holder| holder.process.pid == process.pid).map(|holder| holder.fd)
+}
+
+/// Of processes that all wait for data, what was written last: who has read it waits for more of it.
+fn last_said(recording: &Document, members: &[&LastWait], name: &impl Fn(&SeenProcess) -> String) -> Option<String> {
+    let said = members.iter().flat_map(|reader| channels(reader).iter().map(move |channel| (reader, channel)));
+    let said = said.filter_map(|(reader, channel)| {
+        let pipe = recorded(recording, channel)?;
+        let ([from], [to]) = (&pipe.writers[..], &pipe.readers[..]) else { return None };
+        let writer = members.iter().find(|wait| wait.process.recorded == Some(from.process))?;
+        let is_read = from.bytes > 0 && from.bytes == to.bytes && reader.process.recorded == Some(to.process);
+        let [_, last] = from.moved_ns.filter(|_| is_read)?;
+        Some((last, from.bytes, reader, writer))
+    });
+    let (last, bytes, reader, writer) = said.max_by_key(|(last, ..)| *last)?;
+    let (reader, writer) = (name(&reader.process), name(&writer.process));
+    Some(format!(
+        "Last, at {}, {writer} wrote, {} in all, and {reader} has read that: it waits for more, such as the end of a line or of the \
+         input, or has not flushed its answer.",
+        time(last as f64 / 1e9),
+        counted(bytes, "byte")
+    ))
 }
 
 /// If a member of a circle has an end open that it does not need, or not any more: it has to close it.

@@ -302,7 +302,8 @@ fn who_only_has_a_pipe_open_is_said_unless_data_came() {
         recording.channels[0].writers = vec![end(1, 5, 0)];
         recording.duration_ns = None;
     };
-    assert_eq!(held(&leftover), [text("still ")]);
+    let frees = " With its output elsewhere (`>/dev/null 2>&1` behind its command), that ends.";
+    assert_eq!(held(&leftover), [text("still ") + frees]);
     let silent: [&dyn Fn(&mut Document); 6] = [
         // It ended by itself.
         &|recording| recording.duration_ns = None,

@@ -1,0 +1,213 @@
+//! Calls that a process makes again and again, or that fail, whatever the channel.
+
+use crate::record::say::findings::view::FindingView;
+use crate::report::number::percent;
+use crate::result::{Finding, FindingKind, PathWhat, RecordedProcess, WaitReason};
+use crate::util::text::{counted, grouped, plural};
+
+/// Fewer are no load: questions how much there is to read, failed reads and writes, failed closes, and calls of `fsync`.
+const ASKS: u64 = 10_000;
+const BAD_CALLS: u64 = 10_000;
+const CLOSES: u64 = 50_000;
+const SYNCS: u64 = 100;
+
+/// So many questions for each read are no preparation of it.
+const FOR_EACH: u64 = 10;
+
+/// From this part of its life on that it does not sleep, a process only looks; from this part of the window on, closes matter;
+/// and from this part of the path on, waits for the disk.
+const AWAKE: f64 = 0.5;
+const CLOSING: f64 = 0.1;
+const DISK: f64 = 0.3;
+
+/// `` `a.py` called `fsync` 1,000 times, and waits for the disk 85 % of the time: ... ``
+pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
+    let rules = [asks, closes, bad_calls, syncs, lost_child, no_space];
+    let each = view.document.recorded.iter().enumerate();
+    each.flat_map(|(at, process)| {
+        let found = rules.iter().filter_map(move |rule| rule(view, at, process));
+        found.map(move |(kind, count, text)| Finding { count: Some(count), ..Finding::new(kind, [at], text) })
+    })
+    .collect()
+}
+
+/// The kind, how many calls, and the sentence.
+type Said = Option<(FindingKind, u64, String)>;
+
+fn asks(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
+    let count = process.fill_asks;
+    if count < ASKS {
+        return None;
+    }
+    let reads: u64 = view.readers().filter(|(_, _, end)| end.process == at).map(|(_, _, end)| end.all_calls()).sum();
+    // What it waits for a CPU, it would use.
+    let awake = (process.cpu_ns + process.runnable_ns) as f64 / process.lived_ns.max(1) as f64;
+    let text = format!(
+        "{} asked {} times how much there is to read (FIONREAD, as `available()` does) and read {}: it does not sleep meanwhile. \
+         `read` or `poll` waits for data.",
+        view.name(at),
+        grouped(count),
+        counted(reads, "time"),
+    );
+    (count >= FOR_EACH * reads && awake >= AWAKE).then_some((FindingKind::FillAsks, count, text))
+}
+
+fn closes(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
+    let (count, share) = (process.failed_closes, process.cpu_ns as f64 / view.window());
+    let text = format!(
+        "{} closed {} descriptors that were not open (EBADF), and is on a CPU {} of the time: such a loop goes up to the limit of \
+         open files (`ulimit -n`). `close_range` closes all with one call.",
+        view.name(at),
+        grouped(count),
+        percent(share.min(1.0))
+    );
+    let is_so = count >= CLOSES && 2 * count >= process.calls && share >= CLOSING;
+    is_so.then_some((FindingKind::BadDescriptors, count, text))
+}
+
+fn bad_calls(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
+    let count = process.bad_calls;
+    let text = format!(
+        "{} of {} calls of {} read or wrote a descriptor that is not open (EBADF), again and again.",
+        grouped(count),
+        grouped(process.calls),
+        view.name(at)
+    );
+    (count >= BAD_CALLS && 2 * count >= process.calls).then_some((FindingKind::BadDescriptors, count, text))
+}
+
+fn syncs(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
+    if process.syncs < SYNCS {
+        return None;
+    }
+    let waits = view.on_path(at, PathWhat::Asleep { reason: WaitReason::Disk });
+    let text = format!(
+        "{} called `fsync` {} times, and waits for files {} of the time: each call waits until the disk has all that was written. \
+         One for many lines, or at the end, waits less often.",
+        view.name(at),
+        grouped(process.syncs),
+        percent(waits)
+    );
+    (waits >= DISK).then_some((FindingKind::Syncs, process.syncs, text))
+}
+
+/// The exit codes of children that nobody can get any more.
+fn lost_child(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
+    let count = process.gone_children;
+    let (which, of) = if count == 1 {
+        ("a child that was gone already".to_owned(), "its exit code is")
+    } else {
+        (format!("{} {} that were gone already", grouped(count), plural(count, "process")), "their exit codes are")
+    };
+    let text = format!(
+        "{} waited for {which} (ECHILD): {of} lost. It ignores SIGCHLD, so that the kernel keeps no ended children, or has waited \
+         for any child elsewhere, as in a signal handler.",
+        view.name(at)
+    );
+    // Who has started none asks for processes of others.
+    (count > 0 && process.forks > 0).then_some((FindingKind::LostChild, count, text))
+}
+
+fn no_space(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
+    let count = process.without_space;
+    let (times, went_on) = if count == 1 {
+        ("once".to_owned(), "")
+    } else {
+        (format!("{} times", grouped(count)), ", and went on all the same")
+    };
+    let text = format!(
+        "{} could not write {times}, because there was no room on the device (ENOSPC){went_on}: its output is not complete. `df` \
+         shows which file system is full.",
+        view.name(at)
+    );
+    (count > 0).then_some((FindingKind::NoSpace, count, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::say::findings::tests::{WINDOW, said};
+    use crate::result::{CriticalPath, PathPart};
+
+    fn of(change: &dyn Fn(&mut RecordedProcess)) -> Vec<String> {
+        said(find, &|recording| change(&mut recording.recorded[1]))
+    }
+
+    #[test]
+    fn who_only_asks_is_said() {
+        let asks = |count: u64, cpu: f64| {
+            of(&|process| {
+                (process.fill_asks, process.lived_ns) = (count, WINDOW);
+                process.cpu_ns = (cpu * WINDOW as f64) as u64;
+            })
+        };
+        let text = "`grep` asked 812,345 times how much there is to read (FIONREAD, as `available()` does) and read 20 times: \
+                    it does not sleep meanwhile. `read` or `poll` waits for data.";
+        assert_eq!(asks(812_345, 0.99), [text]);
+        assert!(asks(9000, 0.99).is_empty() && asks(812_345, 0.1).is_empty());
+        let reads = said(find, &|recording| {
+            (recording.recorded[1].fill_asks, recording.recorded[1].cpu_ns) = (20_000, WINDOW);
+            recording.channels[0].readers[0].calls = [("read".to_owned(), 20_000)].into();
+        });
+        assert!(reads.is_empty(), "it asks before each read");
+    }
+
+    #[test]
+    fn a_loop_over_all_descriptors_is_said() {
+        let closes = |failed: u64, calls: u64, cpu_ns: u64| {
+            of(&|process| (process.failed_closes, process.calls, process.cpu_ns) = (failed, calls, cpu_ns))
+        };
+        let text = "`grep` closed 1,048,570 descriptors that were not open (EBADF), and is on a CPU 50 % of the time: such a \
+                    loop goes up to the limit of open files (`ulimit -n`). `close_range` closes all with one call.";
+        assert_eq!(closes(1_048_570, 1_050_000, WINDOW / 2), [text]);
+        assert!(closes(1020, 1100, WINDOW / 2).is_empty(), "few");
+        assert!(closes(60_000, 60_100, WINDOW / 100).is_empty(), "it takes no time");
+        assert!(closes(60_000, 900_000, WINDOW / 2).is_empty(), "it does other things");
+    }
+
+    #[test]
+    fn reads_of_what_is_not_open_are_said() {
+        let reads = |failed: u64| of(&|process| (process.bad_calls, process.calls) = (failed, 1_500_100));
+        let text = "1,500,000 of 1,500,100 calls of `grep` read or wrote a descriptor that is not open (EBADF), again and again.";
+        assert_eq!(reads(1_500_000), [text]);
+        assert!(reads(20_000).is_empty() && reads(1).is_empty());
+    }
+
+    #[test]
+    fn a_sync_for_each_line_is_said() {
+        let syncs = |count: u64, share: f64| {
+            said(find, &|recording| {
+                recording.recorded[1].syncs = count;
+                let what = PathWhat::Asleep { reason: WaitReason::Disk };
+                let ns = (share * WINDOW as f64) as u64;
+                let part = PathPart { process: Some(1), what, ns, ..PathPart::default() };
+                recording.path = Some(CriticalPath { parts: vec![part], ..CriticalPath::default() });
+            })
+        };
+        let text = "`grep` called `fsync` 1,000 times, and waits for files 85 % of the time: each call waits until the disk has \
+                    all that was written. One for many lines, or at the end, waits less often.";
+        assert_eq!(syncs(1000, 0.85), [text]);
+        assert!(syncs(5, 0.85).is_empty() && syncs(1000, 0.1).is_empty());
+    }
+
+    #[test]
+    fn a_lost_exit_code_is_said() {
+        let lost = |gone: u64, forks: u64| of(&|process| (process.gone_children, process.forks) = (gone, forks));
+        let text = "`grep` waited for a child that was gone already (ECHILD): its exit code is lost. It ignores SIGCHLD, so that the \
+                    kernel keeps no ended children, or has waited for any child elsewhere, as in a signal handler.";
+        assert_eq!(lost(1, 1), [text]);
+        let several = "`grep` waited for 2 processes that were gone already (ECHILD): their exit codes are lost.";
+        assert!(lost(2, 2)[0].starts_with(several));
+        assert!(lost(1, 0).is_empty() && lost(0, 1).is_empty());
+    }
+
+    #[test]
+    fn writes_without_room_are_said() {
+        let failed = |count| of(&|process| process.without_space = count);
+        let text = "`grep` could not write 3,072 times, because there was no room on the device (ENOSPC), and went on all the same: \
+                    its output is not complete. `df` shows which file system is full.";
+        assert_eq!(failed(3072), [text]);
+        let once = "`grep` could not write once, because there was no room on the device (ENOSPC): its";
+        assert!(failed(1)[0].starts_with(once) && failed(0).is_empty());
+    }
+}
