@@ -179,7 +179,7 @@ fn files_that_have_no_position_are_left_out() {
     // The kernel does not move the position in this file, so it is smaller than what was written.
     let line = format!("echo 0 > /proc/self/oom_score_adj; seq 3 > {file}; cat {file}");
     let recorded = record(&["sh", "-c", &line, "|", "wc", "-l"]);
-    assert_eq!((recorded.output.status.code(), recorded.stdout()), (Some(0), "3"), "{}", recorded.stderr());
+    assert_eq!((recorded.output.status.code(), recorded.stdout().as_str()), (Some(0), "3"), "{}", recorded.stderr());
     let written = recorded.recording.streams.iter().filter(|stream| stream.writes).map(|stream| &stream.file);
     assert_eq!(written.collect::<Vec<_>>(), ["numbers"]);
 }
