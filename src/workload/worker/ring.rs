@@ -44,7 +44,9 @@ impl Ring {
         if spec.defer_taskrun {
             builder.setup_single_issuer().setup_defer_taskrun();
         }
-        let ring = builder.build(spec.batch.next_power_of_two()).map_err(|error| refusal(spec, operation, &error))?;
+        // The polling thread may complete a request before it gives its place back, so there have to be twice as many.
+        let places = spec.batch.next_power_of_two() << u32::from(spec.sqpoll);
+        let ring = builder.build(places).map_err(|error| refusal(spec, operation, &error))?;
         let mut probe = Probe::new();
         // Kernels before 5.6 have no probe, and none of the operations.
         let probed = ring.submitter().register_probe(&mut probe).is_ok() && probe.is_supported(operation.code);
@@ -111,10 +113,10 @@ impl Ring {
     pub(crate) fn queue(&mut self, entry: Entry, number: usize, mut flags: Flags) {
         flags.set(Flags::FIXED_FILE, self.registered_files);
         let entry = entry.flags(flags).user_data(number as u64);
-        // SAFETY: the caller's buffers are valid until the request has completed. There is room: the ring has a place for
-        // each request of a batch, and the kernel has taken those of the last one.
+        // SAFETY: the caller's buffers are valid until the request has completed.
         let pushed = unsafe { self.ring.submission().push(&entry) };
-        debug_assert!(pushed.is_ok());
+        // The ring has a place for each request of a batch, and the kernel has taken those of the last one.
+        assert!(pushed.is_ok(), "the ring is full");
     }
 
     /// Submit what is queued, and wait until all `count` requests have completed. Returns their results in their order.
