@@ -224,7 +224,9 @@ fn a_quota_of_a_cgroup_is_named() {
 #[ignore = "needs root: make test"]
 fn a_stopped_process_is_named() {
     let place = Place::new();
-    let line = "(sleep 0.6; kill -CONT $(cat @/pid)) & sh -c 'echo $$ >@/pid; kill -STOP $$; exec cat @/data' | wc -c";
+    // What it does then lasts longer than what is left of the shell that continues it.
+    let line =
+        "(sleep 0.6; kill -CONT $(cat @/pid)) & sh -c 'echo $$ >@/pid; kill -STOP $$; sleep 0.2; cat @/data' | wc -c";
     let stopped = place.record(line);
     let found = seconds(&stopped.recording, "sh", asleep(WaitReason::Stopped));
     // At least the sleep; `kill` may have to wait for a CPU.
