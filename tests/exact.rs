@@ -126,6 +126,7 @@ fn threads_of_io_uring_are_counted_with_their_process() {
         ("6.1", "io-uring", Some("io_wq_worker")),
         ("6.12", "io-uring-sqpoll", Some("io_sq_thread")),
         ("7.2", "io-uring-multishot", None),
+        ("7.2", "io-uring-sqpoll", Some("io_sq_thread")),
     ] {
         let outcome = count(spec(mode, 60), &guest(series));
         let totals =

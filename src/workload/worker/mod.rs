@@ -194,11 +194,15 @@ fn splice_flags(spec: &Spec, gift: libc::c_uint) -> libc::c_uint {
 }
 
 fn writer(spec: &Spec, end: RawFd) -> Result<Box<dyn ports::Run>> {
-    if spec.busy_loop && (spec.without_splice || matches!(spec.writer, Writer::Write | Writer::ReadWrite)) {
+    let writer = match spec.writer {
+        Writer::Splice if spec.without_splice => Writer::ReadWrite,
+        other => other,
+    };
+    if spec.busy_loop && (spec.without_splice || matches!(writer, Writer::Write | Writer::ReadWrite)) {
         non_blocking(end)?;
     }
     let block = usize::try_from(spec.block())?;
-    Ok(match (spec.writer, spec.verify) {
+    Ok(match (writer, spec.verify) {
         (Writer::Write, false) => Box::new(ports::Write::<false>::new(end, Mapping::new(block, spec)?)),
         (Writer::Write, true) => Box::new(ports::Write::<true>::new(end, Mapping::new(block, spec)?)),
         (Writer::Vmsplice, verify) => {
@@ -214,9 +218,6 @@ fn writer(spec: &Spec, end: RawFd) -> Result<Box<dyn ports::Run>> {
                 (false, true) => Box::new(ports::Vmsplice::<false, true>::new(end, halves, flags)),
                 (false, false) => Box::new(ports::Vmsplice::<false, false>::new(end, halves, flags)),
             }
-        }
-        (Writer::Splice, _) if spec.without_splice => {
-            Box::new(ports::ReadWrite::new(end, ports::Source::open(spec)?, Mapping::new(block, spec)?))
         }
         (Writer::Splice, _) => {
             let flags = splice_flags(spec, libc::SPLICE_F_MOVE);
@@ -241,11 +242,15 @@ fn check(spec: &Spec) -> Result<ports::Check> {
 }
 
 fn reader(spec: &Spec, end: RawFd) -> Result<Box<dyn ports::Run>> {
-    if spec.busy_loop && (spec.without_splice || spec.reader != Reader::Splice) {
+    let reader = match spec.reader {
+        Reader::Splice if spec.without_splice => Reader::ReadWrite,
+        other => other,
+    };
+    if spec.busy_loop && reader != Reader::Splice {
         non_blocking(end)?;
     }
     let block = usize::try_from(spec.reader_block())?;
-    Ok(match (spec.reader, spec.verify) {
+    Ok(match (reader, spec.verify) {
         (Reader::Read, false) => Box::new(ports::Read::new(end, Mapping::new(block, spec)?, ports::CountOnly)),
         (Reader::Read, true) => Box::new(ports::Read::new(end, Mapping::new(block, spec)?, check(spec)?)),
         (Reader::IoUring, false) => Box::new(ports::UringRead::new(end, block, spec, ports::CountOnly)?),
@@ -254,9 +259,6 @@ fn reader(spec: &Spec, end: RawFd) -> Result<Box<dyn ports::Run>> {
         (Reader::IoUringMultishot, true) => Box::new(ports::UringMultishot::new(end, block, spec, check(spec)?)?),
         (Reader::IoUringSplice, _) => Box::new(ports::UringSpliceOut::new(end, ports::null()?, block, spec)?),
         (Reader::ReadWrite, _) => {
-            Box::new(ports::Read::new(end, Mapping::new(block, spec)?, ports::Copy::new(ports::null()?)))
-        }
-        (Reader::Splice, _) if spec.without_splice => {
             Box::new(ports::Read::new(end, Mapping::new(block, spec)?, ports::Copy::new(ports::null()?)))
         }
         (Reader::Splice, _) => {
