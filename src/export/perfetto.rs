@@ -51,7 +51,7 @@ fn trace(exported: &Exported<'_>) -> Result<PerfettoTrace> {
     if is_recording {
         let tracks = names.iter().enumerate().map(|(index, name)| writer.process(document, index, name));
         let mut tracks: Vec<ProcessTracks> = tracks.collect();
-        writer.path(document, &mut tracks);
+        writer.path(document, &names, &mut tracks);
         for of_pipe in &document.timeline.pipes {
             if let Some(channel) = document.channels.get(of_pipe.pipe) {
                 writer.channel(&channel_name(channel, &names), of_pipe, &document.timeline.slice_ns);
@@ -177,7 +177,7 @@ impl TraceWriter {
     }
 
     /// The parts of the critical path, one after the other, linked to what their process did; and the wake-ups.
-    fn path(&mut self, document: &Document, tracks: &mut [ProcessTracks]) {
+    fn path(&mut self, document: &Document, processes: &[String], tracks: &mut [ProcessTracks]) {
         let Some(path) = &document.path else { return };
         let about = "what the wall time was made of; the order within a slice of time is not known";
         let track = self.track("critical path", 0, about);
@@ -214,8 +214,7 @@ impl TraceWriter {
             let flow = state.map(|(_, event)| self.flow_from(*event));
             self.slice(track, &clean(&names[part]), span).flow_ids.extend(flow);
         }
-        let names: Vec<String> = process_names(document).iter().map(|name| clean(name.as_str())).collect();
-        path.wakes.iter().for_each(|wakes| self.wakes(wakes, &names, tracks));
+        path.wakes.iter().for_each(|wakes| self.wakes(wakes, processes, tracks));
     }
 
     /// For each slice of time the first wake-up of one process by another, with how many there were.

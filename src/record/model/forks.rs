@@ -4,7 +4,7 @@ use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::raw::{PR_FORKED, PR_FORKS, PrHead, PrWho};
 use crate::record::observe::reason::name_of;
 use crate::record::start::command_line::is_shell;
-use crate::result::{DoubledBuffer, LeftProcesses};
+use crate::result::{DoubledBuffer, LeftProcesses, RecordedProcess};
 use std::collections::{BTreeMap, HashMap};
 
 /// A shorter line may have been written by each of them on purpose.
@@ -26,6 +26,21 @@ fn programs(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>) -> RowsOfP
 /// The row of what this process executed at that time.
 fn row_at(programs: &RowsOfPrograms, process: u64, at: u64) -> Option<usize> {
     programs.get(&process).and_then(|rows| rows.range(..=at).next_back()).map(|(_, row)| *row)
+}
+
+/// The rows, of these, of each program that one process started, by that process and the program's name.
+pub(crate) fn by_program(
+    recorded: &[RecordedProcess],
+    rows: impl IntoIterator<Item = usize>,
+) -> BTreeMap<(usize, &str), Vec<usize>> {
+    let mut same: BTreeMap<(usize, &str), Vec<usize>> = BTreeMap::new();
+    for at in rows {
+        let process = recorded.get(at).filter(|process| process.execs > 0);
+        if let Some((process, starter)) = process.and_then(|process| Some((process, process.started_by?))) {
+            same.entry((starter, process.name.as_str())).or_default().push(at);
+        }
+    }
+    same
 }
 
 /// The row of the process that started all of each row, if that is one and is known.

@@ -2,6 +2,7 @@
 
 use crate::profile::{few, listed};
 use crate::record::model::ceilings;
+use crate::record::model::forks::by_program;
 use crate::record::model::labels::labels;
 use crate::record::say::{killed, standstill};
 use crate::record::start::launch::SIGNALS;
@@ -172,19 +173,12 @@ pub(crate) fn made_of(recording: &Document) -> Option<String> {
 /// for each run.
 fn runs(recording: &Document, path: &CriticalPath) -> Vec<(Vec<usize>, usize)> {
     let on_path: BTreeSet<usize> = path.parts.iter().filter_map(|part| part.process).collect();
-    let mut same: BTreeMap<(usize, &str), Vec<usize>> = BTreeMap::new();
-    for at in on_path {
-        let Some(process) = recording.recorded.get(at).filter(|process| process.execs > 0) else { continue };
-        if let Some(starter) = process.started_by {
-            same.entry((starter, process.name.as_str())).or_default().push(at);
-        }
-    }
     let apart = |of: &Vec<usize>| {
         let lived: u64 = of.iter().map(|at| recording.recorded[*at].lived_ns).sum();
         of.len() >= RUNS && lived <= recording.processes.window_ns
     };
     let count = |of: &Vec<usize>| -> usize { of.iter().map(|at| recording.recorded[*at].pids.len()).sum() };
-    same.into_values().filter(apart).map(|of| (of.clone(), count(&of))).collect()
+    by_program(&recording.recorded, on_path).into_values().filter(apart).map(|of| (of.clone(), count(&of))).collect()
 }
 
 /// How much of a process's time on a CPU was in user space: ` (59 % of it user code)`.

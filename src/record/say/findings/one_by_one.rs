@@ -1,8 +1,8 @@
 //! Runs of one program, one after the other, each on one CPU, although there are others.
 
+use crate::record::model::forks::by_program;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::result::{Finding, FindingKind, RecordedProcess};
-use std::collections::BTreeMap;
 
 /// Fewer are steps of their own, and shorter ones, ns, are mostly start and end.
 const LEAST: u64 = 3;
@@ -21,15 +21,9 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     if busy as f64 > (view.document.environment.cpus as f64 - 0.5) * window {
         return Vec::new();
     }
-    let mut same: BTreeMap<(usize, &str), Vec<usize>> = BTreeMap::new();
-    for (at, process) in all.iter().enumerate().filter(|(_, process)| process.execs > 0) {
-        if let Some(starter) = process.started_by {
-            same.entry((starter, process.name.as_str())).or_default().push(at);
-        }
-    }
     let sum = |of: &[usize], what: fn(&RecordedProcess) -> u64| of.iter().map(|at| what(&all[*at])).sum::<u64>();
     let mut found: Vec<(u64, Finding)> = Vec::new();
-    for ((starter, name), of) in same {
+    for ((starter, name), of) in by_program(all, 0..all.len()) {
         let count = sum(&of, |process| process.pids.len() as u64);
         let lived = sum(&of, |process| process.lived_ns);
         let worked = sum(&of, |process| process.cpu_ns + process.runnable_ns);
