@@ -210,11 +210,14 @@ fn of_strace(log: &str) -> Sums {
             continue;
         }
         let begin = if rest.starts_with("<... ") { open.remove(pid).expect(line) } else { rest };
-        // A signal has ended a call that has no result.
-        let Some((_, result)) = rest.rsplit_once(" = ").filter(|(_, result)| !result.starts_with('?')) else {
-            continue;
+        let Some((_, result)) = rest.rsplit_once(" = ") else { continue };
+        let result = match result.split(' ').next() {
+            // A signal ends the call, and it begins again: one more.
+            Some("?") if result.contains("ERESTART") => -1,
+            // A signal has ended the process.
+            Some("?") => continue,
+            number => number.and_then(|number| number.parse::<i64>().ok()).expect(line),
         };
-        let result: i64 = result.split(' ').next().and_then(|result| result.parse().ok()).expect(line);
         let Some((name, arguments)) = begin.split_once('(') else { continue };
         let peeks = rest.contains("MSG_PEEK");
         let is_channel = |argument: &str| {
