@@ -87,12 +87,12 @@ int pr_move(struct pp_tracepoint *ctx)
 	if (!shape)
 		return 0;
 	task = (const void *)bpf_get_current_task();
-	kind = shape & 15;
-	from = shape >> 4 & 15;
-	to = shape >> 8 & 15;
+	kind = KIND_OF(shape);
+	from = FROM_OF(shape);
+	to = TO_OF(shape);
 	/* 32-bit programs have other numbers, and calls of several messages return no bytes. */
 	if (BPF_CORE_READ(task, thread_info.COMPAT_FIELD) & COMPAT_BITS || kind == PR_KIND_MESSAGES ||
-	    argument(&call, shape >> 16 & 15) & PEEKS)
+	    argument(&call, FLAGS_OF(shape)) & PEEKS)
 		return 0;
 	/* tee leaves what it reads. */
 	if (from && kind != PR_KIND_TEE)
@@ -116,7 +116,6 @@ int pr_fill(struct bpf_iter__task_file *ctx)
 {
 	const struct file *open = 0;
 	const struct inode *inode;
-	struct pr_file file = {};
 	struct pipe_fill fill;
 	struct pr_moved *known;
 
@@ -130,8 +129,7 @@ int pr_fill(struct bpf_iter__task_file *ctx)
 	known = moved_of(open);
 	if (!known)
 		return 0;
-	file.pipe = (u64)BPF_CORE_READ(inode, i_pipe);
-	read_fill(&file, &fill);
+	read_fill((u64)BPF_CORE_READ(inode, i_pipe), &fill);
 	known->used = fill.used;
 	known->slots = fill.slots;
 	return 0;

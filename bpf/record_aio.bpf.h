@@ -65,15 +65,22 @@ static __always_inline u64 meaning_of(const struct aio_request *request)
 	return 0;
 }
 
+/* The same of a request of the current thread. Not static: see native_number. */
+__noinline u64 meaning_at(u64 requests, u32 number)
+{
+	struct aio_request request = {};
+
+	return read_request(requests, number, &request) ? meaning_of(&request) : 0;
+}
+
 /* What all these requests of the current thread do; 0 if it is not the same. Not static: see native_number. */
 __noinline u64 common_request(u64 requests, u64 count)
 {
-	struct aio_request request = {};
 	u64 common = 0, what;
 	u32 i;
 
 	for (i = 0; i < PR_REQUESTS && i < count; i++) {
-		what = read_request(requests, i, &request) ? meaning_of(&request) : 0;
+		what = meaning_at(requests, i);
 		if (!what || (common && what != common))
 			return 0;
 		common = what;
@@ -81,26 +88,39 @@ __noinline u64 common_request(u64 requests, u64 count)
 	return common;
 }
 
-/* No result of a request. */
+/* No result of a request, and that of another one. */
 #define UNKNOWN_RESULT (-(1LL << 62))
+#define OTHER_RESULT (UNKNOWN_RESULT + 1)
+
+/* The result of the event at `place` if it is that of this request. Not static: see native_number. */
+__noinline s64 event_at(u64 place, u64 address)
+{
+	struct aio_event event = {};
+
+	if (bpf_probe_read_user(&event, sizeof(event), (void *)place))
+		return UNKNOWN_RESULT;
+	return event.address == address ? event.result : OTHER_RESULT;
+}
 
 /* The result of a request that has just been done, if it can be read. Only the part of the ring is in memory that the process
  * or the kernel has read there. Not static: see native_number. */
 __noinline s64 result_of(u64 ring, u64 address)
 {
 	struct aio_ring begin = {};
-	struct aio_event event = {};
-	u32 i, at;
+	s64 result;
+	u64 at;
+	u32 i;
 
 	if (bpf_probe_read_user(&begin, sizeof(begin), (void *)ring) || begin.magic != AIO_MAGIC)
 		return UNKNOWN_RESULT;
 	at = begin.tail;
 	for (i = 0; i < PR_EVENTS; i++) {
-		at = (at ? at : begin.events) - 1;
-		if (bpf_probe_read_user(&event, sizeof(event), (void *)(ring + begin.bytes + at * sizeof(event))))
-			return UNKNOWN_RESULT;
-		if (event.address == address)
-			return event.result;
+		/* The place before it, or the last one: without a branch, which would double the verifier's work. */
+		at--;
+		at += -(at >> 63) & begin.events;
+		result = event_at(ring + begin.bytes + at * sizeof(struct aio_event), address);
+		if (result != OTHER_RESULT)
+			return result;
 	}
 	return UNKNOWN_RESULT;
 }
@@ -142,13 +162,17 @@ __noinline u32 count_request(u64 ring, u64 requests, u32 number)
 	return 1;
 }
 
-/* Count all requests of an io_submit that has submitted so many. */
-static __always_inline void count_requests(struct pr_task *own, const struct registers *call, s64 submitted)
+/* Count all requests of an io_submit of the current thread that has submitted so many. Not static: see native_number. */
+__noinline u32 count_requests(u64 ring, u64 requests, s64 submitted)
 {
+	struct pr_task *own = find(bpf_get_current_task());
 	u32 i;
 
+	if (!own)
+		return 0;
 	for (i = 0; i < PR_REQUESTS && i < submitted; i++)
-		own->own.requests += !count_request(call->di, call->dx, i);
+		own->own.requests += !count_request(ring, requests, i);
 	if (submitted > PR_REQUESTS)
 		own->own.requests += submitted - PR_REQUESTS;
+	return 0;
 }

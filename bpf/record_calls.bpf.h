@@ -23,7 +23,7 @@ struct channel_call {
 /* What the call does with channels; 0 if nothing. */
 static __always_inline int decode(const struct registers *call, struct channel_call *found, int is_current)
 {
-	u32 shape = shape_of(call->orig_ax), from = shape >> 4 & 15, to = shape >> 8 & 15;
+	u64 shape = shape_of(call->orig_ax), from = FROM_OF(shape), to = TO_OF(shape);
 	u64 requests;
 
 	found->peeks = 0;
@@ -38,11 +38,11 @@ static __always_inline int decode(const struct registers *call, struct channel_c
 	/* Each call on channels has a descriptor. */
 	if (!shape)
 		return 0;
-	found->from = from ? (s64)(u32)argument(call, from) : -1;
-	found->to = to ? (s64)(u32)argument(call, to) : -1;
-	found->asked = argument(call, shape >> 12 & 15);
-	found->kind = shape & 15;
-	found->peeks = argument(call, shape >> 16 & 15) & (MSG_PEEK | MSG_ERRQUEUE);
+	found->from = from ? (s64)(u32)argument(call, from & (IN_DI | IN_SI)) : -1;
+	found->to = to ? (s64)(u32)argument(call, to & (IN_DI | IN_SI | IN_DX)) : -1;
+	found->asked = argument(call, ASKED_OF(shape) & (IN_DX | IN_R10 | IN_R8));
+	found->kind = KIND_OF(shape);
+	found->peeks = argument(call, FLAGS_OF(shape) & (IN_DX | IN_R10)) & (MSG_PEEK | MSG_ERRQUEUE);
 	return 1;
 }
 
@@ -128,6 +128,16 @@ static __always_inline void resume_unseen(struct pr_task *own, u64 task, u64 now
 	if (shared)
 		__sync_fetch_and_add(&shared->unseen, 1);
 	resume(own, task, now, 0);
+}
+
+/* The same for a thread that returns from a call. Not static, as note_open. */
+__noinline u32 resume_late(u64 task, u64 now)
+{
+	struct pr_task *own = find_any(task);
+
+	if (own)
+		resume_unseen(own, task, now);
+	return 0;
 }
 
 static __always_inline int waits_for_any(u32 call)
@@ -273,7 +283,7 @@ __noinline u32 note_result(u64 task, u64 number, u32 fd, s64 result)
 	if (!own)
 		return 0;
 	/* It writes to a descriptor. */
-	if (shape_of(number) >> 8 & 15) {
+	if (TO_OF(shape_of(number))) {
 		own->own.effects += result > 0;
 		own->own.no_space += result == -ENOSPC || result == -EDQUOT;
 	}
@@ -297,7 +307,7 @@ static __always_inline int add_call(const void *registers, s64 result)
 	struct channel_call found;
 	struct pr_file *file;
 	u64 stack, now;
-	u32 side;
+	u32 side, fd;
 
 	if (!own || !own->started)
 		return 0;
@@ -305,7 +315,7 @@ static __always_inline int add_call(const void *registers, s64 result)
 		now = bpf_ktime_get_ns();
 		if (is_over(now))
 			return 0;
-		resume_unseen(own, task, now);
+		resume_late(task, now);
 	}
 	own->again = 0;
 	own->own.calls++;
@@ -317,7 +327,7 @@ static __always_inline int add_call(const void *registers, s64 result)
 		return 0;
 	}
 	if (call.orig_ax == NR_IO_SUBMIT) {
-		count_requests(own, &call, result);
+		count_requests(call.di, call.dx, result);
 		return 0;
 	}
 	note_result(task, call.orig_ax, call.di, result);
@@ -326,28 +336,26 @@ static __always_inline int add_call(const void *registers, s64 result)
 			own->own.bad_calls++;
 			return 0;
 		}
-		if (found.from >= 0) {
-			file = file_of(own, task, found.from);
-			if (found.peeks && result > 0)
-				found.asked = result = 0;
-			else if (found.kind == PR_KIND_MESSAGES && result > 0 && file && file->device)
-				result = bytes_of_messages(call.si, result);
-			if (file && file->device)
-				count(own, file, PR_READ, found.kind, result, found.asked);
-			if (found.asked == 1 && found.kind == PR_KIND_PLAIN && result >= 0 && file && file->device)
-				note_byte(own, file, result);
+		if (found.from >= 0 && found.to >= 0) {
+			count_both(task, (u64)found.to << 32 | (u32)found.from, found.kind, result, found.asked);
+			return 0;
 		}
-		if (found.to >= 0) {
-			file = file_of(own, task, found.to);
-			if (found.kind == PR_KIND_MESSAGES && result > 0 && file && file->device)
-				result = bytes_of_messages(call.si, result);
-			side = file && found.kind == PR_KIND_VMSPLICE && !file->writable ? PR_READ : PR_WRITE;
-			if (file && file->device)
-				count(own, file, side, found.kind, result, found.asked);
-			if (own->forked && !(own->forked & PR_HEADED) && result > 0 && call.orig_ax == NR_WRITE &&
-			    found.to != STANDARD_ERROR && file && file->device)
-				note_head(task, found.to, call.si, result);
-		}
+		side = found.from >= 0 ? PR_READ : PR_WRITE;
+		fd = side == PR_READ ? found.from : found.to;
+		file = file_of(own, task, fd);
+		if (!file || !file->device)
+			return 0;
+		if (found.peeks && result > 0)
+			found.asked = result = 0;
+		else if (found.kind == PR_KIND_MESSAGES && result > 0)
+			result = bytes_of_messages(call.si, result);
+		if (found.kind == PR_KIND_VMSPLICE && !file->writable)
+			side = PR_READ;
+		count(own, file, side, found.kind, result, found.asked);
+		if (found.asked == 1 && call.orig_ax == NR_READ && result >= 0)
+			note_byte(own, file, result);
+		if (own->forked && !(own->forked & PR_HEADED) && result > 0 && call.orig_ax == NR_WRITE && fd != STANDARD_ERROR)
+			note_head(task, fd, call.si, result);
 		return 0;
 	}
 	if (waits_for_any(call.orig_ax)) {
@@ -367,7 +375,7 @@ static __always_inline int add_call(const void *registers, s64 result)
 				own_counts(own, file->inodes[0], file->device, file->writable ? PR_WRITE : PR_READ);
 			struct pipe_fill fill;
 
-			read_fill(file, &fill);
+			read_fill(file->pipe, &fill);
 			if (counts)
 				note_slots(counts, fill.slots);
 		}

@@ -175,16 +175,22 @@ static __always_inline void note_time(struct pr_counts *counts, u64 at)
 	counts->last_at = at;
 }
 
+/* What this pipe or socket holds, above its capacity, which is 0 if unknown. Not static: the verifier then looks at it once. */
+__noinline u64 held(u64 pipe, u64 socket, u32 device, u32 side)
+{
+	struct pipe_fill fill;
+
+	if (!pipe)
+		return socket ? socket_fill(socket, device, side) : 0;
+	read_fill(pipe, &fill);
+	return (u64)fill.used << 32 | fill.slots;
+}
+
 /* How full a channel is; 0 if unknown. */
 static __always_inline int fill_of_file(const struct pr_file *file, u32 side, struct pipe_fill *fill)
 {
-	u64 both;
+	u64 both = held(file->pipe, file->socket, file->device, side);
 
-	if (file->pipe) {
-		read_fill(file, fill);
-		return 1;
-	}
-	both = file->socket ? socket_fill(file->socket, file->device, side) : 0;
 	fill->used = both >> 32;
 	fill->slots = both;
 	return !!fill->slots;
@@ -277,6 +283,24 @@ static __always_inline void count(struct pr_task *own, const struct pr_file *fil
 	counts = counts_of(&own->who, inode, file->device, side);
 	if (counts)
 		count_call(own, counts, 1, file, side, kind, result, asked);
+}
+
+/* The same for a call that reads one descriptor and writes another one: the lower and the upper half of `both`. Not static: the
+ * verifier then looks at it once. */
+__noinline u32 count_both(u64 task, u64 both, u32 kind, s64 result, u64 asked)
+{
+	struct pr_task *own = find_any(task);
+	struct pr_file *file;
+	u32 side;
+
+	if (!own)
+		return 0;
+	for (side = PR_READ; side <= PR_WRITE; side++) {
+		file = file_of(own, task, side == PR_READ ? both : both >> 32);
+		if (file && file->device)
+			count(own, file, side, kind & 15, result, asked);
+	}
+	return 0;
 }
 
 /* The same for a request to io_uring at `ring_file`. Not static: the verifier then looks at it once. */

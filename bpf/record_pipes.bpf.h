@@ -35,14 +35,14 @@ static __always_inline void fill_of(const struct pipe_fields *fields, struct pip
 	(bpf_core_field_offset((pipe)->tail) == bpf_core_field_offset((pipe)->head) + 4 && \
 	 bpf_core_field_offset((pipe)->max_usage) == bpf_core_field_offset((pipe)->head) + 8)
 
-static __always_inline void read_fill(const struct pr_file *file, struct pipe_fill *fill)
+static __always_inline void read_fill(u64 address, struct pipe_fill *fill)
 {
-	const struct pipe_inode_info___flat *pipe = (const void *)file->pipe;
+	const struct pipe_inode_info___flat *pipe = (const void *)address;
 	struct pipe_fields fields = {};
 
 	if (FIELDS_FOLLOW(pipe)) {
 		bpf_probe_read_kernel(&fields, sizeof(fields),
-				      (void *)(file->pipe + bpf_core_field_offset(pipe->head)));
+				      (void *)(address + bpf_core_field_offset(pipe->head)));
 	} else {
 		fields.head = BPF_CORE_READ(pipe, head);
 		fields.tail = BPF_CORE_READ(pipe, tail);
@@ -72,7 +72,7 @@ static __always_inline u64 read_pipe(const struct pr_file *file, struct pipe_fil
 		fill_of(&begin.fields, fill);
 		return begin.owner;
 	}
-	read_fill(file, fill);
+	read_fill(file->pipe, fill);
 	if (bpf_core_field_exists(pipe->mutex.owner))
 		return BPF_CORE_READ(pipe, mutex.owner.counter);
 	if (bpf_core_field_exists(rt->rtmutex))

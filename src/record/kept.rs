@@ -252,7 +252,7 @@ pub(crate) fn watch(
     let environment = Environment::now();
     let level = options.settings.level;
     let mut running = RunningProcesses::find(wanted)?;
-    let mut recorder = Recorder::start(level, false, Excerpts::Kept, None)?;
+    let mut recorder = Recorder::start(level, false, Excerpts::Kept, None, true)?;
     seize(&mut recorder, &running)?;
     give_up(options.drop_rights);
     let mut watch = ConditionWatch::start(&keep.until)?;

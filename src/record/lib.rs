@@ -89,7 +89,7 @@ pub fn check_any_steps(bytes: &[u8]) {
 /// # Errors
 /// Why nothing can be recorded here.
 pub fn try_recorder() -> Result<()> {
-    recorder::Recorder::start(RecordLevel::Calls, false, Excerpts::None, None).map(drop)
+    recorder::Recorder::start(RecordLevel::Calls, false, Excerpts::None, None, true).map(drop)
 }
 
 /// The pipes that this user has open and the limit of their pages, with whether they use it up. `None` without a limit.
@@ -108,7 +108,7 @@ pub fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outc
     if looking::is_wanted(&options) {
         return looking::record(pipeline, options, input, None);
     }
-    let (kernel, mut recorder) = match start_recorder(&options) {
+    let (kernel, mut recorder) = match start_recorder(&options, false) {
         Ok(started) => started,
         Err(error) if options.settings.observer.is_none() && looking::is_possible(&options) => {
             return looking::record(pipeline, options, input, Some(error));
@@ -175,12 +175,12 @@ pub fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outc
     Ok(recorded)
 }
 
-/// The kernel's symbols, as far as they are needed, and the attached programs.
-fn start_recorder(options: &RecordOptions) -> Result<(Option<Symbols>, recorder::Recorder)> {
+/// The kernel's symbols, as far as they are needed, and the attached programs. `running`: for processes that run already.
+fn start_recorder(options: &RecordOptions, running: bool) -> Result<(Option<Symbols>, recorder::Recorder)> {
     let RecordOptions { settings, sampled, live, .. } = options;
     let kernel = symbols(settings.level, *sampled)?;
     let excerpts = if live.is_some() { Excerpts::Live } else { Excerpts::None };
-    Ok((kernel, recorder::Recorder::start(settings.level, *sampled, excerpts, settings.duration)?))
+    Ok((kernel, recorder::Recorder::start(settings.level, *sampled, excerpts, settings.duration, running)?))
 }
 
 fn give_up(rights: bool) {
@@ -244,7 +244,7 @@ pub(crate) fn record_running(wanted: &RecordingTarget, mut options: RecordOption
     }
     let environment = Environment::now();
     let mut running = RunningProcesses::find(wanted)?;
-    let (kernel, mut recorder) = match start_recorder(&options) {
+    let (kernel, mut recorder) = match start_recorder(&options, true) {
         Ok(started) => started,
         Err(error) if observer.is_none() && looking::is_possible(&options) => {
             return looking::record_running(wanted, &options, Some(error));

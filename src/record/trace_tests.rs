@@ -93,7 +93,7 @@ fn on_path(recording: &Document, holds: impl Fn(&PathWhat) -> bool) -> u64 {
 #[test]
 #[ignore = "needs root: make test"]
 fn a_trace_has_all_of_a_recording() {
-    let mut recorder = Recorder::start(RecordLevel::Calls, false, Excerpts::None, None).unwrap();
+    let mut recorder = Recorder::start(RecordLevel::Calls, false, Excerpts::None, None, false).unwrap();
     recorder.launching(Some(0)).unwrap();
     let mut command = Command::new("sh");
     let mut shell = command.args(["-c", LINE]).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();

@@ -139,7 +139,7 @@ pub(crate) struct LastCounts(RecordedCounts);
 
 impl Recorder {
     /// Attach all programs. Nothing is followed yet. Processes must be started by the thread that calls this. `sampled`:
-    /// also sample what they execute. The window ends `duration` after the begin of the first process: the programs know the time, whether this process has a CPU then or not.
+    /// also sample what they execute. `running`: processes that were running before are followed, too. The window ends `duration` after the begin of the first process: the programs know the time, whether this process has a CPU then or not.
     ///
     /// # Errors
     /// When the kernel refuses them: the reason and a fix.
@@ -148,6 +148,7 @@ impl Recorder {
         sampled: bool,
         excerpts: Excerpts,
         duration: Option<Duration>,
+        running: bool,
     ) -> Result<Self> {
         let mut settings = Settings { stacks: u64::from(level == RecordLevel::Stacks), ..Settings::in_own_namespace() };
         settings.pids[0] = rustix::thread::gettid().as_raw_pid().cast_unsigned();
@@ -160,7 +161,9 @@ impl Recorder {
             .clone()
             .map(|(program, _)| *program)
             .chain(event.map(|_| CALLS_EVENT))
-            .chain([LEARN, SEIZE, ACCOUNT])
+            .chain([LEARN, ACCOUNT])
+            // The verifier needs some time for it.
+            .chain(running.then_some(SEIZE))
             .chain(sampled.then_some(SAMPLE))
             .chain(LOCKS.iter().map(|(program, _)| *program).filter(|_| level == RecordLevel::Stacks))
             .chain((excerpts == Excerpts::Moves).then_some(MOVES.0))

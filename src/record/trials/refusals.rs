@@ -55,7 +55,7 @@ impl RecordedMoves {
         launcher: &Launcher,
     ) -> Result<Self> {
         ensure!(!launcher.interrupted(), Cancelled);
-        let mut recorder = Recorder::start(RecordLevel::Sched, false, Excerpts::Moves, None)?;
+        let mut recorder = Recorder::start(RecordLevel::Sched, false, Excerpts::Moves, None, false)?;
         let mut errors = printed_file()?;
         let streams = StageStreams { errors: errors.try_clone()?, ..StageStreams::quiet(input.stdio()?)? };
         let setup = PipelineSetup { streams: Some(streams), ..setup };
