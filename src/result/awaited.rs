@@ -27,7 +27,7 @@ pub struct LastWait {
 
 impl LastWait {
     /// The process, and those for which it waited.
-    pub(crate) fn processes(&self) -> impl Iterator<Item = &SeenProcess> {
+    pub fn processes(&self) -> impl Iterator<Item = &SeenProcess> {
         let (channels, children) = match &self.awaited {
             WaitedFor::Channels { any, .. } => (&any[..], &[][..]),
             WaitedFor::Children(processes) | WaitedFor::Lock { holders: processes, .. } => (&[][..], &processes[..]),

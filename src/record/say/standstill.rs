@@ -50,6 +50,10 @@ pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
         found.extend(held.map(|text| Finding::new(FindingKind::Held, None, text)));
         let stopped = stopped::stopped(recording, look).into_iter();
         found.extend(stopped.map(|text| Finding::new(FindingKind::Held, None, text)));
+        if found.is_empty() {
+            let neglects = itself::neglects(recording, look).into_iter();
+            found.extend(neglects.map(|text| Finding::new(FindingKind::Held, None, text)));
+        }
         let locked = locked(recording, look).into_iter();
         found.extend(locked.map(|text| Finding::new(FindingKind::FileLock, None, text)));
     }

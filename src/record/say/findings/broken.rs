@@ -1,11 +1,16 @@
 //! Writes after the reader had ended.
 
+use crate::record::say::findings::exit::SOON;
 use crate::record::say::findings::view::{FindingView, after};
-use crate::result::{Finding, FindingKind};
+use crate::record::say::killed::at_once;
+use crate::result::{Finding, FindingKind, RecordedProcess};
 use crate::util::text::grouped;
 
-/// Fewer are how a program that ignores SIGPIPE finds out.
-const MANY: u64 = 100;
+/// Fewer are how a program that ignores SIGPIPE finds out, unless its reader failed.
+const MANY: u64 = 3;
+
+/// Of so many, it does not matter how the program ended.
+const SURELY: u64 = 100;
 
 /// Of the calls.
 const SHARE: f64 = 0.1;
@@ -15,14 +20,30 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for (at, pipe, end) in view.writers() {
         let (lost, all) = (end.epipe, end.all_calls());
-        if lost < MANY || (lost as f64) < SHARE * all as f64 {
+        let Some(process) = view.process(end).filter(|_| lost > 0) else { continue };
+        let name = view.name(end.process);
+        let ended = view.readers_ended(pipe, process.end_ns);
+        let readers = view.names(&pipe.readers);
+        let of_reader = |of: fn(&RecordedProcess) -> Option<u32>| {
+            pipe.readers.iter().filter_map(|end| view.process(end)).find_map(of)
+        };
+        let killed = of_reader(|process| process.signal).and_then(|signal| at_once(Some(signal)));
+        let failed = of_reader(|process| process.exit_code.map(u32::from));
+        // Who ends soon, or with an error, has noticed it.
+        let noticed = process.exit_code.is_some() || ended.is_some_and(|ended| process.end_ns < ended + SOON);
+        let many = lost >= MANY && (lost as f64) >= SHARE * all as f64 && (lost >= SURELY || !noticed);
+        if !many && (noticed || killed.is_none() && failed.is_none()) {
             continue;
         }
-        let name = view.name(end.process);
-        let ended = view.process(end).and_then(|process| view.readers_ended(pipe, process.end_ns));
-        let readers = view.names(&pipe.readers);
         let why = match ended {
-            Some(ended) if !readers.is_empty() => format!("after {readers} had ended at {}", after(ended)),
+            Some(ended) if !readers.is_empty() => {
+                let how = match (killed, failed) {
+                    (Some(signal), _) => format!("been killed by {signal}"),
+                    (_, Some(code)) => format!("failed with exit code {code}"),
+                    _ => "ended".to_owned(),
+                };
+                format!("after {readers} had {how} at {}", after(ended))
+            }
             _ => format!("although nobody could read the {} any more", pipe.kind.noun()),
         };
         let text = format!(
@@ -67,5 +88,27 @@ mod tests {
     fn the_one_write_that_tells_a_program_is_not_said() {
         assert!(said(find, &|recording| writes(recording, 1, 2)).is_empty());
         assert!(said(find, &|recording| writes(recording, 100, 2000)).is_empty());
+        let ended = said(find, &|recording| {
+            writes(recording, 4, 8);
+            recording.recorded[0].end_ns = 30_000_000;
+        });
+        assert!(ended.is_empty(), "{ended:?}");
+    }
+
+    #[test]
+    fn a_few_writes_after_the_reader_had_failed_are_said() {
+        let failed = |change: &dyn Fn(&mut RecordedProcess)| {
+            said(find, &|recording| {
+                writes(recording, 1, 200);
+                change(&mut recording.recorded[1]);
+            })
+        };
+        let killed = failed(&|reader| reader.signal = Some(libc::SIGKILL.cast_unsigned()));
+        assert!(
+            killed[0].starts_with("`seq` went on after `grep` had been killed by SIGKILL at 10.2 ms: 1 of 200 writes"),
+            "{killed:?}"
+        );
+        assert!(failed(&|reader| reader.exit_code = Some(2))[0].contains("`grep` had failed with exit code 2 at"));
+        assert!(failed(&|_| {}).is_empty());
     }
 }

@@ -33,7 +33,6 @@ mod own_input;
 mod part_read;
 mod polls;
 mod refused;
-mod refused_write;
 mod retries;
 mod ring_threads;
 mod short_block;
@@ -63,7 +62,7 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 49] = [
+const RULES: [FindingRule; 48] = [
     at_stall::find,
     broken::find,
     calls::find,
@@ -106,7 +105,6 @@ const RULES: [FindingRule; 49] = [
     torn_file::find,
     typed::find,
     turns::find,
-    refused_write::find,
     outlived::find,
     never_read::find,
     empty_input::find,
