@@ -4,7 +4,7 @@ use crate::record::say::findings::exit::SOON;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed::at_once;
 use crate::result::{Finding, FindingKind, RecordedProcess};
-use crate::util::text::grouped;
+use crate::util::text::{counted, grouped};
 
 /// Fewer are how a program that ignores SIGPIPE finds out, unless its reader failed.
 const MANY: u64 = 3;
@@ -32,6 +32,19 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         // Who ends soon, or with an error, has noticed it.
         let noticed = process.exit_code.is_some() || ended.is_some_and(|ended| process.end_ns < ended + SOON);
         let many = lost >= MANY && (lost as f64) >= SHARE * all as f64 && (lost >= SURELY || !noticed);
+        let left = end.bytes.saturating_sub(pipe.readers.iter().map(|end| end.bytes).sum());
+        if !many && !pipe.kind.is_pipe() && !pipe.readers.is_empty() && left > 0 {
+            // Of a socket, the first one that the other side does not take succeeds.
+            let text = format!(
+                "{name} wrote {} to {} that nobody read, because the other side had closed it: only a later write fails (EPIPE). To \
+                 look for the end of file before each write, or to wait for an answer, tells earlier.",
+                counted(left, "byte"),
+                view.pipe_to(pipe)
+            );
+            let finding = Finding::new(FindingKind::Broken, [end.process], text);
+            found.push(Finding { channels: vec![at], bytes: Some(left), ..finding });
+            continue;
+        }
         if !many && (noticed || killed.is_none() && failed.is_none()) {
             continue;
         }
@@ -61,7 +74,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::record::say::findings::tests::said;
-    use crate::result::Document;
+    use crate::result::{ChannelKind, Document};
 
     fn writes(recording: &mut Document, lost: u64, all: u64) {
         let end = &mut recording.channels[0].writers[0];
@@ -110,5 +123,11 @@ mod tests {
         );
         assert!(failed(&|reader| reader.exit_code = Some(2))[0].contains("`grep` had failed with exit code 2 at"));
         assert!(failed(&|_| {}).is_empty());
+        let socket = said(find, &|recording| {
+            writes(recording, 1, 3);
+            recording.channels[0].kind = ChannelKind::Tcp;
+            recording.channels[0].readers[0].bytes = 990;
+        });
+        assert!(socket[0].starts_with("`seq` wrote 10 bytes to the TCP connection to `grep` that nobody"), "{socket:?}");
     }
 }

@@ -259,7 +259,7 @@ mod tests {
             (end.bytes, end.at_end) = (0, 1);
         });
         assert!(
-            passed[0].contains("was a part of it, `bash (2)`, which got the end of the pipe from `bash (1)`, in which there was nothing: `read`"),
+            passed[0].contains("was a part of it, `bash (2)`, which got the end of the pipe from `bash`, in which there was nothing: `read`"),
             "{passed:?}"
         );
     }

@@ -96,7 +96,7 @@ fn is_passed_on(view: &FindingView<'_>, process: &RecordedProcess, code: u8) -> 
 
 /// A program that wrote nothing itself: who reads its standard output takes that for all.
 fn without_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u8) -> Option<Failed> {
-    let channel = process.output.filter(|_| fails(process, code))?;
+    let channel = process.output.filter(|_| fails(process, code) && !answers(view, at, process, code))?;
     let pipe = view.document.channels.get(channel).filter(|pipe| pipe.kind.is_pipe())?;
     let wrote = pipe.writers.iter().any(|end| end.process == at && end.bytes > 0);
     if wrote || process.execs == 0 || !view.is_one(at) || !pipe.other_readers.is_empty() {
@@ -153,7 +153,7 @@ fn refused(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u
 fn after_input(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u8) -> Option<Failed> {
     let read = |channel: &usize, pipe: &RecordedChannel, end: &RecordedEnd| {
         let is_input = end.process == at && process.input == Some(*channel) && pipe.kind.is_pipe();
-        is_input && end.bytes > 0 && end.at_end > 0 && !pipe.writers.is_empty()
+        is_input && end.bytes > 0 && !pipe.writers.is_empty()
     };
     if process.execs == 0
         || process.started_by.is_none()
@@ -173,15 +173,21 @@ fn after_input(view: &FindingView<'_>, at: usize, process: &RecordedProcess, cod
     Some(Failed { kind: FindingKind::HiddenFailure, channel: Some(channel), text })
 }
 
-/// A program that failed after calls that explain it.
+/// A program that failed after calls that explain it, or one whose code is a failure, of which a shell may have thought.
 fn for_error(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u8) -> Option<Failed> {
-    let why = why(view, at).filter(|_| process.execs > 0 && process.pids.len() == 1)?;
-    let text = format!(
-        "{} failed with exit code {code} at {}{why}. The exit code of all is 0.",
-        view.name(at),
-        after(process.end_ns)
-    );
-    Some(Failed { kind: FindingKind::HiddenFailure, channel: None, text })
+    // Who reads its output, as `$(...)` does, gets its exit code.
+    let output = process.output.and_then(|output| view.document.channels.get(output));
+    let taken = output.is_some_and(|pipe| pipe.readers.iter().any(|end| Some(end.process) == process.started_by));
+    let by_shell = process.started_by.is_some() && !taken && !is_passed_on(view, process, code);
+    let is_failure = by_shell && fails(process, code) && !answers(view, at, process, code);
+    let why = why(view, at);
+    if process.execs == 0 || process.pids.len() != 1 || why.is_none() && !is_failure {
+        return None;
+    }
+    let kind = if why.is_some() { FindingKind::HiddenFailure } else { FindingKind::ExitCode };
+    let (name, end, why) = (view.name(at), after(process.end_ns), why.unwrap_or_default());
+    let text = format!("{name} failed with exit code {code} at {end}{why}. The exit code of all is 0.");
+    Some(Failed { kind, channel: None, text })
 }
 
 /// A part of a pipeline that a shell could not execute: who was to read it got nothing.
@@ -406,6 +412,13 @@ mod tests {
         let refused = failed(&|process, _| (process.connects, process.refused_connects) = (2, 2));
         assert!(refused[0].contains(": its connections were refused (ECONNREFUSED): nobody listens. The"), "{refused:?}");
         assert!(failed(&|process, _| (process.connects, process.refused_connects) = (2, 1)).is_empty());
+        let of_shell = |code: u8| {
+            said(find, &|recording| {
+                fails(recording, 2, code);
+                (recording.recorded[0].name, recording.recorded[2].started_by) = ("bash".to_owned(), Some(0));
+            })
+        };
+        assert_eq!(of_shell(2), ["`cat` failed with exit code 2 at 4.00 s. The exit code of all is 0."]);
     }
 
     #[test]

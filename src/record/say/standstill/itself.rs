@@ -1,6 +1,7 @@
 //! A process that waits for its own pipe, and children that ended before what others wait for was done.
 
 use crate::profile::few;
+use crate::record::say::standstill::is_hung;
 use crate::record::say::standstill::remedy::LAST_GIVEN;
 use crate::record::say::standstill::waiting::{LONG, NAMED, channel_name, full_name, recorded};
 use crate::report::number::time;
@@ -100,7 +101,7 @@ fn ended_child(child: &EndedChild) -> String {
 pub(super) fn neglects(recording: &Document, look: &LastLook) -> Vec<String> {
     let mut known = BTreeSet::new();
     let neglecting = look.waits.iter().flat_map(LastWait::processes).filter_map(|process| {
-        let at = process.recorded.filter(|_| known.insert(process.pid))?;
+        let at = process.recorded.filter(|at| known.insert(process.pid) && is_hung(recording, *at))?;
         let waits = &recording.recorded.get(at)?.waits;
         let slept = |reason| waits.get(&reason).map_or(0, |wait: &WaitTotal| wait.ns) as f64;
         let [poll, timer] = [WaitReason::Poll, WaitReason::Timer].map(slept);
