@@ -128,6 +128,9 @@ mod tests {
             recording.channels[0].kind = ChannelKind::Tcp;
             recording.channels[0].readers[0].bytes = 990;
         });
-        assert!(socket[0].starts_with("`seq` wrote 10 bytes to the TCP connection to `grep` that nobody"), "{socket:?}");
+        assert!(
+            socket[0].starts_with("`seq` wrote 10 bytes to the TCP connection to `grep` that nobody"),
+            "{socket:?}"
+        );
     }
 }

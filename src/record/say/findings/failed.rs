@@ -155,8 +155,10 @@ fn after_input(view: &FindingView<'_>, at: usize, process: &RecordedProcess, cod
         let is_input = end.process == at && process.input == Some(*channel) && pipe.kind.is_pipe();
         is_input && end.bytes > 0 && !pipe.writers.is_empty()
     };
+    // A full disk has a sentence of its own.
     if process.execs == 0
         || process.started_by.is_none()
+        || process.without_space > 0
         || answers(view, at, process, code)
         || is_passed_on(view, process, code)
     {
@@ -410,7 +412,10 @@ mod tests {
                     was data (EAGAIN). The exit code of all is 0.";
         assert_eq!(failed(&|_, end| end.eagain = 1), [text]);
         let refused = failed(&|process, _| (process.connects, process.refused_connects) = (2, 2));
-        assert!(refused[0].contains(": its connections were refused (ECONNREFUSED): nobody listens. The"), "{refused:?}");
+        assert!(
+            refused[0].contains(": its connections were refused (ECONNREFUSED): nobody listens. The"),
+            "{refused:?}"
+        );
         assert!(failed(&|process, _| (process.connects, process.refused_connects) = (2, 1)).is_empty());
         let of_shell = |code: u8| {
             said(find, &|recording| {
