@@ -424,8 +424,8 @@ fn locked(recording: &Document, look: &LastLook) -> Vec<String> {
     look.waits.iter().filter(long).filter_map(text).take(NAMED).collect()
 }
 
-/// Who waits for FIFOs, their paths, and who has deleted ones of these paths open.
-type UnopenedFifos<'a> = (&'a SeenProcess, BTreeSet<String>, Vec<&'a SeenProcess>);
+/// Who waits for FIFOs, their paths, who has deleted ones of these paths open, and whether none is there any more.
+type UnopenedFifos<'a> = (&'a SeenProcess, BTreeSet<String>, Vec<&'a SeenProcess>, bool);
 
 /// Long waits for FIFOs to be opened, of each process.
 fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
@@ -435,16 +435,17 @@ fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
         let process = hung.and_then(|at| recording.recorded.get(at));
         let opening = process.and_then(|process| process.waits.get(&WaitReason::Open));
         let is_long = opening.is_some_and(|wait| wait.ns as f64 >= LONG * recording.processes.window_ns as f64);
-        if let WaitedFor::Opening { path, writes, deleted } = &wait.awaited
+        if let WaitedFor::Opening { path, writes, deleted, removed } = &wait.awaited
             && is_long
         {
-            let new = || (&wait.process, BTreeSet::new(), Vec::new());
+            let new = || (&wait.process, BTreeSet::new(), Vec::new(), *removed);
             let found = of_processes.entry((wait.process.pid, *writes)).or_insert_with(new);
             found.1.insert(format!("`{}`", clean(path)));
             found.2.extend(deleted);
+            found.3 &= removed;
         }
     }
-    let text = |((_, writes), (process, paths, deleted)): ((u32, bool), UnopenedFifos<'_>)| {
+    let text = |((_, writes), (process, paths, deleted, removed)): ((u32, bool), UnopenedFifos<'_>)| {
         let [fifos, it] = if paths.len() == 1 { ["FIFO", "it"] } else { ["FIFOs", "them"] };
         let how = if writes { "reading" } else { "writing" };
         let have = if deleted.len() == 1 { "has" } else { "have" };
@@ -455,7 +456,11 @@ fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
                 format!(" {names} {have} another one of this path open, which was deleted, and must open {it} again.")
             }
         };
-        let gone = itself::ended_openers(recording, process, &paths);
+        let gone = if removed {
+            format!(", which was removed: nobody can open {it} any more, and who writes to that path makes a file")
+        } else {
+            itself::ended_openers(recording, process, &paths)
+        };
         format!(
             "{} waits until another process opens the {fifos} {} for {how}{gone}.{old}",
             full_name(process),

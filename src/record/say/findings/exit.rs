@@ -52,6 +52,9 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     found.map(finding).into_iter().collect()
 }
 
+/// The exit code of a command after which `xargs` starts no other one.
+const STOPS_XARGS: u8 = 255;
+
 /// Shells that know `pipefail`.
 const SHELLS: [&str; 5] = ["bash", "zsh", "ksh", "mksh", "sh"];
 
@@ -112,6 +115,11 @@ pub(super) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
     if view.readers().any(too_early) {
         let text = ": its standard input does not block (O_NONBLOCK), and it read before there was data (EAGAIN)";
         return Some(text.to_owned());
+    }
+    let stopped = |of: &&RecordedProcess| of.started_by == Some(at) && of.exit_code == Some(STOPS_XARGS);
+    if let Some(child) = view.document.recorded.iter().find(stopped).filter(|_| process.name == "xargs") {
+        let text = format!(": `{}` ended with exit code {STOPS_XARGS}, at which it leaves out the rest", child.name);
+        return Some(text);
     }
     let refused = process.connects > 0 && process.connects == process.refused_connects;
     refused.then(|| ": its connections were refused (ECONNREFUSED): nobody listens".to_owned())

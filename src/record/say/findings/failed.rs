@@ -63,7 +63,9 @@ fn after_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, co
             let apart = view.process(reader).is_some_and(|other| other.started_by != Some(at) && until(other));
             !is_own(&reader.process) && apart
         });
-        is_own(&end.process) && pipe.kind.is_pipe() && end.bytes > 0 && end.epipe == 0 && reads_on
+        // What could not be written has a sentence of its own.
+        let all = end.epipe == 0 && end.unsent == 0;
+        is_own(&end.process) && pipe.kind.is_pipe() && end.bytes > 0 && all && reads_on
     })?;
     let who = if end.process == at { "it".to_owned() } else { view.name(end.process) };
     let text = format!(
@@ -166,10 +168,11 @@ fn after_input(view: &FindingView<'_>, at: usize, process: &RecordedProcess, cod
     }
     let (channel, pipe, _) = view.readers().find(|(channel, pipe, end)| read(channel, pipe, end))?;
     let text = format!(
-        "{} failed with exit code {code} at {}, after it had read {}, and the exit code of all is 0: the shell that started it went \
+        "{} failed with exit code {code} at {}{}, after it had read {}, and the exit code of all is 0: the shell that started it went \
          on, or ended with another one's.",
         view.name(at),
         after(process.end_ns),
+        why(view, at).unwrap_or_default(),
         view.pipe_from(pipe)
     );
     Some(Failed { kind: FindingKind::HiddenFailure, channel: Some(channel), text })
@@ -437,5 +440,13 @@ mod tests {
             })
         };
         assert!(xargs("grep").is_empty() && !xargs("sed").is_empty());
+        let stopped = said(find, &|recording| {
+            fails(recording, 2, 124);
+            (recording.recorded[0].name, recording.recorded[2].name) = ("bash".to_owned(), "xargs".to_owned());
+            (recording.recorded[2].started_by, recording.recorded[2].input) = (Some(0), Some(1));
+            (recording.recorded[1].exit_code, recording.recorded[1].started_by) = (Some(255), Some(2));
+        });
+        let text = "124 at 4.00 s: `grep` ended with exit code 255, at which it leaves out the rest, after it had read";
+        assert!(stopped.len() == 1 && stopped[0].contains(text), "{stopped:?}");
     }
 }
