@@ -116,7 +116,13 @@ pub(super) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
         let text = ": its standard input does not block (O_NONBLOCK), and it read before there was data (EAGAIN)";
         return Some(text.to_owned());
     }
-    let stopped = |of: &&RecordedProcess| of.started_by == Some(at) && of.exit_code == Some(STOPS_XARGS);
+    // The row of the command can be one of others, too; that of the copy of `xargs` before is not.
+    let is_child = |of: &RecordedProcess| of.started_by == Some(at);
+    let copies: Vec<u32> =
+        view.document.recorded.iter().filter(|of| is_child(of)).flat_map(|of| of.pids.clone()).collect();
+    let stopped = |of: &&RecordedProcess| {
+        of.exit_code == Some(STOPS_XARGS) && (is_child(of) || of.pids.iter().any(|pid| copies.contains(pid)))
+    };
     if let Some(child) = view.document.recorded.iter().find(stopped).filter(|_| process.name == "xargs") {
         let text = format!(": `{}` ended with exit code {STOPS_XARGS}, at which it leaves out the rest", child.name);
         return Some(text);
