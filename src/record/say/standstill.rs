@@ -8,14 +8,13 @@ mod waiting;
 
 use crate::profile::{few, listed};
 use crate::record::model::labels::{told_apart, with_id};
-use crate::record::say::killed;
 use crate::result::{
     AwaitedChannel, ChannelHolder, ChannelKind, Document, Finding, FindingKind, LastLook, LastWait, RecordLevel,
     RecordedEnd, SeenProcess, WaitReason, WaitedFor,
 };
 use crate::util::text::{clean, counted};
 use std::collections::{BTreeMap, BTreeSet};
-use waiting::{LONG, NAMED, channel_name, full_name, has_holder, is_stuck, killed_writer, recorded, role};
+use waiting::{LONG, NAMED, channel_name, full_name, has_holder, is_hung, is_stuck, killed_writer, recorded, role};
 
 /// Members of a circle that are all named.
 const LISTED: usize = 8;
@@ -341,13 +340,6 @@ fn held(recording: &Document, look: &LastLook) -> Vec<String> {
     said.truncate(NAMED);
     said.extend((more > 0).then(|| format!("The same holds for {}.", counted(more as u64, "further pipe"))));
     said
-}
-
-/// Whether a process did not end by itself, or another one was killed meanwhile, which may have left its files to a child. What
-/// did end has its pauses.
-fn is_hung(recording: &Document, process: usize) -> bool {
-    let killed = recording.recorded.get(process).is_some_and(|process| process.signal.is_some());
-    killed || recording.is_excerpt() || recording.recorded.iter().any(killed::by_others)
 }
 
 /// Whether a process wrote to it: then what is left has it open still.

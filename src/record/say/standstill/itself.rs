@@ -1,9 +1,8 @@
 //! A process that waits for its own pipe, and children that ended before what others wait for was done.
 
 use crate::profile::few;
-use crate::record::say::standstill::is_hung;
 use crate::record::say::standstill::remedy::LAST_GIVEN;
-use crate::record::say::standstill::waiting::{LONG, NAMED, channel_name, full_name, recorded};
+use crate::record::say::standstill::waiting::{LONG, NAMED, channel_name, full_name, is_hung, recorded};
 use crate::report::number::time;
 use crate::result::{
     AwaitedChannel, ChannelKind, Document, EndedChild, LastLook, LastWait, RecordedProcess, SeenProcess, WaitReason,
