@@ -380,7 +380,8 @@ struct pr_process {
 	/* The same of its standard input. */
 	u64 input;
 	u64 input_device;
-	/* The id of the process that sent it the last signal that can end it, as that of a pr_who; 0 if none or the kernel did. */
+	/* The id of the process that sent it the last signal that can end it, as that of a pr_who, and in the upper half the
+	 * number of the signal; 0 if none or the kernel did. */
 	u64 sender;
 };
 

@@ -219,11 +219,11 @@ int pr_signal(struct pp_tracepoint *ctx)
 	if (!ends_process(number) && (number < SIGSTOP || number > SIGTTOU))
 		return 0;
 	leader = find_any((u64)BPF_CORE_READ(task, group_leader));
-	if (!leader)
+	if (!leader || is_over(bpf_ktime_get_ns()))
 		return 0;
 	if (ends_process(number)) {
 		if (ctx->args[1] != SEND_SIG_PRIV)
-			leader->own.sender = bpf_get_current_pid_tgid() >> 32;
+			leader->own.sender = bpf_get_current_pid_tgid() >> 32 | (u64)number << 32;
 		return 0;
 	}
 	leader->stopper[0] = leader->stopper[1] = 0;

@@ -27,7 +27,7 @@ pub struct LastWait {
 
 impl LastWait {
     /// The process, and those for which it waited.
-    pub(crate) fn processes(&self) -> impl Iterator<Item = &SeenProcess> {
+    pub fn processes(&self) -> impl Iterator<Item = &SeenProcess> {
         let (channels, children) = match &self.awaited {
             WaitedFor::Channels { any, .. } => (&any[..], &[][..]),
             WaitedFor::Children(processes) | WaitedFor::Lock { holders: processes, .. } => (&[][..], &processes[..]),
@@ -102,6 +102,9 @@ pub enum WaitedFor {
         /// Processes that have an earlier FIFO of this path open, which was deleted.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         deleted: Vec<SeenProcess>,
+        /// Whether the path names this FIFO no longer, because it was removed: nobody can open it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        removed: bool,
     },
 }
 

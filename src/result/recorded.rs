@@ -162,6 +162,9 @@ pub struct RecordedProcess {
     /// Index in `recorded` of who sent that signal, if it is one with which others end a program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_by: Option<usize>,
+    /// Index in `recorded` of who sent it SIGTERM, which did not kill it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told_to_end_by: Option<usize>,
     /// The exit code, if it or one of its processes ended with another one than 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<u8>,

@@ -100,8 +100,11 @@ pub(crate) fn assemble(
     for (at, parent) in parents {
         processes[at].started_by = parent;
     }
-    for (at, ender) in enders(counted, &index) {
+    for (at, ender) in enders(counted, &index, true) {
         processes[at].ended_by = Some(ender);
+    }
+    for (at, sender) in enders(counted, &index, false) {
+        processes[at].told_to_end_by = Some(sender);
     }
     for (at, left) in left(counted, &index, begin) {
         processes[at].left = Some(left);

@@ -59,13 +59,15 @@ pub(crate) fn parents(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>) 
     found
 }
 
-/// The row of the process whose signal ended one of each row.
-pub(crate) fn enders(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>) -> BTreeMap<usize, usize> {
+/// The row of the process whose signal ended one of each row, or was to do so: SIGTERM.
+pub(crate) fn enders(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>, ended: bool) -> BTreeMap<usize, usize> {
     let programs = programs(counted, index);
-    let ended = counted.processes.iter().filter(|(_, process)| process.signal > 0 && process.sender > 0);
-    ended
-        .filter_map(|(who, process)| Some((*index.get(who)?, row_at(&programs, process.sender, process.end)?)))
-        .collect()
+    let sent = counted.processes.iter().filter_map(|(who, process)| {
+        let (sender, number) = (process.sender & u64::from(u32::MAX), process.sender >> 32);
+        let is_wanted = if ended { process.signal > 0 } else { process.signal == 0 && number == libc::SIGTERM as u64 };
+        (is_wanted && sender > 0).then_some((who, sender, process.end))
+    });
+    sent.filter_map(|(who, sender, end)| Some((*index.get(who)?, row_at(&programs, sender, end)?))).collect()
 }
 
 /// The last row of a process, its parent, and when it began that program and ended.
@@ -174,7 +176,10 @@ mod tests {
         };
         let mut killed = RecordedCounts { processes: counted.processes.clone(), ..RecordedCounts::default() };
         (killed.processes[1].1.signal, killed.processes[1].1.sender, killed.processes[1].1.end) = (9, 7, 30);
-        assert_eq!((enders(&killed, &index), enders(&counted, &index)), ([(1, 0)].into(), BTreeMap::new()));
+        let both = |counted: &RecordedCounts| [true, false].map(|ended| enders(counted, &index, ended));
+        assert_eq!((both(&killed), both(&counted)), ([[(1, 0)].into(), BTreeMap::new()], Default::default()));
+        (killed.processes[1].1.signal, killed.processes[1].1.sender) = (0, 7 | 15 << 32);
+        assert_eq!(both(&killed), [BTreeMap::new(), [(1, 0)].into()]);
         let later = LeftProcesses { count: 1, processes: [1].into(), until_ns: 25 };
         assert_eq!((ended([20, 30]), ended([30, 20])), ([(0, later)].into(), BTreeMap::new()));
         doubled(&counted, &index, (3, 1))

@@ -15,6 +15,7 @@ use crate::result::{AwaitedChannel, ChannelHolder, ChannelKind, EndedChild, Last
 use crate::util::process_stat::{self, ProcessStat};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::ErrorKind;
+use std::os::unix::fs::FileTypeExt;
 
 /// Recorded processes of which more are not looked at, and waits that are kept.
 const MOST_PROCESSES: usize = 512;
@@ -262,8 +263,14 @@ impl ProcessesNow {
                 Some(WaitedFor::Lock { path: path.to_string_lossy().into_owned(), holders })
             }
             ThreadCall::Opening { path, writes } => {
-                let deleted = self.with_deleted(&whole_path(pid, path)).into_iter().map(|pid| self.seen(pid)).collect();
-                Some(WaitedFor::Opening { path: path.clone(), writes: *writes, deleted })
+                let whole = whole_path(pid, path);
+                let deleted = self.with_deleted(&whole).into_iter().map(|pid| self.seen(pid)).collect();
+                let file = std::fs::metadata(format!("/proc/{pid}/root{whole}"));
+                let removed = match file {
+                    Ok(file) => !file.file_type().is_fifo(),
+                    Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+                };
+                Some(WaitedFor::Opening { path: path.clone(), writes: *writes, deleted, removed })
             }
             ThreadCall::Child(_) => {
                 let (children, _) = self.enders(pid, call, false);

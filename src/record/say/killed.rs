@@ -37,7 +37,25 @@ pub(crate) fn findings(recording: &Document) -> Vec<Finding> {
         first_of(each.filter_map(|(at, process)| Some(Finding::new(kind, [at], say(process)?))))
     };
     let crashed = all(FindingKind::Crashed, &|process| crashed(recording, process));
-    [all(FindingKind::Starved, &starved), crashed, ended(recording)].concat()
+    let labels = labels(recording);
+    let each = recording.recorded.iter().enumerate();
+    let goes_on = each.filter_map(|(at, process)| {
+        let text = goes_on(recording, &labels, at, process)?;
+        Some(Finding::new(FindingKind::Held, [at], text))
+    });
+    [all(FindingKind::Starved, &starved), crashed, ended(recording), first_of(goes_on)].concat()
+}
+
+/// A program that was to end, and still ran at the end of the recording.
+fn goes_on(recording: &Document, labels: &[String], at: usize, process: &RecordedProcess) -> Option<String> {
+    let is_there = process.end_ns >= recording.processes.window_ns && process.pids.len() == 1;
+    let by = process.told_to_end_by.filter(|by| *by != at && is_there && recording.is_excerpt())?;
+    let kills = if recording.recorded.get(by)?.name == TIMEOUT { ", as `timeout -k 1` sends it" } else { "" };
+    Some(format!(
+        "`{}` goes on although `{}` sent it SIGTERM: it ignores that signal, or handles it. SIGKILL ends it{kills}.",
+        labels.get(at)?,
+        labels.get(by)?
+    ))
 }
 
 /// A program that the kernel ended because there was no memory.
@@ -133,5 +151,26 @@ mod tests {
         // It was pipeprof.
         recording.duration_ns = Some(WINDOW);
         assert!(said(&recording).is_empty());
+    }
+
+    #[test]
+    fn who_goes_on_after_sigterm_is_said() {
+        let told = |end_ns: u64, duration_ns: Option<u64>| {
+            let process = |name: &str, told_to_end_by| RecordedProcess {
+                name: name.to_owned(),
+                pids: vec![1],
+                end_ns,
+                told_to_end_by,
+                ..RecordedProcess::default()
+            };
+            let recorded = vec![process("timeout", None), process("job", Some(0))];
+            let processes = Processes { window_ns: WINDOW, ..Processes::default() };
+            let said = findings(&Document { recorded, processes, duration_ns, ..Document::default() });
+            said.into_iter().map(|finding| finding.text).collect::<Vec<_>>()
+        };
+        let text = "`job` goes on although `timeout` sent it SIGTERM: it ignores that signal, or handles it. SIGKILL ends it, as \
+                    `timeout -k 1` sends it.";
+        assert_eq!(told(WINDOW, Some(WINDOW)), [text]);
+        assert!(told(WINDOW, None).is_empty() && told(WINDOW - 1, Some(WINDOW)).is_empty());
     }
 }

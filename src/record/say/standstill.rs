@@ -8,14 +8,13 @@ mod waiting;
 
 use crate::profile::{few, listed};
 use crate::record::model::labels::{told_apart, with_id};
-use crate::record::say::killed;
 use crate::result::{
     AwaitedChannel, ChannelHolder, ChannelKind, Document, Finding, FindingKind, LastLook, LastWait, RecordLevel,
     RecordedEnd, SeenProcess, WaitReason, WaitedFor,
 };
 use crate::util::text::{clean, counted};
 use std::collections::{BTreeMap, BTreeSet};
-use waiting::{LONG, NAMED, channel_name, full_name, has_holder, is_stuck, killed_writer, recorded, role};
+use waiting::{LONG, NAMED, channel_name, full_name, has_holder, is_hung, is_stuck, killed_writer, recorded, role};
 
 /// Members of a circle that are all named.
 const LISTED: usize = 8;
@@ -50,6 +49,10 @@ pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
         found.extend(held.map(|text| Finding::new(FindingKind::Held, None, text)));
         let stopped = stopped::stopped(recording, look).into_iter();
         found.extend(stopped.map(|text| Finding::new(FindingKind::Held, None, text)));
+        if found.is_empty() {
+            let neglects = itself::neglects(recording, look).into_iter();
+            found.extend(neglects.map(|text| Finding::new(FindingKind::Held, None, text)));
+        }
         let locked = locked(recording, look).into_iter();
         found.extend(locked.map(|text| Finding::new(FindingKind::FileLock, None, text)));
     }
@@ -339,13 +342,6 @@ fn held(recording: &Document, look: &LastLook) -> Vec<String> {
     said
 }
 
-/// Whether a process did not end by itself, or another one was killed meanwhile, which may have left its files to a child. What
-/// did end has its pauses.
-fn is_hung(recording: &Document, process: usize) -> bool {
-    let killed = recording.recorded.get(process).is_some_and(|process| process.signal.is_some());
-    killed || recording.is_excerpt() || recording.recorded.iter().any(killed::by_others)
-}
-
 /// Whether a process wrote to it: then what is left has it open still.
 fn was_written(recording: &Document, channel: &AwaitedChannel) -> bool {
     recorded(recording, channel).is_some_and(|pipe| pipe.writers.iter().any(|end| end.bytes > 0))
@@ -420,8 +416,8 @@ fn locked(recording: &Document, look: &LastLook) -> Vec<String> {
     look.waits.iter().filter(long).filter_map(text).take(NAMED).collect()
 }
 
-/// Who waits for FIFOs, their paths, and who has deleted ones of these paths open.
-type UnopenedFifos<'a> = (&'a SeenProcess, BTreeSet<String>, Vec<&'a SeenProcess>);
+/// Who waits for FIFOs, their paths, who has deleted ones of these paths open, and whether none is there any more.
+type UnopenedFifos<'a> = (&'a SeenProcess, BTreeSet<String>, Vec<&'a SeenProcess>, bool);
 
 /// Long waits for FIFOs to be opened, of each process.
 fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
@@ -431,16 +427,17 @@ fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
         let process = hung.and_then(|at| recording.recorded.get(at));
         let opening = process.and_then(|process| process.waits.get(&WaitReason::Open));
         let is_long = opening.is_some_and(|wait| wait.ns as f64 >= LONG * recording.processes.window_ns as f64);
-        if let WaitedFor::Opening { path, writes, deleted } = &wait.awaited
+        if let WaitedFor::Opening { path, writes, deleted, removed } = &wait.awaited
             && is_long
         {
-            let new = || (&wait.process, BTreeSet::new(), Vec::new());
+            let new = || (&wait.process, BTreeSet::new(), Vec::new(), *removed);
             let found = of_processes.entry((wait.process.pid, *writes)).or_insert_with(new);
             found.1.insert(format!("`{}`", clean(path)));
             found.2.extend(deleted);
+            found.3 &= removed;
         }
     }
-    let text = |((_, writes), (process, paths, deleted)): ((u32, bool), UnopenedFifos<'_>)| {
+    let text = |((_, writes), (process, paths, deleted, removed)): ((u32, bool), UnopenedFifos<'_>)| {
         let [fifos, it] = if paths.len() == 1 { ["FIFO", "it"] } else { ["FIFOs", "them"] };
         let how = if writes { "reading" } else { "writing" };
         let have = if deleted.len() == 1 { "has" } else { "have" };
@@ -451,7 +448,11 @@ fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
                 format!(" {names} {have} another one of this path open, which was deleted, and must open {it} again.")
             }
         };
-        let gone = itself::ended_openers(recording, process, &paths);
+        let gone = if removed {
+            format!(", which was removed: nobody can open {it} any more, and who writes to that path makes a file")
+        } else {
+            itself::ended_openers(recording, process, &paths)
+        };
         format!(
             "{} waits until another process opens the {fifos} {} for {how}{gone}.{old}",
             full_name(process),

@@ -2,8 +2,10 @@
 
 use crate::result::RecordedProcess;
 
-/// Programs whose exit code 1 is an answer, as grep(1) and diff(1) have it.
-const ANSWERS: [&str; 9] = ["grep", "egrep", "fgrep", "zgrep", "rg", "diff", "cmp", "pgrep", "jq"];
+/// Programs whose exit code 1 is an answer, as grep(1) and diff(1) have it, or `sort -c` and `exit 1` of awk.
+const ANSWERS: [&str; 15] = [
+    "grep", "egrep", "fgrep", "zgrep", "rg", "diff", "cmp", "pgrep", "jq", "sort", "awk", "mawk", "gawk", "git", "expr",
+];
 
 /// Programs whose exit code 1 is never an answer.
 const FAIL_WITH_1: [&str; 12] =

@@ -1,10 +1,10 @@
-//! Files that `tee` did not write to their end, because the pipe behind it was closed.
+//! Output that is cut: of `tee`, because the pipe behind it was closed, and of a child that node ended.
 
 use crate::profile::few;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::start::command_line::operands;
 use crate::result::{Finding, FindingKind};
-use crate::util::text::clean;
+use crate::util::text::{clean, counted};
 
 /// `` `tee` was ended by SIGPIPE at 12.0 ms, because `head` did not read on: `all.txt` has only what was written until
 /// then. `tee -p` writes on. ``
@@ -42,6 +42,32 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         let finding = Finding::new(FindingKind::Cut, [at], text);
         found.push(Finding { channels: vec![channel], at_ns: Some(process.end_ns), ..finding });
     }
+    found.extend(by_node(view));
+    found
+}
+
+/// `` `node a.js` ended `sh` with SIGTERM at 1.28 s, after it had read 206,329 bytes of its output: ... ``
+/// Of a child that node ended, because it wrote more than node takes.
+fn by_node(view: &FindingView<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (at, process) in view.document.recorded.iter().enumerate() {
+        let sent = process.ended_by.filter(|by| *by != at && process.signal == Some(libc::SIGTERM.cast_unsigned()));
+        let Some(by) = sent.filter(|by| view.document.recorded[*by].name == "node") else { continue };
+        let read = process
+            .output
+            .and_then(|output| view.document.channels.get(output)?.readers.iter().find(|end| end.process == by));
+        let Some(read) = read.filter(|end| end.bytes > 0) else { continue };
+        let text = format!(
+            "{} ended {} with SIGTERM at {}, after {} of its output: the rest is lost. `exec` and its like do so if there is more than \
+             `maxBuffer` (1 MiB unless it is set), or after `timeout`; `spawn` reads without a limit.",
+            view.name(by),
+            view.name(at),
+            after(process.end_ns),
+            counted(read.bytes, "byte")
+        );
+        let finding = Finding::new(FindingKind::Cut, [at, by], text);
+        found.push(Finding { bytes: Some(read.bytes), at_ns: Some(process.end_ns), ..finding });
+    }
     found
 }
 
@@ -76,5 +102,21 @@ mod tests {
                     written until then. `tee -p` writes on.";
         assert_eq!(other, [text]);
         assert!(said(find, &|recording| tee(recording, "tee all.txt", libc::SIGTERM)).is_empty());
+    }
+
+    #[test]
+    fn a_child_that_wrote_too_much_for_node_is_said() {
+        let ended = |name: &str, bytes: u64| {
+            said(find, &|recording| {
+                name.clone_into(&mut recording.recorded[1].name);
+                let child = &mut recording.recorded[0];
+                (child.signal, child.ended_by, child.output) = (Some(libc::SIGTERM.cast_unsigned()), Some(1), Some(0));
+                child.end_ns = 1_280_000_000;
+                recording.channels[0].readers[0].bytes = bytes;
+            })
+        };
+        let text = "`node` ended `seq` with SIGTERM at 1.28 s, after 206,329 bytes of its output: the rest is lost.";
+        assert!(ended("node", 206_329)[0].starts_with(text));
+        assert!(ended("timeout", 206_329).is_empty() && ended("node", 0).is_empty());
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     } else {
         // A copy of a shell only passes it on, too.
         last(&|process| process.exit_code == Some(code) && process.execs > 0).map(|(at, process)| {
-            let why = refused(view, at).or_else(|| passed_on(view, at, code)).unwrap_or_default();
+            let why = why(view, at).or_else(|| passed_on(view, at, code)).unwrap_or_default();
             (at, process, format!(" is that of {}, which ended at {}{why}.", view.name(at), after(process.end_ns)))
         })
     };
@@ -51,6 +51,9 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     };
     found.map(finding).into_iter().collect()
 }
+
+/// The exit code of a command after which `xargs` starts no other one.
+const STOPS_XARGS: u8 = 255;
 
 /// Shells that know `pipefail`.
 const SHELLS: [&str; 5] = ["bash", "zsh", "ksh", "mksh", "sh"];
@@ -93,44 +96,95 @@ fn inverted(view: &FindingView<'_>, code: u8) -> Option<Finding> {
     Some(Finding { channels: vec![at], count: Some(u64::from(code)), at_ns: Some(process.end_ns), ..finding })
 }
 
-/// If the last writes of a process failed because nobody read on.
-fn refused(view: &FindingView<'_>, at: usize) -> Option<String> {
-    let (_, pipe, _) = view.writers().find(|(_, _, end)| end.process == at && end.epipe > 0)?;
-    let readers = view.names(&pipe.readers);
-    (!readers.is_empty())
-        .then(|| format!(": it could not write on (EPIPE), because {readers} did not read on, and it ignores SIGPIPE"))
+/// Why a program failed, as far as errors of its calls tell: `: it could not write on (EPIPE), ...`.
+pub(super) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
+    let process = view.document.recorded.get(at)?;
+    let unread = |(_, pipe, end): &(usize, &RecordedChannel, &RecordedEnd)| {
+        end.process == at && end.epipe > 0 && !pipe.readers.is_empty()
+    };
+    if let Some((_, pipe, _)) = view.writers().find(unread) {
+        let readers = view.names(&pipe.readers);
+        return Some(format!(
+            ": it could not write on (EPIPE), because {readers} did not read on, and it ignores SIGPIPE"
+        ));
+    }
+    // Who waits with `poll` reads until there is nothing, too.
+    let too_early = |(channel, _, end): (usize, &RecordedChannel, &RecordedEnd)| {
+        end.process == at && Some(channel) == process.input && end.eagain > 0 && end.eagain == end.all_calls()
+    };
+    if view.readers().any(too_early) {
+        let text = ": its standard input does not block (O_NONBLOCK), and it read before there was data (EAGAIN)";
+        return Some(text.to_owned());
+    }
+    // The row of the command can be one of others, too; that of the copy of `xargs` before is not.
+    let is_child = |of: &RecordedProcess| of.started_by == Some(at);
+    let copies: Vec<u32> =
+        view.document.recorded.iter().filter(|of| is_child(of)).flat_map(|of| of.pids.clone()).collect();
+    let stopped = |of: &&RecordedProcess| {
+        of.exit_code == Some(STOPS_XARGS) && (is_child(of) || of.pids.iter().any(|pid| copies.contains(pid)))
+    };
+    if let Some(child) = view.document.recorded.iter().find(stopped).filter(|_| process.name == "xargs") {
+        let text = format!(": `{}` ended with exit code {STOPS_XARGS}, at which it leaves out the rest", child.name);
+        return Some(text);
+    }
+    let refused = process.connects > 0 && process.connects == process.refused_connects;
+    refused.then(|| ": its connections were refused (ECONNREFUSED): nobody listens".to_owned())
 }
 
 /// What ended in a shell with the code that the shell ended with, the last of several.
 fn passed_on(view: &FindingView<'_>, at: usize, code: u8) -> Option<String> {
     let all = &view.document.recorded;
     let shell = all.get(at).filter(|shell| is_shell(&shell.name))?;
-    let within = |mut of: usize| {
+    let within = |starter: usize, mut of: usize| {
         // As far as it is known who started whom.
         for _ in 0..8 {
             match all.get(of).and_then(|process| process.started_by) {
-                Some(starter) if starter == at => return true,
-                Some(starter) => of = starter,
+                Some(by) if by == starter => return true,
+                Some(by) => of = by,
                 None => return false,
             }
         }
         false
     };
-    let failed = all.iter().enumerate().filter(|(other, process)| {
-        process.exit_code == Some(code) && process.execs > 0 && process.end_ns <= shell.end_ns && within(*other)
-    });
-    let (last, process) = failed.max_by_key(|(_, process)| process.end_ns)?;
+    let last_of = |starter: usize| {
+        let failed = all.iter().enumerate().filter(|(other, process)| {
+            let is_part = process.execs == 0 && process.name == shell.name && process.pids.len() == 1;
+            let failed = process.exit_code == Some(code) && process.end_ns <= shell.end_ns;
+            failed && (process.execs > 0 || is_part) && within(starter, *other)
+        });
+        failed.max_by_key(|(_, process)| process.end_ns)
+    };
+    let mut found = last_of(at)?;
+    // A part of a shell ends with the code of its last command.
+    while found.1.execs == 0
+        && let Some(inner) = last_of(found.0)
+    {
+        found = inner;
+    }
+    let (last, process) = found;
     let name = view.name(last);
+    if process.execs == 0 {
+        let empty = view.readers().find(|(_, _, end)| end.process == last && end.at_end > 0);
+        let read = empty.map_or_else(String::new, |(channel, pipe, end)| {
+            let has = |of: &&RecordedProcess| of.output == Some(channel);
+            let writer = pipe.writers.is_empty().then(|| all.iter().position(|of| has(&of))).flatten();
+            let pipe = writer.map_or_else(|| view.pipe_from(pipe), |by| format!("the pipe from {}", view.name(by)));
+            let nothing = if end.bytes == 0 { ", in which there was nothing" } else { "" };
+            format!(", which got the end of {pipe}{nothing}: `read` fails then, and `set -e` ends the script")
+        });
+        return Some(format!("; the last that ended in it with this code was a part of it, {name}{read}"));
+    }
     let answer = if is_answer(process, code) { ", which found nothing," } else { "" };
-    let to_pipe =
-        process.output.and_then(|output| view.document.channels.get(output)).filter(|pipe| !pipe.readers.is_empty());
-    let pipe = to_pipe.map_or_else(String::new, |pipe| {
+    let to_pipe = || view.document.channels.get(process.output?).filter(|pipe| !pipe.readers.is_empty());
+    let why = why(view, last);
+    let pipe = to_pipe().filter(|_| why.is_none()).map_or_else(String::new, |pipe| {
         format!(
             ", although its output went to {}: `set -o pipefail` does that, and `|| true` behind it avoids it",
             view.pipe_to(pipe)
         )
     });
-    Some(format!("; the last that ended in it with this code was {name}{answer} at {}{pipe}", after(process.end_ns)))
+    let (end, why) = (after(process.end_ns), why.unwrap_or_default());
+    Some(format!("; the last that ended in it with this code was {name}{answer} at {end}{why}{pipe}"))
 }
 
 /// Why SIGPIPE ended a process.
@@ -204,6 +258,24 @@ mod tests {
                     nothing, at 11.2 ms, although its output went to the pipe to `cat`: `set -o pipefail` does that, and `|| true` behind it \
                     avoids it.";
         assert_eq!(passed, [text]);
+    }
+
+    #[test]
+    fn a_part_of_a_shell_that_got_nothing_is_said() {
+        let passed = said(find, &|recording| {
+            ends(recording, 1);
+            for at in [1, 2] {
+                (recording.recorded[at].name, recording.recorded[at].exit_code) = ("bash".to_owned(), Some(1));
+            }
+            (recording.recorded[1].execs, recording.recorded[2].execs) = (1, 0);
+            recording.recorded[2].started_by = Some(1);
+            let end = &mut recording.channels[0].readers[0];
+            (end.bytes, end.at_end) = (0, 1);
+        });
+        assert!(
+            passed[0].contains("was a part of it, `bash (2)`, which got the end of the pipe from `bash`, in which there was nothing: `read`"),
+            "{passed:?}"
+        );
     }
 
     #[test]

@@ -1,10 +1,19 @@
 //! Programs that failed in the middle of a pipeline whose exit code does not show it.
 
 use crate::record::say::findings::answers::{fails, is_answer};
-use crate::record::say::findings::exit::{BROKEN_PIPE, SOON};
+use crate::record::say::findings::exit::{BROKEN_PIPE, SOON, why};
 use crate::record::say::findings::view::{FindingView, after};
+use crate::record::say::first_of::first_of;
 use crate::record::start::command_line::is_shell;
-use crate::result::{Finding, FindingKind, RecordedEnd, RecordedProcess};
+use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
+use std::collections::BTreeSet;
+
+/// What says that a program failed, and why that matters.
+struct Failed {
+    kind: FindingKind,
+    channel: Option<usize>,
+    text: String,
+}
 
 /// `` `dump` failed with exit code 1 at 0.30 s, and the pipeline's exit code is 0: that of its last program. `set -o pipefail`
 /// keeps it. ``
@@ -13,61 +22,72 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     if document.exit_codes.last() != Some(&0) || document.is_excerpt() {
         return Vec::new();
     }
-    let mut found = Vec::new();
-    for (at, process) in document.recorded.iter().enumerate() {
-        let Some(code) = process.exit_code.filter(|code| ![0, BROKEN_PIPE].contains(code)) else { continue };
-        // The code of a part of a shell is that of its last command, which may be a test. People lose it to `tee`.
-        let is_part = process.execs == 0;
-        if is_answer(process, code) || is_part && !is_logged(view, at) || process.signal.is_some() {
-            continue;
-        }
-        // A process that it has started, which had its row until it executed its own program.
-        let started = |pid: &u32| {
-            let is_other =
-                |(other, of): (usize, &RecordedProcess)| (other != at && of.pids.contains(pid)).then_some(other);
-            document.recorded.iter().enumerate().find_map(is_other)
-        };
-        let children: Vec<usize> = process.pids.iter().filter_map(started).collect();
-        // Of several with one name, one may have written and another one failed.
-        if process.pids.iter().filter(|pid| started(pid).is_none()).count() > 1 {
-            continue;
-        }
-        let is_own = |of: &usize| *of == at || process.forks > 0 && children.contains(of);
-        if children.iter().any(|of| is_answer(&document.recorded[*of], code)) {
-            continue;
-        }
-        if is_passed_on(view, process, code) {
-            continue;
-        }
-        let mut written = view.writers().filter(|(_, pipe, end)| {
-            let reads_on = pipe.readers.iter().any(|reader| {
-                let until = |other: &RecordedProcess| other.end_ns + SOON >= process.end_ns;
-                let apart = view.process(reader).is_some_and(|other| other.started_by != Some(at) && until(other));
-                !is_own(&reader.process) && apart
-            });
-            is_own(&end.process) && pipe.kind.is_pipe() && end.bytes > 0 && end.epipe == 0 && reads_on
-        });
-        let Some((channel, pipe, end)) = written.next() else { continue };
-        let who = if end.process == at { "it".to_owned() } else { view.name(end.process) };
-        let text = format!(
-            "{} failed with exit code {code} at {}, after {who} had written to {}, and the pipeline's exit code is 0: that of \
-             its last program. `set -o pipefail` keeps it.",
-            view.name(at),
-            after(process.end_ns),
-            view.pipe_to(pipe)
-        );
-        let finding = Finding::new(FindingKind::HiddenFailure, [at], text);
-        found.push(Finding {
-            channels: vec![channel],
-            count: Some(code.into()),
-            at_ns: Some(process.end_ns),
-            ..finding
-        });
-    }
-    found.extend(document.recorded.iter().enumerate().filter_map(|of| without_output(view, of)));
-    found.extend(document.recorded.iter().enumerate().filter_map(|of| not_found(view, of)));
-    found
+    // Of several that a process started from one command line, one is enough.
+    let mut known = BTreeSet::new();
+    let failed = document.recorded.iter().enumerate().filter_map(|(at, process)| {
+        let code = process.exit_code.filter(|code| ![0, BROKEN_PIPE].contains(code) && process.signal.is_none())?;
+        let rules = [after_output, without_output, refused, after_input, for_error];
+        let failed = rules.into_iter().find_map(|rule| rule(view, at, process, code))?;
+        known.insert((&process.name, &process.args, process.started_by, code)).then_some(())?;
+        let finding = Finding::new(failed.kind, [at], failed.text);
+        let channels = failed.channel.into_iter().collect();
+        Some(Finding { channels, count: Some(code.into()), at_ns: Some(process.end_ns), ..finding })
+    });
+    let missing = document.recorded.iter().enumerate().filter_map(|of| not_found(view, of));
+    first_of(failed.chain(missing))
 }
+
+/// A program that had written something, or had started what did.
+fn after_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u8) -> Option<Failed> {
+    let document = view.document;
+    // The code of a part of a shell is that of its last command, which may be a test. People lose it to `tee`.
+    let is_part = process.execs == 0;
+    if answers(view, at, process, code) || is_part && !is_logged(view, at) || is_passed_on(view, process, code) {
+        return None;
+    }
+    // A process that it has started, which had its row until it executed its own program.
+    let started = |pid: &u32| {
+        let is_other = |(other, of): (usize, &RecordedProcess)| (other != at && of.pids.contains(pid)).then_some(other);
+        document.recorded.iter().enumerate().find_map(is_other)
+    };
+    let children: Vec<usize> = process.pids.iter().filter_map(started).collect();
+    // Of several with one name, one may have written and another one failed.
+    let several = process.pids.iter().filter(|pid| started(pid).is_none()).count() > 1;
+    if several || children.iter().any(|of| is_answer(&document.recorded[*of], code)) {
+        return None;
+    }
+    let is_own = |of: &usize| *of == at || process.forks > 0 && children.contains(of);
+    let (channel, pipe, end) = view.writers().find(|(_, pipe, end)| {
+        let reads_on = pipe.readers.iter().any(|reader| {
+            let until = |other: &RecordedProcess| other.end_ns + SOON >= process.end_ns;
+            let apart = view.process(reader).is_some_and(|other| other.started_by != Some(at) && until(other));
+            !is_own(&reader.process) && apart
+        });
+        // What could not be written has a sentence of its own.
+        let all = end.epipe == 0 && end.unsent == 0;
+        is_own(&end.process) && pipe.kind.is_pipe() && end.bytes > 0 && all && reads_on
+    })?;
+    let who = if end.process == at { "it".to_owned() } else { view.name(end.process) };
+    let text = format!(
+        "{} failed with exit code {code} at {}, after {who} had written to {}, and the pipeline's exit code is 0: that of its last \
+         program. `set -o pipefail` keeps it.",
+        view.name(at),
+        after(process.end_ns),
+        view.pipe_to(pipe)
+    );
+    Some(Failed { kind: FindingKind::HiddenFailure, channel: Some(channel), text })
+}
+
+/// Whether a program's exit code is an answer: its own, or that of what `xargs` started.
+fn answers(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u8) -> bool {
+    let started = |of: &&RecordedProcess| of.started_by == Some(at) && of.exit_code.is_some();
+    let mut failed = view.document.recorded.iter().filter(started).peekable();
+    let of_others = process.name == "xargs" && code == SOME_FAILED && failed.peek().is_some();
+    is_answer(process, code) || of_others && failed.all(|of| is_answer(of, 1))
+}
+
+/// What `xargs` ends with if a command did not end with 0.
+const SOME_FAILED: u8 = 123;
 
 /// Whether who started a process gets its exit code: a program, or a shell that ends with it. In a pipeline, a shell has only
 /// that of the last program.
@@ -76,18 +96,12 @@ fn is_passed_on(view: &FindingView<'_>, process: &RecordedProcess, code: u8) -> 
     starter.is_some_and(|starter| !is_shell(&starter.name) || starter.exit_code == Some(code))
 }
 
-/// A program that failed and wrote nothing: who reads its standard output takes that for all.
-fn without_output(view: &FindingView<'_>, (at, process): (usize, &RecordedProcess)) -> Option<Finding> {
-    let code = process.exit_code.filter(|code| *code != BROKEN_PIPE && fails(process, *code))?;
-    let channel = process.output?;
+/// A program that wrote nothing itself: who reads its standard output takes that for all.
+fn without_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u8) -> Option<Failed> {
+    let channel = process.output.filter(|_| fails(process, code) && !answers(view, at, process, code))?;
     let pipe = view.document.channels.get(channel).filter(|pipe| pipe.kind.is_pipe())?;
-    let wrote = view.writers().any(|(_, _, end)| end.process == at && end.bytes > 0);
-    if wrote
-        || process.execs == 0
-        || process.pids.len() != 1
-        || process.signal.is_some()
-        || !pipe.other_readers.is_empty()
-    {
+    let wrote = pipe.writers.iter().any(|end| end.process == at && end.bytes > 0);
+    if wrote || process.execs == 0 || !view.is_one(at) || !pipe.other_readers.is_empty() {
         return None;
     }
     let reader = pipe.readers.iter().find(|end| end.at_end > 0 && end.process != at)?;
@@ -106,14 +120,79 @@ fn without_output(view: &FindingView<'_>, (at, process): (usize, &RecordedProces
     } else {
         return None;
     };
+    // What it has started, such as its compressor, may have written.
+    let others = view.names(pipe.writers.iter().filter(|end| end.bytes > 0));
+    let only = if others.is_empty() { String::new() } else { format!(" but what {others} wrote") };
     let text = format!(
-        "{} failed with exit code {code} at {} and wrote nothing to {}, which took that for all: the exit code is 0. {what}",
+        "{} failed with exit code {code} at {} and wrote nothing{only} to {}, which took that for all: the exit code is 0. {what}",
         view.name(at),
         after(process.end_ns),
         view.pipe_to(pipe)
     );
-    let finding = Finding::new(FindingKind::HiddenFailure, [at], text);
-    Some(Finding { channels: vec![channel], count: Some(code.into()), at_ns: Some(process.end_ns), ..finding })
+    Some(Failed { kind: FindingKind::HiddenFailure, channel: Some(channel), text })
+}
+
+/// A program that ignores SIGPIPE and fails with a message, because its reader has all that it needs.
+fn refused(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u8) -> Option<Failed> {
+    let is_refused = |pipe: &RecordedChannel, end: &RecordedEnd| {
+        end.process == at && end.epipe > 0 && pipe.kind.is_pipe() && !pipe.readers.is_empty()
+    };
+    let one = process.execs > 0 && process.pids.len() == 1;
+    let (channel, pipe, _) = view.writers().find(|(_, pipe, end)| one && is_refused(pipe, end))?;
+    let ended = view.readers_ended(pipe, process.end_ns + SOON)?;
+    let readers = view.names(&pipe.readers);
+    let text = format!(
+        "{} failed with exit code {code}, because {readers} ended at {} and did not read on (EPIPE): it ignores SIGPIPE, which \
+         would have ended it without a message. If {readers} got all that was wanted, nothing is wrong; a reader that reads to the \
+         end avoids it.",
+        view.name(at),
+        after(ended)
+    );
+    Some(Failed { kind: FindingKind::Sigpipe, channel: Some(channel), text })
+}
+
+/// The last program of a pipeline within a shell that goes on all the same, such as the filter of `split`.
+fn after_input(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u8) -> Option<Failed> {
+    let read = |channel: &usize, pipe: &RecordedChannel, end: &RecordedEnd| {
+        let is_input = end.process == at && process.input == Some(*channel) && pipe.kind.is_pipe();
+        is_input && end.bytes > 0 && !pipe.writers.is_empty()
+    };
+    // A full disk has a sentence of its own.
+    if process.execs == 0
+        || process.started_by.is_none()
+        || process.without_space > 0
+        || answers(view, at, process, code)
+        || is_passed_on(view, process, code)
+    {
+        return None;
+    }
+    let (channel, pipe, _) = view.readers().find(|(channel, pipe, end)| read(channel, pipe, end))?;
+    let text = format!(
+        "{} failed with exit code {code} at {}{}, after it had read {}, and the exit code of all is 0: the shell that started it went \
+         on, or ended with another one's.",
+        view.name(at),
+        after(process.end_ns),
+        why(view, at).unwrap_or_default(),
+        view.pipe_from(pipe)
+    );
+    Some(Failed { kind: FindingKind::HiddenFailure, channel: Some(channel), text })
+}
+
+/// A program that failed after calls that explain it, or one whose code is a failure, of which a shell may have thought.
+fn for_error(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u8) -> Option<Failed> {
+    // Who reads its output, as `$(...)` does, gets its exit code.
+    let output = process.output.and_then(|output| view.document.channels.get(output));
+    let taken = output.is_some_and(|pipe| pipe.readers.iter().any(|end| Some(end.process) == process.started_by));
+    let by_shell = process.started_by.is_some() && !taken && !is_passed_on(view, process, code);
+    let is_failure = by_shell && fails(process, code) && !answers(view, at, process, code);
+    let why = why(view, at);
+    if process.execs == 0 || process.pids.len() != 1 || why.is_none() && !is_failure {
+        return None;
+    }
+    let kind = if why.is_some() { FindingKind::HiddenFailure } else { FindingKind::ExitCode };
+    let (name, end, why) = (view.name(at), after(process.end_ns), why.unwrap_or_default());
+    let text = format!("{name} failed with exit code {code} at {end}{why}. The exit code of all is 0.");
+    Some(Failed { kind, channel: None, text })
 }
 
 /// A part of a pipeline that a shell could not execute: who was to read it got nothing.
@@ -284,5 +363,90 @@ mod tests {
                     code is 0. `set -o pipefail` keeps it.";
         assert_eq!(missing(127, 0), [text]);
         assert!(missing(1, 0).is_empty() && missing(127, 5).is_empty());
+    }
+
+    #[test]
+    fn a_program_whose_reader_ended_is_said() {
+        let refused = |change: &dyn Fn(&mut Document)| {
+            said(find, &|recording| {
+                fails(recording, 0, 23);
+                recording.recorded[1].end_ns = 12_000_000;
+                recording.channels[0].writers[0].epipe = 1;
+                change(recording);
+            })
+        };
+        let said = refused(&|_| {});
+        assert!(
+            said[0].starts_with("`seq` failed with exit code 23, because `grep` ended at 12.0 ms and did not"),
+            "{said:?}"
+        );
+        assert!(refused(&|recording| recording.recorded[0].exit_code = None).is_empty());
+        assert!(refused(&|recording| recording.exit_codes = vec![23]).is_empty());
+    }
+
+    #[test]
+    fn the_last_program_within_a_shell_is_said() {
+        let last = |name: &str, starter: &str| {
+            said(find, &|recording| {
+                fails(recording, 2, 1);
+                (recording.recorded[0].name, recording.recorded[2].name) = (starter.to_owned(), name.to_owned());
+                (recording.recorded[2].started_by, recording.recorded[2].input) = (Some(0), Some(1));
+                recording.channels[1].readers[0].at_end = 1;
+            })
+        };
+        let text = "`curl` failed with exit code 1 at 4.00 s, after it had read the pipe from `grep`, and the exit code of all is 0: the \
+                    shell that started it went on, or ended with another one's.";
+        assert_eq!(last("curl", "bash"), [text]);
+        assert!(last("grep", "bash").is_empty() && last("curl", "python3").is_empty());
+    }
+
+    #[test]
+    fn the_errors_of_a_program_that_failed_are_said() {
+        let failed = |change: &dyn Fn(&mut RecordedProcess, &mut RecordedEnd)| {
+            said(find, &|recording| {
+                fails(recording, 2, 1);
+                recording.recorded[2].input = Some(1);
+                let end = &mut recording.channels[1].readers[0];
+                (end.bytes, end.calls) = (0, [("read".to_owned(), 1)].into());
+                change(&mut recording.recorded[2], end);
+            })
+        };
+        let text = "`cat` failed with exit code 1 at 4.00 s: its standard input does not block (O_NONBLOCK), and it read before there \
+                    was data (EAGAIN). The exit code of all is 0.";
+        assert_eq!(failed(&|_, end| end.eagain = 1), [text]);
+        let refused = failed(&|process, _| (process.connects, process.refused_connects) = (2, 2));
+        assert!(
+            refused[0].contains(": its connections were refused (ECONNREFUSED): nobody listens. The"),
+            "{refused:?}"
+        );
+        assert!(failed(&|process, _| (process.connects, process.refused_connects) = (2, 1)).is_empty());
+        let of_shell = |code: u8| {
+            said(find, &|recording| {
+                fails(recording, 2, code);
+                (recording.recorded[0].name, recording.recorded[2].started_by) = ("bash".to_owned(), Some(0));
+            })
+        };
+        assert_eq!(of_shell(2), ["`cat` failed with exit code 2 at 4.00 s. The exit code of all is 0."]);
+    }
+
+    #[test]
+    fn what_xargs_found_nothing_in_is_not() {
+        let xargs = |name: &str| {
+            said(find, &|recording| {
+                fails(recording, 1, 123);
+                recording.recorded[1].name = "xargs".to_owned();
+                (recording.recorded[0].name, recording.recorded[0].exit_code) = (name.to_owned(), Some(1));
+                (recording.recorded[0].started_by, recording.channels[0].writers[0].bytes) = (Some(1), 0);
+            })
+        };
+        assert!(xargs("grep").is_empty() && !xargs("sed").is_empty());
+        let stopped = said(find, &|recording| {
+            fails(recording, 2, 124);
+            (recording.recorded[0].name, recording.recorded[2].name) = ("bash".to_owned(), "xargs".to_owned());
+            (recording.recorded[2].started_by, recording.recorded[2].input) = (Some(0), Some(1));
+            (recording.recorded[1].exit_code, recording.recorded[1].started_by) = (Some(255), Some(2));
+        });
+        let text = "124 at 4.00 s: `grep` ended with exit code 255, at which it leaves out the rest, after it had read";
+        assert!(stopped.len() == 1 && stopped[0].contains(text), "{stopped:?}");
     }
 }

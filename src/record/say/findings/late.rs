@@ -204,16 +204,30 @@ fn switch(process: &RecordedProcess) -> Option<(String, &'static str)> {
 
 /// The switch that turns off the buffer of a script's output; `None` if it is off, or the process is no script.
 pub(super) fn at_once(process: &RecordedProcess) -> Option<&'static str> {
-    let program = process.args.first()?.rsplit('/').next()?;
-    let (_, _, switch) = LANGUAGES
-        .iter()
-        .find(|(name, word, _)| program.starts_with(name) && !process.args.iter().any(|arg| arg.contains(word)))?;
-    Some(switch)
+    let (_, word, switch) = language(process)?;
+    (!process.args.iter().any(|arg| arg.contains(word))).then_some(switch)
 }
 
-/// A script that slept many times, for a time, the network or a child, and wrote all at its end.
+/// That of a script.
+fn language(process: &RecordedProcess) -> Option<(&'static str, &'static str, &'static str)> {
+    let program = process.args.first()?.rsplit('/').next()?;
+    LANGUAGES.into_iter().find(|(name, ..)| program.starts_with(name))
+}
+
+/// Whether what the process executes is a script, or not known.
+fn is_script(process: &RecordedProcess) -> bool {
+    process.args.is_empty() || language(process).is_some()
+}
+
+/// A script that slept many times, for a time, the network or a child, and wrote all at its end; another program only if it has
+/// one thread, slept on a timer, and wrote once.
 fn printed(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess) -> Option<String> {
-    let switch = at_once(process)?;
+    let switch = at_once(process);
+    let timer = process.waits.get(&WaitReason::Timer).map_or(0, |wait| wait.count);
+    let prints = process.threads == 1 && process.forks == 0 && end.all_calls() == 1 && timer >= STEPS;
+    if switch.is_none() && (is_script(process) || is_shell(&process.name) || !prints) {
+        return None;
+    }
     let lived = process.end_ns.min(view.document.processes.window_ns).saturating_sub(process.begin_ns);
     let slept = |reason: &WaitReason| {
         matches!(
@@ -227,10 +241,15 @@ fn printed(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess)
     let is_late = wrote.saturating_sub(process.begin_ns) as f64 >= LATE * lived as f64;
     // It may have printed a line at each step.
     let is_enough = steps >= STEPS && end.bytes >= 2 * steps && ns as f64 >= WAITED * lived as f64;
+    let what = match switch {
+        Some(switch) => format!(": what it had printed before was in its buffer. {switch} writes at once."),
+        None => ". If it had something to print before, that was in its buffer, as programs have one for a pipe: `stdbuf -oL` \
+                 before the command, or `fflush` after each line, writes at once."
+            .to_owned(),
+    };
     (process.pids.len() == 1 && lived >= LONG_NS && is_late && is_enough).then(|| {
         format!(
-            "{} slept {} times and wrote only at its end, {} from {} on: what it had printed before was in its buffer. {switch} \
-             writes at once.",
+            "{} slept {} times and wrote only at its end, {} from {} on{what}",
             view.name(end.process),
             grouped(steps),
             counted(end.bytes, "byte"),
@@ -394,5 +413,14 @@ mod tests {
         ] {
             assert!(said(find, &|recording| steps(recording, line, count, bytes)).is_empty(), "{line}");
         }
+        let program = |calls: u64, threads: u64| {
+            said(find, &|recording| {
+                steps(recording, "./bench", 12, 400);
+                recording.recorded[0].threads = threads;
+                recording.channels[0].writers[0].calls = [("write".to_owned(), calls)].into();
+            })
+        };
+        assert!(program(1, 1)[0].contains(". If it had something to print before, that was in its buffer"));
+        assert!(program(2, 1).is_empty() && program(1, 2).is_empty());
     }
 }

@@ -19,11 +19,9 @@ mod large_blocks;
 mod last_line;
 mod late;
 mod left_behind;
-mod limited;
 mod line_cut;
 mod lost_variables;
 mod naps;
-mod never_read;
 mod not_awaited;
 mod one_by_one;
 mod out_of_order;
@@ -33,7 +31,6 @@ mod own_input;
 mod part_read;
 mod polls;
 mod refused;
-mod refused_write;
 mod retries;
 mod ring_threads;
 mod short_block;
@@ -63,7 +60,7 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 49] = [
+const RULES: [FindingRule; 46] = [
     at_stall::find,
     broken::find,
     calls::find,
@@ -106,13 +103,10 @@ const RULES: [FindingRule; 49] = [
     torn_file::find,
     typed::find,
     turns::find,
-    refused_write::find,
     outlived::find,
-    never_read::find,
     empty_input::find,
     one_by_one::find,
     undone::find,
-    limited::find,
 ];
 
 /// What the rules find.

@@ -53,7 +53,9 @@ fn overwritten(view: &FindingView<'_>, opened: &[&Opened<'_>]) -> Option<Finding
         let [one, other] = pair;
         let at_once = overlap(one.moved_ns, other.moved_ns) && overlap(one.range, other.range);
         let places = [one, other].iter().any(|opened| !opened.first.appends);
-        at_once && places && one.goes_on && other.goes_on && lost(pair) > 0
+        // Another file can get the number of one that was deleted.
+        let same = one.first.file == other.first.file;
+        same && at_once && places && one.goes_on && other.goes_on && lost(pair) > 0
     };
     let pair = pairs.filter(is_lost).max_by_key(lost)?;
     let mut streams = pair.map(|opened| opened.first);
@@ -119,10 +121,13 @@ mod tests {
 
     #[test]
     fn what_keeps_apart_is_not() {
-        let silent: [&Change; 6] = [
+        let silent: [&Change; 7] = [
             &|streams| streams[0].appends = true,
             &|streams| streams[0].opened = 2,
             &|streams| streams[0].inode = 9,
+            &|streams| {
+                (streams[0].file, streams[1].moved_ns) = ("sedaGEJ8o".to_owned(), [0, WINDOW]);
+            },
             &|streams| streams[0].moved_ns = [0, 10],
             &|streams| streams[0].range = [900, 1000],
             &|streams| streams[0].moves = 1,

@@ -1,6 +1,6 @@
-//! Bytes that a program did not read from what it had started.
+//! Bytes that a program did not read: from what it had started, from a FIFO, or from its standard input.
 
-use crate::record::say::findings::view::FindingView;
+use crate::record::say::findings::view::{FindingView, after};
 use crate::result::{
     ChannelKind, Document, Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess, WaitReason, WaitedFor,
 };
@@ -47,7 +47,8 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         let finding = Finding::new(FindingKind::Unread, [reader.process], text);
         found.push(Finding { channels: vec![at], bytes: Some(lost), ..finding });
     }
-    found.extend(document.channels.iter().enumerate().filter_map(|(at, channel)| in_fifo(view, at, channel)));
+    let of_channel = |(at, channel)| in_fifo(view, at, channel).or_else(|| never_read(view, at, channel));
+    found.extend(document.channels.iter().enumerate().filter_map(of_channel));
     found
 }
 
@@ -95,6 +96,32 @@ fn opening(document: &Document, channel: &RecordedChannel) -> (Option<String>, b
     let path = paths.next();
     let opens = path.is_some();
     (path, opens)
+}
+
+/// `` `mclient` ended at 12.0 ms and never read its standard input, to which `seq` had written 2,092 bytes: ... ``
+fn never_read(view: &FindingView<'_>, at: usize, channel: &RecordedChannel) -> Option<Finding> {
+    if view.document.is_excerpt() || view.document.skipped > 0 {
+        return None;
+    }
+    let used = channel.readers.iter().any(|end| end.all_calls() + end.sleeps > 0);
+    let written: u64 = channel.writers.iter().map(|end| end.bytes).sum();
+    if used || written == 0 || !channel.kind.is_pipe() || !channel.other_readers.is_empty() {
+        return None;
+    }
+    let all = view.document.recorded.iter().enumerate();
+    let mut having = all.filter(|(_, process)| process.input == Some(at));
+    let is_over =
+        |process: &RecordedProcess| process.signal.is_none() && process.pids.len() == 1 && !process.moves_unseen();
+    let (reader, process) = having.next().filter(|(_, process)| is_over(process) && having.next().is_none())?;
+    let text = format!(
+        "{} ended at {} and never read its standard input, to which {} had written {}: with these options, it takes its input from \
+         elsewhere, or it needs one to read it, such as `-`.",
+        view.name(reader),
+        after(process.end_ns),
+        view.names(&channel.writers),
+        counted(written, "byte")
+    );
+    Some(Finding { channels: vec![at], bytes: Some(written), ..Finding::new(FindingKind::Unread, [reader], text) })
 }
 
 #[cfg(test)]
@@ -153,5 +180,28 @@ mod tests {
             });
             assert!(found.is_empty(), "{found:?}");
         }
+    }
+
+    fn ignored(change: &dyn Fn(&mut Document)) -> Vec<String> {
+        said(find, &|recording| {
+            recording.channels[0].readers.clear();
+            recording.recorded[1].input = Some(0);
+            change(recording);
+        })
+    }
+
+    #[test]
+    fn input_that_nobody_read_is_said() {
+        let said = ignored(&|_| {});
+        assert!(
+            said[0].contains("and never read its standard input, to which `seq` had written 1,000 bytes: with"),
+            "{said:?}"
+        );
+        let silent: [&dyn Fn(&mut Document); 3] = [
+            &|recording| recording.recorded[1].input = None,
+            &|recording| recording.recorded[2].input = Some(0),
+            &|recording| recording.channels[0].writers[0].bytes = 0,
+        ];
+        assert!(silent.into_iter().all(|change| ignored(change).is_empty()));
     }
 }

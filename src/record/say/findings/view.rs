@@ -63,11 +63,12 @@ impl<'a> FindingView<'a> {
     /// Whether a row is one process. Those that it forked and that executed something else have rows of their own.
     pub(crate) fn is_one(&self, at: usize) -> bool {
         let recorded = &self.document.recorded;
+        // Before it executed its program, it was a copy of what started it.
+        let starter = recorded.get(at).and_then(|process| process.started_by);
         let elsewhere = |pid: &u32| {
-            recorded
-                .iter()
-                .enumerate()
-                .any(|(other, process)| other != at && process.execs > 0 && process.pids.contains(pid))
+            recorded.iter().enumerate().any(|(other, process)| {
+                other != at && Some(other) != starter && process.execs > 0 && process.pids.contains(pid)
+            })
         };
         recorded.get(at).is_some_and(|process| {
             process.pids.len() == 1 || process.pids.iter().filter(|pid| !elsewhere(pid)).count() == 1

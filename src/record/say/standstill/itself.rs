@@ -2,10 +2,11 @@
 
 use crate::profile::few;
 use crate::record::say::standstill::remedy::LAST_GIVEN;
-use crate::record::say::standstill::waiting::{channel_name, full_name, recorded};
+use crate::record::say::standstill::waiting::{LONG, NAMED, channel_name, full_name, is_hung, recorded};
 use crate::report::number::time;
 use crate::result::{
-    AwaitedChannel, ChannelKind, Document, EndedChild, LastLook, LastWait, RecordedProcess, SeenProcess, WaitedFor,
+    AwaitedChannel, ChannelKind, Document, EndedChild, LastLook, LastWait, RecordedProcess, SeenProcess, WaitReason,
+    WaitTotal, WaitedFor,
 };
 use crate::util::text::{clean, grouped};
 use std::collections::BTreeSet;
@@ -85,17 +86,36 @@ fn has_written(recording: &Document, wait: &LastWait, channel: &AwaitedChannel) 
     ends.iter().any(|end| Some(end.process) == wait.process.recorded && end.bytes > 0)
 }
 
+/// `` its child `dd`, which ended with exit code 1 ``.
+fn ended_child(child: &EndedChild) -> String {
+    let how = match child.status.map(|status| (status & 0x7f, status >> 8 & 0xff)) {
+        Some((0, code)) => format!("which ended with exit code {code}"),
+        Some((signal, _)) => format!("which signal {signal} ended"),
+        None => "which has ended".to_owned(),
+    };
+    format!("its child `{}`, {how}", clean(&child.name))
+}
+
+/// Who sleeps in `poll` or on a timer most of the time, although a child has failed, for which it has not waited.
+pub(super) fn neglects(recording: &Document, look: &LastLook) -> Vec<String> {
+    let mut known = BTreeSet::new();
+    let neglecting = look.waits.iter().flat_map(LastWait::processes).filter_map(|process| {
+        let at = process.recorded.filter(|at| known.insert(process.pid) && is_hung(recording, *at))?;
+        let waits = &recording.recorded.get(at)?.waits;
+        let slept = |reason| waits.get(&reason).map_or(0, |wait: &WaitTotal| wait.ns) as f64;
+        let [poll, timer] = [WaitReason::Poll, WaitReason::Timer].map(slept);
+        let child = process.unreaped.iter().find(|child| child.status.is_some())?;
+        let sleeps = if poll > timer { "in poll" } else { "on a timer" };
+        (poll.max(timer) >= LONG * recording.processes.window_ns as f64).then(|| {
+            format!("{} sleeps {sleeps} and has not waited for {} (a zombie).", full_name(process), ended_child(child))
+        })
+    });
+    neglecting.take(NAMED).collect()
+}
+
 /// Of those that could have opened these FIFOs: `` : its child `dd`, which ended with exit code 1, will not ``.
 pub(super) fn ended_openers(recording: &Document, process: &SeenProcess, paths: &BTreeSet<String>) -> String {
-    let of = |child: &EndedChild| {
-        let how = match child.status.map(|status| (status & 0x7f, status >> 8 & 0xff)) {
-            Some((0, code)) => format!("which ended with exit code {code}"),
-            Some((signal, _)) => format!("which signal {signal} ended"),
-            None => "which has ended".to_owned(),
-        };
-        format!("its child `{}`, {how}", clean(&child.name))
-    };
-    let mut gone: Vec<String> = process.unreaped.iter().map(of).collect();
+    let mut gone: Vec<String> = process.unreaped.iter().map(ended_child).collect();
     if gone.is_empty() {
         // Whose command line has the path, and failed.
         let names = |process: &&RecordedProcess| {

@@ -201,7 +201,8 @@ fn a_process_that_waits_for_its_own_signals_is_not_told_to_close_its_pipe() {
 #[test]
 fn who_was_to_open_a_fifo_and_has_ended_is_named() {
     let at_end = |unreaped: Vec<EndedChild>, args: &str, after: u64| {
-        let awaited = WaitedFor::Opening { path: "/d/f".to_owned(), writes: false, deleted: Vec::new() };
+        let awaited =
+            WaitedFor::Opening { path: "/d/f".to_owned(), writes: false, deleted: Vec::new(), removed: false };
         let process = SeenProcess { unreaped, ..seen(0) };
         let mut recording = recording(vec![LastWait { process, awaited, ..wait(0, 1, 0, false, &[]) }]);
         recording.recorded[0].waits = [(WaitReason::Open, WaitTotal { ns: WINDOW, count: 1 })].into();
@@ -340,7 +341,8 @@ fn what_is_polled_is_named() {
 
 #[test]
 fn who_has_a_deleted_fifo_is_named() {
-    let awaited = WaitedFor::Opening { path: "/run/cmd".to_owned(), writes: true, deleted: vec![seen(1)] };
+    let awaited =
+        WaitedFor::Opening { path: "/run/cmd".to_owned(), writes: true, deleted: vec![seen(1)], removed: false };
     let mut recording = recording(vec![LastWait { awaited, endless: false, ..wait(0, 1, 5, false, &[]) }]);
     recording.recorded[0].waits = [(WaitReason::Open, WaitTotal { ns: 600, count: 1 })].into();
     let text = "`client` (process 1) waits until another process opens the FIFO `/run/cmd` for reading. `server` (process 2) has \
@@ -351,7 +353,7 @@ fn who_has_a_deleted_fifo_is_named() {
 #[test]
 fn fifos_that_nobody_opens_are_named() {
     let opens = |path: &str| {
-        let awaited = WaitedFor::Opening { path: path.to_owned(), writes: false, deleted: Vec::new() };
+        let awaited = WaitedFor::Opening { path: path.to_owned(), writes: false, deleted: Vec::new(), removed: false };
         LastWait { awaited, endless: false, ..wait(0, 1, 5, false, &[]) }
     };
     let mut recording = recording(vec![opens("b"), opens("a")]);
@@ -359,6 +361,14 @@ fn fifos_that_nobody_opens_are_named() {
     recording.recorded[0].waits = [(WaitReason::Open, WaitTotal { ns: 600, count: 1 })].into();
     let text = "`client` (process 1) waits until another process opens the FIFOs `a` and `b` for writing.";
     assert_eq!(held_up(&recording), [text]);
+    let before = recording.last_look.clone();
+    let look = recording.last_look.as_mut().unwrap();
+    look.waits.truncate(1);
+    let WaitedFor::Opening { removed, .. } = &mut look.waits[0].awaited else { panic!("{look:?}") };
+    *removed = true;
+    let gone = "for writing, which was removed: nobody can open it any more, and who writes to that path makes a file.";
+    assert!(held_up(&recording)[0].ends_with(gone), "{:?}", held_up(&recording));
+    recording.last_look = before;
     recording.duration_ns = None;
     assert!(held_up(&recording).is_empty(), "it was opened in the end");
     recording.recorded[0].signal = Some(15);

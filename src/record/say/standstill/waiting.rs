@@ -36,6 +36,13 @@ pub(super) fn is_stuck(recording: &Document, wait: &LastWait) -> bool {
     ns as f64 >= LONG * recording.processes.window_ns as f64
 }
 
+/// Whether a process did not end by itself, or another one was killed meanwhile, which may have left its files to a child. What
+/// did end has its pauses.
+pub(super) fn is_hung(recording: &Document, process: usize) -> bool {
+    let killed = recording.recorded.get(process).is_some_and(|process| process.signal.is_some());
+    killed || recording.is_excerpt() || recording.recorded.iter().any(killed::by_others)
+}
+
 /// `` `cat` (process 4711)``.
 pub(super) fn full_name(process: &SeenProcess) -> String {
     with_id(&process.name, process.pid, process.inner_pid, process.container.as_ref())
