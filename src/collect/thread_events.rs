@@ -57,29 +57,33 @@ impl ThreadEvents {
     /// # Errors
     /// Why the kernel refuses it, and what would help.
     pub fn of_children() -> Result<Self, String> {
-        Self::new(&[(0, true)])
+        let mut events = Self::of_none()?;
+        events.follow(0, true).map_err(|error| refusal(&error))?;
+        Ok(events)
     }
 
-    /// Of these threads, from now on.
+    /// Of no thread yet.
+    ///
+    /// # Errors
+    /// If the CPUs are not known.
+    pub fn of_none() -> Result<Self, String> {
+        let cpus = attach::online_cpus().map_err(|error| format!("{error:#}"))?;
+        Ok(Self { cpus, rings: Vec::new(), _others: Vec::new(), waiting: Vec::new(), lost_at: None, lost: 0 })
+    }
+
+    /// Also of these threads, from now on.
     ///
     /// # Errors
     /// Why the kernel refuses it, and what would help.
-    pub fn of_threads(tids: &[u32]) -> Result<Self, String> {
-        Self::new(&tids.iter().map(|tid| (*tid, false)).collect::<Vec<_>>())
-    }
-
-    fn new(threads: &[(u32, bool)]) -> Result<Self, String> {
-        let cpus = attach::online_cpus().map_err(|error| format!("{error:#}"))?;
-        let (rings, waiting) = (Vec::with_capacity(cpus.len()), Vec::new());
-        let mut events = Self { cpus, rings, _others: Vec::new(), waiting, lost_at: None, lost: 0 };
-        for (tid, after_exec) in threads {
-            match events.follow(*tid, *after_exec) {
+    pub fn follow_threads(&mut self, tids: impl Iterator<Item = u32>) -> Result<(), String> {
+        for tid in tids {
+            match self.follow(tid, false) {
                 // It has just ended.
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
                 followed => followed.map_err(|error| refusal(&error))?,
             }
         }
-        Ok(events)
+        Ok(())
     }
 
     /// An inherited event has one ring for each CPU.

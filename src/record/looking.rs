@@ -1,5 +1,6 @@
 //! Record by looks into /proc, where BPF programs may not be used or are not wanted.
 
+use crate::collect::thread_events::ThreadEvents;
 use crate::kernel::environment::Environment;
 use crate::record::conclude::{RecordedSymbols, concluded, try_out};
 use crate::record::observe::looks::Looks;
@@ -14,8 +15,9 @@ use crate::record::start::launch::{Launcher, MadePipe, PipelineSetup};
 use crate::record::start::running::RunningProcesses;
 use crate::record::waiting::wait;
 use crate::result::{Document, MeasuredTarget, Observer, Outcome, PipelineCommand, RecordLevel, RecordingTarget};
+use crate::util::progress;
 use crate::util::warning::{Warning, WarningCode};
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 use std::time::Duration;
 
 /// Whether these options can be had without BPF programs.
@@ -26,7 +28,16 @@ pub(crate) fn is_possible(options: &RecordOptions) -> bool {
 
 /// Whether nothing else is wanted.
 pub(crate) fn is_wanted(options: &RecordOptions) -> bool {
-    options.settings.observer == Some(Observer::Proc)
+    options.settings.observer.is_some_and(Observer::only_looks)
+}
+
+/// perf's events, unless they were not wanted. Where they are not permitted, looks are enough, unless they were asked for.
+fn events<T>(observer: Option<Observer>, open: impl FnOnce() -> Result<T, String>) -> Result<Option<T>> {
+    match observer {
+        Some(Observer::Proc) => Ok(None),
+        Some(Observer::Perf) => Ok(Some(open().map_err(|why| anyhow!("--observe perf: {why}"))?)),
+        _ => Ok(open().map_err(|why| progress::detail(|| why)).ok()),
+    }
 }
 
 /// What is not seen because of `why`: an error of BPF programs, unless they were not wanted.
@@ -97,7 +108,7 @@ pub(crate) fn record(
     let launcher = Launcher::new()?;
     let setup = PipelineSetup { streams, pipe_bytes: settings.pipe_bytes, ..PipelineSetup::default() };
     let used = ProgramTimes::now();
-    let mut recorder = ProcRecorder::start();
+    let mut recorder = ProcRecorder::start(events(settings.observer, ThreadEvents::of_children)?);
     let pipes = launcher.start(pipeline, setup, &mut |_| Ok(()))?;
     recorder.follow(launcher.pids(), false);
     if let Err(error) = start::launch::leave_stdio() {
@@ -144,8 +155,9 @@ pub(crate) fn record_running(
     let duration = options.settings.duration;
     let mut running = RunningProcesses::find(wanted)?;
     let used = ProgramTimes::now();
-    let mut recorder = ProcRecorder::start();
+    let mut recorder = ProcRecorder::start(None);
     recorder.follow(running.pids.iter().copied(), true);
+    events(options.settings.observer, || recorder.read_events())?;
     ensure!(!recorder.living().is_empty(), "{}: none of its processes runs any more", running.target().text());
     let mut meanwhile = WhileLooking::start(recorder);
     running.wait(duration, |running| {
