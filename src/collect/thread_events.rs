@@ -107,8 +107,9 @@ impl ThreadEvents {
         Ok(())
     }
 
-    /// Take what the rings hold. They have room for about 16,000 switches of a CPU. Returns how many events wait.
-    pub fn read(&mut self) -> usize {
+    /// Take what the rings hold, and return it in the order of time. They have room for about 8,000 switches of a CPU.
+    pub fn read(&mut self) -> &[TimedEvent] {
+        let before = self.waiting.len();
         for ring in &mut self.rings {
             ring.drain(|record| match parse(&record) {
                 Some(Parsed::Event(event)) => self.waiting.push(event),
@@ -118,6 +119,14 @@ impl ThreadEvents {
                 None => {}
             });
         }
+        // Those of one moment stay in the order of their CPU.
+        let new = &mut self.waiting[before..];
+        new.sort_by_key(|event| event.at);
+        new
+    }
+
+    /// How many events have been read, and wait for [`Self::until`].
+    pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
@@ -125,7 +134,6 @@ impl ThreadEvents {
     /// written by now.
     pub fn until(&mut self, at: u64) -> (Vec<TimedEvent>, Option<u64>) {
         self.read();
-        // Those of one moment stay in the order of their CPU.
         self.waiting.sort_by_key(|event| event.at);
         let later = self.waiting.partition_point(|event| event.at <= at);
         let rest = self.waiting.split_off(later);

@@ -14,7 +14,7 @@ use crate::record::start::input::KeptInput;
 use crate::record::start::launch::{Launcher, MadePipe, PipelineSetup};
 use crate::record::start::running::RunningProcesses;
 use crate::record::waiting::wait;
-use crate::result::{Document, MeasuredTarget, Observer, Outcome, PipelineCommand, RecordLevel, RecordingTarget};
+use crate::result::{Document, MeasuredTarget, Observer, Outcome, PipelineCommand, ProcLooks, RecordLevel, RecordingTarget};
 use crate::util::progress;
 use crate::util::warning::{Warning, WarningCode};
 use anyhow::{Result, anyhow, ensure};
@@ -40,13 +40,11 @@ fn events<T>(observer: Option<Observer>, open: impl FnOnce() -> Result<T, String
     }
 }
 
-/// What is not seen because of `why`: an error of BPF programs, unless they were not wanted.
-fn warning(why: Option<anyhow::Error>) -> Option<Warning> {
-    why.map(|why| Warning {
-        code: WarningCode::LookedOnly,
-        message: "calls, bytes, wake-ups and exact shares are not recorded".to_owned(),
-        action: format!("{why:#}"),
-    })
+/// What is not seen because of `why`: an error of BPF programs.
+fn warning(why: &anyhow::Error, seen: ProcLooks) -> Warning {
+    let shares = if seen.events.is_none() { ", wake-ups and exact shares" } else { " and wake-ups" };
+    let message = format!("calls, bytes{shares} are not recorded");
+    Warning { code: WarningCode::LookedOnly, message, action: format!("{why:#}") }
 }
 
 /// What happens between the begin and the end of a recording.
@@ -76,12 +74,20 @@ impl WhileLooking {
         self.looks.finish(&mut self.recorder);
     }
 
-    fn conclude(self, recording: Document, pipes: &[MadePipe], running: &RunningProcesses) -> Outcome {
+    /// `why`: the reason why not by BPF programs, if they were wanted.
+    fn conclude(
+        self,
+        recording: Document,
+        why: Option<&anyhow::Error>,
+        pipes: &[MadePipe],
+        running: &RunningProcesses,
+    ) -> Outcome {
         let Self { recorder, timeline, looks, pages } = self;
         let counts = recorder.counts();
         let (path, seen) = recorder.finish();
         let mut recording =
             Document { looks: Some(seen), level: RecordLevel::Sched, user_pipes: pages.found, ..recording };
+        recording.warnings.extend(why.map(|why| warning(why, seen)));
         if seen.unreadable > seen.looks / 10 {
             recording.warnings.push(Warning {
                 code: WarningCode::SleepsUnreadable,
@@ -135,10 +141,9 @@ pub(crate) fn record(
         exit_codes: ended.iter().map(|stage| stage.code).collect(),
         duration_ns: nanoseconds(ended_by_user.or(settings.duration)),
         others,
-        warnings: warning(why).into_iter().collect(),
         ..Document::default()
     };
-    let mut recorded = meanwhile.conclude(recording, &pipes, &RunningProcesses::default());
+    let mut recorded = meanwhile.conclude(recording, why.as_ref(), &pipes, &RunningProcesses::default());
     if let Some(input) = input {
         try_out(&trials, pipeline, &input, &launcher, &mut recorded.document);
     }
@@ -172,8 +177,8 @@ pub(crate) fn record_running(
         environment,
         duration_ns: nanoseconds(duration),
         others,
-        warnings: running.unknown_pipes().into_iter().chain(warning(why)).collect(),
+        warnings: running.unknown_pipes(),
         ..Document::default()
     };
-    Ok(meanwhile.conclude(recording, &[], &running))
+    Ok(meanwhile.conclude(recording, why.as_ref(), &[], &running))
 }

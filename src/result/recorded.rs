@@ -49,9 +49,9 @@ pub struct ProcLooks {
     pub mean_ns: u64,
     /// Looks at a sleeping thread whose call could not be read.
     pub unreadable: u64,
-    /// How often threads left a CPU, by perf's events of threads; absent if there were looks alone.
+    /// perf's events of threads; absent if there were looks alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub switches: Option<u64>,
+    pub events: Option<u64>,
 }
 
 impl Observer {

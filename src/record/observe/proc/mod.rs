@@ -64,10 +64,14 @@ pub(crate) struct ProcRecorder {
     now: ProcessesNow,
     peers_at: u64,
     processes: BTreeMap<u32, LookedProcess>,
+    /// Those of them that have ended. With events, they are kept for one more look: they may have ended a sleep.
+    ending: HashSet<u32>,
     /// Processes that are none of these.
     others: HashSet<u32>,
     /// The process id that the kernel gave last, with which new processes and threads are noticed.
     last_pid: String,
+    /// It was another one at the last look: the process that has it may not have been listed yet.
+    has_new: bool,
     /// The first process of each stage.
     roots: Vec<u32>,
     totals: LookedTotals,
@@ -97,8 +101,10 @@ impl ProcRecorder {
             now: ProcessesNow::default(),
             peers_at: 0,
             processes: BTreeMap::new(),
+            ending: HashSet::new(),
             others: process_stat::ids().collect(),
             last_pid: String::new(),
+            has_new: true,
             roots: Vec::new(),
             totals: LookedTotals::default(),
             switched: events.map(Switched::new),
@@ -161,8 +167,10 @@ impl ProcRecorder {
 
     /// Look, if it is time to.
     pub(crate) fn step(&mut self) {
-        let is_full = self.switched.as_mut().is_some_and(|switched| switched.due().is_zero() && switched.read());
-        if Instant::now() < self.next && !is_full {
+        let (last, long) = (self.last, self.every.as_nanos() as u64 / 2);
+        let is_time =
+            self.switched.as_mut().is_some_and(|switched| switched.due().is_zero() && switched.read(last, long));
+        if Instant::now() < self.next && !is_time {
             return;
         }
         let ns = self.look();
@@ -182,17 +190,19 @@ impl ProcRecorder {
                 let files = self.now.processes.get(pid).and_then(|process| process.files.as_deref());
                 self.totals.add_open(&process.who, files.unwrap_or_default());
             }
+            self.add_unseen();
         }
     }
 
     /// The processes that are followed.
     pub(crate) fn living(&self) -> HashSet<u32> {
-        self.processes.keys().copied().collect()
+        self.processes.keys().copied().filter(|pid| !self.ending.contains(pid)).collect()
     }
 
     /// What has been counted until now.
     pub(crate) fn counts(&self) -> RecordedCounts {
-        let counts = self.totals.counts(self.last, self.processes.values().map(|process| process.who));
+        let living = self.processes.iter().filter(|(pid, _)| !self.ending.contains(pid));
+        let counts = self.totals.counts(self.last, living.map(|(_, process)| process.who));
         let lost = self.switched.as_ref().map_or(0, Switched::lost);
         let state = (lost > 0).then(|| PrState { lost_steps: lost, ..PrState::zeroed() });
         RecordedCounts { state, ..counts }
@@ -202,8 +212,8 @@ impl ProcRecorder {
     pub(crate) fn finish(mut self) -> (PathEnds, ProcLooks) {
         let mean_ns = (self.last - self.begin) / self.looks.max(1);
         let switched = self.switched.take();
-        let switches = switched.as_ref().map(|switched| switched.switches);
-        let seen = ProcLooks { looks: self.looks, mean_ns, unreadable: self.unreadable, switches };
+        let events = switched.as_ref().map(|switched| switched.count);
+        let seen = ProcLooks { looks: self.looks, mean_ns, unreadable: self.unreadable, events };
         let path = match switched {
             Some(switched) => self.followed(switched),
             None => self.path.finish(),
@@ -219,18 +229,24 @@ impl ProcRecorder {
         }
         let begun = clock_gettime(ClockId::ThreadCPUTime);
         let is_new = self.discover(at);
-        let mut ended = self.processes.keys().copied().collect::<Vec<u32>>();
-        ended.retain(|pid| !self.look_at(*pid, at, is_new));
+        let pids: Vec<u32> = self.processes.keys().copied().collect();
+        let ended: HashSet<u32> = pids.into_iter().filter(|pid| !self.look_at(*pid, at, is_new)).collect();
         self.read_others(at);
         self.find_channels();
         let done = clock_gettime(ClockId::ThreadCPUTime);
-        if self.switched.is_some() {
+        let before = std::mem::replace(&mut self.ending, ended);
+        let has_events = self.switched.is_some();
+        if has_events {
             self.switch(at);
             self.seize_unknown(at);
         }
-        // Until here, they could have ended a sleep.
-        ended.into_iter().for_each(|pid| self.end(pid, at));
-        if self.switched.is_none() {
+        let gone: Vec<u32> =
+            self.ending.iter().copied().filter(|pid| !has_events || before.contains(pid)).collect();
+        for pid in gone {
+            self.ending.remove(&pid);
+            self.end(pid, at);
+        }
+        if !has_events {
             self.blame(at);
         }
         (self.last, self.looks) = (at, self.looks + 1);
@@ -261,7 +277,8 @@ impl ProcRecorder {
         // The last field is the process id that was given last.
         let load = read_lossy("/proc/loadavg").unwrap_or_default();
         let last_pid = load.split_whitespace().last().unwrap_or_default();
-        if last_pid == self.last_pid && self.looks > 0 {
+        let is_new = last_pid != self.last_pid;
+        if !std::mem::replace(&mut self.has_new, is_new) && !is_new {
             return false;
         }
         last_pid.clone_into(&mut self.last_pid);
@@ -411,7 +428,10 @@ impl ProcRecorder {
             if self.switched.is_none() {
                 self.totals.end(&process.who, at);
             }
-            let files = self.now.processes.remove(&pid).and_then(|process| process.files);
+            let removed = self.now.processes.remove(&pid);
+            let parent = removed.as_ref().map_or(0, |process| process.parent);
+            self.switched.iter_mut().for_each(|switched| switched.ended(process.who, parent, true));
+            let files = removed.and_then(|process| process.files);
             self.totals.add_open(&process.who, &files.unwrap_or_default());
         }
         self.others.insert(pid);

@@ -11,6 +11,7 @@ use crate::record::observe::raw::{
     PR_STEP_LOST, PR_STEP_RUN, PR_STEP_SEIZE, PR_STEP_WAKE, PrBirth, PrRun, PrStep, PrTask, PrWho,
 };
 use crate::record::observe::reason::words_of;
+use crate::record::observe::recorder::monotonic_ns;
 use crate::record::observe::thread_calls::ThreadCall;
 use bytemuck::{Zeroable as _, bytes_of};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -18,11 +19,14 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// Time between two readings of the rings, and events of which more do not wait for the next look.
-const READ: Duration = Duration::from_millis(10);
+const READ: Duration = Duration::from_millis(5);
 const MOST_WAITING: usize = 50_000;
 
 /// What has ended is remembered for this time, ns, as who may have ended a sleep.
 const REMEMBERED_NS: u64 = 1_000_000_000;
+
+/// Processes that no look has seen and that are remembered.
+const MOST_UNSEEN: usize = 8192;
 
 /// Ancestors among which one is searched that a look has seen.
 const ANCESTORS: usize = 32;
@@ -75,7 +79,14 @@ pub(super) struct Switched {
     follower: PathFollower,
     /// By thread that sleeps: the threads that could end that. Found again when there are new ones, or new looks.
     enders: HashMap<(u32, bool), Rc<[u32]>>,
-    pub switches: u64,
+    /// Since when threads sleep, ns.
+    asleep: HashMap<u32, u64>,
+    /// By stage, program and parent: a process that a look has seen.
+    seen: HashMap<(u32, [u64; 2], u32), PrWho>,
+    /// Those that have ended and that none has seen, with their parents.
+    unseen: Vec<(PrWho, u32)>,
+    /// Events so far.
+    pub count: u64,
 }
 
 impl Switched {
@@ -88,7 +99,10 @@ impl Switched {
             // The clocks of processes that cost nothing need each wake-up.
             follower: PathFollower::of_excerpt(1),
             enders: HashMap::new(),
-            switches: 0,
+            asleep: HashMap::new(),
+            seen: HashMap::new(),
+            unseen: Vec::new(),
+            count: 0,
         }
     }
 
@@ -97,14 +111,33 @@ impl Switched {
         READ.saturating_sub(self.read_at.elapsed())
     }
 
-    /// Empty the rings. Returns whether it is time to look.
-    pub(super) fn read(&mut self) -> bool {
+    /// Empty the rings. Returns whether it is time to look: many events wait, or a thread sleeps since that last look for
+    /// this time.
+    pub(super) fn read(&mut self, looked: u64, long: u64) -> bool {
         self.read_at = Instant::now();
-        self.events.read() > MOST_WAITING
+        for event in self.events.read() {
+            match event.event {
+                ThreadEvent::Stops { preempted: false } => drop(self.asleep.insert(event.tid, event.at)),
+                ThreadEvent::Runs | ThreadEvent::Ended => drop(self.asleep.remove(&event.tid)),
+                _ => {}
+            }
+        }
+        let now = monotonic_ns();
+        let is_long = |since: &u64| *since > looked && now.saturating_sub(*since) >= long;
+        self.events.waiting() > MOST_WAITING || self.asleep.values().any(is_long)
     }
 
     pub(super) fn lost(&self) -> u64 {
         self.events.lost
+    }
+
+    /// A process has ended that a look has seen, or none.
+    pub(super) fn ended(&mut self, who: PrWho, parent: u32, seen: bool) {
+        if seen {
+            self.seen.insert((who.stage, who.name, parent), who);
+        } else if self.unseen.len() < MOST_UNSEEN {
+            self.unseen.push((who, parent));
+        }
     }
 
     fn step(&mut self, kind: usize, task: u32, at: u64, [detail, other]: [u64; 2]) {
@@ -185,9 +218,11 @@ impl ProcRecorder {
     pub(super) fn switch(&mut self, at: u64) {
         let Some(mut switched) = self.switched.take() else { return };
         let (batch, mut lost_at) = switched.events.until(at);
-        let looked = self.processes.values().flat_map(|process| &process.threads);
+        let living = self.processes.iter().filter(|(pid, _)| !self.ending.contains(pid));
+        let looked = living.flat_map(|(_, process)| &process.threads);
         switched.latencies(&batch, &looked.map(|(tid, thread)| (*tid, thread.spent[1])).collect());
         switched.enders.clear();
+        switched.count += batch.len() as u64;
         for event in &batch {
             if let Some(lost) = lost_at.take_if(|lost| *lost <= event.at) {
                 self.lose(&mut switched, lost);
@@ -216,6 +251,17 @@ impl ProcRecorder {
         for pid in unknown {
             // What cannot be followed is looked at.
             let _ = self.seize(pid, at);
+        }
+    }
+
+    /// What no look has seen is described as a process of the same program and parent that one has seen.
+    pub(super) fn add_unseen(&mut self) {
+        let Some(switched) = &mut self.switched else { return };
+        for (who, parent) in std::mem::take(&mut switched.unseen) {
+            if let Some(like) = switched.seen.get(&(who.stage, who.name, parent)) {
+                self.totals.open_as(&who, like);
+                self.path.command_lines.inherit(like, &who);
+            }
         }
     }
 
@@ -264,7 +310,6 @@ impl ProcRecorder {
                 let Some(thread) = switched.threads.get_mut(&tid) else { return };
                 thread.doing = if *preempted { Doing::Ready } else { Doing::Asleep };
                 (thread.since, thread.ran, thread.is_seen) = (at, at, false);
-                switched.switches += 1;
                 if let Some(process) = switched.processes.get(&pid).filter(|_| *preempted) {
                     self.totals.process(&process.who).preemptions += 1;
                 }
@@ -278,6 +323,10 @@ impl ProcRecorder {
                 let has_ended = |tid: &u32| switched.threads.get(tid).is_none_or(|thread| thread.doing == Doing::Ended);
                 if process.threads.iter().all(has_ended) {
                     self.totals.end(&process.who, at);
+                    if !self.processes.contains_key(&pid) {
+                        let (who, parent) = (process.who, process.parent);
+                        switched.ended(who, parent, false);
+                    }
                 }
             }
         }

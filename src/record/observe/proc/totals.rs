@@ -77,6 +77,14 @@ impl LookedTotals {
         }
     }
 
+    /// A process that no look has seen has the same ends open as this one.
+    pub(super) fn open_as(&mut self, who: &PrWho, like: &PrWho) {
+        let of_other = self.ends.keys().filter(|(other, ..)| other == like);
+        for (_, channel, side) in of_other.copied().collect::<Vec<_>>() {
+            self.ends.entry((*who, channel, side)).or_insert_with(PrCounts::zeroed);
+        }
+    }
+
     /// All of it, at this time, with those that live.
     pub(super) fn counts(&self, at: u64, living: impl Iterator<Item = PrWho>) -> RecordedCounts {
         let mut processes = self.processes.clone();
