@@ -186,7 +186,8 @@ fn refusal(error: &io::Error) -> String {
         ),
         (Some(libc::ENOSYS | libc::ENOENT), _) => "this kernel has no perf events".to_owned(),
         (Some(libc::EMFILE), _) => {
-            "too many threads for perf events of each on each CPU: raise the number of open files (`ulimit -n`)".to_owned()
+            "too many threads for perf events of each on each CPU: raise the number of open files (`ulimit -n`)"
+                .to_owned()
         }
         _ => format!("perf events cannot be opened: {error}"),
     }

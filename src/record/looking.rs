@@ -14,7 +14,9 @@ use crate::record::start::input::KeptInput;
 use crate::record::start::launch::{Launcher, MadePipe, PipelineSetup};
 use crate::record::start::running::RunningProcesses;
 use crate::record::waiting::wait;
-use crate::result::{Document, MeasuredTarget, Observer, Outcome, PipelineCommand, ProcLooks, RecordLevel, RecordingTarget};
+use crate::result::{
+    Document, MeasuredTarget, Observer, Outcome, PipelineCommand, ProcLooks, RecordLevel, RecordingTarget,
+};
 use crate::util::progress;
 use crate::util::warning::{Warning, WarningCode};
 use anyhow::{Result, anyhow, ensure};

@@ -171,7 +171,9 @@ impl RecordingRequest {
             );
         }
         let running = !matches!(self.target, RecordingTarget::Pipeline(_));
-        if self.observer.is_some_and(Observer::only_looks) && (self.level == RecordLevel::Stacks || self.collect.is_some()) {
+        if self.observer.is_some_and(Observer::only_looks)
+            && (self.level == RecordLevel::Stacks || self.collect.is_some())
+        {
             return refused(
                 "--observe perf and proc see neither stacks nor what is executed: leave out --level stacks and --collect",
             );
@@ -186,11 +188,11 @@ impl RecordingRequest {
             return refused("--keep watches what is running already: give -p PID, --cgroup or --container");
         }
         if self.keep.is_some()
-            && (self.collect.is_some() || self.level == RecordLevel::Stacks || self.observer.is_some_and(Observer::only_looks))
+            && (self.collect.is_some()
+                || self.level == RecordLevel::Stacks
+                || self.observer.is_some_and(Observer::only_looks))
         {
-            return refused(
-                "--keep needs BPF programs and no more: leave out --collect, --level stacks and --observe",
-            );
+            return refused("--keep needs BPF programs and no more: leave out --collect, --level stacks and --observe");
         }
         if self.target == RecordingTarget::All
             && (self.keep.is_some() || self.collect.is_some() || self.level != RecordLevel::Calls)
@@ -198,7 +200,7 @@ impl RecordingRequest {
             return refused("--all looks at all processes in one way: leave out --keep, --collect and --level");
         }
         if self.target == RecordingTarget::All && self.observer == Some(Observer::Perf) {
-            return refused("--all looks at all users' processes, whose perf events an ordinary user may not have: leave out --observe perf");
+            return refused("--all has no perf events of all users' processes: leave out --observe perf");
         }
         if !(guest || self.files.is_empty() && self.disk.is_empty()) {
             return refused("--file and --disk require a guest: add --kernel, such as --kernel 6.12");

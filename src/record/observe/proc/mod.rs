@@ -240,8 +240,7 @@ impl ProcRecorder {
             self.switch(at);
             self.seize_unknown(at);
         }
-        let gone: Vec<u32> =
-            self.ending.iter().copied().filter(|pid| !has_events || before.contains(pid)).collect();
+        let gone: Vec<u32> = self.ending.iter().copied().filter(|pid| !has_events || before.contains(pid)).collect();
         for pid in gone {
             self.ending.remove(&pid);
             self.end(pid, at);

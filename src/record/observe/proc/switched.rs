@@ -81,6 +81,8 @@ pub(super) struct Switched {
     enders: HashMap<(u32, bool), Rc<[u32]>>,
     /// Since when threads sleep, ns.
     asleep: HashMap<u32, u64>,
+    /// By stage and program: the sleep without a descriptor that a look has seen last, such as that of `sleep`.
+    usual: HashMap<(u32, [u64; 2]), Sleep>,
     /// By stage, program and parent: a process that a look has seen.
     seen: HashMap<(u32, [u64; 2], u32), PrWho>,
     /// Those that have ended and that none has seen, with their parents.
@@ -100,6 +102,7 @@ impl Switched {
             follower: PathFollower::of_excerpt(1),
             enders: HashMap::new(),
             asleep: HashMap::new(),
+            usual: HashMap::new(),
             seen: HashMap::new(),
             unseen: Vec::new(),
             count: 0,
@@ -147,7 +150,16 @@ impl Switched {
 
     fn birth(&mut self, kind: usize, tid: u32, at: u64, by: u32, who: PrWho) {
         let (kind, here, inside) = (kind as u32, who.tgid, who.tgid);
-        self.follower.step(bytes_of(&PrBirth { kind, task: tid.into(), at, other: by.into(), here, inside, who, state: 0 }));
+        self.follower.step(bytes_of(&PrBirth {
+            kind,
+            task: tid.into(),
+            at,
+            other: by.into(),
+            here,
+            inside,
+            who,
+            state: 0,
+        }));
     }
 
     fn add(&mut self, tid: u32, pid: u32, doing: Doing, at: u64) {
@@ -175,7 +187,8 @@ impl Switched {
     fn latencies(&mut self, batch: &[TimedEvent], waited: &HashMap<u32, u64>) {
         let mut found: HashMap<u32, (Doing, u64, u64, u64)> = HashMap::new();
         for event in batch {
-            let known = self.threads.get(&event.tid).map_or((Doing::Unknown, event.at), |thread| (thread.doing, thread.since));
+            let known =
+                self.threads.get(&event.tid).map_or((Doing::Unknown, event.at), |thread| (thread.doing, thread.since));
             let (doing, since, waits, wakes) = found.entry(event.tid).or_insert((known.0, known.1, 0, 0));
             match event.event {
                 ThreadEvent::Runs if *doing == Doing::Asleep => *wakes += 1,
@@ -235,9 +248,16 @@ impl ProcRecorder {
         let tids: Vec<u32> = switched.threads.keys().copied().collect();
         for tid in tids {
             self.count(&mut switched, tid, at);
-            let Some((looked, thread)) = self.looked(&switched, tid).zip(switched.threads.get_mut(&tid)) else { continue };
+            let Some((looked, thread)) = self.looked(&switched, tid).zip(switched.threads.get_mut(&tid)) else {
+                continue;
+            };
             thread.slept = looked.slept.clone().map(|slept| (slept, looked.channel));
             thread.is_seen = thread.doing == Doing::Asleep && matches!(looked.state, ThreadState::Sleeps(_));
+            if let (Some((sleep, _)), Some(process)) = (&thread.slept, switched.processes.get(&thread.pid))
+                && sleep.call == ThreadCall::Idle
+            {
+                switched.usual.insert((process.who.stage, process.who.name), sleep.clone());
+            }
         }
         switched.forget(at.saturating_sub(REMEMBERED_NS));
         self.switched = Some(switched);
@@ -406,7 +426,9 @@ impl ProcRecorder {
     fn slept(&self, switched: &Switched, tid: u32) -> Option<Slept> {
         let thread = switched.threads.get(&tid).filter(|thread| thread.doing == Doing::Asleep)?;
         let looked = || self.looked(switched, tid).and_then(|looked| Some((looked.slept.clone()?, looked.channel)));
-        thread.slept.clone().or_else(looked)
+        let who = || switched.processes.get(&thread.pid).map(|process| (process.who.stage, process.who.name));
+        let usual = || who().and_then(|program| Some((switched.usual.get(&program)?.clone(), None)));
+        thread.slept.clone().or_else(looked).or_else(usual)
     }
 
     /// Who has ended the sleep of a thread during this time, and when it ran last.
@@ -415,9 +437,11 @@ impl ProcRecorder {
         let sleep = slept.map(|(sleep, _)| sleep);
         let is_child = sleep.is_some_and(|sleep| matches!(sleep.call, ThreadCall::Child(_)));
         let known = self.enders(switched, tid, sleep);
-        let found = || switched.last_that_ran(&known, is_child, time).or_else(|| {
-            switched.last_that_ran(&known, false, time).filter(|_| is_seen || !is_child)
-        });
+        let found = || {
+            switched
+                .last_that_ran(&known, is_child, time)
+                .or_else(|| switched.last_that_ran(&known, false, time).filter(|_| is_seen || !is_child))
+        };
         let may_differ = !is_seen && (sleep.is_none() || is_child);
         found().or_else(|| {
             let others = may_differ.then(|| self.enders(switched, tid, None))?;
@@ -482,7 +506,8 @@ impl ProcRecorder {
                 Doing::Ready => PR_RUNNABLE,
                 Doing::OnCpu | Doing::Unknown => PR_RUNNING,
             };
-            let mut task = PrTask { who: process.who, started: 1, state: state as u32, since: thread.since, ..PrTask::zeroed() };
+            let mut task =
+                PrTask { who: process.who, started: 1, state: state as u32, since: thread.since, ..PrTask::zeroed() };
             (task.id, task.call) = (thread.pid.into(), UNKNOWN);
             if let Some((sleep, channel)) = thread.slept.as_ref().filter(|_| thread.doing == Doing::Asleep) {
                 (task.call, task.file_type) = (sleep.number, sleep.file_type);
