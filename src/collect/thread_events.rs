@@ -4,8 +4,8 @@
 use super::attach;
 use super::perf_ring::{DATA_PAGES, PerfRecord, PerfRing};
 use crate::kernel::calls;
+use crate::util::text::read_lossy;
 use perf_event_open_sys::{bindings as perf, ioctls};
-use std::fs::read_to_string;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
@@ -112,8 +112,8 @@ impl ThreadEvents {
         let before = self.waiting.len();
         for ring in &mut self.rings {
             ring.drain(|record| match parse(&record) {
-                Some(Parsed::Event(event)) => self.waiting.push(event),
-                Some(Parsed::Lost(at, number)) => {
+                Some(DecodedRecord::Event(event)) => self.waiting.push(event),
+                Some(DecodedRecord::Lost(at, number)) => {
                     (self.lost_at, self.lost) = (self.lost_at.max(Some(at)), self.lost + number);
                 }
                 None => {}
@@ -173,7 +173,7 @@ fn mapped(event: OwnedFd) -> io::Result<PerfRing> {
 }
 
 fn refusal(error: &io::Error) -> String {
-    let level = read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    let level = read_lossy("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
     match (error.raw_os_error(), level.trim()) {
         (Some(libc::EACCES | libc::EPERM), level) if level.parse::<i64>().is_ok_and(|level| level > 2) => format!(
             "perf events are not permitted, because kernel.perf_event_paranoid is {level}: \
@@ -193,13 +193,13 @@ fn refusal(error: &io::Error) -> String {
     }
 }
 
-enum Parsed {
+enum DecodedRecord {
     Event(TimedEvent),
     Lost(u64, u64),
 }
 
 /// A record that matters here. All of them end with process, thread and time, because of `sample_id_all`.
-fn parse(record: &PerfRecord) -> Option<Parsed> {
+fn parse(record: &PerfRecord) -> Option<DecodedRecord> {
     let (body, of) = record.body.split_last_chunk::<16>()?;
     let number = |bytes: &[u8], at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     let long = |bytes: &[u8], at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
@@ -207,7 +207,7 @@ fn parse(record: &PerfRecord) -> Option<Parsed> {
     let misc = u32::from(record.misc);
     let ([pid, tid], event) = match record.kind {
         // id, number
-        perf::PERF_RECORD_LOST => return Some(Parsed::Lost(at, long(body, 8)?)),
+        perf::PERF_RECORD_LOST => return Some(DecodedRecord::Lost(at, long(body, 8)?)),
         // pid, ppid, tid, ptid, time
         perf::PERF_RECORD_FORK => {
             let (parent, by) = (number(body, 4)?, number(body, 12)?);
@@ -226,7 +226,7 @@ fn parse(record: &PerfRecord) -> Option<Parsed> {
         }
         _ => return None,
     };
-    Some(Parsed::Event(TimedEvent { at, pid, tid, event }))
+    Some(DecodedRecord::Event(TimedEvent { at, pid, tid, event }))
 }
 
 #[cfg(test)]
@@ -244,7 +244,7 @@ mod tests {
 
     fn event(record: &PerfRecord) -> Option<(u32, u32, ThreadEvent)> {
         match parse(record) {
-            Some(Parsed::Event(event)) => {
+            Some(DecodedRecord::Event(event)) => {
                 assert_eq!(event.at, 900);
                 Some((event.pid, event.tid, event.event))
             }
@@ -268,7 +268,7 @@ mod tests {
         // A thread has named itself.
         assert_eq!(event(&PerfRecord { misc: 0, ..name }), None);
         let lost = parse(&record(perf::PERF_RECORD_LOST, 0, &[1, 0, 12, 0], b""));
-        assert!(matches!(lost, Some(Parsed::Lost(900, 12))));
+        assert!(matches!(lost, Some(DecodedRecord::Lost(900, 12))));
     }
 
     #[test]

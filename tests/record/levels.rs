@@ -122,6 +122,7 @@ fn an_ordinary_user_gets_an_answer_and_what_is_missing() {
     const NOBODY: u32 = 65_534;
     let (folder, program) = for_everybody();
     let record = |flags: &[&str]| {
+        let _ = std::fs::remove_dir_all(folder.path().join("r"));
         let mut command = Command::new(&program);
         command.arg("record").args(flags).args(["-o", "r", "--", "sleep 1 | cat; exit 3"]);
         command.uid(NOBODY).gid(NOBODY).current_dir(folder.path()).stdin(Stdio::null());

@@ -3,9 +3,10 @@
 //! nor what lives between two looks. Where perf gives its events of threads, their states between two looks are known exactly.
 //!
 //! [`thread`] reads one thread, [`totals`] adds up what was seen, [`blame`] follows what the end of the
-//! pipeline waits for, and [`switched`] does so by perf's events.
+//! pipeline waits for, and [`switch`] does so by [`switched`], perf's events.
 
 mod blame;
+mod switch;
 mod switched;
 mod thread;
 mod totals;
@@ -348,10 +349,13 @@ impl ProcRecorder {
         let Some(stat) = stat.filter(|stat| stat.state != 'Z' || process.threads.len() > 1) else {
             return false;
         };
-        let name = words_of(&stat.name);
-        if name != process.who.name {
+        let named = self
+            .switched
+            .as_ref()
+            .map_or(Some(PrWho { name: words_of(&stat.name), ..process.who }), |switched| switched.who(pid));
+        if let Some(who) = named.filter(|who| *who != process.who) {
             let before = process.who;
-            process.who.name = name;
+            process.who = who;
             process.files_at = 0;
             if !is_counted {
                 self.totals.end(&before, at);
@@ -359,6 +363,9 @@ impl ProcRecorder {
                 self.totals.process(&process.who).execs += 1;
             }
             self.path.command_lines.add(process.who, command_line::of_process(pid));
+        } else if is_counted && words_of(&stat.name) != process.who.name {
+            // It has just executed a program, and the event of that is still to be read.
+            process.files_at = 0;
         }
         let files = self.now.processes.entry(pid).or_default();
         files.parent = stat.parent;
@@ -367,9 +374,11 @@ impl ProcRecorder {
             process.files_at = at;
         }
         let own = &mut files.files;
-        let [user, all] = process.ticks;
-        self.totals.add_ticks(&process.who, [stat.user_ticks.saturating_sub(user), stat.ticks.saturating_sub(all)]);
-        process.ticks = [stat.user_ticks, stat.ticks];
+        if named.is_some() {
+            let [user, all] = process.ticks;
+            self.totals.add_ticks(&process.who, [stat.user_ticks.saturating_sub(user), stat.ticks.saturating_sub(all)]);
+            process.ticks = [stat.user_ticks, stat.ticks];
+        }
         let listed =
             if is_new || process.threads.is_empty() { tasks(pid) } else { process.threads.keys().copied().collect() };
         let is_single = listed.len() == 1;
@@ -423,7 +432,8 @@ impl ProcRecorder {
     }
 
     fn end(&mut self, pid: u32, at: u64) {
-        if let Some(process) = self.processes.remove(&pid) {
+        if let Some(mut process) = self.processes.remove(&pid) {
+            process.who = self.switched.as_ref().and_then(|switched| switched.who(pid)).unwrap_or(process.who);
             if self.switched.is_none() {
                 self.totals.end(&process.who, at);
             }
