@@ -372,6 +372,10 @@ impl ProcRecorder {
         if process.files_at == 0 || at - process.files_at >= STALE_NS {
             files.files = open_files(pid).ok();
             process.files_at = at;
+            // It is empty for a moment during an exec.
+            if self.path.command_lines.of(&process.who).is_empty() {
+                self.path.command_lines.add(process.who, command_line::of_process(pid));
+            }
         }
         let own = &mut files.files;
         if named.is_some() {
