@@ -87,7 +87,7 @@ pub(crate) struct RecordArgs {
     /// How much to record; each level takes more time than the one before [default: calls]
     #[arg(long, value_name = "LEVEL", value_parser = choice::<RecordLevel>())]
     level: Option<RecordLevel>,
-    /// How to observe it [default: bpf; without the rights for that, proc]
+    /// How to observe it [default: bpf; without the rights for that, perf, and without those, proc]
     #[arg(long, value_name = "HOW", value_parser = choice::<Observer>(), conflicts_with = "kernel")]
     observe: Option<Observer>,
     /// Size of the pipes between the stages, such as 1M [default: the kernel's, 64K]

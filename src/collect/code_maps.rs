@@ -3,7 +3,7 @@
 
 use super::attach;
 use super::code_files::{FileIdentity, FileMapping};
-use super::perf_ring::{PerfRecord, PerfRing};
+use super::perf_ring::{DATA_PAGES, PerfRecord, PerfRing};
 use crate::kernel::calls;
 use anyhow::{Context as _, Result};
 use perf_event_open_sys::bindings as perf;
@@ -65,7 +65,7 @@ impl CodeMapEvents {
             attributes.set_comm(1);
             attributes.set_comm_exec(1);
             attributes.set_task(1);
-            Ok(PerfRing::new(open(&mut attributes, i32::try_from(cpu)?)?)?)
+            Ok(PerfRing::new(open(&mut attributes, i32::try_from(cpu)?)?, DATA_PAGES)?)
         };
         let rings = attach::online_cpus()?.into_iter().map(ring).collect::<Result<_>>();
         Ok(Self { rings: rings.context("perf's records of mmap")?, changes: Vec::new(), lost: 0 })

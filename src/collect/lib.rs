@@ -23,6 +23,7 @@ mod sample;
 pub mod samples;
 pub mod stacks;
 pub mod targets;
+pub mod thread_events;
 pub mod tracefs;
 pub mod user_code;
 

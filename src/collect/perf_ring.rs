@@ -8,15 +8,17 @@ use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Pages for records: a power of two.
-const DATA_PAGES: usize = 32;
+/// Pages for records, unless more are asked for: a power of two.
+pub(super) const DATA_PAGES: usize = 32;
 
 /// A mapped ring. The event ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct PerfRing {
     memory: NonNull<u8>,
     page: usize,
-    _event: OwnedFd,
+    /// Pages for records.
+    pages: usize,
+    event: OwnedFd,
 }
 
 /// One record: its type, flags (`misc`), and what follows its header.
@@ -28,14 +30,14 @@ pub(super) struct PerfRecord {
 }
 
 impl PerfRing {
-    /// Map the ring of `event`.
-    pub(super) fn new(event: OwnedFd) -> io::Result<Self> {
+    /// Map the ring of `event`, with room for this many pages of records: a power of two.
+    pub(super) fn new(event: OwnedFd, pages: usize) -> io::Result<Self> {
         let page = rustix::param::page_size();
         // SAFETY: a new mapping at an address that the kernel chooses.
         let memory = unsafe {
             mmap(
                 std::ptr::null_mut(),
-                (1 + DATA_PAGES) * page,
+                (1 + pages) * page,
                 ProtFlags::READ | ProtFlags::WRITE,
                 MapFlags::SHARED,
                 &event,
@@ -43,7 +45,12 @@ impl PerfRing {
             )
         }?;
         let memory = NonNull::new(memory.cast()).ok_or_else(|| io::Error::other("mmap returned no address"))?;
-        Ok(Self { memory, page, _event: event })
+        Ok(Self { memory, page, pages, event })
+    }
+
+    /// The event whose ring it is.
+    pub(super) fn event(&self) -> &OwnedFd {
+        &self.event
     }
 
     fn head(&self) -> &AtomicU64 {
@@ -81,18 +88,24 @@ impl PerfRing {
 
     /// Copy what is at `position` of the endless stream of which the ring holds the last part.
     fn copy(&self, position: u64, into: &mut [u8]) {
-        let length = (DATA_PAGES * self.page) as u64;
-        for (byte, at) in into.iter_mut().zip(position..) {
-            let offset = self.page + (at % length) as usize;
-            // SAFETY: `offset` is within the mapping, and the kernel does not write before the tail has passed it.
-            *byte = unsafe { self.memory.add(offset).read() };
+        let length = self.pages * self.page;
+        let start = (position % length as u64) as usize;
+        // A record can go on at the begin of the ring.
+        let (to_end, from_begin) = into.split_at_mut(into.len().min(length - start));
+        for (part, offset) in [(to_end, start), (from_begin, 0)] {
+            // SAFETY: both parts are within the mapping, and the kernel does not write before the tail has passed them.
+            unsafe { self.memory.add(self.page + offset).copy_to_nonoverlapping(non_null(part), part.len()) };
         }
     }
+}
+
+fn non_null(bytes: &mut [u8]) -> NonNull<u8> {
+    NonNull::from(bytes).cast()
 }
 
 impl Drop for PerfRing {
     fn drop(&mut self) {
         // SAFETY: the mapping was made by `new` with this length, and no reference to it remains.
-        let _ = unsafe { munmap(self.memory.as_ptr().cast(), (1 + DATA_PAGES) * self.page) };
+        let _ = unsafe { munmap(self.memory.as_ptr().cast(), (1 + self.pages) * self.page) };
     }
 }

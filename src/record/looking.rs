@@ -1,5 +1,6 @@
 //! Record by looks into /proc, where BPF programs may not be used or are not wanted.
 
+use crate::collect::thread_events::ThreadEvents;
 use crate::kernel::environment::Environment;
 use crate::record::conclude::{RecordedSymbols, concluded, try_out};
 use crate::record::observe::looks::Looks;
@@ -13,9 +14,12 @@ use crate::record::start::input::KeptInput;
 use crate::record::start::launch::{Launcher, MadePipe, PipelineSetup};
 use crate::record::start::running::RunningProcesses;
 use crate::record::waiting::wait;
-use crate::result::{Document, MeasuredTarget, Observer, Outcome, PipelineCommand, RecordLevel, RecordingTarget};
+use crate::result::{
+    Document, MeasuredTarget, Observer, Outcome, PipelineCommand, ProcLooks, RecordLevel, RecordingTarget,
+};
+use crate::util::progress;
 use crate::util::warning::{Warning, WarningCode};
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 use std::time::Duration;
 
 /// Whether these options can be had without BPF programs.
@@ -26,16 +30,23 @@ pub(crate) fn is_possible(options: &RecordOptions) -> bool {
 
 /// Whether nothing else is wanted.
 pub(crate) fn is_wanted(options: &RecordOptions) -> bool {
-    options.settings.observer == Some(Observer::Proc)
+    options.settings.observer.is_some_and(Observer::only_looks)
 }
 
-/// What is not seen because of `why`: an error of BPF programs, unless they were not wanted.
-fn warning(why: Option<anyhow::Error>) -> Option<Warning> {
-    why.map(|why| Warning {
-        code: WarningCode::LookedOnly,
-        message: "calls, bytes, wake-ups and exact shares are not recorded".to_owned(),
-        action: format!("{why:#}"),
-    })
+/// perf's events, unless they were not wanted. Where they are not permitted, looks are enough, unless they were asked for.
+fn events<T>(observer: Option<Observer>, open: impl FnOnce() -> Result<T, String>) -> Result<Option<T>> {
+    match observer {
+        Some(Observer::Proc) => Ok(None),
+        Some(Observer::Perf) => Ok(Some(open().map_err(|why| anyhow!("--observe perf: {why}"))?)),
+        _ => Ok(open().map_err(|why| progress::detail(|| why)).ok()),
+    }
+}
+
+/// What is not seen because of `why`: an error of BPF programs.
+fn warning(why: &anyhow::Error, seen: ProcLooks) -> Warning {
+    let shares = if seen.events.is_none() { ", wake-ups and exact shares" } else { " and wake-ups" };
+    let message = format!("calls, bytes{shares} are not recorded");
+    Warning { code: WarningCode::LookedOnly, message, action: format!("{why:#}") }
 }
 
 /// What happens between the begin and the end of a recording.
@@ -65,12 +76,20 @@ impl WhileLooking {
         self.looks.finish(&mut self.recorder);
     }
 
-    fn conclude(self, recording: Document, pipes: &[MadePipe], running: &RunningProcesses) -> Outcome {
+    /// `why`: the reason why not by BPF programs, if they were wanted.
+    fn conclude(
+        self,
+        recording: Document,
+        why: Option<&anyhow::Error>,
+        pipes: &[MadePipe],
+        running: &RunningProcesses,
+    ) -> Outcome {
         let Self { recorder, timeline, looks, pages } = self;
         let counts = recorder.counts();
         let (path, seen) = recorder.finish();
         let mut recording =
             Document { looks: Some(seen), level: RecordLevel::Sched, user_pipes: pages.found, ..recording };
+        recording.warnings.extend(why.map(|why| warning(why, seen)));
         if seen.unreadable > seen.looks / 10 {
             recording.warnings.push(Warning {
                 code: WarningCode::SleepsUnreadable,
@@ -97,7 +116,7 @@ pub(crate) fn record(
     let launcher = Launcher::new()?;
     let setup = PipelineSetup { streams, pipe_bytes: settings.pipe_bytes, ..PipelineSetup::default() };
     let used = ProgramTimes::now();
-    let mut recorder = ProcRecorder::start();
+    let mut recorder = ProcRecorder::start(events(settings.observer, ThreadEvents::of_children)?);
     let pipes = launcher.start(pipeline, setup, &mut |_| Ok(()))?;
     recorder.follow(launcher.pids(), false);
     if let Err(error) = start::launch::leave_stdio() {
@@ -124,10 +143,9 @@ pub(crate) fn record(
         exit_codes: ended.iter().map(|stage| stage.code).collect(),
         duration_ns: nanoseconds(ended_by_user.or(settings.duration)),
         others,
-        warnings: warning(why).into_iter().collect(),
         ..Document::default()
     };
-    let mut recorded = meanwhile.conclude(recording, &pipes, &RunningProcesses::default());
+    let mut recorded = meanwhile.conclude(recording, why.as_ref(), &pipes, &RunningProcesses::default());
     if let Some(input) = input {
         try_out(&trials, pipeline, &input, &launcher, &mut recorded.document);
     }
@@ -144,8 +162,9 @@ pub(crate) fn record_running(
     let duration = options.settings.duration;
     let mut running = RunningProcesses::find(wanted)?;
     let used = ProgramTimes::now();
-    let mut recorder = ProcRecorder::start();
+    let mut recorder = ProcRecorder::start(None);
     recorder.follow(running.pids.iter().copied(), true);
+    events(options.settings.observer, || recorder.read_events())?;
     ensure!(!recorder.living().is_empty(), "{}: none of its processes runs any more", running.target().text());
     let mut meanwhile = WhileLooking::start(recorder);
     running.wait(duration, |running| {
@@ -160,8 +179,8 @@ pub(crate) fn record_running(
         environment,
         duration_ns: nanoseconds(duration),
         others,
-        warnings: running.unknown_pipes().into_iter().chain(warning(why)).collect(),
+        warnings: running.unknown_pipes(),
         ..Document::default()
     };
-    Ok(meanwhile.conclude(recording, &[], &running))
+    Ok(meanwhile.conclude(recording, why.as_ref(), &[], &running))
 }

@@ -133,8 +133,8 @@ impl RecordingRequest {
             UsageError::new("--live shows what happens on this machine: leave out --kernel")
         );
         ensure!(
-            !live || self.observer != Some(Observer::Proc) || self.target == RecordingTarget::All,
-            UsageError::new("--live needs BPF programs: leave out --observe proc")
+            !live || !self.observer.is_some_and(Observer::only_looks) || self.target == RecordingTarget::All,
+            UsageError::new("--live needs BPF programs: leave out --observe")
         );
         // Flags of a guest without one are an error.
         self.machine.check(self.kernel.is_some())?;
@@ -171,9 +171,11 @@ impl RecordingRequest {
             );
         }
         let running = !matches!(self.target, RecordingTarget::Pipeline(_));
-        if self.observer == Some(Observer::Proc) && (self.level == RecordLevel::Stacks || self.collect.is_some()) {
+        if self.observer.is_some_and(Observer::only_looks)
+            && (self.level == RecordLevel::Stacks || self.collect.is_some())
+        {
             return refused(
-                "--observe proc sees neither stacks nor what is executed: leave out --level stacks and --collect",
+                "--observe perf and proc see neither stacks nor what is executed: leave out --level stacks and --collect",
             );
         }
         if running && (guest || !trials.is_empty() || self.runs.is_some() || self.pipe_size.is_some()) {
@@ -186,16 +188,19 @@ impl RecordingRequest {
             return refused("--keep watches what is running already: give -p PID, --cgroup or --container");
         }
         if self.keep.is_some()
-            && (self.collect.is_some() || self.level == RecordLevel::Stacks || self.observer == Some(Observer::Proc))
+            && (self.collect.is_some()
+                || self.level == RecordLevel::Stacks
+                || self.observer.is_some_and(Observer::only_looks))
         {
-            return refused(
-                "--keep needs BPF programs and no more: leave out --collect, --level stacks and --observe proc",
-            );
+            return refused("--keep needs BPF programs and no more: leave out --collect, --level stacks and --observe");
         }
         if self.target == RecordingTarget::All
             && (self.keep.is_some() || self.collect.is_some() || self.level != RecordLevel::Calls)
         {
             return refused("--all looks at all processes in one way: leave out --keep, --collect and --level");
+        }
+        if self.target == RecordingTarget::All && self.observer == Some(Observer::Perf) {
+            return refused("--all has no perf events of all users' processes: leave out --observe perf");
         }
         if !(guest || self.files.is_empty() && self.disk.is_empty()) {
             return refused("--file and --disk require a guest: add --kernel, such as --kernel 6.12");

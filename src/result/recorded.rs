@@ -33,7 +33,10 @@ pub enum RecordLevel {
 pub enum Observer {
     /// BPF programs at the kernel's events; needs root, or CAP_BPF and CAP_PERFMON
     Bpf,
-    /// Looks into /proc, up to 200 a second: without rights, on any kernel; shares have a margin, and calls and bytes are not
+    /// perf's events of threads, and looks into /proc: for an ordinary user up to kernel.perf_event_paranoid 2; who ran when is
+    /// exact, and calls and bytes are not seen
+    Perf,
+    /// Looks into /proc alone, up to 200 a second: without rights, on any kernel; shares have a margin, and calls and bytes are not
     /// seen
     Proc,
 }
@@ -46,6 +49,16 @@ pub struct ProcLooks {
     pub mean_ns: u64,
     /// Looks at a sleeping thread whose call could not be read.
     pub unreadable: u64,
+    /// perf's events of threads; absent if there were looks alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<u64>,
+}
+
+impl Observer {
+    /// Whether it is one for which no rights are needed, which has neither calls nor stacks.
+    pub fn only_looks(self) -> bool {
+        self != Self::Bpf
+    }
 }
 
 impl ProcLooks {

@@ -1,6 +1,6 @@
 //! `--level` and `--collect sample`: stacks of sleeps, and what the programs execute.
 
-use super::{ALL, limited_by_timer, record_at_level};
+use super::{ALL, Recorded, limited_by_timer, record_at_level};
 use crate::common::pipeprof;
 use pipeprof::profile::ProcessName;
 use pipeprof::result::{Document, RecordedChannel, RecordedProcess};
@@ -59,11 +59,17 @@ fn without_calls_the_answer_is_the_same() {
 #[ignore = "takes seconds: make test"]
 fn looks_into_proc_give_the_same_answer() {
     let stages: [&[&str]; 2] = [&["write", "4096", "400", "3000"], &["read", "65536", ALL]];
-    let (recorded, _) = record_at_level(&["--observe", "proc"], &stages);
+    for observer in ["proc", "perf"] {
+        looked(observer, &record_at_level(&["--observe", observer], &stages).0);
+    }
+}
+
+fn looked(observer: &str, recorded: &Recorded) {
     limited_by_timer(&recorded.answer(), "test-programs write");
     let recording = &recorded.recording;
     let looks = recording.looks.unwrap();
     assert!(looks.looks > 20 && looks.unreadable == 0, "{looks:?}");
+    assert_eq!(looks.events.is_some_and(|events| events > 800), observer == "perf", "{looks:?}");
     let calls: u64 = recording.recorded.iter().map(|process| process.calls).sum();
     assert!(calls == 0 && recorded.empty(0) > 0.5, "{recording:#?}");
     // The kernel tells the times of threads exactly.
@@ -77,6 +83,25 @@ fn looks_into_proc_give_the_same_answer() {
     assert!(recorded.stderr().contains("looks into /proc"), "{}", recorded.stderr());
     // Nothing was refused, so there is nothing to say of rights.
     assert!(recording.warnings.is_empty(), "{:?}", recording.warnings);
+}
+
+#[test]
+#[ignore = "needs perf events: make test"]
+fn perf_events_show_processes_that_live_shortly() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("r");
+    let line = "for i in $(seq 60); do /bin/true; done; for i in $(seq 60); do /bin/echo $i; done | cat";
+    let flags = ["record", "--observe", "perf", "-o", target.to_str().unwrap(), "--", line];
+    let output = pipeprof(&flags).stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = std::fs::read_to_string(target.join("result.json")).unwrap();
+    let recording: Document = serde_json::from_str(&text).unwrap();
+    super::path::adds_up(&recording);
+    let named = |name: &str| {
+        let of = recording.recorded.iter().filter(|process| process.name == name);
+        of.map(|process| process.pids.len()).sum::<usize>()
+    };
+    assert_eq!(["true", "echo", "cat"].map(named), [60, 60, 1], "{recording:#?}");
 }
 
 /// A copy of pipeprof that every user may execute, in a folder where all may write.
@@ -97,6 +122,7 @@ fn an_ordinary_user_gets_an_answer_and_what_is_missing() {
     const NOBODY: u32 = 65_534;
     let (folder, program) = for_everybody();
     let record = |flags: &[&str]| {
+        let _ = std::fs::remove_dir_all(folder.path().join("r"));
         let mut command = Command::new(&program);
         command.arg("record").args(flags).args(["-o", "r", "--", "sleep 1 | cat; exit 3"]);
         command.uid(NOBODY).gid(NOBODY).current_dir(folder.path()).stdin(Stdio::null());
@@ -105,10 +131,21 @@ fn an_ordinary_user_gets_an_answer_and_what_is_missing() {
     };
     let (code, said) = record(&["--observe", "bpf"]);
     assert!(code == Some(1) && said.contains("run with sudo"), "{said}");
-    let (code, said) = record(&[]);
-    assert_eq!(code, Some(3), "{said}");
-    let answer = said.split("Recorded:").next().unwrap();
-    assert!(answer.contains("`sleep` sleeping on a timer") && answer.contains("look"), "{said}");
+    let level = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap();
+    let may = level.trim().parse::<i32>().unwrap() <= 2;
+    if !may {
+        let (code, said) = record(&["--observe", "perf"]);
+        assert!(code == Some(1) && said.contains("sudo sysctl kernel.perf_event_paranoid=2"), "{said}");
+    }
+    let asked: [&[&str]; 3] = [&["--observe", "proc"], &["--observe", "perf"], &[]];
+    for (flags, events) in asked.into_iter().zip([false, true, may]).filter(|(_, events)| may || !events) {
+        let (code, said) = record(flags);
+        assert_eq!(code, Some(3), "{said}");
+        let answer = said.split("Recorded:").next().unwrap();
+        assert!(answer.contains("`sleep` sleeping on a timer") && answer.contains("look"), "{said}");
+        assert_eq!(answer.contains("perf event"), events, "{said}");
+    }
+    let (_, said) = record(&[]);
     let missing = said.split("Limits:").nth(1).unwrap();
     assert!(missing.contains("bytes") && missing.contains("sudo"), "{said}");
     let text = std::fs::read_to_string(folder.path().join("r/result.json")).unwrap();

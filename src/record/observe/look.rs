@@ -149,6 +149,16 @@ impl ProcessesNow {
         (!found.is_empty()).then_some(found)
     }
 
+    /// The processes at the other ends of a process's pipes.
+    pub(crate) fn neighbours(&self, pid: u32) -> Vec<u32> {
+        let files = self.processes.get(&pid).and_then(|process| process.files.as_deref()).unwrap_or_default();
+        let sides = |file: &OpenFile| [(file.reads, false), (file.writes, true)];
+        let pipes = files.iter().filter(|file| matches!(file.kind, FileKind::Pipe(..)));
+        let ends = pipes.flat_map(|file| sides(file).map(|side| (file, side))).filter(|(_, (is_open, _))| *is_open);
+        let found = ends.filter_map(|(file, (_, room))| self.at_other_end(file, room)).flatten();
+        found.map(|(other, _)| other).filter(|other| *other != pid).collect()
+    }
+
     /// The processes of which any thread can end this sleep of a thread of `pid`, and whether nothing else can; `patient`:
     /// but for its time.
     pub(crate) fn enders(&self, pid: u32, call: &ThreadCall, patient: bool) -> (Vec<u32>, bool) {

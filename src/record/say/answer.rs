@@ -234,15 +234,21 @@ fn cautions(recording: &Document) -> Vec<String> {
     if recording.processes.window_ns < SHORT_NS && recording.target.pids().is_empty() {
         cautions.push("The pipeline took less than 20 ms: most of it is the start of its programs.".to_owned());
     }
-    cautions.extend(recording.looks.map(|looks| {
-        format!(
+    cautions.extend(recording.looks.map(|looks| match looks.events {
+        Some(events) => format!(
+            "From {} of threads and {} into /proc: who ran when is exact; who ended a sleep is taken to be who ran last of those \
+             that could.",
+            counted(events, "perf event"),
+            counted(looks.looks, "look"),
+        ),
+        None => format!(
             "From {} into /proc, one each {}: a share of 50 % is good to ±{:.0} points, one of 95 % to ±{:.0}; what lives for \
              less is not seen.",
             counted(looks.looks, "look"),
             time(looks.mean_ns as f64 / 1e9),
             100.0 * looks.margin(0.5),
             (100.0 * looks.margin(0.95)).max(1.0)
-        )
+        ),
     }));
     // The CPUs of an emulated guest take turns.
     let crowded = if recording.executed_on == ExecutedOn::Tcg { None } else { crowded(recording) };

@@ -139,12 +139,13 @@ fn path_table(recording: &Document, path: &CriticalPath, labels: &[String]) -> T
     if rest.len() + small.len() > 0 {
         rows.push((name, sum, String::new()));
     }
-    let margin = |share: f64| recording.looks.map(|looks| TableCell::figure(percent(looks.margin(share))));
+    let only_looked = recording.looks.filter(|looks| looks.events.is_none());
+    let margin = |share: f64| only_looked.map(|looks| TableCell::figure(percent(looks.margin(share))));
     Table::of(format!("Critical path: what the {} were", time(window / 1e9)), &rows)
         .column("part", |(part, ..)| &part[..])
         .column("time", |(_, ns, _)| TableCell::figure(time(*ns as f64 / 1e9)))
         .column("share", |(_, ns, _)| TableCell::Share(*ns as f64 / window))
-        .when(recording.looks.is_some(), |table| table.column("±", |(_, ns, _)| margin(*ns as f64 / window)))
+        .when(only_looked.is_some(), |table| table.column("±", |(_, ns, _)| margin(*ns as f64 / window)))
         // Looks do not see it.
         .when(recording.looks.is_none(), |table| table.column("CPU used by", |(.., users)| &users[..]))
         .done()

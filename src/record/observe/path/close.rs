@@ -61,7 +61,7 @@ pub(crate) type Tasks<'a> = HashMap<u64, &'a PrTask>;
 pub(crate) type KnownEnd = ((u64, u32), bool, u32);
 
 /// As the programs mix inode and device.
-fn pipe_number((inode, device): (u64, u32)) -> u64 {
+pub(crate) fn pipe_number((inode, device): (u64, u32)) -> u64 {
     inode ^ u64::from(device) << 32
 }
 

@@ -21,7 +21,7 @@ impl CommandLines {
     }
 
     /// A process that has been forked has the command line of its parent.
-    pub(super) fn inherit(&mut self, parent: &PrWho, child: &PrWho) {
+    pub(crate) fn inherit(&mut self, parent: &PrWho, child: &PrWho) {
         if parent.tgid != child.tgid
             && let Some(line) = self.0.get(parent)
         {

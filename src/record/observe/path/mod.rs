@@ -25,7 +25,8 @@ mod wakes;
 
 #[cfg(any(test, fuzzing, feature = "testing"))]
 pub(crate) use any_steps::check_any_steps;
-pub(crate) use close::{KnownEnd, PathEnds};
+pub(crate) use close::{KnownEnd, PathEnds, pipe_number};
+pub(crate) use follow::PathFollower;
 pub(crate) use parts::at_pipe;
 pub(crate) use samples::TimedSamples;
 pub(crate) use seen::SeenPath;
@@ -34,7 +35,6 @@ use crate::collect::bpf::Object;
 use crate::record::observe::raw::{PR_RING, PrStep, PrTask};
 use crate::workload::cpus;
 use anyhow::Result;
-use follow::PathFollower;
 use libbpf_rs::RingBuffer;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -1,18 +1,22 @@
 //! Record without rights: look into /proc now and then. What a user may read of their own processes tells the times of their
 //! threads exactly (schedstat), and what they do at that moment (stat, syscall, fd). Calls, bytes and wake-ups are not seen,
-//! nor what lives between two looks.
+//! nor what lives between two looks. Where perf gives its events of threads, their states between two looks are known exactly.
 //!
-//! [`thread`] reads one thread, [`totals`] adds up what was seen, and [`blame`] follows what the end of the pipeline waits for.
+//! [`thread`] reads one thread, [`totals`] adds up what was seen, [`blame`] follows what the end of the
+//! pipeline waits for, and [`switch`] does so by [`switched`], perf's events.
 
 mod blame;
+mod switch;
+mod switched;
 mod thread;
 mod totals;
 
+use crate::collect::thread_events::ThreadEvents;
 use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::look::{ProcessNow, ProcessesNow};
 use crate::record::observe::looks::Sleepers;
 use crate::record::observe::path::{PathEnds, SeenPath};
-use crate::record::observe::raw::{PR_READ, PR_WRITE, PrWho};
+use crate::record::observe::raw::{PR_READ, PR_WRITE, PrState, PrWho};
 use crate::record::observe::reason::words_of;
 use crate::record::observe::recorder::monotonic_ns;
 use crate::record::observe::thread_calls::{MOST_THREADS, ThreadCall};
@@ -22,9 +26,11 @@ use crate::record::start::socket_peers::socket_peers;
 use crate::result::{PathWhat, ProcLooks};
 use crate::util::process_stat::{self, ProcessStat};
 use crate::util::text::read_lossy;
+use bytemuck::Zeroable as _;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
+use switched::Switched;
 use thread::{LookedProcess, LookedThread, Sleep, ThreadState};
 use totals::LookedTotals;
 
@@ -59,13 +65,19 @@ pub(crate) struct ProcRecorder {
     now: ProcessesNow,
     peers_at: u64,
     processes: BTreeMap<u32, LookedProcess>,
+    /// Those of them that have ended. With events, they are kept for one more look: they may have ended a sleep.
+    ending: HashSet<u32>,
     /// Processes that are none of these.
     others: HashSet<u32>,
     /// The process id that the kernel gave last, with which new processes and threads are noticed.
     last_pid: String,
+    /// It was another one at the last look: the process that has it may not have been listed yet.
+    has_new: bool,
     /// The first process of each stage.
     roots: Vec<u32>,
     totals: LookedTotals,
+    /// With perf's events.
+    switched: Option<Switched>,
     path: SeenPath,
     /// Who held up the end between the last two looks, what it did, and the part of that time.
     blamed: Vec<(PrWho, PathWhat, f64)>,
@@ -77,8 +89,8 @@ pub(crate) struct ProcRecorder {
 }
 
 impl ProcRecorder {
-    /// The window begins now.
-    pub(crate) fn start() -> Self {
+    /// The window begins now. `events`: of what is followed, if they are wanted.
+    pub(crate) fn start(events: Option<ThreadEvents>) -> Self {
         let begin = monotonic_ns();
         Self {
             last: begin,
@@ -90,10 +102,13 @@ impl ProcRecorder {
             now: ProcessesNow::default(),
             peers_at: 0,
             processes: BTreeMap::new(),
+            ending: HashSet::new(),
             others: process_stat::ids().collect(),
             last_pid: String::new(),
+            has_new: true,
             roots: Vec::new(),
             totals: LookedTotals::default(),
+            switched: events.map(Switched::new),
             path: SeenPath::new(begin),
             blamed: Vec::new(),
             begin,
@@ -116,6 +131,20 @@ impl ProcRecorder {
         }
     }
 
+    /// Read perf's events of the processes that are followed and ran before.
+    ///
+    /// # Errors
+    /// Why that is impossible.
+    pub(crate) fn read_events(&mut self) -> Result<(), String> {
+        self.switched = Some(Switched::new(ThreadEvents::of_none()?));
+        let pids: Vec<u32> = self.processes.keys().copied().collect();
+        let seized = pids.into_iter().try_for_each(|pid| self.seize(pid, self.begin));
+        if seized.is_err() {
+            self.switched = None;
+        }
+        seized
+    }
+
     /// Also follow a process that runs, as a further stage, unless it is followed already.
     pub(crate) fn join(&mut self, pid: u32) {
         let stage = self.roots.len() as u32;
@@ -124,26 +153,30 @@ impl ProcRecorder {
             && let Some(stat) = ProcessStat::of(pid).filter(|stat| stat.state != 'Z')
         {
             self.others.remove(&pid);
-            self.add(pid, stage, &stat, monotonic_ns(), true);
+            let at = monotonic_ns();
+            self.add(pid, stage, &stat, at, true);
+            // What cannot be followed is looked at.
+            let _ = self.seize(pid, at);
         }
     }
 
     /// Time until [`Self::step`] has something to do.
     pub(crate) fn due(&self) -> Duration {
-        self.next.saturating_duration_since(Instant::now())
+        let read = self.switched.as_ref().map_or(Duration::MAX, Switched::due);
+        self.next.saturating_duration_since(Instant::now()).min(read)
     }
 
     /// Look, if it is time to.
     pub(crate) fn step(&mut self) {
-        if !self.due().is_zero() {
+        let (last, long) = (self.last, self.every.as_nanos() as u64 / 2);
+        let is_time =
+            self.switched.as_mut().is_some_and(|switched| switched.due().is_zero() && switched.read(last, long));
+        if Instant::now() < self.next && !is_time {
             return;
         }
-        let before = clock_gettime(ClockId::ThreadCPUTime);
-        self.look();
-        let after = clock_gettime(ClockId::ThreadCPUTime);
-        let ns = (after.tv_sec - before.tv_sec) * 1_000_000_000 + (after.tv_nsec - before.tv_nsec);
+        let ns = self.look();
         let (cost, often) = if self.looks < FIRST { (FIRST_COST, FIRST_OFTEN) } else { (COST, OFTEN) };
-        let wanted = Duration::from_nanos(ns.unsigned_abs()).div_f64(cost).clamp(often, SELDOM);
+        let wanted = Duration::from_nanos(ns).div_f64(cost).clamp(often, SELDOM);
         // One long look, as at the start, is no reason to look seldom.
         self.every = (self.every * 3 + wanted) / 4;
         self.next = Instant::now() + self.every;
@@ -158,36 +191,71 @@ impl ProcRecorder {
                 let files = self.now.processes.get(pid).and_then(|process| process.files.as_deref());
                 self.totals.add_open(&process.who, files.unwrap_or_default());
             }
+            self.add_unseen();
         }
     }
 
     /// The processes that are followed.
     pub(crate) fn living(&self) -> HashSet<u32> {
-        self.processes.keys().copied().collect()
+        self.processes.keys().copied().filter(|pid| !self.ending.contains(pid)).collect()
     }
 
     /// What has been counted until now.
     pub(crate) fn counts(&self) -> RecordedCounts {
-        self.totals.counts(self.last, self.processes.values().map(|process| process.who))
+        let living = self.processes.iter().filter(|(pid, _)| !self.ending.contains(pid));
+        let counts = self.totals.counts(self.last, living.map(|(_, process)| process.who));
+        let lost = self.switched.as_ref().map_or(0, Switched::lost);
+        let state = (lost > 0).then(|| PrState { lost_steps: lost, ..PrState::zeroed() });
+        RecordedCounts { state, ..counts }
     }
 
     /// The path, and how often it was looked.
-    pub(crate) fn finish(self) -> (PathEnds, ProcLooks) {
+    pub(crate) fn finish(mut self) -> (PathEnds, ProcLooks) {
         let mean_ns = (self.last - self.begin) / self.looks.max(1);
-        (self.path.finish(), ProcLooks { looks: self.looks, mean_ns, unreadable: self.unreadable })
+        let switched = self.switched.take();
+        let events = switched.as_ref().map(|switched| switched.count);
+        let seen = ProcLooks { looks: self.looks, mean_ns, unreadable: self.unreadable, events };
+        let path = match switched {
+            Some(switched) => self.followed(switched),
+            None => self.path.finish(),
+        };
+        (path, seen)
     }
 
-    fn look(&mut self) {
+    /// Look now. Returns the time that it took of a CPU, ns, without that for events, which do not come less often.
+    fn look(&mut self) -> u64 {
         let at = monotonic_ns().min(self.until);
         if at <= self.last {
-            return;
+            return 0;
         }
+        let begun = clock_gettime(ClockId::ThreadCPUTime);
         let is_new = self.discover(at);
-        for pid in self.processes.keys().copied().collect::<Vec<u32>>() {
-            self.look_at(pid, at, is_new);
-        }
+        let pids: Vec<u32> = self.processes.keys().copied().collect();
+        let ended: HashSet<u32> = pids.into_iter().filter(|pid| !self.look_at(*pid, at, is_new)).collect();
         self.read_others(at);
         self.find_channels();
+        let done = clock_gettime(ClockId::ThreadCPUTime);
+        let before = std::mem::replace(&mut self.ending, ended);
+        let has_events = self.switched.is_some();
+        if has_events {
+            self.switch(at);
+            self.seize_unknown(at);
+        }
+        let gone: Vec<u32> = self.ending.iter().copied().filter(|pid| !has_events || before.contains(pid)).collect();
+        for pid in gone {
+            self.ending.remove(&pid);
+            self.end(pid, at);
+        }
+        if !has_events {
+            self.blame(at);
+        }
+        (self.last, self.looks) = (at, self.looks + 1);
+        let ns = (done.tv_sec - begun.tv_sec) * 1_000_000_000 + (done.tv_nsec - begun.tv_nsec);
+        ns.unsigned_abs()
+    }
+
+    /// Without events: who held up the end since the last look, and what all threads did.
+    fn blame(&mut self, at: u64) {
         let ns = at - self.last;
         for process in self.processes.values() {
             process.threads.values().for_each(|thread| self.totals.add(&process.who, thread, ns));
@@ -202,7 +270,6 @@ impl ProcRecorder {
             until += share;
             self.path.add(*who, *what, self.last + (ns as f64 * until) as u64);
         }
-        (self.last, self.looks) = (at, self.looks + 1);
     }
 
     /// Find new children of processes that are followed. Returns whether there may be new threads.
@@ -210,7 +277,8 @@ impl ProcRecorder {
         // The last field is the process id that was given last.
         let load = read_lossy("/proc/loadavg").unwrap_or_default();
         let last_pid = load.split_whitespace().last().unwrap_or_default();
-        if last_pid == self.last_pid && self.looks > 0 {
+        let is_new = last_pid != self.last_pid;
+        if !std::mem::replace(&mut self.has_new, is_new) && !is_new {
             return false;
         }
         last_pid.clone_into(&mut self.last_pid);
@@ -233,7 +301,9 @@ impl ProcRecorder {
                     None => return true,
                 };
                 if self.processes.len() < MOST {
-                    parent.iter().for_each(|parent| self.totals.process(parent).forks += 1);
+                    if self.switched.is_none() {
+                        parent.iter().for_each(|parent| self.totals.process(parent).forks += 1);
+                    }
                     self.add(*pid, stage, &stat, at, false);
                 }
                 false
@@ -257,42 +327,62 @@ impl ProcRecorder {
         let parent = self.processes.get(&stat.parent).map(|parent| parent.who);
         let is_copy =
             parent.is_some_and(|parent| parent.name == who.name && self.path.command_lines.of(&parent) == line);
-        let counts = self.totals.process(&who);
-        counts.begin = if counts.begin == 0 { begin } else { counts.begin.min(begin) };
-        counts.execs += u64::from(!is_copy);
+        if self.switched.is_none() || running {
+            self.totals.begin(&who, begin);
+            self.totals.process(&who).execs += u64::from(!is_copy);
+        }
         self.path.command_lines.add(who, line);
         self.path.ids.add(pid, [pid, process_stat::inner_id(pid).unwrap_or(pid)]);
         if running {
             // The times of its threads so far are no part of the window.
-            self.look_at(pid, begin, true);
+            if !self.look_at(pid, begin, true) {
+                self.end(pid, begin);
+            }
         }
     }
 
-    fn look_at(&mut self, pid: u32, at: u64, is_new: bool) {
-        let Some(process) = self.processes.get_mut(&pid) else { return };
+    /// Look at a process. Returns whether it lives.
+    fn look_at(&mut self, pid: u32, at: u64, is_new: bool) -> bool {
+        let is_counted = self.switched.is_some();
+        let Some(process) = self.processes.get_mut(&pid) else { return false };
         let stat = ProcessStat::of(pid).filter(|stat| stat.started == process.started);
         let Some(stat) = stat.filter(|stat| stat.state != 'Z' || process.threads.len() > 1) else {
-            return self.end(pid, at);
+            return false;
         };
-        let name = words_of(&stat.name);
-        if name != process.who.name {
-            self.totals.end(&process.who, at);
-            process.who.name = name;
+        let named = self
+            .switched
+            .as_ref()
+            .map_or(Some(PrWho { name: words_of(&stat.name), ..process.who }), |switched| switched.who(pid));
+        if let Some(who) = named.filter(|who| *who != process.who) {
+            let before = process.who;
+            process.who = who;
             process.files_at = 0;
-            let counts = self.totals.process(&process.who);
-            (counts.begin, counts.execs) = (at, counts.execs + 1);
+            if !is_counted {
+                self.totals.end(&before, at);
+                self.totals.begin(&process.who, at);
+                self.totals.process(&process.who).execs += 1;
+            }
             self.path.command_lines.add(process.who, command_line::of_process(pid));
+        } else if is_counted && words_of(&stat.name) != process.who.name {
+            // It has just executed a program, and the event of that is still to be read.
+            process.files_at = 0;
         }
         let files = self.now.processes.entry(pid).or_default();
         files.parent = stat.parent;
         if process.files_at == 0 || at - process.files_at >= STALE_NS {
             files.files = open_files(pid).ok();
             process.files_at = at;
+            // It is empty for a moment during an exec.
+            if self.path.command_lines.of(&process.who).is_empty() {
+                self.path.command_lines.add(process.who, command_line::of_process(pid));
+            }
         }
         let own = &mut files.files;
-        let [user, all] = process.ticks;
-        self.totals.add_ticks(&process.who, [stat.user_ticks.saturating_sub(user), stat.ticks.saturating_sub(all)]);
-        process.ticks = [stat.user_ticks, stat.ticks];
+        if named.is_some() {
+            let [user, all] = process.ticks;
+            self.totals.add_ticks(&process.who, [stat.user_ticks.saturating_sub(user), stat.ticks.saturating_sub(all)]);
+            process.ticks = [stat.user_ticks, stat.ticks];
+        }
         let listed =
             if is_new || process.threads.is_empty() { tasks(pid) } else { process.threads.keys().copied().collect() };
         let is_single = listed.len() == 1;
@@ -337,20 +427,24 @@ impl ProcRecorder {
                 ThreadState::Sleeps(sleep) => Some(sleep.clone()),
                 ThreadState::Runs => before.and_then(|thread| thread.slept.clone()),
             };
-            if before.is_none() {
+            if before.is_none() && !is_counted {
                 self.totals.process(&process.who).threads += 1;
             }
             process.threads.insert(tid, LookedThread { times, state, since, slept, channel: None, spent, sleeps });
         }
-        if process.threads.is_empty() {
-            self.end(pid, at);
-        }
+        !process.threads.is_empty()
     }
 
     fn end(&mut self, pid: u32, at: u64) {
-        if let Some(process) = self.processes.remove(&pid) {
-            self.totals.end(&process.who, at);
-            let files = self.now.processes.remove(&pid).and_then(|process| process.files);
+        if let Some(mut process) = self.processes.remove(&pid) {
+            process.who = self.switched.as_ref().and_then(|switched| switched.who(pid)).unwrap_or(process.who);
+            if self.switched.is_none() {
+                self.totals.end(&process.who, at);
+            }
+            let removed = self.now.processes.remove(&pid);
+            let parent = removed.as_ref().map_or(0, |process| process.parent);
+            self.switched.iter_mut().for_each(|switched| switched.ended(process.who, parent, true));
+            let files = removed.and_then(|process| process.files);
             self.totals.add_open(&process.who, &files.unwrap_or_default());
         }
         self.others.insert(pid);

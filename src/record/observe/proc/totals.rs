@@ -1,6 +1,6 @@
 //! What was seen, by process and channel.
 
-use super::thread::LookedThread;
+use super::thread::{LookedThread, Sleep};
 use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::look::ChannelKey;
 use crate::record::observe::raw::{PR_READ, PR_WRITE, PrCounts, PrEnd, PrProcess, PrReason, PrWait, PrWho};
@@ -28,17 +28,28 @@ impl LookedTotals {
         let process = self.process(who);
         process.cpu_ns += cpu;
         process.runnable_ns += waiting;
-        let asleep = ns.saturating_sub(cpu + waiting);
-        let Some(slept) = &thread.slept else { return };
-        match thread.channel {
+        if let Some(sleep) = &thread.slept {
+            self.slept(who, sleep, thread.channel, ns.saturating_sub(cpu + waiting));
+        }
+    }
+
+    /// A thread slept for `ns`: at this side of a channel, or for another reason.
+    pub(super) fn slept(&mut self, who: &PrWho, sleep: &Sleep, channel: Option<(ChannelKey, u32)>, ns: u64) {
+        match channel {
             Some((channel, side)) => {
-                self.ends.entry((*who, channel, side)).or_insert_with(PrCounts::zeroed).blocked_ns += asleep;
+                self.ends.entry((*who, channel, side)).or_insert_with(PrCounts::zeroed).blocked_ns += ns;
             }
             None => {
-                let key = (*who, slept.number, slept.file_type);
-                self.waits.entry(key).or_insert_with(PrWait::zeroed).ns += asleep;
+                let key = (*who, sleep.number, sleep.file_type);
+                self.waits.entry(key).or_insert_with(PrWait::zeroed).ns += ns;
             }
         }
+    }
+
+    /// A process began then, unless it began before.
+    pub(super) fn begin(&mut self, who: &PrWho, at: u64) {
+        let counts = self.process(who);
+        counts.begin = if counts.begin == 0 { at } else { counts.begin.min(at) };
     }
 
     /// Clock ticks, in user space and in all.
@@ -63,6 +74,14 @@ impl LookedTotals {
                     self.ends.entry(end).or_insert_with(PrCounts::zeroed);
                 }
             }
+        }
+    }
+
+    /// A process that no look has seen has the same ends open as this one.
+    pub(super) fn open_as(&mut self, who: &PrWho, like: &PrWho) {
+        let of_other = self.ends.keys().filter(|(other, ..)| other == like);
+        for (_, channel, side) in of_other.copied().collect::<Vec<_>>() {
+            self.ends.entry((*who, channel, side)).or_insert_with(PrCounts::zeroed);
         }
     }
 
