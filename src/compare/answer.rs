@@ -129,7 +129,13 @@ pub fn answer(comparison: &Comparison, all: &[(&Section, &Step)]) -> String {
     let mut text = other_work(&steps);
     match all {
         [(_, step)] if step.other_processor => text.push_str(&format!("{TWO_PROCESSORS}: {}", step.verdict.text)),
-        [(_, step)] => text.push_str(&step.verdict.text),
+        [(_, step)] => {
+            // What is certain comes before what is not.
+            if let Some(calls) = pipelines::more_calls(step).filter(|_| !step.verdict.word.is_change()) {
+                let _ = write!(text, "{calls}; ");
+            }
+            text.push_str(&step.verdict.text);
+        }
         _ => text.push_str(&verdicts(all)),
     }
     text.push_str(&understated(all));
@@ -138,7 +144,7 @@ pub fn answer(comparison: &Comparison, all: &[(&Section, &Step)]) -> String {
         return text;
     }
     if let [(_, step)] = all
-        && let Some(calls) = pipelines::more_calls(step)
+        && let Some(calls) = pipelines::more_calls(step).filter(|_| step.verdict.word.is_change())
     {
         let _ = write!(text, "; {calls}");
     }

@@ -314,18 +314,16 @@ fn replaced_calls(step: &Step) -> Option<String> {
     (!gained.is_empty()).then(|| format!("{} instead of {instead}", gained.join(" and ")))
 }
 
-/// `500 more getppid by stage1-prog`: the change of the number of calls that explains a part of the change of `step`.
+/// `500 more getppid by stage1-prog`: the change of the number of calls that explains a part of the change of `step`, or is
+/// certain although that of instructions is not.
 pub(crate) fn more_calls(step: &Step) -> Option<String> {
-    if !matches!(step.verdict.word, Word::More | Word::Fewer) {
-        return None;
-    }
     if let Some(text) = replaced_calls(step) {
         return Some(text);
     }
     let change = step.pipeline.system_calls.first().filter(|change| change.certain)?;
     let (more, [before, after]) = (change.more(), change.calls);
     let is_many = more.unsigned_abs() >= FEW_CALLS && before.abs_diff(after) * FEW_PARTS >= before.max(after);
-    let agrees = (more > 0) == (step.verdict.word == Word::More);
+    let agrees = !step.verdict.word.is_change() || (more > 0) == (step.verdict.word == Word::More);
     let process = change.process;
     let how = if more > 0 { "more" } else { "fewer" };
     let text = format!(
@@ -342,8 +340,7 @@ pub(crate) fn more_calls(step: &Step) -> Option<String> {
 pub(crate) fn user_work(step: &Step, sides: [&CaseMeasure; 2]) -> Option<UserWork> {
     let user = step.roles.iter().find(|row| row.role == RoleId::User && row.certain)?;
     let explains = 2.0 * user.delta.abs() >= step.verdict.delta.abs() && more_calls(step).is_none();
-    let is_change = matches!(step.verdict.word, Word::More | Word::Fewer);
-    (is_change && explains).then(|| sides[1].user_loops.since(&sides[0].user_loops)).flatten()
+    (step.verdict.word.is_change() && explains).then(|| sides[1].user_loops.since(&sides[0].user_loops)).flatten()
 }
 
 /// `the same work, other code`: what is known of a change of user code.

@@ -25,6 +25,11 @@ impl Word {
         self.into()
     }
 
+    /// Whether other numbers were counted.
+    pub(crate) fn is_change(self) -> bool {
+        matches!(self, Self::More | Self::Fewer)
+    }
+
     /// The word for a change of counts.
     pub fn of_counts(decision: Decision) -> Self {
         match decision {

@@ -6,7 +6,7 @@ use crate::profile::{Folded, Moved, Profile, attribute};
 use crate::record::count::REP_BYTES;
 use crate::result::{
     Collector, CollectorReport, CriticalPath, Ensemble, ExecutedOn, MeasuredTarget, PairRecord, PathPart, PathWhat,
-    PipelineCommand, RecordedChannel, RecordedEnd, RecordedProcess, SCHEMA, WindowCount,
+    PipelineCommand, RecordedChannel, RecordedEnd, RecordedProcess, SCHEMA, SystemCallCount, WindowCount,
 };
 use crate::roles::Skid;
 use crate::workload::Spec;
@@ -91,8 +91,18 @@ fn counted_pipelines_are_compared_as_runs_are() {
     // The last with the first.
     assert_eq!(said.len(), 3);
     let wide = counted("7.2", "wc", &[1_000_000, 1_200_000, 900_000]);
-    let said = answer(vec![counted("6.1", "wc", &[1_000_000; 3]), wide]);
+    let said = answer(vec![counted("6.1", "wc", &[1_000_000; 3]), wide.clone()]);
     assert!(said[0].contains("undecided whether"), "{said:?}");
+    // Other calls are certain all the same, and come first.
+    let process = wide.profiles[0].process;
+    let calls =
+        |name: &str, calls: u64| SystemCallCount { calls, range: [calls; 2], ..SystemCallCount::none(process, name) };
+    let (mut before, mut after) = (counted("6.1", "wc", &[1_000_000; 3]), wide);
+    before.document.system_calls = vec![calls("write", 5)];
+    after.document.system_calls = vec![calls("write", 5), calls("getppid", 500)];
+    let said = answer(vec![before, after]);
+    let first = ": 500 more getppid by stage1-dd (0 to 500); undecided whether";
+    assert!(said[0].contains(first), "{said:?}");
 }
 
 #[test]
