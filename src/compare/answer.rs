@@ -127,15 +127,18 @@ const TWO_PROCESSORS: &str = "instructions of two processors cannot be compared.
 pub fn answer(comparison: &Comparison, all: &[(&Section, &Step)]) -> String {
     let steps: Vec<&Step> = all.iter().map(|(_, step)| *step).collect();
     let mut text = other_work(&steps);
+    // What is certain comes before what is not.
+    let (before, after) = match all {
+        [(_, step)] if step.verdict.word.is_change() => (None, pipelines::more_calls(step)),
+        [(_, step)] if !step.other_processor => (pipelines::more_calls(step), None),
+        _ => (None, None),
+    };
+    if let Some(calls) = before {
+        let _ = write!(text, "{calls}; ");
+    }
     match all {
         [(_, step)] if step.other_processor => text.push_str(&format!("{TWO_PROCESSORS}: {}", step.verdict.text)),
-        [(_, step)] => {
-            // What is certain comes before what is not.
-            if let Some(calls) = pipelines::more_calls(step).filter(|_| !step.verdict.word.is_change()) {
-                let _ = write!(text, "{calls}; ");
-            }
-            text.push_str(&step.verdict.text);
-        }
+        [(_, step)] => text.push_str(&step.verdict.text),
         _ => text.push_str(&verdicts(all)),
     }
     text.push_str(&understated(all));
@@ -143,9 +146,7 @@ pub fn answer(comparison: &Comparison, all: &[(&Section, &Step)]) -> String {
         // Contributors and schedules are those of one number of CPUs.
         return text;
     }
-    if let [(_, step)] = all
-        && let Some(calls) = pipelines::more_calls(step).filter(|_| step.verdict.word.is_change())
-    {
+    if let Some(calls) = after {
         let _ = write!(text, "; {calls}");
     }
     if let [(_, step)] = all

@@ -139,7 +139,8 @@ pub(crate) struct LastCounts(RecordedCounts);
 
 impl Recorder {
     /// Attach all programs. Nothing is followed yet. Processes must be started by the thread that calls this. `sampled`:
-    /// also sample what they execute. `running`: processes that were running before are followed, too. The window ends `duration` after the begin of the first process: the programs know the time, whether this process has a CPU then or not.
+    /// also sample what they execute. `running`: processes that were running before are followed, too. The window ends
+    /// `duration` after the begin of the first process: the programs know the time, whether this process has a CPU then or not.
     ///
     /// # Errors
     /// When the kernel refuses them: the reason and a fix.

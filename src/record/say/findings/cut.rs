@@ -46,8 +46,8 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     found
 }
 
-/// `` `node a.js` ended `sh` with SIGTERM at 1.28 s, after it had read 206,329 bytes of its output: ... ``
-/// Of a child that node ended, because it wrote more than node takes.
+/// A child that node ended, because it wrote more than node takes: `` `node a.js` ended `sh` with SIGTERM at 1.28 s, after
+/// 206,329 bytes of its output: ... ``
 fn by_node(view: &FindingView<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for (at, process) in view.document.recorded.iter().enumerate() {
