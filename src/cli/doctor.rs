@@ -124,11 +124,18 @@ fn recording() -> Feature {
     let fix = Rights::own().refused().map_or_else(kernel, str::to_owned);
     match record::try_recorder() {
         Ok(()) => feature("its BPF programs can be attached"),
-        Err(error) => feature(&format!("{error:#}")).limited(
-            FeatureState::Missing,
-            "pipeprof record only looks into /proc: shares have a margin, and calls and bytes are not seen",
-            fix,
-        ),
+        Err(error) => {
+            let impact = match record::try_thread_events() {
+                Ok(()) => {
+                    "pipeprof record uses perf's events of threads and looks into /proc: calls and bytes are not seen"
+                        .to_owned()
+                }
+                Err(why) => format!(
+                    "pipeprof record only looks into /proc: shares have a margin, and calls and bytes are not seen ({why})"
+                ),
+            };
+            feature(&format!("{error:#}")).limited(FeatureState::Missing, &impact, fix)
+        }
     }
 }
 

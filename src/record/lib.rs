@@ -41,6 +41,7 @@ pub use crate::record::options::{RecordOptions, RecordSettings};
 pub use crate::record::trials::trial::TrialOptions;
 pub use crate::result::Remedy;
 
+use crate::collect::thread_events::ThreadEvents;
 use crate::collect::user_code::UserCode;
 use crate::kernel::environment::Environment;
 use crate::kernel::symbols::Symbols;
@@ -90,6 +91,14 @@ pub fn check_any_steps(bytes: &[u8]) {
 /// Why nothing can be recorded here.
 pub fn try_recorder() -> Result<()> {
     recorder::Recorder::start(RecordLevel::Calls, false, Excerpts::None, None, true).map(drop)
+}
+
+/// Whether perf's events of threads can be had here.
+///
+/// # Errors
+/// Why the kernel refuses them, and what would help.
+pub fn try_thread_events() -> Result<(), String> {
+    ThreadEvents::of_children().map(drop)
 }
 
 /// The pipes that this user has open and the limit of their pages, with whether they use it up. `None` without a limit.
