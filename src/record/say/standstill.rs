@@ -416,8 +416,15 @@ fn locked(recording: &Document, look: &LastLook) -> Vec<String> {
     look.waits.iter().filter(long).filter_map(text).take(NAMED).collect()
 }
 
-/// Who waits for FIFOs, their paths, who has deleted ones of these paths open, and whether none is there any more.
-type UnopenedFifos<'a> = (&'a SeenProcess, BTreeSet<String>, Vec<&'a SeenProcess>, bool);
+/// FIFOs that a process opens for the same direction, and whose other ends nobody opens.
+struct UnopenedFifos<'a> {
+    process: &'a SeenProcess,
+    paths: BTreeSet<String>,
+    /// Who has deleted ones of these paths open.
+    deleted: Vec<&'a SeenProcess>,
+    /// None is there any more.
+    removed: bool,
+}
 
 /// Long waits for FIFOs to be opened, of each process.
 fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
@@ -430,14 +437,16 @@ fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
         if let WaitedFor::Opening { path, writes, deleted, removed } = &wait.awaited
             && is_long
         {
-            let new = || (&wait.process, BTreeSet::new(), Vec::new(), *removed);
-            let found = of_processes.entry((wait.process.pid, *writes)).or_insert_with(new);
-            found.1.insert(format!("`{}`", clean(path)));
-            found.2.extend(deleted);
-            found.3 &= removed;
+            let process = &wait.process;
+            let new = || UnopenedFifos { process, paths: BTreeSet::new(), deleted: Vec::new(), removed: *removed };
+            let found = of_processes.entry((process.pid, *writes)).or_insert_with(new);
+            found.paths.insert(format!("`{}`", clean(path)));
+            found.deleted.extend(deleted);
+            found.removed &= removed;
         }
     }
-    let text = |((_, writes), (process, paths, deleted, removed)): ((u32, bool), UnopenedFifos<'_>)| {
+    let text = |((_, writes), fifos): ((u32, bool), UnopenedFifos<'_>)| {
+        let UnopenedFifos { process, paths, deleted, removed } = fifos;
         let [fifos, it] = if paths.len() == 1 { ["FIFO", "it"] } else { ["FIFOs", "them"] };
         let how = if writes { "reading" } else { "writing" };
         let have = if deleted.len() == 1 { "has" } else { "have" };
