@@ -5,6 +5,7 @@ use crate::common::pipeprof;
 use pipeprof::profile::ProcessName;
 use pipeprof::result::{Document, RecordedChannel, RecordedProcess};
 use pipeprof::roles::RoleId;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -104,6 +105,28 @@ fn perf_events_show_processes_that_live_shortly() {
     assert_eq!(["true", "echo", "cat"].map(named), [60, 60, 1], "{recording:#?}");
 }
 
+#[test]
+#[ignore = "takes seconds: make test"]
+fn looks_leave_out_other_programs_of_a_script() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("r");
+    // All of them are of one process group.
+    let script = format!(
+        "{} record -q --observe proc -o {} -- 'sleep 1 | cat' & for i in $(seq 12); do sh -c 'dd if=/dev/zero bs=1 count=9 | cat; sleep 0.1' \
+         >/dev/null; done 2>/dev/null; wait",
+        crate::common::binary().display(),
+        target.display()
+    );
+    // Not the one of other tests, which have orphans.
+    let ended = Command::new("sh").args(["-c", &script]).process_group(0).stdin(Stdio::null()).output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    let recording: Document =
+        serde_json::from_str(&std::fs::read_to_string(target.join("result.json")).unwrap()).unwrap();
+    let mut names: Vec<&str> = recording.recorded.iter().map(|process| process.name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["cat", "sh", "sleep"], "{recording:#?}");
+}
+
 /// A copy of pipeprof that every user may execute, in a folder where all may write.
 fn for_everybody() -> (tempfile::TempDir, std::path::PathBuf) {
     use std::os::unix::fs::PermissionsExt as _;
@@ -118,14 +141,14 @@ fn for_everybody() -> (tempfile::TempDir, std::path::PathBuf) {
 #[test]
 #[ignore = "needs root: make test"]
 fn an_ordinary_user_gets_an_answer_and_what_is_missing() {
-    use std::os::unix::process::CommandExt as _;
     const NOBODY: u32 = 65_534;
     let (folder, program) = for_everybody();
     let record = |flags: &[&str]| {
         let _ = std::fs::remove_dir_all(folder.path().join("r"));
         let mut command = Command::new(&program);
         command.arg("record").args(flags).args(["-o", "r", "--", "sleep 1 | cat; exit 3"]);
-        command.uid(NOBODY).gid(NOBODY).current_dir(folder.path()).stdin(Stdio::null());
+        // Looks take orphans of their process group for the pipeline's; other tests have some, too.
+        command.uid(NOBODY).gid(NOBODY).process_group(0).current_dir(folder.path()).stdin(Stdio::null());
         let output = command.output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };

@@ -25,6 +25,7 @@ mod waits;
 use crate::common::{pipeprof, programs};
 use pipeprof::result::{Document, RecordedChannel, RecordedEnd};
 use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Output, Stdio};
 
 /// More calls than any stage makes.
@@ -65,7 +66,8 @@ fn record_at_level(flags: &[&str], stages: &[&[&str]]) -> (Recorded, tempfile::T
     for (number, stage) in stages.iter().enumerate() {
         command.args((number > 0).then_some("|")).args([own.to_str().unwrap(), "stage"]).args(*stage);
     }
-    let output = command.stdin(Stdio::null()).output().unwrap();
+    // Looks take orphans of their process group for the pipeline's; other tests have some, too.
+    let output = command.process_group(0).stdin(Stdio::null()).output().unwrap();
     let text = std::fs::read_to_string(target.join("result.json"));
     let text = text.unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
     let recording = serde_json::from_str(&text).unwrap();

@@ -73,6 +73,8 @@ pub(crate) struct ProcRecorder {
     last_pid: String,
     /// It was another one at the last look: the process that has it may not have been listed yet.
     has_new: bool,
+    /// The ancestors of what is followed: one of them becomes the parent of a process whose own parent has ended.
+    ancestors: HashSet<u32>,
     /// The first process of each stage.
     roots: Vec<u32>,
     totals: LookedTotals,
@@ -106,6 +108,7 @@ impl ProcRecorder {
             others: process_stat::ids().collect(),
             last_pid: String::new(),
             has_new: true,
+            ancestors: HashSet::new(),
             roots: Vec::new(),
             totals: LookedTotals::default(),
             switched: events.map(Switched::new),
@@ -126,8 +129,16 @@ impl ProcRecorder {
             self.others.remove(&pid);
             if let Some(stat) = ProcessStat::of(pid).filter(|stat| stat.state != 'Z') {
                 self.group = stat.group;
+                self.know_ancestors(stat.parent);
                 self.add(pid, stage, &stat, self.begin, running);
             }
+        }
+    }
+
+    /// Also this process and those above it can become the parent of orphans.
+    fn know_ancestors(&mut self, mut pid: u32) {
+        while pid != 0 && self.ancestors.insert(pid) {
+            pid = ProcessStat::of(pid).map_or(0, |stat| stat.parent);
         }
     }
 
@@ -154,6 +165,7 @@ impl ProcRecorder {
         {
             self.others.remove(&pid);
             let at = monotonic_ns();
+            self.know_ancestors(stat.parent);
             self.add(pid, stage, &stat, at, true);
             // What cannot be followed is looked at.
             let _ = self.seize(pid, at);
@@ -293,8 +305,10 @@ impl ProcRecorder {
             new.retain(|pid| {
                 let Some(stat) = ProcessStat::of(*pid).filter(|stat| stat.state != 'Z') else { return false };
                 let parent = self.processes.get(&stat.parent).map(|parent| parent.who);
-                // Its parent had ended before it was seen; who has started this process starts others, too.
-                let is_orphan = || stat.group == self.group && stat.parent != self.parent;
+                // Its parent had ended before it was seen; who has started this process starts others, too. A group can have
+                // other programs, as in a script.
+                let is_orphan =
+                    || stat.group == self.group && stat.parent != self.parent && self.ancestors.contains(&stat.parent);
                 let stage = match &parent {
                     Some(parent) => parent.stage,
                     None if is_orphan() => self.roots.len().saturating_sub(1) as u32,
