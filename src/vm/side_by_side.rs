@@ -3,6 +3,7 @@
 use crate::util::limits::one_per_cpu;
 use crate::util::memory;
 use anyhow::{Result, anyhow};
+use std::sync::{Mutex, PoisonError};
 
 /// How many guests with so many bytes of memory run at a time: at most one per CPU, and with a fifth of the memory left free.
 pub fn most(guest_bytes: u64) -> usize {
@@ -23,18 +24,28 @@ fn with_room(cpus: usize, available_bytes: Option<u64>, guest_bytes: u64) -> usi
 /// # Errors
 /// The first of those of `each`; what has begun then is waited for, and nothing more begins.
 pub fn run<I: Sync, T: Send>(all: &[I], jobs: usize, each: impl Fn(&I) -> Result<T> + Sync) -> Result<Vec<T>> {
-    let mut results = Vec::new();
-    for together in all.chunks(jobs.max(1)) {
-        let done: Vec<Result<T>> = std::thread::scope(|scope| {
-            let running: Vec<_> = together.iter().map(|one| scope.spawn(|| each(one))).collect();
-            let failed = |_| Err(anyhow!("internal error: a thread panicked"));
-            running.into_iter().map(|thread| thread.join().unwrap_or_else(failed)).collect()
-        });
-        for result in done {
-            results.push(result?);
+    let queue = Mutex::new(all.iter().enumerate());
+    // The next one, and nothing after a failure.
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let stop = || queue.lock().unwrap_or_else(PoisonError::into_inner).by_ref().for_each(drop);
+    let work = || {
+        let mut done = Vec::new();
+        while let Some((number, one)) = next() {
+            let result = each(one);
+            if result.is_err() {
+                stop();
+            }
+            done.push((number, result));
         }
-    }
-    Ok(results)
+        done
+    };
+    let mut done: Vec<(usize, Result<T>)> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs.clamp(1, all.len().max(1))).map(|_| scope.spawn(work)).collect();
+        let failed = |_| vec![(0, Err(anyhow!("internal error: a thread panicked")))];
+        workers.into_iter().flat_map(|worker| worker.join().unwrap_or_else(failed)).collect()
+    });
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
 #[cfg(test)]
@@ -53,7 +64,7 @@ mod tests {
     fn results_are_in_order_and_an_error_is_the_first() {
         assert_eq!(run(&[0, 1, 2, 3, 4], 2, |number| Ok(number * 2)).unwrap(), [0, 2, 4, 6, 8]);
         let begun = std::sync::atomic::AtomicU32::new(0);
-        let failed = run(&[0, 1, 2, 3, 4], 2, |number| {
+        let failed = run(&[0, 1, 2, 3, 4], 1, |number| {
             begun.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             if *number == 1 { Err(anyhow!("broken")) } else { Ok(()) }
         });
