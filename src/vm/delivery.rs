@@ -1,6 +1,6 @@
 //! How a guest learns its job: from a file of the emulator's configuration device (fw_cfg), which init reads at the
-//! machine's ports. The content comes from the emulator's command line, so a restored guest gets the job of this run,
-//! and reading it depends on nothing but its length.
+//! machine's ports or, if it is long, by DMA. The content comes from the emulator's command line, so a restored guest gets
+//! the job of this run, and reading it depends on nothing but its length.
 //!
 //! The ports are those of QEMU's docs/specs/fw_cfg.rst and docs/specs/pvpanic.rst.
 

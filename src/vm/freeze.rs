@@ -100,7 +100,7 @@ pub enum FeedResult {
 }
 
 /// Check the state in `file`, and write it to a QEMU that waits for it.
-pub fn feed(mut file: File, saved: Stream, mut to: PipeWriter) -> JoinHandle<FeedResult> {
+pub fn feed(mut file: File, saved: Stream, to: PipeWriter) -> JoinHandle<FeedResult> {
     // Fewer switches between the two processes. The default also works.
     let _ = rustix::pipe::fcntl_setpipe_size(&to, PIECE);
     std::thread::spawn(move || {
@@ -109,10 +109,16 @@ pub fn feed(mut file: File, saved: Stream, mut to: PipeWriter) -> JoinHandle<Fee
         if !is_whole(&mut file, saved) {
             return FeedResult::Damaged;
         }
-        match io::copy(&mut file, &mut to) {
-            Ok(bytes) if bytes == saved.bytes => FeedResult::Whole,
-            _ => FeedResult::Refused,
+        // The pages of the file go into the pipe as they are.
+        let mut left = saved.bytes;
+        while left > 0 {
+            match rustix::fs::sendfile(&to, &file, None, usize::try_from(left).unwrap_or(PIECE)) {
+                Ok(sent) if sent > 0 => left = left.saturating_sub(sent as u64),
+                Err(rustix::io::Errno::INTR) => {}
+                _ => return FeedResult::Refused,
+            }
         }
+        FeedResult::Whole
     })
 }
 

@@ -50,11 +50,9 @@ impl Drop for Registers {
 }
 
 impl FwCfg for Registers {
-    fn select(&self, entry: u16) {
+    fn read(&self, entry: u16, length: usize) -> Vec<u8> {
         self.write(SELECTOR, entry.to_be());
-    }
-
-    fn read(&self, bytes: &mut [u8]) {
+        let mut bytes = vec![0; length];
         let (wide, rest) = bytes.as_chunks_mut::<8>();
         for bytes in wide {
             // SAFETY: the register is mapped. A read of 8 bytes takes the next 8, in their order.
@@ -64,6 +62,7 @@ impl FwCfg for Registers {
             // SAFETY: likewise, of one byte.
             *byte = unsafe { self.at.read_volatile() };
         }
+        bytes
     }
 }
 

@@ -2,9 +2,6 @@
 
 /// The emulator's configuration device.
 pub(super) trait FwCfg {
-    /// Let [`Self::read`] begin with the first byte of this entry.
-    fn select(&self, entry: u16);
-
-    /// Read the next bytes.
-    fn read(&self, bytes: &mut [u8]);
+    /// So many of the first bytes of this entry.
+    fn read(&self, entry: u16, length: usize) -> Vec<u8>;
 }

@@ -1,6 +1,8 @@
 //! The machine's devices, which init uses before the job begins: it tells the emulator that the guest is ready, and reads
 //! the job.
 
+#[cfg(target_arch = "x86_64")]
+mod dma;
 mod fw_cfg;
 #[cfg(target_arch = "aarch64")]
 #[path = "aarch64.rs"]
@@ -23,16 +25,10 @@ pub(super) fn ready() -> Result<()> {
 /// it, or if the kernel gives no access.
 pub(super) fn file(name: &str) -> Option<Vec<u8>> {
     let device = machine::fw_cfg()?;
-    let read = |length: usize| {
-        let mut bytes = vec![0; length];
-        device.read(&mut bytes);
-        bytes
-    };
-    device.select(delivery::DIRECTORY);
-    let count = u32::from_be_bytes(read(4).try_into().ok()?);
+    let count = u32::from_be_bytes(device.read(delivery::DIRECTORY, 4).try_into().ok()?);
     // There are a few dozen; without the device, each byte is 0xff.
-    let entries = read(usize::try_from(count).ok().filter(|count| *count < 4096)? * 64);
-    let (selector, length) = delivery::find(&entries, name)?;
-    device.select(selector);
-    Some(read(length))
+    let count = usize::try_from(count).ok().filter(|count| *count < 4096)?;
+    let directory = device.read(delivery::DIRECTORY, 4 + count * 64);
+    let (selector, length) = delivery::find(&directory[4..], name)?;
+    Some(device.read(selector, length))
 }
