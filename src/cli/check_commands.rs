@@ -3,6 +3,7 @@
 use super::check_rules::CheckRules;
 use crate::arch::Processor;
 use crate::compare::{Comparison, Input, pipelines, stored};
+use crate::record::MeasureRecording as _;
 use crate::result::{Measurement, Outcome, SentFile};
 use crate::studies::again::measure_all;
 use crate::studies::against::{OtherTree, Revision};
@@ -30,7 +31,8 @@ pub(crate) struct CommandArgs {
     /// Put a file or folder that the commands read into the guest, at the same path or at DEST; repeatable
     #[arg(long, value_name = "PATH[:DEST]", value_parser = SentFile::parse)]
     file: Vec<SentFile>,
-    /// Counted runs of each command, each started at another moment [default: the baseline's, or 3]
+    /// Counted runs of each command, each started at another moment [default: the baseline's, or 3, and up to 9
+    /// if these differ]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: Option<u32>,
     /// Compare with another revision of the tree in the current folder instead of a baseline: check it out into a temporary
@@ -135,6 +137,14 @@ impl CommandArgs {
             let runs = runs.into_iter().map(|run| (label.to_owned(), run)).collect();
             Input { label: Some(label.to_owned()), runs }
         };
+        let as_often = |(wanted, before): (Measurement, &Outcome)| match wanted {
+            Measurement::Recording(mut request) => {
+                request.count_as_often_as(&before.document);
+                Measurement::Recording(request)
+            }
+            Measurement::Pair(options) => Measurement::Pair(options),
+        };
+        let wanted: Vec<Measurement> = wanted.into_iter().zip(&before).map(as_often).collect();
         let after = rules.measured(&wanted)?;
         rules.compared_within(&[input(revision.name(), before), input(NOW, after)], margin)
     }

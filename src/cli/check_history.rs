@@ -37,7 +37,7 @@ pub(super) fn perform(
     let (mut verdicts, mut facts) = (Vec::new(), Vec::new());
     for (line, run) in history.lines.iter().zip(&runs) {
         let first = line.points.first().map(|point| store.result(&point.cell)).transpose().map_err(usage)?;
-        let first = first.and_then(|run| Measure::of(&[&run]));
+        let first = first.and_then(|run| Measure::of(&[&run], usize::MAX));
         let (verdict, fact) = judged(args, &history, line, run, first.as_ref())?;
         verdicts.push(verdict);
         facts.push(fact);

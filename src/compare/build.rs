@@ -51,7 +51,9 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
     let mut sections = Vec::new();
     let mut measured = Vec::new();
     for (mode, cpus) in cases.iter().cloned() {
-        let of = |input: &Input| CaseMeasure::of(&of_case(input, &mode, cpus));
+        let windows = |input: &Input| of_case(input, &mode, cpus).iter().map(|run| run.windows.len()).min();
+        let fewest = inputs.iter().chain(&options.control).filter_map(windows).min().unwrap_or_default();
+        let of = |input: &Input| CaseMeasure::of(&of_case(input, &mode, cpus), fewest.max(1));
         let case = Case { columns: inputs.iter().map(of).collect(), control: options.control.as_ref().and_then(of) };
         for (input, column) in inputs.iter().zip(&case.columns) {
             let without = method == Method::Exact && column.as_ref().is_some_and(|column| column.profile.is_none());

@@ -43,8 +43,8 @@ pub struct CaseMeasure {
 }
 
 impl CaseMeasure {
-    /// The measure of `runs`; absent without a run.
-    pub fn of(runs: &[&Outcome]) -> Option<Self> {
+    /// The measure of `runs`; absent without a run. `most` as that of [`Measure::of`].
+    pub fn of(runs: &[&Outcome], most: usize) -> Option<Self> {
         let first = *runs.first()?;
         let document = &first.document;
         let warnings = runs.iter().flat_map(|run| &run.document.warnings);
@@ -55,7 +55,7 @@ impl CaseMeasure {
             totals: document.processes.totals.clone(),
             times: boots(runs),
             intervals: intervals(runs),
-            profile: Measure::of(runs),
+            profile: Measure::of(runs, most),
             calls: RoleCalls::of(document),
             bodies: first.code.as_ref().map(|code| calls::bodies(code, document)).unwrap_or_default(),
             call_rates: first.code.as_ref().map(|code| entries::call_rates(code, document)).unwrap_or_default(),

@@ -119,21 +119,28 @@ impl Default for MeasuredPer {
 
 impl Measure {
     /// Sum the attributed profiles of `runs` (the boots of one column in one case). `None` if no process of the target has
-    /// stacks.
-    pub fn of(runs: &[&Outcome]) -> Option<Self> {
+    /// stacks. Of a counted pipeline, these are all windows, but only the first `most`: a window of one column belongs to that
+    /// of the same number in another.
+    pub fn of(runs: &[&Outcome], most: usize) -> Option<Self> {
         let mut measure = Self { entered: entered(runs), ..Self::default() };
         // By process, summed over the runs.
         let mut time: ByProcess<f64> = ByProcess::new();
         for outcome in runs {
             let document = &outcome.document;
-            measure.add(document, &document.processes, outcome.shown_window());
+            if document.target.workload().is_some() || outcome.windows.is_empty() {
+                measure.add(document, &document.processes, outcome.shown_window());
+            } else {
+                for (profiles, run) in outcome.windows.iter().zip(&document.runs).take(most) {
+                    measure.add(document, &run.processes, profiles);
+                }
+            }
             for (process, of_run) in cpu_times(document).iter() {
                 *time.get_or_default(process) += of_run;
             }
         }
         if runs.iter().all(|outcome| outcome.document.unit == Unit::Instructions) {
             measure.scale_counts();
-            measure.windows = runs.iter().flat_map(|outcome| windows(outcome)).collect();
+            measure.windows = runs.iter().flat_map(|outcome| windows(outcome).into_iter().take(most)).collect();
             if runs.iter().all(|outcome| outcome.document.target.workload().is_none()) {
                 // Each run of a pipeline starts from the same snapshot of a guest, and at the moment of its number.
                 measure.order = WindowOrder::Paired;

@@ -72,7 +72,7 @@ mod tests {
         stacks.iter().for_each(|(stack, weight)| profile.stacks.add(*stack, *weight));
         let mut document = Document::default();
         Collector::Sample.name().clone_into(&mut document.attribution.collector);
-        Measure::of(&[&Outcome { document, profiles: vec![profile], ..Outcome::default() }]).unwrap()
+        Measure::of(&[&Outcome { document, profiles: vec![profile], ..Outcome::default() }], 1).unwrap()
     }
 
     #[test]

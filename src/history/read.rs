@@ -107,7 +107,7 @@ fn points(cells: &[(usize, String)], load: &dyn Fn(usize) -> Result<(String, Out
     let (mut first, mut before): (Option<Measure>, Option<Measure>) = (None, None);
     for place in 0..cells.len() {
         cancel::check()?;
-        let after = Measure::of(&[&load(place)?.1]);
+        let after = Measure::of(&[&load(place)?.1], usize::MAX);
         first = first.or_else(|| after.clone());
         if let (Some(before), Some(after)) = (&before, &after) {
             inlined.extend(inlined_between([before, after]));
@@ -148,7 +148,7 @@ pub fn counts(
 ) -> Result<HistoryPoint> {
     let shown = outcome.document.ensemble.as_ref().map_or(0, |ensemble| ensemble.shown);
     let judged = |measure| first.and_then(|first| schedule::at_that_of(first, &measure)).unwrap_or(measure);
-    let measure = Measure::of(&[outcome]).map(judged);
+    let measure = Measure::of(&[outcome], usize::MAX).map(judged);
     let measure = measure.map(|measure| if dropped.is_empty() { measure } else { measure.without(dropped) });
     let (mut windows, doubt) = measure.map(|measure| (measure.windows, measure.doubt)).unwrap_or_default();
     ensure!(!windows.is_empty(), "the run contains no counted window");

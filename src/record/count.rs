@@ -19,8 +19,9 @@ use crate::result::{
 use crate::roles::Skid;
 use crate::run::{BIRTH, KernelFunctions};
 use crate::util::own_child::pin;
-use crate::util::text::counted as counted_noun;
+use crate::util::text::{clean, counted as counted_noun};
 use crate::util::warning::{Warning, WarningCode};
+use crate::util::{decision, progress};
 use crate::vm::hardware::Hardware;
 use crate::vm::scratch::Scratch;
 use crate::vm::{Accel, GuestOptions, PluginArgs, qemu, side_by_side};
@@ -50,6 +51,26 @@ pub(crate) const FEWEST_BYTES: u64 = 16 << 10;
 /// A pipeline that does nothing looks at its time limit so often.
 const PACE: Duration = Duration::from_secs(1);
 
+/// How often a pipeline is counted: more often than `fewest` if that leaves changes undecided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunLimits {
+    pub fewest: u32,
+    pub most: u32,
+}
+
+impl RunLimits {
+    pub const fn exactly(runs: u32) -> Self {
+        Self { fewest: runs, most: runs }
+    }
+
+    /// How many runs there should be, after `counted`.
+    fn wanted(self, counted: &[CountedRun]) -> u32 {
+        let totals: Vec<f64> = counted.iter().map(CountedRun::without_scheduling).collect();
+        let enough = u32::try_from(decision::windows_that_decide(&totals)).unwrap_or(u32::MAX);
+        enough.clamp(self.fewest, self.most)
+    }
+}
+
 /// What a pipeline executed.
 #[derive(Debug)]
 struct CountedRun {
@@ -65,6 +86,16 @@ struct CountedRun {
     code: ExecutedCode,
 }
 
+impl CountedRun {
+    fn window(&self, number: u32) -> WindowCount {
+        WindowCount::of(Phase(number), 1, &self.profiles)
+    }
+
+    fn without_scheduling(&self) -> f64 {
+        self.window(0).without_scheduling() as f64
+    }
+}
+
 /// Count `pipeline` in so many `runs`, and add the counts to `recorded`, the same pipeline, recorded. `run` runs it in the
 /// guest that it is given, as the run of this number, and returns its exit codes. All runs are of one state of the guest,
 /// but each starts at another moment and with another list of free pages ([`shift`]), so that they differ by what does not
@@ -76,7 +107,7 @@ pub(crate) fn add(
     recorded: &mut Outcome,
     pipeline: &PipelineCommand,
     (guest, files): (&GuestOptions, &UserFiles),
-    runs: u32,
+    runs: RunLimits,
     run: impl Fn(&GuestOptions, u32) -> Result<Vec<u8>> + Sync,
 ) -> Result<()> {
     let stages = pipeline.stages.len();
@@ -86,12 +117,24 @@ pub(crate) fn add(
     let births = functions.births();
     // Several guests cannot write to one disk.
     let jobs = if guest.disk.is_some() { 1 } else { side_by_side::most(guest.memory_mib << 20) };
-    let numbers: Vec<u32> = (0..runs).collect();
-    let raw = side_by_side::run(&numbers, jobs, |number| {
-        RawRun::count(guest, stages, births.clone(), |guest| run(guest, *number))
-    })?;
     let counter = Counter { pipeline, files, exit_codes, functions: &functions, has_births: births.is_some() };
-    let counted = raw.into_iter().map(|run| counter.named(run)).collect::<Result<Vec<_>>>()?;
+    let mut counted: Vec<CountedRun> = Vec::new();
+    let mut wanted = runs.fewest;
+    while counted.len() < wanted as usize {
+        let numbers: Vec<u32> = (u32::try_from(counted.len())?..wanted).collect();
+        if !counted.is_empty() {
+            let more = counted_noun(numbers.len() as u64, "more run");
+            let text = clean(&pipeline.text());
+            progress::note(&format!("counting {more} of {text}, because the first {} differ", counted.len()));
+        }
+        let raw = side_by_side::run(&numbers, jobs, |number| {
+            RawRun::count(guest, stages, births.clone(), |guest| run(guest, *number))
+        })?;
+        for run in raw {
+            counted.push(counter.named(run)?);
+        }
+        wanted = runs.wanted(&counted);
+    }
     add_runs(recorded, counted);
     recorded.document.symbols.clone_from(&functions.roles);
     Ok(())
@@ -100,8 +143,7 @@ pub(crate) fn add(
 /// Add what was counted: all but the windows is of the first run.
 fn add_runs(recorded: &mut Outcome, counted: Vec<CountedRun>) {
     let Outcome { document, profiles, windows, code, .. } = recorded;
-    let window = |(number, run): (u32, &CountedRun)| WindowCount::of(Phase(number), 1, &run.profiles);
-    document.ensemble = Some(Ensemble::new((0..).zip(&counted).map(window).collect()));
+    document.ensemble = Some(Ensemble::new((0..).zip(&counted).map(|(number, run)| run.window(number)).collect()));
     document.unit = Unit::Instructions;
     Collector::Insn.name().clone_into(&mut document.attribution.collector);
     let several = counted.len() > 1;

@@ -10,7 +10,7 @@ use crate::guest::disk;
 use crate::guest::entropy;
 use crate::process::{Phase, settle};
 use crate::record;
-use crate::record::count;
+use crate::record::count::{self, RunLimits};
 use crate::record::observe::results::CallResults;
 use crate::record::say::answer::{RecordedAnswer, answer};
 use crate::record::start::input::KeptInput;
@@ -216,7 +216,7 @@ impl PreparedPipeline {
     ///
     /// # Errors
     /// As [`Self::record`] and [`Self::add_counts`]; when a stage fails, with what it printed.
-    pub fn counted(&self, runs: u32) -> Result<Outcome> {
+    pub fn counted(&self, runs: RunLimits) -> Result<Outcome> {
         let (mut recorded, printed) = self.record_to_count()?;
         check_codes(&recorded.document.exit_codes, &printed.errors)?;
         self.add_counts(&mut recorded, runs)?;
@@ -224,7 +224,7 @@ impl PreparedPipeline {
     }
 
     /// Count the instructions of what was recorded, in so many other guests, and add them to it.
-    pub(crate) fn add_counts(&self, recorded: &mut Outcome, runs: u32) -> Result<()> {
+    pub(crate) fn add_counts(&self, recorded: &mut Outcome, runs: RunLimits) -> Result<()> {
         let files = UserFiles::read(self.files.iter().map(PathBuf::as_path))?;
         count::add(recorded, &self.sent.pipeline, (&self.guest, &files), runs, |guest, number| {
             let sent = Sent { counted: Some(number), settled: true, ..self.sent.clone() };

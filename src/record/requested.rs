@@ -6,14 +6,15 @@ use crate::TracingCollector;
 use crate::TrialOptions;
 use crate::record;
 use crate::record::all;
+use crate::record::count::RunLimits;
 use crate::record::inside::{GuestPipeline, PipelinePlace, PreparedPipeline};
 use crate::record::kept;
 use crate::record::live::output::LivePlace;
 use crate::record::trials::remedy::ApplyRemedy as _;
 use crate::record_running;
 use crate::result::{
-    Collector, Finding, FindingKind, Measurement, Observer, Outcome, PipelineCommand, RecordLevel, RecordingRequest,
-    RecordingTarget, Remedy, SentFile,
+    Collector, Document, Finding, FindingKind, Measurement, Observer, Outcome, PipelineCommand, RecordLevel,
+    RecordingRequest, RecordingTarget, Remedy, SentFile,
 };
 use crate::util::streams::write_printed;
 use crate::util::usage::UsageError;
@@ -29,8 +30,8 @@ use std::time::Duration;
 const TRIED_RUNS: u32 = 10;
 const FEWEST_TRIED: u32 = 5;
 
-/// Counted runs of a pipeline: the fewest with which the scatter of counts can be judged.
-const COUNTED_RUNS: u32 = 3;
+/// Counted runs of a pipeline: at least the fewest with which the scatter of counts can be judged.
+const COUNTED_RUNS: RunLimits = RunLimits { fewest: 3, most: 9 };
 
 #[ext(MeasureRecording)]
 impl RecordingRequest {
@@ -103,8 +104,14 @@ impl RecordingRequest {
     }
 
     /// How often its instructions are counted.
-    pub fn counted_runs(&self) -> u32 {
-        self.runs.unwrap_or(COUNTED_RUNS)
+    pub fn counted_runs(&self) -> RunLimits {
+        self.runs.map_or(COUNTED_RUNS, RunLimits::exactly)
+    }
+
+    /// If it does not say how often, count it as often as `document` was: the runs of both are compared one by one.
+    pub fn count_as_often_as(&mut self, document: &Document) {
+        let counted = document.ensemble.as_ref().and_then(|ensemble| u32::try_from(ensemble.windows.len()).ok());
+        self.runs = self.runs.or(counted);
     }
 
     /// Record it, and `write` each recording: several, if only the last time before something happens is kept. `live`: show

@@ -32,7 +32,9 @@ pub fn again(given: &GivenFlags, stored: &Outcome, run_stored_command: bool) -> 
     let kernel = options.kernel.clone().or_else(|| request.kernel.clone());
     let kernel = kernel.with_context(|| UsageError::new("a pipeline is counted in a guest: add --kernel"))?;
     allowed("the baseline", stored, measurement, run_stored_command)?;
-    Ok(Measurement::Recording(Box::new(RecordingRequest { kernel: Some(kernel), ..*request.clone() })))
+    let mut request = RecordingRequest { kernel: Some(kernel), ..*request.clone() };
+    request.count_as_often_as(&stored.document);
+    Ok(Measurement::Recording(Box::new(request)))
 }
 
 /// Refuse to run what `request` of `what`, which is `stored`, asks for, if it belongs to another user.

@@ -2,6 +2,7 @@
 
 use crate::arch::Processor;
 use crate::compare::Input;
+use crate::record::MeasureRecording as _;
 use crate::result::{Collector, Measurement, Outcome, PipelineCommand, RecordingRequest, RecordingTarget, SentFile};
 use crate::util::progress;
 use crate::util::usage::UsageError;
@@ -120,14 +121,15 @@ pub fn again(
             bail!(UsageError::new(problem));
         };
         let (stored, run) = known.remove(place);
+        let target = RecordingTarget::Pipeline(command);
+        let mut request = RecordingRequest { target, runs: settings.runs.or(stored.runs), ..stored };
+        request.count_as_often_as(&run.1.document);
         baseline.runs.push(run);
-        let mut request = RecordingRequest { target: RecordingTarget::Pipeline(command), ..stored };
         for file in &settings.files {
             request.files.retain(|other| other.to != file.to);
             request.files.push(file.clone());
         }
         request.kernel = settings.kernel.clone().or(request.kernel);
-        request.runs = settings.runs.or(request.runs);
         if let Some(kernel) = &request.kernel {
             present(kernel)?;
         }

@@ -6,6 +6,7 @@ use crate::experiment::{Store, Task};
 use crate::process::Running as _;
 use crate::profile::{ProcessName, Profile, SchedulingWeight};
 use crate::record::RecordSettings;
+use crate::record::count::RunLimits;
 use crate::record::inside::{GuestPipeline, PipelinePlace, PreparedPipeline};
 use crate::record::trials::timed::PipelineTimer;
 use crate::result::SentFile;
@@ -137,7 +138,7 @@ fn counted(pipeline: &SweptPipeline, options: &RunOptions) -> Result<SweepResult
         disk: &[],
         settings: RecordSettings { pipe_bytes: pipeline.pipe_bytes, ..RecordSettings::default() },
     };
-    let recorded = PreparedPipeline::new(wanted, guest)?.counted(1)?;
+    let recorded = PreparedPipeline::new(wanted, guest)?.counted(RunLimits::exactly(1))?;
     let shares = || recorded.document.attribution.of_target();
     let user = shares().filter(|share| share.role == RoleId::User).map(|share| share.weight).sum();
     let all: u64 = shares().map(|share| share.weight).sum();

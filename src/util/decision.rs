@@ -124,6 +124,21 @@ impl CountChange {
     }
 }
 
+/// How many windows of one side are enough to decide any change to another side whose windows are as far apart: half the
+/// interval is then so narrow that each change is either larger than [`FLOOR`] or within [`MARGIN`].
+pub fn windows_that_decide(windows: &[f64]) -> usize {
+    let mean = windows.iter().sum::<f64>() / windows.len().max(1) as f64;
+    let confidence = (1.0 + CONFIDENCE) / 2.0;
+    let Some(half) = stats::half_width_of_difference(windows, windows, confidence).map(|half| half / mean) else {
+        return windows.len();
+    };
+    let wanted = (MARGIN - FLOOR) / 2.0;
+    if half.is_nan() || half <= wanted {
+        return windows.len();
+    }
+    windows_for(half, windows.len(), WindowOrder::Any, wanted).map_or(MOST_WINDOWS, |enough| enough as usize)
+}
+
 /// How many windows narrow an interval to the half width `wanted`, if so many give `half`; `None` if too many. A tenth narrower,
 /// because the next windows may vary more than these.
 fn windows_for(half: f64, windows: usize, order: WindowOrder, wanted: f64) -> Option<f64> {
@@ -143,6 +158,22 @@ fn windows_for(half: f64, windows: usize, order: WindowOrder, wanted: f64) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn windows_that_vary_need_more_of_them() {
+        let of = |scatter: f64| windows_that_decide(&[1e6, 1e6 + scatter, 1e6 - scatter]);
+        assert_eq!([0.0, 500.0, 900.0].map(of), [3; 3]);
+        assert_eq!([1_500.0, 2_500.0].map(of), [6, 11]);
+        assert_eq!((of(100_000.0), windows_that_decide(&[1e6])), (MOST_WINDOWS, 1));
+        // As many as it says, of the same scatter, decide whether half a percent is a change.
+        let six = [1e6, 1e6 + 1_500.0, 1e6 - 1_500.0, 1e6, 1e6 + 1_500.0, 1e6 - 1_500.0];
+        for change in [1.0, 1.003, 1.005, 1.006, 1.007, 1.01, 1.05] {
+            let other = six.map(|count| count * change + 1.0);
+            let mean = |windows: &[f64]| windows.iter().sum::<f64>() / 6.0;
+            let decided = CountChange::new([mean(&six), mean(&other)], [&six, &other], WindowOrder::Any, 0.0, MARGIN);
+            assert_ne!(decided.decision, Decision::Undecided, "{change}: {decided:?}");
+        }
+    }
 
     #[test]
     fn counts_are_decided_from_their_windows() {

@@ -131,7 +131,7 @@ fn measure(kernel: Modelled, seed: u64) -> Measure {
         processes,
         ..Document::default()
     };
-    Measure::of(&[&Outcome { document, windows, parts, ..Outcome::default() }]).unwrap()
+    Measure::of(&[&Outcome { document, windows, parts, ..Outcome::default() }], usize::MAX).unwrap()
 }
 
 /// Pages per KiB that `measure` frees.
