@@ -5,6 +5,7 @@ use crate::record::observe::traced::TracingCollector;
 use crate::record::start::launch::StageStreams;
 use crate::record::trials::trial::TrialOptions;
 use crate::result::{Observer, RecordLevel};
+use crate::util::{privileges, progress};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -35,6 +36,23 @@ pub struct RecordOptions {
     pub(crate) live: Option<LivePlace>,
     /// Give up rights once everything is attached. Nothing else can be recorded by this thread then.
     pub(crate) drop_rights: bool,
+}
+
+impl RecordOptions {
+    /// Whether the rights for attaching are not needed any more once all is attached: neither to attach to what comes later, nor
+    /// to detach, nor to record again.
+    pub(crate) fn needs_no_rights(&self) -> bool {
+        let Self { settings, trials, drop_rights, .. } = self;
+        let only_looks = settings.observer.is_some_and(Observer::only_looks);
+        *drop_rights && settings.traced.is_none() && !trials.records() && !only_looks
+    }
+}
+
+/// Give up what only attaching needs.
+pub(crate) fn give_up(rights: bool) {
+    if rights && !privileges::drop_attaching() {
+        progress::detail(|| "rights that are no longer needed cannot be given up here".to_owned());
+    }
 }
 
 /// Nanoseconds, as far as they fit.

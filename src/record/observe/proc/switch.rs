@@ -66,7 +66,7 @@ impl ProcRecorder {
         let unknown: Vec<u32> = self.processes.keys().copied().filter(is_unknown).collect();
         for pid in unknown {
             // What cannot be followed is looked at.
-            let _ = self.seize(pid, at);
+            let _ = self.seize_process(pid, at);
         }
     }
 
@@ -82,7 +82,7 @@ impl ProcRecorder {
     }
 
     /// Follow the threads of a process that ran before.
-    pub(super) fn seize(&mut self, pid: u32, at: u64) -> Result<(), String> {
+    pub(super) fn seize_process(&mut self, pid: u32, at: u64) -> Result<(), String> {
         let Some(process) = self.processes.get(&pid) else { return Ok(()) };
         let Some(mut switched) = self.switched.take() else { return Ok(()) };
         self.totals.begin(&process.who, at);
