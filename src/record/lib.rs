@@ -101,7 +101,7 @@ pub fn try_recorder() -> Result<()> {
 /// # Errors
 /// Why the kernel refuses them, and what would help.
 pub fn try_thread_events() -> Result<(), String> {
-    ThreadEvents::of_children().map(drop)
+    ThreadEvents::of_children(None).map(drop)
 }
 
 /// The pipes that this user has open and the limit of their pages, with whether they use it up. `None` without a limit.

@@ -9,6 +9,8 @@ mod blame;
 mod observer;
 mod switch;
 mod switched;
+#[cfg(test)]
+mod tests;
 mod thread;
 mod totals;
 
@@ -99,9 +101,13 @@ impl ProcRecorder {
     /// # Errors
     /// If perf's events were asked for, and why they are refused.
     pub(crate) fn start(wanted: Option<Observer>, refused: Option<anyhow::Error>, running: bool) -> Result<Self> {
-        let events = if running { None } else { if_possible(wanted, ThreadEvents::of_children)? };
+        let events = if running { None } else { if_possible(wanted, || ThreadEvents::of_children(None))? };
+        Ok(Self::with(events, wanted, refused))
+    }
+
+    fn with(events: Option<ThreadEvents>, wanted: Option<Observer>, refused: Option<anyhow::Error>) -> Self {
         let begin = monotonic_ns();
-        Ok(Self {
+        Self {
             last: begin,
             until: u64::MAX,
             next: Instant::now(),
@@ -127,7 +133,7 @@ impl ProcRecorder {
             parent: std::os::unix::process::parent_id(),
             wanted,
             refused,
-        })
+        }
     }
 
     /// The window begins now.

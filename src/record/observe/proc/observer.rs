@@ -115,7 +115,8 @@ impl Observe for ProcRecorder {
         let mean_ns = (self.last - self.begin) / self.looks.max(1);
         let switched = self.switched.take();
         let events = switched.as_ref().map(|switched| switched.count);
-        let seen = ProcLooks { looks: self.looks, mean_ns, unreadable: self.unreadable, events };
+        let unseen_ns = switched.as_ref().map_or(0, |switched| switched.unseen_ns);
+        let seen = ProcLooks { looks: self.looks, mean_ns, unreadable: self.unreadable, events, unseen_ns };
         (recording.looks, recording.level) = (Some(seen), RecordLevel::Sched);
         if let Some(why) = self.refused.take() {
             let shares = if events.is_none() { ", wake-ups and exact shares" } else { " and wake-ups" };
