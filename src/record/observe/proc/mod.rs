@@ -26,7 +26,6 @@ use crate::record::start::open_files::{FileKind, OpenFile, open_files};
 use crate::record::start::socket_peers::socket_peers;
 use crate::result::{Observer, PathWhat};
 use crate::util::process_stat::{self, ProcessStat};
-use crate::util::progress;
 use crate::util::text::read_lossy;
 use anyhow::{Result, anyhow};
 use rustix::time::{ClockId, clock_gettime};
@@ -100,8 +99,9 @@ impl ProcRecorder {
     ///
     /// # Errors
     /// If perf's events were asked for, and why they are refused.
-    pub(crate) fn start(wanted: Option<Observer>, refused: Option<anyhow::Error>, running: bool) -> Result<Self> {
-        let events = if running { None } else { if_possible(wanted, || ThreadEvents::of_children(None))? };
+    pub(crate) fn start(wanted: Option<Observer>, mut refused: Option<anyhow::Error>, running: bool) -> Result<Self> {
+        let open = || ThreadEvents::of_children(None);
+        let events = if running { None } else { if_possible(wanted, &mut refused, open)? };
         Ok(Self::with(events, wanted, refused))
     }
 
@@ -452,12 +452,17 @@ impl ProcRecorder {
     }
 }
 
-/// perf's events, unless they are not wanted. Where they are not permitted, looks are enough, unless they were asked for.
-fn if_possible<T>(wanted: Option<Observer>, open: impl FnOnce() -> Result<T, String>) -> Result<Option<T>> {
+/// perf's events, unless they are not wanted. Where they are not permitted, looks are enough, unless they were asked for: `refused`
+/// says why.
+fn if_possible<T>(
+    wanted: Option<Observer>,
+    refused: &mut Option<anyhow::Error>,
+    open: impl FnOnce() -> Result<T, String>,
+) -> Result<Option<T>> {
     match wanted {
         Some(Observer::Proc) => Ok(None),
-        Some(Observer::Perf) => Ok(Some(open().map_err(|why| anyhow!("--observe perf: {why}"))?)),
-        _ => Ok(open().map_err(|why| progress::detail(|| why)).ok()),
+        Some(Observer::Perf) => open().map(Some).map_err(|why| anyhow!("--observe perf: {why}")),
+        _ => Ok(open().map_err(|why| *refused = refused.take().map(|error| anyhow!("{error:#}; {why}"))).ok()),
     }
 }
 

@@ -35,7 +35,9 @@ impl Observe for ProcRecorder {
     fn seize(&mut self, running: &RunningProcesses) -> Result<()> {
         self.begin_now();
         self.follow(running.pids.iter().copied(), true);
-        if_possible(self.wanted, || self.read_events())?;
+        let mut refused = self.refused.take();
+        if_possible(self.wanted, &mut refused, || self.read_events())?;
+        self.refused = refused;
         ensure!(!self.living().is_empty(), "{}: none of its processes runs any more", running.target().text());
         Ok(())
     }
