@@ -122,7 +122,7 @@ pub fn record(pipeline: &PipelineCommand, mut options: RecordOptions) -> Result<
     }
     let target = MeasuredTarget::Pipeline(pipeline.clone());
     let mut meanwhile = Meanwhile::start(&options, target, environment, None)?;
-    give_up(options.needs_no_rights());
+    give_up(options.needs_no_rights() && meanwhile.observer.needs_no_rights());
     let RecordOptions { settings, trials, streams, live, drop_rights, .. } = options;
 
     let launcher = Launcher::new()?;
@@ -161,7 +161,7 @@ pub(crate) fn record_running(wanted: &RecordingTarget, mut options: RecordOption
     let mut running = RunningProcesses::find(wanted)?;
     let mut meanwhile = Meanwhile::start(&options, running.target(), environment, Some(&running.pids))?;
     meanwhile.observer.seize(&running)?;
-    give_up(options.needs_no_rights());
+    give_up(options.needs_no_rights() && meanwhile.observer.needs_no_rights());
     meanwhile.live = options.live.take().map(|place| LiveView::start(place, false));
     let duration = options.settings.duration;
     meanwhile.recording.duration_ns = nanoseconds(duration);

@@ -39,12 +39,9 @@ pub struct RecordOptions {
 }
 
 impl RecordOptions {
-    /// Whether the rights for attaching are not needed any more once all is attached: neither to attach to what comes later, nor
-    /// to detach, nor to record again.
+    /// Whether rights are not needed any more once all is attached: neither to detach, nor to record again.
     pub(crate) fn needs_no_rights(&self) -> bool {
-        let Self { settings, trials, drop_rights, .. } = self;
-        let only_looks = settings.observer.is_some_and(Observer::only_looks);
-        *drop_rights && settings.traced.is_none() && !trials.records() && !only_looks
+        self.drop_rights && self.settings.traced.is_none() && !self.trials.records()
     }
 }
 

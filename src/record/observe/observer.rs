@@ -29,6 +29,11 @@ pub(crate) trait Observe {
     /// Also follow those at these places, which have come later.
     fn join(&mut self, running: &RunningProcesses, new: &[usize]);
 
+    /// Whether it needs no rights any more. perf's events of root end with an exec that gives rights back.
+    fn needs_no_rights(&self) -> bool {
+        false
+    }
+
     /// Read what has happened. Returns when to do it again. `ended`: counts that later readings do not have any more, and the
     /// identity that each process has from now on.
     fn step(&mut self, ended: &mut dyn FnMut(&RecordedCounts, HashMap<PrWho, PrWho>)) -> Duration;

@@ -66,6 +66,10 @@ impl Observe for Recorder {
         self.path.open.extend(running.known_ends(new));
     }
 
+    fn needs_no_rights(&self) -> bool {
+        true
+    }
+
     fn step(&mut self, ended: &mut dyn FnMut(&RecordedCounts, HashMap<PrWho, PrWho>)) -> Duration {
         // Without an answer of the kernel, what has no room any more is counted as lost.
         if let Ok(Some(taken)) = self.take_ended() {
