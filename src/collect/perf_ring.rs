@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Pages for records, unless more are asked for: a power of two.
 pub(super) const DATA_PAGES: usize = 32;
 
+/// Bytes of two records of the largest kind that matters here.
+const LARGE: u64 = 96;
+
 /// A mapped ring. The event ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct PerfRing {
@@ -67,10 +70,12 @@ impl PerfRing {
         unsafe { self.memory.add(offset).cast::<AtomicU64>().as_ref() }
     }
 
-    /// Hand over the records written since the last call.
-    pub(super) fn drain(&mut self, mut each: impl FnMut(PerfRecord)) {
+    /// Hand over the records written since the last call. Returns whether there was no room for one more: the kernel says that
+    /// records were lost only before the next one.
+    pub(super) fn drain(&mut self, mut each: impl FnMut(PerfRecord)) -> bool {
         let head = self.head().load(Ordering::Acquire);
-        let mut tail = self.tail().load(Ordering::Relaxed);
+        let begin = self.tail().load(Ordering::Relaxed);
+        let mut tail = begin;
         while tail < head {
             let mut header = [0; size_of::<perf_event_header>()];
             self.copy(tail, &mut header);
@@ -84,6 +89,8 @@ impl PerfRing {
             tail += size as u64;
         }
         self.tail().store(head, Ordering::Release);
+        let until_now = self.head().load(Ordering::Acquire) - begin;
+        until_now + LARGE > (self.pages * self.page) as u64
     }
 
     /// Copy what is at `position` of the endless stream of which the ring holds the last part.

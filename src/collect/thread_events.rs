@@ -6,6 +6,7 @@ use super::perf_ring::{DATA_PAGES, PerfRecord, PerfRing};
 use crate::kernel::calls;
 use crate::util::text::read_lossy;
 use perf_event_open_sys::{bindings as perf, ioctls};
+use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
@@ -25,6 +26,8 @@ pub enum ThreadEvent {
     Stops { preempted: bool },
     /// It has ended.
     Ended,
+    /// Of no thread: some were lost, from now on or until now.
+    Lost,
 }
 
 /// An event of a thread, and when it was.
@@ -42,22 +45,24 @@ pub struct TimedEvent {
 pub struct ThreadEvents {
     cpus: Vec<u32>,
     rings: Vec<PerfRing>,
+    /// The time of the latest event of each ring.
+    latest: Vec<u64>,
     /// Further events that use these rings.
     _others: Vec<OwnedFd>,
     waiting: Vec<TimedEvent>,
-    /// When records were lost last.
-    lost_at: Option<u64>,
+    /// Pages of a ring, if that is permitted.
+    pages: usize,
     /// Records that were lost.
     pub lost: u64,
 }
 
 impl ThreadEvents {
-    /// Of what this thread will start, from its exec on.
+    /// Of what this thread will start, from its exec on. `pages`: those of each ring, if not as many as usual.
     ///
     /// # Errors
     /// Why the kernel refuses it, and what would help.
-    pub fn of_children() -> Result<Self, String> {
-        let mut events = Self::of_none()?;
+    pub fn of_children(pages: Option<usize>) -> Result<Self, String> {
+        let mut events = Self { pages: pages.unwrap_or(MOST_PAGES), ..Self::of_none()? };
         events.follow(0, true).map_err(|error| refusal(&error))?;
         Ok(events)
     }
@@ -68,7 +73,15 @@ impl ThreadEvents {
     /// If the CPUs are not known.
     pub fn of_none() -> Result<Self, String> {
         let cpus = attach::online_cpus().map_err(|error| format!("{error:#}"))?;
-        Ok(Self { cpus, rings: Vec::new(), _others: Vec::new(), waiting: Vec::new(), lost_at: None, lost: 0 })
+        Ok(Self {
+            cpus,
+            rings: Vec::new(),
+            latest: Vec::new(),
+            _others: Vec::new(),
+            waiting: Vec::new(),
+            pages: MOST_PAGES,
+            lost: 0,
+        })
     }
 
     /// Also of these threads, from now on.
@@ -101,7 +114,10 @@ impl ThreadEvents {
                     }
                     self._others.push(event);
                 }
-                None => self.rings.push(mapped(event)?),
+                None => {
+                    self.rings.push(mapped(event, self.pages)?);
+                    self.latest.push(0);
+                }
             }
         }
         Ok(())
@@ -110,14 +126,21 @@ impl ThreadEvents {
     /// Take what the rings hold, and return it in the order of time. They have room for about 8,000 switches of a CPU.
     pub fn read(&mut self) -> &[TimedEvent] {
         let before = self.waiting.len();
-        for ring in &mut self.rings {
-            ring.drain(|record| match parse(&record) {
-                Some(DecodedRecord::Event(event)) => self.waiting.push(event),
-                Some(DecodedRecord::Lost(at, number)) => {
-                    (self.lost_at, self.lost) = (self.lost_at.max(Some(at)), self.lost + number);
+        for (ring, latest) in self.rings.iter_mut().zip(&mut self.latest) {
+            let is_full = ring.drain(|record| match parse(&record) {
+                Some(DecodedRecord::Event(event)) => {
+                    *latest = event.at;
+                    self.waiting.push(event);
                 }
+                Some(DecodedRecord::Lost(number)) => self.lost += number,
                 None => {}
             });
+            if is_full {
+                let now = clock_gettime(ClockId::Monotonic);
+                let now = now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned();
+                let lost = |at| TimedEvent { at, pid: 0, tid: 0, event: ThreadEvent::Lost };
+                self.waiting.extend([lost(*latest), lost(now)]);
+            }
         }
         // Those of one moment stay in the order of their CPU.
         let new = &mut self.waiting[before..];
@@ -125,19 +148,18 @@ impl ThreadEvents {
         new
     }
 
-    /// How many events have been read, and wait for [`Self::until`].
-    pub fn waiting(&self) -> usize {
-        self.waiting.len()
+    /// The events that have been read, and wait for [`Self::until`].
+    pub fn waiting(&self) -> &[TimedEvent] {
+        &self.waiting
     }
 
-    /// The events until `at` in the order of time, and when the last ones were lost, if some were. Events of before `at` have been
-    /// written by now.
-    pub fn until(&mut self, at: u64) -> (Vec<TimedEvent>, Option<u64>) {
+    /// The events until `at` in the order of time. Events of before `at` have been written by now.
+    pub fn until(&mut self, at: u64) -> Vec<TimedEvent> {
         self.read();
         self.waiting.sort_by_key(|event| event.at);
         let later = self.waiting.partition_point(|event| event.at <= at);
         let rest = self.waiting.split_off(later);
-        (std::mem::replace(&mut self.waiting, rest), self.lost_at.take())
+        std::mem::replace(&mut self.waiting, rest)
     }
 }
 
@@ -162,8 +184,7 @@ fn attributes(after_exec: bool) -> perf::perf_event_attr {
     attributes
 }
 
-fn mapped(event: OwnedFd) -> io::Result<PerfRing> {
-    let mut pages = MOST_PAGES;
+fn mapped(event: OwnedFd, mut pages: usize) -> io::Result<PerfRing> {
     loop {
         match PerfRing::new(event.try_clone()?, pages) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && pages > DATA_PAGES => pages /= 2,
@@ -195,7 +216,7 @@ fn refusal(error: &io::Error) -> String {
 
 enum DecodedRecord {
     Event(TimedEvent),
-    Lost(u64, u64),
+    Lost(u64),
 }
 
 /// A record that matters here. All of them end with process, thread and time, because of `sample_id_all`.
@@ -207,7 +228,7 @@ fn parse(record: &PerfRecord) -> Option<DecodedRecord> {
     let misc = u32::from(record.misc);
     let ([pid, tid], event) = match record.kind {
         // id, number
-        perf::PERF_RECORD_LOST => return Some(DecodedRecord::Lost(at, long(body, 8)?)),
+        perf::PERF_RECORD_LOST => return Some(DecodedRecord::Lost(long(body, 8)?)),
         // pid, ppid, tid, ptid, time
         perf::PERF_RECORD_FORK => {
             let (parent, by) = (number(body, 4)?, number(body, 12)?);
@@ -268,7 +289,7 @@ mod tests {
         // A thread has named itself.
         assert_eq!(event(&PerfRecord { misc: 0, ..name }), None);
         let lost = parse(&record(perf::PERF_RECORD_LOST, 0, &[1, 0, 12, 0], b""));
-        assert!(matches!(lost, Some(DecodedRecord::Lost(900, 12))));
+        assert!(matches!(lost, Some(DecodedRecord::Lost(12))));
     }
 
     #[test]
@@ -286,11 +307,11 @@ mod tests {
     #[test]
     #[ignore = "needs perf events: make test"]
     fn a_child_is_seen_from_its_exec_to_its_end() {
-        let mut events = ThreadEvents::of_children().unwrap();
+        let mut events = ThreadEvents::of_children(None).unwrap();
         let mut child = std::process::Command::new("sh").args(["-c", "sleep 0.02; true"]).spawn().unwrap();
         child.wait().unwrap();
-        let (seen, lost) = events.until(u64::MAX);
-        assert_eq!(lost, None);
+        let seen = events.until(u64::MAX);
+        assert_eq!(events.lost, 0);
         let of = |pid: u32| seen.iter().filter(move |event| event.pid == pid).map(|event| event.event.clone());
         let shell: Vec<ThreadEvent> = of(child.id()).collect();
         assert_eq!(shell.first(), Some(&ThreadEvent::Executed("sh".to_owned())), "{seen:#?}");

@@ -6,10 +6,8 @@ use crate::collect::user_code::{UserCode, UserFunctions};
 use crate::kernel::info::KernelInfo;
 use crate::kernel::symbols::Symbols;
 use crate::record::model;
-use crate::record::model::ended::EndedProcesses;
-use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::looks::SeenWaits;
-use crate::record::observe::path::PathEnds;
+use crate::record::observe::observer::AllCounts;
 use crate::record::observe::timeline::TimelineRecorder;
 use crate::record::observe::traced::StoppedTracing;
 use crate::record::say::answer::{RecordedAnswer, answer};
@@ -22,7 +20,7 @@ use crate::result::{Document, Finding, FindingKind, Outcome, PipelineCommand, Re
 use crate::util::build;
 
 /// Names for stacks, as far as they are needed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RecordedSymbols {
     pub kernel: Option<Symbols>,
     pub user: Option<UserFunctions>,
@@ -52,7 +50,7 @@ pub(crate) fn try_out(
 /// were found at the start.
 pub(crate) fn concluded(
     recording: Document,
-    (mut counted, ended, mut path): (RecordedCounts, EndedProcesses, Option<PathEnds>),
+    (mut counted, ended, mut path): AllCounts,
     (mut timeline, seen): (TimelineRecorder, Option<SeenWaits>),
     pipes: &[MadePipe],
     running: &RunningProcesses,

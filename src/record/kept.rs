@@ -1,4 +1,4 @@
-//! ConditionWatch running processes for as long as it takes, and keep only the last time before something happens. Memory is bounded:
+//! Watch running processes for as long as it takes, and keep only the last time before something happens. Memory is bounded:
 //! there are two excerpts, of which each begins anew in turn, and what happened before the older one is forgotten.
 
 use crate::kernel::environment::Environment;
@@ -6,15 +6,15 @@ use crate::record::conclude::{RecordedSymbols, concluded};
 use crate::record::model::ended::EndedProcesses;
 use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::looks::Looks;
+use crate::record::observe::observer::Observe as _;
 use crate::record::observe::others::ProgramTimes;
 use crate::record::observe::raw::{PR_ASLEEP, PR_READ, PR_STOPPED, PR_WRITE, PrTask, PrWho};
 use crate::record::observe::reason::name_of;
 use crate::record::observe::recorder::{Excerpts, Recorder, monotonic_ns};
 use crate::record::observe::timeline::TimelineRecorder;
 use crate::record::observe::user_pages::UserPages;
-use crate::record::options::RecordOptions;
+use crate::record::options::{RecordOptions, give_up};
 use crate::record::start::running::RunningProcesses;
-use crate::record::{give_up, join, seize};
 use crate::result::{Document, Keep, Outcome, RecordingTarget, Trigger, Until};
 use anyhow::{Context as _, Result};
 use easy_ext::ext;
@@ -79,7 +79,7 @@ impl KeptTime {
                 timeline.end(&new, groups);
             }
         }
-        recorder.step();
+        recorder.step_path();
         if self.excerpts.iter().any(|excerpt| excerpt.timeline.due().is_zero())
             && let Ok(counts) = recorder.read()
         {
@@ -117,8 +117,8 @@ impl KeptTime {
             std::mem::replace(&mut self.excerpts[older], Excerpt::new(new, self.keep));
         let others = programs.others_since(&recorder.living());
         let recording = Document { warnings: running.unknown_pipes(), others, user_pipes: pages.found, ..recording };
-        let symbols = RecordedSymbols { kernel: None, user: None };
         let counted = (counts.since(&before), ended, path);
+        let symbols = RecordedSymbols::default();
         Ok(concluded(recording, counted, (timeline, seen), &[], running, &symbols, None))
     }
 }
@@ -204,7 +204,7 @@ impl<'a> ConditionWatch<'a> {
                 return Some(Trigger { until: Some(until), name: String::new() });
             }
             // Without an answer of the kernel, nothing is known.
-            if let Ok(Some(PrWho { name, .. })) = recorder.find(|task, now| until.holds(task, now)) {
+            if let Ok(Some(PrWho { name, .. })) = recorder.find(&|task, now| until.holds(task, now)) {
                 return Some(Trigger { until: Some(until), name: name_of(name) });
             }
         }
@@ -238,7 +238,7 @@ impl Until {
     }
 }
 
-/// ConditionWatch `wanted` until what `keep` waits for has happened as often as it is to be written, all have ended, or an
+/// Watch `wanted` until what `keep` waits for has happened as often as it is to be written, all have ended, or an
 /// interruption. Each time, `write` what was kept.
 ///
 /// # Errors
@@ -253,7 +253,7 @@ pub(crate) fn watch(
     let level = options.settings.level;
     let mut running = RunningProcesses::find(wanted)?;
     let mut recorder = Recorder::start(level, false, Excerpts::Kept, None, true)?;
-    seize(&mut recorder, &running)?;
+    recorder.seize(&running)?;
     give_up(options.drop_rights);
     let mut watch = ConditionWatch::start(&keep.until)?;
     let mut kept = KeptTime::start(&mut recorder, Duration::from_nanos(keep.ns))?;
@@ -272,7 +272,8 @@ pub(crate) fn watch(
             Ok(left > 0)
         };
     running.wait(options.settings.duration, |running| {
-        join(&mut recorder, running);
+        let new = running.newcomers();
+        recorder.join(running, &new);
         match look(&mut watch, &mut recorder, running) {
             Ok(more) => {
                 is_done = !more;

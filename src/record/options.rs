@@ -5,6 +5,7 @@ use crate::record::observe::traced::TracingCollector;
 use crate::record::start::launch::StageStreams;
 use crate::record::trials::trial::TrialOptions;
 use crate::result::{Observer, RecordLevel};
+use crate::util::{privileges, progress};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -35,6 +36,20 @@ pub struct RecordOptions {
     pub(crate) live: Option<LivePlace>,
     /// Give up rights once everything is attached. Nothing else can be recorded by this thread then.
     pub(crate) drop_rights: bool,
+}
+
+impl RecordOptions {
+    /// Whether rights are not needed any more once all is attached: neither to detach, nor to record again.
+    pub(crate) fn needs_no_rights(&self) -> bool {
+        self.drop_rights && self.settings.traced.is_none() && !self.trials.records()
+    }
+}
+
+/// Give up what only attaching needs.
+pub(crate) fn give_up(rights: bool) {
+    if rights && !privileges::drop_attaching() {
+        progress::detail(|| "rights that are no longer needed cannot be given up here".to_owned());
+    }
 }
 
 /// Nanoseconds, as far as they fit.

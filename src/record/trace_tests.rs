@@ -1,11 +1,11 @@
 //! A recording from what the kernel's programs had reported, without a kernel: tests/data/trace.json.gz.
 //! `PIPEPROF_BLESS=1 cargo test --lib record::trace_tests -- --include-ignored`, as root, writes it.
 
-use crate::RecordedSymbols;
-use crate::concluded;
+use crate::conclude::{RecordedSymbols, concluded};
 use crate::record::contents;
 use crate::record::model::ended::EndedProcesses;
 use crate::record::observe::counted::RecordedCounts;
+use crate::record::observe::observer::{AllCounts, Observe as _};
 use crate::record::observe::path::kept::{self, KeptSteps};
 use crate::record::observe::raw::{PR_STEP_LOST, PrCounts, PrEnd, PrProcess, PrReason, PrStep, PrWait, PrWho};
 use crate::record::observe::recorder::{Excerpts, Recorder};
@@ -68,10 +68,10 @@ impl RecordedTrace {
     }
 }
 
-fn of_counts(counted: (RecordedCounts, EndedProcesses, Option<crate::record::observe::path::PathEnds>)) -> Outcome {
+fn of_counts(counted: AllCounts) -> Outcome {
     let target = MeasuredTarget::Pipeline(PipelineCommand::parse(&[LINE.to_owned()]).unwrap());
     let recording = Document { target, exit_codes: vec![0], ..Document::default() };
-    let symbols = RecordedSymbols { kernel: None, user: None };
+    let symbols = RecordedSymbols::default();
     let timeline = TimelineRecorder::start();
     concluded(recording, counted, (timeline, None), &[], &RunningProcesses::default(), &symbols, None)
 }
@@ -99,7 +99,7 @@ fn a_trace_has_all_of_a_recording() {
     let mut shell = command.args(["-c", LINE]).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     recorder.launching(None).unwrap();
     assert!(shell.wait().unwrap().success());
-    let recorded = recorder.finish(None).unwrap();
+    let recorded = recorder.counted().unwrap();
     let (counts, kept) = (&recorded.0, kept::take());
     let trace = RecordedTrace {
         cpus: cpus::allowed().unwrap().len() as u64,

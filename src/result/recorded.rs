@@ -52,6 +52,8 @@ pub struct ProcLooks {
     /// perf's events of threads; absent if there were looks alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<u64>,
+    /// With them, the time of all sleeps for which no look tells the reason, ns.
+    pub unseen_ns: u64,
 }
 
 impl Observer {

@@ -138,39 +138,66 @@ fn for_everybody() -> (tempfile::TempDir, std::path::PathBuf) {
     (folder, program)
 }
 
+/// As the seccomp profiles of containers do.
+fn refuse_perf_events(command: &mut Command) {
+    let filter = |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter { code: code as u16, jt, jf, k };
+    let filters = [
+        filter(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::SYS_perf_event_open as u32, 0, 1),
+        filter(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32, 0, 0),
+        filter(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0),
+    ];
+    let refuse = move || {
+        let mut filters = filters;
+        let program = libc::sock_fprog { len: filters.len() as u16, filter: filters.as_mut_ptr() };
+        // SAFETY: the filters exist during the call, and concern this process alone.
+        let failed = unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
+                || libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) != 0
+        };
+        if failed { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+    };
+    // SAFETY: calls nothing else between fork and exec.
+    unsafe { command.pre_exec(refuse) };
+}
+
 #[test]
 #[ignore = "needs root: make test"]
 fn an_ordinary_user_gets_an_answer_and_what_is_missing() {
     const NOBODY: u32 = 65_534;
     let (folder, program) = for_everybody();
-    let record = |flags: &[&str]| {
+    let record = |flags: &[&str], refused: bool| {
         let _ = std::fs::remove_dir_all(folder.path().join("r"));
         let mut command = Command::new(&program);
         command.arg("record").args(flags).args(["-o", "r", "--", "sleep 1 | cat; exit 3"]);
         // Looks take orphans of their process group for the pipeline's; other tests have some, too.
         command.uid(NOBODY).gid(NOBODY).process_group(0).current_dir(folder.path()).stdin(Stdio::null());
+        if refused {
+            refuse_perf_events(&mut command);
+        }
         let output = command.output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    let (code, said) = record(&["--observe", "bpf"]);
+    let (code, said) = record(&["--observe", "bpf"], false);
     assert!(code == Some(1) && said.contains("run with sudo"), "{said}");
     let level = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap();
     let may = level.trim().parse::<i32>().unwrap() <= 2;
     if !may {
-        let (code, said) = record(&["--observe", "perf"]);
+        let (code, said) = record(&["--observe", "perf"], false);
         assert!(code == Some(1) && said.contains("sudo sysctl kernel.perf_event_paranoid=2"), "{said}");
     }
     let asked: [&[&str]; 3] = [&["--observe", "proc"], &["--observe", "perf"], &[]];
     for (flags, events) in asked.into_iter().zip([false, true, may]).filter(|(_, events)| may || !events) {
-        let (code, said) = record(flags);
+        let (code, said) = record(flags, false);
         assert_eq!(code, Some(3), "{said}");
         let answer = said.split("Recorded:").next().unwrap();
         assert!(answer.contains("`sleep` sleeping on a timer") && answer.contains("look"), "{said}");
         assert_eq!(answer.contains("perf event"), events, "{said}");
     }
-    let (_, said) = record(&[]);
+    let (_, said) = record(&[], true);
+    assert!(said.contains("looks into /proc") && !said.contains("perf events of threads"), "{said}");
     let missing = said.split("Limits:").nth(1).unwrap();
-    assert!(missing.contains("bytes") && missing.contains("sudo"), "{said}");
+    assert!(missing.contains("bytes") && missing.contains("sudo") && missing.contains("perf events are not"), "{said}");
     let text = std::fs::read_to_string(folder.path().join("r/result.json")).unwrap();
     let recording: Document = serde_json::from_str(&text).unwrap();
     super::path::adds_up(&recording);

@@ -20,9 +20,9 @@ use crate::profile::few;
 use crate::record::live::frame::LiveFrame;
 use crate::record::live::output::{LiveOutput, LivePlace};
 use crate::record::observe::counted::RecordedCounts;
+use crate::record::observe::observer::Observe;
 use crate::record::observe::others::ProgramTimes;
 use crate::record::observe::raw::{PR_ASLEEP, PR_READ, PR_TERMINAL, PrTask};
-use crate::record::observe::recorder::Recorder;
 use crate::record::say::{answer, pipe_rows, words};
 use crate::record::start::described::described;
 use crate::record::start::launch::MadePipe;
@@ -86,17 +86,17 @@ impl LiveView {
     /// known of it from the start, `pipes` are those between its stages.
     pub(crate) fn step(
         &mut self,
-        recorder: &mut Recorder,
+        observer: &mut dyn Observe,
         recording: &Document,
         pipes: &[MadePipe],
         running: &RunningProcesses,
     ) {
-        self.look_who_reads(recorder);
+        self.look_who_reads(observer);
         if Instant::now() < self.next {
             return;
         }
         self.next = Instant::now() + EVERY;
-        let Ok((counts, path)) = recorder.look() else { return };
+        let Some((counts, path)) = observer.look() else { return };
         let mut all = RecordedCounts { at: counts.at, ..std::mem::take(&mut self.ended) };
         all.processes.extend(&counts.processes);
         all.ends.extend(&counts.ends);
@@ -104,7 +104,7 @@ impl LiveView {
         let new = all.since(&self.before);
         self.before = counts;
         let programs = std::mem::replace(&mut self.programs, ProgramTimes::now());
-        let others = programs.others_since(&recorder.living());
+        let others = programs.others_since(&observer.living());
         // It goes on.
         let shown = Document { others, duration_ns: Some(0), ..recording.clone() };
         let (shown, _) = described(shown, &new, (path, None), pipes, running);
@@ -113,7 +113,7 @@ impl LiveView {
     }
 
     /// A program that waits for a line needs the terminal.
-    fn look_who_reads(&mut self, recorder: &Recorder) {
+    fn look_who_reads(&mut self, observer: &dyn Observe) {
         let LiveOutput::Screen(screen) = &self.output else { return };
         if Instant::now() < self.next_read {
             return;
@@ -126,7 +126,7 @@ impl LiveView {
                 && (u64::from(task.device), task.inode) == (PR_TERMINAL as u64, typed)
         };
         // Without an answer of the kernel, it is as before.
-        if let Ok(found) = recorder.find(reads) {
+        if let Ok(found) = observer.find(&reads) {
             screen.set_reads(found.is_some());
         }
     }

@@ -1,6 +1,7 @@
 //! When a recording looks into /proc for those who wait for each other, and what it keeps.
 
 use crate::record::observe::look::ProcessesNow;
+use crate::record::observe::observer::Observe;
 use crate::record::observe::raw::PrWho;
 use crate::result::{LastLook, LastWait, SeenProcess, WaitedFor};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,16 +27,6 @@ pub(crate) struct SeenWaits {
     waits: Vec<LastWait>,
 }
 
-/// What follows processes, and knows who of them sleeps.
-pub(crate) trait Sleepers {
-    /// The followed processes by the ids that this process sees, and the time, if a thread of them has slept for `ns` at a
-    /// channel, or for other processes.
-    fn sleepers(&self, ns: u64) -> Option<(u64, BTreeMap<u32, PrWho>)>;
-
-    /// By process id: the processes for which a process waits at the end of the window, as its child or in poll.
-    fn know_awaited(&mut self, _awaited: BTreeMap<u32, Vec<u32>>) {}
-}
-
 /// Looks now and then.
 #[derive(Debug)]
 pub(crate) struct Looks {
@@ -52,7 +43,7 @@ impl Looks {
     }
 
     /// Look once, at processes that have slept for `ns` at least, and return what was seen.
-    pub(crate) fn once(recorder: &mut impl Sleepers, ns: u64) -> Option<SeenWaits> {
+    pub(crate) fn once(recorder: &mut dyn Observe, ns: u64) -> Option<SeenWaits> {
         let slept = Duration::from_nanos(ns).min(LONG);
         let mut looks = Self { begun: Instant::now().checked_sub(slept * 2)?, ..Self::start() };
         looks.finish(recorder);
@@ -65,7 +56,7 @@ impl Looks {
     }
 
     /// Look, if it is time to.
-    pub(crate) fn step(&mut self, recorder: &impl Sleepers) {
+    pub(crate) fn step(&mut self, recorder: &dyn Observe) {
         if self.due().is_zero() {
             self.look(recorder);
             let now = Instant::now();
@@ -74,14 +65,14 @@ impl Looks {
     }
 
     /// Look now, at the end of the window. Nothing counts that happens later.
-    pub(crate) fn finish(&mut self, recorder: &mut impl Sleepers) {
+    pub(crate) fn finish(&mut self, recorder: &mut dyn Observe) {
         self.look(recorder);
         self.next = None;
         recorder.know_awaited(self.seen.as_ref().map(SeenWaits::awaited).unwrap_or_default());
     }
 
     /// Look now. What moves all the time is not looked at: a thread has to have slept for half of the time, or for long.
-    fn look(&mut self, recorder: &impl Sleepers) {
+    fn look(&mut self, recorder: &dyn Observe) {
         let slept = LONG.min(self.begun.elapsed() / 2);
         let Some((at, followed)) = recorder.sleepers(slept.as_nanos() as u64) else { return };
         let pids: BTreeSet<u32> = followed.keys().copied().collect();

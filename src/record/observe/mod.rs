@@ -1,7 +1,8 @@
 //! See what happens: [`recorder`] attaches the BPF programs and reads their maps ([`raw`], [`counted`]), [`path`] follows what the end of
 //! the pipeline waits for, [`looks`] sees who waits for whom ([`look`], [`thread_calls`], [`file_locks`]), [`timeline`]
 //! keeps what happened when, [`others`] who else used the CPUs, and [`traced`] attaches collectors of runs. [`reason`] names
-//! why a thread sleeps, and [`user_pages`] why a pipe is small. In guests, [`results`] has how all system calls end. Without rights, [`proc`] takes the place of [`recorder`].
+//! why a thread sleeps, and [`user_pages`] why a pipe is small. In guests, [`results`] has how all system calls end. [`observer`] is what
+//! all do that observe: with BPF programs, or without rights [`proc`].
 
 mod call_names;
 pub(crate) mod channel_kind;
@@ -10,6 +11,7 @@ mod file_locks;
 pub(crate) mod look;
 pub(crate) mod looks;
 pub(crate) mod machine;
+pub(crate) mod observer;
 pub(crate) mod others;
 pub(crate) mod path;
 pub(crate) mod proc;

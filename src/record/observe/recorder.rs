@@ -1,4 +1,6 @@
-//! Attach the BPF programs (bpf/record.bpf.c), tell them which processes are stages, and read what they counted.
+//! Attach the BPF programs (bpf/record.bpf.c), and read what they counted. [`observer`] tells them whom to follow.
+
+mod observer;
 
 use crate::collect::attach::{self, Attached};
 use crate::collect::bpf::shared::Settings;
@@ -8,17 +10,16 @@ use crate::kernel::preemption;
 use crate::kernel::tracefs::Tracefs;
 use crate::record::model::ended::EndedProcesses;
 use crate::record::observe::counted::{RecordedCounts, add, add_process};
-use crate::record::observe::looks::Sleepers;
-use crate::record::observe::path::{KnownEnd, PathEnds, PathRecorder};
+use crate::record::observe::observer::{AllCounts, Observe as _};
+use crate::record::observe::path::{PathEnds, PathRecorder};
 use crate::record::observe::raw::{
     PR_ASLEEP, PR_FRAMES, PR_LASTS, PR_PROCESSES, PR_RUNNABLE, PR_RUNNING, PR_UNTIL, PrByCall, PrCarried, PrCounts,
     PrEnd, PrOffCpu, PrProcess, PrReason, PrState, PrTask, PrWait, PrWho,
 };
-use crate::record::observe::reason::why;
-use crate::result::{RecordLevel, WaitReason};
-use anyhow::{Context as _, Result, ensure};
+use crate::result::RecordLevel;
+use anyhow::{Result, ensure};
 use bytemuck::Zeroable as _;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -98,6 +99,8 @@ pub(crate) struct Recorder {
     ended: EndedProcesses,
     /// How many entries had been made for processes when it was last looked which have ended.
     looked_at: u64,
+    /// What was counted until the end of the window, if that has been read.
+    last: Option<RecordedCounts>,
 }
 
 /// A program at its tracepoint, until it is dropped.
@@ -133,9 +136,6 @@ pub(crate) enum Excerpts {
     /// Nothing is looked at but by which calls bytes were moved.
     Moves,
 }
-
-/// What was counted until a moment, with the times that the kernel had accounted to processes.
-pub(crate) struct LastCounts(RecordedCounts);
 
 impl Recorder {
     /// Attach all programs. Nothing is followed yet. Processes must be started by the thread that calls this. `sampled`:
@@ -220,81 +220,17 @@ impl Recorder {
             sampling = Some(clock);
         }
         let (ended, looked_at) = (EndedProcesses::default(), 0);
-        Ok(Self { object, attached, level, clock: sampling, locks, path, ended, looked_at })
-    }
-
-    /// Processes that this thread forks from now on are of `stage`; of none if absent.
-    pub(crate) fn launching(&mut self, stage: Option<u32>) -> Result<()> {
-        self.object.set("launch", 0, stage.map_or(0, |stage| u64::from(stage) + 1))
-    }
-
-    /// Follow processes that are running, each as a stage. Their ids are those that this process sees. Returns the stages
-    /// that were found.
-    ///
-    /// # Errors
-    /// When there are too many, or the kernel refuses to iterate over its threads.
-    pub(crate) fn seize(&mut self, pids: impl IntoIterator<Item = (u32, u32)>) -> Result<BTreeSet<u32>> {
-        let all: Vec<(u32, u32)> = pids.into_iter().collect();
-        for (pid, stage) in &all {
-            self.object.insert("wanted", *pid, *stage).context("too many processes")?;
-        }
-        attach::run_iterator(self.object.program(SEIZE)?)?;
-        self.object.remove("wanted", all.iter().map(|(pid, _)| pid))?;
-        Ok(self.read()?.processes.into_iter().map(|(who, _)| who.stage).collect())
-    }
-
-    /// Also follow those of `pids` at these places, each as the stage of this number, unless they are followed already.
-    pub(crate) fn join(&mut self, pids: &[u32], places: &[usize]) -> Result<()> {
-        if places.is_empty() {
-            return Ok(());
-        }
-        let new: Vec<(u32, u32)> = places.iter().filter_map(|at| Some((*pids.get(*at)?, *at as u32))).collect();
-        // A process at the same place has ended.
-        self.path.open.retain(|(_, _, stage)| !new.iter().any(|(_, new)| new == stage));
-        let added = new.iter().try_for_each(|(pid, stage)| self.object.insert("wanted", *pid, *stage));
-        attach::run_iterator(self.object.program(SEIZE)?)?;
-        // A process that comes later may have its id.
-        self.object.remove("wanted", new.iter().map(|(pid, _)| pid))?;
-        added
-    }
-
-    /// Ends of pipes that are open, although nobody may use them.
-    pub(crate) fn know_ends(&mut self, open: impl IntoIterator<Item = KnownEnd>) {
-        self.path.open.extend(open);
-    }
-
-    /// The id of a process in this PID namespace, by the one that counts have.
-    pub(crate) fn id_here(&self, tgid: u32) -> u32 {
-        self.path.id_here(tgid)
+        Ok(Self { object, attached, level, clock: sampling, locks, path, ended, looked_at, last: None })
     }
 
     /// Read steps of the path. Returns whether there are more already.
-    pub(crate) fn step(&mut self) -> bool {
+    pub(crate) fn step_path(&mut self) -> bool {
         self.path.step(|| self.object.entries("tasks"))
-    }
-
-    /// The followed processes that have not ended, by the ids that this process sees. Without an answer of the kernel, none is
-    /// known.
-    pub(crate) fn living(&self) -> HashSet<u32> {
-        let tasks = || {
-            attach::run_iterator(self.object.program(ACCOUNT)?)?;
-            self.object.entries::<u64, PrTask>("tasks")
-        };
-        tasks().unwrap_or_default().into_iter().filter_map(|(_, task)| u32::try_from(task.id).ok()).collect()
-    }
-
-    /// What has been counted until now, and the path since this was last called.
-    pub(crate) fn look(&mut self) -> Result<(RecordedCounts, Option<PathEnds>)> {
-        self.step();
-        let (counts, tasks) = self.read_with_tasks()?;
-        let path = self.path.excerpt(0, counts.at, &tasks);
-        self.path.begin(0, counts.at);
-        Ok((counts, path))
     }
 
     /// What has been counted until now, and the path of an excerpt.
     pub(crate) fn look_at(&mut self, excerpt: usize) -> Result<(RecordedCounts, Option<PathEnds>)> {
-        while self.step() {}
+        while self.step_path() {}
         let (counts, tasks) = self.read_with_tasks()?;
         // Steps of the time since then are those of the next excerpt.
         let path = self.path.excerpt(excerpt, counts.at, &tasks);
@@ -303,27 +239,10 @@ impl Recorder {
 
     /// An excerpt begins now. Returns what has been counted before.
     pub(crate) fn begin(&mut self, excerpt: usize) -> Result<RecordedCounts> {
-        self.step();
+        self.step_path();
         let counts = self.read()?;
         self.path.begin(excerpt, counts.at);
         Ok(counts)
-    }
-
-    /// A process to which `happened` what is waited for, by the state of its threads and the time.
-    pub(crate) fn find(&self, happened: impl Fn(&PrTask, u64) -> bool) -> Result<Option<PrWho>> {
-        let now = monotonic_ns();
-        let tasks = self.object.entries::<u64, PrTask>("tasks")?;
-        let found = tasks.into_iter().map(|(_, task)| task).find(|task| task.started != 0 && happened(task, now));
-        Ok(found.map(|task| task.who))
-    }
-
-    /// End the window now, if it is not over yet.
-    pub(crate) fn end_now(&mut self) -> Result<()> {
-        let now = monotonic_ns();
-        if now < self.until()? {
-            self.object.set("window", PR_UNTIL as u32, now)?;
-        }
-        Ok(())
     }
 
     /// When the window ends, by the programs' clock, ns.
@@ -332,16 +251,7 @@ impl Recorder {
         Ok(if until == 0 { u64::MAX } else { until })
     }
 
-    /// Take what ended processes have counted out of the kernel's maps, if they are many. Returns their counts, and the
-    /// identity that each has from now on.
-    pub(crate) fn make_room(&mut self) -> Result<Option<(RecordedCounts, HashMap<PrWho, PrWho>)>> {
-        Ok(self.take_ended()?.map(|ended| {
-            let groups = self.ended.add(&ended);
-            (ended, groups)
-        }))
-    }
-
-    /// The same, but this recording forgets them.
+    /// Take what ended processes have counted out of the kernel's maps, if they are many.
     pub(crate) fn take_ended(&mut self) -> Result<Option<RecordedCounts>> {
         let state: PrState = self.object.element("state", 0)?;
         if state.processes_made - self.looked_at < MANY_NEW {
@@ -376,8 +286,8 @@ impl Recorder {
         self.object.remove(map, entries.iter().map(|(key, _)| key))
     }
 
-    /// What [`Recorder::finish`] needs of processes that go on. The window ends here.
-    pub(crate) fn read_last(&mut self) -> Result<LastCounts> {
+    /// End the window now, and read what was counted in it.
+    fn last_counts(&mut self) -> Result<RecordedCounts> {
         self.end_now()?;
         self.path.end_at(self.until()?);
         // Without it, the user share of processes that still run is unknown.
@@ -387,17 +297,13 @@ impl Recorder {
             self.add_sleeps(&mut counts, &tasks)?;
         }
         self.path.close(counts.at, tasks, counts.state.map_or(0, |state| state.lost_steps));
-        Ok(LastCounts(counts))
+        Ok(counts)
     }
 
-    /// Detach, and return what was counted, but for that of [`EndedProcesses`]. What a thread was doing at that time counts
-    /// until then. `last`: what was read earlier, if what is recorded goes on: detaching takes about 0.1 s.
-    pub(crate) fn finish(
-        mut self,
-        last: Option<LastCounts>,
-    ) -> Result<(RecordedCounts, EndedProcesses, Option<PathEnds>)> {
+    /// Detach, and return what was counted. What a thread was doing at that time counts until then.
+    pub(crate) fn counted(mut self) -> Result<AllCounts> {
         self.attached.clear();
-        let LastCounts(counts) = last.map_or_else(|| self.read_last(), Ok)?;
+        let counts = self.last.take().map_or_else(|| self.last_counts(), Ok)?;
         let programs =
             PROGRAMS.iter().map(|(program, _)| *program).chain([CALLS_EVENT]).chain(LOCKS.map(|(program, _)| program));
         let skipped = programs.filter_map(|program| self.object.passed_over(program)).sum();
@@ -510,39 +416,6 @@ fn settle(
             let end = PrEnd { who: task.who, inode: used.inode, device: used.device as u32, side };
             add(ends.entry(end).or_insert_with(PrCounts::zeroed), &used.counts);
         }
-    }
-}
-
-impl Sleepers for Recorder {
-    /// Without an answer of the kernel, none is known.
-    fn sleepers(&self, ns: u64) -> Option<(u64, BTreeMap<u32, PrWho>)> {
-        let now = monotonic_ns().min(self.until().ok()?);
-        let tasks = || self.object.entries::<u64, PrTask>("tasks");
-        let for_others = |task: &PrTask| {
-            let why = why(task.call, task.file_type);
-            task.inode != 0
-                || matches!(
-                    why,
-                    WaitReason::Poll
-                        | WaitReason::Open
-                        | WaitReason::Network
-                        | WaitReason::Connect
-                        | WaitReason::FileLock
-                )
-        };
-        let sleeps_long = |task: &PrTask| {
-            task.started != 0 && task.state as usize == PR_ASLEEP && task.since + ns <= now && for_others(task)
-        };
-        if !tasks().ok()?.iter().any(|(_, task)| sleeps_long(task)) {
-            return None;
-        }
-        attach::run_iterator(self.object.program(ACCOUNT).ok()?).ok()?;
-        let followed = tasks().ok()?.into_iter().filter(|(_, task)| task.started != 0);
-        Some((now, followed.filter_map(|(_, task)| Some((u32::try_from(task.id).ok()?, task.who))).collect()))
-    }
-
-    fn know_awaited(&mut self, awaited: BTreeMap<u32, Vec<u32>>) {
-        self.path.know_awaited(awaited);
     }
 }
 

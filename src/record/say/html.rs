@@ -53,7 +53,7 @@ pub fn page(recording: &Document, contents: &[(String, Vec<u8>)]) -> Result<Stri
     if !graphs.is_empty() {
         blocks.push(section("graphs", "Flame graphs", graphs));
     }
-    blocks.push(text::limits(recording));
+    blocks.extend(text::limits(recording));
     let subject = files::title(recording);
     let page = HtmlPage {
         title: format!("pipeprof {command}: {subject}"),

@@ -29,7 +29,8 @@ const SYSTEM_CALLS: usize = 12;
 pub fn render(recording: &Document, written: Option<&Written>, style: Style) -> StyledText {
     let how = if recording.target.imported().is_some() { "Read" } else { "Recorded" };
     let about = ReportBlock::Note(format!("{how}: {}: {}", files::title(recording), about(recording)));
-    let mut blocks = [answer(recording), vec![about], details(recording), vec![limits(recording)]].concat();
+    let mut blocks =
+        [answer(recording), vec![about], details(recording), limits(recording).into_iter().collect()].concat();
     blocks.extend(written.map(|written| {
         let named = graphs::most_telling(&written.files);
         let mut listed = named.join(", ");
@@ -179,9 +180,10 @@ fn system_calls(recording: &Document) -> Table {
 }
 
 /// What limits these figures.
-pub(crate) fn limits(recording: &Document) -> ReportBlock {
-    let id = "limits".to_owned();
-    ReportBlock::Section { id, heading: "Limits".to_owned(), blocks: vec![ReportBlock::Items(limit_lines(recording))] }
+pub(crate) fn limits(recording: &Document) -> Option<ReportBlock> {
+    let lines = Some(limit_lines(recording)).filter(|lines| !lines.is_empty())?;
+    let (id, heading) = ("limits".to_owned(), "Limits".to_owned());
+    Some(ReportBlock::Section { id, heading, blocks: vec![ReportBlock::Items(lines)] })
 }
 
 fn limit_lines(recording: &Document) -> Vec<String> {
@@ -196,8 +198,9 @@ fn limit_lines(recording: &Document) -> Vec<String> {
     let calls: u64 = recording.recorded.iter().map(|process| process.calls).sum();
     let preemptions: u64 = recording.recorded.iter().map(|process| process.preemptions).sum();
     let ends = || recording.channels.iter().flat_map(RecordedChannel::ends);
-    let sleeps = ends().map(|end| end.sleeps + end.lock_sleeps).sum::<u64>()
-        + recording.recorded.iter().flat_map(|process| process.waits.values()).map(|wait| wait.count).sum::<u64>();
+    let waits = || recording.recorded.iter().flat_map(|process| process.waits.values());
+    let sleeps =
+        ends().map(|end| end.sleeps + end.lock_sleeps).sum::<u64>() + waits().map(|wait| wait.count).sum::<u64>();
     let calls = match recording.level {
         RecordLevel::Sched => "no system calls (--level sched)".to_owned(),
         RecordLevel::Calls | RecordLevel::Stacks => counted_noun(calls, "system call"),
@@ -207,6 +210,13 @@ fn limit_lines(recording: &Document) -> Vec<String> {
             "recorded {calls}, {} and {}; recording them costs time (see docs/record.md)",
             counted_noun(sleeps, "sleep"),
             counted_noun(preemptions, "preemption")
+        ));
+    }
+    if let Some(unseen_ns) = recording.looks.map(|looks| looks.unseen_ns).filter(|ns| *ns > 0) {
+        let asleep = ends().map(|end| end.blocked_ns).sum::<u64>() + waits().map(|wait| wait.ns).sum::<u64>();
+        let share = percent(unseen_ns as f64 / asleep.max(unseen_ns) as f64);
+        lines.push(format!(
+            "no look saw why threads slept for {share} of the time that they slept: it is `waiting for something else`"
         ));
     }
     if recording.executed_on == ExecutedOn::Tcg {

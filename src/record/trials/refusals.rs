@@ -1,9 +1,10 @@
 //! What programs do whose system calls are refused: each pipeline is recorded once as it is and once with the refusal, beside
 //! the runs of which the time is measured.
 
+use crate::record::observe::observer::Observe as _;
 use crate::record::observe::raw::{PrByCall, PrCarried};
 use crate::record::observe::reason::name_of;
-use crate::record::observe::recorder::{self, Excerpts, Recorder};
+use crate::record::observe::recorder::{Excerpts, Recorder};
 use crate::record::start::input::KeptInput;
 use crate::record::start::launch::{Launcher, PipelineSetup, StageStreams};
 use crate::record::start::seccomp;
@@ -61,15 +62,10 @@ impl RecordedMoves {
         let setup = PipelineSetup { streams: Some(streams), ..setup };
         launcher.start(pipeline, setup, &mut |stage| recorder.launching(Some(stage)))?;
         recorder.launching(None)?;
-        wait(launcher, None, |_| {
-            // Without an answer of the kernel, what has no room any more is lost.
-            let _ = recorder.make_room();
-            while recorder.step() {}
-            Some(recorder::ROOM_EVERY)
-        })?;
+        wait(launcher, None, |_| Some(recorder.step(&mut |_, _| {})))?;
         ensure!(!launcher.interrupted(), Cancelled);
         let moves = recorder.moves()?;
-        let (mut counts, ended, _) = recorder.finish(None)?;
+        let (mut counts, ended, _) = recorder.counted()?;
         ended.add_to(&mut counts);
         ensure!(
             counts.state.is_none_or(|state| state.lost_waits == 0),

@@ -6,27 +6,28 @@
 //! pipeline waits for, and [`switch`] does so by [`switched`], perf's events.
 
 mod blame;
+mod observer;
 mod switch;
 mod switched;
+#[cfg(test)]
+mod tests;
 mod thread;
 mod totals;
 
 use crate::collect::thread_events::ThreadEvents;
-use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::look::{ProcessNow, ProcessesNow};
-use crate::record::observe::looks::Sleepers;
-use crate::record::observe::path::{PathEnds, SeenPath};
-use crate::record::observe::raw::{PR_READ, PR_WRITE, PrState, PrWho};
+use crate::record::observe::path::SeenPath;
+use crate::record::observe::raw::{PR_READ, PR_WRITE, PrWho};
 use crate::record::observe::reason::words_of;
 use crate::record::observe::recorder::monotonic_ns;
 use crate::record::observe::thread_calls::{MOST_THREADS, ThreadCall};
 use crate::record::start::command_line;
 use crate::record::start::open_files::{FileKind, OpenFile, open_files};
 use crate::record::start::socket_peers::socket_peers;
-use crate::result::{PathWhat, ProcLooks};
+use crate::result::{Observer, PathWhat};
 use crate::util::process_stat::{self, ProcessStat};
 use crate::util::text::read_lossy;
-use bytemuck::Zeroable as _;
+use anyhow::{Result, anyhow};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
@@ -88,11 +89,23 @@ pub(crate) struct ProcRecorder {
     /// The process group of what was started or asked for, and this process's parent.
     group: u32,
     parent: u32,
+    /// Which observer was asked for, and why it is not BPF programs although it could have been.
+    wanted: Option<Observer>,
+    refused: Option<anyhow::Error>,
 }
 
 impl ProcRecorder {
-    /// The window begins now. `events`: of what is followed, if they are wanted.
-    pub(crate) fn start(events: Option<ThreadEvents>) -> Self {
+    /// As `wanted`, or because BPF programs are `refused`. `running`: what is followed runs already.
+    ///
+    /// # Errors
+    /// If perf's events were asked for, and why they are refused.
+    pub(crate) fn start(wanted: Option<Observer>, mut refused: Option<anyhow::Error>, running: bool) -> Result<Self> {
+        let open = || ThreadEvents::of_children(None);
+        let events = if running { None } else { if_possible(wanted, &mut refused, open)? };
+        Ok(Self::with(events, wanted, refused))
+    }
+
+    fn with(events: Option<ThreadEvents>, wanted: Option<Observer>, refused: Option<anyhow::Error>) -> Self {
         let begin = monotonic_ns();
         Self {
             last: begin,
@@ -118,11 +131,19 @@ impl ProcRecorder {
             is_attached: false,
             group: 0,
             parent: std::os::unix::process::parent_id(),
+            wanted,
+            refused,
         }
     }
 
+    /// The window begins now.
+    fn begin_now(&mut self) {
+        self.begin = monotonic_ns();
+        (self.last, self.path) = (self.begin, SeenPath::new(self.begin));
+    }
+
     /// Follow these processes, each as a stage. `running`: they were before.
-    pub(crate) fn follow(&mut self, pids: impl IntoIterator<Item = u32>, running: bool) {
+    fn follow(&mut self, pids: impl IntoIterator<Item = u32>, running: bool) {
         self.is_attached = running;
         for (pid, stage) in pids.into_iter().zip(0..) {
             self.roots.push(pid);
@@ -146,92 +167,14 @@ impl ProcRecorder {
     ///
     /// # Errors
     /// Why that is impossible.
-    pub(crate) fn read_events(&mut self) -> Result<(), String> {
+    fn read_events(&mut self) -> Result<(), String> {
         self.switched = Some(Switched::new(ThreadEvents::of_none()?));
         let pids: Vec<u32> = self.processes.keys().copied().collect();
-        let seized = pids.into_iter().try_for_each(|pid| self.seize(pid, self.begin));
+        let seized = pids.into_iter().try_for_each(|pid| self.seize_process(pid, self.begin));
         if seized.is_err() {
             self.switched = None;
         }
         seized
-    }
-
-    /// Also follow a process that runs, as a further stage, unless it is followed already.
-    pub(crate) fn join(&mut self, pid: u32) {
-        let stage = self.roots.len() as u32;
-        self.roots.push(pid);
-        if !self.processes.contains_key(&pid)
-            && let Some(stat) = ProcessStat::of(pid).filter(|stat| stat.state != 'Z')
-        {
-            self.others.remove(&pid);
-            let at = monotonic_ns();
-            self.know_ancestors(stat.parent);
-            self.add(pid, stage, &stat, at, true);
-            // What cannot be followed is looked at.
-            let _ = self.seize(pid, at);
-        }
-    }
-
-    /// Time until [`Self::step`] has something to do.
-    pub(crate) fn due(&self) -> Duration {
-        let read = self.switched.as_ref().map_or(Duration::MAX, Switched::due);
-        self.next.saturating_duration_since(Instant::now()).min(read)
-    }
-
-    /// Look, if it is time to.
-    pub(crate) fn step(&mut self) {
-        let (last, long) = (self.last, self.every.as_nanos() as u64 / 2);
-        let is_time =
-            self.switched.as_mut().is_some_and(|switched| switched.due().is_zero() && switched.read(last, long));
-        if Instant::now() < self.next && !is_time {
-            return;
-        }
-        let ns = self.look();
-        let (cost, often) = if self.looks < FIRST { (FIRST_COST, FIRST_OFTEN) } else { (COST, OFTEN) };
-        let wanted = Duration::from_nanos(ns).div_f64(cost).clamp(often, SELDOM);
-        // One long look, as at the start, is no reason to look seldom.
-        self.every = (self.every * 3 + wanted) / 4;
-        self.next = Instant::now() + self.every;
-    }
-
-    /// End the window now.
-    pub(crate) fn end_now(&mut self) {
-        if self.until == u64::MAX {
-            self.look();
-            self.until = self.last;
-            for (pid, process) in &self.processes {
-                let files = self.now.processes.get(pid).and_then(|process| process.files.as_deref());
-                self.totals.add_open(&process.who, files.unwrap_or_default());
-            }
-            self.add_unseen();
-        }
-    }
-
-    /// The processes that are followed.
-    pub(crate) fn living(&self) -> HashSet<u32> {
-        self.processes.keys().copied().filter(|pid| !self.ending.contains(pid)).collect()
-    }
-
-    /// What has been counted until now.
-    pub(crate) fn counts(&self) -> RecordedCounts {
-        let living = self.processes.iter().filter(|(pid, _)| !self.ending.contains(pid));
-        let counts = self.totals.counts(self.last, living.map(|(_, process)| process.who));
-        let lost = self.switched.as_ref().map_or(0, Switched::lost);
-        let state = (lost > 0).then(|| PrState { lost_steps: lost, ..PrState::zeroed() });
-        RecordedCounts { state, ..counts }
-    }
-
-    /// The path, and how often it was looked.
-    pub(crate) fn finish(mut self) -> (PathEnds, ProcLooks) {
-        let mean_ns = (self.last - self.begin) / self.looks.max(1);
-        let switched = self.switched.take();
-        let events = switched.as_ref().map(|switched| switched.count);
-        let seen = ProcLooks { looks: self.looks, mean_ns, unreadable: self.unreadable, events };
-        let path = match switched {
-            Some(switched) => self.followed(switched),
-            None => self.path.finish(),
-        };
-        (path, seen)
     }
 
     /// Look now. Returns the time that it took of a CPU, ns, without that for events, which do not come less often.
@@ -509,14 +452,17 @@ impl ProcRecorder {
     }
 }
 
-impl Sleepers for ProcRecorder {
-    fn sleepers(&self, ns: u64) -> Option<(u64, BTreeMap<u32, PrWho>)> {
-        let is_long = |thread: &LookedThread| {
-            matches!(&thread.state, ThreadState::Sleeps(sleep) if !matches!(sleep.call, ThreadCall::Busy | ThreadCall::Idle))
-                && thread.since + ns <= self.last
-        };
-        let found = self.processes.values().any(|process| process.threads.values().any(is_long));
-        found.then(|| (self.last, self.processes.iter().map(|(pid, process)| (*pid, process.who)).collect()))
+/// perf's events, unless they are not wanted. Where they are not permitted, looks are enough, unless they were asked for: `refused`
+/// says why.
+fn if_possible<T>(
+    wanted: Option<Observer>,
+    refused: &mut Option<anyhow::Error>,
+    open: impl FnOnce() -> Result<T, String>,
+) -> Result<Option<T>> {
+    match wanted {
+        Some(Observer::Proc) => Ok(None),
+        Some(Observer::Perf) => open().map(Some).map_err(|why| anyhow!("--observe perf: {why}")),
+        _ => Ok(open().map_err(|why| *refused = refused.take().map(|error| anyhow!("{error:#}; {why}"))).ok()),
     }
 }
 

@@ -5,6 +5,7 @@ use super::ProcRecorder;
 use super::switched::{Doing, Slept, Switched, SwitchedProcess};
 use super::thread::{LookedThread, Sleep, ThreadState, UNKNOWN};
 use crate::collect::thread_events::{ThreadEvent, TimedEvent};
+use crate::record::observe::observer::Observe as _;
 use crate::record::observe::path::{PathEnds, pipe_number};
 use crate::record::observe::raw::{
     PR_ASLEEP, PR_IN_PROCESS, PR_RUNNABLE, PR_RUNNING, PR_STEP_EXEC, PR_STEP_FORK, PR_STEP_GONE, PR_STEP_LOST,
@@ -12,8 +13,10 @@ use crate::record::observe::raw::{
 };
 use crate::record::observe::reason::words_of;
 use crate::record::observe::thread_calls::ThreadCall;
+use crate::util::process_stat::ProcessStat;
 use bytemuck::{Zeroable as _, bytes_of};
 use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
 use std::rc::Rc;
 
 /// Ancestors among which one is searched that a look has seen.
@@ -26,29 +29,24 @@ impl ProcRecorder {
     /// Follow what happened since the look before, until the present one.
     pub(super) fn switch(&mut self, at: u64) {
         let Some(mut switched) = self.switched.take() else { return };
-        let (batch, mut lost_at) = switched.events.until(at);
+        let batch = switched.events.until(at);
         let living = self.processes.iter().filter(|(pid, _)| !self.ending.contains(pid));
         let looked = living.flat_map(|(_, process)| &process.threads);
         switched.latencies(&batch, &looked.map(|(tid, thread)| (*tid, thread.spent[1])).collect());
         switched.enders.clear();
         switched.count += batch.len() as u64;
-        for event in &batch {
-            if let Some(lost) = lost_at.take_if(|lost| *lost <= event.at) {
-                self.lose(&mut switched, lost);
-            }
-            self.apply(&mut switched, event);
-        }
-        if let Some(lost) = lost_at {
-            self.lose(&mut switched, lost);
+        batch.iter().for_each(|event| self.apply(&mut switched, event));
+        if batch.iter().any(|event| event.event == ThreadEvent::Lost) {
+            self.resume(&mut switched, at);
         }
         let tids: Vec<u32> = switched.threads.keys().copied().collect();
         for tid in tids {
+            if let Some((looked, thread)) = self.looked(&switched, tid).zip(switched.threads.get_mut(&tid)) {
+                thread.slept = looked.slept.clone().map(|slept| (slept, looked.channel));
+                thread.is_seen = thread.doing == Doing::Asleep && matches!(looked.state, ThreadState::Sleeps(_));
+            }
             self.count(&mut switched, tid, at);
-            let Some((looked, thread)) = self.looked(&switched, tid).zip(switched.threads.get_mut(&tid)) else {
-                continue;
-            };
-            thread.slept = looked.slept.clone().map(|slept| (slept, looked.channel));
-            thread.is_seen = thread.doing == Doing::Asleep && matches!(looked.state, ThreadState::Sleeps(_));
+            let Some(thread) = switched.threads.get(&tid) else { continue };
             if let (Some((sleep, _)), Some(process)) = (&thread.slept, switched.processes.get(&thread.pid))
                 && sleep.call == ThreadCall::Idle
             {
@@ -66,7 +64,7 @@ impl ProcRecorder {
         let unknown: Vec<u32> = self.processes.keys().copied().filter(is_unknown).collect();
         for pid in unknown {
             // What cannot be followed is looked at.
-            let _ = self.seize(pid, at);
+            let _ = self.seize_process(pid, at);
         }
     }
 
@@ -82,21 +80,27 @@ impl ProcRecorder {
     }
 
     /// Follow the threads of a process that ran before.
-    pub(super) fn seize(&mut self, pid: u32, at: u64) -> Result<(), String> {
-        let Some(process) = self.processes.get(&pid) else { return Ok(()) };
+    pub(super) fn seize_process(&mut self, pid: u32, at: u64) -> Result<(), String> {
         let Some(mut switched) = self.switched.take() else { return Ok(()) };
+        let threads = self.know(&mut switched, pid, at);
+        threads.iter().for_each(|(tid, who)| switched.birth(PR_STEP_SEIZE, *tid, at, 0, *who));
+        let followed = switched.events.follow_threads(threads.into_iter().map(|(tid, _)| tid));
+        self.switched = Some(switched);
+        followed
+    }
+
+    /// A process that looks have found has these threads.
+    fn know(&mut self, switched: &mut Switched, pid: u32, at: u64) -> Vec<(u32, PrWho)> {
+        let Some(process) = self.processes.get(&pid) else { return Vec::new() };
         self.totals.begin(&process.who, at);
         self.totals.process(&process.who).threads += process.threads.len() as u64;
         let parent = self.now.processes.get(&pid).map_or(0, |process| process.parent);
-        let followed = switched.events.follow_threads(process.threads.keys().copied());
         switched.processes.insert(pid, SwitchedProcess { who: process.who, parent, threads: Vec::new() });
         for (tid, thread) in &process.threads {
             let sleeps = matches!(thread.state, ThreadState::Sleeps(_));
             switched.add(*tid, pid, if sleeps { Doing::Asleep } else { Doing::Unknown }, at);
-            switched.birth(PR_STEP_SEIZE, *tid, at, 0, process.who);
         }
-        self.switched = Some(switched);
-        followed
+        process.threads.keys().map(|tid| (*tid, process.who)).collect()
     }
 
     fn looked(&self, switched: &Switched, tid: u32) -> Option<&LookedThread> {
@@ -119,7 +123,8 @@ impl ProcRecorder {
                 switched.add(tid, pid, Doing::Ready, at);
                 switched.birth(PR_STEP_FORK, tid, at, *by, who);
             }
-            ThreadEvent::Executed(name) => self.execute(switched, (pid, tid), name, at),
+            ThreadEvent::Executed(name) => self.execute(switched, (pid, tid), words_of(name), at),
+            ThreadEvent::Lost => self.lose(switched, at),
             ThreadEvent::Runs => self.run(switched, tid, at),
             ThreadEvent::Stops { preempted } => {
                 self.count(switched, tid, at);
@@ -148,12 +153,12 @@ impl ProcRecorder {
         }
     }
 
-    fn execute(&mut self, switched: &mut Switched, (pid, tid): (u32, u32), name: &str, at: u64) {
+    fn execute(&mut self, switched: &mut Switched, (pid, tid): (u32, u32), name: [u64; 2], at: u64) {
         let before = switched.processes.get(&pid).map(|process| process.who);
         let is_root = |root: &u32| *root == pid;
         let stage = || self.roots.iter().position(is_root).map(|stage| stage as u32);
         let Some(stage) = before.map(|who| who.stage).or_else(stage) else { return };
-        let who = PrWho { stage, tgid: pid, name: words_of(name) };
+        let who = PrWho { stage, tgid: pid, name };
         if let Some(before) = before.filter(|before| *before != who) {
             self.count(switched, tid, at);
             self.totals.end(&before, at);
@@ -214,17 +219,30 @@ impl ProcRecorder {
             (Doing::OnCpu, _) => self.totals.process(&process.who).cpu_ns += ns,
             (Doing::Ready, _) => self.totals.process(&process.who).runnable_ns += ns,
             (Doing::Asleep, Some((sleep, channel))) => self.totals.slept(&process.who, &sleep, channel, ns),
-            _ => {}
+            (Doing::Asleep, None) => {
+                switched.unseen_ns += ns;
+                let unseen = Sleep { number: UNKNOWN, file_type: 0, call: ThreadCall::Busy, at: None };
+                self.totals.slept(&process.who, &unseen, None, ns);
+            }
+            (Doing::Unknown | Doing::Ended, _) => {}
         }
     }
 
-    /// What a thread sleeps for: the sleep that a look has seen, or the one before.
+    /// What a thread sleeps for, if a look has seen that, or if the looks before and after have seen one and the same. A program
+    /// that no look has seen asleep sleeps for what it did as another process.
     fn slept(&self, switched: &Switched, tid: u32) -> Option<Slept> {
         let thread = switched.threads.get(&tid).filter(|thread| thread.doing == Doing::Asleep)?;
-        let looked = || self.looked(switched, tid).and_then(|looked| Some((looked.slept.clone()?, looked.channel)));
-        let who = || switched.processes.get(&thread.pid).map(|process| (process.who.stage, process.who.name));
-        let usual = || who().and_then(|program| Some((switched.usual.get(&program)?.clone(), None)));
-        thread.slept.clone().or_else(looked).or_else(usual)
+        let looked = self.looked(switched, tid).and_then(|looked| Some((looked.slept.clone()?, looked.channel)));
+        let reason = |(sleep, channel): &Slept| (sleep.number, sleep.file_type, *channel);
+        match (&thread.slept, looked) {
+            (Some(before), Some(now)) if !thread.is_seen && reason(before) != reason(&now) => None,
+            (Some(slept), _) => Some(slept.clone()),
+            (None, Some(now)) => Some(now),
+            (None, None) => {
+                let who = switched.processes.get(&thread.pid)?.who;
+                Some((switched.usual.get(&(who.stage, who.name))?.clone(), None))
+            }
+        }
     }
 
     /// Who has ended the sleep of a thread during this time, and when it ran last.
@@ -279,15 +297,56 @@ impl ProcRecorder {
         threads
     }
 
-    /// Events until `at` were lost.
+    /// Events were lost, from now on or until now. Only of threads that have not run since, as looks tell, it is known what they did.
     fn lose(&mut self, switched: &mut Switched, at: u64) {
+        let sleeps = |looked: &LookedThread| matches!(looked.state, ThreadState::Sleeps(_)) && looked.since <= at;
+        for tid in switched.threads.keys().copied().collect::<Vec<_>>() {
+            self.count(switched, tid, at);
+            let is_asleep = self.looked(switched, tid).is_some_and(sleeps);
+            let Some(thread) = switched.threads.get_mut(&tid) else { continue };
+            if thread.doing != Doing::Ended && !(is_asleep && thread.doing == Doing::Asleep) {
+                (thread.doing, thread.since, thread.counted) = (Doing::Unknown, at, at);
+            }
+        }
         switched.step(PR_STEP_LOST, 0, at, [0, switched.events.lost]);
-        if let Some(gap) = switched.follower.gap.take() {
-            switched.follower.bridge(gap, None);
+        switched.bridge(at);
+    }
+
+    /// What has become of threads meanwhile, as far as the present look tells.
+    fn resume(&mut self, switched: &mut Switched, at: u64) {
+        // What is still to be read happened after the look began, and was not lost.
+        switched.events.read();
+        let later: Vec<TimedEvent> = switched.events.waiting().to_vec();
+        let is_later = |pid: u32, is: fn(&ThreadEvent) -> bool| later.iter().any(|of| of.pid == pid && is(&of.event));
+        for tid in switched.threads.keys().copied().collect::<Vec<_>>() {
+            let looked = self.looked(switched, tid).map(|looked| matches!(looked.state, ThreadState::Sleeps(_)));
+            let Some(thread) = switched.threads.get_mut(&tid).filter(|thread| thread.doing == Doing::Unknown) else {
+                continue;
+            };
+            let (pid, since) = (thread.pid, thread.since);
+            let ends = || is_later(pid, |event| *event == ThreadEvent::Ended);
+            let has_ended = || !ends() && !Path::new(&format!("/proc/{pid}/task/{tid}")).exists();
+            match looked {
+                Some(true) => thread.doing = Doing::Asleep,
+                None if has_ended() => {
+                    self.apply(switched, &TimedEvent { at: since, pid, tid, event: ThreadEvent::Ended });
+                }
+                _ => {}
+            }
         }
-        for thread in switched.threads.values_mut().filter(|thread| thread.doing != Doing::Ended) {
-            (thread.doing, thread.since, thread.counted) = (Doing::Unknown, at, at);
+        for pid in self.living() {
+            let Some(name) = ProcessStat::of(pid).map(|stat| words_of(&stat.name)) else { continue };
+            let begins = is_later(pid, |event| matches!(event, ThreadEvent::Forked { .. }));
+            if !switched.processes.contains_key(&pid) && !begins {
+                self.know(switched, pid, at);
+            }
+            let executes = is_later(pid, |event| matches!(event, ThreadEvent::Executed(_)));
+            if !executes && switched.who(pid).is_some_and(|who| who.name != name) {
+                self.execute(switched, (pid, pid), name, at);
+            }
         }
+        // What new ones did before is unknown, too.
+        switched.bridge(at);
     }
 
     /// The path, which ends now.

@@ -4,9 +4,9 @@ use super::thread::Sleep;
 use crate::collect::thread_events::{ThreadEvent, ThreadEvents, TimedEvent};
 use crate::record::observe::look::ChannelKey;
 use crate::record::observe::path::PathFollower;
-use crate::record::observe::raw::{PR_STEP_FREE, PrBirth, PrStep, PrWho};
+use crate::record::observe::raw::{PR_ASLEEP, PR_STEP_FREE, PrBirth, PrStep, PrTask, PrWho};
 use crate::record::observe::recorder::monotonic_ns;
-use bytemuck::bytes_of;
+use bytemuck::{Zeroable as _, bytes_of};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -74,8 +74,9 @@ pub(super) struct Switched {
     pub(super) seen: HashMap<(u32, [u64; 2], u32), PrWho>,
     /// Those that have ended and that none has seen, with their parents.
     pub(super) unseen: Vec<(PrWho, u32)>,
-    /// Events so far.
+    /// Events so far, and the time of sleeps for which no look tells the reason, ns.
     pub count: u64,
+    pub unseen_ns: u64,
 }
 
 impl Switched {
@@ -93,6 +94,7 @@ impl Switched {
             seen: HashMap::new(),
             unseen: Vec::new(),
             count: 0,
+            unseen_ns: 0,
         }
     }
 
@@ -106,12 +108,14 @@ impl Switched {
         READ.saturating_sub(self.read_at.elapsed())
     }
 
-    /// Empty the rings. Returns whether it is time to look: many events wait, or a thread sleeps since that last look for
-    /// this time.
+    /// Empty the rings. Returns whether it is time to look: some were lost, many events wait, or a thread sleeps since that last
+    /// look for this time.
     pub(super) fn read(&mut self, looked: u64, long: u64) -> bool {
         self.read_at = Instant::now();
+        let mut is_lost = false;
         for event in self.events.read() {
             match event.event {
+                ThreadEvent::Lost => is_lost = true,
                 ThreadEvent::Stops { preempted: false } => drop(self.asleep.insert(event.tid, event.at)),
                 ThreadEvent::Runs | ThreadEvent::Ended => drop(self.asleep.remove(&event.tid)),
                 _ => {}
@@ -119,7 +123,7 @@ impl Switched {
         }
         let now = monotonic_ns();
         let is_long = |since: &u64| *since > looked && now.saturating_sub(*since) >= long;
-        self.events.waiting() > MOST_WAITING || self.asleep.values().any(is_long)
+        is_lost || self.events.waiting().len() > MOST_WAITING || self.asleep.values().any(is_long)
     }
 
     pub(super) fn lost(&self) -> u64 {
@@ -138,6 +142,19 @@ impl Switched {
     pub(super) fn step(&mut self, kind: usize, task: u32, at: u64, [detail, other]: [u64; 2]) {
         let (kind, detail) = (kind as u32, detail as u32);
         self.follower.step(bytes_of(&PrStep { kind, detail, task: task.into(), at, other }));
+    }
+
+    /// The path goes on now, where events were lost: it is known of those only that slept all the time.
+    pub(super) fn bridge(&mut self, at: u64) {
+        let task = |(tid, thread): (&u32, &SwitchedThread)| {
+            let process = self.processes.get(&thread.pid).filter(|_| thread.doing != Doing::Ended)?;
+            let since = if thread.doing == Doing::Asleep && thread.since < at { 0 } else { u64::MAX };
+            let state = PR_ASLEEP as u32;
+            Some((u64::from(*tid), PrTask { who: process.who, started: 1, state, since, ..PrTask::zeroed() }))
+        };
+        let tasks: Vec<(u64, PrTask)> = self.threads.iter().filter_map(task).collect();
+        let gap = self.follower.gap.take().unwrap_or([at; 2]);
+        self.follower.bridge(gap, Some(&tasks));
     }
 
     pub(super) fn birth(&mut self, kind: usize, tid: u32, at: u64, by: u32, who: PrWho) {
@@ -193,6 +210,9 @@ impl Switched {
                 _ => Doing::OnCpu,
             };
             *since = event.at;
+        }
+        if batch.iter().any(|event| event.event == ThreadEvent::Lost) {
+            return;
         }
         for (tid, (.., waits, wakes)) in found {
             if let Some((thread, waited)) = self.threads.get_mut(&tid).zip(waited.get(&tid)).filter(|_| wakes > 0) {
