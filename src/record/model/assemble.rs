@@ -2,6 +2,7 @@
 
 use crate::collect::bpf::shared::Lost;
 use crate::record::model::alike::alike;
+use crate::record::model::divided::divided;
 use crate::record::model::forks::{doubled, enders, left, parents};
 use crate::record::model::streams::streams;
 use crate::record::observe::channel_kind::kind_of;
@@ -12,7 +13,7 @@ use crate::record::observe::raw::{
 use crate::record::observe::reason::{name_of, why};
 use crate::record::start::launch::MadePipe;
 use crate::record::start::running::OpenEnd;
-use crate::result::{ChannelKind, HeldBy, RecordedChannel, RecordedEnd, RecordedProcess, RecordedStream};
+use crate::result::{ChannelKind, FullTable, HeldBy, RecordedChannel, RecordedEnd, RecordedProcess, RecordedStream};
 use crate::util::text::grouped;
 use crate::util::warning::{Warning, WarningCode};
 use bytemuck::Zeroable as _;
@@ -112,6 +113,9 @@ pub(crate) fn assemble(
     let mut channels = channels_of(counted, begin, &index, pipes);
     add_open(&mut channels, &processes, open);
     name_outputs(&mut processes, counted, &index, &channels);
+    for channel in &mut channels {
+        channel.divided = divided(counted, &index, (channel.inode, channel.device));
+    }
     let mut warnings = counted.state.as_ref().map_or_else(Vec::new, |state| losses(state, counted.sampled.lost));
     if let Some(unseen) = counted.state.map(|state| state.unseen).filter(|unseen| *unseen > 0) {
         warnings.push(Warning {
@@ -177,6 +181,15 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
     sum.lived_ns += lived_ns;
     sum.end_ns = sum.end_ns.max(more.end.saturating_sub(begin));
     sum.out_of_memory |= more.starved > 0;
+    if more.descriptors > 0 {
+        sum.full_table = Some(FullTable {
+            calls: more.full_tables,
+            descriptors: more.descriptors,
+            looked_at: more.looked_at,
+            pipes: more.pipes_open,
+            sockets: more.sockets_open,
+        });
+    }
     sum.signal = u32::try_from(more.signal).ok().filter(|signal| *signal > 0).or(sum.signal);
     sum.exit_code = u8::try_from(more.code).ok().filter(|code| *code > 0).or(sum.exit_code);
     for (sum, more) in [
@@ -314,6 +327,7 @@ fn add_end(end: &mut RecordedEnd, counts: &PrCounts, writes: bool, begin: u64) {
         (&mut end.unsent, counts.unsent),
         (&mut end.lines, counts.lines),
         (&mut end.unended, counts.unended),
+        (&mut end.by_read, counts.by_read),
         (&mut end.printed, counts.printed),
         (&mut end.aside, counts.aside),
     ] {

@@ -54,6 +54,9 @@ pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
     let (signal, code) = (last(sum.signal, more.signal), last(sum.code, more.code));
     let parent = last(sum.parent, more.parent);
     let sender = last(sum.sender, more.sender);
+    let fuller = if more.descriptors > 0 { more } else { &*sum };
+    let table = [fuller.descriptors, fuller.looked_at, fuller.pipes_open, fuller.sockets_open];
+    let locked = one_output([sum.locked, sum.locked_device], [more.locked, more.locked_device]);
     let output = one_output([sum.output, sum.output_device], [more.output, more.output_device]);
     let input = one_output([sum.input, sum.input_device], [more.input, more.input_device]);
     add_words(sum, more);
@@ -61,6 +64,8 @@ pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
     [sum.output, sum.output_device] = output;
     [sum.input, sum.input_device] = input;
     sum.sender = sender;
+    [sum.descriptors, sum.looked_at, sum.pipes_open, sum.sockets_open] = table;
+    [sum.locked, sum.locked_device] = locked;
 }
 
 /// The standard input or output of two threads or processes: unknown where it is 0, and several where it is this.

@@ -99,6 +99,15 @@ pub(crate) fn operands(words: &[String]) -> &[String] {
     code.and_then(|at| rest.get(..=at)).unwrap_or(rest)
 }
 
+/// Whether these words start a shell that reads its script from its standard input.
+pub(crate) fn reads_its_script(words: &[String]) -> bool {
+    let from_input = |shell: &Interpreter| {
+        let inline = words.iter().skip(1).any(|word| shell.is_inline(word));
+        words.iter().any(|word| word == "-s") || !inline && script(words).is_none()
+    };
+    interpreter(words).is_some_and(|found| is_shell(found.name) && from_input(found))
+}
+
 /// Whether a program with this name is a shell: it reads line by line on purpose, and writes what it prints at once.
 pub(crate) fn is_shell(name: &str) -> bool {
     ["sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "busybox"].contains(&name)

@@ -2,6 +2,7 @@
 
 use crate::record::model::{assemble, ceilings, stages};
 use crate::record::observe::counted::RecordedCounts;
+use crate::record::observe::file_locks;
 use crate::record::observe::looks::SeenWaits;
 use crate::record::observe::path::PathEnds;
 use crate::record::observe::raw::PrWho;
@@ -38,6 +39,18 @@ pub(crate) fn described(
             process.pids.iter_mut().for_each(|pid| *pid = ids.here(*pid));
         }
         assembled.streams.iter_mut().for_each(|stream| stream.pid = ids.here(stream.pid));
+        let divided = assembled.channels.iter_mut().flat_map(|channel| &mut channel.divided);
+        divided.for_each(|reader| reader.pid = ids.here(reader.pid));
+    }
+    for (who, counts) in &counted.processes {
+        // Of several, it is unknown.
+        let device = u32::try_from(counts.locked_device).ok().filter(|_| counts.locked > 0);
+        if let Some((at, device)) = assembled.index.get(who).zip(device) {
+            let mut file = file_locks::held(counts.locked, device);
+            let place = |pid: u32| assembled.processes.iter().rposition(|process| process.pids.contains(&pid));
+            file.iter_mut().flat_map(|file| &mut file.holders).for_each(|of| of.recorded = place(of.pid));
+            assembled.processes[*at].locked_out = file;
+        }
     }
     for process in &mut assembled.processes {
         // What is seen meanwhile says more.

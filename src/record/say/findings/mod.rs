@@ -31,6 +31,7 @@ mod own_input;
 mod part_read;
 mod polls;
 mod refused;
+mod renamed;
 mod retries;
 mod ring_threads;
 mod short_block;
@@ -60,7 +61,7 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 46] = [
+const RULES: [FindingRule; 47] = [
     at_stall::find,
     broken::find,
     calls::find,
@@ -80,6 +81,7 @@ const RULES: [FindingRule; 46] = [
     unseen::find,
     ring_threads::find,
     watches::find,
+    renamed::find,
     retries::find,
     unread::find,
     unnoticed::find,
