@@ -208,6 +208,11 @@ struct pr_streamed {
 	u64 to;
 	u64 moves;
 	u64 next;
+	/* Calls that wrote the end of a line at last; whether the last one did not; how often others wrote between such a one and the
+	 * next one. */
+	u64 lines;
+	u64 within;
+	u64 split;
 	/* The size of the largest call, and calls of this size. */
 	u64 block;
 	u64 blocks;
@@ -397,6 +402,8 @@ struct pr_process {
 	/* The id of the process that sent it the last signal that can end it, as that of a pr_who, and in the upper half the
 	 * number of the signal; 0 if none or the kernel did. */
 	u64 sender;
+	/* The same of the last one that was SIGTERM. */
+	u64 told;
 };
 
 /* A file descriptor that a thread has used. */

@@ -342,8 +342,8 @@ __noinline u32 note_read(u64 task)
 	return 1;
 }
 
-/* What a call with this number and first argument says of what its process changes, and of files. Not static, as note_open. */
-__noinline u32 note_result(u64 task, u64 number, u32 fd, s64 result)
+/* What a call with this number and first two arguments says of what its process changes, and of files. Not static, as note_open. */
+__noinline u32 note_result(u64 task, u64 number, u32 fd, s64 result, u64 buffer)
 {
 	struct pr_task *own = find_any(task);
 	struct pr_file *file;
@@ -366,7 +366,7 @@ __noinline u32 note_result(u64 task, u64 number, u32 fd, s64 result)
 	file = file_of(own, task, fd);
 	if (!file || file->file_type != S_IFREG)
 		return 0;
-	return note_stream(task, fd, side, result);
+	return note_stream(task, fd, side, result, number == NR_WRITE ? buffer : 0);
 }
 
 /* A call ends with `result`. Its `registers` can be read without a helper, or are where they always are if that is 0. */
@@ -401,7 +401,7 @@ static __always_inline int add_call(const void *registers, s64 result)
 		count_requests(call.di, call.dx, result);
 		return 0;
 	}
-	note_result(task, call.orig_ax, call.di, result);
+	note_result(task, call.orig_ax, call.di, result, call.si);
 	if (decode(&call, &found, 1)) {
 		if (result == -EBADF) {
 			own->own.bad_calls++;

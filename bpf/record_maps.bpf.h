@@ -264,6 +264,8 @@ static __always_inline void settle(struct pr_task *own)
 		}
 		if (own->own.sender)
 			process->sender = own->own.sender;
+		if (own->own.told)
+			process->told = own->own.told;
 	}
 	if (own->used[PR_READ].inode) {
 		counts = counts_of(&own->who, own->used[PR_READ].inode, own->used[PR_READ].device, PR_READ);

@@ -510,6 +510,12 @@ pub struct RecordedStream {
     /// How often a call began elsewhere than the one before had ended.
     #[serde(default, skip_serializing_if = "is_default")]
     pub moves: u64,
+    /// Calls that ended with a line.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub lines: u64,
+    /// How often another one wrote after a call that did not end with a line, before the next one.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub split: u64,
     /// The bytes of the largest call.
     pub block: u64,
     /// Calls of so many bytes.

@@ -37,19 +37,20 @@ pub(crate) struct Assembled {
 }
 
 /// Name everything. `pipes` are those between the stages, and `open` the ends of pipes that were open at the start.
-/// `span`: when the path begins and ends, which has processes that were not counted for want of room.
+/// `script`: as in [`alike`]. `span`: when the path begins and ends, which has processes that were not counted for want of room.
 pub(crate) fn assemble(
     counted: &RecordedCounts,
     span: Option<[u64; 2]>,
     pipes: &[MadePipe],
     open: &[OpenEnd],
+    script: impl Fn(&PrWho) -> u64,
 ) -> Assembled {
     let of_processes = counted.processes.iter().map(|(_, process)| [process.begin, process.end]);
     let window = of_processes.chain(span).reduce(|one, other| [one[0].min(other[0]), one[1].max(other[1])]);
     let [begin, end] = window.unwrap_or_default();
     let mut order: Vec<&(PrWho, PrProcess)> = counted.processes.iter().collect();
     order.sort_by_key(|(who, process)| (who.stage, process.begin, who.tgid));
-    let alike = alike(counted);
+    let alike = alike(counted, script);
     let mut processes: Vec<RecordedProcess> = Vec::new();
     let mut index: BTreeMap<PrWho, usize> = BTreeMap::new();
     let mut rows: HashMap<Option<usize>, usize> = HashMap::new();

@@ -81,12 +81,17 @@ fn script(words: &[String]) -> Option<usize> {
     }
 }
 
+/// The name of the script that `words` execute.
+pub(crate) fn script_name(words: &[String]) -> Option<&str> {
+    script(words).map(|at| file_name(&words[at]))
+}
+
 /// A program by its name (as in /proc/PID/comm) and its command line: an interpreter with the name of its script.
 pub(crate) fn program_name(comm: &str, words: &[String]) -> String {
     let first = words.first().map(|word| file_name(word)).unwrap_or_default();
     // The whole of a name that the kernel has cut.
     let name = if comm.len() == COMM && first.starts_with(comm) { first } else { comm };
-    match script(words).map(|at| file_name(&words[at])) {
+    match script_name(words) {
         Some(script) if !script.is_empty() && script != name && !script.starts_with(comm) => format!("{name} {script}"),
         _ => name.to_owned(),
     }

@@ -7,10 +7,12 @@ use crate::record::observe::looks::SeenWaits;
 use crate::record::observe::path::PathEnds;
 use crate::record::observe::raw::PrWho;
 use crate::record::say::holders;
+use crate::record::start::command_line::script_name;
 use crate::record::start::launch::MadePipe;
 use crate::record::start::running::RunningProcesses;
 use crate::result::check::check_path;
 use crate::result::{Document, HeldBy, Processes, RecordedChannel, WaitReason};
+use crate::util::text::fnv1a;
 use crate::util::warning::{Warning, WarningCode};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,11 +25,15 @@ pub(crate) fn described(
     running: &RunningProcesses,
 ) -> (Document, BTreeMap<PrWho, usize>) {
     let span = path.as_ref().map(PathEnds::span);
-    let mut assembled = assemble::assemble(counted, span, pipes, &running.ends);
-    for (who, at) in &assembled.index {
+    let line_of = |who: &PrWho| {
         let own = path.as_ref().map_or(&[][..], |path| path.command_lines.of(who));
         let here = path.as_ref().map_or(who.tgid, |path| path.ids.here(who.tgid));
-        let line = if own.is_empty() { running.command_line(here) } else { own };
+        if own.is_empty() { running.command_line(here) } else { own }
+    };
+    let script = |who: &PrWho| script_name(line_of(who)).map_or(0, fnv1a);
+    let mut assembled = assemble::assemble(counted, span, pipes, &running.ends, script);
+    for (who, at) in &assembled.index {
+        let line = line_of(who);
         let known = &mut assembled.processes[*at].args;
         if known.is_empty() {
             line.clone_into(known);

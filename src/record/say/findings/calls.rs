@@ -82,7 +82,8 @@ fn full_table(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> S
     let table = process.full_table?;
     let of = |count: u64, what: &str| (2 * count >= table.looked_at).then(|| (count, plural(count, what)));
     let most = of(table.pipes, "pipe end").or_else(|| of(table.sockets, "socket"));
-    let which = if table.looked_at < table.descriptors { format!("the first {}", table.looked_at) } else { "them".to_owned() };
+    let which =
+        if table.looked_at < table.descriptors { format!("the first {}", table.looked_at) } else { "them".to_owned() };
     let most = most.map_or_else(String::new, |(count, what)| format!(", and {} of {which} are {what}", grouped(count)));
     let text = format!(
         "{} could not open another file or pipe {}, because it has as many open as it may (EMFILE): {}{most}. It has to close \
@@ -97,14 +98,18 @@ fn full_table(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> S
 fn locked_out(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
     let file = process.locked_out.as_ref()?;
     // The program `flock` gets it for the shell that started it.
-    let is_own = |of: &SeenProcess| process.pids.contains(&of.pid) || of.recorded.is_some_and(|of| Some(of) == process.started_by);
+    let is_own = |of: &SeenProcess| {
+        process.pids.contains(&of.pid) || of.recorded.is_some_and(|of| Some(of) == process.started_by)
+    };
     if file.holders.is_empty() || file.holders.iter().any(is_own) {
         return None;
     }
     let several = file.holders.len() > 1;
     let how = match (file.inherited, several) {
-        (true, false) => " It has inherited the open file from who took the lock: `9>&-` behind the command of a background job closes \
-                          descriptor 9 for it.",
+        (true, false) => {
+            " It has inherited the open file from who took the lock: `9>&-` behind the command of a background job closes \
+                          descriptor 9 for it."
+        }
         (true, true) => " They have inherited the open file from who took the lock.",
         (false, _) => "",
     };
@@ -237,7 +242,10 @@ mod tests {
         };
         let text = "`grep` did not get the lock of `/tmp/a`, because `sleep` (process 4711) has it.";
         assert_eq!(locked(4711, false), [text]);
-        assert!(locked(4711, true)[0].starts_with(&format!("{text} It has inherited the open file from who took the lock:")));
+        assert!(
+            locked(4711, true)[0]
+                .starts_with(&format!("{text} It has inherited the open file from who took the lock:"))
+        );
         assert!(locked(2, false).is_empty(), "it got it later");
     }
 

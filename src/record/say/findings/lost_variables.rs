@@ -1,4 +1,4 @@
-//! A loop of a shell behind a pipe that could only set variables: it is a process of its own, with which they are gone.
+//! A loop of a shell behind a pipe is a process of its own: variables that it sets are gone with it, and `exit` ends only the loop.
 
 use crate::record::say::findings::view::FindingView;
 use crate::record::start::command_line::is_shell;
@@ -11,7 +11,9 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     view.readers()
-        .filter_map(|(at, pipe, end)| Some(Finding { channels: vec![at], ..lost(view, pipe, end)? }))
+        .filter_map(|(at, pipe, end)| {
+            Some(Finding { channels: vec![at], ..lost(view, pipe, end).or_else(|| left(view, pipe, end))? })
+        })
         .collect()
 }
 
@@ -36,6 +38,32 @@ fn lost(view: &FindingView<'_>, pipe: &RecordedChannel, end: &RecordedEnd) -> Op
     );
     let finding = Finding::new(FindingKind::LostVariables, [end.process, starter], text);
     Some(Finding { count: Some(end.lines), at_ns: Some(part.end_ns), ..finding })
+}
+
+/// `` `bash (4711)`, a copy of `bash a.sh` behind a pipe, ended with exit code 1 before it had read all, and ... ``
+fn left(view: &FindingView<'_>, pipe: &RecordedChannel, end: &RecordedEnd) -> Option<Finding> {
+    let part = view.process(end)?;
+    let starter = part.started_by?;
+    let shell = view.document.recorded.get(starter)?;
+    let by_bytes = end.lines > 0 && end.at_end == 0 && end.bytes == end.all_calls();
+    let is_part = part.execs == 0 && part.pids.len() == 1 && is_shell(&part.name) && is_shell(&shell.name);
+    // Without one, it may have read one line to test it.
+    let did_more = part.effects > 0 || part.forks > 0;
+    let code = part.exit_code.filter(|_| part.signal.is_none() && part.end_ns < shell.end_ns)?;
+    let goes_on = shell.effects > 0 && shell.exit_code.is_none() && view.document.exit_codes.last() == Some(&0);
+    if !(pipe.kind.is_pipe() && by_bytes && is_part && did_more && goes_on) {
+        return None;
+    }
+    let text = format!(
+        "{}, a copy of {shell} behind a pipe, ended with exit code {code} after {}, before it had read all, and {shell} went on: \
+         `exit` in `command | while` ends only the loop. `while read ...; done < <(command)` ends the script, and so does `|| exit` \
+         behind `done`.",
+        view.name(end.process),
+        counted(end.lines, "line"),
+        shell = view.name(starter)
+    );
+    let finding = Finding::new(FindingKind::HiddenFailure, [end.process, starter], text);
+    Some(Finding { count: Some(code.into()), at_ns: Some(part.end_ns), ..finding })
 }
 
 #[cfg(test)]
@@ -63,6 +91,17 @@ mod tests {
             said[0].contains("behind a pipe, read 3 lines, wrote nothing and started nothing: if it set variables"),
             "{said:?}"
         );
+        let exits = |effects: u64| {
+            loops(&|recording| {
+                recording.exit_codes = vec![0];
+                (recording.recorded[0].effects, recording.recorded[1].effects) = (1, effects);
+                recording.recorded[1].exit_code = Some(1);
+                let end = &mut recording.channels[0].readers[0];
+                (end.bytes, end.at_end, end.lines) = (20, 0, 1);
+            })
+        };
+        let text = " behind a pipe, ended with exit code 1 after 1 line, before it had read all, and `bash";
+        assert!(exits(1)[0].contains(text) && exits(0).is_empty(), "{:?}", exits(1));
         let silent: [&dyn Fn(&mut Document); 6] = [
             &|recording| recording.recorded[1].effects = 1,
             &|recording| recording.recorded[1].forks = 1,

@@ -51,7 +51,7 @@ mod unnoticed;
 mod unread;
 mod unseen;
 mod unsent;
-mod view;
+pub(crate) mod view;
 mod watches;
 
 use crate::record::say::findings::view::FindingView;

@@ -10,7 +10,8 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         let at = file.process.recorded?;
         let path = clean(&file.path);
         let now = file.now.as_ref().map_or_else(|| "was deleted".to_owned(), |now| format!("is `{}` now", clean(now)));
-        let then = if file.replaced { format!(": what is written to `{path}` goes to another file") } else { String::new() };
+        let then =
+            if file.replaced { format!(": what is written to `{path}` goes to another file") } else { String::new() };
         let text = format!(
             "{} follows the file that was `{path}` and {now}{then}. `tail -F`, or an option such as `--follow=name`, follows the name \
              instead.",
@@ -39,6 +40,9 @@ mod tests {
         let text = "`grep` follows the file that was `app.log` and is `/a/app.log.1` now: what is written to `app.log` goes to another \
                     file. `tail -F`, or an option such as `--follow=name`, follows the name instead.";
         assert_eq!(renamed(Some("/a/app.log.1"), true), [text]);
-        assert!(renamed(None, false)[0].starts_with("`grep` follows the file that was `app.log` and was deleted. `tail -F`"));
+        assert!(
+            renamed(None, false)[0]
+                .starts_with("`grep` follows the file that was `app.log` and was deleted. `tail -F`")
+        );
     }
 }
