@@ -115,7 +115,7 @@ pub(crate) fn assemble(
     add_open(&mut channels, &processes, open);
     name_outputs(&mut processes, counted, &index, &channels);
     for channel in &mut channels {
-        channel.divided = divided(counted, &index, (channel.inode, channel.device));
+        channel.divided = divided(counted, &index, channel);
     }
     let mut warnings = counted.state.as_ref().map_or_else(Vec::new, |state| losses(state, counted.sampled.lost));
     if let Some(unseen) = counted.state.map(|state| state.unseen).filter(|unseen| *unseen > 0) {

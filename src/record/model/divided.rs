@@ -1,11 +1,10 @@
 //! Processes that read one pipe at the same time although nobody shared it between them: each gets a part.
 
-use crate::record::observe::channel_kind::kind_of;
 use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::raw::{PR_WRITE, PrCounts, PrEnd, PrProcess, PrWho};
 use crate::record::observe::reason::name_of;
 use crate::record::start::command_line::is_shell;
-use crate::result::{ChannelKind, DividedReader};
+use crate::result::{ChannelKind, DividedReader, RecordedChannel};
 use std::collections::BTreeMap;
 
 /// Those that read this channel at the same time: one as its standard input, another one by other means, as by
@@ -13,8 +12,9 @@ use std::collections::BTreeMap;
 pub(crate) fn divided(
     counted: &RecordedCounts,
     index: &BTreeMap<PrWho, usize>,
-    (inode, device): (u64, u32),
+    channel: &RecordedChannel,
 ) -> Vec<DividedReader> {
+    let (inode, device) = (channel.inode, channel.device);
     let is_end = |end: &PrEnd| (end.inode, end.device) == (inode, device) && end.side as usize != PR_WRITE;
     let process = |who: &PrWho| counted.processes.iter().find(|(other, _)| other == who).map(|(_, process)| process);
     // By blocks, as what a shell reads line by line is for others, too.
@@ -23,7 +23,7 @@ pub(crate) fn divided(
         counts.bytes > calls && !is_shell(&name_of(who.name)) && !counted.members.contains_key(who)
     };
     let mut readers: Vec<(&PrWho, &PrCounts, &PrProcess)> = Vec::new();
-    if kind_of(device) == ChannelKind::Pipe {
+    if channel.kind == ChannelKind::Pipe {
         let ends = counted.ends.iter().filter(|(end, counts)| is_end(end) && reads(&end.who, counts));
         let of = ends.filter_map(|(end, counts)| Some((&end.who, counts, process(&end.who)?)));
         readers.extend(of.filter(|(_, _, process)| process.execs > 0));
@@ -56,7 +56,7 @@ mod tests {
             counted.ends.push((PrEnd { who, inode: 7, device: 1, side: 0 }, counts));
         }
         let index = counted.processes.iter().map(|(who, _)| *who).zip(0..).collect();
-        divided(&counted, &index, (7, 1)).len()
+        divided(&counted, &index, &RecordedChannel { inode: 7, device: 1, ..RecordedChannel::default() }).len()
     }
 
     #[test]

@@ -69,8 +69,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [log, old] = ["app.log", "app.log.1"].map(|name| folder.path().join(name));
         std::fs::write(&log, "1\n").unwrap();
-        let tail = Command::new("tail").args(["-n", "5", "-f", "app.log"]).current_dir(folder.path());
-        let mut tail = tail.stdout(Stdio::null()).spawn().unwrap();
+        let mut command = Command::new("tail");
+        command.args(["-n", "5", "-f", "app.log"]).current_dir(folder.path()).stdout(Stdio::null());
+        let mut tail = command.spawn().unwrap();
         let find = |is: &dyn Fn(&StaleFile) -> bool| {
             let begun = std::time::Instant::now();
             while begun.elapsed().as_secs() < 60 {
@@ -81,7 +82,9 @@ mod tests {
             }
             None
         };
-        let is_open = || std::fs::read_dir(format!("/proc/{}/fd", tail.id())).unwrap().count() > 3;
+        let entries = || std::fs::read_dir(format!("/proc/{}/fd", tail.id())).unwrap().flatten();
+        let is_open =
+            || entries().any(|entry| std::fs::read_link(entry.path()).is_ok_and(|file| file.ends_with("app.log")));
         while !is_open() {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }

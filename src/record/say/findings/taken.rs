@@ -110,7 +110,7 @@ fn from_files(view: &FindingView<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::say::findings::tests::said;
+    use crate::record::say::findings::tests::{said, said_after, silent};
     use crate::result::{Document, RecordedProcess};
 
     /// `sh` reads six bytes and the end, and `grep`, which begins then, reads the rest before.
@@ -180,24 +180,20 @@ mod tests {
 
     #[test]
     fn who_reads_on_purpose_is_not() {
-        let silent: [&dyn Fn(&mut Document); 4] = [
-            // `read header; sort`: the shell asks no more.
-            &|recording| {
-                let shell = &mut recording.channels[0].readers[1];
-                (shell.at_end, shell.calls) = (0, [("read".to_owned(), 6)].into());
-            },
-            // `head -c 4`, again and again.
-            &|recording| recording.channels[0].readers[0].at_end = 0,
-            // `seq 9 | (cat; cat)`, and several that read as they can.
-            &|recording| recording.channels[0].readers[1].bytes = 0,
-            &|recording| recording.channels[0].readers[1].bytes = 2000,
-        ];
-        for change in silent {
-            let found = said(find, &|recording| {
-                both(recording);
-                change(recording);
-            });
-            assert!(found.is_empty(), "{found:?}");
-        }
+        silent(
+            &|change| said_after(find, &both, change),
+            &[
+                // `read header; sort`: the shell asks no more.
+                &|recording| {
+                    let shell = &mut recording.channels[0].readers[1];
+                    (shell.at_end, shell.calls) = (0, [("read".to_owned(), 6)].into());
+                },
+                // `head -c 4`, again and again.
+                &|recording| recording.channels[0].readers[0].at_end = 0,
+                // `seq 9 | (cat; cat)`, and several that read as they can.
+                &|recording| recording.channels[0].readers[1].bytes = 0,
+                &|recording| recording.channels[0].readers[1].bytes = 2000,
+            ],
+        );
     }
 }

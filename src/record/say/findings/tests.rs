@@ -32,6 +32,25 @@ pub(crate) fn said(find: FindingRule, change: &dyn Fn(&mut Document)) -> Vec<Str
     find(&FindingView::new(&recording)).into_iter().map(|finding| finding.text).collect()
 }
 
+/// The same after another change before.
+pub(crate) fn said_after(
+    find: FindingRule,
+    before: &dyn Fn(&mut Document),
+    change: &dyn Fn(&mut Document),
+) -> Vec<String> {
+    said(find, &|recording| {
+        before(recording);
+        change(recording);
+    })
+}
+
+/// Nothing is said after each of these changes.
+pub(crate) fn silent(said: &dyn Fn(&dyn Fn(&mut Document)) -> Vec<String>, changes: &[&dyn Fn(&mut Document)]) {
+    for (at, change) in changes.iter().enumerate() {
+        assert_eq!(said(change), Vec::<String>::new(), "change {at}");
+    }
+}
+
 #[test]
 fn nothing_is_said_of_an_ordinary_pipeline() {
     assert_eq!(all(&pipeline()), []);
