@@ -90,11 +90,11 @@ mod tests {
         }
         assert_eq!(stale_file(tail.id()), None);
         std::fs::rename(&log, &old).unwrap();
-        let old = Some(old.canonicalize().unwrap().to_str().unwrap().to_owned());
-        assert_eq!(find(&|_| true), Some(("app.log".to_owned(), old.clone(), false)));
+        let old = old.canonicalize().unwrap().to_str().unwrap().to_owned();
+        assert_eq!(find(&|_| true), Some(("app.log".to_owned(), Some(old.clone()), false)));
         std::fs::write(&log, "2\n").unwrap();
-        assert_eq!(find(&|file| file.replaced), Some(("app.log".to_owned(), old.clone(), true)));
-        std::fs::remove_file(old.unwrap()).unwrap();
+        assert_eq!(find(&|file| file.replaced), Some(("app.log".to_owned(), Some(old.clone()), true)));
+        std::fs::remove_file(old).unwrap();
         assert_eq!(find(&|file| file.now.is_none()), Some(("app.log".to_owned(), None, true)));
         tail.kill().unwrap();
         tail.wait().unwrap();

@@ -3,19 +3,16 @@
 //! ordinary pipeline.
 
 mod answers;
-mod broken;
 mod calls;
 mod children;
-mod cut;
-mod datagrams;
 mod exit;
 mod failed;
+mod files;
 mod killed_part;
 mod late;
 mod loops;
-mod overwritten;
-mod own_input;
 mod pipes;
+mod readers;
 mod taken;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -34,14 +31,14 @@ type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 /// All rules.
 const RULES: [FindingRule; 47] = [
     pipes::at_stall,
-    broken::find,
+    readers::broken,
     calls::find,
     loops::at_end,
     loops::polls,
     late::find,
     torn::torn,
     unread::unsent,
-    datagrams::find,
+    readers::datagrams,
     unread::short_block,
     exit::find,
     taken::find,
@@ -56,11 +53,11 @@ const RULES: [FindingRule; 47] = [
     loops::retries,
     unread::unread,
     waits::unnoticed,
-    cut::find,
+    readers::cut,
     pipes::large_blocks,
     failed::find,
     killed_part::find,
-    own_input::find,
+    files::own_input,
     torn::line_cut,
     waits::refused,
     torn::doubled,
@@ -70,7 +67,7 @@ const RULES: [FindingRule; 47] = [
     loops::naps,
     children::left_behind,
     children::lost_variables,
-    overwritten::find,
+    files::overwritten,
     unread::part_read,
     pipes::small_writes,
     torn::torn_file,

@@ -44,8 +44,11 @@ pub(crate) fn said_after(
     })
 }
 
+/// A change of a recording.
+pub(crate) type RecordingChange<'a> = &'a dyn Fn(&mut Document);
+
 /// Nothing is said after each of these changes.
-pub(crate) fn silent(said: &dyn Fn(&dyn Fn(&mut Document)) -> Vec<String>, changes: &[&dyn Fn(&mut Document)]) {
+pub(crate) fn silent(said: &dyn Fn(RecordingChange<'_>) -> Vec<String>, changes: &[RecordingChange<'_>]) {
     for (at, change) in changes.iter().enumerate() {
         assert_eq!(said(change), Vec::<String>::new(), "change {at}");
     }
