@@ -36,6 +36,8 @@
 /* Waits for a CPU from this length on may be due to a quota, ns; groups of groups that are looked at. */
 #define PR_LONG_WAIT 1000000
 #define PR_GROUPS 6
+/* Descriptors that are looked at when none is left. */
+#define PR_DESCRIPTORS 1024
 /* Processes that the kernel has chosen to kill for lack of memory. */
 #define PR_VICTIMS 256
 /* A wake-up this long before a sleep, ns, ended that sleep if no other one did: the thread was on its way to sleep. */
@@ -206,6 +208,11 @@ struct pr_streamed {
 	u64 to;
 	u64 moves;
 	u64 next;
+	/* Calls that wrote the end of a line at last; whether the last one did not; how often others wrote between such a one and the
+	 * next one. */
+	u64 lines;
+	u64 within;
+	u64 split;
 	/* The size of the largest call, and calls of this size. */
 	u64 block;
 	u64 blocks;
@@ -250,6 +257,8 @@ struct pr_counts {
 	/* Reads of one byte that did not follow another one directly: a `read` of bash begins. Whether the end of file did. */
 	u64 lines;
 	u64 unended;
+	/* Uses of `read` of bash: it asks whether this is a terminal, and next whether it can seek. */
+	u64 by_read;
 	/* Writes by descriptor 1, and those by descriptor 2 before the first one of these. */
 	u64 printed;
 	u64 aside;
@@ -374,6 +383,16 @@ struct pr_process {
 	u64 no_space;
 	/* What others can see: calls that wrote something, that opened to write, and signals sent. */
 	u64 effects;
+	/* Calls that failed since no descriptor was left (EMFILE). At the first one: how many there may be, of how many it was
+	 * looked what they are, and which of these were pipes or sockets. */
+	u64 full_tables;
+	u64 descriptors;
+	u64 looked_at;
+	u64 pipes_open;
+	u64 sockets_open;
+	/* The file whose lock another process had when it tried to get it last; 0 if it has got it. */
+	u64 locked;
+	u64 locked_device;
 	/* The channel that was its standard output when it executed its program; 0 if none. */
 	u64 output;
 	u64 output_device;
@@ -383,6 +402,8 @@ struct pr_process {
 	/* The id of the process that sent it the last signal that can end it, as that of a pr_who, and in the upper half the
 	 * number of the signal; 0 if none or the kernel did. */
 	u64 sender;
+	/* The same of the last one that was SIGTERM. */
+	u64 told;
 };
 
 /* A file descriptor that a thread has used. */
@@ -464,6 +485,8 @@ struct pr_task {
 	u64 forked;
 	/* The last read of one byte: the number in `own`. */
 	u64 byte_call;
+	/* The last question whether its standard input is a terminal, which was answered with no: the number in `own`. */
+	u64 asked_call;
 	/* PR_IO_WORKER or PR_IO_POLLER; 0 for threads of the program. */
 	u64 io_thread;
 	/* Address of the ring to which it has given a request last. */

@@ -273,8 +273,77 @@ __noinline u32 note_open(u64 task, u64 flags, s64 fd)
 	return 1;
 }
 
-/* What a call with this number and first argument says of what its process changes, and of files. Not static, as note_open. */
-__noinline u32 note_result(u64 task, u64 number, u32 fd, s64 result)
+/* No descriptor was left. Note what they are, when that is so first. Not static, as note_open. */
+__noinline u32 note_full_table(u64 task)
+{
+	struct pr_task *own = find_any(task);
+	struct signal_struct *signal = BPF_CORE_READ((struct task_struct *)task, signal);
+	struct fdtable *table = BPF_CORE_READ((struct task_struct *)task, files, fdt);
+	struct file **all = BPF_CORE_READ(table, fd), *open;
+	u32 most = BPF_CORE_READ(table, max_fds), i, mode;
+
+	if (!own || own->own.full_tables++)
+		return 0;
+	own->own.descriptors = BPF_CORE_READ(signal, rlim[RLIMIT_NOFILE].rlim_cur);
+	for (i = 0; i < PR_DESCRIPTORS && i < most; i++) {
+		if (bpf_probe_read_kernel(&open, sizeof(open), all + i) || !open)
+			continue;
+		mode = BPF_CORE_READ(open, f_inode, i_mode) >> 12;
+		own->own.looked_at++;
+		own->own.pipes_open += mode == S_IFIFO;
+		own->own.sockets_open += mode == S_IFSOCK;
+	}
+	return 1;
+}
+
+/* It has tried to get the lock of a file. Not static, as note_open. */
+__noinline u32 note_lock(u64 task, u32 fd, s64 result)
+{
+	struct pr_task *own = find_any(task);
+	struct pr_file *file;
+	const struct inode *inode;
+	const struct file *open;
+	u64 number;
+
+	if (!own || (result && result != -EAGAIN && result != -EACCES))
+		return 0;
+	file = file_of(own, task, fd);
+	if (!file)
+		return 0;
+	open = (const struct file *)file->open;
+	inode = BPF_CORE_READ(open, f_inode);
+	number = BPF_CORE_READ(inode, i_ino);
+	if (result) {
+		own->own.locked = number;
+		own->own.locked_device = BPF_CORE_READ(inode, i_sb, s_dev);
+	} else if (own->own.locked == number) {
+		own->own.locked = 0;
+	}
+	return 1;
+}
+
+/* `read` of bash begins: it has just asked whether its standard input is a terminal, and now whether that can seek. Not static, as
+ * note_open. */
+__noinline u32 note_read(u64 task)
+{
+	struct pr_task *own = find_any(task);
+	struct pr_counts *counts;
+	struct pr_file *file;
+
+	if (!own || own->asked_call + 1 != own->own.calls)
+		return 0;
+	file = file_of(own, task, STANDARD_INPUT);
+	if (!file || !file->device)
+		return 0;
+	counts = own_counts(own, file->inodes[PR_READ], file->device, PR_READ);
+	/* What a shell asks before it has read anything is for itself. */
+	if (counts && counts->bytes)
+		counts->by_read++;
+	return 1;
+}
+
+/* What a call with this number and first two arguments says of what its process changes, and of files. Not static, as note_open. */
+__noinline u32 note_result(u64 task, u64 number, u32 fd, s64 result, u64 buffer)
 {
 	struct pr_task *own = find_any(task);
 	struct pr_file *file;
@@ -282,6 +351,8 @@ __noinline u32 note_result(u64 task, u64 number, u32 fd, s64 result)
 
 	if (!own)
 		return 0;
+	if (result == -EMFILE)
+		note_full_table(task);
 	/* It writes to a descriptor. */
 	if (TO_OF(shape_of(number))) {
 		own->own.effects += result > 0;
@@ -295,7 +366,7 @@ __noinline u32 note_result(u64 task, u64 number, u32 fd, s64 result)
 	file = file_of(own, task, fd);
 	if (!file || file->file_type != S_IFREG)
 		return 0;
-	return note_stream(task, fd, side, result);
+	return note_stream(task, fd, side, result, number == NR_WRITE ? buffer : 0);
 }
 
 /* A call ends with `result`. Its `registers` can be read without a helper, or are where they always are if that is 0. */
@@ -330,7 +401,7 @@ static __always_inline int add_call(const void *registers, s64 result)
 		count_requests(call.di, call.dx, result);
 		return 0;
 	}
-	note_result(task, call.orig_ax, call.di, result);
+	note_result(task, call.orig_ax, call.di, result, call.si);
 	if (decode(&call, &found, 1)) {
 		if (result == -EBADF) {
 			own->own.bad_calls++;
@@ -367,6 +438,8 @@ static __always_inline int add_call(const void *registers, s64 result)
 	}
 	switch (call.orig_ax) {
 	case NR_FCNTL:
+		if (call.si == F_SETLK || call.si == F_SETLKW || call.si == F_OFD_SETLK || call.si == F_OFD_SETLKW)
+			note_lock(task, call.di, result);
 		if (call.si != F_SETPIPE_SZ)
 			break;
 		file = file_of(own, task, call.di);
@@ -379,6 +452,13 @@ static __always_inline int add_call(const void *registers, s64 result)
 			if (counts)
 				note_slots(counts, fill.slots);
 		}
+		break;
+	case NR_FLOCK:
+		note_lock(task, call.di, result);
+		break;
+	case NR_LSEEK:
+		if (result == -ESPIPE && call.di == STANDARD_INPUT)
+			note_read(task);
 		break;
 	case NR_UNSHARE:
 		note_table(own, task);
@@ -413,6 +493,8 @@ static __always_inline int add_call(const void *registers, s64 result)
 	case NR_IOCTL:
 		if (call.si == FIONREAD)
 			own->own.asks++;
+		else if (call.si == TCGETS && result == -ENOTTY && call.di == STANDARD_INPUT)
+			own->asked_call = own->own.calls;
 		break;
 	case NR_OPENAT:
 		note_open(task, call.dx, result);

@@ -3,8 +3,8 @@
  * What processes write to regular files, and read from them as their standard input, where others do so, too.
  */
 
-/* A call that moved `bytes` to or from the file `fd`, or got its end. Not static: its own stack, as that of note_head. */
-__noinline u32 note_stream(u64 task, u32 fd, u32 side, u64 bytes)
+/* A call that moved `bytes` to or from the file `fd`, or got its end. What it wrote is in `buffer`, if that is not 0. Not static: its own stack, as that of note_head. */
+__noinline u32 note_stream(u64 task, u32 fd, u32 side, u64 bytes, u64 buffer)
 {
 	struct pr_task *own = find_any(task), *empty = FIRST(zeros);
 	struct pr_stream key = {};
@@ -12,6 +12,7 @@ __noinline u32 note_stream(u64 task, u32 fd, u32 side, u64 bytes)
 	const unsigned char *name;
 	const struct file *open;
 	struct pr_file *file;
+	char last = '\n';
 	u64 to;
 
 	if (!own || !empty)
@@ -47,8 +48,13 @@ __noinline u32 note_stream(u64 task, u32 fd, u32 side, u64 bytes)
 		__sync_fetch_and_add(&stream->ended, 1);
 		return 1;
 	}
-	if (to - bytes != stream->next)
+	if (to - bytes != stream->next) {
 		__sync_fetch_and_add(&stream->moves, 1);
+		__sync_fetch_and_add(&stream->split, stream->within);
+	}
+	if (buffer && !bpf_probe_read_user(&last, sizeof(last), (void *)(buffer + bytes - 1)) && last == '\n')
+		__sync_fetch_and_add(&stream->lines, 1);
+	stream->within = last != '\n';
 	if (to - bytes < stream->from)
 		stream->from = to - bytes;
 	if (to > stream->to)

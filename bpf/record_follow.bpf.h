@@ -224,6 +224,8 @@ int pr_signal(struct pp_tracepoint *ctx)
 	if (ends_process(number)) {
 		if (ctx->args[1] != SEND_SIG_PRIV)
 			leader->own.sender = bpf_get_current_pid_tgid() >> 32 | (u64)number << 32;
+		if (ctx->args[1] != SEND_SIG_PRIV && number == SIGTERM)
+			leader->own.told = leader->own.sender;
 		return 0;
 	}
 	leader->stopper[0] = leader->stopper[1] = 0;

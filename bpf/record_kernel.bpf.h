@@ -99,8 +99,13 @@ struct task_group {
 	struct cfs_bandwidth cfs_bandwidth;
 } __attribute__((preserve_access_index));
 
+struct rlimit {
+	unsigned long rlim_cur;
+} __attribute__((preserve_access_index));
+
 struct signal_struct {
 	u32 flags;
+	struct rlimit rlim[16];
 } __attribute__((preserve_access_index));
 
 struct mm_struct {
@@ -152,7 +157,10 @@ enum { O_ACCESS = 3, O_RDWR = 2, O_APPEND = 02000 };
 
 /* include/linux/sched/signal.h: a fatal signal or exit_group(2) ends all threads. */
 enum { SIGNAL_GROUP_EXIT = 4 };
-enum { EBADF = 9, ECHILD = 10, EAGAIN = 11, ENOSPC = 28, EPIPE = 32, ECONNREFUSED = 111, EDQUOT = 122 };
+enum { EBADF = 9, ECHILD = 10, EAGAIN = 11, EACCES = 13, EMFILE = 24, ENOTTY = 25, ENOSPC = 28, ESPIPE = 29, EPIPE = 32 };
+enum { ECONNREFUSED = 111, EDQUOT = 122 };
+/* include/uapi/asm-generic/resource.h */
+enum { RLIMIT_NOFILE = 7 };
 
 /* include/uapi/asm-generic/poll.h */
 enum { POLLIN = 1, POLLHUP = 16 };
@@ -177,8 +185,9 @@ enum { SIGSTOP = 19, SIGTTOU = 22 };
 /* include/linux/sched/signal.h: instead of the information on a signal that the kernel sends. */
 enum { SEND_SIG_PRIV = 1 };
 
-enum { F_SETPIPE_SZ = 1031 };
+/* Locks of files, of the process or of the open file, which wait if the number is one more. */
+enum { F_SETLK = 6, F_SETLKW = 7, F_OFD_SETLK = 37, F_OFD_SETLKW = 38, F_SETPIPE_SZ = 1031 };
 /* include/uapi/asm-generic/ioctls.h */
-enum { FIONREAD = 0x541b };
+enum { TCGETS = 0x5401, FIONREAD = 0x541b };
 /* include/uapi/linux/close_range.h */
 enum { CLOSE_RANGE_UNSHARE = 2 };

@@ -243,6 +243,17 @@ static __always_inline void settle(struct pr_task *own)
 		__sync_fetch_and_add(&process->queue_full, own->own.queue_full);
 		__sync_fetch_and_add(&process->no_space, own->own.no_space);
 		__sync_fetch_and_add(&process->effects, own->own.effects);
+		__sync_fetch_and_add(&process->full_tables, own->own.full_tables);
+		if (own->own.descriptors) {
+			process->descriptors = own->own.descriptors;
+			process->looked_at = own->own.looked_at;
+			process->pipes_open = own->own.pipes_open;
+			process->sockets_open = own->own.sockets_open;
+		}
+		if (own->own.locked) {
+			process->locked = own->own.locked;
+			process->locked_device = own->own.locked_device;
+		}
 		if (own->own.output) {
 			process->output = own->own.output;
 			process->output_device = own->own.output_device;
@@ -253,6 +264,8 @@ static __always_inline void settle(struct pr_task *own)
 		}
 		if (own->own.sender)
 			process->sender = own->own.sender;
+		if (own->own.told)
+			process->told = own->own.told;
 	}
 	if (own->used[PR_READ].inode) {
 		counts = counts_of(&own->who, own->used[PR_READ].inode, own->used[PR_READ].device, PR_READ);

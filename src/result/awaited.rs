@@ -11,6 +11,22 @@ pub struct LastLook {
     pub at_ns: u64,
     /// Threads that slept for others, of recorded processes and of those for which they waited.
     pub waits: Vec<LastWait>,
+    /// Files that recorded processes had open after their names had gone to others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stale: Vec<StaleFile>,
+}
+
+/// A file that a process has open, while the name in its command line is that of another one, or of none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StaleFile {
+    pub process: SeenProcess,
+    /// As its command line has it.
+    pub path: String,
+    /// Its name now; absent if it was deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub now: Option<String>,
+    /// Whether another file has that name.
+    pub replaced: bool,
 }
 
 /// A thread that slept.

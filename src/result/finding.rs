@@ -63,6 +63,10 @@ pub enum FindingKind {
     Refused,
     /// A process closes, reads or writes descriptors that are not open.
     BadDescriptors,
+    /// A process has no descriptor left for another file.
+    FullTable,
+    /// A process follows a file whose name is that of another one by now.
+    Renamed,
     /// A process asks again and again how much there is to read.
     FillAsks,
     /// A process tries again at once what a channel cannot do yet.
@@ -89,7 +93,7 @@ pub enum FindingKind {
     Held,
     /// Nobody opens the other end of a FIFO.
     Unopened,
-    /// A process has the lock of a file for which another one waits.
+    /// A process has the lock of a file for which another one waits, or which it did not get.
     FileLock,
     /// What the time was made of, mostly what is a cause of itself.
     Cause,
@@ -180,7 +184,7 @@ impl FindingKind {
             AtEnd, BadDescriptors, Broken, Circle, Cut, Datagrams, FifoLost, FillAsks, Late, LineCut, OwnInput, Polls,
         };
         use FindingKind::{Doubled, LastLine, LostChild, Naps, NotAwaited, OutOfOrder, Refused, Retries, Syncs};
-        use FindingKind::{NoSpace, Overwritten};
+        use FindingKind::{FullTable, NoSpace, Overwritten, Renamed};
         use FindingKind::{ShortBlock, Sigpipe, Started, Taken, Torn, Unnoticed, Unread, Unsent};
         matches!(
             self,
@@ -196,6 +200,8 @@ impl FindingKind {
                 | Refused
                 | BadDescriptors
                 | FillAsks
+                | FullTable
+                | Renamed
                 | Syncs
                 | Cut
                 | Doubled

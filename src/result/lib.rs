@@ -29,7 +29,8 @@ pub use crate::kernel::info::KernelInfo;
 pub use crate::process::{GotAsked, PipeEnd, PipeTotals, ProcessTotals, Processes, Throughput};
 pub use crate::util::histogram::Log2Histogram;
 pub use crate::util::warning::Warning;
-pub use awaited::{AwaitedChannel, ChannelHolder, ChannelKind, EndedChild, LastLook, LastWait, SeenProcess, WaitedFor};
+pub use awaited::{AwaitedChannel, ChannelHolder, ChannelKind, EndedChild, LastLook, LastWait, SeenProcess};
+pub use awaited::{StaleFile, WaitedFor};
 pub use check::check;
 pub use ensemble::{Ensemble, FoundSize, TriedSize, WindowCount};
 pub use finding::{Finding, FindingKind};
@@ -51,7 +52,7 @@ pub use recorded::{
     BusyProgram, HeldBy, LockWait, Observer, PipeHolder, ProcLooks, RecordLevel, RecordedChannel, RecordedEnd,
     RecordedProcess, UnrecordedProcess, UserPipes, WaitReason, WaitTotal,
 };
-pub use recorded::{DEFAULT_SLOTS, DoubledBuffer, LeftProcesses, RecordedStream};
+pub use recorded::{DEFAULT_SLOTS, DividedReader, DoubledBuffer, FullTable, LeftProcesses, LockedFile, RecordedStream};
 pub use request::{Collector, Loader, Request, Selection};
 pub use stack_files::LARGEST;
 pub use target::{Container, ImportedFrom, MeasuredTarget, PipelineCommand, ProcessGroup};

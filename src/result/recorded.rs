@@ -1,6 +1,6 @@
 //! What the recorder saw: processes, pipes, and what limits the pipeline.
 
-use crate::awaited::ChannelKind;
+use crate::awaited::{ChannelKind, SeenProcess};
 use crate::target::Container;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -156,6 +156,12 @@ pub struct RecordedProcess {
     /// Writes that failed because the device had no room (ENOSPC), or the user had used up a quota.
     #[serde(default, skip_serializing_if = "is_default")]
     pub without_space: u64,
+    /// Calls that failed because no descriptor was left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub full_table: Option<FullTable>,
+    /// A file whose lock others had when it tried to get it last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locked_out: Option<LockedFile>,
     /// What others can notice: calls that wrote something, that opened a file to write, and signals sent.
     #[serde(default, skip_serializing_if = "is_default")]
     pub effects: u64,
@@ -198,6 +204,32 @@ impl RecordedProcess {
     pub fn moves_unseen(&self) -> bool {
         self.io_uring_calls + self.unseen_requests > 0
     }
+}
+
+/// When a process had no descriptor left for another file (EMFILE).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FullTable {
+    /// Calls that failed.
+    pub calls: u64,
+    /// How many descriptors it may have (RLIMIT_NOFILE).
+    pub descriptors: u64,
+    /// So many of them were looked at when the first call failed.
+    pub looked_at: u64,
+    /// Of these, those of pipes.
+    pub pipes: u64,
+    /// Of these, those of sockets.
+    pub sockets: u64,
+}
+
+/// The lock of a file that processes have.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LockedFile {
+    pub path: String,
+    /// Who had the open file at the end of the recording.
+    pub holders: Vec<SeenProcess>,
+    /// Whether another process took the lock than those.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inherited: bool,
 }
 
 /// Processes that ended later than the one that had started them.
@@ -305,6 +337,10 @@ pub struct RecordedChannel {
     /// What was in a buffer when a process forked, and was written more than once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubled: Option<DoubledBuffer>,
+    /// Processes that read it at the same time, of which one has it as its standard input and another one by other means: each
+    /// got a part.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub divided: Vec<DividedReader>,
     /// Processes that had it open for writing when the recording of a running pipeline began, but were not recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_writers: Vec<UnrecordedProcess>,
@@ -357,6 +393,16 @@ impl RecordedChannel {
     pub fn ports(&self) -> Option<[u16; 2]> {
         (self.kind == ChannelKind::Tcp).then_some([self.inode as u16, (self.inode >> 16) as u16])
     }
+}
+
+/// One of several processes that read a channel at the same time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DividedReader {
+    /// Index in `recorded`.
+    pub process: usize,
+    /// In the PID namespace of pipeprof; in the initial one if it has none there.
+    pub pid: u32,
+    pub bytes: u64,
 }
 
 /// The same lines that a process and its forked children wrote first after the fork.
@@ -418,6 +464,9 @@ pub struct RecordedEnd {
     /// Threads for which the end of file followed such a read directly: bash had begun a line that has no end.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unended: u64,
+    /// Uses of `read` of bash, after the first bytes were read.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub by_read: u64,
     /// Writes to standard output.
     #[serde(default, skip_serializing_if = "is_default")]
     pub printed: u64,
@@ -463,6 +512,12 @@ pub struct RecordedStream {
     /// How often a call began elsewhere than the one before had ended.
     #[serde(default, skip_serializing_if = "is_default")]
     pub moves: u64,
+    /// Calls that ended with a line.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub lines: u64,
+    /// How often another one wrote after a call that did not end with a line, before the next one.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub split: u64,
     /// The bytes of the largest call.
     pub block: u64,
     /// Calls of so many bytes.

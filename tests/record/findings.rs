@@ -230,6 +230,86 @@ fn work_for_nothing_and_parts_that_are_missing_are_said() {
 }
 
 #[test]
+#[ignore = "needs root, bash, flock and python3: make test"]
+fn who_has_what_others_need_is_said() {
+    let python = super::python();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("f").to_str().unwrap().to_owned();
+    let bash = |line: &str, kind: FindingKind, text: &str| said(&["bash", "-c", line], kind, text);
+    let lock =
+        format!("exec 9>{file}; flock -n 9; sleep 5 >/dev/null 2>&1 </dev/null & exec 9>&-; flock -n {file} true");
+    bash(&lock, FindingKind::FileLock, " has it. It has inherited the open file from who took the lock");
+    let full = "import os, resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\nkept = []\n\
+                try:\n    while True: kept.append(os.pipe())\nexcept OSError: pass";
+    said(
+        &[&python, "-c", full],
+        FindingKind::FullTable,
+        "once, because it has as many open as it may (EMFILE): 64, and ",
+    );
+    let script = "printf 'echo Continue?\\nread answer\\necho $answer\\necho end\\n' | bash";
+    bash(script, FindingKind::Taken, " took the next line of that script (1 time)");
+    // It writes until the second reader has got a part.
+    let writer = format!(
+        "import os, time\nopen('{file}.pid', 'w').write(str(os.getpid()))\nos.rename('{file}.pid', '{file}.there')\n\
+         while not os.path.exists('{file}.read'):\n    os.write(1, b'0123456789\\n' * 9)\n    time.sleep(0.01)"
+    );
+    let second = format!(
+        "{python} -c \"$0\" | cat >/dev/null & until [ -e {file}.there ]; do sleep 0.05; done; \
+         head -c 200 /proc/$(<{file}.there)/fd/1 >/dev/null; : >{file}.read; wait"
+    );
+    let recorded = record(&["bash", "-c", &second, &writer]);
+    let text = of(&recorded, FindingKind::Taken);
+    assert!(text.contains(" at the same time: they got ") && text.ends_with("gives all of it to each."), "{text}");
+    let rotated =
+        format!("echo a >{file}; tail -f {file} | cat >/dev/null & sleep 1; mv {file} {file}.1; echo b >{file}; wait");
+    let recorded = super::record_for("5s", &["bash", "-c", &rotated]);
+    let text = of(&recorded, FindingKind::Renamed);
+    assert!(text.contains("f.1` now: what is written to `"), "{text}");
+}
+
+#[test]
+#[ignore = "needs root, bash and python3: make test"]
+fn what_is_torn_left_or_never_read_is_said() {
+    let python = super::python();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("f").to_str().unwrap().to_owned();
+    // In turns by two pipes, so that each line of one has one of the other within.
+    let lines = "import os, sys\nfrom_other, to_other, own = int(sys.argv[1]), int(sys.argv[2]), os.open(sys.argv[3], 1025)\n\
+                 for i in range(9):\n    os.write(own, b'{1')\n    os.write(to_other, b'x')\n    os.read(from_other, 1)\n\
+                 \u{20}   os.write(own, b'}\\n')";
+    let torn = format!(
+        "import os, sys\na, b = os.pipe(), os.pipe()\nopen('{file}', 'w')\n\
+         for r, w in ((a[0], b[1]), (b[0], a[1])):\n    if os.fork() == 0:\n        [os.set_inheritable(fd, True) for fd in (r, w)]\n\
+         \u{20}       os.execv(sys.executable, [sys.executable, '-c', sys.argv[1], str(r), str(w), '{file}'])\n\
+         os.wait(); os.wait()"
+    );
+    said(&[&python, "-c", &torn, lines], FindingKind::Torn, " and write a line with several calls: ");
+    let left = "seq 9 | while read -r n; do echo $n; exit 1; done; echo on";
+    said(
+        &["bash", "-c", left],
+        FindingKind::HiddenFailure,
+        " ended with exit code 1 after 1 line, before it had read all",
+    );
+    let naps = "import os, subprocess, time\np = subprocess.Popen(['sh', '-c', 'sleep 1; cat >/dev/null'], stdin=subprocess.PIPE)\n\
+                os.set_blocking(p.stdin.fileno(), False)\nleft = 200000\nwhile left > 0:\n\
+                \u{20}   try: left -= os.write(p.stdin.fileno(), b'x' * left)\n    except BlockingIOError: time.sleep(0.001)\n\
+                p.stdin.close(); p.wait()";
+    said(&[&python, "-c", naps], FindingKind::Retries, " and it sleeps on a timer before it tries again.");
+    let looks = "import subprocess, time\np = subprocess.Popen(['seq', '200000'], stdout=subprocess.PIPE)\n\
+                 while p.poll() is None: time.sleep(0.02)";
+    let recorded = super::record_for("3s", &[&python, "-c", looks]);
+    let text = of(&recorded, FindingKind::Watches);
+    assert!(text.contains(" and never reads the pipe from `seq`, which is full: "), "{text}");
+    let stays = "import os, signal, subprocess, sys, time\nscript = 'trap : TERM; : >$0; sleep 2; sleep 2'\n\
+                 quiet = dict(stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n\
+                 p = subprocess.Popen(['bash', '-c', script, sys.argv[1]], **quiet)\n\
+                 while not os.path.exists(sys.argv[1]): time.sleep(0.01)\n\
+                 p.send_signal(signal.SIGTERM)\ntime.sleep(0.1)\np.kill()\np.wait()";
+    let there = format!("{file}.there");
+    said(&[&python, "-c", stays, &there], FindingKind::Held, " did not end at the SIGTERM of `python3");
+}
+
+#[test]
 #[ignore = "needs root: make test"]
 fn nothing_of_the_kind_is_said_of_ordinary_pipelines() {
     use FindingKind::{EmptyInput, HiddenFailure, Turns, Undone};
@@ -255,6 +335,11 @@ fn nothing_of_the_kind_is_said_of_ordinary_pipelines() {
         "f=$(mktemp); (echo a; ls /) >$f 2>&1; echo c >>$f; (read -r a; sort) <$f | tail -n 1; rm $f",
         "f=$(mktemp); (seq 9; sleep 0.1; seq 9) >>$f & sleep 0.05; seq 3 >>$f; wait $!; rm $f",
         "while read -r a; do echo $a; done </etc/passwd | tail -n 1",
+        "seq 100 | while read -r n; do [ $n -gt 3 ] && break; echo $n; done | cat; echo on",
+        "printf 'a\\nb\\n' | { read -r x; [ \"$x\" = b ]; }; echo on | cat",
+        "printf 'cat /etc/passwd | while read -r n; do echo $n; done; [ -t 0 ] || echo no\\n' | bash | tail -n 1",
+        "f=$(mktemp); exec 9>$f; flock 9; flock -n 9 && seq 3 | tail -n 1; rm $f",
+        "find /usr/bin -name 'g*' | xargs grep -l a | head -n 2 | wc -l",
         "x=$(ls /nonexistent 2>/dev/null); seq 3 | while read -r n; do echo $n$x; done | wc -l",
     ];
     for line in lines {

@@ -38,9 +38,19 @@ struct Recorded {
 
 /// Record `words`, with `input` as standard input.
 fn record_with(words: &[&str], input: &[u8]) -> Recorded {
+    record_flags(&[], words, input)
+}
+
+/// The same for so long.
+fn record_for(duration: &str, words: &[&str]) -> Recorded {
+    record_flags(&["--duration", duration], words, b"")
+}
+
+fn record_flags(flags: &[&str], words: &[&str], input: &[u8]) -> Recorded {
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("recording");
-    let mut command = pipeprof(&["record", "-o", target.to_str().unwrap(), "--"]);
+    let mut command = pipeprof(&["record", "-o", target.to_str().unwrap()]);
+    command.args(flags).arg("--");
     let mut child =
         command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(input).unwrap();

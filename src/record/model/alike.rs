@@ -21,10 +21,19 @@ pub(crate) type StageProgram = (u32, [u64; 2]);
 /// Processes of one stage and program, with the sides of pipes that they used.
 pub(crate) type SameEnds = (StageProgram, BTreeSet<PipeSide>);
 
-/// A number for each process. It is the same for processes of a stage that ran the same program on the same pipes, and for
+/// A number for each process. It is the same for processes of a stage that ran the same program on the same pipes, with the same
+/// `script` (a number, 0 for none) unless there are many, and for
 /// [`MANY`] that did so on pipes of the same kind. Pipes are of the same kind if the same processes, of those that are
 /// told apart already, write and read them: the colour refinement of graphs.
-pub(crate) fn alike(counted: &RecordedCounts) -> HashMap<PrWho, usize> {
+pub(crate) fn alike(counted: &RecordedCounts, script: impl Fn(&PrWho) -> u64) -> HashMap<PrWho, usize> {
+    let mut scripts: HashMap<StageProgram, BTreeSet<u64>> = HashMap::new();
+    for (who, _) in &counted.processes {
+        scripts.entry((who.stage, who.name)).or_default().insert(script(who));
+    }
+    let program = |who: &PrWho| {
+        let few = scripts.get(&(who.stage, who.name)).is_some_and(|all| all.len() < MANY);
+        (who.stage, [who.name[0], who.name[1] ^ if few { script(who) } else { 0 }])
+    };
     let mut used: HashMap<PrWho, BTreeSet<PipeSide>> = HashMap::new();
     for (end, _) in &counted.ends {
         used.entry(end.who).or_default().insert((end.inode, end.device, end.side));
@@ -33,7 +42,7 @@ pub(crate) fn alike(counted: &RecordedCounts) -> HashMap<PrWho, usize> {
     let mut exact: Vec<(PrWho, usize)> = Vec::new();
     for (who, _) in &counted.processes {
         let sides = used.remove(who).unwrap_or_default();
-        exact.push((*who, groups.insert_full(((who.stage, who.name), sides)).0));
+        exact.push((*who, groups.insert_full((program(who), sides)).0));
     }
     let kinds = kinds(&groups);
     let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
@@ -103,7 +112,7 @@ mod tests {
                 counted.ends.push((PrEnd { who, inode: *inode, device: 1, side: *side }, PrCounts::zeroed()));
             }
         }
-        alike(&counted).into_values().collect::<BTreeSet<usize>>().len()
+        alike(&counted, |_| 0).into_values().collect::<BTreeSet<usize>>().len()
     }
 
     #[test]
@@ -121,6 +130,15 @@ mod tests {
         assert_eq!(of(&pairs(900)), 3);
         // Same pipe: one row, however few.
         assert_eq!(rows(&[(1, &[(5, WRITE)]), (1, &[(5, WRITE)]), (2, &[(5, READ)])]), 2);
+        let scripts = |count: u64| {
+            let mut counted = RecordedCounts::default();
+            for tgid in 1..=count {
+                let who = PrWho { tgid: tgid as u32, ..PrWho::zeroed() };
+                counted.processes.push((who, PrProcess::zeroed()));
+            }
+            alike(&counted, |who| who.tgid.into()).into_values().collect::<BTreeSet<usize>>().len()
+        };
+        assert_eq!([scripts(3), scripts(200)], [3, 1], "few scripts were typed");
     }
 
     #[test]

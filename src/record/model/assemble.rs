@@ -2,6 +2,7 @@
 
 use crate::collect::bpf::shared::Lost;
 use crate::record::model::alike::alike;
+use crate::record::model::divided::divided;
 use crate::record::model::forks::{doubled, enders, left, parents};
 use crate::record::model::streams::streams;
 use crate::record::observe::channel_kind::kind_of;
@@ -12,7 +13,7 @@ use crate::record::observe::raw::{
 use crate::record::observe::reason::{name_of, why};
 use crate::record::start::launch::MadePipe;
 use crate::record::start::running::OpenEnd;
-use crate::result::{ChannelKind, HeldBy, RecordedChannel, RecordedEnd, RecordedProcess, RecordedStream};
+use crate::result::{ChannelKind, FullTable, HeldBy, RecordedChannel, RecordedEnd, RecordedProcess, RecordedStream};
 use crate::util::text::grouped;
 use crate::util::warning::{Warning, WarningCode};
 use bytemuck::Zeroable as _;
@@ -36,19 +37,20 @@ pub(crate) struct Assembled {
 }
 
 /// Name everything. `pipes` are those between the stages, and `open` the ends of pipes that were open at the start.
-/// `span`: when the path begins and ends, which has processes that were not counted for want of room.
+/// `script`: as in [`alike`]. `span`: when the path begins and ends, which has processes that were not counted for want of room.
 pub(crate) fn assemble(
     counted: &RecordedCounts,
     span: Option<[u64; 2]>,
     pipes: &[MadePipe],
     open: &[OpenEnd],
+    script: impl Fn(&PrWho) -> u64,
 ) -> Assembled {
     let of_processes = counted.processes.iter().map(|(_, process)| [process.begin, process.end]);
     let window = of_processes.chain(span).reduce(|one, other| [one[0].min(other[0]), one[1].max(other[1])]);
     let [begin, end] = window.unwrap_or_default();
     let mut order: Vec<&(PrWho, PrProcess)> = counted.processes.iter().collect();
     order.sort_by_key(|(who, process)| (who.stage, process.begin, who.tgid));
-    let alike = alike(counted);
+    let alike = alike(counted, script);
     let mut processes: Vec<RecordedProcess> = Vec::new();
     let mut index: BTreeMap<PrWho, usize> = BTreeMap::new();
     let mut rows: HashMap<Option<usize>, usize> = HashMap::new();
@@ -112,6 +114,9 @@ pub(crate) fn assemble(
     let mut channels = channels_of(counted, begin, &index, pipes);
     add_open(&mut channels, &processes, open);
     name_outputs(&mut processes, counted, &index, &channels);
+    for channel in &mut channels {
+        channel.divided = divided(counted, &index, channel);
+    }
     let mut warnings = counted.state.as_ref().map_or_else(Vec::new, |state| losses(state, counted.sampled.lost));
     if let Some(unseen) = counted.state.map(|state| state.unseen).filter(|unseen| *unseen > 0) {
         warnings.push(Warning {
@@ -177,6 +182,15 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
     sum.lived_ns += lived_ns;
     sum.end_ns = sum.end_ns.max(more.end.saturating_sub(begin));
     sum.out_of_memory |= more.starved > 0;
+    if more.descriptors > 0 {
+        sum.full_table = Some(FullTable {
+            calls: more.full_tables,
+            descriptors: more.descriptors,
+            looked_at: more.looked_at,
+            pipes: more.pipes_open,
+            sockets: more.sockets_open,
+        });
+    }
     sum.signal = u32::try_from(more.signal).ok().filter(|signal| *signal > 0).or(sum.signal);
     sum.exit_code = u8::try_from(more.code).ok().filter(|code| *code > 0).or(sum.exit_code);
     for (sum, more) in [
@@ -314,6 +328,7 @@ fn add_end(end: &mut RecordedEnd, counts: &PrCounts, writes: bool, begin: u64) {
         (&mut end.unsent, counts.unsent),
         (&mut end.lines, counts.lines),
         (&mut end.unended, counts.unended),
+        (&mut end.by_read, counts.by_read),
         (&mut end.printed, counts.printed),
         (&mut end.aside, counts.aside),
     ] {

@@ -63,8 +63,8 @@ pub(crate) fn parents(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>) 
 pub(crate) fn enders(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>, ended: bool) -> BTreeMap<usize, usize> {
     let programs = programs(counted, index);
     let sent = counted.processes.iter().filter_map(|(who, process)| {
-        let (sender, number) = (process.sender & u64::from(u32::MAX), process.sender >> 32);
-        let is_wanted = if ended { process.signal > 0 } else { process.signal == 0 && number == libc::SIGTERM as u64 };
+        let is_wanted = if ended { process.signal > 0 } else { [0, libc::SIGKILL as u64].contains(&process.signal) };
+        let sender = (if ended { process.sender } else { process.told }) & u64::from(u32::MAX);
         (is_wanted && sender > 0).then_some((who, sender, process.end))
     });
     sent.filter_map(|(who, sender, end)| Some((*index.get(who)?, row_at(&programs, sender, end)?))).collect()
@@ -178,7 +178,7 @@ mod tests {
         (killed.processes[1].1.signal, killed.processes[1].1.sender, killed.processes[1].1.end) = (9, 7, 30);
         let both = |counted: &RecordedCounts| [true, false].map(|ended| enders(counted, &index, ended));
         assert_eq!((both(&killed), both(&counted)), ([[(1, 0)].into(), BTreeMap::new()], Default::default()));
-        (killed.processes[1].1.signal, killed.processes[1].1.sender) = (0, 7 | 15 << 32);
+        (killed.processes[1].1.signal, killed.processes[1].1.told) = (0, 7 | 15 << 32);
         assert_eq!(both(&killed), [BTreeMap::new(), [(1, 0)].into()]);
         let later = LeftProcesses { count: 1, processes: [1].into(), until_ns: 25 };
         assert_eq!((ended([20, 30]), ended([30, 20])), ([(0, later)].into(), BTreeMap::new()));

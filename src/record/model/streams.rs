@@ -33,6 +33,8 @@ pub(crate) fn streams(
             appends: counts.appends > 0,
             range: [counts.from, counts.to],
             moves: counts.moves,
+            lines: counts.lines,
+            split: counts.split,
             block: counts.block,
             blocks: counts.blocks,
             moved_ns: [counts.first_at, counts.last_at].map(|at| at.saturating_sub(begin)),

@@ -53,14 +53,19 @@ pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
     let last = |sum, more| if more == 0 { sum } else { more };
     let (signal, code) = (last(sum.signal, more.signal), last(sum.code, more.code));
     let parent = last(sum.parent, more.parent);
-    let sender = last(sum.sender, more.sender);
+    let (sender, told) = (last(sum.sender, more.sender), last(sum.told, more.told));
+    let fuller = if more.descriptors > 0 { more } else { &*sum };
+    let table = [fuller.descriptors, fuller.looked_at, fuller.pipes_open, fuller.sockets_open];
+    let locked = one_output([sum.locked, sum.locked_device], [more.locked, more.locked_device]);
     let output = one_output([sum.output, sum.output_device], [more.output, more.output_device]);
     let input = one_output([sum.input, sum.input_device], [more.input, more.input_device]);
     add_words(sum, more);
     (sum.begin, sum.end, sum.signal, sum.code, sum.parent) = (begin, end, signal, code, parent);
     [sum.output, sum.output_device] = output;
     [sum.input, sum.input_device] = input;
-    sum.sender = sender;
+    (sum.sender, sum.told) = (sender, told);
+    [sum.descriptors, sum.looked_at, sum.pipes_open, sum.sockets_open] = table;
+    [sum.locked, sum.locked_device] = locked;
 }
 
 /// The standard input or output of two threads or processes: unknown where it is 0, and several where it is this.

@@ -1,7 +1,11 @@
 //! Who has the locks of files for which others wait. /proc/locks (proc_locks(5)) has the process that took a lock, which may
 //! have ended since: a lock of flock(2) stays while any process has the open file, as after `flock 9` in a shell.
 
-use crate::record::start::open_files::{FileKind, OpenFile};
+use crate::record::start::command_line::{self, program_name};
+use crate::record::start::container;
+use crate::record::start::open_files::{FileKind, OpenFile, open_files};
+use crate::result::{LockedFile, SeenProcess};
+use crate::util::process_stat::{self, ProcessStat};
 use crate::util::text::read_lossy;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -83,6 +87,27 @@ fn with_locks(files: &BTreeMap<u32, &[OpenFile]>) -> HashMap<String, BTreeSet<u3
     found
 }
 
+/// Who has a lock of this file now, by one of its locks.
+pub(crate) fn held(inode: u64, device: u32) -> Option<LockedFile> {
+    // `fe:01:7`
+    let place = format!("{:02x}:{:02x}:{inode}", device >> 20, device & 0xf_ffff);
+    let files: Vec<(u32, Vec<OpenFile>)> =
+        process_stat::ids().filter_map(|pid| Some((pid, open_files(pid).ok()?))).collect();
+    let open = with_locks(&files.iter().map(|(pid, files)| (*pid, &files[..])).collect());
+    let (line, holders) = open.into_iter().find(|(line, _)| line.split(' ').nth(4) == Some(&place))?;
+    let first = holders.first()?;
+    let links = files.iter().filter(|(pid, _)| pid == first).flat_map(|(_, files)| files);
+    let links = links.map(|file| format!("/proc/{first}/fd/{}", file.fd));
+    let is_it = |link: &String| rustix::fs::stat(link).is_ok_and(|stat| stat.st_ino == inode);
+    let path = std::fs::read_link(links.into_iter().find(is_it)?).ok()?.to_string_lossy().into_owned();
+    let taken_by = HeldLock::of(&line.split(' ').collect::<Vec<_>>()).taken_by.filter(|pid| !holders.contains(pid));
+    let seen = |pid: &u32| {
+        let name = program_name(&ProcessStat::of(*pid)?.name, &command_line::of_process(*pid));
+        Some(SeenProcess { pid: *pid, name, container: container::of_process(*pid), ..SeenProcess::default() })
+    };
+    Some(LockedFile { path, holders: holders.iter().filter_map(seen).collect(), inherited: taken_by.is_some() })
+}
+
 /// The locks in an fdinfo: `lock: 1: FLOCK ...`.
 fn locks_of(fdinfo: &str) -> impl Iterator<Item = String> {
     let words = fdinfo.lines().map(|line| line.split_whitespace().collect::<Vec<&str>>());
@@ -92,7 +117,6 @@ fn locks_of(fdinfo: &str) -> impl Iterator<Item = String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::start::open_files::open_files;
     use rustix::fs::{FlockOperation, flock};
     use std::process::{Command, Stdio};
 

@@ -3,7 +3,8 @@
 use crate::record::observe::look::ProcessesNow;
 use crate::record::observe::observer::Observe;
 use crate::record::observe::raw::PrWho;
-use crate::result::{LastLook, LastWait, SeenProcess, WaitedFor};
+use crate::record::observe::stale_files::stale_file;
+use crate::result::{LastLook, LastWait, SeenProcess, StaleFile, WaitedFor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,7 @@ pub(crate) struct SeenWaits {
     at: u64,
     followed: BTreeMap<u32, PrWho>,
     waits: Vec<LastWait>,
+    stale: Vec<StaleFile>,
 }
 
 /// Looks now and then.
@@ -95,7 +97,8 @@ impl Looks {
         if let Some((_, waits)) = found {
             // What was seen before tells more than that the last processes are ending.
             if !waits.is_empty() || self.seen.is_none() {
-                self.seen = Some(SeenWaits { at, waits, followed });
+                let stale = pids.iter().filter_map(|pid| stale_file(*pid)).collect();
+                self.seen = Some(SeenWaits { at, waits, followed, stale });
             }
         }
     }
@@ -124,11 +127,12 @@ impl SeenWaits {
 
     /// The waits with the places of their processes in a recording that began at `begin`.
     pub(crate) fn placed(self, begin: u64, index: &BTreeMap<PrWho, usize>) -> LastLook {
-        let Self { at, followed, mut waits } = self;
+        let Self { at, followed, mut waits, mut stale } = self;
         let place = |process: &mut SeenProcess| {
             process.recorded = followed.get(&process.pid).and_then(|who| index.get(who)).copied();
             process.container = process.container.take().filter(|_| process.recorded.is_none());
         };
+        stale.iter_mut().for_each(|file| place(&mut file.process));
         for wait in &mut waits {
             place(&mut wait.process);
             match &mut wait.awaited {
@@ -145,6 +149,6 @@ impl SeenWaits {
                 WaitedFor::Thread => {}
             }
         }
-        LastLook { at_ns: at.saturating_sub(begin), waits }
+        LastLook { at_ns: at.saturating_sub(begin), waits, stale }
     }
 }

@@ -1,5 +1,5 @@
 //! See what happens: [`recorder`] attaches the BPF programs and reads their maps ([`raw`], [`counted`]), [`path`] follows what the end of
-//! the pipeline waits for, [`looks`] sees who waits for whom ([`look`], [`thread_calls`], [`file_locks`]), [`timeline`]
+//! the pipeline waits for, [`looks`] sees who waits for whom ([`look`], [`thread_calls`], [`file_locks`]) and who has files that have lost their names ([`stale_files`]), [`timeline`]
 //! keeps what happened when, [`others`] who else used the CPUs, and [`traced`] attaches collectors of runs. [`reason`] names
 //! why a thread sleeps, and [`user_pages`] why a pipe is small. In guests, [`results`] has how all system calls end. [`observer`] is what
 //! all do that observe: with BPF programs, or without rights [`proc`].
@@ -7,7 +7,7 @@
 mod call_names;
 pub(crate) mod channel_kind;
 pub(crate) mod counted;
-mod file_locks;
+pub(crate) mod file_locks;
 pub(crate) mod look;
 pub(crate) mod looks;
 pub(crate) mod machine;
@@ -19,6 +19,7 @@ pub(crate) mod raw;
 pub(crate) mod reason;
 pub(crate) mod recorder;
 pub(crate) mod results;
+mod stale_files;
 pub(crate) mod thread_calls;
 pub(crate) mod timeline;
 pub(crate) mod traced;

@@ -2,7 +2,9 @@
 
 use crate::profile::few;
 use crate::record::model::labels::labels;
+use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::first_of::first_of;
+use crate::record::start::command_line::is_shell;
 use crate::result::{Document, ExecutedOn, Finding, FindingKind, RecordedProcess};
 use std::collections::BTreeSet;
 
@@ -48,8 +50,26 @@ pub(crate) fn findings(recording: &Document) -> Vec<Finding> {
 
 /// A program that was to end, and still ran at the end of the recording.
 fn goes_on(recording: &Document, labels: &[String], at: usize, process: &RecordedProcess) -> Option<String> {
-    let is_there = process.end_ns >= recording.processes.window_ns && process.pids.len() == 1;
-    let by = process.told_to_end_by.filter(|by| *by != at && is_there && recording.is_excerpt())?;
+    let is_there = process.end_ns >= recording.processes.window_ns && recording.is_excerpt();
+    let is_killed = process.signal == Some(libc::SIGKILL.cast_unsigned());
+    let by = process.told_to_end_by.filter(|by| *by != at && (is_there || is_killed))?;
+    if !FindingView::new(recording).is_one(at) {
+        return None;
+    }
+    if is_killed {
+        let waits = if is_shell(&process.name) {
+            " A shell waits for its program, which gets no signal: `exec` before the last command, or a `trap` that ends it, passes \
+             it on."
+        } else {
+            ""
+        };
+        return Some(format!(
+            "`{}` did not end at the SIGTERM of `{}`, which it ignores or handles, and was ended by SIGKILL at {}.{waits}",
+            labels.get(at)?,
+            labels.get(by)?,
+            after(process.end_ns)
+        ));
+    }
     let kills = if recording.recorded.get(by)?.name == TIMEOUT { ", as `timeout -k 1` sends it" } else { "" };
     Some(format!(
         "`{}` goes on although `{}` sent it SIGTERM: it ignores that signal, or handles it. SIGKILL ends it{kills}.",
@@ -155,7 +175,7 @@ mod tests {
 
     #[test]
     fn who_goes_on_after_sigterm_is_said() {
-        let told = |end_ns: u64, duration_ns: Option<u64>| {
+        let told = |end_ns: u64, duration_ns: Option<u64>, signal: Option<u32>| {
             let process = |name: &str, told_to_end_by| RecordedProcess {
                 name: name.to_owned(),
                 pids: vec![1],
@@ -163,14 +183,18 @@ mod tests {
                 told_to_end_by,
                 ..RecordedProcess::default()
             };
-            let recorded = vec![process("timeout", None), process("job", Some(0))];
+            let mut recorded = vec![process("timeout", None), process("job", Some(0))];
+            recorded[1].signal = signal;
             let processes = Processes { window_ns: WINDOW, ..Processes::default() };
             let said = findings(&Document { recorded, processes, duration_ns, ..Document::default() });
             said.into_iter().map(|finding| finding.text).collect::<Vec<_>>()
         };
         let text = "`job` goes on although `timeout` sent it SIGTERM: it ignores that signal, or handles it. SIGKILL ends it, as \
                     `timeout -k 1` sends it.";
-        assert_eq!(told(WINDOW, Some(WINDOW)), [text]);
-        assert!(told(WINDOW, None).is_empty() && told(WINDOW - 1, Some(WINDOW)).is_empty());
+        assert_eq!(told(WINDOW, Some(WINDOW), None), [text]);
+        assert!(told(WINDOW, None, None).is_empty() && told(WINDOW - 1, Some(WINDOW), None).is_empty());
+        let killed = told(WINDOW / 2, None, Some(libc::SIGKILL.cast_unsigned()));
+        let text = "`job` did not end at the SIGTERM of `timeout`, which it ignores or handles, and was ended by SIGKILL at 0.50 s.";
+        assert!(killed.iter().any(|said| said == text), "{killed:?}");
     }
 }

@@ -14,7 +14,8 @@ use crate::result::{
 };
 use crate::util::text::{clean, counted};
 use std::collections::{BTreeMap, BTreeSet};
-use waiting::{LONG, NAMED, channel_name, full_name, has_holder, is_hung, is_stuck, killed_writer, recorded, role};
+pub(crate) use waiting::full_name;
+use waiting::{LONG, NAMED, channel_name, has_holder, is_hung, is_stuck, killed_writer, recorded, role};
 
 /// Members of a circle that are all named.
 const LISTED: usize = 8;

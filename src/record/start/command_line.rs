@@ -81,12 +81,17 @@ fn script(words: &[String]) -> Option<usize> {
     }
 }
 
+/// The name of the script that `words` execute.
+pub(crate) fn script_name(words: &[String]) -> Option<&str> {
+    script(words).map(|at| file_name(&words[at]))
+}
+
 /// A program by its name (as in /proc/PID/comm) and its command line: an interpreter with the name of its script.
 pub(crate) fn program_name(comm: &str, words: &[String]) -> String {
     let first = words.first().map(|word| file_name(word)).unwrap_or_default();
     // The whole of a name that the kernel has cut.
     let name = if comm.len() == COMM && first.starts_with(comm) { first } else { comm };
-    match script(words).map(|at| file_name(&words[at])) {
+    match script_name(words) {
         Some(script) if !script.is_empty() && script != name && !script.starts_with(comm) => format!("{name} {script}"),
         _ => name.to_owned(),
     }
@@ -97,6 +102,15 @@ pub(crate) fn operands(words: &[String]) -> &[String] {
     let rest = words.get(script(words).unwrap_or(0) + 1..).unwrap_or_default();
     let code = interpreter(words).and_then(|interpreter| rest.iter().position(|word| interpreter.is_inline(word)));
     code.and_then(|at| rest.get(..=at)).unwrap_or(rest)
+}
+
+/// Whether these words start a shell that reads its script from its standard input.
+pub(crate) fn reads_its_script(words: &[String]) -> bool {
+    let from_input = |shell: &Interpreter| {
+        let inline = words.iter().skip(1).any(|word| shell.is_inline(word));
+        words.iter().any(|word| word == "-s") || !inline && script(words).is_none()
+    };
+    interpreter(words).is_some_and(|found| is_shell(found.name) && from_input(found))
 }
 
 /// Whether a program with this name is a shell: it reads line by line on purpose, and writes what it prints at once.

@@ -2,14 +2,17 @@
 
 use crate::record::model::{assemble, ceilings, stages};
 use crate::record::observe::counted::RecordedCounts;
+use crate::record::observe::file_locks;
 use crate::record::observe::looks::SeenWaits;
 use crate::record::observe::path::PathEnds;
 use crate::record::observe::raw::PrWho;
 use crate::record::say::holders;
+use crate::record::start::command_line::script_name;
 use crate::record::start::launch::MadePipe;
 use crate::record::start::running::RunningProcesses;
 use crate::result::check::check_path;
 use crate::result::{Document, HeldBy, Processes, RecordedChannel, WaitReason};
+use crate::util::text::fnv1a;
 use crate::util::warning::{Warning, WarningCode};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,11 +25,15 @@ pub(crate) fn described(
     running: &RunningProcesses,
 ) -> (Document, BTreeMap<PrWho, usize>) {
     let span = path.as_ref().map(PathEnds::span);
-    let mut assembled = assemble::assemble(counted, span, pipes, &running.ends);
-    for (who, at) in &assembled.index {
+    let line_of = |who: &PrWho| {
         let own = path.as_ref().map_or(&[][..], |path| path.command_lines.of(who));
         let here = path.as_ref().map_or(who.tgid, |path| path.ids.here(who.tgid));
-        let line = if own.is_empty() { running.command_line(here) } else { own };
+        if own.is_empty() { running.command_line(here) } else { own }
+    };
+    let script = |who: &PrWho| script_name(line_of(who)).map_or(0, fnv1a);
+    let mut assembled = assemble::assemble(counted, span, pipes, &running.ends, script);
+    for (who, at) in &assembled.index {
+        let line = line_of(who);
         let known = &mut assembled.processes[*at].args;
         if known.is_empty() {
             line.clone_into(known);
@@ -38,6 +45,18 @@ pub(crate) fn described(
             process.pids.iter_mut().for_each(|pid| *pid = ids.here(*pid));
         }
         assembled.streams.iter_mut().for_each(|stream| stream.pid = ids.here(stream.pid));
+        let divided = assembled.channels.iter_mut().flat_map(|channel| &mut channel.divided);
+        divided.for_each(|reader| reader.pid = ids.here(reader.pid));
+    }
+    for (who, counts) in &counted.processes {
+        // Of several, it is unknown.
+        let device = u32::try_from(counts.locked_device).ok().filter(|_| counts.locked > 0);
+        if let Some((at, device)) = assembled.index.get(who).zip(device) {
+            let mut file = file_locks::held(counts.locked, device);
+            let place = |pid: u32| assembled.processes.iter().rposition(|process| process.pids.contains(&pid));
+            file.iter_mut().flat_map(|file| &mut file.holders).for_each(|of| of.recorded = place(of.pid));
+            assembled.processes[*at].locked_out = file;
+        }
     }
     for process in &mut assembled.processes {
         // What is seen meanwhile says more.

@@ -166,6 +166,11 @@ fn access(fdinfo: &str) -> Option<(bool, bool)> {
     }
 }
 
+/// Whether a descriptor with this fdinfo can read and not write.
+pub(crate) fn is_read_only(fdinfo: &str) -> bool {
+    access(fdinfo) == Some((true, false))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,9 +1,11 @@
 //! Calls that a process makes again and again, or that fail, whatever the channel.
 
+use crate::profile::few;
 use crate::record::say::findings::view::FindingView;
+use crate::record::say::standstill::full_name;
 use crate::report::number::percent;
-use crate::result::{Finding, FindingKind, PathWhat, RecordedProcess, WaitReason};
-use crate::util::text::{counted, grouped, plural};
+use crate::result::{Finding, FindingKind, PathWhat, RecordedProcess, SeenProcess, WaitReason};
+use crate::util::text::{clean, counted, grouped, plural};
 
 /// Fewer are no load: questions how much there is to read, failed reads and writes, failed closes, and calls of `fsync`.
 const ASKS: u64 = 10_000;
@@ -22,7 +24,7 @@ const DISK: f64 = 0.3;
 
 /// `` `a.py` called `fsync` 1,000 times, and waits for the disk 85 % of the time: ... ``
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
-    let rules = [asks, closes, bad_calls, syncs, lost_child, no_space];
+    let rules = [asks, closes, bad_calls, full_table, locked_out, syncs, lost_child, no_space];
     let each = view.document.recorded.iter().enumerate();
     each.flat_map(|(at, process)| {
         let found = rules.iter().filter_map(move |rule| rule(view, at, process));
@@ -76,6 +78,51 @@ fn bad_calls(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Sa
     (count >= BAD_CALLS && 2 * count >= process.calls).then_some((FindingKind::BadDescriptors, count, text))
 }
 
+fn full_table(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
+    let table = process.full_table?;
+    let of = |count: u64, what: &str| (2 * count >= table.looked_at).then(|| (count, plural(count, what)));
+    let most = of(table.pipes, "pipe end").or_else(|| of(table.sockets, "socket"));
+    let which =
+        if table.looked_at < table.descriptors { format!("the first {}", table.looked_at) } else { "them".to_owned() };
+    let most = most.map_or_else(String::new, |(count, what)| format!(", and {} of {which} are {what}", grouped(count)));
+    let text = format!(
+        "{} could not open another file or pipe {}, because it has as many open as it may (EMFILE): {}{most}. It has to close \
+         what it does not need any more; `ulimit -n` only raises the limit.",
+        view.name(at),
+        if table.calls == 1 { "once".to_owned() } else { format!("{} times", grouped(table.calls)) },
+        grouped(table.descriptors)
+    );
+    Some((FindingKind::FullTable, table.calls, text))
+}
+
+fn locked_out(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
+    let file = process.locked_out.as_ref()?;
+    // The program `flock` gets it for the shell that started it.
+    let is_own = |of: &SeenProcess| {
+        process.pids.contains(&of.pid) || of.recorded.is_some_and(|of| Some(of) == process.started_by)
+    };
+    if file.holders.is_empty() || file.holders.iter().any(is_own) {
+        return None;
+    }
+    let several = file.holders.len() > 1;
+    let how = match (file.inherited, several) {
+        (true, false) => {
+            " It has inherited the open file from who took the lock: `9>&-` behind the command of a background job closes \
+                          descriptor 9 for it."
+        }
+        (true, true) => " They have inherited the open file from who took the lock.",
+        (false, _) => "",
+    };
+    let text = format!(
+        "{} did not get the lock of `{}`, because {} {} it.{how}",
+        view.name(at),
+        clean(&file.path),
+        few(file.holders.iter().map(full_name)),
+        if several { "have" } else { "has" }
+    );
+    Some((FindingKind::FileLock, file.holders.len() as u64, text))
+}
+
 fn syncs(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
     if process.syncs < SYNCS {
         return None;
@@ -127,7 +174,7 @@ fn no_space(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Sai
 mod tests {
     use super::*;
     use crate::record::say::findings::tests::{WINDOW, said};
-    use crate::result::{CriticalPath, PathPart};
+    use crate::result::{CriticalPath, FullTable, LockedFile, PathPart};
 
     fn of(change: &dyn Fn(&mut RecordedProcess)) -> Vec<String> {
         said(find, &|recording| change(&mut recording.recorded[1]))
@@ -171,6 +218,35 @@ mod tests {
         let text = "1,500,000 of 1,500,100 calls of `grep` read or wrote a descriptor that is not open (EBADF), again and again.";
         assert_eq!(reads(1_500_000), [text]);
         assert!(reads(20_000).is_empty() && reads(1).is_empty());
+    }
+
+    #[test]
+    fn a_table_without_room_is_said() {
+        let full = |table| of(&|process| process.full_table = Some(table));
+        let table = FullTable { calls: 1, descriptors: 64, looked_at: 64, pipes: 58, sockets: 0 };
+        let text = "`grep` could not open another file or pipe once, because it has as many open as it may (EMFILE): 64, and 58 of them \
+                    are pipe ends. It has to close what it does not need any more; `ulimit -n` only raises the limit.";
+        assert_eq!(full(table), [text]);
+        let sockets = FullTable { calls: 20, descriptors: 4096, looked_at: 1024, pipes: 2, sockets: 1000 };
+        assert!(full(sockets)[0].contains("(EMFILE): 4,096, and 1,000 of the first 1024 are sockets. It"));
+        assert!(full(FullTable { pipes: 2, ..table })[0].contains("(EMFILE): 64. It has"));
+    }
+
+    #[test]
+    fn a_lock_that_another_one_has_is_said() {
+        let locked = |pid: u32, inherited: bool| {
+            of(&|process| {
+                let holder = SeenProcess { pid, name: "sleep".to_owned(), recorded: Some(2), ..SeenProcess::default() };
+                process.locked_out = Some(LockedFile { path: "/tmp/a".to_owned(), holders: vec![holder], inherited });
+            })
+        };
+        let text = "`grep` did not get the lock of `/tmp/a`, because `sleep` (process 4711) has it.";
+        assert_eq!(locked(4711, false), [text]);
+        assert!(
+            locked(4711, true)[0]
+                .starts_with(&format!("{text} It has inherited the open file from who took the lock:"))
+        );
+        assert!(locked(2, false).is_empty(), "it got it later");
     }
 
     #[test]

@@ -83,11 +83,16 @@ fn answers(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u
     let started = |of: &&RecordedProcess| of.started_by == Some(at) && of.exit_code.is_some();
     let mut failed = view.document.recorded.iter().filter(started).peekable();
     let of_others = process.name == "xargs" && code == SOME_FAILED && failed.peek().is_some();
-    is_answer(process, code) || of_others && failed.all(|of| is_answer(of, 1))
+    // Its program was ended by SIGPIPE, as by `head`.
+    let sigpipe = Some(libc::SIGPIPE.cast_unsigned());
+    let piped = || view.document.recorded.iter().any(|of| of.signal == sigpipe && of.stage == process.stage);
+    let is_piped = process.name == "xargs" && code == KILLED && piped();
+    is_answer(process, code) || is_piped || of_others && failed.all(|of| is_answer(of, 1))
 }
 
-/// What `xargs` ends with if a command did not end with 0.
+/// What `xargs` ends with if a command did not end with 0, and if a signal ended one.
 const SOME_FAILED: u8 = 123;
+const KILLED: u8 = 125;
 
 /// Whether who started a process gets its exit code: a program, or a shell that ends with it. In a pipeline, a shell has only
 /// that of the last program.
@@ -440,6 +445,14 @@ mod tests {
             })
         };
         assert!(xargs("grep").is_empty() && !xargs("sed").is_empty());
+        let ended = |signal: Option<u32>| {
+            said(find, &|recording| {
+                fails(recording, 0, 125);
+                (recording.recorded[0].name, recording.recorded[1].signal) = ("xargs".to_owned(), signal);
+                recording.recorded[1].stage = recording.recorded[0].stage;
+            })
+        };
+        assert!(ended(Some(libc::SIGPIPE.cast_unsigned())).is_empty() && !ended(Some(11)).is_empty());
         let stopped = said(find, &|recording| {
             fails(recording, 2, 124);
             (recording.recorded[0].name, recording.recorded[2].name) = ("bash".to_owned(), "xargs".to_owned());

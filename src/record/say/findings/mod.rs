@@ -1,57 +1,26 @@
 //! What is not time: data that was lost, torn, late or taken by another process, calls for nothing, and how a program ended.
-//! Each rule is a file with a pure function of the recording, and a row of [`RULES`]. None of them says anything of an ordinary
-//! pipeline.
+//! Each rule is a pure function of the recording, in a file of its subject, and a row of [`RULES`]. None of them says anything of an
+//! ordinary pipeline.
 
 mod answers;
-mod at_end;
-mod at_stall;
-mod broken;
 mod calls;
-mod cut;
-mod datagrams;
-mod doubled;
-mod empty_input;
+mod children;
 mod exit;
 mod failed;
-mod hand_overs;
+mod files;
 mod killed_part;
-mod large_blocks;
-mod last_line;
 mod late;
-mod left_behind;
-mod line_cut;
-mod lost_variables;
-mod naps;
-mod not_awaited;
-mod one_by_one;
-mod out_of_order;
-mod outlived;
-mod overwritten;
-mod own_input;
-mod part_read;
-mod polls;
-mod refused;
-mod retries;
-mod ring_threads;
-mod short_block;
-mod small_pipe;
-mod small_writes;
-mod started;
-mod stopped;
+mod loops;
+mod pipes;
+mod readers;
 mod taken;
 #[cfg(test)]
 pub(crate) mod tests;
 mod torn;
-mod torn_file;
-mod turns;
-mod typed;
-mod undone;
-mod unnoticed;
 mod unread;
-mod unseen;
-mod unsent;
-mod view;
-mod watches;
+pub(crate) mod view;
+mod waits;
+mod work;
 
 use crate::record::say::findings::view::FindingView;
 use crate::result::{Document, Finding};
@@ -60,53 +29,54 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 46] = [
-    at_stall::find,
-    broken::find,
+const RULES: [FindingRule; 47] = [
+    pipes::at_stall,
+    readers::broken,
     calls::find,
-    at_end::find,
-    polls::find,
+    loops::at_end,
+    loops::polls,
     late::find,
-    torn::find,
-    unsent::find,
-    datagrams::find,
-    short_block::find,
+    torn::torn,
+    unread::unsent,
+    readers::datagrams,
+    unread::short_block,
     exit::find,
     taken::find,
-    started::find,
-    stopped::find,
-    hand_overs::find,
-    small_pipe::find,
-    unseen::find,
-    ring_threads::find,
-    watches::find,
-    retries::find,
-    unread::find,
-    unnoticed::find,
-    cut::find,
-    large_blocks::find,
+    work::started,
+    waits::stopped,
+    work::hand_overs,
+    pipes::small_pipe,
+    pipes::unseen,
+    pipes::ring_threads,
+    loops::watches,
+    waits::renamed,
+    loops::retries,
+    unread::unread,
+    waits::unnoticed,
+    readers::cut,
+    pipes::large_blocks,
     failed::find,
     killed_part::find,
-    own_input::find,
-    line_cut::find,
-    refused::find,
-    doubled::find,
-    last_line::find,
-    not_awaited::find,
-    out_of_order::find,
-    naps::find,
-    left_behind::find,
-    lost_variables::find,
-    overwritten::find,
-    part_read::find,
-    small_writes::find,
-    torn_file::find,
-    typed::find,
-    turns::find,
-    outlived::find,
-    empty_input::find,
-    one_by_one::find,
-    undone::find,
+    files::own_input,
+    torn::line_cut,
+    waits::refused,
+    torn::doubled,
+    children::last_line,
+    children::not_awaited,
+    torn::out_of_order,
+    loops::naps,
+    children::left_behind,
+    children::lost_variables,
+    files::overwritten,
+    unread::part_read,
+    pipes::small_writes,
+    torn::torn_file,
+    waits::typed,
+    work::turns,
+    children::outlived,
+    waits::empty_input,
+    work::one_by_one,
+    work::undone,
 ];
 
 /// What the rules find.

@@ -1,14 +1,19 @@
 //! A program in a loop of a shell that reads what the loop was to read.
 
+use crate::profile::few;
+use crate::record::model::labels::with_id;
 use crate::record::say::findings::view::FindingView;
-use crate::record::start::command_line::is_shell;
-use crate::result::{Finding, FindingKind, RecordedEnd, RecordedStream};
-use crate::util::text::{clean, counted};
+use crate::record::start::command_line::{is_shell, reads_its_script};
+use crate::result::{DividedReader, Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedStream};
+use crate::util::text::{clean, counted, grouped};
+use std::collections::BTreeSet;
 
 /// `` `grep` took 24 of 30 bytes of the same pipe that `bash` reads line by line, and which then got no more of them. ``
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for (at, pipe) in view.document.channels.iter().enumerate() {
+        found.extend(divided(view, at, pipe));
+        found.extend(pipe.readers.iter().filter_map(|end| own_script(view, at, pipe, end)));
         // `read` of a shell reads byte by byte, so that others can read on. After a program has, the shell gets the end.
         let by_bytes =
             |end: &&RecordedEnd| end.bytes > 0 && end.at_end > 0 && end.bytes + end.at_end == end.all_calls();
@@ -44,6 +49,41 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     found
 }
 
+/// `` `cat (11)` and `cat (12)` read the pipe from `a.py` at the same time: they got 600 and 400 of 1,000 bytes. ``
+fn divided(view: &FindingView<'_>, at: usize, pipe: &RecordedChannel) -> Option<Finding> {
+    let own = |reader: &DividedReader| {
+        let name = view.document.recorded.get(reader.process).map(|process| clean(&process.name))?;
+        Some((with_id(&name, reader.pid, None, None), grouped(reader.bytes)))
+    };
+    let (names, parts): (Vec<String>, Vec<String>) = pipe.divided.iter().filter_map(own).unzip();
+    let all: u64 = pipe.readers.iter().map(|end| end.bytes).sum();
+    let text = format!(
+        "{} read {} at the same time: they got {} of {}. What one of them reads, the others never get; `tee` in the pipe gives all of \
+         it to each.",
+        few(names),
+        view.pipe_from(pipe),
+        few(parts),
+        counted(all, "byte")
+    );
+    let processes: BTreeSet<usize> = pipe.divided.iter().map(|reader| reader.process).collect();
+    let finding = Finding::new(FindingKind::Taken, processes, text);
+    (!pipe.divided.is_empty()).then(|| Finding { channels: vec![at], of: Some(all), ..finding })
+}
+
+/// A shell whose script comes from its standard input, which `read` in that script reads, too.
+fn own_script(view: &FindingView<'_>, at: usize, pipe: &RecordedChannel, end: &RecordedEnd) -> Option<Finding> {
+    let shell = view.process(end).filter(|shell| shell.input == Some(at) && reads_its_script(&shell.args))?;
+    let text = format!(
+        "`read` in the script of {} took the next line of that script ({}): the script comes from {}, which is its standard \
+         input. `read line </dev/tty` asks the terminal, and a script in a file leaves the standard input alone.",
+        view.name(end.process),
+        counted(end.by_read, "time"),
+        view.pipe_from(pipe)
+    );
+    let finding = Finding { count: Some(end.by_read), ..Finding::new(FindingKind::Taken, [end.process], text) };
+    (end.by_read > 0 && shell.pids.len() == 1).then(|| Finding { channels: vec![at], ..finding })
+}
+
 /// The same of a file: the programs in the loop share what the shell has opened, and its place.
 fn from_files(view: &FindingView<'_>) -> Vec<Finding> {
     let reads = || view.document.streams.iter().filter(|stream| !stream.writes && stream.bytes > 0);
@@ -70,7 +110,7 @@ fn from_files(view: &FindingView<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::say::findings::tests::said;
+    use crate::record::say::findings::tests::{said, said_after, silent};
     use crate::result::{Document, RecordedProcess};
 
     /// `sh` reads six bytes and the end, and `grep`, which begins then, reads the rest before.
@@ -109,25 +149,51 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_on_purpose_is_not() {
-        let silent: [&dyn Fn(&mut Document); 4] = [
-            // `read header; sort`: the shell asks no more.
-            &|recording| {
-                let shell = &mut recording.channels[0].readers[1];
-                (shell.at_end, shell.calls) = (0, [("read".to_owned(), 6)].into());
-            },
-            // `head -c 4`, again and again.
-            &|recording| recording.channels[0].readers[0].at_end = 0,
-            // `seq 9 | (cat; cat)`, and several that read as they can.
-            &|recording| recording.channels[0].readers[1].bytes = 0,
-            &|recording| recording.channels[0].readers[1].bytes = 2000,
-        ];
-        for change in silent {
-            let found = said(find, &|recording| {
-                both(recording);
-                change(recording);
-            });
-            assert!(found.is_empty(), "{found:?}");
+    fn a_pipe_that_two_read_at_once_is_said() {
+        let divided = said(find, &|recording| {
+            let reader = |pid: u32, bytes: u64| DividedReader { process: 1, pid, bytes };
+            recording.channels[0].divided = vec![reader(11, 600), reader(12, 400)];
+        });
+        let text = "`grep` (process 11) and `grep` (process 12) read the pipe from `seq` at the same time: they got 600 and 400 of \
+                    1,000 bytes. What one of them reads, the others never get; `tee` in the pipe gives all of it to each.";
+        assert_eq!(divided, [text]);
+    }
+
+    #[test]
+    fn a_script_that_is_read_by_itself_is_said() {
+        let script = |line: &str| {
+            said(find, &|recording| {
+                let shell = &mut recording.recorded[1];
+                (shell.name, shell.input) = ("bash".to_owned(), Some(0));
+                shell.args = line.split(' ').map(str::to_owned).collect();
+                recording.channels[0].readers[0].by_read = 1;
+            })
+        };
+        let text = "`read` in the script of `bash` took the next line of that script (1 time): the script comes from the pipe from `seq`";
+        for line in ["bash", "bash -e", "bash -s -- --yes"] {
+            assert!(script(line)[0].starts_with(text), "{line}");
         }
+        for line in ["bash a.sh", "bash -c read", "grep -s"] {
+            assert!(script(line).is_empty(), "{line}");
+        }
+    }
+
+    #[test]
+    fn who_reads_on_purpose_is_not() {
+        silent(
+            &|change| said_after(find, &both, change),
+            &[
+                // `read header; sort`: the shell asks no more.
+                &|recording| {
+                    let shell = &mut recording.channels[0].readers[1];
+                    (shell.at_end, shell.calls) = (0, [("read".to_owned(), 6)].into());
+                },
+                // `head -c 4`, again and again.
+                &|recording| recording.channels[0].readers[0].at_end = 0,
+                // `seq 9 | (cat; cat)`, and several that read as they can.
+                &|recording| recording.channels[0].readers[1].bytes = 0,
+                &|recording| recording.channels[0].readers[1].bytes = 2000,
+            ],
+        );
     }
 }

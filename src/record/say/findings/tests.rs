@@ -32,6 +32,28 @@ pub(crate) fn said(find: FindingRule, change: &dyn Fn(&mut Document)) -> Vec<Str
     find(&FindingView::new(&recording)).into_iter().map(|finding| finding.text).collect()
 }
 
+/// The same after another change before.
+pub(crate) fn said_after(
+    find: FindingRule,
+    before: &dyn Fn(&mut Document),
+    change: &dyn Fn(&mut Document),
+) -> Vec<String> {
+    said(find, &|recording| {
+        before(recording);
+        change(recording);
+    })
+}
+
+/// A change of a recording.
+pub(crate) type RecordingChange<'a> = &'a dyn Fn(&mut Document);
+
+/// Nothing is said after each of these changes.
+pub(crate) fn silent(said: &dyn Fn(RecordingChange<'_>) -> Vec<String>, changes: &[RecordingChange<'_>]) {
+    for (at, change) in changes.iter().enumerate() {
+        assert_eq!(said(change), Vec::<String>::new(), "change {at}");
+    }
+}
+
 #[test]
 fn nothing_is_said_of_an_ordinary_pipeline() {
     assert_eq!(all(&pipeline()), []);

@@ -1,4 +1,4 @@
-//! Bytes that a program did not read: from what it had started, from a FIFO, or from its standard input.
+//! Bytes that were not read or not written: a part was taken for all.
 
 use crate::record::say::findings::view::{FindingView, after};
 use crate::result::{
@@ -9,7 +9,7 @@ use crate::util::text::{clean, counted, grouped};
 /// `` `main` closed the pipe from `worker` before it had read all: 12,345 of 60,000 bytes that were written are lost. ``
 ///
 /// In `seq | head`, that is how it ought to be: only who has started the writer wants its output.
-pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
+pub(crate) fn unread(view: &FindingView<'_>) -> Vec<Finding> {
     let document = view.document;
     let mut found = Vec::new();
     for (at, channel) in document.channels.iter().enumerate() {
@@ -124,14 +124,133 @@ fn never_read(view: &FindingView<'_>, at: usize, channel: &RecordedChannel) -> O
     Some(Finding { channels: vec![at], bytes: Some(written), ..Finding::new(FindingKind::Unread, [reader], text) })
 }
 
+/// How much more than has come is asked for at least.
+const MUCH: u64 = 1 << 16;
+
+/// Buffers are of whole pages. Who fills one, as `grep -q` does, may have found what it sought.
+const PAGE: u64 = 4096;
+
+/// Programs whose short reads have a finding of their own.
+const OTHERS: [&str; 1] = ["dd"];
+
+/// `` The last read of `main` from the pipe from `worker` got 237,568 bytes less than it had asked for, ... ``
+pub(crate) fn part_read(view: &FindingView<'_>) -> Vec<Finding> {
+    let document = view.document;
+    if document.is_excerpt() || document.skipped > 0 || !document.target.pids().is_empty() {
+        return Vec::new();
+    }
+    let channels = document.channels.iter().enumerate();
+    channels.filter_map(|(at, channel)| Some(Finding { channels: vec![at], ..part(view, channel)? })).collect()
+}
+
+fn part(view: &FindingView<'_>, channel: &RecordedChannel) -> Option<Finding> {
+    let reading: Vec<&RecordedEnd> = channel.readers.iter().filter(|end| end.all_calls() > 0).collect();
+    let [end] = reading[..] else { return None };
+    let reader = view.process(end)?;
+    let window = view.document.processes.window_ns;
+    let is_over =
+        reader.signal.is_none() && reader.pids.len() == 1 && reader.end_ns <= window && !reader.moves_unseen();
+    if !is_over || end.at_end > 0 || end.unsent < MUCH || OTHERS.contains(&reader.name.as_str()) || end.eagain > 0 {
+        return None;
+    }
+    let written: u64 = channel.writers.iter().map(|end| end.bytes).sum();
+    let to_write: u64 = channel.writers.iter().map(|end| end.requested).sum();
+    let knows_how_much = end.requested == to_write || !end.requested.is_multiple_of(PAGE);
+    if end.all_calls() > 1 || !knows_how_much {
+        return None;
+    }
+    let broke = |end: &RecordedEnd| {
+        let signal = view.process(end).and_then(|process| process.signal);
+        end.epipe > 0 || signal == Some(libc::SIGPIPE.cast_unsigned())
+    };
+    let refused = channel.writers.iter().find(|end| broke(end));
+    let rest = match (refused, written.saturating_sub(end.bytes)) {
+        (Some(writer), _) => format!("what {} had still to write was refused (EPIPE)", view.name(writer.process)),
+        (None, 0) => return None,
+        (None, lost) => format!("{} of {} that were written are lost", grouped(lost), counted(written, "byte")),
+    };
+    let text = format!(
+        "The last read of {} from {} got {} less than it had asked for, because no more had come by then, and it read no \
+         more: {rest}. A read has to be repeated until all is there, or the end of file.",
+        view.name(end.process),
+        view.pipe_from(channel).trim_start_matches("from "),
+        counted(end.unsent, "byte")
+    );
+    Some(Finding { bytes: Some(end.unsent), ..Finding::new(FindingKind::Unread, [end.process], text) })
+}
+
+/// `` `python3` ended with 34,464 bytes unsent: its last write to the pipe to `cat` failed with EAGAIN, because the pipe was
+/// full and does not block (O_NONBLOCK). ``
+pub(crate) fn unsent(view: &FindingView<'_>) -> Vec<Finding> {
+    let is_excerpt = view.document.is_excerpt();
+    let mut found = Vec::new();
+    for (at, pipe, end) in view.writers() {
+        let Some(process) = view.process(end) else { continue };
+        // Of several threads or processes, another one may have written it.
+        let alone = process.pids.len() == 1 && process.signal.is_none();
+        // Who gets the end of file can end before the writer has.
+        let to_end = pipe.readers.iter().any(|reader| reader.at_end > 0);
+        let is_read = to_end || view.readers_ended(pipe, process.end_ns).is_none();
+        if end.unsent == 0 || end.eagain + end.short == 0 || end.epipe > 0 || !alone || is_excerpt || !is_read {
+            continue;
+        }
+        let noun = pipe.kind.noun();
+        let (name, pipe, bytes) = (view.name(end.process), view.pipe_to(pipe), counted(end.unsent, "byte"));
+        let how = if end.eagain > 0 { "failed with EAGAIN" } else { "wrote only a part" };
+        let text = format!(
+            "{name} ended with {bytes} unsent: its last write to {pipe} {how}, because the {noun} was full and does not \
+             block (O_NONBLOCK)."
+        );
+        let finding = Finding::new(FindingKind::Unsent, [end.process], text);
+        found.push(Finding { channels: vec![at], bytes: Some(end.unsent), at_ns: Some(process.end_ns), ..finding });
+    }
+    found
+}
+
+/// `` `dd` got 10,000 of 1,048,576 bytes with 1 read: `count=1` counts reads, not blocks. `iflag=fullblock` fills each
+/// block. ``
+pub(crate) fn short_block(view: &FindingView<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (at, pipe, end) in view.readers() {
+        let Some(process) = view.process(end).filter(|process| process.name == "dd" && process.pids.len() == 1) else {
+            continue;
+        };
+        let words = &process.args;
+        let count = words.iter().find(|word| word.starts_with("count="));
+        let fills = words.iter().any(|word| word.starts_with("iflag=") && word.contains("fullblock"));
+        let reads = end.all_calls() - end.at_end;
+        // Otherwise it got all that there was.
+        let written: u64 = pipe.writers.iter().map(|writer| writer.bytes).sum();
+        let left = pipe.taken() < written || pipe.writers.iter().any(|writer| writer.epipe > 0);
+        let cut = end.short > 0 && end.at_end == 0 && end.bytes < end.requested && left;
+        let Some(count) = count.filter(|_| cut && !fills) else { continue };
+        let text = format!(
+            "{} got {} of {} bytes with {}: `{count}` counts reads, not blocks. `iflag=fullblock` fills each block.",
+            view.name(end.process),
+            grouped(end.bytes),
+            grouped(end.requested),
+            counted(reads, "read"),
+        );
+        let finding = Finding::new(FindingKind::ShortBlock, [end.process], text);
+        found.push(Finding {
+            channels: vec![at],
+            count: Some(end.short),
+            of: Some(reads),
+            bytes: Some(end.requested - end.bytes),
+            ..finding
+        });
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::say::findings::tests::said;
+    use crate::record::say::findings::tests::{said, said_after, silent};
     use crate::result::WaitTotal;
 
     /// `grep` has started `seq`, and does not read all of it.
-    fn unread(recording: &mut Document) {
+    fn leaves_some(recording: &mut Document) {
         recording.recorded[1].forks = 1;
         recording.recorded[1].stage = recording.recorded[0].stage;
         recording.channels[0].writers[0].bytes = 60_000;
@@ -141,13 +260,13 @@ mod tests {
     fn what_a_parent_did_not_read_is_said() {
         let text = "`grep` closed the pipe from `seq` before it had read all: 59,000 of 60,000 bytes that were written are \
                     lost.";
-        assert_eq!(said(find, &unread), [text]);
+        assert_eq!(said(unread, &leaves_some), [text]);
     }
 
     #[test]
     fn what_a_fifo_loses_between_two_openings_is_said() {
         let lost = |opened: u64, change: &dyn Fn(&mut Document)| {
-            said(find, &|recording| {
+            said(unread, &|recording| {
                 let channel = &mut recording.channels[0];
                 (channel.kind, channel.writers[0].bytes) = (ChannelKind::Fifo, 1500);
                 recording.recorded[1].waits = [(WaitReason::Open, WaitTotal { ns: 1, count: opened })].into();
@@ -165,25 +284,21 @@ mod tests {
 
     #[test]
     fn what_another_program_left_is_not() {
-        let silent: [&dyn Fn(&mut Document); 6] = [
-            &|recording| recording.recorded[0].signal = Some(libc::SIGTERM.cast_unsigned()),
-            &|recording| recording.recorded[1].forks = 0,
-            &|recording| recording.channels[0].readers[0].at_end = 1,
-            &|recording| recording.channels[0].writers[0].process = 1,
-            &|recording| recording.channels[0].writers[0].epipe = 1,
-            &|recording| recording.duration_ns = Some(1),
-        ];
-        for change in silent {
-            let found = said(find, &|recording| {
-                unread(recording);
-                change(recording);
-            });
-            assert!(found.is_empty(), "{found:?}");
-        }
+        silent(
+            &|change| said_after(unread, &leaves_some, change),
+            &[
+                &|recording| recording.recorded[0].signal = Some(libc::SIGTERM.cast_unsigned()),
+                &|recording| recording.recorded[1].forks = 0,
+                &|recording| recording.channels[0].readers[0].at_end = 1,
+                &|recording| recording.channels[0].writers[0].process = 1,
+                &|recording| recording.channels[0].writers[0].epipe = 1,
+                &|recording| recording.duration_ns = Some(1),
+            ],
+        );
     }
 
     fn ignored(change: &dyn Fn(&mut Document)) -> Vec<String> {
-        said(find, &|recording| {
+        said(unread, &|recording| {
             recording.channels[0].readers.clear();
             recording.recorded[1].input = Some(0);
             change(recording);
@@ -197,11 +312,116 @@ mod tests {
             said[0].contains("and never read its standard input, to which `seq` had written 1,000 bytes: with"),
             "{said:?}"
         );
-        let silent: [&dyn Fn(&mut Document); 3] = [
-            &|recording| recording.recorded[1].input = None,
-            &|recording| recording.recorded[2].input = Some(0),
-            &|recording| recording.channels[0].writers[0].bytes = 0,
-        ];
-        assert!(silent.into_iter().all(|change| ignored(change).is_empty()));
+        silent(
+            &ignored,
+            &[
+                &|recording| recording.recorded[1].input = None,
+                &|recording| recording.recorded[2].input = Some(0),
+                &|recording| recording.channels[0].writers[0].bytes = 0,
+            ],
+        );
+    }
+
+    fn reads(change: &dyn Fn(&mut Document)) -> Vec<String> {
+        said(part_read, &|recording| {
+            let channel = &mut recording.channels[0];
+            let (reader, writer) = (&mut channel.readers[0], &mut channel.writers[0]);
+            (reader.unsent, reader.requested) = (237_568, 262_144);
+            reader.calls = [("read".to_owned(), 1)].into();
+            (writer.epipe, writer.requested) = (1, 262_144);
+            change(recording);
+        })
+    }
+
+    #[test]
+    fn a_part_that_was_taken_for_all_is_said() {
+        let text = "The last read of `grep` from the pipe from `seq` got 237,568 bytes less than it had asked for, because no more had \
+                    come by then, and it read no more: what `seq` had still to write was refused (EPIPE). A read has to be repeated \
+                    until all is there, or the end of file.";
+        assert_eq!(reads(&|_| {}), [text]);
+        assert_eq!(reads(&|recording| recording.channels[0].readers[0].requested = 300_001), [text]);
+        silent(
+            &reads,
+            &[
+                // It fills a buffer, or goes on until it has what it wants.
+                &|recording| recording.channels[0].readers[0].requested = 245_760,
+                &|recording| recording.channels[0].readers[0].calls = [("read".to_owned(), 2)].into(),
+                &|recording| recording.channels[0].readers[0].at_end = 1,
+                &|recording| recording.channels[0].readers[0].unsent = 8190,
+                &|recording| recording.channels[0].writers[0].epipe = 0,
+                &|recording| recording.recorded[1].signal = Some(15),
+                &|recording| recording.recorded[1].name = "dd".to_owned(),
+            ],
+        );
+    }
+
+    fn cut(recording: &mut Document) {
+        let end = &mut recording.channels[0].writers[0];
+        (end.unsent, end.eagain) = (34_464, 1);
+    }
+
+    #[test]
+    fn bytes_that_a_program_left_are_said() {
+        let text = "`seq` ended with 34,464 bytes unsent: its last write to the pipe to `grep` failed with EAGAIN, because the \
+                    pipe was full and does not block (O_NONBLOCK).";
+        assert_eq!(said(unsent, &cut), [text]);
+        let part = said(unsent, &|recording| {
+            cut(recording);
+            (recording.channels[0].writers[0].eagain, recording.channels[0].writers[0].short) = (0, 1);
+        });
+        assert!(part[0].contains("wrote only a part"), "{part:?}");
+        let soon = said(unsent, &|recording| {
+            cut(recording);
+            recording.channels[0].readers[0].at_end = 1;
+            recording.recorded[1].end_ns = recording.recorded[0].end_ns - 100;
+        });
+        assert_eq!(soon, [text]);
+    }
+
+    #[test]
+    fn who_wrote_all_in_the_end_or_was_ended_is_not() {
+        silent(
+            &|change| said_after(unsent, &cut, change),
+            &[
+                &|recording| recording.channels[0].writers[0].unsent = 0,
+                &|recording| recording.recorded[0].signal = Some(13),
+                &|recording| recording.recorded[1].end_ns = 0,
+                &|recording| recording.recorded[0].pids = vec![1, 2],
+                &|recording| recording.duration_ns = Some(1),
+            ],
+        );
+    }
+
+    fn dd(recording: &mut Document, line: &str) {
+        recording.recorded[1].args = line.split_whitespace().map(str::to_owned).collect();
+        recording.recorded[1].name = "dd".to_owned();
+        let end = &mut recording.channels[0].readers[0];
+        (end.short, end.bytes, end.requested) = (1, 10_000, 1 << 20);
+        end.calls = [("read".to_owned(), 1)].into();
+        recording.channels[0].writers[0].bytes = 50_000;
+    }
+
+    #[test]
+    fn a_short_read_that_was_counted_is_said() {
+        let text = "`dd` got 10,000 of 1,048,576 bytes with 1 read: `count=1` counts reads, not blocks. `iflag=fullblock` fills \
+                    each block.";
+        assert_eq!(said(short_block, &|recording| dd(recording, "dd bs=1M count=1")), [text]);
+    }
+
+    #[test]
+    fn full_blocks_and_the_end_of_file_are_not() {
+        let of = |line: &str| said(short_block, &|recording| dd(recording, line));
+        assert!(of("dd bs=1M count=1 iflag=fullblock").is_empty());
+        assert!(of("dd bs=1M").is_empty());
+        let at_end = said(short_block, &|recording| {
+            dd(recording, "dd bs=1M count=9");
+            recording.channels[0].readers[0].at_end = 1;
+        });
+        assert!(at_end.is_empty());
+        let all = said(short_block, &|recording| {
+            dd(recording, "dd bs=1M count=1");
+            recording.channels[0].writers[0].bytes = 10_000;
+        });
+        assert!(all.is_empty());
     }
 }

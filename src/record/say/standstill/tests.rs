@@ -37,7 +37,7 @@ fn recording(waits: Vec<LastWait>) -> Document {
         processes: Processes { window_ns: WINDOW, ..Processes::default() },
         recorded: (0..3).map(process).collect(),
         channels: vec![empty, full],
-        last_look: Some(LastLook { at_ns: 950, waits }),
+        last_look: Some(LastLook { at_ns: 950, waits, stale: Vec::new() }),
         duration_ns: Some(WINDOW),
         ..Document::default()
     }

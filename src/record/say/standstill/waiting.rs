@@ -44,7 +44,7 @@ pub(super) fn is_hung(recording: &Document, process: usize) -> bool {
 }
 
 /// `` `cat` (process 4711)``.
-pub(super) fn full_name(process: &SeenProcess) -> String {
+pub(crate) fn full_name(process: &SeenProcess) -> String {
     with_id(&process.name, process.pid, process.inner_pid, process.container.as_ref())
 }
 

@@ -1,0 +1,434 @@
+//! What is lost between a process and what it has started: variables, exit codes, and processes that go on.
+
+use crate::profile::few;
+use crate::record::say::findings::view::{FindingView, after};
+use crate::record::start::command_line::is_shell;
+use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess, WaitReason};
+use crate::util::text::{counted, grouped};
+
+/// What goes on for so long is not about to end anyway, ns.
+const LONG_NS: u64 = 50_000_000;
+
+/// `` `bash (4711)`, a copy of `bash a.sh` behind a pipe, had started 4 processes in the background (`sleep`) that still ran ... ``
+pub(crate) fn left_behind(view: &FindingView<'_>) -> Vec<Finding> {
+    let document = view.document;
+    if document.is_excerpt() || !document.target.pids().is_empty() {
+        return Vec::new();
+    }
+    let reads = |at: usize| {
+        view.readers().any(|(_, pipe, end)| end.process == at && pipe.kind.is_pipe() && end.bytes > 0 && end.at_end > 0)
+    };
+    let parts = document.recorded.iter().enumerate().filter(|(at, part)| {
+        part.execs == 0 && part.forks > 0 && part.pids.len() == 1 && is_shell(&part.name) && reads(*at)
+    });
+    let left = |(at, part): (usize, &crate::result::RecordedProcess)| {
+        let starter = part.started_by?;
+        let shell = document.recorded.get(starter).filter(|shell| is_shell(&shell.name) && shell.pids.len() == 1)?;
+        let ended = shell.end_ns.max(part.end_ns);
+        let window = document.processes.window_ns;
+        let left = part.left.as_ref()?;
+        // What had not ended when nothing was left to wait for.
+        let goes_on = left.until_ns > ended + LONG_NS || left.until_ns >= window && ended < window;
+        let killed = left.processes.iter().any(|of| document.recorded.get(*of).is_none_or(|of| of.signal.is_some()));
+        if !goes_on || killed {
+            return None;
+        }
+        let until = if left.until_ns >= window {
+            "still ran".to_owned()
+        } else {
+            format!("went on until {}", after(left.until_ns))
+        };
+        let text = format!(
+            "{}, a copy of {shell} behind a pipe, had started {} in the background ({}) that {until} when {shell} ended at {}: \
+             `wait` waits for the jobs of its own process only. A `wait` before the loop's `done` ends, or `done < <(command)` \
+             instead of `command | while`, waits for them.",
+            view.name(at),
+            counted(left.count, "process"),
+            few(left.processes.iter().map(|child| view.name(*child))),
+            after(ended),
+            shell = view.name(starter)
+        );
+        let finding = Finding::new(
+            FindingKind::NotAwaited,
+            [starter, at].into_iter().chain(left.processes.iter().copied()),
+            text,
+        );
+        Some(Finding { at_ns: Some(ended), ..finding })
+    };
+    parts.filter_map(left).collect()
+}
+
+/// A child that reads on for so long afterwards did not only wait for a CPU, ns.
+const NOT_AWAITED_LONG_NS: u64 = 50_000_000;
+
+/// From this part of the time since the first write on, what it did otherwise kept it from reading.
+const ELSEWHERE: f64 = 0.5;
+
+/// `` `bash log.sh` ended at 5.9 ms and did not wait for `bash (4711)`, which it had started ... ``
+pub(crate) fn not_awaited(view: &FindingView<'_>) -> Vec<Finding> {
+    let document = view.document;
+    if document.is_excerpt() || document.skipped > 0 || !document.target.pids().is_empty() {
+        return Vec::new();
+    }
+    let channels = document.channels.iter().enumerate();
+    channels.filter_map(|(at, channel)| Some(Finding { channels: vec![at], ..left(view, channel)? })).collect()
+}
+
+fn left(view: &FindingView<'_>, channel: &RecordedChannel) -> Option<Finding> {
+    let document = view.document;
+    let [reader] = &channel.readers[..] else { return None };
+    let child = view.process(reader)?;
+    let starter = child.started_by?;
+    let own = channel.writers.iter().find(|end| end.process == starter && end.bytes > 0)?;
+    let parent = view.process(own)?;
+    let window = document.processes.window_ns;
+    // Others may have written later.
+    let others_end = channel.writers.iter().filter_map(|end| view.process(end)).map(|process| process.end_ns).max()?;
+    let is_alone = parent.pids.len() == 1 && child.pids.len() == 1 && child.signal.is_none() && parent.signal.is_none();
+    if !is_alone || others_end > parent.end_ns || parent.end_ns >= window || !channel.other_readers.is_empty() {
+        return None;
+    }
+    let written: u64 = channel.writers.iter().map(|end| end.bytes).sum();
+    let unread = written.saturating_sub(reader.bytes);
+    let (name, reads) = (view.name(own.process), view.name(reader.process));
+    let ended = after(parent.end_ns);
+    let text = if unread > 0 && reader.at_end == 0 && is_elsewhere(child, own, window) {
+        format!(
+            "{name} ended at {ended} without waiting for its child {reads}, which had read {} of {} that it had written by the \
+             end of the recording: what depends on the rest comes later, or never. `wait` for it before the end.",
+            grouped(reader.bytes),
+            counted(written, "byte")
+        )
+    } else if reader.moved_ns.is_some_and(|[_, last]| last >= parent.end_ns + NOT_AWAITED_LONG_NS) {
+        format!(
+            "{name} ended at {ended} without waiting for its child {reads}, which went on until {}: it still read what {name} had \
+             written. `wait` for it before the end.",
+            after(child.end_ns)
+        )
+    } else {
+        return None;
+    };
+    let finding = Finding::new(FindingKind::NotAwaited, [own.process, reader.process], text);
+    Some(Finding { bytes: Some(unread), at_ns: Some(parent.end_ns), ..finding })
+}
+
+/// Whether a child waited mostly for something else since its parent first wrote to it.
+fn is_elsewhere(child: &RecordedProcess, own: &RecordedEnd, window: u64) -> bool {
+    let kept = |reason: &WaitReason| !matches!(reason, WaitReason::Stopped | WaitReason::Traced | WaitReason::Frozen);
+    let ns: u64 = child.waits.iter().filter(|(reason, _)| kept(reason)).map(|(_, wait)| wait.ns).sum();
+    let first = own.moved_ns.map_or(0, |[first, _]| first);
+    ns as f64 >= ELSEWHERE * window.saturating_sub(first) as f64
+}
+
+/// `` `bash (4711)`, a copy of `bash a.sh` behind a pipe, read 3 lines, wrote nothing and started nothing: ... ``
+pub(crate) fn lost_variables(view: &FindingView<'_>) -> Vec<Finding> {
+    if view.document.is_excerpt() || view.document.skipped > 0 {
+        return Vec::new();
+    }
+    view.readers()
+        .filter_map(|(at, pipe, end)| {
+            Some(Finding { channels: vec![at], ..lost(view, pipe, end).or_else(|| left_loop(view, pipe, end))? })
+        })
+        .collect()
+}
+
+fn lost(view: &FindingView<'_>, pipe: &RecordedChannel, end: &RecordedEnd) -> Option<Finding> {
+    let part = view.process(end)?;
+    let starter = part.started_by?;
+    let shell = view.document.recorded.get(starter)?;
+    let by_bytes = end.lines > 0 && end.bytes + end.at_end == end.all_calls();
+    let is_part = part.execs == 0 && part.pids.len() == 1 && is_shell(&part.name) && is_shell(&shell.name);
+    let is_quiet = part.effects == 0 && part.forks == 0 && !part.moves_unseen();
+    let ended_well = part.exit_code.is_none() && part.signal.is_none() && part.end_ns < shell.end_ns;
+    if !(pipe.kind.is_pipe() && by_bytes && is_part && is_quiet && ended_well) {
+        return None;
+    }
+    let text = format!(
+        "{}, a copy of {} behind a pipe, read {}, wrote nothing and started nothing: if it set variables, they are gone since \
+         it ended. `while read ...; done < <(command)` instead of `command | while`, or `shopt -s lastpipe`, sets them in the \
+         script itself.",
+        view.name(end.process),
+        view.name(starter),
+        counted(end.lines, "line")
+    );
+    let finding = Finding::new(FindingKind::LostVariables, [end.process, starter], text);
+    Some(Finding { count: Some(end.lines), at_ns: Some(part.end_ns), ..finding })
+}
+
+/// `` `bash (4711)`, a copy of `bash a.sh` behind a pipe, ended with exit code 1 before it had read all, and ... ``
+fn left_loop(view: &FindingView<'_>, pipe: &RecordedChannel, end: &RecordedEnd) -> Option<Finding> {
+    let part = view.process(end)?;
+    let starter = part.started_by?;
+    let shell = view.document.recorded.get(starter)?;
+    let by_bytes = end.lines > 0 && end.at_end == 0 && end.bytes == end.all_calls();
+    let is_part = part.execs == 0 && part.pids.len() == 1 && is_shell(&part.name) && is_shell(&shell.name);
+    // Without one, it may have read one line to test it.
+    let did_more = part.effects > 0 || part.forks > 0;
+    let code = part.exit_code.filter(|_| part.signal.is_none() && part.end_ns < shell.end_ns)?;
+    let goes_on = shell.effects > 0 && shell.exit_code.is_none() && view.document.exit_codes.last() == Some(&0);
+    if !(pipe.kind.is_pipe() && by_bytes && is_part && did_more && goes_on) {
+        return None;
+    }
+    let text = format!(
+        "{}, a copy of {shell} behind a pipe, ended with exit code {code} after {}, before it had read all, and {shell} went on: \
+         `exit` in `command | while` ends only the loop. `while read ...; done < <(command)` ends the script, and so does `|| exit` \
+         behind `done`.",
+        view.name(end.process),
+        counted(end.lines, "line"),
+        shell = view.name(starter)
+    );
+    let finding = Finding::new(FindingKind::HiddenFailure, [end.process, starter], text);
+    Some(Finding { count: Some(code.into()), at_ns: Some(part.end_ns), ..finding })
+}
+
+/// One line is what `read` is called for once. bash does other calls between two, and none within one.
+const LEAST_LINES: u64 = 2;
+
+/// `` The last line that `bash` read from the pipe has no end: `read` gets it, but fails, and `while read` stops before it is
+/// used. ``
+pub(crate) fn last_line(view: &FindingView<'_>) -> Vec<Finding> {
+    // What asks for the end a second time has used the line.
+    let drops = |end: &RecordedEnd| {
+        let by_bytes = end.bytes > 0 && end.bytes + end.at_end == end.all_calls();
+        by_bytes && end.lines >= LEAST_LINES && end.unended == 1 && end.at_end == 1
+    };
+    let mut found = Vec::new();
+    for (at, channel, end) in view.readers().filter(|(_, _, end)| drops(end)) {
+        let process = view.process(end);
+        // `read -n`, `-N` and `-d` end elsewhere.
+        let limits = |word: &String| ["-n", "-N", "-d", "-k"].iter().any(|option| word.contains(option));
+        let is_bash = |process: &RecordedProcess| process.name == "bash" && process.pids.len() == 1;
+        if process.is_none_or(|process| !is_bash(process) || process.args.iter().any(limits)) {
+            continue;
+        }
+        let text = format!(
+            "The last line that {} read from {} has no newline at its end: `read` gets it, but returns false, and `while read` \
+             ends before it is used. `while read line || [ -n \"$line\" ]` uses it.",
+            view.name(end.process),
+            view.pipe_from(channel)
+        );
+        let finding = Finding::new(FindingKind::LastLine, [end.process], text);
+        found.push(Finding { channels: vec![at], ..finding });
+    }
+    found
+}
+
+/// What lives on for so long is not about to end, ns, and it is waited for this part of that.
+const OUTLIVED_LONG_NS: u64 = 300_000_000;
+const WAITED: f64 = 0.5;
+
+/// `` `python3 a.py` ended `sh` at 1.04 s, but `sleep`, whose standard output is the same pipe, went on until 4.04 s: ... ``
+pub(crate) fn outlived(view: &FindingView<'_>) -> Vec<Finding> {
+    let channels = view.document.channels.iter().enumerate().filter(|(_, channel)| channel.kind.is_pipe());
+    channels
+        .filter_map(|(at, channel)| Some(Finding { channels: vec![at], ..outlived_at(view, at, channel)? }))
+        .collect()
+}
+
+fn outlived_at(view: &FindingView<'_>, at: usize, channel: &RecordedChannel) -> Option<Finding> {
+    let reading: Vec<&RecordedEnd> = channel.readers.iter().filter(|end| end.all_calls() + end.sleeps > 0).collect();
+    let [reader] = reading[..] else { return None };
+    let has = |process: &RecordedProcess| process.output == Some(at);
+    let all = || view.document.recorded.iter().enumerate();
+    let (ended, target) = all().find(|(_, process)| has(process) && process.ended_by == Some(reader.process))?;
+    let holders = all().filter(|(other, process)| {
+        *other != ended && *other != reader.process && has(process) && process.end_ns > target.end_ns + OUTLIVED_LONG_NS
+    });
+    let holders: Vec<(usize, &RecordedProcess)> = holders.collect();
+    let last = holders.iter().map(|(_, process)| process.end_ns).max()?;
+    let polls = view.process(reader)?.waits.get(&crate::result::WaitReason::Poll).map_or(0, |wait| wait.ns);
+    let waited = reader.blocked_ns + polls;
+    if (waited as f64) < WAITED * last.saturating_sub(target.end_ns) as f64 {
+        return None;
+    }
+    let (name, killed) = (view.name(reader.process), view.name(ended));
+    let text = format!(
+        "{name} ended {killed} at {}, but {}, whose standard output is the same pipe, went on until {}, and {name} waited for the end of \
+         the pipe. Signals to the whole group end both (`start_new_session` and `killpg`, `setsid` and `kill -- -PID`).",
+        after(target.end_ns),
+        few(holders.iter().map(|(at, _)| view.name(*at))),
+        after(last)
+    );
+    let finding = Finding::new(FindingKind::Held, [reader.process, ended], text);
+    Some(Finding { at_ns: Some(target.end_ns), ns: Some(last - target.end_ns), ..finding })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::say::findings::tests::{WINDOW, said, silent};
+    use crate::result::{Document, LeftProcesses, WaitTotal};
+
+    fn jobs(change: &dyn Fn(&mut Document)) -> Vec<String> {
+        said(left_behind, &|recording| {
+            for (at, end) in [(0, WINDOW / 4), (1, WINDOW / 8)] {
+                recording.recorded[at].name = "bash".to_owned();
+                recording.recorded[at].end_ns = end;
+            }
+            let until_ns = WINDOW;
+            recording.recorded[1].left = Some(LeftProcesses { count: 3, processes: [2].into(), until_ns });
+            let part = &mut recording.recorded[1];
+            (part.execs, part.forks, part.started_by) = (0, 2, Some(0));
+            recording.channels[0].readers[0].at_end = 1;
+            change(recording);
+        })
+    }
+
+    #[test]
+    fn jobs_of_a_part_that_go_on_are_said() {
+        let said = jobs(&|_| {});
+        assert!(said[0].contains("had started 3 processes in the background (`cat`) that still ran when"), "{said:?}");
+        silent(
+            &jobs,
+            &[
+                &|recording| recording.recorded[1].left = None,
+                &|recording| recording.recorded[2].signal = Some(9),
+                &|recording| recording.recorded[1].execs = 1,
+                &|recording| recording.channels[0].readers[0].at_end = 0,
+            ],
+        );
+    }
+
+    /// `seq` has started `grep` and ends early.
+    fn early(change: &dyn Fn(&mut Document)) -> Vec<String> {
+        said(not_awaited, &|recording| {
+            recording.recorded[0].end_ns = WINDOW / 4;
+            let child = &mut recording.recorded[1];
+            child.started_by = Some(0);
+            child.waits = [(WaitReason::Child, WaitTotal { ns: WINDOW / 10 * 8, count: 2 })].into();
+            let channel = &mut recording.channels[0];
+            (channel.writers[0].bytes, channel.readers[0].bytes) = (71, 7);
+            change(recording);
+        })
+    }
+
+    #[test]
+    fn what_a_child_has_not_read_at_the_end_is_said() {
+        let text = "`seq` ended at 1.00 s without waiting for its child `grep`, which had read 7 of 71 bytes that it had written by \
+                    the end of the recording: what depends on the rest comes later, or never. `wait` for it before the end.";
+        assert_eq!(early(&|_| {}), [text]);
+        let later = early(&|recording| recording.channels[0].readers[0].bytes = 71);
+        assert!(
+            later[0].contains("`grep`, which went on until 4.00 s: it still read what `seq` had written."),
+            "{later:?}"
+        );
+    }
+
+    #[test]
+    fn others_and_what_was_waited_for_are_not() {
+        silent(
+            &early,
+            &[
+                &|recording| recording.recorded[1].started_by = Some(2),
+                &|recording| recording.recorded[0].end_ns = WINDOW,
+                &|recording| recording.channels[0].writers[0].process = 2,
+                &|recording| {
+                    recording.channels[0].readers[0].moved_ns = Some([0, WINDOW / 8]);
+                    recording.recorded[1].waits.clear();
+                },
+            ],
+        );
+    }
+
+    fn loops(change: &dyn Fn(&mut Document)) -> Vec<String> {
+        said(lost_variables, &|recording| {
+            recording.recorded[0].name = "bash".to_owned();
+            let part = &mut recording.recorded[1];
+            part.name = "bash".to_owned();
+            (part.execs, part.started_by, part.end_ns) = (0, Some(0), WINDOW / 2);
+            let end = &mut recording.channels[0].readers[0];
+            (end.bytes, end.at_end, end.lines) = (19, 1, 3);
+            change(recording);
+        })
+    }
+
+    #[test]
+    fn variables_of_a_part_that_did_nothing_else_are_said() {
+        let said = loops(&|_| {});
+        assert!(
+            said[0].contains("behind a pipe, read 3 lines, wrote nothing and started nothing: if it set variables"),
+            "{said:?}"
+        );
+        let exits = |effects: u64| {
+            loops(&|recording| {
+                recording.exit_codes = vec![0];
+                (recording.recorded[0].effects, recording.recorded[1].effects) = (1, effects);
+                recording.recorded[1].exit_code = Some(1);
+                let end = &mut recording.channels[0].readers[0];
+                (end.bytes, end.at_end, end.lines) = (20, 0, 1);
+            })
+        };
+        let text = " behind a pipe, ended with exit code 1 after 1 line, before it had read all, and `bash";
+        assert!(exits(1)[0].contains(text) && exits(0).is_empty(), "{:?}", exits(1));
+        silent(
+            &loops,
+            &[
+                &|recording| recording.recorded[1].effects = 1,
+                &|recording| recording.recorded[1].forks = 1,
+                &|recording| recording.recorded[1].execs = 1,
+                &|recording| recording.recorded[1].exit_code = Some(1),
+                &|recording| recording.recorded[0].name = "xargs".to_owned(),
+                &|recording| recording.channels[0].readers[0].lines = 0,
+            ],
+        );
+    }
+
+    fn read(change: &dyn Fn(&mut Document)) -> Vec<String> {
+        said(last_line, &|recording| {
+            let end = &mut recording.channels[0].readers[0];
+            (end.bytes, end.at_end, end.lines, end.unended) = (30, 1, 2, 1);
+            end.calls = [("read".to_owned(), 31)].into();
+            recording.recorded[1].name = "bash".to_owned();
+            change(recording);
+        })
+    }
+
+    #[test]
+    fn a_last_line_without_an_end_is_said() {
+        let text = "The last line that `bash` read from the pipe from `seq` has no newline at its end: `read` gets it, but returns \
+                    false, and `while read` ends before it is used. `while read line || [ -n \"$line\" ]` uses it.";
+        assert_eq!(read(&|_| {}), [text]);
+    }
+
+    #[test]
+    fn what_ends_or_is_read_once_more_is_not() {
+        silent(
+            &read,
+            &[
+                &|recording| recording.recorded[1].name = "dash".to_owned(),
+                &|recording| recording.channels[0].readers[0].unended = 0,
+                &|recording| recording.channels[0].readers[0].lines = 0,
+                &|recording| recording.channels[0].readers[0].at_end = 2,
+                &|recording| recording.channels[0].readers[0].bytes = 3000,
+                &|recording| recording.recorded[1].args = vec!["read -n1 x".to_owned()],
+            ],
+        );
+    }
+
+    fn kills(change: &dyn Fn(&mut Document)) -> Vec<String> {
+        said(outlived, &|recording| {
+            let target = &mut recording.recorded[0];
+            (target.output, target.ended_by, target.signal, target.end_ns) = (Some(0), Some(1), Some(9), WINDOW / 4);
+            (recording.recorded[2].output, recording.recorded[2].end_ns) = (Some(0), WINDOW);
+            recording.channels[0].readers[0].blocked_ns = WINDOW / 4 * 3;
+            change(recording);
+        })
+    }
+
+    #[test]
+    fn what_outlives_a_process_that_was_ended_is_said() {
+        let text = "`grep` ended `seq` at 1.00 s, but `cat`, whose standard output is the same pipe, went on until 4.00 s, and `grep` waited \
+                    for the end of the pipe. Signals to the whole group end both (`start_new_session` and `killpg`, `setsid` and \
+                    `kill -- -PID`).";
+        assert_eq!(kills(&|_| {}), [text]);
+        silent(
+            &kills,
+            &[
+                &|recording| recording.recorded[0].ended_by = Some(2),
+                &|recording| recording.recorded[2].output = None,
+                &|recording| recording.recorded[2].end_ns = WINDOW / 4,
+                &|recording| recording.channels[0].readers[0].blocked_ns = 0,
+            ],
+        );
+    }
+}

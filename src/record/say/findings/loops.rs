@@ -1,0 +1,426 @@
+//! Processes that do the same again and again: calls that find nothing, or look whether something has happened.
+
+use crate::record::say::findings::view::FindingView;
+use crate::report::number::percent;
+use crate::result::{Finding, FindingKind, PathWhat, RecordedEnd, RecordedProcess, WaitReason};
+use crate::util::text::{counted, grouped};
+
+/// Fewer are a program that looks now and then, or several of one name that each read to the end.
+const MANY: u64 = 1000;
+
+/// Of the reads.
+const SHARE: f64 = 0.5;
+
+/// `` 1,838,077 of 1,838,078 reads of `python3` from the pipe got the end of file: nobody has its write end open. ``
+pub(crate) fn at_end(view: &FindingView<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (at, pipe, end) in view.readers() {
+        let (count, all) = (end.at_end, end.all_calls());
+        let processes = view.process(end).map_or(1, |process| process.pids.len().max(1)) as u64;
+        if count / processes < MANY || (count as f64) < SHARE * all as f64 {
+            continue;
+        }
+        let why = if pipe.kind.is_pipe() { "nobody has its write end open" } else { "its other end sends no more" };
+        let (name, pipe) = (view.name(end.process), view.pipe_from(pipe));
+        let text =
+            format!("{} of {} reads of {name} from {pipe} got the end of file: {why}.", grouped(count), grouped(all));
+        let finding = Finding::new(FindingKind::AtEnd, [end.process], text);
+        found.push(Finding { channels: vec![at], count: Some(count), of: Some(all), ..finding });
+    }
+    found
+}
+
+/// Fewer are no load.
+const POLLS_MANY: u64 = 10_000;
+
+/// Polls of which it was found so at the few that were looked at, as a part of all.
+const POLLS_SHARE: f64 = 0.5;
+
+/// A read for so many polls is one of data.
+const READS: u64 = 100;
+
+/// `` `python3` polled 1,506,359 times for the pipe from `sleep`, which has data, and never reads it. ``
+pub(crate) fn polls(view: &FindingView<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (at, pipe, end) in view.readers() {
+        let Some(process) = view.process(end) else { continue };
+        let polls = process.ready_polls;
+        let never_reads = end.all_calls() * READS <= polls;
+        if polls < POLLS_MANY || (end.ready_polls as f64) < POLLS_SHARE * polls as f64 || !never_reads {
+            continue;
+        }
+        let (name, count, never) =
+            (view.name(end.process), grouped(polls), if end.bytes == 0 { "never" } else { "hardly" });
+        let others = pipe.writers.iter().filter(|writer| writer.process != end.process && writer.all_calls() > 0);
+        let from = view.names(others);
+        let noun = pipe.kind.noun();
+        let what = if from.is_empty() { format!("a {noun}") } else { format!("the {noun} from {from}") };
+        let written: u64 = pipe.writers.iter().map(|end| end.bytes).sum();
+        let read: u64 = pipe.readers.iter().map(|end| end.bytes).sum();
+        let has_writer = |end: &RecordedEnd| {
+            view.process(end).is_some_and(|process| process.end_ns >= view.document.processes.window_ns)
+        };
+        // `poll` finds that the other end is closed (POLLHUP) until the descriptor is closed, too.
+        let has_ended =
+            written > 0 && written == read && pipe.other_writers.is_empty() && !pipe.writers.iter().any(has_writer);
+        let text = if has_ended {
+            format!(
+                "{name} polled {count} times for {what}, which has no writer any more: poll returns at once (POLLHUP), and \
+                 {name} does not close its end."
+            )
+        } else {
+            format!("{name} polled {count} times for {what}, which has data, and {never} reads it.")
+        };
+        let finding = Finding::new(FindingKind::Polls, [end.process], text);
+        found.push(Finding { channels: vec![at], count: Some(polls), ..finding });
+    }
+    found
+}
+
+/// Fewer are no load, and a smaller part of the calls is what a program finds that empties a channel.
+const RETRIES_MANY: u64 = 1000;
+const RETRIES_SHARE: f64 = 0.6;
+
+/// The same if it sleeps before each.
+const MANY_NAPS: u64 = 100;
+
+/// From this part of its life on a CPU, a process only looks.
+const BUSY: f64 = 0.3;
+
+/// `` `a` reads again at once when the pipe from `b` is empty: 1,838,077 of 1,838,099 reads found nothing (EAGAIN), and it is
+/// on a CPU 99 % of the time. `poll` waits for data. ``
+pub(crate) fn retries(view: &FindingView<'_>) -> Vec<Finding> {
+    let reads = view.readers().map(|found| (found, true));
+    let writes = view.writers().map(|found| (found, false));
+    let mut found = Vec::new();
+    for ((at, channel, end), reads) in reads.chain(writes) {
+        let Some(process) = view.process(end) else { continue };
+        let (count, all) = (end.eagain, end.all_calls());
+        let on_cpu = process.cpu_ns as f64 / process.lived_ns.max(1) as f64;
+        let processes = process.pids.len().max(1) as u64;
+        // It sleeps before each of them instead.
+        let naps = process.waits.get(&WaitReason::Timer).map_or(0, |wait| wait.count);
+        let naps = !reads && count / processes >= MANY_NAPS && naps as f64 >= RETRIES_SHARE * count as f64;
+        let looks = count / processes >= RETRIES_MANY && on_cpu >= BUSY;
+        if (count as f64) < RETRIES_SHARE * all as f64 || !naps && !looks {
+            continue;
+        }
+        let (calls, does, channel, state, nothing, awaits) = if reads {
+            ("reads", "reads", view.pipe_from(channel), "empty", "found nothing", "data")
+        } else {
+            ("writes", "writes", view.pipe_to(channel), "full", "found no room", "room")
+        };
+        if naps {
+            let text = format!(
+                "{} of {} writes of {} found {channel} full (EAGAIN), because {} reads slowly, and it sleeps on a timer before it \
+                 tries again. `poll` waits for room.",
+                grouped(count),
+                grouped(all),
+                view.name(end.process),
+                view.names(&view.document.channels[at].readers)
+            );
+            let finding = Finding::new(FindingKind::Retries, [end.process], text);
+            found.push(Finding { channels: vec![at], count: Some(count), of: Some(all), ..finding });
+            continue;
+        }
+        let text = format!(
+            "{} {does} again at once when {channel} is {state}: {} of {} {calls} {nothing} (EAGAIN), and it is on a CPU {} of \
+             the time. `poll` waits for {awaits}.",
+            view.name(end.process),
+            grouped(count),
+            grouped(all),
+            percent(on_cpu.min(1.0))
+        );
+        let finding = Finding::new(FindingKind::Retries, [end.process], text);
+        found.push(Finding { channels: vec![at], count: Some(count), of: Some(all), ..finding });
+    }
+    found
+}
+
+/// Fewer sleeps are no way to read.
+const NAPS_MANY: u64 = 50;
+
+/// For so many of the reads it sleeps, and for this part of the time there is no room for more.
+const EACH: f64 = 0.7;
+const FULL: f64 = 0.5;
+
+/// Of the time, so much can be lost to other programs.
+const NAPS_BUSY: f64 = 0.8;
+
+/// These are to read slowly.
+const LIMITERS: [&str; 4] = ["pv", "throttle", "trickle", "cstream"];
+
+/// `` `tail.py` sleeps on a timer after each read (247 times), although the pipe from `cat` is full 90 % of the time ... ``
+pub(crate) fn naps(view: &FindingView<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (at, channel, end) in view.readers() {
+        let Some(process) = view.process(end).filter(|process| !LIMITERS.contains(&process.name.as_str())) else {
+            continue;
+        };
+        let window = view.document.processes.window_ns.max(1) as f64;
+        let full = channel.writers.iter().map(|end| end.blocked_ns).max().unwrap_or(0) as f64 / window;
+        let slept = |reason| process.waits.get(&reason).copied().unwrap_or_default();
+        let (timer, poll) = (slept(WaitReason::Timer), slept(WaitReason::Poll));
+        // Polls that something else ended are no naps.
+        let naps = timer.count + if process.timeouts >= poll.count / 2 { process.timeouts } else { 0 };
+        let ns = timer.ns + if process.timeouts >= poll.count / 2 { poll.ns } else { 0 };
+        let reads = end.all_calls() - end.at_end;
+        // On a busy machine, it also waits for a CPU after each.
+        let asleep = FULL * (window - (process.runnable_ns as f64).min(NAPS_BUSY * window));
+        let is_slow = (naps as f64) >= EACH * reads as f64 && ns as f64 >= asleep && full >= FULL;
+        // Another thread can be the one that sleeps, as that of Go's runtime.
+        let works = (process.cpu_ns + process.runnable_ns) as f64 >= FULL * window && process.threads > 1;
+        if reads < NAPS_MANY || naps < NAPS_MANY || !is_slow || works || waits_for_data(end, window) {
+            continue;
+        }
+        let text = format!(
+            "{} sleeps on a timer between its reads ({}, {} each), although {} is full {} of the time. It has to read until the \
+             pipe is empty, or to wait for data instead (`poll`).",
+            view.name(end.process),
+            counted(reads, "read"),
+            counted(end.bytes / reads.max(1), "byte"),
+            view.pipe_from(channel),
+            percent(full.min(1.0))
+        );
+        let finding = Finding::new(FindingKind::Naps, [end.process], text);
+        found.push(Finding { channels: vec![at], count: Some(naps), of: Some(reads), ..finding });
+    }
+    found
+}
+
+fn waits_for_data(end: &RecordedEnd, window: f64) -> bool {
+    end.blocked_ns as f64 >= (1.0 - FULL) * window
+}
+
+/// Fewer looks are no loop.
+const WATCHES_MANY: u64 = 5;
+
+/// From this part of the window on, it waits; so much of it the child has to be on a CPU.
+const MUCH: f64 = 0.3;
+
+/// `` `python3 watch.py` only looks now and then whether its child has ended (41 times): meanwhile `python3 (4711)` is on a CPU
+/// 95 % of the time. ``
+pub(crate) fn watches(view: &FindingView<'_>) -> Vec<Finding> {
+    let document = view.document;
+    let least = MUCH * document.processes.window_ns as f64;
+    let timer = PathWhat::Asleep { reason: WaitReason::Timer };
+    let watches = |at: &usize| document.recorded[*at].watches >= WATCHES_MANY && view.on_path(*at, timer) >= MUCH;
+    let texts = (0..document.recorded.len()).filter(watches).filter_map(|at| {
+        let process = &document.recorded[at];
+        if let Some(stuck) = never_read(view, at) {
+            return Some(stuck);
+        }
+        let is_later =
+            |(_, other): &(usize, &RecordedProcess)| other.stage == process.stage && other.begin_ns > process.begin_ns;
+        let of_stage = document.recorded.iter().enumerate().filter(is_later);
+        let (child, works) = of_stage.max_by_key(|(_, other)| other.cpu_ns)?;
+        let share = works.cpu_ns as f64 / document.processes.window_ns.max(1) as f64;
+        let text = format!(
+            "{} only looks now and then whether its child has ended ({}): meanwhile {} is on a CPU {} of the time.",
+            view.name(at),
+            counted(process.watches, "time"),
+            view.name(child),
+            percent(share)
+        );
+        (works.cpu_ns as f64 >= least)
+            .then(|| Finding { count: Some(process.watches), ..Finding::new(FindingKind::Watches, [child, at], text) })
+    });
+    texts.collect()
+}
+
+/// The same if the child waits for room in a pipe that who looks never reads.
+fn never_read(view: &FindingView<'_>, at: usize) -> Option<Finding> {
+    let document = view.document;
+    let reads = |end: &RecordedEnd| end.process == at && end.all_calls() == 0;
+    let (channel, pipe, end) = view.writers().find(|(_, pipe, end)| {
+        let is_child = view.process(end).is_some_and(|child| child.started_by == Some(at));
+        let is_full = end.blocked_ns as f64 >= FULL * document.processes.window_ns as f64;
+        is_child && is_full && pipe.kind.is_pipe() && pipe.readers.iter().all(reads) && pipe.other_readers.is_empty()
+    })?;
+    let text = format!(
+        "{name} only looks now and then whether its child {child} has ended ({}), and never reads {}, which is full: {child} waits for \
+         room. It has to read until the end, and to wait for the child after that.",
+        counted(document.recorded.get(at)?.watches, "time"),
+        view.pipe_from(pipe),
+        name = view.name(at),
+        child = view.name(end.process)
+    );
+    Some(Finding { channels: vec![channel], ..Finding::new(FindingKind::Watches, [at, end.process], text) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::say::findings::tests::{WINDOW, said};
+    use crate::result::{CriticalPath, Document, PathPart, WaitTotal};
+
+    fn reads(recording: &mut Document, at_end: u64, all: u64) {
+        let end = &mut recording.channels[1].readers[0];
+        (end.at_end, end.calls) = (at_end, [("read".to_owned(), all)].into());
+    }
+
+    #[test]
+    fn many_reads_at_the_end_are_said() {
+        let text = "1,838,077 of 1,838,078 reads of `cat` from the pipe from `grep` got the end of file: nobody has its write \
+                    end open.";
+        assert_eq!(said(at_end, &|recording| reads(recording, 1_838_077, 1_838_078)), [text]);
+    }
+
+    #[test]
+    fn one_end_for_each_process_and_a_few_of_many_reads_are_not() {
+        assert!(said(at_end, &|recording| reads(recording, 1, 2)).is_empty());
+        assert!(said(at_end, &|recording| reads(recording, 1000, 100_000)).is_empty());
+        let several = said(at_end, &|recording| {
+            reads(recording, 5000, 10_000);
+            recording.recorded[2].pids = (0..5000).collect();
+        });
+        assert!(several.is_empty(), "each of them read to the end");
+    }
+
+    fn polled(recording: &mut Document, all: u64, of_it: u64, reads: u64) {
+        recording.recorded[1].ready_polls = all;
+        let end = &mut recording.channels[0].readers[0];
+        (end.ready_polls, end.bytes, end.calls) = (of_it, 0, [("read".to_owned(), reads)].into());
+    }
+
+    #[test]
+    fn polls_for_data_that_is_never_read_are_said() {
+        let text = "`grep` polled 1,506,359 times for the pipe from `seq`, which has data, and never reads it.";
+        assert_eq!(said(polls, &|recording| polled(recording, 1_506_359, 1_506_304, 0)), [text]);
+        let own = said(polls, &|recording| {
+            polled(recording, 20_000, 19_968, 0);
+            recording.channels[0].writers[0].process = 1;
+        });
+        assert_eq!(own, ["`grep` polled 20,000 times for a pipe, which has data, and never reads it."]);
+    }
+
+    #[test]
+    fn polls_for_a_pipe_that_has_ended_are_said() {
+        let ended = said(polls, &|recording| {
+            polled(recording, 1_506_359, 1_506_304, 20);
+            recording.channels[0].readers[0].bytes = 1000;
+            recording.recorded[0].end_ns = 1000;
+        });
+        let text = "`grep` polled 1,506,359 times for the pipe from `seq`, which has no writer any more: poll returns at once \
+                    (POLLHUP), and `grep` does not close its end.";
+        assert_eq!(ended, [text]);
+    }
+
+    #[test]
+    fn a_program_that_reads_what_it_polls_for_is_not() {
+        assert!(said(polls, &|recording| polled(recording, 1_000_000, 999_936, 900_000)).is_empty());
+        assert!(said(polls, &|recording| polled(recording, 500, 448, 0)).is_empty(), "few");
+        assert!(
+            said(polls, &|recording| polled(recording, 1_000_000, 64, 0)).is_empty(),
+            "it polls for something else"
+        );
+    }
+
+    fn looks(recording: &mut Document, eagain: u64, all: u64, cpu: f64) {
+        let process = &mut recording.recorded[1];
+        (process.lived_ns, process.cpu_ns) = (WINDOW, (cpu * WINDOW as f64) as u64);
+        let end = &mut recording.channels[0].readers[0];
+        (end.eagain, end.calls) = (eagain, [("read".to_owned(), all)].into());
+    }
+
+    #[test]
+    fn what_is_tried_again_at_once_is_said() {
+        let text = "`grep` reads again at once when the pipe from `seq` is empty: 1,838,077 of 1,838,099 reads found nothing \
+                    (EAGAIN), and it is on a CPU 99 % of the time. `poll` waits for data.";
+        assert_eq!(said(retries, &|recording| looks(recording, 1_838_077, 1_838_099, 0.99)), [text]);
+        let written = said(retries, &|recording| {
+            looks(recording, 0, 20, 0.9);
+            let end = &mut recording.channels[1].writers[0];
+            (end.eagain, end.calls) = (90_000, [("write".to_owned(), 90_020)].into());
+        });
+        assert!(written[0].contains("when the pipe to `cat` is full: 90,000 of 90,020 writes"), "{written:?}");
+    }
+
+    #[test]
+    fn naps_before_each_try_are_said() {
+        let naps = |count: u64| {
+            said(retries, &|recording| {
+                recording.recorded[1].waits = [(WaitReason::Timer, WaitTotal { ns: 1, count })].into();
+                let end = &mut recording.channels[1].writers[0];
+                (end.eagain, end.calls) = (2192, [("write".to_owned(), 2300)].into());
+            })
+        };
+        let text = "2,192 of 2,300 writes of `grep` found the pipe to `cat` full (EAGAIN), because `cat` reads slowly, and it sleeps \
+                    on a timer before it tries again. `poll` waits for room.";
+        assert_eq!(naps(2190), [text]);
+        assert!(naps(100).is_empty(), "it waits otherwise");
+    }
+
+    #[test]
+    fn who_waits_in_between_is_not() {
+        for (eagain, all, cpu) in [(500, 510, 0.9), (50_000, 100_000, 0.9), (90_000, 100_000, 0.1)] {
+            assert!(said(retries, &|recording| looks(recording, eagain, all, cpu)).is_empty());
+        }
+    }
+
+    /// `grep` reads 247 times and sleeps as often.
+    fn slow(reason: WaitReason, change: &dyn Fn(&mut Document)) -> Vec<String> {
+        said(naps, &|recording| {
+            let process = &mut recording.recorded[1];
+            process.waits = [(reason, WaitTotal { ns: WINDOW / 10 * 9, count: 247 })].into();
+            let channel = &mut recording.channels[0];
+            channel.writers[0].blocked_ns = WINDOW / 10 * 9;
+            let end = &mut channel.readers[0];
+            (end.bytes, end.calls) = (247 * 4096, [("read".to_owned(), 247)].into());
+            change(recording);
+        })
+    }
+
+    #[test]
+    fn sleeps_between_reads_are_said() {
+        let text = "`grep` sleeps on a timer between its reads (247 reads, 4,096 bytes each), although the pipe from `seq` is full 90 % \
+                    of the time. It has to read until the pipe is empty, or to wait for data instead (`poll`).";
+        assert_eq!(slow(WaitReason::Timer, &|_| {}), [text]);
+        assert_eq!(slow(WaitReason::Poll, &|recording| recording.recorded[1].timeouts = 247), [text]);
+    }
+
+    #[test]
+    fn other_waits_are_not() {
+        assert!(slow(WaitReason::Poll, &|_| {}).is_empty(), "a socket ended them");
+        assert!(slow(WaitReason::Disk, &|_| {}).is_empty());
+        let silent: [&dyn Fn(&mut Document); 3] = [
+            &|recording| recording.channels[0].writers[0].blocked_ns = 0,
+            &|recording| recording.recorded[1].name = "pv".to_owned(),
+            &|recording| recording.channels[0].readers[0].calls = [("read".to_owned(), 9000)].into(),
+        ];
+        for change in silent {
+            let found = slow(WaitReason::Timer, change);
+            assert!(found.is_empty(), "{found:?}");
+        }
+    }
+
+    fn watched(recording: &mut Document, looks: u64, cpu_ns: u64) {
+        recording.recorded[0].watches = looks;
+        (recording.recorded[1].begin_ns, recording.recorded[1].cpu_ns) = (1, cpu_ns);
+        recording.recorded[1].stage = recording.recorded[0].stage;
+        let what = PathWhat::Asleep { reason: WaitReason::Timer };
+        let part = PathPart { process: Some(0), what, ns: WINDOW / 10 * 9, ..PathPart::default() };
+        recording.path = Some(CriticalPath { parts: vec![part], ..CriticalPath::default() });
+    }
+
+    #[test]
+    fn what_the_child_does_is_said() {
+        let text = "`seq` only looks now and then whether its child has ended (41 times): meanwhile `grep` is on a CPU 90 % of \
+                    the time.";
+        assert_eq!(said(watches, &|recording| watched(recording, 41, WINDOW / 10 * 9)), [text]);
+        assert!(said(watches, &|recording| watched(recording, 3, WINDOW / 10 * 9)).is_empty(), "few looks");
+        assert!(said(watches, &|recording| watched(recording, 41, WINDOW / 10)).is_empty(), "the child does little");
+        let full = said(watches, &|recording| {
+            watched(recording, 41, WINDOW / 10);
+            recording.channels.swap(0, 1);
+            let channel = &mut recording.channels[1];
+            channel.readers[0].process = 0;
+            channel.readers[0].calls.clear();
+            (channel.writers[0].process, channel.writers[0].blocked_ns) = (1, WINDOW / 10 * 9);
+            recording.recorded[1].started_by = Some(0);
+        });
+        let text = "`seq` only looks now and then whether its child `grep` has ended (41 times), and never reads the pipe from `grep`, \
+                    which is full: `grep` waits for room.";
+        assert!(full[0].starts_with(text), "{full:?}");
+    }
+}

@@ -1,0 +1,394 @@
+//! What a process waits for in vain, or would have to notice.
+
+use crate::profile::few;
+use crate::record::say::findings::view::{FindingView, after};
+use crate::record::say::words;
+use crate::report::number::percent;
+use crate::result::{
+    ChannelKind, Finding, FindingKind, HeldBy, PathWhat, RecordedChannel, RecordedEnd, RecordedProcess, StaleFile,
+    WaitReason,
+};
+use crate::util::text::{clean, counted, grouped};
+use std::collections::BTreeSet;
+
+/// From this part of its life on, a process is stopped all the time; from this part of the path on, the path says it.
+const ALWAYS: f64 = 0.95;
+const SAID: f64 = 0.05;
+
+/// `` `cat` and `sort` are stopped, and were so all the time: ... ``
+pub(crate) fn stopped(view: &FindingView<'_>) -> Vec<Finding> {
+    let document = view.document;
+    let window = document.processes.window_ns;
+    let on_path = |at: usize| view.on_path(at, PathWhat::Asleep { reason: WaitReason::Stopped }) >= SAID;
+    let is_stopped = |at: &usize| {
+        let process = &document.recorded[*at];
+        let stopped = process.waits.get(&WaitReason::Stopped).map_or(0, |wait| wait.ns);
+        stopped > 0 && stopped as f64 >= ALWAYS * window as f64 && !on_path(*at)
+    };
+    let stopped: Vec<usize> = (0..document.recorded.len()).filter(is_stopped).collect();
+    if stopped.is_empty() {
+        return Vec::new();
+    }
+    let [are, were, them] = if stopped.len() == 1 { ["is", "was", "it"] } else { ["are", "were", "them"] };
+    let names = few(stopped.iter().map(|at| view.name(*at)));
+    let held = |at: &usize| document.recorded[*at].held_by.get(&WaitReason::Stopped).cloned().unwrap_or_default();
+    let by: BTreeSet<HeldBy> = stopped.iter().flat_map(held).collect();
+    let why = match &by.into_iter().collect::<Vec<HeldBy>>()[..] {
+        [] => format!(
+            "a signal did it, as Ctrl-Z does, or a terminal whose background job wants to read. `fg` or `kill -CONT` lets {them} \
+             go on."
+        ),
+        [HeldBy::BackgroundRead] => format!(
+            "by SIGTTIN, because a background job read from its terminal. `fg` brings {them} to the foreground; `</dev/null` \
+             gives a background job no terminal to read."
+        ),
+        [HeldBy::BackgroundWrite] => format!(
+            "by SIGTTOU, because a background job changed its terminal, or wrote to it after `stty tostop`. `fg` brings {them} \
+             to the foreground."
+        ),
+        by => format!("by {}. `fg` or `kill -CONT` lets {them} go on.", few(by.iter().map(words::holder))),
+    };
+    let text = format!("{names} {are} stopped, and {were} all the time: {why}");
+    vec![Finding { count: Some(stopped.len() as u64), ..Finding::new(FindingKind::Stopped, stopped, text) }]
+}
+
+/// From this part of the window on.
+const LONG: f64 = 0.5;
+
+/// `` `git` waits for something to be typed at its terminal, and nothing was: ... ``
+pub(crate) fn typed(view: &FindingView<'_>) -> Vec<Finding> {
+    let document = view.document;
+    let window = document.processes.window_ns;
+    let waits = |end: &RecordedEnd| {
+        let lasts = end.blocked_ns as f64 >= LONG * window as f64 && end.bytes == 0 && end.at_end == 0;
+        // What ended by itself has gone on.
+        lasts && view.process(end).is_some_and(|process| process.signal.is_some() || process.end_ns >= window)
+    };
+    // The other direction, which is shown, has an odd number.
+    let is_typed = |channel: &RecordedChannel| channel.kind == ChannelKind::Pty && channel.inode.is_multiple_of(2);
+    let typed = view.readers().filter(|(_, channel, end)| is_typed(channel) && waits(end));
+    let text = |(at, _, end): (usize, &RecordedChannel, &RecordedEnd)| {
+        let text = format!(
+            "{} waits for something to be typed at its terminal, and nothing was: it asks there, as for a name or a password. An \
+             option or a setting (for git, GIT_TERMINAL_PROMPT=0) has it fail instead, and `setsid` leaves it without a terminal.",
+            view.name(end.process)
+        );
+        Finding { channels: vec![at], ..Finding::new(FindingKind::Held, [end.process], text) }
+    };
+    typed.map(text).take(1).collect()
+}
+
+/// `` `tail` follows the file that was `app.log` and is `/var/log/app.log.1` now: ... ``
+pub(crate) fn renamed(view: &FindingView<'_>) -> Vec<Finding> {
+    let text = |file: &StaleFile| {
+        let at = file.process.recorded?;
+        let path = clean(&file.path);
+        let now = file.now.as_ref().map_or_else(|| "was deleted".to_owned(), |now| format!("is `{}` now", clean(now)));
+        let then =
+            if file.replaced { format!(": what is written to `{path}` goes to another file") } else { String::new() };
+        let text = format!(
+            "{} follows the file that was `{path}` and {now}{then}. `tail -F`, or an option such as `--follow=name`, follows the name \
+             instead.",
+            view.name(at)
+        );
+        Some(Finding::new(FindingKind::Renamed, [at], text))
+    };
+    view.document.last_look.iter().flat_map(|look| &look.stale).filter_map(text).collect()
+}
+
+/// So long, and for this part of the window, nothing is noticed, ns.
+const LONG_NS: u64 = 500_000_000;
+const MUCH: f64 = 0.3;
+
+/// It waited for data for this part of that time.
+const WAITED: f64 = 0.5;
+
+/// `` `grep` had ended at 0.10 s, but `awk` notices only when it writes next: it waited for data from `tail` for 3.90 s more. ``
+pub(crate) fn unnoticed(view: &FindingView<'_>) -> Vec<Finding> {
+    let window = view.document.processes.window_ns;
+    let mut found = Vec::new();
+    for (at, channel, end) in view.writers() {
+        let Some(process) = view.process(end) else { continue };
+        let until = process.end_ns.min(window);
+        let Some(ended) = view.readers_ended(channel, until) else { continue };
+        let unnoticed = until - ended;
+        let wrote_later = end.moved_ns.is_some_and(|[_, last]| last > ended);
+        let is_long = unnoticed >= LONG_NS && unnoticed as f64 >= MUCH * window as f64;
+        if !channel.kind.is_pipe() || channel.readers.is_empty() || process.pids.len() > 1 || wrote_later || !is_long {
+            continue;
+        }
+        let waits = view.readers().filter(|(_, _, input)| input.process == end.process);
+        let Some((_, input, waited)) = waits.max_by_key(|(_, _, input)| input.blocked_ns) else { continue };
+        if (waited.blocked_ns as f64) < WAITED * unnoticed as f64 {
+            continue;
+        }
+        let from = view.names(input.writers.iter().filter(|writer| writer.process != end.process));
+        let from = if from.is_empty() { String::new() } else { format!(" from {from}") };
+        let text = format!(
+            "{} had ended at {}, but {} notices only when it writes next: it waited for data{from} for {} more.",
+            view.names(&channel.readers),
+            after(ended),
+            view.name(end.process),
+            after(unnoticed)
+        );
+        let finding = Finding::new(FindingKind::Unnoticed, [end.process], text);
+        found.push(Finding { channels: vec![at], at_ns: Some(ended), ns: Some(unnoticed), ..finding });
+    }
+    found
+}
+
+/// Fewer, or a smaller part, are those of a program that tries one address after the other.
+const MANY: u64 = 10;
+const SHARE: f64 = 0.6;
+
+/// A wait for a smaller part of the window is not said.
+const REFUSED_LONG: f64 = 0.5;
+
+/// `` 6 of 8 connections of `a.py` failed with EAGAIN: ... `` or `` 600 of 600 connections of `a.py` were refused ... ``
+pub(crate) fn refused(view: &FindingView<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (at, process) in view.document.recorded.iter().enumerate() {
+        let (name, all) = (view.name(at), counted(process.connects, "connection"));
+        let said = |count: u64, text: String| Finding {
+            count: Some(count),
+            of: Some(process.connects),
+            ..Finding::new(FindingKind::Refused, [at], text)
+        };
+        let full = process.full_queues;
+        if full > 0 {
+            let text = format!(
+                "{} of {all} of {name} failed with EAGAIN: the queue of the listening socket was full. Who listens has to \
+                 accept sooner, or to `listen` with a larger backlog.",
+                grouped(full)
+            );
+            found.push(said(full, text));
+        }
+        let refused = process.refused_connects;
+        if refused >= MANY && refused as f64 >= SHARE * process.connects as f64 {
+            let text = format!(
+                "{} of {all} of {name} were refused (ECONNREFUSED): nobody listens at that address.",
+                grouped(refused)
+            );
+            found.push(said(refused, text));
+        }
+    }
+    found.extend(waits(view));
+    found
+}
+
+/// `` `a.py` waits 96 % of the time in `connect`: ... ``
+fn waits(view: &FindingView<'_>) -> Option<Finding> {
+    let document = view.document;
+    let share = |process: &RecordedProcess| {
+        let waited = process.waits.get(&WaitReason::Connect).map_or(0, |wait| wait.ns);
+        (waited as f64 / document.processes.window_ns.max(1) as f64).min(1.0)
+    };
+    let (at, process) = document.recorded.iter().enumerate().max_by(|(_, a), (_, b)| share(a).total_cmp(&share(b)))?;
+    let connect = PathWhat::Asleep { reason: WaitReason::Connect };
+    let parts = document.path.iter().flat_map(|path| &path.parts);
+    // The path says it.
+    let is_said = parts.filter(|part| part.what == connect).map(|part| part.ns).sum::<u64>() > 0;
+    let text = format!(
+        "{} waits {} of the time in `connect`, until who listens accepts a connection.",
+        view.name(at),
+        percent(share(process))
+    );
+    (share(process) >= REFUSED_LONG && !is_said).then(|| Finding::new(FindingKind::Waiting, [at], text))
+}
+
+/// `` `xargs` read nothing and started `rm` all the same: ... ``
+pub(crate) fn empty_input(view: &FindingView<'_>) -> Vec<Finding> {
+    let all = &view.document.recorded;
+    let started = |end: usize| all.iter().position(|other| other.started_by == Some(end) && other.execs > 0);
+    let finds_nothing = |process: &RecordedProcess| process.name == "xargs" && process.forks == 1 && !is_asked(process);
+    view.readers()
+        .filter(|(at, _, end)| {
+            let process = view.process(end).filter(|process| process.input == Some(*at));
+            end.bytes == 0 && end.at_end > 0 && process.is_some_and(finds_nothing)
+        })
+        .map(|(at, channel, end)| {
+            let program = started(end.process).map_or_else(|| "its program".to_owned(), |other| view.name(other));
+            let text = format!(
+                "{} got nothing from {} and started {program} all the same, without arguments: `xargs -r` starts it only if there \
+                 are some.",
+                view.name(end.process),
+                view.pipe_from(channel)
+            );
+            Finding { channels: vec![at], ..Finding::new(FindingKind::EmptyInput, [end.process], text) }
+        })
+        .collect()
+}
+
+/// Whether it was told not to, or how to replace a word; then it starts none.
+fn is_asked(process: &RecordedProcess) -> bool {
+    let mut words = process.args.iter().skip(1);
+    while let Some(word) = words.next().filter(|word| word.starts_with('-')) {
+        let is_short = !word.starts_with("--");
+        if word == "--no-run-if-empty" || is_short && word.contains(['r', 'i', 'I', 'L', 'l']) {
+            return true;
+        }
+        // The value is the next word.
+        if ["-n", "-P", "-d", "-E", "-s", "-a"].contains(&word.as_str()) {
+            words.next();
+        }
+    }
+    process.args.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::say::findings::tests::{WINDOW, said, said_after, silent};
+    use crate::result::{Document, LastLook, SeenProcess, WaitTotal};
+
+    fn is_stopped_for(recording: &mut Document, share: f64) {
+        let ns = (share * recording.processes.window_ns as f64) as u64;
+        recording.recorded[1].waits.insert(WaitReason::Stopped, WaitTotal { ns, count: 1 });
+    }
+
+    #[test]
+    fn who_is_stopped_all_the_time_is_named() {
+        let texts = said(stopped, &|recording| {
+            recording.processes.window_ns = 1_000_000;
+            is_stopped_for(recording, 1.0);
+        });
+        assert!(texts[0].starts_with("`grep` is stopped, and was all the time: a signal did it,"), "{texts:?}");
+        let by = |holder: HeldBy| {
+            said(stopped, &|recording| {
+                recording.processes.window_ns = 1_000_000;
+                is_stopped_for(recording, 1.0);
+                recording.recorded[1].held_by = [(WaitReason::Stopped, [holder.clone()].into())].into();
+            })
+            .concat()
+        };
+        assert!(by(HeldBy::BackgroundRead).contains("all the time: by SIGTTIN, because a background job read"));
+        assert!(by(HeldBy::Suspended).contains("all the time: by SIGTSTP, as Ctrl-Z sends it. `fg`"));
+        let short = said(stopped, &|recording| {
+            recording.processes.window_ns = 1_000_000;
+            is_stopped_for(recording, 0.5);
+        });
+        assert!(short.is_empty(), "{short:?}");
+    }
+
+    fn asks(change: &dyn Fn(&mut Document)) -> Vec<String> {
+        said(typed, &|recording| {
+            (recording.channels[0].kind, recording.channels[0].inode) = (ChannelKind::Pty, 8);
+            let end = &mut recording.channels[0].readers[0];
+            (end.bytes, end.blocked_ns) = (0, WINDOW / 10 * 9);
+            recording.recorded[1].signal = Some(15);
+            change(recording);
+        })
+    }
+
+    #[test]
+    fn what_is_asked_at_a_terminal_is_said() {
+        let said = asks(&|_| {});
+        assert!(
+            said[0].starts_with("`grep` waits for something to be typed at its terminal, and nothing was:"),
+            "{said:?}"
+        );
+        silent(
+            &asks,
+            &[
+                &|recording| recording.channels[0].readers[0].bytes = 1,
+                &|recording| recording.channels[0].readers[0].blocked_ns = WINDOW / 10,
+                &|recording| recording.channels[0].kind = ChannelKind::Pipe,
+                &|recording| recording.channels[0].inode = 7,
+                &|recording| recording.recorded[1].signal = None,
+            ],
+        );
+    }
+
+    #[test]
+    fn a_file_that_lost_its_name_is_said() {
+        let renamed = |now: Option<&str>, replaced: bool| {
+            said(renamed, &|recording| {
+                let process = SeenProcess { recorded: Some(1), ..SeenProcess::default() };
+                let file = StaleFile { process, path: "app.log".to_owned(), now: now.map(str::to_owned), replaced };
+                recording.last_look = Some(LastLook { stale: vec![file], ..LastLook::default() });
+            })
+        };
+        let text = "`grep` follows the file that was `app.log` and is `/a/app.log.1` now: what is written to `app.log` goes to another \
+                    file. `tail -F`, or an option such as `--follow=name`, follows the name instead.";
+        assert_eq!(renamed(Some("/a/app.log.1"), true), [text]);
+        assert!(
+            renamed(None, false)[0]
+                .starts_with("`grep` follows the file that was `app.log` and was deleted. `tail -F`")
+        );
+    }
+
+    /// `cat` ends early, and `grep` waits for `seq`.
+    fn has_ended(recording: &mut Document) {
+        recording.recorded[2].end_ns = WINDOW / 40;
+        recording.channels[1].writers[0].moved_ns = Some([0, WINDOW / 50]);
+        recording.channels[0].readers[0].blocked_ns = WINDOW / 10 * 9;
+    }
+
+    #[test]
+    fn a_reader_that_has_ended_is_said() {
+        let text = "`cat` had ended at 0.10 s, but `grep` notices only when it writes next: it waited for data from `seq` for \
+                    3.90 s more.";
+        assert_eq!(said(unnoticed, &has_ended), [text]);
+    }
+
+    #[test]
+    fn who_writes_or_does_not_wait_is_not() {
+        silent(
+            &|change| said_after(unnoticed, &has_ended, change),
+            &[
+                &|recording| recording.recorded[2].end_ns = WINDOW / 10 * 9,
+                &|recording| recording.channels[1].writers[0].moved_ns = Some([0, WINDOW / 2]),
+                &|recording| recording.channels[0].readers[0].blocked_ns = WINDOW / 10,
+            ],
+        );
+    }
+
+    #[test]
+    fn a_long_wait_in_connect_is_said() {
+        let waits = |ns: u64| {
+            said(refused, &|recording| {
+                recording.recorded[1].waits = [(WaitReason::Connect, WaitTotal { ns, count: 1 })].into();
+            })
+        };
+        let text = "`grep` waits 75 % of the time in `connect`, until who listens accepts a connection.";
+        assert_eq!(waits(WINDOW / 4 * 3), [text]);
+        assert!(waits(WINDOW / 4).is_empty());
+    }
+
+    #[test]
+    fn connections_that_were_not_made_are_said() {
+        let connects = |all: u64, failed: u64, full: u64| {
+            said(refused, &|recording| {
+                let process = &mut recording.recorded[1];
+                (process.connects, process.refused_connects, process.full_queues) = (all, failed, full);
+            })
+        };
+        let text = "6 of 8 connections of `grep` failed with EAGAIN: the queue of the listening socket was full. Who listens \
+                    has to accept sooner, or to `listen` with a larger backlog.";
+        assert_eq!(connects(8, 0, 6), [text]);
+        let text = "600 of 601 connections of `grep` were refused (ECONNREFUSED): nobody listens at that address.";
+        assert_eq!(connects(601, 600, 0), [text]);
+        assert!(connects(2, 1, 0).is_empty() && connects(100, 20, 0).is_empty(), "the next address was good");
+    }
+
+    #[test]
+    fn xargs_without_input_is_said() {
+        let xargs = |line: &str, bytes: u64| {
+            said(empty_input, &|recording| {
+                let process = &mut recording.recorded[1];
+                process.name = "xargs".to_owned();
+                process.args = line.split_whitespace().map(str::to_owned).collect();
+                (process.forks, process.input) = (1, Some(0));
+                (recording.recorded[2].started_by, recording.recorded[2].execs) = (Some(1), 1);
+                let end = &mut recording.channels[0].readers[0];
+                (end.bytes, end.at_end) = (bytes, 1);
+            })
+        };
+        let text = "`xargs` got nothing from the pipe from `seq` and started `cat` all the same, without arguments: `xargs -r` starts it \
+                    only if there are some.";
+        assert_eq!(xargs("xargs -0 -n 1 rm -r", 0), [text]);
+        for (line, bytes) in [("xargs cat", 5), ("xargs -0r cat", 0), ("xargs -I{} cat {}", 0), ("", 0)] {
+            assert!(xargs(line, bytes).is_empty(), "{line}");
+        }
+    }
+}
