@@ -36,8 +36,8 @@
 /* Waits for a CPU from this length on may be due to a quota, ns; groups of groups that are looked at. */
 #define PR_LONG_WAIT 1000000
 #define PR_GROUPS 6
-/* Descriptors that are looked at when none is left. */
-#define PR_DESCRIPTORS 1024
+/* Descriptors that are looked at when none is left: the verifier goes through this loop. */
+#define PR_DESCRIPTORS 64
 /* Processes that the kernel has chosen to kill for lack of memory. */
 #define PR_VICTIMS 256
 /* A wake-up this long before a sleep, ns, ended that sleep if no other one did: the thread was on its way to sleep. */

@@ -280,13 +280,16 @@ __noinline u32 note_full_table(u64 task)
 	struct signal_struct *signal = BPF_CORE_READ((struct task_struct *)task, signal);
 	struct fdtable *table = BPF_CORE_READ((struct task_struct *)task, files, fdt);
 	struct file **all = BPF_CORE_READ(table, fd), *open;
-	u32 most = BPF_CORE_READ(table, max_fds), i, mode;
+	u32 most = BPF_CORE_READ(table, max_fds), every, i, mode;
 
 	if (!own || own->own.full_tables++)
 		return 0;
 	own->own.descriptors = BPF_CORE_READ(signal, rlim[RLIMIT_NOFILE].rlim_cur);
-	for (i = 0; i < PR_DESCRIPTORS && i < most; i++) {
-		if (bpf_probe_read_kernel(&open, sizeof(open), all + i) || !open)
+	if (most > own->own.descriptors)
+		most = own->own.descriptors;
+	every = (most + PR_DESCRIPTORS - 1) / PR_DESCRIPTORS;
+	for (i = 0; i < PR_DESCRIPTORS && i * every < most; i++) {
+		if (bpf_probe_read_kernel(&open, sizeof(open), all + i * every) || !open)
 			continue;
 		mode = BPF_CORE_READ(open, f_inode, i_mode) >> 12;
 		own->own.looked_at++;
@@ -322,8 +325,8 @@ __noinline u32 note_lock(u64 task, u32 fd, s64 result)
 	return 1;
 }
 
-/* `read` of bash begins: it has just asked whether its standard input is a terminal, and now whether that can seek. Not static, as
- * note_open. */
+/* `read` of bash begins: it has just asked whether its standard input is a terminal, and now whether that can seek. Not static,
+ * as note_open. */
 __noinline u32 note_read(u64 task)
 {
 	struct pr_task *own = find_any(task);

@@ -3,7 +3,8 @@
  * What processes write to regular files, and read from them as their standard input, where others do so, too.
  */
 
-/* A call that moved `bytes` to or from the file `fd`, or got its end. What it wrote is in `buffer`, if that is not 0. Not static: its own stack, as that of note_head. */
+/* A call that moved `bytes` to or from the file `fd`, or got its end. What it wrote is in `buffer`, if that is not 0. Not static:
+ * its own stack, as that of note_head. */
 __noinline u32 note_stream(u64 task, u32 fd, u32 side, u64 bytes, u64 buffer)
 {
 	struct pr_task *own = find_any(task), *empty = FIRST(zeros);

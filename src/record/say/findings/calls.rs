@@ -82,8 +82,10 @@ fn full_table(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> S
     let table = process.full_table?;
     let of = |count: u64, what: &str| (2 * count >= table.looked_at).then(|| (count, plural(count, what)));
     let most = of(table.pipes, "pipe end").or_else(|| of(table.sockets, "socket"));
-    let which =
-        if table.looked_at < table.descriptors { format!("the first {}", table.looked_at) } else { "them".to_owned() };
+    let which = match table.looked_at < table.descriptors {
+        true => format!("{} that were looked at", grouped(table.looked_at)),
+        false => "them".to_owned(),
+    };
     let most = most.map_or_else(String::new, |(count, what)| format!(", and {} of {which} are {what}", grouped(count)));
     let text = format!(
         "{} could not open another file or pipe {}, because it has as many open as it may (EMFILE): {}{most}. It has to close \
@@ -227,8 +229,8 @@ mod tests {
         let text = "`grep` could not open another file or pipe once, because it has as many open as it may (EMFILE): 64, and 58 of them \
                     are pipe ends. It has to close what it does not need any more; `ulimit -n` only raises the limit.";
         assert_eq!(full(table), [text]);
-        let sockets = FullTable { calls: 20, descriptors: 4096, looked_at: 1024, pipes: 2, sockets: 1000 };
-        assert!(full(sockets)[0].contains("(EMFILE): 4,096, and 1,000 of the first 1024 are sockets. It"));
+        let sockets = FullTable { calls: 20, descriptors: 4096, looked_at: 64, pipes: 2, sockets: 60 };
+        assert!(full(sockets)[0].contains("(EMFILE): 4,096, and 60 of 64 that were looked at are sockets. It"));
         assert!(full(FullTable { pipes: 2, ..table })[0].contains("(EMFILE): 64. It has"));
     }
 
