@@ -64,6 +64,13 @@ impl ThreadEvents {
     pub fn of_children(pages: Option<usize>) -> Result<Self, String> {
         let mut events = Self { pages: pages.unwrap_or(MOST_PAGES), ..Self::of_none()? };
         events.follow(0, true).map_err(|error| refusal(&error))?;
+        // If children inherited all events, the kernel could exchange them for those of this thread when it switches between
+        // the two (kernel/events/core.c, `context_equiv`): the exec of one child would enable this thread's, and those of the next
+        // child never.
+        let mut not_inherited = attributes(false);
+        not_inherited.set_inherit(0);
+        not_inherited.set_disabled(1);
+        events._others.push(calls::open_event(&mut not_inherited, 0, -1).map_err(|error| refusal(&error))?);
         Ok(events)
     }
 
@@ -324,5 +331,19 @@ mod tests {
         assert!(seen.is_sorted_by_key(|event| event.at), "{seen:#?}");
         // Nothing of this process itself.
         assert_eq!(of(std::process::id()).count(), 0, "{seen:#?}");
+    }
+
+    #[test]
+    #[ignore = "needs perf events: make test"]
+    fn children_in_a_row_are_all_seen() {
+        let mut events = ThreadEvents::of_children(None).unwrap();
+        let spawn = |_| std::process::Command::new("true").spawn().unwrap();
+        let mut children: Vec<std::process::Child> = (0..100).map(spawn).collect();
+        children.iter_mut().for_each(|child| drop(child.wait().unwrap()));
+        let seen = events.until(u64::MAX);
+        let executed = ThreadEvent::Executed("true".to_owned());
+        let is_seen =
+            |child: &std::process::Child| seen.iter().any(|event| event.pid == child.id() && event.event == executed);
+        assert_eq!(children.iter().filter(|child| is_seen(child)).count(), 100);
     }
 }
