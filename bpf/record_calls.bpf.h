@@ -338,10 +338,11 @@ __noinline u32 note_read(u64 task)
 	file = file_of(own, task, STANDARD_INPUT);
 	if (!file || !file->device)
 		return 0;
-	counts = own_counts(own, file->inodes[PR_READ], file->device, PR_READ);
-	/* What a shell asks before it has read anything is for itself. */
-	if (counts && counts->bytes)
-		counts->by_read++;
+	/* What a shell asks before it has read anything is for itself, and other programs ask, too. */
+	if (own->used[PR_READ].inode != file->inodes[PR_READ] || own->used[PR_READ].device != file->device)
+		return 0;
+	counts = &own->used[PR_READ].counts;
+	counts->by_read += counts->bytes > 0;
 	return 1;
 }
 
