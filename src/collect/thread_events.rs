@@ -339,7 +339,9 @@ mod tests {
         let mut events = ThreadEvents::of_children(None).unwrap();
         let spawn = |_| std::process::Command::new("true").spawn().unwrap();
         let mut children: Vec<std::process::Child> = (0..100).map(spawn).collect();
-        children.iter_mut().for_each(|child| drop(child.wait().unwrap()));
+        for child in &mut children {
+            child.wait().unwrap();
+        }
         let seen = events.until(u64::MAX);
         let executed = ThreadEvent::Executed("true".to_owned());
         let is_seen =

@@ -87,7 +87,7 @@ fn counted_pipelines_are_compared_as_runs_are() {
     let said = answer(vec![old, mid, new]);
     let more = "dd | wc, 6.1 -> 6.12: more instructions per KiB without scheduling, +5.0 % (";
     assert!(said[0].starts_with(more) && said[0].contains("largest contributor: copy out"), "{said:?}");
-    assert!(said[1].contains("same, exactly 2050.78 instructions per KiB"), "{said:?}");
+    assert!(said[1].contains("same, exactly 2050.79 instructions per KiB"), "{said:?}");
     // The last with the first.
     assert_eq!(said.len(), 3);
     let wide = counted("7.2", "wc", &[1_000_000, 1_200_000, 900_000]);
