@@ -53,7 +53,8 @@ __noinline u32 note_stream(u64 task, u32 fd, u32 side, u64 bytes, u64 buffer)
 		__sync_fetch_and_add(&stream->moves, 1);
 		__sync_fetch_and_add(&stream->split, stream->within);
 	}
-	if (buffer && !bpf_probe_read_user(&last, sizeof(last), (void *)(buffer + bytes - 1)) && last == '\n')
+	/* Only files to which several processes append can have torn lines. */
+	if (buffer && stream->appends && !bpf_probe_read_user(&last, sizeof(last), (void *)(buffer + bytes - 1)) && last == '\n')
 		__sync_fetch_and_add(&stream->lines, 1);
 	stream->within = last != '\n';
 	if (to - bytes < stream->from)
