@@ -124,7 +124,7 @@ impl CommandArgs {
     fn against(
         &self,
         revision: &Revision,
-        wanted: Vec<Measurement>,
+        mut wanted: Vec<Measurement>,
         rules: &CheckRules,
         margin: f64,
     ) -> Result<Comparison> {
@@ -137,14 +137,11 @@ impl CommandArgs {
             let runs = runs.into_iter().map(|run| (label.to_owned(), run)).collect();
             Input { label: Some(label.to_owned()), runs }
         };
-        let as_often = |(wanted, before): (Measurement, &Outcome)| match wanted {
-            Measurement::Recording(mut request) => {
+        for (measurement, before) in wanted.iter_mut().zip(&before) {
+            if let Measurement::Recording(request) = measurement {
                 request.count_as_often_as(&before.document);
-                Measurement::Recording(request)
             }
-            Measurement::Pair(options) => Measurement::Pair(options),
-        };
-        let wanted: Vec<Measurement> = wanted.into_iter().zip(&before).map(as_often).collect();
+        }
         let after = rules.measured(&wanted)?;
         rules.compared_within(&[input(revision.name(), before), input(NOW, after)], margin)
     }

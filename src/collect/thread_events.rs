@@ -4,9 +4,9 @@
 use super::attach;
 use super::perf_ring::{DATA_PAGES, PerfRecord, PerfRing};
 use crate::kernel::calls;
+use crate::util::clock::monotonic_ns;
 use crate::util::text::read_lossy;
 use perf_event_open_sys::{bindings as perf, ioctls};
-use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
@@ -143,10 +143,8 @@ impl ThreadEvents {
                 None => {}
             });
             if is_full {
-                let now = clock_gettime(ClockId::Monotonic);
-                let now = now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned();
                 let lost = |at| TimedEvent { at, pid: 0, tid: 0, event: ThreadEvent::Lost };
-                self.waiting.extend([lost(*latest), lost(now)]);
+                self.waiting.extend([lost(*latest), lost(monotonic_ns())]);
             }
         }
         // Those of one moment stay in the order of their CPU.

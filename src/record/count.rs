@@ -65,7 +65,7 @@ impl RunLimits {
 
     /// How many runs there should be, after `counted`.
     fn wanted(self, counted: &[CountedRun]) -> u32 {
-        let totals: Vec<f64> = counted.iter().map(CountedRun::without_scheduling).collect();
+        let totals: Vec<f64> = counted.iter().map(|run| run.window.without_scheduling() as f64).collect();
         let enough = u32::try_from(decision::windows_that_decide(&totals)).unwrap_or(u32::MAX);
         enough.clamp(self.fewest, self.most)
     }
@@ -74,6 +74,8 @@ impl RunLimits {
 /// What a pipeline executed.
 #[derive(Debug)]
 struct CountedRun {
+    /// The sums of its profiles.
+    window: WindowCount,
     /// Of each stage.
     profiles: Vec<Profile>,
     /// [`ProcessTotals::counters`] of each stage.
@@ -84,16 +86,6 @@ struct CountedRun {
     system_calls: Vec<SystemCallCount>,
     /// The code that was executed, but for user code that is in no file: such programs share addresses.
     code: ExecutedCode,
-}
-
-impl CountedRun {
-    fn window(&self, number: u32) -> WindowCount {
-        WindowCount::of(Phase(number), 1, &self.profiles)
-    }
-
-    fn without_scheduling(&self) -> f64 {
-        self.window(0).without_scheduling() as f64
-    }
 }
 
 /// Count `pipeline` in so many `runs`, and add the counts to `recorded`, the same pipeline, recorded. `run` runs it in the
@@ -130,8 +122,8 @@ pub(crate) fn add(
         let raw = side_by_side::run(&numbers, jobs, |number| {
             RawRun::count(guest, stages, births.clone(), |guest| run(guest, *number))
         })?;
-        for run in raw {
-            counted.push(counter.named(run)?);
+        for (number, run) in numbers.into_iter().zip(raw) {
+            counted.push(counter.named(number, run)?);
         }
         wanted = runs.wanted(&counted);
     }
@@ -143,7 +135,7 @@ pub(crate) fn add(
 /// Add what was counted: all but the windows is of the first run.
 fn add_runs(recorded: &mut Outcome, counted: Vec<CountedRun>) {
     let Outcome { document, profiles, windows, code, .. } = recorded;
-    document.ensemble = Some(Ensemble::new((0..).zip(&counted).map(|(number, run)| run.window(number)).collect()));
+    document.ensemble = Some(Ensemble::new(counted.iter().map(|run| run.window.clone()).collect()));
     document.unit = Unit::Instructions;
     Collector::Insn.name().clone_into(&mut document.attribution.collector);
     let several = counted.len() > 1;
@@ -286,8 +278,8 @@ struct Counter<'a> {
 }
 
 impl Counter<'_> {
-    /// A run with names.
-    fn named(&self, run: RawRun) -> Result<CountedRun> {
+    /// The run of this number with names.
+    fn named(&self, number: u32, run: RawRun) -> Result<CountedRun> {
         let Self { pipeline, files, exit_codes, functions, has_births } = *self;
         let RawRun { raw, exit_codes: codes } = run;
         let names = Names::new(functions.symbols.clone(), None, &raw).with_files(files, &raw);
@@ -330,6 +322,7 @@ impl Counter<'_> {
             report.notes.push(format!("this kernel has no symbol {BIRTH}: what stages fork is counted as others"));
         }
         Ok(CountedRun {
+            window: WindowCount::of(Phase(number), 1, &profiles),
             counters: profiles.iter().map(counters).collect(),
             profiles,
             others,

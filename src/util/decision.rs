@@ -67,6 +67,11 @@ pub fn half_width_of_part(windows: [&[f64]; 2], order: WindowOrder) -> Option<f6
     half_width_with(windows, order, CONFIDENCE_OF_PART)
 }
 
+/// The confidence of each of two intervals of which one is taken (Bonferroni).
+fn of_either(confidence: f64) -> f64 {
+    (1.0 + confidence) / 2.0
+}
+
 fn half_width_with([before, after]: [&[f64]; 2], order: WindowOrder, confidence: f64) -> Option<f64> {
     if !before.is_empty() && before == after {
         return Some(0.0);
@@ -74,9 +79,8 @@ fn half_width_with([before, after]: [&[f64]; 2], order: WindowOrder, confidence:
     if order == WindowOrder::Any {
         return stats::half_width_of_difference(before, after, confidence);
     }
-    // Programs that vary by themselves, as with a random seed, vary in pairs too. So the narrower of two intervals is taken, and
-    // each is one of two that are looked at (Bonferroni).
-    let confidence = (1.0 + confidence) / 2.0;
+    // Programs that vary by themselves, as with a random seed, vary in pairs too. So the narrower of two intervals is taken.
+    let confidence = of_either(confidence);
     let any = stats::half_width_of_difference(before, after, confidence)?;
     Some(stats::half_width_of_pairs(before, after, confidence).map_or(any, |pairs| pairs.min(any)))
 }
@@ -128,8 +132,8 @@ impl CountChange {
 /// interval is then so narrow that each change is either larger than [`FLOOR`] or within [`MARGIN`].
 pub fn windows_that_decide(windows: &[f64]) -> usize {
     let mean = windows.iter().sum::<f64>() / windows.len().max(1) as f64;
-    let confidence = (1.0 + CONFIDENCE) / 2.0;
-    let Some(half) = stats::half_width_of_difference(windows, windows, confidence).map(|half| half / mean) else {
+    let Some(half) = stats::half_width_of_difference(windows, windows, of_either(CONFIDENCE)).map(|half| half / mean)
+    else {
         return windows.len();
     };
     let wanted = (MARGIN - FLOOR) / 2.0;

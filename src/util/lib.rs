@@ -8,6 +8,7 @@ pub mod build;
 pub mod cancel;
 pub mod choice;
 pub mod claimed_folder;
+pub mod clock;
 pub mod colour;
 pub mod csv_text;
 pub mod decision;

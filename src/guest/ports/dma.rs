@@ -25,7 +25,7 @@ pub(super) struct DmaBuffer {
     /// Physical addresses of the pages.
     addresses: Vec<u64>,
     /// What keeps the pages where they are.
-    _pipe: (OwnedFd, OwnedFd),
+    pipe: (OwnedFd, OwnedFd),
 }
 
 impl DmaBuffer {
@@ -34,14 +34,15 @@ impl DmaBuffer {
         let page = rustix::param::page_size();
         let length = PAGES * page;
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::POPULATE);
+        let pipe = pipe().ok()?;
+        fcntl_setpipe_size(&pipe.1, length).ok()?;
         // SAFETY: a new mapping at an address that the kernel chooses.
         let at = unsafe { mmap_anonymous(std::ptr::null_mut(), length, protection, flags) }.ok()?.cast::<u8>();
-        let (reader, writer) = pipe().ok()?;
-        fcntl_setpipe_size(&writer, length).ok()?;
+        let mut buffer = Self { at, page, addresses: Vec::new(), pipe };
         // SAFETY: the slice is the mapping, whose pages the pipe only refers to: nobody reads it.
         let given = unsafe {
             let all = std::slice::from_raw_parts_mut(at, length);
-            vmsplice(&writer, &[IoSliceRaw::from_slice_mut(all)], SpliceFlags::NONBLOCK)
+            vmsplice(&buffer.pipe.1, &[IoSliceRaw::from_slice_mut(all)], SpliceFlags::NONBLOCK)
         };
         let mut entries = vec![0; PAGES * 8];
         let pagemap = File::open("/proc/self/pagemap").ok()?;
@@ -50,8 +51,8 @@ impl DmaBuffer {
             let entry = u64::from_ne_bytes(*entry);
             (entry & PRESENT > 0 && entry & FRAME > 0).then_some((entry & FRAME) * page as u64)
         };
-        let addresses = entries.as_chunks().0.iter().map(address).collect::<Option<Vec<u64>>>()?;
-        (given == Ok(length)).then_some(Self { at, page, addresses, _pipe: (reader, writer) })
+        buffer.addresses = entries.as_chunks().0.iter().map(address).collect::<Option<Vec<u64>>>()?;
+        (given == Ok(length)).then_some(buffer)
     }
 
     /// Read the next bytes of the selected entry. `start` gives the device the address of a command. Returns whether the device
@@ -63,16 +64,16 @@ impl DmaBuffer {
                 .addresses
                 .iter()
                 .zip(part.chunks(self.page))
-                .all(|(to, page)| self.done(&start, READ, page.len() as u32, *to));
+                .all(|(to, page)| self.done(&start, page.len() as u32, *to));
             // SAFETY: the mapping has more bytes than the part, and the device has written them.
             part.copy_from_slice(unsafe { std::slice::from_raw_parts(self.at, part.len()) });
             filled
         })
     }
 
-    /// Let the device do a command, which it has when this returns.
-    fn done(&self, start: &impl Fn(u64), what: u32, length: u32, address: u64) -> bool {
-        let command = [&what.to_be_bytes()[..], &length.to_be_bytes(), &address.to_be_bytes()].concat();
+    /// Let the device write so many bytes to a physical address, which it has when this returns.
+    fn done(&self, start: &impl Fn(u64), length: u32, address: u64) -> bool {
+        let command = [&READ.to_be_bytes()[..], &length.to_be_bytes(), &address.to_be_bytes()].concat();
         // SAFETY: the last page is for the command, and is mapped and aligned. QEMU may write it whenever it is started.
         unsafe {
             let place = self.at.add((PAGES - 1) * self.page);
@@ -80,8 +81,7 @@ impl DmaBuffer {
             fence(Ordering::SeqCst);
             start(self.addresses[PAGES - 1]);
             fence(Ordering::SeqCst);
-            let state = u32::from_be(place.cast::<u32>().read_volatile());
-            state == 0
+            place.cast::<u32>().read_volatile() == 0
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::record::observe::raw::{
     PrEnd, PrOffCpu, PrProcess, PrReason, PrState, PrTask, PrWait, PrWho,
 };
 use crate::result::RecordLevel;
+use crate::util::clock::monotonic_ns;
 use anyhow::{Result, ensure};
 use bytemuck::Zeroable as _;
 use std::collections::{HashMap, HashSet};
@@ -417,10 +418,4 @@ fn settle(
             add(ends.entry(end).or_insert_with(PrCounts::zeroed), &used.counts);
         }
     }
-}
-
-/// The clock of the programs, ns. It counts from the boot.
-pub(crate) fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }

@@ -5,7 +5,7 @@ use crate::collect::thread_events::{ThreadEvent, ThreadEvents, TimedEvent};
 use crate::record::observe::look::ChannelKey;
 use crate::record::observe::path::PathFollower;
 use crate::record::observe::raw::{PR_ASLEEP, PR_STEP_FREE, PrBirth, PrStep, PrTask, PrWho};
-use crate::record::observe::recorder::monotonic_ns;
+use crate::util::clock::monotonic_ns;
 use bytemuck::{Zeroable as _, bytes_of};
 use std::collections::HashMap;
 use std::rc::Rc;

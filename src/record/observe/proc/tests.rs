@@ -1,4 +1,4 @@
-//! Of perf's events, some are lost: that is said, and what follows is known again.
+//! Some of perf's events are lost: the report gives their number, and has what happens after that.
 
 use super::*;
 use crate::record::conclude::{RecordedSymbols, concluded};

@@ -1,6 +1,6 @@
 //! The BPF programs as the observer of a recording.
 
-use super::{ACCOUNT, ROOM_EVERY, Recorder, SEIZE, monotonic_ns};
+use super::{ACCOUNT, ROOM_EVERY, Recorder, SEIZE};
 use crate::collect::attach;
 use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::observer::{AllCounts, Observe};
@@ -10,6 +10,7 @@ use crate::record::observe::reason::why;
 use crate::record::start::launch::MadePipe;
 use crate::record::start::running::RunningProcesses;
 use crate::result::{Document, WaitReason};
+use crate::util::clock::monotonic_ns;
 use anyhow::{Context as _, Result, bail};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;

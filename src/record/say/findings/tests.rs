@@ -47,7 +47,7 @@ pub(crate) fn said_after(
 /// A change of a recording.
 pub(crate) type RecordingChange<'a> = &'a dyn Fn(&mut Document);
 
-/// Nothing is said after each of these changes.
+/// Check that a rule finds nothing after any one of these changes.
 pub(crate) fn silent(said: &dyn Fn(RecordingChange<'_>) -> Vec<String>, changes: &[RecordingChange<'_>]) {
     for (at, change) in changes.iter().enumerate() {
         assert_eq!(said(change), Vec::<String>::new(), "change {at}");
