@@ -69,6 +69,8 @@ pub enum WarningCode {
     ThreadsNotRecorded,
     ProcessesNotRecorded,
     CallsNotRecorded,
+    /// The kernel refused the programs that see io_uring's requests.
+    RingsNotRecorded,
     SleepsNotRecorded,
     /// The critical path is unknown for a time.
     StepsLost,

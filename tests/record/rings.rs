@@ -21,6 +21,10 @@ fn pipe<'a>(case: &str, recorded: &'a Recorded) -> &'a RecordedChannel {
     assert_eq!(recorded.output.status.code(), Some(0), "{case}: {}", recorded.stderr());
     let recording = &recorded.recording;
     let pipe = recording.channels.iter().max_by_key(|channel| bytes(&channel.writers)).unwrap();
+    let requests: Vec<_> =
+        recording.recorded.iter().map(|one| (&one.name, one.ring_requests, one.worker_requests)).collect();
+    let moved_by = [bytes(&pipe.writers), bytes(&pipe.readers)];
+    eprintln!("{case}: {moved_by:?} bytes, {requests:?}, {} skipped, {:?}", recording.skipped, recording.warnings);
     moved(recording, pipe, BYTES);
     assert!(!recorded.stderr().contains("not recorded"), "{case}: {}", recorded.stderr());
     pipe

@@ -139,6 +139,13 @@ pub(crate) fn assemble(
             action: "record on an idle machine".to_owned(),
         });
     }
+    if let Some(reason) = &counted.no_rings {
+        warnings.push(Warning {
+            code: WarningCode::RingsNotRecorded,
+            message: format!("what io_uring moves is not recorded: {reason}"),
+            action: "record again; calls by other ways are complete".to_owned(),
+        });
+    }
     let streams = streams(&counted.streams, begin, &index);
     Assembled { begin, window_ns: end - begin, processes, channels, streams, index, warnings }
 }

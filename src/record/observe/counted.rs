@@ -30,6 +30,8 @@ pub(crate) struct RecordedCounts {
     /// Events for which the kernel skipped a program, as [`passed_over`](crate::collect::bpf::Object::passed_over) has it; not counted before 5.12, where
     /// it skips no program of a raw tracepoint.
     pub skipped: u64,
+    /// Why requests to io_uring were not seen, although the kernel reports them.
+    pub no_rings: Option<String>,
     /// Sleeps by the stacks of the sleeper and of its waker.
     pub off_cpu: Vec<(PrOffCpu, PrWait)>,
     /// Waits for locks, by the stack of the waiting thread; absent if the kernel does not report them.

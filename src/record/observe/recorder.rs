@@ -95,6 +95,8 @@ pub(crate) struct Recorder {
     clock: Option<SamplingClock>,
     /// Whether the kernel reports waits for locks.
     locks: bool,
+    /// Why requests to io_uring are not seen, although the kernel reports them.
+    no_rings: Option<String>,
     path: PathRecorder,
     /// Processes whose counts are no longer in the kernel's maps.
     ended: EndedProcesses,
@@ -117,11 +119,13 @@ fn event_id() -> Option<u64> {
     std::fs::read_to_string(tracefs.root().join(EVENT_ID)).ok()?.trim().parse().ok()
 }
 
-/// Attach all programs for io_uring. A kernel without io_uring has none of its tracepoints, and nothing to record there.
-fn attach_rings(attach: impl Fn(&(&str, &str)) -> Result<AttachedProgram>) -> Vec<AttachedProgram> {
-    let chosen = RING_CHOICES.iter().map(|choices| choices.iter().find_map(|choice| attach(choice).ok()));
-    let all: Option<Vec<AttachedProgram>> = RINGS.iter().map(|program| attach(program).ok()).chain(chosen).collect();
-    all.unwrap_or_default()
+/// Attach all programs for io_uring.
+///
+/// # Errors
+/// When the kernel refuses one of them. A kernel without io_uring has none of its tracepoints, and nothing to record there.
+fn attach_rings(attach: impl Fn(&(&str, &str)) -> Result<AttachedProgram>) -> Result<Vec<AttachedProgram>> {
+    let chosen = RING_CHOICES.iter().map(|[first, other]| attach(first).or_else(|_| attach(other)));
+    RINGS.iter().map(&attach).chain(chosen).collect()
 }
 
 /// Which parts of the time of a recording are looked at while it goes on.
@@ -200,8 +204,12 @@ impl Recorder {
         if let Some(id) = event {
             attached.push(AttachedProgram::Event(attach::traced_event(object.program(CALLS_EVENT)?, id)?));
         }
+        let mut no_rings = None;
         if rings && state.rings != 0 {
-            attached.extend(attach_rings(attach_raw));
+            match attach_rings(attach_raw) {
+                Ok(all) => attached.extend(all),
+                Err(error) => no_rings = Some(format!("{error:#}")),
+            }
         }
         let mut locks = false;
         // Kernels before 5.19 do not have these tracepoints.
@@ -221,7 +229,7 @@ impl Recorder {
             sampling = Some(clock);
         }
         let (ended, looked_at) = (EndedProcesses::default(), 0);
-        Ok(Self { object, attached, level, clock: sampling, locks, path, ended, looked_at, last: None })
+        Ok(Self { object, attached, level, clock: sampling, locks, no_rings, path, ended, looked_at, last: None })
     }
 
     /// Read steps of the path. Returns whether there are more already.
@@ -305,11 +313,13 @@ impl Recorder {
     pub(crate) fn counted(mut self) -> Result<AllCounts> {
         self.attached.clear();
         let counts = self.last.take().map_or_else(|| self.last_counts(), Ok)?;
-        let programs =
-            PROGRAMS.iter().map(|(program, _)| *program).chain([CALLS_EVENT]).chain(LOCKS.map(|(program, _)| program));
+        let tables = [&PROGRAMS[..], &LOCKS, &RINGS, RING_CHOICES.as_flattened()];
+        let programs: HashSet<&str> = tables.concat().into_iter().map(|(program, _)| program).collect();
+        let programs = programs.into_iter().chain([CALLS_EVENT]);
         let skipped = programs.filter_map(|program| self.object.passed_over(program)).sum();
         let (heads, streams) = (self.object.entries("heads")?, self.object.entries("streams")?);
-        let mut counts = RecordedCounts { skipped, clock: self.clock, heads, streams, ..counts };
+        let no_rings = self.no_rings.take();
+        let mut counts = RecordedCounts { skipped, no_rings, clock: self.clock, heads, streams, ..counts };
         if self.locks {
             counts.lock_waits = Some(self.object.entries("lock_waits")?);
         }
