@@ -212,8 +212,9 @@ impl ProcRecorder {
     /// Without events: who held up the end since the last look, and what all threads did.
     fn blame(&mut self, at: u64) {
         let ns = at - self.last;
-        for process in self.processes.values() {
-            process.threads.values().for_each(|thread| self.totals.add(&process.who, thread, ns));
+        for process in self.processes.values_mut() {
+            let ns = ns.min(at.saturating_sub(process.since));
+            process.threads.values_mut().for_each(|thread| self.totals.add(&process.who, thread, ns));
         }
         let blamed = self.blamed(ns);
         // Once the last process has ended, it held up the end until now.
@@ -277,7 +278,8 @@ impl ProcRecorder {
     fn add(&mut self, pid: u32, stage: u32, stat: &ProcessStat, begin: u64, running: bool) {
         let who = PrWho { stage, tgid: pid, name: words_of(&stat.name) };
         let ticks = if running { [stat.user_ticks, stat.ticks] } else { [0; 2] };
-        let process = LookedProcess { who, started: stat.started, threads: BTreeMap::new(), ticks, files_at: 0 };
+        let process =
+            LookedProcess { who, started: stat.started, threads: BTreeMap::new(), ticks, since: begin, files_at: 0 };
         self.processes.insert(pid, process);
         self.now.processes.insert(pid, ProcessNow { parent: stat.parent, ..ProcessNow::default() });
         let line = command_line::of_process(pid);
@@ -387,7 +389,9 @@ impl ProcRecorder {
             if before.is_none() && !is_counted {
                 self.totals.process(&process.who).threads += 1;
             }
-            process.threads.insert(tid, LookedThread { times, state, since, slept, channel: None, spent, sleeps });
+            let ahead = before.map_or(0, |thread| thread.ahead);
+            let looked = LookedThread { times, state, since, slept, channel: None, spent, ahead, sleeps };
+            process.threads.insert(tid, looked);
         }
         !process.threads.is_empty()
     }

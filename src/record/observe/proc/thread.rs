@@ -33,6 +33,8 @@ pub(crate) struct LookedProcess {
     pub threads: BTreeMap<u32, LookedThread>,
     /// Clock ticks of all its threads, in user space and in all.
     pub ticks: [u64; 2],
+    /// Since when it is followed, ns.
+    pub since: u64,
     /// When its files were read, ns.
     pub files_at: u64,
 }
@@ -50,6 +52,9 @@ pub(crate) struct LookedThread {
     pub channel: Option<(ChannelKey, u32)>,
     /// On a CPU and waiting for one since the look before, ns.
     pub spent: [u64; 2],
+    /// What it has spent so beyond the time of that look, ns: its times are read later than the look begins, if others run
+    /// meanwhile.
+    pub ahead: u64,
     /// How often it began to sleep since then.
     pub sleeps: u64,
 }

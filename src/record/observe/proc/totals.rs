@@ -23,13 +23,15 @@ impl LookedTotals {
 
     /// What a thread did in the last `ns`: its times are known exactly, and the rest it slept for what it was last seen to sleep
     /// for.
-    pub(super) fn add(&mut self, who: &PrWho, thread: &LookedThread, ns: u64) {
+    pub(super) fn add(&mut self, who: &PrWho, thread: &mut LookedThread, ns: u64) {
         let [cpu, waiting] = thread.spent;
         let process = self.process(who);
         process.cpu_ns += cpu;
         process.runnable_ns += waiting;
+        let spent = thread.ahead + cpu + waiting;
+        thread.ahead = spent.saturating_sub(ns);
         if let Some(sleep) = &thread.slept {
-            self.slept(who, sleep, thread.channel, ns.saturating_sub(cpu + waiting));
+            self.slept(who, sleep, thread.channel, ns.saturating_sub(spent));
         }
     }
 
@@ -112,5 +114,34 @@ impl LookedTotals {
             waits: self.waits.iter().map(reason).collect(),
             ..RecordedCounts::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::observe::proc::thread::{ThreadState, ThreadTimes};
+    use crate::record::observe::thread_calls::ThreadCall;
+
+    /// The times of a thread are read some time after the look began: what they contain of the time since then is no sleep in
+    /// the next interval.
+    #[test]
+    fn a_look_that_takes_long_adds_nothing() {
+        let who = PrWho { stage: 0, tgid: 1, name: [0; 2] };
+        let sleep = Sleep { number: 0, file_type: 0, call: ThreadCall::Idle, at: None };
+        let state = ThreadState::Sleeps(sleep.clone());
+        let (times, slept) = (ThreadTimes::default(), Some(sleep));
+        let mut thread =
+            LookedThread { times, state, since: 0, slept, channel: None, spent: [30, 5], ahead: 0, sleeps: 0 };
+        let mut totals = LookedTotals::default();
+        totals.add(&who, &mut thread, 5);
+        thread.spent = [4, 1];
+        totals.add(&who, &mut thread, 35);
+        thread.spent = [0; 2];
+        totals.add(&who, &mut thread, 10);
+        let counts = totals.counts(50, std::iter::empty());
+        let (_, process) = counts.processes[0];
+        let slept: u64 = counts.waits.iter().map(|(_, wait)| wait.ns).sum();
+        assert_eq!([process.cpu_ns, process.runnable_ns, slept], [34, 6, 10]);
     }
 }
