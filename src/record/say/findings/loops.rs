@@ -3,7 +3,8 @@
 use crate::record::say::findings::view::FindingView;
 use crate::report::number::percent;
 use crate::result::{Finding, FindingKind, PathWhat, RecordedEnd, RecordedProcess, WaitReason};
-use crate::util::text::{counted, grouped};
+use crate::util::text::{clean, counted, grouped};
+use std::collections::BTreeMap;
 
 /// Fewer are a program that looks now and then, or several of one name that each read to the end.
 const MANY: u64 = 1000;
@@ -195,7 +196,7 @@ fn waits_for_data(end: &RecordedEnd, window: f64) -> bool {
 /// Fewer looks are no loop.
 const WATCHES_MANY: u64 = 5;
 
-/// From this part of the window on, it waits; so much of it the child has to be on a CPU.
+/// From this part of the window on, it waits; so much of it its children have to be on a CPU.
 const MUCH: f64 = 0.3;
 
 /// `` `python3 watch.py` only looks now and then whether its child has ended (41 times): meanwhile `python3 (4711)` is on a CPU
@@ -212,18 +213,29 @@ pub(crate) fn watches(view: &FindingView<'_>) -> Vec<Finding> {
         }
         let is_later =
             |(_, other): &(usize, &RecordedProcess)| other.stage == process.stage && other.begin_ns > process.begin_ns;
-        let of_stage = document.recorded.iter().enumerate().filter(is_later);
-        let (child, works) = of_stage.max_by_key(|(_, other)| other.cpu_ns)?;
-        let share = works.cpu_ns as f64 / document.processes.window_ns.max(1) as f64;
+        // Of several children, which are of one program mostly, all that they do together.
+        let mut programs: BTreeMap<&str, (u64, Vec<usize>)> = BTreeMap::new();
+        for (child, other) in document.recorded.iter().enumerate().filter(is_later) {
+            let (cpu_ns, children) = programs.entry(&other.name).or_default();
+            *cpu_ns += other.cpu_ns;
+            children.push(child);
+        }
+        let (program, (cpu_ns, children)) = programs.into_iter().max_by_key(|(_, (cpu_ns, _))| *cpu_ns)?;
+        let processes: usize = children.iter().map(|child| document.recorded[*child].pids.len().max(1)).sum();
+        let (whose, who) = match children[..] {
+            [child] if processes == 1 => ("its child has", view.name(child)),
+            _ => ("its children have", format!("`{}` ({processes} processes)", clean(program))),
+        };
+        let share = cpu_ns as f64 / document.processes.window_ns.max(1) as f64;
         let text = format!(
-            "{} only looks now and then whether its child has ended ({}): meanwhile {} is on a CPU {} of the time.",
+            "{} only looks now and then whether {whose} ended ({}): meanwhile {who} is on a CPU {} of the time.",
             view.name(at),
             counted(process.watches, "time"),
-            view.name(child),
             percent(share)
         );
-        (works.cpu_ns as f64 >= least)
-            .then(|| Finding { count: Some(process.watches), ..Finding::new(FindingKind::Watches, [child, at], text) })
+        let of = children.into_iter().chain([at]);
+        (cpu_ns as f64 >= least)
+            .then(|| Finding { count: Some(process.watches), ..Finding::new(FindingKind::Watches, of, text) })
     });
     texts.collect()
 }
@@ -410,6 +422,14 @@ mod tests {
         assert_eq!(said(watches, &|recording| watched(recording, 41, WINDOW / 10 * 9)), [text]);
         assert!(said(watches, &|recording| watched(recording, 3, WINDOW / 10 * 9)).is_empty(), "few looks");
         assert!(said(watches, &|recording| watched(recording, 41, WINDOW / 10)).is_empty(), "the child does little");
+        let text = "`seq` only looks now and then whether its children have ended (41 times): meanwhile `grep` (2 processes) is on a \
+                    CPU 40 % of the time.";
+        let two = |recording: &mut Document| {
+            watched(recording, 41, WINDOW / 5);
+            let child = recording.recorded[1].clone();
+            recording.recorded.push(child);
+        };
+        assert_eq!(said(watches, &two), [text]);
         let full = said(watches, &|recording| {
             watched(recording, 41, WINDOW / 10);
             recording.channels.swap(0, 1);
