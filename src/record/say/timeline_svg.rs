@@ -121,10 +121,12 @@ fn rows(recording: &Document) -> Vec<Row<'_>> {
     let labels = labels(recording);
     let mut rows = Vec::new();
     let (mut left, mut rest): (Vec<&TimelinePipe>, usize) = (timeline.pipes.iter().collect(), 0);
-    // Of a pipe to a program that was not recorded, only waits for it are of interest.
+    // Of a pipe to a program that was not recorded, only waits for it are of interest. Looks tell how full a pipe is only while
+    // somebody waits for it.
     left.retain(|pipe| {
         let of = &recording.channels[pipe.pipe];
-        (!of.readers.is_empty() || of.writers.iter().any(|end| end.sleeps > 0))
+        pipe.filled.iter().any(Option::is_some)
+            && (!of.readers.is_empty() || of.writers.iter().any(|end| end.sleeps > 0))
             && told.as_ref().is_none_or(|told| told.contains(&std::ptr::from_ref(of)))
     });
     for row in processes.into_iter().take(ROWS) {
