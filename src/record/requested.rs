@@ -71,6 +71,11 @@ impl RecordingRequest {
         if let Some(program) = pipeline.missing().map(str::to_owned).or_else(|| pipeline.unknown_to_shell()) {
             let problem = if program.is_empty() {
                 "a stage is empty".to_owned()
+            } else if program.contains(char::is_whitespace) {
+                format!(
+                    "there is no program `{program}`: a line for the shell is the only word behind `--`, and pipeprof's own \
+                     options come before it"
+                )
             } else {
                 format!("there is no program {program}")
             };
