@@ -6,6 +6,7 @@ pub(crate) use crate as result;
 pub(crate) use {::arch, ::experiment, ::kernel, ::process, ::profile, ::roles, ::util, ::workload};
 
 mod awaited;
+mod channels;
 pub mod check;
 pub mod code;
 pub mod ensemble;
@@ -31,6 +32,7 @@ pub use crate::util::histogram::Log2Histogram;
 pub use crate::util::warning::Warning;
 pub use awaited::{AwaitedChannel, ChannelHolder, ChannelKind, EndedChild, LastLook, LastWait, SeenProcess};
 pub use awaited::{StaleFile, WaitedFor};
+pub use channels::{DEFAULT_SLOTS, DividedReader, DoubledBuffer, RecordedChannel, RecordedEnd};
 pub use check::check;
 pub use ensemble::{Ensemble, FoundSize, TriedSize, WindowCount};
 pub use finding::{Finding, FindingKind};
@@ -49,10 +51,9 @@ pub use path::{CriticalPath, PathCeiling, PathPart, PathWakes, PathWhat};
 pub use probe::Probe;
 use recorded::is_default;
 pub use recorded::{
-    BusyProgram, HeldBy, LockWait, Observer, PipeHolder, ProcLooks, RecordLevel, RecordedChannel, RecordedEnd,
-    RecordedProcess, UnrecordedProcess, UserPipes, WaitReason, WaitTotal,
+    BusyProgram, FullTable, HeldBy, LeftProcesses, LockWait, LockedFile, Observer, PipeHolder, ProcLooks, RecordLevel,
+    RecordedProcess, RecordedStream, UnrecordedProcess, UserPipes, WaitReason, WaitTotal,
 };
-pub use recorded::{DEFAULT_SLOTS, DividedReader, DoubledBuffer, FullTable, LeftProcesses, LockedFile, RecordedStream};
 pub use request::{Collector, Loader, Request, Selection};
 pub use stack_files::LARGEST;
 pub use target::{Container, ImportedFrom, MeasuredTarget, PipelineCommand, ProcessGroup};
