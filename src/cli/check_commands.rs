@@ -2,7 +2,7 @@
 
 use super::check_rules::CheckRules;
 use crate::arch::Processor;
-use crate::compare::{Comparison, Input, pipelines, stored};
+use crate::compare::{Comparison, Input, NOW, pipelines, stored};
 use crate::record::MeasureRecording as _;
 use crate::result::{Measurement, Outcome, SentFile};
 use crate::studies::again::measure_all;
@@ -17,9 +17,6 @@ use std::path::{Path, PathBuf};
 
 /// Longer lists of commands are refused, bytes.
 const LONGEST_LIST: u64 = 1 << 20;
-
-/// What is compared with a baseline.
-const NOW: &str = "now";
 
 /// Commands to count.
 #[derive(Debug, Clone, clap::Args)]

@@ -5,7 +5,7 @@ use super::pipeline_args::stage;
 use super::record::RecordArgs;
 use super::run::{RunArgs, parsed};
 use crate::compare::render::terminal;
-use crate::compare::{CompareOptions, Input, compare, pipelines};
+use crate::compare::{CompareOptions, Input, NOW, compare, pipelines};
 use crate::record::ApplyRemedy as _;
 use crate::record::MeasureRecording as _;
 use crate::result::{self, Measurement, Outcome, RecordingTarget, Remedy};
@@ -119,9 +119,9 @@ impl RepeatArgs {
 /// What differs between the result stored at `path` and the new one.
 fn compared(path: String, stored: Outcome, now: Outcome) -> Result<String> {
     let is_pair = now.document.target.workload().is_some();
-    let mut inputs = vec![column("stored", &path, stored), column("now", "now", now)];
+    let mut inputs = vec![column("stored", &path, stored), column(NOW, NOW, now)];
     if !is_pair {
-        inputs = pipelines::columns(inputs, &[path.into(), "now".into()])?;
+        inputs = pipelines::columns(inputs, &[path.into(), NOW.into()])?;
     }
     difference(&inputs)
 }

@@ -2,6 +2,7 @@
 //! what scheduling adds.
 
 use super::exact::PART_FLOOR;
+use super::input::NOW;
 use super::model::{
     Blame, Cell, Comparison, ExactCell, Method, RepChange, RoleRow, RoleWork, ScheduleChange, Section, Step,
     TotalChange, Verdict,
@@ -268,15 +269,16 @@ fn reason([before, after]: [&ExactCell; 2], total: &TotalChange, to: &str) -> Op
         let price = (prices[1] - prices[0]) / 1024.0 * rates[0].midpoint(rates[1]);
         ([number, price], prices.map(rounded))
     };
+    let who = if to == NOW { "it now" } else { to };
     let (sleeps, sleep) = kind([before.sleeps_per_mib, after.sleeps_per_mib], [before.per_sleep, after.per_sleep]);
     let (preemptions, preemption) =
         kind([before.preemptions_per_mib, after.preemptions_per_mib], [before.per_preemption, after.per_preemption]);
     let often = if change > 0.0 { "more" } else { "less" };
-    let costs =
-        |what: &str, [old, new]: [String; 2]| format!("{what} costs {new} instructions with {to}, before {old}");
+    let with = if to == NOW { " now".to_owned() } else { format!(" with {to}") };
+    let costs = |what: &str, [old, new]: [String; 2]| format!("{what} costs {new} instructions{with}, before {old}");
     let reasons = [
-        (sleeps[0], format!("{to} sleeps {often} often")),
-        (preemptions[0], format!("{to} is preempted {often} often")),
+        (sleeps[0], format!("{who} sleeps {often} often")),
+        (preemptions[0], format!("{who} is preempted {often} often")),
         (sleeps[1], costs("a sleep", sleep)),
         (preemptions[1], costs("a preemption", preemption)),
     ];

@@ -7,6 +7,9 @@ use crate::result::{Document, Measurement, Outcome};
 use crate::util::decision::MARGIN;
 use crate::workload::WorkloadRequest;
 
+/// The label of what is measured now, beside what is stored.
+pub const NOW: &str = "now";
+
 /// One column's times: ns per KiB of each run, by boot.
 pub(crate) type Boots = Vec<Vec<f64>>;
 

@@ -59,6 +59,6 @@ pub mod work;
 pub use build::{Compared, compare};
 pub use dropped::Dropped;
 pub use inline::inlined_between;
-pub use input::{Against, CompareOptions, Input};
+pub use input::{Against, CompareOptions, Input, NOW};
 pub use measure::Measure;
 pub use model::Comparison;

@@ -298,7 +298,24 @@ fn counts(works: [&PipelineWork; 2]) -> Vec<ChangedCount> {
     all.into_iter().flatten().collect()
 }
 
-/// `129 more read and 128 more write instead of 128 splice by stage1-cat`: a call that other calls of its process replace.
+/// ` by cat`, which made system calls: the stage's program, with its number if several stages have that. Nothing if only one
+/// stage made some, as the shell of a whole line.
+fn by(step: &Step, process: ProcessName) -> String {
+    let all: BTreeSet<ProcessName> = step.pipeline.system_calls.iter().map(|change| change.process).collect();
+    let program = |name: &ProcessName| {
+        let (stage, program) = name.as_str().split_once('-').unwrap_or(("", name.as_str()));
+        let number = stage.strip_prefix("stage").filter(|number| number.parse::<u32>().is_ok());
+        number.map_or(name.as_str(), |_| program).to_owned()
+    };
+    let short = program(&process);
+    match all.iter().filter(|other| program(other) == short).count() {
+        _ if all.len() < 2 => String::new(),
+        1 => format!(" by {short}"),
+        _ => format!(" by {process}"),
+    }
+}
+
+/// `129 more read and 128 more write instead of 128 splice by cat`: a call that other calls of its process replace.
 fn replaced_calls(step: &Step) -> Option<String> {
     let certain = || step.pipeline.system_calls.iter().filter(|change| change.certain);
     let is_many = |change: &SystemCallChange| change.more().unsigned_abs() >= FEW_CALLS;
@@ -310,11 +327,11 @@ fn replaced_calls(step: &Step) -> Option<String> {
     });
     let gained = gained.take(NAMED).map(|other| format!("{} more {}", grouped(other.more() as u64), other.name));
     let gained: Vec<String> = gained.collect();
-    let instead = format!("{} {} by {}", grouped(lost.calls[0] - lost.calls[1]), lost.name, lost.process);
+    let instead = format!("{} {}{}", grouped(lost.calls[0] - lost.calls[1]), lost.name, by(step, lost.process));
     (!gained.is_empty()).then(|| format!("{} instead of {instead}", gained.join(" and ")))
 }
 
-/// `500 more getppid by stage1-prog`: the change of the number of calls that explains a part of the change of `step`, or is
+/// `500 more getppid by prog`: the change of the number of calls that explains a part of the change of `step`, or is
 /// certain although that of instructions is not.
 pub(crate) fn more_calls(step: &Step) -> Option<String> {
     if let Some(text) = replaced_calls(step) {
@@ -324,12 +341,12 @@ pub(crate) fn more_calls(step: &Step) -> Option<String> {
     let (more, [before, after]) = (change.more(), change.calls);
     let is_many = more.unsigned_abs() >= FEW_CALLS && before.abs_diff(after) * FEW_PARTS >= before.max(after);
     let agrees = !step.verdict.word.is_change() || (more > 0) == (step.verdict.word == Word::More);
-    let process = change.process;
     let how = if more > 0 { "more" } else { "fewer" };
     let text = format!(
-        "{} {how} {} by {process} ({} to {})",
+        "{} {how} {}{} ({} to {})",
         grouped(before.abs_diff(after)),
         change.name,
+        by(step, change.process),
         grouped(before),
         grouped(after)
     );

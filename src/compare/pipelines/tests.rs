@@ -101,7 +101,7 @@ fn counted_pipelines_are_compared_as_runs_are() {
     before.document.system_calls = vec![calls("write", 5)];
     after.document.system_calls = vec![calls("write", 5), calls("getppid", 500)];
     let said = answer(vec![before, after]);
-    let first = ": 500 more getppid by stage1-dd (0 to 500); undecided whether";
+    let first = ": 500 more getppid (0 to 500); undecided whether";
     assert!(said[0].contains(first), "{said:?}");
 }
 
