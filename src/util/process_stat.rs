@@ -17,6 +17,8 @@ pub struct ProcessStat {
     pub group: u32,
     /// The id of its session's leader.
     pub session: u32,
+    /// The process group that its terminal has in the foreground; absent without a terminal.
+    pub foreground: Option<u32>,
     /// User and system time, in clock ticks.
     pub ticks: u64,
     /// The part in user space.
@@ -40,7 +42,7 @@ impl ProcessStat {
         Self::parse(&read_lossy(&format!("/proc/{pid}/task/{tid}/stat")).ok()?)
     }
 
-    /// Fields 2 to 6, 14, 15, 22 and 52 of proc_pid_stat(5). The name may contain spaces and parentheses.
+    /// Fields 2 to 6, 8, 14, 15, 22 and 52 of proc_pid_stat(5). The name may contain spaces and parentheses.
     fn parse(stat: &str) -> Option<Self> {
         let (start, rest) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
@@ -55,6 +57,8 @@ impl ProcessStat {
             parent: number(4)?.try_into().ok()?,
             group: number(5)?.try_into().ok()?,
             session: number(6)?.try_into().ok()?,
+            // -1 is no number here.
+            foreground: number(8).and_then(|group| group.try_into().ok()),
             ticks: number(14)? + number(15)?,
             user_ticks: number(14)?,
             started: number(22)?,
@@ -125,6 +129,7 @@ mod tests {
             parent: 7,
             group: 42,
             session: 42,
+            foreground: None,
             ticks: 16,
             user_ticks: 11,
             started: 900,
@@ -132,6 +137,8 @@ mod tests {
             ended_with: None,
         };
         assert_eq!(ProcessStat::parse(stat), Some(expected));
+        let at_terminal = ProcessStat::parse(&stat.replace(" 0 -1 ", " 34816 43 "));
+        assert_eq!(at_terminal.unwrap().foreground, Some(43));
         let stopped = ProcessStat::parse(&format!("{stat}{} 22", " 0".repeat(27)));
         assert_eq!(stopped.unwrap().stopped_by, Some(libc::SIGTTOU));
         let ended = ProcessStat::parse(&format!("{}{} 256", stat.replace(" T ", " Z "), " 0".repeat(27)));

@@ -32,6 +32,18 @@ impl TestTerminal {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new(binary());
         command.args(["record", "--live", "-o"]).arg(folder.path().join("recording")).args(flags);
+        Self::start(columns, rows, command, folder)
+    }
+
+    /// Run a shell with job control, in this folder.
+    fn shell(columns: u16, rows: u16) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new("bash");
+        command.args(["--norc", "--noprofile", "-i"]).env("PS1", "ready> ").current_dir(folder.path());
+        Self::start(columns, rows, command, folder)
+    }
+
+    fn start(columns: u16, rows: u16, mut command: Command, folder: tempfile::TempDir) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -226,6 +238,37 @@ fn signals_and_kills_restore_the_terminal() {
     kill(terminal.child.id(), "TERM");
     let (code, text) = terminal.ended();
     assert!(code == Some(143) && text.contains("Recorded: "), "{code:?} {text}");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn the_shell_gets_the_terminal_back_at_ctrl_z() {
+    let mut terminal = TestTerminal::shell(80, 24);
+    let has_shell = |text: &str, is_other: bool| !is_other && text.trim_end().ends_with("ready>");
+    terminal.until("prompt", has_shell);
+    let line = format!("{} record --live -o recording -- '{TICKS}'\r", binary().display());
+    terminal.keys(&line);
+    terminal.until_screen(&["tick\n", "Now: "]);
+    terminal.keys("\x1a");
+    let text = terminal.until("prompt", has_shell);
+    assert!(text.contains("Stopped"), "{text}");
+    terminal.keys("echo still''here\r");
+    terminal.until("output", |text, is_other| !is_other && text.contains("stillhere"));
+    terminal.keys("fg\r");
+    terminal.until_screen(&["tick\n", "Now: "]);
+    // In the background, it has no screen and takes no keys.
+    terminal.keys("\x1a");
+    terminal.until("prompt", has_shell);
+    terminal.keys("bg\r");
+    terminal.keys("echo q''uiet\r");
+    terminal.until("output", |text, is_other| !is_other && text.contains("quiet"));
+    terminal.keys("fg\r");
+    terminal.until_screen(&["tick\n", "Now: "]);
+    terminal.keys("q");
+    terminal.until("report", |text, is_other| !is_other && text.contains("Written to "));
+    terminal.keys("exit\r");
+    let (code, text) = terminal.ended();
+    assert!(code == Some(0) && !text.contains("q end   s sort"), "{text}");
 }
 
 fn kill(pid: u32, signal: &str) {

@@ -13,12 +13,15 @@ pub(crate) enum ScreenKey {
     Down,
     /// A character that makes the terminal of the pipeline send a signal: Ctrl-C, Ctrl-\.
     Signal(u8),
+    /// Give the terminal back to the shell: Ctrl-Z.
+    Suspend,
 }
 
 /// Escape: alone a key, otherwise the begin of one.
 const ESCAPE: u8 = 0x1b;
 const INTERRUPT: u8 = 0x03;
 const QUIT: u8 = 0x1c;
+const SUSPEND: u8 = 0x1a;
 
 /// The keys in `typed`. Others are passed over. A terminal sends a key in one piece.
 pub(crate) fn keys(typed: &[u8]) -> Vec<ScreenKey> {
@@ -33,6 +36,7 @@ pub(crate) fn keys(typed: &[u8]) -> Vec<ScreenKey> {
             b'\r' | b'\n' => Some(ScreenKey::Open),
             b'k' => Some(ScreenKey::Up),
             b'j' => Some(ScreenKey::Down),
+            &SUSPEND => Some(ScreenKey::Suspend),
             &signal @ (INTERRUPT | QUIT) => Some(ScreenKey::Signal(signal)),
             &ESCAPE if after.is_empty() => Some(ScreenKey::Close),
             &ESCAPE => {
@@ -66,13 +70,13 @@ mod tests {
 
     #[test]
     fn keys_of_several_bytes_are_one() {
-        use ScreenKey::{Close, Down, Freeze, Open, Quit, Signal, Sort, Up};
+        use ScreenKey::{Close, Down, Freeze, Open, Quit, Signal, Sort, Suspend, Up};
         assert_eq!(keys(b"q s\r"), [Quit, Freeze, Sort, Open]);
         assert_eq!(keys(b"\x1b[A\x1bOB\x1b[1;5A\x1b[15~q"), [Up, Down, Up, Quit]);
         assert_eq!(keys(b"\x1b"), [Close]);
         // Alt and a letter is not the letter.
         assert_eq!(keys(b"\x1bqx"), []);
-        assert_eq!(keys(b"\x03\x1c"), [Signal(3), Signal(0x1c)]);
+        assert_eq!(keys(b"\x03\x1c\x1a"), [Signal(3), Signal(0x1c), Suspend]);
         assert_eq!(keys(b"\x1b["), []);
     }
 }

@@ -167,6 +167,8 @@ struct RawTerminal {
     real: RealTerminal,
     /// What draws; absent while the screen steps aside.
     drawn: Option<Drawn>,
+    /// Whether the terminal is this program's, and not the shell's that started it.
+    front: bool,
     size: Winsize,
 }
 
@@ -174,7 +176,7 @@ impl RawTerminal {
     fn new(real: RealTerminal) -> Result<Self> {
         real.make_raw()?;
         let size = real.size();
-        Ok(Self { real, drawn: None, size })
+        Ok(Self { real, drawn: None, front: true, size })
     }
 
     fn area(&self) -> Rect {
@@ -192,12 +194,24 @@ impl RawTerminal {
             self.real.leave_screen();
         }
     }
+
+    /// The terminal is this program's again, or is not any more.
+    fn turn(&mut self, front: bool) {
+        if front && !self.front {
+            // A terminal that is gone ends the recording by a signal.
+            let _ = self.real.make_raw();
+        }
+        self.front = front;
+    }
 }
 
 impl Drop for RawTerminal {
     fn drop(&mut self) {
         self.leave();
-        self.real.restore();
+        // The shell has settings of its own, while it has the terminal.
+        if self.front {
+            self.real.restore();
+        }
     }
 }
 
@@ -220,7 +234,9 @@ impl ScreenThread {
         let mut has_keys = true;
         let (mut is_new, mut printed_at) = (true, None::<Instant>);
         while !self.flags.stops.load(Ordering::Relaxed) {
-            let [typed, printed] = self.wait(has_keys);
+            let front = self.raw.real.is_in_front();
+            self.raw.turn(front);
+            let [typed, printed] = self.wait(has_keys && front);
             if typed {
                 has_keys = self.read_keys(&mut is_new);
             }
@@ -296,9 +312,19 @@ impl ScreenThread {
                 None => {}
                 Some(ScreenRequest::End) => self.flags.is_left.store(true, Ordering::Relaxed),
                 Some(ScreenRequest::Signal(character)) => self.type_in(&[character]),
+                Some(ScreenRequest::Suspend) => self.suspend(),
             }
         }
         true
+    }
+
+    /// Give the terminal back to the shell. The recording goes on, and what is printed meanwhile is shown later.
+    fn suspend(&mut self) {
+        self.raw.leave();
+        self.show_printed();
+        self.raw.real.restore();
+        self.raw.turn(false);
+        self.raw.real.stop_job();
     }
 
     /// Type into the terminal of the pipeline. What has no room there is lost, as on any terminal.
@@ -312,7 +338,7 @@ impl ScreenThread {
         let mut bytes = [0; 1 << 14];
         while begun.elapsed() < most {
             let Ok(count @ 1..) = read(self.pipeline.master(), &mut bytes) else { return };
-            let is_shown = self.raw.drawn.is_none();
+            let is_shown = self.raw.drawn.is_none() && self.raw.front;
             if is_shown {
                 self.raw.real.write(&bytes[..count]);
             }
@@ -334,7 +360,7 @@ impl ScreenThread {
     /// Give the terminal to a program that needs it, and take it back.
     fn step_aside_if_needed(&mut self, has_keys: bool, is_new: &mut bool) {
         let needs = self.reads || self.pipeline.is_taken() || self.printed.is_other_screen() || !has_keys;
-        match (needs, self.raw.drawn.is_some()) {
+        match (needs || !self.raw.front, self.raw.drawn.is_some()) {
             (true, true) => {
                 self.raw.leave();
                 self.show_printed();

@@ -47,6 +47,8 @@ pub(crate) enum ScreenRequest {
     End,
     /// Send a signal, as a terminal does for this character.
     Signal(u8),
+    /// Give the terminal back to the shell.
+    Suspend,
 }
 
 /// The state of the screen.
@@ -107,6 +109,7 @@ impl ScreenState {
             ScreenKey::Quit | ScreenKey::Close if self.opened.is_some() => self.opened = None,
             ScreenKey::Quit => return Some(ScreenRequest::End),
             ScreenKey::Signal(character) => return Some(ScreenRequest::Signal(character)),
+            ScreenKey::Suspend => return Some(ScreenRequest::Suspend),
             ScreenKey::Sort => self.order = self.order.next(),
             ScreenKey::Freeze => {
                 self.frozen = match self.frozen {

@@ -6,16 +6,22 @@
 
 use crate::record::live::pty::PipelineTerminal;
 use crate::record::start::launch::is_ignored;
+use crate::util::process_stat::ProcessStat;
 use anyhow::{Context as _, Result, bail};
 use crossterm::cursor::{Hide, Show};
 use crossterm::execute;
 use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
 use rustix::fs::{Mode, OFlags, open};
-use rustix::process::{Pid, getppid};
+use rustix::process::{Pid, Signal, getppid};
 use rustix::termios::{OptionalActions, Termios, Winsize, tcgetattr, tcgetwinsize, tcsetattr, ttyname};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use std::fs::File;
 use std::io::{IsTerminal as _, Write as _, stderr};
+use std::time::{Duration, Instant};
+
+/// A stopped process shows as such a moment later.
+const STOPS_WITHIN: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// The terminal at standard error, with its settings at the start.
 #[derive(Debug)]
@@ -125,6 +131,28 @@ impl RealTerminal {
     /// Whether the process that would restore the terminal is gone.
     pub(crate) fn is_alone(&self) -> bool {
         self.first.is_some_and(|first| getppid() != Some(first))
+    }
+
+    /// The process that is a job of the shell: the first one, or if this is not divided, this one.
+    fn job(&self) -> Pid {
+        self.first.unwrap_or_else(rustix::process::getpid)
+    }
+
+    /// Whether the terminal is this program's: its job has not been stopped, and is in the foreground.
+    pub(crate) fn is_in_front(&self) -> bool {
+        let job = ProcessStat::of(self.job().as_raw_pid().cast_unsigned());
+        job.is_none_or(|job| job.state != 'T' && job.foreground.is_none_or(|group| group == job.group))
+    }
+
+    /// Stop the job, as a terminal does for Ctrl-Z, and wait until it is: this process goes on if it is the second one. Without a
+    /// shell that could continue it, the kernel does not stop it.
+    pub(crate) fn stop_job(&self) {
+        let Ok(group) = rustix::process::getpgid(Some(self.job())) else { return };
+        let _ = rustix::process::kill_process_group(group, Signal::TSTP);
+        let asked = Instant::now();
+        while self.first.is_some() && self.is_in_front() && asked.elapsed() < STOPS_WITHIN {
+            std::thread::sleep(LOOK_EVERY);
+        }
     }
 
     pub(crate) fn file(&self) -> &File {
