@@ -89,7 +89,7 @@ pub(super) struct TrackEvent {
     #[prost(double, optional, tag = "44")]
     pub(super) double_counter_value: Option<f64>,
     /// Each connects the events that have it, in the order of time.
-    #[prost(fixed64, repeated, tag = "47")]
+    #[prost(fixed64, repeated, packed = "false", tag = "47")]
     pub(super) flow_ids: Vec<u64>,
 }
 
