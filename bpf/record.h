@@ -337,6 +337,8 @@ struct pr_process {
 	/* Time of all its threads. */
 	u64 cpu_ns;
 	u64 runnable_ns;
+	/* Of `runnable_ns`: its cgroup had used up its quota. */
+	u64 throttled_ns;
 	/* Of `cpu_ns`, as the kernel accounts it: by ticks. */
 	u64 user_ns;
 	u64 system_ns;

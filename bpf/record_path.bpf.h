@@ -187,8 +187,13 @@ static __always_inline void step_run(struct pr_task *own, u64 task, u64 now, u64
 
 	if (now > from + PR_LONG_WAIT) {
 		throttled = throttled_time(task);
-		if (throttled > own->throttled)
-			step_event(PR_STEP_THROTTLED, 0, task, now, throttled - own->throttled);
+		if (throttled > own->throttled) {
+			u64 of_all = throttled - own->throttled;
+
+			/* The queues of several CPUs are throttled at the same time. */
+			own->own.throttled_ns += of_all < now - from ? of_all : now - from;
+			step_event(PR_STEP_THROTTLED, 0, task, now, of_all);
+		}
 		own->throttled = throttled;
 	}
 	if (tgid && now > from + PR_NAMED_WAIT && !find(before)) {

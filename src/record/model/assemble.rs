@@ -199,6 +199,7 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
         (&mut sum.execs, more.execs),
         (&mut sum.cpu_ns, more.cpu_ns),
         (&mut sum.runnable_ns, more.runnable_ns),
+        (&mut sum.throttled_ns, more.throttled_ns),
         (&mut sum.preemptions, more.preemptions),
         (&mut sum.calls, more.calls),
         (&mut sum.io_uring_calls, more.urings),
