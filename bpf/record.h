@@ -522,6 +522,9 @@ struct pr_birth {
 	/* The id of its process in pipeprof's PID namespace, and in that of the process; 0 if unknown. */
 	u32 here;
 	u32 inside;
+	/* The id of the thread in the initial PID namespace, and the CPU on which this was seen. */
+	u32 thread;
+	u32 cpu;
 	struct pr_who who;
 };
 
@@ -545,7 +548,7 @@ struct pr_named {
 /* PR_STEP_RUN. */
 struct pr_run {
 	u32 kind;
-	/* Bits 0 to 3: the state before; 4 to 7: as file_type; 8: as side; 9: as locked. */
+	/* Bits 0 to 3: the state before; 4 to 7: as file_type; 8: as side; 9: as locked; from 16 on: the CPU. */
 	u32 detail;
 	u64 task;
 	u64 at;
