@@ -337,6 +337,8 @@ struct pr_process {
 	/* Time of all its threads. */
 	u64 cpu_ns;
 	u64 runnable_ns;
+	/* Of `runnable_ns`: its cgroup had used up its quota. */
+	u64 throttled_ns;
 	/* Of `cpu_ns`, as the kernel accounts it: by ticks. */
 	u64 user_ns;
 	u64 system_ns;
@@ -520,6 +522,9 @@ struct pr_birth {
 	/* The id of its process in pipeprof's PID namespace, and in that of the process; 0 if unknown. */
 	u32 here;
 	u32 inside;
+	/* The id of the thread in the initial PID namespace, and the CPU on which this was seen. */
+	u32 thread;
+	u32 cpu;
 	struct pr_who who;
 };
 
@@ -543,7 +548,7 @@ struct pr_named {
 /* PR_STEP_RUN. */
 struct pr_run {
 	u32 kind;
-	/* Bits 0 to 3: the state before; 4 to 7: as file_type; 8: as side; 9: as locked. */
+	/* Bits 0 to 3: the state before; 4 to 7: as file_type; 8: as side; 9: as locked; from 16 on: the CPU. */
 	u32 detail;
 	u64 task;
 	u64 at;

@@ -213,6 +213,7 @@ static __always_inline void settle(struct pr_task *own)
 			process->end = own->own.end;
 		__sync_fetch_and_add(&process->cpu_ns, own->own.cpu_ns);
 		__sync_fetch_and_add(&process->runnable_ns, own->own.runnable_ns);
+		__sync_fetch_and_add(&process->throttled_ns, own->own.throttled_ns);
 		__sync_fetch_and_add(&process->user_ns, own->own.user_ns);
 		__sync_fetch_and_add(&process->system_ns, own->own.system_ns);
 		__sync_fetch_and_add(&process->preemptions, own->own.preemptions);

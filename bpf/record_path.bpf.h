@@ -112,6 +112,8 @@ static __always_inline void step_birth(u32 kind, const struct pr_task *own, u64 
 	step->at = own->since;
 	step->other = parent;
 	step->who = own->who;
+	step->thread = BPF_CORE_READ((const struct task_struct *)task, pid);
+	step->cpu = bpf_get_smp_processor_id();
 	read_ids(step, task);
 	SUBMIT(step);
 }
@@ -187,8 +189,13 @@ static __always_inline void step_run(struct pr_task *own, u64 task, u64 now, u64
 
 	if (now > from + PR_LONG_WAIT) {
 		throttled = throttled_time(task);
-		if (throttled > own->throttled)
-			step_event(PR_STEP_THROTTLED, 0, task, now, throttled - own->throttled);
+		if (throttled > own->throttled) {
+			u64 of_all = throttled - own->throttled;
+
+			/* The queues of several CPUs are throttled at the same time. */
+			own->own.throttled_ns += of_all < now - from ? of_all : now - from;
+			step_event(PR_STEP_THROTTLED, 0, task, now, of_all);
+		}
 		own->throttled = throttled;
 	}
 	if (tgid && now > from + PR_NAMED_WAIT && !find(before)) {
@@ -196,7 +203,8 @@ static __always_inline void step_run(struct pr_task *own, u64 task, u64 now, u64
 		step_name(0, tgid, name);
 	}
 	step.kind = PR_STEP_RUN;
-	step.detail = own->state | own->file_type << 4 | (own->side & 1) << 8 | (u32)!!own->locked << 9;
+	step.detail = own->state | own->file_type << 4 | (own->side & 1) << 8 | (u32)!!own->locked << 9 |
+		      bpf_get_smp_processor_id() << 16;
 	step.task = task;
 	step.at = now;
 	step.since = own->since;

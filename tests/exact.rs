@@ -168,7 +168,7 @@ fn the_price_of_a_removal_of_splice_is_counted_by_role() {
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     let rows =
         |role: &str| text.lines().filter(|line| line.trim_start().starts_with(role)).collect::<Vec<_>>().join(" ");
-    assert!(text.contains("vmsplice, with -> without: more instructions"), "{text}");
+    assert!(text.contains("vmsplice, as it is -> without splice: more instructions"), "{text}");
     assert!(rows("user pages").contains("gone"), "{text}");
     assert!(rows("copy in").contains("new") && rows("page allocation").contains("new"), "{text}");
     let stored = |mode: &str| pipeprof::result::open(&folder.path().join(mode)).unwrap();

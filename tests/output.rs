@@ -279,7 +279,7 @@ fn several_modes_have_one_table_and_one_chart() {
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("\n vmsplice-without-splice "), "{text}");
-    assert!(text.contains("vmsplice, with -> without: "), "the difference: {text}");
+    assert!(text.contains("vmsplice, as it is -> without splice: "), "the difference: {text}");
     place.refuses("run --mode write --mode write", &["--mode write is given twice"]);
     place.refuses("run --mode write --without-splice", &["--without-splice requires --writer vmsplice or splice"]);
     place.refuses("compare --run-flags --mode=write,splice", &["--mode is given twice"]);

@@ -87,6 +87,10 @@ pub(crate) struct RecordArgs {
     /// How much to record; each level takes more time than the one before [default: calls]
     #[arg(long, value_name = "LEVEL", value_parser = choice::<RecordLevel>())]
     level: Option<RecordLevel>,
+    /// Also store when each thread had a CPU, what it waited for and who woke it, for `pipeprof export --to perfetto`: the
+    /// first 300,000 waits
+    #[arg(long)]
+    switches: bool,
     /// How to observe it [default: bpf; without the rights for that, perf, and without those, proc]
     #[arg(long, value_name = "HOW", value_parser = choice::<Observer>(), conflicts_with = "kernel")]
     observe: Option<Observer>,
@@ -226,6 +230,7 @@ impl RecordArgs {
         }
         self.guest.machine.apply(&mut request.machine);
         set(&mut request.level, self.level);
+        request.switches |= self.switches;
         request.observer = self.observe.or(request.observer);
         request.kernel = self.guest.kernel.clone().or(request.kernel.take());
         request.duration_ns = self.duration.or(request.duration_ns);

@@ -1,17 +1,18 @@
 //! `perfetto`: a trace for <https://ui.perfetto.dev>, with what the processes and channels of a recording did over time.
 //!
-//! A recording stores shares of slices of time (`timeline`, `path`), not each event. So states are those that a process was in
-//! for most of a slice, and parts of the path follow each other within a slice in the order of their length. Sums are those of
-//! result.json. Stacks are in [`super::perfetto_stacks`].
+//! A recording stores shares of slices of time (`timeline`, `path`). So states are those that a process was in for most of a
+//! slice, and parts of the path follow each other within a slice in the order of their length. With `--switches` it has each
+//! event, too: [`super::perfetto_threads`] shows the states of each thread, and [`super::perfetto_sched`] writes Linux's own events.
+//! Sums are those of result.json. Stacks are in [`super::perfetto_stacks`].
 
 use super::ExportFormat;
 use super::perfetto_proto::{
-    CounterDescriptor, DebugAnnotation, PerfettoTrace, ProcessDescriptor, ThreadDescriptor, TracePacket,
-    TrackDescriptor, TrackEvent, TrackEventKind,
+    DebugAnnotation, PerfettoTrace, ProcessDescriptor, ThreadDescriptor, TrackEvent, TrackEventKind,
 };
-use super::perfetto_stacks;
+use super::perfetto_writer::{FIRST, TraceWriter};
 use super::phases::phases;
 use super::source::Exported;
+use super::{perfetto_sched, perfetto_stacks, perfetto_threads};
 use crate::record::{path_names, process_names};
 use crate::result::{Document, ExecutedOn, PathPart, PathWakes, RecordedChannel, TimelinePipe, TimelineProcess};
 use crate::util::text::clean;
@@ -20,7 +21,8 @@ use prost::Message as _;
 
 pub(super) const FORMAT: ExportFormat = ExportFormat {
     name: "perfetto",
-    about: "trace of Perfetto: states of processes, fill of channels, wake-ups, the critical path and stacks",
+    about: "trace of Perfetto: states of processes, fill of channels, wake-ups, the critical path and stacks; of threads with \
+            --switches",
     files: |exported| Ok(vec![("trace.perfetto-trace".to_owned(), trace(exported)?.encode_to_vec())]),
     is_folder: false,
 };
@@ -28,9 +30,6 @@ pub(super) const FORMAT: ExportFormat = ExportFormat {
 /// The sequences of packets: of events, and of stacks.
 const EVENTS: u32 = 1;
 const STACKS: u32 = 2;
-
-/// Nothing of before the first packet of a sequence is known (SEQ_INCREMENTAL_STATE_CLEARED).
-const FIRST: u32 = 1;
 
 /// A trace of a recording, or of the stacks of a run.
 fn trace(exported: &Exported<'_>) -> Result<PerfettoTrace> {
@@ -52,6 +51,11 @@ fn trace(exported: &Exported<'_>) -> Result<PerfettoTrace> {
         let tracks = names.iter().enumerate().map(|(index, name)| writer.process(document, index, name));
         let mut tracks: Vec<ProcessTracks> = tracks.collect();
         writer.path(document, &names, &mut tracks);
+        if let Some(switches) = &outcome.switches {
+            let channels: Vec<String> = document.channels.iter().map(|channel| channel_name(channel, &names)).collect();
+            let processes: Vec<u64> = tracks.iter().map(|tracks| tracks.whole).collect();
+            perfetto_threads::add(&mut writer, switches, &processes, &channels);
+        }
         for of_pipe in &document.timeline.pipes {
             if let Some(channel) = document.channels.get(of_pipe.pipe) {
                 writer.channel(&channel_name(channel, &names), of_pipe, &document.timeline.slice_ns);
@@ -63,6 +67,7 @@ fn trace(exported: &Exported<'_>) -> Result<PerfettoTrace> {
         }
     }
     let mut packets = writer.finish(EVENTS);
+    packets.extend(outcome.switches.iter().flat_map(|switches| perfetto_sched::packets(switches, &names)));
     if !samples.samples.is_empty() {
         let mut stacks = perfetto_stacks::packets(&samples, document.executed_on != ExecutedOn::Hardware, FIRST);
         stacks.iter_mut().for_each(|packet| packet.trusted_packet_sequence_id = STACKS);
@@ -91,77 +96,7 @@ struct ProcessTracks {
     wakes: Option<u64>,
 }
 
-/// Packets, and the number of the last flow.
-#[derive(Default)]
-struct TraceWriter {
-    tracks: Vec<TracePacket>,
-    events: Vec<TracePacket>,
-    flows: u64,
-}
-
 impl TraceWriter {
-    /// A track of its own or below another. Returns its number.
-    fn track(&mut self, name: &str, parent: u64, description: &str) -> u64 {
-        let uuid = self.tracks.len() as u64 + 1;
-        let descriptor = TrackDescriptor {
-            uuid,
-            name: name.to_owned(),
-            parent_uuid: parent,
-            description: description.to_owned(),
-            ..TrackDescriptor::default()
-        };
-        self.tracks.push(TracePacket { track_descriptor: Some(descriptor), ..TracePacket::default() });
-        uuid
-    }
-
-    fn descriptor(&mut self, track: u64) -> Option<&mut TrackDescriptor> {
-        let at = usize::try_from(track).ok()?.checked_sub(1)?;
-        self.tracks.get_mut(at)?.track_descriptor.as_mut()
-    }
-
-    fn event(&mut self, at_ns: u64, track: u64, kind: TrackEventKind, name: &str) -> &mut TrackEvent {
-        let event = TrackEvent { kind: kind.into(), track_uuid: track, name: name.to_owned(), ..TrackEvent::default() };
-        self.events.push(TracePacket { timestamp: Some(at_ns), ..TracePacket::default() });
-        let last = self.events.len() - 1;
-        self.events[last].track_event.insert(event)
-    }
-
-    fn slice(&mut self, track: u64, name: &str, [begin, end]: [u64; 2]) -> &mut TrackEvent {
-        self.event(end, track, TrackEventKind::SliceEnd, "");
-        self.event(begin, track, TrackEventKind::SliceBegin, name)
-    }
-
-    /// Connect the event at this place of [`Self::events`] with the next one.
-    fn flow_from(&mut self, event: usize) -> u64 {
-        self.flows += 1;
-        if let Some(event) = self.events.get_mut(event).and_then(|packet| packet.track_event.as_mut()) {
-            event.flow_ids.push(self.flows);
-        }
-        self.flows
-    }
-
-    /// A counter with a value in each slice, and none where it is not known.
-    fn counter(
-        &mut self,
-        (name, unit): (&str, &str),
-        parent: u64,
-        slices: &[u64],
-        value: impl Fn(usize) -> Option<f64>,
-    ) {
-        let track = self.track(name, parent, "");
-        if let Some(descriptor) = self.descriptor(track) {
-            descriptor.counter = Some(CounterDescriptor { unit_name: unit.to_owned() });
-        }
-        let mut begin = 0u64;
-        for (slice, length) in slices.iter().enumerate() {
-            if let Some(value) = value(slice) {
-                self.event(begin, track, TrackEventKind::Counter, "").double_counter_value = Some(value);
-            }
-            begin = begin.saturating_add(*length);
-        }
-        self.event(begin, track, TrackEventKind::Counter, "").double_counter_value = Some(0.0);
-    }
-
     /// What the report says, at the begin.
     fn answer(&mut self, document: &Document) {
         let track = self.track("answer", 0, "what pipeprof says of this recording");
@@ -307,26 +242,11 @@ impl TraceWriter {
         let fill = |slice: usize| own.filled.get(slice).copied().flatten().map(|part| 100.0 * part);
         self.counter(("fill", "%"), parent, slices, fill);
     }
-
-    fn finish(self, sequence: u32) -> Vec<TracePacket> {
-        let Self { tracks, mut events, .. } = self;
-        // An end before a begin at the same time.
-        let order = |packet: &TracePacket| {
-            let begins = packet.track_event.as_ref().is_some_and(|event| event.kind() == TrackEventKind::SliceBegin);
-            (packet.timestamp, begins)
-        };
-        events.sort_by_key(order);
-        let mut packet: Vec<TracePacket> = tracks.into_iter().chain(events).collect();
-        packet.iter_mut().for_each(|packet| packet.trusted_packet_sequence_id = sequence);
-        if let Some(first) = packet.first_mut() {
-            first.sequence_flags = FIRST;
-        }
-        packet
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::perfetto_proto::TracePacket;
     use super::*;
     use crate::result::{CriticalPath, Outcome, PathWhat, RecordedEnd, RecordedProcess, Timeline};
     use std::collections::{BTreeMap, HashMap};

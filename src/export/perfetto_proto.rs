@@ -1,5 +1,5 @@
 //! The messages of Perfetto's traces that are written, by hand, with the numbers of
-//! <https://github.com/google/perfetto/tree/main/protos/perfetto/trace> (trace.proto, track_event/*.proto, interned_data/*.proto,
+//! <https://github.com/google/perfetto/tree/main/protos/perfetto/trace> (trace.proto, track_event/*.proto, ftrace/*.proto, interned_data/*.proto,
 //! profiling/profile_common.proto and, of July 2026, profiling/stack_sample.proto).
 
 /// A whole trace.
@@ -11,6 +11,8 @@ pub(super) struct PerfettoTrace {
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct TracePacket {
+    #[prost(message, optional, tag = "1")]
+    pub(super) ftrace_events: Option<FtraceEventBundle>,
     /// ns.
     #[prost(uint64, optional, tag = "8")]
     pub(super) timestamp: Option<u64>,
@@ -29,6 +31,65 @@ pub(super) struct TracePacket {
     pub(super) track_descriptor: Option<TrackDescriptor>,
     #[prost(message, optional, tag = "135")]
     pub(super) stack_sample: Option<PerfettoSample>,
+}
+
+/// Events of one CPU.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct FtraceEventBundle {
+    #[prost(uint32, tag = "1")]
+    pub(super) cpu: u32,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) event: Vec<FtraceEvent>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct FtraceEvent {
+    /// ns.
+    #[prost(uint64, tag = "1")]
+    pub(super) timestamp: u64,
+    /// Of the thread that had the CPU.
+    #[prost(uint32, tag = "2")]
+    pub(super) pid: u32,
+    #[prost(message, optional, tag = "4")]
+    pub(super) sched_switch: Option<SchedSwitch>,
+    #[prost(uint32, tag = "5")]
+    pub(super) common_flags: u32,
+    #[prost(message, optional, tag = "20")]
+    pub(super) sched_waking: Option<SchedWaking>,
+}
+
+/// SchedSwitchFtraceEvent.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct SchedSwitch {
+    #[prost(string, tag = "1")]
+    pub(super) prev_comm: String,
+    #[prost(int32, tag = "2")]
+    pub(super) prev_pid: i32,
+    #[prost(int32, tag = "3")]
+    pub(super) prev_prio: i32,
+    #[prost(int64, tag = "4")]
+    pub(super) prev_state: i64,
+    #[prost(string, tag = "5")]
+    pub(super) next_comm: String,
+    #[prost(int32, tag = "6")]
+    pub(super) next_pid: i32,
+    #[prost(int32, tag = "7")]
+    pub(super) next_prio: i32,
+}
+
+/// SchedWakingFtraceEvent.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct SchedWaking {
+    #[prost(string, tag = "1")]
+    pub(super) comm: String,
+    #[prost(int32, tag = "2")]
+    pub(super) pid: i32,
+    #[prost(int32, tag = "3")]
+    pub(super) prio: i32,
+    #[prost(int32, tag = "4")]
+    pub(super) success: i32,
+    #[prost(int32, tag = "5")]
+    pub(super) target_cpu: i32,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -89,7 +150,7 @@ pub(super) struct TrackEvent {
     #[prost(double, optional, tag = "44")]
     pub(super) double_counter_value: Option<f64>,
     /// Each connects the events that have it, in the order of time.
-    #[prost(fixed64, repeated, tag = "47")]
+    #[prost(fixed64, repeated, packed = "false", tag = "47")]
     pub(super) flow_ids: Vec<u64>,
 }
 

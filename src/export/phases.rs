@@ -38,11 +38,14 @@ pub(super) fn phases(recording: &Document, process: usize) -> Vec<ProcessPhase> 
 fn most(own: &TimelineProcess, slice: usize) -> Option<(&'static str, f64)> {
     let of = |shares: &[f64]| shares.get(slice).copied().unwrap_or(0.0);
     let [running, runnable, empty, full] = [&own.running, &own.runnable, &own.empty, &own.full].map(|all| of(all));
+    let [throttled, stopped] = [&own.throttled, &own.stopped].map(|all| of(all));
     let waits = [
-        ("waits for a CPU", runnable),
+        ("waits for a CPU", runnable - throttled),
+        ("throttled", throttled),
         ("pipe is empty", empty),
         ("pipe is full", full),
-        ("other sleep", 1.0 - running - runnable - empty - full),
+        ("stopped", stopped),
+        ("other sleep", 1.0 - running - runnable - empty - full - stopped),
     ];
     let longest = waits.into_iter().max_by(|(_, one), (_, other)| one.total_cmp(other));
     longest.filter(|(_, share)| *share > running)
@@ -62,6 +65,7 @@ mod tests {
             runnable: vec![0.0; 5],
             empty: vec![0.1, 0.9, 0.7, 0.1, 0.0],
             full: vec![0.0, 0.0, 0.1, 0.0, 0.9],
+            ..TimelineProcess::default()
         };
         let timeline = Timeline { slice_ns: vec![10; 5], processes: vec![own], pipes: Vec::new() };
         let recording = Document { recorded: vec![process], timeline, ..Document::default() };

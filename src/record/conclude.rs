@@ -5,9 +5,10 @@ use crate::collect::stacks::FileSymbols;
 use crate::collect::user_code::{UserCode, UserFunctions};
 use crate::kernel::info::KernelInfo;
 use crate::kernel::symbols::Symbols;
-use crate::record::model;
+use crate::record::model::{self, assemble};
 use crate::record::observe::looks::SeenWaits;
 use crate::record::observe::observer::AllCounts;
+use crate::record::observe::path::PathEnds;
 use crate::record::observe::timeline::TimelineRecorder;
 use crate::record::observe::traced::StoppedTracing;
 use crate::record::say::answer::{RecordedAnswer, answer};
@@ -61,6 +62,8 @@ pub(crate) fn concluded(
     ended.add_to(&mut counted);
     let counted = &counted;
     let samples = path.as_mut().map(|ends| std::mem::take(&mut ends.samples)).unwrap_or_default();
+    let switches = path.as_mut().and_then(|ends| ends.switches.take());
+    let [begin, _] = assemble::window(counted, path.as_ref().map(PathEnds::span));
     let (recording, index) = described(recording, counted, (path, seen), pipes, running);
     let mut recording = Document {
         schema: SCHEMA.to_owned(),
@@ -69,10 +72,11 @@ pub(crate) fn concluded(
         timeline: timeline.finish(&index, &recording.channels),
         ..recording
     };
+    let switches = switches.map(|switches| switches.named(&index, &recording.channels, begin));
     let RecordedAnswer { findings, cautions } = answer(&recording);
     (recording.findings, recording.cautions) = (findings, cautions);
     let stacks = recording.level == RecordLevel::Stacks;
-    let mut recorded = Outcome { document: recording, ..Outcome::default() };
+    let mut recorded = Outcome { document: recording, switches, ..Outcome::default() };
     if let Some(kernel) = &symbols.kernel {
         recorded.off_cpu = stacks.then(|| model::off_cpu::folded(counted, kernel));
         let waits = counted.lock_waits.as_ref();

@@ -61,7 +61,8 @@ use crate::record::start::launch::{Launcher, MadePipe, PipelineSetup, leave_stdi
 use crate::record::start::running::RunningProcesses;
 use crate::record::waiting::wait;
 use crate::result::{
-    BusyProgram, Document, MeasuredTarget, Observer, Outcome, PipelineCommand, RecordLevel, RecordingTarget, UserPipes,
+    BusyProgram, Document, MeasuredTarget, Observer, Outcome, PathWhat, PipelineCommand, RecordLevel, RecordingTarget,
+    UserPipes,
 };
 use anyhow::{Context as _, Result};
 use std::time::Duration;
@@ -80,6 +81,11 @@ pub fn path_names(recording: &Document) -> Vec<String> {
     let parts = recording.path.iter().flat_map(|path| &path.parts);
     let kinds = parts.map(|part| (part.process, part.what, part.by.clone()));
     kinds.map(|kind| crate::record::say::words::described(recording, &labels, &kind, false)).collect()
+}
+
+/// What a thread does, in words.
+pub fn state_name(what: PathWhat) -> &'static str {
+    say::words::state(what)
 }
 
 /// Follow the critical path through the steps that `bytes` mean, and check it.
@@ -179,10 +185,16 @@ pub(crate) fn record_running(wanted: &RecordingTarget, mut options: RecordOption
 /// BPF programs, unless the user wants something else, or they are refused and looks are enough.
 fn observer(options: &RecordOptions, running: bool) -> Result<Box<dyn Observe>> {
     let RecordOptions { settings, sampled, live, .. } = options;
-    let RecordSettings { duration, level, observer, traced, .. } = settings;
-    let needs_programs = *sampled || live.is_some() || traced.is_some() || *level == RecordLevel::Stacks;
+    let RecordSettings { duration, level, observer, traced, switches, .. } = settings;
+    let needs_programs = *sampled || *switches || live.is_some() || traced.is_some() || *level == RecordLevel::Stacks;
     let excerpts = if live.is_some() { Excerpts::Live } else { Excerpts::None };
-    let programs = || Recorder::start(*level, *sampled, excerpts, *duration, running);
+    let programs = || {
+        let mut recorder = Recorder::start(*level, *sampled, excerpts, *duration, running)?;
+        if *switches {
+            recorder.keep_switches();
+        }
+        anyhow::Ok(recorder)
+    };
     let refused = match observer {
         Some(Observer::Perf | Observer::Proc) => None,
         Some(Observer::Bpf) | None => match programs() {

@@ -19,6 +19,8 @@ pub struct RecordSettings {
     pub observer: Option<Observer>,
     /// Size of the pipes between the stages.
     pub pipe_bytes: Option<u64>,
+    /// Also keep when each thread had a CPU, and who woke it.
+    pub switches: bool,
     /// Also attach this collector.
     pub traced: Option<TracingCollector>,
 }

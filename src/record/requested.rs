@@ -206,6 +206,17 @@ impl RecordingRequest {
         {
             return refused("--keep needs BPF programs and no more: leave out --collect, --level stacks and --observe");
         }
+        if self.switches
+            && (guest
+                || self.keep.is_some()
+                || self.target == RecordingTarget::All
+                || self.observer.is_some_and(Observer::only_looks))
+        {
+            return refused(
+                "--switches needs BPF programs that follow a pipeline on this machine: leave out --kernel, --keep, --all and \
+                 --observe",
+            );
+        }
         if self.target == RecordingTarget::All
             && (self.keep.is_some() || self.collect.is_some() || self.level != RecordLevel::Calls)
         {
@@ -261,7 +272,14 @@ impl RecordingRequest {
             .filter(|collector| [Collector::Kprobe, Collector::Fgraph].contains(collector))
             .map(|collector| TracingCollector { collector, probe: self.probe.clone().unwrap_or_default() });
         let duration = self.duration_ns.map(Duration::from_nanos);
-        RecordSettings { duration, level: self.level, observer: self.observer, pipe_bytes: self.pipe_size, traced }
+        RecordSettings {
+            duration,
+            level: self.level,
+            observer: self.observer,
+            pipe_bytes: self.pipe_size,
+            switches: self.switches,
+            traced,
+        }
     }
 
     fn guest(&self) -> Result<Option<GuestOptions>> {

@@ -6,7 +6,9 @@ pub use super::folder::{Folder, Written};
 use crate::profile::{ProcessName, Profile, RoleShare, Unit, listed};
 use crate::result::code::CODE;
 use crate::result::ensemble::{self, WINDOWS};
-use crate::result::{Document, ExecutedOn, MeasuredTarget, Measurement, Outcome, RESULT_FILE, is_plain, stack_files};
+use crate::result::{
+    Document, ExecutedOn, MeasuredTarget, Measurement, Outcome, RESULT_FILE, SWITCHES, is_plain, stack_files,
+};
 use crate::roles::Skid;
 use crate::util::stored_json::stored_text;
 use crate::util::text::{clean, grouped};
@@ -80,6 +82,9 @@ pub fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
         let svg = flamegraph::render_waits(stacks, &off_cpu_options(&outcome.document))?;
         files.extend(stack_files::files(stack_files::OFF_CPU, stacks)?);
         files.push((format!("{}.svg", stack_files::OFF_CPU), svg.into_bytes()));
+    }
+    if let Some(switches) = &outcome.switches {
+        files.push((SWITCHES.to_owned(), switches.to_bytes()?));
     }
     if !outcome.windows.is_empty() {
         let bytes =

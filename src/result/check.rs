@@ -95,7 +95,11 @@ fn check_timeline(timeline: &Timeline, processes: usize, pipes: usize) -> Result
     for row in &timeline.processes {
         ensure!(row.process < processes, "the timeline names process {}, and there are {processes}", row.process);
         let rows = [&row.running, &row.runnable, &row.empty, &row.full];
-        ensure!(rows.iter().all(|shares| shares.len() == slices), "a process does not have {slices} slices of time");
+        let seldom = [&row.throttled, &row.stopped].into_iter().filter(|shares| !shares.is_empty());
+        ensure!(
+            rows.into_iter().chain(seldom).all(|shares| shares.len() == slices),
+            "a process does not have {slices} slices of time"
+        );
     }
     for row in &timeline.pipes {
         ensure!(row.pipe < pipes, "the timeline names pipe {}, and there are {pipes}", row.pipe);

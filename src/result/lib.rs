@@ -21,6 +21,7 @@ mod probe;
 mod recorded;
 pub mod request;
 pub mod stack_files;
+mod switches;
 pub mod target;
 mod timeline;
 mod trials;
@@ -56,6 +57,7 @@ pub use recorded::{
 };
 pub use request::{Collector, Loader, Request, Selection};
 pub use stack_files::LARGEST;
+pub use switches::{MOST_WAITS, SWITCHES, StoredThread, Switches, ThreadWait};
 pub use target::{Container, ImportedFrom, MeasuredTarget, PipelineCommand, ProcessGroup};
 pub use timeline::{Timeline, TimelinePipe, TimelineProcess};
 pub use trials::{MovedBytes, RefusalOutcome, RefusedProgram};
@@ -404,6 +406,9 @@ pub struct Outcome {
     /// A recording's: nanoseconds of the critical path by process, what it did, and sampled functions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub critical_path: Option<Folded>,
+    /// A recording's, with `--switches`. Stored in a separate file, and not sent from guests.
+    #[serde(skip)]
+    pub switches: Option<Switches>,
 }
 
 impl Outcome {

@@ -2,7 +2,7 @@
 
 use super::code::ExecutedCode;
 use super::stack_files::{self, read, read_owned};
-use super::{Document, Outcome, RESULT_FILE, SCHEMA, check, code, ensemble};
+use super::{Document, Outcome, RESULT_FILE, SCHEMA, SWITCHES, Switches, check, code, ensemble};
 use crate::profile::{ProcessName, Profile, Unit, cycles};
 use crate::roles::{Skid, UNKNOWN_ROLE};
 use crate::util::stored_json;
@@ -45,6 +45,13 @@ pub fn open(path: &Path) -> Result<Outcome> {
         let skid = skid(document, &collector);
         outcome.profiles.push(Profile { process, collector, unit, skid, stacks: stack_files::load(folder, stem)? });
     }
+    if document.files.iter().any(|name| name == SWITCHES) {
+        let path = folder.join(SWITCHES);
+        let read = Switches::from_bytes(&read(&path)?, document.recorded.len(), document.channels.len());
+        outcome.switches =
+            Some(read.with_context(|| format!("{}: the file is damaged; record again", path.display()))?);
+    }
+    let document = &outcome.document;
     if document.files.iter().any(|name| name == ensemble::WINDOWS) {
         let path = folder.join(ensemble::WINDOWS);
         (outcome.windows, outcome.parts) = ensemble::from_bytes(&read(&path)?)

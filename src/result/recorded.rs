@@ -104,6 +104,9 @@ pub struct RecordedProcess {
     pub user_share: Option<f64>,
     /// Runnable, but waiting for a CPU.
     pub runnable_ns: u64,
+    /// Of this: its cgroup had used up its quota of CPU time. Looked at after waits of 1 ms and more.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub throttled_ns: u64,
     pub preemptions: u64,
     /// System calls.
     pub calls: u64,

@@ -25,12 +25,18 @@ pub struct TimelineProcess {
     pub empty: Vec<f64>,
     /// Asleep because a pipe was full.
     pub full: Vec<f64>,
+    /// Of `runnable`: throttled by the CPU quota of its cgroup. Empty if it never was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub throttled: Vec<f64>,
+    /// Stopped by a signal such as SIGSTOP. Empty if it never was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stopped: Vec<f64>,
 }
 
 impl TimelineProcess {
     pub fn new(process: usize, slices: usize) -> Self {
         let [running, runnable, empty, full] = std::array::from_fn(|_| vec![0.0; slices]);
-        Self { process, running, runnable, empty, full }
+        Self { process, running, runnable, empty, full, throttled: Vec::new(), stopped: Vec::new() }
     }
 }
 

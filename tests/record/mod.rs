@@ -12,6 +12,7 @@ mod levels;
 mod limits;
 mod live;
 mod path;
+mod perfetto;
 mod rings;
 mod running;
 mod screen;

@@ -168,10 +168,10 @@ fn who_delays_the_end_of_a_process_is_found() {
 }
 
 /// A cgroup of the first or second version of the kernel's interface, with one controller.
-struct Limited(PathBuf);
+pub(super) struct Limited(PathBuf);
 
 impl Limited {
-    fn new(controller: &str, name: &str) -> Self {
+    pub(super) fn new(controller: &str, name: &str) -> Self {
         let roots = [format!("/sys/fs/cgroup/{controller}"), "/sys/fs/cgroup".to_owned()];
         let root = roots.into_iter().find(|root| Path::new(root).join("cgroup.procs").exists()).expect("cgroups");
         let _ = std::fs::write(Path::new(&root).join("cgroup.subtree_control"), format!("+{controller}"));
@@ -180,13 +180,13 @@ impl Limited {
         Self(folder)
     }
 
-    fn set(&self, values: &[(&str, &str)]) {
+    pub(super) fn set(&self, values: &[(&str, &str)]) {
         let set = values.iter().any(|(file, value)| std::fs::write(self.0.join(file), value).is_ok());
         assert!(set, "{values:?}");
     }
 
     /// Words that run a command in it.
-    fn run(&self, command: &str) -> String {
+    pub(super) fn run(&self, command: &str) -> String {
         format!("sh -c 'echo $$ >{}/cgroup.procs; exec {command}'", self.0.display())
     }
 }

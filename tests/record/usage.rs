@@ -82,6 +82,8 @@ fn what_a_guest_cannot_do_is_a_usage_error() {
         (&["record", "--collect", "insn", "--", "cat"], "add --kernel"),
         (&["record", "--collect", "fgraph", "--probe", "all", "--", "cat"], "--probe requires --collect kprobe"),
         (&["record", "--collect", "sample", "--kernel", "6.12", "--", "cat"], "leave out --kernel"),
+        (&["record", "--switches", "--kernel", "6.12", "--", "cat"], "--switches needs BPF programs"),
+        (&["record", "--switches", "--observe", "proc", "--", "cat"], "--switches needs BPF programs"),
     ] {
         let (code, said) = refused(words);
         assert!(code == Some(2) && said.contains(expected), "{words:?}: {code:?}: {said}");

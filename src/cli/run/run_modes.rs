@@ -82,7 +82,7 @@ pub(in crate::cli) fn run(args: &RunArgs) -> Result<ExitCode> {
     let mut text = report.render(if args.json { Style::PLAIN } else { Style::of_stdout() });
     for pair in outcomes.chunks(settings.len()) {
         let [(with, before), (without, after)] = pair else { continue };
-        let columns = [column("with", with, before.clone()), column("without", without, after.clone())];
+        let columns = [column("as it is", with, before.clone()), column("without splice", without, after.clone())];
         text.push_str(&format!("\n{}", difference(&columns)?));
     }
     text.push_str(&written(&kept, outcomes.iter().map(|(mode, _)| &mode[..]).zip(&exported)));

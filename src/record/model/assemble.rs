@@ -36,8 +36,15 @@ pub(crate) struct Assembled {
     pub warnings: Vec<Warning>,
 }
 
+/// When the window begins and ends, by the programs' clock, ns. `span`: when the path does, which has processes that were not
+/// counted for want of room.
+pub(crate) fn window(counted: &RecordedCounts, span: Option<[u64; 2]>) -> [u64; 2] {
+    let of_processes = counted.processes.iter().map(|(_, process)| [process.begin, process.end]);
+    of_processes.chain(span).reduce(|one, other| [one[0].min(other[0]), one[1].max(other[1])]).unwrap_or_default()
+}
+
 /// Name everything. `pipes` are those between the stages, and `open` the ends of pipes that were open at the start.
-/// `script`: as in [`alike`]. `span`: when the path begins and ends, which has processes that were not counted for want of room.
+/// `script`: as in [`alike`]. `span`: as in [`window`].
 pub(crate) fn assemble(
     counted: &RecordedCounts,
     span: Option<[u64; 2]>,
@@ -45,9 +52,7 @@ pub(crate) fn assemble(
     open: &[OpenEnd],
     script: impl Fn(&PrWho) -> u64,
 ) -> Assembled {
-    let of_processes = counted.processes.iter().map(|(_, process)| [process.begin, process.end]);
-    let window = of_processes.chain(span).reduce(|one, other| [one[0].min(other[0]), one[1].max(other[1])]);
-    let [begin, end] = window.unwrap_or_default();
+    let [begin, end] = window(counted, span);
     let mut order: Vec<&(PrWho, PrProcess)> = counted.processes.iter().collect();
     order.sort_by_key(|(who, process)| (who.stage, process.begin, who.tgid));
     let alike = alike(counted, script);
@@ -206,6 +211,7 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
         (&mut sum.execs, more.execs),
         (&mut sum.cpu_ns, more.cpu_ns),
         (&mut sum.runnable_ns, more.runnable_ns),
+        (&mut sum.throttled_ns, more.throttled_ns),
         (&mut sum.preemptions, more.preemptions),
         (&mut sum.calls, more.calls),
         (&mut sum.io_uring_calls, more.urings),

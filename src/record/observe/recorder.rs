@@ -232,6 +232,11 @@ impl Recorder {
         Ok(Self { object, attached, level, clock: sampling, locks, no_rings, path, ended, looked_at, last: None })
     }
 
+    /// Keep when each thread has a CPU, from the next step on.
+    pub(crate) fn keep_switches(&mut self) {
+        self.path.keep_switches();
+    }
+
     /// Read steps of the path. Returns whether there are more already.
     pub(crate) fn step_path(&mut self) -> bool {
         self.path.step(|| self.object.entries("tasks"))

@@ -3,7 +3,7 @@
 //! two become one, so that memory does not grow with the length of a recording.
 
 use crate::record::observe::counted::RecordedCounts;
-use crate::record::observe::raw::{PR_WRITE, PrWho};
+use crate::record::observe::raw::{PR_STOPPED, PR_WRITE, PrWho};
 use crate::result::{RecordedChannel, Timeline, TimelinePipe, TimelineProcess};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -24,8 +24,8 @@ const MOST: usize = 256;
 /// Inode and device.
 type PipeKey = (u64, u32);
 
-/// Of a process, ns: running, runnable, asleep at an empty pipe, asleep at a full one.
-type States = [u64; 4];
+/// Of a process, ns: running, runnable, asleep at an empty pipe, asleep at a full one, throttled (which is runnable, too), stopped.
+type States = [u64; 6];
 
 /// Of a pipe: bytes written; slots in use and slots, each summed over the calls at which they were read; ns that writers
 /// slept because it was full, and readers because it was empty.
@@ -143,12 +143,19 @@ impl TimelineRecorder {
             for (who, states) in &sums.processes {
                 let Some(process) = index.get(who).copied().filter(|process| *process < MOST) else { continue };
                 let row = processes.entry(process).or_insert_with(|| TimelineProcess::new(process, self.slices.len()));
-                let all = [&mut row.running, &mut row.runnable, &mut row.empty, &mut row.full];
-                for (shares, state) in all.into_iter().zip(states) {
+                let always = [&mut row.running, &mut row.runnable, &mut row.empty, &mut row.full];
+                let seldom = [&mut row.throttled, &mut row.stopped];
+                for (shares, state) in always.into_iter().chain(seldom).zip(states) {
+                    if *state == 0 {
+                        continue;
+                    }
+                    shares.resize(self.slices.len(), 0.0);
                     shares[place] = rounded(shares[place] + *state as f64 / *ns as f64);
                 }
             }
         }
+        let lengths: Vec<u64> = self.slices.iter().map(|(ns, _)| *ns).collect();
+        processes.values_mut().for_each(|row| throttled_before(row, &lengths));
         let pipes = most_used(pipes).into_iter().map(|at| {
             let pipe = &pipes[at];
             let flow = |sums: &TimelineSums| sums.pipes.get(&(pipe.inode, pipe.device)).copied().unwrap_or_default();
@@ -159,11 +166,20 @@ impl TimelineRecorder {
                 filled: self.slices.iter().zip(&flows).map(|((ns, _), flow)| filled(*ns, flow)).collect(),
             }
         });
-        Timeline {
-            slice_ns: self.slices.iter().map(|(ns, _)| *ns).collect(),
-            processes: processes.into_values().collect(),
-            pipes: pipes.collect(),
-        }
+        Timeline { slice_ns: lengths, processes: processes.into_values().collect(), pipes: pipes.collect() }
+    }
+}
+
+/// For how long a thread was throttled is known once it runs again, but that it is runnable at once: what is too much for a slice
+/// belongs to those before.
+fn throttled_before(row: &mut TimelineProcess, lengths: &[u64]) {
+    let mut rest = 0.0;
+    for (place, (throttled, ns)) in row.throttled.iter_mut().zip(lengths).enumerate().rev() {
+        let ns = *ns as f64;
+        rest += *throttled * ns;
+        let here = rest.min(row.runnable[place] * ns);
+        *throttled = rounded(here / ns);
+        rest -= here;
     }
 }
 
@@ -206,6 +222,10 @@ fn sums(counts: &RecordedCounts) -> TimelineSums {
         let states = sums.processes.entry(*who).or_default();
         states[0] += process.cpu_ns;
         states[1] += process.runnable_ns;
+        states[4] += process.throttled_ns;
+    }
+    for (reason, wait) in counts.waits.iter().filter(|(reason, _)| reason.call as usize == PR_STOPPED) {
+        sums.processes.entry(reason.who).or_default()[5] += wait.ns;
     }
     for (end, at_end) in &counts.ends {
         let writes = end.side as usize == PR_WRITE;
@@ -304,6 +324,23 @@ mod tests {
         assert_eq!(timeline.slice_ns.iter().sum::<u64>(), 999_990);
         assert_eq!(timeline.pipes[0].bytes.iter().sum::<u64>(), 99_999);
         assert!(timeline.processes[0].running.iter().all(|share| *share == 1.0));
+    }
+
+    #[test]
+    fn a_thread_is_throttled_while_it_is_runnable() {
+        let of = |throttled: [f64; 4]| {
+            let mut row = TimelineProcess {
+                runnable: vec![0.5, 1.0, 1.0, 0.0],
+                throttled: throttled.to_vec(),
+                ..TimelineProcess::new(0, 4)
+            };
+            throttled_before(&mut row, &[10, 10, 20, 10]);
+            row.throttled
+        };
+        // 27 ns of it are known at the end of the third slice, or in the last one.
+        assert_eq!(of([0.0, 0.0, 1.35, 0.0]), [0.0, 0.7, 1.0, 0.0]);
+        assert_eq!(of([0.0, 0.0, 0.0, 2.7]), [0.0, 0.7, 1.0, 0.0]);
+        assert_eq!(of([0.2, 0.0, 0.0, 0.0]), [0.2, 0.0, 0.0, 0.0]);
     }
 
     #[test]

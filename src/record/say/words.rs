@@ -306,6 +306,20 @@ fn asleep(recording: &Document, process: Option<usize>, name: &str, reason: Wait
     format!("{name} {}{by}", doing(reason))
 }
 
+/// What a thread does.
+pub(crate) fn state(what: PathWhat) -> &'static str {
+    match what {
+        PathWhat::OnCpu => "on a CPU",
+        PathWhat::ForCpu => "waiting for a CPU",
+        PathWhat::Throttled => "throttled by the CPU quota of its cgroup",
+        PathWhat::Asleep { reason } => doing(reason),
+        PathWhat::PipeEmpty => "waiting for data",
+        PathWhat::PipeFull => "waiting for room",
+        PathWhat::PipeLock => "waiting for the lock of a pipe",
+        PathWhat::Outside | PathWhat::Begin | PathWhat::End | PathWhat::Others | PathWhat::Unknown => "unknown",
+    }
+}
+
 /// What a process does that sleeps for this reason.
 pub(crate) fn doing(reason: WaitReason) -> &'static str {
     match reason {

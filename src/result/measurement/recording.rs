@@ -27,6 +27,9 @@ pub struct RecordingRequest {
     /// Only the last time before something happens is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<Keep>,
+    /// Whether it is stored when each thread had a CPU, and who woke it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub switches: bool,
     /// Size of the pipes between the stages, bytes.
     pub pipe_size: Option<u64>,
     /// What is collected besides the recording.

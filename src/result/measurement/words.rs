@@ -77,6 +77,7 @@ impl RecordingRequest {
         words.value("--probe", self.probe.as_ref());
         words.value("--duration", self.duration_ns.map(nanoseconds));
         words.unless(self.level, &RecordLevel::default(), "--level", |level| level.name().to_owned());
+        words.switch("--switches", self.switches);
         words.value("--observe", self.observer.map(|observer| observer.name()));
         if let Some(Keep { ns, until, repeat }) = &self.keep {
             words.value("--keep", Some(nanoseconds(*ns)));

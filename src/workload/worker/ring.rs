@@ -161,12 +161,22 @@ pub(crate) fn call_failed(error: &io::Error) -> isize {
     failed(error.raw_os_error().unwrap_or(libc::EIO))
 }
 
+/// Whether a seccomp profile applies to this process.
+fn is_filtered() -> bool {
+    const FILTER: &str = "2";
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status.lines().any(|line| line.strip_prefix("Seccomp:").is_some_and(|mode| mode.trim() == FILTER))
+}
+
 /// Why there is no ring.
 fn refusal(spec: &Spec, operation: Operation, error: &io::Error) -> anyhow::Error {
     let disabled = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
     let disabled = disabled.ok().and_then(|text| text.trim().parse::<u8>().ok()).unwrap_or(0);
     let flag = operation.flag;
     match error.raw_os_error() {
+        Some(libc::ENOSYS) if is_filtered() => anyhow!(
+            "{flag}: io_uring is not available here ({error}): a seccomp profile applies, which may refuse it: allow io_uring_setup in the profile of the container or service, or use --mode write"
+        ),
         Some(libc::ENOSYS) => anyhow!("{flag}: this kernel has no io_uring ({error}); use --mode write"),
         Some(libc::EPERM) if disabled > 0 => anyhow!(
             "{flag}: io_uring is forbidden here (kernel.io_uring_disabled is {disabled}): run `sysctl kernel.io_uring_disabled=0` as root, or use --mode write"

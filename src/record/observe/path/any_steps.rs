@@ -2,6 +2,7 @@
 
 use super::clocks::OF_ALL;
 use super::follow::PathFollower;
+use super::switches::SwitchRecorder;
 use crate::record::observe::raw::{
     PR_STEP_EXEC, PR_STEP_FORK, PR_STEP_FREE, PR_STEP_GONE, PR_STEP_LOST, PR_STEP_NAME, PR_STEP_RENAME, PR_STEP_RUN,
     PR_STEP_SAMPLE, PR_STEP_SEIZE, PR_STEP_THROTTLED, PR_STEP_WAKE, PrBirth, PrNamed, PrProcess, PrRun, PrSample,
@@ -69,7 +70,7 @@ pub(crate) fn task(tgid: u64, state: usize, since: u64) -> (u64, PrTask) {
 /// Follow the steps that `bytes` mean.
 ///
 /// # Panics
-/// If the parts of the path do not add up to the window, a clock goes back, or without waits for CPUs, leaving out a process
+/// If switches do not fit together, the parts of the path do not add up to the window, a clock goes back, or without waits for CPUs, leaving out a process
 /// makes it longer.
 pub(crate) fn check_any_steps(bytes: &[u8]) {
     let mut input = StepBytes(bytes);
@@ -96,6 +97,7 @@ pub(crate) fn check_any_steps(bytes: &[u8]) {
     let until = now.saturating_sub(before_end).max(begin + 1);
     let mut follower = PathFollower::new(cpus);
     follower.until = until;
+    follower.switches = Some(SwitchRecorder::default());
     let first = PrBirth { kind: PR_STEP_EXEC as u32, task: 1, at: begin, who: who(1), ..PrBirth::zeroed() };
     follower.step(bytes_of(&first));
     for (kind, task, other, detail, at, since) in steps {
@@ -142,7 +144,9 @@ pub(crate) fn check_any_steps(bytes: &[u8]) {
         }
     }
     let index: BTreeMap<PrWho, usize> = (1..=PROCESSES).map(|tgid| (who(tgid), tgid as usize - 1)).collect();
-    let ends = follower.ends(until, &tasks, &[]);
+    let mut ends = follower.ends(until, &tasks, &[]);
+    let switches = ends.switches.take().map(|switches| switches.named(&index, &[], begin)).unwrap_or_default();
+    switches.check(PROCESSES as usize, 0).unwrap_or_else(|error| panic!("{error}: {switches:?}"));
     let [from, to] = ends.span();
     assert!(to <= until, "the path goes on after the end");
     if let Some(path) = ends.path([from, until], &index, Some, unended, 1) {

@@ -4,9 +4,10 @@ use super::chain::{Chain, Slices};
 use super::clocks::{ASSUMED, Clocks, OF_ALL, PathState};
 use super::command_lines::CommandLines;
 use super::follow::{PathFollower, Woken};
-use super::parts::{NOBODY, PartKey, at_pipe, part};
+use super::parts::{NOBODY, PartKey, at_pipe, part, pipe_number};
 use super::process_ids::ProcessIds;
 use super::samples::TimedSamples;
+use super::switches::SeenSwitches;
 use super::wakes::SliceWakes;
 use crate::record::observe::raw::{PR_ASLEEP, PR_GONE, PR_RUNNABLE, PrTask, PrWho};
 use crate::record::observe::reason::{name_of, why};
@@ -39,6 +40,8 @@ pub(crate) struct PathEnds {
     pub samples: TimedSamples,
     /// Who woke whom.
     wakes: Vec<([PrWho; 2], Vec<SliceWakes>)>,
+    /// If they were kept.
+    pub switches: Option<SeenSwitches>,
     pub command_lines: CommandLines,
     pub ids: ProcessIds,
 }
@@ -60,15 +63,11 @@ pub(crate) type Tasks<'a> = HashMap<u64, &'a PrTask>;
 /// An end of a pipe that a stage has open: inode and device, whether it writes, and the stage.
 pub(crate) type KnownEnd = ((u64, u32), bool, u32);
 
-/// As the programs mix inode and device.
-pub(crate) fn pipe_number((inode, device): (u64, u32)) -> u64 {
-    inode ^ u64::from(device) << 32
-}
-
 impl PathFollower {
     /// The paths that end now. Steps after this are not in them.
     pub(crate) fn ends(&mut self, now: u64, tasks: &[(u64, PrTask)], open: &[KnownEnd]) -> PathEnds {
         let slices = self.slices_until(now);
+        let switches = self.switches.take().map(|switches| switches.finish(now, tasks));
         let tasks: Tasks = tasks.iter().map(|(task, state)| (*task, state)).collect();
         let mut living: Vec<u64> = self.threads.keys().copied().filter(|task| is_alive(&tasks, *task)).collect();
         // Of a process, the last one counts: what only waits for other threads, or looks again after a time, comes first.
@@ -105,6 +104,7 @@ impl PathFollower {
             has_gaps,
             samples,
             wakes,
+            switches,
             command_lines,
             ids,
         }
@@ -216,6 +216,7 @@ impl PathEnds {
             has_gaps: false,
             samples: TimedSamples::default(),
             wakes: Vec::new(),
+            switches: None,
             command_lines,
             ids,
         }

@@ -3,9 +3,10 @@
 use super::chain::{JoinedSlices, Slices};
 use super::clocks::{ASSUMED, Clocks, NO_CLOCK, OF_ALL, PathState, Spent, UsedCpus, later};
 use super::command_lines::CommandLines;
-use super::parts::{NOBODY, Name, PartKey, asleep, is_held, is_soft_interrupt, part};
+use super::parts::{NOBODY, Name, PartKey, asleep, is_held, is_soft_interrupt, part, read};
 use super::process_ids::ProcessIds;
 use super::samples::TimedSamples;
+use super::switches::SwitchRecorder;
 use super::wakes::TimedWakes;
 use crate::record::observe::raw::{
     PR_ASLEEP, PR_CARRIED, PR_FOR_ROOM, PR_IN_INTERRUPT, PR_IN_PROCESS, PR_STEP_ARGS, PR_STEP_EXEC, PR_STEP_FORK,
@@ -66,6 +67,8 @@ pub(crate) struct PathFollower {
     parents: Map<u64, u64>,
     pub samples: TimedSamples,
     pub wakes: TimedWakes,
+    /// If all switches are kept.
+    pub switches: Option<SwitchRecorder>,
     /// The path that ends at the thread that ended last.
     pub last: Option<PathState>,
     /// The same of each process that ran before the recording, by its id, and its stage.
@@ -114,6 +117,7 @@ impl PathFollower {
             parents: Map::default(),
             samples: TimedSamples::default(),
             wakes: TimedWakes::default(),
+            switches: None,
             last: None,
             seized: BTreeMap::new(),
             ended: [0; ASSUMED + 1],
@@ -145,6 +149,7 @@ impl PathFollower {
     /// Read a step. After one that tells of a gap, [`Self::bridge`] has to be called.
     pub(crate) fn step(&mut self, bytes: &[u8]) {
         let Some(kind) = bytes.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes)) else { return };
+        self.switches.iter_mut().for_each(|switches| switches.step(kind, bytes, self.until));
         match kind as usize {
             PR_STEP_FORK | PR_STEP_EXEC | PR_STEP_SEIZE | PR_STEP_RENAME => {
                 let step: Option<PrBirth> = read(bytes);
@@ -495,10 +500,6 @@ impl PathFollower {
             }
         }
     }
-}
-
-fn read<T: bytemuck::AnyBitPattern>(step: &[u8]) -> Option<T> {
-    bytemuck::try_pod_read_unaligned(step).ok()
 }
 
 /// The clock of a process among those of all.

@@ -2,7 +2,8 @@
 //!
 //! [`follow`] reads the steps of the BPF programs while the pipeline runs, with a [`chain`] of [`parts`] for each thread, and
 //! [`clocks`] that show how long it would take without one process, and over each [`gap`] where steps are missing.
-//! [`close`] ends it, and an [`excerpt`] begins anew. [`samples`] and [`wakes`] have their time, too. [`seen`] is the path of a recording without steps.
+//! [`close`] ends it, and an [`excerpt`] begins anew. [`samples`] and [`wakes`] have their time, too, and [`switches`] keep all of
+//! it. [`seen`] is the path of a recording without steps.
 
 #[cfg(any(test, fuzzing, feature = "testing"))]
 mod any_steps;
@@ -19,17 +20,19 @@ mod parts;
 mod process_ids;
 mod samples;
 mod seen;
+mod switches;
 #[cfg(test)]
 mod tests;
 mod wakes;
 
 #[cfg(any(test, fuzzing, feature = "testing"))]
 pub(crate) use any_steps::check_any_steps;
-pub(crate) use close::{KnownEnd, PathEnds, pipe_number};
+pub(crate) use close::{KnownEnd, PathEnds};
 pub(crate) use follow::PathFollower;
-pub(crate) use parts::at_pipe;
+pub(crate) use parts::{at_pipe, pipe_number};
 pub(crate) use samples::TimedSamples;
 pub(crate) use seen::SeenPath;
+use switches::SwitchRecorder;
 
 use crate::collect::bpf::Object;
 use crate::record::observe::raw::{PR_RING, PrStep, PrTask};
@@ -86,6 +89,11 @@ impl PathRecorder {
     fn followers(&self) -> impl Iterator<Item = std::cell::RefMut<'_, PathFollower>> {
         let others = self.excerpts.iter().filter(|excerpt| !Rc::ptr_eq(excerpt, &self.follower));
         [&self.follower].into_iter().chain(others).map(|follower| follower.borrow_mut())
+    }
+
+    /// Keep all switches.
+    pub(crate) fn keep_switches(&mut self) {
+        self.follower.borrow_mut().switches = Some(SwitchRecorder::default());
     }
 
     /// Steps after this time do not count.

@@ -10,6 +10,16 @@ pub(crate) const NOBODY: u32 = u32::MAX;
 /// The name of a program, as the kernel has it.
 pub(crate) type Name = [u64; 2];
 
+/// As the programs mix inode and device.
+pub(crate) fn pipe_number((inode, device): (u64, u32)) -> u64 {
+    inode ^ u64::from(device) << 32
+}
+
+/// The step that these bytes are; `None` if they are of another length.
+pub(super) fn read<T: bytemuck::AnyBitPattern>(step: &[u8]) -> Option<T> {
+    bytemuck::try_pod_read_unaligned(step).ok()
+}
+
 /// What a part of the path is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct PartKey {

@@ -168,6 +168,8 @@ impl Switched {
             inside,
             who,
             state: 0,
+            thread: tid,
+            cpu: 0,
         }));
     }
 
