@@ -70,6 +70,23 @@ fn counts_of_arm64_kernels_repeat_and_have_roles() {
 
 #[test]
 #[ignore = "boots guests: make test"]
+fn a_run_and_a_comparison_say_that_arm64_has_no_estimated_cycles() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    for calls in ["16", "17"] {
+        let words =
+            ["run", "--kernel", "6.12:arm64", "--collect", "insn", "--runs", "1", "--calls", calls, "-o", &at(calls)];
+        let output = pipeprof(&words).env("PIPEPROF_AARCH64", init()).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("estimated cycles are not available, because the model is one of x86-64"), "{text}");
+    }
+    let output = pipeprof(&["compare", &at("16"), &at("17")]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("Estimated cycles are not available"), "{text}");
+}
+
+#[test]
+#[ignore = "boots guests: make test"]
 fn the_kernels_own_counter_of_instructions_agrees() {
     // With this processor the guest has a counter, which the kernel reads at the ends of the window.
     for (series, mode) in [("6.12:arm64", "write"), ("7.2:arm64", "vmsplice")] {
@@ -136,4 +153,7 @@ fn instructions_of_two_processors_are_not_compared() {
     let text = String::from_utf8_lossy(&output.stdout).replace('\n', " ");
     assert!(text.contains("instructions of two processors cannot be compared"), "{text}");
     assert!(text.contains("pages allocated"), "{text}");
+    let causes = pipeprof(&["compare", "--kernel", "6.12", "--kernel", "6.12:arm64", "--causes"]).output().unwrap();
+    let said = String::from_utf8_lossy(&causes.stderr).replace('\n', " ");
+    assert!(causes.status.code() == Some(2) && said.contains("--causes: the kernels are of two processors"), "{said}");
 }

@@ -3,6 +3,7 @@
 use super::columns::config_known;
 use super::input::{Input, case_name};
 use super::model::{Caveat, CaveatCase, Method};
+use crate::arch::Processor;
 use crate::result::{Document, Status, Warning};
 use crate::roles::{self, RoleId, Skid};
 use crate::util::text::clean;
@@ -20,10 +21,12 @@ pub fn caveats(inputs: &[Input], labels: &[&str], cases: &[CaseKey], method: Met
     let for_all = |text: &str| Caveat::general(text.to_owned());
     match method {
         Method::Exact => {
-            caveats.push(for_all(
-                "Instructions are not time: caches, memory bandwidth and parallel CPUs do not count. A copy by `rep movsb` \
-                 is one instruction for any number of bytes.",
-            ));
+            let machines = || inputs.iter().flat_map(|input| &input.runs).map(|(_, run)| &run.document.kernel.machine);
+            let has_rep = machines().any(|machine| Processor::of_machine(machine) == Processor::X86_64);
+            let rep = if has_rep { " A copy by `rep movsb` is one instruction for any number of bytes." } else { "" };
+            caveats.push(for_all(&format!(
+                "Instructions are not time: caches, memory bandwidth and parallel CPUs do not count.{rep}"
+            )));
             caveats.push(for_all(
                 "Emulated (QEMU TCG): counts are exact and repeat to the last instruction. A kernel that selects code \
                  by CPU features selects it for the emulated CPU.",

@@ -5,6 +5,8 @@ use super::locks;
 use super::model::{LockChange, Method};
 use super::pipelines;
 use super::work::{self, PAGES};
+use crate::arch::Processor;
+use crate::profile::cycles::NOT_AVAILABLE;
 use crate::profile::{ProcessName, listed};
 use crate::record::model::work as pipeline_work;
 use crate::report::number;
@@ -32,7 +34,17 @@ pub(super) fn remarks(sides: [&CaseMeasure; 2], method: Method, locks: &[LockCha
         remarks
             .extend(first.into_iter().flat_map(|first| locks.iter().filter_map(move |lock| under_lock(lock, first))));
     }
+    remarks.extend((method == Method::Exact).then(|| no_cycles(sides)).flatten());
     remarks
+}
+
+/// Why two built-in pairs have no estimated cycles, if their processor is the reason.
+fn no_cycles(sides: [&CaseMeasure; 2]) -> Option<String> {
+    let is_other = |side: &CaseMeasure| {
+        side.pipeline.is_none() && Processor::of_machine(&side.kernel.machine) != Processor::X86_64
+    };
+    let has_all = sides.iter().all(|side| side.classes.is_some());
+    (!has_all && sides.into_iter().all(is_other)).then(|| format!("{}.", capitalized(NOT_AVAILABLE)))
 }
 
 /// Changes of a twentieth or more in the number of sleeps, preemptions and calls.

@@ -5,6 +5,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::mount::{MountFlags, mount, mount_bind};
 use std::fs::{self, File};
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -77,6 +78,10 @@ fn device() -> Result<String> {
 }
 
 fn put(place: &DiskPlace) -> Result<()> {
+    let from = Path::new(ROOT).join(&place.on_disk);
+    if place.folder && place.at.parent().is_none() {
+        return fill(&from, &place.at);
+    }
     if let Some(parent) = place.at.parent() {
         fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
     }
@@ -85,5 +90,36 @@ fn put(place: &DiskPlace) -> Result<()> {
     } else if !place.at.exists() {
         File::create(&place.at)?;
     }
-    Ok(mount_bind(Path::new(ROOT).join(&place.on_disk), &place.at)?)
+    Ok(mount_bind(from, &place.at)?)
+}
+
+/// Put what a folder of the disk contains into a folder of the guest. The guest's root cannot be replaced, and folders that it
+/// already has, such as /dev, keep what is in them. Empty folders, such as /tmp, can be written.
+fn fill(from: &Path, to: &Path) -> Result<()> {
+    for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
+        let entry = entry.with_context(|| from.display().to_string())?;
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        place_entry(&from, &to).with_context(|| to.display().to_string())?;
+    }
+    Ok(())
+}
+
+fn place_entry(from: &Path, to: &Path) -> Result<()> {
+    if let Ok(target) = fs::read_link(from)
+        && to.symlink_metadata().is_err()
+    {
+        return Ok(symlink(target, to)?);
+    }
+    if from.is_dir() {
+        if to.is_dir() {
+            return fill(from, to);
+        }
+        fs::create_dir(to)?;
+        if fs::read_dir(from)?.next().is_none() {
+            return Ok(());
+        }
+    } else if !to.exists() {
+        File::create(to)?;
+    }
+    Ok(mount_bind(from, to)?)
 }

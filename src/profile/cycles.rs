@@ -248,6 +248,9 @@ impl CycleModel {
     }
 }
 
+/// What is said where instructions have no price.
+pub const NOT_AVAILABLE: &str = "estimated cycles are not available, because the model is one of x86-64";
+
 /// The estimated cycles of one role of one process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RoleCycles {

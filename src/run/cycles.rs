@@ -2,7 +2,7 @@
 
 use crate::profile::cycles;
 use crate::profile::{CycleModel, Profile, Unit};
-use crate::result::Outcome;
+use crate::result::{Collector, Outcome};
 use crate::roles::Skid;
 use crate::util::regular;
 use crate::util::usage::UsageError;
@@ -17,6 +17,17 @@ pub fn model(path: &Path) -> Result<CycleModel> {
     let name = || format!("--cycle-model {}", path.display());
     let text = regular::read_text(path, LONGEST).with_context(|| format!("{}: cannot read the file", name()))?;
     CycleModel::given(&text).map_err(|error| UsageError::new(format!("{}: {error:#}", name())).into())
+}
+
+/// Say in the result that its instructions have no price, if that is so.
+pub fn note_missing(outcome: &mut Outcome) {
+    if outcome.document.cycle_model.is_some() {
+        return;
+    }
+    let collectors = outcome.document.collectors.iter_mut();
+    for report in collectors.filter(|report| report.name == Collector::Insn) {
+        report.notes.push(format!("{}; --cycle-model takes another", cycles::NOT_AVAILABLE));
+    }
 }
 
 /// Price the roles and the stacks of `outcome`, whose instructions have classes. An earlier price is replaced.

@@ -163,8 +163,9 @@ impl RunOptions {
                     (None, Amount::Bytes(first)) => self.sizing.counted(first, count)?,
                     (_, amount) => count(amount)?,
                 };
-                if let Some(model) = model {
-                    super::cycles::price(&mut outcome, model);
+                match model {
+                    Some(model) => super::cycles::price(&mut outcome, model),
+                    None => super::cycles::note_missing(&mut outcome),
                 }
                 Ok(outcome)
             }

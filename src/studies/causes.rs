@@ -60,6 +60,12 @@ pub fn prepare(compared: &[ColumnPlan], orders: CauseOrders, jobs: usize) -> Res
     let origin = |name: &str| KernelOrigin::of(&cache, name).context("--causes");
     let origins = [origin(&names[0])?, origin(&names[1])?];
     let [from, to] = &origins;
+    ensure!(
+        from.compiler.target() == to.compiler.target(),
+        UsageError::new(
+            "--causes: the kernels are of two processors, whose instructions cannot be compared: give two kernels of one"
+        )
+    );
     let differs = [
         from.source != to.source,
         (&from.base, &from.settings) != (&to.base, &to.settings),

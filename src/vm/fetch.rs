@@ -87,12 +87,19 @@ pub fn fetch(
 ) -> Result<Vec<(String, Fetched)>> {
     let mut done = Vec::new();
     for processor in Processor::ALL {
-        let wishes: Vec<&String> = wishes.iter().filter(|wish| of_processor(wish).1 == processor).collect();
+        let wishes: Vec<&String> = wishes.iter().filter(|wish| wished_for(wish) == processor).collect();
         if !wishes.is_empty() {
             done.extend(fetch_of(store, processor, &wishes, &flavour_of(flavour, processor), say)?);
         }
     }
     Ok(done)
+}
+
+/// The processor of a wish: `6.12:arm64`, or a release such as `6.12.118+deb13-cloud-arm64`.
+fn wished_for(wish: &str) -> Processor {
+    let (name, processor) = of_processor(wish);
+    let is_named = |one: &Processor| name.split('-').any(|part| part == one.debian());
+    Processor::ALL.into_iter().find(is_named).unwrap_or(processor)
 }
 
 /// The same for kernels of one processor.
@@ -127,8 +134,8 @@ fn fetch_of(
 }
 
 /// How many kernels of one series to try. An index can list a kernel that the mirror's pool does not have yet, or no
-/// longer has.
-const TRIES: usize = 4;
+/// longer has: of 5.10 for arm64, the newest seven.
+const TRIES: usize = 10;
 
 /// Download the newest kernel for `wish` that the mirror delivers. Refresh the index once, as it may be older than
 /// the mirror.
@@ -471,5 +478,14 @@ mod tests {
         let targets = "nodistro http://a/x\nbookworm http://b/debian\nbookworm-security http://c/security\n";
         assert_eq!(sites(targets), (Some("http://b/debian"), Some("http://c/security")));
         assert_eq!(sites("jammy http://u/ubuntu\n"), (None, None));
+    }
+
+    #[test]
+    fn a_wish_names_its_processor() {
+        for wish in ["6.12:arm64", "6.12.118+deb13-cloud-arm64", "linux-image-6.1.0-57-cloud-arm64-unsigned"] {
+            assert_eq!(wished_for(wish), Processor::Aarch64, "{wish}");
+        }
+        assert_eq!(wished_for("6.1.0-57-cloud-amd64"), Processor::X86_64);
+        assert_eq!(wished_for("6.12"), Processor::HERE);
     }
 }

@@ -434,6 +434,14 @@ fn a_folder_is_on_a_disk_if_that_is_asked_for() {
     assert_eq!(recorded.stdout(), "content", "{}", recorded.stderr());
     let place = std::env::current_dir().unwrap().join("relative/place");
     assert_eq!(recorded.recording.on_disk, [place.display().to_string()]);
+    // The root of another system: what the guest already has stays.
+    std::fs::create_dir(data.join("tmp")).unwrap();
+    std::os::unix::fs::symlink("sub folder", data.join("link")).unwrap();
+    let root = format!("{}:/", data.display());
+    let line = "cat '/link/x y' | tee /tmp/copy | wc -c; test -c /dev/null && cat /tmp/copy";
+    let (recorded, _) = record_in_guest("6.12", &["--disk", &root], &[line], Stdio::null());
+    assert_eq!(recorded.stdout(), "8\ncontent", "{}", recorded.stderr());
+    assert_eq!(recorded.recording.on_disk, ["/"]);
     // A kernel without this driver.
     let mut command = pipeprof(&["record", "--kernel", "6.12", "--append", "initcall_blacklist=nvme_init"]);
     let output = command.args(["--disk", &flag, "--"]).args(words).stdin(Stdio::null()).output().unwrap();

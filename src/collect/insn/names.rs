@@ -98,7 +98,8 @@ pub fn vmlinux(path: &Path) -> Result<Symbols> {
         // Entry points in assembly code have no type.
         let code = matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Label | SymbolKind::Unknown);
         let Ok(name) = symbol.name() else { continue };
-        if !code || name.is_empty() || name.contains(char::is_whitespace) {
+        // In files for arm64, `$x` and `$d` say where code and data begin (AAELF64, "Mapping symbols").
+        if !code || name.is_empty() || name.starts_with('$') || name.contains(char::is_whitespace) {
             continue;
         }
         if text.iter().any(|section| section.contains(&symbol.address())) {

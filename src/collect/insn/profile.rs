@@ -5,6 +5,7 @@ use super::contexts::{Contexts, entered, functions_of};
 use super::held;
 use super::names::{CodePlace, Names};
 use super::raw::{Block, Raw, RepCount, Root};
+use crate::arch::Processor;
 use crate::profile::cycles::InstructionClass;
 use crate::profile::folded::frame_name;
 use crate::profile::{ByProcess, CallStack, ClassCounts, ClassifiedStacks, Folded, ProcessName, Profile, Unit};
@@ -282,16 +283,18 @@ fn report(raw: &Raw, code: &ExecutedCode, totals: &[u64], unfollowed: u64) -> Co
     let repeated: Vec<String> = repeated
         .map(|(place, (times, process))| format!("{times}{} ({process})", if place == 0 { " times" } else { "" }))
         .collect();
-    let notes = vec![
-        format!("{total} instructions executed in the window: {}", of_each.join(", ")),
-        format!("rep instructions count once; they repeated {}", repeated.join(", ")),
+    let mut notes = vec![format!("{total} instructions executed in the window: {}", of_each.join(", "))];
+    if code.processor == Processor::X86_64 {
+        notes.push(format!("rep instructions count once; they repeated {}", repeated.join(", ")));
+    }
+    notes.extend([
         format!(
             "{} switches of tasks, {} interrupts and faults in kernel code, {unfollowed} instructions of others under \
              callers from before the window",
             raw.totals.switches, raw.totals.traps
         ),
         "instructions are not time: no caches, no memory bandwidth, no CPUs that run in parallel".to_owned(),
-    ];
+    ]);
     CollectorReport { skid: Some(Skid::None), notes, ..CollectorReport::ok(Collector::Insn, total) }
 }
 

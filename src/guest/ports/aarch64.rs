@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 /// Bytes of the configuration device's registers, and more.
 const LENGTH: usize = 4096;
 
-/// Where the configuration device is (QEMU: hw/arm/virt.c, `VIRT_FW_CFG`), and its registers: data, and selector
-/// (docs/specs/fw_cfg.rst).
+/// Where the configuration device is (QEMU: hw/arm/virt.c, `VIRT_FW_CFG`), and its registers: data, selector, and the address
+/// for DMA. The latter two are big-endian (docs/specs/fw_cfg.rst).
 const FW_CFG: u64 = 0x0902_0000;
 const SELECTOR: usize = 8;
+const DMA_ADDRESS: usize = 16;
 
 /// The vendor and device of pvpanic on the bus (docs/specs/pci-ids.rst).
 const PVPANIC: [&str; 2] = ["0x1b36", "0x0011"];
@@ -37,7 +38,8 @@ impl Registers {
 
     fn write<T>(&self, offset: usize, value: T) {
         debug_assert!(offset + size_of::<T>() <= self.length);
-        // SAFETY: the device's registers are mapped, and it does not access this process's memory.
+        // SAFETY: the device's registers are mapped. A device that accesses this process's memory is given its addresses by
+        // `dma`, which expects that.
         unsafe { self.at.add(offset).cast::<T>().write_volatile(value) };
     }
 }
@@ -50,9 +52,11 @@ impl Drop for Registers {
 }
 
 impl FwCfg for Registers {
-    fn read(&self, entry: u16, length: usize) -> Vec<u8> {
+    fn select(&self, entry: u16) {
         self.write(SELECTOR, entry.to_be());
-        let mut bytes = vec![0; length];
+    }
+
+    fn read_register(&self, bytes: &mut [u8]) {
         let (wide, rest) = bytes.as_chunks_mut::<8>();
         for bytes in wide {
             // SAFETY: the register is mapped. A read of 8 bytes takes the next 8, in their order.
@@ -62,7 +66,15 @@ impl FwCfg for Registers {
             // SAFETY: likewise, of one byte.
             *byte = unsafe { self.at.read_volatile() };
         }
-        bytes
+    }
+
+    fn dma_signature(&self) -> [u8; 8] {
+        // SAFETY: the register is mapped and aligned, and reading it changes nothing.
+        unsafe { self.at.add(DMA_ADDRESS).cast::<u64>().read_volatile() }.to_ne_bytes()
+    }
+
+    fn start_dma(&self, address: u64) {
+        self.write(DMA_ADDRESS, address.to_be());
     }
 }
 

@@ -1,7 +1,6 @@
 //! The machine's devices, which init uses before the job begins: it tells the emulator that the guest is ready, and reads
 //! the job.
 
-#[cfg(target_arch = "x86_64")]
 mod dma;
 mod fw_cfg;
 #[cfg(target_arch = "aarch64")]

@@ -1,6 +1,5 @@
 //! The ports of a PC.
 
-use super::dma::DmaBuffer;
 use super::fw_cfg::FwCfg;
 use crate::vm::delivery;
 use anyhow::{Context as _, Result};
@@ -8,12 +7,6 @@ use std::arch::asm;
 
 /// The ports of the address for DMA: its upper half, then its lower one, which starts it; both are big-endian.
 const DMA_PORT: u16 = delivery::FW_CFG + 4;
-
-/// What the ports of the address say if the device can do it.
-const DMA_SIGNATURE: [u8; 8] = *b"QEMU CFG";
-
-/// Fewer bytes come from the port.
-const DMA_FROM: usize = 128 << 10;
 
 /// Access to a range of ports. The kernel takes it back on drop: a process with access to ports costs more at each
 /// task switch.
@@ -41,30 +34,6 @@ impl Ports {
         debug_assert!((self.first..self.first + self.count - 1).contains(&port));
         // SAFETY: as above.
         unsafe { asm!("out dx, ax", in("dx") port, in("ax") value, options(nomem, nostack, preserves_flags)) }
-    }
-
-    /// Start a command at this physical address.
-    fn start(&self, address: u64) {
-        let halves = [(address >> 32) as u32, address as u32];
-        for (port, half) in [DMA_PORT, DMA_PORT + 4].into_iter().zip(halves) {
-            debug_assert!((self.first..self.first + self.count - 3).contains(&port));
-            // SAFETY: this process has access to the port. The device writes where the command says, and the compiler knows
-            // that memory changes.
-            unsafe { asm!("out dx, eax", in("dx") port, in("eax") half.to_be(), options(nostack, preserves_flags)) }
-        }
-    }
-
-    /// Read the next bytes of the selected entry. Returns whether the device and the kernel let it.
-    fn read_by_dma(&self, bytes: &mut [u8]) -> bool {
-        let mut signature = [0; 8];
-        for (port, half) in [DMA_PORT, DMA_PORT + 4].into_iter().zip(signature.as_chunks_mut::<4>().0) {
-            let value: u32;
-            // SAFETY: this process has access to the port, and reading it changes nothing.
-            unsafe { asm!("in eax, dx", in("dx") port, out("eax") value, options(nomem, nostack, preserves_flags)) }
-            *half = value.to_ne_bytes();
-        }
-        let buffer = (signature == DMA_SIGNATURE).then(DmaBuffer::new).flatten();
-        buffer.is_some_and(|buffer| buffer.read(bytes, |address| self.start(address)))
     }
 
     fn read_port(&self, port: u16, bytes: &mut [u8]) {
@@ -97,14 +66,32 @@ pub(super) fn fw_cfg() -> Option<impl FwCfg> {
 }
 
 impl FwCfg for Ports {
-    fn read(&self, entry: u16, length: usize) -> Vec<u8> {
-        let mut bytes = vec![0; length];
+    fn select(&self, entry: u16) {
         self.write_wide(delivery::FW_CFG, entry);
-        if length >= DMA_FROM && self.read_by_dma(&mut bytes) {
-            return bytes;
+    }
+
+    fn read_register(&self, bytes: &mut [u8]) {
+        self.read_port(delivery::FW_CFG + 1, bytes);
+    }
+
+    fn dma_signature(&self) -> [u8; 8] {
+        let mut signature = [0; 8];
+        for (port, half) in [DMA_PORT, DMA_PORT + 4].into_iter().zip(signature.as_chunks_mut::<4>().0) {
+            let value: u32;
+            // SAFETY: this process has access to the port, and reading it changes nothing.
+            unsafe { asm!("in eax, dx", in("dx") port, out("eax") value, options(nomem, nostack, preserves_flags)) }
+            *half = value.to_ne_bytes();
         }
-        self.write_wide(delivery::FW_CFG, entry);
-        self.read_port(delivery::FW_CFG + 1, &mut bytes);
-        bytes
+        signature
+    }
+
+    fn start_dma(&self, address: u64) {
+        let halves = [(address >> 32) as u32, address as u32];
+        for (port, half) in [DMA_PORT, DMA_PORT + 4].into_iter().zip(halves) {
+            debug_assert!((self.first..self.first + self.count - 3).contains(&port));
+            // SAFETY: this process has access to the port. The device writes where the command says, and the compiler knows
+            // that memory changes.
+            unsafe { asm!("out dx, eax", in("dx") port, in("eax") half.to_be(), options(nostack, preserves_flags)) }
+        }
     }
 }

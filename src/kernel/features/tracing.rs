@@ -91,13 +91,14 @@ fn kprobes(on: &str, result: Result<(), String>, rights: Rights) -> Feature {
     tried("kprobes", "kprobes", &format!("placed one on {on}"), result, (FeatureState::Missing, impact, &fix))
 }
 
+/// What attaches fentry to a function of the kernel. arm64 has it since a later version than x86-64.
+const FENTRY: &str = "CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS";
+
 fn fentry(on: &str, result: Result<(), String>, rights: Rights) -> Feature {
     let has_types = Path::new(attempt::BTF).exists();
     let impact = "the kprobe collector uses kprobes, which cost two to three times as much per call";
-    let fix = Rights::kernel_with(
-        rights.may_trace(),
-        if has_types { "CONFIG_FUNCTION_TRACER" } else { "BTF and CONFIG_FUNCTION_TRACER" },
-    );
+    let options = if has_types { FENTRY.to_owned() } else { format!("BTF and {FENTRY}") };
+    let fix = Rights::kernel_with(rights.may_trace(), &options);
     tried("fentry", "fentry", &format!("attached to {on}"), result, (FeatureState::Limited, impact, &fix))
 }
 
