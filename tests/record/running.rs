@@ -34,6 +34,15 @@ pub(super) fn command(words: &[&str]) -> Command {
     command
 }
 
+/// Wait until each of these processes sleeps in a read or on a timer: before that, they are still being started.
+fn until_asleep(pids: impl IntoIterator<Item = u32>) {
+    let sleeps = |pid: u32| {
+        let call = std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+        [libc::SYS_read, libc::SYS_clock_nanosleep].iter().any(|number| call.starts_with(&format!("{number} ")))
+    };
+    pids.into_iter().for_each(|pid| assert!(wait_until(Duration::from_secs(60), || sleeps(pid)), "{pid}"));
+}
+
 /// Record processes with these flags.
 fn attach(flags: &[&str]) -> (Output, Option<Document>) {
     let (output, recording) = stored(flags);
@@ -75,6 +84,7 @@ fn a_running_pipeline_is_recorded_by_one_of_its_processes() {
 #[ignore = "needs root: make test"]
 fn a_pipeline_that_hangs_is_explained() {
     let hung = pair(command(&["sleep", "600"]), command(&["cat"]));
+    until_asleep(hung.0.iter().map(Child::id));
     let (output, recording) = attach(&["-p", &hung.0[1].id().to_string(), "--duration", "300ms"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("were 100 % `sleep` sleeping on a timer."), "{said}");
@@ -139,6 +149,7 @@ fn processes_without_pipes_stay_apart() {
     let sleep = || command(&["sleep", "600"]).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     let both = Running(vec![sleep(), sleep()]);
     let [first, second] = [0, 1].map(|at| both.0[at].id());
+    until_asleep([first, second]);
     // One is named twice.
     let (_, recording) = attach(&["-p", &format!("{first},{first},{second}"), "--duration", "300ms"]);
     let recording = recording.unwrap();
@@ -248,6 +259,7 @@ fn a_pipeline_is_recorded_whole_from_any_stage_and_from_its_shell() {
     let all = || children().iter().map(name).collect::<String>() == "sleep\ncat\ncat\nwc\n";
     assert!(wait_until(Duration::from_secs(60), all));
     let stages = children();
+    until_asleep(stages.iter().copied());
     for asked in [shell.id(), stages[0], stages[2], stages[3]] {
         let (output, recording) = attach(&["-p", &asked.to_string(), "--duration", "300ms"]);
         let said = String::from_utf8_lossy(&output.stderr);
