@@ -1,6 +1,6 @@
 //! The messages of Perfetto's traces that are written, by hand, with the numbers of
-//! <https://github.com/google/perfetto/tree/main/protos/perfetto/trace> (trace.proto, track_event/*.proto, ftrace/*.proto, interned_data/*.proto,
-//! profiling/profile_common.proto and, of July 2026, profiling/stack_sample.proto).
+//! <https://github.com/google/perfetto/tree/main/protos/perfetto/trace> (trace.proto, track_event/*.proto, ftrace/*.proto,
+//! interned_data/*.proto, profiling/profile_common.proto and, of July 2026, profiling/stack_sample.proto).
 
 /// A whole trace.
 #[derive(Clone, PartialEq, prost::Message)]

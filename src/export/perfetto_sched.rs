@@ -2,7 +2,7 @@
 //! reads these events finds out by itself which thread waited for which other one.
 
 use super::perfetto_proto::{FtraceEvent, FtraceEventBundle, SchedSwitch, SchedWaking, TracePacket};
-use crate::result::{PathWhat, Switches, ThreadWait, WaitReason};
+use crate::result::{PathWhat, Switches, WaitReason};
 use crate::util::text::clean;
 use std::collections::BTreeMap;
 
@@ -44,10 +44,8 @@ pub(super) fn packets(switches: &Switches, names: &[String]) -> Vec<TracePacket>
         let thread = &switches.threads[thread];
         (id(thread.tid), names.get(thread.process).cloned().unwrap_or_default())
     };
-    let mut waits: Vec<Vec<&ThreadWait>> = vec![Vec::new(); switches.threads.len()];
-    switches.waits.iter().for_each(|wait| waits[wait.thread].push(wait));
     let mut runs: BTreeMap<u32, Vec<RunOnCpu>> = BTreeMap::new();
-    for (at, (thread, waits)) in switches.threads.iter().zip(&waits).enumerate() {
+    for (at, (thread, waits)) in switches.by_thread().enumerate() {
         // Where it was before its first wait is known if it executed a program then.
         let (mut begin, mut cpu, mut before) = (thread.begin_ns, thread.cpu, idle());
         let ending = |end: u64, state: i64| (end, state, None, None);
@@ -144,7 +142,7 @@ fn state(what: PathWhat) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::StoredThread;
+    use crate::result::{StoredThread, ThreadWait};
 
     /// Two threads on one CPU: the second one waits for the first, which is preempted by another program.
     fn two() -> Switches {

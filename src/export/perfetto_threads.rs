@@ -8,9 +8,7 @@ use crate::util::text::{clean, grouped};
 
 /// Add the tracks of all threads. `processes`: the tracks of theirs; `channels`: names.
 pub(super) fn add(writer: &mut TraceWriter, switches: &Switches, processes: &[u64], channels: &[String]) {
-    let mut waits: Vec<Vec<&ThreadWait>> = vec![Vec::new(); switches.threads.len()];
-    switches.waits.iter().for_each(|wait| waits[wait.thread].push(wait));
-    for (thread, waits) in switches.threads.iter().zip(waits) {
+    for (thread, waits) in switches.by_thread() {
         let Some(process) = processes.get(thread.process) else { continue };
         let track = writer.track(&format!("thread {}", thread.tid), *process, "what it did, from switch to switch");
         let mut at = thread.begin_ns;

@@ -88,6 +88,13 @@ impl ThreadWait {
 }
 
 impl Switches {
+    /// Each thread with its waits, in the order of time.
+    pub fn by_thread(&self) -> impl Iterator<Item = (&StoredThread, Vec<&ThreadWait>)> {
+        let mut waits: Vec<Vec<&ThreadWait>> = vec![Vec::new(); self.threads.len()];
+        self.waits.iter().for_each(|wait| waits[wait.thread].push(wait));
+        self.threads.iter().zip(waits)
+    }
+
     /// Their file.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         gzip_json::to_bytes(self, Compression::default()).context("cannot write the switches")
