@@ -144,8 +144,7 @@ fn shared(columns: &[ColumnNames], at: usize) -> Option<ProcessName> {
     let mut known = BTreeSet::new();
     names.retain(|name| known.insert(*name));
     let prefix = format!("stage{}-", at + 1);
-    let mut programs: Vec<&str> =
-        names.iter().map(|name| name.as_str().strip_prefix(&prefix[..]).unwrap_or(name.as_str())).collect();
+    let mut programs: Vec<&str> = names.iter().map(work::program).collect();
     programs.dedup();
     match names[..] {
         [] => None,
@@ -302,13 +301,8 @@ fn counts(works: [&PipelineWork; 2]) -> Vec<ChangedCount> {
 /// stage made some, as the shell of a whole line.
 fn by(step: &Step, process: ProcessName) -> String {
     let all: BTreeSet<ProcessName> = step.pipeline.system_calls.iter().map(|change| change.process).collect();
-    let program = |name: &ProcessName| {
-        let (stage, program) = name.as_str().split_once('-').unwrap_or(("", name.as_str()));
-        let number = stage.strip_prefix("stage").filter(|number| number.parse::<u32>().is_ok());
-        number.map_or(name.as_str(), |_| program).to_owned()
-    };
-    let short = program(&process);
-    match all.iter().filter(|other| program(other) == short).count() {
+    let short = work::program(&process);
+    match all.iter().filter(|other| work::program(other) == short).count() {
         _ if all.len() < 2 => String::new(),
         1 => format!(" by {short}"),
         _ => format!(" by {process}"),

@@ -135,6 +135,12 @@ pub(crate) fn numbered(number: usize, program: &str) -> String {
     format!("stage{number}-{program}")
 }
 
+/// The program of a stage with that name, with its number or without.
+pub(crate) fn unnumbered(name: &str) -> &str {
+    let parts = name.strip_prefix("stage").and_then(|rest| rest.split_once('-'));
+    parts.filter(|(number, _)| number.parse::<usize>().is_ok()).map_or(name, |(_, program)| program)
+}
+
 /// Programs that become another one by `exec`, as in `sh -c 'exec pv'` and `nice pv`.
 const LAUNCHERS: [&str; 16] = [
     "bash", "chrt", "dash", "env", "exec", "ionice", "nice", "nohup", "numactl", "prlimit", "setpriv", "setsid", "sh",

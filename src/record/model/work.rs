@@ -221,6 +221,11 @@ pub fn processes(document: &Document) -> (usize, Vec<WorkingProcess>) {
     (all.len(), order.into_iter().map(process).collect())
 }
 
+/// The program of a stage: `gzip` of `stage2-gzip`.
+pub fn program(stage: &ProcessName) -> &str {
+    stages::unnumbered(stage.as_str())
+}
+
 /// In what two pipelines did not do the same.
 pub fn unequal(before: &PipelineWork, after: &PipelineWork) -> Vec<String> {
     let mut reasons = Vec::new();
