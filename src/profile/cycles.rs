@@ -248,7 +248,7 @@ impl CycleModel {
     }
 }
 
-/// What is said where instructions have no price.
+/// Why a result has no estimated cycles.
 pub const NOT_AVAILABLE: &str = "estimated cycles are not available, because the model is one of x86-64";
 
 /// The estimated cycles of one role of one process.

@@ -57,7 +57,7 @@ impl ProcessStat {
             parent: number(4)?.try_into().ok()?,
             group: number(5)?.try_into().ok()?,
             session: number(6)?.try_into().ok()?,
-            // -1 is no number here.
+            // Without a terminal, the field is -1, which is no `u64`.
             foreground: number(8).and_then(|group| group.try_into().ok()),
             ticks: number(14)? + number(15)?,
             user_ticks: number(14)?,

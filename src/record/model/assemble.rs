@@ -148,7 +148,7 @@ pub(crate) fn assemble(
         warnings.push(Warning {
             code: WarningCode::RingsNotRecorded,
             message: format!("what io_uring moves is not recorded: {reason}"),
-            action: "record again; calls by other ways are complete".to_owned(),
+            action: "record again; what system calls move is complete".to_owned(),
         });
     }
     let streams = streams(&counted.streams, begin, &index);

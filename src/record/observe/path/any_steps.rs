@@ -70,8 +70,8 @@ pub(crate) fn task(tgid: u64, state: usize, since: u64) -> (u64, PrTask) {
 /// Follow the steps that `bytes` mean.
 ///
 /// # Panics
-/// If switches do not fit together, the parts of the path do not add up to the window, a clock goes back, or without waits for CPUs, leaving out a process
-/// makes it longer.
+/// If switches do not fit together, the parts of the path do not add up to the window, a clock goes back, or without waits for
+/// CPUs, leaving out a process makes it longer.
 pub(crate) fn check_any_steps(bytes: &[u8]) {
     let mut input = StepBytes(bytes);
     let begin: u64 = 1_000_000_000;
