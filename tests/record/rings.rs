@@ -1,7 +1,7 @@
 //! io_uring: what the built-in pair moves by it.
 
 use super::guests::record_in_guest;
-use super::{Recorded, bytes, exact, moved, record};
+use super::{Recorded, bytes, exact, record};
 use pipeprof::result::RecordedChannel;
 use std::process::Stdio;
 
@@ -18,15 +18,22 @@ fn pair(flags: &str) -> Vec<String> {
 
 /// The pipe of the pair, all of whose bytes were seen.
 fn pipe<'a>(case: &str, recorded: &'a Recorded) -> &'a RecordedChannel {
-    assert_eq!(recorded.output.status.code(), Some(0), "{case}: {}", recorded.stderr());
     let recording = &recorded.recording;
-    let pipe = recording.channels.iter().max_by_key(|channel| bytes(&channel.writers)).unwrap();
     let requests: Vec<_> =
         recording.recorded.iter().map(|one| (&one.name, one.ring_requests, one.worker_requests)).collect();
+    let said: String = recorded.stderr().chars().take(300).collect();
+    let code = recorded.output.status.code();
+    // In one line: of a failure in a long log, not more may be kept.
+    let seen =
+        format!("{case}: {code:?}, {requests:?}, {} skipped, {:?}, {said:?}", recording.skipped, recording.warnings);
+    assert_eq!(code, Some(0), "{seen}");
+    let pipe = recording.channels.iter().max_by_key(|channel| bytes(&channel.writers)).unwrap();
     let moved_by = [bytes(&pipe.writers), bytes(&pipe.readers)];
-    eprintln!("{case}: {moved_by:?} bytes, {requests:?}, {} skipped, {:?}", recording.skipped, recording.warnings);
-    moved(recording, pipe, BYTES);
-    assert!(!recorded.stderr().contains("not recorded"), "{case}: {}", recorded.stderr());
+    let largest = pipe.ends().map(|end| 1 << end.log2_sizes.len()).max().unwrap_or(0);
+    let missing = moved_by.map(|bytes| BYTES.checked_sub(bytes));
+    let most = recording.skipped * largest;
+    assert!(missing.iter().all(|bytes| bytes.is_some_and(|bytes| bytes <= most)), "{moved_by:?} bytes, {seen}");
+    assert!(!recorded.stderr().contains("not recorded"), "{seen}");
     pipe
 }
 
@@ -79,8 +86,8 @@ fn guests_count_what_io_uring_moves() {
         let found = pipe(series, &recorded);
         // Each sleep is at one side of the pipe, whoever waited: the program, or a thread of the kernel for it.
         let sleeps: u64 = found.ends().map(|end| end.sleeps).sum();
-        assert!(sleeps > 0, "{series}: {found:#?}");
         let workers: u64 = recorded.recording.recorded.iter().map(|process| process.worker_requests).sum();
+        assert!(sleeps > 0, "{series}: no sleeps, {workers} requests by workers");
         // Debian's 6.12 and 7.2 try a pipe without sleeping.
         assert_eq!(workers > 0, series == "6.1", "{series}: {workers}");
     }
