@@ -64,12 +64,17 @@ static __always_inline void read_times(struct pr_task *own, const struct task_st
 	own->own.end = bpf_ktime_get_ns();
 }
 
-/* Parent, which is the current thread, and child, which has not run yet. */
-SEC("raw_tp/sched_process_fork")
-int pr_fork(struct pp_tracepoint *ctx)
+/*
+ * Since Linux 7.0, programs at tracepoints are preempted, and a program that is in one thread is skipped in all others of its
+ * CPU. Without its fork, exec or exit, most of a process is missing. So these events have a second program each, which does the
+ * same if the first one was skipped.
+ */
+
+/* `parent`, which is the current thread, and `created`, which has not run yet. Not static: the verifier then looks at it once. */
+__noinline u32 note_fork(u64 current, u64 created)
 {
-	struct task_struct *child = (void *)ctx->args[1];
-	struct pr_task *parent = find(ctx->args[0]), *before = find_any((u64)child), *own;
+	struct task_struct *child = (void *)created;
+	struct pr_task *parent = find(current), *before = find_any(created), *own;
 	u64 *stage = FIRST(launch);
 	u32 tgid = BPF_CORE_READ(child, tgid);
 	struct pr_who who = {};
@@ -78,12 +83,12 @@ int pr_fork(struct pp_tracepoint *ctx)
 		return 0;
 	/* Nothing was seen of the end of the thread that had this address. The new one may be of another program. */
 	if (before)
-		forget_task((u64)child, before);
+		forget_task(created, before);
 	if (parent) {
 		parent->own.forks += tgid != parent->who.tgid;
 		who = parent->who;
-		follow_task((u64)child, &who, tgid, parent->started);
-		own = find((u64)child);
+		follow_task(created, &who, tgid, parent->started);
+		own = find(created);
 		if (tgid != parent->who.tgid) {
 			parent->forked |= PR_FORKS;
 			if (own) {
@@ -92,11 +97,34 @@ int pr_fork(struct pp_tracepoint *ctx)
 			}
 		}
 		if (own && own->started)
-			step_birth(PR_STEP_FORK, own, (u64)child, ctx->args[0]);
+			step_birth(PR_STEP_FORK, own, created, current);
 	} else if (stage && *stage && current_pid() == settings.pids[0]) {
 		who.stage = *stage - 1;
-		follow_task((u64)child, &who, tgid, 0);
+		follow_task(created, &who, tgid, 0);
 	}
+	return 1;
+}
+
+SEC("raw_tp/sched_process_fork")
+int pr_fork(struct pp_tracepoint *ctx)
+{
+	note_fork(ctx->args[0], ctx->args[1]);
+	return 0;
+}
+
+SEC("raw_tp/sched_process_fork")
+int pr_fork_again(struct pp_tracepoint *ctx)
+{
+	const struct task_struct *child = (void *)ctx->args[1];
+	const struct pr_task *known = find_any((u64)child);
+	const struct pr_state *shared = shared_state();
+
+	/* Without room for it, it would be lost twice. */
+	if (!shared || shared->lost_tasks)
+		return 0;
+	if (known && !known->own.end && known->who.tgid == (u32)BPF_CORE_READ(child, tgid))
+		return 0;
+	note_fork(ctx->args[0], (u64)child);
 	return 0;
 }
 
@@ -139,10 +167,9 @@ static __always_inline struct pr_task *adopt(u64 task)
 	return own;
 }
 
-SEC("raw_tp/sched_process_exec")
-int pr_exec(__attribute__((unused)) struct pp_tracepoint *ctx)
+/* The current thread has executed a program. Not static: the verifier then looks at it once. */
+__noinline u32 note_exec(u64 task)
 {
-	u64 task = bpf_get_current_task();
 	struct pr_task *own = find(task), *empty;
 	struct pr_who who;
 	u64 now = bpf_ktime_get_ns(), parent;
@@ -199,6 +226,24 @@ int pr_exec(__attribute__((unused)) struct pp_tracepoint *ctx)
 		own->own.output = own->files[STANDARD_OUTPUT].inodes[PR_WRITE];
 		own->own.output_device = own->files[STANDARD_OUTPUT].device;
 	}
+	return 1;
+}
+
+SEC("raw_tp/sched_process_exec")
+int pr_exec(__attribute__((unused)) struct pp_tracepoint *ctx)
+{
+	note_exec(bpf_get_current_task());
+	return 0;
+}
+
+SEC("raw_tp/sched_process_exec")
+int pr_exec_again(__attribute__((unused)) struct pp_tracepoint *ctx)
+{
+	u64 task = bpf_get_current_task();
+	const struct pr_task *own = find(task);
+
+	if (!own || own->exec_id != BPF_CORE_READ((struct task_struct *)task, self_exec_id))
+		note_exec(task);
 	return 0;
 }
 
@@ -258,12 +303,11 @@ int pr_victim(struct pp_tracepoint *ctx)
 	return 0;
 }
 
-/* The thread ends; it still runs for a moment. */
-SEC("raw_tp/sched_process_exit")
-int pr_exit(struct pp_tracepoint *ctx)
+/* The thread ends; it still runs for a moment. Not static: the verifier then looks at it once. */
+__noinline u32 note_exit(u64 ending)
 {
-	const struct task_struct *task = (void *)ctx->args[0];
-	struct pr_task *own = find(ctx->args[0]);
+	const struct task_struct *task = (void *)ending;
+	struct pr_task *own = find(ending);
 	u32 thread, code;
 
 	if (!own || is_over(bpf_ktime_get_ns()))
@@ -284,6 +328,23 @@ int pr_exit(struct pp_tracepoint *ctx)
 		bpf_get_current_comm(own->who.name, sizeof(own->who.name));
 		step_birth(PR_STEP_RENAME, own, (u64)task, 0);
 	}
+	return 1;
+}
+
+SEC("raw_tp/sched_process_exit")
+int pr_exit(struct pp_tracepoint *ctx)
+{
+	note_exit(ctx->args[0]);
+	return 0;
+}
+
+SEC("raw_tp/sched_process_exit")
+int pr_exit_again(struct pp_tracepoint *ctx)
+{
+	const struct pr_task *own = find(ctx->args[0]);
+
+	if (own && !own->own.end)
+		note_exit(ctx->args[0]);
 	return 0;
 }
 

@@ -79,7 +79,7 @@ pub struct GuestOutput {
 pub struct PipelinePlace {
     /// The folder in which they run.
     pub folder: PathBuf,
-    /// `PATH`.
+    /// `PATH`, of whose folders those in a guest count.
     pub path: String,
     /// Standard input: a file and an offset, or nothing.
     pub input: Option<(PathBuf, u64)>,
@@ -152,6 +152,10 @@ impl PreparedPipeline {
                 ));
             }
         }
+        // What a program executes depends on how long its environment is. Folders that are not in the guest change nothing else.
+        let there = |folder: &&str| folder.is_empty() || sent_files.contains(Path::new(folder));
+        let path: Vec<&str> = place.path.split(':').filter(there).collect();
+        place.path = path.join(":");
         let places = sent_files.disk.places().to_vec();
         let image = (!places.is_empty()).then(|| sent_files.disk.make()).transpose()?;
         if image.is_some() && guest.snapshot && guest.accel != Accel::Kvm {

@@ -33,5 +33,6 @@ pub mod stored_json;
 pub mod streams;
 pub mod styled_text;
 pub mod text;
+pub mod unpreempted;
 pub mod usage;
 pub mod warning;

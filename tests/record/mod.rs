@@ -3,6 +3,7 @@
 mod all;
 mod cases;
 mod channels;
+mod checked;
 mod containers;
 mod counts;
 mod ends;
@@ -16,6 +17,7 @@ mod perfetto;
 mod rings;
 mod running;
 mod screen;
+mod skipped;
 mod special;
 mod starved;
 mod trials;

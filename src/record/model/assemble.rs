@@ -60,6 +60,8 @@ pub(crate) fn assemble(
     let mut index: BTreeMap<PrWho, usize> = BTreeMap::new();
     let mut rows: HashMap<Option<usize>, usize> = HashMap::new();
     let mut pids: HashSet<(usize, u32)> = HashSet::new();
+    // By stage and process id.
+    let mut last: HashMap<[u32; 2], usize> = HashMap::new();
     for (who, process) in order {
         let at = *rows.entry(alike.get(who).copied()).or_insert(processes.len());
         if at == processes.len() {
@@ -72,6 +74,7 @@ pub(crate) fn assemble(
             });
         }
         index.insert(*who, at);
+        last.insert([who.stage, who.tgid], at);
         let lived = match counted.members.get(who) {
             Some(members) => {
                 index.extend(members.pids.iter().map(|pid| (PrWho { tgid: *pid, ..*who }, at)));
@@ -86,6 +89,13 @@ pub(crate) fn assemble(
             }
         };
         add_process(&mut processes[at], process, begin, lived);
+    }
+    // If the kernel skipped the program for its last exec, a process ends under a name that it did not have before.
+    let used = counted.ends.iter().map(|(end, _)| end.who).chain(counted.waits.iter().map(|(reason, _)| reason.who));
+    for who in used {
+        if let Some(at) = last.get(&[who.stage, who.tgid]) {
+            index.entry(who).or_insert(*at);
+        }
     }
     for (reason, wait) in &counted.waits {
         if let Some(at) = index.get(&reason.who) {

@@ -18,21 +18,25 @@ use crate::record::observe::raw::{
 };
 use crate::result::RecordLevel;
 use crate::util::clock::monotonic_ns;
+use crate::util::unpreempted::Unpreempted;
 use anyhow::{Result, ensure};
 use bytemuck::Zeroable as _;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The program that counts calls. Its tracepoint is known from its section.
 const CALLS: &str = "pr_sys_exit";
 
 /// The programs and their tracepoints, in the order in which they are attached: threads are followed first.
-const PROGRAMS: [(&str, &str); 11] = [
+const PROGRAMS: [(&str, &str); 14] = [
     ("pr_free", "sched_process_free"),
     ("pr_exit", "sched_process_exit"),
+    ("pr_exit_again", "sched_process_exit"),
     ("pr_exec", "sched_process_exec"),
+    ("pr_exec_again", "sched_process_exec"),
     ("pr_fork", "sched_process_fork"),
+    ("pr_fork_again", "sched_process_fork"),
     ("pr_signal", "signal_generate"),
     ("pr_victim", "mark_victim"),
     (CALLS, "sys_exit"),
@@ -41,6 +45,9 @@ const PROGRAMS: [(&str, &str); 11] = [
     ("pr_queue_work", "workqueue_queue_work"),
     ("pr_do_work", "workqueue_execute_start"),
 ];
+
+/// Those of [`PROGRAMS`] with a second one behind them: nothing is missing where the kernel skips them.
+const SECONDED: [&str; 3] = ["pr_exit", "pr_exec", "pr_fork"];
 
 /// [`CALLS`] for kernels that preempt it, at an event of tracefs.
 const CALLS_EVENT: &str = "pr_sys_exit_event";
@@ -102,6 +109,8 @@ pub(crate) struct Recorder {
     ended: EndedProcesses,
     /// How many entries had been made for processes when it was last looked which have ended.
     looked_at: u64,
+    /// When that was.
+    looked: Instant,
     /// What was counted until the end of the window, if that has been read.
     last: Option<RecordedCounts>,
 }
@@ -228,8 +237,8 @@ impl Recorder {
             attached.extend(events.into_iter().map(AttachedProgram::Event));
             sampling = Some(clock);
         }
-        let (ended, looked_at) = (EndedProcesses::default(), 0);
-        Ok(Self { object, attached, level, clock: sampling, locks, no_rings, path, ended, looked_at, last: None })
+        let (clock, ended, looked_at, looked) = (sampling, EndedProcesses::default(), 0, Instant::now());
+        Ok(Self { object, attached, level, clock, locks, no_rings, path, ended, looked_at, looked, last: None })
     }
 
     /// Keep when each thread has a CPU, from the next step on.
@@ -259,6 +268,13 @@ impl Recorder {
         Ok(counts)
     }
 
+    /// While a thread reads or removes an entry of a map, the kernel skips the programs at events of its CPU
+    /// (kernel/bpf/syscall.c, `bpf_disable_instrumentation`), [`CALLS_EVENT`] among them. Others must not run there meanwhile.
+    fn unpreempted(&self) -> Option<Unpreempted> {
+        let at_event = self.attached.iter().any(|program| matches!(program, AttachedProgram::Event(_)));
+        at_event.then(Unpreempted::begin)
+    }
+
     /// When the window ends, by the programs' clock, ns.
     fn until(&self) -> Result<u64> {
         let until: u64 = self.object.element("window", PR_UNTIL as u32)?;
@@ -267,6 +283,8 @@ impl Recorder {
 
     /// Take what ended processes have counted out of the kernel's maps, if they are many.
     pub(crate) fn take_ended(&mut self) -> Result<Option<RecordedCounts>> {
+        self.looked = Instant::now();
+        let _kept = self.unpreempted();
         let state: PrState = self.object.element("state", 0)?;
         if state.processes_made - self.looked_at < MANY_NEW {
             return Ok(None);
@@ -290,6 +308,11 @@ impl Recorder {
         self.remove("ends", &ended.ends)?;
         self.remove("waits", &ended.waits)?;
         Ok(Some(ended))
+    }
+
+    /// The same, no more often than [`ROOM_EVERY`].
+    fn take_ended_at_times(&mut self) -> Result<Option<RecordedCounts>> {
+        if self.looked.elapsed() < ROOM_EVERY { Ok(None) } else { self.take_ended() }
     }
 
     fn processes(&self) -> Result<Vec<(PrWho, PrProcess)>> {
@@ -320,7 +343,7 @@ impl Recorder {
         let counts = self.last.take().map_or_else(|| self.last_counts(), Ok)?;
         let tables = [&PROGRAMS[..], &LOCKS, &RINGS, RING_CHOICES.as_flattened()];
         let programs: HashSet<&str> = tables.concat().into_iter().map(|(program, _)| program).collect();
-        let programs = programs.into_iter().chain([CALLS_EVENT]);
+        let programs = programs.into_iter().filter(|program| !SECONDED.contains(program)).chain([CALLS_EVENT]);
         let skipped = programs.filter_map(|program| self.object.passed_over(program)).sum();
         let (heads, streams) = (self.object.entries("heads")?, self.object.entries("streams")?);
         let no_rings = self.no_rings.take();
@@ -358,6 +381,7 @@ impl Recorder {
 
     /// The same, and what each thread is doing.
     fn read_with_tasks(&self) -> Result<(RecordedCounts, Vec<(u64, PrTask)>)> {
+        let _kept = self.unpreempted();
         let mut before = self.object.entries::<u64, PrTask>("tasks")?;
         for _ in 1..READS {
             let (counts, tasks) = self.read_once()?;

@@ -73,7 +73,7 @@ impl Observe for Recorder {
 
     fn step(&mut self, ended: &mut dyn FnMut(&RecordedCounts, HashMap<PrWho, PrWho>)) -> Duration {
         // Without an answer of the kernel, what has no room any more is counted as lost.
-        if let Ok(Some(taken)) = self.take_ended() {
+        if let Ok(Some(taken)) = self.take_ended_at_times() {
             let groups = self.ended.add(&taken);
             ended(&taken, groups);
         }
