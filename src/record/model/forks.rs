@@ -10,22 +10,26 @@ use std::collections::{BTreeMap, HashMap};
 /// A shorter line may have been written by each of them on purpose.
 const LEAST: usize = 8;
 
-/// The rows of each process, by its id: one for each program, by its begin.
-type RowsOfPrograms = HashMap<u64, BTreeMap<u64, usize>>;
+/// The rows of each process, by its id: one for each program, by its begin, and when that ended.
+type RowsOfPrograms = HashMap<u64, BTreeMap<u64, (usize, u64)>>;
 
 fn programs(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>) -> RowsOfPrograms {
     let mut programs: RowsOfPrograms = HashMap::new();
     for (who, process) in &counted.processes {
         if let Some(at) = index.get(who) {
-            programs.entry(who.tgid.into()).or_default().insert(process.begin, *at);
+            programs.entry(who.tgid.into()).or_default().insert(process.begin, (*at, process.end));
         }
     }
     programs
 }
 
-/// The row of what this process executed at that time.
+/// The row of what this process executed at that time. One that executes a program of the same name again, as a wrapper of it
+/// does, has one row for both, which began before others that have ended by then.
 fn row_at(programs: &RowsOfPrograms, process: u64, at: u64) -> Option<usize> {
-    programs.get(&process).and_then(|rows| rows.range(..=at).next_back()).map(|(_, row)| *row)
+    let rows = programs.get(&process)?;
+    let mut begun = rows.range(..=at).rev().map(|(_, row)| row);
+    let last = begun.clone().next()?;
+    Some(begun.find(|(_, end)| *end >= at).unwrap_or(last).0)
 }
 
 /// The rows, of these, of each program that one process started, by that process and the program's name.
@@ -183,6 +187,19 @@ mod tests {
         let later = LeftProcesses { count: 1, processes: [1].into(), until_ns: 25 };
         assert_eq!((ended([20, 30]), ended([30, 20])), ([(0, later)].into(), BTreeMap::new()));
         doubled(&counted, &index, (3, 1))
+    }
+
+    #[test]
+    fn a_program_of_a_name_that_was_used_before_is_that_of_its_time() {
+        let mut counted = RecordedCounts::default();
+        for (name, begin, end) in [("python3", 10, 900), ("env", 20, 30)] {
+            counted.processes.push((who(7, name), PrProcess { begin, end, ..PrProcess::zeroed() }));
+        }
+        counted.processes.push((who(8, "job"), PrProcess { parent: 7, begin: 500, end: 600, ..PrProcess::zeroed() }));
+        let index = [(who(7, "python3"), 0), (who(7, "env"), 1), (who(8, "job"), 2)].into();
+        assert_eq!(parents(&counted, &index)[&2], Some(0));
+        counted.processes[2].1.begin = 25;
+        assert_eq!(parents(&counted, &index)[&2], Some(1));
     }
 
     #[test]
