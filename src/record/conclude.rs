@@ -17,8 +17,13 @@ use crate::record::start::input::KeptInput;
 use crate::record::start::launch::{Launcher, MadePipe};
 use crate::record::start::running::RunningProcesses;
 use crate::record::trials::trial::TrialOptions;
-use crate::result::{Document, Finding, FindingKind, Outcome, PipelineCommand, RecordLevel, SCHEMA};
+use crate::report::number::time;
+use crate::result::{
+    Document, Finding, FindingKind, MOST_WAITS, Outcome, PipelineCommand, RecordLevel, SCHEMA, Switches,
+};
 use crate::util::build;
+use crate::util::text::grouped;
+use crate::util::warning::{Warning, WarningCode};
 
 /// Names for stacks, as far as they are needed.
 #[derive(Debug, Default)]
@@ -47,6 +52,20 @@ pub(crate) fn try_out(
     }
 }
 
+/// What is said if there were more waits than are stored.
+fn not_stored(switches: &Switches) -> Option<Warning> {
+    (switches.left_out > 0).then(|| Warning {
+        code: WarningCode::SwitchesLeftOut,
+        message: format!(
+            "--switches stored the first {} waits and left out {}: the trace is complete until {}",
+            grouped(MOST_WAITS as u64),
+            grouped(switches.left_out),
+            time(switches.until_ns as f64 / 1e9)
+        ),
+        action: "record for a shorter time (--duration), or attach when it matters (-p)".to_owned(),
+    })
+}
+
 /// Add to `recording` what was counted, and the answer. `pipes` are those between the stages, `running` the processes that
 /// were found at the start.
 pub(crate) fn concluded(
@@ -73,6 +92,7 @@ pub(crate) fn concluded(
         ..recording
     };
     let switches = switches.map(|switches| switches.named(&index, &recording.channels, begin));
+    recording.warnings.extend(switches.as_ref().and_then(not_stored));
     let RecordedAnswer { findings, cautions } = answer(&recording);
     (recording.findings, recording.cautions) = (findings, cautions);
     let stacks = recording.level == RecordLevel::Stacks;
@@ -89,4 +109,17 @@ pub(crate) fn concluded(
         traced.add(&mut recorded, &index);
     }
     recorded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_that_are_not_stored_are_said() {
+        let said = |left_out: u64| not_stored(&Switches { left_out, until_ns: 1_500_000_000, ..Switches::default() });
+        let text = "--switches stored the first 300,000 waits and left out 12,345: the trace is complete until 1.50 s";
+        assert_eq!(said(12_345).map(|warning| warning.message).as_deref(), Some(text));
+        assert_eq!(said(0), None);
+    }
 }

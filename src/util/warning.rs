@@ -65,6 +65,8 @@ pub enum WarningCode {
     /// The critical path did not add up.
     PathWrong,
     SwitchesUnseen,
+    /// More waits than `--switches` stores.
+    SwitchesLeftOut,
     EventsSkipped,
     ThreadsNotRecorded,
     ProcessesNotRecorded,
