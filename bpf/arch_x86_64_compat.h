@@ -85,6 +85,8 @@ __noinline u32 native_number(u32 number)
 		return NR_VMSPLICE;
 	case 330:
 		return NR_DUP3;
+	case 361:
+		return NR_BIND;
 	case 364:
 		return NR_ACCEPT4;
 	case 369:

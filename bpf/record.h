@@ -208,7 +208,7 @@ struct pr_streamed {
 	u64 to;
 	u64 moves;
 	u64 next;
-	/* Calls that wrote the end of a line at last; whether the last one did not; how often others wrote between such a one and the
+	/* Calls that moved the end of a line at last; whether the last one did not; how often others wrote between such a one and the
 	 * next one. */
 	u64 lines;
 	u64 within;
@@ -375,6 +375,13 @@ struct pr_process {
 	u64 unopened;
 	/* Reads and writes whose descriptor was not open. */
 	u64 bad_calls;
+	/* Reads that got the end of what is no channel, and the descriptor of the last one and one. */
+	u64 ends;
+	u64 ended;
+	/* Calls of bind; those whose address others had, and the port of the last one of these; 0 if it has none. */
+	u64 binds;
+	u64 in_use;
+	u64 port;
 	/* Calls of ioctl that ask how much can be read: FIONREAD. */
 	u64 asks;
 	/* Calls of connect; those that were refused, and those that found no room in the queue of a listening socket. */

@@ -363,14 +363,35 @@ __noinline u32 note_result(u64 task, u64 number, u32 fd, s64 result, u64 buffer)
 		own->own.no_space += result == -ENOSPC || result == -EDQUOT;
 	}
 	/* Of what programs read from files, only their standard input is one that others may read, too. */
-	if (number == NR_READ && fd == STANDARD_INPUT && result >= 0)
+	if (number == NR_READ && (fd == STANDARD_INPUT ? result >= 0 : !result))
 		side = PR_READ;
 	else if (result <= 0 || (number != NR_WRITE && number != NR_WRITEV))
 		return 0;
 	file = file_of(own, task, fd);
-	if (!file || file->file_type != S_IFREG)
+	if (!file)
 		return 0;
-	return note_stream(task, fd, side, result, number == NR_WRITE ? buffer : 0);
+	if (side == PR_READ && !result && !file->device) {
+		own->own.ends++;
+		own->own.ended = (u64)fd + 1;
+	}
+	if (file->file_type != S_IFREG || (side == PR_READ && fd != STANDARD_INPUT))
+		return 0;
+	return note_stream(task, fd, side, result, number == NR_WRITEV ? 0 : buffer);
+}
+
+/* `bind` failed, because others have the address. Not static, as note_open. */
+__noinline u32 note_in_use(u64 task, u64 address)
+{
+	struct pr_task *own = find_any(task);
+	u16 words[2] = {};
+
+	if (!own)
+		return 0;
+	own->own.in_use++;
+	if (bpf_probe_read_user(words, sizeof(words), (void *)address) || (words[0] != AF_INET && words[0] != AF_INET6))
+		return 0;
+	own->own.port = (u16)(words[1] << 8 | words[1] >> 8);
+	return 1;
 }
 
 /* A call ends with `result`. Its `registers` can be read without a helper, or are where they always are if that is 0. */
@@ -485,6 +506,11 @@ static __always_inline int add_call(const void *registers, s64 result)
 		else if (result == -EAGAIN)
 			own->own.queue_full++;
 		forget_files(own);
+		break;
+	case NR_BIND:
+		own->own.binds++;
+		if (result == -EADDRINUSE)
+			note_in_use(task, call.si);
 		break;
 	case NR_DUP2:
 	case NR_DUP3:

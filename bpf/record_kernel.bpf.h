@@ -158,7 +158,7 @@ enum { O_ACCESS = 3, O_RDWR = 2, O_APPEND = 02000 };
 /* include/linux/sched/signal.h: a fatal signal or exit_group(2) ends all threads. */
 enum { SIGNAL_GROUP_EXIT = 4 };
 enum { EBADF = 9, ECHILD = 10, EAGAIN = 11, EACCES = 13, EMFILE = 24, ENOTTY = 25, ENOSPC = 28, ESPIPE = 29, EPIPE = 32 };
-enum { ECONNREFUSED = 111, EDQUOT = 122 };
+enum { EADDRINUSE = 98, ECONNREFUSED = 111, EDQUOT = 122 };
 /* include/uapi/asm-generic/resource.h */
 enum { RLIMIT_NOFILE = 7 };
 

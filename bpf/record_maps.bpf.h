@@ -238,6 +238,13 @@ static __always_inline void settle(struct pr_task *own)
 		__sync_fetch_and_add(&process->syncs, own->own.syncs);
 		__sync_fetch_and_add(&process->unopened, own->own.unopened);
 		__sync_fetch_and_add(&process->bad_calls, own->own.bad_calls);
+		__sync_fetch_and_add(&process->ends, own->own.ends);
+		if (own->own.ended)
+			process->ended = own->own.ended;
+		__sync_fetch_and_add(&process->binds, own->own.binds);
+		__sync_fetch_and_add(&process->in_use, own->own.in_use);
+		if (own->own.port)
+			process->port = own->own.port;
 		__sync_fetch_and_add(&process->asks, own->own.asks);
 		__sync_fetch_and_add(&process->connects, own->own.connects);
 		__sync_fetch_and_add(&process->refused, own->own.refused);

@@ -59,6 +59,10 @@ pub enum FindingKind {
     FifoLost,
     /// A terminal cut lines that were too long.
     LineCut,
+    /// A process ended others that it had not started, with a signal to its whole group, or only some of those that it had.
+    GroupEnded,
+    /// A port is that of another process.
+    AddressInUse,
     /// Connections were refused, or found no room in the queue of who listens.
     Refused,
     /// A process closes, reads or writes descriptors that are not open.
@@ -180,6 +184,7 @@ pub enum FindingKind {
 impl FindingKind {
     /// Whether something goes wrong that a faster program would not fix.
     pub fn is_fault(self) -> bool {
+        use FindingKind::{AddressInUse, GroupEnded};
         use FindingKind::{
             AtEnd, BadDescriptors, Broken, Circle, Cut, Datagrams, FifoLost, FillAsks, Late, LineCut, OwnInput, Polls,
         };
@@ -198,6 +203,8 @@ impl FindingKind {
                 | FifoLost
                 | LineCut
                 | Refused
+                | GroupEnded
+                | AddressInUse
                 | BadDescriptors
                 | FillAsks
                 | FullTable

@@ -82,6 +82,9 @@ pub struct RecordedProcess {
     /// Its command line, or that of one of several: the first 192 bytes. Empty if it is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
+    /// Of several, how many had this command line.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub same_args: u64,
     /// The stage that it belongs to, from 0.
     pub stage: u32,
     /// In the PID namespace of pipeprof; in the initial one if it has none there.
@@ -144,6 +147,12 @@ pub struct RecordedProcess {
     /// Reads and writes with a descriptor that was not open.
     #[serde(default, skip_serializing_if = "is_default")]
     pub bad_calls: u64,
+    /// Reads that got the end of what is no channel, such as a file or /dev/null.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ends: u64,
+    /// The descriptor of the last one of these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<u32>,
     /// Calls of `ioctl` that asked how much there is to read (FIONREAD).
     #[serde(default, skip_serializing_if = "is_default")]
     pub fill_asks: u64,
@@ -156,6 +165,12 @@ pub struct RecordedProcess {
     /// Of these, those that failed because the queue of the listening socket was full.
     #[serde(default, skip_serializing_if = "is_default")]
     pub full_queues: u64,
+    /// Calls of `bind`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub binds: u64,
+    /// A port that others had when it tried to bind a socket to it last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_port: Option<UsedPort>,
     /// Writes that failed because the device had no room (ENOSPC), or the user had used up a quota.
     #[serde(default, skip_serializing_if = "is_default")]
     pub without_space: u64,
@@ -233,6 +248,14 @@ pub struct LockedFile {
     /// Whether another process took the lock than those.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub inherited: bool,
+}
+
+/// A port to which others have bound a socket.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UsedPort {
+    pub port: u16,
+    /// Who had the socket open at the end of the recording.
+    pub holders: Vec<SeenProcess>,
 }
 
 /// Processes that ended later than the one that had started them.
@@ -340,6 +363,9 @@ pub struct RecordedStream {
     /// Calls that ended with a line.
     #[serde(default, skip_serializing_if = "is_default")]
     pub lines: u64,
+    /// Whether the last one that moved something did not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unended: bool,
     /// How often another one wrote after a call that did not end with a line, before the next one.
     #[serde(default, skip_serializing_if = "is_default")]
     pub split: u64,

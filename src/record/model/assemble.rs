@@ -213,6 +213,7 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
             sockets: more.sockets_open,
         });
     }
+    sum.ended = u32::try_from(more.ended).ok().and_then(|fd| fd.checked_sub(1)).or(sum.ended);
     sum.signal = u32::try_from(more.signal).ok().filter(|signal| *signal > 0).or(sum.signal);
     sum.exit_code = u8::try_from(more.code).ok().filter(|code| *code > 0).or(sum.exit_code);
     for (sum, more) in [
@@ -236,6 +237,8 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
         (&mut sum.syncs, more.syncs),
         (&mut sum.failed_closes, more.unopened),
         (&mut sum.bad_calls, more.bad_calls),
+        (&mut sum.ends, more.ends),
+        (&mut sum.binds, more.binds),
         (&mut sum.fill_asks, more.asks),
         (&mut sum.connects, more.connects),
         (&mut sum.refused_connects, more.refused),

@@ -34,6 +34,7 @@ pub(crate) fn streams(
             range: [counts.from, counts.to],
             moves: counts.moves,
             lines: counts.lines,
+            unended: counts.within > 0,
             split: counts.split,
             block: counts.block,
             blocks: counts.blocks,

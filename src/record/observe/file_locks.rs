@@ -101,11 +101,17 @@ pub(crate) fn held(inode: u64, device: u32) -> Option<LockedFile> {
     let is_it = |link: &String| rustix::fs::stat(link).is_ok_and(|stat| stat.st_ino == inode);
     let path = std::fs::read_link(links.into_iter().find(is_it)?).ok()?.to_string_lossy().into_owned();
     let taken_by = HeldLock::of(&line.split(' ').collect::<Vec<_>>()).taken_by.filter(|pid| !holders.contains(pid));
-    let seen = |pid: &u32| {
-        let name = program_name(&ProcessStat::of(*pid)?.name, &command_line::of_process(*pid));
-        Some(SeenProcess { pid: *pid, name, container: container::of_process(*pid), ..SeenProcess::default() })
-    };
-    Some(LockedFile { path, holders: holders.iter().filter_map(seen).collect(), inherited: taken_by.is_some() })
+    Some(LockedFile {
+        path,
+        holders: holders.iter().copied().filter_map(named).collect(),
+        inherited: taken_by.is_some(),
+    })
+}
+
+/// A process that runs now, with its name.
+pub(crate) fn named(pid: u32) -> Option<SeenProcess> {
+    let name = program_name(&ProcessStat::of(pid)?.name, &command_line::of_process(pid));
+    Some(SeenProcess { pid, name, container: container::of_process(pid), ..SeenProcess::default() })
 }
 
 /// The locks in an fdinfo: `lock: 1: FLOCK ...`.

@@ -1,5 +1,5 @@
 //! See what happens: [`recorder`] attaches the BPF programs and reads their maps ([`raw`], [`counted`]), [`path`] follows what the end of
-//! the pipeline waits for, [`looks`] sees who waits for whom ([`look`], [`thread_calls`], [`file_locks`]) and who has files that have
+//! the pipeline waits for, [`looks`] sees who waits for whom ([`look`], [`thread_calls`], [`file_locks`], [`ports`]) and who has files that have
 //! lost their names ([`stale_files`]), [`timeline`] keeps what happened when, [`others`] who else used the CPUs, and [`traced`]
 //! attaches collectors of runs. [`reason`] names why a thread sleeps, and [`user_pages`] why a pipe is small. In guests, [`results`]
 //! has how all system calls end. [`observer`] is what all do that observe: with BPF programs, or without rights [`proc`].
@@ -14,6 +14,7 @@ pub(crate) mod machine;
 pub(crate) mod observer;
 pub(crate) mod others;
 pub(crate) mod path;
+pub(crate) mod ports;
 pub(crate) mod proc;
 pub(crate) mod raw;
 pub(crate) mod reason;

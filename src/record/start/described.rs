@@ -5,6 +5,7 @@ use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::file_locks;
 use crate::record::observe::looks::SeenWaits;
 use crate::record::observe::path::PathEnds;
+use crate::record::observe::ports;
 use crate::record::observe::raw::PrWho;
 use crate::record::say::holders;
 use crate::record::start::command_line::script_name;
@@ -38,6 +39,12 @@ pub(crate) fn described(
         if known.is_empty() {
             line.clone_into(known);
         }
+        if line == &known[..] {
+            assembled.processes[*at].same_args += 1;
+        }
+    }
+    for process in assembled.processes.iter_mut().filter(|process| process.same_args < 2) {
+        process.same_args = 0;
     }
     if let Some(ids) = path.as_ref().map(|path| &path.ids) {
         for process in &mut assembled.processes {
@@ -56,6 +63,13 @@ pub(crate) fn described(
             let place = |pid: u32| assembled.processes.iter().rposition(|process| process.pids.contains(&pid));
             file.iter_mut().flat_map(|file| &mut file.holders).for_each(|of| of.recorded = place(of.pid));
             assembled.processes[*at].locked_out = file;
+        }
+        let port = u16::try_from(counts.port).ok().filter(|port| *port > 0 && counts.in_use > 0);
+        if let Some((at, port)) = assembled.index.get(who).zip(port) {
+            let mut used = ports::used(port);
+            let place = |pid: u32| assembled.processes.iter().rposition(|process| process.pids.contains(&pid));
+            used.holders.iter_mut().for_each(|of| of.recorded = place(of.pid));
+            assembled.processes[*at].used_port = Some(used);
         }
     }
     for process in &mut assembled.processes {

@@ -24,7 +24,7 @@ const DISK: f64 = 0.3;
 
 /// `` `a.py` called `fsync` 1,000 times, and waits for the disk 85 % of the time: ... ``
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
-    let rules = [asks, closes, bad_calls, full_table, locked_out, syncs, lost_child, no_space];
+    let rules = [asks, closes, bad_calls, ends, used_port, full_table, locked_out, syncs, lost_child, no_space];
     let each = view.document.recorded.iter().enumerate();
     each.flat_map(|(at, process)| {
         let found = rules.iter().filter_map(move |rule| rule(view, at, process));
@@ -76,6 +76,56 @@ fn bad_calls(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Sa
         view.name(at)
     );
     (count >= BAD_CALLS && 2 * count >= process.calls).then_some((FindingKind::BadDescriptors, count, text))
+}
+
+/// Of the calls; who reads many files to their ends opens them before.
+const ENDS: f64 = 0.4;
+
+fn ends(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
+    let on_cpu = process.cpu_ns as f64 / process.lived_ns.max(1) as f64;
+    let which = match process.ended {
+        Some(0) => "its standard input".to_owned(),
+        fd => format!("descriptor {}", fd.unwrap_or_default()),
+    };
+    let text = format!(
+        "{} read {which} {} times at its end, and is on a CPU {} of the time: it is a file or a device such as /dev/null, and each \
+         read returns at once. It has to stop at the end of file.",
+        view.name(at),
+        grouped(process.ends),
+        percent(on_cpu.min(1.0))
+    );
+    let many = process.ends / process.pids.len().max(1) as u64 >= BAD_CALLS;
+    let mostly = process.ends as f64 >= ENDS * process.calls as f64;
+    let awake = (process.cpu_ns + process.runnable_ns) as f64 / process.lived_ns.max(1) as f64;
+    (many && mostly && awake >= AWAKE).then_some((FindingKind::AtEnd, process.ends, text))
+}
+
+fn used_port(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
+    let used = process.used_port.as_ref()?;
+    // Its row can have the id of a process that executes something else by now.
+    let holders: Vec<&SeenProcess> = used.holders.iter().filter(|holder| holder.recorded != Some(at)).collect();
+    // Who has not bound a socket itself has that of another one.
+    let inherits = |holder: &&SeenProcess| {
+        holder.recorded.and_then(|at| view.document.recorded.get(at)).is_some_and(|of| of.binds == 0)
+    };
+    let how = if !holders.is_empty() && holders.iter().all(inherits) {
+        " Such a process has inherited the socket from who bound it, and keeps the port as long as it has it open: with FD_CLOEXEC \
+         (SOCK_CLOEXEC), no child gets it."
+    } else {
+        ""
+    };
+    let who = match &holders[..] {
+        [] => "another process had it then".to_owned(),
+        [_] => format!("{} has it", few(holders.iter().copied().map(full_name))),
+        _ => format!("{} have it", few(holders.iter().copied().map(full_name))),
+    };
+    let text = format!("{} could not bind a socket to port {} (EADDRINUSE): {who}.{how}", view.name(at), used.port);
+    // Who looks for a free one has bound another one.
+    (process.exit_code.is_some() || process.binds == 1).then_some((
+        FindingKind::AddressInUse,
+        holders.len() as u64,
+        text,
+    ))
 }
 
 fn full_table(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
@@ -176,7 +226,7 @@ fn no_space(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Sai
 mod tests {
     use super::*;
     use crate::record::say::findings::tests::{WINDOW, said};
-    use crate::result::{CriticalPath, FullTable, LockedFile, PathPart};
+    use crate::result::{CriticalPath, FullTable, LockedFile, PathPart, UsedPort};
 
     fn of(change: &dyn Fn(&mut RecordedProcess)) -> Vec<String> {
         said(find, &|recording| change(&mut recording.recorded[1]))
@@ -287,5 +337,40 @@ mod tests {
         assert_eq!(failed(3072), [text]);
         let once = "`grep` could not write once, because there was no room on the device (ENOSPC): its";
         assert!(failed(1)[0].starts_with(once) && failed(0).is_empty());
+    }
+
+    #[test]
+    fn reads_at_the_end_of_a_file_are_said() {
+        let reads = |ends: u64, calls: u64, fd: u32| {
+            of(&|process| {
+                (process.ends, process.calls, process.ended) = (ends, calls, Some(fd));
+                (process.cpu_ns, process.lived_ns) = (WINDOW / 10 * 9, WINDOW);
+            })
+        };
+        let text = "`grep` read its standard input 1,242,769 times at its end, and is on a CPU 90 % of the time: it is a file or a device \
+                    such as /dev/null, and each read returns at once. It has to stop at the end of file.";
+        assert_eq!(reads(1_242_769, 2_485_600, 0), [text]);
+        assert!(reads(1_242_769, 1_300_000, 7)[0].starts_with("`grep` read descriptor 7 1,242,769 times"));
+        assert!(reads(20, 30, 0).is_empty() && reads(20_000, 120_000, 3).is_empty(), "each of many files has an end");
+    }
+
+    #[test]
+    fn a_port_that_others_have_is_said() {
+        let bound = |pid: u32, binds: u64, change: &dyn Fn(&mut RecordedProcess)| {
+            said(find, &|recording| {
+                let holder = SeenProcess { pid, name: "sleep".to_owned(), recorded: Some(2), ..SeenProcess::default() };
+                recording.recorded[2].binds = binds;
+                let process = &mut recording.recorded[1];
+                let used_port = Some(UsedPort { port: 8080, holders: vec![holder] });
+                (process.used_port, process.exit_code, process.binds) = (used_port, Some(1), 1);
+                change(process);
+            })
+        };
+        let text = "`grep` could not bind a socket to port 8080 (EADDRINUSE): `sleep` (process 4711) has it.";
+        assert_eq!(bound(4711, 1, &|_| {}), [text]);
+        assert!(bound(4711, 0, &|_| {})[0].starts_with(&format!("{text} Such a process has inherited the socket")));
+        let own = bound(4711, 1, &|of| of.used_port.iter_mut().for_each(|used| used.holders[0].recorded = Some(1)));
+        assert_eq!(own, ["`grep` could not bind a socket to port 8080 (EADDRINUSE): another process had it then."]);
+        assert!(bound(4711, 1, &|of| (of.exit_code, of.binds) = (None, 2)).is_empty(), "it has looked for a free one");
     }
 }

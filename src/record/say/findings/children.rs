@@ -3,8 +3,8 @@
 use crate::profile::few;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::start::command_line::is_shell;
-use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess, WaitReason};
-use crate::util::text::{counted, grouped};
+use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess, RecordedStream, WaitReason};
+use crate::util::text::{clean, counted, grouped};
 
 /// What goes on for so long is not about to end anyway, ns.
 const LONG_NS: u64 = 50_000_000;
@@ -192,25 +192,37 @@ pub(crate) fn last_line(view: &FindingView<'_>) -> Vec<Finding> {
         let by_bytes = end.bytes > 0 && end.bytes + end.at_end == end.all_calls();
         by_bytes && end.lines >= LEAST_LINES && end.unended == 1 && end.at_end == 1
     };
-    let mut found = Vec::new();
-    for (at, channel, end) in view.readers().filter(|(_, _, end)| drops(end)) {
-        let process = view.process(end);
+    let channels = view.readers().filter(|(_, _, end)| drops(end));
+    let channels = channels.map(|(at, channel, end)| (end.process, Some(at), view.pipe_from(channel)));
+    // In a file, it goes back to the end of each line, as long as there is one. Its own script is no list of lines.
+    let drops = |stream: &&RecordedStream| {
+        let own = view.document.recorded.get(stream.process).is_none_or(|process| !has_script(process));
+        !stream.writes && stream.unended && stream.at_end == 1 && stream.moves > 0 && !own
+    };
+    let files = view.document.streams.iter().filter(drops);
+    let files = files.map(|stream| (stream.process, None, format!("`{}`", clean(&stream.file))));
+    let is_bash = |at: usize| {
         // `read -n`, `-N` and `-d` end elsewhere.
         let limits = |word: &String| ["-n", "-N", "-d", "-k"].iter().any(|option| word.contains(option));
-        let is_bash = |process: &RecordedProcess| process.name == "bash" && process.pids.len() == 1;
-        if process.is_none_or(|process| !is_bash(process) || process.args.iter().any(limits)) {
-            continue;
-        }
+        let process = view.document.recorded.get(at);
+        process.is_some_and(|of| of.name == "bash" && of.pids.len() == 1 && !of.args.iter().any(limits))
+    };
+    let say = |(process, channel, from): (usize, Option<usize>, String)| {
         let text = format!(
-            "The last line that {} read from {} has no newline at its end: `read` gets it, but returns false, and `while read` \
+            "The last line that {} read from {from} has no newline at its end: `read` gets it, but returns false, and `while read` \
              ends before it is used. `while read line || [ -n \"$line\" ]` uses it.",
-            view.name(end.process),
-            view.pipe_from(channel)
+            view.name(process)
         );
-        let finding = Finding::new(FindingKind::LastLine, [end.process], text);
-        found.push(Finding { channels: vec![at], ..finding });
-    }
-    found
+        let finding = Finding::new(FindingKind::LastLine, [process], text);
+        Finding { channels: channel.into_iter().collect(), ..finding }
+    };
+    channels.chain(files).filter(|(process, ..)| is_bash(*process)).map(say).collect()
+}
+
+/// Whether a shell does not read its commands from its standard input.
+fn has_script(shell: &RecordedProcess) -> bool {
+    let mut words = shell.args.iter().skip(1);
+    words.any(|word| !word.starts_with('-') || word.contains('c')) && !shell.args.iter().any(|word| word == "-s")
 }
 
 /// What lives on for so long is not about to end, ns, and it is waited for this part of that.
@@ -388,6 +400,28 @@ mod tests {
         let text = "The last line that `bash` read from the pipe from `seq` has no newline at its end: `read` gets it, but returns \
                     false, and `while read` ends before it is used. `while read line || [ -n \"$line\" ]` uses it.";
         assert_eq!(read(&|_| {}), [text]);
+        let file = |change: &dyn Fn(&mut RecordedStream)| {
+            said(last_line, &|recording| {
+                let shell = &mut recording.recorded[1];
+                (shell.name, shell.args) = ("bash".to_owned(), vec!["bash".to_owned(), "a.sh".to_owned()]);
+                let file = "hosts".to_owned();
+                let mut stream =
+                    RecordedStream { process: 1, file, at_end: 1, moves: 2, unended: true, ..Default::default() };
+                change(&mut stream);
+                recording.streams = vec![stream];
+            })
+        };
+        assert_eq!(file(&|_| {}), [text.replace("the pipe from `seq`", "`hosts`").replace("`bash`", "`bash a.sh`")]);
+        assert!(file(&|stream| stream.at_end = 2).is_empty(), "it was used");
+        assert!(file(&|stream| stream.unended = false).is_empty() && file(&|stream| stream.moves = 0).is_empty());
+        assert!(file(&|stream| stream.writes = true).is_empty() && file(&|stream| stream.process = 0).is_empty());
+        let script = |line: &str| {
+            let args = line.split(' ').map(str::to_owned).collect();
+            has_script(&RecordedProcess { args, ..RecordedProcess::default() })
+        };
+        assert!(
+            script("bash -c x") && script("bash a.sh") && !script("bash") && !script("bash -s a") && !script("bash -x")
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::record::model::forks::by_program;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::report::number::percent;
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
-use crate::util::text::{counted, grouped};
+use crate::util::text::{clean, counted, grouped};
 use std::collections::BTreeMap;
 
 /// Fewer are no load.
@@ -172,6 +172,9 @@ const WORK: f64 = 0.5;
 
 /// `` `bash a.sh` ran `awk` 6 times, one after the other, each on one CPU: ... ``
 pub(crate) fn one_by_one(view: &FindingView<'_>) -> Vec<Finding> {
+    if let Some(found) = repeated(view) {
+        return vec![found];
+    }
     let window = view.document.processes.window_ns.max(1) as f64;
     let all = &view.document.recorded;
     let busy: u64 = all.iter().map(|process| process.cpu_ns).sum();
@@ -203,6 +206,39 @@ pub(crate) fn one_by_one(view: &FindingView<'_>) -> Vec<Finding> {
         }
     }
     found.into_iter().max_by_key(|(worked, _)| *worked).map(|(_, finding)| finding).into_iter().collect()
+}
+
+/// Fewer are steps of a script; and they work for this part of the window.
+const REPEATED: u64 = 5;
+const REPEATED_MUCH: f64 = 0.3;
+
+/// Less, ns, is nothing to save.
+const REPEATED_LEAST_NS: f64 = 200_000_000.0;
+
+/// `` `bash a.sh` ran `gzip -cd a.gz` 25 times: ... ``
+fn repeated(view: &FindingView<'_>) -> Option<Finding> {
+    let all = view.document.recorded.iter().enumerate();
+    let is_so = |(_, process): &(usize, &RecordedProcess)| {
+        let count = process.same_args;
+        // What a pipe brings can be new each time.
+        let same = count >= REPEATED && count == process.pids.len() as u64 && process.input.is_none();
+        // A copy of a shell has the words of that.
+        let same = same && process.execs >= count;
+        let reads = |end: &RecordedEnd| view.process(end).is_some_and(|of| std::ptr::eq(of, *process));
+        let much = (REPEATED_MUCH * view.window()).max(REPEATED_LEAST_NS);
+        let works = process.cpu_ns as f64 >= much && process.args.len() > 1;
+        same && works && !view.document.channels.iter().any(|channel| channel.readers.iter().any(reads))
+    };
+    let (at, process) = all.filter(is_so).max_by_key(|(_, process)| process.cpu_ns)?;
+    let line = clean(&process.args.join(" "));
+    let by = process.started_by.map_or_else(String::new, |by| format!(" by {}", view.name(by)));
+    let text = format!(
+        "`{line}` was run {} times{by}, each time with the same words, and is on a CPU {} of the time. If what it reads has not \
+         changed, once is enough: one pass that does all, or a file for its output.",
+        process.same_args,
+        percent(process.cpu_ns as f64 / view.window())
+    );
+    Some(Finding { count: Some(process.same_args), ..Finding::new(FindingKind::Started, [at], text) })
 }
 
 /// Fewer are no load.
@@ -382,6 +418,31 @@ mod tests {
                 &|recording| recording.recorded[3..].iter_mut().for_each(|process| process.cpu_ns = 0),
             ],
         );
+    }
+
+    #[test]
+    fn runs_of_the_same_words_are_said() {
+        let again = |change: &dyn Fn(&mut RecordedProcess)| {
+            said(one_by_one, &|recording| {
+                let mut run = RecordedProcess {
+                    name: "gzip".to_owned(),
+                    args: ["gzip", "-cd", "a.gz"].map(str::to_owned).to_vec(),
+                    same_args: 25,
+                    pids: (10..35).collect(),
+                    execs: 25,
+                    cpu_ns: WINDOW / 4 * 3,
+                    started_by: Some(0),
+                    ..RecordedProcess::default()
+                };
+                change(&mut run);
+                recording.recorded.push(run);
+            })
+        };
+        let text = "`gzip -cd a.gz` was run 25 times by `seq`, each time with the same words, and is on a CPU 75 % of the time. If what it \
+                    reads has not changed, once is enough: one pass that does all, or a file for its output.";
+        assert_eq!(again(&|_| {}), [text]);
+        assert!(again(&|run| run.same_args = 20).is_empty() && again(&|run| run.execs = 0).is_empty());
+        assert!(again(&|run| run.input = Some(0)).is_empty() && again(&|run| run.cpu_ns = WINDOW / 5).is_empty());
     }
 
     /// `grep` sleeps 100,000 times for one byte of `seq`.
