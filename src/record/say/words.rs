@@ -4,7 +4,7 @@ use crate::profile::{few, listed};
 use crate::record::model::ceilings;
 use crate::record::model::forks::by_program;
 use crate::record::model::labels::labels;
-use crate::record::say::{killed, standstill};
+use crate::record::say::{killed, limits, standstill};
 use crate::record::start::launch::SIGNALS;
 use crate::report::number::{from_to, percent, time};
 use crate::result::{
@@ -102,8 +102,10 @@ fn path_kind(path: &CriticalPath, recording: &Document) -> FindingKind {
     let watches = |process: Option<usize>| {
         process.and_then(|at| recording.recorded.get(at)).is_some_and(|process| process.name == killed::TIMEOUT)
     };
+    let is_limited =
+        |process: Option<usize>| process.and_then(|at| limits::rate_limit(recording.recorded.get(at)?)).is_some();
     let is_cause = longest.is_some_and(|((process, what, _), _)| match what {
-        PathWhat::Asleep { reason } => !waits.contains(&reason) && !watches(process),
+        PathWhat::Asleep { reason } => is_limited(process) || !waits.contains(&reason) && !watches(process),
         what => !matches!(what, PathWhat::PipeEmpty | PathWhat::PipeFull),
     });
     if is_cause { FindingKind::Cause } else { FindingKind::Path }
@@ -294,6 +296,10 @@ fn asleep(recording: &Document, process: Option<usize>, name: &str, reason: Wait
         None if reason == WaitReason::Timer => String::new(),
         None => ended(by),
     };
+    let limit = process.and_then(|at| limits::rate_limit(recording.recorded.get(at)?));
+    if let Some(limit) = limit.filter(|_| matches!(reason, WaitReason::Timer | WaitReason::Poll)) {
+        return format!("{name} waiting on purpose: `{}` limits its rate", clean(&limit));
+    }
     let polled = (reason == WaitReason::Poll).then(|| standstill::polled(recording, process?)).flatten();
     if let Some(awaited) = polled {
         return format!("{name} waiting in poll for {awaited}{by}");

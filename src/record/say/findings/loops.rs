@@ -1,6 +1,7 @@
 //! Processes that do the same again and again: calls that find nothing, or look whether something has happened.
 
 use crate::record::say::findings::view::FindingView;
+use crate::record::say::limits::rate_limit;
 use crate::report::number::percent;
 use crate::result::{Finding, FindingKind, PathWhat, RecordedEnd, RecordedProcess, WaitReason};
 use crate::util::text::{clean, counted, grouped};
@@ -148,14 +149,11 @@ const FULL: f64 = 0.5;
 /// Of the time, so much can be lost to other programs.
 const NAPS_BUSY: f64 = 0.8;
 
-/// These are to read slowly.
-const LIMITERS: [&str; 4] = ["pv", "throttle", "trickle", "cstream"];
-
 /// `` `tail.py` sleeps on a timer after each read (247 times), although the pipe from `cat` is full 90 % of the time ... ``
 pub(crate) fn naps(view: &FindingView<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for (at, channel, end) in view.readers() {
-        let Some(process) = view.process(end).filter(|process| !LIMITERS.contains(&process.name.as_str())) else {
+        let Some(process) = view.process(end).filter(|process| rate_limit(process).is_none()) else {
             continue;
         };
         let window = view.document.processes.window_ns.max(1) as f64;
@@ -208,9 +206,6 @@ pub(crate) fn watches(view: &FindingView<'_>) -> Vec<Finding> {
     let watches = |at: &usize| document.recorded[*at].watches >= WATCHES_MANY && view.on_path(*at, timer) >= MUCH;
     let texts = (0..document.recorded.len()).filter(watches).filter_map(|at| {
         let process = &document.recorded[at];
-        if let Some(stuck) = never_read(view, at) {
-            return Some(stuck);
-        }
         let is_later =
             |(_, other): &(usize, &RecordedProcess)| other.stage == process.stage && other.begin_ns > process.begin_ns;
         // Of several children, which are of one program mostly, all that they do together.
@@ -237,33 +232,47 @@ pub(crate) fn watches(view: &FindingView<'_>) -> Vec<Finding> {
         (cpu_ns as f64 >= least)
             .then(|| Finding { count: Some(process.watches), ..Finding::new(FindingKind::Watches, of, text) })
     });
-    texts.collect()
+    let stuck: Vec<Finding> = (0..document.recorded.len()).filter_map(|at| never_read(view, at)).collect();
+    // What they wait for has no load.
+    if stuck.is_empty() { texts.collect() } else { stuck }
 }
 
-/// The same if the child waits for room in a pipe that who looks never reads.
+/// A child that waits for room in a pipe that its parent never reads, while it looks for its end, or does something else.
 fn never_read(view: &FindingView<'_>, at: usize) -> Option<Finding> {
     let document = view.document;
+    let parent = document.recorded.get(at)?;
+    // Who waits for the child is in a circle with it.
+    let waits = parent.waits.get(&WaitReason::Child).map_or(0, |wait| wait.ns);
+    if waits as f64 >= FULL * document.processes.window_ns as f64 {
+        return None;
+    }
     let reads = |end: &RecordedEnd| end.process == at && end.all_calls() == 0;
     let (channel, pipe, end) = view.writers().find(|(_, pipe, end)| {
         let is_child = view.process(end).is_some_and(|child| child.started_by == Some(at));
         let is_full = end.blocked_ns as f64 >= FULL * document.processes.window_ns as f64;
-        is_child && is_full && pipe.kind.is_pipe() && pipe.readers.iter().all(reads) && pipe.other_readers.is_empty()
+        let no_other = pipe.readers.iter().all(reads) && !pipe.readers.is_empty() && pipe.other_readers.is_empty();
+        is_child && is_full && no_other && !parent.moves_unseen()
     })?;
-    let text = format!(
-        "{name} only looks now and then whether its child {child} has ended ({}), and never reads {}, which is full: {child} waits for \
-         room. It has to read until the end, and to wait for the child after that.",
-        counted(document.recorded.get(at)?.watches, "time"),
-        view.pipe_from(pipe),
-        name = view.name(at),
-        child = view.name(end.process)
-    );
+    let (name, pipe, child) = (view.name(at), view.pipe_from(pipe), view.name(end.process));
+    let text = if parent.watches >= WATCHES_MANY {
+        format!(
+            "{name} only looks now and then whether its child {child} has ended ({}), and never reads {pipe}, which is full: {child} \
+             waits for room. It has to read until the end, and to wait for the child after that.",
+            counted(parent.watches, "time")
+        )
+    } else {
+        format!(
+            "{name} never reads {pipe}, its child, and it is full: {child} waits for room. {name} has to read it all the time, or \
+             to start the child with its output elsewhere (/dev/null, a file)."
+        )
+    };
     Some(Finding { channels: vec![channel], ..Finding::new(FindingKind::Watches, [at, end.process], text) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::say::findings::tests::{WINDOW, said};
+    use crate::record::say::findings::tests::{WINDOW, said, silent};
     use crate::result::{CriticalPath, Document, PathPart, WaitTotal};
 
     fn reads(recording: &mut Document, at_end: u64, all: u64) {
@@ -397,7 +406,10 @@ mod tests {
         assert!(slow(WaitReason::Disk, &|_| {}).is_empty());
         let silent: [&dyn Fn(&mut Document); 3] = [
             &|recording| recording.channels[0].writers[0].blocked_ns = 0,
-            &|recording| recording.recorded[1].name = "pv".to_owned(),
+            &|recording| {
+                let process = &mut recording.recorded[1];
+                (process.name, process.args) = ("pv".to_owned(), ["pv", "-L", "1M"].map(str::to_owned).to_vec());
+            },
             &|recording| recording.channels[0].readers[0].calls = [("read".to_owned(), 9000)].into(),
         ];
         for change in silent {
@@ -442,5 +454,31 @@ mod tests {
         let text = "`seq` only looks now and then whether its child `grep` has ended (41 times), and never reads the pipe from `grep`, \
                     which is full: `grep` waits for room.";
         assert!(full[0].starts_with(text), "{full:?}");
+    }
+
+    #[test]
+    fn a_pipe_that_its_parent_never_reads_is_said() {
+        let full = |change: &dyn Fn(&mut Document)| {
+            said(watches, &|recording| {
+                recording.recorded[0].started_by = Some(1);
+                let channel = &mut recording.channels[0];
+                channel.writers[0].blocked_ns = WINDOW / 10 * 9;
+                (channel.readers[0].bytes, channel.readers[0].calls) = (0, Default::default());
+                change(recording);
+            })
+        };
+        let text = "`grep` never reads the pipe from `seq`, its child, and it is full: `seq` waits for room. `grep` has to read it all \
+                    the time, or to start the child with its output elsewhere (/dev/null, a file).";
+        assert_eq!(full(&|_| {}), [text]);
+        let waits = WaitTotal { ns: WINDOW / 10 * 9, count: 1 };
+        silent(
+            &full,
+            &[
+                &|recording| recording.recorded[0].started_by = Some(2),
+                &|recording| recording.channels[0].readers[0].calls = [("read".to_owned(), 1)].into(),
+                &|recording| recording.channels[0].writers[0].blocked_ns = WINDOW / 10,
+                &|recording| recording.recorded[1].waits = [(WaitReason::Child, waits)].into(),
+            ],
+        );
     }
 }
