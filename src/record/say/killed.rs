@@ -6,6 +6,7 @@ use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::first_of::first_of;
 use crate::record::start::command_line::is_shell;
 use crate::result::{Document, ExecutedOn, Finding, FindingKind, RecordedProcess};
+use crate::util::text::counted;
 use std::collections::BTreeSet;
 
 /// Signals by which the kernel ends a program for what it did.
@@ -28,6 +29,12 @@ const REQUESTS: [(i32, &str); 6] = [
     (libc::SIGTERM, "SIGTERM"),
 ];
 
+/// The longest chain of processes, of which each started the next one, that is looked at.
+const MOST_STARTERS: usize = 64;
+
+/// What goes on for so long afterwards was not about to end, ns.
+const LONG_NS: u64 = 300_000_000;
+
 /// A program that ends another one after some time, and how long it takes at most to end itself then, ns.
 pub(crate) const TIMEOUT: &str = "timeout";
 const SOON: u64 = 100_000_000;
@@ -45,7 +52,65 @@ pub(crate) fn findings(recording: &Document) -> Vec<Finding> {
         let text = goes_on(recording, &labels, at, process)?;
         Some(Finding::new(FindingKind::Held, [at], text))
     });
-    [all(FindingKind::Starved, &starved), crashed, ended(recording), first_of(goes_on)].concat()
+    let group = (0..recording.recorded.len()).find_map(|at| group(recording, &labels, at));
+    let spared = (0..recording.recorded.len()).find_map(|at| spared(recording, &labels, at));
+    let group = group.or(spared).into_iter().collect();
+    [all(FindingKind::Starved, &starved), crashed, group, ended(recording), first_of(goes_on)].concat()
+}
+
+/// Who was ended by its own signal, which also ended others that it had not started: those of its process group.
+fn group(recording: &Document, labels: &[String], at: usize) -> Option<Finding> {
+    let all = &recording.recorded;
+    let process = all.get(at).filter(|process| process.ended_by == Some(at) && !recording.was_limited())?;
+    let number = process.signal?;
+    let (_, signal) = REQUESTS.into_iter().find(|(request, _)| request.cast_unsigned() == number)?;
+    let starters =
+        |of: usize| std::iter::successors(Some(of), |of| all.get(*of)?.started_by).skip(1).take(MOST_STARTERS);
+    // As far as it is known who started whom.
+    let is_other = |(of, other): &(usize, &RecordedProcess)| {
+        let hit = *of != at && other.ended_by == Some(at) && other.signal == Some(number);
+        let above = || starters(at).any(|starter| starter == *of);
+        hit && (above() || other.started_by.is_some() && starters(*of).all(|starter| starter != at))
+    };
+    let others: Vec<usize> = all.iter().enumerate().filter(is_other).map(|(of, _)| of).collect();
+    if others.is_empty() {
+        return None;
+    }
+    let text = format!(
+        "`{}` sent {signal} to its whole process group at {} (as `kill 0` does), and so ended {}, too, which it had not started. \
+         `kill $(jobs -p)`, or the ids of its children, ends only those; `setsid` before it gives it a group of its own.",
+        labels.get(at)?,
+        after(process.end_ns),
+        few(others.iter().filter_map(|of| labels.get(*of)).map(|name| format!("`{name}`")))
+    );
+    let which = [at].into_iter().chain(others);
+    Some(Finding { at_ns: Some(process.end_ns), ..Finding::new(FindingKind::GroupEnded, which, text) })
+}
+
+/// Who ended one of the processes that it had started, and then itself, but not the others.
+fn spared(recording: &Document, labels: &[String], at: usize) -> Option<Finding> {
+    let all = &recording.recorded;
+    let process = all.get(at).filter(|process| process.pids.len() == 1 && !recording.was_limited())?;
+    let ended = all
+        .iter()
+        .position(|of| of.ended_by == Some(at) && of.started_by.is_none_or(|by| by == at) && by_others(of))?;
+    let left = process.left.as_ref().filter(|left| left.until_ns > process.end_ns + LONG_NS)?;
+    let others: Vec<usize> = left.processes.iter().copied().filter(|of| *of != ended).collect();
+    if others.is_empty() || all[ended].end_ns + LONG_NS < process.end_ns {
+        return None;
+    }
+    let text = format!(
+        "`{}` ended `{}`, and itself at {}, but {} that it had started went on until {} ({}). A signal to the whole group (`kill -- -PID`), \
+         or one to each, ends all.",
+        labels.get(at)?,
+        labels.get(ended)?,
+        after(process.end_ns),
+        counted(left.count, "process"),
+        after(left.until_ns),
+        few(others.iter().filter_map(|of| labels.get(*of)).map(|name| format!("`{name}`")))
+    );
+    let which = [at, ended].into_iter().chain(others);
+    Some(Finding { at_ns: Some(process.end_ns), ..Finding::new(FindingKind::GroupEnded, which, text) })
 }
 
 /// A program that was to end, and still ran at the end of the recording.
@@ -143,7 +208,7 @@ fn ended(recording: &Document) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::Processes;
+    use crate::result::{LeftProcesses, Processes};
 
     const WINDOW: u64 = 1_000_000_000;
 
@@ -196,5 +261,62 @@ mod tests {
         let killed = told(WINDOW / 2, None, Some(libc::SIGKILL.cast_unsigned()));
         let text = "`job` did not end at the SIGTERM of `timeout`, which it ignores or handles, and was ended by SIGKILL at 0.50 s.";
         assert!(killed.iter().any(|said| said == text), "{killed:?}");
+    }
+
+    #[test]
+    fn who_ends_one_of_several_is_said() {
+        let said = |until_ns: u64, by: usize| {
+            let process = |name: &str, started_by, end_ns| RecordedProcess {
+                name: name.to_owned(),
+                pids: vec![1],
+                started_by,
+                end_ns,
+                ..RecordedProcess::default()
+            };
+            let mut recorded = vec![
+                process("node", None, WINDOW / 4),
+                process("sleep", Some(0), WINDOW / 5),
+                process("sh", Some(0), until_ns),
+            ];
+            recorded[0].left = Some(LeftProcesses { count: 2, processes: [2].into(), until_ns });
+            (recorded[1].signal, recorded[1].ended_by) = (Some(libc::SIGINT.cast_unsigned()), Some(by));
+            let said = findings(&Document { recorded, ..Document::default() });
+            said.into_iter().find(|of| of.kind == FindingKind::GroupEnded).map(|of| of.text)
+        };
+        let text = "`node` ended `sleep`, and itself at 0.25 s, but 2 processes that it had started went on until 1.00 s (`sh`). A signal to the whole \
+                    group (`kill -- -PID`), or one to each, ends all.";
+        assert_eq!(said(WINDOW, 0).as_deref(), Some(text));
+        assert_eq!((said(WINDOW / 2, 0), said(WINDOW, 2)), (None, None));
+    }
+
+    #[test]
+    fn who_ends_its_whole_group_is_said() {
+        let term = Some(libc::SIGTERM.cast_unsigned());
+        let said = |change: &dyn Fn(&mut Document)| {
+            let process = |name: &str, started_by| RecordedProcess {
+                name: name.to_owned(),
+                pids: vec![1],
+                signal: term,
+                ended_by: Some(1),
+                started_by,
+                end_ns: WINDOW / 2,
+                ..RecordedProcess::default()
+            };
+            let recorded =
+                vec![process("sh", None), process("logs", Some(0)), process("tail", Some(0)), process("job", Some(1))];
+            let mut recording = Document { recorded, ..Document::default() };
+            change(&mut recording);
+            let said: Vec<Finding> =
+                findings(&recording).into_iter().filter(|of| of.kind == FindingKind::GroupEnded).collect();
+            said.into_iter().map(|finding| finding.text).collect::<Vec<_>>()
+        };
+        let text = "`logs` sent SIGTERM to its whole process group at 0.50 s (as `kill 0` does), and so ended `sh` and `tail`, too, which it \
+                    had not started. `kill $(jobs -p)`, or the ids of its children, ends only those; `setsid` before it gives it a group \
+                    of its own.";
+        assert_eq!(said(&|_| {}), [text]);
+        let own = said(&|recording| (recording.recorded[0].ended_by, recording.recorded[2].ended_by) = (None, None));
+        assert!(own.is_empty(), "its own children");
+        assert!(said(&|recording| recording.recorded[1].ended_by = None).is_empty(), "it goes on");
+        assert!(said(&|recording| recording.recorded[1].signal = None).is_empty());
     }
 }
