@@ -310,6 +310,27 @@ fn what_is_torn_left_or_never_read_is_said() {
 }
 
 #[test]
+#[ignore = "needs root, bash and python3: make test"]
+fn ends_of_files_groups_ports_and_pipes_that_are_not_read_are_said() {
+    let python = super::python();
+    let lines =
+        |more: &str| format!("f=$(mktemp); printf 'a\\nb\\nc' >$f; while read -r x{more}; do echo $x; done <$f; rm $f");
+    said(&["bash", "-c", &lines("")], FindingKind::LastLine, " has no newline at its end");
+    let used = record(&["bash", "-c", &lines(" || [ -n \"$x\" ]")]);
+    assert!(used.recording.findings.iter().all(|finding| finding.kind != FindingKind::LastLine));
+    let ends = format!("{python} -c 'import os\nfor i in range(200000): os.read(0, 1)' </dev/null | cat");
+    said(&["bash", "-c", &ends.replace("\\n", "\n")], FindingKind::AtEnd, " read its standard input 200,0");
+    let group = "setsid -w bash -c 'bash -c \"sleep 0.2; kill 0\" | cat; true'";
+    said(&["bash", "-c", group], FindingKind::GroupEnded, " sent SIGTERM to its whole process group");
+    let port = "import socket, subprocess, sys\ns = socket.socket()\ns.bind((\"127.0.0.1\", 0))\ns.listen()\n\
+                code = \"import socket, sys; socket.socket().bind((\\\"127.0.0.1\\\", int(sys.argv[1])))\"\n\
+                subprocess.run([sys.executable, \"-c\", code, str(s.getsockname()[1])], stderr=subprocess.DEVNULL)";
+    said(&[&python, "-c", port], FindingKind::AddressInUse, " could not bind a socket to port ");
+    let unread = "import subprocess, time\np = subprocess.Popen([\"seq\", \"1000000\"], stdout=subprocess.PIPE)\ntime.sleep(3)\np.kill()";
+    said(&[&python, "-c", unread], FindingKind::Watches, " never reads the pipe from `seq`, its child");
+}
+
+#[test]
 #[ignore = "needs root: make test"]
 fn nothing_of_the_kind_is_said_of_ordinary_pipelines() {
     use FindingKind::{EmptyInput, HiddenFailure, Turns, Undone};
@@ -340,6 +361,8 @@ fn nothing_of_the_kind_is_said_of_ordinary_pipelines() {
         "printf 'cat /etc/passwd | while read -r n; do echo $n; done; [ -t 0 ] || echo no\\n' | bash | tail -n 1",
         "f=$(mktemp); exec 9>$f; flock 9; flock -n 9 && seq 3 | tail -n 1; rm $f",
         "find /usr/bin -name 'g*' | xargs grep -l a | head -n 2 | wc -l",
+        "setsid -w bash -c 'trap \"kill 0\" EXIT; sleep 9 & sleep 0.1'; seq 3 | cat",
+        "timeout 1 tail -f /etc/passwd | wc -l",
         "x=$(ls /nonexistent 2>/dev/null); seq 3 | while read -r n; do echo $n$x; done | wc -l",
     ];
     for line in lines {

@@ -99,6 +99,23 @@ fn inverted(view: &FindingView<'_>, code: u8) -> Option<Finding> {
 /// Why a program failed, as far as errors of its calls tell: `: it could not write on (EPIPE), ...`.
 pub(super) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
     let process = view.document.recorded.get(at)?;
+    // Who was to read had failed before.
+    let failed = |(channel, pipe, end): (usize, &RecordedChannel, &RecordedEnd)| {
+        let is_refused = end.process == at && end.epipe > 0 && pipe.readers.iter().all(|reader| reader.bytes == 0);
+        let of =
+            |of: &RecordedProcess| of.input == Some(channel) && of.exit_code.is_some() && of.end_ns <= process.end_ns;
+        is_refused.then(|| view.document.recorded.iter().position(of))?
+    };
+    if let Some((reader, of)) =
+        view.writers().find_map(failed).and_then(|of| Some((of, view.document.recorded.get(of)?)))
+    {
+        return Some(format!(
+            ": it could not write to {} (EPIPE), which had failed with exit code {} at {}, before it read anything",
+            view.name(reader),
+            of.exit_code.unwrap_or_default(),
+            after(of.end_ns)
+        ));
+    }
     let unread = |(_, pipe, end): &(usize, &RecordedChannel, &RecordedEnd)| {
         end.process == at && end.epipe > 0 && !pipe.readers.is_empty()
     };
@@ -242,6 +259,20 @@ mod tests {
         let text = "Exit code 2 is that of `seq`, which ended at 12.0 ms: it could not write on (EPIPE), because `grep` did not read \
                     on, and it ignores SIGPIPE.";
         assert_eq!(refused, [text]);
+    }
+
+    #[test]
+    fn a_reader_that_failed_before_is_said() {
+        let found = said(find, &|recording| {
+            ends(recording, 1);
+            (recording.recorded[1].exit_code, recording.recorded[1].execs) = (Some(1), 1);
+            (recording.recorded[2].exit_code, recording.recorded[2].input) = (Some(2), Some(0));
+            let channel = &mut recording.channels[0];
+            (channel.writers[0].epipe, channel.readers) = (1, Vec::new());
+        });
+        let text = "Exit code 1 is that of `seq`, which ended at 12.0 ms: it could not write to `grep` (EPIPE), which had failed with exit \
+                    code 2 at 11.2 ms, before it read anything.";
+        assert_eq!(found, [text]);
     }
 
     #[test]

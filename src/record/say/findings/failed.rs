@@ -4,6 +4,7 @@ use crate::record::say::findings::answers::{fails, is_answer};
 use crate::record::say::findings::exit::{BROKEN_PIPE, SOON, why};
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::first_of::first_of;
+use crate::record::say::killed::TIMEOUT;
 use crate::record::start::command_line::is_shell;
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
 use std::collections::BTreeSet;
@@ -68,6 +69,9 @@ fn after_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, co
         is_own(&end.process) && pipe.kind.is_pipe() && end.bytes > 0 && all && reads_on
     })?;
     let who = if end.process == at { "it".to_owned() } else { view.name(end.process) };
+    // Its time is over, which may be what it is there for.
+    let is_timeout = process.name == TIMEOUT && code == TIMED_OUT;
+    let kind = if is_timeout { FindingKind::ExitCode } else { FindingKind::HiddenFailure };
     let text = format!(
         "{} failed with exit code {code} at {}, after {who} had written to {}, and the pipeline's exit code is 0: that of its last \
          program. `set -o pipefail` keeps it.",
@@ -75,8 +79,11 @@ fn after_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, co
         after(process.end_ns),
         view.pipe_to(pipe)
     );
-    Some(Failed { kind: FindingKind::HiddenFailure, channel: Some(channel), text })
+    Some(Failed { kind, channel: Some(channel), text })
 }
+
+/// What `timeout` ends with if it has ended its program.
+const TIMED_OUT: u8 = 124;
 
 /// Whether a program's exit code is an answer: its own, or that of what `xargs` started.
 fn answers(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u8) -> bool {
@@ -249,6 +256,11 @@ mod tests {
         let text = "`seq` failed with exit code 2 at 4.00 s, after it had written to the pipe to `grep`, and the pipeline's exit \
                     code is 0: that of its last program. `set -o pipefail` keeps it.";
         assert_eq!(said(find, &|recording| fails(recording, 0, 2)), [text]);
+        let mut recording = crate::record::say::findings::tests::pipeline();
+        fails(&mut recording, 0, TIMED_OUT);
+        recording.recorded[0].name = TIMEOUT.to_owned();
+        let kinds: Vec<FindingKind> = find(&FindingView::new(&recording)).iter().map(|finding| finding.kind).collect();
+        assert_eq!(kinds, [FindingKind::ExitCode], "that is what it is there for");
     }
 
     #[test]

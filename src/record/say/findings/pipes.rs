@@ -57,7 +57,7 @@ pub(crate) fn large_blocks(view: &FindingView<'_>) -> Vec<Finding> {
     found
 }
 
-/// So many calls take time, if each writes less than this.
+/// So many calls take time, if each writes no more than this, as `dd` does.
 const SMALL_WRITES_MANY: u64 = 10_000;
 const SMALL: u64 = 512;
 
@@ -66,6 +66,7 @@ const MUCH: f64 = 0.3;
 
 /// What writes less often.
 const BUFFER: &str = "a buffer (`BufWriter`, `bufio.Writer`, `setvbuf`) writes many at once";
+const BLOCKS: &str = "`bs=1M` moves more at once";
 const LOOP: &str = "a loop of a shell handles each line by itself, and `read` takes a call for each byte; `awk` or `sed` handles blocks";
 
 /// `` `report` writes `a.json` with 210,000 calls of 4 bytes in the mean, and is on a CPU 80 % of the time: ... ``
@@ -75,11 +76,18 @@ pub(crate) fn small_writes(view: &FindingView<'_>) -> Vec<Finding> {
     let is_small = |stream: &&RecordedStream| {
         stream.writes
             && stream.calls >= SMALL_WRITES_MANY
-            && stream.bytes / stream.calls < SMALL
+            && stream.bytes / stream.calls <= SMALL
             && on_cpu(stream.process) >= MUCH
     };
     let text = |stream: &RecordedStream| {
-        let by_shell = document.recorded.get(stream.process).is_some_and(|process| is_shell(&process.name));
+        let name = document.recorded.get(stream.process).map_or("", |process| &process.name);
+        let advice = if is_shell(name) {
+            LOOP
+        } else if name == "dd" {
+            BLOCKS
+        } else {
+            BUFFER
+        };
         let text = format!(
             "{} writes `{}` with {} calls of {} in the mean, and is on a CPU {} of the time: {}.",
             view.name(stream.process),
@@ -87,7 +95,7 @@ pub(crate) fn small_writes(view: &FindingView<'_>) -> Vec<Finding> {
             grouped(stream.calls),
             counted(stream.bytes.div_ceil(stream.calls), "byte"),
             percent(on_cpu(stream.process)),
-            if by_shell { LOOP } else { BUFFER }
+            advice
         );
         Finding { count: Some(stream.calls), ..Finding::new(FindingKind::SmallCalls, [stream.process], text) }
     };
@@ -278,6 +286,18 @@ mod tests {
         let text = "`grep` writes `a.json` with 210,000 calls of 4 bytes in the mean, and is on a CPU 80 % of the time: a buffer \
                     (`BufWriter`, `bufio.Writer`, `setvbuf`) writes many at once.";
         assert_eq!(writes(210_000, WINDOW / 5 * 4), [text]);
+        let dd = said(small_writes, &|recording| {
+            let part = PathPart { process: Some(1), what: PathWhat::OnCpu, ns: WINDOW, ..PathPart::default() };
+            recording.path = Some(CriticalPath { parts: vec![part], ..CriticalPath::default() });
+            recording.recorded[1].name = "dd".to_owned();
+            let (calls, file) = (614_400, "copy".to_owned());
+            let stream =
+                RecordedStream { process: 1, file, writes: true, calls, bytes: 512 * calls, ..Default::default() };
+            recording.streams = vec![stream];
+        });
+        assert!(dd[0].ends_with(
+            "614,400 calls of 512 bytes in the mean, and is on a CPU 100 % of the time: `bs=1M` moves more at once."
+        ));
         assert!(writes(9000, WINDOW).is_empty() && writes(210_000, WINDOW / 10).is_empty());
     }
 

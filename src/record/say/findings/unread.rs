@@ -47,9 +47,41 @@ pub(crate) fn unread(view: &FindingView<'_>) -> Vec<Finding> {
         let finding = Finding::new(FindingKind::Unread, [reader.process], text);
         found.push(Finding { channels: vec![at], bytes: Some(lost), ..finding });
     }
-    let of_channel = |(at, channel)| in_fifo(view, at, channel).or_else(|| never_read(view, at, channel));
+    let of_channel = |(at, channel)| {
+        let found = in_fifo(view, at, channel).or_else(|| never_read(view, at, channel));
+        found.or_else(|| left_early(view, at, channel))
+    };
     found.extend(document.channels.iter().enumerate().filter_map(of_channel));
     found
+}
+
+/// `` `node a.js` closed the socket from `sh` when `sh` had ended, but `sh (4711)`, which `sh` had started, wrote there later ... ``
+fn left_early(view: &FindingView<'_>, at: usize, channel: &RecordedChannel) -> Option<Finding> {
+    let all = &view.document.recorded;
+    let ([reader], false) = (&channel.readers[..], view.document.is_excerpt()) else { return None };
+    let reading = view.process(reader).filter(|process| process.signal.is_none())?;
+    let ended_well = |of: &RecordedProcess| of.signal.is_none() && of.pids.len() == 1;
+    let child =
+        all.iter().position(|of| of.output == Some(at) && of.started_by == Some(reader.process) && ended_well(of))?;
+    let refused = |of: &RecordedProcess| {
+        let own = of.output.is_none_or(|output| output == at) && of.started_by == Some(child);
+        own && of.signal == Some(libc::SIGPIPE.cast_unsigned()) && of.end_ns > all[child].end_ns
+    };
+    let late = all.iter().position(refused).filter(|late| *late != child)?;
+    if reader.at_end > 0 || reading.end_ns <= all[child].end_ns || !channel.other_readers.is_empty() {
+        return None;
+    }
+    let (name, first, second) = (view.name(reader.process), view.name(child), view.name(late));
+    let text = format!(
+        "{name} did not read {} to its end: {first} ended at {}, but {second}, which it had started, still wrote there and was ended by \
+         SIGPIPE at {}: its output is lost. The end of a child is not that of its output: the end of file is, and `close` in node, not \
+         `exit`.",
+        view.pipe_from(channel),
+        after(all[child].end_ns),
+        after(all[late].end_ns)
+    );
+    let finding = Finding::new(FindingKind::Unread, [reader.process, child, late], text);
+    Some(Finding { channels: vec![at], at_ns: Some(all[late].end_ns), ..finding })
 }
 
 /// What was left in a FIFO when a reader closed it, to open it again.
@@ -280,6 +312,35 @@ mod tests {
         assert!(lost(1, &|_| {}).is_empty(), "`head` wants no more");
         assert!(lost(3, &|recording| recording.channels[0].kind = ChannelKind::Pipe).is_empty());
         assert!(lost(3, &|recording| recording.duration_ns = Some(1)).is_empty(), "it may be read yet");
+    }
+
+    #[test]
+    fn output_after_the_end_of_a_child_is_said() {
+        let left = |change: &dyn Fn(&mut Document)| {
+            said(unread, &|recording| {
+                let sigpipe = Some(libc::SIGPIPE.cast_unsigned());
+                (recording.recorded[0].started_by, recording.recorded[0].output) = (Some(1), Some(0));
+                recording.recorded[0].end_ns = 1_000_000_000;
+                let late = &mut recording.recorded[2];
+                (late.started_by, late.signal, late.end_ns) = (Some(0), sigpipe, 2_000_000_000);
+                change(recording);
+            })
+        };
+        let text = "`grep` did not read the pipe from `seq` to its end: `seq` ended at 1.00 s, but `cat`, which it had started, still wrote \
+                    there and was ended by SIGPIPE at 2.00 s: its output is lost. The end of a child is not that of its output: the end \
+                    of file is, and `close` in node, not `exit`.";
+        assert_eq!(left(&|_| {}), [text]);
+        silent(
+            &left,
+            &[
+                &|recording| recording.channels[0].readers[0].at_end = 1,
+                &|recording| recording.recorded[2].signal = None,
+                &|recording| recording.recorded[2].output = Some(1),
+                &|recording| recording.recorded[2].started_by = Some(1),
+                &|recording| recording.recorded[0].started_by = None,
+                &|recording| recording.recorded[0].signal = Some(libc::SIGTERM.cast_unsigned()),
+            ],
+        );
     }
 
     #[test]

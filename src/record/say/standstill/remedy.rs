@@ -111,6 +111,13 @@ fn kept_open(recording: &Document, members: &[&LastWait], name: &impl Fn(&SeenPr
         }
         if others.len() == 1 && needs_end(&wait.process, own) {
             let of = capitalized(&of);
+            if let Some(bytes) = taken_by_others(recording, channel) {
+                return Some(format!(
+                    "{of} waits for more than the {} that {who} wrote to {what}: another process has read that. poll tells all that wait, \
+                     and only one gets it: with O_NONBLOCK, the others would not sleep in read.",
+                    counted(bytes, "byte")
+                ));
+            }
             return Some(format!(
                 "{of} waits for the end of {what}: {who} has to close its write end (descriptor {fd}) before it waits."
             ));
@@ -140,6 +147,20 @@ fn needs_end(reader: &SeenProcess, holder: &LastWait) -> bool {
         }
         _ => false,
     }
+}
+
+/// How many bytes were written to a pipe that several processes have read, if nothing is left.
+fn taken_by_others(recording: &Document, channel: &AwaitedChannel) -> Option<u64> {
+    let pipe = recorded(recording, channel)?;
+    let sum = |ends: &[RecordedEnd]| ends.iter().map(|end| end.bytes).sum::<u64>();
+    let processes =
+        |end: &RecordedEnd| recording.recorded.get(end.process).map_or(0, |process| process.pids.len().max(1));
+    let waiting = |end: &&RecordedEnd| end.bytes > 0 || end.blocked_ns > 0;
+    let readers: usize = pipe.readers.iter().filter(waiting).map(processes).sum();
+    let written = sum(&pipe.writers);
+    // Who asks for more waits for the end.
+    let asked: u64 = pipe.readers.iter().map(|end| end.requested).sum();
+    (readers > 1 && written > 0 && sum(&pipe.readers) == written && asked == written).then_some(written)
 }
 
 /// Whether a process that has an end open has never moved data there, and the names of the other recorded processes that have.

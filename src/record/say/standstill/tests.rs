@@ -240,6 +240,13 @@ fn an_end_that_has_to_be_closed_is_said() {
     let text =
         "`server` waits for the end of the pipe: `client` has to close its write end (descriptor 1) before it waits.";
     assert_eq!(said[1], text);
+    // What several wait for, of which one has it.
+    let mut token = recording(vec![wait(1, 1, 0, false, &[0]), for_end(0, 1)]);
+    token.channels[0].writers = vec![end(0, 2, 0)];
+    token.channels[0].readers = [1, 2].map(|at| RecordedEnd { requested: 1, ..end(at, 1, 0) }).to_vec();
+    let text = "`server` waits for more than the 2 bytes that `client` wrote to the pipe: another process has read that. poll tells all that \
+                wait, and only one gets it: with O_NONBLOCK, the others would not sleep in read.";
+    assert_eq!(said_of(&token, FindingKind::Remedy), text);
     // What it keeps of one whose reader has ended.
     let mut full = recording(vec![wait(1, 2, 1, true, &[0]), for_end(0, 1)]);
     full.channels[1].readers = vec![end(2, 100, 0)];
