@@ -320,8 +320,9 @@ fn ends_of_files_groups_ports_and_pipes_that_are_not_read_are_said() {
     assert!(used.recording.findings.iter().all(|finding| finding.kind != FindingKind::LastLine));
     let ends = format!("{python} -c 'import os\nfor i in range(200000): os.read(0, 1)' </dev/null | cat");
     said(&["bash", "-c", &ends.replace("\\n", "\n")], FindingKind::AtEnd, " read its standard input 200,0");
-    let group = "setsid -w bash -c 'bash -c \"sleep 0.2; kill 0\" | cat; true'";
-    said(&["bash", "-c", group], FindingKind::GroupEnded, " sent SIGTERM to its whole process group");
+    let group =
+        format!("setsid -w bash -c '{python} -c \"import os, time; time.sleep(0.3); os.killpg(0, 15)\" | cat; true'");
+    said(&["bash", "-c", &group], FindingKind::GroupEnded, " sent SIGTERM to its whole process group");
     let port = "import socket, subprocess, sys\ns = socket.socket()\ns.bind((\"127.0.0.1\", 0))\ns.listen()\n\
                 code = \"import socket, sys; socket.socket().bind((\\\"127.0.0.1\\\", int(sys.argv[1])))\"\n\
                 subprocess.run([sys.executable, \"-c\", code, str(s.getsockname()[1])], stderr=subprocess.DEVNULL)";
