@@ -163,7 +163,7 @@ fn lines_that_are_doubled_dropped_or_come_late_are_said() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("f").to_str().unwrap().to_owned();
     let left = format!(
-        "exec > >(read -r a; : >{file}; sleep 2; cat >/dev/null); echo 1; echo 2; until [ -e {file} ]; do sleep 0.1; done; sleep 1"
+        "exec > >(read -r a; : >{file}; sleep 5; cat >/dev/null); echo 1; echo 2; until [ -e {file} ]; do sleep 0.1; done; sleep 1"
     );
     said(&["bash", "-c", &left], FindingKind::NotAwaited, " without waiting for its child ");
 }

@@ -34,7 +34,11 @@ pub(crate) fn stale_file(pid: u32) -> Option<StaleFile> {
         words.iter().skip(1).filter(|word| !word.starts_with(['-', '+'])).map(|word| (word, stat(word))).collect();
     let is_open = |of: &Option<Stat>| of.as_ref().is_some_and(|of| open.iter().any(|(file, _)| is_same(file, of)));
     let is_named = |file: &Stat| named.iter().any(|(_, of)| of.as_ref().is_some_and(|of| is_same(file, of)));
-    let lost: Vec<&(Stat, String)> = open.iter().filter(|(file, _)| !is_named(file)).collect();
+    let mut lost: Vec<&(Stat, String)> = open.iter().filter(|(file, _)| !is_named(file)).collect();
+    // Nothing was read of an empty one, such as the lock that flock(1) leaves open for its program.
+    if lost.len() > 1 {
+        lost.retain(|(file, _)| file.st_size > 0);
+    }
     // The value of an option, such as the number of lines, is no file.
     let free = named.iter().filter(|(word, of)| !is_open(of) && (of.is_some() || is_name_of(word, &lost)));
     let ([(_, link)], [(path, of)]) = (&lost[..], &free.collect::<Vec<_>>()[..]) else { return None };
@@ -62,6 +66,7 @@ fn followed(pid: u32, link: &Path) -> Option<(Stat, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::util::own_child::OwnChild;
     use std::process::{Command, Stdio};
 
     #[test]
@@ -71,7 +76,10 @@ mod tests {
         std::fs::write(&log, "1\n").unwrap();
         let mut command = Command::new("tail");
         command.args(["-n", "5", "-f", "app.log"]).current_dir(folder.path()).stdout(Stdio::null());
-        let mut tail = command.spawn().unwrap();
+        let lock = folder.path().join("lock");
+        std::fs::write(&lock, "").unwrap();
+        command.stdin(std::fs::File::open(lock).unwrap());
+        let tail = OwnChild::spawn(&mut command).unwrap();
         let find = |is: &dyn Fn(&StaleFile) -> bool| {
             let begun = std::time::Instant::now();
             while begun.elapsed().as_secs() < 60 {
@@ -96,7 +104,5 @@ mod tests {
         assert_eq!(find(&|file| file.replaced), Some(("app.log".to_owned(), Some(old.clone()), true)));
         std::fs::remove_file(old).unwrap();
         assert_eq!(find(&|file| file.now.is_none()), Some(("app.log".to_owned(), None, true)));
-        tail.kill().unwrap();
-        tail.wait().unwrap();
     }
 }
