@@ -7,7 +7,6 @@ use super::check_rules::{CheckRules, exit_code, first_steps, print_changes};
 use super::global::{UNTESTABLE, WRONG_CHECK};
 use super::run::given_flags;
 use super::sizing_args::SizingArgs;
-use crate::arch::Processor;
 use crate::compare::{Comparison, Input, stored};
 use crate::result::{Measurement, Outcome};
 use crate::run::MeasurePair as _;
@@ -108,7 +107,7 @@ impl CheckArgs {
         let given = self.given()?;
         if self.rules.kernel.is_some() {
             // Without QEMU no commit can be tested: stop the bisection instead of skipping all.
-            qemu::version(Processor::HERE).or_usage()?;
+            qemu::version(self.rules.processor()).or_usage()?;
         }
         if let Some(store) = &self.history {
             return check_history::perform(&self.rules, &given, store, self.run_stored_command);

@@ -1,7 +1,6 @@
 //! `pipeprof check -- COMMAND`: a gate on programs.
 
 use super::check_rules::CheckRules;
-use crate::arch::Processor;
 use crate::compare::{Comparison, Input, NOW, pipelines, stored};
 use crate::record::MeasureRecording as _;
 use crate::result::{Measurement, Outcome, SentFile};
@@ -9,7 +8,7 @@ use crate::studies::again::measure_all;
 use crate::studies::against::{OtherTree, Revision};
 use crate::studies::command_list::CommandList;
 use crate::studies::commands::{self, CommandSettings};
-use crate::util::regular;
+use crate::util::{regular, size};
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::vm::qemu;
 use anyhow::Result;
@@ -28,6 +27,9 @@ pub(crate) struct CommandArgs {
     /// Put a file or folder that the commands read into the guest, at the same path or at DEST; repeatable
     #[arg(long, value_name = "PATH[:DEST]", value_parser = SentFile::parse)]
     file: Vec<SentFile>,
+    /// Memory of the guest, such as 2G, of which files may take a quarter [default: the baseline's, or 1G]
+    #[arg(long, value_parser = size::parse, value_name = "SIZE")]
+    memory: Option<u64>,
     /// Counted runs of each command, each started at another moment [default: the baseline's, or 3, and up to 9
     /// if these differ]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -64,9 +66,10 @@ impl CommandArgs {
         if nothing && self.commands.is_some() {
             return Err(UsageError::new("--commands: the file has no command").into());
         }
-        let has_flags = !self.file.is_empty() || self.runs.is_some() || self.against.is_some();
+        let has_flags =
+            !self.file.is_empty() || self.memory.is_some() || self.runs.is_some() || self.against.is_some();
         if nothing && has_flags {
-            let problem = "--file, --runs and --against are for commands: add one after --, or --commands";
+            let problem = "--file, --memory, --runs and --against are for commands: add one after --, or --commands";
             return Err(UsageError::new(problem).into());
         }
         Ok(given)
@@ -75,7 +78,7 @@ impl CommandArgs {
     fn settings(&self, bench: &CommandList, rules: &CheckRules) -> CommandSettings {
         // Those of the command line replace others at the same place.
         let files = bench.files.iter().chain(&self.file).cloned().collect();
-        CommandSettings { kernel: rules.kernel.clone(), files, runs: self.runs }
+        CommandSettings { kernel: rules.kernel.clone(), files, memory: self.memory, runs: self.runs }
     }
 
     /// Count `given`, and compare with `baseline`; without one, store the counts and return nothing.
@@ -85,7 +88,7 @@ impl CommandArgs {
         rules: &CheckRules,
         baseline: Option<&Path>,
     ) -> Result<Option<Comparison>> {
-        qemu::version(Processor::HERE).or_usage()?;
+        qemu::version(rules.processor()).or_usage()?;
         let settings = self.settings(bench, rules);
         let given = bench.commands.clone();
         let margin = bench.margin(rules.thresholds().margin());

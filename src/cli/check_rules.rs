@@ -2,6 +2,7 @@
 
 use super::check_document::ShownVerdicts;
 use super::global::UNTESTABLE;
+use crate::arch::Processor;
 use crate::compare::model::{RoleRow, Section, Step};
 use crate::compare::render::tables::function_name;
 use crate::compare::render::terminal;
@@ -49,6 +50,12 @@ pub(crate) struct CheckRules {
 }
 
 impl CheckRules {
+    /// The processor of the tested kernel. Of one that cannot be found, which is said later, that of this machine.
+    pub(super) fn processor(&self) -> Processor {
+        let kernel = self.kernel.as_deref().and_then(|name| Kernel::find(name).ok());
+        kernel.map_or(Processor::HERE, |kernel| kernel.processor)
+    }
+
     /// The name of the tested kernel, which can exist.
     pub(super) fn label(&self) -> Result<String> {
         if let Some(name) = &self.kernel {

@@ -3,7 +3,7 @@
 use crate::arch::Processor;
 use crate::compare::Input;
 use crate::record::MeasureRecording as _;
-use crate::result::{Collector, Measurement, Outcome, PipelineCommand, RecordingRequest, RecordingTarget, SentFile};
+use crate::result::{Collector, GuestMachine, Measurement, Outcome, PipelineCommand, RecordingRequest, RecordingTarget, SentFile};
 use crate::util::progress;
 use crate::util::usage::UsageError;
 use crate::vm::fetch::{self, Fetched};
@@ -20,6 +20,8 @@ pub struct CommandSettings {
     /// As given.
     pub kernel: Option<String>,
     pub files: Vec<SentFile>,
+    /// Of the guest, bytes.
+    pub memory: Option<u64>,
     /// Counted runs of each command.
     pub runs: Option<u32>,
 }
@@ -71,12 +73,14 @@ pub fn first(commands: Vec<PipelineCommand>, settings: &CommandSettings) -> Resu
         None => any_kernel()?,
     };
     let request = |command| {
+        let machine = GuestMachine::default();
         let request = RecordingRequest {
             target: RecordingTarget::Pipeline(command),
             kernel: Some(kernel.clone()),
             collect: Some(Collector::Insn),
             files: settings.files.clone(),
             runs: settings.runs,
+            machine: GuestMachine { memory: settings.memory.unwrap_or(machine.memory), ..machine },
             ..RecordingRequest::default()
         };
         Measurement::Recording(Box::new(request))
@@ -129,6 +133,7 @@ pub fn again(
             request.files.retain(|other| other.to != file.to);
             request.files.push(file.clone());
         }
+        request.machine.memory = settings.memory.unwrap_or(request.machine.memory);
         request.kernel = settings.kernel.clone().or(request.kernel);
         if let Some(kernel) = &request.kernel {
             present(kernel)?;

@@ -55,10 +55,10 @@ impl FileBundle {
         Ok(Some(path))
     }
 
-    /// Add a file, and what it needs if it is a program, or a folder with all that it contains.
+    /// Add a file, or a folder with all that it contains, and what programs and libraries of these need.
     pub fn executable(&mut self, path: &Path) -> Result<()> {
         let path = std::path::absolute(path).with_context(|| path.display().to_string())?;
-        if !self.file(&path, &path)? || path.is_dir() {
+        if !self.file(&path, &path)? {
             return Ok(());
         }
         for needed in closure::needs(&path)? {

@@ -31,8 +31,11 @@ const LARGEST: u64 = 1 << 30;
 const LONGEST_CONFIGURATION: u64 = 1 << 20;
 
 /// The files that the program or library at `path` needs directly: its interpreter and libraries, or the program of a
-/// script's first line. Nothing for other files.
+/// script's first line. Nothing for other files. Of a folder: what the programs and libraries in it need, as far as it exists.
 pub fn needs(path: &Path) -> Result<BTreeSet<PathBuf>> {
+    if path.is_dir() {
+        return Ok(needs_of_folder(path));
+    }
     let unreadable = || format!("cannot read {}", path.display());
     // Data may be larger than memory.
     let mut start = [0; 4];
@@ -65,6 +68,23 @@ pub fn needs(path: &Path) -> Result<BTreeSet<PathBuf>> {
         found.extend(Some(PathBuf::from(CACHE)).filter(|cache| cache.is_file()));
     }
     Ok(found)
+}
+
+/// Links to folders are not followed. A folder may have libraries that nothing uses, so one that cannot be loaded is no error, and
+/// scripts in it need nothing.
+fn needs_of_folder(folder: &Path) -> BTreeSet<PathBuf> {
+    let (mut found, mut below) = (BTreeSet::new(), vec![folder.to_owned()]);
+    while let Some(folder) = below.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let (path, mut start) = (entry.path(), [0; 4]);
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                below.push(path);
+            } else if regular::open(&path).is_ok_and(|file| file.read_exact_at(&mut start, 0).is_ok()) && start == elf::ELFMAG {
+                found.extend(needs(&path).unwrap_or_default());
+            }
+        }
+    }
+    found
 }
 
 /// The program of a script's first line after `#!`, and with /usr/bin/env also the one that that starts.
@@ -208,6 +228,20 @@ mod tests {
         assert!(script(b"/usr/bin/env sh\n").contains(&sh));
         assert!(script(b"/usr/bin/env -S sh -e\n").contains(&sh));
         assert!(script(b"").is_empty());
+    }
+
+    #[test]
+    fn a_folder_needs_what_its_programs_need() {
+        let folder = tempfile::tempdir().unwrap();
+        let [below, link] = ["below", "below/link"].map(|name| folder.path().join(name));
+        fs::create_dir(&below).unwrap();
+        assert!(needs(folder.path()).unwrap().is_empty());
+        let program = find_program("cat").unwrap().canonicalize().unwrap();
+        fs::copy(&program, below.join("program")).unwrap();
+        std::os::unix::fs::symlink("..", link).unwrap();
+        fs::write(below.join("script"), "#!/bin/sh\n").unwrap();
+        fs::write(below.join("broken"), "\x7fELF").unwrap();
+        assert_eq!(needs(folder.path()).unwrap(), needs(&program).unwrap());
     }
 
     #[test]

@@ -110,9 +110,12 @@ impl SentFiles {
         on_disk.sort_by(|one, other| one.0.cmp(&other.0));
         for (at, file) in on_disk {
             sent.disk.add(&file.from, &at)?;
-            if file.is_here() && file.from.is_file() {
+            if file.is_here() {
                 for needed in closure::needs(&file.from)? {
-                    sent.bundle.executable(&needed)?;
+                    // What is on the disk is not in memory, too.
+                    if !sent.disk.covers(&sent.bundle.clone().way_to(&needed, true)?) {
+                        sent.bundle.executable(&needed)?;
+                    }
                 }
             }
         }
