@@ -8,8 +8,8 @@ use crate::studies::again::measure_all;
 use crate::studies::against::{OtherTree, Revision};
 use crate::studies::command_list::CommandList;
 use crate::studies::commands::{self, CommandSettings};
-use crate::util::{regular, size};
 use crate::util::usage::{OrUsage as _, UsageError};
+use crate::util::{regular, size};
 use crate::vm::qemu;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
@@ -66,8 +66,7 @@ impl CommandArgs {
         if nothing && self.commands.is_some() {
             return Err(UsageError::new("--commands: the file has no command").into());
         }
-        let has_flags =
-            !self.file.is_empty() || self.memory.is_some() || self.runs.is_some() || self.against.is_some();
+        let has_flags = !self.file.is_empty() || self.memory.is_some() || self.runs.is_some() || self.against.is_some();
         if nothing && has_flags {
             let problem = "--file, --memory, --runs and --against are for commands: add one after --, or --commands";
             return Err(UsageError::new(problem).into());

@@ -3,7 +3,9 @@
 use crate::arch::Processor;
 use crate::compare::Input;
 use crate::record::MeasureRecording as _;
-use crate::result::{Collector, GuestMachine, Measurement, Outcome, PipelineCommand, RecordingRequest, RecordingTarget, SentFile};
+use crate::result::{
+    Collector, GuestMachine, Measurement, Outcome, PipelineCommand, RecordingRequest, RecordingTarget, SentFile,
+};
 use crate::util::progress;
 use crate::util::usage::UsageError;
 use crate::vm::fetch::{self, Fetched};

@@ -79,7 +79,9 @@ fn needs_of_folder(folder: &Path) -> BTreeSet<PathBuf> {
             let (path, mut start) = (entry.path(), [0; 4]);
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 below.push(path);
-            } else if regular::open(&path).is_ok_and(|file| file.read_exact_at(&mut start, 0).is_ok()) && start == elf::ELFMAG {
+            } else if regular::open(&path).is_ok_and(|file| file.read_exact_at(&mut start, 0).is_ok())
+                && start == elf::ELFMAG
+            {
                 found.extend(needs(&path).unwrap_or_default());
             }
         }

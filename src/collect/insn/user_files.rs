@@ -235,9 +235,22 @@ impl UserFiles {
             }
         }
         found.sort_by_key(|(count, place)| (std::cmp::Reverse(*count), *place));
+        let executed_by = processes(raw);
         let mut places = vec![None; raw.blocks.len()];
         for block in users {
-            places[block] = found.iter().map(|(_, place)| *place).find(|place| holds(*place, block));
+            // Short code is in several files at the same place of a page: who executed it has most of that page from one of them.
+            let near = &pages[&(raw.blocks[block].address / PAGE)];
+            let near = near.iter().filter(|other| executed_by[**other] & executed_by[block] != 0);
+            let bytes = |place: FilePlace| -> usize {
+                near.clone().filter(|other| holds(place, **other)).map(|other| raw.blocks[*other].code.len()).sum()
+            };
+            let holding: Vec<FilePlace> =
+                found.iter().map(|(_, place)| *place).filter(|place| holds(*place, block)).collect();
+            places[block] = match &holding[..] {
+                [one] => Some(*one),
+                // The first of those with as many.
+                all => all.iter().rev().copied().max_by_key(|place| bytes(*place)),
+            };
         }
         places
     }
@@ -275,6 +288,17 @@ impl UserFiles {
         let names = self.files.iter().map(|file| file.name.clone());
         PlacedCode { places, files: names.zip(functions).collect() }
     }
+}
+
+/// The processes that executed each block of `raw`, a bit for each; the last one is for all from the 64th on.
+fn processes(raw: &Raw) -> Vec<u64> {
+    let mut executed_by = vec![0; raw.blocks.len()];
+    for count in &raw.counts {
+        if let (Some(all), Some(root)) = (executed_by.get_mut(count.block as usize), raw.root(count.node)) {
+            *all |= 1u64 << root.place(raw.processes).min(63);
+        }
+    }
+    executed_by
 }
 
 /// The function that contains `address`.
@@ -369,6 +393,35 @@ mod tests {
         let [Some(first), Some(second), None, None] = &found[..] else { panic!("{found:?}") };
         assert!(first.0.contains("user_files::tests::placed"), "{first:?}");
         assert_eq!((first, first.1), (second, start));
+    }
+
+    #[test]
+    fn code_of_several_files_is_that_of_who_executes_its_page() {
+        // Each has the same byte at 0x80 of a page.
+        let code =
+            |seed: usize| (0..0x2000).map(|at| if at == 0x80 { 0xc3 } else { (at * at / 7 * seed) as u8 }).collect();
+        let file_of = |name: &str, seed: usize| CodeFile {
+            name: name.to_owned(),
+            path: PathBuf::new(),
+            segments: vec![Segment { address: 0x1000, code: code(seed) }],
+            starts: Vec::new(),
+            stubs: Vec::new(),
+        };
+        let files = UserFiles { files: vec![file_of("first", 3), file_of("second", 5)], symbolizer: Symbolizer::new() };
+        let block = |seed: usize, at: usize, length: usize| Block {
+            address: 0x1000 + at as u64,
+            code: code(seed)[at..at + length].to_vec(),
+            lengths: vec![length as u8],
+        };
+        // Of the first file, more is executed.
+        let blocks =
+            [block(3, 0, 40), block(3, 0x1000, 40), block(3, 0x1100, 40), block(5, 0x40, 40), block(5, 0x80, 1)];
+        // The roots of both processes.
+        let count = |node: u32, block: u32| BlockCount { node, block, from: 0, to: 1, times: 1, tapered: 1 };
+        let counts = [count(3, 0), count(3, 1), count(3, 2), count(5, 3), count(5, 4)];
+        let raw = Raw::parse(&file("", 1, &[], &blocks, &counts, &[])).unwrap();
+        let numbers: Vec<_> = files.places(&raw).into_iter().map(|place| place.map(|place| place.file)).collect();
+        assert_eq!(numbers, [Some(0), Some(0), Some(0), Some(1), Some(1)]);
     }
 
     #[test]
