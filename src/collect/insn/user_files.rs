@@ -419,7 +419,7 @@ mod tests {
         // The roots of both processes.
         let count = |node: u32, block: u32| BlockCount { node, block, from: 0, to: 1, times: 1, tapered: 1 };
         let counts = [count(3, 0), count(3, 1), count(3, 2), count(5, 3), count(5, 4)];
-        let raw = Raw::parse(&file("", 1, &[], &blocks, &counts, &[])).unwrap();
+        let raw = Raw::parse(&file("", 5, &[], &blocks, &counts, &[])).unwrap();
         let numbers: Vec<_> = files.places(&raw).into_iter().map(|place| place.map(|place| place.file)).collect();
         assert_eq!(numbers, [Some(0), Some(0), Some(0), Some(1), Some(1)]);
     }
