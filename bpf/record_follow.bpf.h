@@ -65,12 +65,12 @@ static __always_inline void read_times(struct pr_task *own, const struct task_st
 }
 
 /*
- * Since Linux 7.0, programs at tracepoints are preempted, and a program that is in one thread is skipped in all others of its
- * CPU. Without its fork, exec or exit, most of a process is missing. So these events have a second program each, which does the
- * same if the first one was skipped.
+ * Linux 7.2 can preempt a program at a tracepoint, and then skips it for the other threads of that CPU until it goes on (6.18 does
+ * not; none between was tried). Without its fork, exec or exit, most of a process is missing. So each of these events has a second
+ * program, which does the same if the first one was skipped.
  */
 
-/* `parent`, which is the current thread, and `created`, which has not run yet. Not static: the verifier then looks at it once. */
+/* The current thread has created a thread, which has not run yet. Not static: the verifier then looks at it once. */
 __noinline u32 note_fork(u64 current, u64 created)
 {
 	struct task_struct *child = (void *)created;

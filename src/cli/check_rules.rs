@@ -50,7 +50,7 @@ pub(crate) struct CheckRules {
 }
 
 impl CheckRules {
-    /// The processor of the tested kernel. Of one that cannot be found, which is said later, that of this machine.
+    /// The processor of the tested kernel, or of this machine if that kernel cannot be found: a later step says so.
     pub(super) fn processor(&self) -> Processor {
         let kernel = self.kernel.as_deref().and_then(|name| Kernel::find(name).ok());
         kernel.map_or(Processor::HERE, |kernel| kernel.processor)

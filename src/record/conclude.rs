@@ -52,7 +52,7 @@ pub(crate) fn try_out(
     }
 }
 
-/// What is said if there were more waits than are stored.
+/// The warning that `--switches` did not store all waits.
 fn not_stored(switches: &Switches) -> Option<Warning> {
     (switches.left_out > 0).then(|| Warning {
         code: WarningCode::SwitchesLeftOut,

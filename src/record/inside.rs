@@ -79,7 +79,7 @@ pub struct GuestOutput {
 pub struct PipelinePlace {
     /// The folder in which they run.
     pub folder: PathBuf,
-    /// `PATH`, of whose folders those in a guest count.
+    /// `PATH`. A guest gets those of its folders that it has.
     pub path: String,
     /// Standard input: a file and an offset, or nothing.
     pub input: Option<(PathBuf, u64)>,

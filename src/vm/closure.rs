@@ -70,8 +70,8 @@ pub fn needs(path: &Path) -> Result<BTreeSet<PathBuf>> {
     Ok(found)
 }
 
-/// Links to folders are not followed. A folder may have libraries that nothing uses, so one that cannot be loaded is no error, and
-/// scripts in it need nothing.
+/// What all programs and libraries below `folder` need. Links to folders are not followed, and scripts need nothing. A library whose
+/// own libraries are missing is no error: maybe nothing uses it.
 fn needs_of_folder(folder: &Path) -> BTreeSet<PathBuf> {
     let (mut found, mut below) = (BTreeSet::new(), vec![folder.to_owned()]);
     while let Some(folder) = below.pop() {

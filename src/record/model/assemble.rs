@@ -60,7 +60,7 @@ pub(crate) fn assemble(
     let mut index: BTreeMap<PrWho, usize> = BTreeMap::new();
     let mut rows: HashMap<Option<usize>, usize> = HashMap::new();
     let mut pids: HashSet<(usize, u32)> = HashSet::new();
-    // By stage and process id.
+    // The row that began last, by stage and process id.
     let mut last: HashMap<[u32; 2], usize> = HashMap::new();
     for (who, process) in order {
         let at = *rows.entry(alike.get(who).copied()).or_insert(processes.len());
@@ -389,4 +389,29 @@ fn losses(state: &PrState, of_samples: Lost) -> Vec<Warning> {
             action: "record a shorter part of the pipeline".to_owned(),
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_counted_under_an_earlier_name_is_of_the_last_program() {
+        let who = |tgid: u32, name: u64| PrWho { tgid, name: [name, 0], ..PrWho::zeroed() };
+        let mut counted = RecordedCounts::default();
+        for (name, begin) in [(3, 10), (2, 20)] {
+            let process = PrProcess { begin, end: begin + 5, execs: 1, ..PrProcess::zeroed() };
+            counted.processes.push((who(7, name), process));
+        }
+        // Neither a process whose exec was not seen, nor one that is not there, has these names.
+        for tgid in [7, 8] {
+            let end = PrEnd { who: who(tgid, 1), inode: 5, device: 1, side: PR_WRITE as u32 };
+            counted.ends.push((end, PrCounts { bytes: 100, ..PrCounts::zeroed() }));
+        }
+        let found = assemble(&counted, None, &[], &[], |_| 0);
+        let of_last = found.index[&who(7, 2)];
+        let writers: Vec<_> = found.channels[0].writers.iter().map(|end| (end.process, end.bytes)).collect();
+        assert_eq!(writers, [(of_last, 100)]);
+        assert_ne!(of_last, found.index[&who(7, 3)]);
+    }
 }
