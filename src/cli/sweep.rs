@@ -131,7 +131,7 @@ impl SweepArgs {
             version: crate::util::build::version().to_owned(),
             command: super::command_line(),
             executed_on: match combinations.iter().any(emulated) {
-                _ if kernels.is_empty() => ExecutedOn::Hardware,
+                _ if kernels.is_empty() => ExecutedOn::here(),
                 true => ExecutedOn::Tcg,
                 false => ExecutedOn::Kvm,
             },

@@ -90,6 +90,13 @@ pub enum ExecutedOn {
     Tcg,
 }
 
+impl ExecutedOn {
+    /// What executes this process, as far as the processor says: KVM and hardware are one here.
+    pub fn here() -> Self {
+        if arch::is_emulated() { Self::Tcg } else { Self::Hardware }
+    }
+}
+
 /// A result, with the parts that apply to its target.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Document {

@@ -108,7 +108,7 @@ impl Bench for Machine {
         match &self.guest {
             Some(options) => in_guest(request, options),
             None => {
-                let setting = Setting { executed_on: ExecutedOn::Hardware, settle: false, progress: &|_, _| {} };
+                let setting = Setting { executed_on: ExecutedOn::here(), settle: false, progress: &|_, _| {} };
                 execute(request, &setting)
             }
         }
@@ -129,7 +129,7 @@ impl Bench for Machine {
     }
 
     fn executed_on(&self) -> ExecutedOn {
-        if self.guest.is_some() { self.guest_executed_on } else { ExecutedOn::Hardware }
+        if self.guest.is_some() { self.guest_executed_on } else { ExecutedOn::here() }
     }
 
     fn setting(&self) -> String {

@@ -172,7 +172,7 @@ impl RunOptions {
             Some(options) => super::in_guest(request, &options),
             None => {
                 let setting = Setting {
-                    executed_on: ExecutedOn::Hardware,
+                    executed_on: ExecutedOn::here(),
                     settle: false,
                     progress: &|at, what| progress::step(&format!("measuring {} ({what})", at.next_text())),
                 };

@@ -1,7 +1,9 @@
 //! AArch64.
 
 mod code;
+mod machine;
 mod names;
 
 pub(crate) use code::{decoded, disassembler};
+pub(crate) use machine::hypervisor_signature;
 pub use names::cpu_name;

@@ -99,8 +99,10 @@ pub fn measure(options: &LoopOptions, progress: &dyn Fn(usize, usize)) -> Result
             crate::util::size::format(options.read_bytes)
         ))
     );
-    let emulated = arch::hypervisor_signature().is_some_and(|signature| signature == arch::EMULATOR);
-    ensure!(!emulated, "memory bandwidth is not available on an emulated machine (QEMU TCG): run on hardware");
+    ensure!(
+        !arch::is_emulated(),
+        "memory bandwidth is not available on an emulated machine (QEMU TCG): run on hardware"
+    );
     let allowed = cpus::allowed()?;
     let cpu = options.cpu.unwrap_or_else(|| cpus::first(&allowed));
     ensure!(allowed.contains(&cpu), "--cpu {cpu}: the CPU does not exist, or this process may not use it");
