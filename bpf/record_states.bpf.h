@@ -447,7 +447,8 @@ int pr_waking(struct pp_tracepoint *ctx)
 		own->waker_trace = keep_trace(ctx);
 		bpf_get_current_comm(own->waker, sizeof(own->waker));
 	}
-	if (!own->inode && !waits_for_any(own->call))
+	/* What interrupts a call on a channel, such as a timer, does not wake for that channel. */
+	if (!own->inode && (context != PR_IN_PROCESS || !waits_for_any(own->call)))
 		return 0;
 	if (!waker || !waker->started || waker->io_thread || !decode(&call, &found, 1))
 		return 0;

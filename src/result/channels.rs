@@ -67,6 +67,14 @@ impl RecordedChannel {
         self.writers.iter().chain(&self.readers)
     }
 
+    /// Whether the process moved data through it, to or from others: not to itself, as Go's runtime does to wake a thread.
+    pub fn is_moved_by(&self, process: usize) -> bool {
+        let moved =
+            |side: &[RecordedEnd], own: bool| side.iter().any(|end| (end.process == process) == own && end.bytes > 0);
+        let [writes, reads] = [&self.writers, &self.readers].map(|side| moved(side, true));
+        (writes != reads) || (writes && (moved(&self.writers, false) || moved(&self.readers, false)))
+    }
+
     /// Whether anything was done with it, other than a few words with a process outside, such as a name service.
     pub fn is_used(&self) -> bool {
         self.ends().any(|end| end.all_calls() + end.sleeps + end.blocked_ns > 0) && !self.is_aside()
@@ -181,5 +189,26 @@ impl RecordedEnd {
     /// All calls.
     pub fn all_calls(&self) -> u64 {
         self.calls.values().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_process_sends_to_itself_is_not_moved() {
+        let end = |process, bytes| RecordedEnd { process, bytes, ..RecordedEnd::default() };
+        let channel = |writers: &[RecordedEnd], readers: &[RecordedEnd]| RecordedChannel {
+            writers: writers.to_vec(),
+            readers: readers.to_vec(),
+            ..RecordedChannel::default()
+        };
+        assert!(!channel(&[end(1, 5), end(2, 0)], &[end(1, 5)]).is_moved_by(1));
+        assert!(channel(&[end(1, 5), end(2, 1)], &[end(1, 6)]).is_moved_by(1));
+        // The other side is not recorded, or belongs to another process.
+        assert!(channel(&[], &[end(1, 5)]).is_moved_by(1));
+        assert!(channel(&[end(0, 5)], &[end(1, 5)]).is_moved_by(1));
+        assert!(!channel(&[end(0, 5)], &[end(1, 0)]).is_moved_by(1));
     }
 }

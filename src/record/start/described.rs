@@ -98,9 +98,7 @@ pub(crate) fn described(
     };
     let attached = !recording.target.pids().is_empty();
     let unended = recording.is_excerpt();
-    let moves = |at: usize| {
-        recording.channels.iter().flat_map(RecordedChannel::ends).any(|end| end.process == at && end.bytes > 0)
-    };
+    let moves = |at: usize| recording.channels.iter().any(|channel| channel.is_moved_by(at));
     let stages = stages::stages(&recording);
     let window = [assembled.begin, assembled.begin + recording.processes.window_ns];
     let lost_steps = counted.state.map_or(0, |state| state.lost_steps);
