@@ -128,11 +128,12 @@
 #define PR_ARGS 24
 
 /* The window of the recording, as elements of one array: when it ends, ns, or 0 while that is not known; how long it lasts,
- * if it is limited; whether a program has seen that it is over. */
+ * if it is limited; whether a program has seen that it is over; the thread that starts the recorded processes. */
 #define PR_UNTIL 0
 #define PR_LASTS 1
 #define PR_OVER 2
-#define PR_WINDOW 3
+#define PR_RECORDER 3
+#define PR_WINDOW 4
 
 /* Where a wake-up comes from. */
 #define PR_IN_PROCESS 0

@@ -580,7 +580,7 @@ int pr_learn(struct pp_tracepoint *ctx)
 	struct pr_state *shared = shared_state();
 	const struct pid *id;
 
-	if (!shared || current_pid() != settings.pids[0])
+	if (!shared || !is_recorder())
 		return 0;
 	shared->registers = ctx->args[0] - (u64)BPF_CORE_READ(task, stack);
 	shared->rings = HAS_REQUESTS;

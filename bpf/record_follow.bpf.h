@@ -98,7 +98,7 @@ __noinline u32 note_fork(u64 current, u64 created)
 		}
 		if (own && own->started)
 			step_birth(PR_STEP_FORK, own, created, current);
-	} else if (stage && *stage && current_pid() == settings.pids[0]) {
+	} else if (stage && *stage && is_recorder()) {
 		who.stage = *stage - 1;
 		follow_task(created, &who, tgid, 0);
 	}

@@ -96,6 +96,15 @@ static __always_inline int was_over(void)
 	return over && *over;
 }
 
+/* Whether the current thread is the one that starts the recorded processes. */
+static __always_inline int is_recorder(void)
+{
+	u32 place = PR_RECORDER;
+	u64 *recorder = bpf_map_lookup_elem(&window, &place);
+
+	return recorder && *recorder == current_pid();
+}
+
 /* The followed thread at this address, if it is one and the window is not over. When the recording ends, another thread may
  * have the address of one that is gone: the programs are detached one after the other. */
 static __always_inline struct pr_task *find(u64 task)

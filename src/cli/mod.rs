@@ -94,7 +94,7 @@ enum Command {
     Engine(engine::EngineArgs),
     #[command(hide = true, name = crate::workload::worker::SUBCOMMAND)]
     Worker(engine::WorkerArgs),
-    #[command(hide = true, name = crate::record::inside::INSIDE)]
+    #[command(hide = true, name = crate::vm::job::INSIDE)]
     Inside(record::InsideArgs),
 }
 

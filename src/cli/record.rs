@@ -264,13 +264,16 @@ pub(super) struct ShownRecording {
 /// Record a pipeline in this guest and print the answer for the host
 #[derive(Debug, Args)]
 pub(crate) struct InsideArgs {
-    /// What to record, as JSON
-    sent: String,
+    /// What to record, as JSON; if left out, prepare to record
+    sent: Option<String>,
 }
 
 impl InsideArgs {
     pub(super) fn run(&self) -> Result<ExitCode> {
-        inside::record_inside(&self.sent)?;
+        match &self.sent {
+            Some(sent) => inside::record_inside(sent)?,
+            None => inside::prepare_inside()?,
+        }
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -1,12 +1,14 @@
 //! Load the BPF objects: bpf/pipeprof.bpf.c with libbpf or aya, bpf/record.bpf.c, bpf/all.bpf.c
-//! and bpf/results.bpf.c with libbpf. Both loaders give file
-//! descriptors of programs, and maps to read. [`super::attach`] attaches the programs of both.
+//! and bpf/results.bpf.c with libbpf, or take what [`super::kept`] has of them. All give file descriptors of programs, and maps to
+//! read. [`super::attach`] attaches the programs.
 
+use super::kept::{self, KeptObject};
 use crate::kernel::attempt::BTF;
 use crate::kernel::features::Rights;
 use crate::result::Loader;
+use crate::util::sha256;
 use anyhow::{Context, Result, anyhow, bail};
-use libbpf_rs::{MapCore as _, MapFlags, RingBuffer, RingBufferBuilder, libbpf_sys};
+use libbpf_rs::{MapCore, MapFlags, RingBuffer, RingBufferBuilder, libbpf_sys};
 use std::collections::HashSet;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::path::Path;
@@ -55,6 +57,8 @@ static RESULTS: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/r
 pub enum Object {
     Libbpf(libbpf_rs::Object),
     Aya(Box<aya::Ebpf>),
+    /// By libbpf, by an earlier process.
+    Kept(KeptObject),
 }
 
 /// The last log text of libbpf; its error values do not contain the verifier's reason.
@@ -121,31 +125,70 @@ pub fn load(loader: Loader, settings: &Settings, programs: &[&str], stacks: u32)
     loaded.map_err(explained)
 }
 
-/// Load `programs` of bpf/record.bpf.c with `settings`. `sampled`: with room for what user code executes.
-pub fn load_record(settings: &Settings, programs: &[&str], sampled: bool) -> Result<Object> {
-    let stacks = if sampled { RECORDED_STACKS } else { PP_STACKS as u32 };
-    load_recording(RECORD, settings, programs, stacks)
+/// What to load for a recording.
+#[derive(Debug, Clone)]
+pub struct ToLoad {
+    image: &'static [u8],
+    settings: Settings,
+    programs: Vec<&'static str>,
+    stacks: u32,
 }
 
-/// Load `programs` of bpf/all.bpf.c.
-pub fn load_all(programs: &[&str]) -> Result<Object> {
-    load_recording(ALL, &Settings::in_own_namespace(), programs, 1)
-}
-
-/// Load `programs` of bpf/results.bpf.c.
-pub fn load_results(programs: &[&str]) -> Result<Object> {
-    load_recording(RESULTS, &Settings::in_own_namespace(), programs, 1)
-}
-
-fn load_recording(image: &[u8], settings: &Settings, programs: &[&str], stacks: u32) -> Result<Object> {
-    if !Path::new(BTF).exists() {
-        bail!(
-            "recording needs the kernel's types, and there is no {BTF}: use a kernel with CONFIG_DEBUG_INFO_BTF, which \
-             those of `pipeprof kernel build` do not have, or mount sysfs at /sys if it is empty (in a chroot or \
-             container)"
-        );
+impl ToLoad {
+    /// `programs` of bpf/record.bpf.c with `settings`. `sampled`: with room for what user code executes.
+    pub fn record(settings: Settings, programs: Vec<&'static str>, sampled: bool) -> Self {
+        let stacks = if sampled { RECORDED_STACKS } else { PP_STACKS as u32 };
+        Self { image: RECORD, settings, programs, stacks }
     }
-    load_libbpf(image, settings, programs, stacks).map_err(explained)
+
+    /// `programs` of bpf/all.bpf.c.
+    pub fn all(programs: Vec<&'static str>) -> Self {
+        Self { image: ALL, settings: Settings::in_own_namespace(), programs, stacks: 1 }
+    }
+
+    /// `programs` of bpf/results.bpf.c.
+    pub fn results(programs: Vec<&'static str>) -> Self {
+        Self { image: RESULTS, ..Self::all(programs) }
+    }
+
+    /// Load it.
+    ///
+    /// # Errors
+    /// When the kernel refuses it: the reason and a fix.
+    pub fn load(&self) -> Result<Object> {
+        if let Some(kept) = kept::take(&self.id()) {
+            return Ok(Object::Kept(kept));
+        }
+        if !Path::new(BTF).exists() {
+            bail!(
+                "recording needs the kernel's types, and there is no {BTF}: use a kernel with CONFIG_DEBUG_INFO_BTF, which \
+                 those of `pipeprof kernel build` do not have, or mount sysfs at /sys if it is empty (in a chroot or \
+                 container)"
+            );
+        }
+        load_libbpf(self.image, &self.settings, &self.programs, self.stacks).map_err(explained)
+    }
+
+    /// Load it for a later process, whose first [`Self::load`] takes it.
+    ///
+    /// # Errors
+    /// As [`Self::load`]; without a BPF file system.
+    pub fn keep(&self) -> Result<()> {
+        match self.load()? {
+            Object::Libbpf(object) => kept::keep(&object, &self.id()),
+            Object::Aya(_) | Object::Kept(_) => Ok(()),
+        }
+    }
+
+    fn id(&self) -> String {
+        let programs = self.programs.join(" ");
+        sha256::of_parts([
+            self.image,
+            bytemuck::bytes_of(&self.settings),
+            programs.as_bytes(),
+            &self.stacks.to_le_bytes(),
+        ])
+    }
 }
 
 /// The error of a loader; for users without privileges, what is missing.
@@ -223,6 +266,15 @@ struct Pod<T>(T);
 unsafe impl<T: bytemuck::Pod> aya::Pod for Pod<T> {}
 
 impl Object {
+    fn map(&self, name: &str) -> Result<LibbpfMap<'_>> {
+        let map = match self {
+            Self::Libbpf(object) => object.maps().find(|map| map.name() == name).map(LibbpfMap::Loaded),
+            Self::Kept(object) => object.map(name).map(LibbpfMap::Kept),
+            Self::Aya(_) => bail!("{name}: not loaded by {}", self::name(Loader::Libbpf)),
+        };
+        map.with_context(|| format!("no BPF map {name}"))
+    }
+
     /// A loaded program.
     pub fn program(&self, name: &str) -> Result<BorrowedFd<'_>> {
         match self {
@@ -237,48 +289,36 @@ impl Object {
                 let program = object.program(name).with_context(|| format!("no BPF program {name}"))?;
                 Ok(program.fd().with_context(|| format!("BPF program {name} is not loaded"))?.as_fd())
             }
+            Self::Kept(object) => object.program(name).with_context(|| format!("BPF program {name} is not loaded")),
         }
     }
 
     /// Put `value` into a hash map.
     pub fn insert<K: bytemuck::Pod, V: bytemuck::Pod>(&mut self, map: &str, key: K, value: V) -> Result<()> {
-        match self {
-            Self::Libbpf(object) => Ok(libbpf_map(object, map)?.update(
-                bytemuck::bytes_of(&key),
-                bytemuck::bytes_of(&value),
-                MapFlags::ANY,
-            )?),
-            Self::Aya(object) => {
-                let data = object.map_mut(map).with_context(|| format!("no BPF map {map}"))?;
-                let mut data: aya::maps::HashMap<_, Pod<K>, Pod<V>> = data.try_into()?;
-                Ok(data.insert(Pod(key), Pod(value), 0)?)
-            }
+        if let Self::Aya(object) = self {
+            let data = object.map_mut(map).with_context(|| format!("no BPF map {map}"))?;
+            let mut data: aya::maps::HashMap<_, Pod<K>, Pod<V>> = data.try_into()?;
+            return Ok(data.insert(Pod(key), Pod(value), 0)?);
         }
+        Ok(self.map(map)?.core().update(bytemuck::bytes_of(&key), bytemuck::bytes_of(&value), MapFlags::ANY)?)
     }
 
     /// Set one element of an array map.
     pub fn set<V: bytemuck::Pod>(&mut self, map: &str, index: u32, value: V) -> Result<()> {
-        match self {
-            Self::Libbpf(object) => Ok(libbpf_map(object, map)?.update(
-                bytemuck::bytes_of(&index),
-                bytemuck::bytes_of(&value),
-                MapFlags::ANY,
-            )?),
-            Self::Aya(object) => {
-                let data = object.map_mut(map).with_context(|| format!("no BPF map {map}"))?;
-                let mut data: aya::maps::Array<_, Pod<V>> = data.try_into()?;
-                Ok(data.set(index, Pod(value), 0)?)
-            }
+        if let Self::Aya(object) = self {
+            let data = object.map_mut(map).with_context(|| format!("no BPF map {map}"))?;
+            let mut data: aya::maps::Array<_, Pod<V>> = data.try_into()?;
+            return Ok(data.set(index, Pod(value), 0)?);
         }
+        Ok(self.map(map)?.core().update(bytemuck::bytes_of(&index), bytemuck::bytes_of(&value), MapFlags::ANY)?)
     }
 
     /// A reader of the ring buffer with this name, which calls `read` with each record until it returns false.
     /// Only libbpf gives it.
     pub fn ring<'r>(&self, map: &str, mut read: impl FnMut(&[u8]) -> bool + 'r) -> Result<RingBuffer<'r>> {
-        let Self::Libbpf(object) = self else { bail!("{map}: not loaded by {}", name(Loader::Libbpf)) };
-        let map = libbpf_map(object, map)?;
+        let map = self.map(map)?;
         let mut rings = RingBufferBuilder::new();
-        rings.add(&map, move |record| {
+        rings.add(map.core(), move |record| {
             // libbpf stops after a record for which it gets a negative number.
             if read(record) { 0 } else { -1 }
         })?;
@@ -288,18 +328,13 @@ impl Object {
     /// All keys and values of a hash map, in no order. With libbpf, each is there once, even if others are removed
     /// meanwhile.
     pub fn entries<K: bytemuck::Pod, V: bytemuck::Pod>(&self, map: &str) -> Result<Vec<(K, V)>> {
-        let object = match self {
-            Self::Libbpf(object) => object,
-            Self::Aya(object) => {
-                let data = object.map(map).with_context(|| format!("no BPF map {map}"))?;
-                let data: aya::maps::HashMap<_, Pod<K>, Pod<V>> = data.try_into()?;
-                return data
-                    .iter()
-                    .map(|entry| entry.map(|(key, value)| (key.0, value.0)).map_err(Into::into))
-                    .collect();
-            }
-        };
-        let map = libbpf_map(object, map)?;
+        if let Self::Aya(object) = self {
+            let data = object.map(map).with_context(|| format!("no BPF map {map}"))?;
+            let data: aya::maps::HashMap<_, Pod<K>, Pod<V>> = data.try_into()?;
+            return data.iter().map(|entry| entry.map(|(key, value)| (key.0, value.0)).map_err(Into::into)).collect();
+        }
+        let map = self.map(map)?;
+        let map = map.core();
         // Whoever goes on from a key that has been removed begins again. Reading batches would need fewer calls, but keeps
         // perf's events on this CPU from their programs for longer (kernel/bpf/hashtab.c, `bpf_disable_instrumentation`).
         let (mut known, mut entries) = (HashSet::new(), Vec::new());
@@ -315,33 +350,28 @@ impl Object {
 
     /// Remove keys of a hash map; some may be missing. Only libbpf does so.
     pub fn remove<'a, K: bytemuck::Pod>(&self, map: &str, keys: impl Iterator<Item = &'a K>) -> Result<()> {
-        let Self::Libbpf(object) = self else { bail!("{map}: not loaded by {}", name(Loader::Libbpf)) };
-        let map = libbpf_map(object, map)?;
-        keys.for_each(|key| drop(map.delete(bytemuck::bytes_of(key))));
+        let map = self.map(map)?;
+        keys.for_each(|key| drop(map.core().delete(bytemuck::bytes_of(key))));
         Ok(())
     }
 
     /// The library that loaded it.
     pub(crate) fn loaded_by(&self) -> &'static str {
         match self {
-            Self::Libbpf(_) => name(Loader::Libbpf),
+            Self::Libbpf(_) | Self::Kept(_) => name(Loader::Libbpf),
             Self::Aya(_) => name(Loader::Aya),
         }
     }
 
     /// One element of an array map.
     pub fn element<V: bytemuck::Pod>(&self, map: &str, index: u32) -> Result<V> {
-        match self {
-            Self::Libbpf(object) => {
-                let value = libbpf_map(object, map)?.lookup(bytemuck::bytes_of(&index), MapFlags::ANY)?;
-                read(&value.with_context(|| format!("BPF map {map} has no element {index}"))?)
-            }
-            Self::Aya(object) => {
-                let data = object.map(map).with_context(|| format!("no BPF map {map}"))?;
-                let data: aya::maps::Array<_, Pod<V>> = data.try_into()?;
-                Ok(data.get(&index, 0)?.0)
-            }
+        if let Self::Aya(object) = self {
+            let data = object.map(map).with_context(|| format!("no BPF map {map}"))?;
+            let data: aya::maps::Array<_, Pod<V>> = data.try_into()?;
+            return Ok(data.get(&index, 0)?.0);
         }
+        let value = self.map(map)?.core().lookup(bytemuck::bytes_of(&index), MapFlags::ANY)?;
+        read(&value.with_context(|| format!("BPF map {map} has no element {index}"))?)
     }
 
     /// The program's global variables that are zero at the start.
@@ -353,7 +383,7 @@ impl Object {
                 let value = map.lookup(bytemuck::bytes_of(&0_u32), MapFlags::ANY)?;
                 read(&value.context("the BPF variables cannot be read")?)
             }
-            Self::Aya(_) => self.element(VARIABLES, 0),
+            Self::Aya(_) | Self::Kept(_) => self.element(VARIABLES, 0),
         }
     }
 
@@ -361,7 +391,7 @@ impl Object {
     pub fn instructions(&self, name: &str) -> Option<&[libbpf_sys::bpf_insn]> {
         match self {
             Self::Libbpf(object) => Some(object.progs().find(|program| program.name() == name)?.insns()),
-            Self::Aya(_) => None,
+            Self::Aya(_) | Self::Kept(_) => None,
         }
     }
 
@@ -386,8 +416,19 @@ pub fn passed_over(program: BorrowedFd<'_>) -> Option<u64> {
     (failed == 0 && known).then_some(info.recursion_misses)
 }
 
-fn libbpf_map<'a>(object: &'a libbpf_rs::Object, name: &str) -> Result<libbpf_rs::Map<'a>> {
-    object.maps().find(|map| map.name() == name).with_context(|| format!("no BPF map {name}"))
+/// A map that libbpf reads and writes.
+enum LibbpfMap<'a> {
+    Loaded(libbpf_rs::Map<'a>),
+    Kept(&'a libbpf_rs::MapHandle),
+}
+
+impl LibbpfMap<'_> {
+    fn core(&self) -> &dyn MapCore {
+        match self {
+            Self::Loaded(map) => map,
+            Self::Kept(map) => *map,
+        }
+    }
 }
 
 fn read<V: bytemuck::Pod>(bytes: &[u8]) -> Result<V> {

@@ -13,6 +13,7 @@ mod fentry;
 pub mod fgraph;
 mod follow;
 pub mod insn;
+mod kept;
 pub mod kprobe;
 mod load_probes;
 mod owner;

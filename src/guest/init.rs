@@ -6,7 +6,7 @@ use crate::util::{memory, progress};
 use crate::vm::delivery;
 use crate::vm::hardware::Hardware;
 use crate::vm::initramfs;
-use crate::vm::job::{Assignment, GuestFacts};
+use crate::vm::job::{Assignment, GuestFacts, INSIDE, TO_RECORD};
 use crate::vm::protocol::{self, Message};
 use anyhow::{Context, Result};
 use rustix::mount::{MountFlags, mount};
@@ -129,6 +129,10 @@ fn serve(port: &File, mounts: &Mounts) {
     if let Err(error) = cpus::bring_up(cpus::present()) {
         return tell(&Message::Failure(format!("{error:#}")));
     }
+    // Whatever fails is reported when it is needed.
+    if is_to_record() {
+        let _ = job::own_command(&[INSIDE.to_owned()]);
+    }
     if let Err(error) = ports::ready() {
         tell(&Message::NoPorts(format!("{error:#}")));
     }
@@ -140,6 +144,11 @@ fn serve(port: &File, mounts: &Mounts) {
         progress::redirect(move |text| drop(send(&port, &Message::Progress(text.to_owned()))));
     }
     tell(&reply(|| perform(mounts)));
+}
+
+/// Whether the host has it prepare a recording.
+fn is_to_record() -> bool {
+    fs::read_to_string("/proc/cmdline").is_ok_and(|words| words.split_whitespace().any(|word| word == TO_RECORD))
 }
 
 /// Its answer, or how it failed. A panic of this program must not become a panic of the kernel.

@@ -55,7 +55,7 @@ fn functions() -> String {
     }
 }
 
-fn own_command(arguments: &[String]) -> Result<Vec<u8>> {
+pub(super) fn own_command(arguments: &[String]) -> Result<Vec<u8>> {
     // Not under the name /init, so that it starts as the command-line program.
     let output = Command::new("/proc/self/exe").args(arguments).output().context("cannot start /proc/self/exe")?;
     if !output.status.success() {

@@ -11,6 +11,7 @@ use crate::guest::entropy;
 use crate::process::{Phase, settle};
 use crate::record;
 use crate::record::count::{self, RunLimits};
+use crate::record::observe::recorder;
 use crate::record::observe::results::CallResults;
 use crate::record::say::answer::{RecordedAnswer, answer};
 use crate::record::start::input::KeptInput;
@@ -20,6 +21,7 @@ use crate::record::trials::timed::{check_codes, printed_file};
 use crate::result::{Document, Observer, Outcome, PipelineCommand, SentFile, check};
 use crate::util::{progress, size, stored_json};
 use crate::vm::disk::{DiskImage, DiskPlace};
+use crate::vm::job::{INSIDE, TO_RECORD};
 use crate::vm::{Accel, GuestOptions, GuestReply, Job, run_job};
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
@@ -28,9 +30,6 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
-
-/// The hidden subcommand that the guest runs, with a [`Sent`] as JSON.
-pub const INSIDE: &str = "__inside";
 
 /// Where a guest finds the file of standard input. Its name on this machine would move the times of a recording a little.
 const INPUT: &str = "/.pipeprof-input";
@@ -202,7 +201,9 @@ impl PreparedPipeline {
     }
 
     fn record_with(&self, with_results: bool) -> Result<(Outcome, GuestOutput)> {
-        let (reply, received, printed) = run(&self.guest, &Sent { with_results, ..self.sent.clone() })?;
+        let mut guest = self.guest.clone();
+        guest.append.push(TO_RECORD.to_owned());
+        let (reply, received, printed) = run(&guest, &Sent { with_results, ..self.sent.clone() })?;
         let mut outcome = received.outcome;
         let document = &mut outcome.document;
         document.executed_on = reply.executed_on;
@@ -264,6 +265,14 @@ fn split(body: &[u8]) -> Result<(Received, GuestOutput)> {
     });
     let (output, errors) = output.zip(errors).context("it is cut off")?;
     Ok((received, GuestOutput { output, errors, notes }))
+}
+
+/// In the guest, before its snapshot: load what a recording needs.
+///
+/// # Errors
+/// When the kernel refuses it, as it does again when it is needed.
+pub fn prepare_inside() -> Result<()> {
+    recorder::prepare()
 }
 
 /// In the guest: record what `sent` describes, and print the answer.

@@ -3,6 +3,12 @@
 use crate::result::{ExecutedOn, Request};
 use serde::{Deserialize, Serialize};
 
+/// The hidden command that records in a guest. Without an argument it loads what a recording needs, for one that follows.
+pub const INSIDE: &str = "__inside";
+
+/// The kernel argument of a guest that is to record: what it needs is loaded before the snapshot.
+pub const TO_RECORD: &str = "pipeprof.record=1";
+
 /// A job to run in a guest. Its answer is JSON unless stated otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -4,7 +4,7 @@ mod observer;
 
 use crate::collect::attach::{self, Attached};
 use crate::collect::bpf::shared::Settings;
-use crate::collect::bpf::{self, Object};
+use crate::collect::bpf::{Object, ToLoad};
 use crate::collect::samples::{CountedSamples, SamplingClock};
 use crate::kernel::preemption;
 use crate::kernel::tracefs::Tracefs;
@@ -13,9 +13,10 @@ use crate::record::observe::counted::{RecordedCounts, add, add_process};
 use crate::record::observe::observer::{AllCounts, Observe as _};
 use crate::record::observe::path::{PathEnds, PathRecorder};
 use crate::record::observe::raw::{
-    PR_ASLEEP, PR_FRAMES, PR_LASTS, PR_PROCESSES, PR_RUNNABLE, PR_RUNNING, PR_UNTIL, PrByCall, PrCarried, PrCounts,
-    PrEnd, PrOffCpu, PrProcess, PrReason, PrState, PrTask, PrWait, PrWho,
+    PR_ASLEEP, PR_FRAMES, PR_LASTS, PR_PROCESSES, PR_RECORDER, PR_RUNNABLE, PR_RUNNING, PR_UNTIL, PrByCall, PrCarried,
+    PrCounts, PrEnd, PrOffCpu, PrProcess, PrReason, PrState, PrTask, PrWait, PrWho,
 };
+use crate::record::observe::results::CallResults;
 use crate::result::RecordLevel;
 use crate::util::clock::monotonic_ns;
 use crate::util::unpreempted::Unpreempted;
@@ -151,6 +152,65 @@ pub(crate) enum Excerpts {
     Moves,
 }
 
+/// What decides which programs a recording needs.
+#[derive(Debug, Clone, Copy, Default)]
+struct Chosen {
+    level: RecordLevel,
+    sampled: bool,
+    excerpts: Excerpts,
+    running: bool,
+}
+
+impl Chosen {
+    /// The event that the program of calls is attached to, if it is not a raw tracepoint.
+    fn event(self) -> Option<u64> {
+        (self.level != RecordLevel::Sched && preemption::of_system_calls()).then(event_id).flatten()
+    }
+
+    fn has_rings(self) -> bool {
+        self.level != RecordLevel::Sched
+    }
+
+    fn raw(self, event: Option<u64>) -> impl Iterator<Item = &'static (&'static str, &'static str)> + Clone {
+        PROGRAMS
+            .iter()
+            .filter(move |(program, _)| *program != CALLS || (self.level != RecordLevel::Sched && event.is_none()))
+    }
+
+    fn to_load(self, event: Option<u64>) -> ToLoad {
+        let stacks = self.level == RecordLevel::Stacks;
+        let programs = self
+            .raw(event)
+            .map(|(program, _)| *program)
+            .chain(event.map(|_| CALLS_EVENT))
+            .chain([LEARN, ACCOUNT])
+            // The verifier needs some time for it.
+            .chain(self.running.then_some(SEIZE))
+            .chain(self.sampled.then_some(SAMPLE))
+            .chain(LOCKS.iter().map(|(program, _)| *program).filter(|_| stacks))
+            .chain((self.excerpts == Excerpts::Moves).then_some(MOVES.0))
+            .chain(
+                RINGS
+                    .iter()
+                    .chain(RING_CHOICES.as_flattened())
+                    .map(|(program, _)| *program)
+                    .filter(|_| self.has_rings()),
+            )
+            .collect();
+        ToLoad::record(Settings { stacks: u64::from(stacks), ..Settings::in_own_namespace() }, programs, self.sampled)
+    }
+}
+
+/// Load what a recording by default needs, for one that follows in this guest.
+///
+/// # Errors
+/// When the kernel refuses it.
+pub(crate) fn prepare() -> Result<()> {
+    let chosen = Chosen::default();
+    chosen.to_load(chosen.event()).keep()?;
+    CallResults::to_load().keep()
+}
+
 impl Recorder {
     /// Attach all programs. Nothing is followed yet. Processes must be started by the thread that calls this. `sampled`:
     /// also sample what they execute. `running`: processes that were running before are followed, too. The window ends
@@ -165,26 +225,11 @@ impl Recorder {
         duration: Option<Duration>,
         running: bool,
     ) -> Result<Self> {
-        let mut settings = Settings { stacks: u64::from(level == RecordLevel::Stacks), ..Settings::in_own_namespace() };
-        settings.pids[0] = rustix::thread::gettid().as_raw_pid().cast_unsigned();
-        let event = (level != RecordLevel::Sched && preemption::of_system_calls()).then(event_id).flatten();
-        let rings = level != RecordLevel::Sched;
-        let raw = PROGRAMS
-            .iter()
-            .filter(|(program, _)| *program != CALLS || (level != RecordLevel::Sched && event.is_none()));
-        let programs: Vec<&str> = raw
-            .clone()
-            .map(|(program, _)| *program)
-            .chain(event.map(|_| CALLS_EVENT))
-            .chain([LEARN, ACCOUNT])
-            // The verifier needs some time for it.
-            .chain(running.then_some(SEIZE))
-            .chain(sampled.then_some(SAMPLE))
-            .chain(LOCKS.iter().map(|(program, _)| *program).filter(|_| level == RecordLevel::Stacks))
-            .chain((excerpts == Excerpts::Moves).then_some(MOVES.0))
-            .chain(RINGS.iter().chain(RING_CHOICES.as_flattened()).map(|(program, _)| *program).filter(|_| rings))
-            .collect();
-        let mut object = bpf::load_record(&settings, &programs, sampled)?;
+        let chosen = Chosen { level, sampled, excerpts, running };
+        let (event, rings) = (chosen.event(), chosen.has_rings());
+        let mut object = chosen.to_load(event).load()?;
+        let own = u64::from(rustix::thread::gettid().as_raw_pid().cast_unsigned());
+        object.set("window", PR_RECORDER as u32, own)?;
         // The programs add it to a time.
         let lasts =
             duration.map_or(0, |duration| u64::try_from(duration.as_nanos()).map_or(MOST_NS, |ns| ns.min(MOST_NS)));
@@ -209,7 +254,7 @@ impl Recorder {
             };
             attached.map(AttachedProgram::Raw)
         };
-        let mut attached = raw.map(attach_raw).collect::<Result<Vec<_>>>()?;
+        let mut attached = chosen.raw(event).map(attach_raw).collect::<Result<Vec<_>>>()?;
         if let Some(id) = event {
             attached.push(AttachedProgram::Event(attach::traced_event(object.program(CALLS_EVENT)?, id)?));
         }

@@ -2,7 +2,7 @@
 
 use crate::collect::attach;
 use crate::collect::bpf::shared::{EndedCall, Results};
-use crate::collect::bpf::{self, Object};
+use crate::collect::bpf::{Object, ToLoad};
 use crate::profile::ProcessName;
 use crate::record::observe::call_names::{call_name, returns_bytes};
 use crate::result::{Document, SystemCallCount};
@@ -19,10 +19,14 @@ pub(crate) struct CallResults {
 }
 
 impl CallResults {
+    pub(super) fn to_load() -> ToLoad {
+        ToLoad::results(vec![RESULT])
+    }
+
     /// # Errors
     /// When the kernel refuses it.
     pub(crate) fn start() -> Result<Self> {
-        let object = bpf::load_results(&[RESULT])?;
+        let object = Self::to_load().load()?;
         let attached = attach::raw_tracepoint(object.program(RESULT)?, "sys_exit")?;
         Ok(Self { object, _attached: attached })
     }

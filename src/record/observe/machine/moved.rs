@@ -1,7 +1,7 @@
 //! What BPF programs (bpf/all.bpf.c) count at the pipes and sockets of the whole machine.
 
 use crate::collect::attach;
-use crate::collect::bpf::{self, Object};
+use crate::collect::bpf::{Object, ToLoad};
 use crate::record::observe::look::ChannelKey;
 use crate::record::observe::raw::{PR_READ, PR_WRITE, PrMoved, PrPlace};
 use anyhow::Result;
@@ -26,7 +26,7 @@ impl ByteCounter {
     /// # Errors
     /// When the kernel refuses them: the reason and a fix.
     pub(crate) fn start() -> Result<Self> {
-        let object = bpf::load_all(&[MOVE, FILL])?;
+        let object = ToLoad::all(vec![MOVE, FILL]).load()?;
         let attached = attach::raw_tracepoint(object.program(MOVE)?, "sys_exit")?;
         Ok(Self { object, _attached: attached })
     }

@@ -1,0 +1,100 @@
+//! Programs and maps that were loaded before they are needed, in a guest before its snapshot is made: the verifier need not
+//! look at them in each of its recordings. They are kept in the BPF file system, under a name for what was loaded.
+
+use anyhow::{Context, Result, ensure};
+use libbpf_rs::{MapCore as _, MapHandle, libbpf_sys};
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::fs;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+const ROOT: &str = "/sys/fs/bpf";
+const PROGRAMS: &str = "programs";
+const MAPS: &str = "maps";
+
+/// An object that was kept.
+#[derive(Debug)]
+pub struct KeptObject {
+    programs: BTreeMap<String, OwnedFd>,
+    maps: BTreeMap<String, MapHandle>,
+}
+
+impl KeptObject {
+    pub(super) fn program(&self, name: &str) -> Option<BorrowedFd<'_>> {
+        Some(self.programs.get(name)?.as_fd())
+    }
+
+    pub(super) fn map(&self, name: &str) -> Option<&MapHandle> {
+        let file = file_name(name);
+        let matches = |known: &str| known == file || name.starts_with('.') && known.ends_with(&file);
+        self.maps.iter().find_map(|(known, map)| matches(known).then_some(map))
+    }
+}
+
+fn folder(id: &str) -> PathBuf {
+    Path::new(ROOT).join(format!("pipeprof-{id}"))
+}
+
+/// The BPF file system allows no dots in names.
+fn file_name(name: &str) -> String {
+    name.replace('.', "_")
+}
+
+/// Keep what is loaded of `object` under `id`.
+///
+/// # Errors
+/// When there is no BPF file system, or something with this id.
+pub(super) fn keep(object: &libbpf_rs::Object, id: &str) -> Result<()> {
+    let folder = folder(id);
+    for part in [PROGRAMS, MAPS] {
+        let part = folder.join(part);
+        fs::create_dir_all(&part).with_context(|| part.display().to_string())?;
+    }
+    for program in object.progs().filter(|program| program.as_fd().as_raw_fd() >= 0) {
+        pin(program.as_fd(), &folder.join(PROGRAMS).join(file_name(&program.name().to_string_lossy())))?;
+    }
+    for map in object.maps() {
+        pin(map.as_fd(), &folder.join(MAPS).join(file_name(&map.name().to_string_lossy())))?;
+    }
+    Ok(())
+}
+
+/// Take out what was kept under `id`: another one must not find the maps filled.
+pub(super) fn take(id: &str) -> Option<KeptObject> {
+    let folder = folder(id);
+    if !folder.exists() {
+        return None;
+    }
+    let programs = files(&folder.join(PROGRAMS), pinned);
+    let maps = files(&folder.join(MAPS), |path| Ok(MapHandle::from_pinned_path(path)?));
+    let removed = fs::remove_dir_all(&folder);
+    Some(KeptObject { programs: programs.ok()?, maps: maps.ok().filter(|_| removed.is_ok())? })
+}
+
+fn files<T>(folder: &Path, open: impl Fn(&Path) -> Result<T>) -> Result<BTreeMap<String, T>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        found.insert(entry.file_name().to_string_lossy().into_owned(), open(&entry.path())?);
+    }
+    Ok(found)
+}
+
+fn pin(fd: BorrowedFd<'_>, path: &Path) -> Result<()> {
+    let text = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the descriptor is open, and the path is a string that outlives the call.
+    let failed = unsafe { libbpf_sys::bpf_obj_pin(fd.as_raw_fd(), text.as_ptr()) };
+    ensure!(failed == 0, "{}: {}", path.display(), std::io::Error::last_os_error());
+    Ok(())
+}
+
+fn pinned(path: &Path) -> Result<OwnedFd> {
+    let text = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the path is a string that outlives the call.
+    let fd = unsafe { libbpf_sys::bpf_obj_get(text.as_ptr()) };
+    ensure!(fd >= 0, "{}: {}", path.display(), std::io::Error::last_os_error());
+    // SAFETY: the descriptor is new, and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
