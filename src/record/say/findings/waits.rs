@@ -211,9 +211,10 @@ pub(crate) fn acknowledged(view: &FindingView<'_>) -> Vec<Finding> {
         let answer = &channels().find(back)?.1.readers[0];
         let (writes, answers) = (from.all_calls(), answer.sleeps);
         let mean = answer.blocked_ns.checked_div(answers).filter(|mean| ACKNOWLEDGED_NS.contains(mean))?;
-        // Both wait at the same time: what was sent is on its way.
-        let both = to.blocked_ns.min(answer.blocked_ns) as f64 >= LONG * view.window();
-        if answers < ANSWERS || writes * 2 < answers * 3 || !both {
+        // Both wait at the same time, again and again: what was sent is on its way.
+        let over = answer.moved_ns.map_or(0, |[first, last]| last - first);
+        let both = to.blocked_ns.min(answer.blocked_ns).min(over) as f64 >= LONG * view.window();
+        if from.process == to.process || answers < ANSWERS || writes * 2 < answers * 3 || !both {
             return None;
         }
         let text = format!(
@@ -224,11 +225,8 @@ pub(crate) fn acknowledged(view: &FindingView<'_>) -> Vec<Finding> {
             (writes + answers / 2) / answers,
             after(mean)
         );
-        Some(Finding {
-            channels: vec![at],
-            ns: Some(mean),
-            ..Finding::new(FindingKind::Naps, [from.process, to.process], text)
-        })
+        let finding = Finding::new(FindingKind::Naps, [from.process, to.process], text);
+        Some(Finding { channels: vec![at], ns: Some(mean), ..finding })
     };
     channels().filter_map(say).take(1).collect()
 }
@@ -416,6 +414,7 @@ mod tests {
                 &|recording| recording.channels[0].readers[0].blocked_ns = WINDOW / 10,
                 &|recording| recording.channels[1].readers[0].sleeps = 800,
                 &|recording| recording.channels[1].kind = ChannelKind::Pipe,
+                &|recording| recording.channels[1].readers[0].moved_ns = Some([0, WINDOW / 8]),
             ],
         );
     }
