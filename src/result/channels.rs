@@ -51,15 +51,24 @@ pub struct RecordedChannel {
 impl RecordedChannel {
     /// Bytes read, or, if no reader was recorded, written.
     pub fn bytes(&self) -> u64 {
-        let sum = |ends: &[RecordedEnd]| ends.iter().map(|end| end.bytes).sum::<u64>();
-        sum(&self.readers).max(sum(&self.writers))
+        self.read().max(self.written())
     }
 
     /// Bytes read; written ones if no reader was recorded. What is written and never read, as by `yes` before `head` ends,
     /// is not the pipeline's work.
     pub fn taken(&self) -> u64 {
-        let read: u64 = self.readers.iter().map(|end| end.bytes).sum();
+        let read = self.read();
         if read > 0 { read } else { self.bytes() }
+    }
+
+    /// Bytes that recorded processes read.
+    pub fn read(&self) -> u64 {
+        self.readers.iter().map(|end| end.bytes).sum()
+    }
+
+    /// Bytes that they wrote.
+    pub fn written(&self) -> u64 {
+        self.writers.iter().map(|end| end.bytes).sum()
     }
 
     /// The ends of both sides.

@@ -85,7 +85,7 @@ pub enum FindingKind {
     NotAwaited,
     /// The exit code of a child is lost.
     LostChild,
-    /// A process sleeps on a timer between its reads.
+    /// A process sleeps on a timer between its reads, or waits until its connection has sent what it wrote.
     Naps,
     /// The reader of a process has ended, which it has not noticed.
     Unnoticed,
@@ -133,8 +133,6 @@ pub enum FindingKind {
     Syncs,
     /// Many short processes were started.
     Started,
-    /// Threads hand their work to each other, one after the other.
-    HandOvers,
     /// Programs that could run at the same time do not.
     Turns,
     /// A program does what the next one undoes.
@@ -145,6 +143,8 @@ pub enum FindingKind {
     ExitCode,
     /// What is on a CPU most of the time moves few bytes per call.
     SmallCalls,
+    /// Threads hand their work to each other, one after the other.
+    HandOvers,
     /// Each block goes through a channel in many turns.
     LargeBlocks,
     /// What it was made of at different times.
@@ -184,51 +184,13 @@ pub enum FindingKind {
 impl FindingKind {
     /// Whether something goes wrong that a faster program would not fix.
     pub fn is_fault(self) -> bool {
-        use FindingKind::{AddressInUse, GroupEnded};
         use FindingKind::{
-            AtEnd, BadDescriptors, Broken, Circle, Cut, Datagrams, FifoLost, FillAsks, Late, LineCut, OwnInput, Polls,
+            Broken, Circle, HiddenFailure, LostVariables, OutOfOrder, Polls, Started, Unnoticed, Unsent,
         };
-        use FindingKind::{Doubled, LastLine, LostChild, Naps, NotAwaited, OutOfOrder, Refused, Retries, Syncs};
-        use FindingKind::{FullTable, NoSpace, Overwritten, Renamed};
-        use FindingKind::{ShortBlock, Sigpipe, Started, Taken, Torn, Unnoticed, Unread, Unsent};
-        matches!(
-            self,
-            Circle
-                | Broken
-                | AtEnd
-                | Retries
-                | OwnInput
-                | NoSpace
-                | Overwritten
-                | FifoLost
-                | LineCut
-                | Refused
-                | GroupEnded
-                | AddressInUse
-                | BadDescriptors
-                | FillAsks
-                | FullTable
-                | Renamed
-                | Syncs
-                | Cut
-                | Doubled
-                | LastLine
-                | NotAwaited
-                | OutOfOrder
-                | LostChild
-                | Naps
-                | Unnoticed
-                | Unsent
-                | Unread
-                | Datagrams
-                | Torn
-                | Taken
-                | ShortBlock
-                | Late
-                | Polls
-                | Sigpipe
-                | Started
-        )
+        // In the order of the answer, they stand together.
+        let together = [Broken..=Unnoticed, Unsent..=OutOfOrder, Polls..=Started];
+        let others = [HiddenFailure, LostVariables];
+        self == Circle || together.iter().any(|kinds| kinds.contains(&self)) && !others.contains(&self)
     }
 }
 

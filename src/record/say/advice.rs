@@ -322,7 +322,11 @@ fn flushed(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
             None if name.starts_with("python") => {
                 (": it flushes its standard output, which Python would otherwise write in blocks".to_owned(), None)
             }
-            None => (": it does not write in blocks, as stdio of the C library would".to_owned(), None),
+            None => (
+                ": with a buffer (`BufWriter`, `bufio.Writer`), it writes in blocks, as stdio of the C library would"
+                    .to_owned(),
+                None,
+            ),
         }
     };
     let does = |writes: bool| if writes { "writes" } else { "reads" };
@@ -333,7 +337,8 @@ fn flushed(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
             // Of sockets and the like, how they are written is not known.
             true if is_output => cause(name),
             false if is_shell(name) => (
-                ": `read` of a shell reads byte by byte, so that it does not take what the next program is to read"
+                ": `read` of a shell reads byte by byte, so that it does not take what the next program is to read. `mapfile`, or \
+                 one program such as awk instead of the loop, reads blocks"
                     .to_owned(),
                 None,
             ),

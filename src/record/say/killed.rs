@@ -39,6 +39,10 @@ const LONG_NS: u64 = 300_000_000;
 pub(crate) const TIMEOUT: &str = "timeout";
 const SOON: u64 = 100_000_000;
 
+/// What ends a program with those that it has started.
+pub(crate) const BOTH_END: &str =
+    "Signals to the whole group end both (`start_new_session` and `killpg`, `setsid` and `kill -- -PID`).";
+
 /// Who was killed, and by what.
 pub(crate) fn findings(recording: &Document) -> Vec<Finding> {
     let all = |kind: FindingKind, say: &dyn Fn(&RecordedProcess) -> Option<String>| {
@@ -62,8 +66,7 @@ pub(crate) fn findings(recording: &Document) -> Vec<Finding> {
 fn group(recording: &Document, labels: &[String], at: usize) -> Option<Finding> {
     let all = &recording.recorded;
     let process = all.get(at).filter(|process| process.ended_by == Some(at) && !recording.was_limited())?;
-    let number = process.signal?;
-    let (_, signal) = REQUESTS.into_iter().find(|(request, _)| request.cast_unsigned() == number)?;
+    let (number, signal) = (process.signal?, requested(process)?);
     let starters =
         |of: usize| std::iter::successors(Some(of), |of| all.get(*of)?.started_by).skip(1).take(MOST_STARTERS);
     // As far as it is known who started whom.
@@ -168,9 +171,15 @@ pub(crate) fn at_once(signal: Option<u32>) -> Option<&'static str> {
     fault.or((number == libc::SIGKILL).then_some("SIGKILL"))
 }
 
+/// The signal with which another program has ended this one.
+pub(crate) fn requested(process: &RecordedProcess) -> Option<&'static str> {
+    let is_it = |(number, _): &&(i32, &str)| process.signal == Some(number.cast_unsigned());
+    REQUESTS.iter().find(is_it).map(|(_, name)| *name)
+}
+
 /// Whether another program has ended this one.
 pub(crate) fn by_others(process: &RecordedProcess) -> bool {
-    REQUESTS.iter().any(|(number, _)| process.signal == Some(number.cast_unsigned()))
+    requested(process).is_some()
 }
 
 /// The programs that others have ended: for each signal a sentence. pipeprof itself does so after `--duration`.

@@ -15,7 +15,9 @@ use crate::result::{
 use crate::util::text::{clean, counted};
 use std::collections::{BTreeMap, BTreeSet};
 pub(crate) use waiting::full_name;
-use waiting::{LONG, NAMED, channel_name, has_holder, is_hung, is_stuck, killed_writer, recorded, role};
+use waiting::{
+    LONG, NAMED, channel_name, has_holder, is_hung, is_stuck, killed_starter, killed_writer, recorded, role,
+};
 
 /// Members of a circle that are all named.
 const LISTED: usize = 8;
@@ -327,7 +329,10 @@ fn held(recording: &Document, look: &LastLook) -> Vec<String> {
     let mut known = BTreeSet::new();
     for wait in &look.waits {
         let WaitedFor::Channels { any, polled, .. } = &wait.awaited else { continue };
-        for channel in any.iter().filter(|channel| !channel.room && channel.kind.is_pipe()) {
+        // A socket between a process and its child is used like a pipe.
+        let is_left =
+            |of: &AwaitedChannel| of.kind.is_pipe() || of.kind == ChannelKind::UnixStream && was_written(recording, of);
+        for channel in any.iter().filter(|channel| !channel.room && is_left(channel)) {
             let new = known.insert((wait.process.pid, channel.inode));
             let hung =
                 wait.process.recorded.is_some_and(|at| is_hung(recording, at)) || was_written(recording, channel);
@@ -395,12 +400,21 @@ fn held_text(recording: &Document, wait: &LastWait, channel: &AwaitedChannel) ->
     };
     let gone = killed_writer(recording, channel).unwrap_or_default();
     let given = channel.holders.iter().all(|holder| holder.fd <= remedy::LAST_GIVEN);
-    let frees = given && !still.is_empty() && gone.is_empty() && channel.kind == ChannelKind::Pipe;
-    let frees =
-        if frees { " With its output elsewhere (`>/dev/null 2>&1` behind its command), that ends." } else { "" };
-    format!(
-        "{name} waits for data from {what}: only {names} {still}{have} its write end open, and {does}{gone}.{frees}"
-    )
+    let frees = given && !still.is_empty() && gone.is_empty() && channel.kind != ChannelKind::Fifo;
+    let end = if channel.kind.is_pipe() { "write end" } else { "other end" };
+    let from_outside = channel.fd == 0 && channel.holders.iter().all(|holder| holder.process.recorded.is_none());
+    let starter = channel.holders.iter().find_map(|holder| killed_starter(recording, holder));
+    let frees = if let Some(starter) = starter {
+        starter
+    } else if from_outside && channel.kind == ChannelKind::Pipe {
+        " That is the standard input of the whole command: with a file as its argument, or `</dev/null`, it does not read that."
+            .to_owned()
+    } else if frees {
+        " With its output elsewhere (`>/dev/null 2>&1` behind its command), that ends.".to_owned()
+    } else {
+        String::new()
+    };
+    format!("{name} waits for data from {what}: only {names} {still}{have} its {end} open, and {does}{gone}.{frees}")
 }
 
 /// Long waits for the locks of files.

@@ -2,6 +2,7 @@
 
 use crate::profile::few;
 use crate::record::say::findings::view::{FindingView, after};
+use crate::record::say::killed::BOTH_END;
 use crate::record::start::command_line::is_shell;
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess, RecordedStream, WaitReason};
 use crate::util::text::{clean, counted, grouped};
@@ -88,7 +89,7 @@ fn left(view: &FindingView<'_>, channel: &RecordedChannel) -> Option<Finding> {
     if !is_alone || others_end > parent.end_ns || parent.end_ns >= window || !channel.other_readers.is_empty() {
         return None;
     }
-    let written: u64 = channel.writers.iter().map(|end| end.bytes).sum();
+    let written = channel.written();
     let unread = written.saturating_sub(reader.bytes);
     let (name, reads) = (view.name(own.process), view.name(reader.process));
     let ended = after(parent.end_ns);
@@ -132,15 +133,22 @@ pub(crate) fn lost_variables(view: &FindingView<'_>) -> Vec<Finding> {
         .collect()
 }
 
-fn lost(view: &FindingView<'_>, pipe: &RecordedChannel, end: &RecordedEnd) -> Option<Finding> {
-    let part = view.process(end)?;
-    let starter = part.started_by?;
+/// A copy of a shell that reads a pipe line by line and ends before it, and the number of what started it.
+fn part_of_shell<'a>(
+    view: &FindingView<'a>,
+    pipe: &RecordedChannel,
+    end: &RecordedEnd,
+) -> Option<(&'a RecordedProcess, usize)> {
+    let (part, starter) = view.process(end).and_then(|part| Some((part, part.started_by?)))?;
     let shell = view.document.recorded.get(starter)?;
-    let by_bytes = end.lines > 0 && end.bytes + end.at_end == end.all_calls();
+    let by_bytes = end.lines > 0 && end.bytes + end.at_end == end.all_calls() && pipe.kind.is_pipe();
     let is_part = part.execs == 0 && part.pids.len() == 1 && is_shell(&part.name) && is_shell(&shell.name);
-    let is_quiet = part.effects == 0 && part.forks == 0 && !part.moves_unseen();
-    let ended_well = part.exit_code.is_none() && part.signal.is_none() && part.end_ns < shell.end_ns;
-    if !(pipe.kind.is_pipe() && by_bytes && is_part && is_quiet && ended_well) {
+    (by_bytes && is_part && part.signal.is_none() && part.end_ns < shell.end_ns).then_some((part, starter))
+}
+
+fn lost(view: &FindingView<'_>, pipe: &RecordedChannel, end: &RecordedEnd) -> Option<Finding> {
+    let (part, starter) = part_of_shell(view, pipe, end)?;
+    if part.effects > 0 || part.forks > 0 || part.moves_unseen() || part.exit_code.is_some() {
         return None;
     }
     let text = format!(
@@ -157,18 +165,12 @@ fn lost(view: &FindingView<'_>, pipe: &RecordedChannel, end: &RecordedEnd) -> Op
 
 /// `` `bash (4711)`, a copy of `bash a.sh` behind a pipe, ended with exit code 1 before it had read all, and ... ``
 fn left_loop(view: &FindingView<'_>, pipe: &RecordedChannel, end: &RecordedEnd) -> Option<Finding> {
-    let part = view.process(end)?;
-    let starter = part.started_by?;
+    let (part, starter) = part_of_shell(view, pipe, end)?;
     let shell = view.document.recorded.get(starter)?;
-    let by_bytes = end.lines > 0 && end.at_end == 0 && end.bytes == end.all_calls();
-    let is_part = part.execs == 0 && part.pids.len() == 1 && is_shell(&part.name) && is_shell(&shell.name);
     // Without one, it may have read one line to test it.
     let did_more = part.effects > 0 || part.forks > 0;
-    let code = part.exit_code.filter(|_| part.signal.is_none() && part.end_ns < shell.end_ns)?;
     let goes_on = shell.effects > 0 && shell.exit_code.is_none() && view.document.exit_codes.last() == Some(&0);
-    if !(pipe.kind.is_pipe() && by_bytes && is_part && did_more && goes_on) {
-        return None;
-    }
+    let code = part.exit_code.filter(|_| did_more && goes_on && end.at_end == 0)?;
     let text = format!(
         "{}, a copy of {shell} behind a pipe, ended with exit code {code} after {}, before it had read all, and {shell} went on: \
          `exit` in `command | while` ends only the loop. `while read ...; done < <(command)` ends the script, and so does `|| exit` \
@@ -256,7 +258,7 @@ fn outlived_at(view: &FindingView<'_>, at: usize, channel: &RecordedChannel) -> 
     let (name, killed) = (view.name(reader.process), view.name(ended));
     let text = format!(
         "{name} ended {killed} at {}, but {}, whose standard output is the same pipe, went on until {}, and {name} waited for the end of \
-         the pipe. Signals to the whole group end both (`start_new_session` and `killpg`, `setsid` and `kill -- -PID`).",
+         the pipe. {BOTH_END}",
         after(target.end_ns),
         few(holders.iter().map(|(at, _)| view.name(*at))),
         after(last)

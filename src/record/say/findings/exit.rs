@@ -152,22 +152,13 @@ pub(super) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
 fn passed_on(view: &FindingView<'_>, at: usize, code: u8) -> Option<String> {
     let all = &view.document.recorded;
     let shell = all.get(at).filter(|shell| is_shell(&shell.name))?;
-    let within = |starter: usize, mut of: usize| {
-        // As far as it is known who started whom.
-        for _ in 0..8 {
-            match all.get(of).and_then(|process| process.started_by) {
-                Some(by) if by == starter => return true,
-                Some(by) => of = by,
-                None => return false,
-            }
-        }
-        false
-    };
+    // As far as it is known who started whom.
+    let starters = |of: usize| std::iter::successors(Some(of), |of| all.get(*of)?.started_by).skip(1).take(8);
     let last_of = |starter: usize| {
         let failed = all.iter().enumerate().filter(|(other, process)| {
             let is_part = process.execs == 0 && process.name == shell.name && process.pids.len() == 1;
             let failed = process.exit_code == Some(code) && process.end_ns <= shell.end_ns;
-            failed && (process.execs > 0 || is_part) && within(starter, *other)
+            failed && (process.execs > 0 || is_part) && starters(*other).any(|by| by == starter)
         });
         failed.max_by_key(|(_, process)| process.end_ns)
     };
@@ -210,7 +201,8 @@ fn broken(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Optio
     let (_, pipe, _) = view.writers().filter(|(_, _, end)| end.process == at).find(read)?;
     let ended = view.readers_ended(pipe, process.end_ns + SOON).is_some();
     Some(format!(
-        ": {} was ended by SIGPIPE at {}, because {} had {}.",
+        ": {} was ended by SIGPIPE at {}, because {} had {}. If that had all that it wanted, nothing is wrong: a \
+         reader that reads to the end avoids it.",
         view.name(at),
         after(process.end_ns),
         view.names(&pipe.readers),
@@ -244,7 +236,8 @@ mod tests {
             ends(recording, 141);
             recording.recorded[1].signal = Some(libc::SIGPIPE.cast_unsigned());
         });
-        let text = "Exit code 141: `seq` was ended by SIGPIPE at 12.0 ms, because `grep` had ended.";
+        let text = "Exit code 141: `seq` was ended by SIGPIPE at 12.0 ms, because `grep` had ended. \
+                    If that had all that it wanted, nothing is wrong: a reader that reads to the end avoids it.";
         assert_eq!(broken, [text]);
         let failed = said(find, &|recording| {
             ends(recording, 2);

@@ -9,12 +9,8 @@ use crate::record::start::command_line::is_shell;
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
 use std::collections::BTreeSet;
 
-/// What says that a program failed, and why that matters.
-struct Failed {
-    kind: FindingKind,
-    channel: Option<usize>,
-    text: String,
-}
+/// What says that a program failed, and at which channel.
+type Failed = (FindingKind, Option<usize>, String);
 
 /// `` `dump` failed with exit code 1 at 0.30 s, and the pipeline's exit code is 0: that of its last program. `set -o pipefail`
 /// keeps it. ``
@@ -28,10 +24,10 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let failed = document.recorded.iter().enumerate().filter_map(|(at, process)| {
         let code = process.exit_code.filter(|code| ![0, BROKEN_PIPE].contains(code) && process.signal.is_none())?;
         let rules = [after_output, without_output, refused, after_input, for_error];
-        let failed = rules.into_iter().find_map(|rule| rule(view, at, process, code))?;
+        let (kind, channel, text) = rules.into_iter().find_map(|rule| rule(view, at, process, code))?;
         known.insert((&process.name, &process.args, process.started_by, code)).then_some(())?;
-        let finding = Finding::new(failed.kind, [at], failed.text);
-        let channels = failed.channel.into_iter().collect();
+        let finding = Finding::new(kind, [at], text);
+        let channels = channel.into_iter().collect();
         Some(Finding { channels, count: Some(code.into()), at_ns: Some(process.end_ns), ..finding })
     });
     let missing = document.recorded.iter().enumerate().filter_map(|of| not_found(view, of));
@@ -47,10 +43,8 @@ fn after_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, co
         return None;
     }
     // A process that it has started, which had its row until it executed its own program.
-    let started = |pid: &u32| {
-        let is_other = |(other, of): (usize, &RecordedProcess)| (other != at && of.pids.contains(pid)).then_some(other);
-        document.recorded.iter().enumerate().find_map(is_other)
-    };
+    let started =
+        |pid: &u32| document.recorded.iter().enumerate().position(|(other, of)| other != at && of.pids.contains(pid));
     let children: Vec<usize> = process.pids.iter().filter_map(started).collect();
     // Of several with one name, one may have written and another one failed.
     let several = process.pids.iter().filter(|pid| started(pid).is_none()).count() > 1;
@@ -79,7 +73,7 @@ fn after_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, co
         after(process.end_ns),
         view.pipe_to(pipe)
     );
-    Some(Failed { kind, channel: Some(channel), text })
+    Some((kind, Some(channel), text))
 }
 
 /// What `timeout` ends with if it has ended its program.
@@ -141,7 +135,7 @@ fn without_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, 
         after(process.end_ns),
         view.pipe_to(pipe)
     );
-    Some(Failed { kind: FindingKind::HiddenFailure, channel: Some(channel), text })
+    Some((FindingKind::HiddenFailure, Some(channel), text))
 }
 
 /// A program that ignores SIGPIPE and fails with a message, because its reader has all that it needs.
@@ -160,7 +154,7 @@ fn refused(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u
         view.name(at),
         after(ended)
     );
-    Some(Failed { kind: FindingKind::Sigpipe, channel: Some(channel), text })
+    Some((FindingKind::Sigpipe, Some(channel), text))
 }
 
 /// The last program of a pipeline within a shell that goes on all the same, such as the filter of `split`.
@@ -187,7 +181,7 @@ fn after_input(view: &FindingView<'_>, at: usize, process: &RecordedProcess, cod
         why(view, at).unwrap_or_default(),
         view.pipe_from(pipe)
     );
-    Some(Failed { kind: FindingKind::HiddenFailure, channel: Some(channel), text })
+    Some((FindingKind::HiddenFailure, Some(channel), text))
 }
 
 /// A program that failed after calls that explain it, or one whose code is a failure, of which a shell may have thought.
@@ -204,7 +198,7 @@ fn for_error(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code:
     let kind = if why.is_some() { FindingKind::HiddenFailure } else { FindingKind::ExitCode };
     let (name, end, why) = (view.name(at), after(process.end_ns), why.unwrap_or_default());
     let text = format!("{name} failed with exit code {code} at {end}{why}. The exit code of all is 0.");
-    Some(Failed { kind, channel: None, text })
+    Some((kind, None, text))
 }
 
 /// A part of a pipeline that a shell could not execute: who was to read it got nothing.

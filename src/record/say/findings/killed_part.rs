@@ -23,11 +23,10 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     if all.is_empty() {
         return Vec::new();
     }
-    let sum = |ends: &[RecordedEnd]| ends.iter().map(|end| end.bytes).sum::<u64>();
     let unread = |pipe: &RecordedChannel| {
         let seen = pipe.kind.is_pipe() && pipe.other_readers.is_empty() && pipe.other_writers.is_empty();
         let unseen = pipe.ends().filter_map(|end| view.process(end)).any(RecordedProcess::moves_unseen);
-        sum(&pipe.writers).checked_sub(sum(&pipe.readers)).filter(|lost| *lost > 0 && seen && !unseen)
+        pipe.written().checked_sub(pipe.read()).filter(|lost| *lost > 0 && seen && !unseen)
     };
     let mut found = Vec::new();
     for (channel, pipe) in document.channels.iter().enumerate() {
@@ -44,7 +43,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         };
         let Some((of, lost)) = of.filter(|of: &Vec<usize>| !of.is_empty()).zip(unread(pipe)) else { continue };
         let signals: BTreeSet<&str> = of.iter().filter_map(|at| killed(&document.recorded[*at])).collect();
-        let written = sum(&pipe.writers);
+        let written = pipe.written();
         let (names, writers) = (few(of.iter().map(|at| view.name(*at))), view.names(&pipe.writers));
         let (were, it) = if of.len() == 1 { ("was", "its") } else { ("were", "their") };
         let part = if lost == written { grouped(lost) } else { format!("{} of {}", grouped(lost), grouped(written)) };

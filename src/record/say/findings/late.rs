@@ -1,6 +1,7 @@
 //! Output that comes late, because its program buffers it.
 
 use crate::record::say::findings::view::{FindingView, after};
+use crate::record::say::killed::by_others;
 use crate::record::start::command_line::is_shell;
 use crate::result::{Finding, FindingKind, RecordedEnd, RecordedProcess, WaitReason};
 use crate::util::text::{counted, grouped};
@@ -116,19 +117,20 @@ fn sentence(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess
     let first = times().map(|[first, _]| first).min()?;
     let last = times().map(|[_, last]| last).max()?;
     let over = last - first;
-    if process.pids.len() > 1
-        || reads < READS
-        || over < LONG_NS
-        || (sum(|end| end.blocked_ns) as f64) < WAITED * over as f64
-    {
+    // What has written nothing yet, and waits for more at the end of the recording.
+    let window = view.document.processes.window_ns;
+    let quiet = end.moved_ns.is_none() && view.document.is_excerpt() && window.saturating_sub(first) >= LONG_NS;
+    let waits = sum(|end| end.blocked_ns) as f64 >= WAITED * over as f64;
+    if process.pids.len() > 1 || !waits || !quiet && (reads < READS || over < LONG_NS) {
         return None;
     }
     let name = view.name(end.process);
-    let begin = format!("{name} read {} times from {} on and wrote", grouped(reads), after(first));
+    let times = if reads == 1 { "once".to_owned() } else { format!("{} times", grouped(reads)) };
+    let begin = format!("{name} read {times} from {} on and wrote", after(first));
     let Some([wrote, _]) = end.moved_ns else {
         // It may still have found nothing.
-        let holds = || format!("{begin} nothing: what it has to write may be in its buffer. {switch} writes at once.");
-        return view.document.is_excerpt().then(holds);
+        let nothing = "nothing: what it has to write may be in its buffer.";
+        return quiet.then(|| format!("{begin} {nothing} {switch} writes at once."));
     };
     let small = end.bytes < LEAST_BYTES || (end.bytes as f64) < LEAST_PART * sum(|end| end.bytes) as f64;
     let is_late = wrote.saturating_sub(first) as f64 >= LATE * over as f64 && !(process.args.is_empty() && small);
@@ -267,8 +269,7 @@ fn silent(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Optio
     let window = view.document.processes.window_ns;
     let lived = process.end_ns.min(window).saturating_sub(process.begin_ns);
     let steps = process.waits.get(&WaitReason::Timer).filter(|wait| wait.ns as f64 >= WAITED * lived as f64)?.count;
-    let signal = process.signal.and_then(|signal| i32::try_from(signal).ok());
-    let is_ended = signal.is_some_and(|signal| [libc::SIGTERM, libc::SIGKILL, libc::SIGHUP].contains(&signal));
+    let is_ended = by_others(process);
     let goes_on = view.document.is_excerpt() && process.signal.is_none() && process.end_ns >= window;
     if wrote || process.pids.len() != 1 || lived < LONG_NS || steps < STEPS || !(is_ended || goes_on) {
         return None;
@@ -314,6 +315,17 @@ mod tests {
             recording.duration_ns = Some(WINDOW);
         });
         assert!(open[0].contains("and wrote nothing: what it has to write may be in its buffer."), "{open:?}");
+        let waits = |first: u64, duration_ns: Option<u64>| {
+            said(find, &|recording| {
+                late(recording, "grep -v 7");
+                let end = &mut recording.channels[0].readers[0];
+                (end.calls, end.moved_ns) = ([("read".to_owned(), 1)].into(), Some([first, first]));
+                recording.channels[1].writers[0].moved_ns = None;
+                recording.duration_ns = duration_ns;
+            })
+        };
+        assert!(waits(WINDOW / 2, Some(WINDOW))[0].starts_with("`grep` read once from 2.00 s on and wrote nothing:"));
+        assert!(waits(WINDOW / 2, None).is_empty() && waits(WINDOW - 9, Some(WINDOW)).is_empty());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Processes that do the same again and again: calls that find nothing, or look whether something has happened.
 
-use crate::record::say::findings::view::FindingView;
+use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::limits::rate_limit;
 use crate::report::number::percent;
 use crate::result::{Finding, FindingKind, PathWhat, RecordedEnd, RecordedProcess, WaitReason};
@@ -22,7 +22,11 @@ pub(crate) fn at_end(view: &FindingView<'_>) -> Vec<Finding> {
         if count / processes < MANY || (count as f64) < SHARE * all as f64 {
             continue;
         }
-        let why = if pipe.kind.is_pipe() { "nobody has its write end open" } else { "its other end sends no more" };
+        let why = if pipe.kind.is_pipe() {
+            "nobody has its write end open. It has to stop there, or, to go on with a FIFO, to open that for writing, too"
+        } else {
+            "its other end sends no more. It has to close its own"
+        };
         let (name, pipe) = (view.name(end.process), view.pipe_from(pipe));
         let text =
             format!("{} of {} reads of {name} from {pipe} got the end of file: {why}.", grouped(count), grouped(all));
@@ -57,8 +61,8 @@ pub(crate) fn polls(view: &FindingView<'_>) -> Vec<Finding> {
         let from = view.names(others);
         let noun = pipe.kind.noun();
         let what = if from.is_empty() { format!("a {noun}") } else { format!("the {noun} from {from}") };
-        let written: u64 = pipe.writers.iter().map(|end| end.bytes).sum();
-        let read: u64 = pipe.readers.iter().map(|end| end.bytes).sum();
+        let written = pipe.written();
+        let read = pipe.read();
         let has_writer = |end: &RecordedEnd| {
             view.process(end).is_some_and(|process| process.end_ns >= view.document.processes.window_ns)
         };
@@ -71,7 +75,9 @@ pub(crate) fn polls(view: &FindingView<'_>) -> Vec<Finding> {
                  {name} does not close its end."
             )
         } else {
-            format!("{name} polled {count} times for {what}, which has data, and {never} reads it.")
+            format!(
+                "{name} polled {count} times for {what}, which has data, and {never} reads it. It has to read that, or not to poll for it meanwhile."
+            )
         };
         let finding = Finding::new(FindingKind::Polls, [end.process], text);
         found.push(Finding { channels: vec![at], count: Some(polls), ..finding });
@@ -107,32 +113,25 @@ pub(crate) fn retries(view: &FindingView<'_>) -> Vec<Finding> {
         if (count as f64) < RETRIES_SHARE * all as f64 || !naps && !looks {
             continue;
         }
-        let (calls, does, channel, state, nothing, awaits) = if reads {
-            ("reads", "reads", view.pipe_from(channel), "empty", "found nothing", "data")
+        let (does, channel, state, nothing, awaits) = if reads {
+            ("reads", view.pipe_from(channel), "empty", "found nothing", "data")
         } else {
-            ("writes", "writes", view.pipe_to(channel), "full", "found no room", "room")
+            ("writes", view.pipe_to(channel), "full", "found no room", "room")
         };
-        if naps {
-            let text = format!(
-                "{} of {} writes of {} found {channel} full (EAGAIN), because {} reads slowly, and it sleeps on a timer before it \
-                 tries again. `poll` waits for room.",
-                grouped(count),
-                grouped(all),
-                view.name(end.process),
+        let (name, count_text, all_text) = (view.name(end.process), grouped(count), grouped(all));
+        let text = if naps {
+            format!(
+                "{count_text} of {all_text} writes of {name} found {channel} full (EAGAIN), because {} reads slowly, and it sleeps on \
+                 a timer before it tries again. `poll` waits for room.",
                 view.names(&view.document.channels[at].readers)
-            );
-            let finding = Finding::new(FindingKind::Retries, [end.process], text);
-            found.push(Finding { channels: vec![at], count: Some(count), of: Some(all), ..finding });
-            continue;
-        }
-        let text = format!(
-            "{} {does} again at once when {channel} is {state}: {} of {} {calls} {nothing} (EAGAIN), and it is on a CPU {} of \
-             the time. `poll` waits for {awaits}.",
-            view.name(end.process),
-            grouped(count),
-            grouped(all),
-            percent(on_cpu.min(1.0))
-        );
+            )
+        } else {
+            format!(
+                "{name} {does} again at once when {channel} is {state}: {count_text} of {all_text} {does} {nothing} (EAGAIN), and it \
+                 is on a CPU {} of the time. `poll` waits for {awaits}.",
+                percent(on_cpu.min(1.0))
+            )
+        };
         let finding = Finding::new(FindingKind::Retries, [end.process], text);
         found.push(Finding { channels: vec![at], count: Some(count), of: Some(all), ..finding });
     }
@@ -237,7 +236,7 @@ pub(crate) fn watches(view: &FindingView<'_>) -> Vec<Finding> {
     if stuck.is_empty() { texts.collect() } else { stuck }
 }
 
-/// A child that waits for room in a pipe that its parent never reads, while it looks for its end, or does something else.
+/// A child that waits for room in a pipe that its parent does not read (any more), while that looks for its end, or does other things.
 fn never_read(view: &FindingView<'_>, at: usize) -> Option<Finding> {
     let document = view.document;
     let parent = document.recorded.get(at)?;
@@ -246,23 +245,30 @@ fn never_read(view: &FindingView<'_>, at: usize) -> Option<Finding> {
     if waits as f64 >= FULL * document.processes.window_ns as f64 {
         return None;
     }
-    let reads = |end: &RecordedEnd| end.process == at && end.all_calls() == 0;
+    let until = document.processes.window_ns / 2;
+    let last = |end: &RecordedEnd| end.moved_ns.filter(|_| end.all_calls() > 0).map(|[_, last]| last);
+    let reads = |end: &RecordedEnd| end.process == at && last(end).is_none_or(|last| last < until);
     let (channel, pipe, end) = view.writers().find(|(_, pipe, end)| {
         let is_child = view.process(end).is_some_and(|child| child.started_by == Some(at));
         let is_full = end.blocked_ns as f64 >= FULL * document.processes.window_ns as f64;
         let no_other = pipe.readers.iter().all(reads) && !pipe.readers.is_empty() && pipe.other_readers.is_empty();
         is_child && is_full && no_other && !parent.moves_unseen()
     })?;
+    let last = pipe.readers.iter().filter_map(last).max();
     let (name, pipe, child) = (view.name(at), view.pipe_from(pipe), view.name(end.process));
+    let [reads, since] = match last {
+        None => ["never reads".to_owned(), String::new()],
+        Some(last) => ["has not read".to_owned(), format!(" since {},", after(last))],
+    };
     let text = if parent.watches >= WATCHES_MANY {
         format!(
-            "{name} only looks now and then whether its child {child} has ended ({}), and never reads {pipe}, which is full: {child} \
+            "{name} only looks now and then whether its child {child} has ended ({}), and {reads} {pipe},{since} which is full: {child} \
              waits for room. It has to read until the end, and to wait for the child after that.",
             counted(parent.watches, "time")
         )
     } else {
         format!(
-            "{name} never reads {pipe}, its child, and it is full: {child} waits for room. {name} has to read it all the time, or \
+            "{name} {reads} {pipe}, its child,{since} and it is full: {child} waits for room. {name} has to read it all the time, or \
              to start the child with its output elsewhere (/dev/null, a file)."
         )
     };
@@ -283,7 +289,7 @@ mod tests {
     #[test]
     fn many_reads_at_the_end_are_said() {
         let text = "1,838,077 of 1,838,078 reads of `cat` from the pipe from `grep` got the end of file: nobody has its write \
-                    end open.";
+                    end open. It has to stop there, or, to go on with a FIFO, to open that for writing, too.";
         assert_eq!(said(at_end, &|recording| reads(recording, 1_838_077, 1_838_078)), [text]);
     }
 
@@ -306,13 +312,18 @@ mod tests {
 
     #[test]
     fn polls_for_data_that_is_never_read_are_said() {
-        let text = "`grep` polled 1,506,359 times for the pipe from `seq`, which has data, and never reads it.";
+        let text = "`grep` polled 1,506,359 times for the pipe from `seq`, which has data, and never reads it. It has to read that, or not to poll for it meanwhile.";
         assert_eq!(said(polls, &|recording| polled(recording, 1_506_359, 1_506_304, 0)), [text]);
         let own = said(polls, &|recording| {
             polled(recording, 20_000, 19_968, 0);
             recording.channels[0].writers[0].process = 1;
         });
-        assert_eq!(own, ["`grep` polled 20,000 times for a pipe, which has data, and never reads it."]);
+        assert_eq!(
+            own,
+            [
+                "`grep` polled 20,000 times for a pipe, which has data, and never reads it. It has to read that, or not to poll for it meanwhile."
+            ]
+        );
     }
 
     #[test]
@@ -470,6 +481,14 @@ mod tests {
         let text = "`grep` never reads the pipe from `seq`, its child, and it is full: `seq` waits for room. `grep` has to read it all \
                     the time, or to start the child with its output elsewhere (/dev/null, a file).";
         assert_eq!(full(&|_| {}), [text]);
+        let no_more = full(&|recording| {
+            let end = &mut recording.channels[0].readers[0];
+            (end.calls, end.moved_ns) = ([("read".to_owned(), 2)].into(), Some([0, WINDOW / 8]));
+        });
+        assert!(
+            no_more[0].starts_with("`grep` has not read the pipe from `seq`, its child, since 0.50 s, and it is full:"),
+            "{no_more:?}"
+        );
         let waits = WaitTotal { ns: WINDOW / 10 * 9, count: 1 };
         silent(
             &full,

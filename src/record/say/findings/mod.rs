@@ -8,6 +8,8 @@ mod children;
 mod exit;
 mod failed;
 mod files;
+mod ignored;
+mod jobs;
 mod killed_part;
 mod late;
 mod loops;
@@ -29,7 +31,7 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 47] = [
+const RULES: [FindingRule; 50] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -52,6 +54,8 @@ const RULES: [FindingRule; 47] = [
     waits::renamed,
     loops::retries,
     unread::unread,
+    ignored::find,
+    jobs::find,
     waits::unnoticed,
     readers::cut,
     pipes::large_blocks,
@@ -60,6 +64,7 @@ const RULES: [FindingRule; 47] = [
     files::own_input,
     torn::line_cut,
     waits::refused,
+    waits::acknowledged,
     torn::doubled,
     children::last_line,
     children::not_awaited,

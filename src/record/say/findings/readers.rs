@@ -35,7 +35,7 @@ pub(crate) fn broken(view: &FindingView<'_>) -> Vec<Finding> {
         // Who ends soon, or with an error, has noticed it.
         let noticed = process.exit_code.is_some() || ended.is_some_and(|ended| process.end_ns < ended + SOON);
         let many = lost >= MANY && (lost as f64) >= SHARE * all as f64 && (lost >= SURELY || !noticed);
-        let left = end.bytes.saturating_sub(pipe.readers.iter().map(|end| end.bytes).sum());
+        let left = end.bytes.saturating_sub(pipe.read());
         if !many && !pipe.kind.is_pipe() && !pipe.readers.is_empty() && left > 0 {
             // Of a socket, the first one that the other side does not take succeeds.
             let text = format!(
@@ -63,7 +63,8 @@ pub(crate) fn broken(view: &FindingView<'_>) -> Vec<Finding> {
             _ => format!("although nobody could read the {} any more", pipe.kind.noun()),
         };
         let text = format!(
-            "{name} went on {why}: {} of {} writes failed with EPIPE, because it ignores SIGPIPE.",
+            "{name} went on {why}: {} of {} writes failed with EPIPE, because it ignores SIGPIPE. It \
+             has to end at the first, or not to ignore that signal.",
             grouped(lost),
             grouped(all)
         );
@@ -76,16 +77,14 @@ pub(crate) fn broken(view: &FindingView<'_>) -> Vec<Finding> {
 /// `` `tee` was ended by SIGPIPE at 12.0 ms, because `head` did not read on: `all.txt` has only what was written until
 /// then. `tee -p` writes on. ``
 pub(crate) fn cut(view: &FindingView<'_>) -> Vec<Finding> {
-    let document = view.document;
-    let mut found = Vec::new();
-    for (at, process) in document.recorded.iter().enumerate() {
-        if process.name != "tee" || process.signal != Some(libc::SIGPIPE.cast_unsigned()) {
-            continue;
-        }
+    let is_cut =
+        |process: &RecordedProcess| process.name == "tee" && process.signal == Some(libc::SIGPIPE.cast_unsigned());
+    let all = view.document.recorded.iter().enumerate();
+    let found = all.filter(|(_, process)| is_cut(process)).filter_map(|(at, process)| {
         // It writes to all in turn, so the one that broke has least; standard output is its first.
         let ends = || view.writers().filter(|(_, _, end)| end.process == at);
         let broken = ends().min_by_key(|(channel, _, end)| (end.bytes, process.output != Some(*channel)));
-        let Some((channel, pipe, _)) = broken else { continue };
+        let (channel, pipe, _) = broken?;
         let readers = view.names(&pipe.readers);
         let why = match readers.is_empty() {
             true if process.output != Some(channel) => "the program in `>(...)` did not read on".to_owned(),
@@ -96,10 +95,8 @@ pub(crate) fn cut(view: &FindingView<'_>) -> Vec<Finding> {
         let files = operands(&process.args).iter().filter(is_file).map(|word| format!("`{}`", clean(word)));
         let others = ends().filter(|(other, pipe, _)| *other != channel && !pipe.readers.is_empty());
         let cut: Vec<String> = files.chain(others.map(|(_, pipe, _)| view.names(&pipe.readers))).collect();
-        if cut.is_empty() {
-            continue;
-        }
         let have = if cut.len() == 1 { "has" } else { "have" };
+        let is_known = !cut.is_empty();
         let text = format!(
             "{} was ended by SIGPIPE at {}, because {why}: {} {have} only what was written until then. `tee -p` writes on.",
             view.name(at),
@@ -107,23 +104,20 @@ pub(crate) fn cut(view: &FindingView<'_>) -> Vec<Finding> {
             few(cut)
         );
         let finding = Finding::new(FindingKind::Cut, [at], text);
-        found.push(Finding { channels: vec![channel], at_ns: Some(process.end_ns), ..finding });
-    }
-    found.extend(by_node(view));
-    found
+        is_known.then(|| Finding { channels: vec![channel], at_ns: Some(process.end_ns), ..finding })
+    });
+    found.chain(by_node(view)).collect()
 }
 
 /// A child that node ended, because it wrote more than node takes: `` `node a.js` ended `sh` with SIGTERM at 1.28 s, after
 /// 206,329 bytes of its output: ... ``
 fn by_node(view: &FindingView<'_>) -> Vec<Finding> {
-    let mut found = Vec::new();
-    for (at, process) in view.document.recorded.iter().enumerate() {
+    let all = &view.document.recorded;
+    let of = |(at, process): (usize, &RecordedProcess)| {
         let sent = process.ended_by.filter(|by| *by != at && process.signal == Some(libc::SIGTERM.cast_unsigned()));
-        let Some(by) = sent.filter(|by| view.document.recorded[*by].name == "node") else { continue };
-        let read = process
-            .output
-            .and_then(|output| view.document.channels.get(output)?.readers.iter().find(|end| end.process == by));
-        let Some(read) = read.filter(|end| end.bytes > 0) else { continue };
+        let by = sent.filter(|by| all[*by].name == "node")?;
+        let mut readers = view.document.channels.get(process.output?)?.readers.iter();
+        let read = readers.find(|end| end.process == by && end.bytes > 0)?;
         let text = format!(
             "{} ended {} with SIGTERM at {}, after {} of its output: the rest is lost. `exec` and its like do so if there is more than \
              `maxBuffer` (1 MiB unless it is set), or after `timeout`; `spawn` reads without a limit.",
@@ -133,9 +127,9 @@ fn by_node(view: &FindingView<'_>) -> Vec<Finding> {
             counted(read.bytes, "byte")
         );
         let finding = Finding::new(FindingKind::Cut, [at, by], text);
-        found.push(Finding { bytes: Some(read.bytes), at_ns: Some(process.end_ns), ..finding });
-    }
-    found
+        Some(Finding { bytes: Some(read.bytes), at_ns: Some(process.end_ns), ..finding })
+    };
+    all.iter().enumerate().filter_map(of).collect()
 }
 
 /// Fewer are no loss of a program that tries again.
@@ -217,7 +211,7 @@ mod tests {
     #[test]
     fn most_writes_after_the_end_of_the_reader_are_said() {
         let text = "`seq` went on after `grep` had ended at 10.2 ms: 399,574 of 400,000 writes failed with EPIPE, because it \
-                    ignores SIGPIPE.";
+                    ignores SIGPIPE. It has to end at the first, or not to ignore that signal.";
         assert_eq!(said(broken, &|recording| writes(recording, 399_574, 400_000)), [text]);
         let closed = said(broken, &|recording| {
             writes(recording, 500, 1000);

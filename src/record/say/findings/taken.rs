@@ -20,8 +20,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         let in_shell = |end: &&RecordedEnd| view.process(end).is_some_and(|process| is_shell(&process.name));
         let Some(shell) = pipe.readers.iter().filter(in_shell).find(by_bytes) else { continue };
         let began = shell.moved_ns.map_or(0, |[first, _]| first);
-        let sum = |ends: &[RecordedEnd]| ends.iter().map(|end| end.bytes).sum::<u64>();
-        let is_all = sum(&pipe.readers) == sum(&pipe.writers);
+        let is_all = pipe.read() == pipe.written();
         let takes = |end: &&RecordedEnd| {
             let later = view.process(end).is_some_and(|process| process.begin_ns >= began);
             // It read to the end, or all that was left.
@@ -33,7 +32,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
             end.process != shell.process && end.bytes > 0 && later && (by_blocks || a_few)
         };
         let Some(taker) = pipe.readers.iter().find(takes) else { continue };
-        let all: u64 = pipe.readers.iter().map(|end| end.bytes).sum();
+        let all = pipe.read();
         let (name, loops) = (view.name(taker.process), view.name(shell.process));
         let rest = if taker.at_end > 0 { "and which then got no more of them" } else { "and which then lacks them" };
         let text = format!(
@@ -56,7 +55,7 @@ fn divided(view: &FindingView<'_>, at: usize, pipe: &RecordedChannel) -> Option<
         Some((with_id(&name, reader.pid, None, None), grouped(reader.bytes)))
     };
     let (names, parts): (Vec<String>, Vec<String>) = pipe.divided.iter().filter_map(own).unzip();
-    let all: u64 = pipe.readers.iter().map(|end| end.bytes).sum();
+    let all = pipe.read();
     let text = format!(
         "{} read {} at the same time: they got {} of {}. What one of them reads, the others never get; `tee` in the pipe gives all of \
          it to each.",

@@ -30,7 +30,8 @@ pub(crate) fn torn(view: &FindingView<'_>) -> Vec<Finding> {
         let size = counted(sum(|end| end.bytes) / calls.max(1), "byte");
         let text = format!(
             "{processes} ({names}) wrote to {pipe} at once, {size} per call, which is more than PIPE_BUF (4,096 bytes): \
-             {} of {} writes waited for room, and the data of others can be in between.",
+             {} of {} writes waited for room, and the data of others can be in between. Writes of at most 4,096 bytes, \
+             or a pipe or file of its own for each, keep them whole.",
             grouped(parted),
             grouped(calls)
         );
@@ -222,8 +223,7 @@ pub(crate) fn line_cut(view: &FindingView<'_>) -> Vec<Finding> {
         if !is_typed || document.skipped > 0 || document.is_excerpt() {
             continue;
         }
-        let sum = |ends: &[RecordedEnd]| ends.iter().map(|end| end.bytes).sum::<u64>();
-        let (typed, read) = (sum(&channel.writers), sum(&channel.readers));
+        let (typed, read) = (channel.written(), channel.read());
         let whole = LONGEST.ilog2() as usize;
         let lines = |end: &RecordedEnd| end.log2_sizes.get(whole).copied().unwrap_or(0);
         let [reader] = &channel.readers[..] else { continue };
@@ -270,7 +270,8 @@ mod tests {
     #[test]
     fn large_writes_of_several_at_once_are_said() {
         let text = "8 processes (`seq`) wrote to the pipe to `grep` at once, 8,192 bytes per call, which is more than PIPE_BUF \
-                    (4,096 bytes): 312 of 784 writes waited for room, and the data of others can be in between.";
+                    (4,096 bytes): 312 of 784 writes waited for room, and the data of others can be in between. \
+                    Writes of at most 4,096 bytes, or a pipe or file of its own for each, keep them whole.";
         assert_eq!(said(torn, &eight), [text]);
         let two = said(torn, &|recording| second(recording, [500, 2000]));
         assert!(two[0].starts_with("2 processes (`seq` and `cat`) wrote to the pipe to `grep` at once"), "{two:?}");

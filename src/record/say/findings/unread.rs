@@ -1,6 +1,7 @@
 //! Bytes that were not read or not written: a part was taken for all.
 
 use crate::record::say::findings::view::{FindingView, after};
+use crate::record::say::killed::by_others;
 use crate::result::{
     ChannelKind, Document, Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess, WaitReason, WaitedFor,
 };
@@ -13,22 +14,15 @@ pub(crate) fn unread(view: &FindingView<'_>) -> Vec<Finding> {
     let document = view.document;
     let mut found = Vec::new();
     for (at, channel) in document.channels.iter().enumerate() {
-        let written: u64 = channel.writers.iter().map(|end| end.bytes).sum();
-        let read: u64 = channel.readers.iter().map(|end| end.bytes).sum();
-        let reader = match &channel.readers[..] {
-            [reader] => reader,
-            _ => continue,
-        };
+        let written = channel.written();
+        let read = channel.read();
+        let [reader] = &channel.readers[..] else { continue };
         let Some(process) = view.process(reader) else { continue };
         let started = |writer: &RecordedProcess| {
             process.forks > 0 && process.stage == writer.stage && process.begin_ns <= writer.begin_ns
         };
         // Who ends it wants no more.
-        let is_ended = |writer: &RecordedProcess| {
-            let signal = writer.signal.and_then(|signal| i32::try_from(signal).ok());
-            signal.is_some_and(|signal| [libc::SIGINT, libc::SIGKILL, libc::SIGTERM].contains(&signal))
-        };
-        let started = |writer: &RecordedProcess| started(writer) && !is_ended(writer);
+        let started = |writer: &RecordedProcess| started(writer) && !by_others(writer);
         // Who has both ends keeps something in it: a job server its tokens.
         let is_of_children = channel
             .writers
@@ -40,17 +34,15 @@ pub(crate) fn unread(view: &FindingView<'_>) -> Vec<Finding> {
         }
         let (name, from, lost) = (view.name(reader.process), view.pipe_from(channel), written - read);
         let text = format!(
-            "{name} closed {from} before it had read all: {} of {} that were written are lost.",
+            "{name} closed {from} before it had read all: {} of {} that were written are lost. It has to read until the end of file: \
+             the end of a child is not that of its output.",
             grouped(lost),
             counted(written, "byte")
         );
         let finding = Finding::new(FindingKind::Unread, [reader.process], text);
         found.push(Finding { channels: vec![at], bytes: Some(lost), ..finding });
     }
-    let of_channel = |(at, channel)| {
-        let found = in_fifo(view, at, channel).or_else(|| never_read(view, at, channel));
-        found.or_else(|| left_early(view, at, channel))
-    };
+    let of_channel = |(at, channel)| in_fifo(view, at, channel).or_else(|| left_early(view, at, channel));
     found.extend(document.channels.iter().enumerate().filter_map(of_channel));
     found
 }
@@ -87,9 +79,9 @@ fn left_early(view: &FindingView<'_>, at: usize, channel: &RecordedChannel) -> O
 /// What was left in a FIFO when a reader closed it, to open it again.
 fn in_fifo(view: &FindingView<'_>, at: usize, channel: &RecordedChannel) -> Option<Finding> {
     let document = view.document;
-    let sum = |ends: &[RecordedEnd]| ends.iter().map(|end| end.bytes).sum::<u64>();
-    let (written, read) = (sum(&channel.writers), sum(&channel.readers));
-    let (path, opens) = opening(document, channel);
+    let (written, read) = (channel.written(), channel.read());
+    let path = opening(document, channel);
+    let opens = path.is_some();
     let opened_again = |end: &RecordedEnd| {
         let waits = view.process(end).and_then(|process| process.waits.get(&WaitReason::Open));
         waits.is_some_and(|wait| wait.count >= 2)
@@ -114,46 +106,14 @@ fn in_fifo(view: &FindingView<'_>, at: usize, channel: &RecordedChannel) -> Opti
     Some(Finding { channels: vec![at], bytes: Some(written - read), ..finding })
 }
 
-/// The path of a FIFO that its readers opened last, and whether one of them still waits until it is open: then nobody has it
-/// open for writing.
-fn opening(document: &Document, channel: &RecordedChannel) -> (Option<String>, bool) {
+/// The path of a FIFO of which a reader still waits until it is open: then nobody has it open for writing.
+fn opening(document: &Document, channel: &RecordedChannel) -> Option<String> {
     let waits = document.last_look.iter().flat_map(|look| &look.waits);
-    let readers: Vec<usize> = channel.readers.iter().map(|end| end.process).collect();
-    let mut paths = waits.filter(|wait| wait.process.recorded.is_some_and(|at| readers.contains(&at))).filter_map(
-        |wait| match &wait.awaited {
-            WaitedFor::Opening { path, writes: false, .. } => Some(path.clone()),
-            _ => None,
-        },
-    );
-    let path = paths.next();
-    let opens = path.is_some();
-    (path, opens)
-}
-
-/// `` `mclient` ended at 12.0 ms and never read its standard input, to which `seq` had written 2,092 bytes: ... ``
-fn never_read(view: &FindingView<'_>, at: usize, channel: &RecordedChannel) -> Option<Finding> {
-    if view.document.is_excerpt() || view.document.skipped > 0 {
-        return None;
-    }
-    let used = channel.readers.iter().any(|end| end.all_calls() + end.sleeps > 0);
-    let written: u64 = channel.writers.iter().map(|end| end.bytes).sum();
-    if used || written == 0 || !channel.kind.is_pipe() || !channel.other_readers.is_empty() {
-        return None;
-    }
-    let all = view.document.recorded.iter().enumerate();
-    let mut having = all.filter(|(_, process)| process.input == Some(at));
-    let is_over =
-        |process: &RecordedProcess| process.signal.is_none() && process.pids.len() == 1 && !process.moves_unseen();
-    let (reader, process) = having.next().filter(|(_, process)| is_over(process) && having.next().is_none())?;
-    let text = format!(
-        "{} ended at {} and never read its standard input, to which {} had written {}: with these options, it takes its input from \
-         elsewhere, or it needs one to read it, such as `-`.",
-        view.name(reader),
-        after(process.end_ns),
-        view.names(&channel.writers),
-        counted(written, "byte")
-    );
-    Some(Finding { channels: vec![at], bytes: Some(written), ..Finding::new(FindingKind::Unread, [reader], text) })
+    let reads = |at: usize| channel.readers.iter().any(|end| end.process == at);
+    waits.filter(|wait| wait.process.recorded.is_some_and(reads)).find_map(|wait| match &wait.awaited {
+        WaitedFor::Opening { path, writes: false, .. } => Some(path.clone()),
+        _ => None,
+    })
 }
 
 /// How much more than has come is asked for at least.
@@ -185,7 +145,7 @@ fn part(view: &FindingView<'_>, channel: &RecordedChannel) -> Option<Finding> {
     if !is_over || end.at_end > 0 || end.unsent < MUCH || OTHERS.contains(&reader.name.as_str()) || end.eagain > 0 {
         return None;
     }
-    let written: u64 = channel.writers.iter().map(|end| end.bytes).sum();
+    let written = channel.written();
     let to_write: u64 = channel.writers.iter().map(|end| end.requested).sum();
     let knows_how_much = end.requested == to_write || !end.requested.is_multiple_of(PAGE);
     if end.all_calls() > 1 || !knows_how_much {
@@ -231,7 +191,8 @@ pub(crate) fn unsent(view: &FindingView<'_>) -> Vec<Finding> {
         let how = if end.eagain > 0 { "failed with EAGAIN" } else { "wrote only a part" };
         let text = format!(
             "{name} ended with {bytes} unsent: its last write to {pipe} {how}, because the {noun} was full and does not \
-             block (O_NONBLOCK)."
+             block (O_NONBLOCK). It has to write on when there is room before it ends: \
+             in node, `process.exitCode` instead of `process.exit()` does."
         );
         let finding = Finding::new(FindingKind::Unsent, [end.process], text);
         found.push(Finding { channels: vec![at], bytes: Some(end.unsent), at_ns: Some(process.end_ns), ..finding });
@@ -252,7 +213,7 @@ pub(crate) fn short_block(view: &FindingView<'_>) -> Vec<Finding> {
         let fills = words.iter().any(|word| word.starts_with("iflag=") && word.contains("fullblock"));
         let reads = end.all_calls() - end.at_end;
         // Otherwise it got all that there was.
-        let written: u64 = pipe.writers.iter().map(|writer| writer.bytes).sum();
+        let written = pipe.written();
         let left = pipe.taken() < written || pipe.writers.iter().any(|writer| writer.epipe > 0);
         let cut = end.short > 0 && end.at_end == 0 && end.bytes < end.requested && left;
         let Some(count) = count.filter(|_| cut && !fills) else { continue };
@@ -291,7 +252,7 @@ mod tests {
     #[test]
     fn what_a_parent_did_not_read_is_said() {
         let text = "`grep` closed the pipe from `seq` before it had read all: 59,000 of 60,000 bytes that were written are \
-                    lost.";
+                    lost. It has to read until the end of file: the end of a child is not that of its output.";
         assert_eq!(said(unread, &leaves_some), [text]);
     }
 
@@ -358,31 +319,6 @@ mod tests {
         );
     }
 
-    fn ignored(change: &dyn Fn(&mut Document)) -> Vec<String> {
-        said(unread, &|recording| {
-            recording.channels[0].readers.clear();
-            recording.recorded[1].input = Some(0);
-            change(recording);
-        })
-    }
-
-    #[test]
-    fn input_that_nobody_read_is_said() {
-        let said = ignored(&|_| {});
-        assert!(
-            said[0].contains("and never read its standard input, to which `seq` had written 1,000 bytes: with"),
-            "{said:?}"
-        );
-        silent(
-            &ignored,
-            &[
-                &|recording| recording.recorded[1].input = None,
-                &|recording| recording.recorded[2].input = Some(0),
-                &|recording| recording.channels[0].writers[0].bytes = 0,
-            ],
-        );
-    }
-
     fn reads(change: &dyn Fn(&mut Document)) -> Vec<String> {
         said(part_read, &|recording| {
             let channel = &mut recording.channels[0];
@@ -424,7 +360,8 @@ mod tests {
     #[test]
     fn bytes_that_a_program_left_are_said() {
         let text = "`seq` ended with 34,464 bytes unsent: its last write to the pipe to `grep` failed with EAGAIN, because the \
-                    pipe was full and does not block (O_NONBLOCK).";
+                    pipe was full and does not block (O_NONBLOCK). It has to write on when there is room before it ends: \
+                    in node, `process.exitCode` instead of `process.exit()` does.";
         assert_eq!(said(unsent, &cut), [text]);
         let part = said(unsent, &|recording| {
             cut(recording);

@@ -10,6 +10,7 @@ use crate::result::{
 };
 use crate::util::text::{clean, counted, grouped};
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 /// From this part of its life on, a process is stopped all the time; from this part of the path on, the path says it.
 const ALWAYS: f64 = 0.95;
@@ -125,7 +126,8 @@ pub(crate) fn unnoticed(view: &FindingView<'_>) -> Vec<Finding> {
         let from = view.names(input.writers.iter().filter(|writer| writer.process != end.process));
         let from = if from.is_empty() { String::new() } else { format!(" from {from}") };
         let text = format!(
-            "{} had ended at {}, but {} notices only when it writes next: it waited for data{from} for {} more.",
+            "{} had ended at {}, but {} notices only when it writes next: it waited for data{from} for {} more. If it is to end then, who started it has \
+             to end what feeds it: a shell that reads from `<(...)` instead of a pipe does not wait for that.",
             view.names(&channel.readers),
             after(ended),
             view.name(end.process),
@@ -185,15 +187,48 @@ fn waits(view: &FindingView<'_>) -> Option<Finding> {
     };
     let (at, process) = document.recorded.iter().enumerate().max_by(|(_, a), (_, b)| share(a).total_cmp(&share(b)))?;
     let connect = PathWhat::Asleep { reason: WaitReason::Connect };
-    let parts = document.path.iter().flat_map(|path| &path.parts);
     // The path says it.
-    let is_said = parts.filter(|part| part.what == connect).map(|part| part.ns).sum::<u64>() > 0;
+    let is_said = view.on_path(at, connect) > 0.0;
     let text = format!(
         "{} waits {} of the time in `connect`, until who listens accepts a connection.",
         view.name(at),
         percent(share(process))
     );
     (share(process) >= REFUSED_LONG && !is_said).then(|| Finding::new(FindingKind::Waiting, [at], text))
+}
+
+/// Waits for answers, for this part of the window, each about as long as the acknowledgement of data is delayed, ns.
+const ANSWERS: u64 = 10;
+const ACKNOWLEDGED_NS: RangeInclusive<u64> = 36_000_000..=70_000_000;
+
+/// `` `a.py` sends each request to `b.py` in 2 writes, and waits 42.1 ms for each answer: ... ``
+pub(crate) fn acknowledged(view: &FindingView<'_>) -> Vec<Finding> {
+    let channels = || view.document.channels.iter().enumerate().filter(|(_, channel)| channel.kind == ChannelKind::Tcp);
+    let say = |(at, requests): (usize, &RecordedChannel)| {
+        let ([from], [to]) = (&requests.writers[..], &requests.readers[..]) else { return None };
+        let of = |ends: &[RecordedEnd], end: &RecordedEnd| matches!(ends, [one] if one.process == end.process);
+        let back = |(_, other): &(usize, &RecordedChannel)| of(&other.writers, to) && of(&other.readers, from);
+        let answer = &channels().find(back)?.1.readers[0];
+        let (writes, answers) = (from.all_calls(), answer.sleeps);
+        let mean = answer.blocked_ns.checked_div(answers).filter(|mean| ACKNOWLEDGED_NS.contains(mean))?;
+        // Both wait at the same time, again and again: what was sent is on its way.
+        let over = answer.moved_ns.map_or(0, |[first, last]| last - first);
+        let both = to.blocked_ns.min(answer.blocked_ns).min(over) as f64 >= LONG * view.window();
+        if from.process == to.process || answers < ANSWERS || writes * 2 < answers * 3 || !both {
+            return None;
+        }
+        let text = format!(
+            "{} sends each request to {} in {} writes, and both wait some {}: the last one is sent only once those before are \
+             acknowledged, which takes 40 ms. One write for all, or TCP_NODELAY, does not wait.",
+            view.name(from.process),
+            view.name(to.process),
+            (writes + answers / 2) / answers,
+            after(mean)
+        );
+        let finding = Finding::new(FindingKind::Naps, [from.process, to.process], text);
+        Some(Finding { channels: vec![at], ns: Some(mean), ..finding })
+    };
+    channels().filter_map(say).take(1).collect()
 }
 
 /// `` `xargs` read nothing and started `rm` all the same: ... ``
@@ -327,7 +362,8 @@ mod tests {
     #[test]
     fn a_reader_that_has_ended_is_said() {
         let text = "`cat` had ended at 0.10 s, but `grep` notices only when it writes next: it waited for data from `seq` for \
-                    3.90 s more.";
+                    3.90 s more. If it is to end then, who started it has \
+                    to end what feeds it: a shell that reads from `<(...)` instead of a pipe does not wait for that.";
         assert_eq!(said(unnoticed, &has_ended), [text]);
     }
 
@@ -353,6 +389,34 @@ mod tests {
         let text = "`grep` waits 75 % of the time in `connect`, until who listens accepts a connection.";
         assert_eq!(waits(WINDOW / 4 * 3), [text]);
         assert!(waits(WINDOW / 4).is_empty());
+    }
+
+    #[test]
+    fn two_writes_that_wait_for_an_acknowledgement_are_said() {
+        let asks = |change: &dyn Fn(&mut Document)| {
+            said(acknowledged, &|recording| {
+                let [requests, answers] = &mut recording.channels[..] else { panic!() };
+                (requests.kind, answers.kind) = (ChannelKind::Tcp, ChannelKind::Tcp);
+                requests.writers[0].calls = [("sendto".to_owned(), 160)].into();
+                requests.readers[0].blocked_ns = WINDOW / 10 * 9;
+                (answers.writers[0].process, answers.readers[0].process) = (1, 0);
+                (answers.readers[0].sleeps, answers.readers[0].blocked_ns) = (80, WINDOW / 10 * 9);
+                change(recording);
+            })
+        };
+        let text = "`seq` sends each request to `grep` in 2 writes, and both wait some 45.0 ms: the last one is sent only once those before \
+                    are acknowledged, which takes 40 ms. One write for all, or TCP_NODELAY, does not wait.";
+        assert_eq!(asks(&|_| {}), [text]);
+        silent(
+            &asks,
+            &[
+                &|recording| recording.channels[0].writers[0].calls = [("sendto".to_owned(), 80)].into(),
+                &|recording| recording.channels[0].readers[0].blocked_ns = WINDOW / 10,
+                &|recording| recording.channels[1].readers[0].sleeps = 800,
+                &|recording| recording.channels[1].kind = ChannelKind::Pipe,
+                &|recording| recording.channels[1].readers[0].moved_ns = Some([0, WINDOW / 8]),
+            ],
+        );
     }
 
     #[test]

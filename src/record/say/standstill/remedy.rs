@@ -3,7 +3,9 @@
 use crate::profile::few;
 use crate::record::say::standstill::waiting::{channel_name, has_holder, recorded};
 use crate::report::number::time;
-use crate::result::{AwaitedChannel, ChannelHolder, Document, LastWait, RecordedEnd, SeenProcess, WaitedFor};
+use crate::result::{
+    AwaitedChannel, ChannelHolder, Document, LastWait, RecordedChannel, RecordedEnd, SeenProcess, WaitedFor,
+};
 use crate::util::text::{capitalized, counted};
 
 /// Programs that write nothing before they have read all.
@@ -32,7 +34,8 @@ pub(super) fn remedy(
     let Some((writer, channel)) = full else {
         let all_empty = members.iter().all(|wait| !channels(wait).is_empty());
         return all_empty.then(|| {
-            last_said(recording, members, name).unwrap_or_else(|| {
+            let said = last_said(recording, members, name);
+            said.or_else(|| silent_input(recording, members, name)).unwrap_or_else(|| {
                 "All of them wait for data: one has to write first, to flush what it has written, or to close its end. \
                  Who reads lines waits for the end of one."
                     .to_owned()
@@ -57,6 +60,26 @@ pub(super) fn remedy(
         )
     } else {
         format!("{name} has to read while it waits, as in another thread.")
+    })
+}
+
+/// If a member waits for its standard input, to which another one has written nothing.
+fn silent_input(recording: &Document, members: &[&LastWait], name: &impl Fn(&SeenProcess) -> String) -> Option<String> {
+    let is_silent = |channel: &AwaitedChannel| {
+        let wrote = |pipe: &RecordedChannel| pipe.writers.iter().any(|end| end.bytes > 0);
+        channel.fd == 0 && recorded(recording, channel).is_none_or(|pipe| !wrote(pipe))
+    };
+    let (reader, channel) =
+        members.iter().find_map(|wait| Some((wait, channels(wait).iter().find(|of| is_silent(of))?)))?;
+    let holder = channel.holders.iter().find(|holder| holder.process.pid != reader.process.pid)?;
+    let from_begin = recording.target.pids().is_empty() && recording.looks.is_none();
+    let (reader, holder) = (name(&reader.process), name(&holder.process));
+    from_begin.then(|| {
+        format!(
+            "All of them wait for data: {reader} reads its standard input, to which {holder} has written nothing. {holder} has to write \
+             and flush, to close its end, or, if no input is meant, to start {reader} with `</dev/null` (`stdin: 'ignore'`, \
+             `stdin=DEVNULL`)."
+        )
     })
 }
 
@@ -152,15 +175,14 @@ fn needs_end(reader: &SeenProcess, holder: &LastWait) -> bool {
 /// How many bytes were written to a pipe that several processes have read, if nothing is left.
 fn taken_by_others(recording: &Document, channel: &AwaitedChannel) -> Option<u64> {
     let pipe = recorded(recording, channel)?;
-    let sum = |ends: &[RecordedEnd]| ends.iter().map(|end| end.bytes).sum::<u64>();
     let processes =
         |end: &RecordedEnd| recording.recorded.get(end.process).map_or(0, |process| process.pids.len().max(1));
     let waiting = |end: &&RecordedEnd| end.bytes > 0 || end.blocked_ns > 0;
     let readers: usize = pipe.readers.iter().filter(waiting).map(processes).sum();
-    let written = sum(&pipe.writers);
+    let written = pipe.written();
     // Who asks for more waits for the end.
     let asked: u64 = pipe.readers.iter().map(|end| end.requested).sum();
-    (readers > 1 && written > 0 && sum(&pipe.readers) == written && asked == written).then_some(written)
+    (readers > 1 && written > 0 && pipe.read() == written && asked == written).then_some(written)
 }
 
 /// Whether a process that has an end open has never moved data there, and the names of the other recorded processes that have.

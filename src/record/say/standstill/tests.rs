@@ -17,6 +17,11 @@ fn wait(at: usize, inode: u64, fd: u32, room: bool, holders: &[usize]) -> LastWa
     LastWait { process: seen(at), awaited: channels(vec![channel], 0, false), endless: true, stuck: true }
 }
 
+fn first(wait: LastWait) -> AwaitedChannel {
+    let WaitedFor::Channels { mut any, .. } = wait.awaited else { panic!() };
+    any.remove(0)
+}
+
 fn channels(any: Vec<AwaitedChannel>, others: u64, polled: bool) -> WaitedFor {
     WaitedFor::Channels { any, others, polled, limited: false }
 }
@@ -122,11 +127,7 @@ fn who_has_a_lock_is_said_without_who_waits() {
 
 #[test]
 fn what_a_poll_waits_for_is_told_without_its_own_pipes() {
-    let of = |wait: LastWait| match wait.awaited {
-        WaitedFor::Channels { mut any, .. } => any.remove(0),
-        _ => panic!(),
-    };
-    let any = [wait(0, 1, 5, false, &[1]), wait(0, 7, 6, false, &[0]), wait(0, 8, 7, false, &[2])].map(of);
+    let any = [wait(0, 1, 5, false, &[1]), wait(0, 7, 6, false, &[0]), wait(0, 8, 7, false, &[2])].map(first);
     let polls = LastWait { awaited: channels(any.to_vec(), 1, true), ..wait(0, 1, 5, false, &[1]) };
     let said = endless(vec![polls, wait(1, 2, 2, true, &[0])]);
     let text = "`client` in poll, because the pipe from the standard output of `server` is empty, or for 2 other \
@@ -141,6 +142,8 @@ fn what_a_poll_waits_for_is_told_without_its_own_pipes() {
 fn two_that_wait_for_data_are_told_to_flush_and_children_are_waited_for() {
     let said = endless(vec![wait(0, 1, 5, false, &[1]), wait(1, 3, 0, false, &[0])]);
     assert!(said[1].contains("flush"), "{said:?}");
+    let text = "All of them wait for data: `server` reads its standard input, to which `client` has written nothing.";
+    assert!(said[1].starts_with(text), "{said:?}");
     let child = LastWait { awaited: WaitedFor::Children(vec![seen(1)]), ..wait(0, 1, 5, false, &[]) };
     let said = endless(vec![child, wait(1, 2, 1, true, &[0])]);
     assert!(said[0].contains("`client` until `server` has ended"), "{said:?}");
@@ -332,11 +335,7 @@ fn who_only_has_a_pipe_open_is_said_unless_data_came() {
 
 #[test]
 fn what_is_polled_is_named() {
-    let of = |wait: LastWait| match wait.awaited {
-        WaitedFor::Channels { mut any, .. } => any.remove(0),
-        _ => panic!(),
-    };
-    let [other, own] = [wait(0, 1, 5, false, &[1]), wait(0, 7, 6, false, &[0])].map(of);
+    let [other, own] = [wait(0, 1, 5, false, &[1]), wait(0, 7, 6, false, &[0])].map(first);
     let polls = LastWait { awaited: channels(vec![other, own.clone()], 2, true), ..wait(0, 1, 5, false, &[1]) };
     let text = "the pipe from `server` or 2 other descriptors";
     assert_eq!(polled(&recording(vec![polls.clone()]), 0).as_deref(), Some(text));
@@ -344,6 +343,18 @@ fn what_is_polled_is_named() {
     let own = LastWait { awaited: channels(vec![own], 0, true), ..polls.clone() };
     assert_eq!(polled(&recording(vec![own]), 0).as_deref(), Some("its own threads and signals"));
     assert_eq!(polled(&recording(vec![polls.clone(), polls]), 0), None, "of two threads");
+}
+
+#[test]
+fn who_was_killed_without_its_children_is_named() {
+    let mut recording = recording(vec![LastWait { endless: false, ..wait(0, 1, 5, false, &[2]) }]);
+    recording.recorded[2].started_by = Some(1);
+    let shell = &mut recording.recorded[1];
+    (shell.signal, shell.pids, shell.end_ns) = (Some(libc::SIGKILL.cast_unsigned()), vec![2], 500);
+    let said = held_up(&recording).concat();
+    let [begin, end] =
+        ["`server`, which had started it, was ended by SIGKILL at", ", and it was not. Signals to the whole group end"];
+    assert!(said.contains(begin) && said.contains(end), "{said}");
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! What is said of one wait.
 
 use crate::record::model::labels::{labels, with_id};
+use crate::record::say::findings::view::FindingView;
 use crate::record::say::killed;
 use crate::report::number::time;
 use crate::result::{
-    AwaitedChannel, ChannelKind, Document, LastWait, RecordedChannel, SeenProcess, WaitReason, WaitedFor,
+    AwaitedChannel, ChannelHolder, ChannelKind, Document, LastWait, RecordedChannel, SeenProcess, WaitReason, WaitedFor,
 };
 use crate::util::text::{clean, counted};
 use std::collections::BTreeSet;
@@ -71,6 +72,19 @@ pub(super) fn killed_writer(recording: &Document, channel: &AwaitedChannel) -> O
         labels(recording).get(end.process)?,
         counted(end.bytes, "byte"),
         time(process.end_ns as f64 / 1e9)
+    ))
+}
+
+/// `` `sh`, which had started it, was ended by SIGKILL at 0.51 s, and it was not: ... ``
+pub(super) fn killed_starter(recording: &Document, holder: &ChannelHolder) -> Option<String> {
+    let starter = recording.recorded.get(holder.process.recorded?)?.started_by?;
+    let process = recording.recorded.get(starter).filter(|of| of.end_ns < recording.processes.window_ns)?;
+    let signal = killed::requested(process).filter(|_| FindingView::new(recording).is_one(starter))?;
+    Some(format!(
+        " `{}`, which had started it, was ended by {signal} at {}, and it was not. {}",
+        labels(recording).get(starter)?,
+        time(process.end_ns as f64 / 1e9),
+        killed::BOTH_END
     ))
 }
 

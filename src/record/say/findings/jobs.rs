@@ -1,0 +1,72 @@
+//! Jobs in the background that a shell waits for.
+
+use crate::record::say::findings::view::FindingView;
+use crate::record::start::command_line::is_shell;
+use crate::result::{Finding, FindingKind, RecordedProcess, WaitReason};
+
+/// From this part of the window on, a shell waits long.
+const LONG: f64 = 0.5;
+
+/// `` `bash a.sh` waits for `server`, which it started in the background: ... ``, although others that it started later have ended.
+pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
+    let (all, window) = (&view.document.recorded, view.document.processes.window_ns);
+    let waits = |shell: &RecordedProcess| {
+        let ns = shell.waits.get(&WaitReason::Child).map_or(0, |wait| wait.ns);
+        is_shell(&shell.name) && ns as f64 >= LONG * view.window() && view.document.is_excerpt()
+    };
+    let found =
+        all.iter().enumerate().filter(|(_, job)| job.execs > 0 && job.end_ns >= window).find_map(|(at, job)| {
+            let shell = job.started_by.filter(|shell| all.get(*shell).is_some_and(waits))?;
+            let later =
+                |of: &&RecordedProcess| of.started_by == Some(shell) && of.execs > 0 && of.begin_ns > job.begin_ns;
+            let mut later = all.iter().filter(later).peekable();
+            // Parts of a pipeline are waited for together.
+            let is_alone = job.input.is_none() && job.output.is_none() && later.peek().is_some();
+            (is_alone && later.all(|of| of.end_ns < window)).then_some((shell, at))
+        });
+    let text = |(shell, job): (usize, usize)| {
+        let text = format!(
+            "{} waits for {}, which it started in the background: `wait` without a process id waits for all that it has started. \
+             `wait $!` after each of those that are meant waits for them only, and `kill` ends the others.",
+            view.name(shell),
+            view.name(job)
+        );
+        Finding::new(FindingKind::Held, [shell, job], text)
+    };
+    found.map(text).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::say::findings::tests::{WINDOW, said, silent};
+    use crate::result::{Document, WaitTotal};
+
+    fn jobs(change: &dyn Fn(&mut Document)) -> Vec<String> {
+        said(find, &|recording| {
+            let [job, shell, other] = &mut recording.recorded[..] else { panic!() };
+            shell.name = "bash".to_owned();
+            shell.waits = [(WaitReason::Child, WaitTotal { ns: WINDOW, count: 3 })].into();
+            (job.execs, job.started_by, job.end_ns) = (1, Some(1), WINDOW);
+            (other.execs, other.started_by, other.begin_ns, other.end_ns) = (1, Some(1), 5, 9);
+            recording.duration_ns = Some(WINDOW);
+            change(recording);
+        })
+    }
+
+    #[test]
+    fn a_job_that_a_shell_waits_for_is_said() {
+        let text = "`bash` waits for `seq`, which it started in the background: `wait` without a process id waits for all that it has \
+                    started.";
+        assert!(jobs(&|_| {})[0].starts_with(text), "{:?}", jobs(&|_| {}));
+        silent(
+            &jobs,
+            &[
+                &|recording| recording.duration_ns = None,
+                &|recording| recording.recorded[0].output = Some(0),
+                &|recording| recording.recorded[2].end_ns = WINDOW,
+                &|recording| recording.recorded[0].begin_ns = 9,
+            ],
+        );
+    }
+}
