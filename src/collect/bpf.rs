@@ -11,7 +11,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use libbpf_rs::{MapCore, MapFlags, RingBuffer, RingBufferBuilder, libbpf_sys};
 use std::collections::HashSet;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 /// Definitions of bpf/pipeprof.h.
@@ -156,7 +156,7 @@ impl ToLoad {
     /// # Errors
     /// When the kernel refuses it: the reason and a fix.
     pub fn load(&self) -> Result<Object> {
-        if let Some(kept) = kept::take(&self.id()) {
+        if let Some(kept) = kept::take(&self.place()) {
             return Ok(Object::Kept(kept));
         }
         if !Path::new(BTF).exists() {
@@ -175,19 +175,16 @@ impl ToLoad {
     /// As [`Self::load`]; without a BPF file system.
     pub fn keep(&self) -> Result<()> {
         match self.load()? {
-            Object::Libbpf(object) => kept::keep(&object, &self.id()),
+            Object::Libbpf(object) => kept::keep(&object, &self.place()),
             Object::Aya(_) | Object::Kept(_) => Ok(()),
         }
     }
 
-    fn id(&self) -> String {
-        let programs = self.programs.join(" ");
-        sha256::of_parts([
-            self.image,
-            bytemuck::bytes_of(&self.settings),
-            programs.as_bytes(),
-            &self.stacks.to_le_bytes(),
-        ])
+    /// Where it is kept: a folder with a name for what is loaded.
+    fn place(&self) -> PathBuf {
+        let (programs, stacks) = (self.programs.join(" "), self.stacks.to_le_bytes());
+        let id = sha256::of_parts([self.image, bytemuck::bytes_of(&self.settings), programs.as_bytes(), &stacks]);
+        Path::new(kept::ROOT).join(format!("pipeprof-{id}"))
     }
 }
 

@@ -8,9 +8,11 @@ use std::ffi::CString;
 use std::fs;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 
-const ROOT: &str = "/sys/fs/bpf";
+/// Where a guest has the BPF file system.
+pub(super) const ROOT: &str = "/sys/fs/bpf";
 const PROGRAMS: &str = "programs";
 const MAPS: &str = "maps";
 
@@ -33,21 +35,16 @@ impl KeptObject {
     }
 }
 
-fn folder(id: &str) -> PathBuf {
-    Path::new(ROOT).join(format!("pipeprof-{id}"))
-}
-
 /// The BPF file system allows no dots in names.
 fn file_name(name: &str) -> String {
     name.replace('.', "_")
 }
 
-/// Keep what is loaded of `object` under `id`.
+/// Keep what is loaded of `object` in a new folder.
 ///
 /// # Errors
-/// When there is no BPF file system, or something with this id.
-pub(super) fn keep(object: &libbpf_rs::Object, id: &str) -> Result<()> {
-    let folder = folder(id);
+/// When it is not in a BPF file system, or exists.
+pub(super) fn keep(object: &libbpf_rs::Object, folder: &Path) -> Result<()> {
     for part in [PROGRAMS, MAPS] {
         let part = folder.join(part);
         fs::create_dir_all(&part).with_context(|| part.display().to_string())?;
@@ -61,15 +58,15 @@ pub(super) fn keep(object: &libbpf_rs::Object, id: &str) -> Result<()> {
     Ok(())
 }
 
-/// Take out what was kept under `id`: another one must not find the maps filled.
-pub(super) fn take(id: &str) -> Option<KeptObject> {
-    let folder = folder(id);
-    if !folder.exists() {
+/// Take out what this user kept in a folder: another one must not find the maps filled.
+pub(super) fn take(folder: &Path) -> Option<KeptObject> {
+    let own = |data: fs::Metadata| data.is_dir() && data.uid() == rustix::process::geteuid().as_raw();
+    if !fs::symlink_metadata(folder).is_ok_and(own) {
         return None;
     }
     let programs = files(&folder.join(PROGRAMS), pinned);
     let maps = files(&folder.join(MAPS), |path| Ok(MapHandle::from_pinned_path(path)?));
-    let removed = fs::remove_dir_all(&folder);
+    let removed = fs::remove_dir_all(folder);
     Some(KeptObject { programs: programs.ok()?, maps: maps.ok().filter(|_| removed.is_ok())? })
 }
 
@@ -97,4 +94,36 @@ fn pinned(path: &Path) -> Result<OwnedFd> {
     ensure!(fd >= 0, "{}: {}", path.display(), std::io::Error::last_os_error());
     // SAFETY: the descriptor is new, and nobody else's.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bpf::{Object, ToLoad};
+    use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+
+    #[test]
+    #[ignore = "needs root: make test"]
+    fn what_is_kept_is_taken_once() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().to_owned();
+        // Its own mount is gone with the thread.
+        let thread = std::thread::spawn(move || {
+            // SAFETY: no memory is shared or unshared, and only this thread sees other mounts.
+            assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNS) }, 0);
+            mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).unwrap();
+            mount("none", &root, "bpf", MountFlags::empty(), None).unwrap();
+            let folder = root.join("kept");
+            assert!(take(&folder).is_none());
+            let Object::Libbpf(object) = ToLoad::results(vec!["pp_result"]).load().unwrap() else { panic!() };
+            keep(&object, &folder).unwrap();
+            assert!(keep(&object, &folder).is_err());
+            drop(object);
+            let kept = take(&folder).unwrap();
+            assert!(kept.program("pp_result").is_some() && kept.program("pr_fork").is_none());
+            assert!(kept.map("results").is_some() && kept.map("threads").is_none());
+            assert!(take(&folder).is_none());
+        });
+        thread.join().unwrap();
+    }
 }

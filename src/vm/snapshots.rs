@@ -14,7 +14,7 @@ use std::time::SystemTime;
 
 /// Room for all snapshots, in bytes. One of a Debian kernel has 100 to 200 MiB. When a new one exceeds this, those that
 /// were not used for the longest time are removed.
-const ROOM: u64 = 2 << 30;
+const ROOM: u64 = 4 << 30;
 
 /// File of the guest's state: QEMU's migration stream.
 const STATE: &str = "state";
