@@ -26,7 +26,7 @@ pub const EMULATOR: &str = "TCGTCGTCGTCG";
 
 /// The signature of the hypervisor; `None` without one, or if this processor does not say.
 pub fn hypervisor_signature() -> Option<String> {
-    x86_64::hypervisor_signature().or_else(aarch64::hypervisor_signature)
+    x86_64::hypervisor_signature().or_else(|| aarch64::is_emulated().then(|| EMULATOR.to_owned()))
 }
 
 /// Whether an emulator executes this: times then say nothing of a processor's.

@@ -63,9 +63,9 @@ pub fn execute_counted(request: &Request, setting: &Setting<'_>) -> Result<Outco
 
 fn execute_with(request: &Request, setting: &Setting<'_>, context: &Context) -> Result<Outcome> {
     // On a host, an earlier run may have been killed; a guest is always fresh.
-    let cleaned = match setting.executed_on {
-        ExecutedOn::Hardware => Tracefs::open().map(|tracefs| tracefs::clean_up(&tracefs)).unwrap_or_default(),
-        ExecutedOn::Kvm | ExecutedOn::Tcg => Vec::new(),
+    let cleaned = match setting.is_fresh() {
+        false => Tracefs::open().map(|tracefs| tracefs::clean_up(&tracefs)).unwrap_or_default(),
+        true => Vec::new(),
     };
     let mut environment = Environment::now();
     let before = CpuTime::now();

@@ -13,3 +13,10 @@ pub struct Setting<'a> {
     /// Called before each run with the progress, and the collector of the run.
     pub progress: &'a dyn Fn(&Progress, &str),
 }
+
+impl Setting<'_> {
+    /// Whether the kernel has just been booted for this, so that no earlier run can have left anything.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.settle || self.executed_on == ExecutedOn::Kvm
+    }
+}

@@ -4,18 +4,18 @@
 /// and other hypervisors it is the processor's own.
 const EMULATED_HERTZ: u64 = 62_500_000;
 
-/// The signature of QEMU's TCG, if that executes this. This processor has no signature, so it is told from what only an
-/// emulated machine of QEMU has: its counter of time, or a processor without an implementer (`-cpu max`).
-pub(crate) fn hypervisor_signature() -> Option<String> {
-    let text = |path| std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    let is_qemu = text("/proc/device-tree/compatible").contains("linux,dummy-virt")
-        || text("/sys/class/dmi/id/sys_vendor").contains("QEMU");
-    let midr = text("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1");
-    (is_qemu && is_emulated(counter_hertz(), &midr)).then(|| crate::EMULATOR.to_owned())
+/// Whether QEMU's TCG executes this. This processor has no signature of hypervisors, so it is told from what only an emulated
+/// machine of QEMU has: its counter of time, or a processor without an implementer (`-cpu max`).
+pub(crate) fn is_emulated() -> bool {
+    let text = |read: std::io::Result<Vec<u8>>| String::from_utf8_lossy(&read.unwrap_or_default()).into_owned();
+    let is_qemu = text(std::fs::read("/proc/device-tree/compatible")).contains("linux,dummy-virt")
+        || text(std::fs::read("/sys/class/dmi/id/sys_vendor")).contains("QEMU");
+    let midr = text(std::fs::read("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1"));
+    is_qemu && only_emulated(counter_hertz(), &midr)
 }
 
 /// Whether no processor has this frequency and this MIDR_EL1, in hexadecimal (bits 31 to 24 are the implementer).
-fn is_emulated(hertz: Option<u64>, midr: &str) -> bool {
+fn only_emulated(hertz: Option<u64>, midr: &str) -> bool {
     let midr = u64::from_str_radix(midr.trim().trim_start_matches("0x"), 16);
     hertz == Some(EMULATED_HERTZ) || midr.is_ok_and(|midr| midr >> 24 & 0xff == 0)
 }
@@ -40,10 +40,10 @@ mod tests {
     #[test]
     fn an_emulated_counter_and_a_processor_of_nobody() {
         let neoverse_n1 = "0x00000000413fd0c1\n";
-        assert!(is_emulated(Some(62_500_000), neoverse_n1));
-        assert!(is_emulated(Some(1_000_000_000), "0x00000000000f0510\n"), "-cpu max");
+        assert!(only_emulated(Some(62_500_000), neoverse_n1));
+        assert!(only_emulated(Some(1_000_000_000), "0x00000000000f0510\n"), "-cpu max");
         for hertz in [None, Some(25_000_000), Some(1_000_000_000)] {
-            assert!(!is_emulated(hertz, neoverse_n1) && !is_emulated(hertz, ""));
+            assert!(!only_emulated(hertz, neoverse_n1) && !only_emulated(hertz, ""));
         }
     }
 }

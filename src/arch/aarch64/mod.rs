@@ -5,5 +5,5 @@ mod machine;
 mod names;
 
 pub(crate) use code::{decoded, disassembler};
-pub(crate) use machine::hypervisor_signature;
+pub(crate) use machine::is_emulated;
 pub use names::cpu_name;
