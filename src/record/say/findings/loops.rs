@@ -3,7 +3,7 @@
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::limits::rate_limit;
 use crate::report::number::percent;
-use crate::result::{Finding, FindingKind, PathWhat, RecordedEnd, RecordedProcess, WaitReason};
+use crate::result::{Finding, FindingKind, PathWhat, RecordedChannel, RecordedEnd, RecordedProcess, WaitReason};
 use crate::util::text::{clean, counted, grouped};
 use std::collections::BTreeMap;
 
@@ -231,13 +231,31 @@ pub(crate) fn watches(view: &FindingView<'_>) -> Vec<Finding> {
         (cpu_ns as f64 >= least)
             .then(|| Finding { count: Some(process.watches), ..Finding::new(FindingKind::Watches, of, text) })
     });
-    let stuck: Vec<Finding> = (0..document.recorded.len()).filter_map(|at| never_read(view, at)).collect();
+    let stuck = never_read(view);
     // What they wait for has no load.
     if stuck.is_empty() { texts.collect() } else { stuck }
 }
 
 /// A child that waits for room in a pipe that its parent does not read (any more), while that looks for its end, or does other things.
-fn never_read(view: &FindingView<'_>, at: usize) -> Option<Finding> {
+fn never_read(view: &FindingView<'_>) -> Vec<Finding> {
+    let full = FULL * view.document.processes.window_ns as f64;
+    let mut found: BTreeMap<usize, Finding> = BTreeMap::new();
+    for (channel, pipe, end) in view.writers().filter(|(_, _, end)| end.blocked_ns as f64 >= full) {
+        if let Some(at) = view.process(end).and_then(|child| child.started_by)
+            && !found.contains_key(&at)
+        {
+            found.extend(not_read_by(view, at, (channel, pipe), end).map(|finding| (at, finding)));
+        }
+    }
+    found.into_values().collect()
+}
+
+fn not_read_by(
+    view: &FindingView<'_>,
+    at: usize,
+    (channel, pipe): (usize, &RecordedChannel),
+    end: &RecordedEnd,
+) -> Option<Finding> {
     let document = view.document;
     let parent = document.recorded.get(at)?;
     // Who waits for the child is in a circle with it.
@@ -248,12 +266,10 @@ fn never_read(view: &FindingView<'_>, at: usize) -> Option<Finding> {
     let until = document.processes.window_ns / 2;
     let last = |end: &RecordedEnd| end.moved_ns.filter(|_| end.all_calls() > 0).map(|[_, last]| last);
     let reads = |end: &RecordedEnd| end.process == at && last(end).is_none_or(|last| last < until);
-    let (channel, pipe, end) = view.writers().find(|(_, pipe, end)| {
-        let is_child = view.process(end).is_some_and(|child| child.started_by == Some(at));
-        let is_full = end.blocked_ns as f64 >= FULL * document.processes.window_ns as f64;
-        let no_other = pipe.readers.iter().all(reads) && !pipe.readers.is_empty() && pipe.other_readers.is_empty();
-        is_child && is_full && no_other && !parent.moves_unseen()
-    })?;
+    let no_other = pipe.readers.iter().all(reads) && !pipe.readers.is_empty() && pipe.other_readers.is_empty();
+    if !no_other || parent.moves_unseen() {
+        return None;
+    }
     let last = pipe.readers.iter().filter_map(last).max();
     let (name, pipe, child) = (view.name(at), view.pipe_from(pipe), view.name(end.process));
     let [reads, since] = match last {
