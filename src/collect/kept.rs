@@ -29,9 +29,7 @@ impl KeptObject {
     }
 
     pub(super) fn map(&self, name: &str) -> Option<&MapHandle> {
-        let file = file_name(name);
-        let matches = |known: &str| known == file || name.starts_with('.') && known.ends_with(&file);
-        self.maps.iter().find_map(|(known, map)| matches(known).then_some(map))
+        self.maps.get(&file_name(name))
     }
 }
 

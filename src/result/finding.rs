@@ -185,12 +185,49 @@ impl FindingKind {
     /// Whether something goes wrong that a faster program would not fix.
     pub fn is_fault(self) -> bool {
         use FindingKind::{
-            Broken, Circle, HiddenFailure, LostVariables, OutOfOrder, Polls, Started, Unnoticed, Unsent,
+            AddressInUse, AtEnd, BadDescriptors, Broken, Circle, Cut, Datagrams, Doubled, FifoLost, FillAsks,
+            FullTable, GroupEnded, LastLine, Late, LineCut, LostChild, Naps, NoSpace, NotAwaited, OutOfOrder,
+            Overwritten, OwnInput, Polls, Refused, Renamed, Retries, ShortBlock, Sigpipe, Started, Syncs, Taken, Torn,
+            Unnoticed, Unread, Unsent,
         };
-        // In the order of the answer, they stand together.
-        let together = [Broken..=Unnoticed, Unsent..=OutOfOrder, Polls..=Started];
-        let others = [HiddenFailure, LostVariables];
-        self == Circle || together.iter().any(|kinds| kinds.contains(&self)) && !others.contains(&self)
+        matches!(
+            self,
+            Circle
+                | Broken
+                | AtEnd
+                | Retries
+                | OwnInput
+                | NoSpace
+                | Overwritten
+                | FifoLost
+                | LineCut
+                | Refused
+                | GroupEnded
+                | AddressInUse
+                | BadDescriptors
+                | FillAsks
+                | FullTable
+                | Renamed
+                | Syncs
+                | Cut
+                | Doubled
+                | LastLine
+                | NotAwaited
+                | OutOfOrder
+                | LostChild
+                | Naps
+                | Unnoticed
+                | Unsent
+                | Unread
+                | Datagrams
+                | Torn
+                | Taken
+                | ShortBlock
+                | Late
+                | Polls
+                | Sigpipe
+                | Started
+        )
     }
 }
 

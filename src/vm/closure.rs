@@ -70,8 +70,8 @@ pub fn needs(path: &Path) -> Result<BTreeSet<PathBuf>> {
     Ok(found)
 }
 
-/// What all programs and libraries below `folder` need. Links to folders are not followed, and scripts need nothing. A library whose
-/// own libraries are missing is no error: maybe nothing uses it.
+/// What all programs and libraries below `folder` need. Links to folders are not followed, and scripts need nothing. It is no error
+/// if a library needs one that is missing: perhaps nothing uses it.
 fn needs_of_folder(folder: &Path) -> BTreeSet<PathBuf> {
     let (mut found, mut below) = (BTreeSet::new(), vec![folder.to_owned()]);
     while let Some(folder) = below.pop() {

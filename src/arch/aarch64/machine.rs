@@ -4,8 +4,8 @@
 /// and other hypervisors it is the processor's own.
 const EMULATED_HERTZ: u64 = 62_500_000;
 
-/// Whether QEMU's TCG executes this. This processor has no signature of hypervisors, so it is told from what only an emulated
-/// machine of QEMU has: its counter of time, or a processor without an implementer (`-cpu max`).
+/// Whether QEMU's TCG executes this. Arm processors have no signature of hypervisors, but only QEMU's emulated machines have this
+/// frequency of the counter, or a processor without an implementer (`-cpu max`).
 pub(crate) fn is_emulated() -> bool {
     let text = |read: std::io::Result<Vec<u8>>| String::from_utf8_lossy(&read.unwrap_or_default()).into_owned();
     let is_qemu = text(std::fs::read("/proc/device-tree/compatible")).contains("linux,dummy-virt")

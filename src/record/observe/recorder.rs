@@ -162,23 +162,24 @@ struct Chosen {
 }
 
 impl Chosen {
-    /// The event that the program of calls is attached to, if it is not a raw tracepoint.
-    fn event(self) -> Option<u64> {
-        (self.level != RecordLevel::Sched && preemption::of_system_calls()).then(event_id).flatten()
-    }
-
-    fn has_rings(self) -> bool {
+    /// Whether calls are recorded, those by io_uring, too.
+    fn has_calls(self) -> bool {
         self.level != RecordLevel::Sched
     }
 
-    fn raw(self, event: Option<u64>) -> impl Iterator<Item = &'static (&'static str, &'static str)> + Clone {
-        PROGRAMS
-            .iter()
-            .filter(move |(program, _)| *program != CALLS || (self.level != RecordLevel::Sched && event.is_none()))
+    /// The event for [`CALLS_EVENT`], if that takes the place of [`CALLS`].
+    fn event(self) -> Option<u64> {
+        (self.has_calls() && preemption::of_system_calls()).then(event_id).flatten()
+    }
+
+    /// The programs at raw tracepoints, with their tracepoints.
+    fn raw(self, event: Option<u64>) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+        PROGRAMS.iter().filter(move |(program, _)| *program != CALLS || (self.has_calls() && event.is_none()))
     }
 
     fn to_load(self, event: Option<u64>) -> ToLoad {
         let stacks = self.level == RecordLevel::Stacks;
+        let rings = RINGS.iter().chain(RING_CHOICES.as_flattened());
         let programs = self
             .raw(event)
             .map(|(program, _)| *program)
@@ -189,19 +190,13 @@ impl Chosen {
             .chain(self.sampled.then_some(SAMPLE))
             .chain(LOCKS.iter().map(|(program, _)| *program).filter(|_| stacks))
             .chain((self.excerpts == Excerpts::Moves).then_some(MOVES.0))
-            .chain(
-                RINGS
-                    .iter()
-                    .chain(RING_CHOICES.as_flattened())
-                    .map(|(program, _)| *program)
-                    .filter(|_| self.has_rings()),
-            )
+            .chain(rings.map(|(program, _)| *program).filter(|_| self.has_calls()))
             .collect();
         ToLoad::record(Settings { stacks: u64::from(stacks), ..Settings::in_own_namespace() }, programs, self.sampled)
     }
 }
 
-/// Load what a recording by default needs, for one that follows in this guest.
+/// Load what the default recording needs, for one that follows in this guest.
 ///
 /// # Errors
 /// When the kernel refuses it.
@@ -226,7 +221,7 @@ impl Recorder {
         running: bool,
     ) -> Result<Self> {
         let chosen = Chosen { level, sampled, excerpts, running };
-        let (event, rings) = (chosen.event(), chosen.has_rings());
+        let (event, rings) = (chosen.event(), chosen.has_calls());
         let mut object = chosen.to_load(event).load()?;
         let own = u64::from(rustix::thread::gettid().as_raw_pid().cast_unsigned());
         object.set("window", PR_RECORDER as u32, own)?;
