@@ -83,11 +83,12 @@ impl TestTerminal {
 
     /// Wait for it.
     fn until(&self, wanted: &str, is_there: impl Fn(&str, bool) -> bool) -> String {
+        // The text that was looked at: the next one may be half drawn.
+        let (mut text, mut is_other) = (String::new(), false);
         let found = wait_until(LIMIT, || {
-            let (text, is_other) = self.shown();
+            (text, is_other) = self.shown();
             is_there(&text, is_other)
         });
-        let (text, is_other) = self.shown();
         assert!(found, "no {wanted}, other screen: {is_other}\n{text}");
         text
     }
@@ -151,9 +152,12 @@ fn children(parent: u32) -> Vec<u32> {
 fn a_pipeline_that_prints_to_the_terminal_has_a_screen() {
     for (columns, rows) in [(80, 24), (200, 60)] {
         let mut terminal = TestTerminal::record(columns, rows, &["--", TICKS]);
-        let text = terminal.until_screen(&["Now: ", "`sleep` sleeping on a timer", "─ printed ─", "tick\n"]);
-        let line = |begin: &str| text.lines().find(|line| line.trim_start().starts_with(begin)).unwrap_or_default();
-        assert!(line("channel").contains("MiB/s") && line("process").contains("the last minute"), "{text}");
+        let parts = ["Now: ", "`sleep` sleeping on a timer", "─ printed ─", "tick\n"];
+        let text = terminal.until("a whole screen", |text, is_other| {
+            let line = |begin: &str| text.lines().find(|line| line.trim_start().starts_with(begin)).unwrap_or_default();
+            let heads = line("channel").contains("MiB/s") && line("process").contains("the last minute");
+            is_other && heads && parts.iter().all(|part| text.contains(part))
+        });
         // `cat` waits for the pipe, which is empty.
         let row = terminal.until("a strip", |text, _| {
             text.lines().any(|line| line.trim_start().starts_with("cat ") && line.contains("░"))
