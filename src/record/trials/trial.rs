@@ -80,7 +80,8 @@ impl TrialOptions {
             remedies.extend(new.filter(|new| !self.remedies.contains(new)));
         }
         if remedies.is_empty() {
-            recording.findings.push(said("Nothing to try: no rule of docs/record.md applies to this path.".to_owned()));
+            let text = "Nothing to try: no rule of docs/record.md applies to this path.";
+            recording.findings.insert(0, said(text.to_owned()));
             return Ok(());
         }
         let cells: Vec<Option<Remedy>> = std::iter::once(None).chain(remedies.iter().cloned().map(Some)).collect();
@@ -106,7 +107,7 @@ impl TrialOptions {
         let mut lanes = finished.lanes(cells.len()).into_iter();
         let (unchanged, failed) = lanes.next().context("no runs")?;
         if let Some(why) = failed {
-            recording.findings.push(said(format!("Nothing could be tried: {why}.")));
+            recording.findings.insert(0, said(format!("Nothing could be tried: {why}.")));
             return Ok(());
         }
         if let Some(others) = others.filter(|others| *others > BUSY) {
@@ -117,9 +118,13 @@ impl TrialOptions {
         }
         let mut trials = compared(&unchanged, remedies.iter().zip(lanes), others);
         let mut as_it_is = None;
+        let mut answers = Vec::new();
         for (trial, remedy) in trials.tried.iter_mut().zip(&remedies) {
-            recording.findings.push(said(sentence(trial, matches!(remedy, Remedy::Refuse(_)), self.runs)));
-            let Remedy::Refuse(calls) = remedy else { continue };
+            let effect = sentence(trial, matches!(remedy, Remedy::Refuse(_)), self.runs);
+            let Remedy::Refuse(calls) = remedy else {
+                answers.push(effect);
+                continue;
+            };
             let moves = |setup| RecordedMoves::record(pipeline, setup, input, launcher);
             let mut record = || -> Result<Vec<RefusedProgram>> {
                 let before = match &as_it_is {
@@ -131,14 +136,15 @@ impl TrialOptions {
             };
             match record() {
                 Ok(programs) => {
-                    recording.findings.extend(refusals::sentences(calls, &programs).into_iter().map(said));
+                    answers.extend(refusals::sentences(calls, &programs));
                     trial.refused = Some(programs);
                 }
-                Err(why) => {
-                    recording.findings.push(said(format!("Which programs do without it was not seen: {why:#}.")))
-                }
+                Err(why) => answers.push(format!("Which programs do without it was not seen: {why:#}.")),
             }
+            answers.push(effect);
         }
+        // What was asked is answered first.
+        recording.findings.splice(0..0, answers.into_iter().map(said));
         recording.trials = Some(trials);
         Ok(())
     }
