@@ -56,6 +56,10 @@ pub(crate) struct OtherEndGone;
 
 /// When a loop ends by itself. End of file ends every loop.
 trait Stop {
+    /// The loop's clock has begun.
+    fn begin(&self) -> Result<()> {
+        Ok(())
+    }
     /// Bytes that the next call may move; 0 ends the loop.
     fn limit(&self) -> u64;
     fn moved(&mut self, count: u64);
@@ -85,8 +89,12 @@ impl Stop for Calls {
     }
 }
 
-struct Timer;
+/// After this time, ns.
+struct Timer(u64);
 impl Stop for Timer {
+    fn begin(&self) -> Result<()> {
+        start_timer(self.0)
+    }
     #[inline(always)]
     fn limit(&self) -> u64 {
         if timer_rang() { 0 } else { u64::MAX }
@@ -150,10 +158,7 @@ pub(super) fn run(
     match amount {
         Amount::Bytes(bytes) => choose(port, Bytes(bytes), window, options),
         Amount::Calls(calls) => choose(port, Calls(calls), window, options),
-        Amount::DurationNs(ns) => {
-            start_timer(ns)?;
-            choose(port, Timer, window, options)
-        }
+        Amount::DurationNs(ns) => choose(port, Timer(ns), window, options),
     }
 }
 
@@ -175,6 +180,7 @@ fn around<P: Port, S: Stop, const POLL: bool, const EXTRA: bool>(
 ) -> Result<Tally> {
     port.other_calls();
     let begin_ns = now_ns();
+    stop.begin()?;
     mark_begin(window);
     let result = hot::<P, S, POLL, EXTRA>(port, stop, options);
     mark_end(window);

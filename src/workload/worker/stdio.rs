@@ -107,11 +107,11 @@ fn failed(call: &str) -> anyhow::Error {
 
 impl Run for Stdio {
     fn run(&mut self, amount: Amount, window: Option<WorkerPart>, _: &HotOptions) -> Result<Tally> {
+        let before = calls_so_far();
+        let begin_ns = hot::now_ns();
         if let Amount::DurationNs(ns) = amount {
             hot::start_timer(ns)?;
         }
-        let before = calls_so_far();
-        let begin_ns = hot::now_ns();
         hot::mark_begin(window);
         let bytes = self.hot(amount);
         hot::mark_end(window);
