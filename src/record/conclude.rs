@@ -48,7 +48,7 @@ pub(crate) fn try_out(
 ) {
     if let Err(error) = trials.run(pipeline, input, launcher, recording) {
         let text = format!("Nothing could be tried: {error:#}.");
-        recording.findings.insert(0, Finding::new(FindingKind::Trial, None, text));
+        recording.findings.push(Finding::new(FindingKind::Trial, None, text));
     }
 }
 

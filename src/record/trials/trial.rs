@@ -80,8 +80,7 @@ impl TrialOptions {
             remedies.extend(new.filter(|new| !self.remedies.contains(new)));
         }
         if remedies.is_empty() {
-            let text = "Nothing to try: no rule of docs/record.md applies to this path.";
-            recording.findings.insert(0, said(text.to_owned()));
+            recording.findings.push(said("Nothing to try: no rule of docs/record.md applies to this path.".to_owned()));
             return Ok(());
         }
         let cells: Vec<Option<Remedy>> = std::iter::once(None).chain(remedies.iter().cloned().map(Some)).collect();
@@ -107,7 +106,7 @@ impl TrialOptions {
         let mut lanes = finished.lanes(cells.len()).into_iter();
         let (unchanged, failed) = lanes.next().context("no runs")?;
         if let Some(why) = failed {
-            recording.findings.insert(0, said(format!("Nothing could be tried: {why}.")));
+            recording.findings.push(said(format!("Nothing could be tried: {why}.")));
             return Ok(());
         }
         if let Some(others) = others.filter(|others| *others > BUSY) {
@@ -120,9 +119,9 @@ impl TrialOptions {
         let mut as_it_is = None;
         let mut answers = Vec::new();
         for (trial, remedy) in trials.tried.iter_mut().zip(&remedies) {
-            let effect = sentence(trial, matches!(remedy, Remedy::Refuse(_)), self.runs);
+            let cost = sentence(trial, matches!(remedy, Remedy::Refuse(_)), self.runs);
             let Remedy::Refuse(calls) = remedy else {
-                answers.push(effect);
+                answers.push(cost);
                 continue;
             };
             let moves = |setup| RecordedMoves::record(pipeline, setup, input, launcher);
@@ -141,9 +140,9 @@ impl TrialOptions {
                 }
                 Err(why) => answers.push(format!("Which programs do without it was not seen: {why:#}.")),
             }
-            answers.push(effect);
+            answers.push(cost);
         }
-        // What was asked is answered first.
+        // What was asked is answered first. That nothing could be tried is no answer, and stays below the recording's.
         recording.findings.splice(0..0, answers.into_iter().map(said));
         recording.trials = Some(trials);
         Ok(())

@@ -56,7 +56,7 @@ pub(crate) struct OtherEndGone;
 
 /// When a loop ends by itself. End of file ends every loop.
 trait Stop {
-    /// The loop's clock has begun.
+    /// Called after the loop's clock was read, so that the clock shows no less than the timer's time.
     fn begin(&self) -> Result<()> {
         Ok(())
     }
@@ -89,7 +89,7 @@ impl Stop for Calls {
     }
 }
 
-/// After this time, ns.
+/// Ends the loop after this time, ns.
 struct Timer(u64);
 impl Stop for Timer {
     fn begin(&self) -> Result<()> {
