@@ -6,6 +6,7 @@ use pipeprof::profile::{CallStack, Unit};
 use pipeprof::result::{Collector, Outcome};
 use pipeprof::run::exact;
 use pipeprof::vm::GuestOptions;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -128,14 +129,14 @@ fn a_damaged_or_unfinished_snapshot_is_not_used() {
     assert_eq!(first.0, second.0);
     assert!(!format!("{}{}", first.1, second.1).contains("snapshot"), "{first:?}{second:?}");
     assert_eq!(listing(&cache.join("snapshots")).len(), 2, "the folder and its lock");
-    let state = made(cache).join("state");
-    let mut bytes = std::fs::read(&state).expect("a state");
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    std::fs::write(&state, &bytes).expect("a state");
+    let memory = std::fs::File::options().read(true).write(true).open(made(cache).join("memory")).expect("a file");
+    let middle = memory.metadata().expect("its length").len() / 2;
+    let mut byte = [0];
+    memory.read_exact_at(&mut byte, middle).expect("a byte");
+    memory.write_all_at(&[byte[0] ^ 1], middle).expect("another byte");
     let (text, said) = run();
     assert_eq!(text, first.0);
-    assert!(said.contains("was booted, not restored from a snapshot: its file was damaged"), "{said}");
+    assert!(said.contains("was booted, not restored from a snapshot: a file of it was damaged"), "{said}");
     // It is made again, and listed and removed.
     assert!(!run().1.contains("snapshot"));
     let remove = |arguments: &[&str]| {

@@ -9,6 +9,7 @@ use crate::vm::turns::{self, Turns};
 use anyhow::{Context, Result};
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -22,19 +23,29 @@ pub struct Qemu {
 }
 
 impl Qemu {
-    /// Start the QEMU of a processor with these arguments, this standard input and a file for its errors. `in_turn`: its threads take turns, if
-    /// that is possible.
+    /// Start the QEMU of a processor with these arguments, this standard input and a file for its errors. `inherited`: it
+    /// has this open file too, with the same number. `in_turn`: its threads take turns, if that is possible.
     pub fn start(
         processor: Processor,
         arguments: &[OsString],
         input: Stdio,
         errors: File,
+        inherited: Option<&File>,
         in_turn: bool,
     ) -> Result<Self> {
         let mut command = Command::new(qemu::program(processor));
         // A separate process group: Ctrl-C goes only to this process, which then ends QEMU.
         command.args(arguments).stdin(input).stdout(Stdio::null()).stderr(errors).process_group(0);
         die_with_parent(&mut command);
+        if let Some(fd) = inherited.map(AsRawFd::as_raw_fd) {
+            // SAFETY: fcntl only, between fork and exec. The caller's file is open until the child is spawned below.
+            unsafe {
+                command.pre_exec(move || {
+                    rustix::io::fcntl_setfd(BorrowedFd::borrow_raw(fd), rustix::io::FdFlags::empty())?;
+                    Ok(())
+                });
+            }
+        }
         let turns = (in_turn && turns::can_be_loaded(processor)).then(|| Turns::new(&mut command)).transpose()?;
         progress::detail(|| format!("starting {command:?}"));
         Ok(Self { child: OwnChild::spawn(&mut command).with_context(|| qemu::missing(processor))?, in_turn, turns })

@@ -1,18 +1,18 @@
-//! Makes a snapshot of a guest, and feeds one to QEMU.
+//! Makes a snapshot of a guest, and feeds one to QEMU. The guest's memory is a file that QEMU maps: the guest that is saved
+//! shares it, and each restored one has private copies of the pages that it changes. So only the state of devices is read
+//! and written as a stream, with QEMU's capability `x-ignore-shared` (its migration/ram.c).
 
-use crate::util::cancel;
+use crate::util::{cancel, regular};
 use crate::vm::emulator::Qemu;
 use crate::vm::monitor::Monitor;
-use crate::vm::snapshots::Stream;
+use crate::vm::snapshots::{SavedFiles, SavedSizes, Stream};
 use anyhow::{Context as _, Result, bail};
 use flate2::CrcReader;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufReader, PipeReader, PipeWriter, Read, Seek as _, Write};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
-use std::sync::Mutex;
+use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -34,11 +34,28 @@ fn copied(from: impl Read, to: &mut impl Write) -> io::Result<Stream> {
     Ok(Stream { bytes, crc: from.get_ref().crc().sum() })
 }
 
+/// Leave memory that QEMU shares with a file out of the stream.
+fn without_memory(monitor: &mut Monitor) -> Result<()> {
+    let capability = json!({ "capability": "x-ignore-shared", "state": true });
+    monitor.execute("migrate-set-capabilities", json!({ "capabilities": [capability] })).map(drop)
+}
+
+/// Length, checksum and [`mark`] of the memory's file, after the guest's end.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn written(path: &Path) -> io::Result<(Stream, String)> {
+    let mut file = regular::open(path)?;
+    let stream = copied(&mut file, &mut io::sink())?;
+    Ok((stream, mark(&file)?))
+}
+
 /// Let QEMU, which has stopped its guest, write the guest's state to `to`, and end.
 pub fn save(qemu: &mut Qemu, monitor: &mut Monitor, to: PipeWriter) -> Result<()> {
     monitor.give("state", &to)?;
     // QEMU's own is then the last, whose end the receiver sees.
     drop(to);
+    without_memory(monitor)?;
     // Bytes per second; the default of 128 MiB is for networks.
     monitor.execute("migrate-set-parameters", json!({ "max-bandwidth": 1_u64 << 40 }))?;
     monitor.execute("migrate", json!({ "uri": "fd:state" }))?;
@@ -69,6 +86,7 @@ pub fn restore(qemu: &mut Qemu, monitor: &mut Monitor, from: PipeReader) -> Resu
     monitor.give("state", &from)?;
     // If QEMU ends, the feeder must see it.
     drop(from);
+    without_memory(monitor)?;
     // QEMU would announce the guest's new place to its network, five times within a second of the host's time. Each
     // time its main thread also looks at the guest's timers, while the guest runs: with two CPUs, the order in which
     // they run then depends on the host. QEMU's net/announce.c.
@@ -99,54 +117,35 @@ pub enum FeedResult {
     Refused,
 }
 
-/// Check the state in `file`, and write it to a QEMU that waits for it.
-pub fn feed(mut file: File, saved: Stream, to: PipeWriter) -> JoinHandle<FeedResult> {
+/// Check the saved `files`, and write the state to a QEMU that has mapped the memory and waits for it.
+pub fn feed(files: SavedFiles, saved: SavedSizes, to: PipeWriter) -> JoinHandle<FeedResult> {
     // Fewer switches between the two processes. The default also works.
     let _ = rustix::pipe::fcntl_setpipe_size(&to, PIECE);
     std::thread::spawn(move || {
+        let SavedFiles { mut state, mut memory } = files;
         // QEMU starts the guest before it has read the last bytes, a description that it does not need. So all of the
-        // file is checked first.
-        if !is_whole(&mut file, saved) {
+        // files are checked first.
+        let known = mark(&memory).is_ok_and(|mark| mark == saved.mark);
+        if !(known || is_whole(&mut memory, saved.memory)) || !is_whole(&mut state, saved.state) {
             return FeedResult::Damaged;
         }
-        // The pages of the file go into the pipe as they are.
-        let mut left = saved.bytes;
-        while left > 0 {
-            match rustix::fs::sendfile(&to, &file, None, usize::try_from(left).unwrap_or(PIECE)) {
-                Ok(sent) if sent > 0 => left = left.saturating_sub(sent as u64),
-                Err(rustix::io::Errno::INTR) => {}
-                _ => return FeedResult::Refused,
-            }
+        if io::copy(&mut state, &mut &to).is_ok_and(|bytes| bytes == saved.state.bytes) {
+            FeedResult::Whole
+        } else {
+            FeedResult::Refused
         }
-        FeedResult::Whole
     })
 }
 
-/// What tells a file from another one, and from itself after a change: device, inode, length, and when it was changed.
-type FileState = (u64, u64, u64, (i64, i64));
-
-/// The state of a file; `None` if it was changed just now, when another change need not show.
-fn file_state(file: &File) -> Option<FileState> {
-    let data = file.metadata().ok()?;
-    let changed = data.modified().ok()?.elapsed().ok()?;
-    let state = (data.dev(), data.ino(), data.len(), (data.ctime(), data.ctime_nsec()));
-    (changed > Duration::from_secs(2)).then_some(state)
+/// What tells a file from another one, and from itself after a change: inode, length, and when it was changed.
+fn mark(file: &File) -> io::Result<String> {
+    let data = file.metadata()?;
+    Ok(format!("{} {} {}.{:09}", data.ino(), data.len(), data.ctime(), data.ctime_nsec()))
 }
 
-/// Whether `file` has what was `saved`, from its begin, where it is left. What this process has checked is not read again
-/// unless it was changed.
+/// Whether `file` has what was `saved`, from its begin, where it is left.
 fn is_whole(file: &mut File, saved: Stream) -> bool {
-    static CHECKED: Mutex<BTreeSet<FileState>> = Mutex::new(BTreeSet::new());
-    let state = file_state(file);
-    let known = |state: &FileState| CHECKED.lock().is_ok_and(|checked| checked.contains(state));
-    if state.as_ref().is_some_and(known) {
-        return true;
-    }
-    let is_whole = copied(&mut *file, &mut io::sink()).is_ok_and(|found| found == saved);
-    if let (true, Some(state), Ok(mut checked)) = (is_whole, state, CHECKED.lock()) {
-        checked.insert(state);
-    }
-    is_whole && file.rewind().is_ok()
+    copied(&mut *file, &mut io::sink()).is_ok_and(|found| found == saved) && file.rewind().is_ok()
 }
 
 pub fn pipe() -> Result<(PipeReader, PipeWriter)> {
@@ -166,11 +165,16 @@ mod tests {
         let receiver = receive(reader, path.clone());
         writer.write_all(&bytes).unwrap();
         drop(writer);
-        let saved = receiver.join().unwrap().unwrap();
-        assert_eq!(saved.bytes, bytes.len() as u64);
+        let state = receiver.join().unwrap().unwrap();
+        assert_eq!(state.bytes, bytes.len() as u64);
+        let memory_path = folder.path().join("memory");
+        std::fs::write(&memory_path, &bytes[..1_000_000]).unwrap();
+        let (memory, mark) = written(&memory_path).unwrap();
+        let saved = SavedSizes { state, memory, mark };
         let fed = || {
             let (mut reader, writer) = pipe().unwrap();
-            let feeder = feed(File::open(&path).unwrap(), saved, writer);
+            let files = SavedFiles { state: File::open(&path).unwrap(), memory: File::open(&memory_path).unwrap() };
+            let feeder = feed(files, saved.clone(), writer);
             let mut got = Vec::new();
             reader.read_to_end(&mut got).unwrap();
             (feeder.join().unwrap(), got)
@@ -182,8 +186,17 @@ mod tests {
         let (verdict, got) = fed();
         assert_eq!((verdict, got.len()), (FeedResult::Damaged, 0));
         std::fs::write(&path, &bytes).unwrap();
+        // A copy of the memory is as good as itself, and another one is not.
+        let copy = folder.path().join("copy");
+        std::fs::copy(&memory_path, &copy).unwrap();
+        std::fs::rename(&copy, &memory_path).unwrap();
+        assert_eq!(fed(), (FeedResult::Whole, bytes.clone()));
+        std::fs::write(&memory_path, &damaged[1_000_000..2_000_000]).unwrap();
+        assert_eq!(fed(), (FeedResult::Damaged, Vec::new()));
+        std::fs::write(&memory_path, &bytes[..1_000_000]).unwrap();
         let (reader, writer) = pipe().unwrap();
         drop(reader);
-        assert_eq!(feed(File::open(&path).unwrap(), saved, writer).join().unwrap(), FeedResult::Refused);
+        let files = SavedFiles { state: File::open(&path).unwrap(), memory: File::open(&memory_path).unwrap() };
+        assert_eq!(feed(files, saved, writer).join().unwrap(), FeedResult::Refused);
     }
 }

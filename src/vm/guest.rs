@@ -11,12 +11,14 @@ use crate::vm::job::Assignment;
 use crate::vm::monitor::Monitor;
 use crate::vm::qemu::Start;
 use crate::vm::scratch::{self, Scratch};
-use crate::vm::snapshots::{SnapshotFacts, SnapshotPlace, SnapshotState, Snapshots, Stream, digest};
+use crate::vm::snapshots::{
+    NewFiles, SavedFiles, SavedSizes, SnapshotFacts, SnapshotPlace, SnapshotState, Snapshots, digest,
+};
 use crate::vm::watch::{GuestEnd, Watch, last_lines, read_text, why_ended};
 use crate::vm::{Accel, GuestOptions, Job, delivery, elf, initramfs, kvm, qemu};
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -193,8 +195,8 @@ struct Guest<'a> {
 
 struct SavedGuest {
     place: SnapshotPlace,
-    file: File,
-    stream: Stream,
+    files: SavedFiles,
+    sizes: SavedSizes,
 }
 
 /// Why there is no saved guest, although the kernel may boot.
@@ -236,8 +238,14 @@ impl<'a> Guest<'a> {
         let files = GuestFiles::new(&self.archive(job, self.options.files.as_deref()), job, None)?;
         progress::step(&format!("booting {}", self.options.kernel.release));
         let arguments = qemu::starting(Start::Boot, self.options, self.on, &files.names);
-        let qemu =
-            Qemu::start(self.options.kernel.processor, &arguments, Stdio::null(), files.errors()?, self.in_turn())?;
+        let qemu = Qemu::start(
+            self.options.kernel.processor,
+            &arguments,
+            Stdio::null(),
+            files.errors()?,
+            None,
+            self.in_turn(),
+        )?;
         let mut watch = Watch::new(self.options, self.on, self.boot_limit, qemu, files.reply()?);
         let end = watch.follow(&files.names.console, None);
         self.reply(watch, end, &files)
@@ -247,7 +255,9 @@ impl<'a> Guest<'a> {
     fn restored(&self, job: &[u8], saved: SavedGuest) -> Result<Result<GuestReply, Unsaved>> {
         let files = GuestFiles::new(&[], job, self.options.files.as_deref())?;
         progress::step(&format!("restoring {}", self.options.kernel.release));
-        let arguments = qemu::starting(Start::Restore, self.options, self.on, &files.names);
+        // Its name may be gone before QEMU opens it.
+        let memory = PathBuf::from(format!("/proc/self/fd/{}", saved.files.memory.as_raw_fd()));
+        let arguments = qemu::starting(Start::Restore(&memory), self.options, self.on, &files.names);
         let (mut monitor, socket) = Monitor::new()?;
         let (from, to) = freeze::pipe()?;
         let mut qemu = Qemu::start(
@@ -255,9 +265,10 @@ impl<'a> Guest<'a> {
             &arguments,
             OwnedFd::from(socket).into(),
             files.errors()?,
+            Some(&saved.files.memory),
             self.in_turn(),
         )?;
-        let feeder = freeze::feed(saved.file, saved.stream, to);
+        let feeder = freeze::feed(saved.files, saved.sizes, to);
         let restored = freeze::restore(&mut qemu, &mut monitor, from);
         let mut watch = Watch::new(self.options, self.on, self.boot_limit, qemu, files.reply()?);
         let end = match restored {
@@ -273,7 +284,7 @@ impl<'a> Guest<'a> {
         saved.place.discard();
         let said = read_text(&files.names.errors);
         Ok(Err(Unsaved(match (feeder.join(), end) {
-            (Ok(FeedResult::Damaged), _) => "its file was damaged, and has been removed".to_owned(),
+            (Ok(FeedResult::Damaged), _) => "a file of it was damaged, and it has been removed".to_owned(),
             (_, GuestEnd::Exited(status)) => why_ended(status, "", &said, 0),
             (_, GuestEnd::Stopped) => "QEMU stopped it".to_owned(),
             (_, GuestEnd::Killed { why, .. }) => said.lines().last().map_or(why, |line| line.trim().to_owned()),
@@ -286,8 +297,8 @@ impl<'a> Guest<'a> {
             Ok(place) => place,
             Err(error) => return Ok(Err(Unsaved(format!("{error:#}")))),
         };
-        let usable = |(facts, file): (SnapshotFacts, Option<File>)| match (facts.state, file) {
-            (SnapshotState::Saved(stream), Some(file)) => Some(Ok(SavedGuest { place: place.clone(), file, stream })),
+        let usable = |(facts, files): (SnapshotFacts, Option<SavedFiles>)| match (facts.state, files) {
+            (SnapshotState::Saved(sizes), Some(files)) => Some(Ok(SavedGuest { place: place.clone(), files, sizes })),
             (SnapshotState::Impossible(why), _) => Some(Err(Unsaved(why))),
             (SnapshotState::Saved(_), None) => None,
         };
@@ -304,7 +315,7 @@ impl<'a> Guest<'a> {
             return Ok(found);
         }
         let made = match place.begin(&lock) {
-            Ok(path) => self.make(path),
+            Ok(new) => self.make(new),
             Err(error) => Ok(Err(Unsaved(format!("{error:#}")))),
         };
         let state = match made {
@@ -320,14 +331,14 @@ impl<'a> Guest<'a> {
         Ok(place.find().and_then(usable).unwrap_or_else(|| Err(Unsaved("it has been removed again".to_owned()))))
     }
 
-    /// Boot a guest until it is ready for a job, and save it in the file at `path`. The outer error: it cannot boot.
-    fn make(&self, path: PathBuf) -> Result<Result<SnapshotState, Unsaved>> {
+    /// Boot a guest until it is ready for a job, and save it in the `new` files. The outer error: it cannot boot.
+    fn make(&self, new: NewFiles) -> Result<Result<SnapshotState, Unsaved>> {
         let release = &self.options.kernel.release;
         let files = GuestFiles::new(&self.archive(&delivery::blank(), None), &delivery::blank(), None)?;
         progress::step(&format!("booting {release} once, for a snapshot"));
         // Without the plugin, which only counts in a window, and without files, which come with a job.
         let options = GuestOptions { plugin: None, files: None, ..self.options.clone() };
-        let arguments = qemu::starting(Start::BootToSave, &options, self.on, &files.names);
+        let arguments = qemu::starting(Start::BootToSave(&new.memory), &options, self.on, &files.names);
         let (mut monitor, socket) = Monitor::new()?;
         let (from, to) = freeze::pipe()?;
         let qemu = Qemu::start(
@@ -335,6 +346,7 @@ impl<'a> Guest<'a> {
             &arguments,
             OwnedFd::from(socket).into(),
             files.errors()?,
+            None,
             self.in_turn(),
         )?;
         let mut watch = Watch::new(&options, self.on, self.boot_limit, qemu, files.reply()?);
@@ -348,7 +360,7 @@ impl<'a> Guest<'a> {
         if !matches!(end, GuestEnd::Stopped) {
             return Err(self.no_answer(watch, end, &files));
         }
-        let receiver = freeze::receive(from, path);
+        let receiver = freeze::receive(from, new.state);
         let saved = freeze::save(&mut watch.qemu, &mut monitor, to);
         cancel::check()?;
         // Without QEMU, the receiver ends. If it could not write, QEMU's error is only a consequence.
@@ -356,7 +368,10 @@ impl<'a> Guest<'a> {
         Ok(match (receiver.join(), saved) {
             (Ok(Err(error)), _) => Err(Unsaved(format!("cannot write it: {error}"))),
             (_, Err(error)) => Err(Unsaved(format!("{error:#}"))),
-            (Ok(Ok(stream)), Ok(())) => Ok(SnapshotState::Saved(stream)),
+            (Ok(Ok(state)), Ok(())) => match freeze::written(&new.memory) {
+                Ok((memory, mark)) => Ok(SnapshotState::Saved(SavedSizes { state, memory, mark })),
+                Err(error) => Err(Unsaved(format!("its memory cannot be read: {error}"))),
+            },
             (Err(_), Ok(())) => Err(Unsaved("it could not be written".to_owned())),
         })
     }
@@ -370,7 +385,7 @@ impl<'a> Guest<'a> {
         let options = GuestOptions { plugin: None, files: None, ..self.options.clone() };
         let arguments = qemu::arguments(&options, self.on, &names);
         let lines = [
-            "format 2".to_owned(),
+            "format 3".to_owned(),
             format!("qemu {}: {}", qemu::program(self.options.kernel.processor).display(), self.version),
             format!("kernel {}", name(&image)),
             format!("config {}", self.config.as_deref().map(name).unwrap_or_default()),

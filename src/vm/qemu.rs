@@ -90,36 +90,39 @@ impl Files {
 
 /// How a guest starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
+pub enum Start<'a> {
     /// With its kernel.
     Boot,
-    /// With its kernel, to be stopped and saved when it is ready for a job. QEMU's monitor is on standard input.
-    BootToSave,
-    /// From a saved state, which the monitor on standard input names.
-    Restore,
+    /// With its kernel, to be stopped and saved when it is ready for a job. QEMU's monitor is on standard input, and this
+    /// file is the guest's memory.
+    BootToSave(&'a Path),
+    /// From a saved state, which the monitor on standard input names, and this file of the guest's memory, which is not
+    /// changed.
+    Restore(&'a Path),
 }
 
 /// QEMU's arguments for a guest that starts in this way, without the program name.
-pub(crate) fn starting(start: Start, options: &GuestOptions, on: ExecutedOn, files: &Files) -> Vec<OsString> {
+pub(crate) fn starting(start: Start<'_>, options: &GuestOptions, on: ExecutedOn, files: &Files) -> Vec<OsString> {
     let mut arguments = arguments(options, on, files);
-    let added: &[&str] = match start {
-        Start::Boot => &[],
-        Start::BootToSave => &[
-            // Stop when init says that it is ready. The last of these options counts.
-            "-action",
-            "panic=pause",
-        ],
+    let (memory, shared, added) = match start {
+        Start::Boot => return arguments,
+        // Stop when init says that it is ready. The last of these options counts.
+        Start::BootToSave(memory) => (memory, "on", ["-action", "panic=pause"]),
         // The kernel and the initramfs are in the state.
-        Start::Restore => {
+        Start::Restore(memory) => {
             arguments.truncate(arguments.iter().position(|word| word == "-append").unwrap_or(arguments.len()));
-            &["-incoming", "defer"]
+            (memory, "off", ["-incoming", "defer"])
         }
     };
-    arguments.extend(added.iter().map(OsString::from));
-    if start != Start::Boot {
-        arguments
-            .extend(["-chardev", "socket,id=monitor,fd=0", "-mon", "chardev=monitor,mode=control"].map(OsString::from));
-    }
+    arguments.extend(added.map(OsString::from));
+    let file = format!(
+        "memory-backend-file,id=memory,size={}M,share={shared},mem-path={}",
+        options.memory_mib,
+        escape(memory)
+    );
+    arguments.extend(["-object", &file, "-machine", "memory-backend=memory"].map(OsString::from));
+    arguments
+        .extend(["-chardev", "socket,id=monitor,fd=0", "-mon", "chardev=monitor,mode=control"].map(OsString::from));
     arguments
 }
 
@@ -318,8 +321,10 @@ mod tests {
             let arguments = starting(start, &options(), ExecutedOn::Tcg, &files());
             arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
         };
-        let (boot, save, restore) = (text(Start::Boot), text(Start::BootToSave), text(Start::Restore));
+        let memory = Path::new("/c/m,1");
+        let (boot, save, restore) = (text(Start::Boot), text(Start::BootToSave(memory)), text(Start::Restore(memory)));
         assert!(save.starts_with(&boot) && save.contains("panic=pause"), "{save}");
+        assert!(save.contains("share=on,mem-path=/c/m,,1 ") && restore.contains("share=off,"), "{save} {restore}");
         let (machine, _) = restore.split_once(" -incoming defer").unwrap();
         assert!(boot.starts_with(machine) && boot[machine.len()..].starts_with(" -append"), "{restore}");
     }

@@ -16,8 +16,10 @@ use std::time::SystemTime;
 /// were not used for the longest time are removed.
 const ROOM: u64 = 4 << 30;
 
-/// File of the guest's state: QEMU's migration stream.
+/// File of the guest's state without its memory: QEMU's migration stream.
 const STATE: &str = "state";
+/// File of its memory, which a guest maps.
+const MEMORY: &str = "memory";
 const FACTS: &str = "snapshot.json";
 
 /// The longest `snapshot.json`, bytes.
@@ -37,9 +39,25 @@ pub struct SnapshotFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SnapshotState {
-    Saved(Stream),
+    Saved(SavedSizes),
     /// This kernel cannot be saved, and will not be tried again.
     Impossible(String),
+}
+
+/// What the files of a guest's state hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedSizes {
+    pub state: Stream,
+    pub memory: Stream,
+    /// [`crate::vm::freeze::mark`] of the memory's file when it was written. As long as it is this, it need not be read to check it.
+    pub mark: String,
+}
+
+/// The open files of a guest's state.
+#[derive(Debug)]
+pub struct SavedFiles {
+    pub state: File,
+    pub memory: File,
 }
 
 /// Length and CRC-32 of a file.
@@ -63,6 +81,13 @@ struct Entry {
 #[derive(Debug, Clone)]
 pub struct Snapshots {
     root: PathBuf,
+}
+
+/// Where to make a snapshot.
+#[derive(Debug, Clone)]
+pub struct NewFiles {
+    pub state: PathBuf,
+    pub memory: PathBuf,
 }
 
 #[derive(Debug, Clone)]
@@ -176,19 +201,22 @@ impl SnapshotPlace {
         self.snapshots.root.join(&self.name)
     }
 
-    /// The facts of the snapshot and, unless it is impossible, its open state. `None` if it does not exist.
-    pub fn find(&self) -> Option<(SnapshotFacts, Option<File>)> {
+    /// The facts of the snapshot and, unless it is impossible, its open files. `None` if it does not exist.
+    pub fn find(&self) -> Option<(SnapshotFacts, Option<SavedFiles>)> {
         let folder = self.folder();
         let facts = read_facts(&folder).filter(|facts| facts.of == self.of)?;
-        let state = match facts.state {
-            SnapshotState::Saved(stream) => {
-                let file = regular::open(&folder.join(STATE)).ok()?;
-                (file.metadata().ok()?.len() == stream.bytes).then_some(Some(file))?
+        let open = |name, of: &Stream| {
+            let file = regular::open(&folder.join(name)).ok()?;
+            (file.metadata().ok()?.len() == of.bytes).then_some(file)
+        };
+        let files = match &facts.state {
+            SnapshotState::Saved(sizes) => {
+                Some(SavedFiles { state: open(STATE, &sizes.state)?, memory: open(MEMORY, &sizes.memory)? })
             }
             SnapshotState::Impossible(_) => None,
         };
         used_now(&folder.join(FACTS));
-        Some((facts, state))
+        Some((facts, files))
     }
 
     /// Wait until no other process makes this snapshot, and let none begin.
@@ -197,13 +225,13 @@ impl SnapshotPlace {
         lock_file(&self.folder().with_extension("lock"))
     }
 
-    /// An empty folder to make the snapshot in, with the path of the state.
-    pub fn begin(&self, _lock: &CacheLock) -> Result<PathBuf> {
+    /// An empty folder to make the snapshot in, with the paths of its files.
+    pub fn begin(&self, _lock: &CacheLock) -> Result<NewFiles> {
         let folder = self.folder().with_extension("new");
         // Only the holder of the lock writes it, so anything here is of a killed run.
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir(&folder).with_context(|| no_room(&self.snapshots.root))?;
-        Ok(folder.join(STATE))
+        Ok(NewFiles { state: folder.join(STATE), memory: folder.join(MEMORY) })
     }
 
     /// Remove the folder of [`Self::begin`], because no snapshot could be made.
@@ -247,14 +275,20 @@ mod tests {
 
     fn make(place: &SnapshotPlace, bytes: &[u8]) {
         let lock = place.lock().unwrap();
-        fs::write(place.begin(&lock).unwrap(), bytes).unwrap();
-        let state = SnapshotState::Saved(Stream { bytes: bytes.len() as u64, crc: 0 });
-        place.finish(&lock, "6.1-test", state).unwrap();
+        let files = place.begin(&lock).unwrap();
+        fs::write(files.state, bytes).unwrap();
+        fs::write(files.memory, "").unwrap();
+        place.finish(&lock, "6.1-test", saved(bytes.len() as u64, 0)).unwrap();
+    }
+
+    fn saved(bytes: u64, crc: u32) -> SnapshotState {
+        let (state, memory) = (Stream { bytes, crc }, Stream { bytes: 0, crc });
+        SnapshotState::Saved(SavedSizes { state, memory, mark: String::new() })
     }
 
     fn text(place: &SnapshotPlace) -> Option<String> {
         let mut text = String::new();
-        place.find()?.1?.read_to_string(&mut text).ok()?;
+        place.find()?.1?.state.read_to_string(&mut text).ok()?;
         Some(text)
     }
 
@@ -306,9 +340,9 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let snapshots = Snapshots { root: root.path().to_owned() };
         let (dead, live) = (snapshots.place("dead".into()), snapshots.place("live".into()));
-        fs::write(dead.begin(&dead.lock().unwrap()).unwrap(), b"half").unwrap();
+        fs::write(dead.begin(&dead.lock().unwrap()).unwrap().state, b"half").unwrap();
         let lock = live.lock().unwrap();
-        fs::write(live.begin(&lock).unwrap(), b"half").unwrap();
+        fs::write(live.begin(&lock).unwrap().memory, b"half").unwrap();
         assert!(dead.find().is_none() && live.find().is_none());
         snapshots.sweep();
         assert!(!dead.folder().with_extension("new").exists());
@@ -329,7 +363,7 @@ mod tests {
             let place = snapshots.place(of.clone());
             let lock = place.lock().unwrap();
             place.begin(&lock).unwrap();
-            let state = why.map_or(SnapshotState::Saved(Stream { bytes, crc }), SnapshotState::Impossible);
+            let state = why.map_or(saved(bytes, crc), SnapshotState::Impossible);
             match place.finish(&lock, &release, state.clone()) {
                 Ok(()) => {
                     proptest::prop_assert_eq!(read_facts(&place.folder()), Some(SnapshotFacts { of, release, state }));
