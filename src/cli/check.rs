@@ -123,7 +123,8 @@ impl CheckArgs {
         let repeat = |(_, run): &(String, Outcome)| again(&given, run, self.run_stored_command);
         let wanted = baseline.runs.iter().map(repeat).collect::<Result<Vec<_>>>()?;
         let label = self.rules.label()?;
-        let runs = self.rules.measured(&wanted)?.into_iter().map(|run| (label.clone(), run)).collect();
+        let stored: Vec<_> = baseline.runs.iter().map(|(_, run)| run).collect();
+        let runs = self.rules.measured(&wanted, &stored)?.into_iter().map(|run| (label.clone(), run)).collect();
         let inputs =
             [Input { label: Some("baseline".to_owned()), ..baseline }, Input { label: Some(label.clone()), runs }];
         self.judge(&self.rules.compared(&inputs)?, &bench)

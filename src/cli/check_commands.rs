@@ -106,7 +106,8 @@ impl CommandArgs {
         let stored = stored::column(path).map_err(|error| UsageError::new(format!("--baseline {error:#}")))?;
         let (wanted, before) = commands::again(given, &settings, stored)?;
         let label = rules.kernel.clone().unwrap_or_else(|| NOW.to_owned());
-        let after: Vec<_> = rules.measured(&wanted)?.into_iter().map(|run| (label.clone(), run)).collect();
+        let stored: Vec<_> = before.runs.iter().map(|(_, run)| run).collect();
+        let after: Vec<_> = rules.measured(&wanted, &stored)?.into_iter().map(|run| (label.clone(), run)).collect();
         let single = after.len() == 1;
         let mut inputs = vec![before, Input { label: None, runs: after }];
         if single {
@@ -141,7 +142,7 @@ impl CommandArgs {
                 request.count_as_often_as(&before.document);
             }
         }
-        let after = rules.measured(&wanted)?;
+        let after = rules.measured(&wanted, &before.iter().collect::<Vec<_>>())?;
         rules.compared_within(&[input(revision.name(), before), input(NOW, after)], margin)
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn perform(
         history.lines.iter().map(|line| last(&store, line)).collect::<Result<_>>().map_err(usage)?;
     let wanted = newest.iter().map(|run| again(given, run, run_stored_command)).collect::<Result<Vec<_>>>()?;
     let label = args.label()?;
-    let runs = args.measured(&wanted)?;
+    let runs = args.measured(&wanted, &[])?;
     let (mut verdicts, mut facts) = (Vec::new(), Vec::new());
     for (line, run) in history.lines.iter().zip(&runs) {
         let first = line.points.first().map(|point| store.result(&point.cell)).transpose().map_err(usage)?;

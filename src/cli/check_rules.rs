@@ -12,7 +12,7 @@ use crate::report::number;
 use crate::report::terminal::text::shortened;
 use crate::result::{Measurement, Outcome};
 use crate::roles::{self, RoleId, SCHEDULING};
-use crate::studies::again::measure_all;
+use crate::studies::again::measure_against;
 use crate::studies::verdict::{CheckThresholds, CheckVerdict};
 use crate::util::progress;
 use crate::util::text::clean;
@@ -65,8 +65,10 @@ impl CheckRules {
     }
 
     /// The results of `wanted`. Why they are not stored where they should be is only printed: what was measured decides.
-    pub(super) fn measured(&self, wanted: &[Measurement]) -> Result<Vec<Outcome>> {
-        let (runs, problem) = measure_all(wanted, self.output.as_deref(), &super::command_line())?;
+    /// They are to be compared with those of `stored`, in this order; of a history, there are none.
+    pub(super) fn measured(&self, wanted: &[Measurement], stored: &[&Outcome]) -> Result<Vec<Outcome>> {
+        let output = self.output.as_deref();
+        let (runs, problem) = measure_against(wanted, stored, output, &super::command_line())?;
         if let Some(problem) = problem {
             progress::problem(&format!("{problem:#}"));
         }

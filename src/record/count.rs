@@ -73,7 +73,7 @@ impl RunLimits {
 
 /// What a pipeline executed.
 #[derive(Debug)]
-struct CountedRun {
+pub(crate) struct CountedRun {
     /// The sums of its profiles.
     window: WindowCount,
     /// Of each stage.
@@ -86,50 +86,145 @@ struct CountedRun {
     system_calls: Vec<SystemCallCount>,
     /// The code that was executed, but for user code that is in no file: such programs share addresses.
     code: ExecutedCode,
+    exit_codes: Vec<u8>,
 }
 
-/// Count `pipeline` in so many `runs`, and add the counts to `recorded`, the same pipeline, recorded. `run` runs it in the
-/// guest that it is given, as the run of this number, and returns its exit codes. All runs are of one state of the guest,
-/// but each starts at another moment and with another list of free pages ([`shift`]), so that they differ by what does not
-/// matter.
-///
-/// # Errors
-/// When there are too many stages, or the guest, QEMU or the plugin gives no complete counts.
-pub(crate) fn add(
-    recorded: &mut Outcome,
-    pipeline: &PipelineCommand,
-    (guest, files): (&GuestOptions, &UserFiles),
-    runs: RunLimits,
-    run: impl Fn(&GuestOptions, u32) -> Result<Vec<u8>> + Sync,
-) -> Result<()> {
-    let stages = pipeline.stages.len();
-    ensure!(stages < marker::MOST as usize, "--collect insn counts at most {} stages", marker::MOST - 1);
-    let functions = KernelFunctions::of(guest, None)?;
-    let exit_codes = &recorded.document.exit_codes;
-    let births = functions.births();
-    // Several guests cannot write to one disk.
-    let jobs = if guest.disk.is_some() { 1 } else { side_by_side::most(guest.memory_mib << 20) };
-    let counter = Counter { pipeline, files, exit_codes, functions: &functions, has_births: births.is_some() };
-    let mut counted: Vec<CountedRun> = Vec::new();
-    let mut wanted = runs.fewest;
-    while counted.len() < wanted as usize {
-        let numbers: Vec<u32> = (u32::try_from(counted.len())?..wanted).collect();
-        if !counted.is_empty() {
-            let more = counted_noun(numbers.len() as u64, "more run");
-            let text = clean(&pipeline.text());
-            progress::note(&format!("counting {more} of {text}, because the first {} differ", counted.len()));
-        }
-        let raw = side_by_side::run(&numbers, jobs, |number| {
-            RawRun::count(guest, stages, births.clone(), |guest| run(guest, *number))
-        })?;
-        for (number, run) in numbers.into_iter().zip(raw) {
-            counted.push(counter.named(number, run)?);
-        }
-        wanted = runs.wanted(&counted);
+impl CountedRun {
+    /// Whether it executed what the first run of `stored` did, in each stage, function and calling context.
+    pub(crate) fn is_first_of(&self, stored: &Outcome) -> bool {
+        self.exit_codes == stored.document.exit_codes
+            && self.profiles == stored.profiles
+            && Some(self.others) == stored.document.attribution.others
     }
-    add_runs(recorded, counted);
-    recorded.document.symbols.clone_from(&functions.roles);
-    Ok(())
+}
+
+/// Runs a pipeline in the guest that it is given, as the run of this number, and returns its exit codes.
+pub(crate) trait RunInGuest: Fn(&GuestOptions, u32) -> Result<Vec<u8>> + Sync {}
+
+impl<F: Fn(&GuestOptions, u32) -> Result<Vec<u8>> + Sync> RunInGuest for F {}
+
+/// Counts runs of a pipeline in guests. All runs are of one state of the guest, but each starts at another moment and with
+/// another list of free pages ([`shift`]), so that they differ by what does not matter.
+pub(crate) struct PipelineCounter<'a, R> {
+    pipeline: &'a PipelineCommand,
+    guest: &'a GuestOptions,
+    /// What the guest may execute.
+    files: &'a UserFiles,
+    functions: KernelFunctions,
+    births: Option<Range<u64>>,
+    run: R,
+}
+
+impl<'a, R: RunInGuest> PipelineCounter<'a, R> {
+    /// `run` runs `pipeline`.
+    ///
+    /// # Errors
+    /// When there are too many stages, or the kernel's symbols are not known.
+    pub(crate) fn new(
+        pipeline: &'a PipelineCommand,
+        (guest, files): (&'a GuestOptions, &'a UserFiles),
+        run: R,
+    ) -> Result<Self> {
+        let stages = pipeline.stages.len();
+        ensure!(stages < marker::MOST as usize, "--collect insn counts at most {} stages", marker::MOST - 1);
+        let functions = KernelFunctions::of(guest, None)?;
+        let births = functions.births();
+        Ok(Self { pipeline, guest, files, functions, births, run })
+    }
+
+    /// The first run.
+    ///
+    /// # Errors
+    /// When the guest, QEMU or the plugin gives no complete counts.
+    pub(crate) fn first(&self) -> Result<CountedRun> {
+        self.named(0, self.runner()(0)?)
+    }
+
+    /// Count it in so many `runs`, of which the `first` may be counted already, and add the counts to `recorded`, the same
+    /// pipeline, recorded.
+    ///
+    /// # Errors
+    /// As [`Self::first`].
+    pub(crate) fn add(&self, recorded: &mut Outcome, runs: RunLimits, first: Option<CountedRun>) -> Result<()> {
+        let guest = self.guest;
+        // Several guests cannot write to one disk.
+        let jobs = if guest.disk.is_some() { 1 } else { side_by_side::most(guest.memory_mib << 20) };
+        let mut counted = Vec::from_iter(first);
+        let mut wanted = runs.fewest;
+        while counted.len() < wanted as usize {
+            let numbers: Vec<u32> = (u32::try_from(counted.len())?..wanted).collect();
+            if counted.len() >= runs.fewest as usize {
+                let more = counted_noun(numbers.len() as u64, "more run");
+                let text = clean(&self.pipeline.text());
+                progress::note(&format!("counting {more} of {text}, because the first {} differ", counted.len()));
+            }
+            let run = self.runner();
+            let raw = side_by_side::run(&numbers, jobs, |number| run(*number))?;
+            for (number, run) in numbers.into_iter().zip(raw) {
+                counted.push(self.named(number, run)?);
+            }
+            wanted = runs.wanted(&counted);
+        }
+        add_runs(recorded, counted);
+        recorded.document.symbols.clone_from(&self.functions.roles);
+        Ok(())
+    }
+
+    /// What counts the run of a number, on several threads.
+    fn runner(&self) -> impl Fn(u32) -> Result<RawRun> + Sync {
+        // Symbols stay on one thread.
+        let Self { guest, births, run, .. } = self;
+        let stages = self.pipeline.stages.len();
+        move |number| RawRun::count(guest, stages, births.clone(), |guest| run(guest, number))
+    }
+
+    /// The run of this number with names.
+    fn named(&self, number: u32, run: RawRun) -> Result<CountedRun> {
+        let RawRun { raw, exit_codes } = run;
+        let names = Names::new(self.functions.symbols.clone(), None, &raw).with_files(self.files, &raw);
+        let mut processes = vec![ProcessName::new(STARTER)];
+        processes.extend(stage_names(self.pipeline));
+        let counted = named(&raw, &names, &processes)?;
+        let mut system_calls = system_calls::of(&counted);
+        system_calls.retain(|call| call.process != processes[0]);
+        let mut others = 0;
+        let mut profiles = Vec::new();
+        for profile in counted.profiles {
+            if processes.iter().skip(1).any(|stage| *stage == profile.process) {
+                profiles.push(profile);
+            } else {
+                others += profile.stacks.total();
+            }
+        }
+        let mut code = counted.code;
+        let handlers = code.functions.iter().filter(|function| function.file.is_none() && function.name == FAULT);
+        let faults: BTreeMap<ProcessName, u64> = handlers
+            .flat_map(|function| code.processes.iter().copied().zip(function.calls().iter().copied()))
+            .collect();
+        code.functions.retain(|function| function.name != USER);
+        let counters = |profile: &Profile| {
+            let classes = counted.classes.get(profile.process);
+            let rep_bytes =
+                classes.into_iter().flat_map(ClassifiedStacks::iter).map(|(_, counts)| counts.rep_bytes).sum();
+            let faults = faults.get(&profile.process).copied().unwrap_or(0);
+            let counters = [("instructions", profile.stacks.total()), (REP_BYTES, rep_bytes), (PAGE_FAULTS, faults)];
+            (profile.process, counters.map(|(name, count)| (name.to_owned(), count)).into())
+        };
+        let mut report = counted.report;
+        if self.births.is_none() {
+            report.notes.push(format!("this kernel has no symbol {BIRTH}: what stages fork is counted as others"));
+        }
+        Ok(CountedRun {
+            window: WindowCount::of(Phase(number), 1, &profiles),
+            counters: profiles.iter().map(counters).collect(),
+            profiles,
+            others,
+            report,
+            system_calls,
+            code,
+            exit_codes,
+        })
+    }
 }
 
 /// Add what was counted: all but the windows is of the first run.
@@ -139,7 +234,7 @@ fn add_runs(recorded: &mut Outcome, counted: Vec<CountedRun>) {
     document.unit = Unit::Instructions;
     Collector::Insn.name().clone_into(&mut document.attribution.collector);
     let several = counted.len() > 1;
-    for (number, run) in counted.into_iter().enumerate() {
+    for (number, mut run) in counted.into_iter().enumerate() {
         let processes = totals(document, &run);
         document
             .runs
@@ -159,6 +254,12 @@ fn add_runs(recorded: &mut Outcome, counted: Vec<CountedRun>) {
             document.attribution.processes.insert(profile.process, shares);
         }
         document.attribution.others = Some(run.others);
+        let (codes, recorded) = (&run.exit_codes, &document.exit_codes);
+        if codes != recorded {
+            // Such as SIGPIPE, which depends on who is faster.
+            let note = format!("this run ended with exit codes {codes:?}, the recorded one with {recorded:?}");
+            run.report.notes.push(note);
+        }
         document.collectors.push(run.report);
         (*profiles, *code) = (run.profiles, Some(run.code));
     }
@@ -262,74 +363,6 @@ impl RawRun {
         let exit_codes = run(&GuestOptions { accel: Accel::Tcg, plugin: Some(args), cpu, ..guest.clone() })?;
         let raw = Raw::read(&plugin.out(0)).with_context(|| format!("guest {}", guest.kernel.release))?;
         Ok(Self { raw, exit_codes })
-    }
-}
-
-/// What all runs of a pipeline are counted with.
-struct Counter<'a> {
-    pipeline: &'a PipelineCommand,
-    /// What the guest may execute.
-    files: &'a UserFiles,
-    /// Those of the recorded run.
-    exit_codes: &'a [u8],
-    functions: &'a KernelFunctions,
-    /// Whether the kernel has [`BIRTH`].
-    has_births: bool,
-}
-
-impl Counter<'_> {
-    /// The run of this number with names.
-    fn named(&self, number: u32, run: RawRun) -> Result<CountedRun> {
-        let Self { pipeline, files, exit_codes, functions, has_births } = *self;
-        let RawRun { raw, exit_codes: codes } = run;
-        let names = Names::new(functions.symbols.clone(), None, &raw).with_files(files, &raw);
-        let mut processes = vec![ProcessName::new(STARTER)];
-        processes.extend(stage_names(pipeline));
-        let counted = named(&raw, &names, &processes)?;
-        let mut system_calls = system_calls::of(&counted);
-        system_calls.retain(|call| call.process != processes[0]);
-        let mut others = 0;
-        let mut profiles = Vec::new();
-        for profile in counted.profiles {
-            if processes.iter().skip(1).any(|stage| *stage == profile.process) {
-                profiles.push(profile);
-            } else {
-                others += profile.stacks.total();
-            }
-        }
-        let mut code = counted.code;
-        let handlers = code.functions.iter().filter(|function| function.file.is_none() && function.name == FAULT);
-        let faults: BTreeMap<ProcessName, u64> = handlers
-            .flat_map(|function| code.processes.iter().copied().zip(function.calls().iter().copied()))
-            .collect();
-        code.functions.retain(|function| function.name != USER);
-        let counters = |profile: &Profile| {
-            let classes = counted.classes.get(profile.process);
-            let rep_bytes =
-                classes.into_iter().flat_map(ClassifiedStacks::iter).map(|(_, counts)| counts.rep_bytes).sum();
-            let faults = faults.get(&profile.process).copied().unwrap_or(0);
-            let counters = [("instructions", profile.stacks.total()), (REP_BYTES, rep_bytes), (PAGE_FAULTS, faults)];
-            (profile.process, counters.map(|(name, count)| (name.to_owned(), count)).into())
-        };
-        let mut report = counted.report;
-        if codes != exit_codes {
-            // Such as SIGPIPE, which depends on who is faster.
-            report
-                .notes
-                .push(format!("this run ended with exit codes {codes:?}, the recorded one with {exit_codes:?}"));
-        }
-        if !has_births {
-            report.notes.push(format!("this kernel has no symbol {BIRTH}: what stages fork is counted as others"));
-        }
-        Ok(CountedRun {
-            window: WindowCount::of(Phase(number), 1, &profiles),
-            counters: profiles.iter().map(counters).collect(),
-            profiles,
-            others,
-            report,
-            system_calls,
-            code,
-        })
     }
 }
 

@@ -10,7 +10,7 @@ use crate::guest::disk;
 use crate::guest::entropy;
 use crate::process::{Phase, settle};
 use crate::record;
-use crate::record::count::{self, RunLimits};
+use crate::record::count::{self, PipelineCounter, RunInGuest, RunLimits};
 use crate::record::observe::recorder;
 use crate::record::observe::results::CallResults;
 use crate::record::say::answer::{RecordedAnswer, answer};
@@ -230,8 +230,30 @@ impl PreparedPipeline {
 
     /// Count the instructions of what was recorded, in so many other guests, and add them to it.
     pub(crate) fn add_counts(&self, recorded: &mut Outcome, runs: RunLimits) -> Result<()> {
-        let files = UserFiles::read(self.files.iter().map(PathBuf::as_path))?;
-        count::add(recorded, &self.sent.pipeline, (&self.guest, &files), runs, |guest, number| {
+        let files = self.executed()?;
+        self.counter(&files)?.add(recorded, runs, None)
+    }
+
+    /// Record it and count its instructions, unless its first run executes what that of `stored` did: then nothing. Another
+    /// run would differ from its first one as those of `stored` do, because all guests start from the same state.
+    pub(crate) fn count_unless_same(&self, stored: &Outcome, runs: RunLimits) -> Result<Option<Outcome>> {
+        let files = self.executed()?;
+        let counter = self.counter(&files)?;
+        let first = counter.first()?;
+        if first.is_first_of(stored) {
+            return Ok(None);
+        }
+        let (mut recorded, _) = self.record_to_count()?;
+        counter.add(&mut recorded, runs, Some(first))?;
+        Ok(Some(recorded))
+    }
+
+    fn executed(&self) -> Result<UserFiles> {
+        UserFiles::read(self.files.iter().map(PathBuf::as_path))
+    }
+
+    fn counter<'a>(&'a self, files: &'a UserFiles) -> Result<PipelineCounter<'a, impl RunInGuest + 'a>> {
+        PipelineCounter::new(&self.sent.pipeline, (&self.guest, files), |guest: &GuestOptions, number| {
             let sent = Sent { counted: Some(number), settled: true, ..self.sent.clone() };
             Ok(run(guest, &sent)?.1.outcome.document.exit_codes)
         })

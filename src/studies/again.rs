@@ -72,8 +72,8 @@ fn is_exact(wanted: &Measurement) -> bool {
     }
 }
 
-/// Measure `wanted`; print and write nothing.
-fn measure(wanted: &Measurement, command: &str) -> Result<Outcome> {
+/// Measure `wanted`, to be compared with `stored`, if there is one; print and write nothing.
+fn measure(wanted: &Measurement, stored: Option<&Outcome>, command: &str) -> Result<Outcome> {
     let request = match wanted {
         Measurement::Pair(options) => return outcome(options, &options.request(command.to_owned())?),
         Measurement::Recording(request) => request,
@@ -86,7 +86,11 @@ fn measure(wanted: &Measurement, command: &str) -> Result<Outcome> {
         let named = few(outside.iter().map(|path| path.display()));
         progress::note(&format!("it gets files from outside of the current folder: {named}"));
     }
-    let mut recorded = request.count(&request.prepared(&pipeline, place)?)?;
+    let prepared = request.prepared(&pipeline, place)?;
+    let mut recorded = match stored {
+        Some(stored) => request.count_again(&prepared, stored)?,
+        None => request.count(&prepared)?,
+    };
     command.clone_into(&mut recorded.document.command);
     Ok(recorded)
 }
@@ -98,15 +102,27 @@ pub fn measure_all(
     output: Option<&Path>,
     command: &str,
 ) -> Result<(Vec<Outcome>, Option<anyhow::Error>)> {
+    measure_against(wanted, &[], output, command)
+}
+
+/// The same, to be compared with `stored`, one for each or none: counts that turn out to be equal are taken from there.
+pub fn measure_against(
+    wanted: &[Measurement],
+    stored: &[&Outcome],
+    output: Option<&Path>,
+    command: &str,
+) -> Result<(Vec<Outcome>, Option<anyhow::Error>)> {
     let mode = wanted.first().map(name).transpose()?.unwrap_or_default();
     let folder = match output {
         Some(path) => Some(Folder::prepare(Some(path), &now(), &mode).or_usage()?),
         None => None,
     };
     let parallel = wanted.iter().all(is_exact);
-    let mut outcomes =
-        side_by_side::run(wanted, if parallel { jobs(wanted) } else { 1 }, |repeat| measure(repeat, command))?;
-    let problem = folder.map(|folder| stored(folder, wanted, &mut outcomes)).transpose()?.flatten();
+    let pairs: Vec<_> = (0..).zip(wanted).map(|(at, repeat)| (repeat, stored.get::<usize>(at).copied())).collect();
+    let mut outcomes = side_by_side::run(&pairs, if parallel { jobs(wanted) } else { 1 }, |(repeat, stored)| {
+        measure(repeat, *stored, command)
+    })?;
+    let problem = folder.map(|folder| store(folder, wanted, &mut outcomes)).transpose()?.flatten();
     Ok((outcomes, problem))
 }
 
@@ -118,7 +134,7 @@ fn jobs(wanted: &[Measurement]) -> usize {
 
 /// Store what was measured: one in the folder itself, several in folders of their own. Returns why they are not where they
 /// should be.
-fn stored(folder: Folder, wanted: &[Measurement], outcomes: &mut [Outcome]) -> Result<Option<anyhow::Error>> {
+fn store(folder: Folder, wanted: &[Measurement], outcomes: &mut [Outcome]) -> Result<Option<anyhow::Error>> {
     let files = if let [outcome] = outcomes {
         contents::files(outcome, Vec::new())?
     } else {

@@ -127,6 +127,14 @@ fail-above = { instructions = '100%', system-calls = '1000%' }
     let json = said.split_once("pipeprof:").map_or(&said[..], |(json, _)| json);
     let json: serde_json::Value = serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {said}"));
     assert_eq!((code, &json["verdict"], &json["cases"][0]["name"]), (Some(0), &"same".into(), &"./gate | cat".into()));
+    // What has not changed is counted once, and has all else of its baseline.
+    let (code, said) = check(&["--baseline", "stripped", "-o", "unchanged"]);
+    assert!(code == Some(0) && said.contains("same, exactly"), "{said}");
+    let is_taken = ["stripped", "unchanged"].map(|of| {
+        let document = std::fs::read_to_string(folder.path().join(of).join("result.json")).unwrap();
+        document.contains("so all else is the baseline's")
+    });
+    assert_eq!(is_taken, [false, true]);
     build(&["-DQUADRATIC", "-s"]);
     let (code, said) = check(&["--baseline", "stripped"]);
     assert!(code == Some(1) && said.contains("more work: a loop in gate+0x"), "{said}");
