@@ -475,6 +475,12 @@ fn the_option_and_the_commits_that_change_the_counts_are_found() {
     let refused = pipeprof(&other).args(SMALL).env("PIPEPROF_CACHE", builds.cache()).output().expect("pipeprof");
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && said.contains("differs (cpus, 1)"), "{said}");
+    // Guests of another processor need a program for it, which is missed before anything is built.
+    let arm = ["bisect", "--tree", &place, "--good", "base", "--bad", "n4", "--arch", "arm64", "--tiny"];
+    let refused = pipeprof(&arm).env("PIPEPROF_CACHE", builds.cache()).env("PIPEPROF_AARCH64", "/nowhere").output();
+    let refused = refused.expect("pipeprof");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(2) && said.contains("need pipeprof built for arm64"), "{said}");
     // The user's tree is as it was.
     assert_eq!(git("git status --short; git rev-parse HEAD"), git("git rev-parse n7"));
 

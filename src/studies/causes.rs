@@ -7,8 +7,9 @@ use crate::compare::{Against, CompareOptions, Compared, Input, compare};
 use crate::kernel::info::compiler_in;
 use crate::util::progress;
 use crate::util::text::counted;
-use crate::util::usage::UsageError;
+use crate::util::usage::{OrUsage as _, UsageError};
 use crate::vm::compile::{self, BuildRequest, KernelOrigin};
+use crate::vm::guest::check_programs;
 use crate::vm::store::{CachedKernel, KernelCache};
 use anyhow::{Context as _, Result, ensure};
 
@@ -162,6 +163,7 @@ pub(crate) fn build_all(cache: &KernelCache, requests: &[BuildRequest]) -> Resul
     let mut built: Vec<Option<CachedKernel>> = vec![None; requests.len()];
     for (number, index) in (1..).zip(order) {
         progress::task(&format!("build {number}/{}", requests.len()), false);
+        check_programs(requests[index].compiler.target()).or_usage()?;
         let made = compile::build(cache, &requests[index], &progress::note);
         progress::clear();
         built[index] = Some(made?.kernel);

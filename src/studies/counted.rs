@@ -11,6 +11,7 @@ use crate::util::folder_lock::FolderLock;
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{build as this_build, cancel, progress};
 use crate::vm::compile::{self, BuildFailed, BuildRequest};
+use crate::vm::guest::check_programs;
 use crate::vm::store::{CachedKernel, KernelCache};
 use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
@@ -135,6 +136,8 @@ impl CountedKernels {
         say: &dyn Fn(&str),
         untestable: &mut Vec<Untestable>,
     ) -> Result<Option<CountedBuild>> {
+        // A build takes minutes.
+        check_programs(request.compiler.target()).or_usage()?;
         let built = compile::build(cache, request, say);
         progress::clear();
         let failed = match built {

@@ -15,7 +15,7 @@ use crate::vm::snapshots::{
     NewFiles, SavedFiles, SavedSizes, SnapshotFacts, SnapshotPlace, SnapshotState, Snapshots, digest,
 };
 use crate::vm::watch::{GuestEnd, Watch, last_lines, read_text, why_ended};
-use crate::vm::{Accel, GuestOptions, Job, delivery, elf, initramfs, kvm, qemu};
+use crate::vm::{Accel, GuestOptions, Job, delivery, elf, hardware, initramfs, kvm, qemu};
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -151,6 +151,15 @@ fn emulated(options: &GuestOptions, job: &Job, version: &str) -> Result<GuestRep
 
 /// A kernel argument without effect.
 const SHIFT: &str = "pipeprof.shift=1";
+
+/// Check that guests of this processor can start: that their QEMU and their init are there.
+///
+/// # Errors
+/// What is missing, and how to get it.
+pub fn check_programs(processor: Processor) -> Result<()> {
+    qemu::version(processor)?;
+    init_binary(&hardware::binary_for(processor), processor).map(drop)
+}
 
 /// Remove what killed runs left, if this process has not yet done so.
 pub(crate) fn clean_up_once() {
