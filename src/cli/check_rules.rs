@@ -65,7 +65,7 @@ impl CheckRules {
     }
 
     /// The results of `wanted`. Why they are not stored where they should be is only printed: what was measured decides.
-    /// They are to be compared with those of `stored`, in this order; of a history, there are none.
+    /// `stored` are the results to compare them with, in the same order; a history gives none.
     pub(super) fn measured(&self, wanted: &[Measurement], stored: &[&Outcome]) -> Result<Vec<Outcome>> {
         let output = self.output.as_deref();
         let (runs, problem) = measure_against(wanted, stored, output, &super::command_line())?;

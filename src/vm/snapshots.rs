@@ -49,7 +49,8 @@ pub enum SnapshotState {
 pub struct SavedSizes {
     pub state: Stream,
     pub memory: Stream,
-    /// [`crate::vm::freeze::mark`] of the memory's file when it was written. As long as it is this, it need not be read to check it.
+    /// Inode, length and time of change of the memory's file when it was written. While they are these, it is not read to
+    /// check it.
     pub mark: String,
 }
 

@@ -12,9 +12,8 @@ pub(crate) fn is_emulated() -> bool {
     let is_qemu = text(std::fs::read("/proc/device-tree/compatible")).contains("linux,dummy-virt")
         || text(std::fs::read("/sys/class/dmi/id/sys_vendor")).contains("QEMU");
     let midr = text(std::fs::read("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1"));
-    let processors = text(std::fs::read("/proc/cpuinfo"));
-    let modules = text(std::fs::read("/sys/devices/system/cpu/modalias"));
-    let is_program = cfg!(target_arch = "aarch64") && is_of_x86(&processors, &modules);
+    let is_program = cfg!(target_arch = "aarch64")
+        && is_of_x86(&text(std::fs::read("/proc/cpuinfo")), &text(std::fs::read("/sys/devices/system/cpu/modalias")));
     is_program || is_qemu && only_emulated(counter_hertz(), &midr)
 }
 
