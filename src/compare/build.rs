@@ -53,8 +53,10 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
     for (mode, cpus) in cases.iter().cloned() {
         let windows = |input: &Input| of_case(input, &mode, cpus).iter().map(|run| run.windows.len()).min();
         let fewest = inputs.iter().chain(&options.control).filter_map(windows).min().unwrap_or_default();
-        let of = |input: &Input| CaseMeasure::of(&of_case(input, &mode, cpus), fewest.max(1));
-        let case = Case { columns: inputs.iter().map(of).collect(), control: options.control.as_ref().and_then(of) };
+        let runs: Vec<_> = inputs.iter().chain(&options.control).map(|input| of_case(input, &mode, cpus)).collect();
+        let mut columns = CaseMeasure::of_each(&runs, fewest.max(1));
+        let control = options.control.as_ref().and_then(|_| columns.pop()).flatten();
+        let case = Case { columns, control };
         for (input, column) in inputs.iter().zip(&case.columns) {
             let without = method == Method::Exact && column.as_ref().is_some_and(|column| column.profile.is_none());
             ensure!(
@@ -210,7 +212,7 @@ fn unit_name(unit: Unit) -> &'static str {
 }
 
 fn cell(column: &CaseMeasure, method: Method) -> Cell {
-    let profile = column.profile.as_ref();
+    let profile = column.profile.as_deref();
     let of = |process| profile.map_or(0.0, |measure| measure.of_process(process));
     let total = match method {
         Method::Exact => profile.map_or(0.0, Measure::total),
@@ -249,7 +251,7 @@ fn align_roles(section: &mut Section, columns: &[Option<CaseMeasure>]) {
         return;
     }
     for (cell, column) in section.cells.iter_mut().zip(columns) {
-        if let (Some(cell), Some(measure)) = (cell, column.as_ref().and_then(|column| column.profile.as_ref())) {
+        if let (Some(cell), Some(measure)) = (cell, column.as_ref().and_then(|column| column.profile.as_deref())) {
             cell.roles = role_values(&measure.sum_without(&dropped));
         }
     }

@@ -15,6 +15,7 @@ use crate::roles::RoleId;
 use crate::util::warning::WarningCode;
 use crate::workload::spec::MEMORY_SOURCE;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// One column in one case. What is not a sum of all runs is that of the first one.
 #[derive(Debug, Clone)]
@@ -25,8 +26,8 @@ pub struct CaseMeasure {
     pub times: Boots,
     /// Intervals of the shares of sampled roles, over all runs; `None` if one is unknown.
     intervals: BTreeMap<(ProcessName, RoleId), Option<[f64; 2]>>,
-    /// Absent without a profile.
-    pub profile: Option<Measure>,
+    /// Absent without a profile. Columns that executed the same share it.
+    pub profile: Option<Arc<Measure>>,
     pub calls: RoleCalls,
     pub(crate) bodies: Bodies,
     pub(crate) call_rates: CallRates,
@@ -43,8 +44,22 @@ pub struct CaseMeasure {
 }
 
 impl CaseMeasure {
-    /// The measure of `runs`; absent without a run. `most` as that of [`Measure::of`].
-    pub fn of(runs: &[&Outcome], most: usize) -> Option<Self> {
+    /// The measures of `columns`, each of which has these runs; absent without a run. `most` as that of [`Measure::of`].
+    pub fn of_each(columns: &[Vec<&Outcome>], most: usize) -> Vec<Option<Self>> {
+        let mut measures: Vec<Option<Self>> = Vec::with_capacity(columns.len());
+        for runs in columns {
+            let same = columns.iter().zip(&measures).find(|(earlier, _)| Measure::is_of_both(earlier, runs));
+            let profile = match same {
+                Some((_, measure)) => measure.as_ref().and_then(|measure| measure.profile.clone()),
+                None => Measure::of(runs, most).map(Arc::new),
+            };
+            measures.push(Self::with_profile(runs, profile));
+        }
+        measures
+    }
+
+    /// The measure of `runs`, whose profile this is.
+    fn with_profile(runs: &[&Outcome], profile: Option<Arc<Measure>>) -> Option<Self> {
         let first = *runs.first()?;
         let document = &first.document;
         let warnings = runs.iter().flat_map(|run| &run.document.warnings);
@@ -55,7 +70,7 @@ impl CaseMeasure {
             totals: document.processes.totals.clone(),
             times: boots(runs),
             intervals: intervals(runs),
-            profile: Measure::of(runs, most),
+            profile,
             calls: RoleCalls::of(document),
             bodies: first.code.as_ref().map(|code| calls::bodies(code, document)).unwrap_or_default(),
             call_rates: first.code.as_ref().map(|code| entries::call_rates(code, document)).unwrap_or_default(),

@@ -61,10 +61,10 @@ pub fn split(section: &Section, measures: &[Option<CaseMeasure>], columns: &Caus
     let cell = |column: usize| section.cells.get(column)?.as_ref().filter(|cell| cell.exact.is_some());
     // The cells' roles are without functions that only one of the compilers inlined.
     let dropped = Dropped::of(section.steps.iter().flat_map(|step| &step.inlined));
-    let counted = |column: usize| measures.get(column)?.as_ref()?.profile.as_ref();
+    let counted = |column: usize| measures.get(column)?.as_ref()?.profile.as_deref();
     let first = columns.corners[0].and_then(counted)?;
     let aligned = |measure: &Option<CaseMeasure>| {
-        let counted = measure.as_ref()?.profile.as_ref()?;
+        let counted = measure.as_ref()?.profile.as_deref()?;
         Some(schedule::at_that_of(first, counted).as_ref().unwrap_or(counted).without(&dropped))
     };
     let profiles: Vec<Option<Measure>> = measures.iter().map(aligned).collect();

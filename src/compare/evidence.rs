@@ -51,7 +51,7 @@ fn measured(option: &str, mode: &str) -> Option<String> {
 /// column without it.
 fn executed(option: &str, case: &Case, [on, off]: [&[usize]; 2]) -> Option<(f64, &'static str)> {
     let value = |columns: &[usize], name: &str| -> Vec<f64> {
-        let measures = columns.iter().filter_map(|column| case.columns.get(*column)?.as_ref()?.profile.as_ref());
+        let measures = columns.iter().filter_map(|column| case.columns.get(*column)?.as_ref()?.profile.as_deref());
         measures.map(|measure: &Measure| measure.with_callees(name)).collect()
     };
     let only_with = |name: &&str| {

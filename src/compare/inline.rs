@@ -137,6 +137,9 @@ pub fn aligned(measures: [&Measure; 2]) -> Option<Aligned> {
 
 /// The functions that one of two counted runs inlined.
 pub fn inlined_between(measures: [&Measure; 2]) -> Vec<Inlined> {
+    if std::ptr::eq(measures[0], measures[1]) {
+        return Vec::new();
+    }
     let entered = measures.map(|measure| &measure.entered);
     let mut inlined: Vec<Inlined> = Vec::new();
     for _ in 0..ROUNDS {

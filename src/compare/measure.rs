@@ -33,6 +33,25 @@ pub struct FunctionWeight {
     pub callers: BTreeSet<String>,
 }
 
+impl FunctionWeight {
+    /// Add the same function of another window.
+    fn merge(&mut self, other: &Self) {
+        self.own += other.own;
+        self.whole += other.whole;
+        for (path, weight) in &other.paths {
+            match self.paths.get_mut(path) {
+                Some(sum) => *sum += weight,
+                None => drop(self.paths.insert(path.clone(), *weight)),
+            }
+        }
+        for (own, others) in [(&mut self.names, &other.names), (&mut self.callers, &other.callers)] {
+            for name in others.iter().filter(|name| !own.contains(*name)).collect::<Vec<_>>() {
+                own.insert(name.clone());
+            }
+        }
+    }
+}
+
 /// One process of one run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProcessMeasure {
@@ -123,24 +142,28 @@ impl Measure {
     /// of the same number in another.
     pub fn of(runs: &[&Outcome], most: usize) -> Option<Self> {
         let mut measure = Self { entered: entered(runs), ..Self::default() };
+        let counted = runs.iter().all(|outcome| outcome.document.unit == Unit::Instructions);
         // By process, summed over the runs.
         let mut time: ByProcess<f64> = ByProcess::new();
         for outcome in runs {
             let document = &outcome.document;
+            let windows = if counted { windows(outcome, most) } else { Vec::new() };
             if document.target.workload().is_some() || outcome.windows.is_empty() {
                 measure.add(document, &document.processes, outcome.shown_window());
+            } else if counted {
+                windows.iter().for_each(|window| measure.merge(window));
             } else {
                 for (profiles, run) in outcome.windows.iter().zip(&document.runs).take(most) {
                     measure.add(document, &run.processes, profiles);
                 }
             }
+            measure.windows.extend(windows.into_iter().filter(Self::is_known));
             for (process, of_run) in cpu_times(document).iter() {
                 *time.get_or_default(process) += of_run;
             }
         }
-        if runs.iter().all(|outcome| outcome.document.unit == Unit::Instructions) {
+        if counted {
             measure.scale_counts();
-            measure.windows = runs.iter().flat_map(|outcome| windows(outcome).into_iter().take(most)).collect();
             if runs.iter().all(|outcome| outcome.document.target.workload().is_none()) {
                 // Each run of a pipeline starts from the same snapshot of a guest, and at the moment of its number.
                 measure.order = WindowOrder::Paired;
@@ -158,6 +181,18 @@ impl Measure {
             measure.scale_by(|process, weight| of(process) / as_f64(weight.max(1)));
         }
         measure.is_known().then_some(measure)
+    }
+
+    /// Whether all that [`Self::of`] reads is the same in `runs` and `others`.
+    pub(crate) fn is_of_both(runs: &[&Outcome], others: &[&Outcome]) -> bool {
+        let same = |(a, b): (&&Outcome, &&Outcome)| {
+            let (one, other) = (&a.document, &b.document);
+            (&one.processes, &one.runs, &one.ensemble) == (&other.processes, &other.runs, &other.ensemble)
+                && (&one.target, one.unit, &one.attribution) == (&other.target, other.unit, &other.attribution)
+                && one.warnings == other.warnings
+                && (&a.profiles, &a.windows, &a.parts, &a.code) == (&b.profiles, &b.windows, &b.parts, &b.code)
+        };
+        runs.len() == others.len() && runs.iter().zip(others).all(same)
     }
 
     /// The same without the frames of `dropped`, which count with their callers.
@@ -233,6 +268,31 @@ impl Measure {
 
     fn is_known(&self) -> bool {
         self.processes.of_target().next().is_some()
+    }
+
+    /// Add what was executed in another window.
+    fn merge(&mut self, window: &Self) {
+        self.per = MeasuredPer::Moved(self.bytes() + window.bytes());
+        self.is_whole |= window.is_whole;
+        self.skid = window.skid;
+        self.schedule.sleeps += window.schedule.sleeps;
+        self.schedule.preemptions += window.schedule.preemptions;
+        self.schedule.weight += window.schedule.weight;
+        for (process, of_window) in window.processes.iter() {
+            let part = self.processes.get_or_default(process);
+            part.weight += of_window.weight;
+            part.calls += of_window.calls;
+            part.stacks.merge(&of_window.stacks);
+            for (role, weight) in &of_window.roles {
+                *part.roles.entry(*role).or_insert(0) += weight;
+            }
+        }
+        for (key, of_window) in &window.functions {
+            match self.functions.get_mut(key) {
+                Some(weight) => weight.merge(of_window),
+                None => drop(self.functions.insert(key.clone(), of_window.clone())),
+            }
+        }
     }
 
     /// Add one window's attributed profiles.
@@ -410,24 +470,25 @@ fn cpu_times(document: &Document) -> ByProcess<f64> {
     }
 }
 
-/// The windows of `outcome`, an exact run; the shown window if there is only one.
-fn windows(outcome: &Outcome) -> Vec<Measure> {
+/// The first windows of `outcome`, an exact run, at most `most`; the shown window if there is only one.
+fn windows(outcome: &Outcome, most: usize) -> Vec<Measure> {
     let document = &outcome.document;
     let window = |processes: &Processes, profiles: &[Profile]| {
         let mut measure = Measure::default();
         measure.add(document, processes, profiles);
         measure.scale_counts();
-        measure.is_known().then_some(measure)
+        measure
     };
     if outcome.windows.is_empty() {
-        return window(&document.processes, &outcome.profiles).into_iter().collect();
+        return vec![window(&document.processes, &outcome.profiles)];
     }
-    let windows = outcome.windows.iter().zip(&document.runs).enumerate();
+    let windows = outcome.windows.iter().zip(&document.runs).enumerate().take(most);
     let parts = |index: usize| outcome.parts.get(index).cloned().unwrap_or_default();
-    let with_parts = |(index, (profiles, run)): (usize, (&Vec<Profile>, &PairRecord))| {
-        Some(Measure { parts: parts(index), ..window(&run.processes, profiles)? })
+    let with_parts = |(index, (profiles, run)): (usize, (&Vec<Profile>, &PairRecord))| Measure {
+        parts: parts(index),
+        ..window(&run.processes, profiles)
     };
-    windows.filter_map(with_parts).collect()
+    windows.map(with_parts).collect()
 }
 
 /// [`Measure::entered`] of `runs`.

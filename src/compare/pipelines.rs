@@ -399,7 +399,7 @@ pub fn remarks(sides: [&CaseMeasure; 2]) -> Vec<String> {
     }
     if let [Some(first), Some(second)] = works.map(|work| work.rep_bytes) {
         let more = first.abs_diff(second);
-        let weight = |side: &CaseMeasure| side.profile.as_ref().map_or(0, Measure::weight);
+        let weight = |side: &CaseMeasure| side.profile.as_deref().map_or(0, Measure::weight);
         let least = sides.map(weight).into_iter().min().unwrap_or(0);
         if more / WORD > least / NOTABLE_COPYING {
             let when = if first > second { "before" } else { "after" };

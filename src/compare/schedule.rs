@@ -343,7 +343,7 @@ pub fn at_that_of(reference: &Measure, measure: &Measure) -> Option<Measure> {
 
 /// Two measures at the schedule of the first; `None` if the schedule of one is not known, or if their windows are the same.
 pub fn equal([before, after]: [&Measure; 2]) -> Option<[Measure; 2]> {
-    if before.windows == after.windows {
+    if std::ptr::eq(before, after) || before.windows == after.windows {
         return None;
     }
     Some([at_that_of(before, before)?, at_that_of(before, after)?])

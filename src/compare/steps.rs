@@ -92,7 +92,7 @@ pub(crate) fn fill_steps(
             Method::Recorded => step.verdict = pipelines::timed_verdict(step.verdict, sides, is_equal),
             Method::Exact | Method::Timed => {}
         }
-        let profiles = sides.map(|side| side.profile.as_ref());
+        let profiles = sides.map(|side| side.profile.as_deref());
         if let [Some(before), Some(after)] = sides.map(|side| side.pipeline.as_ref()) {
             let sampled = profiles[0].zip(profiles[1]).filter(|_| method == Method::Recorded);
             step.pipeline =
@@ -123,7 +123,7 @@ pub(crate) fn fill_steps(
 type Judged<'a> = [Cow<'a, Measure>; 2];
 
 fn judged<'a>(sides: [&'a CaseMeasure; 2], method: Method) -> Option<Judged<'a>> {
-    let [before, after] = sides.map(|side| side.profile.as_ref());
+    let [before, after] = sides.map(|side| side.profile.as_deref());
     let counted = [before?, after?];
     Some(match (method == Method::Exact).then(|| schedule::equal(counted)).flatten() {
         Some([before, after]) => [Cow::Owned(before), Cow::Owned(after)],
@@ -156,7 +156,7 @@ fn evidence(case: &Case, [before, after]: [&CaseMeasure; 2], seed: u64) -> Optio
 /// What changed between two counted columns, of which `profiles` are judged.
 fn explain_counts(step: &mut Step, sides: [&CaseMeasure; 2], profiles: [&Measure; 2], margin: f64) {
     let [before, after] = profiles;
-    let counted = sides[1].profile.as_ref().unwrap_or(after);
+    let counted = sides[1].profile.as_deref().unwrap_or(after);
     step.total = Some(TotalChange { after: counted.total(), ..exact::total(before, after) });
     step.schedule = exact::schedule_change(counted, after);
     if let [Some(old), Some(new)] = sides.map(|side| side.rep.as_ref()) {

@@ -152,7 +152,7 @@ fn needless_wake_ups_and_copying_that_counts_do_not_show_are_said() {
             totals.voluntary_switches = sleeps;
             totals.counters.extend(rep_bytes.map(|bytes| (REP_BYTES.to_owned(), bytes)));
         }
-        CaseMeasure::of(&[&outcome], 1).unwrap()
+        CaseMeasure::of_each(&[vec![&outcome]], 1).remove(0).unwrap()
     };
     let said = |before: &CaseMeasure, after: &CaseMeasure| remarks([before, after]);
     assert_eq!(

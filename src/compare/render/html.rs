@@ -33,7 +33,7 @@ pub fn render(compared: &Compared) -> Result<String> {
     for (mode, (section, measures)) in (1..).zip(comparison.sections.iter().zip(&compared.measures)) {
         let (id, heading) = (format!("mode-{mode}"), section.title());
         links.push((heading.clone(), format!("#{id}")));
-        let profiles: Vec<Option<&Measure>> = measures.iter().map(|one| one.as_ref()?.profile.as_ref()).collect();
+        let profiles: Vec<Option<&Measure>> = measures.iter().map(|one| one.as_ref()?.profile.as_deref()).collect();
         blocks.push(ReportBlock::Section {
             id,
             heading,
