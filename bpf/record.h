@@ -138,9 +138,11 @@
 /* Where a wake-up comes from. */
 #define PR_IN_PROCESS 0
 #define PR_IN_INTERRUPT 1
-/* Bits of a wake-up: the woken thread waited for room; the one that wakes it carries on what a followed one did. */
+/* Bits of a wake-up: the woken thread waited for room; the one that wakes it carries on what a followed one did, or sends a
+ * signal with `kill`. */
 #define PR_FOR_ROOM 16
 #define PR_CARRIED 32
+#define PR_BY_KILL 64
 
 /* The request to a ring that could not be done at once last. */
 struct pr_ring {

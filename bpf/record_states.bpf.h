@@ -392,13 +392,14 @@ static __always_inline void step_carry(struct pp_tracepoint *ctx, u64 task)
 	}
 }
 
-/* Record that the current thread wakes another one, in this context. */
+/* Record that the current thread wakes another one, in this context. `bits` of the wake-up are known already. */
 static __always_inline void step_wake(const struct pr_task *own, u64 task, u64 current, const struct pr_task *waker,
-				      u32 detail)
+				      u32 context, u32 bits)
 {
 	u64 *carrier, name[2];
+	u32 detail = context | bits;
 
-	if (detail == PR_IN_PROCESS && !waker) {
+	if (context == PR_IN_PROCESS && !waker) {
 		carrier = carrier_of(current);
 		if (carrier && *carrier == current)
 			detail |= PR_CARRIED;
@@ -442,7 +443,8 @@ int pr_waking(struct pp_tracepoint *ctx)
 	waker = find(current);
 	context = context_now(ctx, current, waker, own, &call);
 	if (own->started)
-		step_wake(own, task, current, waker, context);
+		step_wake(own, task, current, waker, context,
+			  context == PR_IN_PROCESS && call.orig_ax == NR_KILL ? PR_BY_KILL : 0);
 	if (settings.stacks) {
 		own->waker_trace = keep_trace(ctx);
 		bpf_get_current_comm(own->waker, sizeof(own->waker));

@@ -9,10 +9,11 @@ use super::samples::TimedSamples;
 use super::switches::SwitchRecorder;
 use super::wakes::TimedWakes;
 use crate::record::observe::raw::{
-    PR_ASLEEP, PR_CARRIED, PR_FOR_ROOM, PR_IN_INTERRUPT, PR_IN_PROCESS, PR_STEP_ARGS, PR_STEP_EXEC, PR_STEP_FORK,
-    PR_STEP_FREE, PR_STEP_GONE, PR_STEP_LOST, PR_STEP_NAME, PR_STEP_RENAME, PR_STEP_RUN, PR_STEP_SAMPLE, PR_STEP_SEIZE,
-    PR_STEP_THROTTLED, PR_STEP_WAKE, PrBirth, PrNamed, PrRun, PrSampled, PrStep, PrWho,
+    PR_ASLEEP, PR_BY_KILL, PR_CARRIED, PR_FOR_ROOM, PR_IN_INTERRUPT, PR_IN_PROCESS, PR_STEP_ARGS, PR_STEP_EXEC,
+    PR_STEP_FORK, PR_STEP_FREE, PR_STEP_GONE, PR_STEP_LOST, PR_STEP_NAME, PR_STEP_RENAME, PR_STEP_RUN, PR_STEP_SAMPLE,
+    PR_STEP_SEIZE, PR_STEP_THROTTLED, PR_STEP_WAKE, PrBirth, PrNamed, PrRun, PrSampled, PrStep, PrWho,
 };
+use crate::record::observe::reason::why;
 use crate::result::{PathWhat, WaitReason};
 use foldhash::fast::FixedState;
 use indexmap::{IndexMap, IndexSet};
@@ -40,6 +41,8 @@ pub(crate) struct PathThread {
     pub woken: Option<Woken>,
     /// The part of its next wait for a CPU for which its cgroup is throttled, ns.
     pub throttled: u64,
+    /// It waited for signals, and runs since a timer of its own sent one, as `timeout` does when the time is over.
+    pub alarmed: bool,
     pub has_ended: bool,
 }
 
@@ -318,7 +321,15 @@ impl PathFollower {
             state.extend(&slices, &mut self.cpus, number, (clock, Spent::Else), step.at);
             state
         });
-        let thread = PathThread { process, parent: step.other, state, woken: None, throttled: 0, has_ended: false };
+        let thread = PathThread {
+            process,
+            parent: step.other,
+            state,
+            woken: None,
+            throttled: 0,
+            alarmed: false,
+            has_ended: false,
+        };
         self.threads.insert(step.task, thread);
         self.missing.retain(|task| *task != step.task);
     }
@@ -374,9 +385,13 @@ impl PathFollower {
         if let Some(pair) = known.filter(|(waker, woken)| waker != woken) {
             self.wakes.add(pair, step.at, slices.of(step.at));
         }
+        // A signal of who only waited for the time to be over ends a sleep, and is not what it was for.
+        let kills = step.detail as usize & PR_BY_KILL != 0;
+        let is_alarm = kills && self.threads.get(&step.other).is_some_and(|thread| thread.alarmed);
         if let Some(thread) = self.threads.get_mut(&step.task) {
             let room = if step.detail as usize & PR_FOR_ROOM == 0 { 0 } else { step.other };
             thread.woken = Some(match path {
+                _ if is_alarm => Woken::Else(step.at, PR_IN_PROCESS as u32, Name::default()),
                 Some(path) => Woken::By(Box::new(path), room, waker),
                 None if is_soft_interrupt(&name) => Woken::Else(step.at, PR_IN_INTERRUPT as u32, name),
                 None => Woken::Else(step.at, context, name),
@@ -410,6 +425,13 @@ impl PathFollower {
         let nobody = Name::default();
         extend(&mut thread.state, (PathWhat::OnCpu, nobody), Spent::OnCpu, step.since);
         let asleep_since = thread.state.clocks;
+        if step.detail & 0xf == PR_ASLEEP as u32 {
+            let in_interrupt =
+                |woken: &Woken| matches!(woken, Woken::Else(_, context, _) if *context as usize == PR_IN_INTERRUPT);
+            thread.alarmed = step.pipe == 0
+                && why(step.call, step.detail >> 4 & 0xf) == WaitReason::Signal
+                && thread.woken.as_ref().is_some_and(in_interrupt);
+        }
         let (mut made_room, mut woken) = (0, 0);
         if step.detail & 0xf == PR_ASLEEP as u32 {
             match thread.woken.take() {

@@ -42,8 +42,10 @@ impl PathFollower {
             let process = self.process(&state.who);
             self.give_clock(process, None);
             let state = PathState::new(&slices);
-            self.threads
-                .insert(task, PathThread { process, parent: 0, state, woken: None, throttled: 0, has_ended: false });
+            self.threads.insert(
+                task,
+                PathThread { process, parent: 0, state, woken: None, throttled: 0, alarmed: false, has_ended: false },
+            );
             self.lose(task, to);
         }
     }

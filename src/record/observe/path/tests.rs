@@ -6,8 +6,9 @@ use super::close::PathEnds;
 use super::follow::PathFollower;
 use crate::arch::old_calls;
 use crate::record::observe::raw::{
-    PR_ASLEEP, PR_RUNNABLE, PR_RUNNING, PR_STEP_EXEC, PR_STEP_FORK, PR_STEP_GONE, PR_STEP_LOST, PR_STEP_NAME,
-    PR_STEP_RUN, PR_STEP_SEIZE, PR_STEP_WAKE, PrBirth, PrNamed, PrRun, PrStep, PrTask, PrWho,
+    PR_ASLEEP, PR_BY_KILL, PR_IN_INTERRUPT, PR_RUNNABLE, PR_RUNNING, PR_STEP_EXEC, PR_STEP_FORK, PR_STEP_GONE,
+    PR_STEP_LOST, PR_STEP_NAME, PR_STEP_RUN, PR_STEP_SEIZE, PR_STEP_WAKE, PrBirth, PrNamed, PrRun, PrStep, PrTask,
+    PrWho,
 };
 use crate::result::check::check_path;
 use crate::result::{CriticalPath, PathPart, PathWhat, WaitReason};
@@ -190,6 +191,29 @@ fn soft_interrupts_do_not_have_the_name_of_their_thread() {
     assert_eq!((part.what, part.by), (PathWhat::Asleep { reason: WaitReason::Timer }, None));
     let part = part_of(b"ksoft\0\0\0\0\0\0\0\0\0\0\0");
     assert_eq!((part.what, part.by), (PathWhat::Asleep { reason: WaitReason::Thread }, Some("ksoft".to_owned())));
+}
+
+#[test]
+fn a_sleep_that_an_alarm_ends_was_for_something_else() {
+    // Thread 1 waits for a signal, gets that of its timer, and sends one to thread 2, which waits for its child.
+    let parts = |call: i64, bits: u32| {
+        let mut steps = Steps::new(2, &[1, 2]);
+        let asleep = PrRun { kind: PR_STEP_RUN as u32, detail: PR_ASLEEP as u32, ..PrRun::zeroed() };
+        let wake = PrStep { kind: PR_STEP_WAKE as u32, ..PrStep::zeroed() };
+        let context = PR_IN_INTERRUPT as u32;
+        steps.0.step(bytes_of(&PrStep { task: 1, other: 99, at: 50 * MS, detail: context, ..wake }));
+        steps.0.step(bytes_of(&PrRun { task: 1, since: MS, at: 50 * MS, call: call as u32, ..asleep }));
+        steps.0.step(bytes_of(&PrStep { task: 2, other: 1, at: 51 * MS, detail: bits, ..wake }));
+        steps.0.step(bytes_of(&PrRun { task: 2, since: 2 * MS, at: 51 * MS, call: libc::SYS_wait4 as u32, ..asleep }));
+        steps.gone(2, 52);
+        let ends = steps.0.ends(52 * MS, &[], &[]);
+        path(ends, 52 * MS, 2, false).unwrap().parts.into_iter().map(|part| part.what).collect::<Vec<_>>()
+    };
+    let child = PathWhat::Asleep { reason: WaitReason::Child };
+    let timer = PathWhat::Asleep { reason: WaitReason::Timer };
+    assert!(parts(libc::SYS_rt_sigsuspend, PR_BY_KILL as u32).contains(&child));
+    assert!(parts(libc::SYS_rt_sigsuspend, 0).contains(&timer), "it was no signal");
+    assert!(parts(libc::SYS_nanosleep, PR_BY_KILL as u32).contains(&timer), "it is what happened after that time");
 }
 
 #[test]
