@@ -19,7 +19,7 @@ const BRIEF: u64 = 20;
 pub(crate) fn labels(recording: &Document) -> Vec<String> {
     let (mut labels, brief) = told_apart(recording);
     for at in brief {
-        labels[at].extend(number(&recording.recorded[at]).map(|pid| format!(" ({pid})")));
+        labels[at].extend(number(recording, at).map(|pid| format!(" ({pid})")));
     }
     let mut of_stages: BTreeMap<u32, u64> = BTreeMap::new();
     recording.recorded.iter().for_each(|process| *of_stages.entry(process.stage).or_default() += 1);
@@ -27,8 +27,8 @@ pub(crate) fn labels(recording: &Document) -> Vec<String> {
     let whole = |at: usize| typed && of_stages.get(&recording.recorded[at].stage) == Some(&1);
     for same in namesakes(&labels) {
         for at in same {
-            let process = &recording.recorded[at];
-            let which = if whole(at) { Some(format!("stage {}", process.stage + 1)) } else { number(process) };
+            let stage = recording.recorded[at].stage;
+            let which = if whole(at) { Some(format!("stage {}", stage + 1)) } else { number(recording, at) };
             labels[at].extend(which.map(|which| format!(" ({which})")));
         }
     }
@@ -114,12 +114,32 @@ fn cut(word: &str) -> String {
 }
 
 /// The id of a process; several in one row are counted where that matters.
-fn number(process: &RecordedProcess) -> Option<String> {
-    let [pid] = process.pids[..] else { return None };
+fn number(recording: &Document, at: usize) -> Option<String> {
+    let process = recording.recorded.get(at)?;
+    let pid = match process.pids[..] {
+        [pid] => pid,
+        _ => {
+            let mut own = own_pids(recording, at);
+            own.next().filter(|_| own.next().is_none())?
+        }
+    };
     Some(match process.inner_pids[..] {
         [inner] => format!("{pid}, {inner} inside"),
         _ => pid.to_string(),
     })
+}
+
+/// The ids of a row without those that executed another program, and have a row of that.
+pub(crate) fn own_pids(recording: &Document, at: usize) -> impl Iterator<Item = u32> {
+    let recorded = &recording.recorded;
+    // Before it executed its program, it was a copy of what started it.
+    let starter = recorded.get(at).and_then(|process| process.started_by);
+    let elsewhere = move |pid: &&u32| {
+        recorded.iter().enumerate().any(|(other, process)| {
+            other != at && Some(other) != starter && process.execs > 0 && process.pids.contains(pid)
+        })
+    };
+    recorded.get(at).into_iter().flat_map(|process| &process.pids).filter(move |pid| !elsewhere(pid)).copied()
 }
 
 #[cfg(test)]
@@ -154,6 +174,11 @@ mod tests {
         let mut forked = shell(["sh", "sh"], &[]);
         (forked.recorded[1].pids, forked.recorded[0].execs) = (vec![7], 1);
         assert_eq!(labels(&forked), ["sh", "sh (7)"]);
+        let mut starts = shell(["sh", "sh", "sleep"], &[]);
+        for (process, pids) in starts.recorded.iter_mut().zip([vec![1], vec![2, 3], vec![3]]) {
+            (process.pids, process.execs) = (pids, 1);
+        }
+        assert_eq!(labels(&starts), ["sh (1)", "sh (2)", "sleep"]);
         let long = format!("cat {}", "x".repeat(99));
         assert_eq!(named(&[&long, "cat y"])[0], format!("cat {}…", "x".repeat(24)));
     }

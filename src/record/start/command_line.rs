@@ -86,6 +86,13 @@ pub(crate) fn script_name(words: &[String]) -> Option<&str> {
     script(words).map(|at| file_name(&words[at]))
 }
 
+/// The code that an interpreter gets on its command line, as behind `sh -c`.
+pub(crate) fn inline_code(words: &[String]) -> Option<&str> {
+    let interpreter = interpreter(words)?;
+    let at = words.iter().skip(1).position(|word| interpreter.is_inline(word))?;
+    words.get(at + 2).map(String::as_str)
+}
+
 /// A program by its name (as in /proc/PID/comm) and its command line: an interpreter with the name of its script.
 pub(crate) fn program_name(comm: &str, words: &[String]) -> String {
     let first = words.first().map(|word| file_name(word)).unwrap_or_default();

@@ -8,7 +8,7 @@ use crate::record::observe::path::PathEnds;
 use crate::record::observe::ports;
 use crate::record::observe::raw::PrWho;
 use crate::record::say::holders;
-use crate::record::start::command_line::script_name;
+use crate::record::start::command_line::{inline_code, script_name};
 use crate::record::start::launch::MadePipe;
 use crate::record::start::running::RunningProcesses;
 use crate::result::check::check_path;
@@ -31,7 +31,10 @@ pub(crate) fn described(
         let here = path.as_ref().map_or(who.tgid, |path| path.ids.here(who.tgid));
         if own.is_empty() { running.command_line(here) } else { own }
     };
-    let script = |who: &PrWho| script_name(line_of(who)).map_or(0, fnv1a);
+    let script = |who: &PrWho| {
+        let line = line_of(who);
+        script_name(line).or_else(|| inline_code(line)).map_or(0, fnv1a)
+    };
     let mut assembled = assemble::assemble(counted, span, pipes, &running.ends, script);
     for (who, at) in &assembled.index {
         let line = line_of(who);

@@ -1,7 +1,7 @@
 //! What the rules of findings look at.
 
 use crate::profile::few;
-use crate::record::model::labels::labels;
+use crate::record::model::labels::{labels, own_pids};
 use crate::report::number::time;
 use crate::result::{Document, PathWhat, RecordedChannel, RecordedEnd, RecordedProcess};
 use std::collections::BTreeSet;
@@ -62,17 +62,8 @@ impl<'a> FindingView<'a> {
 
     /// Whether a row is one process. Those that it forked and that executed something else have rows of their own.
     pub(crate) fn is_one(&self, at: usize) -> bool {
-        let recorded = &self.document.recorded;
-        // Before it executed its program, it was a copy of what started it.
-        let starter = recorded.get(at).and_then(|process| process.started_by);
-        let elsewhere = |pid: &u32| {
-            recorded.iter().enumerate().any(|(other, process)| {
-                other != at && Some(other) != starter && process.execs > 0 && process.pids.contains(pid)
-            })
-        };
-        recorded.get(at).is_some_and(|process| {
-            process.pids.len() == 1 || process.pids.iter().filter(|pid| !elsewhere(pid)).count() == 1
-        })
+        let pids = self.document.recorded.get(at).map(|process| process.pids.len());
+        pids == Some(1) || own_pids(self.document, at).count() == 1
     }
 
     /// All ends where processes write, each with its pipe and the number of that.
