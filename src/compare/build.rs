@@ -15,7 +15,9 @@ use crate::process::ProcessTotals;
 use crate::profile::{ProcessName, Unit};
 use crate::result::{self, Document, ExecutedOn, Outcome};
 use crate::roles::{self, RoleId};
+use crate::util::limits::one_per_cpu;
 use crate::util::stats;
+use crate::vm::side_by_side;
 use anyhow::{Result, bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,15 +50,15 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
     let ColumnSettings { differences, shared, options: differing_options } = columns::split(&firsts);
     let settings = columns::settings_of(&firsts);
 
-    let mut sections = Vec::new();
-    let mut measured = Vec::new();
-    for (mode, cpus) in cases.iter().cloned() {
-        let windows = |input: &Input| of_case(input, &mode, cpus).iter().map(|run| run.windows.len()).min();
-        let fewest = inputs.iter().chain(&options.control).filter_map(windows).min().unwrap_or_default();
-        let runs: Vec<_> = inputs.iter().chain(&options.control).map(|input| of_case(input, &mode, cpus)).collect();
+    let measured = side_by_side::run(&cases, one_per_cpu(), |(mode, cpus)| {
+        let runs: Vec<_> = inputs.iter().chain(&options.control).map(|input| of_case(input, mode, *cpus)).collect();
+        let fewest = runs.iter().flatten().map(|run| run.windows.len()).min().unwrap_or_default();
         let mut columns = CaseMeasure::of_each(&runs, fewest.max(1));
         let control = options.control.as_ref().and_then(|_| columns.pop()).flatten();
-        let case = Case { columns, control };
+        Ok(Case { columns, control })
+    })?;
+    let mut sections = Vec::new();
+    for ((mode, cpus), case) in cases.iter().cloned().zip(&measured) {
         for (input, column) in inputs.iter().zip(&case.columns) {
             let without = method == Method::Exact && column.as_ref().is_some_and(|column| column.profile.is_none());
             ensure!(
@@ -67,7 +69,6 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
         }
         let cells = case.columns.iter().map(|column| column.as_ref().map(|column| cell(column, method))).collect();
         sections.push(Section { mode, cpus, cells, steps: Vec::new(), causes: None });
-        measured.push(case);
     }
     fill_steps(&mut sections, &measured, &settings, method, options);
     for (section, case) in sections.iter_mut().zip(&measured) {
