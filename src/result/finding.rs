@@ -45,6 +45,10 @@ pub enum FindingKind {
     Remedy,
     /// Writes failed, because the reader had ended.
     Broken,
+    /// A program ended before all was written.
+    Unsent,
+    /// A program read what another one was to read.
+    Taken,
     /// A process read at the end of file again and again.
     AtEnd,
     /// A program failed, which the exit code of the pipeline does not show.
@@ -99,22 +103,20 @@ pub enum FindingKind {
     Unopened,
     /// A process has the lock of a file for which another one waits, or which it did not get.
     FileLock,
+    /// A thread of a process is on a CPU all the time, and those that the path goes through sleep.
+    BusyThread,
     /// What the time was made of, mostly what is a cause of itself.
     Cause,
     /// A process was stopped all the time.
     Stopped,
     /// What the time was made of, mostly waits that others could have ended.
     Path,
-    /// A program ended before all was written.
-    Unsent,
     /// A program did not read all of what its child wrote.
     Unread,
     /// Datagrams were not sent, because the socket had no room.
     Datagrams,
     /// Blocks of several writers can be torn.
     Torn,
-    /// A program read what another one was to read.
-    Taken,
     /// A part of a shell could only set variables, which nobody gets.
     LostVariables,
     /// Short reads were counted as blocks.

@@ -32,8 +32,12 @@ const REQUESTS: [(i32, &str); 6] = [
 /// The longest chain of processes, of which each started the next one, that is looked at.
 const MOST_STARTERS: usize = 64;
 
-/// What goes on for so long afterwards was not about to end, ns.
+/// What goes on for so long afterwards was not about to end, ns; and how long a script may wait until it ends itself.
 const LONG_NS: u64 = 300_000_000;
+const ITSELF_NS: u64 = 2_000_000_000;
+
+/// What goes on for so long after who had started it was ended was to end, too, ns.
+const ORPHANED_NS: u64 = 1_000_000_000;
 
 /// A program that ends another one after some time, and how long it takes at most to end itself then, ns.
 pub(crate) const TIMEOUT: &str = "timeout";
@@ -58,6 +62,8 @@ pub(crate) fn findings(recording: &Document) -> Vec<Finding> {
     });
     let group = (0..recording.recorded.len()).find_map(|at| group(recording, &labels, at));
     let spared = (0..recording.recorded.len()).find_map(|at| spared(recording, &labels, at));
+    let orphaned = || (0..recording.recorded.len()).find_map(|at| orphaned(recording, &labels, at));
+    let spared = spared.or_else(orphaned);
     let group = group.or(spared).into_iter().collect();
     [all(FindingKind::Starved, &starved), crashed, group, ended(recording), first_of(goes_on)].concat()
 }
@@ -99,7 +105,7 @@ fn spared(recording: &Document, labels: &[String], at: usize) -> Option<Finding>
         .position(|of| of.ended_by == Some(at) && of.started_by.is_none_or(|by| by == at) && by_others(of))?;
     let left = process.left.as_ref().filter(|left| left.until_ns > process.end_ns + LONG_NS)?;
     let others: Vec<usize> = left.processes.iter().copied().filter(|of| *of != ended).collect();
-    if others.is_empty() || all[ended].end_ns + LONG_NS < process.end_ns {
+    if others.is_empty() || all[ended].end_ns + ITSELF_NS < process.end_ns {
         return None;
     }
     let text = format!(
@@ -116,6 +122,32 @@ fn spared(recording: &Document, labels: &[String], at: usize) -> Option<Finding>
     Some(Finding { at_ns: Some(process.end_ns), ..Finding::new(FindingKind::GroupEnded, which, text) })
 }
 
+/// Who was ended by a signal that its own child did not get, and which went on.
+fn orphaned(recording: &Document, labels: &[String], at: usize) -> Option<Finding> {
+    let all = &recording.recorded;
+    let process = all.get(at).filter(|process| is_shell(&process.name))?;
+    let (by, signal) = (process.ended_by.filter(|by| *by != at)?, requested(process)?);
+    let left = process.left.as_ref().filter(|left| left.until_ns > process.end_ns + ORPHANED_NS)?;
+    let alive = |of: &&usize| {
+        let late = |child: &RecordedProcess| child.end_ns > process.end_ns + ORPHANED_NS;
+        all.get(**of).is_some_and(|child| late(child) && child.told_to_end_by.is_none())
+    };
+    let children: Vec<usize> = left.processes.iter().filter(alive).copied().collect();
+    if children.is_empty() || children.contains(&by) || !FindingView::new(recording).is_one(at) {
+        return None;
+    }
+    let text = format!(
+        "`{}` was ended by {signal} of `{}` at {}, but what it had started ({}) got none, and went on until {}. {BOTH_END}",
+        labels.get(at)?,
+        labels.get(by)?,
+        after(process.end_ns),
+        few(children.iter().filter_map(|of| labels.get(*of)).map(|name| format!("`{name}`"))),
+        after(left.until_ns)
+    );
+    let which = [at, by].into_iter().chain(children);
+    Some(Finding { at_ns: Some(process.end_ns), ..Finding::new(FindingKind::GroupEnded, which, text) })
+}
+
 /// A program that was to end, and still ran at the end of the recording.
 fn goes_on(recording: &Document, labels: &[String], at: usize, process: &RecordedProcess) -> Option<String> {
     let is_there = process.end_ns >= recording.processes.window_ns && recording.is_excerpt();
@@ -126,8 +158,8 @@ fn goes_on(recording: &Document, labels: &[String], at: usize, process: &Recorde
     }
     if is_killed {
         let waits = if is_shell(&process.name) {
-            " A shell waits for its program, which gets no signal: `exec` before the last command, or a `trap` that ends it, passes \
-             it on."
+            " A shell waits for its program, which gets no signal, and runs its `trap` only after that: `exec` before the last \
+             command passes it on, or a `trap` that ends the program, which runs as `program & wait`."
         } else {
             ""
         };
@@ -193,7 +225,15 @@ fn ended(recording: &Document) -> Vec<Finding> {
         let by = |process: &&RecordedProcess| process.signal == Some(number.cast_unsigned()) && !process.out_of_memory;
         let (which, last): (Vec<usize>, Vec<u64>) =
             all().enumerate().filter(|(_, process)| by(process)).map(|(at, process)| (at, process.end_ns)).unzip();
-        let names: BTreeSet<&str> = which.iter().filter_map(|at| labels.get(*at)).map(String::as_str).collect();
+        // Of a row with several processes, it was one at least.
+        let view = FindingView::new(recording);
+        let named = |at: &usize| {
+            let name = labels.get(*at)?;
+            let count = recording.recorded[*at].pids.len();
+            let one_of = count > 1 && !view.is_one(*at);
+            Some(if one_of { format!("`{name}` (one of several)") } else { format!("`{name}`") })
+        };
+        let names: BTreeSet<String> = which.iter().filter_map(named).collect();
         let last = last.into_iter().max()?;
         // It waits for its program, and ends with it.
         let is_over = |other: &RecordedProcess| other.name == TIMEOUT && other.end_ns.abs_diff(last) < SOON;
@@ -207,7 +247,7 @@ fn ended(recording: &Document) -> Vec<Finding> {
             [Some(by)] if !which.contains(&by) => labels.get(by).map(|name| format!(" of `{name}`")),
             _ => None,
         };
-        let names = few(names.iter().map(|name| format!("`{name}`")));
+        let names = few(names);
         let text = format!("{names} {were} ended by {signal}{}{why}.", sender.unwrap_or_default());
         Some(Finding { at_ns: Some(last), ..Finding::new(FindingKind::Ended, which, text) })
     };
@@ -296,6 +336,38 @@ mod tests {
                     group (`kill -- -PID`), or one to each, ends all.";
         assert_eq!(said(WINDOW, 0).as_deref(), Some(text));
         assert_eq!((said(WINDOW / 2, 0), said(WINDOW, 2)), (None, None));
+    }
+
+    #[test]
+    fn what_goes_on_after_its_shell_was_ended_is_said() {
+        let said = |shell: &str, until_ns: u64, told: Option<usize>| {
+            let process = |name: &str, started_by, end_ns| RecordedProcess {
+                name: name.to_owned(),
+                pids: vec![1],
+                started_by,
+                end_ns,
+                ..RecordedProcess::default()
+            };
+            let mut recorded = vec![
+                process("python3", None, 6 * WINDOW),
+                process(shell, Some(0), 2 * WINDOW),
+                process("sleep", Some(1), until_ns),
+            ];
+            recorded[1].left = Some(LeftProcesses { count: 1, processes: [2].into(), until_ns });
+            (recorded[1].signal, recorded[1].ended_by) = (Some(libc::SIGKILL.cast_unsigned()), Some(0));
+            recorded[2].told_to_end_by = told;
+            let said = findings(&Document { recorded, ..Document::default() });
+            said.into_iter().find(|of| of.kind == FindingKind::GroupEnded).map(|of| of.text)
+        };
+        let text = format!(
+            "`sh` was ended by SIGKILL of `python3` at 2.00 s, but what it had started (`sleep`) got none, and went on until 5.00 s. \
+             {BOTH_END}"
+        );
+        assert_eq!(said("sh", 5 * WINDOW, None), Some(text));
+        assert_eq!(
+            [said("sh", 2 * WINDOW, None), said("sh", 5 * WINDOW, Some(0)), said("make", 5 * WINDOW, None)],
+            [None, None, None]
+        );
     }
 
     #[test]

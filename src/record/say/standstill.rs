@@ -8,6 +8,7 @@ mod waiting;
 
 use crate::profile::{few, listed};
 use crate::record::model::labels::{told_apart, with_id};
+use crate::record::say::killed;
 use crate::result::{
     AwaitedChannel, ChannelHolder, ChannelKind, Document, Finding, FindingKind, LastLook, LastWait, RecordLevel,
     RecordedEnd, SeenProcess, WaitReason, WaitedFor,
@@ -18,6 +19,9 @@ pub(crate) use waiting::full_name;
 use waiting::{
     LONG, NAMED, channel_name, has_holder, is_hung, is_stuck, killed_starter, killed_writer, recorded, role,
 };
+
+/// A process that a signal ends is gone so long after its last call at most, ns.
+const SOON_NS: u64 = 20_000_000;
 
 /// Members of a circle that are all named.
 const LISTED: usize = 8;
@@ -71,7 +75,11 @@ fn has_gone_on(recording: &Document, look: &LastLook, wait: &LastWait) -> bool {
         let known = recorded(recording, channel);
         let mut ends = known.into_iter().flat_map(|known| if channel.room { &known.writers } else { &known.readers });
         ends.any(|end| {
-            Some(end.process) == wait.process.recorded && end.moved_ns.is_some_and(|[_, last]| last > look.at_ns)
+            // A signal that ends a process ends its call, too, which then has moved a part.
+            let ended = recording.recorded.get(end.process).filter(|process| killed::by_others(process));
+            let cut = |last: u64| ended.is_some_and(|process| process.end_ns < last + SOON_NS);
+            let moved = end.moved_ns.is_some_and(|[_, last]| last > look.at_ns && !cut(last));
+            Some(end.process) == wait.process.recorded && moved
         })
     })
 }
@@ -477,8 +485,22 @@ fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
         } else {
             itself::ended_openers(recording, process, &paths)
         };
+        let program = process.recorded.and_then(|at| recording.recorded.get(at));
+        // A folder that is in its command line has it.
+        let is_above = |word: &String| {
+            let below = |path: &String| {
+                path[1..].strip_prefix(word.as_str()).is_some_and(|rest| word.ends_with('/') || rest.starts_with('/'))
+            };
+            !word.is_empty() && paths.iter().any(below)
+        };
+        let walks = gone.is_empty() && program.is_some_and(|of| of.args.iter().skip(1).any(is_above));
+        let skip = if walks {
+            " It goes through a folder, and has to leave out what is not a regular file, or to open with O_NONBLOCK."
+        } else {
+            ""
+        };
         format!(
-            "{} waits until another process opens the {fifos} {} for {how}{gone}.{old}",
+            "{} waits until another process opens the {fifos} {} for {how}{gone}.{old}{skip}",
             full_name(process),
             few(paths)
         )

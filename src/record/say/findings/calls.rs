@@ -150,8 +150,10 @@ fn full_table(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> S
 fn locked_out(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
     let file = process.locked_out.as_ref()?;
     // The program `flock` gets it for the shell that started it.
-    let is_own = |of: &SeenProcess| {
-        process.pids.contains(&of.pid) || of.recorded.is_some_and(|of| Some(of) == process.started_by)
+    // A row has the ids of all that it was, also of those that have executed another program since.
+    let is_own = |of: &SeenProcess| match of.recorded {
+        Some(row) => row == at || Some(row) == process.started_by,
+        None => process.pids.contains(&of.pid),
     };
     if file.holders.is_empty() || file.holders.iter().any(is_own) {
         return None;
@@ -159,8 +161,8 @@ fn locked_out(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> S
     let several = file.holders.len() > 1;
     let how = match (file.inherited, several) {
         (true, false) => {
-            " It has inherited the open file from who took the lock: `9>&-` behind the command of a background job closes \
-                          descriptor 9 for it."
+            " It has inherited the open file from who took the lock: O_CLOEXEC, or in a shell `9>&-` behind the command, closes \
+             it (here, descriptor 9) for such a child."
         }
         (true, true) => " They have inherited the open file from who took the lock.",
         (false, _) => "",
@@ -288,7 +290,9 @@ mod tests {
     fn a_lock_that_another_one_has_is_said() {
         let locked = |pid: u32, inherited: bool| {
             of(&|process| {
-                let holder = SeenProcess { pid, name: "sleep".to_owned(), recorded: Some(2), ..SeenProcess::default() };
+                let row = if pid == 2 { 1 } else { 2 };
+                let holder =
+                    SeenProcess { pid, name: "sleep".to_owned(), recorded: Some(row), ..SeenProcess::default() };
                 process.locked_out = Some(LockedFile { path: "/tmp/a".to_owned(), holders: vec![holder], inherited });
             })
         };
@@ -299,6 +303,14 @@ mod tests {
                 .starts_with(&format!("{text} It has inherited the open file from who took the lock:"))
         );
         assert!(locked(2, false).is_empty(), "it got it later");
+        let of_row = of(&|process| {
+            process.pids.push(4711);
+            let holder =
+                SeenProcess { pid: 4711, name: "sleep".to_owned(), recorded: Some(2), ..SeenProcess::default() };
+            let (path, holders) = ("/tmp/a".to_owned(), vec![holder]);
+            process.locked_out = Some(LockedFile { path, holders, inherited: false });
+        });
+        assert_eq!(of_row, [text], "it was a copy of the same program before");
     }
 
     #[test]

@@ -163,8 +163,8 @@ fn passed_on(view: &FindingView<'_>, at: usize, code: u8) -> Option<String> {
         failed.max_by_key(|(_, process)| process.end_ns)
     };
     let mut found = last_of(at)?;
-    // A part of a shell ends with the code of its last command.
-    while found.1.execs == 0
+    // A part of a shell ends with the code of its last command, and a script of one that failed in it.
+    while (found.1.execs == 0 || is_shell(&found.1.name))
         && let Some(inner) = last_of(found.0)
     {
         found = inner;
@@ -200,9 +200,19 @@ fn broken(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Optio
     let read = |(_, pipe, _): &(usize, &RecordedChannel, &RecordedEnd)| !pipe.readers.is_empty();
     let (_, pipe, _) = view.writers().filter(|(_, _, end)| end.process == at).find(read)?;
     let ended = view.readers_ended(pipe, process.end_ns + SOON).is_some();
+    let all = &view.document.recorded;
+    // Both are of one pipeline of a shell, which ends with what its first program did.
+    let beside = pipe.readers.iter().filter_map(|end| view.process(end)).any(|of| of.started_by == process.started_by);
+    let shell = process.started_by.and_then(|by| all.get(by)).filter(|shell| is_shell(&shell.name) && beside);
+    let only = match shell {
+        Some(shell) if shell.exit_code == Some(BROKEN_PIPE) => {
+            "only the exit code is wrong: `set -o pipefail` makes it that of the pipeline, and `set -e` ends the script there. A \
+             reader that reads to the end avoids it"
+        }
+        _ => "nothing is wrong: a reader that reads to the end avoids it",
+    };
     Some(format!(
-        ": {} was ended by SIGPIPE at {}, because {} had {}. If that had all that it wanted, nothing is wrong: a \
-         reader that reads to the end avoids it.",
+        ": {} was ended by SIGPIPE at {}, because {} had {}. If that had all that it wanted, {only}.",
         view.name(at),
         after(process.end_ns),
         view.names(&pipe.readers),

@@ -16,13 +16,15 @@ type Failed = (FindingKind, Option<usize>, String);
 /// keeps it. ``
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let document = view.document;
-    if document.exit_codes.last() != Some(&0) || document.is_excerpt() {
+    if document.is_excerpt() {
         return Vec::new();
     }
+    let is_hidden = document.exit_codes.last() == Some(&0);
     // Of several that a process started from one command line, one is enough.
     let mut known = BTreeSet::new();
     let failed = document.recorded.iter().enumerate().filter_map(|(at, process)| {
         let code = process.exit_code.filter(|code| ![0, BROKEN_PIPE].contains(code) && process.signal.is_none())?;
+        (is_hidden || hiding_shell(view, process).is_some()).then_some(())?;
         let rules = [after_output, without_output, refused, after_input, for_error];
         let (kind, channel, text) = rules.into_iter().find_map(|rule| rule(view, at, process, code))?;
         known.insert((&process.name, &process.args, process.started_by, code)).then_some(())?;
@@ -30,8 +32,17 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         let channels = channel.into_iter().collect();
         Some(Finding { channels, count: Some(code.into()), at_ns: Some(process.end_ns), ..finding })
     });
-    let missing = document.recorded.iter().enumerate().filter_map(|of| not_found(view, of));
+    let missing = document.recorded.iter().enumerate().filter(|_| is_hidden);
+    let missing = missing.filter_map(|of| not_found(view, of));
     first_of(failed.chain(missing))
+}
+
+/// The shell that started a process and ended with 0 itself, whatever became of the rest.
+fn hiding_shell(view: &FindingView<'_>, process: &RecordedProcess) -> Option<usize> {
+    let by = process.started_by?;
+    let shell = view.document.recorded.get(by)?;
+    let succeeded = shell.exit_code.is_none() && shell.signal.is_none() && shell.execs > 0;
+    (succeeded && is_shell(&shell.name) && view.is_one(by)).then_some(by)
 }
 
 /// A program that had written something, or had started what did.
@@ -126,11 +137,15 @@ fn without_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, 
     } else {
         return None;
     };
+    let of_whom = match hiding_shell(view, process).filter(|_| view.document.exit_codes.last() != Some(&0)) {
+        Some(shell) => format!("the exit code of {}", view.name(shell)),
+        None => "the exit code".to_owned(),
+    };
     // What it has started, such as its compressor, may have written.
     let others = view.names(pipe.writers.iter().filter(|end| end.bytes > 0));
     let only = if others.is_empty() { String::new() } else { format!(" but what {others} wrote") };
     let text = format!(
-        "{} failed with exit code {code} at {} and wrote nothing{only} to {}, which took that for all: the exit code is 0. {what}",
+        "{} failed with exit code {code} at {} and wrote nothing{only} to {}, which took that for all: {of_whom} is 0. {what}",
         view.name(at),
         after(process.end_ns),
         view.pipe_to(pipe)
@@ -285,6 +300,18 @@ mod tests {
             recording.recorded[1].execs = 1;
         });
         assert!(beside[0].ends_with("`set -o pipefail` keeps it, where both are one pipeline."), "{beside:?}");
+        // The whole fails, but not the shell of the two.
+        let within = |code: Option<u8>| {
+            silent(&|recording| {
+                recording.exit_codes = vec![1];
+                (recording.recorded[0].started_by, recording.recorded[1].started_by) = (Some(2), Some(2));
+                let shell = &mut recording.recorded[2];
+                (shell.name, shell.execs, shell.exit_code) = ("sh".to_owned(), 1, code);
+                recording.recorded[1].execs = 1;
+            })
+        };
+        assert!(within(None)[0].contains("which took that for all: the exit code of `sh` is 0."), "{:?}", within(None));
+        assert!(within(Some(1)).is_empty(), "it passed on that of another one");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! ordinary pipeline.
 
 mod answers;
+mod busy;
 mod calls;
 mod children;
 mod exit;
@@ -31,7 +32,7 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 50] = [
+const RULES: [FindingRule; 51] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -82,6 +83,7 @@ const RULES: [FindingRule; 50] = [
     waits::empty_input,
     work::one_by_one,
     work::undone,
+    busy::find,
 ];
 
 /// What the rules find.

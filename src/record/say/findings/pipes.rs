@@ -65,7 +65,7 @@ const SMALL: u64 = 512;
 const MUCH: f64 = 0.3;
 
 /// What writes less often.
-const BUFFER: &str = "a buffer (`BufWriter`, `bufio.Writer`, `setvbuf`) writes many at once";
+const BUFFER: &str = "a buffer (`BufWriter`, `bufio.Writer`, `setvbuf`) that is not flushed after each (as `std::endl` does) writes many at once";
 const BLOCKS: &str = "`bs=1M` moves more at once";
 const LOOP: &str = "a loop of a shell handles each line by itself, and `read` takes a call for each byte; `awk` or `sed` handles blocks";
 
@@ -284,7 +284,7 @@ mod tests {
     #[test]
     fn small_writes_to_a_file_are_said() {
         let text = "`grep` writes `a.json` with 210,000 calls of 4 bytes in the mean, and is on a CPU 80 % of the time: a buffer \
-                    (`BufWriter`, `bufio.Writer`, `setvbuf`) writes many at once.";
+                    (`BufWriter`, `bufio.Writer`, `setvbuf`) that is not flushed after each (as `std::endl` does) writes many at once.";
         assert_eq!(writes(210_000, WINDOW / 5 * 4), [text]);
         let dd = said(small_writes, &|recording| {
             let part = PathPart { process: Some(1), what: PathWhat::OnCpu, ns: WINDOW, ..PathPart::default() };

@@ -171,7 +171,7 @@ fn part(view: &FindingView<'_>, channel: &RecordedChannel) -> Option<Finding> {
     Some(Finding { bytes: Some(end.unsent), ..Finding::new(FindingKind::Unread, [end.process], text) })
 }
 
-/// `` `python3` ended with 34,464 bytes unsent: its last write to the pipe to `cat` failed with EAGAIN, because the pipe was
+/// `` `python3` ended with at least 34,464 bytes unsent: its last write to the pipe to `cat` failed with EAGAIN, because the pipe was
 /// full and does not block (O_NONBLOCK). ``
 pub(crate) fn unsent(view: &FindingView<'_>) -> Vec<Finding> {
     let is_excerpt = view.document.is_excerpt();
@@ -190,7 +190,7 @@ pub(crate) fn unsent(view: &FindingView<'_>) -> Vec<Finding> {
         let (name, pipe, bytes) = (view.name(end.process), view.pipe_to(pipe), counted(end.unsent, "byte"));
         let how = if end.eagain > 0 { "failed with EAGAIN" } else { "wrote only a part" };
         let text = format!(
-            "{name} ended with {bytes} unsent: its last write to {pipe} {how}, because the {noun} was full and does not \
+            "{name} ended with at least {bytes} unsent: its last write to {pipe} {how}, because the {noun} was full and does not \
              block (O_NONBLOCK). It has to write on when there is room before it ends: \
              in node, `process.exitCode` instead of `process.exit()` does."
         );
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn bytes_that_a_program_left_are_said() {
-        let text = "`seq` ended with 34,464 bytes unsent: its last write to the pipe to `grep` failed with EAGAIN, because the \
+        let text = "`seq` ended with at least 34,464 bytes unsent: its last write to the pipe to `grep` failed with EAGAIN, because the \
                     pipe was full and does not block (O_NONBLOCK). It has to write on when there is room before it ends: \
                     in node, `process.exitCode` instead of `process.exit()` does.";
         assert_eq!(said(unsent, &cut), [text]);

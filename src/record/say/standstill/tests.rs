@@ -79,6 +79,12 @@ fn a_circle_is_said_with_its_reasons_and_the_remedy() {
         said(&recording, &[FindingKind::Circle]).is_empty()
     };
     assert!(went_on(951) && !went_on(950));
+    // The signal that ended it cut the call, which had moved a part.
+    let mut cut = recording(both.clone());
+    cut.channels[1].writers[0].moved_ns = Some([10, 951]);
+    let ended = &mut cut.recorded[cut.channels[1].writers[0].process];
+    (ended.signal, ended.end_ns) = (Some(libc::SIGTERM.cast_unsigned()), 952);
+    assert!(!said(&cut, &[FindingKind::Circle]).is_empty());
     // What only looks again after a time does not hide a circle of long waits.
     let mut patient = both.clone();
     patient[1].endless = false;
@@ -379,6 +385,11 @@ fn fifos_that_nobody_opens_are_named() {
     recording.recorded[0].waits = [(WaitReason::Open, WaitTotal { ns: 600, count: 1 })].into();
     let text = "`client` (process 1) waits until another process opens the FIFOs `a` and `b` for writing.";
     assert_eq!(held_up(&recording), [text]);
+    let mut walks = recording.clone();
+    walks.recorded[0].args = ["client", "-r", "dir"].map(str::to_owned).to_vec();
+    assert_eq!(held_up(&walks), [text]);
+    walks.last_look.as_mut().unwrap().waits = vec![opens("dir/b")];
+    assert!(held_up(&walks)[0].ends_with(" for writing. It goes through a folder, and has to leave out what is not a regular file, or to open with O_NONBLOCK."));
     let before = recording.last_look.clone();
     let look = recording.last_look.as_mut().unwrap();
     look.waits.truncate(1);

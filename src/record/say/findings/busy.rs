@@ -1,0 +1,76 @@
+//! Threads that are on a CPU all the time, beside the critical path.
+
+use crate::record::say::findings::view::FindingView;
+use crate::report::number::percent;
+use crate::result::{Finding, FindingKind, PathWhat};
+use crate::util::text::grouped;
+
+/// The part of its time that a process is on a CPU, and the part of the path that it sleeps.
+const BUSY: f64 = 0.8;
+/// The part of the time on a CPU that is user code.
+const USER: f64 = 0.95;
+/// Most system calls in a second of it.
+const CALLS: u64 = 200;
+/// It is for so long, ns.
+const LEAST_NS: u64 = 500_000_000;
+
+/// `` `pumpkin` sleeps, but one of its threads is on a CPU 100 % of the time ... ``
+pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
+    let found = view.document.recorded.iter().enumerate().find_map(|(at, process)| {
+        let parts = view.document.path.iter().flat_map(|path| &path.parts);
+        let asleep = |what: PathWhat| matches!(what, PathWhat::Asleep { .. });
+        let slept: u64 =
+            parts.filter(|part| part.process == Some(at) && asleep(part.what)).map(|part| part.ns).sum();
+        let busy = process.cpu_ns as f64 / process.lived_ns.max(1) as f64;
+        let is_busy = busy >= BUSY && process.cpu_ns >= LEAST_NS && process.user_share.is_some_and(|share| share >= USER);
+        let is_quiet = process.calls <= CALLS * process.cpu_ns.div_ceil(1_000_000_000);
+        let is_hidden = process.threads > 1 && slept as f64 >= BUSY * view.window();
+        (is_busy && is_quiet && is_hidden && view.is_one(at)).then(|| {
+            let text = format!(
+                "{} is on a CPU {} of the time in another thread than the one that sleeps: in user code, with {} system calls in \
+                 all. It computes, or asks again and again for what does not come.",
+                view.name(at),
+                percent(busy.min(1.0)),
+                grouped(process.calls)
+            );
+            Finding::new(FindingKind::BusyThread, [at], text)
+        })
+    });
+    found.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::say::findings::tests::{WINDOW, said, silent};
+    use crate::result::{CriticalPath, Document, PathPart, WaitReason};
+
+    fn busy(change: &dyn Fn(&mut Document)) -> Vec<String> {
+        said(find, &|recording| {
+            let process = &mut recording.recorded[0];
+            (process.threads, process.cpu_ns, process.lived_ns, process.calls) = (3, WINDOW, WINDOW, 103);
+            process.user_share = Some(1.0);
+            let what = PathWhat::Asleep { reason: WaitReason::Timer };
+            let part = PathPart { process: Some(0), what, ns: WINDOW, ..PathPart::default() };
+            recording.path = Some(CriticalPath { parts: vec![part], ..CriticalPath::default() });
+            change(recording);
+        })
+    }
+
+    #[test]
+    fn a_thread_that_is_busy_while_the_path_sleeps_is_said() {
+        let text = "`seq` is on a CPU 100 % of the time in another thread than the one that sleeps: in user code, with 103 system \
+                    calls in all. It computes, or asks again and again for what does not come.";
+        assert_eq!(busy(&|_| {}), [text]);
+        silent(
+            &busy,
+            &[
+                &|recording| recording.recorded[0].threads = 1,
+                &|recording| recording.recorded[0].cpu_ns = WINDOW / 2,
+                &|recording| recording.recorded[0].user_share = Some(0.5),
+                &|recording| recording.recorded[0].calls = 100_000,
+                &|recording| recording.path = None,
+            ],
+        );
+    }
+}
