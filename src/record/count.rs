@@ -87,11 +87,13 @@ pub(crate) struct CountedRun {
     /// The code that was executed, but for user code that is in no file: such programs share addresses.
     code: ExecutedCode,
     exit_codes: Vec<u8>,
+    /// [`Ensemble::first_digest`].
+    digest: String,
 }
 
 impl CountedRun {
     /// Whether it executed what the first run of `stored` did, in each stage, function and calling context.
-    pub(crate) fn is_first_of(&self, stored: &Outcome) -> bool {
+    fn is_first_of(&self, stored: &Outcome) -> bool {
         self.exit_codes == stored.document.exit_codes
             && self.profiles == stored.profiles
             && Some(self.others) == stored.document.attribution.others
@@ -132,19 +134,26 @@ impl<'a, R: RunInGuest> PipelineCounter<'a, R> {
         Ok(Self { pipeline, guest, files, functions, births, run })
     }
 
-    /// The first run.
+    /// The first run, unless it executes what that of `stored` did.
     ///
     /// # Errors
     /// When the guest, QEMU or the plugin gives no complete counts.
-    pub(crate) fn first(&self) -> Result<CountedRun> {
-        self.named(0, self.runner()(0)?)
+    pub(crate) fn first_unless_same(&self, stored: &Outcome) -> Result<Option<CountedRun>> {
+        let raw = self.runner()(0)?;
+        // Names are found only if they matter.
+        let digest = stored.document.ensemble.as_ref().and_then(|ensemble| ensemble.first_digest.as_ref());
+        if raw.exit_codes == stored.document.exit_codes && digest == Some(&raw.digest()) {
+            return Ok(None);
+        }
+        let first = self.named(0, raw)?;
+        Ok((!first.is_first_of(stored)).then_some(first))
     }
 
     /// Count it in so many `runs`, of which the `first` may be counted already, and add the counts to `recorded`, the same
     /// pipeline, recorded.
     ///
     /// # Errors
-    /// As [`Self::first`].
+    /// As [`Self::first_unless_same`].
     pub(crate) fn add(&self, recorded: &mut Outcome, runs: RunLimits, first: Option<CountedRun>) -> Result<()> {
         let guest = self.guest;
         // Several guests cannot write to one disk.
@@ -180,6 +189,7 @@ impl<'a, R: RunInGuest> PipelineCounter<'a, R> {
 
     /// The run of this number with names.
     fn named(&self, number: u32, run: RawRun) -> Result<CountedRun> {
+        let digest = run.digest();
         let RawRun { raw, exit_codes } = run;
         let names = Names::new(self.functions.symbols.clone(), None, &raw).with_files(self.files, &raw);
         let mut processes = vec![ProcessName::new(STARTER)];
@@ -223,6 +233,7 @@ impl<'a, R: RunInGuest> PipelineCounter<'a, R> {
             system_calls,
             code,
             exit_codes,
+            digest,
         })
     }
 }
@@ -254,6 +265,7 @@ fn add_runs(recorded: &mut Outcome, counted: Vec<CountedRun>) {
             document.attribution.processes.insert(profile.process, shares);
         }
         document.attribution.others = Some(run.others);
+        document.ensemble.iter_mut().for_each(|ensemble| ensemble.first_digest = Some(run.digest.clone()));
         let (codes, recorded) = (&run.exit_codes, &document.exit_codes);
         if codes != recorded {
             // Such as SIGPIPE, which depends on who is faster.
@@ -344,6 +356,11 @@ struct RawRun {
 }
 
 impl RawRun {
+    /// [`Ensemble::first_digest`].
+    fn digest(&self) -> String {
+        format!("{:016x}", self.raw.digest)
+    }
+
     /// Count one run of so many stages, which `run` runs in the guest that it is given.
     fn count(
         guest: &GuestOptions,

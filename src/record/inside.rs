@@ -239,10 +239,7 @@ impl PreparedPipeline {
     pub(crate) fn count_unless_same(&self, stored: &Outcome, runs: RunLimits) -> Result<Option<Outcome>> {
         let files = self.executed()?;
         let counter = self.counter(&files)?;
-        let first = counter.first()?;
-        if first.is_first_of(stored) {
-            return Ok(None);
-        }
+        let Some(first) = counter.first_unless_same(stored)? else { return Ok(None) };
         let (mut recorded, _) = self.record_to_count()?;
         counter.add(&mut recorded, runs, Some(first))?;
         Ok(Some(recorded))

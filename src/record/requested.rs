@@ -17,6 +17,7 @@ use crate::result::{
     RecordingRequest, RecordingTarget, Remedy, SentFile,
 };
 use crate::util::streams::write_printed;
+use crate::util::text::clean;
 use crate::util::usage::UsageError;
 use crate::util::{build, cancel, progress};
 use crate::vm::{GuestOf as _, GuestOptions, qemu};
@@ -117,6 +118,8 @@ impl RecordingRequest {
         if let Some(counted) = prepared.count_unless_same(stored, self.counted_runs())? {
             return Ok(self.stored_in(counted));
         }
+        let text = clean(&self.counted()?.text());
+        progress::note(&format!("counted once, because it executes what the baseline's first run did: {text}"));
         let mut same = stored.clone();
         let note = "the first run executed what the baseline's did, instruction for instruction in each function and calling \
                     context, so all else is the baseline's";

@@ -27,6 +27,9 @@ pub struct Ensemble {
     /// How the size of the windows was found; absent where it was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sizing: Option<FoundSize>,
+    /// Of a pipeline: a hash of what the first run executed, block by block in each calling context. Equal ones executed the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_digest: Option<String>,
 }
 
 /// How the size of windows was found: they grow until they differ little, or until growing does not help.
@@ -92,7 +95,7 @@ impl Ensemble {
         order.sort_by_key(|window| (windows[*window].without_scheduling(), *window));
         // The lower one of an even number.
         let shown = order.get(order.len().saturating_sub(1) / 2).copied().unwrap_or_default();
-        Self { shown, windows, sizing: None }
+        Self { shown, windows, sizing: None, first_digest: None }
     }
 
     /// The range over the windows of the instructions without scheduling, as a part of the shown window's.

@@ -156,7 +156,15 @@ pub fn quoted(word: &str) -> String {
 
 /// FNV-1a (64 bits, RFC 9923): a hash of a text that is the same everywhere.
 pub fn fnv1a(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    fnv1a_of(text.as_bytes())
+}
+
+/// The same of bytes.
+pub fn fnv1a_of(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .copied()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// The first two numbers of a version: (7, 2) of `7.2.13+deb14-cloud-amd64`.

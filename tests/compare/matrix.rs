@@ -93,7 +93,7 @@ impl Unlike {
         };
         let tried = vec![TriedSize { bytes, spread: 0.0 }];
         let sizing = given.is_none().then_some(FoundSize { precision: 0.002, tried });
-        document.ensemble = Some(Ensemble { shown: 0, windows: vec![window; 3], sizing });
+        document.ensemble = Some(Ensemble { shown: 0, windows: vec![window; 3], sizing, first_digest: None });
         outcome.windows = vec![outcome.profiles.clone(); 3];
         let record = PairRecord { processes: outcome.document.processes.clone(), ..PairRecord::default() };
         outcome.document.runs = vec![record; 3];

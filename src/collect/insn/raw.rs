@@ -1,6 +1,7 @@
 //! Read and check the file that the plugin writes (`plugin/store.c`, `store_write`).
 
 use crate::arch::Processor;
+use crate::util::text::fnv1a_of;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 
@@ -160,6 +161,8 @@ pub struct Raw {
     /// What each of `counts` added in each part of the window, which the first process's system calls divide. Empty where the
     /// plugin was not told to weigh.
     pub parts: Vec<Vec<u32>>,
+    /// A hash (FNV-1a) of the file; 0 if it was not read from one.
+    pub digest: u64,
 }
 
 impl Raw {
@@ -168,7 +171,8 @@ impl Raw {
         let bytes = std::fs::read(path).with_context(|| {
             format!("the plugin left no result in {}: QEMU ended before the plugin could write it", path.display())
         })?;
-        Self::parse(&bytes).with_context(|| format!("the plugin's result, {}", path.display()))
+        let raw = Self::parse(&bytes).with_context(|| format!("the plugin's result, {}", path.display()))?;
+        Ok(Self { digest: fnv1a_of(&bytes), ..raw })
     }
 
     /// As [`Raw::read`], from bytes.
@@ -189,7 +193,7 @@ impl Raw {
         let parts = from.parts(&both)?;
         let reps = both.iter().filter_map(|count| count.as_ref().err().copied()).collect();
         let counts = both.into_iter().filter_map(Result::ok).collect();
-        let raw = Self { totals, processor, processes, nodes, blocks, counts, reps, parts };
+        let raw = Self { totals, processor, processes, nodes, blocks, counts, reps, parts, digest: 0 };
         ensure!(from.take(END.len())? == END && from.bytes.is_empty(), "has no end mark, or data after it");
         raw.check()?;
         Ok(raw)

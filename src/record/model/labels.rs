@@ -116,16 +116,12 @@ fn cut(word: &str) -> String {
 /// The id of a process; several in one row are counted where that matters.
 fn number(recording: &Document, at: usize) -> Option<String> {
     let process = recording.recorded.get(at)?;
-    let pid = match process.pids[..] {
-        [pid] => pid,
-        _ => {
-            let mut own = own_pids(recording, at);
-            own.next().filter(|_| own.next().is_none())?
-        }
-    };
-    Some(match process.inner_pids[..] {
-        [inner] => format!("{pid}, {inner} inside"),
-        _ => pid.to_string(),
+    let mut own = own_pids(recording, at);
+    let first = own.next().or(process.pids.first().copied())?;
+    Some(match (process.inner_pids.as_slice(), own.count()) {
+        ([inner], _) => format!("{first}, {inner} inside"),
+        (_, 0) => first.to_string(),
+        (_, more) => format!("{first} and {more} more"),
     })
 }
 

@@ -222,11 +222,21 @@ fn ended(recording: &Document) -> Vec<Finding> {
     let labels = labels(recording);
     let all = || recording.recorded.iter();
     let sentence = |(number, signal): (i32, &str)| {
-        let by = |process: &&RecordedProcess| process.signal == Some(number.cast_unsigned()) && !process.out_of_memory;
-        let (which, last): (Vec<usize>, Vec<u64>) =
-            all().enumerate().filter(|(_, process)| by(process)).map(|(at, process)| (at, process.end_ns)).unzip();
-        // Of a row with several processes, it was one at least.
         let view = FindingView::new(recording);
+        // Of several in a row, one that a script of the recording ended is its own job.
+        let is_job = |at: usize, process: &RecordedProcess| {
+            let by = process.ended_by.and_then(|by| recording.recorded.get(by));
+            process.pids.len() > 1 && !view.is_one(at) && by.is_some_and(|by| is_shell(&by.name))
+        };
+        let by = |at: usize, process: &RecordedProcess| {
+            process.signal == Some(number.cast_unsigned()) && !process.out_of_memory && !is_job(at, process)
+        };
+        let (which, last): (Vec<usize>, Vec<u64>) = all()
+            .enumerate()
+            .filter(|(at, process)| by(*at, process))
+            .map(|(at, process)| (at, process.end_ns))
+            .unzip();
+        // Of a row with several processes, it was one at least.
         let named = |at: &usize| {
             let name = labels.get(*at)?;
             let count = recording.recorded[*at].pids.len();

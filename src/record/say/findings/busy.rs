@@ -5,8 +5,10 @@ use crate::report::number::percent;
 use crate::result::{Finding, FindingKind, PathWhat};
 use crate::util::text::grouped;
 
-/// The part of its time that a process is on a CPU, and the part of the path that it sleeps.
+/// The part of its time that a process is on a CPU or waits for one, and the part of the path that it sleeps.
 const BUSY: f64 = 0.8;
+/// The part that it is on one at least.
+const ON_CPU: f64 = 0.3;
 /// The part of the time on a CPU that is user code.
 const USER: f64 = 0.95;
 /// Most system calls in a second of it.
@@ -21,14 +23,16 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         let asleep = |what: PathWhat| matches!(what, PathWhat::Asleep { .. });
         let slept: u64 =
             parts.filter(|part| part.process == Some(at) && asleep(part.what)).map(|part| part.ns).sum();
-        let busy = process.cpu_ns as f64 / process.lived_ns.max(1) as f64;
-        let is_busy = busy >= BUSY && process.cpu_ns >= LEAST_NS && process.user_share.is_some_and(|share| share >= USER);
+        let part = |ns: u64| ns as f64 / process.lived_ns.max(1) as f64;
+        let busy = part(process.cpu_ns);
+        let works = busy >= ON_CPU && part(process.cpu_ns + process.runnable_ns) >= BUSY;
+        let is_busy = works && process.cpu_ns >= LEAST_NS && process.user_share.is_some_and(|share| share >= USER);
         let is_quiet = process.calls <= CALLS * process.cpu_ns.div_ceil(1_000_000_000);
         let is_hidden = process.threads > 1 && slept as f64 >= BUSY * view.window();
         (is_busy && is_quiet && is_hidden && view.is_one(at)).then(|| {
             let text = format!(
                 "{} is on a CPU {} of the time in another thread than the one that sleeps: in user code, with {} system calls in \
-                 all. It computes, or asks again and again for what does not come.",
+                 all. It computes; if it should have nothing to do, it asks again and again for what does not come.",
                 view.name(at),
                 percent(busy.min(1.0)),
                 grouped(process.calls)
@@ -60,13 +64,17 @@ mod tests {
     #[test]
     fn a_thread_that_is_busy_while_the_path_sleeps_is_said() {
         let text = "`seq` is on a CPU 100 % of the time in another thread than the one that sleeps: in user code, with 103 system \
-                    calls in all. It computes, or asks again and again for what does not come.";
+                    calls in all. It computes; if it should have nothing to do, it asks again and again for what does not come.";
         assert_eq!(busy(&|_| {}), [text]);
         silent(
             &busy,
             &[
                 &|recording| recording.recorded[0].threads = 1,
                 &|recording| recording.recorded[0].cpu_ns = WINDOW / 2,
+                &|recording| {
+                    let process = &mut recording.recorded[0];
+                    (process.cpu_ns, process.runnable_ns) = (WINDOW / 5, WINDOW / 5 * 4);
+                },
                 &|recording| recording.recorded[0].user_share = Some(0.5),
                 &|recording| recording.recorded[0].calls = 100_000,
                 &|recording| recording.path = None,

@@ -77,13 +77,18 @@ fn after_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, co
     // Its time is over, which may be what it is there for.
     let is_timeout = process.name == TIMEOUT && code == TIMED_OUT;
     let kind = if is_timeout { FindingKind::ExitCode } else { FindingKind::HiddenFailure };
-    let text = format!(
-        "{} failed with exit code {code} at {}, after {who} had written to {}, and the pipeline's exit code is 0: that of its last \
-         program. `set -o pipefail` keeps it.",
-        view.name(at),
-        after(process.end_ns),
-        view.pipe_to(pipe)
-    );
+    let (name, end, to) = (view.name(at), after(process.end_ns), view.pipe_to(pipe));
+    let text = if is_timeout {
+        format!(
+            "The time of {name} was over at {end}: what would come later is missing in {to}, and the pipeline's exit code is 0 (`set \
+             -o pipefail` keeps {code})."
+        )
+    } else {
+        format!(
+            "{name} failed with exit code {code} at {end}, after {who} had written to {to}, and the pipeline's exit code is 0: that of \
+             its last program. `set -o pipefail` keeps it."
+        )
+    };
     Some((kind, Some(channel), text))
 }
 
@@ -115,7 +120,9 @@ fn is_passed_on(view: &FindingView<'_>, process: &RecordedProcess, code: u8) -> 
 
 /// A program that wrote nothing itself: who reads its standard output takes that for all.
 fn without_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u8) -> Option<Failed> {
-    let channel = process.output.filter(|_| fails(process, code) && !answers(view, at, process, code))?;
+    let is_timeout = process.name == TIMEOUT && code == TIMED_OUT;
+    let is_it = fails(process, code) && !answers(view, at, process, code) && !is_timeout;
+    let channel = process.output.filter(|_| is_it)?;
     let pipe = view.document.channels.get(channel).filter(|pipe| pipe.kind.is_pipe())?;
     let wrote = pipe.writers.iter().any(|end| end.process == at && end.bytes > 0);
     if wrote || process.execs == 0 || !view.is_one(at) || !pipe.other_readers.is_empty() {
@@ -207,7 +214,13 @@ fn for_error(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code:
     let by_shell = process.started_by.is_some() && !taken && !is_passed_on(view, process, code);
     let is_failure = by_shell && fails(process, code) && !answers(view, at, process, code);
     let why = why(view, at);
-    if process.execs == 0 || process.pids.len() != 1 || why.is_none() && !is_failure {
+    // The same command was tried again.
+    let again = |of: &RecordedProcess| {
+        (&of.name, &of.args, of.started_by) == (&process.name, &process.args, process.started_by)
+            && of.begin_ns >= process.end_ns
+    };
+    let is_retried = view.document.recorded.iter().any(again);
+    if process.execs == 0 || process.pids.len() != 1 || why.is_none() && !is_failure || is_retried {
         return None;
     }
     let kind = if why.is_some() { FindingKind::HiddenFailure } else { FindingKind::ExitCode };
@@ -454,7 +467,7 @@ mod tests {
         assert_eq!(failed(&|_, end| end.eagain = 1), [text]);
         let refused = failed(&|process, _| (process.connects, process.refused_connects) = (2, 2));
         assert!(
-            refused[0].contains(": its connections were refused (ECONNREFUSED): nobody listens. The"),
+            refused[0].contains(": its connections were refused (ECONNREFUSED): nobody listens, or not yet. The"),
             "{refused:?}"
         );
         assert!(failed(&|process, _| (process.connects, process.refused_connects) = (2, 1)).is_empty());

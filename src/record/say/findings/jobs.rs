@@ -19,10 +19,16 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
             let shell = job.started_by.filter(|shell| all.get(*shell).is_some_and(waits))?;
             let later =
                 |of: &&RecordedProcess| of.started_by == Some(shell) && of.execs > 0 && of.begin_ns > job.begin_ns;
-            let mut later = all.iter().filter(later).peekable();
+            let later: Vec<&RecordedProcess> = all.iter().filter(later).collect();
+            // A command in the foreground ends before the next one begins: what goes on beside a later one is a job, too.
+            let is_job = |one: &RecordedProcess| {
+                let meanwhile = one.begin_ns + 1..one.end_ns;
+                all.iter().any(|of| of.started_by == Some(shell) && meanwhile.contains(&of.begin_ns))
+            };
+            let has_jobs = later.iter().any(|of| is_job(of));
             // Parts of a pipeline are waited for together.
-            let is_alone = job.input.is_none() && job.output.is_none() && later.peek().is_some();
-            (is_alone && later.all(|of| of.end_ns < window)).then_some((shell, at))
+            let is_alone = job.input.is_none() && job.output.is_none() && has_jobs;
+            (is_alone && later.iter().all(|of| of.end_ns < window)).then_some((shell, at))
         });
     let text = |(shell, job): (usize, usize)| {
         let text = format!(
@@ -49,6 +55,8 @@ mod tests {
             shell.waits = [(WaitReason::Child, WaitTotal { ns: WINDOW, count: 3 })].into();
             (job.execs, job.started_by, job.end_ns) = (1, Some(1), WINDOW);
             (other.execs, other.started_by, other.begin_ns, other.end_ns) = (1, Some(1), 5, 9);
+            let last = RecordedProcess { begin_ns: 7, ..other.clone() };
+            recording.recorded.push(last);
             recording.duration_ns = Some(WINDOW);
             change(recording);
         })
@@ -66,6 +74,8 @@ mod tests {
                 &|recording| recording.recorded[0].output = Some(0),
                 &|recording| recording.recorded[2].end_ns = WINDOW,
                 &|recording| recording.recorded[0].begin_ns = 9,
+                // One after the other: commands in the foreground.
+                &|recording| recording.recorded[3].begin_ns = 9,
             ],
         );
     }

@@ -93,7 +93,7 @@ const WITH_STDBUF: [&str; 7] = ["tr", "cut", "uniq", "rev", "nl", "fold", "paste
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let found = view.writers().filter_map(|(at, _, end)| {
         let process = view.process(end)?;
-        let text = sentence(view, end, process).or_else(|| printed(view, end, process))?;
+        let text = sentence(view, end, process).or_else(|| printed(view, at, end, process))?;
         let first = end.moved_ns.map(|[first, _]| first);
         Some(Finding { channels: vec![at], at_ns: first, ..Finding::new(FindingKind::Late, [end.process], text) })
     });
@@ -223,7 +223,13 @@ fn is_script(process: &RecordedProcess) -> bool {
 
 /// A script that slept many times, for a time, the network or a child, and wrote all at its end; another program only if it has
 /// one thread, slept on a timer, and wrote once.
-fn printed(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess) -> Option<String> {
+fn printed(view: &FindingView<'_>, at: usize, end: &RecordedEnd, process: &RecordedProcess) -> Option<String> {
+    // A server has connections of which it writes to each at its time.
+    if process.execs > 0 && process.output.is_some_and(|output| output != at)
+        || view.writers().any(|(other, _, of)| other != at && of.process == end.process && of.bytes > 0)
+    {
+        return None;
+    }
     let switch = at_once(process);
     let timer = process.waits.get(&WaitReason::Timer).map_or(0, |wait| wait.count);
     let prints = process.threads == 1 && process.forks == 0 && end.all_calls() == 1 && timer >= STEPS;

@@ -29,7 +29,19 @@ pub(crate) fn unread(view: &FindingView<'_>) -> Vec<Finding> {
             .iter()
             .all(|end| end.process != reader.process && end.epipe == 0 && view.process(end).is_some_and(started));
         let is_seen = document.skipped == 0 && !document.is_excerpt() && channel.other_readers.is_empty();
-        if written <= read || !is_seen || !is_of_children || reader.at_end > 0 || process.signal.is_some() {
+        // What is left between processes that execute the same program may be how they say that they end.
+        let is_farewell = written - read.min(written) < FAREWELL
+            && channel
+                .writers
+                .iter()
+                .all(|end| view.process(end).is_some_and(|of| of.name == process.name && of.execs == 0));
+        if written <= read
+            || !is_seen
+            || !is_of_children
+            || reader.at_end > 0
+            || process.signal.is_some()
+            || is_farewell
+        {
             continue;
         }
         let (name, from, lost) = (view.name(reader.process), view.pipe_from(channel), written - read);
@@ -116,6 +128,12 @@ fn opening(document: &Document, channel: &RecordedChannel) -> Option<String> {
     })
 }
 
+/// Fewer bytes of a copy of the reader itself are not missed: `concurrent.futures` leaves the last message of each worker.
+const FAREWELL: u64 = 1024;
+
+/// Programs of several threads of which only one writes to pipes.
+const ONE_WRITES: [&str; 4] = ["node", "nodejs", "node-MainThread", "bun"];
+
 /// How much more than has come is asked for at least.
 const MUCH: u64 = 1 << 16;
 
@@ -178,8 +196,9 @@ pub(crate) fn unsent(view: &FindingView<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for (at, pipe, end) in view.writers() {
         let Some(process) = view.process(end) else { continue };
-        // Of several threads or processes, another one may have written it.
-        let alone = process.pids.len() == 1 && process.signal.is_none();
+        // Of several threads or processes, another one may have written it; node's do not.
+        let one_writes = process.threads <= 1 || ONE_WRITES.contains(&process.name.as_str());
+        let alone = process.pids.len() == 1 && process.signal.is_none() && one_writes;
         // Who gets the end of file can end before the writer has.
         let to_end = pipe.readers.iter().any(|reader| reader.at_end > 0);
         let is_read = to_end || view.readers_ended(pipe, process.end_ns).is_none();
