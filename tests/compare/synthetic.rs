@@ -83,7 +83,8 @@ pub(crate) fn in_windows(mut outcome: Outcome) -> Outcome {
         let instructions = outcome.profiles.iter().map(|profile| profile.stacks.total()).sum();
         let scheduling = SchedulingWeight::default();
         let window = WindowCount { tick_offset_ns: 0, warmup_blocks: 0, instructions, scheduling, rep_bytes: None };
-        outcome.document.ensemble = Some(Ensemble { shown: 1, windows: vec![window; 3], sizing: None, first_digest: None });
+        outcome.document.ensemble =
+            Some(Ensemble { shown: 1, windows: vec![window; 3], sizing: None, first_digest: None });
     }
     outcome
 }

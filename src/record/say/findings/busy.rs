@@ -2,7 +2,7 @@
 
 use crate::record::say::findings::view::FindingView;
 use crate::report::number::percent;
-use crate::result::{Finding, FindingKind, PathWhat};
+use crate::result::{Finding, FindingKind, PathWhat, RecordedEnd};
 use crate::util::text::grouped;
 
 /// The part of its time that a process is on a CPU or waits for one, and the part of the path that it sleeps.
@@ -43,6 +43,44 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     found.into_iter().collect()
 }
 
+/// From so many on, and from this part of its calls on, polls that return at once are all that a process does.
+const POLLS: u64 = 10_000;
+const ALL: f64 = 0.9;
+
+/// `` `h2o` did little else than to poll: 4,035,130 of its 4,035,169 system calls were polls that returned at once ... `` where it
+/// is not known for what, as with `epoll`.
+pub(crate) fn polls_only(view: &FindingView<'_>) -> Vec<Finding> {
+    let ended =
+        |at: usize| view.document.recorded.get(at).is_some_and(|of| of.end_ns < view.document.processes.window_ns);
+    let found = view.document.recorded.iter().enumerate().find_map(|(at, process)| {
+        let (polls, calls) = (process.ready_polls, process.calls);
+        // Of a channel that is known, more can be said.
+        let known = |end: &RecordedEnd| end.process == at && end.ready_polls as f64 >= ALL / 2.0 * polls as f64;
+        let is_known = view.readers().any(|(_, _, end)| known(end));
+        if polls < POLLS || (polls as f64) < ALL * calls as f64 || is_known {
+            return None;
+        }
+        let closed = view.readers().find(|(_, pipe, end)| {
+            let mut others = pipe.writers.iter().filter(|writer| writer.process != at).peekable();
+            end.process == at && others.peek().is_some() && others.all(|writer| ended(writer.process))
+        });
+        let such_as = match &closed {
+            Some((_, pipe, _)) => format!("such as {}, which has ended (EPOLLHUP comes unasked)", view.pipe_from(pipe)),
+            None => "such as a connection whose other end is closed (EPOLLHUP comes unasked), or data that it does not read".to_owned(),
+        };
+        let text = format!(
+            "{} did little else than to poll: {} of its {} system calls returned at once, because what they wait for is ready all the \
+             time, {such_as}. It has to close that, or to take it out of what it waits for (EPOLL_CTL_DEL).",
+            view.name(at),
+            grouped(polls),
+            grouped(calls)
+        );
+        let finding = Finding::new(FindingKind::Polls, [at], text);
+        Some(Finding { channels: closed.map(|(channel, ..)| channel).into_iter().collect(), count: Some(polls), ..finding })
+    });
+    found.into_iter().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,6 +116,30 @@ mod tests {
                 &|recording| recording.recorded[0].user_share = Some(0.5),
                 &|recording| recording.recorded[0].calls = 100_000,
                 &|recording| recording.path = None,
+            ],
+        );
+    }
+
+    #[test]
+    fn polls_for_what_is_always_ready_are_said() {
+        let all = |change: &dyn Fn(&mut Document)| {
+            said(polls_only, &|recording| {
+                (recording.recorded[1].ready_polls, recording.recorded[1].calls) = (4_035_130, 4_035_169);
+                recording.recorded[0].end_ns = 5;
+                change(recording);
+            })
+        };
+        let text = "`grep` did little else than to poll: 4,035,130 of its 4,035,169 system calls returned at once, because what they \
+                    wait for is ready all the time, such as the pipe from `seq`, which has ended (EPOLLHUP comes unasked). It has to \
+                    close that, or to take it out of what it waits for (EPOLL_CTL_DEL).";
+        assert_eq!(all(&|_| {}), [text]);
+        assert!(all(&|recording| recording.recorded[0].end_ns = WINDOW)[0].contains("such as a connection whose"));
+        silent(
+            &all,
+            &[
+                &|recording| recording.recorded[1].ready_polls = 4000,
+                &|recording| recording.recorded[1].calls = 9_000_000,
+                &|recording| recording.channels[0].readers[0].ready_polls = 4_035_130,
             ],
         );
     }

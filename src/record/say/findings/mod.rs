@@ -32,7 +32,7 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 51] = [
+const RULES: [FindingRule; 52] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -84,6 +84,7 @@ const RULES: [FindingRule; 51] = [
     work::one_by_one,
     work::undone,
     busy::find,
+    busy::polls_only,
 ];
 
 /// What the rules find.
