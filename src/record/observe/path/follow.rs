@@ -43,6 +43,8 @@ pub(crate) struct PathThread {
     pub throttled: u64,
     /// It waited for signals, and runs since a timer of its own sent one, as `timeout` does when the time is over.
     pub alarmed: bool,
+    /// The alarmed thread whose signal has ended its sleep; 0 if none has.
+    pub alarm: u64,
     pub has_ended: bool,
 }
 
@@ -328,6 +330,7 @@ impl PathFollower {
             woken: None,
             throttled: 0,
             alarmed: false,
+            alarm: 0,
             has_ended: false,
         };
         self.threads.insert(step.task, thread);
@@ -390,6 +393,7 @@ impl PathFollower {
         let is_alarm = kills && self.threads.get(&step.other).is_some_and(|thread| thread.alarmed);
         if let Some(thread) = self.threads.get_mut(&step.task) {
             let room = if step.detail as usize & PR_FOR_ROOM == 0 { 0 } else { step.other };
+            thread.alarm = if is_alarm { step.other } else { 0 };
             thread.woken = Some(match path {
                 _ if is_alarm => Woken::Else(step.at, PR_IN_PROCESS as u32, Name::default()),
                 Some(path) => Woken::By(Box::new(path), room, waker),
@@ -460,6 +464,9 @@ impl PathFollower {
                 }
             }
         }
+        // Who sent the signal only waited as long as this one did.
+        let alarm = std::mem::take(&mut thread.alarm);
+        let instead = (alarm != 0).then(|| thread.state.chain.clone());
         let throttled = std::mem::take(&mut thread.throttled);
         if throttled > 0 {
             let until = step.at.min(thread.state.chain.at + throttled);
@@ -467,6 +474,11 @@ impl PathFollower {
         }
         let idle = step.before == 0;
         extend(&mut thread.state, (PathWhat::ForCpu, by), Spent::ForCpu { idle }, step.at);
+        if let Some(killer) = self.threads.get_mut(&alarm).filter(|killer| killer.alarmed)
+            && let Some(chain) = instead
+        {
+            (killer.state.chain, killer.alarmed) = (chain, false);
+        }
         // What the reader of a full pipe had read at the wake-up had been written before the writer slept.
         if let Some(reader) = self.threads.get_mut(&made_room) {
             if reader.woken.is_none() {

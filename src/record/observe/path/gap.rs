@@ -44,7 +44,16 @@ impl PathFollower {
             let state = PathState::new(&slices);
             self.threads.insert(
                 task,
-                PathThread { process, parent: 0, state, woken: None, throttled: 0, alarmed: false, has_ended: false },
+                PathThread {
+                    process,
+                    parent: 0,
+                    state,
+                    woken: None,
+                    throttled: 0,
+                    alarmed: false,
+                    alarm: 0,
+                    has_ended: false,
+                },
             );
             self.lose(task, to);
         }

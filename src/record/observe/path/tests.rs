@@ -196,7 +196,7 @@ fn soft_interrupts_do_not_have_the_name_of_their_thread() {
 #[test]
 fn a_sleep_that_an_alarm_ends_was_for_something_else() {
     // Thread 1 waits for a signal, gets that of its timer, and sends one to thread 2, which waits for its child.
-    let parts = |call: i64, bits: u32| {
+    let parts = |call: i64, bits: u32, last: u64| {
         let mut steps = Steps::new(2, &[1, 2]);
         let asleep = PrRun { kind: PR_STEP_RUN as u32, detail: PR_ASLEEP as u32, ..PrRun::zeroed() };
         let wake = PrStep { kind: PR_STEP_WAKE as u32, ..PrStep::zeroed() };
@@ -205,15 +205,19 @@ fn a_sleep_that_an_alarm_ends_was_for_something_else() {
         steps.0.step(bytes_of(&PrRun { task: 1, since: MS, at: 50 * MS, call: call as u32, ..asleep }));
         steps.0.step(bytes_of(&PrStep { task: 2, other: 1, at: 51 * MS, detail: bits, ..wake }));
         steps.0.step(bytes_of(&PrRun { task: 2, since: 2 * MS, at: 51 * MS, call: libc::SYS_wait4 as u32, ..asleep }));
-        steps.gone(2, 52);
-        let ends = steps.0.ends(52 * MS, &[], &[]);
-        path(ends, 52 * MS, 2, false).unwrap().parts.into_iter().map(|part| part.what).collect::<Vec<_>>()
+        steps.gone(3 - last, 52);
+        steps.gone(last, 53);
+        let ends = steps.0.ends(53 * MS, &[], &[]);
+        path(ends, 53 * MS, 2, false).unwrap().parts.into_iter().map(|part| part.what).collect::<Vec<_>>()
     };
     let child = PathWhat::Asleep { reason: WaitReason::Child };
     let timer = PathWhat::Asleep { reason: WaitReason::Timer };
-    assert!(parts(libc::SYS_rt_sigsuspend, PR_BY_KILL as u32).contains(&child));
-    assert!(parts(libc::SYS_rt_sigsuspend, 0).contains(&timer), "it was no signal");
-    assert!(parts(libc::SYS_nanosleep, PR_BY_KILL as u32).contains(&timer), "it is what happened after that time");
+    assert!(parts(libc::SYS_rt_sigsuspend, PR_BY_KILL as u32, 2).contains(&child));
+    // Also if who sent it did not sleep again before it ended.
+    let of_sender = parts(libc::SYS_rt_sigsuspend, PR_BY_KILL as u32, 1);
+    assert!(of_sender.contains(&child) && !of_sender.contains(&timer), "{of_sender:?}");
+    assert!(parts(libc::SYS_rt_sigsuspend, 0, 2).contains(&timer), "it was no signal");
+    assert!(parts(libc::SYS_nanosleep, PR_BY_KILL as u32, 2).contains(&timer), "it is what happened after that time");
 }
 
 #[test]
