@@ -1,5 +1,5 @@
-//! How the program is linked: the addresses that a static program moves itself to are packed, where the C library can read
-//! that. They are a twentieth of the file otherwise.
+//! Packs the relocations of the static executable (DT_RELR) if the C library's start code can read them. Unpacked, they are a
+//! twentieth of the file.
 
 use std::env;
 use std::ffi::{CStr, c_char};

@@ -154,17 +154,10 @@ pub fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// FNV-1a (64 bits, RFC 9923): a hash of a text that is the same everywhere.
-pub fn fnv1a(text: &str) -> u64 {
-    fnv1a_of(text.as_bytes())
-}
-
-/// The same of bytes.
-pub fn fnv1a_of(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .copied()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+/// FNV-1a (64 bits, RFC 9923): a hash of a text, or of bytes, that is the same everywhere.
+pub fn fnv1a(bytes: impl AsRef<[u8]>) -> u64 {
+    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    bytes.as_ref().iter().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
 /// The first two numbers of a version: (7, 2) of `7.2.13+deb14-cloud-amd64`.

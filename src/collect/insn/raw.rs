@@ -1,7 +1,7 @@
 //! Read and check the file that the plugin writes (`plugin/store.c`, `store_write`).
 
 use crate::arch::Processor;
-use crate::util::text::fnv1a_of;
+use crate::util::text::fnv1a;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 
@@ -172,7 +172,7 @@ impl Raw {
             format!("the plugin left no result in {}: QEMU ended before the plugin could write it", path.display())
         })?;
         let raw = Self::parse(&bytes).with_context(|| format!("the plugin's result, {}", path.display()))?;
-        Ok(Self { digest: fnv1a_of(&bytes), ..raw })
+        Ok(Self { digest: fnv1a(&bytes), ..raw })
     }
 
     /// As [`Raw::read`], from bytes.

@@ -5,7 +5,7 @@ use crate::record::model::stages::{self, Stages};
 use crate::record::start::command_line::{operands, program_name};
 use crate::result::{Container, Document, RecordedProcess};
 use crate::util::text::clean;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// A word that tells processes apart is cut after so many characters.
 const LONGEST: usize = 24;
@@ -126,16 +126,22 @@ fn number(recording: &Document, at: usize) -> Option<String> {
 }
 
 /// The ids of a row without those that executed another program, and have a row of that.
-pub(crate) fn own_pids(recording: &Document, at: usize) -> impl Iterator<Item = u32> {
+fn own_pids(recording: &Document, at: usize) -> impl Iterator<Item = u32> {
     let recorded = &recording.recorded;
     // Before it executed its program, it was a copy of what started it.
     let starter = recorded.get(at).and_then(|process| process.started_by);
-    let elsewhere = move |pid: &&u32| {
-        recorded.iter().enumerate().any(|(other, process)| {
-            other != at && Some(other) != starter && process.execs > 0 && process.pids.contains(pid)
-        })
-    };
-    recorded.get(at).into_iter().flat_map(|process| &process.pids).filter(move |pid| !elsewhere(pid)).copied()
+    let others = recorded.iter().enumerate();
+    let others = others.filter(|(other, process)| *other != at && Some(*other) != starter && process.execs > 0);
+    // A row can have thousands.
+    let elsewhere: HashSet<u32> = others.flat_map(|(_, process)| process.pids.iter().copied()).collect();
+    let own = recorded.get(at).into_iter().flat_map(|process| process.pids.iter().copied());
+    own.filter(move |pid| !elsewhere.contains(pid))
+}
+
+/// Whether a row is one process. Those that it forked and that executed something else have rows of their own.
+pub(crate) fn is_one(recording: &Document, at: usize) -> bool {
+    let pids = recording.recorded.get(at).map(|process| process.pids.len());
+    pids == Some(1) || own_pids(recording, at).count() == 1
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Programs that were killed: by the kernel, for a fault of their own, or by others.
 
 use crate::profile::few;
-use crate::record::model::labels::labels;
-use crate::record::say::findings::view::{FindingView, after};
+use crate::record::model::labels::{is_one, labels};
+use crate::record::say::findings::view::after;
 use crate::record::say::first_of::first_of;
 use crate::record::start::command_line::is_shell;
 use crate::result::{Document, ExecutedOn, Finding, FindingKind, RecordedProcess};
@@ -133,7 +133,7 @@ fn orphaned(recording: &Document, labels: &[String], at: usize) -> Option<Findin
         all.get(**of).is_some_and(|child| late(child) && child.told_to_end_by.is_none())
     };
     let children: Vec<usize> = left.processes.iter().filter(alive).copied().collect();
-    if children.is_empty() || children.contains(&by) || !FindingView::new(recording).is_one(at) {
+    if children.is_empty() || children.contains(&by) || !is_one(recording, at) {
         return None;
     }
     let text = format!(
@@ -153,7 +153,7 @@ fn goes_on(recording: &Document, labels: &[String], at: usize, process: &Recorde
     let is_there = process.end_ns >= recording.processes.window_ns && recording.is_excerpt();
     let is_killed = process.signal == Some(libc::SIGKILL.cast_unsigned());
     let by = process.told_to_end_by.filter(|by| *by != at && (is_there || is_killed))?;
-    if !FindingView::new(recording).is_one(at) {
+    if !is_one(recording, at) {
         return None;
     }
     if is_killed {
@@ -222,11 +222,11 @@ fn ended(recording: &Document) -> Vec<Finding> {
     let labels = labels(recording);
     let all = || recording.recorded.iter();
     let sentence = |(number, signal): (i32, &str)| {
-        let view = FindingView::new(recording);
+        let is_several = |at: usize| recording.recorded[at].pids.len() > 1 && !is_one(recording, at);
         // Of several in a row, one that a script of the recording ended is its own job.
         let is_job = |at: usize, process: &RecordedProcess| {
             let by = process.ended_by.and_then(|by| recording.recorded.get(by));
-            process.pids.len() > 1 && !view.is_one(at) && by.is_some_and(|by| is_shell(&by.name))
+            by.is_some_and(|by| is_shell(&by.name)) && is_several(at)
         };
         let by = |at: usize, process: &RecordedProcess| {
             process.signal == Some(number.cast_unsigned()) && !process.out_of_memory && !is_job(at, process)
@@ -239,9 +239,7 @@ fn ended(recording: &Document) -> Vec<Finding> {
         // Of a row with several processes, it was one at least.
         let named = |at: &usize| {
             let name = labels.get(*at)?;
-            let count = recording.recorded[*at].pids.len();
-            let one_of = count > 1 && !view.is_one(*at);
-            Some(if one_of { format!("`{name}` (one of several)") } else { format!("`{name}`") })
+            Some(if is_several(*at) { format!("`{name}` (one of several)") } else { format!("`{name}`") })
         };
         let names: BTreeSet<String> = which.iter().filter_map(named).collect();
         let last = last.into_iter().max()?;

@@ -48,6 +48,13 @@ pub(crate) struct PathThread {
     pub has_ended: bool,
 }
 
+impl PathThread {
+    /// A thread that runs.
+    pub(crate) fn new(process: u32, parent: u64, state: PathState) -> Self {
+        Self { process, parent, state, woken: None, throttled: 0, alarmed: false, alarm: 0, has_ended: false }
+    }
+}
+
 /// How a sleep ended.
 #[derive(Debug)]
 pub(crate) enum Woken {
@@ -323,17 +330,7 @@ impl PathFollower {
             state.extend(&slices, &mut self.cpus, number, (clock, Spent::Else), step.at);
             state
         });
-        let thread = PathThread {
-            process,
-            parent: step.other,
-            state,
-            woken: None,
-            throttled: 0,
-            alarmed: false,
-            alarm: 0,
-            has_ended: false,
-        };
-        self.threads.insert(step.task, thread);
+        self.threads.insert(step.task, PathThread::new(process, step.other, state));
         self.missing.retain(|task| *task != step.task);
     }
 

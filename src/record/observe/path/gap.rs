@@ -42,19 +42,7 @@ impl PathFollower {
             let process = self.process(&state.who);
             self.give_clock(process, None);
             let state = PathState::new(&slices);
-            self.threads.insert(
-                task,
-                PathThread {
-                    process,
-                    parent: 0,
-                    state,
-                    woken: None,
-                    throttled: 0,
-                    alarmed: false,
-                    alarm: 0,
-                    has_ended: false,
-                },
-            );
+            self.threads.insert(task, PathThread::new(process, 0, state));
             self.lose(task, to);
         }
     }

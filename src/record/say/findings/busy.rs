@@ -1,4 +1,5 @@
-//! Threads that are on a CPU all the time, beside the critical path.
+//! Processes that are busy without getting on, or beside the critical path: threads that compute while the others sleep, and polls that
+//! return at once.
 
 use crate::record::say::findings::view::FindingView;
 use crate::report::number::percent;
@@ -16,7 +17,7 @@ const CALLS: u64 = 200;
 /// It is for so long, ns.
 const LEAST_NS: u64 = 500_000_000;
 
-/// `` `pumpkin` sleeps, but one of its threads is on a CPU 100 % of the time ... ``
+/// `` `pumpkin` is on a CPU 100 % of the time in another thread than the one that sleeps: ... ``
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let found = view.document.recorded.iter().enumerate().find_map(|(at, process)| {
         let parts = view.document.path.iter().flat_map(|path| &path.parts);
@@ -47,8 +48,8 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
 const POLLS: u64 = 10_000;
 const ALL: f64 = 0.9;
 
-/// `` `h2o` did little else than to poll: 4,035,130 of its 4,035,169 system calls were polls that returned at once ... `` where it
-/// is not known for what, as with `epoll`.
+/// `` `h2o` did little else than to poll: 4,035,130 of its 4,035,169 system calls returned at once ... ``, where it is not known for what,
+/// as with `epoll`.
 pub(crate) fn polls_only(view: &FindingView<'_>) -> Vec<Finding> {
     let ended =
         |at: usize| view.document.recorded.get(at).is_some_and(|of| of.end_ns < view.document.processes.window_ns);

@@ -30,7 +30,7 @@ pub(crate) fn unread(view: &FindingView<'_>) -> Vec<Finding> {
             .all(|end| end.process != reader.process && end.epipe == 0 && view.process(end).is_some_and(started));
         let is_seen = document.skipped == 0 && !document.is_excerpt() && channel.other_readers.is_empty();
         // What is left between processes that execute the same program may be how they say that they end.
-        let is_farewell = written - read.min(written) < FAREWELL
+        let is_farewell = written.saturating_sub(read) < FAREWELL
             && channel
                 .writers
                 .iter()

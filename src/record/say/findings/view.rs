@@ -1,7 +1,7 @@
 //! What the rules of findings look at.
 
 use crate::profile::few;
-use crate::record::model::labels::{labels, own_pids};
+use crate::record::model::labels::{self, labels};
 use crate::report::number::time;
 use crate::result::{Document, PathWhat, RecordedChannel, RecordedEnd, RecordedProcess};
 use std::collections::BTreeSet;
@@ -60,10 +60,9 @@ impl<'a> FindingView<'a> {
         self.document.recorded.get(end.process)
     }
 
-    /// Whether a row is one process. Those that it forked and that executed something else have rows of their own.
+    /// [`labels::is_one`].
     pub(crate) fn is_one(&self, at: usize) -> bool {
-        let pids = self.document.recorded.get(at).map(|process| process.pids.len());
-        pids == Some(1) || own_pids(self.document, at).count() == 1
+        labels::is_one(self.document, at)
     }
 
     /// All ends where processes write, each with its pipe and the number of that.
