@@ -288,7 +288,8 @@ impl Recorder {
 
     /// Read steps of the path. Returns whether there are more already.
     pub(crate) fn step_path(&mut self) -> bool {
-        self.path.step(|| self.object.entries("tasks"))
+        let (object, attached) = (&self.object, &self.attached);
+        self.path.step(|| tasks(object, attached))
     }
 
     /// What has been counted until now, and the path of an excerpt.
@@ -308,15 +309,19 @@ impl Recorder {
         Ok(counts)
     }
 
-    /// While a thread reads or removes an entry of a map, the kernel skips the programs at events of its CPU
-    /// (kernel/bpf/syscall.c, `bpf_disable_instrumentation`), [`CALLS_EVENT`] among them. Others must not run there meanwhile.
+    /// No other thread runs on this CPU while the maps are used.
     fn unpreempted(&self) -> Option<Unpreempted> {
-        let at_event = self.attached.iter().any(|program| matches!(program, AttachedProgram::Event(_)));
-        at_event.then(Unpreempted::begin)
+        unpreempted(&self.attached)
+    }
+
+    /// What each thread is doing.
+    fn tasks(&self) -> Result<Tasks> {
+        tasks(&self.object, &self.attached)
     }
 
     /// When the window ends, by the programs' clock, ns.
     fn until(&self) -> Result<u64> {
+        let _kept = self.unpreempted();
         let until: u64 = self.object.element("window", PR_UNTIL as u32)?;
         Ok(if until == 0 { u64::MAX } else { until })
     }
@@ -332,7 +337,7 @@ impl Recorder {
         self.looked_at = state.processes_made;
         // Who is known and has no thread is not counted any more: what is read from here on is all of it.
         let mut gone: HashSet<u32> = self.processes()?.into_iter().map(|(who, _)| who.tgid).collect();
-        for (_, task) in self.object.entries::<u64, PrTask>("tasks")? {
+        for (_, task) in self.tasks()? {
             gone.remove(&task.who.tgid);
         }
         let mut ended = RecordedCounts {
@@ -420,9 +425,9 @@ impl Recorder {
     }
 
     /// The same, and what each thread is doing.
-    fn read_with_tasks(&self) -> Result<(RecordedCounts, Vec<(u64, PrTask)>)> {
+    fn read_with_tasks(&self) -> Result<(RecordedCounts, Tasks)> {
         let _kept = self.unpreempted();
-        let mut before = self.object.entries::<u64, PrTask>("tasks")?;
+        let mut before = self.tasks()?;
         for _ in 1..READS {
             let (counts, tasks) = self.read_once()?;
             let there: HashSet<u64> = tasks.iter().map(|(key, _)| *key).collect();
@@ -435,13 +440,13 @@ impl Recorder {
     }
 
     /// The same, without what a thread has counted that ends meanwhile. The next reading has it, and would take it for new.
-    fn read_once(&self) -> Result<(RecordedCounts, Vec<(u64, PrTask)>)> {
+    fn read_once(&self) -> Result<(RecordedCounts, Tasks)> {
         let now = monotonic_ns().min(self.until()?);
         let mut processes: HashMap<PrWho, PrProcess> = self.processes()?.into_iter().collect();
         let mut ends: HashMap<PrEnd, PrCounts> = self.object.entries("ends")?.into_iter().collect();
         let mut waits: HashMap<PrReason, PrWait> = self.object.entries("waits")?.into_iter().collect();
         // Last: a thread that ends meanwhile is missing rather than counted twice.
-        let tasks = self.object.entries::<u64, PrTask>("tasks")?;
+        let tasks = self.tasks()?;
         for (_, task) in tasks.iter().filter(|(_, task)| task.started != 0) {
             settle(*task, now, &mut processes, &mut ends, &mut waits);
         }
@@ -455,6 +460,21 @@ impl Recorder {
         };
         Ok((counts, tasks))
     }
+}
+
+/// By the address of its task.
+type Tasks = Vec<(u64, PrTask)>;
+
+fn tasks(object: &Object, attached: &[AttachedProgram]) -> Result<Tasks> {
+    let _kept = unpreempted(attached);
+    object.entries("tasks")
+}
+
+/// While a thread reads, writes or removes an entry of a map, the kernel skips the programs at events of its CPU
+/// (kernel/bpf/syscall.c, `bpf_disable_instrumentation`), [`CALLS_EVENT`] among them. Others must not run there meanwhile.
+fn unpreempted(attached: &[AttachedProgram]) -> Option<Unpreempted> {
+    let at_event = attached.iter().any(|program| matches!(program, AttachedProgram::Event(_)));
+    at_event.then(Unpreempted::begin)
 }
 
 /// Add what a thread has counted itself, as the programs do when its task is freed.

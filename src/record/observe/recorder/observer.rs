@@ -18,6 +18,7 @@ use std::time::Duration;
 impl Recorder {
     /// Follow processes that run, each as a stage. Their ids are those that this process sees.
     fn follow(&mut self, wanted: &[(u32, u32)]) -> Result<()> {
+        let _kept = self.unpreempted();
         let object = &mut self.object;
         let added = wanted.iter().try_for_each(|(pid, stage)| object.insert("wanted", *pid, *stage));
         attach::run_iterator(self.object.program(SEIZE)?)?;
@@ -29,6 +30,7 @@ impl Recorder {
 
 impl Observe for Recorder {
     fn launching(&mut self, stage: Option<u32>) -> Result<()> {
+        let _kept = self.unpreempted();
         self.object.set("launch", 0, stage.map_or(0, |stage| u64::from(stage) + 1))
     }
 
@@ -94,7 +96,7 @@ impl Observe for Recorder {
 
     fn find(&self, happened: &dyn Fn(&PrTask, u64) -> bool) -> Result<Option<PrWho>> {
         let now = monotonic_ns();
-        let tasks = self.object.entries::<u64, PrTask>("tasks")?;
+        let tasks = self.tasks()?;
         let found = tasks.into_iter().map(|(_, task)| task).find(|task| task.started != 0 && happened(task, now));
         Ok(found.map(|task| task.who))
     }
@@ -107,7 +109,7 @@ impl Observe for Recorder {
     fn living(&self) -> HashSet<u32> {
         let tasks = || {
             attach::run_iterator(self.object.program(ACCOUNT)?)?;
-            self.object.entries::<u64, PrTask>("tasks")
+            self.tasks()
         };
         tasks().unwrap_or_default().into_iter().filter_map(|(_, task)| u32::try_from(task.id).ok()).collect()
     }
@@ -115,7 +117,6 @@ impl Observe for Recorder {
     /// Without an answer of the kernel, none is known.
     fn sleepers(&self, ns: u64) -> Option<(u64, BTreeMap<u32, PrWho>)> {
         let now = monotonic_ns().min(self.until().ok()?);
-        let tasks = || self.object.entries::<u64, PrTask>("tasks");
         let for_others = |task: &PrTask| {
             use WaitReason::{Connect, FileLock, Network, Open, Poll};
             task.inode != 0 || matches!(why(task.call, task.file_type), Poll | Open | Network | Connect | FileLock)
@@ -123,11 +124,11 @@ impl Observe for Recorder {
         let sleeps_long = |task: &PrTask| {
             task.started != 0 && task.state as usize == PR_ASLEEP && task.since + ns <= now && for_others(task)
         };
-        if !tasks().ok()?.iter().any(|(_, task)| sleeps_long(task)) {
+        if !self.tasks().ok()?.iter().any(|(_, task)| sleeps_long(task)) {
             return None;
         }
         attach::run_iterator(self.object.program(ACCOUNT).ok()?).ok()?;
-        let followed = tasks().ok()?.into_iter().filter(|(_, task)| task.started != 0);
+        let followed = self.tasks().ok()?.into_iter().filter(|(_, task)| task.started != 0);
         Some((now, followed.filter_map(|(_, task)| Some((u32::try_from(task.id).ok()?, task.who))).collect()))
     }
 
@@ -138,6 +139,7 @@ impl Observe for Recorder {
     fn end_now(&mut self) -> Result<()> {
         let now = monotonic_ns();
         if now < self.until()? {
+            let _kept = self.unpreempted();
             self.object.set("window", PR_UNTIL as u32, now)?;
         }
         Ok(())
