@@ -29,6 +29,7 @@ const volatile struct pp_settings settings = {};
 #include "record_channels.bpf.h"
 #include "record_uring.bpf.h"
 #include "record_files.bpf.h"
+#include "record_names.bpf.h"
 #include "record_aio.bpf.h"
 #include "record_shapes.bpf.h"
 #include "record_calls.bpf.h"

@@ -221,7 +221,51 @@ struct pr_streamed {
 	u64 blocks;
 	u64 first_at;
 	u64 last_at;
+	/* Whether it had a name at first; bytes that were written when it had none any more, and since when. */
+	u64 had_name;
+	u64 deleted;
+	u64 deleted_at;
 	u64 name[PR_FILE_NAME];
+};
+
+/* Names that processes use. */
+#define PR_NAMES 8192
+/* Numbers of eight bytes of a path. */
+#define PR_NAME 16
+
+/* What is done with a name. PR_OPENS only if that fails. */
+#define PR_OPENS 1
+#define PR_READS 2
+#define PR_WRITES 3
+#define PR_CREATES 4
+#define PR_EMPTIES 5
+#define PR_MAKES 6
+#define PR_REMOVES 7
+#define PR_RENAMES 8
+#define PR_LOOKS 9
+
+/* What a process did with a name, and how that failed; 0 if it did not. */
+struct pr_name {
+	struct pr_who who;
+	u64 hash;
+	u32 does;
+	u32 error;
+};
+
+struct pr_named_file {
+	u64 calls;
+	u64 first_at;
+	u64 last_at;
+	/* The file that was opened: its inode and the size by then. */
+	u64 inode;
+	u64 size;
+	u32 device;
+	u32 file_type;
+	/* Whether it is the standard output of who opened it, too. */
+	u64 own_output;
+	/* The inode of the folder that a relative path begins at. */
+	u64 folder;
+	u64 path[PR_NAME];
 };
 
 /* What happened at a pr_end. */
@@ -509,6 +553,8 @@ struct pr_task {
 	struct pr_file ring_file;
 	/* The first channel that it reads, and the first that it writes. */
 	struct pr_used used[2];
+	/* The name that it used last. */
+	u64 path[PR_NAME];
 };
 
 /* PR_STEP_WAKE: `task` is woken by `other`. PR_STEP_GONE: `task` has ended. FREE: its address may be used again.
@@ -615,6 +661,8 @@ struct pr_state {
 	u64 level;
 	/* Whether what io_uring moves can be seen. */
 	u64 rings;
+	/* Names had no room. */
+	u64 lost_names;
 };
 
 #endif

@@ -461,6 +461,7 @@ static __always_inline int add_call(const void *registers, s64 result)
 			note_ready(own, task, &call);
 		return 0;
 	}
+	note_path(task, &call, result);
 	switch (call.orig_ax) {
 	case NR_FCNTL:
 		if (call.si == F_SETLK || call.si == F_SETLKW || call.si == F_OFD_SETLK || call.si == F_OFD_SETLKW)

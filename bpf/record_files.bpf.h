@@ -38,6 +38,7 @@ __noinline u32 note_stream(u64 task, u32 fd, u32 side, u64 bytes, u64 buffer)
 			return 0;
 		stream->first_at = bpf_ktime_get_ns();
 		stream->from = stream->next = to - bytes;
+		stream->had_name = !!BPF_CORE_READ(open, f_inode, i_nlink);
 		stream->appends = !!(BPF_CORE_READ(open, f_flags) & O_APPEND);
 		name = BPF_CORE_READ(open, f_path.dentry, d_name.name);
 		bpf_probe_read_kernel_str(stream->name, sizeof(stream->name), name);
@@ -48,6 +49,11 @@ __noinline u32 note_stream(u64 task, u32 fd, u32 side, u64 bytes, u64 buffer)
 	if (!bytes) {
 		__sync_fetch_and_add(&stream->ended, 1);
 		return 1;
+	}
+	if (side == PR_WRITE && stream->had_name && !BPF_CORE_READ(open, f_inode, i_nlink)) {
+		if (!stream->deleted)
+			stream->deleted_at = stream->last_at;
+		__sync_fetch_and_add(&stream->deleted, bytes);
 	}
 	if (to - bytes != stream->next) {
 		__sync_fetch_and_add(&stream->moves, 1);

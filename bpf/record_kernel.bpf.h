@@ -32,6 +32,8 @@ struct pipe_inode_info___flat {
 
 struct inode {
 	u16 i_mode;
+	u32 i_nlink;
+	s64 i_size;
 	struct super_block *i_sb;
 	unsigned long i_ino;
 	u32 i_rdev;
@@ -44,11 +46,16 @@ struct qstr {
 
 struct dentry {
 	struct qstr d_name;
+	struct inode *d_inode;
 	struct super_block *d_sb;
 } __attribute__((preserve_access_index));
 
 struct path {
 	struct dentry *dentry;
+} __attribute__((preserve_access_index));
+
+struct fs_struct {
+	struct path pwd;
 } __attribute__((preserve_access_index));
 
 struct file {
@@ -120,6 +127,7 @@ struct task_struct {
 	u32 __state;
 	s32 pid;
 	s32 tgid;
+	struct fs_struct *fs;
 	u64 utime;
 	u64 stime;
 	unsigned long jobctl;
@@ -153,12 +161,12 @@ struct pr_sys_exit_event {
 
 enum { S_IFIFO = 1, S_IFCHR = 2, S_IFREG = 8, S_IFSOCK = 12, FMODE_WRITE = 2 };
 /* include/uapi/asm-generic/fcntl.h: what an open is for, in two bits, and where it writes. */
-enum { O_ACCESS = 3, O_RDWR = 2, O_APPEND = 02000 };
+enum { O_ACCESS = 3, O_RDWR = 2, O_CREAT = 0100, O_TRUNC = 01000, O_APPEND = 02000 };
 
 /* include/linux/sched/signal.h: a fatal signal or exit_group(2) ends all threads. */
 enum { SIGNAL_GROUP_EXIT = 4 };
-enum { EBADF = 9, ECHILD = 10, EAGAIN = 11, EACCES = 13, EMFILE = 24, ENOTTY = 25, ENOSPC = 28, ESPIPE = 29, EPIPE = 32 };
-enum { EADDRINUSE = 98, ECONNREFUSED = 111, EDQUOT = 122 };
+enum { ENOENT = 2, EBADF = 9, ECHILD = 10, EAGAIN = 11, EACCES = 13, EMFILE = 24, ENOTTY = 25, ENOSPC = 28, ESPIPE = 29, EPIPE = 32 };
+enum { ENOTEMPTY = 39, EADDRINUSE = 98, ECONNREFUSED = 111, EDQUOT = 122 };
 /* include/uapi/asm-generic/resource.h */
 enum { RLIMIT_NOFILE = 7 };
 

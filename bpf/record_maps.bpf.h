@@ -14,6 +14,7 @@ MAP(ends, HASH, PR_ENDS, struct pr_end, struct pr_counts);
 MAP(waits, HASH, PR_WAITS, struct pr_reason, struct pr_wait);
 MAP(heads, HASH, PR_HEADS, struct pr_end, struct pr_head);
 MAP(streams, HASH, PR_STREAMS, struct pr_stream, struct pr_streamed);
+MAP(names, HASH, PR_NAMES, struct pr_name, struct pr_named_file);
 
 /* By table of descriptors, which processes can share: increased when one of them may have got another file. */
 MAP(generations, ARRAY, PR_GENERATIONS, u32, u32);

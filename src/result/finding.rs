@@ -57,8 +57,14 @@ pub enum FindingKind {
     NoSpace,
     /// A pipeline empties a file that it reads.
     OwnInput,
-    /// Processes overwrite each other's part of a file.
+    /// Processes overwrite each other's part of a file, or what another one has just written.
     Overwritten,
+    /// A process failed, because another one had just made or removed a file, or had not made it yet.
+    Raced,
+    /// A file says that a process runs, which has ended without removing it.
+    LeftLock,
+    /// A process writes to a file that has no name any more.
+    Deleted,
     /// What was in a FIFO was lost when nobody had it open.
     FifoLost,
     /// A terminal cut lines that were too long.
@@ -187,10 +193,10 @@ impl FindingKind {
     /// Whether something goes wrong that a faster program would not fix.
     pub fn is_fault(self) -> bool {
         use FindingKind::{
-            AddressInUse, AtEnd, BadDescriptors, Broken, Circle, Cut, Datagrams, Doubled, FifoLost, FillAsks,
-            FullTable, GroupEnded, LastLine, Late, LineCut, LostChild, Naps, NoSpace, NotAwaited, OutOfOrder,
-            Overwritten, OwnInput, Polls, Refused, Renamed, Retries, ShortBlock, Sigpipe, Started, Syncs, Taken, Torn,
-            Unnoticed, Unread, Unsent,
+            AddressInUse, AtEnd, BadDescriptors, Broken, Circle, Cut, Datagrams, Deleted, Doubled, FifoLost, FillAsks,
+            FullTable, GroupEnded, LastLine, Late, LeftLock, LineCut, LostChild, Naps, NoSpace, NotAwaited, OutOfOrder,
+            Overwritten, OwnInput, Polls, Raced, Refused, Renamed, Retries, ShortBlock, Sigpipe, Started, Syncs, Taken,
+            Torn, Unnoticed, Unread, Unsent,
         };
         matches!(
             self,
@@ -201,6 +207,9 @@ impl FindingKind {
                 | OwnInput
                 | NoSpace
                 | Overwritten
+                | Raced
+                | LeftLock
+                | Deleted
                 | FifoLost
                 | LineCut
                 | Refused

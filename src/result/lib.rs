@@ -14,6 +14,7 @@ mod finding;
 mod locks;
 mod machine;
 mod measurement;
+mod named_files;
 mod open;
 mod path;
 mod pipeline;
@@ -45,6 +46,7 @@ pub use measurement::{
 };
 pub use measurement::{RefusableCall, RefusalError, RefusedCall};
 pub use measurement::{stage_text, words_of};
+pub use named_files::{NameError, NameUse, NamedFile};
 pub use open::{open, open_document, parse};
 pub use open::{open_all, open_code};
 pub use path::PathKind;
@@ -177,6 +179,9 @@ pub struct Document {
     /// What was written to files, and read from files that were a standard input.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub streams: Vec<RecordedStream>,
+    /// What was done with names of files that several processes used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub named_files: Vec<NamedFile>,
     /// The pipes of a user who had used up all pages, if a pipe was small.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_pipes: Option<UserPipes>,

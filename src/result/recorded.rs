@@ -369,6 +369,9 @@ pub struct RecordedStream {
     /// How often another one wrote after a call that did not end with a line, before the next one.
     #[serde(default, skip_serializing_if = "is_default")]
     pub split: u64,
+    /// Bytes written when the file had no name any more, and since when, from the begin of the window, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleted: Option<[u64; 2]>,
     /// The bytes of the largest call.
     pub block: u64,
     /// Calls of so many bytes.

@@ -81,6 +81,30 @@ fn late_output_many_processes_and_exit_codes_are_said() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
+fn what_goes_wrong_with_the_names_of_files_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(at("list"), "1\n").unwrap();
+    // No process has this id: it is the largest, and none of this machine's limits is as high.
+    std::fs::write(at("old.pid"), "4194303\n").unwrap();
+    let list = at("list");
+    let update = format!("read a <{list}; sh -c 'read b <{list}; echo 2 >{list}; true'; echo 1 >{list}");
+    said(&[&update], FindingKind::Overwritten, "when that was not in it yet. A lock");
+    let twice = format!("mkdir {0}; mkdir {0}", at("d"));
+    said(&[&twice], FindingKind::Raced, "/d` at ");
+    let early = format!("cat {0} 2>/dev/null; touch {0}", at("late"));
+    said(&[&early], FindingKind::Raced, "`cat` ended with exit code 1 after it did not find `");
+    let deleted = format!("exec 3>>{0}; echo a >&3; rm {0}; echo b >&3", at("log"));
+    said(&[&deleted], FindingKind::Deleted, "goes on writing to `log`, which `rm` removed at ");
+    let left = format!("[ -e {} ] && exit 1", at("old.pid"));
+    said(&[&left], FindingKind::LeftLock, "Process 4194303, whose id that file has, did not run any more");
+    let temporary = "f=$(mktemp); exec 3>$f; rm $f; seq 9 >&3; mkdir -p /tmp; cat </dev/null >/dev/null";
+    let fine = record(&[temporary]);
+    assert!(fine.recording.findings.iter().all(|finding| !finding.kind.is_fault()), "{}", fine.stderr());
+}
+
+#[test]
 #[ignore = "needs root and python3: make test"]
 fn data_that_is_lost_without_a_word_is_said() {
     let folder = tempfile::tempdir().unwrap();
@@ -88,9 +112,14 @@ fn data_that_is_lost_without_a_word_is_said() {
     std::fs::write(&file, "1\n").unwrap();
     // Each time the file is empty, or the pipe is full, before what matters happens: that is no question of who is faster.
     let tee = format!("(while [ -s {file} ]; do sleep 0.01; done; sort {file}) | tee {file} | wc -l");
-    said(&[&tee], FindingKind::OwnInput, "`tee` empties `");
+    said(&[&tee], FindingKind::OwnInput, "`sort` reads `f`, which `tee` empties in the same pipeline: ");
     let shell = format!("cat {file} | sed s/1/2/ >{file}");
-    said(&[&shell], FindingKind::OwnInput, "The shell empties `");
+    said(&[&shell], FindingKind::OwnInput, "`cat` reads `f`, which `sed` empties in the same pipeline: ");
+    said(
+        &[&format!("sort {file} >{file}")],
+        FindingKind::OwnInput,
+        "`sort` reads `f`, which the shell has emptied before ",
+    );
     let typed = "import os, pty, sys, time\n\
                  pid, master = pty.fork()\n\
                  if pid == 0: print(len(sys.stdin.readline())); sys.exit()\n\

@@ -4,6 +4,7 @@ use crate::collect::bpf::shared::Lost;
 use crate::record::model::alike::alike;
 use crate::record::model::divided::divided;
 use crate::record::model::forks::{doubled, enders, left, parents};
+use crate::record::model::named_files::named_files;
 use crate::record::model::streams::streams;
 use crate::record::observe::channel_kind::kind_of;
 use crate::record::observe::counted::RecordedCounts;
@@ -13,7 +14,9 @@ use crate::record::observe::raw::{
 use crate::record::observe::reason::{name_of, why};
 use crate::record::start::launch::MadePipe;
 use crate::record::start::running::OpenEnd;
-use crate::result::{ChannelKind, FullTable, HeldBy, RecordedChannel, RecordedEnd, RecordedProcess, RecordedStream};
+use crate::result::{
+    ChannelKind, FullTable, HeldBy, NamedFile, RecordedChannel, RecordedEnd, RecordedProcess, RecordedStream,
+};
 use crate::util::text::grouped;
 use crate::util::warning::{Warning, WarningCode};
 use bytemuck::Zeroable as _;
@@ -31,6 +34,7 @@ pub(crate) struct Assembled {
     pub processes: Vec<RecordedProcess>,
     pub channels: Vec<RecordedChannel>,
     pub streams: Vec<RecordedStream>,
+    pub named_files: Vec<NamedFile>,
     /// Indices of `processes`.
     pub index: BTreeMap<PrWho, usize>,
     pub warnings: Vec<Warning>,
@@ -162,7 +166,8 @@ pub(crate) fn assemble(
         });
     }
     let streams = streams(&counted.streams, begin, &index);
-    Assembled { begin, window_ns: end - begin, processes, channels, streams, index, warnings }
+    let named_files = named_files(&counted.names, &counted.processes, begin, &index);
+    Assembled { begin, window_ns: end - begin, processes, channels, streams, named_files, index, warnings }
 }
 
 /// Which channels were the standard input and output of each process, if they are among those recorded, and the same of all in

@@ -1,7 +1,7 @@
 //! What was seen, as data: [`ended`] keeps the counts of processes that have ended, [`assemble`] names what was counted, in
 //! one row what [`alike`] finds to be the same, [`stages`], [`labels`] for people, [`names`] of files and [`stage_times`] are
 //! derived from it, [`ceilings`] say what would be
-//! left without a process, [`streams`] are what went to and from files, [`divided`] who read one pipe at the same time, [`off_cpu`], [`locks`] and [`sampling`] name stacks, and [`work`] is what comparisons read.
+//! left without a process, [`streams`] are what went to and from files, [`named_files`] what was done with their names, [`divided`] who read one pipe at the same time, [`off_cpu`], [`locks`] and [`sampling`] name stacks, and [`work`] is what comparisons read.
 
 pub(crate) mod alike;
 pub(crate) mod assemble;
@@ -11,6 +11,7 @@ pub(crate) mod ended;
 pub(crate) mod forks;
 pub(crate) mod labels;
 pub(crate) mod locks;
+pub(crate) mod named_files;
 pub(crate) mod names;
 pub(crate) mod off_cpu;
 pub(crate) mod sampling;

@@ -36,6 +36,7 @@ pub(crate) fn streams(
             lines: counts.lines,
             unended: counts.within > 0,
             split: counts.split,
+            deleted: (counts.deleted > 0).then(|| [counts.deleted, counts.deleted_at.saturating_sub(begin)]),
             block: counts.block,
             blocks: counts.blocks,
             moved_ns: [counts.first_at, counts.last_at].map(|at| at.saturating_sub(begin)),

@@ -2,7 +2,8 @@
 
 use crate::collect::samples::{CountedSamples, SamplingClock};
 use crate::record::observe::raw::{
-    PrCounts, PrEnd, PrHead, PrOffCpu, PrProcess, PrReason, PrSample, PrState, PrStream, PrStreamed, PrWait, PrWho,
+    PrCounts, PrEnd, PrHead, PrName, PrNamedFile, PrOffCpu, PrProcess, PrReason, PrSample, PrState, PrStream,
+    PrStreamed, PrWait, PrWho,
 };
 use std::collections::HashMap;
 
@@ -26,6 +27,8 @@ pub(crate) struct RecordedCounts {
     pub heads: Vec<(PrEnd, PrHead)>,
     /// What processes wrote to files, or read from them as their standard input.
     pub streams: Vec<(PrStream, PrStreamed)>,
+    /// What they did with names of files.
+    pub names: Vec<(PrName, PrNamedFile)>,
     pub state: Option<PrState>,
     /// Events for which the kernel skipped a program, as [`passed_over`](crate::collect::bpf::Object::passed_over) has it; not counted before 5.12, where
     /// it skips no program of a raw tracepoint.

@@ -8,6 +8,7 @@ mod call_names;
 pub(crate) mod channel_kind;
 pub(crate) mod counted;
 pub(crate) mod file_locks;
+pub(crate) mod left_locks;
 pub(crate) mod look;
 pub(crate) mod looks;
 pub(crate) mod machine;

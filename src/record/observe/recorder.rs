@@ -11,7 +11,7 @@ use crate::kernel::tracefs::Tracefs;
 use crate::record::model::ended::EndedProcesses;
 use crate::record::observe::counted::{RecordedCounts, add, add_process};
 use crate::record::observe::observer::{AllCounts, Observe as _};
-use crate::record::observe::path::{PathEnds, PathRecorder};
+use crate::record::observe::path::{PathEnds, PathRecorder, TaskStates};
 use crate::record::observe::raw::{
     PR_ASLEEP, PR_FRAMES, PR_LASTS, PR_PROCESSES, PR_RECORDER, PR_RUNNABLE, PR_RUNNING, PR_UNTIL, PrByCall, PrCarried,
     PrCounts, PrEnd, PrOffCpu, PrProcess, PrReason, PrState, PrTask, PrWait, PrWho,
@@ -315,7 +315,7 @@ impl Recorder {
     }
 
     /// What each thread is doing.
-    fn tasks(&self) -> Result<Tasks> {
+    fn tasks(&self) -> Result<TaskStates> {
         tasks(&self.object, &self.attached)
     }
 
@@ -391,8 +391,9 @@ impl Recorder {
         let programs = programs.into_iter().filter(|program| !SECONDED.contains(program)).chain([CALLS_EVENT]);
         let skipped = programs.filter_map(|program| self.object.passed_over(program)).sum();
         let (heads, streams) = (self.object.entries("heads")?, self.object.entries("streams")?);
+        let names = self.object.entries("names")?;
         let no_rings = self.no_rings.take();
-        let mut counts = RecordedCounts { skipped, no_rings, clock: self.clock, heads, streams, ..counts };
+        let mut counts = RecordedCounts { skipped, no_rings, clock: self.clock, heads, streams, names, ..counts };
         if self.locks {
             counts.lock_waits = Some(self.object.entries("lock_waits")?);
         }
@@ -425,7 +426,7 @@ impl Recorder {
     }
 
     /// The same, and what each thread is doing.
-    fn read_with_tasks(&self) -> Result<(RecordedCounts, Tasks)> {
+    fn read_with_tasks(&self) -> Result<(RecordedCounts, TaskStates)> {
         let _kept = self.unpreempted();
         let mut before = self.tasks()?;
         for _ in 1..READS {
@@ -440,7 +441,7 @@ impl Recorder {
     }
 
     /// The same, without what a thread has counted that ends meanwhile. The next reading has it, and would take it for new.
-    fn read_once(&self) -> Result<(RecordedCounts, Tasks)> {
+    fn read_once(&self) -> Result<(RecordedCounts, TaskStates)> {
         let now = monotonic_ns().min(self.until()?);
         let mut processes: HashMap<PrWho, PrProcess> = self.processes()?.into_iter().collect();
         let mut ends: HashMap<PrEnd, PrCounts> = self.object.entries("ends")?.into_iter().collect();
@@ -462,10 +463,7 @@ impl Recorder {
     }
 }
 
-/// By the address of its task.
-type Tasks = Vec<(u64, PrTask)>;
-
-fn tasks(object: &Object, attached: &[AttachedProgram]) -> Result<Tasks> {
+fn tasks(object: &Object, attached: &[AttachedProgram]) -> Result<TaskStates> {
     let _kept = unpreempted(attached);
     object.entries("tasks")
 }

@@ -3,6 +3,7 @@
 use crate::record::model::{assemble, ceilings, stages};
 use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::file_locks;
+use crate::record::observe::left_locks;
 use crate::record::observe::looks::SeenWaits;
 use crate::record::observe::path::PathEnds;
 use crate::record::observe::ports;
@@ -16,6 +17,7 @@ use crate::result::{Document, HeldBy, Processes, RecordedChannel, WaitReason};
 use crate::util::text::fnv1a;
 use crate::util::warning::{Warning, WarningCode};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// `recording` with what was counted, the path and what was seen, and the place of each process in it.
 pub(crate) fn described(
@@ -55,9 +57,12 @@ pub(crate) fn described(
             process.pids.iter_mut().for_each(|pid| *pid = ids.here(*pid));
         }
         assembled.streams.iter_mut().for_each(|stream| stream.pid = ids.here(stream.pid));
+        assembled.named_files.iter_mut().for_each(|file| file.pid = ids.here(file.pid));
         let divided = assembled.channels.iter_mut().flat_map(|channel| &mut channel.divided);
         divided.for_each(|reader| reader.pid = ids.here(reader.pid));
     }
+    let window = Duration::from_nanos(assembled.window_ns);
+    left_locks::find(&mut assembled.named_files, window);
     for (who, counts) in &counted.processes {
         // Of several, it is unknown.
         let device = u32::try_from(counts.locked_device).ok().filter(|_| counts.locked > 0);
@@ -93,6 +98,7 @@ pub(crate) fn described(
         recorded: assembled.processes,
         channels: assembled.channels,
         streams: assembled.streams,
+        named_files: assembled.named_files,
         last_look,
         skipped: counted.skipped,
         unseen_switches: counted.state.map_or(0, |state| state.unseen),

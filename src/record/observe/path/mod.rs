@@ -61,7 +61,7 @@ pub(crate) struct PathRecorder {
 }
 
 /// What each thread is doing, by its address.
-type TaskStates = Vec<(u64, PrTask)>;
+pub(crate) type TaskStates = Vec<(u64, PrTask)>;
 
 impl PathRecorder {
     /// `excerpts`: how many parts of the time are followed by themselves, besides the whole or, with `kept`, instead of it.

@@ -1,10 +1,9 @@
-//! Files that a pipeline empties while it reads them, or whose parts are overwritten.
+//! Files whose parts are overwritten, and such as have no name any more.
 
-use crate::record::say::findings::view::FindingView;
-use crate::record::start::command_line::operands;
-use crate::result::{Finding, FindingKind, MeasuredTarget, RecordedChannel, RecordedProcess, RecordedStream};
+use crate::record::say::findings::view::{FindingView, after};
+use crate::result::{Finding, FindingKind, NameUse, NamedFile, RecordedStream};
 use crate::util::text::{clean, counted, grouped};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What all processes that share an open file wrote to it.
 struct Opened<'a> {
@@ -82,136 +81,38 @@ fn overwritten_found(view: &FindingView<'_>, opened: &[&Opened<'_>]) -> Option<F
     Some(Finding { bytes: Some(lost(&pair)), ..finding })
 }
 
-/// Programs that read the files that their operands name, and how many operands come before the first file.
-const READERS: [(&str, usize); 22] = [
-    ("cat", 0),
-    ("tac", 0),
-    ("sort", 0),
-    ("uniq", 0),
-    ("head", 0),
-    ("tail", 0),
-    ("cut", 0),
-    ("nl", 0),
-    ("rev", 0),
-    ("fold", 0),
-    ("fmt", 0),
-    ("column", 0),
-    ("paste", 0),
-    ("shuf", 0),
-    ("zcat", 0),
-    ("gzip", 0),
-    ("base64", 0),
-    ("grep", 1),
-    ("sed", 1),
-    ("awk", 1),
-    ("mawk", 1),
-    ("jq", 1),
-];
-
-/// `` `tee` empties `f` when it starts, while `sort` reads it for the same pipeline: ... ``
-pub(crate) fn own_input(view: &FindingView<'_>) -> Vec<Finding> {
-    let mut found: Vec<Finding> = view.document.recorded.iter().enumerate().filter_map(|of| by_tee(view, of)).collect();
-    if let MeasuredTarget::Pipeline(pipeline) = &view.document.target
-        && pipeline.shell
-    {
-        let emptied = pipeline.stages.iter().flatten().flat_map(|line| emptied_by_shell(line));
-        found.extend(emptied.map(|(program, file)| {
-            let text = format!(
-                "The shell empties `{file}` before `{program}` reads it in the same pipeline (`>{file}`): what was in it is \
-                 lost. Another file that is renamed afterwards, or `sponge`, keeps it.",
-                file = clean(&file),
-                program = clean(&program)
-            );
-            let reader = view.document.recorded.iter().position(|process| process.name == program);
-            Finding::new(FindingKind::OwnInput, reader, text)
-        }));
-    }
-    found
-}
-
-/// A `tee` that empties what a program before it in the pipeline reads.
-fn by_tee(view: &FindingView<'_>, (at, process): (usize, &RecordedProcess)) -> Option<Finding> {
-    let appends =
-        |word: &String| word == "--append" || !word.starts_with("--") && word.starts_with('-') && word.contains('a');
-    if process.name != "tee" || operands(&process.args).iter().any(appends) {
-        return None;
-    }
-    let files: BTreeSet<&str> = plain(operands(&process.args)).collect();
-    let mut before = BTreeSet::from([at]);
-    loop {
-        let reads = view.readers().filter(|(_, _, end)| before.contains(&end.process));
-        let more: BTreeSet<usize> = reads.flat_map(|(_, pipe, _)| writers(view, pipe, process.end_ns)).collect();
-        if more.is_subset(&before) {
-            break;
+/// `` `node` goes on writing to `app.log`, which `rm` removed at 1.51 s: ... ``
+pub(crate) fn deleted(view: &FindingView<'_>) -> Vec<Finding> {
+    let found = |stream: &RecordedStream| {
+        let [bytes, at] = stream.deleted?;
+        let removed = |file: &&NamedFile| {
+            let gone = matches!(file.does, NameUse::Removes | NameUse::Renames) && file.at_ns[0] <= at;
+            gone && file.error.is_none() && file.last_name() == stream.file
+        };
+        let by = view.document.named_files.iter().rfind(removed);
+        // Who removes its own file needs no name.
+        if by.is_some_and(|by| by.pid == stream.pid) {
+            return None;
         }
-        before.extend(more);
-    }
-    let (reader, file) = before.iter().filter(|other| **other != at).find_map(|other| {
-        let of = &view.document.recorded[*other];
-        Some((*other, inputs(&of.name, operands(&of.args)).find(|file| files.contains(file))?))
-    })?;
-    let text = format!(
-        "{} empties `{file}` when it starts, while {} reads it for the same pipeline: what is not read by then is lost. \
-         Another file that is renamed afterwards, or `sponge`, keeps it.",
-        view.name(at),
-        view.name(reader),
-        file = clean(file)
-    );
-    Some(Finding::new(FindingKind::OwnInput, [at, reader], text))
-}
-
-/// Who writes a pipe. If nothing was ever written, all that could have: who wrote to no pipe, and began before `end` (ns). A
-/// program whose input `tee` has emptied already has nothing to write.
-fn writers<'a>(
-    view: &'a FindingView<'_>,
-    pipe: &'a RecordedChannel,
-    end: u64,
-) -> impl Iterator<Item = usize> + use<'a> {
-    let silent = move |at: &usize| {
-        pipe.writers.is_empty()
-            && pipe.other_writers.is_empty()
-            && view.document.recorded[*at].begin_ns < end
-            && view.writers().all(|(_, _, end)| end.process != *at)
+        let how = by.map_or_else(
+            || "which was removed before".to_owned(),
+            |by| {
+                let how = if by.does == NameUse::Renames { "replaced" } else { "removed" };
+                format!("which {} {how} at {}", view.name(by.process), after(by.at_ns[0]))
+            },
+        );
+        let text = format!(
+            "{} goes on writing to `{}`, {how}: since then, {} went to a file that has no name, and nobody finds them. It has to \
+             open it again, as many programs do after SIGHUP or SIGUSR1; or empty the file instead of removing it.",
+            view.name(stream.process),
+            clean(&stream.file),
+            counted(bytes, "byte")
+        );
+        let processes = [Some(stream.process), by.map(|by| by.process)];
+        let finding = Finding::new(FindingKind::Deleted, processes.into_iter().flatten(), text);
+        Some(Finding { bytes: Some(bytes), at_ns: Some(at), ..finding })
     };
-    let silent = (0..view.document.recorded.len()).filter(silent);
-    pipe.writers.iter().map(|end| end.process).chain(silent)
-}
-
-/// Words that are no options.
-fn plain(words: &[String]) -> impl Iterator<Item = &str> {
-    words.iter().map(String::as_str).filter(|word| !word.starts_with('-'))
-}
-
-/// The files that a program reads, with these operands.
-fn inputs<'a>(program: &str, words: &'a [String]) -> impl Iterator<Item = &'a str> {
-    let before = READERS.iter().find(|(name, _)| *name == program).map(|(_, before)| *before);
-    before.into_iter().flat_map(|before| plain(words).skip(before))
-}
-
-/// The programs of a line whose input the shell empties for their own pipeline, each with its file. Of a line with quotes or
-/// other syntax that a word can hide in, none.
-fn emptied_by_shell(line: &str) -> Vec<(String, String)> {
-    if line.contains(['\'', '"', '\\', '$', '`', '(', '{', '#']) {
-        return Vec::new();
-    }
-    let mut found = Vec::new();
-    for statement in line.replace("&&", ";").replace("||", ";").split([';', '\n']) {
-        // A word after `>`, which is not `>>` or `>&`.
-        let spaced = statement.replace(">>", " >>").replace('>', " > ").replace(" >  > ", " >> ");
-        let stages: Vec<Vec<String>> =
-            spaced.split('|').map(|stage| stage.split_whitespace().map(str::to_owned).collect()).collect();
-        let targets: BTreeSet<&str> = stages
-            .iter()
-            .flat_map(|words| words.windows(2).filter(|pair| pair[0] == ">").map(|pair| pair[1].as_str()))
-            .collect();
-        for words in &stages {
-            let end = words.iter().position(|word| word.starts_with(['>', '<'])).unwrap_or(words.len());
-            let Some((program, rest)) = words[..end].split_first() else { continue };
-            let input = inputs(program, rest).find(|file| targets.contains(file));
-            found.extend(input.map(|file| (program.clone(), file.to_owned())));
-        }
-    }
-    found
+    view.document.streams.iter().filter_map(found).collect()
 }
 
 #[cfg(test)]
@@ -275,57 +176,26 @@ mod tests {
     }
 
     #[test]
-    fn what_tee_empties_is_said() {
-        let tee = |first: &str, second: &str| {
-            said(own_input, &|recording| {
-                for (process, line) in recording.recorded.iter_mut().zip([first, "grep x", second]) {
-                    process.args = line.split(' ').map(str::to_owned).collect();
-                    process.name.clone_from(&process.args[0]);
-                }
+    fn what_goes_to_a_file_without_a_name_is_said() {
+        let text = |by: Option<NamedFile>| {
+            said(deleted, &|recording: &mut Document| {
+                recording.streams =
+                    vec![RecordedStream { pid: 1, deleted: Some([72, 2_000_000]), ..stream(0, 1, 100) }];
+                recording.named_files = by.iter().cloned().collect();
             })
         };
-        let text = "`tee` empties `f` when it starts, while `sort` reads it for the same pipeline: what is not read by then is \
-                    lost. Another file that is renamed afterwards, or `sponge`, keeps it.";
-        assert_eq!(tee("sort -u f", "tee f"), [text]);
-        // It was empty before it was read, and nothing was written.
-        let empty = |end_ns: u64| {
-            said(own_input, &|recording| {
-                recording.recorded[0].args = ["sort", "f"].map(str::to_owned).into();
-                recording.recorded[0].name = "sort".to_owned();
-                recording.recorded[2].args = ["tee", "f"].map(str::to_owned).into();
-                recording.recorded[2].name = "tee".to_owned();
-                recording.recorded[2].end_ns = end_ns;
-                recording.recorded[0].begin_ns = 10;
-                recording.channels.iter_mut().for_each(|pipe| pipe.writers.clear());
-            })
+        let removes = NamedFile {
+            process: 1,
+            pid: 2,
+            path: "/t/log".to_owned(),
+            does: NameUse::Removes,
+            at_ns: [1_500_000; 2],
+            ..NamedFile::default()
         };
-        assert_eq!(empty(20), [text]);
-        assert!(empty(10).is_empty(), "`tee` had ended before `sort` began");
-        for (first, second) in [("sort f", "tee g"), ("sort f", "tee -a f"), ("grep f g", "tee f"), ("seq f", "tee f")]
-        {
-            assert!(tee(first, second).is_empty(), "{first} | {second}");
-        }
-    }
-
-    #[test]
-    fn what_the_shell_empties_is_found() {
-        let of = |line: &str| {
-            emptied_by_shell(line).into_iter().map(|(program, file)| format!("{program} {file}")).collect::<Vec<_>>()
-        };
-        assert_eq!(of("cat f | sed s/1/2/ > f; wc -l f"), ["cat f"]);
-        assert_eq!(of("sort f >f"), ["sort f"]);
-        assert_eq!(of("sed s/a/b/ f | sort >f"), ["sed f"]);
-        for line in [
-            "cat f > g; cat g > f",
-            "cat f >> f",
-            "cat f >g && mv g f",
-            "grep f g >f",
-            "cat 'f' >f",
-            "sort <f >g",
-            "cat f 2>&1 | wc",
-            "seq 9 >f; sort f | uniq",
-        ] {
-            assert!(of(line).is_empty(), "{line}");
-        }
+        let [said] = &text(Some(removes.clone()))[..] else { panic!() };
+        let start = "`seq` goes on writing to `log`, which `grep` removed at 1.50 ms: since then, 72 bytes went to ";
+        assert!(said.starts_with(start), "{said}");
+        assert!(text(None)[0].contains("`log`, which was removed before: "));
+        assert!(text(Some(NamedFile { pid: 1, ..removes })).is_empty(), "its own file");
     }
 }

@@ -14,6 +14,7 @@ mod jobs;
 mod killed_part;
 mod late;
 mod loops;
+mod names;
 mod pipes;
 mod readers;
 mod taken;
@@ -32,7 +33,7 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 52] = [
+const RULES: [FindingRule; 56] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -62,7 +63,11 @@ const RULES: [FindingRule; 52] = [
     pipes::large_blocks,
     failed::find,
     killed_part::find,
-    files::own_input,
+    names::own_input,
+    names::lost_update,
+    names::raced,
+    names::left_lock,
+    files::deleted,
     torn::line_cut,
     waits::refused,
     waits::acknowledged,

@@ -1,0 +1,94 @@
+//! What processes did with files by their names, as far as it can matter to another one.
+
+use crate::record::observe::raw::{
+    PR_CREATES, PR_EMPTIES, PR_LOOKS, PR_MAKES, PR_OPENS, PR_READS, PR_REMOVES, PR_RENAMES, PR_WRITES, PrName,
+    PrNamedFile, PrProcess, PrWho,
+};
+use crate::record::observe::reason::text_of;
+use crate::result::{NameError, NameUse, NamedFile};
+use std::collections::BTreeMap;
+
+/// More are not kept.
+const MOST: usize = 400;
+/// The type of regular files, in the upper bits of a mode.
+const REGULAR: u32 = 8;
+
+/// The uses of names that more than one process used, or one in several ways, and not only to read; by time.
+pub(crate) fn named_files(
+    counted: &[(PrName, PrNamedFile)],
+    processes: &[(PrWho, PrProcess)],
+    begin: u64,
+    index: &BTreeMap<PrWho, usize>,
+) -> Vec<NamedFile> {
+    let since = |at: u64| at.saturating_sub(begin);
+    let mut ends: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    for (who, process) in processes {
+        let end = ends.entry(who.tgid).or_default();
+        *end = (*end).max((process.end, process.code));
+    }
+    let used = |(name, counts): &(PrName, PrNamedFile)| {
+        if counts.inode > 0 && counts.file_type != REGULAR {
+            return None;
+        }
+        let path = text_of(bytemuck::cast_slice(&counts.path));
+        let (ended, code) = ends.get(&name.who.tgid).copied().unwrap_or_default();
+        Some(NamedFile {
+            process: *index.get(&name.who)?,
+            pid: name.who.tgid,
+            folder: if path.starts_with('/') { 0 } else { counts.folder },
+            path: path.strip_prefix("./").map_or(path.clone(), str::to_owned),
+            does: use_of(name.does)?,
+            error: error_of(name.error),
+            calls: counts.calls,
+            at_ns: [counts.first_at, counts.last_at].map(since),
+            inode: counts.inode,
+            device: counts.device,
+            size: counts.size,
+            own_output: counts.own_output > 0,
+            left_by: None,
+            ended_ns: (ended > 0).then(|| since(ended)),
+            exit_code: u8::try_from(code).ok().filter(|code| *code > 0),
+        })
+    };
+    let mut used: Vec<NamedFile> = counted.iter().filter_map(used).collect();
+    used.sort_by(|one, other| (one.at_ns, one.pid, &one.path).cmp(&(other.at_ns, other.pid, &other.path)));
+    let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (at, file) in used.iter().enumerate() {
+        by_name.entry(file.last_name()).or_default().push(at);
+    }
+    let shared = |group: &&Vec<usize>| {
+        // Who made it may be no process of these.
+        let is_there = |file: &NamedFile| file.error != Some(NameError::Missing) && file.is_of_lock();
+        let several =
+            group.iter().any(|at| (used[*at].pid, used[*at].does) != (used[group[0]].pid, used[group[0]].does));
+        several && group.iter().any(|at| used[*at].does > NameUse::Reads) || group.iter().any(|at| is_there(&used[*at]))
+    };
+    let mut kept: Vec<usize> = by_name.values().filter(shared).flatten().copied().collect();
+    kept.sort_unstable();
+    kept.truncate(MOST);
+    kept.into_iter().map(|at| used[at].clone()).collect()
+}
+
+fn use_of(does: u32) -> Option<NameUse> {
+    Some(match does as usize {
+        PR_OPENS => NameUse::Opens,
+        PR_READS => NameUse::Reads,
+        PR_WRITES => NameUse::Writes,
+        PR_CREATES => NameUse::Creates,
+        PR_EMPTIES => NameUse::Empties,
+        PR_MAKES => NameUse::Makes,
+        PR_REMOVES => NameUse::Removes,
+        PR_RENAMES => NameUse::Renames,
+        PR_LOOKS => NameUse::Looks,
+        _ => return None,
+    })
+}
+
+fn error_of(number: u32) -> Option<NameError> {
+    match i32::try_from(number).ok()? {
+        libc::ENOENT => Some(NameError::Missing),
+        libc::EEXIST => Some(NameError::Exists),
+        libc::ENOTEMPTY => Some(NameError::NotEmpty),
+        _ => None,
+    }
+}

@@ -1,0 +1,32 @@
+//! Files that stand for a process which does not run any more.
+
+use crate::result::NamedFile;
+use crate::util::regular;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// Of a file with one number, bytes.
+const LONGEST: u64 = 32;
+
+/// Note in each of `files` that is a lock by its name, in a window that ends now: the id of a process, if that is all that the file
+/// has and that process had ended when it was looked at. Of a relative path, only if it begins at the folder of this process.
+pub(crate) fn find(files: &mut [NamedFile], window: Duration) {
+    let found: Vec<Option<u32>> = files.iter().map(|file| left_by(file, files, window)).collect();
+    files.iter_mut().zip(found).for_each(|(file, found)| file.left_by = found);
+}
+
+fn left_by(file: &NamedFile, files: &[NamedFile], window: Duration) -> Option<u32> {
+    let here = || std::fs::metadata(".").is_ok_and(|folder| folder.ino() == file.folder);
+    let path = Path::new(&file.path);
+    if !file.is_of_lock() || !path.is_absolute() && !here() {
+        return None;
+    }
+    let text = regular::read_text(path, LONGEST).ok()?;
+    let pid: u32 = text.trim().parse().ok()?;
+    let written = std::fs::metadata(path).ok()?.modified().ok()?;
+    let before = || SystemTime::now().duration_since(written).is_ok_and(|age| age > window);
+    let ended = files.iter().any(|by| by.pid == pid && by.ended_ns.is_some_and(|end| end < file.at_ns[1]));
+    let runs = || Path::new(&format!("/proc/{pid}")).exists();
+    (pid > 0 && (ended || before()) && !runs()).then_some(pid)
+}
