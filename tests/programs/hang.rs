@@ -2,9 +2,11 @@
 
 use anyhow::{Context as _, Result, bail};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, set_parent_process_death_signal, setrlimit};
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 /// More than any pipe holds.
@@ -34,6 +36,8 @@ enum HangWay {
     Child,
     /// Read from a pipe whose write end only this process has open
     Alone,
+    /// Wait for a copy of this process, whose lock another thread had when it was forked
+    Forked,
     /// Write to one of 2,000 pipes, whose reader only sleeps
     Crowd,
     /// As a child: sleep until the parent has ended
@@ -66,6 +70,7 @@ impl HangArgs {
                 let (read, _write) = rustix::pipe::pipe()?;
                 rustix::io::read(&read, &mut [0])?;
             }
+            HangWay::Forked => forked()?,
             HangWay::Crowd => crowd()?,
             HangWay::Asleep => {
                 set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -75,6 +80,27 @@ impl HangArgs {
         }
         bail!("it did not hang")
     }
+}
+
+static LOCK: Mutex<()> = Mutex::new(());
+
+fn forked() -> Result<()> {
+    let (has_it, waits) = channel();
+    std::thread::spawn(move || {
+        let _locked = LOCK.lock();
+        has_it.send(()).ok();
+        std::thread::sleep(Duration::from_secs(3600));
+    });
+    waits.recv()?;
+    // SAFETY: the copy allocates nothing, and takes no lock but this one, which it is made for.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        drop(LOCK.lock());
+        std::process::abort();
+    }
+    rustix::process::waitpid(Pid::from_raw(pid), WaitOptions::empty())?;
+    Ok(())
 }
 
 fn crowd() -> Result<()> {

@@ -73,6 +73,14 @@ fn a_process_that_waits_for_itself_is_the_first_sentence() {
 
 #[test]
 #[ignore = "needs root: make test"]
+fn a_lock_that_another_thread_had_at_the_fork_is_the_first_sentence() {
+    let (said, _) = hung("forked");
+    assert!(said[0].contains(" waits for another thread") && said[0].contains("it has only one thread"), "{said:?}");
+    assert!(said[1].starts_with("It was forked from a process with threads"), "{said:?}");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn a_running_circle_is_found_from_each_of_its_processes_and_from_the_shell() {
     let own = programs();
     let line = format!("{} hang errors; true", own.display());

@@ -129,6 +129,8 @@ fn circles(waits: Vec<&LastWait>) -> Vec<Vec<&LastWait>> {
                 // What only it has open itself is for its own signals.
                 WaitedFor::Channels { any, polled, .. } => !polled || any.iter().any(others_hold),
                 WaitedFor::Lock { .. } => true,
+                // One with several threads may be idle.
+                WaitedFor::Thread => waits.iter().filter(|other| other.process.pid == wait.process.pid).count() == 1,
                 _ => false,
             }
     };

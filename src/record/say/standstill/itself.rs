@@ -13,6 +13,9 @@ use std::collections::BTreeSet;
 
 /// A process that only itself could wake.
 pub(super) fn itself(recording: &Document, look: &LastLook, wait: &LastWait) -> Vec<String> {
+    if matches!(wait.awaited, WaitedFor::Thread) {
+        return without_others(recording, look, wait);
+    }
     let WaitedFor::Channels { any, polled: false, .. } = &wait.awaited else { return Vec::new() };
     let Some(channel) = any.first() else { return Vec::new() };
     let name = full_name(&wait.process);
@@ -64,6 +67,29 @@ pub(super) fn itself(recording: &Document, look: &LastLook, wait: &LastWait) -> 
             format!("It has to close that end (descriptor {fd}) before it reads{unless}.")
         }
     }));
+    said
+}
+
+/// A thread that waits for another one, if its process has none.
+fn without_others(recording: &Document, look: &LastLook, wait: &LastWait) -> Vec<String> {
+    let pid = wait.process.pid;
+    if look.waits.iter().filter(|other| other.process.pid == pid).count() > 1 {
+        return Vec::new();
+    }
+    let mut said = vec![format!(
+        "{} waits for another thread, as for a lock that one of them has, but it has only one thread: nobody can wake it.",
+        full_name(&wait.process)
+    )];
+    // A copy has the row of what it was forked from.
+    let row = wait.process.recorded.and_then(|at| recording.recorded.get(at));
+    if row.is_some_and(|row| row.pids.len() > 1 && row.threads > row.pids.len() as u64) {
+        said.push(
+            "It was forked from a process with threads, and has only the one that forked: a lock that another thread had then is \
+             never unlocked in it. To fork before threads are started, to hold the lock meanwhile (`pthread_atfork`), or to execute a \
+             program at once, keeps it from that."
+                .to_owned(),
+        );
+    }
     said
 }
 

@@ -173,6 +173,20 @@ fn a_process_that_holds_the_other_end_itself_is_said() {
 }
 
 #[test]
+fn a_process_without_another_thread_is_said_to_wait_for_one() {
+    let thread = |at: usize| LastWait { awaited: WaitedFor::Thread, ..wait(at, 1, 0, false, &[]) };
+    let text = "`client` (process 1) waits for another thread, as for a lock that one of them has, but it has only one thread: \
+                nobody can wake it.";
+    assert_eq!(endless(vec![thread(0)]), [text]);
+    assert!(endless(vec![thread(0), thread(0)]).is_empty());
+    let mut copy = recording(vec![thread(0)]);
+    (copy.recorded[0].pids, copy.recorded[0].threads) = (vec![1, 9], 3);
+    assert!(
+        said(&copy, &[FindingKind::Circle, FindingKind::Remedy])[1].starts_with("It was forked from a process with ")
+    );
+}
+
+#[test]
 fn a_process_that_waits_for_its_own_signals_is_not_told_to_close_its_pipe() {
     let dead = |pid| EndedChild { pid, name: "a".to_owned(), status: None };
     let own = |unreaped: u32| {
