@@ -243,6 +243,11 @@ struct pr_streamed {
 #define PR_REMOVES 7
 #define PR_RENAMES 8
 #define PR_LOOKS 9
+/* The same with the address of a socket: its first bytes, and from the second number on the path of one that has a path. Of a
+ * socket that listens, the first number is its inode. */
+#define PR_CONNECTS 10
+#define PR_BINDS 11
+#define PR_LISTENS 12
 
 /* What a process did with a name, and how that failed; 0 if it did not. */
 struct pr_name {
@@ -256,7 +261,7 @@ struct pr_named_file {
 	u64 calls;
 	u64 first_at;
 	u64 last_at;
-	/* The file that was opened: its inode and the size by then. */
+	/* The file that was opened, or the socket: its inode, and the size by then. */
 	u64 inode;
 	u64 size;
 	u32 device;

@@ -502,6 +502,8 @@ static __always_inline int add_call(const void *registers, s64 result)
 		break;
 	case NR_CONNECT:
 		own->own.connects++;
+		if (result == -ECONNREFUSED || result == -ENOENT)
+			note_address(task, PR_CONNECTS, call.di, call.si, result);
 		if (result == -ECONNREFUSED)
 			own->own.refused++;
 		else if (result == -EAGAIN)
@@ -510,8 +512,14 @@ static __always_inline int add_call(const void *registers, s64 result)
 		break;
 	case NR_BIND:
 		own->own.binds++;
+		if (!result)
+			note_address(task, PR_BINDS, call.di, call.si, 0);
 		if (result == -EADDRINUSE)
 			note_in_use(task, call.si);
+		break;
+	case NR_LISTEN:
+		if (!result)
+			note_address(task, PR_LISTENS, call.di, 0, 0);
 		break;
 	case NR_DUP2:
 	case NR_DUP3:

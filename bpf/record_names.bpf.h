@@ -99,11 +99,89 @@ __noinline u32 is_output(u64 task, u64 inode)
 	return (u64)BPF_CORE_READ(open, f_inode) == inode;
 }
 
+/* FNV-1a, of words. */
+#define HASH_PRIME 0x100000001b3
+
+/* The entry of the name that a thread has used last, with this use counted. */
+static __always_inline struct pr_named_file *used_name(struct pr_task *own, u64 task, struct pr_name *key)
+{
+	struct pr_state *shared = shared_state();
+	struct pr_task *empty = FIRST(zeros);
+	u64 now = bpf_ktime_get_ns();
+	struct pr_named_file *named;
+	u32 i;
+
+	for (i = 0; i < PR_NAME; i++)
+		key->hash = (key->hash ^ own->path[i]) * HASH_PRIME;
+	named = bpf_map_lookup_elem(&names, key);
+	if (!named) {
+		if (!shared || !empty)
+			return 0;
+		if (bpf_map_update_elem(&names, key, (const void *)empty, BPF_NOEXIST)) {
+			shared->lost_names = 1;
+			return 0;
+		}
+		named = bpf_map_lookup_elem(&names, key);
+		if (!named)
+			return 0;
+		named->first_at = now;
+		named->folder = BPF_CORE_READ((const struct task_struct *)task, fs, pwd.dentry, d_inode, i_ino);
+		__builtin_memcpy(named->path, own->path, sizeof(named->path));
+	}
+	named->last_at = now;
+	__sync_fetch_and_add(&named->calls, 1);
+	return named;
+}
+
+/* `bind` or `listen` was successful, or `connect` found nobody who listens. Not static, as note_open. */
+__noinline u32 note_address(u64 task, u64 does, u32 fd, u64 address, s64 result)
+{
+	struct pr_task *own = find_any(task);
+	struct pr_state *shared = shared_state();
+	struct pr_name key = {};
+	struct pr_named_file *named;
+	const struct file *open;
+	struct pr_file *file;
+	u16 family = 0;
+	u64 inode;
+	u32 i;
+
+	if (!own || !shared || shared->lost_names)
+		return 0;
+	file = file_of(own, task, fd);
+	if (!file)
+		return 0;
+	open = (const struct file *)file->open;
+	inode = BPF_CORE_READ(open, f_inode, i_ino);
+	for (i = 0; i < PR_NAME; i++)
+		own->path[i] = 0;
+	if (does == PR_LISTENS) {
+		own->path[0] = inode;
+	} else {
+		bpf_probe_read_user(&family, sizeof(family), (const void *)address);
+		own->path[0] = family;
+		/* The family, the port and the address, or the path. */
+		if (family == AF_INET || family == AF_INET6)
+			bpf_probe_read_user(own->path, 8, (const void *)address);
+		else if (family != AF_UNIX || bpf_probe_read_user_str(own->path + 1, sizeof(own->path) - 8,
+								      (const void *)(address + sizeof(family))) < 2)
+			return 0;
+	}
+	key.who = own->who;
+	key.does = does;
+	if (result < 0)
+		key.error = -result;
+	named = used_name(own, task, &key);
+	if (named)
+		named->inode = inode;
+	return 1;
+}
+
 /* A call that uses the name at `path` ends with `result`. `use` is what it does, or 0 without flags, and in its upper half the
  * descriptor of the folder that the path begins at. Not static, as note_open. */
 __noinline u32 note_name(u64 task, u64 use, u64 path, u64 flags, s64 result)
 {
-	struct pr_task *own = find_any(task), *empty = FIRST(zeros);
+	struct pr_task *own = find_any(task);
 	struct pr_state *shared = shared_state();
 	struct pr_name key = {};
 	struct pr_named_file *named;
@@ -112,9 +190,8 @@ __noinline u32 note_name(u64 task, u64 use, u64 path, u64 flags, s64 result)
 	u32 i, does = use & 0xff;
 	s32 folder = use >> 32;
 	s64 length;
-	u64 now;
 
-	if (!own || !empty || !shared || shared->lost_names)
+	if (!own || !shared || shared->lost_names)
 		return 0;
 	for (i = 0; i < PR_NAME; i++)
 		own->path[i] = 0;
@@ -130,30 +207,14 @@ __noinline u32 note_name(u64 task, u64 use, u64 path, u64 flags, s64 result)
 		key.does = (flags & O_ACCESS) == 0 ? PR_READS : flags & O_TRUNC ? PR_EMPTIES : flags & O_CREAT ? PR_CREATES : PR_WRITES;
 	if ((key.does == PR_READS || key.does == PR_LOOKS || key.error == ENOENT) && is_of_system(own->path[0]))
 		return 0;
-	for (i = 0; i < PR_NAME; i++)
-		key.hash = (key.hash ^ own->path[i]) * 0x100000001b3;
-	now = bpf_ktime_get_ns();
-	named = bpf_map_lookup_elem(&names, &key);
-	if (!named) {
-		if (bpf_map_update_elem(&names, &key, (const void *)empty, BPF_NOEXIST)) {
-			shared->lost_names = 1;
-			return 0;
-		}
-		named = bpf_map_lookup_elem(&names, &key);
-		if (!named)
-			return 0;
-		named->first_at = now;
-		__builtin_memcpy(named->path, own->path, sizeof(named->path));
-		if (folder < 0) {
-			named->folder = BPF_CORE_READ((const struct task_struct *)task, fs, pwd.dentry, d_inode, i_ino);
-		} else {
-			file = file_of(own, task, folder);
-			open = file ? (const struct file *)file->open : 0;
-			named->folder = BPF_CORE_READ(open, f_inode, i_ino);
-		}
+	named = used_name(own, task, &key);
+	if (!named)
+		return 0;
+	if (folder >= 0 && named->calls == 1) {
+		file = file_of(own, task, folder);
+		open = file ? (const struct file *)file->open : 0;
+		named->folder = BPF_CORE_READ(open, f_inode, i_ino);
 	}
-	named->last_at = now;
-	__sync_fetch_and_add(&named->calls, 1);
 	if (does != PR_OPENS || result < 0)
 		return 1;
 	file = file_of(own, task, result);

@@ -11,7 +11,7 @@ pub struct NamedFile {
     pub process: usize,
     /// In the PID namespace of pipeprof; in the initial one if it has none there.
     pub pid: u32,
-    /// As the process gave it, up to 127 bytes.
+    /// As the process gave it, up to 127 bytes; of a socket of TCP, `port 80`.
     pub path: String,
     /// The inode of the folder that it begins at, if it is relative.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -91,6 +91,12 @@ pub enum NameUse {
     Removes,
     /// Something gets this name, which is then no longer that of another file.
     Renames,
+    /// A socket asks for a connection to this address.
+    Connects,
+    /// A socket gets this address.
+    Binds,
+    /// A socket that has this address takes connections from then on.
+    Listens,
 }
 
 /// Why a name could not be used.
@@ -103,4 +109,6 @@ pub enum NameError {
     Exists,
     /// ENOTEMPTY
     NotEmpty,
+    /// ECONNREFUSED
+    Refused,
 }

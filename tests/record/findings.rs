@@ -81,7 +81,7 @@ fn late_output_many_processes_and_exit_codes_are_said() {
 }
 
 #[test]
-#[ignore = "needs root: make test"]
+#[ignore = "needs root and python3: make test"]
 fn what_goes_wrong_with_the_names_of_files_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
@@ -99,6 +99,13 @@ fn what_goes_wrong_with_the_names_of_files_is_said() {
     said(&[&deleted], FindingKind::Deleted, "goes on writing to `log`, which `rm` removed at ");
     let left = format!("[ -e {} ] && exit 1", at("old.pid"));
     said(&[&left], FindingKind::LeftLock, "Process 4194303, whose id that file has, did not run any more");
+    let socket = "import socket, subprocess, sys\n\
+                  own = socket.socket(socket.AF_UNIX)\n\
+                  own.bind(sys.argv[1])\n\
+                  client = 'import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])'\n\
+                  subprocess.run([sys.executable, '-c', client, sys.argv[1]], stderr=subprocess.DEVNULL)\n\
+                  own.listen()";
+    said(&[&super::python(), "-c", socket, &at("socket")], FindingKind::Raced, " listened there ");
     let temporary = "f=$(mktemp); exec 3>$f; rm $f; seq 9 >&3; mkdir -p /tmp; cat </dev/null >/dev/null";
     let fine = record(&[temporary]);
     assert!(fine.recording.findings.iter().all(|finding| !finding.kind.is_fault()), "{}", fine.stderr());

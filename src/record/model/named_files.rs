@@ -1,8 +1,8 @@
 //! What processes did with files by their names, as far as it can matter to another one.
 
 use crate::record::observe::raw::{
-    PR_CREATES, PR_EMPTIES, PR_LOOKS, PR_MAKES, PR_OPENS, PR_READS, PR_REMOVES, PR_RENAMES, PR_WRITES, PrName,
-    PrNamedFile, PrProcess, PrWho,
+    PR_BINDS, PR_CONNECTS, PR_CREATES, PR_EMPTIES, PR_LISTENS, PR_LOOKS, PR_MAKES, PR_OPENS, PR_READS, PR_REMOVES,
+    PR_RENAMES, PR_WRITES, PrName, PrNamedFile, PrProcess, PrWho,
 };
 use crate::record::observe::reason::text_of;
 use crate::result::{NameError, NameUse, NamedFile};
@@ -27,15 +27,22 @@ pub(crate) fn named_files(
         *end = (*end).max((process.end, process.code));
     }
     let used = |(name, counts): &(PrName, PrNamedFile)| {
-        if counts.inode > 0 && counts.file_type != REGULAR {
+        if counts.inode > 0 && counts.file_type != REGULAR && (name.does as usize) < PR_CONNECTS {
             return None;
         }
-        let path = text_of(bytemuck::cast_slice(&counts.path));
+        let path = if (PR_CONNECTS..=PR_LISTENS).contains(&(name.does as usize)) {
+            // The address of a socket that listens is the one that it got.
+            let of = |inode| counted.iter().find(|(by, of)| by.does as usize == PR_BINDS && of.inode == inode);
+            let of = if name.does as usize == PR_LISTENS { &of(counts.inode)?.1 } else { counts };
+            address_of(&of.path)?
+        } else {
+            text_of(bytemuck::cast_slice(&counts.path))
+        };
         let (ended, code) = ends.get(&name.who.tgid).copied().unwrap_or_default();
         Some(NamedFile {
             process: *index.get(&name.who)?,
             pid: name.who.tgid,
-            folder: if path.starts_with('/') { 0 } else { counts.folder },
+            folder: if path.starts_with(['/']) || path.starts_with("port ") { 0 } else { counts.folder },
             path: path.strip_prefix("./").map_or(path.clone(), str::to_owned),
             does: use_of(name.does)?,
             error: error_of(name.error),
@@ -69,6 +76,17 @@ pub(crate) fn named_files(
     kept.into_iter().map(|at| used[at].clone()).collect()
 }
 
+/// `port 80`, or the path of a Unix socket.
+fn address_of(words: &[u64]) -> Option<String> {
+    let bytes: &[u8] = bytemuck::cast_slice(words);
+    let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
+    match i32::from(word(0)) {
+        libc::AF_UNIX => Some(text_of(&bytes[8..])),
+        libc::AF_INET | libc::AF_INET6 => Some(format!("port {}", u16::from_be(word(2)))),
+        _ => None,
+    }
+}
+
 fn use_of(does: u32) -> Option<NameUse> {
     Some(match does as usize {
         PR_OPENS => NameUse::Opens,
@@ -80,6 +98,9 @@ fn use_of(does: u32) -> Option<NameUse> {
         PR_REMOVES => NameUse::Removes,
         PR_RENAMES => NameUse::Renames,
         PR_LOOKS => NameUse::Looks,
+        PR_CONNECTS => NameUse::Connects,
+        PR_BINDS => NameUse::Binds,
+        PR_LISTENS => NameUse::Listens,
         _ => return None,
     })
 }
@@ -88,6 +109,7 @@ fn error_of(number: u32) -> Option<NameError> {
     match i32::try_from(number).ok()? {
         libc::ENOENT => Some(NameError::Missing),
         libc::EEXIST => Some(NameError::Exists),
+        libc::ECONNREFUSED => Some(NameError::Refused),
         libc::ENOTEMPTY => Some(NameError::NotEmpty),
         _ => None,
     }

@@ -33,7 +33,7 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 56] = [
+const RULES: [FindingRule; 57] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -67,6 +67,7 @@ const RULES: [FindingRule; 56] = [
     names::lost_update,
     names::raced,
     names::left_lock,
+    names::not_listening_yet,
     files::deleted,
     torn::line_cut,
     waits::refused,

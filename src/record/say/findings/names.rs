@@ -146,7 +146,7 @@ fn race_found(view: &FindingView<'_>) -> Option<Finding> {
     let rank = |file: &&NamedFile| (file.error == Some(NameError::Missing), file.does == NameUse::Looks);
     let ends = |file: &&NamedFile| {
         let soon = file.ended_ns.is_some_and(|end| end.saturating_sub(file.at_ns[1]) < ENDS_NS);
-        file.error.is_some() && file.exit_code.is_some() && soon
+        file.error.is_some() && file.does != NameUse::Connects && file.exit_code.is_some() && soon
     };
     let mut failed: Vec<&NamedFile> = files.iter().filter(ends).collect();
     failed.sort_by_key(rank);
@@ -185,6 +185,7 @@ fn race_found(view: &FindingView<'_>) -> Option<Finding> {
                 let why = format!("{} had created it {}", one_of(view, by, failed), before(at - by.at_ns[0]));
                 (by, why, "Let one of them create it, use `mkdir -p`, or a name of its own for each (`mktemp -d`)")
             }
+            NameError::Refused => return None,
             NameError::NotEmpty => {
                 let within = format!("{}/", failed.path.trim_end_matches('/'));
                 let filled = |by: &&NamedFile| makes(by) && by.path.starts_with(&within) && by.at_ns[0] < at;
@@ -202,6 +203,7 @@ fn race_found(view: &FindingView<'_>) -> Option<Finding> {
             NameError::Missing => "did not find",
             NameError::Exists => "could not create",
             NameError::NotEmpty => "could not remove",
+            NameError::Refused => return None,
         };
         let text = format!(
             "{} ended with exit code {} after it {could} `{}` at {}: {why}. {remedy}.",
@@ -212,6 +214,41 @@ fn race_found(view: &FindingView<'_>) -> Option<Finding> {
         );
         Some(Finding { at_ns: Some(at), ..Finding::new(FindingKind::Raced, [failed.process, by.process], text) })
     })
+}
+
+/// `` `client` ended with exit code 1 after it was refused at port 80 at 12.3 ms: ... ``
+pub(crate) fn not_listening_yet(view: &FindingView<'_>) -> Vec<Finding> {
+    let files = &view.document.named_files;
+    let found = |failed: &NamedFile| {
+        let soon = failed.ended_ns?.saturating_sub(failed.at_ns[1]) < ENDS_NS;
+        let is_refused = failed.does == NameUse::Connects && failed.error.is_some();
+        let at = failed.at_ns[1];
+        let there = |does: NameUse| {
+            let mut found =
+                files.iter().filter(move |by| by.does == does && by.error.is_none() && by.is_same_place(failed));
+            found.next()
+        };
+        let (listens, binds) = (there(NameUse::Listens), there(NameUse::Binds));
+        let by = listens.or(binds).filter(|by| is_refused && soon && by.pid != failed.pid)?;
+        let who = one_of(view, by, failed);
+        let why = match listens {
+            Some(listens) if listens.at_ns[0] < at => return None,
+            Some(listens) => format!("{who} listened there {} that", later(listens.at_ns[0] - at)),
+            None if by.at_ns[0] < at => format!("{who} had that address (`bind`), but did not listen yet"),
+            None => format!("{who} got that address {} that, and did not listen yet", later(by.at_ns[0] - at)),
+        };
+        let place =
+            if failed.path.starts_with("port ") { failed.path.clone() } else { format!("`{}`", clean(&failed.path)) };
+        let text = format!(
+            "{} ended with exit code {} after it was refused at {place} at {}: {why}. It has to try again until it is accepted, for a \
+             limited time.",
+            one_of(view, failed, by),
+            failed.exit_code?,
+            after(at)
+        );
+        Some(Finding { at_ns: Some(at), ..Finding::new(FindingKind::Raced, [failed.process, by.process], text) })
+    };
+    files.iter().find_map(found).into_iter().collect()
 }
 
 /// `just before`, `38.7 ms before`.
@@ -397,6 +434,31 @@ mod tests {
         // What began later could have looked first.
         let began = |recording: &mut Document| recording.recorded[1].begin_ns = 30 * MS;
         assert!(after(missing(NameUse::Opens), used(0, NameUse::Removes, 20), &began).is_empty());
+    }
+
+    #[test]
+    fn who_does_not_listen_yet_is_said() {
+        let port = |file: NamedFile| NamedFile { path: "port 80".to_owned(), ..file };
+        let before: RecordingChange<'_> = &|recording| {
+            recording.named_files = vec![
+                port(failed(used(1, NameUse::Connects, 50), NameError::Refused)),
+                port(used(0, NameUse::Binds, 40)),
+                port(used(0, NameUse::Listens, 60)),
+            ];
+        };
+        let find = |change: RecordingChange<'_>| said_after(not_listening_yet, before, change);
+        let text = "`grep` ended with exit code 1 after it was refused at port 80 at 50.0 ms: `seq` listened there only 10.0 ms after \
+                    that. It has to try again until it is accepted, for a limited time.";
+        assert_eq!(find(&|_| {}), [text]);
+        let bound = find(&|recording| drop(recording.named_files.pop()));
+        assert!(bound[0].contains(": `seq` had that address (`bind`), but did not listen yet. "), "{bound:?}");
+        let changes: [RecordingChange<'_>; 4] = [
+            &|recording| recording.named_files[2].at_ns = [45 * MS; 2],
+            &|recording| recording.named_files[0].exit_code = None,
+            &|recording| recording.named_files[0].path = "port 81".to_owned(),
+            &|recording| recording.named_files[0].ended_ns = Some(900 * MS),
+        ];
+        silent(&find, &changes);
     }
 
     #[test]
