@@ -266,8 +266,8 @@ struct pr_named_file {
 	u64 size;
 	u32 device;
 	u32 file_type;
-	/* Whether it is the standard output of who opened it, too. */
-	u64 own_output;
+	/* Whether who read it had it as standard output, too, or who emptied it as standard input. */
+	u64 both_ends;
 	/* The inode of the folder that a relative path begins at. */
 	u64 folder;
 	u64 path[PR_NAME];

@@ -83,8 +83,8 @@ static __always_inline int is_of_lock(const u64 *path, s64 length)
 	return last == 0x6469702e || last == 0x6b636f6c || last == 0x6b636c2e; /* .pid, lock, .lck */
 }
 
-/* Whether the standard output of a thread is the file with this struct inode. Not static, as note_open. */
-__noinline u32 is_output(u64 task, u64 inode)
+/* Whether descriptor `fd` of a thread is the file with this struct inode. Not static, as note_open. */
+__noinline u32 is_open_as(u64 task, u32 fd, u64 inode)
 {
 	struct pr_task *own = find_any(task);
 	const struct file *open;
@@ -92,7 +92,7 @@ __noinline u32 is_output(u64 task, u64 inode)
 
 	if (!own)
 		return 0;
-	file = file_of(own, task, STANDARD_OUTPUT);
+	file = file_of(own, task, fd);
 	if (!file)
 		return 0;
 	open = (const struct file *)file->open;
@@ -225,7 +225,7 @@ __noinline u32 note_name(u64 task, u64 use, u64 path, u64 flags, s64 result)
 	named->device = BPF_CORE_READ(open, f_inode, i_sb, s_dev);
 	named->file_type = file->file_type;
 	named->size = BPF_CORE_READ(open, f_inode, i_size);
-	named->own_output = is_output(task, (u64)BPF_CORE_READ(open, f_inode));
+	named->both_ends = is_open_as(task, key.does == PR_READS ? STANDARD_OUTPUT : STANDARD_INPUT, (u64)BPF_CORE_READ(open, f_inode));
 	return 1;
 }
 

@@ -46,7 +46,7 @@ pub use measurement::{
 };
 pub use measurement::{RefusableCall, RefusalError, RefusedCall};
 pub use measurement::{stage_text, words_of};
-pub use named_files::{NameError, NameUse, NamedFile};
+pub use named_files::{NameError, NameUse, NamedFile, ProcessLife};
 pub use open::{open, open_document, parse};
 pub use open::{open_all, open_code};
 pub use path::PathKind;
@@ -182,6 +182,9 @@ pub struct Document {
     /// What was done with names of files that several processes used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub named_files: Vec<NamedFile>,
+    /// The processes that did that, and those that had started them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lives: Vec<ProcessLife>,
     /// The pipes of a user who had used up all pages, if a pipe was small.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_pipes: Option<UserPipes>,

@@ -31,9 +31,9 @@ pub struct NamedFile {
     /// The bytes of the file when it had been opened last.
     #[serde(default, skip_serializing_if = "is_default")]
     pub size: u64,
-    /// Whether it was the standard output of the process, too.
+    /// Whether it was the standard output of the process, too; if it was opened to be emptied, the standard input.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub own_output: bool,
+    pub both_ends: bool,
     /// The id of a process that does not run any more, if that is all that the file has and it is older than the recording.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_by: Option<u32>,
@@ -67,6 +67,18 @@ impl NamedFile {
             [false, true] => one.ends_with(&format!("/{second}")),
         }
     }
+}
+
+/// When a process that used a name lived, or one before it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProcessLife {
+    /// In the PID namespace of pipeprof; in the initial one if it has none there.
+    pub pid: u32,
+    /// Who started it; 0 if that is not recorded.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub parent: u32,
+    /// From its first exec, or from when it was forked, to its end, from the begin of the window, ns.
+    pub lived_ns: [u64; 2],
 }
 
 /// What is done with a name.

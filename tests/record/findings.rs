@@ -91,14 +91,23 @@ fn what_goes_wrong_with_the_names_of_files_is_said() {
     let list = at("list");
     let update = format!("read a <{list}; sh -c 'read b <{list}; echo 2 >{list}; true'; echo 1 >{list}");
     said(&[&update], FindingKind::Overwritten, "when that was not in it yet. A lock");
-    let twice = format!("mkdir {0}; mkdir {0}", at("d"));
+    // FIFOs keep the order; each side lives until both are done.
+    let fifos = format!("mkfifo {0} {1}", at("a"), at("b"));
+    let [first, second] = [at("a"), at("b")];
+    let twice = format!(
+        "{fifos}; (mkdir {0}; echo >{first}; read x <{second}) & read x <{first}; mkdir {0}; r=$?; echo >{second}; wait; exit $r",
+        at("d")
+    );
     said(&[&twice], FindingKind::Raced, "/d` at ");
-    let early = format!("cat {0} 2>/dev/null; touch {0}", at("late"));
+    let early = format!(
+        "(read x <{first}; touch {0}; echo >{second}) & cat {0} 2>/dev/null; r=$?; echo >{first}; read x <{second}; wait; exit $r",
+        at("late")
+    );
     said(&[&early], FindingKind::Raced, "`cat` ended with exit code 1 after it did not find `");
     let deleted = format!("exec 3>>{0}; echo a >&3; rm {0}; echo b >&3", at("log"));
     said(&[&deleted], FindingKind::Deleted, "goes on writing to `log`, which `rm` removed at ");
     let left = format!("[ -e {} ] && exit 1", at("old.pid"));
-    said(&[&left], FindingKind::LeftLock, "Process 4194303, whose id that file has, did not run any more");
+    said(&[&left], FindingKind::LeftLock, "That file has the id 4194303, and no process has this id");
     let socket = "import socket, subprocess, sys\n\
                   own = socket.socket(socket.AF_UNIX)\n\
                   own.bind(sys.argv[1])\n\
@@ -119,9 +128,10 @@ fn data_that_is_lost_without_a_word_is_said() {
     std::fs::write(&file, "1\n").unwrap();
     // Each time the file is empty, or the pipe is full, before what matters happens: that is no question of who is faster.
     let tee = format!("(while [ -s {file} ]; do sleep 0.01; done; sort {file}) | tee {file} | wc -l");
-    said(&[&tee], FindingKind::OwnInput, "`sort` reads `f`, which `tee` empties in the same pipeline: ");
-    let shell = format!("cat {file} | sed s/1/2/ >{file}");
-    said(&[&shell], FindingKind::OwnInput, "`cat` reads `f`, which `sed` empties in the same pipeline: ");
+    said(&[&tee], FindingKind::OwnInput, "`sort` reads `f`, which `tee` empties at ");
+    std::fs::write(&file, "1\n").unwrap();
+    let shell = format!("(while [ -s {file} ]; do sleep 0.01; done; cat {file}) | sed s/1/2/ >{file}");
+    said(&[&shell], FindingKind::OwnInput, "`cat` reads `f`, which `sed` empties at ");
     said(
         &[&format!("sort {file} >{file}")],
         FindingKind::OwnInput,

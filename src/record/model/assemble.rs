@@ -4,7 +4,7 @@ use crate::collect::bpf::shared::Lost;
 use crate::record::model::alike::alike;
 use crate::record::model::divided::divided;
 use crate::record::model::forks::{doubled, enders, left, parents};
-use crate::record::model::named_files::named_files;
+use crate::record::model::named_files::{lives, named_files};
 use crate::record::model::streams::streams;
 use crate::record::observe::channel_kind::kind_of;
 use crate::record::observe::counted::RecordedCounts;
@@ -15,7 +15,8 @@ use crate::record::observe::reason::{name_of, why};
 use crate::record::start::launch::MadePipe;
 use crate::record::start::running::OpenEnd;
 use crate::result::{
-    ChannelKind, FullTable, HeldBy, NamedFile, RecordedChannel, RecordedEnd, RecordedProcess, RecordedStream,
+    ChannelKind, FullTable, HeldBy, NamedFile, ProcessLife, RecordedChannel, RecordedEnd, RecordedProcess,
+    RecordedStream,
 };
 use crate::util::text::grouped;
 use crate::util::warning::{Warning, WarningCode};
@@ -35,6 +36,7 @@ pub(crate) struct Assembled {
     pub channels: Vec<RecordedChannel>,
     pub streams: Vec<RecordedStream>,
     pub named_files: Vec<NamedFile>,
+    pub lives: Vec<ProcessLife>,
     /// Indices of `processes`.
     pub index: BTreeMap<PrWho, usize>,
     pub warnings: Vec<Warning>,
@@ -167,7 +169,8 @@ pub(crate) fn assemble(
     }
     let streams = streams(&counted.streams, begin, &index);
     let named_files = named_files(&counted.names, &counted.processes, begin, &index);
-    Assembled { begin, window_ns: end - begin, processes, channels, streams, named_files, index, warnings }
+    let lives = lives(&named_files, &counted.processes, [begin, end]);
+    Assembled { begin, window_ns: end - begin, processes, channels, streams, named_files, lives, index, warnings }
 }
 
 /// Which channels were the standard input and output of each process, if they are among those recorded, and the same of all in

@@ -5,7 +5,7 @@ use crate::record::observe::raw::{
     PR_RENAMES, PR_WRITES, PrName, PrNamedFile, PrProcess, PrWho,
 };
 use crate::record::observe::reason::text_of;
-use crate::result::{NameError, NameUse, NamedFile};
+use crate::result::{NameError, NameUse, NamedFile, ProcessLife};
 use std::collections::BTreeMap;
 
 /// More are not kept.
@@ -51,7 +51,7 @@ pub(crate) fn named_files(
             inode: counts.inode,
             device: counts.device,
             size: counts.size,
-            own_output: counts.own_output > 0,
+            both_ends: counts.both_ends > 0,
             left_by: None,
             ended_ns: (ended > 0).then(|| since(ended)),
             exit_code: u8::try_from(code).ok().filter(|code| *code > 0),
@@ -68,7 +68,8 @@ pub(crate) fn named_files(
         let is_there = |file: &NamedFile| file.error != Some(NameError::Missing) && file.is_of_lock();
         let several =
             group.iter().any(|at| (used[*at].pid, used[*at].does) != (used[group[0]].pid, used[group[0]].does));
-        several && group.iter().any(|at| used[*at].does > NameUse::Reads) || group.iter().any(|at| is_there(&used[*at]))
+        (several || used[group[0]].calls > 1) && group.iter().any(|at| used[*at].does > NameUse::Reads)
+            || group.iter().any(|at| is_there(&used[*at]))
     };
     let mut kept: Vec<usize> = by_name.values().filter(shared).flatten().copied().collect();
     kept.sort_unstable();
@@ -85,6 +86,30 @@ fn address_of(words: &[u64]) -> Option<String> {
         libc::AF_INET | libc::AF_INET6 => Some(format!("port {}", u16::from_be(word(2)))),
         _ => None,
     }
+}
+
+/// When those of `files` lived, and all that had started them.
+pub(crate) fn lives(files: &[NamedFile], processes: &[(PrWho, PrProcess)], window: [u64; 2]) -> Vec<ProcessLife> {
+    let [begin, end] = window;
+    let mut all: BTreeMap<u32, ProcessLife> = BTreeMap::new();
+    for (who, process) in processes {
+        let new = || ProcessLife { pid: who.tgid, lived_ns: [u64::MAX, 0], ..ProcessLife::default() };
+        let life = all.entry(who.tgid).or_insert_with(new);
+        life.lived_ns[0] = life.lived_ns[0].min(process.begin.saturating_sub(begin));
+        // It may go on after the window.
+        let until = if process.end > 0 { process.end } else { end };
+        life.lived_ns[1] = life.lived_ns[1].max(until.saturating_sub(begin));
+        life.parent = life.parent.max(process.parent as u32);
+    }
+    let mut found: BTreeMap<u32, ProcessLife> = BTreeMap::new();
+    for file in files {
+        let mut next = all.get(&file.pid);
+        while let Some(life) = next.filter(|life| !found.contains_key(&life.pid)) {
+            found.insert(life.pid, life.clone());
+            next = all.get(&life.parent);
+        }
+    }
+    found.into_values().collect()
 }
 
 fn use_of(does: u32) -> Option<NameUse> {

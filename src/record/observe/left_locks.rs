@@ -28,5 +28,7 @@ fn left_by(file: &NamedFile, files: &[NamedFile], window: Duration) -> Option<u3
     let before = || SystemTime::now().duration_since(written).is_ok_and(|age| age > window);
     let ended = files.iter().any(|by| by.pid == pid && by.ended_ns.is_some_and(|end| end < file.at_ns[1]));
     let runs = || Path::new(&format!("/proc/{pid}")).exists();
-    (pid > 0 && (ended || before()) && !runs()).then_some(pid)
+    // A number in another lock can be a version.
+    let is_old = || path.extension().is_some_and(|end| end == "pid") && before();
+    (pid > 0 && (ended || is_old()) && !runs()).then_some(pid)
 }

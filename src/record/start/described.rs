@@ -58,6 +58,9 @@ pub(crate) fn described(
         }
         assembled.streams.iter_mut().for_each(|stream| stream.pid = ids.here(stream.pid));
         assembled.named_files.iter_mut().for_each(|file| file.pid = ids.here(file.pid));
+        for life in &mut assembled.lives {
+            (life.pid, life.parent) = (ids.here(life.pid), ids.here(life.parent));
+        }
         let divided = assembled.channels.iter_mut().flat_map(|channel| &mut channel.divided);
         divided.for_each(|reader| reader.pid = ids.here(reader.pid));
     }
@@ -99,6 +102,7 @@ pub(crate) fn described(
         channels: assembled.channels,
         streams: assembled.streams,
         named_files: assembled.named_files,
+        lives: assembled.lives,
         last_look,
         skipped: counted.skipped,
         unseen_switches: counted.state.map_or(0, |state| state.unseen),

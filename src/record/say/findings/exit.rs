@@ -182,7 +182,11 @@ fn passed_on(view: &FindingView<'_>, at: usize, code: u8) -> Option<String> {
         });
         return Some(format!("; the last that ended in it with this code was a part of it, {name}{read}"));
     }
-    let answer = if is_answer(process, code) { ", which found nothing," } else { "" };
+    let answer = match process.name.as_str() {
+        _ if !is_answer(process, code) => "",
+        "diff" | "cmp" => ", which found differences,",
+        _ => ", which found nothing,",
+    };
     let to_pipe = || view.document.channels.get(process.output?).filter(|pipe| !pipe.readers.is_empty());
     let why = why(view, last);
     let pipe = to_pipe().filter(|_| why.is_none()).map_or_else(String::new, |pipe| {

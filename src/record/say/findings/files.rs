@@ -17,9 +17,16 @@ struct Opened<'a> {
 
 /// `` `sh` and `tee` write `log` at the same time, and `sh` does not append: they overwrite each other, ... ``
 pub(crate) fn overwritten(view: &FindingView<'_>) -> Vec<Finding> {
-    let mut files: BTreeMap<(u64, u32), BTreeMap<u64, Opened<'_>>> = BTreeMap::new();
+    let mut files: BTreeMap<(u64, u32), BTreeMap<(u64, usize), Opened<'_>>> = BTreeMap::new();
+    // The kernel gives a later opening the address of one that was closed.
+    let openings = |stream: &RecordedStream| {
+        let opens = view.document.named_files.iter().filter(|file| file.inode == stream.inode && file.error.is_none());
+        let writes = opens.filter(|file| (NameUse::Writes..=NameUse::Empties).contains(&file.does));
+        writes.filter(|file| file.at_ns[0] <= stream.moved_ns[0]).count()
+    };
     for stream in view.document.streams.iter().filter(|stream| stream.writes) {
-        let opened = files.entry((stream.inode, stream.device)).or_default().entry(stream.opened);
+        let key = (stream.opened, openings(stream));
+        let opened = files.entry((stream.inode, stream.device)).or_default().entry(key);
         let known = opened.or_insert(Opened {
             first: stream,
             bytes: 0,
@@ -85,13 +92,20 @@ fn overwritten_found(view: &FindingView<'_>, opened: &[&Opened<'_>]) -> Option<F
 pub(crate) fn deleted(view: &FindingView<'_>) -> Vec<Finding> {
     let found = |stream: &RecordedStream| {
         let [bytes, at] = stream.deleted?;
-        let removed = |file: &&NamedFile| {
+        let files = &view.document.named_files;
+        let own = |file: &&NamedFile| file.pid == stream.pid && file.inode == stream.inode && file.error.is_none();
+        let opened = files.iter().find(own);
+        let is_removed = |file: &&NamedFile, opened: &NamedFile| {
             let gone = matches!(file.does, NameUse::Removes | NameUse::Renames) && file.at_ns[0] <= at;
-            gone && file.error.is_none() && file.last_name() == stream.file
+            gone && file.error.is_none() && file.is_same_place(opened)
         };
-        let by = view.document.named_files.iter().rfind(removed);
-        // Who removes its own file needs no name.
-        if by.is_some_and(|by| by.pid == stream.pid) {
+        let by = opened.and_then(|opened| files.iter().rfind(|file| is_removed(file, opened)));
+        let again = |opened: &NamedFile| {
+            let new = |file: &NamedFile| file.does > NameUse::Reads && file.error.is_none() && file.at_ns[1] > at;
+            files.iter().any(|file| file.pid == stream.pid && new(file) && file.is_same_place(opened))
+        };
+        // Who removes its own file needs no name, and who opens it again knows.
+        if by.is_some_and(|by| by.pid == stream.pid) || opened.is_some_and(again) {
             return None;
         }
         let how = by.map_or_else(
@@ -176,26 +190,38 @@ mod tests {
     }
 
     #[test]
+    fn an_opening_that_has_the_address_of_another_one_is_not_the_same() {
+        let of = |emptied: &[u64]| {
+            said(overwritten, &|recording: &mut Document| {
+                let at = |at: u64, opened| RecordedStream { moved_ns: [at, at + 5], ..stream(0, opened, 100) };
+                recording.streams = vec![at(0, 1), at(10, 2), at(20, 1)];
+                let empties = |at: &u64| NamedFile { does: NameUse::Empties, at_ns: [*at; 2], ..NamedFile::default() };
+                recording.named_files = emptied.iter().map(empties).collect();
+            })
+        };
+        assert_eq!(of(&[]).len(), 1);
+        assert!(of(&[0, 9, 19]).is_empty());
+    }
+
+    #[test]
     fn what_goes_to_a_file_without_a_name_is_said() {
-        let text = |by: Option<NamedFile>| {
+        let opens = NamedFile { pid: 1, path: "/t/log".to_owned(), does: NameUse::Creates, ..NamedFile::default() };
+        let text = |uses: &[&NamedFile]| {
             said(deleted, &|recording: &mut Document| {
                 recording.streams =
                     vec![RecordedStream { pid: 1, deleted: Some([72, 2_000_000]), ..stream(0, 1, 100) }];
-                recording.named_files = by.iter().cloned().collect();
+                recording.named_files = [&opens].into_iter().chain(uses.iter().copied()).cloned().collect();
             })
         };
-        let removes = NamedFile {
-            process: 1,
-            pid: 2,
-            path: "/t/log".to_owned(),
-            does: NameUse::Removes,
-            at_ns: [1_500_000; 2],
-            ..NamedFile::default()
-        };
-        let [said] = &text(Some(removes.clone()))[..] else { panic!() };
+        let does = NameUse::Removes;
+        let removes = NamedFile { process: 1, pid: 2, does, at_ns: [1_500_000; 2], inode: 9, ..opens.clone() };
+        let [said] = &text(&[&removes])[..] else { panic!() };
         let start = "`seq` goes on writing to `log`, which `grep` removed at 1.50 ms: since then, 72 bytes went to ";
         assert!(said.starts_with(start), "{said}");
-        assert!(text(None)[0].contains("`log`, which was removed before: "));
-        assert!(text(Some(NamedFile { pid: 1, ..removes })).is_empty(), "its own file");
+        let of_other = NamedFile { path: "/u/log".to_owned(), ..removes.clone() };
+        assert!(text(&[&of_other])[0].contains("`log`, which was removed before: "));
+        assert!(text(&[&NamedFile { pid: 1, ..removes.clone() }]).is_empty(), "its own file");
+        let again = NamedFile { at_ns: [0, 3_000_000], calls: 2, ..opens.clone() };
+        assert!(text(&[&removes, &again]).is_empty(), "it opens it again");
     }
 }

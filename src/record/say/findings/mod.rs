@@ -14,8 +14,9 @@ mod jobs;
 mod killed_part;
 mod late;
 mod loops;
-mod names;
+mod own_input;
 mod pipes;
+mod raced;
 mod readers;
 mod taken;
 #[cfg(test)]
@@ -63,11 +64,11 @@ const RULES: [FindingRule; 57] = [
     pipes::large_blocks,
     failed::find,
     killed_part::find,
-    names::own_input,
-    names::lost_update,
-    names::raced,
-    names::left_lock,
-    names::not_listening_yet,
+    own_input::own_input,
+    raced::lost_update,
+    raced::raced,
+    raced::left_lock,
+    raced::not_listening_yet,
     files::deleted,
     torn::line_cut,
     waits::refused,

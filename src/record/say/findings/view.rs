@@ -3,7 +3,7 @@
 use crate::profile::few;
 use crate::record::model::labels::{self, labels};
 use crate::report::number::time;
-use crate::result::{Document, PathWhat, RecordedChannel, RecordedEnd, RecordedProcess};
+use crate::result::{Document, PathWhat, ProcessLife, RecordedChannel, RecordedEnd, RecordedProcess};
 use std::collections::BTreeSet;
 
 /// A recording, and the names of its processes.
@@ -63,6 +63,28 @@ impl<'a> FindingView<'a> {
     /// [`labels::is_one`].
     pub(crate) fn is_one(&self, at: usize) -> bool {
         labels::is_one(self.document, at)
+    }
+
+    /// When a process lived that used a name, or one before it.
+    pub(crate) fn life(&self, pid: u32) -> Option<&'a ProcessLife> {
+        self.document.lives.iter().find(|life| life.pid == pid)
+    }
+
+    /// Of two processes, what had started each of them but not both, which can be they themselves, if those lived at the same time.
+    /// None if one of the two is of what had started the other one.
+    pub(crate) fn beside(&self, one: u32, other: u32) -> Option<[&'a ProcessLife; 2]> {
+        let line = |pid: u32| -> Vec<&ProcessLife> {
+            let all = std::iter::successors(self.life(pid), |life| self.life(life.parent));
+            all.take(self.document.lives.len()).collect()
+        };
+        let lines = [line(one), line(other)];
+        let apart = |own: usize| {
+            let is_shared = |life: &&&ProcessLife| lines[1 - own].iter().any(|other| other.pid == life.pid);
+            lines[own].iter().take_while(|life| !is_shared(life)).last().copied()
+        };
+        let both = [apart(0)?, apart(1)?];
+        let [first, second] = both.map(|life| life.lived_ns);
+        (first[0] < second[1] && second[0] < first[1]).then_some(both)
     }
 
     /// All ends where processes write, each with its pipe and the number of that.
