@@ -89,18 +89,21 @@ fn what_goes_wrong_with_the_names_of_files_is_said() {
     // No process has this id: it is the largest, and none of this machine's limits is as high.
     std::fs::write(at("old.pid"), "4194303\n").unwrap();
     let list = at("list");
-    let update = format!("read a <{list}; sh -c 'read b <{list}; echo 2 >{list}; true'; echo 1 >{list}");
-    said(&[&update], FindingKind::Overwritten, "when that was not in it yet. A lock");
     // FIFOs keep the order; each side lives until both are done.
-    let fifos = format!("mkfifo {0} {1}", at("a"), at("b"));
+    let fifos = format!("rm -f {0} {1}; mkfifo {0} {1}", at("a"), at("b"));
     let [first, second] = [at("a"), at("b")];
+    let update = format!(
+        "{fifos}; (read a <{list}; echo >{first}; read x <{second}; echo 1 >{list}) & read x <{first}; \
+         sh -c 'read b <{list}; echo 2 >{list}; true'; echo >{second}; wait"
+    );
+    said(&[&update], FindingKind::Overwritten, "when that was not in it yet. A lock");
     let twice = format!(
         "{fifos}; (mkdir {0}; echo >{first}; read x <{second}) & read x <{first}; mkdir {0}; r=$?; echo >{second}; wait; exit $r",
         at("d")
     );
     said(&[&twice], FindingKind::Raced, "/d` at ");
     let early = format!(
-        "(read x <{first}; touch {0}; echo >{second}) & cat {0} 2>/dev/null; r=$?; echo >{first}; read x <{second}; wait; exit $r",
+        "{fifos}; (read x <{first}; touch {0}; echo >{second}) & cat {0} 2>/dev/null; r=$?; echo >{first}; read x <{second}; wait; exit $r",
         at("late")
     );
     said(&[&early], FindingKind::Raced, "`cat` ended with exit code 1 after it did not find `");

@@ -39,7 +39,14 @@ pub(crate) fn overwritten(view: &FindingView<'_>) -> Vec<Finding> {
         known.moved_ns = both(known.moved_ns, stream.moved_ns);
         known.goes_on &= stream.appends || stream.moves == 0;
     }
-    files.values().filter_map(|opened| overwritten_found(view, &opened.values().collect::<Vec<_>>())).collect()
+    // One that is emptied again and again is written anew by each.
+    let emptied = |stream: &RecordedStream| {
+        let empties = view.document.named_files.iter().filter(|file| file.does == NameUse::Empties);
+        empties.filter(|file| file.last_name() == stream.file).map(|file| file.calls).sum::<u64>()
+    };
+    let written = files.values().map(|opened| opened.values().collect::<Vec<_>>());
+    let written = written.filter(|opened| opened.iter().all(|of| emptied(of.first) <= opened.len() as u64));
+    written.filter_map(|opened| overwritten_found(view, &opened)).collect()
 }
 
 fn both(one: [u64; 2], other: [u64; 2]) -> [u64; 2] {

@@ -45,14 +45,15 @@ const KEEPS: &str =
 
 /// The program that reads a file when it is empty, if that is its standard output, too.
 fn own_output(view: &FindingView<'_>, reads: &NamedFile, empties: &NamedFile) -> Option<usize> {
-    let is_own = reads.both_ends && reads.size == 0 && empties.at_ns[0] <= reads.at_ns[0];
-    let reader = is_own.then(|| program_with(view, reads))?;
-    // `md5sum * >MD5SUMS`, or `grep -r`, means others, and makes this one again.
-    let args = &view.document.recorded[reader].args;
-    let files = args.iter().skip(1).filter(|word| !word.starts_with('-'));
-    let is_named = files.clone().any(|word| word.ends_with(reads.last_name()));
-    (args.is_empty() || is_named && files.count() <= FEW || is_shell(&view.document.recorded[reader].name))
-        .then_some(reader)
+    if !reads.both_ends || reads.size > 0 || empties.at_ns[0] > reads.at_ns[0] {
+        return None;
+    }
+    let reader = program_with(view, reads);
+    let process = view.document.recorded.get(reader)?;
+    // `md5sum * >MD5SUMS`, or `grep -r`, means others, and makes this one again. A shell opened it for its program.
+    let files = process.args.iter().skip(1).filter(|word| !word.starts_with('-'));
+    let is_named = files.clone().any(|word| word.ends_with(reads.last_name())) && files.count() <= FEW;
+    (is_named || process.args.is_empty() || reader != reads.process || is_shell(&process.name)).then_some(reader)
 }
 
 /// Words of a command line with one or two files.
@@ -73,8 +74,9 @@ fn program_with(view: &FindingView<'_>, file: &NamedFile) -> usize {
 fn emptied_by(view: &FindingView<'_>, reads: &NamedFile, empties: &NamedFile) -> Option<Finding> {
     let [read, emptied] = [reads.at_ns[0], empties.at_ns[0]];
     let ended = reads.ended_ns.unwrap_or(u64::MAX);
-    // In the life of who reads; or before it, by one that is there at the same time, and what is read is still empty.
-    let before = || emptied <= read && reads.size == 0 && view.beside(empties.pid, reads.pid).is_some();
+    // In the life of who reads; or before it, by one that is there at the same time, and what is read is still empty. A call that
+    // empties a file can end later than others see that.
+    let before = || reads.size == 0 && view.beside(empties.pid, reads.pid).is_some();
     if reads.pid == empties.pid || !((read..ended).contains(&emptied) || before()) {
         return None;
     }
@@ -134,8 +136,7 @@ fn writers<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::say::findings::raced::tests::{MS, lives, used};
-    use crate::record::say::findings::tests::{RecordingChange, said_after, silent};
+    use crate::record::say::findings::tests::{MS, RecordingChange, lives, said_after, silent, used};
     use crate::result::RecordedStream;
 
     #[test]

@@ -31,16 +31,21 @@ fn update_found(view: &FindingView<'_>) -> Option<Finding> {
         });
         reads.map(|reads| reads.at_ns[1]).filter(|at| *at < written.at_ns[0]).max()
     };
-    // What had started both did not read for one of them.
+    // What had started both did not read for one of them, and who waits for the other one knows.
     let updates = |file: &NamedFile, other: &NamedFile| {
         let [own, parent] = actors(file);
-        let parent = Some(parent).filter(|parent| *parent > 0 && !actors(other).contains(parent));
+        let parent = Some(parent).filter(|parent| view.beside(*parent, other.pid).is_some());
         [Some(own), parent].into_iter().flatten().filter_map(|actor| read(actor, file, other)).max()
     };
+    let is_shell_of = |file: &NamedFile| view.document.recorded.get(file.process).is_some_and(|of| is_shell(&of.name));
     let (first, second, read) = files.iter().filter(|file| replaces(file)).find_map(|second| {
         files.iter().copied().find_map(|first| {
             let is_between = first.pid != second.pid && first.at_ns[1] < second.at_ns[0];
             if !replaces(first) || !is_between || !first.is_same_place(second) {
+                return None;
+            }
+            // What it had started itself, it has waited for.
+            if view.life(first.pid).is_some_and(|life| life.parent == second.pid && is_shell_of(second)) {
                 return None;
             }
             let read = updates(second, first).filter(|read| *read < first.at_ns[0])?;
@@ -100,13 +105,14 @@ fn race_found(view: &FindingView<'_>) -> Option<Finding> {
         files.iter().filter(ends).filter(tries).filter(|file| !well || !asked(file)).collect();
     // Who only looks may be prepared for both.
     failed.sort_by_key(|file| (file.error == Some(NameError::Missing), file.does == NameUse::Looks));
-    failed.into_iter().find_map(|failed| race_of(view, failed))
+    failed.into_iter().find_map(|failed| race_of(view, failed, well))
 }
 
 const APART: &str = "A folder for each (`mktemp -d`), or one after the other, keeps them apart";
 
 /// Why the use of a name failed, if another process that lived at the same time is the reason.
-fn race_of(view: &FindingView<'_>, failed: &NamedFile) -> Option<Finding> {
+/// `well`: all has ended with exit code 0.
+fn race_of(view: &FindingView<'_>, failed: &NamedFile, well: bool) -> Option<Finding> {
     let at = failed.at_ns[1];
     let others: Vec<(&NamedFile, u64)> = {
         let beside = |by: &NamedFile| view.beside(failed.pid, by.pid).map(|[own, _]| own.lived_ns[0]);
@@ -130,6 +136,10 @@ fn race_of(view: &FindingView<'_>, failed: &NamedFile) -> Option<Finding> {
                 let why = format!("{} had removed {what} {}", one_of(view, by, failed), before(at - by.at_ns[1]));
                 (by, "did not find", why, APART)
             } else {
+                // Without it, all went well.
+                if well && failed.exit_code == Some(1) {
+                    return None;
+                }
                 let later = others.iter().map(|(by, _)| *by).filter(|by| makes(by) && by.is_same_place(failed));
                 let by = later.filter(|by| (at..at + SOON_NS).contains(&by.at_ns[0])).min_by_key(|by| by.at_ns[0])?;
                 let why = format!("{} created it {} that", one_of(view, by, failed), later_by(by.at_ns[0] - at));
@@ -245,37 +255,14 @@ pub(crate) fn left_lock(view: &FindingView<'_>) -> Vec<Finding> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use crate::record::say::findings::tests::{RecordingChange, said_after, silent};
+    use crate::record::say::findings::tests::{MS, RecordingChange, lives, said_after, silent, used};
     use crate::result::{Document, ProcessLife};
-
-    pub(crate) const MS: u64 = 1_000_000;
-
-    /// `f`, used by one of `seq | grep | cat`, whose ids are 1 to 3.
-    pub(crate) fn used(process: usize, does: NameUse, at: u64) -> NamedFile {
-        NamedFile {
-            process,
-            pid: process as u32 + 1,
-            path: "/t/f".to_owned(),
-            does,
-            at_ns: [at * MS; 2],
-            inode: 7,
-            size: 9,
-            calls: 1,
-            ..NamedFile::default()
-        }
-    }
 
     fn failed(mut file: NamedFile, error: NameError) -> NamedFile {
         (file.error, file.exit_code, file.ended_ns) = (Some(error), Some(1), Some(file.at_ns[1] + MS));
         NamedFile { inode: 0, ..file }
-    }
-
-    /// The three live all the time, and nothing is known of who started them.
-    pub(crate) fn lives(recording: &mut Document) {
-        let life = |pid| ProcessLife { pid, lived_ns: [0, 900 * MS], ..ProcessLife::default() };
-        recording.lives = (1..4).map(life).collect();
     }
 
     #[test]
@@ -362,7 +349,7 @@ pub(crate) mod tests {
             &|recording| recording.named_files[1].path = "/t/g".to_owned(),
             &|recording| recording.named_files[1].at_ns = [55 * MS; 2],
             &|recording| recording.named_files[1].does = NameUse::Removes,
-            &|recording| recording.exit_codes = vec![0],
+            &|recording| (recording.exit_codes, recording.recorded[1].exit_code) = (vec![0], Some(1)),
             &|recording| recording.lives[0].parent = 2,
             &|recording| recording.lives[1].parent = 1,
             &|recording| (recording.lives[0].lived_ns[1], recording.lives[1].lived_ns[0]) = (45 * MS, 46 * MS),

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::record::model::stages::tests::shell;
-use crate::result::{Processes, RecordedEnd};
+use crate::result::{NameUse, NamedFile, ProcessLife, Processes, RecordedEnd};
 
 pub(crate) const WINDOW: u64 = 4_000_000_000;
 
@@ -23,6 +23,29 @@ pub(crate) fn pipeline() -> Document {
         }
     }
     recording
+}
+
+pub(crate) const MS: u64 = 1_000_000;
+
+/// `f`, used by one of `seq | grep | cat`, whose ids are 1 to 3.
+pub(crate) fn used(process: usize, does: NameUse, at: u64) -> NamedFile {
+    NamedFile {
+        process,
+        pid: process as u32 + 1,
+        path: "/t/f".to_owned(),
+        does,
+        at_ns: [at * MS; 2],
+        inode: 7,
+        size: 9,
+        calls: 1,
+        ..NamedFile::default()
+    }
+}
+
+/// The three live all the time, and nothing is known of who started them.
+pub(crate) fn lives(recording: &mut Document) {
+    let life = |pid| ProcessLife { pid, lived_ns: [0, 900 * MS], ..ProcessLife::default() };
+    recording.lives = (1..4).map(life).collect();
 }
 
 /// What a rule says of it after a change.
