@@ -24,11 +24,12 @@ fn update_found(view: &FindingView<'_>) -> Option<Finding> {
     let replaces = |file: &NamedFile| matches!(file.does, NameUse::Empties | NameUse::Renames);
     // A part of a shell, as `$(...)`, reads for it, and a program that it starts renames for it.
     let actors = |file: &NamedFile| [file.pid, view.life(file.pid).map_or(0, |life| life.parent)];
+    let all: Vec<&NamedFile> =
+        files.iter().copied().filter(|file| file.does == NameUse::Reads && file.size > 0).collect();
     let read = |actor: u32, written: &NamedFile, other: &NamedFile| {
-        let reads = files.iter().filter(|file| {
-            let own = actors(file).contains(&actor) && file.pid != other.pid;
-            file.does == NameUse::Reads && file.size > 0 && own && file.is_same_place(written)
-        });
+        let reads = all
+            .iter()
+            .filter(|file| file.pid != other.pid && actors(file).contains(&actor) && file.is_same_place(written));
         reads.map(|reads| reads.at_ns[1]).filter(|at| *at < written.at_ns[0]).max()
     };
     // What had started both did not read for one of them, and who waits for the other one knows.

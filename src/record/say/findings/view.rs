@@ -4,17 +4,20 @@ use crate::profile::few;
 use crate::record::model::labels::{self, labels};
 use crate::report::number::time;
 use crate::result::{Document, PathWhat, ProcessLife, RecordedChannel, RecordedEnd, RecordedProcess};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// A recording, and the names of its processes.
 pub(crate) struct FindingView<'a> {
     pub(crate) document: &'a Document,
     labels: Vec<String>,
+    /// By process id: a recording can have hundreds, and each is asked for often.
+    lives: HashMap<u32, &'a ProcessLife>,
 }
 
 impl<'a> FindingView<'a> {
     pub(crate) fn new(document: &'a Document) -> Self {
-        Self { document, labels: labels(document) }
+        let lives = document.lives.iter().map(|life| (life.pid, life)).collect();
+        Self { document, labels: labels(document), lives }
     }
 
     /// `` `cat` ``.
@@ -67,7 +70,7 @@ impl<'a> FindingView<'a> {
 
     /// When a process lived that used a name, or one before it.
     pub(crate) fn life(&self, pid: u32) -> Option<&'a ProcessLife> {
-        self.document.lives.iter().find(|life| life.pid == pid)
+        self.lives.get(&pid).copied()
     }
 
     /// Of two processes, what had started each of them but not both, which can be they themselves, if those lived at the same time.
