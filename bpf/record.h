@@ -86,6 +86,8 @@
 #define PR_KINDS 10
 /* Larger writes are not atomic: PIPE_BUF. */
 #define PR_ATOMIC 4096
+/* Python asks for whole buffers of what it still wants (Modules/_io/bufferedio.c). */
+#define PR_BUFFER 8192
 /* Messages of one call of whose bytes are counted. */
 #define PR_MESSAGES 64
 /* Requests of one io_submit that are looked at, and events among which the result of one is sought. */
@@ -306,6 +308,8 @@ struct pr_counts {
 	u64 ready;
 	/* What the last call of a thread was to write or read, and did not. */
 	u64 unsent;
+	/* Calls that asked for what the one before had left: writes exactly, reads up to PR_BUFFER bytes less. */
+	u64 resumed;
 	/* Reads of one byte that did not follow another one directly: a `read` of bash begins. Whether the end of file did. */
 	u64 lines;
 	u64 unended;

@@ -211,6 +211,8 @@ static __always_inline void count_call(const struct pr_task *own, struct pr_coun
 		note_slots(counts, fill.slots);
 	}
 	ADD(counts->kinds[kind], 1);
+	if (asked && counts->unsent - asked < (side == PR_READ ? PR_BUFFER : 1))
+		ADD(counts->resumed, 1);
 	counts->unsent = 0;
 	if (result < 0) {
 		if (result == -EAGAIN) {

@@ -174,6 +174,9 @@ pub struct RecordedEnd {
     /// Bytes that the last call of each thread should have written or read, and did not.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unsent: u64,
+    /// Calls that asked for what the call before had left, as those do that want all of it: writes exactly, reads up to 8 KiB less.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub resumed: u64,
     /// Reads of one byte that did not follow another one directly: each `read` of bash begins with one.
     #[serde(default, skip_serializing_if = "is_default")]
     pub lines: u64,

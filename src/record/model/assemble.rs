@@ -360,6 +360,7 @@ fn add_end(end: &mut RecordedEnd, counts: &PrCounts, writes: bool, begin: u64) {
         (&mut end.parted, counts.parted),
         (&mut end.ready_polls, counts.ready * PR_READY_EVERY as u64),
         (&mut end.unsent, counts.unsent),
+        (&mut end.resumed, counts.resumed),
         (&mut end.lines, counts.lines),
         (&mut end.unended, counts.unended),
         (&mut end.by_read, counts.by_read),

@@ -145,7 +145,11 @@ fn unrecorded(
     let name = pipe_name(pipe, stages, times);
     let recorded = if writes { &pipe.writers } else { &pipe.readers };
     let also = if recorded.is_empty() { "" } else { "also " };
-    let open = format!("{who} {also}{have} the {end} end of the pipe {name} open, but {were} not recorded.");
+    let (end, noun) = (if pipe.kind.is_pipe() { end } else { "other" }, pipe.kind.noun());
+    let open = format!("{who} {also}{have} the {end} end of the {noun} {name} open, but {were} not recorded.");
+    if !pipe.kind.is_pipe() {
+        return Some(open);
+    }
     let theirs = theirs(recording, pipe, writes).map_or_else(String::new, |text| format!(" {text}"));
     Some(open + &theirs)
 }

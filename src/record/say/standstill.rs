@@ -1,6 +1,7 @@
 //! Why nothing went on when a recording last looked: processes that wait for each other or for themselves, those that only
 //! have open what others wait for, FIFOs that nobody opens, and processes that are [`stopped`].
 
+mod full;
 mod itself;
 mod remedy;
 mod stopped;
@@ -14,6 +15,7 @@ use crate::result::{
     RecordedEnd, SeenProcess, WaitReason, WaitedFor,
 };
 use crate::util::text::{clean, counted};
+use remedy::LAST_GIVEN;
 use std::collections::{BTreeMap, BTreeSet};
 pub(crate) use waiting::full_name;
 use waiting::{
@@ -54,9 +56,12 @@ pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
     if found.is_empty() {
         let held = held(recording, look).into_iter();
         found.extend(held.map(|text| Finding::new(FindingKind::Held, None, text)));
+        found.extend(full::full(recording, look).into_iter().map(|text| Finding::new(FindingKind::Held, None, text)));
         let stopped = stopped::stopped(recording, look).into_iter();
         found.extend(stopped.map(|text| Finding::new(FindingKind::Held, None, text)));
         if found.is_empty() {
+            let watched = itself::watches_output(recording, look).into_iter();
+            found.extend(watched.map(|text| Finding::new(FindingKind::Held, None, text)));
             let neglects = itself::neglects(recording, look).into_iter();
             found.extend(neglects.map(|text| Finding::new(FindingKind::Held, None, text)));
         }
@@ -148,6 +153,7 @@ fn circles(waits: Vec<&LastWait>) -> Vec<Vec<&LastWait>> {
             }
             path.push(next);
         };
+        let circle = circle.filter(|members| !has_way_out(&waits, members));
         let circle: Vec<&LastWait> = circle.into_iter().flatten().map(|at| waits[at]).collect();
         let known: BTreeSet<u32> = found.iter().flatten().map(|wait| wait.process.pid).collect();
         if !circle.is_empty() && circle.iter().all(|wait| !known.contains(&wait.process.pid)) {
@@ -156,6 +162,22 @@ fn circles(waits: Vec<&LastWait>) -> Vec<Vec<&LastWait>> {
     }
     found.truncate(NAMED);
     found
+}
+
+/// Whether a member of a circle waits also for somebody outside of it, who waits for none of them: that one can end all of it.
+fn has_way_out(waits: &[&LastWait], circle: &[usize]) -> bool {
+    let members: BTreeSet<u32> = circle.iter().map(|at| waits[*at].process.pid).collect();
+    let awaited = |at: &usize| match &waits[*at].awaited {
+        WaitedFor::Channels { any, .. } => &any[..],
+        _ => &[],
+    };
+    let holders = circle.iter().flat_map(awaited).flat_map(|channel| &channel.holders);
+    let outside: BTreeSet<u32> = holders.map(|of| of.process.pid).filter(|pid| !members.contains(pid)).collect();
+    let leads_in = |first: usize| {
+        let path = std::iter::successors(Some(first), |at| next(waits, *at)).take(waits.len());
+        path.into_iter().any(|at| members.contains(&waits[at].process.pid))
+    };
+    (0..waits.len()).any(|at| outside.contains(&waits[at].process.pid) && !leads_in(at))
 }
 
 /// Of the waits of those that could end this one, the one that says most; its own if nobody else could.
@@ -291,7 +313,9 @@ pub(crate) fn polled(recording: &Document, process: usize) -> Option<String> {
         all.extend((!names.is_empty()).then(|| format!("{} {way} {}", channel_name(channel), few(names))));
     }
     if all.is_empty() {
-        all.insert("its own threads and signals".to_owned());
+        let given = any.iter().find(|channel| (1..=LAST_GIVEN).contains(&channel.fd) && channel.kind.is_pipe());
+        let own = given.and_then(|channel| Some(format!("its own {}", role(channel.fd)?)));
+        all.insert(own.unwrap_or_else(|| "its own threads and signals".to_owned()));
     }
     let more = others + all.len().saturating_sub(NAMED) as u64;
     let mut said: Vec<String> = all.into_iter().take(NAMED).collect();
@@ -340,9 +364,10 @@ fn held(recording: &Document, look: &LastLook) -> Vec<String> {
     for wait in &look.waits {
         let WaitedFor::Channels { any, polled, .. } = &wait.awaited else { continue };
         // A socket between a process and its child is used like a pipe.
-        let is_left =
-            |of: &AwaitedChannel| of.kind.is_pipe() || of.kind == ChannelKind::UnixStream && was_written(recording, of);
-        for channel in any.iter().filter(|channel| !channel.room && is_left(channel)) {
+        let left =
+            |of: &AwaitedChannel| was_written(recording, of) || of.holders.iter().all(|of| is_left(recording, of));
+        let is_open = |of: &AwaitedChannel| of.kind.is_pipe() || of.kind == ChannelKind::UnixStream && left(of);
+        for channel in any.iter().filter(|channel| !channel.room && is_open(channel)) {
             let new = known.insert((wait.process.pid, channel.inode));
             let hung =
                 wait.process.recorded.is_some_and(|at| is_hung(recording, at)) || was_written(recording, channel);
@@ -383,7 +408,8 @@ fn is_only_held(recording: &Document, look: &LastLook, wait: &LastWait, channel:
     let ends = recorded(recording, channel).map_or(&[][..], |pipe| &pipe.writers[..]);
     let wrote = |at: usize| ends.iter().any(|end| end.process == at && end.all_calls() > 0);
     let only_holds = |holder: &ChannelHolder| {
-        holder.process.pid == wait.process.pid || holder.process.idle && !holder.process.recorded.is_some_and(wrote)
+        let idle = holder.process.idle || is_left(recording, holder);
+        holder.process.pid == wait.process.pid || idle && !holder.process.recorded.is_some_and(wrote)
     };
     let later = |end: &RecordedEnd| {
         recording.recorded.get(end.process).is_some_and(|process| end.all_calls() > 0 && process.end_ns > look.at_ns)
@@ -394,13 +420,25 @@ fn is_only_held(recording: &Document, look: &LastLook, wait: &LastWait, channel:
         && !ends.iter().any(later)
 }
 
+/// Whether what a process has inherited by 1 or 2 was left to it by one that has ended, and it sleeps on a timer or in `poll`
+/// most of the time.
+fn is_left(recording: &Document, holder: &ChannelHolder) -> bool {
+    let Some(process) = holder.process.recorded.and_then(|at| recording.recorded.get(at)) else { return false };
+    let window = recording.processes.window_ns;
+    let starter = process.started_by.and_then(|by| recording.recorded.get(by));
+    let slept = [WaitReason::Poll, WaitReason::Timer].map(|of| process.waits.get(&of).map_or(0, |wait| wait.ns));
+    let given = (1..=LAST_GIVEN).contains(&holder.fd);
+    given && starter.is_some_and(|of| of.end_ns < window) && slept.iter().sum::<u64>() as f64 >= LONG * window as f64
+}
+
 fn held_text(recording: &Document, wait: &LastWait, channel: &AwaitedChannel) -> String {
     let itself = channel.holders.iter().any(|holder| holder.process.pid == wait.process.pid);
     let others = channel.holders.iter().filter(|holder| holder.process.pid != wait.process.pid);
     let itself = itself.then(|| "itself".to_owned());
     let names = few(itself.into_iter().chain(others.map(|holder| full_name(&holder.process))));
     let have = if channel.holders.len() == 1 { "has" } else { "have" };
-    let still = if was_written(recording, channel) { "still " } else { "" };
+    let left = channel.holders.iter().any(|holder| is_left(recording, holder));
+    let still = if left || was_written(recording, channel) { "still " } else { "" };
     let what = channel_name(channel);
     let name = full_name(&wait.process);
     let does = match (recording.looks, channel.holders.len()) {

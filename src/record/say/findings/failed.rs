@@ -118,11 +118,16 @@ fn is_passed_on(view: &FindingView<'_>, process: &RecordedProcess, code: u8) -> 
     starter.is_some_and(|starter| !is_shell(&starter.name) || starter.exit_code == Some(code))
 }
 
+/// Programs that pack or keep what they read: who has nothing for them has failed.
+const KEEP: [&str; 16] = [
+    "gzip", "pigz", "bgzip", "bzip2", "lbzip2", "xz", "zstd", "zstdmt", "lz4", "7z", "openssl", "gpg", "tee", "split",
+    "tar", "dd",
+];
+
 /// A program that wrote nothing itself: who reads its standard output takes that for all.
 fn without_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u8) -> Option<Failed> {
     let is_timeout = process.name == TIMEOUT && code == TIMED_OUT;
-    let is_it = fails(process, code) && !answers(view, at, process, code) && !is_timeout;
-    let channel = process.output.filter(|_| is_it)?;
+    let channel = process.output.filter(|_| !answers(view, at, process, code) && !is_timeout)?;
     let pipe = view.document.channels.get(channel).filter(|pipe| pipe.kind.is_pipe())?;
     let wrote = pipe.writers.iter().any(|end| end.process == at && end.bytes > 0);
     if wrote || process.execs == 0 || !view.is_one(at) || !pipe.other_readers.is_empty() {
@@ -130,6 +135,10 @@ fn without_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, 
     }
     let reader = pipe.readers.iter().find(|end| end.at_end > 0 && end.process != at)?;
     let reading = view.process(reader)?;
+    // What packs nothing, or keeps it in a file, wanted more than an answer.
+    if !(fails(process, code) || pipe.read() == 0 && KEEP.contains(&reading.name.as_str())) {
+        return None;
+    }
     // A shell gets the exit code of `$(...)`, which it reads in blocks, but not that of `<(...)`.
     let by_bytes = reader.requested == reader.all_calls();
     if process.started_by.and_then(|starter| view.document.recorded.get(starter)?.exit_code) == Some(code) {

@@ -247,9 +247,13 @@ fn printed(view: &FindingView<'_>, at: usize, end: &RecordedEnd, process: &Recor
     let (steps, ns) = (waits().map(|wait| wait.count).sum::<u64>(), waits().map(|wait| wait.ns).sum::<u64>());
     let [wrote, _] = end.moved_ns?;
     let is_late = wrote.saturating_sub(process.begin_ns) as f64 >= LATE * lived as f64;
+    let slept_ns = process.waits.get(&WaitReason::Timer).map_or(0, |wait| wait.ns);
+    let sleeps_once =
+        switch.is_some() && steps < STEPS && end.all_calls() == 1 && slept_ns as f64 >= WAITED * lived as f64;
     // It may have printed a line at each step.
-    let is_enough = steps >= STEPS && end.bytes >= 2 * steps && ns as f64 >= WAITED * lived as f64;
+    let is_enough = (steps >= STEPS && end.bytes >= 2 * steps || sleeps_once) && ns as f64 >= WAITED * lived as f64;
     let what = match switch {
+        Some(switch) if sleeps_once => format!(": if it printed some of that before it slept, it was in its buffer. {switch} writes at once."),
         Some(switch) => format!(": what it had printed before was in its buffer. {switch} writes at once."),
         None => ". If it had something to print before, that was in its buffer, as programs have one for a pipe: `stdbuf -oL` \
                  before the command, or `fflush` after each line, writes at once."
@@ -257,9 +261,9 @@ fn printed(view: &FindingView<'_>, at: usize, end: &RecordedEnd, process: &Recor
     };
     (process.pids.len() == 1 && lived >= LONG_NS && is_late && is_enough).then(|| {
         format!(
-            "{} slept {} times and wrote only at its end, {} from {} on{what}",
+            "{} slept {} and wrote only at its end, {} from {} on{what}",
             view.name(end.process),
-            grouped(steps),
+            if steps == 1 { "once".to_owned() } else { format!("{} times", grouped(steps)) },
             counted(end.bytes, "byte"),
             after(wrote)
         )

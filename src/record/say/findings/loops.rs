@@ -260,7 +260,12 @@ fn not_read_by(
     let parent = document.recorded.get(at)?;
     // Who waits for the child is in a circle with it.
     let waits = parent.waits.get(&WaitReason::Child).map_or(0, |wait| wait.ns);
-    if waits as f64 >= FULL * document.processes.window_ns as f64 {
+    let full = FULL * document.processes.window_ns as f64;
+    if waits as f64 >= full {
+        return None;
+    }
+    // Who waits for room itself does not read because of that.
+    if view.writers().any(|(other, _, own)| own.process == at && other != channel && own.blocked_ns as f64 >= full) {
         return None;
     }
     let until = document.processes.window_ns / 2;

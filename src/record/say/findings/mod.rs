@@ -34,7 +34,7 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 57] = [
+const RULES: [FindingRule; 59] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -43,6 +43,7 @@ const RULES: [FindingRule; 57] = [
     late::find,
     torn::torn,
     unread::unsent,
+    unread::rests,
     readers::datagrams,
     unread::short_block,
     exit::find,
@@ -61,6 +62,7 @@ const RULES: [FindingRule; 57] = [
     jobs::find,
     waits::unnoticed,
     readers::cut,
+    readers::left_off,
     pipes::large_blocks,
     failed::find,
     killed_part::find,

@@ -74,6 +74,70 @@ pub(crate) fn broken(view: &FindingView<'_>) -> Vec<Finding> {
     found
 }
 
+/// Programs that read all of their input, as GNU's do.
+const READ_ALL: [&str; 24] = [
+    "tee",
+    "cat",
+    "gzip",
+    "pigz",
+    "bgzip",
+    "zstd",
+    "xz",
+    "bzip2",
+    "lz4",
+    "wc",
+    "sort",
+    "md5sum",
+    "sha256sum",
+    "cksum",
+    "tr",
+    "cut",
+    "uniq",
+    "nl",
+    "rev",
+    "tac",
+    "base64",
+    "od",
+    "pv",
+    "mbuffer",
+];
+
+/// Programs that are many, each named by the first argument.
+const MANY_IN_ONE: [&str; 3] = ["coreutils", "busybox", "toybox"];
+
+/// `` `coreutils tee` ended at 7.20 ms, before the end of its input: ... ``
+pub(crate) fn left_off(view: &FindingView<'_>) -> Vec<Finding> {
+    let found = view.writers().filter_map(|(at, pipe, end)| {
+        let writer = view.process(end)?;
+        let broke = end.epipe > 0 || writer.signal == Some(libc::SIGPIPE.cast_unsigned());
+        let [reader] = &pipe.readers[..] else { return None };
+        let process = view.process(reader).filter(|_| broke)?;
+        let applet = process.args.get(1).filter(|_| MANY_IN_ONE.contains(&process.name.as_str()));
+        let program = applet.unwrap_or(&process.name);
+        let is_over = process.end_ns < writer.end_ns && process.signal.is_none() && process.exit_code.is_none();
+        let is_short = reader.at_end == 0 && reader.eagain == 0 && reader.short > 0 && reader.unsent > 0;
+        if !is_over || !is_short || process.pids.len() > 1 || !READ_ALL.contains(&program.as_str()) {
+            return None;
+        }
+        let name = if applet.is_some() {
+            format!("`{} {}`", clean(&process.name), clean(program))
+        } else {
+            view.name(reader.process)
+        };
+        let how = if writer.signal.is_some() { "was ended by SIGPIPE" } else { "could not (EPIPE)" };
+        let text = format!(
+            "{name} ended at {} after {}, without the end of its input: {}, which was to write more, {how}. A read that gives less than \
+             was asked for is not the end; that is one of 0 bytes.",
+            after(process.end_ns),
+            counted(reader.bytes, "byte"),
+            view.name(end.process)
+        );
+        let finding = Finding::new(FindingKind::Cut, [reader.process, end.process], text);
+        Some(Finding { channels: vec![at], at_ns: Some(process.end_ns), ..finding })
+    });
+    found.collect()
+}
+
 /// `` `tee` was ended by SIGPIPE at 12.0 ms, because `head` did not read on: `all.txt` has only what was written until
 /// then. `tee -p` writes on. ``
 pub(crate) fn cut(view: &FindingView<'_>) -> Vec<Finding> {

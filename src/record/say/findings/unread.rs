@@ -6,13 +6,15 @@ use crate::result::{
     ChannelKind, Document, Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess, WaitReason, WaitedFor,
 };
 use crate::util::text::{clean, counted, grouped};
+use std::collections::BTreeMap;
 
 /// `` `main` closed the pipe from `worker` before it had read all: 12,345 of 60,000 bytes that were written are lost. ``
 ///
 /// In `seq | head`, that is how it ought to be: only who has started the writer wants its output.
 pub(crate) fn unread(view: &FindingView<'_>) -> Vec<Finding> {
     let document = view.document;
-    let mut found = Vec::new();
+    // Of several pipes between the same processes, one sentence says all.
+    let mut left: BTreeMap<(usize, String), Vec<(usize, [u64; 2])>> = BTreeMap::new();
     for (at, channel) in document.channels.iter().enumerate() {
         let written = channel.written();
         let read = channel.read();
@@ -39,21 +41,33 @@ pub(crate) fn unread(view: &FindingView<'_>) -> Vec<Finding> {
             || !is_seen
             || !is_of_children
             || reader.at_end > 0
-            || process.signal.is_some()
+            || is_ended(reader, process)
             || is_farewell
         {
             continue;
         }
-        let (name, from, lost) = (view.name(reader.process), view.pipe_from(channel), written - read);
+        left.entry((reader.process, view.pipe_from(channel))).or_default().push((at, [written - read, written]));
+    }
+    let closed = left.into_iter().map(|((reader, from), channels)| {
+        let [lost, written] = [0, 1].map(|of| channels.iter().map(|(_, bytes)| bytes[of]).sum::<u64>());
+        // A signal that ended it later leaves open whether it had closed it.
+        let is_killed = document.recorded.get(reader).is_some_and(|process| process.signal.is_some());
+        let does = if is_killed { "left" } else { "closed" };
+        let what = match (&channels[..], from.strip_prefix("the ")) {
+            ([_, _, ..], Some(one)) => format!("{} times a {one}", grouped(channels.len() as u64)),
+            _ => from,
+        };
         let text = format!(
-            "{name} closed {from} before it had read all: {} of {} that were written are lost. It has to read until the end of file: \
+            "{} {does} {what} before it had read all: {} of {} that were written are lost. It has to read until the end of file: \
              the end of a child is not that of its output.",
+            view.name(reader),
             grouped(lost),
             counted(written, "byte")
         );
-        let finding = Finding::new(FindingKind::Unread, [reader.process], text);
-        found.push(Finding { channels: vec![at], bytes: Some(lost), ..finding });
-    }
+        let channels = channels.into_iter().map(|(at, _)| at).collect();
+        Finding { channels, bytes: Some(lost), ..Finding::new(FindingKind::Unread, [reader], text) }
+    });
+    let mut found: Vec<Finding> = closed.collect();
     let of_channel = |(at, channel)| in_fifo(view, at, channel).or_else(|| left_early(view, at, channel));
     found.extend(document.channels.iter().enumerate().filter_map(of_channel));
     found
@@ -205,18 +219,67 @@ pub(crate) fn unsent(view: &FindingView<'_>) -> Vec<Finding> {
         if end.unsent == 0 || end.eagain + end.short == 0 || end.epipe > 0 || !alone || is_excerpt || !is_read {
             continue;
         }
+        if rest_dropped(end) > 0 {
+            continue;
+        }
         let noun = pipe.kind.noun();
         let (name, pipe, bytes) = (view.name(end.process), view.pipe_to(pipe), counted(end.unsent, "byte"));
         let how = if end.eagain > 0 { "failed with EAGAIN" } else { "wrote only a part" };
         let text = format!(
             "{name} ended with at least {bytes} unsent: its last write to {pipe} {how}, because the {noun} was full and does not \
-             block (O_NONBLOCK). It has to write on when there is room before it ends: \
-             in node, `process.exitCode` instead of `process.exit()` does."
+             block (O_NONBLOCK). It has to write on when there is room before it ends{}.",
+            if ONE_WRITES.contains(&process.name.as_str()) {
+                ": in node, `process.exitCode` instead of `process.exit()` does"
+            } else {
+                ""
+            }
         );
         let finding = Finding::new(FindingKind::Unsent, [end.process], text);
         found.push(Finding { channels: vec![at], bytes: Some(end.unsent), at_ns: Some(process.end_ns), ..finding });
     }
     found
+}
+
+/// Whether a signal ended a process that may still have been reading.
+fn is_ended(reader: &RecordedEnd, process: &RecordedProcess) -> bool {
+    let last = reader.moved_ns.map_or(u64::MAX, |[_, last]| last);
+    process.signal.is_some() && process.end_ns < last.saturating_add(DONE_NS)
+}
+
+/// Who has not read for so long, ns, reads no more.
+const DONE_NS: u64 = 100_000_000;
+
+/// Writes of which a part was left and which were not followed by exactly that part; the last one may have been to be.
+fn rest_dropped(end: &RecordedEnd) -> u64 {
+    let left = (end.short + end.eagain).saturating_sub(u64::from(end.unsent > 0));
+    if end.short == 0 { 0 } else { left.saturating_sub(end.resumed) }
+}
+
+/// `` 13 writes of `serena` to the pipe to `05.py` took only a part, ... ``
+pub(crate) fn rests(view: &FindingView<'_>) -> Vec<Finding> {
+    let found = view.writers().filter_map(|(at, pipe, end)| {
+        let process = view.process(end).filter(|process| process.pids.len() == 1 && process.threads <= 1)?;
+        // Vectors and splices have requests that are not known, or need not be repeated.
+        let plain = end.calls.iter().filter(|(call, _)| call.as_str() == "write").map(|(_, calls)| calls).sum::<u64>();
+        let dropped = rest_dropped(end);
+        if dropped == 0 || plain < end.all_calls() || end.requested == 0 || process.moves_unseen() {
+            return None;
+        }
+        let whole = if end.eagain > 0 { format!(" and {} nothing (EAGAIN)", grouped(end.eagain)) } else { String::new() };
+        let text = format!(
+            "{} of {} writes of {} to {} took only a part{whole}, because the {} was full and does not block (O_NONBLOCK): {dropped} times, \
+             what it wrote next was not the rest of that, so lines are cut and run into each other. It has to write the rest, as \
+             when `poll` finds room, or to keep that descriptor blocking.",
+            grouped(end.short),
+            grouped(end.all_calls()),
+            view.name(end.process),
+            view.pipe_to(pipe),
+            pipe.kind.noun()
+        );
+        let finding = Finding::new(FindingKind::Torn, [end.process], text);
+        Some(Finding { channels: vec![at], count: Some(dropped), of: Some(end.all_calls()), ..finding })
+    });
+    found.collect()
 }
 
 /// `` `dd` got 10,000 of 1,048,576 bytes with 1 read: `count=1` counts reads, not blocks. `iflag=fullblock` fills each

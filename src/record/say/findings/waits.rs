@@ -69,11 +69,18 @@ pub(crate) fn typed(view: &FindingView<'_>) -> Vec<Finding> {
     let is_typed = |channel: &RecordedChannel| channel.kind == ChannelKind::Pty && channel.inode.is_multiple_of(2);
     let typed = view.readers().filter(|(_, channel, end)| is_typed(channel) && waits(end));
     let text = |(at, _, end): (usize, &RecordedChannel, &RecordedEnd)| {
-        let text = format!(
-            "{} waits for something to be typed at its terminal, and nothing was: it asks there, as for a name or a password. An \
-             option or a setting (for git, GIT_TERMINAL_PROMPT=0) has it fail instead, and `setsid` leaves it without a terminal.",
-            view.name(end.process)
-        );
+        let is_shown = view
+            .writers()
+            .any(|(_, channel, of)| channel.kind == ChannelKind::Pty && of.process == end.process && of.bytes > 0);
+        let is_input = view.process(end).is_some_and(|process| process.input == Some(at)) && !is_shown;
+        let what = if is_input {
+            "reads its standard input, which is the terminal, and nothing was typed there: it was given no file. `<FILE` behind its \
+             command, a file as its argument, or a pipe gives it one."
+        } else {
+            "waits for something to be typed at its terminal, and nothing was: it asks there, as for a name or a password. An option or \
+             a setting (for git, GIT_TERMINAL_PROMPT=0) has it fail instead, and `setsid` leaves it without a terminal."
+        };
+        let text = format!("{} {what}", view.name(end.process));
         Finding { channels: vec![at], ..Finding::new(FindingKind::Held, [end.process], text) }
     };
     typed.map(text).take(1).collect()

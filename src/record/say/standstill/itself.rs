@@ -2,13 +2,15 @@
 
 use crate::profile::few;
 use crate::record::say::standstill::remedy::LAST_GIVEN;
-use crate::record::say::standstill::waiting::{LONG, NAMED, channel_name, full_name, is_hung, recorded};
+use crate::record::say::standstill::waiting::{
+    LONG, NAMED, channel_name, full_name, is_hung, is_stuck, recorded, role,
+};
 use crate::report::number::time;
 use crate::result::{
     AwaitedChannel, ChannelKind, Document, EndedChild, LastLook, LastWait, RecordedProcess, SeenProcess, WaitReason,
     WaitTotal, WaitedFor,
 };
-use crate::util::text::{clean, grouped};
+use crate::util::text::{clean, counted, grouped};
 use std::collections::BTreeSet;
 
 /// A process that only itself could wake.
@@ -49,6 +51,10 @@ pub(super) fn itself(recording: &Document, look: &LastLook, wait: &LastWait) -> 
         if channel.room { ("read", "room in", "there can be no room") } else { ("write", "data from", nothing) };
     let what = format!("{what_for} {what}");
     let mut said = vec![format!("{name} waits for {what}, whose {end} end only {own} open: {wants}.")];
+    if channel.room && is_known {
+        let text = "Who reads it has to be started before more is written than it holds (64 KiB mostly), or another thread has to write.";
+        said.push(text.to_owned());
+    }
     // Its first descriptor of that end.
     let fd = channel.holders.iter().find(|holder| holder.process.pid == wait.process.pid).map(|holder| holder.fd);
     said.extend(fd.filter(|_| !channel.room).map(|fd| {
@@ -120,6 +126,28 @@ fn ended_child(child: &EndedChild) -> String {
         None => "which has ended".to_owned(),
     };
     format!("its child `{}`, {how}", clean(&child.name))
+}
+
+/// Who polls only the pipe that it writes, and not for room in it, while its standard input waits to be read.
+pub(super) fn watches_output(recording: &Document, look: &LastLook) -> Option<String> {
+    look.waits.iter().find_map(|wait| {
+        let at = wait.process.recorded.filter(|at| is_hung(recording, *at) && is_stuck(recording, wait))?;
+        let WaitedFor::Channels { any, others: 0, polled: true, limited: false } = &wait.awaited else { return None };
+        let [channel] = &any[..] else { return None };
+        let output = role(channel.fd).filter(|_| channel.fd > 0 && !channel.room && channel.kind.is_pipe())?;
+        let input = recording.channels.get(recording.recorded.get(at)?.input?)?;
+        let is_read = input.readers.iter().any(|end| end.process == at && end.all_calls() > 0);
+        let written = input.written();
+        (!is_read && is_seen_whole(recording)).then(|| {
+            let there = if written > 0 { format!(", where {} wait", counted(written, "byte")) } else { String::new() };
+            format!(
+                "{} waits in poll without a time limit, and only for its own {output} (its descriptor {}), where nothing comes as long as \
+                 who reads it is there. It has never read its standard input{there}: it has to poll both.",
+                full_name(&wait.process),
+                channel.fd
+            )
+        })
+    })
 }
 
 /// Who sleeps in `poll` or on a timer most of the time, although a child has failed, for which it has not waited.
