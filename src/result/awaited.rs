@@ -138,6 +138,9 @@ pub struct AwaitedChannel {
     pub fd: u32,
     /// It waits for room in it, not for data.
     pub room: bool,
+    /// A connection that has not been accepted: `holders` have the socket open that listens.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unaccepted: bool,
     /// Processes that have the other end open.
     pub holders: Vec<ChannelHolder>,
 }

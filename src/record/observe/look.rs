@@ -319,7 +319,9 @@ impl ProcessesNow {
         let holders = self.at_other_end(file, room).unwrap_or_default();
         let holder = |(pid, fd): (u32, u32)| ChannelHolder { process: self.seen(pid), fd };
         let holders = holders.into_iter().map(holder).collect();
-        Some(AwaitedChannel { kind, inode, device, path, fd: file.fd, room, holders })
+        let peer = if let FileKind::Socket(inode) = &file.kind { self.peers.get(inode) } else { None };
+        let unaccepted = peer.is_some_and(|peer| peer.unaccepted);
+        Some(AwaitedChannel { kind, inode, device, path, fd: file.fd, room, unaccepted, holders })
     }
 }
 

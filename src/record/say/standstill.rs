@@ -5,6 +5,7 @@ mod full;
 mod itself;
 mod remedy;
 mod stopped;
+mod unaccepted;
 mod waiting;
 
 use crate::profile::{few, listed};
@@ -57,6 +58,8 @@ pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
         let held = held(recording, look).into_iter();
         found.extend(held.map(|text| Finding::new(FindingKind::Held, None, text)));
         found.extend(full::full(recording, look).into_iter().map(|text| Finding::new(FindingKind::Held, None, text)));
+        let unaccepted = unaccepted::unaccepted(recording, look).into_iter();
+        found.extend(unaccepted.map(|text| Finding::new(FindingKind::Held, None, text)));
         let stopped = stopped::stopped(recording, look).into_iter();
         found.extend(stopped.map(|text| Finding::new(FindingKind::Held, None, text)));
         if found.is_empty() {
@@ -367,7 +370,7 @@ fn held(recording: &Document, look: &LastLook) -> Vec<String> {
         let left =
             |of: &AwaitedChannel| was_written(recording, of) || of.holders.iter().all(|of| is_left(recording, of));
         let is_open = |of: &AwaitedChannel| of.kind.is_pipe() || of.kind == ChannelKind::UnixStream && left(of);
-        for channel in any.iter().filter(|channel| !channel.room && is_open(channel)) {
+        for channel in any.iter().filter(|channel| !channel.room && !channel.unaccepted && is_open(channel)) {
             let new = known.insert((wait.process.pid, channel.inode));
             let hung =
                 wait.process.recorded.is_some_and(|at| is_hung(recording, at)) || was_written(recording, channel);
@@ -446,9 +449,15 @@ fn held_text(recording: &Document, wait: &LastWait, channel: &AwaitedChannel) ->
         (_, 1) => "sleeps",
         _ => "sleep",
     };
-    let gone = killed_writer(recording, channel).unwrap_or_default();
+    let starter_gone = channel.holders.iter().filter(|holder| is_left(recording, holder)).find_map(|holder| {
+        let starter = recording.recorded.get(recording.recorded.get(holder.process.recorded?)?.started_by?)?;
+        Some(format!("; `{}`, which had started it, has ended", clean(&starter.name)))
+    });
+    let killed = killed_writer(recording, channel);
+    let is_killed = killed.is_some();
+    let gone = killed.or(starter_gone).unwrap_or_default();
     let given = channel.holders.iter().all(|holder| holder.fd <= remedy::LAST_GIVEN);
-    let frees = given && !still.is_empty() && gone.is_empty() && channel.kind != ChannelKind::Fifo;
+    let frees = given && !still.is_empty() && !is_killed && channel.kind != ChannelKind::Fifo;
     let end = if channel.kind.is_pipe() { "write end" } else { "other end" };
     let from_outside = channel.fd == 0 && channel.holders.iter().all(|holder| holder.process.recorded.is_none());
     let starter = channel.holders.iter().find_map(|holder| killed_starter(recording, holder));
@@ -548,5 +557,7 @@ fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
     of_processes.into_iter().take(NAMED).map(text).collect()
 }
 
+#[cfg(test)]
+mod outside_tests;
 #[cfg(test)]
 mod tests;

@@ -8,9 +8,11 @@ use std::collections::HashMap;
 /// include/uapi/linux/sock_diag.h, netlink.h and unix_diag.h.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const REQUEST_ALL: u16 = 0x301;
-const SHOW_NAME_AND_PEER: u32 = 1 | 4;
+/// Names, peers and, of a socket that listens, those that wait for `accept`.
+const SHOW: u32 = 1 | 4 | 8;
 const NAME: usize = 0;
 const PEER: usize = 2;
+const WAITING: usize = 3;
 const HEADER: usize = 16;
 const MESSAGE: usize = 16;
 
@@ -22,6 +24,8 @@ pub(crate) struct SocketPeer {
     pub device: u32,
     /// The numbers of the channels to the socket itself and to its peer, as the BPF programs have them.
     pub channels: [u64; 2],
+    /// Whether `inode` is that of a socket which listens, because the connection has not been accepted.
+    pub unaccepted: bool,
 }
 
 /// Unix sockets.
@@ -82,27 +86,38 @@ impl TcpEnd {
     }
 }
 
+/// States in these tables (include/net/tcp_states.h).
+const ESTABLISHED: &str = "01";
+const LISTENS: &str = "0A";
+
 /// Connections of which both ends are in a table of proc_pid_net(5), `sl local remote st ... inode`.
 fn tcp_peers(table: &str, space: u64) -> HashMap<u64, SocketPeer> {
-    let ends: HashMap<(TcpEnd, TcpEnd), u64> = table
-        .lines()
-        .filter_map(|line| {
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            let inode: u64 = fields.get(9)?.parse().ok()?;
-            Some(((TcpEnd::parse(fields[1])?, TcpEnd::parse(fields[2])?), inode)).filter(|_| inode > 0)
-        })
-        .collect();
+    let mut listening: HashMap<u16, u64> = HashMap::new();
+    let mut ends: HashMap<(TcpEnd, TcpEnd), u64> = HashMap::new();
+    for line in table.lines() {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let Some(inode) = fields.get(9).and_then(|inode| inode.parse().ok()) else { continue };
+        let [Some(local), Some(remote)] = [1, 2].map(|at| TcpEnd::parse(fields[at])) else { continue };
+        if fields[3] == LISTENS {
+            listening.insert(local.port, inode);
+        } else if inode > 0 || fields[3] == ESTABLISHED {
+            ends.insert((local, remote), inode);
+        }
+    }
     let peer = |((local, remote), own): (&(TcpEnd, TcpEnd), &u64)| {
-        let inode = *ends.get(&(*remote, *local))?;
+        let known = *ends.get(&(*remote, *local))?;
+        // Until it is accepted, a connection has no inode.
+        let inode = if known == 0 { *listening.get(&remote.port)? } else { known };
         let channels = [remote.channel_to(*local, space), local.channel_to(*remote, space)];
-        Some((*own, SocketPeer { inode, device: TCP, channels }))
+        Some((*own, SocketPeer { inode, device: TCP, channels, unaccepted: known == 0 }))
     };
-    ends.iter().filter_map(peer).collect()
+    ends.iter().filter(|(_, own)| **own > 0).filter_map(peer).collect()
 }
 
 impl UnixSockets {
     fn into_pairs(self) -> HashMap<u64, u64> {
-        let mut pairs: HashMap<u64, u64> = self.peers.into_iter().map(|(own, peer)| (own, peer.inode)).collect();
+        let accepted = self.peers.into_iter().filter(|(_, peer)| !peer.unaccepted);
+        let mut pairs: HashMap<u64, u64> = accepted.map(|(own, peer)| (own, peer.inode)).collect();
         for inode in self.named {
             if let Some(peer) = pairs.remove(&inode) {
                 pairs.remove(&peer);
@@ -117,7 +132,7 @@ fn asked() -> rustix::io::Result<UnixSockets> {
     let mut request = Vec::with_capacity(HEADER + 24);
     let family = u32::from(AddressFamily::UNIX.as_raw());
     let words = [40, u32::from(SOCK_DIAG_BY_FAMILY) | u32::from(REQUEST_ALL) << 16, 1, 0];
-    let words = words.into_iter().chain([family, u32::MAX, 0, SHOW_NAME_AND_PEER, 0, 0]);
+    let words = words.into_iter().chain([family, u32::MAX, 0, SHOW, 0, 0]);
     words.for_each(|word: u32| request.extend(word.to_ne_bytes()));
     send(&kernel, &request, SendFlags::empty())?;
     let mut sockets = UnixSockets::default();
@@ -153,7 +168,14 @@ fn add(mut answer: &[u8], sockets: &mut UnixSockets) -> bool {
                 (NAME, _) => sockets.named.push(own),
                 (PEER, Some(peer)) if peer > 0 => {
                     let inode = u64::from(peer);
-                    sockets.peers.insert(own, SocketPeer { inode, device, channels: [own, inode] });
+                    let peer = SocketPeer { inode, device, channels: [own, inode], unaccepted: false };
+                    sockets.peers.insert(own, peer);
+                }
+                (WAITING, _) => {
+                    let clients = value.chunks_exact(4).filter_map(|client| word(client, 0)).map(u64::from);
+                    // The channel to what is not accepted yet has no number.
+                    let peer = |of| SocketPeer { inode: own, device, channels: [of, !of], unaccepted: true };
+                    sockets.peers.extend(clients.filter(|client| *client > 0).map(|client| (client, peer(client))));
                 }
                 _ => {}
             }
@@ -186,7 +208,8 @@ mod tests {
         let peers = socket_peers();
         let peer = |[own, other]: [&UnixStream; 2]| {
             let channels = [own, other].map(inode);
-            SocketPeer { inode: channels[1], device: of_socket(libc::SOCK_STREAM as u8), channels }
+            let device = of_socket(libc::SOCK_STREAM as u8);
+            SocketPeer { inode: channels[1], device, channels, unaccepted: false }
         };
         assert_eq!((peers[&inode(&one)], peers[&inode(&other)]), (peer([&one, &other]), peer([&other, &one])));
     }
@@ -209,6 +232,23 @@ mod tests {
         let [to_own, to_peer] = peers[&7].channels;
         assert_eq!(peers[&8].channels, [to_peer, to_own]);
         assert_eq!([to_own as u32, to_peer as u32], [0x1f90_000a, 0x000a_1f90]);
+    }
+
+    #[test]
+    fn what_waits_to_be_accepted_leads_to_who_listens() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let inode = |of: &dyn std::os::fd::AsFd| rustix::fs::fstat(of.as_fd()).unwrap().st_ino;
+        let (by_name, by_port) =
+            (UnixListener::bind(&path).unwrap(), std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+        let clients =
+            (UnixStream::connect(&path).unwrap(), std::net::TcpStream::connect(by_port.local_addr().unwrap()).unwrap());
+        let found = |own: u64| socket_peers().get(&own).map(|peer| (peer.inode, peer.unaccepted));
+        assert_eq!(found(inode(&clients.0)), Some((inode(&by_name), true)));
+        assert_eq!(found(inode(&clients.1)), Some((inode(&by_port), true)));
+        let accepted = (by_name.accept().unwrap().0, by_port.accept().unwrap().0);
+        assert_eq!(found(inode(&clients.0)), Some((inode(&accepted.0), false)));
+        assert_eq!(found(inode(&clients.1)), Some((inode(&accepted.1), false)));
     }
 
     #[test]

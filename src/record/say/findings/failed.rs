@@ -322,6 +322,16 @@ mod tests {
             recording.recorded[1].execs = 1;
         });
         assert!(beside[0].ends_with("`set -o pipefail` keeps it, where both are one pipeline."), "{beside:?}");
+        // What packs nothing wanted more than an answer.
+        let packed = |name: &str, bytes: u64| {
+            silent(&|recording| {
+                (recording.recorded[0].exit_code, recording.recorded[1].name) = (Some(1), name.to_owned());
+                (recording.recorded[0].started_by, recording.recorded[1].started_by) = (Some(2), Some(2));
+                (recording.recorded[1].execs, recording.channels[0].readers[0].bytes) = (1, bytes);
+            })
+        };
+        assert!(packed("gzip", 0)[0].starts_with("`seq` failed with exit code 1 at"), "{:?}", packed("gzip", 0));
+        assert!(packed("cat", 0).is_empty() && packed("gzip", 9).is_empty());
         // The whole fails, but not the shell of the two.
         let within = |code: Option<u8>| {
             silent(&|recording| {

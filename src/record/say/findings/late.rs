@@ -435,6 +435,16 @@ mod tests {
         ] {
             assert!(said(find, &|recording| steps(recording, line, count, bytes)).is_empty(), "{line}");
         }
+        let once = |line: &str| {
+            said(find, &|recording| {
+                steps(recording, line, 1, 27);
+                recording.channels[0].writers[0].calls = [("write".to_owned(), 1)].into();
+            })
+        };
+        let text = "`seq log.py` slept once and wrote only at its end, 27 bytes from 3.92 s on: if it printed some of that before it slept, \
+                    it was in its buffer. `python3 -u`, or PYTHONUNBUFFERED=1, writes at once.";
+        assert_eq!(once("python3 log.py"), [text]);
+        assert!(once("./log").is_empty());
         let program = |calls: u64, threads: u64| {
             said(find, &|recording| {
                 steps(recording, "./bench", 12, 400);

@@ -288,6 +288,32 @@ mod tests {
     }
 
     #[test]
+    fn who_takes_a_short_read_for_the_end_is_said() {
+        let left = |change: &dyn Fn(&mut Document)| {
+            said(left_off, &|recording| {
+                recording.recorded[0].signal = Some(libc::SIGPIPE.cast_unsigned());
+                let tee = &mut recording.recorded[1];
+                (tee.name, tee.end_ns) = ("coreutils".to_owned(), 7_200_000);
+                tee.args = ["coreutils", "tee", "log"].map(str::to_owned).to_vec();
+                let end = &mut recording.channels[0].readers[0];
+                (end.bytes, end.short, end.unsent) = (7, 1, 8185);
+                change(recording);
+            })
+        };
+        let text = "`coreutils tee` ended at 7.20 ms after 7 bytes, without the end of its input: `seq`, which was to write more, was ended by \
+                    SIGPIPE. A read that gives less than was asked for is not the end; that is one of 0 bytes.";
+        assert_eq!(left(&|_| {}), [text]);
+        let ignores = left(&|recording| {
+            recording.recorded[0].signal = None;
+            recording.channels[0].writers[0].epipe = 1;
+        });
+        assert!(ignores[0].contains("`seq`, which was to write more, could not (EPIPE)."), "{ignores:?}");
+        assert!(left(&|recording| recording.recorded[1].args[1] = "head".to_owned()).is_empty());
+        assert!(left(&|recording| recording.channels[0].readers[0].at_end = 1).is_empty());
+        assert!(left(&|recording| recording.recorded[1].exit_code = Some(1)).is_empty(), "it failed");
+    }
+
+    #[test]
     fn the_one_write_that_tells_a_program_is_not_said() {
         assert!(said(broken, &|recording| writes(recording, 1, 2)).is_empty());
         assert!(said(broken, &|recording| writes(recording, 100, 2000)).is_empty());

@@ -27,9 +27,14 @@ pub(crate) fn torn(view: &FindingView<'_>) -> Vec<Finding> {
         let pids = ends.iter().filter_map(|end| view.process(end)).map(|process| process.pids.len().max(1) as u64);
         let processes = counted(pids.sum(), "process");
         let (names, pipe) = (view.names(ends.iter().copied()), view.pipe_to(pipe));
-        let size = counted(sum(|end| end.bytes) / calls.max(1), "byte");
+        let mean = sum(|end| end.bytes) / calls.max(1);
+        let size = if mean > BUFFER {
+            format!("{} per call, which is", counted(mean, "byte"))
+        } else {
+            "in some calls".to_owned()
+        };
         let text = format!(
-            "{processes} ({names}) wrote to {pipe} at once, {size} per call, which is more than PIPE_BUF (4,096 bytes): \
+            "{processes} ({names}) wrote to {pipe} at once, {size} more than PIPE_BUF (4,096 bytes): \
              {} of {} writes waited for room, and the data of others can be in between. Writes of at most 4,096 bytes, \
              or a pipe or file of its own for each, keep them whole.",
             grouped(parted),

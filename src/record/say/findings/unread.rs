@@ -255,26 +255,27 @@ fn rest_dropped(end: &RecordedEnd) -> u64 {
     if end.short == 0 { 0 } else { left.saturating_sub(end.resumed) }
 }
 
-/// `` 13 writes of `serena` to the pipe to `05.py` took only a part, ... ``
+/// `` Of 714 writes of `serena` to the pipe to `opencode`, 13 wrote only a part and 433 nothing (EAGAIN), ... ``
 pub(crate) fn rests(view: &FindingView<'_>) -> Vec<Finding> {
     let found = view.writers().filter_map(|(at, pipe, end)| {
         let process = view.process(end).filter(|process| process.pids.len() == 1 && process.threads <= 1)?;
         // Vectors and splices have requests that are not known, or need not be repeated.
-        let plain = end.calls.iter().filter(|(call, _)| call.as_str() == "write").map(|(_, calls)| calls).sum::<u64>();
+        let plain = end.calls.get("write").copied().unwrap_or_default();
         let dropped = rest_dropped(end);
         if dropped == 0 || plain < end.all_calls() || end.requested == 0 || process.moves_unseen() {
             return None;
         }
         let whole = if end.eagain > 0 { format!(" and {} nothing (EAGAIN)", grouped(end.eagain)) } else { String::new() };
         let text = format!(
-            "{} of {} writes of {} to {} took only a part{whole}, because the {} was full and does not block (O_NONBLOCK): {dropped} times, \
-             what it wrote next was not the rest of that, so lines are cut and run into each other. It has to write the rest, as \
-             when `poll` finds room, or to keep that descriptor blocking.",
-            grouped(end.short),
-            grouped(end.all_calls()),
+            "Of {} of {} to {}, {} wrote only a part{whole}, because the {} was full and does not block (O_NONBLOCK). {} times, it went \
+             on with something else than the rest: lines are cut and run into each other. It has to write the rest when `poll` finds \
+             room, or to keep that descriptor blocking.",
+            counted(end.all_calls(), "write"),
             view.name(end.process),
             view.pipe_to(pipe),
-            pipe.kind.noun()
+            grouped(end.short),
+            pipe.kind.noun(),
+            grouped(dropped)
         );
         let finding = Finding::new(FindingKind::Torn, [end.process], text);
         Some(Finding { channels: vec![at], count: Some(dropped), of: Some(end.all_calls()), ..finding })
@@ -321,7 +322,7 @@ pub(crate) fn short_block(view: &FindingView<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::say::findings::tests::{said, said_after, silent};
+    use crate::record::say::findings::tests::{WINDOW, said, said_after, silent};
     use crate::result::WaitTotal;
 
     /// `grep` has started `seq`, and does not read all of it.
@@ -336,6 +337,24 @@ mod tests {
         let text = "`grep` closed the pipe from `seq` before it had read all: 59,000 of 60,000 bytes that were written are \
                     lost. It has to read until the end of file: the end of a child is not that of its output.";
         assert_eq!(said(unread, &leaves_some), [text]);
+    }
+
+    #[test]
+    fn pipes_that_one_program_leaves_again_and_again_are_one_sentence() {
+        let left = |change: &dyn Fn(&mut Document)| {
+            said(unread, &|recording| {
+                leaves_some(recording);
+                let again = RecordedChannel { inode: 77, ..recording.channels[0].clone() };
+                recording.channels.push(again);
+                let reader = &mut recording.recorded[1];
+                (reader.signal, reader.end_ns) = (Some(15), WINDOW + DONE_NS);
+                change(recording);
+            })
+        };
+        let text = "`grep` left 2 times a pipe from `seq` before it had read all: 118,000 of 120,000 bytes that were written are lost. It \
+                    has to read until the end of file: the end of a child is not that of its output.";
+        assert_eq!(left(&|_| {}), [text]);
+        assert!(left(&|recording| recording.recorded[1].end_ns = WINDOW).is_empty(), "it may have been reading");
     }
 
     #[test]
@@ -442,9 +461,13 @@ mod tests {
     #[test]
     fn bytes_that_a_program_left_are_said() {
         let text = "`seq` ended with at least 34,464 bytes unsent: its last write to the pipe to `grep` failed with EAGAIN, because the \
-                    pipe was full and does not block (O_NONBLOCK). It has to write on when there is room before it ends: \
-                    in node, `process.exitCode` instead of `process.exit()` does.";
+                    pipe was full and does not block (O_NONBLOCK). It has to write on when there is room before it ends.";
         assert_eq!(said(unsent, &cut), [text]);
+        let node = said_after(unsent, &cut, &|recording| recording.recorded[0].name = "node".to_owned());
+        assert!(
+            node[0].ends_with("before it ends: in node, `process.exitCode` instead of `process.exit()` does."),
+            "{node:?}"
+        );
         let part = said(unsent, &|recording| {
             cut(recording);
             (recording.channels[0].writers[0].eagain, recording.channels[0].writers[0].short) = (0, 1);
@@ -470,6 +493,29 @@ mod tests {
                 &|recording| recording.duration_ns = Some(1),
             ],
         );
+    }
+
+    #[test]
+    fn rests_that_were_not_written_are_said() {
+        let writes = |change: &dyn Fn(&mut RecordedEnd)| {
+            let cut = |recording: &mut Document| {
+                let end = &mut recording.channels[0].writers[0];
+                (end.short, end.eagain, end.resumed, end.requested) = (13, 433, 2, 90_000);
+                end.calls = [("write".to_owned(), 714)].into();
+                change(end);
+            };
+            [said(rests, &cut), said(unsent, &cut)].concat()
+        };
+        let text = "Of 714 writes of `seq` to the pipe to `grep`, 13 wrote only a part and 433 nothing (EAGAIN), because the pipe was full and \
+                    does not block (O_NONBLOCK). 444 times, it went on with something else than the rest: lines are cut and run into each \
+                    other. It has to write the rest when `poll` finds room, or to keep that descriptor blocking.";
+        assert_eq!(writes(&|_| {}), [text]);
+        assert!(writes(&|end| end.resumed = 446).is_empty());
+        assert!(writes(&|end| end.short = 0).is_empty(), "only whole writes were left out");
+        assert!(writes(&|end| end.calls = [("splice".to_owned(), 714)].into()).is_empty());
+        // The last one may have been to be written on: that is said elsewhere.
+        let last = writes(&|end| (end.short, end.eagain, end.resumed, end.unsent) = (1, 0, 0, 5000));
+        assert!(last.len() == 1 && last[0].contains("ended with at least 5,000 bytes unsent"), "{last:?}");
     }
 
     fn dd(recording: &mut Document, line: &str) {

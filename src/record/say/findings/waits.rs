@@ -329,6 +329,18 @@ mod tests {
             said[0].starts_with("`grep` waits for something to be typed at its terminal, and nothing was:"),
             "{said:?}"
         );
+        let is_input = |shows: u64| {
+            asks(&|recording| {
+                recording.recorded[1].input = Some(0);
+                (recording.channels[1].kind, recording.channels[1].writers[0].bytes) = (ChannelKind::Pty, shows);
+            })
+        };
+        assert!(
+            is_input(0)[0].starts_with("`grep` reads its standard input, which is the terminal, and"),
+            "{:?}",
+            is_input(0)
+        );
+        assert!(is_input(9)[0].contains("it asks there"), "it showed a question");
         silent(
             &asks,
             &[

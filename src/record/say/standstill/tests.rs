@@ -3,7 +3,7 @@
 use super::*;
 use crate::result::{EndedChild, MeasuredTarget, Processes, RecordedChannel, RecordedProcess, WaitTotal};
 
-const WINDOW: u64 = 1000;
+pub(super) const WINDOW: u64 = 1000;
 
 fn seen(at: usize) -> SeenProcess {
     let name = ["client", "server", "sleep"][at].to_owned();
@@ -11,28 +11,28 @@ fn seen(at: usize) -> SeenProcess {
 }
 
 /// A wait of a process for room or data in a pipe that is its descriptor `fd`, and descriptor 1 of the holders.
-fn wait(at: usize, inode: u64, fd: u32, room: bool, holders: &[usize]) -> LastWait {
+pub(super) fn wait(at: usize, inode: u64, fd: u32, room: bool, holders: &[usize]) -> LastWait {
     let holders = holders.iter().map(|at| ChannelHolder { process: seen(*at), fd: 1 }).collect();
     let channel = AwaitedChannel { inode, fd, room, holders, ..AwaitedChannel::default() };
     LastWait { process: seen(at), awaited: channels(vec![channel], 0, false), endless: true, stuck: true }
 }
 
-fn first(wait: LastWait) -> AwaitedChannel {
+pub(super) fn first(wait: LastWait) -> AwaitedChannel {
     let WaitedFor::Channels { mut any, .. } = wait.awaited else { panic!() };
     any.remove(0)
 }
 
-fn channels(any: Vec<AwaitedChannel>, others: u64, polled: bool) -> WaitedFor {
+pub(super) fn channels(any: Vec<AwaitedChannel>, others: u64, polled: bool) -> WaitedFor {
     WaitedFor::Channels { any, others, polled, limited: false }
 }
 
-fn end(process: usize, bytes: u64, blocked_ns: u64) -> RecordedEnd {
+pub(super) fn end(process: usize, bytes: u64, blocked_ns: u64) -> RecordedEnd {
     let calls = if bytes > 0 { [("write".to_owned(), 1)].into() } else { BTreeMap::new() };
     RecordedEnd { process, bytes, blocked_ns, calls, ..RecordedEnd::default() }
 }
 
 /// Three processes of which the last one ended early, a pipe that the first one reads, and a full one of the second.
-fn recording(waits: Vec<LastWait>) -> Document {
+pub(super) fn recording(waits: Vec<LastWait>) -> Document {
     let process = |at: usize| RecordedProcess { name: seen(at).name, end_ns: 900, ..RecordedProcess::default() };
     let slots = Some([16; 3]);
     let (readers, writers) = (vec![end(0, 0, 900)], vec![end(1, 0, 0)]);
@@ -48,7 +48,7 @@ fn recording(waits: Vec<LastWait>) -> Document {
     }
 }
 
-fn said(recording: &Document, kinds: &[FindingKind]) -> Vec<String> {
+pub(super) fn said(recording: &Document, kinds: &[FindingKind]) -> Vec<String> {
     let found = standstill(recording).into_iter().filter(|finding| kinds.contains(&finding.kind));
     found.map(|finding| finding.text).collect()
 }
@@ -57,7 +57,7 @@ fn endless(waits: Vec<LastWait>) -> Vec<String> {
     said(&recording(waits), &[FindingKind::Circle, FindingKind::Remedy])
 }
 
-fn held_up(recording: &Document) -> Vec<String> {
+pub(super) fn held_up(recording: &Document) -> Vec<String> {
     said(recording, &[FindingKind::Held, FindingKind::Unopened])
 }
 

@@ -1,0 +1,146 @@
+//! Sentences about who keeps others waiting, and waits for none of them.
+
+use super::tests::{WINDOW, channels, end, first, held_up, recording, said, wait};
+use super::*;
+use crate::result::{RecordedChannel, WaitTotal};
+
+/// `server` waits for room in its standard error, which `client` has open.
+fn full_pipe() -> Document {
+    let mut recording = recording(vec![LastWait { endless: false, ..wait(1, 2, 2, true, &[0]) }]);
+    recording.recorded[0].waits = [(WaitReason::Poll, WaitTotal { ns: 900, count: 1 })].into();
+    recording
+}
+
+#[test]
+fn who_does_not_read_is_said() {
+    let begin = "`server` (process 2) waits for room in the pipe of its standard error, which is full: `client` (process 1) has it open";
+    assert_eq!(
+        held_up(&full_pipe()),
+        [format!(
+            "{begin} and has never read it. Who started it has to read that all the time, as in another thread, or to send it \
+             elsewhere (`>/dev/null`, `2>/dev/null`, a file)."
+        )]
+    );
+    let mut read_before = full_pipe();
+    let reader = RecordedEnd { moved_ns: Some([10, 100]), ..end(0, 10, 0) };
+    read_before.channels[1].readers = vec![reader];
+    let text = held_up(&read_before);
+    assert!(text[0].starts_with(&format!("{begin} and has not read it since 0.1000 µs.")), "{text:?}");
+    let silent = |change: &dyn Fn(&mut Document)| {
+        let mut recording = read_before.clone();
+        change(&mut recording);
+        assert_eq!(held_up(&recording), Vec::<String>::new());
+    };
+    silent(&|recording| recording.channels[1].readers[0].moved_ns = Some([10, 900]));
+    silent(&|recording| recording.channels[1].writers[0].blocked_ns = 100);
+    silent(&|recording| recording.recorded[1].started_by = Some(0));
+    // Who does not read waits for room itself.
+    let look = |recording: &mut Document, wait: LastWait| {
+        recording.last_look.iter_mut().for_each(|look| look.waits.push(wait.clone()));
+    };
+    silent(&|recording| look(recording, LastWait { endless: false, ..wait(0, 3, 1, true, &[2]) }));
+}
+
+#[test]
+fn a_wait_of_which_another_one_is_the_end_is_no_circle() {
+    // Each polls for the other, and the second also for who waits for room outside of them.
+    let long = |wait: LastWait| LastWait { endless: false, ..wait };
+    let both = |outside: bool| {
+        let more = if outside { vec![first(wait(1, 3, 0, false, &[2]))] } else { Vec::new() };
+        let any = [first(wait(1, 4, 3, false, &[0]))].into_iter().chain(more).collect();
+        let poll = LastWait { awaited: channels(any, 0, true), ..wait(1, 4, 3, false, &[0]) };
+        let mut recording =
+            recording(vec![long(wait(0, 1, 5, false, &[1])), long(poll), long(wait(2, 5, 2, true, &[]))]);
+        recording.recorded[1].waits = [(WaitReason::Poll, WaitTotal { ns: 900, count: 1 })].into();
+        recording.channels.push(RecordedChannel {
+            inode: 5,
+            writers: vec![end(2, 65536, 900)],
+            ..RecordedChannel::default()
+        });
+        said(&recording, &[FindingKind::Circle])
+    };
+    assert_eq!(both(false).len(), 1);
+    assert!(both(true).is_empty(), "{:?}", both(true));
+}
+
+#[test]
+fn what_was_left_by_who_has_ended_is_said_although_it_polls() {
+    let left = |started: bool, fd: u32| {
+        let mut wait = LastWait { endless: false, ..wait(0, 1, 3, false, &[2]) };
+        if let WaitedFor::Channels { any, .. } = &mut wait.awaited {
+            any[0].holders[0].process.idle = false;
+            any[0].holders[0].fd = fd;
+        }
+        let mut recording = recording(vec![wait]);
+        (recording.recorded[0].end_ns, recording.recorded[2].end_ns) = (WINDOW, WINDOW);
+        recording.recorded[2].started_by = started.then_some(1);
+        recording.recorded[2].waits = [(WaitReason::Poll, WaitTotal { ns: 900, count: 9 })].into();
+        held_up(&recording)
+    };
+    let text = "`client` (process 1) waits for data from the pipe: only `sleep` (process 3) still has its write end open, and wrote \
+                nothing; `server`, which had started it, has ended. With its output elsewhere (`>/dev/null 2>&1` behind its command), \
+                that ends.";
+    assert_eq!(left(true, 1), [text]);
+    assert!(left(false, 1).is_empty() && left(true, 5).is_empty());
+}
+
+#[test]
+fn who_polls_only_its_output_is_said() {
+    let watches = |room: bool, fd: u32| {
+        let channel = AwaitedChannel { room, fd, ..first(wait(1, 2, fd, room, &[1])) };
+        let mut recording = recording(vec![LastWait {
+            awaited: channels(vec![channel], 0, true),
+            endless: false,
+            ..wait(1, 2, fd, room, &[1])
+        }]);
+        recording.recorded[1].waits = [(WaitReason::Poll, WaitTotal { ns: 900, count: 1 })].into();
+        recording.recorded[1].input = Some(0);
+        recording.channels[0].readers.clear();
+        recording.channels[0].writers[0].bytes = 10;
+        held_up(&recording)
+    };
+    let text = "`server` (process 2) waits in poll without a time limit, and only for its own standard output (its descriptor 1), where \
+                nothing comes as long as who reads it is there. It has never read its standard input, where 10 bytes wait: it has to \
+                poll both.";
+    assert_eq!(watches(false, 1), [text]);
+    assert!(watches(false, 7).is_empty());
+}
+
+#[test]
+fn a_connection_that_is_not_accepted_is_said() {
+    let waits = |unaccepted: bool| {
+        let connection = |inode: u64| {
+            let kind = ChannelKind::Tcp;
+            let channel = AwaitedChannel { kind, unaccepted, ..first(wait(0, inode, 4, false, &[1])) };
+            LastWait { awaited: channels(vec![channel], 0, false), endless: false, ..wait(0, inode, 4, false, &[1]) }
+        };
+        let mut recording = recording(vec![connection(80), connection(1 << 16 | 80)]);
+        recording.recorded[0].waits = [(WaitReason::Network, WaitTotal { ns: 900, count: 1 })].into();
+        held_up(&recording)
+    };
+    let text = "`client` (process 1) waits for 2 TCP connections to port 80 which `server` (process 2) has not accepted, although it listens \
+                there (its descriptor 1). `server` (process 2) has to call `accept` until there is no more (EAGAIN) each time that it is \
+                told of one, and while it serves others.";
+    assert_eq!(waits(true), [text]);
+    assert!(waits(false).is_empty());
+}
+
+#[test]
+fn who_fills_a_block_is_said() {
+    let both = |resumed: u64, last: u64| {
+        let mut recording = recording(vec![wait(0, 1, 0, false, &[1]), wait(1, 3, 0, false, &[0])]);
+        let moved_ns = Some([10, last]);
+        recording.channels[0].writers = vec![RecordedEnd { moved_ns, ..end(1, 1000, 0) }];
+        let calls = [("read".to_owned(), 10)].into();
+        recording.channels[0].readers =
+            vec![RecordedEnd { resumed, calls, moved_ns: Some([10, 100]), ..end(0, 1000, 900) }];
+        said(&recording, &[FindingKind::Remedy]).concat()
+    };
+    assert_eq!(
+        both(9, 100),
+        "`client` has read all 1,000 bytes that `server` wrote, and each time asked for the rest of a larger block: it waits until that is \
+         full, as `fread` or `read_exact` do. It has to use what one read gives (`read`), or `server` has to close its end."
+    );
+    assert!(both(1, 100).starts_with("Last, at 0.1000 µs, `server` wrote, 1,000 bytes in all"), "{}", both(1, 100));
+    assert!(both(9, 960).starts_with("All of them wait for data"), "written after the look: {}", both(9, 960));
+}

@@ -1,0 +1,48 @@
+//! Connections that wait to be accepted.
+
+use crate::profile::few;
+use crate::record::say::standstill::waiting::{NAMED, channel_name, full_name, is_hung, is_stuck};
+use crate::result::{AwaitedChannel, ChannelKind, Document, LastLook, LastWait, SeenProcess, WaitedFor};
+use crate::util::text::{capitalized, grouped};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// `` `bench` (process 4712) waits at 13 TCP connections to port 80 that `httpd` (process 4711) has not accepted: ... ``
+pub(super) fn unaccepted(recording: &Document, look: &LastLook) -> Vec<String> {
+    let mut of_servers: BTreeMap<u32, Vec<(&LastWait, &AwaitedChannel)>> = BTreeMap::new();
+    for wait in &look.waits {
+        let WaitedFor::Channels { any, .. } = &wait.awaited else { continue };
+        if !wait.process.recorded.is_some_and(|at| is_hung(recording, at)) || !is_stuck(recording, wait) {
+            continue;
+        }
+        for channel in any.iter().filter(|channel| channel.unaccepted) {
+            if let Some(server) = channel.holders.first() {
+                of_servers.entry(server.process.pid).or_default().push((wait, channel));
+            }
+        }
+    }
+    of_servers.values().filter_map(|waits| text(waits)).take(NAMED).collect()
+}
+
+fn text(waits: &[(&LastWait, &AwaitedChannel)]) -> Option<String> {
+    let (_, channel) = waits.first()?;
+    let server = channel.holders.first()?;
+    let clients: BTreeMap<u32, &SeenProcess> =
+        waits.iter().map(|(wait, _)| (wait.process.pid, &wait.process)).collect();
+    let connections: BTreeSet<u64> = waits.iter().map(|(_, channel)| channel.inode).collect();
+    // A direction is named by its sender first.
+    let port = (channel.kind == ChannelKind::Tcp).then_some(channel.inode as u16);
+    let port = port.map_or_else(String::new, |port| format!(" to port {port}"));
+    let what = match connections.len() as u64 {
+        1 => format!("for {}{port}", channel_name(channel)),
+        several => format!("for {} {}s{port}", grouped(several), channel.kind.noun()),
+    };
+    let (clients, waits) =
+        (few(clients.values().map(|client| full_name(client))), if clients.len() == 1 { "waits" } else { "wait" });
+    let name = full_name(&server.process);
+    Some(format!(
+        "{clients} {waits} {what} which {name} has not accepted, although it listens there (its descriptor {}). {} has to call `accept` \
+         until there is no more (EAGAIN) each time that it is told of one, and while it serves others.",
+        server.fd,
+        capitalized(&name)
+    ))
+}
