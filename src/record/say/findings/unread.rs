@@ -42,6 +42,7 @@ pub(crate) fn unread(view: &FindingView<'_>) -> Vec<Finding> {
             || !is_of_children
             || reader.at_end > 0
             || is_ended(reader, process)
+            || is_first_block(reader)
             || is_farewell
         {
             continue;
@@ -246,6 +247,11 @@ fn is_ended(reader: &RecordedEnd, process: &RecordedProcess) -> bool {
     process.signal.is_some() && process.end_ns < last.saturating_add(DONE_NS)
 }
 
+/// Whether a reader got just the one block that it asked for, as `man` does, which looks for an encoding in it.
+fn is_first_block(reader: &RecordedEnd) -> bool {
+    reader.all_calls() == 1 && reader.short == 0 && reader.requested > 0
+}
+
 /// Who has not read for so long, ns, reads no more.
 const DONE_NS: u64 = 100_000_000;
 
@@ -337,6 +343,11 @@ mod tests {
         let text = "`grep` closed the pipe from `seq` before it had read all: 59,000 of 60,000 bytes that were written are \
                     lost. It has to read until the end of file: the end of a child is not that of its output.";
         assert_eq!(said(unread, &leaves_some), [text]);
+        let first_block = said_after(unread, &leaves_some, &|recording| {
+            let end = &mut recording.channels[0].readers[0];
+            (end.requested, end.calls) = (1000, [("read".to_owned(), 1)].into());
+        });
+        assert!(first_block.is_empty(), "{first_block:?}");
     }
 
     #[test]
