@@ -444,6 +444,12 @@ struct pr_process {
 	u64 connects;
 	u64 refused;
 	u64 queue_full;
+	/* Sends to sockets that are no channel, as they are not connected, and those that found no room there (EAGAIN). */
+	u64 sends;
+	u64 unsendable;
+	/* Whether it was executed with SIGPIPE ignored, and with SIGCHLD ignored. */
+	u64 ignores_sigpipe;
+	u64 ignores_sigchld;
 	/* Writes that failed because there was no room on the device: ENOSPC, EDQUOT. */
 	u64 no_space;
 	/* What others can see: calls that wrote something, that opened to write, and signals sent. */

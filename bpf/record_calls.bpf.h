@@ -439,8 +439,13 @@ static __always_inline int add_call(const void *registers, s64 result)
 		side = found.from >= 0 ? PR_READ : PR_WRITE;
 		fd = side == PR_READ ? found.from : found.to;
 		file = file_of(own, task, fd);
-		if (!file || !file->device)
+		if (!file || !file->device || !file->inodes[side & 1]) {
+			if (side == PR_WRITE && found.kind >= PR_KIND_BUFFER && found.kind <= PR_KIND_MESSAGES) {
+				own->own.sends++;
+				own->own.unsendable += result == -EAGAIN;
+			}
 			return 0;
+		}
 		if (found.peeks && result > 0)
 			found.asked = result = 0;
 		else if (found.kind == PR_KIND_MESSAGES && result > 0)

@@ -167,6 +167,10 @@ static __always_inline struct pr_task *adopt(u64 task)
 	return own;
 }
 
+/* Whether a thread ignores a signal. No function: the size of an element is relocated only if the index is a constant. */
+#define IS_IGNORED(task, signal) \
+	((u64)BPF_CORE_READ((struct task_struct *)(task), sighand, action[(signal) - 1].sa.sa_handler) == IGNORED)
+
 /* The current thread has executed a program. Not static: the verifier then looks at it once. */
 __noinline u32 note_exec(u64 task)
 {
@@ -214,6 +218,8 @@ __noinline u32 note_exec(u64 task)
 	own->own.begin = now;
 	own->own.threads = 1;
 	own->own.execs = 1;
+	own->own.ignores_sigpipe = IS_IGNORED(task, SIGPIPE);
+	own->own.ignores_sigchld = IS_IGNORED(task, SIGCHLD);
 	step_birth(PR_STEP_EXEC, own, task, 0);
 	step_args(&own->who, (const struct task_struct *)task);
 	/* Descriptors are closed on exec, and a shared table is copied. */

@@ -120,6 +120,18 @@ struct mm_struct {
 	unsigned long arg_end;
 } __attribute__((preserve_access_index));
 
+struct sigaction {
+	void *sa_handler;
+} __attribute__((preserve_access_index));
+
+struct k_sigaction {
+	struct sigaction sa;
+} __attribute__((preserve_access_index));
+
+struct sighand_struct {
+	struct k_sigaction action[64];
+} __attribute__((preserve_access_index));
+
 struct task_struct {
 	struct thread_info thread_info;
 	void *stack;
@@ -142,6 +154,7 @@ struct task_struct {
 	struct task_group *sched_task_group;
 	struct pid *thread_pid;
 	struct signal_struct *signal;
+	struct sighand_struct *sighand;
 	s32 on_cpu;
 	s32 exit_code;
 	char comm[16];
@@ -187,7 +200,9 @@ enum { JOBCTL_TRAP_FREEZE = 1 << 23 };
 /* include/linux/sched.h, since 6.1: frozen by a cgroup of version 1. */
 enum { TASK_FROZEN = 0x8000 };
 /* The signals with which others end a process; kernel ABI. */
-enum { SIGHUP = 1, SIGINT = 2, SIGKILL = 9, SIGTERM = 15 };
+enum { SIGHUP = 1, SIGINT = 2, SIGKILL = 9, SIGPIPE = 13, SIGTERM = 15, SIGCHLD = 17 };
+/* What a handler is if the signal is ignored: SIG_IGN. */
+enum { IGNORED = 1 };
 /* The signals that stop a process; kernel ABI. */
 enum { SIGSTOP = 19, SIGTTOU = 22 };
 /* include/linux/sched/signal.h: instead of the information on a signal that the kernel sends. */

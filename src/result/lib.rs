@@ -55,7 +55,7 @@ pub use probe::Probe;
 use recorded::is_default;
 pub use recorded::{
     BusyProgram, FullTable, HeldBy, LeftProcesses, LockWait, LockedFile, Observer, PipeHolder, ProcLooks, RecordLevel,
-    RecordedProcess, RecordedStream, UnrecordedProcess, UsedPort, UserPipes, WaitReason, WaitTotal,
+    RecordedProcess, RecordedStream, SHELLS, UnrecordedProcess, UsedPort, UserPipes, WaitReason, WaitTotal,
 };
 pub use request::{Collector, Loader, Request, Selection};
 pub use stack_files::LARGEST;

@@ -165,6 +165,18 @@ pub struct RecordedProcess {
     /// Of these, those that failed because the queue of the listening socket was full.
     #[serde(default, skip_serializing_if = "is_default")]
     pub full_queues: u64,
+    /// Sends to sockets that are no channel, as they are not connected, or lead to other machines.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub sends: u64,
+    /// Of these: there was no room, and it did not wait (EAGAIN).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub unsendable: u64,
+    /// So many times it was executed with SIGPIPE ignored, as a process leaves that to what it starts.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ignores_sigpipe: u64,
+    /// The same of SIGCHLD: the kernel then waits for its children, and their exit codes are lost.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ignores_sigchld: u64,
     /// Calls of `bind`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub binds: u64,
@@ -217,7 +229,21 @@ pub struct RecordedProcess {
     pub held_by: BTreeMap<WaitReason, BTreeSet<HeldBy>>,
 }
 
+/// Programs that are shells, as far as these are known.
+pub const SHELLS: [&str; 9] = ["sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "busybox"];
+
 impl RecordedProcess {
+    /// The program that it executes: of a script that is started by its name (`./a.sh`), its interpreter.
+    pub fn program(&self) -> &str {
+        let program = self.args.first().and_then(|word| word.rsplit('/').next());
+        program.map_or(self.name.as_str(), |program| program.trim_start_matches('-'))
+    }
+
+    /// Whether it is a shell, or a script of one.
+    pub fn is_shell(&self) -> bool {
+        [self.name.as_str(), self.program()].iter().any(|name| SHELLS.contains(name))
+    }
+
     /// Whether it may have moved data at pipes that was not seen.
     pub fn moves_unseen(&self) -> bool {
         self.io_uring_calls + self.unseen_requests > 0

@@ -251,6 +251,10 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
         (&mut sum.connects, more.connects),
         (&mut sum.refused_connects, more.refused),
         (&mut sum.full_queues, more.queue_full),
+        (&mut sum.sends, more.sends),
+        (&mut sum.unsendable, more.unsendable),
+        (&mut sum.ignores_sigpipe, more.ignores_sigpipe),
+        (&mut sum.ignores_sigchld, more.ignores_sigchld),
         (&mut sum.without_space, more.no_space),
         (&mut sum.effects, more.effects),
     ] {

@@ -3,13 +3,12 @@
 use crate::record::model::labels::labels;
 use crate::record::say::first_of::first_of;
 use crate::record::say::words;
-use crate::record::start::command_line::is_shell;
 use crate::record::trials::locale;
 use crate::record::trials::remedy::ApplyRemedy as _;
 use crate::report::number::percent;
 use crate::result::{
     Document, ExecutedOn, Finding, FindingKind, MeasuredTarget, PathPart, PathWhat, PipelineCommand, RecordedChannel,
-    RecordedProcess,
+    RecordedProcess, SHELLS,
 };
 use crate::result::{Remedy, words_of};
 use crate::util::find_program::find_program;
@@ -317,7 +316,7 @@ fn flushed(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
         };
         match FLUSHED.iter().find(own) {
             Some((from, to, why)) => (format!(": {why}"), program(from, to)),
-            None if is_shell(name) => (": `echo` and `printf` of a shell write at once".to_owned(), None),
+            None if SHELLS.contains(&name) => (": `echo` and `printf` of a shell write at once".to_owned(), None),
             None if name == "dd" => (": its block size, `bs=`".to_owned(), None),
             None if name.starts_with("python") => {
                 (": it flushes its standard output, which Python would otherwise write in blocks".to_owned(), None)
@@ -331,12 +330,14 @@ fn flushed(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
     };
     let does = |writes: bool| if writes { "writes" } else { "reads" };
     let sentence = move |(process, bytes, writes, is_output): (usize, u64, bool, bool)| {
-        let (name, label) = (&recording.recorded.get(process)?.name, &evidence.labels[process]);
+        let (own, label) = (recording.recorded.get(process)?, &evidence.labels[process]);
+        let of_script = own.is_shell() || own.program().starts_with("python");
+        let name = if of_script { own.program() } else { &own.name };
         let bytes = counted(bytes, "byte");
         let (why, remedy) = match writes {
             // Of sockets and the like, how they are written is not known.
             true if is_output => cause(name),
-            false if is_shell(name) => (
+            false if own.is_shell() => (
                 ": `read` of a shell reads byte by byte, so that it does not take what the next program is to read. `mapfile`, or \
                  one program such as awk instead of the loop, reads blocks"
                     .to_owned(),

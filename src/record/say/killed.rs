@@ -4,7 +4,6 @@ use crate::profile::few;
 use crate::record::model::labels::{is_one, labels};
 use crate::record::say::findings::view::after;
 use crate::record::say::first_of::first_of;
-use crate::record::start::command_line::is_shell;
 use crate::result::{Document, ExecutedOn, Finding, FindingKind, RecordedProcess};
 use crate::util::text::counted;
 use std::collections::BTreeSet;
@@ -125,7 +124,7 @@ fn spared(recording: &Document, labels: &[String], at: usize) -> Option<Finding>
 /// Who was ended by a signal that its own child did not get, and which went on.
 fn orphaned(recording: &Document, labels: &[String], at: usize) -> Option<Finding> {
     let all = &recording.recorded;
-    let process = all.get(at).filter(|process| is_shell(&process.name))?;
+    let process = all.get(at).filter(|process| process.is_shell())?;
     let (by, signal) = (process.ended_by.filter(|by| *by != at)?, requested(process)?);
     let left = process.left.as_ref().filter(|left| left.until_ns > process.end_ns + ORPHANED_NS)?;
     let alive = |of: &&usize| {
@@ -157,7 +156,7 @@ fn goes_on(recording: &Document, labels: &[String], at: usize, process: &Recorde
         return None;
     }
     if is_killed {
-        let waits = if is_shell(&process.name) {
+        let waits = if process.is_shell() {
             " A shell waits for its program, which gets no signal, and runs its `trap` only after that: `exec` before the last \
              command passes it on, or a `trap` that ends the program, which runs as `program & wait`."
         } else {
@@ -226,7 +225,7 @@ fn ended(recording: &Document) -> Vec<Finding> {
         // Of several in a row, one that a script of the recording ended is its own job.
         let is_job = |at: usize, process: &RecordedProcess| {
             let by = process.ended_by.and_then(|by| recording.recorded.get(by));
-            by.is_some_and(|by| is_shell(&by.name)) && is_several(at)
+            by.is_some_and(|by| by.is_shell()) && is_several(at)
         };
         let by = |at: usize, process: &RecordedProcess| {
             process.signal == Some(number.cast_unsigned()) && !process.out_of_memory && !is_job(at, process)

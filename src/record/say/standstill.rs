@@ -63,6 +63,8 @@ pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
         let stopped = stopped::stopped(recording, look).into_iter();
         found.extend(stopped.map(|text| Finding::new(FindingKind::Held, None, text)));
         if found.is_empty() {
+            let unread = full::left_unread(recording, look).into_iter();
+            found.extend(unread.map(|text| Finding::new(FindingKind::Held, None, text)));
             let watched = itself::watches_output(recording, look).into_iter();
             found.extend(watched.map(|text| Finding::new(FindingKind::Held, None, text)));
             let neglects = itself::neglects(recording, look).into_iter();

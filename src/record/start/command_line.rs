@@ -1,5 +1,6 @@
 //! Command lines of processes, and the names that people give to what they started by them.
 
+use crate::result::SHELLS;
 use crate::util::text::read_lossy;
 
 /// A program that executes a script, and its options.
@@ -122,7 +123,7 @@ pub(crate) fn reads_its_script(words: &[String]) -> bool {
 
 /// Whether a program with this name is a shell: it reads line by line on purpose, and writes what it prints at once.
 pub(crate) fn is_shell(name: &str) -> bool {
-    ["sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "busybox"].contains(&name)
+    SHELLS.contains(&name)
 }
 
 #[cfg(test)]

@@ -200,11 +200,19 @@ fn lost_child(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> S
     } else {
         (format!("{} {} that were gone already", grouped(count), plural(count, "process")), "their exit codes are")
     };
-    let text = format!(
-        "{} waited for {which} (ECHILD): {of} lost. It ignores SIGCHLD, so that the kernel keeps no ended children, or has waited \
-         for any child elsewhere, as in a signal handler.",
-        view.name(at)
-    );
+    let why = match view.left_by(at, |process| process.ignores_sigchld) {
+        Some(by) => {
+            let by = view.name(by);
+            format!(
+                "It inherited from {by} that SIGCHLD is ignored, so the kernel keeps no ended children. Between `fork` and `exec`, {by} \
+                 has to set that to its default (SIG_DFL)."
+            )
+        }
+        None => "It ignores SIGCHLD, so that the kernel keeps no ended children, or has waited for any child elsewhere, as in a signal \
+                 handler."
+            .to_owned(),
+    };
+    let text = format!("{} waited for {which} (ECHILD): {of} lost. {why}", view.name(at));
     // Who has started none asks for processes of others.
     (count > 0 && process.forks > 0).then_some((FindingKind::LostChild, count, text))
 }

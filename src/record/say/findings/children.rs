@@ -3,7 +3,6 @@
 use crate::profile::few;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed::BOTH_END;
-use crate::record::start::command_line::is_shell;
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess, RecordedStream, WaitReason};
 use crate::util::text::{clean, counted, grouped};
 
@@ -20,11 +19,11 @@ pub(crate) fn left_behind(view: &FindingView<'_>) -> Vec<Finding> {
         view.readers().any(|(_, pipe, end)| end.process == at && pipe.kind.is_pipe() && end.bytes > 0 && end.at_end > 0)
     };
     let parts = document.recorded.iter().enumerate().filter(|(at, part)| {
-        part.execs == 0 && part.forks > 0 && part.pids.len() == 1 && is_shell(&part.name) && reads(*at)
+        part.execs == 0 && part.forks > 0 && part.pids.len() == 1 && part.is_shell() && reads(*at)
     });
     let left = |(at, part): (usize, &crate::result::RecordedProcess)| {
         let starter = part.started_by?;
-        let shell = document.recorded.get(starter).filter(|shell| is_shell(&shell.name) && shell.pids.len() == 1)?;
+        let shell = document.recorded.get(starter).filter(|shell| shell.is_shell() && shell.pids.len() == 1)?;
         let ended = shell.end_ns.max(part.end_ns);
         let window = document.processes.window_ns;
         let left = part.left.as_ref()?;
@@ -142,7 +141,7 @@ fn part_of_shell<'a>(
     let (part, starter) = view.process(end).and_then(|part| Some((part, part.started_by?)))?;
     let shell = view.document.recorded.get(starter)?;
     let by_bytes = end.lines > 0 && end.bytes + end.at_end == end.all_calls() && pipe.kind.is_pipe();
-    let is_part = part.execs == 0 && part.pids.len() == 1 && is_shell(&part.name) && is_shell(&shell.name);
+    let is_part = part.execs == 0 && part.pids.len() == 1 && part.is_shell() && shell.is_shell();
     (by_bytes && is_part && part.signal.is_none() && part.end_ns < shell.end_ns).then_some((part, starter))
 }
 

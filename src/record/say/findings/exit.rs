@@ -2,7 +2,6 @@
 
 use crate::record::say::findings::answers::is_answer;
 use crate::record::say::findings::view::{FindingView, after};
-use crate::record::start::command_line::is_shell;
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
 
 /// What a shell makes of a child that SIGPIPE ended.
@@ -151,7 +150,7 @@ pub(super) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
 /// What ended in a shell with the code that the shell ended with, the last of several.
 fn passed_on(view: &FindingView<'_>, at: usize, code: u8) -> Option<String> {
     let all = &view.document.recorded;
-    let shell = all.get(at).filter(|shell| is_shell(&shell.name))?;
+    let shell = all.get(at).filter(|shell| shell.is_shell())?;
     // As far as it is known who started whom.
     let starters = |of: usize| std::iter::successors(Some(of), |of| all.get(*of)?.started_by).skip(1).take(8);
     let last_of = |starter: usize| {
@@ -164,7 +163,7 @@ fn passed_on(view: &FindingView<'_>, at: usize, code: u8) -> Option<String> {
     };
     let mut found = last_of(at)?;
     // A part of a shell ends with the code of its last command, and a script of one that failed in it.
-    while (found.1.execs == 0 || is_shell(&found.1.name))
+    while (found.1.execs == 0 || found.1.is_shell())
         && let Some(inner) = last_of(found.0)
     {
         found = inner;
@@ -207,7 +206,7 @@ fn broken(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Optio
     let all = &view.document.recorded;
     // Both are of one pipeline of a shell, which ends with what its first program did.
     let beside = pipe.readers.iter().filter_map(|end| view.process(end)).any(|of| of.started_by == process.started_by);
-    let shell = process.started_by.and_then(|by| all.get(by)).filter(|shell| is_shell(&shell.name) && beside);
+    let shell = process.started_by.and_then(|by| all.get(by)).filter(|shell| shell.is_shell() && beside);
     let only = match shell {
         Some(shell) if shell.exit_code == Some(BROKEN_PIPE) => {
             "only the exit code is wrong: `set -o pipefail` makes it that of the pipeline, and `set -e` ends the script there. A \

@@ -5,7 +5,6 @@ use crate::record::say::findings::exit::{BROKEN_PIPE, SOON, why};
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::first_of::first_of;
 use crate::record::say::killed::TIMEOUT;
-use crate::record::start::command_line::is_shell;
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
 use std::collections::BTreeSet;
 
@@ -42,7 +41,7 @@ fn hiding_shell(view: &FindingView<'_>, process: &RecordedProcess) -> Option<usi
     let by = process.started_by?;
     let shell = view.document.recorded.get(by)?;
     let succeeded = shell.exit_code.is_none() && shell.signal.is_none() && shell.execs > 0;
-    (succeeded && is_shell(&shell.name) && view.is_one(by)).then_some(by)
+    (succeeded && shell.is_shell() && view.is_one(by)).then_some(by)
 }
 
 /// A program that had written something, or had started what did.
@@ -115,7 +114,7 @@ const KILLED: u8 = 125;
 /// that of the last program.
 fn is_passed_on(view: &FindingView<'_>, process: &RecordedProcess, code: u8) -> bool {
     let starter = process.started_by.and_then(|starter| view.document.recorded.get(starter));
-    starter.is_some_and(|starter| !is_shell(&starter.name) || starter.exit_code == Some(code))
+    starter.is_some_and(|starter| !starter.is_shell() || starter.exit_code == Some(code))
 }
 
 /// Programs that pack or keep what they read: who has nothing for them has failed.
@@ -146,7 +145,7 @@ fn without_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, 
     }
     let substituted = Some(reader.process) == process.started_by || reader.process == at;
     let beside = reading.started_by.is_some() && reading.started_by == process.started_by;
-    let what = if substituted && is_shell(&reading.name) && by_bytes {
+    let what = if substituted && reading.is_shell() && by_bytes {
         "A shell does not get the exit code of `<(...)`: `wait $!` does, or a file instead."
     } else if beside && reading.execs > 0 {
         "`set -o pipefail` keeps it, where both are one pipeline."
@@ -241,7 +240,7 @@ fn for_error(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code:
 /// A part of a pipeline that a shell could not execute: who was to read it got nothing.
 fn not_found(view: &FindingView<'_>, (at, shell): (usize, &RecordedProcess)) -> Option<Finding> {
     // It says so, unlike `command -v`.
-    let code = shell.exit_code.filter(|_| is_shell(&shell.name) && shell.effects > 0)?;
+    let code = shell.exit_code.filter(|_| shell.is_shell() && shell.effects > 0)?;
     let why = match code {
         126 => "could not be executed",
         127 => "was not found",
@@ -368,6 +367,18 @@ mod tests {
             recording.recorded[3].pids = vec![10];
         });
         assert!(unrelated.is_empty(), "{unrelated:?}");
+    }
+
+    #[test]
+    fn a_code_that_a_script_does_not_get_is_said() {
+        // A script that was started by its name has that name.
+        let found = said(find, &|recording| {
+            fails(recording, 0, 1);
+            recording.recorded[0].started_by = Some(2);
+            recording.recorded[2].name = "backup.sh".to_owned();
+            recording.recorded[2].args = ["/bin/bash", "./backup.sh"].map(str::to_owned).to_vec();
+        });
+        assert_eq!(found.len(), 1);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Jobs in the background that a shell waits for.
 
 use crate::record::say::findings::view::FindingView;
-use crate::record::start::command_line::is_shell;
 use crate::result::{Finding, FindingKind, RecordedProcess, WaitReason};
 
 /// From this part of the window on, a shell waits long.
@@ -12,7 +11,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let (all, window) = (&view.document.recorded, view.document.processes.window_ns);
     let waits = |shell: &RecordedProcess| {
         let ns = shell.waits.get(&WaitReason::Child).map_or(0, |wait| wait.ns);
-        is_shell(&shell.name) && ns as f64 >= LONG * view.window() && view.document.is_excerpt()
+        shell.is_shell() && ns as f64 >= LONG * view.window() && view.document.is_excerpt()
     };
     let found =
         all.iter().enumerate().filter(|(_, job)| job.execs > 0 && job.end_ns >= window).find_map(|(at, job)| {

@@ -3,7 +3,6 @@
 use crate::profile::few;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed;
-use crate::record::start::command_line::is_shell;
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
 use crate::util::text::{counted, grouped};
 use std::collections::BTreeSet;
@@ -105,7 +104,7 @@ fn who_sees(view: &FindingView<'_>, killed: &RecordedProcess, pipe: &RecordedCha
     let Some(starter) = killed.started_by.filter(reads) else {
         return "`set -o pipefail` shows it.".to_owned();
     };
-    if view.document.recorded.get(starter).is_some_and(|starter| is_shell(&starter.name)) {
+    if view.document.recorded.get(starter).is_some_and(|starter| starter.is_shell()) {
         "A shell does not get the exit code of `<(...)`: `wait $!` does.".to_owned()
     } else {
         let name = view.name(starter);

@@ -2,7 +2,6 @@
 
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed::by_others;
-use crate::record::start::command_line::is_shell;
 use crate::result::{Finding, FindingKind, RecordedEnd, RecordedProcess, WaitReason};
 use crate::util::text::{counted, grouped};
 
@@ -145,7 +144,7 @@ fn sentence(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess
 
 /// A program that is not known and wrote about as much as it read, all of it at its end, although the input came bit by bit.
 fn at_its_end(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<Finding> {
-    let known = switch(process).is_some() || is_shell(&process.name);
+    let known = switch(process).is_some() || process.is_shell();
     let all = process.args.is_empty() || NEED_ALL.contains(&process.name.as_str());
     if process.pids.len() != 1 || known || all {
         return None;
@@ -233,7 +232,7 @@ fn printed(view: &FindingView<'_>, at: usize, end: &RecordedEnd, process: &Recor
     let switch = at_once(process);
     let timer = process.waits.get(&WaitReason::Timer).map_or(0, |wait| wait.count);
     let prints = process.threads == 1 && process.forks == 0 && end.all_calls() == 1 && timer >= STEPS;
-    if switch.is_none() && (is_script(process) || is_shell(&process.name) || !prints) {
+    if switch.is_none() && (is_script(process) || process.is_shell() || !prints) {
         return None;
     }
     let lived = process.end_ns.min(view.document.processes.window_ns).saturating_sub(process.begin_ns);

@@ -69,7 +69,12 @@ pub(crate) fn polls(view: &FindingView<'_>) -> Vec<Finding> {
         // `poll` finds that the other end is closed (POLLHUP) until the descriptor is closed, too.
         let has_ended =
             written > 0 && written == read && pipe.other_writers.is_empty() && !pipe.writers.iter().any(has_writer);
-        let text = if has_ended {
+        // Who has it open was looked at when the recording began.
+        let is_left = pipe.kind.is_pipe()
+            && !view.document.target.pids().is_empty()
+            && pipe.writers.is_empty()
+            && pipe.other_writers.is_empty();
+        let text = if has_ended || is_left {
             format!(
                 "{name} polled {count} times for {what}, which has no writer any more: poll returns at once (POLLHUP), and \
                  {name} does not close its end."
@@ -335,6 +340,12 @@ mod tests {
     fn polls_for_data_that_is_never_read_are_said() {
         let text = "`grep` polled 1,506,359 times for the pipe from `seq`, which has data, and never reads it. It has to read that, or not to poll for it meanwhile.";
         assert_eq!(said(polls, &|recording| polled(recording, 1_506_359, 1_506_304, 0)), [text]);
+        let attached = said(polls, &|recording| {
+            polled(recording, 20_000, 19_968, 0);
+            recording.channels[0].writers.clear();
+            recording.target = crate::result::MeasuredTarget::Attached { pids: vec![2], group: None };
+        });
+        assert!(attached[0].contains("which has no writer any more: poll returns at once (POLLHUP)"), "{attached:?}");
         let own = said(polls, &|recording| {
             polled(recording, 20_000, 19_968, 0);
             recording.channels[0].writers[0].process = 1;

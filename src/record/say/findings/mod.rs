@@ -18,6 +18,7 @@ mod own_input;
 mod pipes;
 mod raced;
 mod readers;
+mod streamed;
 mod taken;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -34,13 +35,14 @@ use crate::result::{Document, Finding};
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 59] = [
+const RULES: [FindingRule; 60] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
     loops::at_end,
     loops::polls,
     late::find,
+    streamed::all_before_the_first,
     torn::torn,
     unread::unsent,
     unread::rests,

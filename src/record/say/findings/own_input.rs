@@ -1,7 +1,6 @@
 //! A pipeline that empties the file that it reads.
 
 use crate::record::say::findings::view::{FindingView, after};
-use crate::record::start::command_line::is_shell;
 use crate::result::{Finding, FindingKind, NameUse, NamedFile, RecordedChannel};
 use crate::util::text::clean;
 use std::collections::BTreeSet;
@@ -53,7 +52,7 @@ fn own_output(view: &FindingView<'_>, reads: &NamedFile, empties: &NamedFile) ->
     // `md5sum * >MD5SUMS`, or `grep -r`, means others, and makes this one again. A shell opened it for its program.
     let files = process.args.iter().skip(1).filter(|word| !word.starts_with('-'));
     let is_named = files.clone().any(|word| word.ends_with(reads.last_name())) && files.count() <= FEW;
-    (is_named || process.args.is_empty() || reader != reads.process || is_shell(&process.name)).then_some(reader)
+    (is_named || process.args.is_empty() || reader != reads.process || process.is_shell()).then_some(reader)
 }
 
 /// Words of a command line with one or two files.

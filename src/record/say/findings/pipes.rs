@@ -6,10 +6,10 @@ use crate::record::observe::user_pages;
 use crate::record::say::findings::view::FindingView;
 use crate::record::say::first_of::first_of;
 use crate::record::say::words;
-use crate::record::start::command_line::is_shell;
 use crate::report::number::{percent, time};
 use crate::result::{
-    CriticalPath, DEFAULT_SLOTS, Document, Finding, FindingKind, PathWhat, PipeHolder, RecordedStream, Until, UserPipes,
+    CriticalPath, DEFAULT_SLOTS, Document, Finding, FindingKind, PathWhat, PipeHolder, RecordedProcess, RecordedStream,
+    Until, UserPipes,
 };
 use crate::util::size::rough;
 use crate::util::text::{clean, counted, grouped};
@@ -80,10 +80,10 @@ pub(crate) fn small_writes(view: &FindingView<'_>) -> Vec<Finding> {
             && on_cpu(stream.process) >= MUCH
     };
     let text = |stream: &RecordedStream| {
-        let name = document.recorded.get(stream.process).map_or("", |process| &process.name);
-        let advice = if is_shell(name) {
+        let process = document.recorded.get(stream.process);
+        let advice = if process.is_some_and(RecordedProcess::is_shell) {
             LOOP
-        } else if name == "dd" {
+        } else if process.is_some_and(|process| process.name == "dd") {
             BLOCKS
         } else {
             BUFFER

@@ -3,7 +3,6 @@
 
 use crate::record::say::findings::answers::is_answer;
 use crate::record::say::findings::view::{FindingView, after};
-use crate::record::start::command_line::is_shell;
 use crate::result::{Finding, FindingKind, NameError, NameUse, NamedFile};
 use crate::util::text::clean;
 
@@ -38,7 +37,7 @@ fn update_found(view: &FindingView<'_>) -> Option<Finding> {
         let parent = Some(parent).filter(|parent| view.beside(*parent, other.pid).is_some());
         [Some(own), parent].into_iter().flatten().filter_map(|actor| read(actor, file, other)).max()
     };
-    let is_shell_of = |file: &NamedFile| view.document.recorded.get(file.process).is_some_and(|of| is_shell(&of.name));
+    let is_shell_of = |file: &NamedFile| view.document.recorded.get(file.process).is_some_and(|of| of.is_shell());
     let (first, second, read) = files.iter().filter(|file| replaces(file)).find_map(|second| {
         files.iter().copied().find_map(|first| {
             let is_between = first.pid != second.pid && first.at_ns[1] < second.at_ns[0];
@@ -84,7 +83,7 @@ fn race_found(view: &FindingView<'_>) -> Option<Finding> {
     let asked = |file: &&NamedFile| {
         let process = view.document.recorded.get(file.process);
         process.zip(file.exit_code).is_some_and(|(process, code)| {
-            is_answer(process, code) || file.does == NameUse::Looks && is_shell(&process.name)
+            is_answer(process, code) || file.does == NameUse::Looks && process.is_shell()
         })
     };
     let ends = |file: &&NamedFile| {

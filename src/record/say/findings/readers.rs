@@ -62,9 +62,17 @@ pub(crate) fn broken(view: &FindingView<'_>) -> Vec<Finding> {
             }
             _ => format!("although nobody could read the {} any more", pipe.kind.noun()),
         };
+        let remedy = match view.left_by(end.process, |process| process.ignores_sigpipe) {
+            Some(by) => {
+                let by = view.name(by);
+                format!(
+                    ", as {by} does, which it inherited: between `fork` and `exec`, {by} has to set that to its default (SIG_DFL)"
+                )
+            }
+            None => ". It has to end at the first, or not to ignore that signal".to_owned(),
+        };
         let text = format!(
-            "{name} went on {why}: {} of {} writes failed with EPIPE, because it ignores SIGPIPE. It \
-             has to end at the first, or not to ignore that signal.",
+            "{name} went on {why}: {} of {} writes failed with EPIPE, because it ignores SIGPIPE{remedy}.",
             grouped(lost),
             grouped(all)
         );
@@ -220,6 +228,20 @@ pub(crate) fn datagrams(view: &FindingView<'_>) -> Vec<Finding> {
         let finding = Finding::new(FindingKind::Datagrams, [end.process], text);
         found.push(Finding { channels: vec![at], count: Some(end.eagain), of: Some(calls), ..finding });
     }
+    found.extend(view.document.recorded.iter().enumerate().filter_map(|(at, process)| {
+        let (lost, all) = (process.unsendable, process.sends);
+        let text = format!(
+            "{} could not send {} of {} messages ({}) to sockets that it is not connected to: there was no room, and it does not wait \
+             (EAGAIN). What is not sent again is lost. net.unix.max_dgram_qlen is how many wait there; without MSG_DONTWAIT and \
+             O_NONBLOCK, it waits for room.",
+            view.name(at),
+            grouped(lost),
+            grouped(all),
+            percent(lost as f64 / all.max(1) as f64)
+        );
+        let is_much = lost >= DATAGRAMS_MANY && lost as f64 >= DATAGRAMS_SHARE * all as f64;
+        is_much.then(|| Finding { count: Some(lost), of: Some(all), ..Finding::new(FindingKind::Datagrams, [at], text) })
+    }));
     found
         .extend(view.document.channels.iter().enumerate().filter_map(|(at, channel)| datagrams_cut(view, at, channel)));
     found
@@ -311,6 +333,35 @@ mod tests {
         assert!(left(&|recording| recording.recorded[1].args[1] = "head".to_owned()).is_empty());
         assert!(left(&|recording| recording.channels[0].readers[0].at_end = 1).is_empty());
         assert!(left(&|recording| recording.recorded[1].exit_code = Some(1)).is_empty(), "it failed");
+    }
+
+    #[test]
+    fn who_left_sigpipe_ignored_is_said() {
+        let inherits = |own: u64, executed: u64| {
+            said(broken, &|recording| {
+                writes(recording, 399_574, 400_000);
+                recording.recorded[0].started_by = Some(2);
+                (recording.recorded[0].execs, recording.recorded[0].ignores_sigpipe) = (1, own);
+                recording.recorded[2].execs = executed;
+            })
+        };
+        let text = "because it ignores SIGPIPE, as `cat` does, which it inherited: between `fork` and `exec`, `cat` has to set that to its \
+                    default (SIG_DFL).";
+        assert!(inherits(1, 1)[0].ends_with(text), "{:?}", inherits(1, 1));
+        assert!(inherits(0, 1)[0].ends_with("or not to ignore that signal."));
+        assert!(inherits(1, 0)[0].ends_with("or not to ignore that signal."), "nobody is known");
+    }
+
+    #[test]
+    fn messages_to_full_sockets_without_a_connection_are_said() {
+        let lost = |lost: u64| {
+            said(datagrams, &|recording| (recording.recorded[0].sends, recording.recorded[0].unsendable) = (5600, lost))
+        };
+        let text = "`seq` could not send 1,075 of 5,600 messages (19 %) to sockets that it is not connected to: there was no room, and it \
+                    does not wait (EAGAIN). What is not sent again is lost. net.unix.max_dgram_qlen is how many wait there; without \
+                    MSG_DONTWAIT and O_NONBLOCK, it waits for room.";
+        assert_eq!(lost(1075), [text]);
+        assert!(lost(9).is_empty());
     }
 
     #[test]

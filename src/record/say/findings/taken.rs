@@ -3,7 +3,7 @@
 use crate::profile::few;
 use crate::record::model::labels::with_id;
 use crate::record::say::findings::view::FindingView;
-use crate::record::start::command_line::{is_shell, reads_its_script};
+use crate::record::start::command_line::reads_its_script;
 use crate::result::{DividedReader, Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedStream};
 use crate::util::text::{clean, counted, grouped};
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         // `read` of a shell reads byte by byte, so that others can read on. After a program has, the shell gets the end.
         let by_bytes =
             |end: &&RecordedEnd| end.bytes > 0 && end.at_end > 0 && end.bytes + end.at_end == end.all_calls();
-        let in_shell = |end: &&RecordedEnd| view.process(end).is_some_and(|process| is_shell(&process.name));
+        let in_shell = |end: &&RecordedEnd| view.process(end).is_some_and(|process| process.is_shell());
         let Some(shell) = pipe.readers.iter().filter(in_shell).find(by_bytes) else { continue };
         let began = shell.moved_ns.map_or(0, |[first, _]| first);
         let is_all = pipe.read() == pipe.written();
@@ -27,8 +27,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
             let by_blocks = (end.at_end > 0 || is_all) && end.bytes > end.all_calls() && !in_shell(end);
             // One that looks for keys, as encoders do, takes some bytes only. A shell that reads may be to do so.
             let by_keys = end.bytes + end.at_end == end.all_calls();
-            let a_few =
-                by_keys && view.process(end).is_some_and(|process| process.execs > 0 && !is_shell(&process.name));
+            let a_few = by_keys && view.process(end).is_some_and(|process| process.execs > 0 && !process.is_shell());
             end.process != shell.process && end.bytes > 0 && later && (by_blocks || a_few)
         };
         let Some(taker) = pipe.readers.iter().find(takes) else { continue };
@@ -87,7 +86,7 @@ fn own_script(view: &FindingView<'_>, at: usize, pipe: &RecordedChannel, end: &R
 fn from_files(view: &FindingView<'_>) -> Vec<Finding> {
     let reads = || view.document.streams.iter().filter(|stream| !stream.writes && stream.bytes > 0);
     let process = |stream: &RecordedStream| view.document.recorded.get(stream.process);
-    let is_shell = |stream: &&RecordedStream| process(stream).is_some_and(|process| is_shell(&process.name));
+    let is_shell = |stream: &&RecordedStream| process(stream).is_some_and(|process| process.is_shell());
     let taken = |shell: &RecordedStream| {
         let taker = reads().filter(|stream| !is_shell(stream) && stream.at_end > 0).find(|stream| {
             let same = (stream.opened, stream.inode, stream.device) == (shell.opened, shell.inode, shell.device);

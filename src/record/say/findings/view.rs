@@ -68,6 +68,19 @@ impl<'a> FindingView<'a> {
         labels::is_one(self.document, at)
     }
 
+    /// Who left it to a process to ignore a signal: the nearest of those that started it which was not executed so itself; `is` tells
+    /// how often a process was. None if it was not executed so, or nobody is known.
+    pub(crate) fn left_by(&self, at: usize, is: fn(&RecordedProcess) -> u64) -> Option<usize> {
+        let all = &self.document.recorded;
+        let starters = std::iter::successors(Some(at), |of| all.get(*of)?.started_by).take(all.len());
+        let is_so = |of: usize| all.get(of).is_some_and(|process| is(process) > 0);
+        // Copies that have not executed anything are those of their parents.
+        let executed = |of: &usize| all.get(*of).is_some_and(|process| process.execs > 0);
+        let mut line = starters.filter(executed);
+        line.next().filter(|own| is_so(*own))?;
+        line.find(|of| !is_so(*of))
+    }
+
     /// When a process lived that used a name, or one before it.
     pub(crate) fn life(&self, pid: u32) -> Option<&'a ProcessLife> {
         self.lives.get(&pid).copied()

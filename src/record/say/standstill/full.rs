@@ -4,7 +4,7 @@ use crate::profile::few;
 use crate::record::say::standstill::waiting::{LONG, NAMED, channel_name, full_name, is_hung, recorded, role};
 use crate::report::number::time;
 use crate::result::{AwaitedChannel, ChannelKind, Document, LastLook, LastWait, RecordedEnd, WaitedFor};
-use crate::util::text::capitalized;
+use crate::util::text::{capitalized, clean, counted, grouped};
 
 /// `` `ffmpeg` (process 4711) waits for room in the pipe of its standard error, which is full: ... ``
 pub(super) fn full(recording: &Document, look: &LastLook) -> Vec<String> {
@@ -77,4 +77,41 @@ fn text(recording: &Document, look: &LastLook, wait: &LastWait, channel: &Awaite
         format!("{} has to read it all the time, as in another thread, or to close it", capitalized(&who))
     };
     Some(format!("{name} waits for room in {what}{of}, which is full: {who} {has} it open and {reads}. {remedy}."))
+}
+
+/// `` `a.py` (process 4711) has not read 34,464 of 100,000 bytes that `cat`, which has ended, wrote to its pipe: ... ``
+pub(super) fn left_unread(recording: &Document, look: &LastLook) -> Vec<String> {
+    // Without calls, it is not known who wrote; before the recording, others may have.
+    if recording.looks.is_some() || !recording.target.pids().is_empty() || recording.skipped > 0 {
+        return Vec::new();
+    }
+    let window = recording.processes.window_ns;
+    let texts = recording.channels.iter().filter(|channel| channel.kind.is_pipe()).filter_map(|channel| {
+        let ([writer], [reader]) = (&channel.writers[..], &channel.readers[..]) else { return None };
+        let (wrote, own) = (recording.recorded.get(writer.process)?, recording.recorded.get(reader.process)?);
+        let left = channel.written().saturating_sub(channel.read());
+        let is_over = wrote.end_ns < window / 2 && wrote.started_by == Some(reader.process) && wrote.pids.len() == 1;
+        let is_alone = channel.other_readers.is_empty() && channel.other_writers.is_empty() && own.pids.len() == 1;
+        let reads_on = reader.moved_ns.is_some_and(|[_, last]| last > window / 2);
+        if left == 0 || !is_over || !is_alone || reads_on || own.moves_unseen() || !is_hung(recording, reader.process) {
+            return None;
+        }
+        // Who waits for it gets it; and it has to wait for something.
+        let waits: Vec<&LastWait> = look.waits.iter().filter(|wait| wait.process.recorded == Some(reader.process)).collect();
+        let for_it = |wait: &&LastWait| {
+            matches!(&wait.awaited, WaitedFor::Channels { any, .. }
+                if any.iter().any(|of| (of.inode, of.device) == (channel.inode, channel.device)))
+        };
+        let name = full_name(&waits.first()?.process);
+        (!waits.iter().any(for_it)).then(|| {
+            format!(
+                "{name} has not read {} of {} that `{}`, which has ended, wrote to the pipe to it, and waits for something else: what waits for \
+                 the end of that pipe gets it only after all is read. It has to read on.",
+                grouped(left),
+                counted(channel.written(), "byte"),
+                clean(&wrote.name)
+            )
+        })
+    });
+    texts.take(NAMED).collect()
 }

@@ -51,7 +51,11 @@ pub(super) fn itself(recording: &Document, look: &LastLook, wait: &LastWait) -> 
         if channel.room { ("read", "room in", "there can be no room") } else { ("write", "data from", nothing) };
     let what = format!("{what_for} {what}");
     let mut said = vec![format!("{name} waits for {what}, whose {end} end only {own} open: {wants}.")];
-    if channel.room && is_known {
+    if channel.room && wakes_itself(recording, wait, channel) {
+        let text = "It writes so little to itself as a signal handler does to wake a loop: that end has to be O_NONBLOCK, as a full pipe \
+                    wakes it already.";
+        said.push(text.to_owned());
+    } else if channel.room && is_known {
         let text = "Who reads it has to be started before more is written than it holds (64 KiB mostly), or another thread has to write.";
         said.push(text.to_owned());
     }
@@ -111,6 +115,17 @@ fn not_waited_for(unreaped: &[EndedChild]) -> String {
 fn is_seen_whole(recording: &Document) -> bool {
     recording.target.pids().is_empty() && recording.looks.is_none()
 }
+
+/// Whether it wrote only a few bytes at once to its own channel, and nobody else did.
+fn wakes_itself(recording: &Document, wait: &LastWait, channel: &AwaitedChannel) -> bool {
+    let writers = recorded(recording, channel).map_or(&[][..], |pipe| &pipe.writers[..]);
+    matches!(writers, [end] if Some(end.process) == wait.process.recorded
+        && end.bytes > 0
+        && end.bytes <= TOKEN * end.all_calls())
+}
+
+/// What tells a loop only that something has happened has so many bytes at most.
+const TOKEN: u64 = 16;
 
 /// Whether it wrote to the channel that it reads.
 fn has_written(recording: &Document, wait: &LastWait, channel: &AwaitedChannel) -> bool {

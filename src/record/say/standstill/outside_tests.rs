@@ -144,3 +144,59 @@ fn who_fills_a_block_is_said() {
     assert!(both(1, 100).starts_with("Last, at 0.1000 µs, `server` wrote, 1,000 bytes in all"), "{}", both(1, 100));
     assert!(both(9, 960).starts_with("All of them wait for data"), "written after the look: {}", both(9, 960));
 }
+
+#[test]
+fn what_is_left_in_a_pipe_whose_writer_has_ended_is_said() {
+    let left = |change: &dyn Fn(&mut Document)| {
+        let poll = AwaitedChannel { fd: 7, ..first(wait(0, 9, 7, false, &[0])) };
+        let mut recording = recording(vec![LastWait {
+            awaited: channels(vec![poll], 0, true),
+            endless: false,
+            ..wait(0, 9, 7, false, &[0])
+        }]);
+        recording.recorded[0].pids = vec![1];
+        (recording.recorded[1].pids, recording.recorded[1].started_by) = (vec![2], Some(0));
+        recording.recorded[1].end_ns = 100;
+        recording.channels[0].writers = vec![end(1, 1000, 0)];
+        recording.channels[0].readers = vec![RecordedEnd { moved_ns: Some([10, 90]), ..end(0, 600, 0) }];
+        change(&mut recording);
+        held_up(&recording)
+    };
+    let text = "`client` (process 1) has not read 400 of 1,000 bytes that `server`, which has ended, wrote to the pipe to it, and waits for \
+                something else: what waits for the end of that pipe gets it only after all is read. It has to read on.";
+    assert_eq!(left(&|_| {}), [text]);
+    assert!(left(&|recording| recording.channels[0].readers[0].bytes = 1000).is_empty());
+    assert!(left(&|recording| recording.recorded[1].started_by = None).is_empty());
+    assert!(left(&|recording| recording.recorded[1].end_ns = 900).is_empty());
+}
+
+#[test]
+fn a_pipe_that_its_process_fills_is_said_with_what_it_is_for() {
+    let fills = |bytes: u64| {
+        let mut recording = recording(vec![wait(1, 2, 4, true, &[1])]);
+        recording.channels[1].writers[0] =
+            RecordedEnd { calls: [("write".to_owned(), 1000)].into(), ..end(1, bytes, 900) };
+        said(&recording, &[FindingKind::Circle, FindingKind::Remedy]).concat()
+    };
+    assert!(fills(2000).contains("It writes so little to itself as a signal handler does"), "{}", fills(2000));
+    assert!(fills(65_536).contains("Who reads it has to be started before"), "{}", fills(65_536));
+}
+
+#[test]
+fn a_message_in_parts_is_said() {
+    let both = |largest: usize| {
+        let mut recording = recording(vec![wait(0, 1, 0, false, &[1]), wait(1, 3, 0, false, &[0])]);
+        let moved_ns = Some([10, 100]);
+        let writer = RecordedEnd { moved_ns, log2_sizes: vec![1; largest + 1], ..end(1, 400_000, 0) };
+        let calls = [("read".to_owned(), 9)].into();
+        recording.channels[0].writers = vec![writer];
+        recording.channels[0].readers = vec![RecordedEnd { calls, moved_ns, ..end(0, 400_000, 900) }];
+        said(&recording, &[FindingKind::Remedy]).concat()
+    };
+    assert_eq!(
+        both(17),
+        "Last, at 0.1000 µs, `server` wrote, 400,000 bytes in all with 1 call, which `client` got in 9 parts: if it takes one of these for a \
+         whole message, the rest is wrong for it. It has to read until it has as many bytes as the message says, or until its end."
+    );
+    assert!(both(10).contains("such as the end of a line"));
+}

@@ -14,6 +14,10 @@ const READ_ALL: [&str; 8] = ["sort", "tac", "wc", "shuf", "md5sum", "sha1sum", "
 /// Standard input, output and error: what a program was given on purpose.
 pub(super) const LAST_GIVEN: u32 = 2;
 
+/// A write of 2 to the power of this, in bytes, may come in parts; and how many there are for each write.
+const LARGE: usize = 15;
+const PARTS: u64 = 2;
+
 /// This part of the reads asked for the rest of a block.
 const IN_BLOCKS: f64 = 0.5;
 
@@ -99,11 +103,11 @@ fn last_said(recording: &Document, members: &[&LastWait], name: &impl Fn(&SeenPr
         let writer = members.iter().find(|wait| wait.process.recorded == Some(from.process))?;
         let is_read = from.bytes > 0 && from.bytes == to.bytes && reader.process.recorded == Some(to.process);
         let [_, last] = from.moved_ns.filter(|_| is_read)?;
-        Some((last, from.bytes, reader, writer, to))
+        Some((last, from, reader, writer, to))
     });
     // Who gets the end of its input may write then: what is known of that is of later.
     let looked = recording.last_look.as_ref().map_or(u64::MAX, |look| look.at_ns);
-    let (last, bytes, reader, writer, to) = said.filter(|(last, ..)| *last <= looked).max_by_key(|(last, ..)| *last)?;
+    let (last, from, reader, writer, to) = said.filter(|(last, ..)| *last <= looked).max_by_key(|(last, ..)| *last)?;
     let (reader, writer) = (name(&reader.process), name(&writer.process));
     let reads = to.all_calls() - to.at_end;
     if to.resumed > 0 && to.resumed as f64 >= IN_BLOCKS * reads as f64 {
@@ -111,14 +115,24 @@ fn last_said(recording: &Document, members: &[&LastWait], name: &impl Fn(&SeenPr
             "{} has read all {} that {writer} wrote, and each time asked for the rest of a larger block: it waits until that is \
              full, as `fread` or `read_exact` do. It has to use what one read gives (`read`), or {writer} has to close its end.",
             capitalized(&reader),
-            counted(bytes, "byte")
+            counted(from.bytes, "byte")
+        ));
+    }
+    let (writes, largest) = (from.all_calls().max(1), from.log2_sizes.len().saturating_sub(1));
+    if largest >= LARGE && reads >= PARTS * writes {
+        return Some(format!(
+            "Last, at {}, {writer} wrote, {} in all with {}, which {reader} got in {reads} parts: if it takes one of these for a whole \
+             message, the rest is wrong for it. It has to read until it has as many bytes as the message says, or until its end.",
+            time(last as f64 / 1e9),
+            counted(from.bytes, "byte"),
+            counted(writes, "call")
         ));
     }
     Some(format!(
         "Last, at {}, {writer} wrote, {} in all, and {reader} has read that: it waits for more, such as the end of a line or of the \
          input, or has not flushed its answer.",
         time(last as f64 / 1e9),
-        counted(bytes, "byte")
+        counted(from.bytes, "byte")
     ))
 }
 
