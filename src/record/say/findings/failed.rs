@@ -49,7 +49,13 @@ fn after_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, co
     let document = view.document;
     // The code of a part of a shell is that of its last command, which may be a test. People lose it to `tee`.
     let is_part = process.execs == 0;
-    if answers(view, at, process, code) || is_part && !is_logged(view, at) || is_passed_on(view, process, code) {
+    // Why is said with what it could not write.
+    let is_refused = view.writers().any(|(_, _, end)| end.process == at && end.epipe > 0);
+    if is_refused
+        || answers(view, at, process, code)
+        || is_part && !is_logged(view, at)
+        || is_passed_on(view, process, code)
+    {
         return None;
     }
     // A process that it has started, which had its row until it executed its own program.
