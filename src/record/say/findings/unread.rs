@@ -8,13 +8,20 @@ use crate::result::{
 use crate::util::text::{clean, counted, grouped};
 use std::collections::BTreeMap;
 
+/// A channel that was not read to its end.
+struct LeftChannel {
+    at: usize,
+    lost: u64,
+    written: u64,
+}
+
 /// `` `main` closed the pipe from `worker` before it had read all: 12,345 of 60,000 bytes that were written are lost. ``
 ///
 /// In `seq | head`, that is how it ought to be: only who has started the writer wants its output.
 pub(crate) fn unread(view: &FindingView<'_>) -> Vec<Finding> {
     let document = view.document;
     // Of several pipes between the same processes, one sentence says all.
-    let mut left: BTreeMap<(usize, String), Vec<(usize, [u64; 2])>> = BTreeMap::new();
+    let mut left: BTreeMap<(usize, String), Vec<LeftChannel>> = BTreeMap::new();
     for (at, channel) in document.channels.iter().enumerate() {
         let written = channel.written();
         let read = channel.read();
@@ -47,10 +54,15 @@ pub(crate) fn unread(view: &FindingView<'_>) -> Vec<Finding> {
         {
             continue;
         }
-        left.entry((reader.process, view.pipe_from(channel))).or_default().push((at, [written - read, written]));
+        left.entry((reader.process, view.pipe_from(channel))).or_default().push(LeftChannel {
+            at,
+            lost: written - read,
+            written,
+        });
     }
     let closed = left.into_iter().map(|((reader, from), channels)| {
-        let [lost, written] = [0, 1].map(|of| channels.iter().map(|(_, bytes)| bytes[of]).sum::<u64>());
+        let sum = |of: fn(&LeftChannel) -> u64| channels.iter().map(of).sum::<u64>();
+        let (lost, written) = (sum(|left| left.lost), sum(|left| left.written));
         // A signal that ended it later leaves open whether it had closed it.
         let is_killed = document.recorded.get(reader).is_some_and(|process| process.signal.is_some());
         let does = if is_killed { "left" } else { "closed" };
@@ -65,7 +77,7 @@ pub(crate) fn unread(view: &FindingView<'_>) -> Vec<Finding> {
             grouped(lost),
             counted(written, "byte")
         );
-        let channels = channels.into_iter().map(|(at, _)| at).collect();
+        let channels = channels.into_iter().map(|left| left.at).collect();
         Finding { channels, bytes: Some(lost), ..Finding::new(FindingKind::Unread, [reader], text) }
     });
     let mut found: Vec<Finding> = closed.collect();
