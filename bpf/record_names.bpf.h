@@ -188,7 +188,7 @@ __noinline u32 note_name(u64 task, u64 use, u64 path, u64 flags, s64 result)
 	const struct file *open;
 	struct pr_file *file;
 	u32 i, does = use & 0xff;
-	s32 folder = use >> 32;
+	s32 folder = use >> 32, other;
 	s64 length;
 
 	if (!own || !shared || shared->lost_names)
@@ -225,7 +225,9 @@ __noinline u32 note_name(u64 task, u64 use, u64 path, u64 flags, s64 result)
 	named->device = BPF_CORE_READ(open, f_inode, i_sb, s_dev);
 	named->file_type = file->file_type;
 	named->size = BPF_CORE_READ(open, f_inode, i_size);
-	named->both_ends = is_open_as(task, key.does == PR_READS ? STANDARD_OUTPUT : STANDARD_INPUT, (u64)BPF_CORE_READ(open, f_inode));
+	other = key.does == PR_READS ? STANDARD_OUTPUT : STANDARD_INPUT;
+	/* Who has closed that end before gets its number. */
+	named->both_ends = result != other && is_open_as(task, other, (u64)BPF_CORE_READ(open, f_inode));
 	return 1;
 }
 
