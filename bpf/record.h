@@ -444,6 +444,9 @@ struct pr_process {
 	u64 connects;
 	u64 refused;
 	u64 queue_full;
+	/* Calls that failed; the error of the last one, and in the upper half its number. */
+	u64 failed;
+	u64 failure;
 	/* Sends to sockets that are no channel, as they are not connected, and those that found no room there (EAGAIN). */
 	u64 sends;
 	u64 unsendable;

@@ -422,6 +422,10 @@ static __always_inline int add_call(const void *registers, s64 result)
 	} else if (read_call_now(task, &stack, &call)) {
 		return 0;
 	}
+	if (result < 0 && result > -4096) {
+		own->own.failed++;
+		own->own.failure = -result | call.orig_ax << 32;
+	}
 	if (call.orig_ax == NR_IO_SUBMIT) {
 		count_requests(call.di, call.dx, result);
 		return 0;

@@ -259,6 +259,9 @@ static __always_inline void settle(struct pr_task *own)
 		__sync_fetch_and_add(&process->connects, own->own.connects);
 		__sync_fetch_and_add(&process->refused, own->own.refused);
 		__sync_fetch_and_add(&process->queue_full, own->own.queue_full);
+		__sync_fetch_and_add(&process->failed, own->own.failed);
+		if (own->own.failure)
+			process->failure = own->own.failure;
 		__sync_fetch_and_add(&process->sends, own->own.sends);
 		__sync_fetch_and_add(&process->unsendable, own->own.unsendable);
 		__sync_fetch_and_add(&process->ignores_sigpipe, own->own.ignores_sigpipe);

@@ -77,6 +77,8 @@ pub enum FindingKind {
     Refused,
     /// A process closes, reads or writes descriptors that are not open.
     BadDescriptors,
+    /// Nearly all system calls of a process fail, again and again.
+    FailedCalls,
     /// A process has no descriptor left for another file.
     FullTable,
     /// A process follows a file whose name is that of another one by now.
@@ -193,10 +195,10 @@ impl FindingKind {
     /// Whether something goes wrong that a faster program would not fix.
     pub fn is_fault(self) -> bool {
         use FindingKind::{
-            AddressInUse, AtEnd, BadDescriptors, Broken, Circle, Cut, Datagrams, Deleted, Doubled, FifoLost, FillAsks,
-            FullTable, GroupEnded, LastLine, Late, LeftLock, LineCut, LostChild, Naps, NoSpace, NotAwaited, OutOfOrder,
-            Overwritten, OwnInput, Polls, Raced, Refused, Renamed, Retries, ShortBlock, Sigpipe, Started, Syncs, Taken,
-            Torn, Unnoticed, Unread, Unsent,
+            AddressInUse, AtEnd, BadDescriptors, Broken, Circle, Cut, Datagrams, Deleted, Doubled, FailedCalls,
+            FifoLost, FillAsks, FullTable, GroupEnded, LastLine, Late, LeftLock, LineCut, LostChild, Naps, NoSpace,
+            NotAwaited, OutOfOrder, Overwritten, OwnInput, Polls, Raced, Refused, Renamed, Retries, ShortBlock,
+            Sigpipe, Started, Syncs, Taken, Torn, Unnoticed, Unread, Unsent,
         };
         matches!(
             self,
@@ -216,6 +218,7 @@ impl FindingKind {
                 | GroupEnded
                 | AddressInUse
                 | BadDescriptors
+                | FailedCalls
                 | FillAsks
                 | FullTable
                 | Renamed

@@ -165,6 +165,12 @@ pub struct RecordedProcess {
     /// Of these, those that failed because the queue of the listening socket was full.
     #[serde(default, skip_serializing_if = "is_default")]
     pub full_queues: u64,
+    /// Calls that failed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub failed_calls: u64,
+    /// The name of the last one of these, and the number of its error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<(String, i32)>,
     /// Sends to sockets that are no channel, as they are not connected, or lead to other machines.
     #[serde(default, skip_serializing_if = "is_default")]
     pub sends: u64,

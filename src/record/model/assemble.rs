@@ -6,6 +6,7 @@ use crate::record::model::divided::divided;
 use crate::record::model::forks::{doubled, enders, left, parents};
 use crate::record::model::named_files::{lives, named_files};
 use crate::record::model::streams::streams;
+use crate::record::observe::call_names::call_name;
 use crate::record::observe::channel_kind::kind_of;
 use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::raw::{
@@ -222,6 +223,10 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
         });
     }
     sum.ended = u32::try_from(more.ended).ok().and_then(|fd| fd.checked_sub(1)).or(sum.ended);
+    // The error, and the number of the call.
+    if let Some(name) = call_name((more.failure >> 32) as u32).filter(|_| more.failure > 0) {
+        sum.failure = Some((name.to_owned(), more.failure as u32 as i32));
+    }
     sum.signal = u32::try_from(more.signal).ok().filter(|signal| *signal > 0).or(sum.signal);
     sum.exit_code = u8::try_from(more.code).ok().filter(|code| *code > 0).or(sum.exit_code);
     for (sum, more) in [
@@ -251,6 +256,7 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
         (&mut sum.connects, more.connects),
         (&mut sum.refused_connects, more.refused),
         (&mut sum.full_queues, more.queue_full),
+        (&mut sum.failed_calls, more.failed),
         (&mut sum.sends, more.sends),
         (&mut sum.unsendable, more.unsendable),
         (&mut sum.ignores_sigpipe, more.ignores_sigpipe),

@@ -4,7 +4,7 @@
 //! attaches collectors of runs. [`reason`] names why a thread sleeps, and [`user_pages`] why a pipe is small. In guests, [`results`]
 //! has how all system calls end. [`observer`] is what all do that observe: with BPF programs, or without rights [`proc`].
 
-mod call_names;
+pub(crate) mod call_names;
 pub(crate) mod channel_kind;
 pub(crate) mod counted;
 pub(crate) mod file_locks;

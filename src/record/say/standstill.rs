@@ -11,6 +11,7 @@ mod waiting;
 use crate::profile::{few, listed};
 use crate::record::model::labels::{told_apart, with_id};
 use crate::record::say::killed;
+use crate::report::number::time;
 use crate::result::{
     AwaitedChannel, ChannelHolder, ChannelKind, Document, Finding, FindingKind, LastLook, LastWait, RecordLevel,
     RecordedEnd, SeenProcess, WaitReason, WaitedFor,
@@ -47,7 +48,8 @@ pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
         .flat_map(|members| of_circle(members, "Nothing can go on."))
         .collect();
     if found.is_empty() {
-        let long = |wait: &&LastWait| wait.stuck && is_stuck(recording, wait);
+        let long =
+            |wait: &&LastWait| wait.stuck && is_stuck(recording, wait) && !has_moved_lately(recording, look, wait);
         found = circles(look.waits.iter().filter(long).collect())
             .iter()
             .filter(|members| members.iter().any(|wait| wait.process.pid != members[0].process.pid))
@@ -92,6 +94,14 @@ fn has_gone_on(recording: &Document, look: &LastLook, wait: &LastWait) -> bool {
             Some(end.process) == wait.process.recorded && moved
         })
     })
+}
+
+/// Whether something moved in the last half of the window at a channel for which a process waits: they only take turns.
+fn has_moved_lately(recording: &Document, look: &LastLook, wait: &LastWait) -> bool {
+    let WaitedFor::Channels { any, .. } = &wait.awaited else { return false };
+    let half = look.at_ns.saturating_sub(recording.processes.window_ns / 2)..=look.at_ns;
+    let ends = any.iter().filter_map(|of| recorded(recording, of)).flat_map(|of| of.writers.iter().chain(&of.readers));
+    ends.filter_map(|end| end.moved_ns).any(|[_, last]| half.contains(&last))
 }
 
 /// Names of processes in one sentence: those of the tables, and short forms of them, if each means one process.
@@ -412,12 +422,22 @@ fn is_long(recording: &Document, wait: &LastWait, channel: &AwaitedChannel, poll
 fn is_only_held(recording: &Document, look: &LastLook, wait: &LastWait, channel: &AwaitedChannel) -> bool {
     let ends = recorded(recording, channel).map_or(&[][..], |pipe| &pipe.writers[..]);
     let wrote = |at: usize| ends.iter().any(|end| end.process == at && end.all_calls() > 0);
+    // Who was left with it may have said at first that it runs.
+    let early = |end: &RecordedEnd| end.moved_ns.is_some_and(|[_, last]| last < recording.processes.window_ns / 2);
+    let is_late = |at: usize| ends.iter().any(|end| end.process == at && !early(end));
+    let left = |at: usize| {
+        channel.holders.iter().any(|holder| holder.process.recorded == Some(at) && is_left(recording, holder))
+    };
     let only_holds = |holder: &ChannelHolder| {
-        let idle = holder.process.idle || is_left(recording, holder);
-        holder.process.pid == wait.process.pid || idle && !holder.process.recorded.is_some_and(wrote)
+        let is_left = is_left(recording, holder);
+        let silent = |at: usize| !wrote(at) || is_left && !is_late(at);
+        holder.process.pid == wait.process.pid
+            || (holder.process.idle || is_left) && holder.process.recorded.is_none_or(silent)
     };
     let later = |end: &RecordedEnd| {
-        recording.recorded.get(end.process).is_some_and(|process| end.all_calls() > 0 && process.end_ns > look.at_ns)
+        let process = recording.recorded.get(end.process);
+        process.is_some_and(|process| end.all_calls() > 0 && process.end_ns > look.at_ns)
+            && !(early(end) && left(end.process))
     };
     !channel.holders.is_empty()
         && channel.holders.iter().all(only_holds)
@@ -446,8 +466,14 @@ fn held_text(recording: &Document, wait: &LastWait, channel: &AwaitedChannel) ->
     let still = if left || was_written(recording, channel) { "still " } else { "" };
     let what = channel_name(channel);
     let name = full_name(&wait.process);
+    let written = channel.holders.iter().filter_map(|holder| {
+        let mut ends = recorded(recording, channel).into_iter().flat_map(|pipe| &pipe.writers);
+        let own = ends.find(|end| Some(end.process) == holder.process.recorded && end.bytes > 0)?;
+        own.moved_ns.map(|[_, last]| last)
+    });
+    let written = written.max().map(|last| format!("has written nothing since {}", time(last as f64 / 1e9)));
     let does = match (recording.looks, channel.holders.len()) {
-        (None, _) => "wrote nothing",
+        (None, _) => written.as_deref().unwrap_or("wrote nothing"),
         (_, 1) => "sleeps",
         _ => "sleep",
     };

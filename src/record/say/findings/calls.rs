@@ -24,7 +24,7 @@ const DISK: f64 = 0.3;
 
 /// `` `a.py` called `fsync` 1,000 times, and waits for the disk 85 % of the time: ... ``
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
-    let rules = [asks, closes, bad_calls, ends, used_port, full_table, locked_out, syncs, lost_child, no_space];
+    let rules = [asks, closes, bad_calls, failed, ends, used_port, full_table, locked_out, syncs, lost_child, no_space];
     let each = view.document.recorded.iter().enumerate();
     each.flat_map(|(at, process)| {
         let found = rules.iter().filter_map(move |rule| rule(view, at, process));
@@ -76,6 +76,33 @@ fn bad_calls(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Sa
         view.name(at)
     );
     (count >= BAD_CALLS && 2 * count >= process.calls).then_some((FindingKind::BadDescriptors, count, text))
+}
+
+/// Fewer failed calls, or a smaller part of all, are how programs look for something.
+const FAILED: u64 = 100_000;
+const FAILED_SHARE: f64 = 0.8;
+
+fn failed(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
+    let count = process.failed_calls;
+    let (call, error) = process.failure.as_ref()?;
+    // These have rules of their own, or are how a program waits.
+    let is_known = [libc::EAGAIN, libc::EBADF, libc::EPIPE, libc::EINTR, libc::ETIMEDOUT].contains(error);
+    let what = std::io::Error::from_raw_os_error(*error).to_string();
+    let what = what.split(" (os error").next().unwrap_or_default();
+    let why = if *error == libc::ENOTTY && process.input.is_none() {
+        " It expects a terminal: it may have come to the end of its standard input (`</dev/null`) before, and has to stop there."
+    } else {
+        " It has to look at what they return."
+    };
+    let text = format!(
+        "{} of {} system calls of {} failed, the last one `{call}` with \"{what}\", and it is on a CPU {} of the time.{why}",
+        grouped(count),
+        grouped(process.calls),
+        view.name(at),
+        percent((process.cpu_ns as f64 / view.window()).min(1.0))
+    );
+    let is_much = count >= FAILED && count as f64 >= FAILED_SHARE * process.calls as f64;
+    (is_much && !is_known).then_some((FindingKind::FailedCalls, count, text))
 }
 
 /// Of the calls; who reads many files to their ends opens them before.
@@ -240,6 +267,22 @@ mod tests {
 
     fn of(change: &dyn Fn(&mut RecordedProcess)) -> Vec<String> {
         said(find, &|recording| change(&mut recording.recorded[1]))
+    }
+
+    #[test]
+    fn calls_that_all_fail_are_said() {
+        let fails = |count: u64, error: i32| {
+            of(&|process| {
+                (process.calls, process.failed_calls, process.cpu_ns) = (1_000_000, count, WINDOW);
+                process.failure = Some(("ioctl".to_owned(), error));
+            })
+        };
+        let text = "900,000 of 1,000,000 system calls of `grep` failed, the last one `ioctl` with \"Inappropriate ioctl for device\", and it is \
+                    on a CPU 100 % of the time. It expects a terminal: it may have come to the end of its standard input (`</dev/null`) \
+                    before, and has to stop there.";
+        assert_eq!(fails(900_000, libc::ENOTTY), [text]);
+        assert!(fails(900_000, libc::EACCES)[0].ends_with("It has to look at what they return."));
+        assert!(fails(500_000, libc::EACCES).is_empty() && fails(900_000, libc::EAGAIN).is_empty());
     }
 
     #[test]

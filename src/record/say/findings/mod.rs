@@ -30,6 +30,7 @@ mod work;
 
 use crate::record::say::findings::view::FindingView;
 use crate::result::{Document, Finding};
+use crate::util::text::grouped;
 
 /// A rule: what it finds.
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
@@ -101,5 +102,34 @@ const RULES: [FindingRule; 60] = [
 /// What the rules find.
 pub(crate) fn all(recording: &Document) -> Vec<Finding> {
     let view = FindingView::new(recording);
-    RULES.iter().flat_map(|find| find(&view)).collect()
+    once(RULES.iter().flat_map(|find| find(&view)))
+}
+
+/// More sentences that differ in their numbers only are one.
+const SEVERAL: usize = 2;
+
+/// Of sentences that differ in their numbers only, the first one, with how many there are.
+fn once(found: impl Iterator<Item = Finding>) -> Vec<Finding> {
+    let without_numbers =
+        |text: &str| text.replace(|letter: char| letter.is_ascii_digit() || ",.".contains(letter), "");
+    let mut known: Vec<(String, Finding, Vec<Finding>)> = Vec::new();
+    for finding in found {
+        let text = without_numbers(&finding.text);
+        match known.iter_mut().find(|(other, first, _)| *other == text && first.kind == finding.kind) {
+            Some((_, _, more)) => more.push(finding),
+            None => known.push((text, finding, Vec::new())),
+        }
+    }
+    let merged = known.into_iter().flat_map(|(_, mut first, more)| {
+        if more.len() < SEVERAL {
+            return [vec![first], more].concat();
+        }
+        first.text.push_str(&format!(" The same happened {} more times.", grouped(more.len() as u64)));
+        for other in more {
+            first.channels.extend(other.channels);
+            first.processes.extend(other.processes);
+        }
+        vec![first]
+    });
+    merged.collect()
 }

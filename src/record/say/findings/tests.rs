@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::record::model::stages::tests::shell;
-use crate::result::{NameUse, NamedFile, ProcessLife, Processes, RecordedEnd};
+use crate::result::{FindingKind, NameUse, NamedFile, ProcessLife, Processes, RecordedEnd};
 
 pub(crate) const WINDOW: u64 = 4_000_000_000;
 
@@ -81,4 +81,17 @@ pub(crate) fn silent(said: &dyn Fn(RecordingChange<'_>) -> Vec<String>, changes:
 fn nothing_is_said_of_an_ordinary_pipeline() {
     assert_eq!(all(&pipeline()), []);
     assert_eq!(all(&Document::default()), []);
+}
+
+#[test]
+fn sentences_that_differ_in_numbers_only_are_one() {
+    let finding =
+        |at: usize, text: &str| Finding { channels: vec![at], ..Finding::new(FindingKind::Cut, [at], text.to_owned()) };
+    let all = |count: usize| {
+        once((0..count).map(|at| finding(at, &format!("`tee` lost {at} bytes at 1.{at} s."))).chain([finding(9, "x")]))
+    };
+    let merged = all(3);
+    assert_eq!(merged[0].text, "`tee` lost 0 bytes at 1.0 s. The same happened 2 more times.");
+    assert_eq!((merged.len(), merged[0].channels.clone()), (2, vec![0, 1, 2]));
+    assert_eq!(all(2).len(), 3, "two are both said");
 }

@@ -5,6 +5,7 @@ use crate::record::say::standstill::waiting::{LONG, NAMED, channel_name, full_na
 use crate::report::number::time;
 use crate::result::{AwaitedChannel, ChannelKind, Document, LastLook, LastWait, RecordedEnd, WaitedFor};
 use crate::util::text::{capitalized, clean, counted, grouped};
+use std::collections::BTreeSet;
 
 /// `` `ffmpeg` (process 4711) waits for room in the pipe of its standard error, which is full: ... ``
 pub(super) fn full(recording: &Document, look: &LastLook) -> Vec<String> {
@@ -63,6 +64,7 @@ fn text(recording: &Document, look: &LastLook, wait: &LastWait, channel: &Awaite
     let [has, reads] =
         if others.len() == 1 { ["has", &reads] } else { ["have", reads.trim_start_matches("has ")] }.map(str::to_owned);
     let name = full_name(&wait.process);
+    let again = capitalized(&few(others.iter().map(|holder| format!("`{}`", clean(&holder.process.name)))));
     let what = channel_name(channel);
     let of = role(channel.fd).map_or_else(String::new, |role| format!(" of its {role}"));
     let remedy = if channel.kind == ChannelKind::Pty {
@@ -74,9 +76,28 @@ fn text(recording: &Document, look: &LastLook, wait: &LastWait, channel: &Awaite
         "Who started it has to read that all the time, as in another thread, or to send it elsewhere (`>/dev/null`, `2>/dev/null`, a file)"
             .to_owned()
     } else {
-        format!("{} has to read it all the time, as in another thread, or to close it", capitalized(&who))
+        format!(
+            "{} has to read it all the time, as in another thread, or to close it; with O_NONBLOCK, the writer would not wait",
+            again
+        )
     };
-    Some(format!("{name} waits for room in {what}{of}, which is full: {who} {has} it open and {reads}. {remedy}."))
+    Some(format!(
+        "{name} waits for room in {what}{of}, which is full: {who} {has} it open and {reads}. {remedy}.{}",
+        behind(look, wait)
+    ))
+}
+
+/// ` Meanwhile, ...`: those that wait for data of a process that waits for room.
+fn behind(look: &LastLook, wait: &LastWait) -> String {
+    let pid = wait.process.pid;
+    let for_it = |other: &&LastWait| {
+        other.process.pid != pid
+            && matches!(&other.awaited, WaitedFor::Channels { any, .. }
+                if any.iter().any(|of| !of.room && of.holders.iter().any(|holder| holder.process.pid == pid)))
+    };
+    let names: BTreeSet<String> = look.waits.iter().filter(for_it).map(|other| full_name(&other.process)).collect();
+    let wait = if names.len() == 1 { "waits" } else { "wait" };
+    if names.is_empty() { String::new() } else { format!(" Meanwhile, {} {wait} for it in vain.", few(names)) }
 }
 
 /// `` `a.py` (process 4711) has not read 34,464 of 100,000 bytes that `cat`, which has ended, wrote to its pipe: ... ``

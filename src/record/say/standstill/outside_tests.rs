@@ -39,6 +39,11 @@ fn who_does_not_read_is_said() {
         recording.last_look.iter_mut().for_each(|look| look.waits.push(wait.clone()));
     };
     silent(&|recording| look(recording, LastWait { endless: false, ..wait(0, 3, 1, true, &[2]) }));
+    // Others wait for the writer.
+    let mut behind = read_before.clone();
+    look(&mut behind, LastWait { endless: false, ..wait(2, 3, 0, false, &[1]) });
+    let text = held_up(&behind);
+    assert!(text[0].ends_with("a file). Meanwhile, `sleep` (process 3) waits for it in vain."), "{text:?}");
 }
 
 #[test]
@@ -85,6 +90,58 @@ fn what_was_left_by_who_has_ended_is_said_although_it_polls() {
 }
 
 #[test]
+fn what_was_left_may_have_said_that_it_runs() {
+    let left = |last: u64| {
+        let mut recording = recording(vec![LastWait { endless: false, ..wait(0, 1, 3, false, &[2]) }]);
+        (recording.recorded[0].end_ns, recording.recorded[2].end_ns) = (WINDOW, WINDOW);
+        recording.recorded[2].started_by = Some(1);
+        recording.recorded[2].waits = [(WaitReason::Poll, WaitTotal { ns: 900, count: 9 })].into();
+        recording.channels[0].writers = vec![RecordedEnd { moved_ns: Some([10, last]), ..end(2, 53, 0) }];
+        held_up(&recording)
+    };
+    assert!(
+        left(100)[0].contains("write end open, and has written nothing since 0.1000 µs; `server`, which"),
+        "{:?}",
+        left(100)
+    );
+    assert!(left(800).is_empty(), "it may write again");
+}
+
+#[test]
+fn who_takes_turns_is_in_no_circle() {
+    let both = |last: u64| {
+        let long = |wait: LastWait| LastWait { endless: false, ..wait };
+        let mut recording = recording(vec![long(wait(0, 1, 5, false, &[1])), long(wait(1, 2, 2, true, &[0]))]);
+        recording.channels[0].readers[0].moved_ns = Some([10, last]);
+        said(&recording, &[FindingKind::Circle]).len()
+    };
+    assert_eq!([both(100), both(800)], [1, 0]);
+}
+
+#[test]
+fn an_input_that_has_ended_is_said() {
+    let ended = |at_end: u64| {
+        let socket = AwaitedChannel { kind: ChannelKind::Tcp, ..first(wait(1, 3, 3, false, &[0])) };
+        let poll = LastWait { awaited: channels(vec![socket], 0, true), ..wait(1, 3, 3, false, &[0]) };
+        let mut recording = recording(vec![wait(0, 1, 4, false, &[1]), poll]);
+        recording.recorded[1].input = Some(2);
+        let input = RecordedChannel {
+            inode: 9,
+            readers: vec![RecordedEnd { at_end, ..end(1, 9, 0) }],
+            ..RecordedChannel::default()
+        };
+        recording.channels.push(input);
+        said(&recording, &[FindingKind::Remedy]).concat()
+    };
+    assert_eq!(
+        ended(1),
+        "`server` has read the end of its standard input, but `client` is not told by its TCP connection: `server` has to shut that down \
+         for writing when its input ends, or `client` must not wait for more."
+    );
+    assert!(!ended(0).contains("has read the end"));
+}
+
+#[test]
 fn who_polls_only_its_output_is_said() {
     let watches = |room: bool, fd: u32| {
         let channel = AwaitedChannel { room, fd, ..first(wait(1, 2, fd, room, &[1])) };
@@ -119,7 +176,7 @@ fn a_connection_that_is_not_accepted_is_said() {
         held_up(&recording)
     };
     let text = "`client` (process 1) waits for 2 TCP connections to port 80 which `server` (process 2) has not accepted, although it listens \
-                there (its descriptor 1). `server` (process 2) has to call `accept` until there is no more (EAGAIN) each time that it is \
+                there (its descriptor 1). `server` has to call `accept` until there is no more (EAGAIN) each time that it is \
                 told of one, and while it serves others.";
     assert_eq!(waits(true), [text]);
     assert!(waits(false).is_empty());
@@ -128,7 +185,7 @@ fn a_connection_that_is_not_accepted_is_said() {
 #[test]
 fn who_fills_a_block_is_said() {
     let both = |resumed: u64, last: u64| {
-        let mut recording = recording(vec![wait(0, 1, 0, false, &[1]), wait(1, 3, 0, false, &[0])]);
+        let mut recording = recording(vec![wait(0, 1, 0, false, &[1]), wait(1, 3, 4, false, &[0])]);
         let moved_ns = Some([10, last]);
         recording.channels[0].writers = vec![RecordedEnd { moved_ns, ..end(1, 1000, 0) }];
         let calls = [("read".to_owned(), 10)].into();
@@ -185,7 +242,7 @@ fn a_pipe_that_its_process_fills_is_said_with_what_it_is_for() {
 #[test]
 fn a_message_in_parts_is_said() {
     let both = |largest: usize| {
-        let mut recording = recording(vec![wait(0, 1, 0, false, &[1]), wait(1, 3, 0, false, &[0])]);
+        let mut recording = recording(vec![wait(0, 1, 0, false, &[1]), wait(1, 3, 4, false, &[0])]);
         let moved_ns = Some([10, 100]);
         let writer = RecordedEnd { moved_ns, log2_sizes: vec![1; largest + 1], ..end(1, 400_000, 0) };
         let calls = [("read".to_owned(), 9)].into();

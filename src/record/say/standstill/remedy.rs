@@ -41,8 +41,8 @@ pub(super) fn remedy(
     let Some((writer, channel)) = full else {
         let all_empty = members.iter().all(|wait| !channels(wait).is_empty());
         return all_empty.then(|| {
-            let said = last_said(recording, members, name);
-            said.or_else(|| silent_input(recording, members, name)).unwrap_or_else(|| {
+            let said = silent_input(recording, members, name).or_else(|| input_ended(recording, members, name));
+            said.or_else(|| last_said(recording, members, name)).unwrap_or_else(|| {
                 "All of them wait for data: one has to write first, to flush what it has written, or to close its end. \
                  Who reads lines waits for the end of one."
                     .to_owned()
@@ -89,6 +89,28 @@ fn silent_input(recording: &Document, members: &[&LastWait], name: &impl Fn(&See
         )
     })
 }
+
+/// If a member has got the end of its input, and keeps its connection open for writing: who waits for the end of that gets none.
+fn input_ended(recording: &Document, members: &[&LastWait], name: &impl Fn(&SeenProcess) -> String) -> Option<String> {
+    let (wait, channel) = members.iter().find_map(|wait| {
+        let at = wait.process.recorded?;
+        let input = recording.channels.get(recording.recorded.get(at)?.input?)?;
+        let is_over = input.readers.iter().any(|end| end.process == at && end.at_end > 0 && end.bytes > 0);
+        let socket = channels(wait).iter().find(|of| !of.kind.is_pipe() && of.fd > LAST_GIVEN)?;
+        is_over.then_some((wait, socket))
+    })?;
+    let other = channel.holders.iter().find(|holder| holder.process.pid != wait.process.pid)?;
+    let (own, other) = (name(&wait.process), name(&other.process));
+    let option = if NETCATS.contains(&wait.process.name.as_str()) { " (`nc -N`, `ncat --send-only`)" } else { "" };
+    Some(format!(
+        "{} has read the end of its standard input, but {other} is not told by its {}: {own} has to shut that down for writing when its \
+         input ends{option}, or {other} must not wait for more.",
+        capitalized(&own),
+        channel.kind.noun()
+    ))
+}
+
+const NETCATS: [&str; 4] = ["nc", "ncat", "netcat", "nc.openbsd"];
 
 fn holder_fd(channel: &AwaitedChannel, process: &SeenProcess) -> Option<u32> {
     channel.holders.iter().find(|holder| holder.process.pid == process.pid).map(|holder| holder.fd)

@@ -3,7 +3,7 @@
 use crate::profile::few;
 use crate::record::say::standstill::waiting::{NAMED, channel_name, full_name, is_hung, is_stuck};
 use crate::result::{AwaitedChannel, ChannelKind, Document, LastLook, LastWait, SeenProcess, WaitedFor};
-use crate::util::text::{capitalized, grouped};
+use crate::util::text::{clean, grouped};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// `` `bench` (process 4712) waits at 13 TCP connections to port 80 that `httpd` (process 4711) has not accepted: ... ``
@@ -43,6 +43,6 @@ fn text(waits: &[(&LastWait, &AwaitedChannel)]) -> Option<String> {
         "{clients} {waits} {what} which {name} has not accepted, although it listens there (its descriptor {}). {} has to call `accept` \
          until there is no more (EAGAIN) each time that it is told of one, and while it serves others.",
         server.fd,
-        capitalized(&name)
+        format_args!("`{}`", clean(&server.process.name))
     ))
 }
