@@ -68,10 +68,7 @@ fn text(recording: &Document, look: &LastLook, wait: &LastWait, channel: &Awaite
     let what = channel_name(channel);
     let of = role(channel.fd).map_or_else(String::new, |role| format!(" of its {role}"));
     let remedy = if channel.kind == ChannelKind::Pty {
-        format!(
-            "{} has to go on reading, or to be ended; with O_NONBLOCK, the writer would not wait",
-            capitalized(&who)
-        )
+        format!("{} has to go on reading, or to be ended; with O_NONBLOCK, the writer would not wait", again)
     } else if channel.fd > 0 && role(channel.fd).is_some() {
         "Who started it has to read that all the time, as in another thread, or to send it elsewhere (`>/dev/null`, `2>/dev/null`, a file)"
             .to_owned()
