@@ -1,34 +1,28 @@
 //! Why nothing went on when a recording last looked: processes that wait for each other or for themselves, those that only
 //! have open what others wait for, FIFOs that nobody opens, and processes that are [`stopped`].
 
+mod circles;
 mod full;
+mod held;
 mod itself;
 mod remedy;
 mod stopped;
 mod unaccepted;
 mod waiting;
 
-use crate::profile::{few, listed};
-use crate::record::model::labels::{told_apart, with_id};
+use crate::profile::few;
 use crate::record::say::killed;
-use crate::report::number::time;
-use crate::result::{
-    AwaitedChannel, ChannelHolder, ChannelKind, Document, Finding, FindingKind, LastLook, LastWait, RecordLevel,
-    RecordedEnd, SeenProcess, WaitReason, WaitedFor,
-};
+use crate::result::{Document, Finding, FindingKind, LastLook, LastWait, SeenProcess, WaitReason, WaitedFor};
 use crate::util::text::{clean, counted};
+use circles::{circle_text, circles};
+use held::held;
 use remedy::LAST_GIVEN;
 use std::collections::{BTreeMap, BTreeSet};
 pub(crate) use waiting::full_name;
-use waiting::{
-    LONG, NAMED, channel_name, has_holder, is_hung, is_stuck, killed_starter, killed_writer, recorded, role,
-};
+use waiting::{LONG, NAMED, channel_name, is_hung, is_stuck, recorded, role};
 
 /// A process that a signal ends is gone so long after its last call at most, ns.
 const SOON_NS: u64 = 20_000_000;
-
-/// Members of a circle that are all named.
-const LISTED: usize = 8;
 
 /// What stands still in `recording`.
 pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
@@ -104,189 +98,6 @@ fn has_moved_lately(recording: &Document, look: &LastLook, wait: &LastWait) -> b
     ends.filter_map(|end| end.moved_ns).any(|[_, last]| half.contains(&last))
 }
 
-/// Names of processes in one sentence: those of the tables, and short forms of them, if each means one process.
-struct ShortNames {
-    /// By process id: the name, and its short form.
-    names: BTreeMap<u32, [String; 2]>,
-}
-
-impl ShortNames {
-    fn new<'a>(recording: &Document, processes: impl Iterator<Item = &'a SeenProcess>) -> Self {
-        let (names, _) = told_apart(recording);
-        // A row can be of several processes.
-        let name = |process: &SeenProcess| {
-            let at = process.recorded.filter(|at| recording.recorded.get(*at).is_some_and(|of| of.pids.len() == 1));
-            let full = at.and_then(|at| names.get(at)).map_or_else(|| clean(&process.name), String::clone);
-            // Its script, and what tells it from others.
-            let interpreter = clean(&process.name).rsplit_once(' ').map_or(0, |(before, _)| before.len() + 1);
-            let short = full.get(interpreter..).unwrap_or(&full).to_owned();
-            [full, short]
-        };
-        Self { names: processes.map(|process| (process.pid, name(process))).collect() }
-    }
-
-    /// `` `python3 a.py` (process 4711)``.
-    fn full(&self, process: &SeenProcess) -> String {
-        let name = self.names.get(&process.pid).map_or(&process.name, |[full, _]| full);
-        with_id(name, process.pid, process.inner_pid, process.container.as_ref())
-    }
-
-    /// `` `a.py` ``, or `process 4711`.
-    fn short(&self, process: &SeenProcess) -> String {
-        let own = self.names.get(&process.pid).map(|[_, short]| short);
-        let is_one = |own: &&String| self.names.values().filter(|[_, other]| other == *own).count() == 1;
-        own.filter(is_one).map_or_else(|| format!("process {}", process.pid), |name| format!("`{name}`"))
-    }
-}
-
-/// The circles of waits that others could end, each in order: each process waits for the next one.
-fn circles(waits: Vec<&LastWait>) -> Vec<Vec<&LastWait>> {
-    let begins = |wait: &LastWait| {
-        let others_hold =
-            |channel: &AwaitedChannel| channel.holders.iter().any(|holder| holder.process.pid != wait.process.pid);
-        wait.process.recorded.is_some()
-            && match &wait.awaited {
-                // What only it has open itself is for its own signals.
-                WaitedFor::Channels { any, polled, .. } => !polled || any.iter().any(others_hold),
-                WaitedFor::Lock { .. } => true,
-                // One with several threads may be idle.
-                WaitedFor::Thread => waits.iter().filter(|other| other.process.pid == wait.process.pid).count() == 1,
-                _ => false,
-            }
-    };
-    let mut found: Vec<Vec<&LastWait>> = Vec::new();
-    // Who sleeps at one channel says more than who polls.
-    let polls = |at: &usize| matches!(&waits[*at].awaited, WaitedFor::Channels { polled: true, .. });
-    let mut order: Vec<usize> = (0..waits.len()).filter(|at| begins(waits[*at])).collect();
-    order.sort_by_key(polls);
-    for first in order {
-        let mut path: Vec<usize> = vec![first];
-        let circle = loop {
-            let Some(next) = path.last().and_then(|at| next(&waits, *at)) else { break None };
-            if let Some(from) = path.iter().position(|known| *known == next) {
-                break Some(path.split_off(from));
-            }
-            path.push(next);
-        };
-        let circle = circle.filter(|members| !has_way_out(&waits, members));
-        let circle: Vec<&LastWait> = circle.into_iter().flatten().map(|at| waits[at]).collect();
-        let known: BTreeSet<u32> = found.iter().flatten().map(|wait| wait.process.pid).collect();
-        if !circle.is_empty() && circle.iter().all(|wait| !known.contains(&wait.process.pid)) {
-            found.push(circle);
-        }
-    }
-    found.truncate(NAMED);
-    found
-}
-
-/// Whether a member of a circle waits also for somebody outside of it, who waits for none of them: that one can end all of it.
-fn has_way_out(waits: &[&LastWait], circle: &[usize]) -> bool {
-    let members: BTreeSet<u32> = circle.iter().map(|at| waits[*at].process.pid).collect();
-    let awaited = |at: &usize| match &waits[*at].awaited {
-        WaitedFor::Channels { any, .. } => &any[..],
-        _ => &[],
-    };
-    let holders = circle.iter().flat_map(awaited).flat_map(|channel| &channel.holders);
-    let outside: BTreeSet<u32> = holders.map(|of| of.process.pid).filter(|pid| !members.contains(pid)).collect();
-    let leads_in = |first: usize| {
-        let path = std::iter::successors(Some(first), |at| next(waits, *at)).take(waits.len());
-        path.into_iter().any(|at| members.contains(&waits[at].process.pid))
-    };
-    (0..waits.len()).any(|at| outside.contains(&waits[at].process.pid) && !leads_in(at))
-}
-
-/// Of the waits of those that could end this one, the one that says most; its own if nobody else could.
-fn next(endless: &[&LastWait], at: usize) -> Option<usize> {
-    let own = endless[at];
-    let enders: Vec<u32> = match &own.awaited {
-        WaitedFor::Channels { any, .. } => {
-            any.iter().flat_map(|channel| &channel.holders).map(|of| of.process.pid).collect()
-        }
-        WaitedFor::Children(children) => children.iter().map(|child| child.pid).collect(),
-        WaitedFor::Thread => vec![own.process.pid],
-        WaitedFor::Lock { holders, .. } => holders.iter().map(|holder| holder.pid).collect(),
-        WaitedFor::Opening { .. } => return None,
-    };
-    let others = endless.iter().enumerate().filter(|(_, wait)| enders.contains(&wait.process.pid));
-    others
-        .min_by_key(|(other, wait)| {
-            let kind = match &wait.awaited {
-                WaitedFor::Channels { any, .. } if any.iter().any(|channel| channel.room) => 0,
-                WaitedFor::Channels { .. } => 1,
-                WaitedFor::Children(_) => 2,
-                _ => 3,
-            };
-            (*other == at, wait.process.pid == own.process.pid, kind, *other)
-        })
-        .map(|(other, _)| other)
-}
-
-fn circle_text(recording: &Document, look: &LastLook, members: &[&LastWait], end: &str) -> Vec<String> {
-    // Of the threads of a process, the one at a channel says more than one that waits for it.
-    let mut of_processes: Vec<&LastWait> = Vec::new();
-    for member in members {
-        match of_processes.iter_mut().find(|known| known.process.pid == member.process.pid) {
-            Some(known) if matches!(known.awaited, WaitedFor::Thread) => *known = member,
-            Some(_) => {}
-            None => of_processes.push(member),
-        }
-    }
-    let names = ShortNames::new(recording, of_processes.iter().map(|wait| &wait.process));
-    let short = |process: &SeenProcess| names.short(process);
-    let reason =
-        |wait: &&LastWait| because(recording, wait, &members.iter().map(|of| of.process.pid).collect(), &short);
-    if let [alone] = of_processes[..] {
-        return itself::itself(recording, look, alone);
-    }
-    let all = of_processes.iter().map(|wait| names.full(&wait.process));
-    let each = of_processes.iter().map(|wait| format!("{} {}", short(&wait.process), reason(wait)));
-    let (names, each): (String, Vec<String>) = if of_processes.len() > LISTED {
-        (few(all), each.take(NAMED).chain(["and so on".to_owned()]).collect())
-    } else {
-        (listed(all), each.collect())
-    };
-    let mut said = vec![format!("{names} wait for each other: {}. {end}", each.join("; "))];
-    said.extend(remedy::remedy(recording, &of_processes, &short));
-    said
-}
-
-/// Why a member of a circle waits: for which of `members`.
-fn because(
-    recording: &Document,
-    wait: &LastWait,
-    members: &BTreeSet<u32>,
-    name: &impl Fn(&SeenProcess) -> String,
-) -> String {
-    match &wait.awaited {
-        WaitedFor::Channels { any, others, polled, .. } => {
-            // What only it has open itself is for its own signals and threads.
-            let others_hold =
-                |channel: &&AwaitedChannel| channel.holders.iter().any(|holder| holder.process.pid != wait.process.pid);
-            let (awaited, rest): (Vec<&AwaitedChannel>, Vec<&AwaitedChannel>) =
-                any.iter().filter(others_hold).partition(|channel| has_holder(channel, members));
-            let more = *others + rest.len() as u64;
-            let more = if more > 0 { format!(", or for {}", counted(more, "other descriptor")) } else { String::new() };
-            let reason = |channel: &&AwaitedChannel| awaited_text(recording, channel, wait.process.pid, name);
-            // Standard output and error can be alike.
-            let mut reasons: Vec<String> = awaited.iter().map(reason).collect();
-            reasons.dedup();
-            let poll = if *polled { "in poll, " } else { "" };
-            if reasons.is_empty() {
-                // The others of the circle hold something else that it waits for.
-                return format!("{poll}for its own threads and signals{more}");
-            }
-            format!("{poll}because {}{more}", few(reasons))
-        }
-        WaitedFor::Children(children) => {
-            format!("until {} has ended", few(children.iter().filter(|child| members.contains(&child.pid)).map(name)))
-        }
-        WaitedFor::Lock { path, holders } => {
-            format!("for the lock of `{}`, which {}", clean(path), that_have(&wait.process, holders, name))
-        }
-        WaitedFor::Thread | WaitedFor::Opening { .. } => "for another of its threads".to_owned(),
-    }
-}
-
 /// `a and b have`: those that have the open file of a lock, without the process that waits, which may have inherited it.
 fn that_have(waiting: &SeenProcess, holders: &[SeenProcess], name: &impl Fn(&SeenProcess) -> String) -> String {
     let others = || holders.iter().filter(|holder| holder.pid != waiting.pid);
@@ -337,169 +148,6 @@ pub(crate) fn polled(recording: &Document, process: usize) -> Option<String> {
     said.extend((more > 0).then(|| counted(more, "other descriptor")));
     said.extend(limited.then(|| "a timer".to_owned()));
     Some(said.join(" or "))
-}
-
-/// `the pipe of its standard error is full (16 of 16 slots) and `client` has not read it`.
-fn awaited_text(
-    recording: &Document,
-    channel: &AwaitedChannel,
-    pid: u32,
-    name: &impl Fn(&SeenProcess) -> String,
-) -> String {
-    let others = channel.holders.iter().filter(|holder| holder.process.pid != pid);
-    let others = few(others.map(|holder| name(&holder.process)));
-    let what = channel_name(channel);
-    let pipe = recorded(recording, channel);
-    if channel.room {
-        let of = role(channel.fd).map_or_else(String::new, |role| format!(" of its {role}"));
-        let slots = pipe.and_then(|pipe| pipe.slots).map(|[_, slots, _]| format!(" ({slots} of {slots} slots)"));
-        let from_begin = recording.target.pids().is_empty();
-        let has_read = pipe.is_none_or(|pipe| pipe.readers.iter().any(|end| end.bytes > 0));
-        let reads = if from_begin && !has_read { "has never read it" } else { "does not read it" };
-        return format!("{what}{of} is full{}, and {others} {reads}", slots.unwrap_or_default());
-    }
-    // Who has the other end of a socket reads and writes it.
-    let role_of = |holder: &ChannelHolder| role(holder.fd).filter(|_| channel.kind.is_pipe());
-    let roles: BTreeSet<Option<&str>> = channel.holders.iter().map(role_of).collect();
-    let from = match roles.into_iter().collect::<Vec<_>>()[..] {
-        [Some(role)] => format!(" from the {role} of {others}"),
-        _ => format!(" from {others}"),
-    };
-    format!("{what}{from} is empty")
-}
-
-/// Long waits for data from processes that have the write end open, and do nothing.
-fn held(recording: &Document, look: &LastLook) -> Vec<String> {
-    // Without calls, it is not known who wrote. What only looks has no more than that they sleep.
-    if recording.level == RecordLevel::Sched && recording.looks.is_none() {
-        return Vec::new();
-    }
-    let mut said = Vec::new();
-    let mut known = BTreeSet::new();
-    for wait in &look.waits {
-        let WaitedFor::Channels { any, polled, .. } = &wait.awaited else { continue };
-        // A socket between a process and its child is used like a pipe.
-        let left =
-            |of: &AwaitedChannel| was_written(recording, of) || of.holders.iter().all(|of| is_left(recording, of));
-        let is_open = |of: &AwaitedChannel| of.kind.is_pipe() || of.kind == ChannelKind::UnixStream && left(of);
-        for channel in any.iter().filter(|channel| !channel.room && !channel.unaccepted && is_open(channel)) {
-            let new = known.insert((wait.process.pid, channel.inode));
-            let hung =
-                wait.process.recorded.is_some_and(|at| is_hung(recording, at)) || was_written(recording, channel);
-            if new && hung && is_long(recording, wait, channel, *polled) && is_only_held(recording, look, wait, channel)
-            {
-                said.push(held_text(recording, wait, channel));
-            }
-        }
-    }
-    let more = said.len().saturating_sub(NAMED);
-    said.truncate(NAMED);
-    said.extend((more > 0).then(|| format!("The same holds for {}.", counted(more as u64, "further pipe"))));
-    said
-}
-
-/// Whether a process wrote to it: then what is left has it open still.
-fn was_written(recording: &Document, channel: &AwaitedChannel) -> bool {
-    recorded(recording, channel).is_some_and(|pipe| pipe.writers.iter().any(|end| end.bytes > 0))
-}
-
-/// Whether the recorded process slept long for this.
-fn is_long(recording: &Document, wait: &LastWait, channel: &AwaitedChannel, polled: bool) -> bool {
-    let Some(at) = wait.process.recorded else { return false };
-    let asleep = |end: &&RecordedEnd| end.process == at;
-    let at_pipe: u64 = recorded(recording, channel)
-        .into_iter()
-        .flat_map(|pipe| &pipe.readers)
-        .filter(asleep)
-        .map(|end| end.blocked_ns)
-        .sum();
-    let in_poll = recording.recorded.get(at).and_then(|process| process.waits.get(&WaitReason::Poll));
-    let ns = at_pipe + in_poll.filter(|_| polled).map_or(0, |wait| wait.ns);
-    ns as f64 >= LONG * recording.processes.window_ns as f64
-}
-
-/// Whether those that have the write end open were idle and have written nothing, and nobody has written since.
-fn is_only_held(recording: &Document, look: &LastLook, wait: &LastWait, channel: &AwaitedChannel) -> bool {
-    let ends = recorded(recording, channel).map_or(&[][..], |pipe| &pipe.writers[..]);
-    let wrote = |at: usize| ends.iter().any(|end| end.process == at && end.all_calls() > 0);
-    // Who was left with it may have said at first that it runs.
-    let early = |end: &RecordedEnd| end.moved_ns.is_some_and(|[_, last]| last < recording.processes.window_ns / 2);
-    let is_late = |at: usize| ends.iter().any(|end| end.process == at && !early(end));
-    let left = |at: usize| {
-        channel.holders.iter().any(|holder| holder.process.recorded == Some(at) && is_left(recording, holder))
-    };
-    let only_holds = |holder: &ChannelHolder| {
-        let is_left = is_left(recording, holder);
-        let silent = |at: usize| !wrote(at) || is_left && !is_late(at);
-        holder.process.pid == wait.process.pid
-            || (holder.process.idle || is_left) && holder.process.recorded.is_none_or(silent)
-    };
-    let later = |end: &RecordedEnd| {
-        let process = recording.recorded.get(end.process);
-        process.is_some_and(|process| end.all_calls() > 0 && process.end_ns > look.at_ns)
-            && !(early(end) && left(end.process))
-    };
-    !channel.holders.is_empty()
-        && channel.holders.iter().all(only_holds)
-        && channel.holders.iter().any(|holder| holder.process.pid != wait.process.pid)
-        && !ends.iter().any(later)
-}
-
-/// Whether what a process has inherited by 1 or 2 was left to it by one that has ended, and it sleeps on a timer or in `poll`
-/// most of the time.
-fn is_left(recording: &Document, holder: &ChannelHolder) -> bool {
-    let Some(process) = holder.process.recorded.and_then(|at| recording.recorded.get(at)) else { return false };
-    let window = recording.processes.window_ns;
-    let starter = process.started_by.and_then(|by| recording.recorded.get(by));
-    let slept = [WaitReason::Poll, WaitReason::Timer].map(|of| process.waits.get(&of).map_or(0, |wait| wait.ns));
-    let given = (1..=LAST_GIVEN).contains(&holder.fd);
-    given && starter.is_some_and(|of| of.end_ns < window) && slept.iter().sum::<u64>() as f64 >= LONG * window as f64
-}
-
-fn held_text(recording: &Document, wait: &LastWait, channel: &AwaitedChannel) -> String {
-    let itself = channel.holders.iter().any(|holder| holder.process.pid == wait.process.pid);
-    let others = channel.holders.iter().filter(|holder| holder.process.pid != wait.process.pid);
-    let itself = itself.then(|| "itself".to_owned());
-    let names = few(itself.into_iter().chain(others.map(|holder| full_name(&holder.process))));
-    let have = if channel.holders.len() == 1 { "has" } else { "have" };
-    let left = channel.holders.iter().any(|holder| is_left(recording, holder));
-    let still = if left || was_written(recording, channel) { "still " } else { "" };
-    let what = channel_name(channel);
-    let name = full_name(&wait.process);
-    let written = channel.holders.iter().filter_map(|holder| {
-        let mut ends = recorded(recording, channel).into_iter().flat_map(|pipe| &pipe.writers);
-        let own = ends.find(|end| Some(end.process) == holder.process.recorded && end.bytes > 0)?;
-        own.moved_ns.map(|[_, last]| last)
-    });
-    let written = written.max().map(|last| format!("has written nothing since {}", time(last as f64 / 1e9)));
-    let does = match (recording.looks, channel.holders.len()) {
-        (None, _) => written.as_deref().unwrap_or("wrote nothing"),
-        (_, 1) => "sleeps",
-        _ => "sleep",
-    };
-    let starter_gone = channel.holders.iter().filter(|holder| is_left(recording, holder)).find_map(|holder| {
-        let starter = recording.recorded.get(recording.recorded.get(holder.process.recorded?)?.started_by?)?;
-        Some(format!("; `{}`, which had started it, has ended", clean(&starter.name)))
-    });
-    let killed = killed_writer(recording, channel);
-    let is_killed = killed.is_some();
-    let gone = killed.or(starter_gone).unwrap_or_default();
-    let given = channel.holders.iter().all(|holder| holder.fd <= remedy::LAST_GIVEN);
-    let frees = given && !still.is_empty() && !is_killed && channel.kind != ChannelKind::Fifo;
-    let end = if channel.kind.is_pipe() { "write end" } else { "other end" };
-    let from_outside = channel.fd == 0 && channel.holders.iter().all(|holder| holder.process.recorded.is_none());
-    let starter = channel.holders.iter().find_map(|holder| killed_starter(recording, holder));
-    let frees = if let Some(starter) = starter {
-        starter
-    } else if from_outside && channel.kind == ChannelKind::Pipe {
-        " That is the standard input of the whole command: with a file as its argument, or `</dev/null`, it does not read that."
-            .to_owned()
-    } else if frees {
-        " With its output elsewhere (`>/dev/null 2>&1` behind its command), that ends.".to_owned()
-    } else {
-        String::new()
-    };
-    format!("{name} waits for data from {what}: only {names} {still}{have} its {end} open, and {does}{gone}.{frees}")
 }
 
 /// Long waits for the locks of files.

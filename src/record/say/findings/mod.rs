@@ -24,6 +24,7 @@ mod taken;
 pub(crate) mod tests;
 mod torn;
 mod unread;
+mod unsent;
 pub(crate) mod view;
 mod waits;
 mod work;
@@ -45,8 +46,8 @@ const RULES: [FindingRule; 60] = [
     late::find,
     streamed::all_before_the_first,
     torn::torn,
-    unread::unsent,
-    unread::rests,
+    unsent::unsent,
+    unsent::rests,
     readers::datagrams,
     unread::short_block,
     exit::find,

@@ -158,9 +158,6 @@ fn opening(document: &Document, channel: &RecordedChannel) -> Option<String> {
 /// Fewer bytes of a copy of the reader itself are not missed: `concurrent.futures` leaves the last message of each worker.
 const FAREWELL: u64 = 1024;
 
-/// Programs of several threads of which only one writes to pipes.
-const ONE_WRITES: [&str; 4] = ["node", "nodejs", "node-MainThread", "bun"];
-
 /// How much more than has come is asked for at least.
 const MUCH: u64 = 1 << 16;
 
@@ -216,43 +213,6 @@ fn part(view: &FindingView<'_>, channel: &RecordedChannel) -> Option<Finding> {
     Some(Finding { bytes: Some(end.unsent), ..Finding::new(FindingKind::Unread, [end.process], text) })
 }
 
-/// `` `python3` ended with at least 34,464 bytes unsent: its last write to the pipe to `cat` failed with EAGAIN, because the pipe was
-/// full and does not block (O_NONBLOCK). ``
-pub(crate) fn unsent(view: &FindingView<'_>) -> Vec<Finding> {
-    let is_excerpt = view.document.is_excerpt();
-    let mut found = Vec::new();
-    for (at, pipe, end) in view.writers() {
-        let Some(process) = view.process(end) else { continue };
-        // Of several threads or processes, another one may have written it; node's do not.
-        let one_writes = process.threads <= 1 || ONE_WRITES.contains(&process.name.as_str());
-        let alone = process.pids.len() == 1 && process.signal.is_none() && one_writes;
-        // Who gets the end of file can end before the writer has.
-        let to_end = pipe.readers.iter().any(|reader| reader.at_end > 0);
-        let is_read = to_end || view.readers_ended(pipe, process.end_ns).is_none();
-        if end.unsent == 0 || end.eagain + end.short == 0 || end.epipe > 0 || !alone || is_excerpt || !is_read {
-            continue;
-        }
-        if rest_dropped(end) > 0 {
-            continue;
-        }
-        let noun = pipe.kind.noun();
-        let (name, pipe, bytes) = (view.name(end.process), view.pipe_to(pipe), counted(end.unsent, "byte"));
-        let how = if end.eagain > 0 { "failed with EAGAIN" } else { "wrote only a part" };
-        let text = format!(
-            "{name} ended with at least {bytes} unsent: its last write to {pipe} {how}, because the {noun} was full and does not \
-             block (O_NONBLOCK). It has to write on when there is room before it ends{}.",
-            if ONE_WRITES.contains(&process.name.as_str()) {
-                ": in node, `process.exitCode` instead of `process.exit()` does"
-            } else {
-                ""
-            }
-        );
-        let finding = Finding::new(FindingKind::Unsent, [end.process], text);
-        found.push(Finding { channels: vec![at], bytes: Some(end.unsent), at_ns: Some(process.end_ns), ..finding });
-    }
-    found
-}
-
 /// Whether a signal ended a process that may still have been reading.
 fn is_ended(reader: &RecordedEnd, process: &RecordedProcess) -> bool {
     let last = reader.moved_ns.map_or(u64::MAX, |[_, last]| last);
@@ -266,40 +226,6 @@ fn is_first_block(reader: &RecordedEnd) -> bool {
 
 /// Who has not read for so long, ns, reads no more.
 const DONE_NS: u64 = 100_000_000;
-
-/// Writes of which a part was left and which were not followed by exactly that part; the last one may have been to be.
-fn rest_dropped(end: &RecordedEnd) -> u64 {
-    let left = (end.short + end.eagain).saturating_sub(u64::from(end.unsent > 0));
-    if end.short == 0 { 0 } else { left.saturating_sub(end.resumed) }
-}
-
-/// `` Of 714 writes of `serena` to the pipe to `opencode`, 13 wrote only a part and 433 nothing (EAGAIN), ... ``
-pub(crate) fn rests(view: &FindingView<'_>) -> Vec<Finding> {
-    let found = view.writers().filter_map(|(at, pipe, end)| {
-        let process = view.process(end).filter(|process| process.pids.len() == 1 && process.threads <= 1)?;
-        // Vectors and splices have requests that are not known, or need not be repeated.
-        let plain = end.calls.get("write").copied().unwrap_or_default();
-        let dropped = rest_dropped(end);
-        if dropped == 0 || plain < end.all_calls() || end.requested == 0 || process.moves_unseen() {
-            return None;
-        }
-        let whole = if end.eagain > 0 { format!(" and {} nothing (EAGAIN)", grouped(end.eagain)) } else { String::new() };
-        let text = format!(
-            "Of {} of {} to {}, {} wrote only a part{whole}, because the {} was full and does not block (O_NONBLOCK). {} times, it went \
-             on with something else than the rest: lines are cut and run into each other. It has to write the rest when `poll` finds \
-             room, or to keep that descriptor blocking.",
-            counted(end.all_calls(), "write"),
-            view.name(end.process),
-            view.pipe_to(pipe),
-            grouped(end.short),
-            pipe.kind.noun(),
-            grouped(dropped)
-        );
-        let finding = Finding::new(FindingKind::Torn, [end.process], text);
-        Some(Finding { channels: vec![at], count: Some(dropped), of: Some(end.all_calls()), ..finding })
-    });
-    found.collect()
-}
 
 /// `` `dd` got 10,000 of 1,048,576 bytes with 1 read: `count=1` counts reads, not blocks. `iflag=fullblock` fills each
 /// block. ``
@@ -474,71 +400,6 @@ mod tests {
                 &|recording| recording.recorded[1].name = "dd".to_owned(),
             ],
         );
-    }
-
-    fn cut(recording: &mut Document) {
-        let end = &mut recording.channels[0].writers[0];
-        (end.unsent, end.eagain) = (34_464, 1);
-    }
-
-    #[test]
-    fn bytes_that_a_program_left_are_said() {
-        let text = "`seq` ended with at least 34,464 bytes unsent: its last write to the pipe to `grep` failed with EAGAIN, because the \
-                    pipe was full and does not block (O_NONBLOCK). It has to write on when there is room before it ends.";
-        assert_eq!(said(unsent, &cut), [text]);
-        let node = said_after(unsent, &cut, &|recording| recording.recorded[0].name = "node".to_owned());
-        assert!(
-            node[0].ends_with("before it ends: in node, `process.exitCode` instead of `process.exit()` does."),
-            "{node:?}"
-        );
-        let part = said(unsent, &|recording| {
-            cut(recording);
-            (recording.channels[0].writers[0].eagain, recording.channels[0].writers[0].short) = (0, 1);
-        });
-        assert!(part[0].contains("wrote only a part"), "{part:?}");
-        let soon = said(unsent, &|recording| {
-            cut(recording);
-            recording.channels[0].readers[0].at_end = 1;
-            recording.recorded[1].end_ns = recording.recorded[0].end_ns - 100;
-        });
-        assert_eq!(soon, [text]);
-    }
-
-    #[test]
-    fn who_wrote_all_in_the_end_or_was_ended_is_not() {
-        silent(
-            &|change| said_after(unsent, &cut, change),
-            &[
-                &|recording| recording.channels[0].writers[0].unsent = 0,
-                &|recording| recording.recorded[0].signal = Some(13),
-                &|recording| recording.recorded[1].end_ns = 0,
-                &|recording| recording.recorded[0].pids = vec![1, 2],
-                &|recording| recording.duration_ns = Some(1),
-            ],
-        );
-    }
-
-    #[test]
-    fn rests_that_were_not_written_are_said() {
-        let writes = |change: &dyn Fn(&mut RecordedEnd)| {
-            let cut = |recording: &mut Document| {
-                let end = &mut recording.channels[0].writers[0];
-                (end.short, end.eagain, end.resumed, end.requested) = (13, 433, 2, 90_000);
-                end.calls = [("write".to_owned(), 714)].into();
-                change(end);
-            };
-            [said(rests, &cut), said(unsent, &cut)].concat()
-        };
-        let text = "Of 714 writes of `seq` to the pipe to `grep`, 13 wrote only a part and 433 nothing (EAGAIN), because the pipe was full and \
-                    does not block (O_NONBLOCK). 444 times, it went on with something else than the rest: lines are cut and run into each \
-                    other. It has to write the rest when `poll` finds room, or to keep that descriptor blocking.";
-        assert_eq!(writes(&|_| {}), [text]);
-        assert!(writes(&|end| end.resumed = 446).is_empty());
-        assert!(writes(&|end| end.short = 0).is_empty(), "only whole writes were left out");
-        assert!(writes(&|end| end.calls = [("splice".to_owned(), 714)].into()).is_empty());
-        // The last one may have been to be written on: that is said elsewhere.
-        let last = writes(&|end| (end.short, end.eagain, end.resumed, end.unsent) = (1, 0, 0, 5000));
-        assert!(last.len() == 1 && last[0].contains("ended with at least 5,000 bytes unsent"), "{last:?}");
     }
 
     fn dd(recording: &mut Document, line: &str) {

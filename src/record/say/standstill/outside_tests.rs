@@ -2,7 +2,7 @@
 
 use super::tests::{WINDOW, channels, end, first, held_up, recording, said, wait};
 use super::*;
-use crate::result::{RecordedChannel, WaitTotal};
+use crate::result::{AwaitedChannel, ChannelKind, RecordedChannel, RecordedEnd, WaitTotal};
 
 /// `server` waits for room in its standard error, which `client` has open.
 fn full_pipe() -> Document {

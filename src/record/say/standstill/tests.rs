@@ -1,7 +1,10 @@
 //! Sentences about what stands still.
 
 use super::*;
-use crate::result::{EndedChild, MeasuredTarget, Processes, RecordedChannel, RecordedProcess, WaitTotal};
+use crate::result::{
+    AwaitedChannel, ChannelHolder, EndedChild, MeasuredTarget, Processes, RecordLevel, RecordedChannel, RecordedEnd,
+    RecordedProcess, WaitTotal,
+};
 
 pub(super) const WINDOW: u64 = 1000;
 

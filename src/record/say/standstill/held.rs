@@ -1,0 +1,148 @@
+//! Channels that others only have open.
+
+use crate::profile::few;
+use crate::record::say::standstill::remedy::LAST_GIVEN;
+use crate::record::say::standstill::waiting::{
+    LONG, NAMED, channel_name, full_name, is_hung, killed_starter, killed_writer, recorded,
+};
+use crate::report::number::time;
+use crate::result::{
+    AwaitedChannel, ChannelHolder, ChannelKind, Document, LastLook, LastWait, RecordLevel, RecordedEnd, WaitReason,
+    WaitedFor,
+};
+use crate::util::text::{clean, counted};
+use std::collections::BTreeSet;
+
+/// Long waits for data from processes that have the write end open, and do nothing.
+pub(super) fn held(recording: &Document, look: &LastLook) -> Vec<String> {
+    // Without calls, it is not known who wrote. What only looks has no more than that they sleep.
+    if recording.level == RecordLevel::Sched && recording.looks.is_none() {
+        return Vec::new();
+    }
+    let mut said = Vec::new();
+    let mut known = BTreeSet::new();
+    for wait in &look.waits {
+        let WaitedFor::Channels { any, polled, .. } = &wait.awaited else { continue };
+        // A socket between a process and its child is used like a pipe.
+        let left =
+            |of: &AwaitedChannel| was_written(recording, of) || of.holders.iter().all(|of| is_left(recording, of));
+        let is_open = |of: &AwaitedChannel| of.kind.is_pipe() || of.kind == ChannelKind::UnixStream && left(of);
+        for channel in any.iter().filter(|channel| !channel.room && !channel.unaccepted && is_open(channel)) {
+            let new = known.insert((wait.process.pid, channel.inode));
+            let hung =
+                wait.process.recorded.is_some_and(|at| is_hung(recording, at)) || was_written(recording, channel);
+            if new && hung && is_long(recording, wait, channel, *polled) && is_only_held(recording, look, wait, channel)
+            {
+                said.push(held_text(recording, wait, channel));
+            }
+        }
+    }
+    let more = said.len().saturating_sub(NAMED);
+    said.truncate(NAMED);
+    said.extend((more > 0).then(|| format!("The same holds for {}.", counted(more as u64, "further pipe"))));
+    said
+}
+
+/// Whether a process wrote to it: then what is left has it open still.
+fn was_written(recording: &Document, channel: &AwaitedChannel) -> bool {
+    recorded(recording, channel).is_some_and(|pipe| pipe.writers.iter().any(|end| end.bytes > 0))
+}
+
+/// Whether the recorded process slept long for this.
+fn is_long(recording: &Document, wait: &LastWait, channel: &AwaitedChannel, polled: bool) -> bool {
+    let Some(at) = wait.process.recorded else { return false };
+    let asleep = |end: &&RecordedEnd| end.process == at;
+    let at_pipe: u64 = recorded(recording, channel)
+        .into_iter()
+        .flat_map(|pipe| &pipe.readers)
+        .filter(asleep)
+        .map(|end| end.blocked_ns)
+        .sum();
+    let in_poll = recording.recorded.get(at).and_then(|process| process.waits.get(&WaitReason::Poll));
+    let ns = at_pipe + in_poll.filter(|_| polled).map_or(0, |wait| wait.ns);
+    ns as f64 >= LONG * recording.processes.window_ns as f64
+}
+
+/// Whether those that have the write end open were idle and have written nothing, and nobody has written since.
+fn is_only_held(recording: &Document, look: &LastLook, wait: &LastWait, channel: &AwaitedChannel) -> bool {
+    let ends = recorded(recording, channel).map_or(&[][..], |pipe| &pipe.writers[..]);
+    let wrote = |at: usize| ends.iter().any(|end| end.process == at && end.all_calls() > 0);
+    // Who was left with it may have said at first that it runs.
+    let early = |end: &RecordedEnd| end.moved_ns.is_some_and(|[_, last]| last < recording.processes.window_ns / 2);
+    let is_late = |at: usize| ends.iter().any(|end| end.process == at && !early(end));
+    let left = |at: usize| {
+        channel.holders.iter().any(|holder| holder.process.recorded == Some(at) && is_left(recording, holder))
+    };
+    let only_holds = |holder: &ChannelHolder| {
+        let is_left = is_left(recording, holder);
+        let silent = |at: usize| !wrote(at) || is_left && !is_late(at);
+        holder.process.pid == wait.process.pid
+            || (holder.process.idle || is_left) && holder.process.recorded.is_none_or(silent)
+    };
+    let later = |end: &RecordedEnd| {
+        let process = recording.recorded.get(end.process);
+        process.is_some_and(|process| end.all_calls() > 0 && process.end_ns > look.at_ns)
+            && !(early(end) && left(end.process))
+    };
+    !channel.holders.is_empty()
+        && channel.holders.iter().all(only_holds)
+        && channel.holders.iter().any(|holder| holder.process.pid != wait.process.pid)
+        && !ends.iter().any(later)
+}
+
+/// Whether what a process has inherited by 1 or 2 was left to it by one that has ended, and it sleeps on a timer or in `poll`
+/// most of the time.
+fn is_left(recording: &Document, holder: &ChannelHolder) -> bool {
+    let Some(process) = holder.process.recorded.and_then(|at| recording.recorded.get(at)) else { return false };
+    let window = recording.processes.window_ns;
+    let starter = process.started_by.and_then(|by| recording.recorded.get(by));
+    let slept = [WaitReason::Poll, WaitReason::Timer].map(|of| process.waits.get(&of).map_or(0, |wait| wait.ns));
+    let given = (1..=LAST_GIVEN).contains(&holder.fd);
+    given && starter.is_some_and(|of| of.end_ns < window) && slept.iter().sum::<u64>() as f64 >= LONG * window as f64
+}
+
+fn held_text(recording: &Document, wait: &LastWait, channel: &AwaitedChannel) -> String {
+    let itself = channel.holders.iter().any(|holder| holder.process.pid == wait.process.pid);
+    let others = channel.holders.iter().filter(|holder| holder.process.pid != wait.process.pid);
+    let itself = itself.then(|| "itself".to_owned());
+    let names = few(itself.into_iter().chain(others.map(|holder| full_name(&holder.process))));
+    let have = if channel.holders.len() == 1 { "has" } else { "have" };
+    let left = channel.holders.iter().any(|holder| is_left(recording, holder));
+    let still = if left || was_written(recording, channel) { "still " } else { "" };
+    let what = channel_name(channel);
+    let name = full_name(&wait.process);
+    let written = channel.holders.iter().filter_map(|holder| {
+        let mut ends = recorded(recording, channel).into_iter().flat_map(|pipe| &pipe.writers);
+        let own = ends.find(|end| Some(end.process) == holder.process.recorded && end.bytes > 0)?;
+        own.moved_ns.map(|[_, last]| last)
+    });
+    let written = written.max().map(|last| format!("has written nothing since {}", time(last as f64 / 1e9)));
+    let does = match (recording.looks, channel.holders.len()) {
+        (None, _) => written.as_deref().unwrap_or("wrote nothing"),
+        (_, 1) => "sleeps",
+        _ => "sleep",
+    };
+    let starter_gone = channel.holders.iter().filter(|holder| is_left(recording, holder)).find_map(|holder| {
+        let starter = recording.recorded.get(recording.recorded.get(holder.process.recorded?)?.started_by?)?;
+        Some(format!("; `{}`, which had started it, has ended", clean(&starter.name)))
+    });
+    let killed = killed_writer(recording, channel);
+    let is_killed = killed.is_some();
+    let gone = killed.or(starter_gone).unwrap_or_default();
+    let given = channel.holders.iter().all(|holder| holder.fd <= LAST_GIVEN);
+    let frees = given && !still.is_empty() && !is_killed && channel.kind != ChannelKind::Fifo;
+    let end = if channel.kind.is_pipe() { "write end" } else { "other end" };
+    let from_outside = channel.fd == 0 && channel.holders.iter().all(|holder| holder.process.recorded.is_none());
+    let starter = channel.holders.iter().find_map(|holder| killed_starter(recording, holder));
+    let frees = if let Some(starter) = starter {
+        starter
+    } else if from_outside && channel.kind == ChannelKind::Pipe {
+        " That is the standard input of the whole command: with a file as its argument, or `</dev/null`, it does not read that."
+            .to_owned()
+    } else if frees {
+        " With its output elsewhere (`>/dev/null 2>&1` behind its command), that ends.".to_owned()
+    } else {
+        String::new()
+    };
+    format!("{name} waits for data from {what}: only {names} {still}{have} its {end} open, and {does}{gone}.{frees}")
+}
