@@ -11,7 +11,9 @@ use std::collections::BTreeSet;
 pub(super) fn full(recording: &Document, look: &LastLook) -> Vec<String> {
     let texts = look.waits.iter().filter_map(|wait| {
         let at = wait.process.recorded.filter(|at| is_hung(recording, *at))?;
-        let channel = for_room(wait)?;
+        // Its reader has ended since, and so did the wait.
+        let is_over = recording.recorded.get(at)?.signal == Some(libc::SIGPIPE.cast_unsigned());
+        let channel = for_room(wait).filter(|_| !is_over)?;
         let long = blocked_ns(recording, at, channel) as f64 >= LONG * recording.processes.window_ns as f64;
         long.then(|| text(recording, look, wait, channel)).flatten()
     });

@@ -34,6 +34,7 @@ fn who_does_not_read_is_said() {
     silent(&|recording| recording.channels[1].readers[0].moved_ns = Some([10, 900]));
     silent(&|recording| recording.channels[1].writers[0].blocked_ns = 100);
     silent(&|recording| recording.recorded[1].started_by = Some(0));
+    silent(&|recording| recording.recorded[1].signal = Some(libc::SIGPIPE.cast_unsigned()));
     // Who does not read waits for room itself.
     let look = |recording: &mut Document, wait: LastWait| {
         recording.last_look.iter_mut().for_each(|look| look.waits.push(wait.clone()));
