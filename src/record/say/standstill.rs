@@ -19,7 +19,7 @@ use held::held;
 use remedy::LAST_GIVEN;
 use std::collections::{BTreeMap, BTreeSet};
 pub(crate) use waiting::full_name;
-use waiting::{LONG, NAMED, channel_name, is_hung, is_stuck, recorded, role};
+use waiting::{LONG, NAMED, channel_name, is_hung, is_stuck, recorded, role, that_have};
 
 /// A process that a signal ends is gone so long after its last call at most, ns.
 const SOON_NS: u64 = 20_000_000;
@@ -96,16 +96,6 @@ fn has_moved_lately(recording: &Document, look: &LastLook, wait: &LastWait) -> b
     let half = look.at_ns.saturating_sub(recording.processes.window_ns / 2)..=look.at_ns;
     let ends = any.iter().filter_map(|of| recorded(recording, of)).flat_map(|of| of.writers.iter().chain(&of.readers));
     ends.filter_map(|end| end.moved_ns).any(|[_, last]| half.contains(&last))
-}
-
-/// `a and b have`: those that have the open file of a lock, without the process that waits, which may have inherited it.
-fn that_have(waiting: &SeenProcess, holders: &[SeenProcess], name: &impl Fn(&SeenProcess) -> String) -> String {
-    let others = || holders.iter().filter(|holder| holder.pid != waiting.pid);
-    match others().count() {
-        0 => "it has itself".to_owned(),
-        1 => format!("{} has", few(others().map(name))),
-        _ => format!("{} have", few(others().map(name))),
-    }
 }
 
 /// The lock of a file for which a process waited when it was last looked, and who has it.

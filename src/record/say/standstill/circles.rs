@@ -2,8 +2,8 @@
 
 use crate::profile::{few, listed};
 use crate::record::model::labels::{told_apart, with_id};
-use crate::record::say::standstill::waiting::{NAMED, channel_name, has_holder, recorded, role};
-use crate::record::say::standstill::{itself, remedy, that_have};
+use crate::record::say::standstill::waiting::{NAMED, channel_name, has_holder, recorded, role, that_have};
+use crate::record::say::standstill::{itself, remedy};
 use crate::result::{AwaitedChannel, ChannelHolder, Document, LastLook, LastWait, SeenProcess, WaitedFor};
 use crate::util::text::{clean, counted};
 use std::collections::{BTreeMap, BTreeSet};

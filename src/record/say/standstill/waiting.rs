@@ -1,5 +1,6 @@
 //! What is said of one wait.
 
+use crate::profile::few;
 use crate::record::model::labels::{labels, with_id};
 use crate::record::say::findings::view::FindingView;
 use crate::record::say::killed;
@@ -99,4 +100,18 @@ pub(super) fn channel_name(channel: &AwaitedChannel) -> String {
 
 pub(super) fn role(fd: u32) -> Option<&'static str> {
     ["standard input", "standard output", "standard error"].get(fd as usize).copied()
+}
+
+/// `a and b have`: those that have the open file of a lock, without the process that waits, which may have inherited it.
+pub(super) fn that_have(
+    waiting: &SeenProcess,
+    holders: &[SeenProcess],
+    name: &impl Fn(&SeenProcess) -> String,
+) -> String {
+    let others = || holders.iter().filter(|holder| holder.pid != waiting.pid);
+    match others().count() {
+        0 => "it has itself".to_owned(),
+        1 => format!("{} has", few(others().map(name))),
+        _ => format!("{} have", few(others().map(name))),
+    }
 }
