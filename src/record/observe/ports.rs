@@ -2,13 +2,13 @@
 
 use crate::record::observe::file_locks::named;
 use crate::record::start::open_files::{FileKind, open_files};
+use crate::record::start::socket_peers::LISTENS;
 use crate::result::UsedPort;
 use crate::util::process_stat;
 use crate::util::text::read_lossy;
 use std::collections::BTreeSet;
 
-/// States of sockets in the tables of proc_pid_net(5): those that listen (TCP), and those that are bound only (UDP).
-const LISTENS: &str = "0A";
+/// The state of sockets in the tables of proc_pid_net(5) that are bound only (UDP).
 const BOUND: &str = "07";
 
 /// Who has the port open now, in the network namespace of pipeprof.

@@ -528,7 +528,11 @@ mod tests {
         let (why, _) = with(&["cat a | while read x; do true; done"], "sh", false);
         assert!(why.contains("`sh` reads only 2 bytes per call: `read` of a shell reads byte by byte"), "{why}");
         let (why, _) = with(&["a | b"], "to a socket", true);
-        assert!(why.starts_with("`to a socket` writes only 2 bytes per call: a buffer that is flushed when"), "{why}");
+        assert_eq!(
+            why,
+            "`to a socket` writes only 2 bytes per call: a buffer that is flushed when a line, a screen or a message is complete writes \
+             more at once."
+        );
         let (why, _) = with(&["dd bs=2 | cat"], "dd", true);
         assert!(why.ends_with(": its block size, `bs=`."), "{why}");
         // What was running already cannot be started otherwise, but what would help is said.

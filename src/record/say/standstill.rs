@@ -51,20 +51,17 @@ pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
             .collect();
     }
     if found.is_empty() {
-        let held = held(recording, look).into_iter();
-        found.extend(held.map(|text| Finding::new(FindingKind::Held, None, text)));
-        found.extend(full::full(recording, look).into_iter().map(|text| Finding::new(FindingKind::Held, None, text)));
-        let unaccepted = unaccepted::unaccepted(recording, look).into_iter();
-        found.extend(unaccepted.map(|text| Finding::new(FindingKind::Held, None, text)));
-        let stopped = stopped::stopped(recording, look).into_iter();
-        found.extend(stopped.map(|text| Finding::new(FindingKind::Held, None, text)));
-        if found.is_empty() {
-            let unread = full::left_unread(recording, look).into_iter();
-            found.extend(unread.map(|text| Finding::new(FindingKind::Held, None, text)));
-            let watched = itself::watches_output(recording, look).into_iter();
-            found.extend(watched.map(|text| Finding::new(FindingKind::Held, None, text)));
-            let neglects = itself::neglects(recording, look).into_iter();
-            found.extend(neglects.map(|text| Finding::new(FindingKind::Held, None, text)));
+        let mut say = |texts: Vec<String>| {
+            found.extend(texts.into_iter().map(|text| Finding::new(FindingKind::Held, None, text)));
+            found.is_empty()
+        };
+        say(held(recording, look));
+        say(full::full(recording, look));
+        say(unaccepted::unaccepted(recording, look));
+        if say(stopped::stopped(recording, look).into_iter().collect()) {
+            say(full::left_unread(recording, look));
+            say(itself::watches_output(recording, look).into_iter().collect());
+            say(itself::neglects(recording, look));
         }
         let locked = locked(recording, look).into_iter();
         found.extend(locked.map(|text| Finding::new(FindingKind::FileLock, None, text)));

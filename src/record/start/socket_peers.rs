@@ -88,7 +88,7 @@ impl TcpEnd {
 
 /// States in these tables (include/net/tcp_states.h).
 const ESTABLISHED: &str = "01";
-const LISTENS: &str = "0A";
+pub(crate) const LISTENS: &str = "0A";
 
 /// Connections of which both ends are in a table of proc_pid_net(5), `sl local remote st ... inode`.
 fn tcp_peers(table: &str, space: u64) -> HashMap<u64, SocketPeer> {

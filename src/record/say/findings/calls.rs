@@ -87,6 +87,9 @@ fn failed(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said 
     let (call, error) = process.failure.as_ref()?;
     // These have rules of their own, or are how a program waits.
     let is_known = [libc::EAGAIN, libc::EBADF, libc::EPIPE, libc::EINTR, libc::ETIMEDOUT].contains(error);
+    if is_known || count < FAILED || (count as f64) < FAILED_SHARE * process.calls as f64 {
+        return None;
+    }
     let what = std::io::Error::from_raw_os_error(*error).to_string();
     let what = what.split(" (os error").next().unwrap_or_default();
     let why = if *error == libc::ENOTTY && process.input.is_none() {
@@ -101,8 +104,7 @@ fn failed(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said 
         view.name(at),
         percent((process.cpu_ns as f64 / view.window()).min(1.0))
     );
-    let is_much = count >= FAILED && count as f64 >= FAILED_SHARE * process.calls as f64;
-    (is_much && !is_known).then_some((FindingKind::FailedCalls, count, text))
+    Some((FindingKind::FailedCalls, count, text))
 }
 
 /// Of the calls; who reads many files to their ends opens them before.

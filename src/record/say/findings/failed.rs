@@ -49,7 +49,7 @@ fn after_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, co
     let document = view.document;
     // The code of a part of a shell is that of its last command, which may be a test. People lose it to `tee`.
     let is_part = process.execs == 0;
-    // Why is said with what it could not write.
+    // A rule about EPIPE says why it failed.
     let is_refused = view.writers().any(|(_, _, end)| end.process == at && end.epipe > 0);
     if is_refused
         || answers(view, at, process, code)

@@ -144,7 +144,7 @@ mod tests {
         assert!(writes(&|end| end.resumed = 446).is_empty());
         assert!(writes(&|end| end.short = 0).is_empty(), "only whole writes were left out");
         assert!(writes(&|end| end.calls = [("splice".to_owned(), 714)].into()).is_empty());
-        // The last one may have been to be written on: that is said elsewhere.
+        // If only the last write was short, `unsent` says it.
         let last = writes(&|end| (end.short, end.eagain, end.resumed, end.unsent) = (1, 0, 0, 5000));
         assert!(last.len() == 1 && last[0].contains("ended with at least 5,000 bytes unsent"), "{last:?}");
     }

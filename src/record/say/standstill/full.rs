@@ -50,7 +50,7 @@ fn text(recording: &Document, look: &LastLook, wait: &LastWait, channel: &Awaite
     let reading = recorded(recording, channel).map_or(&[][..], |pipe| &pipe.readers[..]);
     let last = |end: &RecordedEnd| end.moved_ns.filter(|_| end.bytes > 0).map(|[_, last]| last);
     let last = reading.iter().filter_map(last).max();
-    // That of a parent which reads it no more is said where what it does meanwhile is looked at.
+    // `never_read` speaks of parents that do not read their children's pipes.
     let parent = recording.recorded.get(wait.process.recorded?)?.started_by;
     let by_parent = parent.is_some() && reading.iter().any(|end| Some(end.process) == parent);
     if by_parent || last.is_some_and(|last| last > recording.processes.window_ns / 2) {

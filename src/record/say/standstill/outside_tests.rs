@@ -136,8 +136,8 @@ fn an_input_that_has_ended_is_said() {
     };
     assert_eq!(
         ended(1),
-        "`server` has read the end of its standard input, but `client` is not told by its TCP connection: `server` has to shut that down \
-         for writing when its input ends, or `client` must not wait for more."
+        "`server` has read the end of its standard input, but keeps its TCP connection open for writing, so `client` waits for more. \
+         `server` has to shut that down when its input ends, or `client` must not wait for the end."
     );
     assert!(!ended(0).contains("has read the end"));
 }

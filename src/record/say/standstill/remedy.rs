@@ -103,8 +103,8 @@ fn input_ended(recording: &Document, members: &[&LastWait], name: &impl Fn(&Seen
     let (own, other) = (name(&wait.process), name(&other.process));
     let option = if NETCATS.contains(&wait.process.name.as_str()) { " (`nc -N`, `ncat --send-only`)" } else { "" };
     Some(format!(
-        "{} has read the end of its standard input, but {other} is not told by its {}: {own} has to shut that down for writing when its \
-         input ends{option}, or {other} must not wait for more.",
+        "{} has read the end of its standard input, but keeps its {} open for writing, so {other} waits for more. {own} has to shut \
+         that down when its input ends{option}, or {other} must not wait for the end.",
         capitalized(&own),
         channel.kind.noun()
     ))
