@@ -112,8 +112,9 @@ fn every_role_is_hit(series: &str, documents: &[&Document]) {
 #[ignore = "boots guests: make test"]
 fn the_mutex_is_contended_with_the_default_cpus() {
     for series in ["6.1", "7.2"] {
-        // Short calls take the lock more often.
-        let arguments = "--collect kprobe --runs 1 --buffer-size 4K --calls 6000";
+        // Short calls take the lock more often. The guest's CPUs take turns, and one finds the lock taken only if the other one's
+        // turn ended while it had it: 4 or 5 times in 6,000 calls, and 36 in so many. Where the turns end depends on the build.
+        let arguments = "--collect kprobe --runs 1 --buffer-size 4K --calls 60000";
         let arguments: Vec<&str> = arguments.split(' ').collect();
         let document = run(series, "write", &arguments);
         assert_eq!(report(&document, "kprobe").lost, 0, "{series}: sleeping callers have room");
