@@ -227,7 +227,26 @@ struct pr_streamed {
 	u64 had_name;
 	u64 deleted;
 	u64 deleted_at;
+	/* Where it wrote on when another process had emptied the file, so that what is before is zeros; the id of that process, as in a
+	 * pr_who, and when it did so. */
+	u64 hole;
+	u64 emptied_by;
+	u64 emptied_at;
 	u64 name[PR_FILE_NAME];
+};
+
+/* Files that are emptied. */
+#define PR_EMPTIED 1024
+
+struct pr_inode {
+	u64 inode;
+	u64 device;
+};
+
+/* By whom, as in a pr_who, and when. */
+struct pr_emptied {
+	u64 by;
+	u64 at;
 };
 
 /* Names that processes use. */
@@ -423,7 +442,7 @@ struct pr_process {
 	u64 timeouts;
 	/* Calls of wait4 that did not wait, and found that no child had ended. */
 	u64 watches;
-	/* Calls of wait4 for a child that is no child any more. */
+	/* Calls of wait4 for a child that is no child any more, and for which the thread has not just waited. */
 	u64 gone;
 	/* Calls of fsync and fdatasync. */
 	u64 syncs;
@@ -476,8 +495,13 @@ struct pr_process {
 	/* The id of the process that sent it the last signal that can end it, as that of a pr_who, and in the upper half the
 	 * number of the signal; 0 if none or the kernel did. */
 	u64 sender;
-	/* The same of the last one that was SIGTERM. */
+	/* The same of the last one that was SIGTERM, and when that was sent first. */
 	u64 told;
+	u64 told_at;
+	/* Writes to its standard error. */
+	u64 errors;
+	/* Calls that were to start a process or thread, of which there were too many (EAGAIN). */
+	u64 unforked;
 };
 
 /* A file descriptor that a thread has used. */
@@ -538,6 +562,8 @@ struct pr_task {
 	/* A wake-up while it still ran, and by whom: it may have been about to sleep. */
 	u64 early;
 	u64 early_waker;
+	/* The child for which it has waited last. */
+	u64 reaped;
 	/* How long its cgroups had been throttled when it was last looked at, ns. */
 	u64 throttled;
 	/* The lock that it waits for, or 0; since when, and the key of its stack. */

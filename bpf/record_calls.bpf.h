@@ -264,6 +264,8 @@ __noinline u32 note_open(u64 task, u64 flags, s64 fd)
 	if (!own || fd < 0 || !(flags & O_ACCESS))
 		return 0;
 	own->own.effects++;
+	if (flags & O_TRUNC)
+		note_emptied(task, fd);
 	/* Who has the master of a terminal is to read what is shown, also if it never does. */
 	if ((flags & O_ACCESS) != O_RDWR)
 		return 0;
@@ -442,6 +444,7 @@ static __always_inline int add_call(const void *registers, s64 result)
 		}
 		side = found.from >= 0 ? PR_READ : PR_WRITE;
 		fd = side == PR_READ ? found.from : found.to;
+		own->own.errors += side == PR_WRITE && fd == STANDARD_ERROR && result > 0;
 		file = file_of(own, task, fd);
 		if (!file || !file->device || !file->inodes[side & 1]) {
 			if (side == PR_WRITE && found.kind >= PR_KIND_BUFFER && found.kind <= PR_KIND_MESSAGES) {
@@ -553,6 +556,16 @@ static __always_inline int add_call(const void *registers, s64 result)
 	case NR_KILL:
 		own->own.effects++;
 		break;
+	case NR_FTRUNCATE:
+		if (!result && !call.si)
+			note_emptied(task, call.di);
+		break;
+	case NR_CLONE:
+	case NR_CLONE3:
+	case NR_FORK:
+	case NR_VFORK:
+		own->own.unforked += result == -EAGAIN;
+		break;
 	case NR_IO_URING_ENTER:
 		own->own.urings += !rings_are_seen();
 		break;
@@ -560,7 +573,9 @@ static __always_inline int add_call(const void *registers, s64 result)
 		/* With WNOHANG: no child has ended. */
 		if (!result)
 			own->own.watches++;
-		else if (result == -ECHILD && (s32)call.di > 0)
+		else if (result > 0)
+			own->reaped = result;
+		else if (result == -ECHILD && (s32)call.di > 0 && call.di != own->reaped)
 			own->own.gone++;
 		break;
 	case COMPAT_IO_SUBMIT:

@@ -3,6 +3,32 @@
  * What processes write to regular files, and read from them as their standard input, where others do so, too.
  */
 
+/* When files were emptied last. */
+MAP(emptied_files, LRU_HASH, PR_EMPTIED, struct pr_inode, struct pr_emptied);
+
+/* A process has emptied the regular file that it has open as `fd`. Not static: its own stack, as that of note_head. */
+__noinline u32 note_emptied(u64 task, u32 fd)
+{
+	struct pr_task *own = find_any(task);
+	struct pr_emptied emptied = {};
+	struct pr_inode of = {};
+	const struct file *open;
+	struct pr_file *file;
+
+	if (!own)
+		return 0;
+	file = file_of(own, task, fd);
+	if (!file || file->file_type != S_IFREG)
+		return 0;
+	open = (const struct file *)file->open;
+	of.inode = BPF_CORE_READ(open, f_inode, i_ino);
+	of.device = BPF_CORE_READ(open, f_inode, i_sb, s_dev);
+	emptied.by = own->who.tgid;
+	emptied.at = bpf_ktime_get_ns();
+	bpf_map_update_elem(&emptied_files, &of, &emptied, BPF_ANY);
+	return 1;
+}
+
 /* A call that moved `bytes` to or from the file `fd`, or got its end. What it wrote is in `buffer`, if that is not 0. Not static:
  * its own stack, as that of note_head. */
 __noinline u32 note_stream(u64 task, u32 fd, u32 side, u64 bytes, u64 buffer)
@@ -42,6 +68,17 @@ __noinline u32 note_stream(u64 task, u32 fd, u32 side, u64 bytes, u64 buffer)
 		stream->appends = !!(BPF_CORE_READ(open, f_flags) & O_APPEND);
 		name = BPF_CORE_READ(open, f_path.dentry, d_name.name);
 		bpf_probe_read_kernel_str(stream->name, sizeof(stream->name), name);
+	}
+	/* It goes on where it was, but nothing is before that any more. */
+	if (side == PR_WRITE && bytes && to > bytes && to - bytes == stream->next && !stream->appends) {
+		struct pr_inode of = {.inode = key.inode, .device = key.device};
+		const struct pr_emptied *emptied = bpf_map_lookup_elem(&emptied_files, &of);
+
+		if (emptied && emptied->by != own->who.tgid && emptied->at > stream->last_at && stream->last_at) {
+			stream->hole = to - bytes;
+			stream->emptied_by = emptied->by;
+			stream->emptied_at = emptied->at;
+		}
 	}
 	stream->last_at = bpf_ktime_get_ns();
 	__sync_fetch_and_add(&stream->calls, 1);

@@ -275,8 +275,11 @@ int pr_signal(struct pp_tracepoint *ctx)
 	if (ends_process(number)) {
 		if (ctx->args[1] != SEND_SIG_PRIV)
 			leader->own.sender = bpf_get_current_pid_tgid() >> 32 | (u64)number << 32;
-		if (ctx->args[1] != SEND_SIG_PRIV && number == SIGTERM)
+		if (ctx->args[1] != SEND_SIG_PRIV && number == SIGTERM) {
 			leader->own.told = leader->own.sender;
+			if (!leader->own.told_at)
+				leader->own.told_at = bpf_ktime_get_ns();
+		}
 		return 0;
 	}
 	leader->stopper[0] = leader->stopper[1] = 0;

@@ -47,7 +47,7 @@ impl LastWait {
         let (channels, children) = match &self.awaited {
             WaitedFor::Channels { any, .. } => (&any[..], &[][..]),
             WaitedFor::Children(processes) | WaitedFor::Lock { holders: processes, .. } => (&[][..], &processes[..]),
-            WaitedFor::Thread | WaitedFor::Opening { .. } => (&[][..], &[][..]),
+            WaitedFor::Thread | WaitedFor::Shared | WaitedFor::Opening { .. } => (&[][..], &[][..]),
         };
         let holders = channels.iter().flat_map(|channel| &channel.holders).map(|holder| &holder.process);
         [&self.process].into_iter().chain(holders).chain(children)
@@ -109,6 +109,8 @@ pub enum WaitedFor {
     Children(Vec<SeenProcess>),
     /// Another thread of its process.
     Thread,
+    /// A lock or semaphore in memory that processes share.
+    Shared,
     /// The lock of a file, which these processes have.
     Lock { path: String, holders: Vec<SeenProcess> },
     /// A process that opens the other end of this FIFO, as it was named.

@@ -47,6 +47,8 @@ pub enum FindingKind {
     Broken,
     /// A program ended before all was written.
     Unsent,
+    /// What came by connections was never read.
+    NeverRead,
     /// A program read what another one was to read.
     Taken,
     /// A process read at the end of file again and again.
@@ -65,6 +67,8 @@ pub enum FindingKind {
     LeftLock,
     /// A process writes to a file that has no name any more.
     Deleted,
+    /// A process wrote on where it was in a file that another one had emptied.
+    Hole,
     /// What was in a FIFO was lost when nobody had it open.
     FifoLost,
     /// A terminal cut lines that were too long.
@@ -81,10 +85,14 @@ pub enum FindingKind {
     FailedCalls,
     /// A process has no descriptor left for another file.
     FullTable,
+    /// No process could be started, because there were too many.
+    NoProcess,
     /// A process follows a file whose name is that of another one by now.
     Renamed,
     /// A process asks again and again how much there is to read.
     FillAsks,
+    /// A process asks again and again whether its child has ended.
+    ChildAsks,
     /// A process tries again at once what a channel cannot do yet.
     Retries,
     /// A file is cut, because what wrote it was ended by SIGPIPE.
@@ -111,6 +119,8 @@ pub enum FindingKind {
     Unopened,
     /// A process has the lock of a file for which another one waits, or which it did not get.
     FileLock,
+    /// Which process the exit code comes from.
+    ExitCode,
     /// A thread of a process is on a CPU all the time, and those that the path goes through sleep.
     BusyThread,
     /// What the time was made of, mostly what is a cause of itself.
@@ -149,8 +159,8 @@ pub enum FindingKind {
     Undone,
     /// `xargs` started a program although it had nothing for it.
     EmptyInput,
-    /// Which process the exit code comes from.
-    ExitCode,
+    /// A program failed, and what started it went on, which may be as it is wanted; or its time was over.
+    Tolerated,
     /// What is on a CPU most of the time moves few bytes per call.
     SmallCalls,
     /// Threads hand their work to each other, one after the other.
@@ -195,10 +205,10 @@ impl FindingKind {
     /// Whether something goes wrong that a faster program would not fix.
     pub fn is_fault(self) -> bool {
         use FindingKind::{
-            AddressInUse, AtEnd, BadDescriptors, Broken, Circle, Cut, Datagrams, Deleted, Doubled, FailedCalls,
-            FifoLost, FillAsks, FullTable, GroupEnded, LastLine, Late, LeftLock, LineCut, LostChild, Naps, NoSpace,
-            NotAwaited, OutOfOrder, Overwritten, OwnInput, Polls, Raced, Refused, Renamed, Retries, ShortBlock,
-            Sigpipe, Started, Syncs, Taken, Torn, Unnoticed, Unread, Unsent,
+            AddressInUse, AtEnd, BadDescriptors, Broken, ChildAsks, Circle, Cut, Datagrams, Deleted, Doubled,
+            FailedCalls, FifoLost, FillAsks, FullTable, GroupEnded, Hole, LastLine, Late, LeftLock, LineCut, LostChild,
+            Naps, NeverRead, NoProcess, NoSpace, NotAwaited, OutOfOrder, Overwritten, OwnInput, Polls, Raced, Refused,
+            Renamed, Retries, ShortBlock, Sigpipe, Started, Syncs, Taken, Torn, Unnoticed, Unread, Unsent,
         };
         matches!(
             self,
@@ -220,6 +230,10 @@ impl FindingKind {
                 | BadDescriptors
                 | FailedCalls
                 | FillAsks
+                | ChildAsks
+                | NoProcess
+                | NeverRead
+                | Hole
                 | FullTable
                 | Renamed
                 | Syncs

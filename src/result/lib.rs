@@ -54,8 +54,9 @@ pub use path::{CriticalPath, PathCeiling, PathPart, PathWakes, PathWhat};
 pub use probe::Probe;
 use recorded::is_default;
 pub use recorded::{
-    BusyProgram, FullTable, HeldBy, LeftProcesses, LockWait, LockedFile, Observer, PipeHolder, ProcLooks, RecordLevel,
-    RecordedProcess, RecordedStream, SHELLS, UnrecordedProcess, UsedPort, UserPipes, WaitReason, WaitTotal,
+    BusyProgram, FailedProcess, FileHole, FullTable, HeldBy, LeftProcesses, LockWait, LockedFile, Observer, PipeHolder,
+    ProcLooks, RecordLevel, RecordedProcess, RecordedStream, SHELLS, UnrecordedProcess, UsedPort, UserPipes,
+    WaitReason, WaitTotal,
 };
 pub use request::{Collector, Loader, Request, Selection};
 pub use stack_files::LARGEST;
@@ -185,6 +186,9 @@ pub struct Document {
     /// The processes that did that, and those that had started them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lives: Vec<ProcessLife>,
+    /// Processes that ended with another exit code than 0, in this order, the first 256.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<FailedProcess>,
     /// The pipes of a user who had used up all pages, if a pipe was small.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_pipes: Option<UserPipes>,

@@ -198,6 +198,12 @@ pub struct RecordedProcess {
     /// A file whose lock others had when it tried to get it last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locked_out: Option<LockedFile>,
+    /// Writes to its standard error.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub errors: u64,
+    /// Calls that were to start a process or a thread, of which there were too many (EAGAIN).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub failed_forks: u64,
     /// What others can notice: calls that wrote something, that opened a file to write, and signals sent.
     #[serde(default, skip_serializing_if = "is_default")]
     pub effects: u64,
@@ -222,6 +228,12 @@ pub struct RecordedProcess {
     /// Index in `recorded` of who sent it SIGTERM, which did not kill it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told_to_end_by: Option<usize>,
+    /// When that was sent, from the begin of the window, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told_to_end_ns: Option<u64>,
+    /// Processes that it started after that.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub started_since: u64,
     /// The exit code, if it or one of its processes ended with another one than 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<u8>,
@@ -233,6 +245,33 @@ pub struct RecordedProcess {
     /// Who stopped or traced it, as far as that was seen.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub held_by: BTreeMap<WaitReason, BTreeSet<HeldBy>>,
+}
+
+/// One process that ended with an exit code other than 0: the row that it belongs to may be that of several.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FailedProcess {
+    /// Index in `recorded`.
+    pub process: usize,
+    /// In the PID namespace of pipeprof; in the initial one if it has none there.
+    pub pid: u32,
+    /// Who forked it; 0 if that was not seen.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub parent: u32,
+    /// As in [`RecordedProcess::args`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
+    pub exit_code: u8,
+    /// From when it executed that program to its end, from the begin of the window, ns.
+    pub lived_ns: [u64; 2],
+    /// Writes to its standard error.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub errors: u64,
+    /// Whether the same command line was executed again after its end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub again: bool,
+    /// Whether the same process started another one while it ran.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub beside: bool,
 }
 
 /// Programs that are shells, as far as these are known.
@@ -365,6 +404,17 @@ pub struct WaitTotal {
     pub count: u64,
 }
 
+/// The begin of a file is zeros, because a process wrote on where it was when another one had emptied the file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FileHole {
+    /// So many zeros.
+    pub bytes: u64,
+    /// The id of the process that emptied the file, as that of a stream.
+    pub emptied_by: u32,
+    /// When it did so, from the begin of the window, ns.
+    pub at_ns: u64,
+}
+
 /// What a process wrote to an open file, or read from it as its standard input, by calls that go on where the last one ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordedStream {
@@ -404,6 +454,10 @@ pub struct RecordedStream {
     /// Bytes written when the file had no name any more, and since when, from the begin of the window, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted: Option<[u64; 2]>,
+    /// Where it wrote on after another process had emptied the file, the id of that process, and when that was, from the begin of the
+    /// window, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hole: Option<FileHole>,
     /// The bytes of the largest call.
     pub block: u64,
     /// Calls of so many bytes.

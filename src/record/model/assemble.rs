@@ -8,7 +8,7 @@ use crate::record::model::named_files::{lives, named_files};
 use crate::record::model::streams::streams;
 use crate::record::observe::call_names::call_name;
 use crate::record::observe::channel_kind::kind_of;
-use crate::record::observe::counted::RecordedCounts;
+use crate::record::observe::counted::{ProcessStart, RecordedCounts};
 use crate::record::observe::raw::{
     PR_ITSELF, PR_KINDS, PR_READY_EVERY, PR_TTIN, PR_TTOU, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho,
 };
@@ -16,13 +16,13 @@ use crate::record::observe::reason::{name_of, why};
 use crate::record::start::launch::MadePipe;
 use crate::record::start::running::OpenEnd;
 use crate::result::{
-    ChannelKind, FullTable, HeldBy, NamedFile, ProcessLife, RecordedChannel, RecordedEnd, RecordedProcess,
-    RecordedStream,
+    ChannelKind, FailedProcess, FullTable, HeldBy, NamedFile, ProcessLife, RecordedChannel, RecordedEnd,
+    RecordedProcess, RecordedStream,
 };
 use crate::util::text::grouped;
 use crate::util::warning::{Warning, WarningCode};
 use bytemuck::Zeroable as _;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The user share is known only roughly below this: five ticks of a kernel of 250 Hz.
 const KNOWN_TICKS_NS: u64 = 20_000_000;
@@ -38,6 +38,8 @@ pub(crate) struct Assembled {
     pub streams: Vec<RecordedStream>,
     pub named_files: Vec<NamedFile>,
     pub lives: Vec<ProcessLife>,
+    /// Those that failed, with what names each; without command lines.
+    pub failures: Vec<(PrWho, FailedProcess)>,
     /// Indices of `processes`.
     pub index: BTreeMap<PrWho, usize>,
     pub warnings: Vec<Warning>,
@@ -130,6 +132,11 @@ pub(crate) fn assemble(
     for (at, sender) in enders(counted, &index, false) {
         processes[at].told_to_end_by = Some(sender);
     }
+    for (who, told) in counted.processes.iter().filter(|(_, process)| process.told_at > 0) {
+        let later = starts(counted).into_iter().filter(|start| start.parent == who.tgid && start.at > told.told_at);
+        let children: BTreeSet<u32> = later.map(|start| start.tgid).collect();
+        processes[index[who]].started_since += children.len() as u64;
+    }
     for (at, left) in left(counted, &index, begin) {
         processes[at].left = Some(left);
     }
@@ -171,7 +178,40 @@ pub(crate) fn assemble(
     let streams = streams(&counted.streams, begin, &index);
     let named_files = named_files(&counted.names, &counted.processes, begin, &index);
     let lives = lives(&named_files, &counted.processes, [begin, end]);
-    Assembled { begin, window_ns: end - begin, processes, channels, streams, named_files, lives, index, warnings }
+    let failures = failures(counted, begin, &index);
+    let window_ns = end - begin;
+    Assembled { begin, window_ns, processes, channels, streams, named_files, lives, failures, index, warnings }
+}
+
+/// When processes were started, as far as that is known.
+pub(crate) fn starts(counted: &RecordedCounts) -> Vec<ProcessStart> {
+    counted.starts.iter().copied().chain(counted.processes.iter().map(ProcessStart::of)).collect()
+}
+
+/// The processes that ended with another exit code than 0.
+fn failures(counted: &RecordedCounts, begin: u64, index: &BTreeMap<PrWho, usize>) -> Vec<(PrWho, FailedProcess)> {
+    let starts = starts(counted);
+    let beside = |who: &PrWho, process: &PrProcess| {
+        let own = starts.iter().filter(|start| start.tgid == who.tgid).map(|start| start.at).min();
+        let lived = own.unwrap_or(process.begin)..process.end;
+        let is_other = |start: &&ProcessStart| start.tgid != who.tgid && u64::from(start.parent) == process.parent;
+        process.parent > 0 && starts.iter().filter(is_other).any(|start| lived.contains(&start.at))
+    };
+    let failed = |(who, process): &(PrWho, PrProcess)| {
+        let failed = FailedProcess {
+            process: *index.get(who)?,
+            pid: who.tgid,
+            parent: process.parent as u32,
+            args: Vec::new(),
+            exit_code: u8::try_from(process.code).ok()?,
+            lived_ns: [process.begin, process.end].map(|at| at.saturating_sub(begin)),
+            errors: process.errors,
+            beside: beside(who, process),
+            again: false,
+        };
+        Some((*who, failed))
+    };
+    counted.failures.iter().filter_map(failed).collect()
 }
 
 /// Which channels were the standard input and output of each process, if they are among those recorded, and the same of all in
@@ -212,6 +252,8 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
     };
     sum.lived_ns += lived_ns;
     sum.end_ns = sum.end_ns.max(more.end.saturating_sub(begin));
+    let told_at = (more.told_at > 0).then(|| more.told_at.saturating_sub(begin));
+    sum.told_to_end_ns = told_at.into_iter().chain(sum.told_to_end_ns).min();
     sum.out_of_memory |= more.starved > 0;
     if more.descriptors > 0 {
         sum.full_table = Some(FullTable {
@@ -263,6 +305,8 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
         (&mut sum.ignores_sigchld, more.ignores_sigchld),
         (&mut sum.without_space, more.no_space),
         (&mut sum.effects, more.effects),
+        (&mut sum.errors, more.errors),
+        (&mut sum.failed_forks, more.unforked),
     ] {
         *sum += more;
     }

@@ -2,13 +2,13 @@
 //! need room for living processes only. Those of a stage that ran the same program on the same pipes are added up.
 
 use crate::record::model::alike::{PipeSide, SameEnds};
-use crate::record::observe::counted::{Members, RecordedCounts, add, add_process};
+use crate::record::observe::counted::{MOST_FAILURES, Members, ProcessStart, RecordedCounts, add, add_process};
 use crate::record::observe::raw::{PrCounts, PrEnd, PrProcess, PrReason, PrWait, PrWho};
 use bytemuck::Zeroable as _;
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, HashMap};
 
-/// Most groups that are told apart by the pipes that they used.
+/// Most groups that are told apart by the pipes that they used, and most processes whose start is known.
 const MOST: usize = 16_384;
 
 /// A group has a number from here on instead of a process id, which is less than 2^22 (include/linux/threads.h,
@@ -22,6 +22,8 @@ pub(crate) struct EndedProcesses {
     groups: IndexMap<SameEnds, Group>,
     /// Calls and sleeps at pipes of processes that are in no group of their own.
     lost: u64,
+    failures: Vec<(PrWho, PrProcess)>,
+    starts: Vec<ProcessStart>,
 }
 
 #[derive(Debug)]
@@ -43,6 +45,12 @@ impl EndedProcesses {
         }
         let mut groups = HashMap::new();
         for (who, process) in &ended.processes {
+            if self.starts.len() < MOST {
+                self.starts.push(ProcessStart::of(&(*who, *process)));
+            }
+            if process.code > 0 && self.failures.len() < MOST_FAILURES {
+                self.failures.push((*who, *process));
+            }
             let group = self.group(who, ends.remove(who).unwrap_or_default());
             add_process(&mut group.process, process);
             group.members.pids.push(who.tgid);
@@ -86,6 +94,11 @@ impl EndedProcesses {
 
     /// Add all groups to what the other processes have counted.
     pub(crate) fn add_to(self, counted: &mut RecordedCounts) {
+        counted.starts = self.starts;
+        let failed = counted.processes.iter().filter(|(_, process)| process.code > 0);
+        counted.failures = self.failures.into_iter().chain(failed.copied()).collect();
+        counted.failures.sort_by_key(|(_, process)| process.end);
+        counted.failures.truncate(MOST_FAILURES);
         for Group { who, process, ends, waits, members } in self.groups.into_values() {
             counted.processes.push((who, process));
             let end = |(inode, device, side)| PrEnd { who, inode, device, side };

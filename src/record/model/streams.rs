@@ -2,7 +2,7 @@
 
 use crate::record::observe::raw::{PR_WRITE, PrStream, PrStreamed, PrWho};
 use crate::record::observe::reason::text_of;
-use crate::result::RecordedStream;
+use crate::result::{FileHole, RecordedStream};
 use std::collections::BTreeMap;
 
 /// The streams, by file and time.
@@ -37,6 +37,11 @@ pub(crate) fn streams(
             unended: counts.within > 0,
             split: counts.split,
             deleted: (counts.deleted > 0).then(|| [counts.deleted, counts.deleted_at.saturating_sub(begin)]),
+            hole: (counts.hole > 0).then(|| FileHole {
+                bytes: counts.hole,
+                emptied_by: counts.emptied_by as u32,
+                at_ns: counts.emptied_at.saturating_sub(begin),
+            }),
             block: counts.block,
             blocks: counts.blocks,
             moved_ns: [counts.first_at, counts.last_at].map(|at| at.saturating_sub(begin)),

@@ -29,6 +29,10 @@ pub(crate) struct RecordedCounts {
     pub streams: Vec<(PrStream, PrStreamed)>,
     /// What they did with names of files.
     pub names: Vec<(PrName, PrNamedFile)>,
+    /// Those that ended with another exit code than 0, the first [`MOST_FAILURES`].
+    pub failures: Vec<(PrWho, PrProcess)>,
+    /// When those were started that have ended.
+    pub starts: Vec<ProcessStart>,
     pub state: Option<PrState>,
     /// Events for which the kernel skipped a program, as [`passed_over`](crate::collect::bpf::Object::passed_over) has it; not counted before 5.12, where
     /// it skips no program of a raw tracepoint.
@@ -46,6 +50,24 @@ pub(crate) struct RecordedCounts {
     pub members: HashMap<PrWho, Members>,
 }
 
+/// When a process was started, and by which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ProcessStart {
+    pub tgid: u32,
+    pub parent: u32,
+    /// By the programs' clock, ns.
+    pub at: u64,
+}
+
+impl ProcessStart {
+    pub(crate) fn of((who, process): &(PrWho, PrProcess)) -> Self {
+        Self { tgid: who.tgid, parent: process.parent as u32, at: process.begin }
+    }
+}
+
+/// More processes that failed are not listed.
+pub(crate) const MOST_FAILURES: usize = 256;
+
 /// The smaller one of two numbers, of which 0 is unknown.
 fn least_known(one: u64, other: u64) -> u64 {
     [one, other].into_iter().filter(|known| *known > 0).min().unwrap_or(0)
@@ -59,6 +81,7 @@ pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
     let (signal, code) = (last(sum.signal, more.signal), last(sum.code, more.code));
     let parent = last(sum.parent, more.parent);
     let (sender, told) = (last(sum.sender, more.sender), last(sum.told, more.told));
+    let told_at = least_known(sum.told_at, more.told_at);
     let (ended, port) = (last(sum.ended, more.ended), last(sum.port, more.port));
     let fuller = if more.descriptors > 0 { more } else { &*sum };
     let table = [fuller.descriptors, fuller.looked_at, fuller.pipes_open, fuller.sockets_open];
@@ -69,7 +92,7 @@ pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
     (sum.begin, sum.end, sum.signal, sum.code, sum.parent) = (begin, end, signal, code, parent);
     [sum.output, sum.output_device] = output;
     [sum.input, sum.input_device] = input;
-    (sum.sender, sum.told, sum.ended, sum.port) = (sender, told, ended, port);
+    (sum.sender, sum.told, sum.told_at, sum.ended, sum.port) = (sender, told, told_at, ended, port);
     [sum.descriptors, sum.looked_at, sum.pipes_open, sum.sockets_open] = table;
     [sum.locked, sum.locked_device] = locked;
 }

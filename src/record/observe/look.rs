@@ -163,7 +163,9 @@ impl ProcessesNow {
     /// but for its time.
     pub(crate) fn enders(&self, pid: u32, call: &ThreadCall, patient: bool) -> (Vec<u32>, bool) {
         match call {
-            ThreadCall::Busy | ThreadCall::Idle | ThreadCall::Opening { .. } => (Vec::new(), false),
+            ThreadCall::Busy | ThreadCall::Idle | ThreadCall::Shared | ThreadCall::Opening { .. } => {
+                (Vec::new(), false)
+            }
             ThreadCall::Thread => (vec![pid], true),
             ThreadCall::Lock(_) => {
                 let holders = self.locks.holders.get(&pid).cloned().unwrap_or_default();
@@ -224,7 +226,9 @@ impl ProcessesNow {
         let name = self.processes.get(&pid).map(|process| process.name.clone()).unwrap_or_default();
         let threads = self.threads(pid);
         let idle = !threads.is_empty()
-            && threads.iter().all(|thread| matches!(thread.call, ThreadCall::Idle | ThreadCall::Thread));
+            && threads
+                .iter()
+                .all(|thread| matches!(thread.call, ThreadCall::Idle | ThreadCall::Thread | ThreadCall::Shared));
         let stopped = ProcessStat::of(pid).is_some_and(|stat| matches!(stat.state, 'T' | 't'));
         let inner_pid = process_stat::inner_id(pid).filter(|inner| *inner != pid);
         let container = container::of_process(pid);
@@ -266,6 +270,7 @@ impl ProcessesNow {
         match call {
             ThreadCall::Busy | ThreadCall::Idle => None,
             ThreadCall::Thread => Some(WaitedFor::Thread),
+            ThreadCall::Shared => Some(WaitedFor::Shared),
             ThreadCall::Lock(fd) => {
                 let (holders, _) = self.enders(pid, call, false);
                 let path = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap_or_default();

@@ -94,7 +94,7 @@ impl Looks {
             std::thread::sleep(SOON);
             found = look().or(found);
         }
-        if let Some((_, waits)) = found {
+        if let Some((_, waits)) = found.filter(|(_, waits)| can_be_said(waits)) {
             // What was seen before tells more than that the last processes are ending.
             if !waits.is_empty() || self.seen.is_none() {
                 let stale = pids.iter().filter_map(|pid| stale_file(*pid)).collect();
@@ -102,6 +102,14 @@ impl Looks {
             }
         }
     }
+}
+
+/// Whether it is known what could end these waits. Threads that wait for each other can wait for a signal in truth, as those of Go do;
+/// a thread without others cannot.
+fn can_be_said(waits: &[LastWait]) -> bool {
+    let of_threads = waits.iter().filter(|wait| matches!(wait.awaited, WaitedFor::Thread)).count();
+    let is_other = |wait: &LastWait| !matches!(wait.awaited, WaitedFor::Thread | WaitedFor::Children(_));
+    waits.iter().any(is_other) || of_threads <= 1
 }
 
 impl SeenWaits {
@@ -146,7 +154,7 @@ impl SeenWaits {
                 | WaitedFor::Opening { deleted: processes, .. } => {
                     processes.iter_mut().for_each(place);
                 }
-                WaitedFor::Thread => {}
+                WaitedFor::Thread | WaitedFor::Shared => {}
             }
         }
         LastLook { at_ns: at.saturating_sub(begin), waits, stale }

@@ -36,6 +36,8 @@ pub(crate) enum ThreadCall {
     Child(Option<u32>),
     /// Another thread, without a limit of time.
     Thread,
+    /// A lock or semaphore in memory that processes share, without a limit of time.
+    Shared,
     /// The lock of the file of this descriptor.
     Lock(u32),
     /// The opening of a FIFO.
@@ -153,8 +155,14 @@ fn decoded(number: i64, arguments: [u64; 6], files: &[OpenFile], memory: ReadMem
         libc::SYS_wait4 => ThreadCall::Child(u32::try_from(first as i32).ok().filter(|pid| *pid > 0)),
         // P_PID; other kinds are groups.
         libc::SYS_waitid => ThreadCall::Child((first == 1).then_some(second as u32)),
-        // FUTEX_WAIT, FUTEX_WAIT_BITSET and FUTEX_LOCK_PI, private ones; the fourth argument limits the time.
-        libc::SYS_futex if second & 128 != 0 && matches!(second & 127, 0 | 6 | 9) && fourth == 0 => ThreadCall::Thread,
+        // FUTEX_WAIT, FUTEX_WAIT_BITSET and FUTEX_LOCK_PI, private ones or not; the fourth argument limits the time.
+        libc::SYS_futex if matches!(second & 127, 0 | 6 | 9) && fourth == 0 => {
+            if second & 128 != 0 {
+                ThreadCall::Thread
+            } else {
+                ThreadCall::Shared
+            }
+        }
         libc::SYS_flock => ThreadCall::Lock(first as u32),
         libc::SYS_fcntl if matches!(second as i32, libc::F_SETLKW | libc::F_OFD_SETLKW) => {
             ThreadCall::Lock(first as u32)
@@ -261,7 +269,7 @@ mod tests {
         assert_eq!(call(libc::SYS_wait4, [42, 0, 0, 0, 0, 0], &[]), ThreadCall::Child(Some(42)));
         assert_eq!(call(libc::SYS_futex, [0, 128, 0, 0, 0, 0], &[]), ThreadCall::Thread);
         assert_eq!(call(libc::SYS_futex, [0, 128, 0, 1, 0, 0], &[]), ThreadCall::Idle, "it ends after a time");
-        assert_eq!(call(libc::SYS_futex, [0, 0, 0, 0, 0, 0], &[]), ThreadCall::Idle, "other processes can share it");
+        assert_eq!(call(libc::SYS_futex, [0, 0, 0, 0, 0, 0], &[]), ThreadCall::Shared, "other processes can share it");
         let fifo = ThreadCall::Opening { path: "a b".to_owned(), writes: true };
         assert_eq!(call(libc::SYS_openat, [0, 1, 1, 0, 0, 0], b"/a b\0c"), fifo);
         assert_eq!(call(libc::SYS_nanosleep, [0; 6], &[]), ThreadCall::Idle);

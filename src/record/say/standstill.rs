@@ -62,6 +62,7 @@ pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
             say(full::left_unread(recording, look));
             say(itself::watches_output(recording, look).into_iter().collect());
             say(itself::neglects(recording, look));
+            say(itself::shared(recording, look));
         }
         let locked = locked(recording, look).into_iter();
         found.extend(locked.map(|text| Finding::new(FindingKind::FileLock, None, text)));

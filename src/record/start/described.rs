@@ -16,7 +16,7 @@ use crate::result::check::check_path;
 use crate::result::{Document, HeldBy, Processes, RecordedChannel, WaitReason};
 use crate::util::text::fnv1a;
 use crate::util::warning::{Warning, WarningCode};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 /// `recording` with what was counted, the path and what was seen, and the place of each process in it.
@@ -48,6 +48,16 @@ pub(crate) fn described(
             assembled.processes[*at].same_args += 1;
         }
     }
+    let begun: HashMap<u32, u64> = assemble::starts(counted).iter().map(|start| (start.tgid, start.at)).collect();
+    for (who, failed) in &mut assembled.failures {
+        line_of(who).clone_into(&mut failed.args);
+        let same = assembled.index.keys().filter(|other| other.tgid != who.tgid && other.name == who.name);
+        let mut later = same.filter(|other| {
+            let at = begun.get(&other.tgid).map_or(0, |at| at.saturating_sub(assembled.begin));
+            at >= failed.lived_ns[1] && line_of(other) == failed.args
+        });
+        failed.again = later.next().is_some();
+    }
     for process in assembled.processes.iter_mut().filter(|process| process.same_args < 2) {
         process.same_args = 0;
     }
@@ -58,6 +68,12 @@ pub(crate) fn described(
         }
         assembled.streams.iter_mut().for_each(|stream| stream.pid = ids.here(stream.pid));
         assembled.named_files.iter_mut().for_each(|file| file.pid = ids.here(file.pid));
+        assembled.streams.iter_mut().filter_map(|stream| stream.hole.as_mut()).for_each(|hole| {
+            hole.emptied_by = ids.here(hole.emptied_by);
+        });
+        for (_, failed) in &mut assembled.failures {
+            (failed.pid, failed.parent) = (ids.here(failed.pid), ids.here(failed.parent));
+        }
         for life in &mut assembled.lives {
             (life.pid, life.parent) = (ids.here(life.pid), ids.here(life.parent));
         }
@@ -103,6 +119,7 @@ pub(crate) fn described(
         streams: assembled.streams,
         named_files: assembled.named_files,
         lives: assembled.lives,
+        failures: assembled.failures.into_iter().map(|(_, failed)| failed).collect(),
         last_look,
         skipped: counted.skipped,
         unseen_switches: counted.state.map_or(0, |state| state.unseen),

@@ -139,7 +139,11 @@ impl<'a> Waits<'a> {
                 let all = all?.concat();
                 (!all.is_empty()).then_some(all)
             }
-            ThreadCall::Busy | ThreadCall::Idle | ThreadCall::Lock(_) | ThreadCall::Opening { .. } => None,
+            ThreadCall::Busy
+            | ThreadCall::Idle
+            | ThreadCall::Shared
+            | ThreadCall::Lock(_)
+            | ThreadCall::Opening { .. } => None,
         }
     }
 

@@ -5,7 +5,7 @@ use crate::collect::attach;
 use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::observer::{AllCounts, Observe};
 use crate::record::observe::path::PathEnds;
-use crate::record::observe::raw::{PR_ASLEEP, PR_FORKED, PR_UNTIL, PrTask, PrWho};
+use crate::record::observe::raw::{PR_ASLEEP, PR_UNTIL, PrTask, PrWho};
 use crate::record::observe::reason::why;
 use crate::record::start::launch::MadePipe;
 use crate::record::start::running::RunningProcesses;
@@ -120,9 +120,7 @@ impl Observe for Recorder {
         let for_others = |task: &PrTask| {
             use WaitReason::{Connect, FileLock, Network, Open, Poll, Thread};
             let why = why(task.call, task.file_type);
-            // A copy of a process has only the thread that forked.
-            let alone = why == Thread && task.forked as usize & PR_FORKED > 0;
-            task.inode != 0 || alone || matches!(why, Poll | Open | Network | Connect | FileLock)
+            task.inode != 0 || matches!(why, Poll | Open | Network | Connect | FileLock | Thread)
         };
         let sleeps_long = |task: &PrTask| {
             task.started != 0 && task.state as usize == PR_ASLEEP && task.since + ns <= now && for_others(task)

@@ -112,7 +112,7 @@ fn next(endless: &[&LastWait], at: usize) -> Option<usize> {
         WaitedFor::Children(children) => children.iter().map(|child| child.pid).collect(),
         WaitedFor::Thread => vec![own.process.pid],
         WaitedFor::Lock { holders, .. } => holders.iter().map(|holder| holder.pid).collect(),
-        WaitedFor::Opening { .. } => return None,
+        WaitedFor::Shared | WaitedFor::Opening { .. } => return None,
     };
     let others = endless.iter().enumerate().filter(|(_, wait)| enders.contains(&wait.process.pid));
     others
@@ -190,7 +190,7 @@ fn because(
         WaitedFor::Lock { path, holders } => {
             format!("for the lock of `{}`, which {}", clean(path), that_have(&wait.process, holders, name))
         }
-        WaitedFor::Thread | WaitedFor::Opening { .. } => "for another of its threads".to_owned(),
+        WaitedFor::Thread | WaitedFor::Shared | WaitedFor::Opening { .. } => "for another of its threads".to_owned(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! A process that waits for its own pipe, and children that ended before what others wait for was done.
 
 use crate::profile::few;
+use crate::record::say::findings::view::after;
 use crate::record::say::standstill::remedy::LAST_GIVEN;
 use crate::record::say::standstill::waiting::{
     LONG, NAMED, channel_name, full_name, is_hung, is_stuck, recorded, role,
@@ -104,6 +105,32 @@ fn without_others(recording: &Document, look: &LastLook, wait: &LastWait) -> Vec
 }
 
 /// `has not waited for 4 children of its own that have ended`.
+/// A process that waits for a lock or semaphore that it shares with processes which it started, and of which some have ended.
+pub(super) fn shared(recording: &Document, look: &LastLook) -> Vec<String> {
+    let mut waits = look.waits.iter().filter(|wait| matches!(wait.awaited, WaitedFor::Shared));
+    let is_it = |wait: &&LastWait| is_stuck(recording, wait) && !wait.process.unreaped.is_empty();
+    let Some(wait) = waits.find(is_it) else { return Vec::new() };
+    let unreaped = &wait.process.unreaped;
+    let failed = recording.failures.iter().filter(|failed| unreaped.iter().any(|child| child.pid == failed.pid));
+    let how: Vec<String> = failed
+        .map(|failed| {
+            format!("process {} with exit code {} at {}", failed.pid, failed.exit_code, after(failed.lived_ns[1]))
+        })
+        .collect();
+    let how = if how.is_empty() { String::new() } else { format!(": {}", few(how)) };
+    let ended = if unreaped.len() == 1 { "1 has ended".to_owned() } else { format!("{} have ended", unreaped.len()) };
+    vec![
+        format!(
+            "{} waits for a lock or semaphore that it shares with other processes. Of its children, {ended}{how}. They cannot release it \
+             any more, and it has not looked whether they live.",
+            full_name(&wait.process)
+        ),
+        "Who waits for the work of children has to notice when one ends (`exitcode`, `sentinel`, `waitpid`); and these have to release \
+         what they hold also when they fail (`finally`, `task_done()`)."
+            .to_owned(),
+    ]
+}
+
 fn not_waited_for(unreaped: &[EndedChild]) -> String {
     match unreaped {
         [one] => format!("has not waited for its child `{}`, which has ended", clean(&one.name)),

@@ -1,15 +1,13 @@
 //! What would let a circle of waits go on.
 
 use crate::profile::few;
+use crate::record::say::programs::{Does, does};
 use crate::record::say::standstill::waiting::{channel_name, has_holder, recorded};
 use crate::report::number::time;
 use crate::result::{
     AwaitedChannel, ChannelHolder, Document, LastWait, RecordedChannel, RecordedEnd, SeenProcess, WaitedFor,
 };
 use crate::util::text::{capitalized, counted};
-
-/// Programs that write nothing before they have read all.
-const READ_ALL: [&str; 8] = ["sort", "tac", "wc", "shuf", "md5sum", "sha1sum", "sha256sum", "cksum"];
 
 /// Standard input, output and error: what a program was given on purpose.
 pub(super) const LAST_GIVEN: u32 = 2;
@@ -216,7 +214,7 @@ fn needs_end(reader: &SeenProcess, holder: &LastWait) -> bool {
         WaitedFor::Children(children) => children.iter().any(|child| child.pid == reader.pid),
         WaitedFor::Channels { any, .. } => {
             let program = reader.name.split(' ').next().unwrap_or_default();
-            READ_ALL.contains(&program) && any.iter().any(|of| !of.room && has_holder(of, &[reader.pid].into()))
+            does(program, Does::WritesAtEnd) && any.iter().any(|of| !of.room && has_holder(of, &[reader.pid].into()))
         }
         _ => false,
     }
