@@ -38,6 +38,9 @@ const ITSELF_NS: u64 = 2_000_000_000;
 /// What goes on for so long after who had started it was ended was to end, too, ns.
 const ORPHANED_NS: u64 = 1_000_000_000;
 
+/// A shell that starts so many processes after SIGTERM does not only clean up.
+const WENT_ON: u64 = 3;
+
 /// A program that ends another one after some time, and how long it takes at most to end itself then, ns.
 pub(crate) const TIMEOUT: &str = "timeout";
 const SOON: u64 = 100_000_000;
@@ -156,7 +159,18 @@ fn goes_on(recording: &Document, labels: &[String], at: usize, process: &Recorde
         return None;
     }
     if is_killed {
-        let waits = if process.is_shell() {
+        let waits = if process.is_shell() && process.started_since >= WENT_ON {
+            // Its program ended meanwhile, and it started others.
+            return Some(format!(
+                "`{}` went on after the SIGTERM of `{}` at {}: it started {} since, and was ended by SIGKILL at {}. A `trap` that does \
+                 not `exit` goes on where it was: `trap 'cleanup; exit 143' TERM`.",
+                labels.get(at)?,
+                labels.get(by)?,
+                after(process.told_to_end_ns.unwrap_or(process.begin_ns)),
+                counted(process.started_since, "process"),
+                after(process.end_ns)
+            ));
+        } else if process.is_shell() {
             " A shell waits for its program, which gets no signal, and runs its `trap` only after that: `exec` before the last \
              command passes it on, or a `trap` that ends the program, which runs as `program & wait`."
         } else {
@@ -244,12 +258,11 @@ fn ended(recording: &Document) -> Vec<Finding> {
         let last = last.into_iter().max()?;
         // It waits for its program, and ends with it.
         let is_over = |other: &RecordedProcess| other.name == TIMEOUT && other.end_ns.abs_diff(last) < SOON;
-        let why = match all().find(|other| is_over(other)) {
-            Some(_) => format!(": the time of `{TIMEOUT}` was over"),
-            None => String::new(),
-        };
-        let were = if names.len() == 1 { "was" } else { "were" };
         let senders: BTreeSet<Option<usize>> = which.iter().map(|at| recording.recorded[*at].ended_by).collect();
+        let is_timeout = |by: &Option<usize>| by.is_none_or(|by| recording.recorded[by].name == TIMEOUT);
+        let is_over = all().any(is_over) && senders.iter().any(is_timeout);
+        let why = if is_over { format!(": the time of `{TIMEOUT}` was over") } else { String::new() };
+        let were = if names.len() == 1 { "was" } else { "were" };
         let sender = match senders.into_iter().collect::<Vec<_>>()[..] {
             [Some(by)] if !which.contains(&by) => labels.get(by).map(|name| format!(" of `{name}`")),
             _ => None,

@@ -254,7 +254,8 @@ fn process_table(recording: &Document, processes: &[(usize, &RecordedProcess)], 
         let mut notes = Vec::new();
         notes.extend((shown > 1).then(|| counted(shown, "process")));
         // An exec begins the count of its process's threads anew.
-        notes.extend((process.threads > process.execs.max(many)).then(|| counted(process.threads, "thread")));
+        let has_threads = process.threads > process.execs.max(many) && !process.is_shell();
+        notes.extend(has_threads.then(|| counted(process.threads, "thread")));
         let name = labels[at].clone();
         if notes.is_empty() { name } else { format!("{name} ({})", notes.join(", ")) }
     };

@@ -1,22 +1,45 @@
-//! Exit codes that are no failures.
+//! Exit codes that are no failures, and shells that hide those which are.
 
-use crate::result::RecordedProcess;
-
-/// Programs whose exit code 1 is an answer, as grep(1) and diff(1) have it, or `sort -c` and `exit 1` of awk.
-const ANSWERS: [&str; 15] = [
-    "grep", "egrep", "fgrep", "zgrep", "rg", "diff", "cmp", "pgrep", "jq", "sort", "awk", "mawk", "gawk", "git", "expr",
-];
-
-/// Programs whose exit code 1 is never an answer.
-const FAIL_WITH_1: [&str; 12] =
-    ["find", "cat", "head", "tail", "cut", "tac", "du", "stat", "zcat", "gzip", "tar", "base64"];
+use crate::record::say::findings::view::FindingView;
+use crate::record::say::programs::{Does, does};
+use crate::result::{FindingKind, RecordedProcess};
 
 /// Whether this exit code is what a program answers.
 pub(super) fn is_answer(process: &RecordedProcess, code: u8) -> bool {
-    code == 1 && process.exit_code == Some(code) && ANSWERS.contains(&process.name.as_str())
+    code == 1 && process.exit_code == Some(code) && does(&process.name, Does::AnswersWith1)
 }
 
 /// Whether this exit code is a failure of the program, whatever it was asked.
 pub(super) fn fails(process: &RecordedProcess, code: u8) -> bool {
-    code > 1 || code == 1 && FAIL_WITH_1.contains(&process.name.as_str())
+    code > 1 || code == 1 && does(&process.name, Does::FailsWith1)
 }
+
+/// What `timeout` ends with if it has ended its program.
+pub(super) const TIMED_OUT: u8 = 124;
+
+/// Whether a program's exit code is an answer: its own, or that of what `xargs` started.
+pub(super) fn answers(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u8) -> bool {
+    let started = |of: &&RecordedProcess| of.started_by == Some(at) && of.exit_code.is_some();
+    let mut failed = view.document.recorded.iter().filter(started).peekable();
+    let of_others = process.name == "xargs" && code == SOME_FAILED && failed.peek().is_some();
+    // Its program was ended by SIGPIPE, as by `head`.
+    let sigpipe = Some(libc::SIGPIPE.cast_unsigned());
+    let piped = || view.document.recorded.iter().any(|of| of.signal == sigpipe && of.stage == process.stage);
+    let is_piped = process.name == "xargs" && code == KILLED && piped();
+    is_answer(process, code) || is_piped || of_others && failed.all(|of| is_answer(of, 1))
+}
+
+/// What `xargs` ends with if a command did not end with 0, and if a signal ended one.
+const SOME_FAILED: u8 = 123;
+const KILLED: u8 = 125;
+
+/// The shell that started a process and ended with 0 itself, whatever became of the rest.
+pub(super) fn hiding_shell(view: &FindingView<'_>, process: &RecordedProcess) -> Option<usize> {
+    let by = process.started_by?;
+    let shell = view.document.recorded.get(by)?;
+    let succeeded = shell.exit_code.is_none() && shell.signal.is_none() && shell.execs > 0;
+    (succeeded && shell.is_shell() && view.is_one(by)).then_some(by)
+}
+
+/// What says that a program failed, and at which channel.
+pub(super) type Failed = (FindingKind, Option<usize>, String);

@@ -24,7 +24,10 @@ const DISK: f64 = 0.3;
 
 /// `` `a.py` called `fsync` 1,000 times, and waits for the disk 85 % of the time: ... ``
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
-    let rules = [asks, closes, bad_calls, failed, ends, used_port, full_table, locked_out, syncs, lost_child, no_space];
+    let rules = [
+        asks, child_asks, closes, bad_calls, failed, ends, used_port, full_table, no_process, locked_out, syncs,
+        lost_child, no_space,
+    ];
     let each = view.document.recorded.iter().enumerate();
     each.flat_map(|(at, process)| {
         let found = rules.iter().filter_map(move |rule| rule(view, at, process));
@@ -52,6 +55,43 @@ fn asks(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
         counted(reads, "time"),
     );
     (count >= FOR_EACH * reads && awake >= AWAKE).then_some((FindingKind::FillAsks, count, text))
+}
+
+fn child_asks(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
+    let count = process.watches;
+    let awake = (process.cpu_ns + process.runnable_ns) as f64 / process.lived_ns.max(1) as f64;
+    let text = format!(
+        "{} asked {} times whether a child had ended, without waiting between (`waitpid` with WNOHANG), and is on a CPU {} of the time. \
+         Without WNOHANG, it sleeps until one ends.",
+        view.name(at),
+        grouped(count),
+        percent((process.cpu_ns as f64 / view.window()).min(1.0))
+    );
+    (count >= ASKS && 2 * count >= process.calls && awake >= AWAKE).then_some((FindingKind::ChildAsks, count, text))
+}
+
+/// So many processes that ended later than who had started them have to be waited for by another one.
+const ORPHANS: u64 = 10;
+
+fn no_process(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
+    let count = process.failed_forks;
+    let all = &view.document.recorded;
+    let orphans: u64 = all.iter().filter_map(|process| process.left.as_ref()).map(|left| left.count).sum();
+    let ended = if orphans >= ORPHANS {
+        format!(
+            " So do processes that have ended until somebody waits for them: {} whose parents had ended before are left to process 1 of their \
+             container, which has to be one that waits for any child (`tini`, `docker run --init`).",
+            grouped(orphans)
+        )
+    } else {
+        String::new()
+    };
+    let text = format!(
+        "{} could not start a process ({}, EAGAIN): there were as many as its user (`ulimit -u`) or its cgroup (`pids.max`) may have.{ended}",
+        view.name(at),
+        counted(count, "time")
+    );
+    (count > 0).then_some((FindingKind::NoProcess, count, text))
 }
 
 fn closes(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
@@ -87,7 +127,8 @@ fn failed(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said 
     let (call, error) = process.failure.as_ref()?;
     // These have rules of their own, or are how a program waits.
     let is_known = [libc::EAGAIN, libc::EBADF, libc::EPIPE, libc::EINTR, libc::ETIMEDOUT].contains(error);
-    if is_known || count < FAILED || (count as f64) < FAILED_SHARE * process.calls as f64 {
+    let closes = 2 * process.failed_closes >= count;
+    if is_known || closes || count < FAILED || (count as f64) < FAILED_SHARE * process.calls as f64 {
         return None;
     }
     let what = std::io::Error::from_raw_os_error(*error).to_string();
@@ -131,11 +172,14 @@ fn ends(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
 
 fn used_port(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
     let used = process.used_port.as_ref()?;
-    // Its row can have the id of a process that executes something else by now.
-    let holders: Vec<&SeenProcess> = used.holders.iter().filter(|holder| holder.recorded != Some(at)).collect();
+    // Its row can have the id of a process that executes something else by now, and has what it had open.
+    let own = |holder: &&SeenProcess| holder.recorded == Some(at) && holder.name.starts_with(&process.name);
+    let holders: Vec<&SeenProcess> = used.holders.iter().filter(|holder| !own(holder)).collect();
     // Who has not bound a socket itself has that of another one.
     let inherits = |holder: &&SeenProcess| {
-        holder.recorded.and_then(|at| view.document.recorded.get(at)).is_some_and(|of| of.binds == 0)
+        let executes = |of: &&RecordedProcess| holder.name.starts_with(&of.name);
+        let row = holder.recorded.and_then(|at| view.document.recorded.get(at));
+        row.is_some_and(|of| of.binds == 0 || holder.recorded == Some(at) && !executes(&of))
     };
     let how = if !holders.is_empty() && holders.iter().all(inherits) {
         " Such a process has inherited the socket from who bound it, and keeps the port as long as it has it open: with FD_CLOEXEC \
@@ -435,7 +479,7 @@ mod tests {
         assert_eq!(bound(4711, 1, &|_| {}), [text]);
         assert!(bound(4711, 0, &|_| {})[0].starts_with(&format!("{text} Such a process has inherited the socket")));
         let own = bound(4711, 1, &|of| of.used_port.iter_mut().for_each(|used| used.holders[0].recorded = Some(1)));
-        assert_eq!(own, ["`grep` could not bind a socket to port 8080 (EADDRINUSE): another process had it then."]);
+        assert!(own[0].contains("`sleep` (process 4711) has it. Such a process has inherited the socket"), "{own:?}");
         assert!(bound(4711, 1, &|of| (of.exit_code, of.binds) = (None, 2)).is_empty(), "it has looked for a free one");
     }
 }

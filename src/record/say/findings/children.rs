@@ -92,7 +92,9 @@ fn left(view: &FindingView<'_>, channel: &RecordedChannel) -> Option<Finding> {
     let unread = written.saturating_sub(reader.bytes);
     let (name, reads) = (view.name(own.process), view.name(reader.process));
     let ended = after(parent.end_ns);
-    let text = if unread > 0 && reader.at_end == 0 && is_elsewhere(child, own, window) {
+    // It has read since, and was not done.
+    let reads_on = reader.moved_ns.is_some_and(|[_, last]| last > parent.end_ns);
+    let text = if unread > 0 && reader.at_end == 0 && (reads_on || is_elsewhere(child, own, window)) {
         format!(
             "{name} ended at {ended} without waiting for its child {reads}, which had read {} of {} that it had written by the \
              end of the recording: what depends on the rest comes later, or never. `wait` for it before the end.",

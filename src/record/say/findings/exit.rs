@@ -2,6 +2,8 @@
 
 use crate::record::say::findings::answers::is_answer;
 use crate::record::say::findings::view::{FindingView, after};
+use crate::record::say::killed::TIMEOUT;
+use crate::record::say::programs::meaning;
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
 
 /// What a shell makes of a child that SIGPIPE ended.
@@ -32,8 +34,13 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     } else {
         // A copy of a shell only passes it on, too.
         last(&|process| process.exit_code == Some(code) && process.execs > 0).map(|(at, process)| {
-            let why = why(view, at).or_else(|| passed_on(view, at, code)).unwrap_or_default();
-            (at, process, format!(" is that of {}, which ended at {}{why}.", view.name(at), after(process.end_ns)))
+            let why = why(view, at)
+                .or_else(|| passed_on(view, at, code))
+                .unwrap_or_else(|| unwanted(view, at, process, code));
+            let (name, answer) = (view.name(at), answer(process, code));
+            let ended =
+                if answer.starts_with(',') { format!("{answer} and ended") } else { format!("{answer}, which ended") };
+            (at, process, format!(" is that of {name}{ended} at {}{why}.", after(process.end_ns)))
         })
     };
     let in_shell = found.as_ref().is_none_or(|(_, process, _)| SHELLS.contains(&process.name.as_str()));
@@ -43,6 +50,9 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     {
         return vec![inverted];
     }
+    // A program whose time was over says nothing of itself: what it waited for comes first.
+    let is_over = found.as_ref().is_some_and(|(_, process, _)| process.name == TIMEOUT);
+    let kind = if is_over { FindingKind::Tolerated } else { kind };
     let finding = |(at, process, text): (usize, &RecordedProcess, String)| Finding {
         count: Some(u64::from(code)),
         at_ns: Some(process.end_ns),
@@ -181,21 +191,47 @@ fn passed_on(view: &FindingView<'_>, at: usize, code: u8) -> Option<String> {
         });
         return Some(format!("; the last that ended in it with this code was a part of it, {name}{read}"));
     }
-    let answer = match process.name.as_str() {
-        _ if !is_answer(process, code) => "",
-        "diff" | "cmp" => ", which found differences,",
-        _ => ", which found nothing,",
-    };
-    let to_pipe = || view.document.channels.get(process.output?).filter(|pipe| !pipe.readers.is_empty());
-    let why = why(view, last);
-    let pipe = to_pipe().filter(|_| why.is_none()).map_or_else(String::new, |pipe| {
-        format!(
-            ", although its output went to {}: `set -o pipefail` does that, and `|| true` behind it avoids it",
-            view.pipe_to(pipe)
-        )
+    let why = why(view, last).unwrap_or_else(|| unwanted(view, last, process, code));
+    let (end, answer) = (after(process.end_ns), answer(process, code));
+    let comma = if answer.is_empty() { "" } else { "," };
+    Some(format!("; the last that ended in it with this code was {name}{answer}{comma} at {end}{why}"))
+}
+
+/// What an exit code of a program means: `, which found nothing`.
+fn answer(process: &RecordedProcess, code: u8) -> String {
+    match process.name.as_str() {
+        "diff" | "cmp" if is_answer(process, code) => ", which found differences".to_owned(),
+        "sort" | "awk" | "mawk" | "gawk" | "git" if is_answer(process, code) => String::new(),
+        _ if is_answer(process, code) => ", which found nothing".to_owned(),
+        name => meaning(name, code).map_or_else(String::new, |meaning| format!(" ({meaning})")),
+    }
+}
+
+/// A script ends so long after a command that ended it, at most, ns.
+const AT_ONCE: u64 = 30_000_000;
+
+/// Why a script may have ended with what one of its commands ended with, and how to avoid that.
+fn unwanted(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u8) -> String {
+    let shell = process.started_by.and_then(|by| view.document.recorded.get(by));
+    let pipe = process.output.and_then(|output| view.document.channels.get(output));
+    // Not `$(...)`, which the shell reads itself.
+    let reads_on = |end: &RecordedEnd| Some(end.process) != process.started_by && end.process != at;
+    if let Some(pipe) = pipe.filter(|pipe| pipe.readers.iter().any(reads_on)) {
+        return format!(
+            ", although its output went to {}: {} does that, and `|| true` behind it avoids it",
+            view.pipe_to(pipe),
+            view.pipefail(at)
+        );
+    }
+    let ended = shell.filter(|shell| {
+        let is_its = shell.is_shell() && shell.execs > 0 && shell.exit_code == Some(code);
+        is_its && shell.end_ns.saturating_sub(process.end_ns) < AT_ONCE
     });
-    let (end, why) = (after(process.end_ns), why.unwrap_or_default());
-    Some(format!("; the last that ended in it with this code was {name}{answer} at {end}{why}{pipe}"))
+    let Some((_, by)) = ended.zip(process.started_by) else { return String::new() };
+    format!(
+        "; {} ended at once, as `set -e` does it, or after its last command: `|| true` behind the command avoids that",
+        view.name(by)
+    )
 }
 
 /// Why SIGPIPE ended a process.

@@ -1,15 +1,13 @@
 //! Programs that failed in the middle of a pipeline whose exit code does not show it.
 
-use crate::record::say::findings::answers::{fails, is_answer};
+use crate::record::say::findings::answers::{Failed, TIMED_OUT, answers, fails, hiding_shell, is_answer};
 use crate::record::say::findings::exit::{BROKEN_PIPE, SOON, why};
 use crate::record::say::findings::view::{FindingView, after};
+use crate::record::say::findings::without_output::{not_found, without_output};
 use crate::record::say::first_of::first_of;
 use crate::record::say::killed::TIMEOUT;
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
 use std::collections::BTreeSet;
-
-/// What says that a program failed, and at which channel.
-type Failed = (FindingKind, Option<usize>, String);
 
 /// `` `dump` failed with exit code 1 at 0.30 s, and the pipeline's exit code is 0: that of its last program. `set -o pipefail`
 /// keeps it. ``
@@ -34,14 +32,6 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let missing = document.recorded.iter().enumerate().filter(|_| is_hidden);
     let missing = missing.filter_map(|of| not_found(view, of));
     first_of(failed.chain(missing))
-}
-
-/// The shell that started a process and ended with 0 itself, whatever became of the rest.
-fn hiding_shell(view: &FindingView<'_>, process: &RecordedProcess) -> Option<usize> {
-    let by = process.started_by?;
-    let shell = view.document.recorded.get(by)?;
-    let succeeded = shell.exit_code.is_none() && shell.signal.is_none() && shell.execs > 0;
-    (succeeded && shell.is_shell() && view.is_one(by)).then_some(by)
 }
 
 /// A program that had written something, or had started what did.
@@ -81,97 +71,28 @@ fn after_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, co
     let who = if end.process == at { "it".to_owned() } else { view.name(end.process) };
     // Its time is over, which may be what it is there for.
     let is_timeout = process.name == TIMEOUT && code == TIMED_OUT;
-    let kind = if is_timeout { FindingKind::ExitCode } else { FindingKind::HiddenFailure };
+    let kind = if is_timeout { FindingKind::Tolerated } else { FindingKind::HiddenFailure };
     let (name, end, to) = (view.name(at), after(process.end_ns), view.pipe_to(pipe));
+    let keeps = view.pipefail(at);
     let text = if is_timeout {
         format!(
-            "The time of {name} was over at {end}: what would come later is missing in {to}, and the pipeline's exit code is 0 (`set \
-             -o pipefail` keeps {code})."
+            "The time of {name} was over at {end}: what would come later is missing in {to}, and the pipeline's exit code is 0 \
+             ({keeps} keeps {code})."
         )
     } else {
         format!(
             "{name} failed with exit code {code} at {end}, after {who} had written to {to}, and the pipeline's exit code is 0: that of \
-             its last program. `set -o pipefail` keeps it."
+             its last program. {keeps} keeps it."
         )
     };
     Some((kind, Some(channel), text))
 }
-
-/// What `timeout` ends with if it has ended its program.
-const TIMED_OUT: u8 = 124;
-
-/// Whether a program's exit code is an answer: its own, or that of what `xargs` started.
-fn answers(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u8) -> bool {
-    let started = |of: &&RecordedProcess| of.started_by == Some(at) && of.exit_code.is_some();
-    let mut failed = view.document.recorded.iter().filter(started).peekable();
-    let of_others = process.name == "xargs" && code == SOME_FAILED && failed.peek().is_some();
-    // Its program was ended by SIGPIPE, as by `head`.
-    let sigpipe = Some(libc::SIGPIPE.cast_unsigned());
-    let piped = || view.document.recorded.iter().any(|of| of.signal == sigpipe && of.stage == process.stage);
-    let is_piped = process.name == "xargs" && code == KILLED && piped();
-    is_answer(process, code) || is_piped || of_others && failed.all(|of| is_answer(of, 1))
-}
-
-/// What `xargs` ends with if a command did not end with 0, and if a signal ended one.
-const SOME_FAILED: u8 = 123;
-const KILLED: u8 = 125;
 
 /// Whether who started a process gets its exit code: a program, or a shell that ends with it. In a pipeline, a shell has only
 /// that of the last program.
 fn is_passed_on(view: &FindingView<'_>, process: &RecordedProcess, code: u8) -> bool {
     let starter = process.started_by.and_then(|starter| view.document.recorded.get(starter));
     starter.is_some_and(|starter| !starter.is_shell() || starter.exit_code == Some(code))
-}
-
-/// Programs that pack or keep what they read: who has nothing for them has failed.
-const KEEP: [&str; 16] = [
-    "gzip", "pigz", "bgzip", "bzip2", "lbzip2", "xz", "zstd", "zstdmt", "lz4", "7z", "openssl", "gpg", "tee", "split",
-    "tar", "dd",
-];
-
-/// A program that wrote nothing itself: who reads its standard output takes that for all.
-fn without_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u8) -> Option<Failed> {
-    let is_timeout = process.name == TIMEOUT && code == TIMED_OUT;
-    let channel = process.output.filter(|_| !answers(view, at, process, code) && !is_timeout)?;
-    let pipe = view.document.channels.get(channel).filter(|pipe| pipe.kind.is_pipe())?;
-    let wrote = pipe.writers.iter().any(|end| end.process == at && end.bytes > 0);
-    if wrote || process.execs == 0 || !view.is_one(at) || !pipe.other_readers.is_empty() {
-        return None;
-    }
-    let reader = pipe.readers.iter().find(|end| end.at_end > 0 && end.process != at)?;
-    let reading = view.process(reader)?;
-    // What packs nothing, or keeps it in a file, wanted more than an answer.
-    if !(fails(process, code) || pipe.read() == 0 && KEEP.contains(&reading.name.as_str())) {
-        return None;
-    }
-    // A shell gets the exit code of `$(...)`, which it reads in blocks, but not that of `<(...)`.
-    let by_bytes = reader.requested == reader.all_calls();
-    if process.started_by.and_then(|starter| view.document.recorded.get(starter)?.exit_code) == Some(code) {
-        return None;
-    }
-    let substituted = Some(reader.process) == process.started_by || reader.process == at;
-    let beside = reading.started_by.is_some() && reading.started_by == process.started_by;
-    let what = if substituted && reading.is_shell() && by_bytes {
-        "A shell does not get the exit code of `<(...)`: `wait $!` does, or a file instead."
-    } else if beside && reading.execs > 0 {
-        "`set -o pipefail` keeps it, where both are one pipeline."
-    } else {
-        return None;
-    };
-    let of_whom = match hiding_shell(view, process).filter(|_| view.document.exit_codes.last() != Some(&0)) {
-        Some(shell) => format!("the exit code of {}", view.name(shell)),
-        None => "the exit code".to_owned(),
-    };
-    // What it has started, such as its compressor, may have written.
-    let others = view.names(pipe.writers.iter().filter(|end| end.bytes > 0));
-    let only = if others.is_empty() { String::new() } else { format!(" but what {others} wrote") };
-    let text = format!(
-        "{} failed with exit code {code} at {} and wrote nothing{only} to {}, which took that for all: {of_whom} is 0. {what}",
-        view.name(at),
-        after(process.end_ns),
-        view.pipe_to(pipe)
-    );
-    Some((FindingKind::HiddenFailure, Some(channel), text))
 }
 
 /// A program that ignores SIGPIPE and fails with a message, because its reader has all that it needs.
@@ -237,34 +158,10 @@ fn for_error(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code:
     if process.execs == 0 || process.pids.len() != 1 || why.is_none() && !is_failure || is_retried {
         return None;
     }
-    let kind = if why.is_some() { FindingKind::HiddenFailure } else { FindingKind::ExitCode };
+    let kind = if why.is_some() { FindingKind::HiddenFailure } else { FindingKind::Tolerated };
     let (name, end, why) = (view.name(at), after(process.end_ns), why.unwrap_or_default());
     let text = format!("{name} failed with exit code {code} at {end}{why}. The exit code of all is 0.");
     Some((kind, None, text))
-}
-
-/// A part of a pipeline that a shell could not execute: who was to read it got nothing.
-fn not_found(view: &FindingView<'_>, (at, shell): (usize, &RecordedProcess)) -> Option<Finding> {
-    // It says so, unlike `command -v`.
-    let code = shell.exit_code.filter(|_| shell.is_shell() && shell.effects > 0)?;
-    let why = match code {
-        126 => "could not be executed",
-        127 => "was not found",
-        _ => return None,
-    };
-    let (channel, _, reader) = view.readers().find(|(channel, pipe, end)| {
-        let is_empty = end.bytes == 0 && end.at_end > 0 && pipe.writers.is_empty() && pipe.other_writers.is_empty();
-        let reader = view.process(end).filter(|process| process.execs > 0 && process.started_by == Some(at));
-        pipe.kind.is_pipe() && is_empty && reader.is_some_and(|process| process.input == Some(*channel))
-    })?;
-    let text = format!(
-        "A part of {} ended with exit code {code}, as if a command {why}: {} got nothing from it, and the exit code is 0. \
-         `set -o pipefail` keeps it.",
-        view.name(at),
-        view.name(reader.process)
-    );
-    let finding = Finding::new(FindingKind::HiddenFailure, [at, reader.process], text);
-    Some(Finding { channels: vec![channel], count: Some(code.into()), ..finding })
 }
 
 /// Whether all that a process wrote went to `tee`, which has its output in a file.
@@ -278,14 +175,8 @@ fn is_logged(view: &FindingView<'_>, at: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::say::findings::tests::said;
+    use crate::record::say::findings::tests::{fails, said};
     use crate::result::Document;
-
-    fn fails(recording: &mut Document, at: usize, code: u8) {
-        recording.exit_codes = vec![0];
-        let process = &mut recording.recorded[at];
-        (process.exit_code, process.execs) = (Some(code), 1);
-    }
 
     #[test]
     fn a_failure_that_no_exit_code_shows_is_said() {
@@ -296,59 +187,7 @@ mod tests {
         fails(&mut recording, 0, TIMED_OUT);
         recording.recorded[0].name = TIMEOUT.to_owned();
         let kinds: Vec<FindingKind> = find(&FindingView::new(&recording)).iter().map(|finding| finding.kind).collect();
-        assert_eq!(kinds, [FindingKind::ExitCode], "that is what it is there for");
-    }
-
-    #[test]
-    fn a_failure_without_output_is_said() {
-        let silent = |change: &dyn Fn(&mut Document)| {
-            said(find, &|recording| {
-                fails(recording, 0, 128);
-                recording.recorded[1].name = "bash".to_owned();
-                (recording.recorded[0].output, recording.recorded[0].started_by) = (Some(0), Some(1));
-                recording.channels[0].writers[0].bytes = 0;
-                let end = &mut recording.channels[0].readers[0];
-                (end.bytes, end.at_end, end.calls) = (0, 1, [("read".to_owned(), 1)].into());
-                end.requested = 1;
-                change(recording);
-            })
-        };
-        let text = "`seq` failed with exit code 128 at 4.00 s and wrote nothing to the pipe to `bash`, which took that for all: the \
-                    exit code is 0. A shell does not get the exit code of `<(...)`: `wait $!` does, or a file instead.";
-        assert_eq!(silent(&|_| {}), [text]);
-        assert!(silent(&|recording| recording.channels[0].readers[0].requested = 128).is_empty(), "$(...)");
-        assert!(silent(&|recording| recording.recorded[0].exit_code = Some(1)).is_empty(), "an answer");
-        let found = silent(&|recording| {
-            (recording.recorded[0].name, recording.recorded[0].exit_code) = ("find".to_owned(), Some(1));
-        });
-        assert!(found[0].starts_with("`find` failed with exit code 1 at"), "{found:?}");
-        let beside = silent(&|recording| {
-            (recording.recorded[0].started_by, recording.recorded[1].started_by) = (Some(2), Some(2));
-            recording.recorded[1].execs = 1;
-        });
-        assert!(beside[0].ends_with("`set -o pipefail` keeps it, where both are one pipeline."), "{beside:?}");
-        // What packs nothing wanted more than an answer.
-        let packed = |name: &str, bytes: u64| {
-            silent(&|recording| {
-                (recording.recorded[0].exit_code, recording.recorded[1].name) = (Some(1), name.to_owned());
-                (recording.recorded[0].started_by, recording.recorded[1].started_by) = (Some(2), Some(2));
-                (recording.recorded[1].execs, recording.channels[0].readers[0].bytes) = (1, bytes);
-            })
-        };
-        assert!(packed("gzip", 0)[0].starts_with("`seq` failed with exit code 1 at"), "{:?}", packed("gzip", 0));
-        assert!(packed("cat", 0).is_empty() && packed("gzip", 9).is_empty());
-        // The whole fails, but not the shell of the two.
-        let within = |code: Option<u8>| {
-            silent(&|recording| {
-                recording.exit_codes = vec![1];
-                (recording.recorded[0].started_by, recording.recorded[1].started_by) = (Some(2), Some(2));
-                let shell = &mut recording.recorded[2];
-                (shell.name, shell.execs, shell.exit_code) = ("sh".to_owned(), 1, code);
-                recording.recorded[1].execs = 1;
-            })
-        };
-        assert!(within(None)[0].contains("which took that for all: the exit code of `sh` is 0."), "{:?}", within(None));
-        assert!(within(Some(1)).is_empty(), "it passed on that of another one");
+        assert_eq!(kinds, [FindingKind::Tolerated], "that is what it is there for");
     }
 
     #[test]
@@ -425,31 +264,6 @@ mod tests {
             recording.exit_codes = vec![2];
         });
         assert!(shown.is_empty(), "{shown:?}");
-    }
-
-    #[test]
-    fn a_command_that_was_not_found_is_said() {
-        let missing = |code: u8, bytes: u64| {
-            said(find, &|recording| {
-                let shell = RecordedProcess {
-                    name: "sh".to_owned(),
-                    exit_code: Some(code),
-                    effects: 1,
-                    ..RecordedProcess::default()
-                };
-                recording.recorded.push(shell);
-                recording.exit_codes = vec![0];
-                let cat = &mut recording.recorded[2];
-                (cat.started_by, cat.execs, cat.input) = (Some(3), 1, Some(1));
-                recording.channels[1].writers.clear();
-                let end = &mut recording.channels[1].readers[0];
-                (end.bytes, end.at_end) = (bytes, 1);
-            })
-        };
-        let text = "A part of `sh` ended with exit code 127, as if a command was not found: `cat` got nothing from it, and the exit \
-                    code is 0. `set -o pipefail` keeps it.";
-        assert_eq!(missing(127, 0), [text]);
-        assert!(missing(1, 0).is_empty() && missing(127, 5).is_empty());
     }
 
     #[test]
@@ -543,5 +357,82 @@ mod tests {
         });
         let text = "124 at 4.00 s: `grep` ended with exit code 255, at which it leaves out the rest, after it had read";
         assert!(stopped.len() == 1 && stopped[0].contains(text), "{stopped:?}");
+    }
+
+    #[test]
+    fn a_failure_without_output_is_said() {
+        let silent = |change: &dyn Fn(&mut Document)| {
+            said(find, &|recording| {
+                fails(recording, 0, 128);
+                recording.recorded[1].name = "bash".to_owned();
+                (recording.recorded[0].output, recording.recorded[0].started_by) = (Some(0), Some(1));
+                recording.channels[0].writers[0].bytes = 0;
+                let end = &mut recording.channels[0].readers[0];
+                (end.bytes, end.at_end, end.calls) = (0, 1, [("read".to_owned(), 1)].into());
+                end.requested = 1;
+                change(recording);
+            })
+        };
+        let text = "`seq` failed with exit code 128 at 4.00 s and wrote nothing to the pipe to `bash`, which took that for all: the \
+                    exit code is 0. A shell does not get the exit code of `<(...)`: `wait $!` does, or a file instead.";
+        assert_eq!(silent(&|_| {}), [text]);
+        assert!(silent(&|recording| recording.channels[0].readers[0].requested = 128).is_empty(), "$(...)");
+        assert!(silent(&|recording| recording.recorded[0].exit_code = Some(1)).is_empty(), "an answer");
+        let found = silent(&|recording| {
+            (recording.recorded[0].name, recording.recorded[0].exit_code) = ("find".to_owned(), Some(1));
+        });
+        assert!(found[0].starts_with("`find` failed with exit code 1 at"), "{found:?}");
+        let beside = silent(&|recording| {
+            (recording.recorded[0].started_by, recording.recorded[1].started_by) = (Some(2), Some(2));
+            recording.recorded[1].execs = 1;
+        });
+        assert!(beside[0].ends_with("`set -o pipefail` keeps it, where both are one pipeline."), "{beside:?}");
+        // What packs nothing wanted more than an answer.
+        let packed = |name: &str, bytes: u64| {
+            silent(&|recording| {
+                (recording.recorded[0].exit_code, recording.recorded[1].name) = (Some(1), name.to_owned());
+                (recording.recorded[0].started_by, recording.recorded[1].started_by) = (Some(2), Some(2));
+                (recording.recorded[1].execs, recording.channels[0].readers[0].bytes) = (1, bytes);
+            })
+        };
+        assert!(packed("gzip", 0)[0].starts_with("`seq` failed with exit code 1 at"), "{:?}", packed("gzip", 0));
+        assert!(packed("cat", 0).is_empty() && packed("gzip", 9).is_empty());
+        // The whole fails, but not the shell of the two.
+        let within = |code: Option<u8>| {
+            silent(&|recording| {
+                recording.exit_codes = vec![1];
+                (recording.recorded[0].started_by, recording.recorded[1].started_by) = (Some(2), Some(2));
+                let shell = &mut recording.recorded[2];
+                (shell.name, shell.execs, shell.exit_code) = ("sh".to_owned(), 1, code);
+                recording.recorded[1].execs = 1;
+            })
+        };
+        assert!(within(None)[0].contains("which took that for all: the exit code of `sh` is 0."), "{:?}", within(None));
+        assert!(within(Some(1)).is_empty(), "it passed on that of another one");
+    }
+
+    #[test]
+    fn a_command_that_was_not_found_is_said() {
+        let missing = |code: u8, bytes: u64| {
+            said(find, &|recording| {
+                let shell = RecordedProcess {
+                    name: "sh".to_owned(),
+                    exit_code: Some(code),
+                    effects: 1,
+                    ..RecordedProcess::default()
+                };
+                recording.recorded.push(shell);
+                recording.exit_codes = vec![0];
+                let cat = &mut recording.recorded[2];
+                (cat.started_by, cat.execs, cat.input) = (Some(3), 1, Some(1));
+                recording.channels[1].writers.clear();
+                let end = &mut recording.channels[1].readers[0];
+                (end.bytes, end.at_end) = (bytes, 1);
+            })
+        };
+        let text = "A part of `sh` ended with exit code 127, as if a command was not found: `cat` got nothing from it, and the exit \
+                    code is 0. `set -o pipefail` keeps it.";
+        assert_eq!(missing(127, 0), [text]);
+        assert!(missing(1, 0).is_empty() && missing(127, 5).is_empty());
     }
 }

@@ -1,7 +1,7 @@
 //! Files whose parts are overwritten, and such as have no name any more.
 
 use crate::record::say::findings::view::{FindingView, after};
-use crate::result::{Finding, FindingKind, NameUse, NamedFile, RecordedStream};
+use crate::result::{Finding, FindingKind, NameError, NameUse, NamedFile, RecordedProcess, RecordedStream};
 use crate::util::text::{clean, counted, grouped};
 use std::collections::BTreeMap;
 
@@ -77,7 +77,8 @@ fn overwritten_found(view: &FindingView<'_>, opened: &[&Opened<'_>]) -> Option<F
     let [one, other] = streams;
     let (name, second) = (view.name(one.process), view.name(other.process));
     let (who, both) = if one.process == other.process {
-        (format!("{name} writes `{}` by two openings of it", clean(&one.file)), "neither".to_owned())
+        let several = if opened.len() > 2 { "several" } else { "two" };
+        (format!("{name} writes `{}` by {several} openings of it", clean(&one.file)), "neither".to_owned())
     } else {
         let both = if other.appends { format!("{name} does not") } else { "neither".to_owned() };
         (format!("{name} and {second} write `{}` at the same time", clean(&one.file)), both)
@@ -85,9 +86,27 @@ fn overwritten_found(view: &FindingView<'_>, opened: &[&Opened<'_>]) -> Option<F
     let appends = if both == "neither" { "neither appends" } else { "append" };
     let why = if both == "neither" { appends.to_owned() } else { format!("{both} {appends}") };
     let bytes = pair.iter().map(|opened| opened.bytes).sum::<u64>();
+    let files = || view.document.named_files.iter();
+    // Who renames what it has written means a file of its own.
+    let renamed = files().find(|file| {
+        let own = file.does == NameUse::Renames && [one.process, other.process].contains(&file.process);
+        own && file.error == Some(NameError::Missing)
+    });
+    let emptied = files().filter(|file| file.does == NameUse::Empties && file.last_name() == one.file);
+    let times: u64 = emptied.map(|file| file.calls).sum();
+    let remedy = match renamed {
+        Some(_) => format!(
+            "{} times, it was emptied to be written anew, and one process renames it away from the others: it is a temporary file, of \
+             which each process needs one with a name of its own (`mktemp`, the process id in its name).",
+            grouped(times)
+        ),
+        None => {
+            "To append (O_APPEND: `>>`, `\"a\"`) by all of them keeps all; each line by one write keeps lines whole."
+                .to_owned()
+        }
+    };
     let text = format!(
-        "{who}, and {why}: they overwrite each other, so that {} of {} are lost. `>>` instead of `>` (O_APPEND), for all of \
-         them, keeps both.",
+        "{who}, and {why}: they overwrite each other, so that {} of {} are lost. {remedy}",
         grouped(lost(&pair)),
         counted(bytes, "byte")
     );
@@ -136,6 +155,34 @@ pub(crate) fn deleted(view: &FindingView<'_>) -> Vec<Finding> {
     view.document.streams.iter().filter_map(found).collect()
 }
 
+/// `` `truncate` emptied `app.log` at 1.01 s, but `python3` wrote on where it was: the file begins with 36,540 zero bytes. ``
+pub(crate) fn hole(view: &FindingView<'_>) -> Vec<Finding> {
+    let found = |stream: &RecordedStream| {
+        let hole = stream.hole?;
+        // A process that has executed something else has a row for each; one that is emptied again and again is no log.
+        let executed = |process: &RecordedProcess| process.execs > 0 && process.pids.contains(&hole.emptied_by);
+        let by = view.document.recorded.iter().rposition(executed);
+        let others = view.document.streams.iter().filter(|other| {
+            other.writes
+                && (other.inode, other.device) == (stream.inode, stream.device)
+                && other.opened != stream.opened
+        });
+        (others.count() == 0).then_some(())?;
+        let who = by.map_or_else(|| "another process".to_owned(), |by| view.name(by));
+        let text = format!(
+            "{who} emptied `{}` at {}, but {} wrote on at its old position: the file begins with {} now. To append (O_APPEND: `>>`, \
+             `\"a\"`) always writes at the end.",
+            clean(&stream.file),
+            after(hole.at_ns),
+            view.name(stream.process),
+            counted(hole.bytes, "zero byte")
+        );
+        let finding = Finding::new(FindingKind::Hole, [Some(stream.process), by].into_iter().flatten(), text);
+        Some(Finding { bytes: Some(hole.bytes), at_ns: Some(hole.at_ns), ..finding })
+    };
+    view.document.streams.iter().filter_map(found).take(1).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,7 +216,7 @@ mod tests {
     #[test]
     fn bytes_that_are_overwritten_are_said() {
         let text = "`seq` and `grep` write `log` at the same time, and `seq` does not append: they overwrite each other, so that 100 \
-                    of 1,000 bytes are lost. `>>` instead of `>` (O_APPEND), for all of them, keeps both.";
+                    of 1,000 bytes are lost. To append (O_APPEND: `>>`, `\"a\"`) by all of them keeps all; each line by one write keeps lines whole.";
         assert_eq!(two(&|_| {}), [text]);
         assert!(two(&|streams| streams[1].appends = false)[0].contains("and neither appends: they"));
     }

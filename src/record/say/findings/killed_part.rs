@@ -92,17 +92,17 @@ fn taken_for_all(view: &FindingView<'_>, at: usize) -> Option<Finding> {
         after(ended),
         counted(bytes, "byte"),
         view.pipe_to(pipe),
-        who_sees(view, process, pipe)
+        who_sees(view, at, process, pipe)
     );
     let finding = Finding::new(FindingKind::HiddenFailure, [at], text);
     Some(Finding { channels: vec![channel], at_ns: Some(ended), ..finding })
 }
 
 /// How the end of a process can be seen.
-fn who_sees(view: &FindingView<'_>, killed: &RecordedProcess, pipe: &RecordedChannel) -> String {
+fn who_sees(view: &FindingView<'_>, at: usize, killed: &RecordedProcess, pipe: &RecordedChannel) -> String {
     let reads = |at: &usize| pipe.readers.iter().any(|end| end.process == *at && end.at_end > 0);
     let Some(starter) = killed.started_by.filter(reads) else {
-        return "`set -o pipefail` shows it.".to_owned();
+        return format!("{} shows it.", view.pipefail(at));
     };
     if view.document.recorded.get(starter).is_some_and(|starter| starter.is_shell()) {
         "A shell does not get the exit code of `<(...)`: `wait $!` does.".to_owned()

@@ -2,6 +2,7 @@
 
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed::by_others;
+use crate::record::say::programs::{Does, does};
 use crate::result::{Finding, FindingKind, RecordedEnd, RecordedProcess, WaitReason};
 use crate::util::text::{counted, grouped};
 
@@ -74,10 +75,6 @@ const LANGUAGES: [(&str, &str, &str); 3] = [
 /// Sleeps between which a program had something to print.
 const STEPS: u64 = 5;
 
-/// Programs that can only write once they have read all.
-const NEED_ALL: [&str; 12] =
-    ["sort", "wc", "tac", "tail", "shuf", "column", "md5sum", "sha256sum", "cksum", "xz", "gzip", "zstd"];
-
 /// Who writes this part of what was read at least does not only add up.
 const AS_MUCH: f64 = 0.5;
 
@@ -145,7 +142,8 @@ fn sentence(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess
 /// A program that is not known and wrote about as much as it read, all of it at its end, although the input came bit by bit.
 fn at_its_end(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<Finding> {
     let known = switch(process).is_some() || process.is_shell();
-    let all = process.args.is_empty() || NEED_ALL.contains(&process.name.as_str());
+    let all =
+        process.args.is_empty() || [Does::WritesAtEnd, Does::Keeps].into_iter().any(|what| does(&process.name, what));
     if process.pids.len() != 1 || known || all {
         return None;
     }

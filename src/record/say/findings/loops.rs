@@ -1,11 +1,12 @@
 //! Processes that do the same again and again: calls that find nothing, or look whether something has happened.
 
+use crate::profile::few;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::limits::rate_limit;
-use crate::report::number::percent;
+use crate::report::number::{percent, time};
 use crate::result::{Finding, FindingKind, PathWhat, RecordedChannel, RecordedEnd, RecordedProcess, WaitReason};
 use crate::util::text::{clean, counted, grouped};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewer are a program that looks now and then, or several of one name that each read to the end.
 const MANY: u64 = 1000;
@@ -239,6 +240,49 @@ pub(crate) fn watches(view: &FindingView<'_>) -> Vec<Finding> {
     let stuck = never_read(view);
     // What they wait for has no load.
     if stuck.is_empty() { texts.collect() } else { stuck }
+}
+
+/// A process naps for so long at least between its looks, ns, for this part of the window, and its children live for this part of
+/// that.
+const NAP_NS: u64 = 100_000_000;
+const NAPS_MOST: f64 = 0.5;
+const SHORT_LIVED: f64 = 0.25;
+
+/// `` `agent.py` sleeps 2.0 s between its looks whether a child has ended (3 looks): `true` had ended long before. ``
+pub(crate) fn late_looks(view: &FindingView<'_>) -> Vec<Finding> {
+    let document = view.document;
+    let found = document.recorded.iter().enumerate().filter_map(|(at, process)| {
+        let timer = process.waits.get(&WaitReason::Timer).copied().filter(|timer| timer.count > 0)?;
+        let nap = timer.ns / timer.count;
+        let asleep = view.on_path(at, PathWhat::Asleep { reason: WaitReason::Timer });
+        let rows = || document.recorded.iter().enumerate().filter(|(_, child)| child.started_by == Some(at));
+        // What it forked itself, and not what had its process before.
+        let is_copy = |child: &RecordedProcess| child.execs == 0 && child.name == process.name;
+        let forked: BTreeSet<u32> =
+            rows().filter(|(_, child)| is_copy(child)).flat_map(|(_, child)| child.pids.iter().copied()).collect();
+        let is_own = |child: &RecordedProcess| child.execs > 0 && child.pids.iter().all(|pid| forked.contains(pid));
+        let children: Vec<usize> = rows().filter(|(_, child)| is_own(child)).map(|(of, _)| of).collect();
+        // What lived while it slept; a child is at work until it ends.
+        let lived: u64 = children.iter().map(|of| document.recorded[*of].lived_ns).sum();
+        // Each sleep comes after a look.
+        let is_loop = process.watches > 0 && process.watches >= timer.count && process.watches <= 2 * timer.count;
+        let is_late = nap >= NAP_NS && asleep >= NAPS_MOST && (lived as f64) < SHORT_LIVED * timer.ns as f64;
+        if !is_loop || !is_late || children.is_empty() || process.pids.len() > 1 {
+            return None;
+        }
+        let text = format!(
+            "{} sleeps {} after each look whether its child has ended ({}), {} of the time: {} had ended long before. To wait for the \
+             child, with a limit if need be (`waitpid`, SIGCHLD, a pidfd in `poll`), ends at once.",
+            view.name(at),
+            time(nap as f64 / 1e9),
+            counted(process.watches, "time"),
+            percent(asleep.min(1.0)),
+            few(children.iter().map(|of| view.name(*of)))
+        );
+        let finding = Finding::new(FindingKind::Naps, [at], text);
+        Some(Finding { count: Some(process.watches), ns: Some(timer.ns), ..finding })
+    });
+    found.take(1).collect()
 }
 
 /// A child that waits for room in a pipe that its parent does not read (any more), while that looks for its end, or does other things.

@@ -6,6 +6,7 @@ mod answers;
 mod busy;
 mod calls;
 mod children;
+mod connections;
 mod exit;
 mod failed;
 mod files;
@@ -23,10 +24,12 @@ mod taken;
 #[cfg(test)]
 pub(crate) mod tests;
 mod torn;
+mod unheeded;
 mod unread;
 mod unsent;
 pub(crate) mod view;
 mod waits;
+mod without_output;
 mod work;
 
 use crate::record::say::findings::view::FindingView;
@@ -37,7 +40,7 @@ use crate::util::text::grouped;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 60] = [
+const RULES: [FindingRule; 66] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -48,6 +51,8 @@ const RULES: [FindingRule; 60] = [
     torn::torn,
     unsent::unsent,
     unsent::rests,
+    connections::not_resumed,
+    connections::unread,
     readers::datagrams,
     unread::short_block,
     exit::find,
@@ -59,6 +64,7 @@ const RULES: [FindingRule; 60] = [
     pipes::unseen,
     pipes::ring_threads,
     loops::watches,
+    loops::late_looks,
     waits::renamed,
     loops::retries,
     unread::unread,
@@ -67,8 +73,10 @@ const RULES: [FindingRule; 60] = [
     waits::unnoticed,
     readers::cut,
     readers::left_off,
+    readers::first_end,
     pipes::large_blocks,
     failed::find,
+    unheeded::unheeded,
     killed_part::find,
     own_input::own_input,
     raced::lost_update,
@@ -76,6 +84,7 @@ const RULES: [FindingRule; 60] = [
     raced::left_lock,
     raced::not_listening_yet,
     files::deleted,
+    files::hole,
     torn::line_cut,
     waits::refused,
     waits::acknowledged,

@@ -1,6 +1,7 @@
 //! Programs whose first bytes come late, while they work.
 
 use crate::record::say::findings::view::{FindingView, after};
+use crate::record::say::programs::{Does, does};
 use crate::result::{Finding, FindingKind, RecordedEnd, RecordedProcess};
 use crate::util::text::counted;
 
@@ -8,9 +9,6 @@ use crate::util::text::counted;
 const LONG_NS: u64 = 500_000_000;
 const WORKS: f64 = 0.5;
 const LATE: f64 = 0.8;
-
-/// Programs that can write only once they have read all.
-const NEED_ALL: [&str; 8] = ["sort", "wc", "tac", "tail", "shuf", "md5sum", "sha256sum", "cksum"];
 
 /// `` `mbgc` wrote nothing until 5.02 s, while it was on a CPU: `head`, which wanted only 8,192 bytes, had to wait for all of its work. ``
 pub(crate) fn all_before_the_first(view: &FindingView<'_>) -> Vec<Finding> {
@@ -20,7 +18,7 @@ pub(crate) fn all_before_the_first(view: &FindingView<'_>) -> Vec<Finding> {
         // Who reads to the end of file wants all of it.
         let process = view.process(reader).filter(|process| process.end_ns < view.document.processes.window_ns)?;
         let wants_little = reader.at_end == 0 && reader.bytes > 0 && process.signal.is_none() && process.pids.len() == 1;
-        if !wants_little || !pipe.kind.is_pipe() || NEED_ALL.contains(&writer.name.as_str()) {
+        if !wants_little || !pipe.kind.is_pipe() || does(&writer.name, Does::WritesAtEnd) {
             return None;
         }
         let [first, _] = end.moved_ns?;

@@ -95,3 +95,10 @@ fn sentences_that_differ_in_numbers_only_are_one() {
     assert_eq!((merged.len(), merged[0].channels.clone()), (2, vec![0, 1, 2]));
     assert_eq!(all(2).len(), 3, "two are both said");
 }
+
+/// Makes a process fail in a pipeline whose exit code is 0.
+pub(crate) fn fails(recording: &mut Document, at: usize, code: u8) {
+    recording.exit_codes = vec![0];
+    let process = &mut recording.recorded[at];
+    (process.exit_code, process.execs) = (Some(code), 1);
+}

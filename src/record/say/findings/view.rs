@@ -81,6 +81,16 @@ impl<'a> FindingView<'a> {
         line.find(|of| !is_so(*of))
     }
 
+    /// What makes a pipeline's exit code that of each of its programs, in the shell of this one: dash has it from 0.5.13 on (2025),
+    /// where it is `sh` as well.
+    pub(crate) fn pipefail(&self, at: usize) -> &'static str {
+        let all = &self.document.recorded;
+        let mut line = std::iter::successors(Some(at), |of| all.get(*of)?.started_by).take(all.len());
+        let shell = line.find_map(|of| all.get(of).filter(|process| process.is_shell() && process.execs > 0));
+        let is_posix = shell.is_some_and(|shell| ["sh", "dash"].contains(&shell.program()));
+        if is_posix { "`set -o pipefail` of bash" } else { "`set -o pipefail`" }
+    }
+
     /// When a process lived that used a name, or one before it.
     pub(crate) fn life(&self, pid: u32) -> Option<&'a ProcessLife> {
         self.lives.get(&pid).copied()

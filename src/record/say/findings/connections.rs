@@ -1,0 +1,151 @@
+//! Connections of TCP on this machine whose data nobody took, or to which nobody writes on.
+
+use crate::record::say::findings::view::{FindingView, after};
+use crate::result::{ChannelKind, Finding, FindingKind, NameUse, RecordedChannel, WaitedFor};
+use crate::util::text::{counted, grouped};
+use std::collections::BTreeMap;
+
+/// The port at the end that reads: bpf/record.h, `PR_SOCKET_TCP`.
+fn receiver(channel: &RecordedChannel) -> Option<u16> {
+    (channel.kind == ChannelKind::Tcp).then_some((channel.inode >> 16) as u16)
+}
+
+/// `` `server`, which listens at port 8080, read nothing of what came by 6 of 8 connections (54 bytes): it is lost. ``
+pub(crate) fn unread(view: &FindingView<'_>) -> Vec<Finding> {
+    /// Connections to a port.
+    #[derive(Default)]
+    struct Port {
+        all: u64,
+        unread: Vec<usize>,
+        bytes: u64,
+    }
+    let mut ports: BTreeMap<u16, Port> = BTreeMap::new();
+    for (at, channel) in view.document.channels.iter().enumerate().filter(|(_, channel)| channel.written() > 0) {
+        let Some(port) = receiver(channel) else { continue };
+        let port = ports.entry(port).or_default();
+        port.all += 1;
+        if channel.readers.is_empty() && channel.other_readers.is_empty() {
+            port.unread.push(at);
+            port.bytes += channel.written();
+        }
+    }
+    let found = ports.into_iter().filter_map(|(number, port)| {
+        let name = format!("port {number}");
+        let listens = view.document.named_files.iter().find(|file| {
+            file.does == NameUse::Listens && file.error.is_none() && file.path == name
+        })?;
+        let process = view.document.recorded.get(listens.process)?;
+        // That it reads some tells that its reads are seen.
+        if port.unread.is_empty() || port.unread.len() as u64 == port.all || process.moves_unseen() {
+            return None;
+        }
+        let text = format!(
+            "{}, which listens at {name}, read nothing of what came by {} of {} ({}): it is lost when the connection is closed. It has to \
+             read until the end of each before it closes it, also when the other side has closed already (EPOLLHUP, EPOLLRDHUP).",
+            view.name(listens.process),
+            grouped(port.unread.len() as u64),
+            counted(port.all, "connection"),
+            counted(port.bytes, "byte")
+        );
+        let finding = Finding::new(FindingKind::NeverRead, [listens.process], text);
+        Some(Finding { channels: port.unread, bytes: Some(port.bytes), ..finding })
+    });
+    found.collect()
+}
+
+/// Who sleeps for so much of the window for more waits for what does not come.
+const WAITS: f64 = 0.5;
+
+/// `` `server` could not send all to `client` at 0.64 s (EAGAIN), and waits only for input since: ... ``
+pub(crate) fn not_resumed(view: &FindingView<'_>) -> Vec<Finding> {
+    let Some(look) = view.document.last_look.as_ref().filter(|_| view.document.is_excerpt()) else { return Vec::new() };
+    // The only thing that a thread of it waits for.
+    let polls_for_input = |process: usize| {
+        let mut own = look.waits.iter().filter(|wait| wait.process.recorded == Some(process));
+        let [Some(wait), None] = [own.next(), own.next()] else { return false };
+        matches!(&wait.awaited, WaitedFor::Channels { any, polled: true, .. } if any.iter().all(|channel| !channel.room))
+    };
+    let found = view.writers().filter_map(|(at, channel, end)| {
+        (end.eagain > 0).then_some(())?;
+        let waits = channel.readers.iter().find(|reader| reader.blocked_ns as f64 >= WAITS * view.window())?;
+        let [_, last] = end.moved_ns?;
+        // All that was sent has been read.
+        let is_empty = channel.read() == channel.written();
+        if !is_empty || last as f64 > (1.0 - WAITS) * view.window() || !polls_for_input(end.process) {
+            return None;
+        }
+        let (name, reader, noun) = (view.name(end.process), view.name(waits.process), channel.kind.noun());
+        let text = format!(
+            "{name} could not write on to {reader} at {} (EAGAIN), after {}, and has not tried again: since then it polls only for input, and \
+             {reader} waits for more, although there is room in the {noun}. It has to poll for room as well (EPOLLOUT, POLLOUT) until all is \
+             written.",
+            after(last),
+            counted(end.bytes, "byte")
+        );
+        let finding = Finding::new(FindingKind::Unsent, [end.process, waits.process], text);
+        Some(Finding { channels: vec![at], at_ns: Some(last), ..finding })
+    });
+    found.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::say::findings::tests::{WINDOW, said};
+    use crate::result::{AwaitedChannel, Document, LastLook, LastWait, NamedFile, SeenProcess};
+
+    fn connections(recording: &mut Document) {
+        for (port, channel) in (1u64..).zip(&mut recording.channels) {
+            (channel.kind, channel.inode) = (ChannelKind::Tcp, 8080 << 16 | port);
+            channel.writers[0].bytes = 9;
+        }
+        recording.channels[1].readers.clear();
+        let file =
+            NamedFile { process: 1, path: "port 8080".to_owned(), does: NameUse::Listens, ..NamedFile::default() };
+        recording.named_files = vec![file];
+    }
+
+    #[test]
+    fn a_connection_that_nobody_reads_is_said() {
+        let text = "`grep`, which listens at port 8080, read nothing of what came by 1 of 2 connections (9 bytes): it is lost when the \
+                    connection is closed. It has to read until the end of each before it closes it, also when the other side has closed \
+                    already (EPOLLHUP, EPOLLRDHUP).";
+        assert_eq!(said(unread, &connections), [text]);
+        let none = said(unread, &|recording| {
+            connections(recording);
+            recording.channels[0].readers.clear();
+        });
+        assert!(none.is_empty(), "its reads are not seen: {none:?}");
+        let other = said(unread, &|recording| {
+            connections(recording);
+            recording.named_files[0].path = "port 80".to_owned();
+        });
+        assert!(other.is_empty(), "{other:?}");
+    }
+
+    #[test]
+    fn a_writer_that_does_not_wait_for_room_is_said() {
+        let found = |room: bool, read: u64| {
+            said(not_resumed, &|recording| {
+                recording.duration_ns = Some(WINDOW);
+                let channel = &mut recording.channels[0];
+                let end = &mut channel.writers[0];
+                (end.bytes, end.eagain, end.moved_ns) = (500, 1, Some([0, 640_000_000]));
+                let end = &mut channel.readers[0];
+                (end.bytes, end.blocked_ns) = (read, WINDOW / 10 * 9);
+                let (kind, inode, device) = (channel.kind, channel.inode, channel.device);
+                let (fd, path, unaccepted, holders) = (5, None, false, Vec::new());
+                let awaited = AwaitedChannel { kind, inode, device, path, fd, room, unaccepted, holders };
+                let awaited = WaitedFor::Channels { any: vec![awaited], others: 0, polled: true, limited: false };
+                let process = SeenProcess { recorded: Some(0), ..SeenProcess::default() };
+                let wait = LastWait { process, awaited, endless: false, stuck: false };
+                recording.last_look = Some(LastLook { at_ns: WINDOW, waits: vec![wait], ..LastLook::default() });
+            })
+        };
+        let text = "`seq` could not write on to `grep` at 0.64 s (EAGAIN), after 500 bytes, and has not tried again: since then it polls only \
+                    for input, and `grep` waits for more, although there is room in the pipe. It has to poll for room as well (EPOLLOUT, \
+                    POLLOUT) until all is written.";
+        assert_eq!(found(false, 500), [text]);
+        assert!(found(true, 500).is_empty() && found(false, 400).is_empty());
+    }
+}
