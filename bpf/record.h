@@ -193,7 +193,7 @@ struct pr_head {
 /* One side of an open file, used by one process by calls that go on where the last one ended. */
 struct pr_stream {
 	struct pr_who who;
-	/* Address of the struct file: processes can share it. */
+	/* Address of the struct file, which processes can share, and one if it appends. */
 	u64 open;
 	u64 inode;
 	u32 device;
@@ -234,6 +234,12 @@ struct pr_streamed {
 	u64 emptied_at;
 	u64 name[PR_FILE_NAME];
 };
+
+/* What a process does with a signal: its default, nothing, as it has a handler, or nothing yet, as it is blocked. */
+#define PR_TOLD_DEFAULT 1
+#define PR_TOLD_IGNORED 2
+#define PR_TOLD_HANDLED 3
+#define PR_TOLD_BLOCKED 4
 
 /* Files that are emptied. */
 #define PR_EMPTIED 1024
@@ -498,8 +504,11 @@ struct pr_process {
 	/* The same of the last one that was SIGTERM, and when that was sent first. */
 	u64 told;
 	u64 told_at;
-	/* Writes to its standard error. */
+	/* What the process does with that: a PR_TOLD. */
+	u64 told_how;
+	/* Writes to its standard error, and whether that was /dev/null when it executed its program. */
 	u64 errors;
+	u64 quiet;
 	/* Calls that were to start a process or thread, of which there were too many (EAGAIN). */
 	u64 unforked;
 };

@@ -47,7 +47,8 @@ __noinline u32 note_stream(u64 task, u32 fd, u32 side, u64 bytes, u64 buffer)
 	file = &own->files[fd & (PR_KNOWN - 1)];
 	open = (const struct file *)file->open;
 	key.who = own->who;
-	key.open = file->open;
+	/* A later opening can get the same address. */
+	key.open = file->open | !!(BPF_CORE_READ(open, f_flags) & O_APPEND);
 	key.inode = BPF_CORE_READ(open, f_inode, i_ino);
 	key.device = BPF_CORE_READ(open, f_inode, i_sb, s_dev);
 	key.side = side;

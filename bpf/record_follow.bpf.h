@@ -232,6 +232,12 @@ __noinline u32 note_exec(u64 task)
 		own->own.output = own->files[STANDARD_OUTPUT].inodes[PR_WRITE];
 		own->own.output_device = own->files[STANDARD_OUTPUT].device;
 	}
+	if (learn_file(task, STANDARD_ERROR)) {
+		const struct file *error = (const struct file *)own->files[STANDARD_ERROR].open;
+
+		own->own.quiet = own->files[STANDARD_ERROR].file_type == S_IFCHR &&
+				 BPF_CORE_READ(error, f_inode, i_rdev) == NULL_DEVICE;
+	}
 	return 1;
 }
 
@@ -259,6 +265,16 @@ static __always_inline int ends_process(u32 number)
 	return number == SIGHUP || number == SIGINT || number == SIGKILL || number == SIGTERM;
 }
 
+/* What a thread does with SIGTERM: a PR_TOLD. */
+static __always_inline u64 told_how(const struct task_struct *task)
+{
+	u64 handler = (u64)BPF_CORE_READ(task, sighand, action[SIGTERM - 1].sa.sa_handler);
+
+	if (BPF_CORE_READ(task, blocked.sig[0]) >> (SIGTERM - 1) & 1)
+		return PR_TOLD_BLOCKED;
+	return handler == IGNORED ? PR_TOLD_IGNORED : handler ? PR_TOLD_HANDLED : PR_TOLD_DEFAULT;
+}
+
 /* A signal: its number, information, and the thread that it is for. The current one sends it. */
 SEC("raw_tp/signal_generate")
 int pr_signal(struct pp_tracepoint *ctx)
@@ -277,6 +293,7 @@ int pr_signal(struct pp_tracepoint *ctx)
 			leader->own.sender = bpf_get_current_pid_tgid() >> 32 | (u64)number << 32;
 		if (ctx->args[1] != SEND_SIG_PRIV && number == SIGTERM) {
 			leader->own.told = leader->own.sender;
+			leader->own.told_how = told_how(task);
 			if (!leader->own.told_at)
 				leader->own.told_at = bpf_ktime_get_ns();
 		}

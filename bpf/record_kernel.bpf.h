@@ -155,6 +155,9 @@ struct task_struct {
 	struct pid *thread_pid;
 	struct signal_struct *signal;
 	struct sighand_struct *sighand;
+	struct {
+		unsigned long sig[1];
+	} blocked;
 	s32 on_cpu;
 	s32 exit_code;
 	char comm[16];
@@ -174,6 +177,8 @@ struct pr_sys_exit_event {
 
 enum { S_IFIFO = 1, S_IFCHR = 2, S_IFREG = 8, S_IFSOCK = 12, FMODE_WRITE = 2 };
 /* include/uapi/asm-generic/fcntl.h: what an open is for, in two bits, and where it writes. */
+/* /dev/null, as MKDEV of the kernel has it. */
+#define NULL_DEVICE (1 << 20 | 3)
 enum { O_ACCESS = 3, O_RDWR = 2, O_CREAT = 0100, O_TRUNC = 01000, O_APPEND = 02000 };
 
 /* include/linux/sched/signal.h: a fatal signal or exit_group(2) ends all threads. */

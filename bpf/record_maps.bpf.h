@@ -291,9 +291,12 @@ static __always_inline void settle(struct pr_task *own)
 			process->sender = own->own.sender;
 		if (own->own.told)
 			process->told = own->own.told;
+		if (own->own.told_how)
+			process->told_how = own->own.told_how;
 		if (own->own.told_at && !process->told_at)
 			process->told_at = own->own.told_at;
 		__sync_fetch_and_add(&process->errors, own->own.errors);
+		__sync_fetch_and_add(&process->quiet, own->own.quiet);
 		__sync_fetch_and_add(&process->unforked, own->own.unforked);
 	}
 	if (own->used[PR_READ].inode) {

@@ -119,6 +119,8 @@ pub enum FindingKind {
     Unopened,
     /// A process has the lock of a file for which another one waits, or which it did not get.
     FileLock,
+    /// A fault of its own ended a program.
+    Crashed,
     /// Which process the exit code comes from.
     ExitCode,
     /// A thread of a process is on a CPU all the time, and those that the path goes through sleep.
@@ -187,8 +189,6 @@ pub enum FindingKind {
     Unrecorded,
     /// Recorded processes have a pipe open and make no calls on it.
     OnlyOpen,
-    /// A fault of its own ended a program.
-    Crashed,
     /// Another program ended one.
     Ended,
     /// What would make it faster.
@@ -205,7 +205,7 @@ impl FindingKind {
     /// Whether something goes wrong that a faster program would not fix.
     pub fn is_fault(self) -> bool {
         use FindingKind::{
-            AddressInUse, AtEnd, BadDescriptors, Broken, ChildAsks, Circle, Cut, Datagrams, Deleted, Doubled,
+            AddressInUse, AtEnd, BadDescriptors, Broken, ChildAsks, Circle, Crashed, Cut, Datagrams, Deleted, Doubled,
             FailedCalls, FifoLost, FillAsks, FullTable, GroupEnded, Hole, LastLine, Late, LeftLock, LineCut, LostChild,
             Naps, NeverRead, NoProcess, NoSpace, NotAwaited, OutOfOrder, Overwritten, OwnInput, Polls, Raced, Refused,
             Renamed, Retries, ShortBlock, Sigpipe, Started, Syncs, Taken, Torn, Unnoticed, Unread, Unsent,
@@ -231,6 +231,7 @@ impl FindingKind {
                 | FailedCalls
                 | FillAsks
                 | ChildAsks
+                | Crashed
                 | NoProcess
                 | NeverRead
                 | Hole

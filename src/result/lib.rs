@@ -54,9 +54,9 @@ pub use path::{CriticalPath, PathCeiling, PathPart, PathWakes, PathWhat};
 pub use probe::Probe;
 use recorded::is_default;
 pub use recorded::{
-    BusyProgram, FailedProcess, FileHole, FullTable, HeldBy, LeftProcesses, LockWait, LockedFile, Observer, PipeHolder,
-    ProcLooks, RecordLevel, RecordedProcess, RecordedStream, SHELLS, UnrecordedProcess, UsedPort, UserPipes,
-    WaitReason, WaitTotal,
+    BusyProgram, FailedProcess, FileHole, FullTable, HeldBy, InVain, LeftProcesses, LockWait, LockedFile, Observer,
+    PipeHolder, ProcLooks, RecordLevel, RecordedProcess, RecordedStream, SHELLS, UnrecordedProcess, UsedPort,
+    UserPipes, WaitReason, WaitTotal,
 };
 pub use request::{Collector, Loader, Request, Selection};
 pub use stack_files::LARGEST;

@@ -231,6 +231,9 @@ pub struct RecordedProcess {
     /// When that was sent, from the begin of the window, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told_to_end_ns: Option<u64>,
+    /// What it did with that; absent if it had no handler, or that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told_to_end_in_vain: Option<InVain>,
     /// Processes that it started after that.
     #[serde(default, skip_serializing_if = "is_default")]
     pub started_since: u64,
@@ -245,6 +248,18 @@ pub struct RecordedProcess {
     /// Who stopped or traced it, as far as that was seen.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub held_by: BTreeMap<WaitReason, BTreeSet<HeldBy>>,
+}
+
+/// Why a signal that ends a process by default did not end it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum InVain {
+    /// It ignores it (SIG_IGN).
+    Ignored,
+    /// It has a handler.
+    Handled,
+    /// It has blocked it, and it is pending.
+    Blocked,
 }
 
 /// One process that ended with an exit code other than 0: the row that it belongs to may be that of several.
@@ -266,6 +281,12 @@ pub struct FailedProcess {
     /// Writes to its standard error.
     #[serde(default, skip_serializing_if = "is_default")]
     pub errors: u64,
+    /// Whether its standard error was /dev/null: a failure is expected.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub quiet: bool,
+    /// Whether its standard input or output was a channel that is not that of who started it, as in a pipeline.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub piped: bool,
     /// Whether the same command line was executed again after its end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub again: bool,

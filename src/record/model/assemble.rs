@@ -10,13 +10,14 @@ use crate::record::observe::call_names::call_name;
 use crate::record::observe::channel_kind::kind_of;
 use crate::record::observe::counted::{ProcessStart, RecordedCounts};
 use crate::record::observe::raw::{
-    PR_ITSELF, PR_KINDS, PR_READY_EVERY, PR_TTIN, PR_TTOU, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho,
+    PR_ITSELF, PR_KINDS, PR_READY_EVERY, PR_TOLD_BLOCKED, PR_TOLD_HANDLED, PR_TOLD_IGNORED, PR_TTIN, PR_TTOU, PR_WRITE,
+    PrCounts, PrEnd, PrProcess, PrState, PrWho,
 };
 use crate::record::observe::reason::{name_of, why};
 use crate::record::start::launch::MadePipe;
 use crate::record::start::running::OpenEnd;
 use crate::result::{
-    ChannelKind, FailedProcess, FullTable, HeldBy, NamedFile, ProcessLife, RecordedChannel, RecordedEnd,
+    ChannelKind, FailedProcess, FullTable, HeldBy, InVain, NamedFile, ProcessLife, RecordedChannel, RecordedEnd,
     RecordedProcess, RecordedStream,
 };
 use crate::util::text::grouped;
@@ -190,12 +191,27 @@ pub(crate) fn starts(counted: &RecordedCounts) -> Vec<ProcessStart> {
 
 /// The processes that ended with another exit code than 0.
 fn failures(counted: &RecordedCounts, begin: u64, index: &BTreeMap<PrWho, usize>) -> Vec<(PrWho, FailedProcess)> {
-    let starts = starts(counted);
+    // Each program of a process has an entry; the first one is that of its fork.
+    let mut starts: HashMap<u32, ProcessStart> = HashMap::new();
+    for start in self::starts(counted) {
+        let first = starts.entry(start.tgid).or_insert(start);
+        first.at = first.at.min(start.at);
+    }
     let beside = |who: &PrWho, process: &PrProcess| {
-        let own = starts.iter().filter(|start| start.tgid == who.tgid).map(|start| start.at).min();
-        let lived = own.unwrap_or(process.begin)..process.end;
+        let own = starts.get(&who.tgid).map_or(process.begin, |start| start.at);
+        let lived = own + 1..process.end;
         let is_other = |start: &&ProcessStart| start.tgid != who.tgid && u64::from(start.parent) == process.parent;
-        process.parent > 0 && starts.iter().filter(is_other).any(|start| lived.contains(&start.at))
+        process.parent > 0 && starts.values().filter(is_other).any(|start| lived.contains(&start.at))
+    };
+    let mut ends: HashMap<u32, [u64; 2]> = HashMap::new();
+    for (who, process) in counted.processes.iter().filter(|(_, process)| process.execs > 0) {
+        let members = counted.members.get(who).map_or(std::slice::from_ref(&who.tgid), |members| &members.pids);
+        ends.extend(members.iter().map(|pid| (*pid, [process.input, process.output])));
+    }
+    let piped = |process: &PrProcess| {
+        let parent = ends.get(&(process.parent as u32)).copied().unwrap_or_default();
+        let own = [process.input, process.output];
+        own.iter().zip(parent).any(|(own, parent)| *own > 0 && *own != parent)
     };
     let failed = |(who, process): &(PrWho, PrProcess)| {
         let failed = FailedProcess {
@@ -208,6 +224,8 @@ fn failures(counted: &RecordedCounts, begin: u64, index: &BTreeMap<PrWho, usize>
             errors: process.errors,
             beside: beside(who, process),
             again: false,
+            quiet: process.quiet > 0,
+            piped: piped(process),
         };
         Some((*who, failed))
     };
@@ -254,6 +272,12 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
     sum.end_ns = sum.end_ns.max(more.end.saturating_sub(begin));
     let told_at = (more.told_at > 0).then(|| more.told_at.saturating_sub(begin));
     sum.told_to_end_ns = told_at.into_iter().chain(sum.told_to_end_ns).min();
+    sum.told_to_end_in_vain = match more.told_how as usize {
+        PR_TOLD_IGNORED => Some(InVain::Ignored),
+        PR_TOLD_HANDLED => Some(InVain::Handled),
+        PR_TOLD_BLOCKED => Some(InVain::Blocked),
+        _ => sum.told_to_end_in_vain,
+    };
     sum.out_of_memory |= more.starved > 0;
     if more.descriptors > 0 {
         sum.full_table = Some(FullTable {

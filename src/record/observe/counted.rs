@@ -81,7 +81,7 @@ pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
     let (signal, code) = (last(sum.signal, more.signal), last(sum.code, more.code));
     let parent = last(sum.parent, more.parent);
     let (sender, told) = (last(sum.sender, more.sender), last(sum.told, more.told));
-    let told_at = least_known(sum.told_at, more.told_at);
+    let (told_at, told_how) = (least_known(sum.told_at, more.told_at), last(sum.told_how, more.told_how));
     let (ended, port) = (last(sum.ended, more.ended), last(sum.port, more.port));
     let fuller = if more.descriptors > 0 { more } else { &*sum };
     let table = [fuller.descriptors, fuller.looked_at, fuller.pipes_open, fuller.sockets_open];
@@ -92,7 +92,8 @@ pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
     (sum.begin, sum.end, sum.signal, sum.code, sum.parent) = (begin, end, signal, code, parent);
     [sum.output, sum.output_device] = output;
     [sum.input, sum.input_device] = input;
-    (sum.sender, sum.told, sum.told_at, sum.ended, sum.port) = (sender, told, told_at, ended, port);
+    (sum.sender, sum.told, sum.told_at, sum.told_how) = (sender, told, told_at, told_how);
+    (sum.ended, sum.port) = (ended, port);
     [sum.descriptors, sum.looked_at, sum.pipes_open, sum.sockets_open] = table;
     [sum.locked, sum.locked_device] = locked;
 }

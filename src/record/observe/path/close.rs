@@ -3,7 +3,7 @@
 use super::chain::{Chain, Slices};
 use super::clocks::{ASSUMED, Clocks, OF_ALL, PathState};
 use super::command_lines::CommandLines;
-use super::follow::{PathFollower, Woken};
+use super::follow::{FIRST_CLOCK, PathFollower, Woken};
 use super::parts::{NOBODY, PartKey, at_pipe, part, pipe_number};
 use super::process_ids::ProcessIds;
 use super::samples::TimedSamples;
@@ -13,7 +13,7 @@ use crate::record::observe::raw::{PR_ASLEEP, PR_GONE, PR_RUNNABLE, PrTask, PrWho
 use crate::record::observe::reason::{name_of, why};
 use crate::result::{CriticalPath, PathCeiling, PathKind, PathPart, PathWakes, PathWhat, WaitReason};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Parts that are stored, and the part of the time that each of them is at least. What is left is one part.
 const PARTS: usize = 64;
@@ -32,6 +32,8 @@ pub(crate) struct PathEnds {
     parts: Vec<(Option<PrWho>, PartKey)>,
     /// The processes that were assumed to cost nothing, and the clocks at the end.
     assumed: Vec<PrWho>,
+    /// For each of these, those that share its clock: programs of its name that were started when it had ended, and copies of it.
+    sharers: Vec<Vec<PrWho>>,
     clocks: Clocks,
     sleeps: Clocks,
     /// Whether steps are missing.
@@ -85,6 +87,12 @@ impl PathFollower {
         }
         let parts = self.parts.iter().map(|key| (self.who(key.process), *key)).collect();
         let assumed = self.assumed.iter().filter_map(|process| self.who(*process)).collect();
+        let mut sharers = vec![Vec::new(); self.assumed.len()];
+        for (number, (_, who)) in (0u32..).zip(&self.processes) {
+            if let Some(of) = sharers.get_mut(usize::from(self.clock(number).wrapping_sub(FIRST_CLOCK))) {
+                of.push(*who);
+            }
+        }
         let chain = |last: &Option<PathState>| last.as_ref().map(|last| last.chain.clone());
         let seized = self.seized.iter().map(|(tgid, (stage, last))| (*tgid, (*stage, chain(last)))).collect();
         let samples = std::mem::take(&mut self.samples);
@@ -99,6 +107,7 @@ impl PathFollower {
             seized,
             parts,
             assumed,
+            sharers,
             clocks,
             sleeps,
             has_gaps,
@@ -211,6 +220,7 @@ impl PathEnds {
             seized: BTreeMap::new(),
             parts,
             assumed: Vec::new(),
+            sharers: Vec::new(),
             clocks: none,
             sleeps: none,
             has_gaps: false,
@@ -309,7 +319,8 @@ impl PathEnds {
         // Without some steps, the clocks are not known.
         let clocks = [&self.clocks, &self.sleeps];
         let is_known = !unended && !self.has_gaps;
-        let ceilings = if is_known { ceilings(&self.assumed, clocks, &parts, find) } else { Vec::new() };
+        let ceilings =
+            if is_known { ceilings(self.assumed.iter().zip(&self.sharers), clocks, &parts, find) } else { Vec::new() };
         Some(CriticalPath { parts, slice_ns, lost_steps: 0, ceilings, wakes })
     }
 
@@ -334,8 +345,8 @@ impl PathEnds {
 }
 
 /// What it would take if one of the processes that are much of the path cost nothing, shortest first.
-fn ceilings(
-    assumed: &[PrWho],
+fn ceilings<'a>(
+    assumed: impl Iterator<Item = (&'a PrWho, &'a Vec<PrWho>)>,
     [clocks, sleeps]: [&Clocks; 2],
     parts: &[PathPart],
     find: impl Fn(PrWho) -> Option<usize>,
@@ -343,11 +354,15 @@ fn ceilings(
     let whole: u64 = parts.iter().map(|part| part.ns).sum();
     let mut clocks_of: BTreeMap<usize, Vec<(u64, u64)>> = BTreeMap::new();
     let longest = (clocks[OF_ALL] as f64 * (1.0 - SHORTER)) as u64;
-    for ((who, ns), sleeps) in assumed.iter().zip(&clocks[OF_ALL + 1..]).zip(&sleeps[OF_ALL + 1..]) {
+    let of_row =
+        |row: usize| -> u64 { parts.iter().filter(|part| part.process == Some(row)).map(|part| part.ns).sum() };
+    for (((who, sharers), ns), sleeps) in assumed.zip(&clocks[OF_ALL + 1..]).zip(&sleeps[OF_ALL + 1..]) {
         let Some(process) = find(*who) else { continue };
-        let own: u64 = parts.iter().filter(|part| part.process == Some(process)).map(|part| part.ns).sum();
-        if own as f64 >= CEILING_FROM * whole as f64 {
-            clocks_of.entry(process).or_default().push((*ns, *sleeps));
+        // Others for which the clock stood still, too, still cost what they did: that much at most is to be added.
+        let others: BTreeSet<usize> = sharers.iter().filter_map(|of| find(*of)).filter(|row| *row != process).collect();
+        let others: u64 = others.into_iter().map(of_row).sum();
+        if of_row(process) as f64 >= CEILING_FROM * whole as f64 {
+            clocks_of.entry(process).or_default().push((*ns + others, *sleeps));
         }
     }
     // Of processes that ran side by side and are one row, it is not known what they would all leave.
@@ -373,12 +388,16 @@ mod tests {
         let of = |ns: u64, ended: u64| {
             let (mut clocks, mut sleeps) = ([0; ASSUMED + 1], [0; ASSUMED + 1]);
             (clocks[OF_ALL], clocks[OF_ALL + 1], sleeps[OF_ALL + 1]) = (100 * MS, ns * MS, ended);
-            let parts = [PathPart { process: Some(0), ns: 100 * MS, ..PathPart::default() }];
-            ceilings(&[PrWho { stage: 0, tgid: 1, name: [1, 0] }], [&clocks, &sleeps], &parts, |_| Some(0))
+            let part = |row: usize, ns: u64| PathPart { process: Some(row), ns: ns * MS, ..PathPart::default() };
+            let parts = [part(0, 100), part(1, 10)];
+            let who = |tgid: u32| PrWho { stage: 0, tgid, name: [1, 0] };
+            let all = [(&who(1), &vec![who(1), who(2)])];
+            ceilings(all.into_iter(), [&clocks, &sleeps], &parts, |who| Some(who.tgid as usize - 1))
         };
-        assert_eq!(of(50, 1000), [PathCeiling { process: 0, ns: 50 * MS }]);
-        assert_eq!(of(96, 0), []);
+        // The other one shares its clock.
+        assert_eq!(of(50, 1000), [PathCeiling { process: 0, ns: 60 * MS }]);
+        assert_eq!(of(86, 0), []);
         // They would take more than 15 % of it.
-        assert_eq!(of(50, 4000), []);
+        assert_eq!(of(50, 5000), []);
     }
 }

@@ -26,7 +26,7 @@ const REMEMBERED: usize = 16_384;
 const PROCESSES: usize = 16_384;
 
 /// The clock of the first process that has one.
-const FIRST_CLOCK: u8 = OF_ALL as u8 + 1;
+pub(super) const FIRST_CLOCK: u8 = OF_ALL as u8 + 1;
 
 pub(crate) type Map<K, V> = HashMap<K, V, FixedState>;
 
