@@ -9,7 +9,7 @@ fn of(recorded: &Recorded, kind: FindingKind) -> &str {
     found.map_or_else(|| panic!("no {kind:?}: {}", recorded.stderr()), |finding| &finding.text)
 }
 
-fn said(words: &[&str], kind: FindingKind, text: &str) {
+pub(crate) fn said(words: &[&str], kind: FindingKind, text: &str) {
     let recorded = record(words);
     let found = of(&recorded, kind);
     assert!(found.contains(text), "{found}");

@@ -12,6 +12,7 @@ mod guests;
 mod levels;
 mod limits;
 mod live;
+mod overlooked;
 mod path;
 mod perfetto;
 mod rings;

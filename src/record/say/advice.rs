@@ -338,8 +338,8 @@ fn flushed(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
             // Of sockets and the like, how they are written is not known.
             true if is_output => cause(name),
             false if own.is_shell() => (
-                ": `read` of a shell reads byte by byte, so that it does not take what the next program is to read. `mapfile`, or \
-                 one program such as awk instead of the loop, reads blocks"
+                ": a shell reads a pipe byte by byte (`read`, `mapfile`), so that it does not take what the next program is to read. One \
+                 program such as awk, instead of the shell, reads blocks"
                     .to_owned(),
                 None,
             ),
@@ -526,7 +526,7 @@ mod tests {
         let (why, tried) = with(&["while true; do echo; done | cat"], "sh", true);
         assert!(why.ends_with("`echo` and `printf` of a shell write at once.") && tried.is_empty(), "{why}");
         let (why, _) = with(&["cat a | while read x; do true; done"], "sh", false);
-        assert!(why.contains("`sh` reads only 2 bytes per call: `read` of a shell reads byte by byte"), "{why}");
+        assert!(why.contains("`sh` reads only 2 bytes per call: a shell reads a pipe byte by byte"), "{why}");
         let (why, _) = with(&["a | b"], "to a socket", true);
         assert_eq!(
             why,

@@ -436,11 +436,15 @@ mod tests {
         recording.recorded[0].signal = Some(libc::SIGPIPE.cast_unsigned());
         assert!(!said(&recording).contains("killed"), "{}", said(&recording));
         recording.recorded[0].signal = Some(libc::SIGILL.cast_unsigned());
-        assert!(said(&recording).ends_with("`a` was killed by SIGILL (illegal instruction)."), "{}", said(&recording));
+        assert!(
+            said(&recording).starts_with("`a` was killed by SIGILL (illegal instruction)."),
+            "{}",
+            said(&recording)
+        );
         recording.executed_on = ExecutedOn::Tcg;
-        assert!(said(&recording).ends_with("try --cpu max."), "{}", said(&recording));
+        assert!(said(&recording).contains("; try --cpu max. "), "{}", said(&recording));
         recording.recorded[1].out_of_memory = true;
-        assert!(said(&recording).starts_with("`b` was killed for lack of memory. The 1.00 s"), "{}", said(&recording));
+        assert!(said(&recording).starts_with("`b` was killed for lack of memory. `a` was"), "{}", said(&recording));
     }
 
     #[test]

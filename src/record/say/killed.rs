@@ -4,14 +4,14 @@ use crate::profile::few;
 use crate::record::model::labels::{is_one, labels};
 use crate::record::say::findings::view::after;
 use crate::record::say::first_of::first_of;
-use crate::result::{Document, ExecutedOn, Finding, FindingKind, RecordedProcess};
+use crate::result::{Document, ExecutedOn, Finding, FindingKind, InVain, RecordedProcess};
 use crate::util::text::counted;
 use std::collections::BTreeSet;
 
 /// Signals by which the kernel ends a program for what it did.
 const FAULTS: [(i32, &str, &str); 6] = [
     (libc::SIGILL, "SIGILL", "illegal instruction"),
-    (libc::SIGABRT, "SIGABRT", "it aborted"),
+    (libc::SIGABRT, "SIGABRT", "it aborted, and mostly says why on its standard error before"),
     (libc::SIGBUS, "SIGBUS", "bad memory access"),
     (libc::SIGFPE, "SIGFPE", "arithmetic error"),
     (libc::SIGSEGV, "SIGSEGV", "invalid memory access"),
@@ -37,6 +37,10 @@ const ITSELF_NS: u64 = 2_000_000_000;
 
 /// What goes on for so long after who had started it was ended was to end, too, ns.
 const ORPHANED_NS: u64 = 1_000_000_000;
+
+/// Why a signal is blocked.
+const BLOCKED: &str = " A program inherits what is blocked over `fork` and `exec`: who starts it has to reset that in between \
+                       (`sigprocmask`).";
 
 /// A shell that starts so many processes after SIGTERM does not only clean up.
 const WENT_ON: u64 = 3;
@@ -158,26 +162,38 @@ fn goes_on(recording: &Document, labels: &[String], at: usize, process: &Recorde
     if !is_one(recording, at) {
         return None;
     }
+    let [how, blocked] = match process.told_to_end_in_vain {
+        Some(InVain::Ignored) => ["it ignores", ""],
+        Some(InVain::Handled) => ["it handles", ""],
+        Some(InVain::Blocked) => ["it has blocked", BLOCKED],
+        None => ["it ignores or handles", ""],
+    };
     if is_killed {
         let waits = if process.is_shell() && process.started_since >= WENT_ON {
             // Its program ended meanwhile, and it started others.
+            let why = match process.told_to_end_in_vain {
+                Some(InVain::Handled) => {
+                    "Its `trap` does not `exit`, so that it goes on where it was: `trap 'cleanup; exit 143' TERM`"
+                }
+                Some(InVain::Ignored) => "It ignores that signal (`trap '' TERM`, or as what started it did)",
+                _ => "It ignores that signal, or its `trap` does not `exit`: `trap 'cleanup; exit 143' TERM`",
+            };
             return Some(format!(
-                "`{}` went on after the SIGTERM of `{}` at {}: it started {} since, and was ended by SIGKILL at {}. A `trap` that does \
-                 not `exit` goes on where it was: `trap 'cleanup; exit 143' TERM`.",
+                "`{}` went on after the SIGTERM of `{}` at {}: it started {} since, and was ended by SIGKILL at {}. {why}.",
                 labels.get(at)?,
                 labels.get(by)?,
                 after(process.told_to_end_ns.unwrap_or(process.begin_ns)),
                 counted(process.started_since, "process"),
                 after(process.end_ns)
             ));
-        } else if process.is_shell() {
+        } else if process.is_shell() && process.told_to_end_in_vain != Some(InVain::Ignored) {
             " A shell waits for its program, which gets no signal, and runs its `trap` only after that: `exec` before the last \
              command passes it on, or a `trap` that ends the program, which runs as `program & wait`."
         } else {
             ""
         };
         return Some(format!(
-            "`{}` did not end at the SIGTERM of `{}`, which it ignores or handles, and was ended by SIGKILL at {}.{waits}",
+            "`{}` did not end at the SIGTERM of `{}`, which {how}, and was ended by SIGKILL at {}.{waits}{blocked}",
             labels.get(at)?,
             labels.get(by)?,
             after(process.end_ns)
@@ -185,7 +201,7 @@ fn goes_on(recording: &Document, labels: &[String], at: usize, process: &Recorde
     }
     let kills = if recording.recorded.get(by)?.name == TIMEOUT { ", as `timeout -k 1` sends it" } else { "" };
     Some(format!(
-        "`{}` goes on although `{}` sent it SIGTERM: it ignores that signal, or handles it. SIGKILL ends it{kills}.",
+        "`{}` goes on although `{}` sent it SIGTERM, which {how}. SIGKILL ends it{kills}.{blocked}",
         labels.get(at)?,
         labels.get(by)?
     ))
@@ -282,6 +298,34 @@ mod tests {
     const WINDOW: u64 = 1_000_000_000;
 
     #[test]
+    fn a_trap_that_does_not_exit_is_said() {
+        let process = |name: &str| RecordedProcess {
+            name: name.to_owned(),
+            execs: 1,
+            pids: vec![1],
+            ..RecordedProcess::default()
+        };
+        let mut recording = Document {
+            processes: Processes { window_ns: WINDOW, ..Processes::default() },
+            recorded: vec![process("a"), RecordedProcess { pids: vec![2], ..process("bash") }],
+            ..Document::default()
+        };
+        let told = &mut recording.recorded[1];
+        (told.told_to_end_by, told.told_to_end_ns, told.end_ns) = (Some(0), Some(510_000_000), 900_000_000);
+        (told.signal, told.started_since) = (Some(libc::SIGKILL.cast_unsigned()), 16);
+        let text = |recording: &Document| {
+            findings(recording).into_iter().map(|finding| finding.text).collect::<Vec<_>>().join(" ")
+        };
+        let found = text(&recording);
+        assert!(
+            found.contains("`bash` went on after the SIGTERM of `a` at 0.51 s: it started 16 processes since, and was"),
+            "{found}"
+        );
+        recording.recorded[1].started_since = 1;
+        assert!(text(&recording).contains("which it ignores or handles"), "it may clean up");
+    }
+
+    #[test]
     fn who_was_ended_by_a_signal_is_said() {
         let process = |name: &str| RecordedProcess { name: name.to_owned(), ..RecordedProcess::default() };
         let mut recording = Document {
@@ -323,7 +367,7 @@ mod tests {
             let said = findings(&Document { recorded, processes, duration_ns, ..Document::default() });
             said.into_iter().map(|finding| finding.text).collect::<Vec<_>>()
         };
-        let text = "`job` goes on although `timeout` sent it SIGTERM: it ignores that signal, or handles it. SIGKILL ends it, as \
+        let text = "`job` goes on although `timeout` sent it SIGTERM, which it ignores or handles. SIGKILL ends it, as \
                     `timeout -k 1` sends it.";
         assert_eq!(told(WINDOW, Some(WINDOW), None), [text]);
         assert!(told(WINDOW, None, None).is_empty() && told(WINDOW - 1, Some(WINDOW), None).is_empty());

@@ -13,6 +13,7 @@ use crate::result::{
 };
 use crate::util::text::clean;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// Smaller parts of the time are not named, and not more parts than these.
 const NAMED: f64 = 0.05;
@@ -247,7 +248,7 @@ pub(crate) fn described(
         PathWhat::PipeLock => format!("{name} waiting for the lock of a pipe"),
         PathWhat::Outside => by.map_or("outside of the recording".to_owned(), |by| format!("{by} (not recorded)")),
         PathWhat::Begin => "the start of the programs".to_owned(),
-        PathWhat::End => "the end".to_owned(),
+        PathWhat::End => "after the last program had ended".to_owned(),
         PathWhat::Others => "small parts".to_owned(),
         PathWhat::Unknown => "unknown".to_owned(),
     }
@@ -362,16 +363,32 @@ pub(crate) fn mains(path: &CriticalPath) -> Vec<Option<PathKind>> {
     (0..path.slice_ns.len()).map(main).collect()
 }
 
+/// A part of the time: what it is mainly made of, its slices, and how long these are, ns.
+type PathPhase = (Option<PathKind>, Range<usize>, u64);
+
 /// Neighbours that are mainly the same are one.
-fn joined(phases: impl Iterator<Item = (Option<PathKind>, u64)>) -> Vec<(Option<PathKind>, u64)> {
-    let mut joined: Vec<(Option<PathKind>, u64)> = Vec::new();
-    for (main, ns) in phases {
+fn joined(phases: impl Iterator<Item = PathPhase>) -> Vec<PathPhase> {
+    let mut joined: Vec<PathPhase> = Vec::new();
+    for (main, slices, ns) in phases {
         match joined.last_mut() {
-            Some((last, sum)) if *last == main => *sum += ns,
-            _ => joined.push((main, ns)),
+            Some((last, of, sum)) if *last == main => (of.end, *sum) = (slices.end, *sum + ns),
+            _ => joined.push((main, slices, ns)),
         }
     }
     joined
+}
+
+/// What has less of a phase is not what it is made of.
+const MAINLY: f64 = 0.4;
+
+/// What a phase is mainly made of, if that is one part.
+fn main_of(path: &CriticalPath, (_, slices, ns): &PathPhase) -> Option<PathKind> {
+    let mut sums: BTreeMap<PathKind, u64> = BTreeMap::new();
+    for part in &path.parts {
+        *sums.entry(kind(part)).or_default() += part.slices.get(slices.clone()).unwrap_or_default().iter().sum::<u64>();
+    }
+    let (kind, most) = sums.into_iter().max_by_key(|(_, ns)| *ns)?;
+    (most as f64 >= MAINLY * *ns as f64).then_some(kind)
 }
 
 /// The path over time, if what it is mainly made of changes.
@@ -382,32 +399,37 @@ fn phases(recording: &Document, path: &CriticalPath, labels: &[String]) -> Optio
     }
     let shortest = (whole as f64 * PHASE) as u64;
     // What is too short belongs to its neighbour.
-    let mut phases = joined(mains(path).into_iter().zip(path.slice_ns.iter().copied()));
-    while let Some(at) = (0..phases.len()).min_by_key(|at| phases[*at].1).filter(|at| phases[*at].1 < shortest) {
+    let slices = mains(path).into_iter().zip(path.slice_ns.iter().copied()).enumerate();
+    let mut phases = joined(slices.map(|(at, (main, ns))| (main, at..at + 1, ns)));
+    while let Some(at) = (0..phases.len()).min_by_key(|at| phases[*at].2).filter(|at| phases[*at].2 < shortest) {
         if phases.len() == 1 {
             return None;
         }
-        let (_, ns) = phases.remove(at);
+        let (_, short, ns) = phases.remove(at);
         let before = at.checked_sub(1);
         let longer = match (before, phases.get(at)) {
-            (Some(before), Some(after)) if after.1 > phases[before].1 => at,
+            (Some(before), Some(after)) if after.2 > phases[before].2 => at,
             (Some(before), _) => before,
             (None, _) => at,
         };
-        phases[longer].1 += ns;
+        let (_, slices, sum) = &mut phases[longer];
+        *slices = slices.start.min(short.start)..slices.end.max(short.end);
+        *sum += ns;
         phases = joined(phases.into_iter());
     }
-    if !(2..=MOST_PHASES).contains(&phases.len()) {
+    // What was merged may have been more than what gave the name.
+    let phases = joined(phases.into_iter().map(|phase| (main_of(path, &phase), phase.1, phase.2)));
+    if !(2..=MOST_PHASES).contains(&phases.len()) || phases.iter().all(|(main, ..)| main.is_none()) {
         return None;
     }
     let mut at = 0;
     let texts: Vec<String> = phases
         .into_iter()
-        .map(|(main, ns)| {
+        .map(|(main, _, ns)| {
             let from = at;
             at += ns;
             let period = from_to(from as f64 / 1e9, at as f64 / 1e9);
-            let main = main.map_or("unknown".to_owned(), |kind| described(recording, labels, &kind, false));
+            let main = main.map_or("many short parts".to_owned(), |kind| described(recording, labels, &kind, false));
             format!("{period} {main}")
         })
         .collect();

@@ -41,5 +41,11 @@ pub(super) fn hiding_shell(view: &FindingView<'_>, process: &RecordedProcess) ->
     (succeeded && shell.is_shell() && view.is_one(by)).then_some(by)
 }
 
+/// Whether a program had its errors go to /dev/null each time it failed: who started it expects that.
+pub(super) fn is_quiet(view: &FindingView<'_>, at: usize) -> bool {
+    let mut own = view.document.failures.iter().filter(|failed| failed.process == at).peekable();
+    own.peek().is_some() && own.all(|failed| failed.quiet)
+}
+
 /// What says that a program failed, and at which channel.
 pub(super) type Failed = (FindingKind, Option<usize>, String);

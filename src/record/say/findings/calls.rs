@@ -4,7 +4,7 @@ use crate::profile::few;
 use crate::record::say::findings::view::FindingView;
 use crate::record::say::standstill::full_name;
 use crate::report::number::percent;
-use crate::result::{Finding, FindingKind, PathWhat, RecordedProcess, SeenProcess, WaitReason};
+use crate::result::{Finding, FindingKind, NameUse, NamedFile, PathWhat, RecordedProcess, SeenProcess, WaitReason};
 use crate::util::text::{clean, counted, grouped, plural};
 
 /// Fewer are no load: questions how much there is to read, failed reads and writes, failed closes, and calls of `fsync`.
@@ -201,6 +201,9 @@ fn used_port(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Sa
     ))
 }
 
+/// Fewer connections that could not be accepted are no loop.
+const ACCEPTS: u64 = 1000;
+
 fn full_table(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
     let table = process.full_table?;
     let of = |count: u64, what: &str| (2 * count >= table.looked_at).then(|| (count, plural(count, what)));
@@ -210,6 +213,21 @@ fn full_table(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> S
         false => "them".to_owned(),
     };
     let most = most.map_or_else(String::new, |(count, what)| format!(", and {} of {which} are {what}", grouped(count)));
+    // What it cannot accept stays in the queue, of which `poll` tells again at once.
+    let listens = |file: &NamedFile| file.process == at && file.does == NameUse::Listens && file.error.is_none();
+    let accepts = view.document.named_files.iter().any(listens) && table.sockets > 0;
+    if accepts && table.calls >= ACCEPTS {
+        let text = format!(
+            "{} tried {} times in vain to accept a connection, because it has as many files open as it may (EMFILE): {}{most}. What it cannot \
+             accept stays in the queue, so that `poll` returns at once: it is on a CPU {} of the time, and the clients get no answer. It has \
+             to leave the listening socket out of `poll` until it has closed another one, or to raise its limit (`ulimit -n`).",
+            view.name(at),
+            grouped(table.calls),
+            grouped(table.descriptors),
+            percent((process.cpu_ns as f64 / view.window()).min(1.0))
+        );
+        return Some((FindingKind::FullTable, table.calls, text));
+    }
     let text = format!(
         "{} could not open another file or pipe {}, because it has as many open as it may (EMFILE): {}{most}. It has to close \
          what it does not need any more; `ulimit -n` only raises the limit.",
@@ -481,5 +499,30 @@ mod tests {
         let own = bound(4711, 1, &|of| of.used_port.iter_mut().for_each(|used| used.holders[0].recorded = Some(1)));
         assert!(own[0].contains("`sleep` (process 4711) has it. Such a process has inherited the socket"), "{own:?}");
         assert!(bound(4711, 1, &|of| (of.exit_code, of.binds) = (None, 2)).is_empty(), "it has looked for a free one");
+    }
+
+    #[test]
+    fn who_asks_for_its_child_again_and_again_is_said() {
+        let asks = |count: u64, calls: u64| {
+            of(&|process| {
+                (process.watches, process.calls, process.lived_ns, process.cpu_ns) = (count, calls, WINDOW, WINDOW);
+            })
+        };
+        let text = "`grep` asked 4,000,000 times whether a child had ended, without waiting between (`waitpid` with WNOHANG), and is on a CPU \
+                    100 % of the time. Without WNOHANG, it sleeps until one ends.";
+        assert_eq!(asks(4_000_000, 4_000_100), [text]);
+        assert!(asks(4_000_000, 9_000_000).is_empty() && asks(40, 50).is_empty());
+    }
+
+    #[test]
+    fn a_process_that_could_not_be_started_is_said() {
+        let text = "`grep` could not start a process (3 times, EAGAIN): there were as many as its user (`ulimit -u`) or its cgroup \
+                    (`pids.max`) may have.";
+        assert_eq!(of(&|process| process.failed_forks = 3), [text]);
+        let orphans = of(&|process| {
+            process.failed_forks = 3;
+            process.left = Some(crate::result::LeftProcesses { count: 57, ..Default::default() });
+        });
+        assert!(orphans[0].contains("57 whose parents had ended before are left to process 1"), "{orphans:?}");
     }
 }

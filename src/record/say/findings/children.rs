@@ -149,7 +149,9 @@ fn part_of_shell<'a>(
 
 fn lost(view: &FindingView<'_>, pipe: &RecordedChannel, end: &RecordedEnd) -> Option<Finding> {
     let (part, starter) = part_of_shell(view, pipe, end)?;
-    if part.effects > 0 || part.forks > 0 || part.moves_unseen() || part.exit_code.is_some() {
+    // Who left the loop had found what it waited for.
+    let is_left = end.at_end == 0;
+    if part.effects > 0 || part.forks > 0 || part.moves_unseen() || part.exit_code.is_some() || is_left {
         return None;
     }
     let text = format!(

@@ -14,12 +14,12 @@ fn receiver(channel: &RecordedChannel) -> Option<u16> {
 pub(crate) fn unread(view: &FindingView<'_>) -> Vec<Finding> {
     /// Connections to a port.
     #[derive(Default)]
-    struct Port {
+    struct Connections {
         all: u64,
         unread: Vec<usize>,
         bytes: u64,
     }
-    let mut ports: BTreeMap<u16, Port> = BTreeMap::new();
+    let mut ports: BTreeMap<u16, Connections> = BTreeMap::new();
     for (at, channel) in view.document.channels.iter().enumerate().filter(|(_, channel)| channel.written() > 0) {
         let Some(port) = receiver(channel) else { continue };
         let port = ports.entry(port).or_default();

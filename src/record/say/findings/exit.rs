@@ -4,7 +4,7 @@ use crate::record::say::findings::answers::is_answer;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed::TIMEOUT;
 use crate::record::say::programs::meaning;
-use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
+use crate::result::{ChannelKind, Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
 
 /// What a shell makes of a child that SIGPIPE ended.
 pub(super) const BROKEN_PIPE: u8 = 128 + libc::SIGPIPE as u8;
@@ -37,9 +37,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
             let why = why(view, at)
                 .or_else(|| passed_on(view, at, code))
                 .unwrap_or_else(|| unwanted(view, at, process, code));
-            let (name, answer) = (view.name(at), answer(process, code));
-            let ended =
-                if answer.starts_with(',') { format!("{answer} and ended") } else { format!("{answer}, which ended") };
+            let (name, ended) = (view.name(at), answer(process, code).ended());
             (at, process, format!(" is that of {name}{ended} at {}{why}.", after(process.end_ns)))
         })
     };
@@ -58,7 +56,30 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         at_ns: Some(process.end_ns),
         ..Finding::new(kind, [at], format!("Exit code {code}{text}"))
     };
-    found.map(finding).into_iter().collect()
+    let itself = || outermost.and_then(|at| Some(Finding::new(kind, [at], itself(view, at, code)?)));
+    found.map(finding).or_else(itself).into_iter().collect()
+}
+
+/// If a script ended with a code that none of its programs had.
+fn itself(view: &FindingView<'_>, at: usize, code: u8) -> Option<String> {
+    let is_it = |process: &&RecordedProcess| {
+        process.is_shell() && process.execs > 0 && process.exit_code == Some(code) && code < BROKEN_PIPE
+    };
+    let shell = view.document.recorded.get(at).filter(is_it)?;
+    // In a part of it, the same could be said of that.
+    let is_other = |(of, process): (usize, &RecordedProcess)| of != at && process.exit_code == Some(code);
+    if view.document.recorded.iter().enumerate().any(is_other) || !view.is_one(at) {
+        return None;
+    }
+    let why = if shell.errors > 0 {
+        "It wrote an error message itself: an unset variable (`set -u`), a redirection or a syntax error ends it so, also in a `trap`"
+    } else {
+        "`exit`, a test or another builtin command ended it so"
+    };
+    Some(format!(
+        "Exit code {code} is that of {} itself: no program that it started ended with it. {why}.",
+        view.name(at)
+    ))
 }
 
 /// The exit code of a command after which `xargs` starts no other one.
@@ -153,6 +174,16 @@ pub(super) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
         let text = format!(": `{}` ended with exit code {STOPS_XARGS}, at which it leaves out the rest", child.name);
         return Some(text);
     }
+    let eio = |(_, channel, end): &(usize, &RecordedChannel, &RecordedEnd)| {
+        end.process == at && end.errors > 0 && channel.kind == ChannelKind::Pty
+    };
+    if let Some((_, channel, _)) = view.readers().find(eio) {
+        return Some(format!(
+            ": its read of {} failed (EIO), as it does on Linux when nobody has its other side open any more. That is the end of file of a \
+             pseudo-terminal, and no error",
+            view.pipe_from(channel)
+        ));
+    }
     let refused = process.connects > 0 && process.connects == process.refused_connects;
     refused.then(|| ": its connections were refused (ECONNREFUSED): nobody listens, or not yet".to_owned())
 }
@@ -192,18 +223,45 @@ fn passed_on(view: &FindingView<'_>, at: usize, code: u8) -> Option<String> {
         return Some(format!("; the last that ended in it with this code was a part of it, {name}{read}"));
     }
     let why = why(view, last).unwrap_or_else(|| unwanted(view, last, process, code));
-    let (end, answer) = (after(process.end_ns), answer(process, code));
-    let comma = if answer.is_empty() { "" } else { "," };
-    Some(format!("; the last that ended in it with this code was {name}{answer}{comma} at {end}{why}"))
+    let (end, answer) = (after(process.end_ns), answer(process, code).aside());
+    Some(format!("; the last that ended in it with this code was {name}{answer} at {end}{why}"))
 }
 
-/// What an exit code of a program means: `, which found nothing`.
-fn answer(process: &RecordedProcess, code: u8) -> String {
+/// What an exit code of a program means.
+fn answer(process: &RecordedProcess, code: u8) -> ExitMeaning {
     match process.name.as_str() {
-        "diff" | "cmp" if is_answer(process, code) => ", which found differences".to_owned(),
-        "sort" | "awk" | "mawk" | "gawk" | "git" if is_answer(process, code) => String::new(),
-        _ if is_answer(process, code) => ", which found nothing".to_owned(),
-        name => meaning(name, code).map_or_else(String::new, |meaning| format!(" ({meaning})")),
+        "diff" | "cmp" if is_answer(process, code) => ExitMeaning::Found("differences"),
+        "sort" | "awk" | "mawk" | "gawk" | "git" if is_answer(process, code) => ExitMeaning::Unknown,
+        _ if is_answer(process, code) => ExitMeaning::Found("nothing"),
+        name => meaning(name, code).map_or(ExitMeaning::Unknown, ExitMeaning::Meaning),
+    }
+}
+
+/// What an exit code tells.
+enum ExitMeaning {
+    /// What was found, or that nothing was.
+    Found(&'static str),
+    Meaning(&'static str),
+    Unknown,
+}
+
+impl ExitMeaning {
+    /// `, which found nothing and ended`: the end of a program.
+    fn ended(&self) -> String {
+        match self {
+            Self::Found(what) => format!(", which found {what} and ended"),
+            Self::Meaning(meaning) => format!(" ({meaning}), which ended"),
+            Self::Unknown => ", which ended".to_owned(),
+        }
+    }
+
+    /// `, which found nothing,`: behind its name.
+    fn aside(&self) -> String {
+        match self {
+            Self::Found(what) => format!(", which found {what},"),
+            Self::Meaning(meaning) => format!(" ({meaning})"),
+            Self::Unknown => String::new(),
+        }
     }
 }
 
@@ -228,10 +286,13 @@ fn unwanted(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: 
         is_its && shell.end_ns.saturating_sub(process.end_ns) < AT_ONCE
     });
     let Some((_, by)) = ended.zip(process.started_by) else { return String::new() };
-    format!(
-        "; {} ended at once, as `set -e` does it, or after its last command: `|| true` behind the command avoids that",
-        view.name(by)
-    )
+    // Whoever hides a failure does not know of it.
+    let avoid = if matches!(answer(process, code), ExitMeaning::Unknown) {
+        ""
+    } else {
+        ": `|| true` behind the command avoids that"
+    };
+    format!("; {} ended at once, as `set -e` does it, or after its last command{avoid}", view.name(by))
 }
 
 /// Why SIGPIPE ended a process.
@@ -349,6 +410,33 @@ mod tests {
             passed[0].contains("was a part of it, `bash (2)`, which got the end of the pipe from `bash`, in which there was nothing: `read`"),
             "{passed:?}"
         );
+    }
+
+    #[test]
+    fn a_command_that_ended_its_script_is_said() {
+        let found = |name: &str, late: u64| {
+            said(find, &|recording| {
+                ends(recording, 1);
+                (recording.recorded[0].execs, recording.recorded[0].end_ns) = (1, 12_000_000 + late);
+                let failed = &mut recording.recorded[1];
+                (failed.name, failed.exit_code, failed.execs, failed.started_by) =
+                    (name.to_owned(), Some(1), 1, Some(0));
+            })
+        };
+        let grep = "Exit code 1 is that of `grep`, which found nothing and ended at 12.0 ms; `sh` ended at once, as `set -e` does it, or after \
+                    its last command: `|| true` behind the command avoids that.";
+        assert_eq!(found("rg", 1000), [grep.replace("`grep`", "`rg`")]);
+        let tar = found("tar", 900_000_000);
+        assert_eq!(
+            tar,
+            [format!("Exit code 1 is that of `tar` ({}), which ended at 12.0 ms.", meaning("tar", 1).unwrap())]
+        );
+        let over = said(find, &|recording| {
+            ends(recording, 124);
+            (recording.recorded[1].name, recording.recorded[1].exit_code) = (TIMEOUT.to_owned(), Some(124));
+            recording.recorded[1].execs = 1;
+        });
+        assert_eq!(over.len(), 1);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Programs that failed in the middle of a pipeline whose exit code does not show it.
 
-use crate::record::say::findings::answers::{Failed, TIMED_OUT, answers, fails, hiding_shell, is_answer};
+use crate::record::say::findings::answers::{Failed, TIMED_OUT, answers, fails, hiding_shell, is_answer, is_quiet};
 use crate::record::say::findings::exit::{BROKEN_PIPE, SOON, why};
 use crate::record::say::findings::view::{FindingView, after};
-use crate::record::say::findings::without_output::{not_found, without_output};
+use crate::record::say::findings::without_output::{SUBSTITUTED, not_found, without_output};
 use crate::record::say::first_of::first_of;
 use crate::record::say::killed::TIMEOUT;
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
@@ -68,6 +68,17 @@ fn after_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, co
         let all = end.epipe == 0 && end.unsent == 0;
         is_own(&end.process) && pipe.kind.is_pipe() && end.bytes > 0 && all && reads_on
     })?;
+    // What it wrote there were its errors.
+    let is_known = process.pids.len() == 1 && document.failures.iter().any(|failed| failed.process == at);
+    if is_known && process.execs > 0 && end.process == at && process.output != Some(channel) {
+        return None;
+    }
+    // `<(...)`, which a shell reads byte by byte; of `$(...)`, it gets the exit code.
+    let mut starters = std::iter::successors(process.started_by, |of| document.recorded.get(*of)?.started_by);
+    let reader = pipe.readers.first().filter(|reader| starters.any(|of| of == reader.process));
+    if reader.is_some_and(|reader| reader.requested != reader.all_calls() || is_quiet(view, at)) {
+        return None;
+    }
     let who = if end.process == at { "it".to_owned() } else { view.name(end.process) };
     // Its time is over, which may be what it is there for.
     let is_timeout = process.name == TIMEOUT && code == TIMED_OUT;
@@ -80,9 +91,12 @@ fn after_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, co
              ({keeps} keeps {code})."
         )
     } else {
+        let (what, remedy) = match reader {
+            Some(_) => ("exit code is 0", SUBSTITUTED.to_owned()),
+            None => ("pipeline's exit code is 0: that of its last program", format!("{keeps} keeps it.")),
+        };
         format!(
-            "{name} failed with exit code {code} at {end}, after {who} had written to {to}, and the pipeline's exit code is 0: that of \
-             its last program. {keeps} keeps it."
+            "{name} failed with exit code {code} at {end}, after {who} had written to {to}, and the {what}. {remedy}"
         )
     };
     Some((kind, Some(channel), text))
@@ -126,6 +140,7 @@ fn after_input(view: &FindingView<'_>, at: usize, process: &RecordedProcess, cod
         || process.without_space > 0
         || answers(view, at, process, code)
         || is_passed_on(view, process, code)
+        || is_quiet(view, at)
     {
         return None;
     }
@@ -156,6 +171,13 @@ fn for_error(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code:
     };
     let is_retried = view.document.recorded.iter().any(again);
     if process.execs == 0 || process.pids.len() != 1 || why.is_none() && !is_failure || is_retried {
+        return None;
+    }
+    // Who has its errors go to /dev/null expects them; what fails in the background is said elsewhere.
+    let known = view.document.failures.iter().find(|failed| failed.process == at);
+    if known
+        .is_some_and(|failed| why.is_none() && (failed.quiet || (failed.beside || failed.errors > 0) && !failed.piped))
+    {
         return None;
     }
     let kind = if why.is_some() { FindingKind::HiddenFailure } else { FindingKind::Tolerated };

@@ -187,7 +187,7 @@ pub(crate) fn hole(view: &FindingView<'_>) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::record::say::findings::tests::{WINDOW, said};
-    use crate::result::Document;
+    use crate::result::{Document, FileHole};
 
     type Change = dyn Fn(&mut [RecordedStream; 2]);
 
@@ -277,5 +277,42 @@ mod tests {
         assert!(text(&[&NamedFile { pid: 1, ..removes.clone() }]).is_empty(), "its own file");
         let again = NamedFile { at_ns: [0, 3_000_000], calls: 2, ..opens.clone() };
         assert!(text(&[&removes, &again]).is_empty(), "it opens it again");
+    }
+
+    #[test]
+    fn a_temporary_file_of_several_is_said() {
+        let file = |does: NameUse, error: Option<NameError>| NamedFile {
+            path: "log".to_owned(),
+            does,
+            error,
+            calls: 12,
+            ..NamedFile::default()
+        };
+        let found = said(overwritten, &|recording: &mut Document| {
+            recording.streams = vec![stream(0, 1, 100), stream(0, 2, 900)];
+            recording.named_files =
+                vec![file(NameUse::Renames, Some(NameError::Missing)), file(NameUse::Empties, None)];
+            recording.named_files[1].calls = 2;
+        });
+        assert!(
+            found[0].contains("it is a temporary file, of which each process needs one with a name of its own"),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn a_hole_in_a_file_that_was_emptied_is_said() {
+        let hole = |others: bool| {
+            said(hole, &|recording: &mut Document| {
+                recording.streams = vec![stream(0, 1, 100)];
+                recording.streams.extend(others.then(|| stream(1, 2, 100)));
+                recording.streams[0].hole = Some(FileHole { bytes: 36_540, emptied_by: 2, at_ns: 1_010_000_000 });
+                recording.recorded[1].execs = 1;
+            })
+        };
+        let text = "`grep` emptied `log` at 1.01 s, but `seq` wrote on at its old position: the file begins with 36,540 zero bytes now. To \
+                    append (O_APPEND: `>>`, `\"a\"`) always writes at the end.";
+        assert_eq!(hole(false), [text]);
+        assert!(hole(true).is_empty(), "who writes it anew each time");
     }
 }

@@ -29,6 +29,7 @@ mod unread;
 mod unsent;
 pub(crate) mod view;
 mod waits;
+mod watches;
 mod without_output;
 mod work;
 
@@ -63,8 +64,8 @@ const RULES: [FindingRule; 66] = [
     pipes::small_pipe,
     pipes::unseen,
     pipes::ring_threads,
-    loops::watches,
-    loops::late_looks,
+    watches::watches,
+    watches::late_looks,
     waits::renamed,
     loops::retries,
     unread::unread,

@@ -194,6 +194,16 @@ pub(crate) fn not_listening_yet(view: &FindingView<'_>) -> Vec<Finding> {
                 files.iter().filter(move |by| by.does == does && by.error.is_none() && by.is_same_place(failed));
             found.next()
         };
+        // Others of its script have tried, too, or will: it is a loop.
+        let tries = |other: &&NamedFile| {
+            other.does == NameUse::Connects
+                && other.error.is_some()
+                && other.is_same_place(failed)
+                && other.process == failed.process
+        };
+        if files.iter().filter(tries).count() > 1 {
+            return None;
+        }
         let (listens, binds) = (there(NameUse::Listens), there(NameUse::Binds));
         let by = listens.or(binds).filter(|by| is_refused && soon && by.pid != failed.pid)?;
         let who = one_of(view, by, failed);

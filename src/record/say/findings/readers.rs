@@ -90,10 +90,15 @@ pub(crate) fn first_end(view: &FindingView<'_>) -> Vec<Finding> {
         let broke = end.epipe > 0 || writer.signal == Some(libc::SIGPIPE.cast_unsigned());
         let [reader] = &pipe.readers[..] else { return None };
         // Programs that compare two inputs have not started who writes them.
-        let process = view.process(reader).filter(|_| broke && writer.started_by == Some(reader.process))?;
+        let is_child = |of: usize| {
+            let all = &view.document.recorded;
+            let mut line = std::iter::successors(Some(of), |of| all.get(*of)?.started_by).take(all.len());
+            line.any(|of| of == reader.process)
+        };
+        let process = view.process(reader).filter(|_| broke && is_child(end.process))?;
         let is_over = process.end_ns < writer.end_ns && process.signal.is_none() && process.pids.len() == 1;
         let from_same = |(other, channel, own): &(usize, &RecordedChannel, &RecordedEnd)| {
-            let written = channel.writers.iter().all(|of| of.process == end.process);
+            let written = channel.writers.iter().all(|of| is_child(of.process));
             *other != at && own.process == reader.process && own.at_end > 0 && channel.kind.is_pipe() && written
         };
         let (other, ..) = view.readers().find(from_same)?;
@@ -487,5 +492,25 @@ mod tests {
         ] {
             assert!(said(datagrams, &|recording| sends(recording, kind, calls, eagain)).is_empty());
         }
+    }
+
+    #[test]
+    fn who_ends_at_the_first_of_two_ends_is_said() {
+        let two = |change: &dyn Fn(&mut Document)| {
+            said(first_end, &|recording| {
+                // `seq`, a child of `grep`, writes to both of its pipes.
+                (recording.recorded[0].started_by, recording.recorded[0].signal) = (Some(1), Some(13));
+                recording.recorded[1].end_ns = 12_000_000;
+                recording.channels[1].writers.clear();
+                recording.channels[1].readers[0].process = 1;
+                recording.channels[1].readers[0].at_end = 1;
+                change(recording);
+            })
+        };
+        let text = "`grep` ended at 12.0 ms, when it had got the end of one of the two pipes from `seq`: what `seq` wrote to the other one \
+                    after that is lost, and SIGPIPE ended it. It has to read on until both are at their end, and then to wait for `seq`.";
+        assert_eq!(two(&|_| {}), [text]);
+        assert!(two(&|recording| recording.recorded[0].started_by = None).is_empty(), "as `cmp <(a) <(b)`");
+        assert!(two(&|recording| recording.channels[0].readers[0].at_end = 1).is_empty());
     }
 }

@@ -1,11 +1,16 @@
 //! Programs that failed in a script which went on all the same.
 
-use crate::record::say::findings::answers::{answers, fails};
+use crate::record::say::findings::answers::{TIMED_OUT, answers, fails};
+use crate::record::say::findings::exit;
 use crate::record::say::findings::view::{FindingView, after};
+use crate::record::say::killed::TIMEOUT;
 use crate::record::say::programs::{Does, does};
 use crate::record::start::command_line::{inline_code, operands, program_name};
 use crate::result::{FailedProcess, Finding, FindingKind, RecordedProcess};
 use crate::util::text::clean;
+
+/// Programs that scripts start to see whether they fail.
+const TRIED: [&str; 9] = ["cc", "gcc", "g++", "c++", "clang", "clang++", "ld", "conftest", "pkg-config"];
 
 /// More are not said.
 const MOST: usize = 2;
@@ -23,6 +28,10 @@ pub(crate) fn unheeded(view: &FindingView<'_>) -> Vec<Finding> {
         // Of one that is alone in its row, other rules have said what its pipes tell.
         if known.contains(&(failed.process, &failed.args)) || found.len() == MOST || !is_failure(view, failed, process)
         {
+            continue;
+        }
+        // Errors of its calls say more.
+        if process.pids.len() == 1 && exit::why(view, failed.process).is_some() {
             continue;
         }
         let Some((kind, why)) = why(view, failed, process) else { continue };
@@ -54,7 +63,9 @@ fn is_failure(view: &FindingView<'_>, failed: &FailedProcess, process: &Recorded
     let code = failed.exit_code;
     let says_so = failed.errors > 0 && !does(&process.name, Does::AnswersWith1);
     let is_passed_on = || all.iter().any(|other| other.pid == failed.parent);
+    let is_over = process.name == TIMEOUT && code == TIMED_OUT && !failed.beside;
     process.execs > 0
+        && !is_over
         && (fails(process, code) || says_so || failed.beside)
         && !answers(view, failed.process, process, code)
         && !is_passed_on()
@@ -68,13 +79,8 @@ fn why(view: &FindingView<'_>, failed: &FailedProcess, process: &RecordedProcess
     let is_it =
         script.is_shell() && script.execs > 0 && script.signal.is_none() && script.pids.contains(&failed.parent);
     let of = is_it.then(|| view.name(shell))?;
-    let has_pipe = [process.input, process.output].into_iter().flatten().any(|at| {
-        let shared = view.document.channels.get(at).into_iter().flat_map(|pipe| pipe.ends());
-        shared
-            .filter_map(|end| view.process(end))
-            .any(|other| other.started_by == process.started_by && other != process)
-    });
-    if has_pipe {
+    // A pipeline has rules of its own.
+    if failed.piped {
         return None;
     }
     if failed.beside {
@@ -90,9 +96,18 @@ fn why(view: &FindingView<'_>, failed: &FailedProcess, process: &RecordedProcess
         );
         return Some((FindingKind::HiddenFailure, text));
     }
+    let is_said = failed.errors > 0 && !failed.quiet && !TRIED.contains(&process.name.as_str());
+    if is_said {
+        let text = format!(
+            ", with a message on its standard error, and {of} went on and ended with 0. `set -e` ends a script there, but not at a command \
+             before `&&` or `||`, or in an `if`."
+        );
+        return Some((FindingKind::HiddenFailure, text));
+    }
     // A script may have asked whether it fails.
     let alone = process.pids.len() == 1 && fails(process, failed.exit_code);
-    (!alone).then(|| (FindingKind::Tolerated, format!(". {of}, which started it, went on, and its exit code is 0.")))
+    (!alone && !failed.quiet)
+        .then(|| (FindingKind::Tolerated, format!(". {of}, which started it, went on, and its exit code is 0.")))
 }
 
 /// Whether a command stands before `;` or the end of a line in this code, and nothing asks for its exit code.
@@ -103,13 +118,13 @@ fn is_followed(code: &str, args: &[String]) -> bool {
     let code = code.replace("\\\n", " ");
     let mut rest = code.as_str();
     while let Some(at) = rest.find(['\n', ';', '|', '&']) {
-        let (command, behind) = rest.split_at(at);
-        let words: Vec<&str> = command.split_whitespace().collect();
+        let (part, behind) = rest.split_at(at);
+        let words: Vec<&str> = part.split_whitespace().collect();
         let begin = words.iter().take_while(|word| ["then", "do", "else", "{"].contains(word)).count();
         let is_it = words.get(begin).is_some_and(|word| names.contains(&name(word)));
         let more = behind.trim_start_matches([';', '\n', ' ', '\t']);
         let ends = more.is_empty() || more == "fi" || more == "done";
-        if is_it && behind.starts_with([';', '\n']) && !ends {
+        if is_it && matches!(behind.chars().next(), Some(';' | '\n')) && !ends {
             return true;
         }
         rest = behind.trim_start_matches(['\n', ';', '|', '&']);
@@ -159,6 +174,12 @@ mod tests {
             recording.failures[0].errors = 0;
         });
         assert!(silent.is_empty(), "it said nothing: {silent:?}");
+        let message = said(unheeded, &|recording| failed(recording, 9));
+        assert!(
+            message[0]
+                .contains(" at 0.50 s, with a message on its standard error, and `sh` went on and ended with 0. "),
+            "{message:?}"
+        );
         let passed = said(unheeded, &|recording| {
             failed(recording, 1);
             recording.failures.push(FailedProcess { pid: 1, exit_code: 1, ..FailedProcess::default() });
@@ -172,6 +193,7 @@ mod tests {
             said(unheeded, &|recording| {
                 failed(recording, 100);
                 recording.recorded[0].args = ["sh", "-c", code].map(str::to_owned).to_vec();
+                recording.failures[0].errors = 0;
             })
         };
         let found = in_code("if true; then \\\n  ./build one; \\\n  ./build two; \\\nfi");

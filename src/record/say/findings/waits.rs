@@ -208,7 +208,7 @@ fn waits(view: &FindingView<'_>) -> Option<Finding> {
 const ANSWERS: u64 = 10;
 const ACKNOWLEDGED_NS: RangeInclusive<u64> = 36_000_000..=70_000_000;
 
-/// `` `a.py` sends each request to `b.py` in 2 writes, and waits 42.1 ms for each answer: ... ``
+/// `` `a.py` sends each message to `b.py` in 2 writes, and waits 42.1 ms for each answer: ... ``
 pub(crate) fn acknowledged(view: &FindingView<'_>) -> Vec<Finding> {
     let channels = || view.document.channels.iter().enumerate().filter(|(_, channel)| channel.kind == ChannelKind::Tcp);
     let say = |(at, requests): (usize, &RecordedChannel)| {
@@ -224,18 +224,27 @@ pub(crate) fn acknowledged(view: &FindingView<'_>) -> Vec<Finding> {
         if from.process == to.process || answers < ANSWERS || writes * 2 < answers * 3 || !both {
             return None;
         }
-        let text = format!(
-            "{} sends each request to {} in {} writes, and both wait some {}: the last one is sent only once those before are \
-             acknowledged, which takes 40 ms. One write for all, or TCP_NODELAY, does not wait.",
-            view.name(from.process),
-            view.name(to.process),
-            (writes + answers / 2) / answers,
-            after(mean)
-        );
-        let finding = Finding::new(FindingKind::Naps, [from.process, to.process], text);
-        Some(Finding { channels: vec![at], ns: Some(mean), ..finding })
+        Some((at, [from.process, to.process], (writes + answers / 2) / answers, mean))
     };
-    channels().filter_map(say).take(1).collect()
+    let mut slow = channels().filter_map(say);
+    let Some((at, [from, to], writes, mean)) = slow.next() else { return Vec::new() };
+    let back = slow.find(|(_, ends, ..)| *ends == [to, from]);
+    let (one, other) = (view.name(from), view.name(to));
+    let (who, who_has) = match back {
+        Some((_, _, answers, _)) => (
+            format!("{one} sends each message to {other} in {writes} writes, and {other} each of its own in {answers}"),
+            ", of both",
+        ),
+        None => (format!("{one} sends each message to {other} in {writes} writes"), ""),
+    };
+    let text = format!(
+        "{who}, and both wait some {}: the last one is sent only once those before are acknowledged, which takes 40 ms. One write for \
+         all, or TCP_NODELAY{who_has}, does not wait.",
+        after(mean)
+    );
+    let channels = [at].into_iter().chain(back.map(|(at, ..)| at)).collect();
+    let finding = Finding::new(FindingKind::Naps, [from, to], text);
+    vec![Finding { channels, ns: Some(mean), ..finding }]
 }
 
 /// `` `xargs` read nothing and started `rm` all the same: ... ``
@@ -423,7 +432,7 @@ mod tests {
                 change(recording);
             })
         };
-        let text = "`seq` sends each request to `grep` in 2 writes, and both wait some 45.0 ms: the last one is sent only once those before \
+        let text = "`seq` sends each message to `grep` in 2 writes, and both wait some 45.0 ms: the last one is sent only once those before \
                     are acknowledged, which takes 40 ms. One write for all, or TCP_NODELAY, does not wait.";
         assert_eq!(asks(&|_| {}), [text]);
         silent(

@@ -1,10 +1,14 @@
 //! Programs that failed before they wrote anything: who reads takes nothing for all.
 
-use crate::record::say::findings::answers::{Failed, TIMED_OUT, answers, fails, hiding_shell};
+use crate::record::say::findings::answers::{Failed, TIMED_OUT, answers, fails, hiding_shell, is_quiet};
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed::TIMEOUT;
 use crate::record::say::programs::{Does, does};
 use crate::result::{Finding, FindingKind, RecordedProcess};
+
+/// What to do about the exit code of a process substitution.
+pub(super) const SUBSTITUTED: &str =
+    "A shell does not get the exit code of `<(...)`: `wait $!` does, or a file instead.";
 
 /// A program that wrote nothing itself: who reads its standard output takes that for all.
 pub(super) fn without_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u8) -> Option<Failed> {
@@ -21,6 +25,9 @@ pub(super) fn without_output(view: &FindingView<'_>, at: usize, process: &Record
     if !(fails(process, code) || pipe.read() == 0 && does(&reading.name, Does::Keeps)) {
         return None;
     }
+    if is_quiet(view, at) && !does(&reading.name, Does::Keeps) {
+        return None;
+    }
     // A shell gets the exit code of `$(...)`, which it reads in blocks, but not that of `<(...)`.
     let by_bytes = reader.requested == reader.all_calls();
     if process.started_by.and_then(|starter| view.document.recorded.get(starter)?.exit_code) == Some(code) {
@@ -29,7 +36,7 @@ pub(super) fn without_output(view: &FindingView<'_>, at: usize, process: &Record
     let substituted = Some(reader.process) == process.started_by || reader.process == at;
     let beside = reading.started_by.is_some() && reading.started_by == process.started_by;
     let what = if substituted && reading.is_shell() && by_bytes {
-        "A shell does not get the exit code of `<(...)`: `wait $!` does, or a file instead.".to_owned()
+        SUBSTITUTED.to_owned()
     } else if beside && reading.execs > 0 {
         format!("{} keeps it, where both are one pipeline.", view.pipefail(at))
     } else {

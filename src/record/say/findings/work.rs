@@ -44,7 +44,7 @@ pub(crate) fn started(view: &FindingView<'_>) -> Vec<Finding> {
     let processes: Vec<usize> = processes.map(|(at, _)| at).collect();
     let text = format!(
         "{forks} processes were started in {}, {count} of them `{name}`: starting and ending such short ones is {} of the \
-         time. One that handles all lines is started once.",
+         time. One that does all of it is started once.",
         after(recording.processes.window_ns),
         percent(share)
     );
@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn hundreds_of_short_processes_are_said() {
         let text = "500 processes were started in 4.00 s, 250 of them `grep`: starting and ending such short ones is 61 % of \
-                    the time. One that handles all lines is started once.";
+                    the time. One that does all of it is started once.";
         assert_eq!(said(started, &loops), [text]);
     }
 

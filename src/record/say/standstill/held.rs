@@ -31,7 +31,17 @@ pub(super) fn held(recording: &Document, look: &LastLook) -> Vec<String> {
             let new = known.insert((wait.process.pid, channel.inode));
             let hung =
                 wait.process.recorded.is_some_and(|at| is_hung(recording, at)) || was_written(recording, channel);
-            if new && hung && is_long(recording, wait, channel, *polled) && is_only_held(recording, look, wait, channel)
+            // Who ended that process itself has waited as long as it wanted.
+            let ends = |holder: &ChannelHolder| {
+                let process = holder.process.recorded.and_then(|at| recording.recorded.get(at));
+                process.is_some_and(|process| process.ended_by.is_some() && process.ended_by == wait.process.recorded)
+            };
+            let wanted = !recording.is_excerpt() && channel.holders.iter().any(ends);
+            if new
+                && !wanted
+                && hung
+                && is_long(recording, wait, channel, *polled)
+                && is_only_held(recording, look, wait, channel)
             {
                 said.push(held_text(recording, wait, channel));
             }

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::result::{
-    AwaitedChannel, ChannelHolder, EndedChild, MeasuredTarget, Processes, RecordLevel, RecordedChannel, RecordedEnd,
-    RecordedProcess, WaitTotal,
+    AwaitedChannel, ChannelHolder, EndedChild, FailedProcess, MeasuredTarget, Processes, RecordLevel, RecordedChannel,
+    RecordedEnd, RecordedProcess, WaitTotal,
 };
 
 pub(super) const WINDOW: u64 = 1000;
@@ -419,4 +419,25 @@ fn fifos_that_nobody_opens_are_named() {
     assert!(held_up(&recording).is_empty(), "it was opened in the end");
     recording.recorded[0].signal = Some(15);
     assert_eq!(held_up(&recording), [text]);
+}
+
+#[test]
+fn a_lock_that_ended_children_do_not_release_is_said() {
+    let shared = |unreaped: &[u32]| {
+        let mut waits =
+            vec![LastWait { awaited: WaitedFor::Shared, endless: false, stuck: false, ..wait(0, 1, 0, false, &[]) }];
+        let dead = |pid: &u32| EndedChild { pid: *pid, name: "a".to_owned(), status: None };
+        waits[0].process.unreaped = unreaped.iter().map(dead).collect();
+        let mut recording = recording(waits);
+        let wait = WaitTotal { ns: 900, count: 1 };
+        recording.recorded[0].waits = [(WaitReason::Thread, wait)].into();
+        let failed = FailedProcess { pid: 7, exit_code: 1, lived_ns: [0, 500_000_000], ..FailedProcess::default() };
+        recording.failures.push(failed);
+        said(&recording, &[FindingKind::Held])
+    };
+    let text = "`client` (process 1) waits for a lock or semaphore that it shares with other processes. Of its children, 2 have ended: \
+                process 7 with exit code 1 at 0.50 s. They cannot release it any more, and it has not looked whether they live.";
+    assert_eq!(shared(&[7, 8])[0], text);
+    assert!(shared(&[8])[0].contains("Of its children, 1 has ended. They"));
+    assert!(shared(&[]).is_empty(), "they may go on");
 }
