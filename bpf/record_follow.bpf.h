@@ -282,7 +282,16 @@ int pr_signal(struct pp_tracepoint *ctx)
 	const struct task_struct *task = (void *)ctx->args[2];
 	u32 number = ctx->args[0];
 	struct pr_task *leader;
+	s32 code = 1;
 
+	/* One for a fault that `kill` has sent: the kernel's own have a positive code (include/uapi/asm-generic/siginfo.h). */
+	if ((number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL) && ctx->args[1] > SEND_SIG_PRIV) {
+		bpf_probe_read_kernel(&code, sizeof(code), (const void *)(ctx->args[1] + 8));
+		leader = find_any((u64)BPF_CORE_READ(task, group_leader));
+		if (leader && code <= 0)
+			leader->own.sender = bpf_get_current_pid_tgid() >> 32 | (u64)number << 32;
+		return 0;
+	}
 	if (!ends_process(number) && (number < SIGSTOP || number > SIGTTOU))
 		return 0;
 	leader = find_any((u64)BPF_CORE_READ(task, group_leader));

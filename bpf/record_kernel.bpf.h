@@ -205,7 +205,7 @@ enum { JOBCTL_TRAP_FREEZE = 1 << 23 };
 /* include/linux/sched.h, since 6.1: frozen by a cgroup of version 1. */
 enum { TASK_FROZEN = 0x8000 };
 /* The signals with which others end a process; kernel ABI. */
-enum { SIGHUP = 1, SIGINT = 2, SIGKILL = 9, SIGPIPE = 13, SIGTERM = 15, SIGCHLD = 17 };
+enum { SIGHUP = 1, SIGINT = 2, SIGILL = 4, SIGBUS = 7, SIGFPE = 8, SIGKILL = 9, SIGSEGV = 11, SIGPIPE = 13, SIGTERM = 15, SIGCHLD = 17 };
 /* What a handler is if the signal is ignored: SIG_IGN. */
 enum { IGNORED = 1 };
 /* The signals that stop a process; kernel ABI. */

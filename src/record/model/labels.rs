@@ -54,7 +54,12 @@ pub(crate) fn told_apart(recording: &Document) -> (Vec<String>, Vec<usize>) {
         let (brief, same): (Vec<usize>, Vec<usize>) =
             same.into_iter().partition(|at| is_brief(&recording.recorded[*at]));
         all_brief.extend(brief);
-        let words: Vec<&[String]> = same.iter().map(|at| operands(&recording.recorded[*at].args)).collect();
+        // Of many in a row, the command line of a few says nothing.
+        let words: Vec<&[String]> = same
+            .iter()
+            .map(|at| &recording.recorded[*at])
+            .map(|process| if has_line(process) { operands(&process.args) } else { &[] })
+            .collect();
         let first = (0..).find(|word| {
             let of = words.iter().map(|words| words.get(*word)).collect::<Vec<_>>();
             of.iter().all(Option::is_none) || of.windows(2).any(|pair| pair[0] != pair[1])
@@ -65,6 +70,12 @@ pub(crate) fn told_apart(recording: &Document) -> (Vec<String>, Vec<usize>) {
         }
     }
     (labels, all_brief)
+}
+
+/// Whether the command line of a row is that of half of its processes at least.
+fn has_line(process: &RecordedProcess) -> bool {
+    let all = process.pids.len() as u64;
+    all <= 1 || 2 * process.same_args.max(1) >= all
 }
 
 /// The names of the stages: those of their processes; of a stage of several, that of the program that was typed, or else of

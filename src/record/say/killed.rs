@@ -215,6 +215,10 @@ fn starved(process: &RecordedProcess) -> Option<String> {
 /// A program that a fault of its own ended. A shell reports only that of the last one.
 fn crashed(recording: &Document, process: &RecordedProcess) -> Option<String> {
     let number = i32::try_from(process.signal?).ok()?;
+    // Sent by `kill`, also by its own.
+    if process.ended_by.is_some() && number != libc::SIGABRT {
+        return None;
+    }
     let (_, name, what) = FAULTS.into_iter().find(|(signal, ..)| *signal == number)?;
     let advice = match number {
         libc::SIGILL if recording.executed_on == ExecutedOn::Tcg => {
