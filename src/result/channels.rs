@@ -1,7 +1,8 @@
 //! Channels of a recording: pipes, sockets and terminals, and what each process did at its end.
 
 use crate::awaited::ChannelKind;
-use crate::recorded::{UnrecordedProcess, is_default};
+use crate::defaults::is_default;
+use crate::recorded::UnrecordedProcess;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -9,7 +9,9 @@ mod awaited;
 mod channels;
 pub mod check;
 pub mod code;
+mod defaults;
 pub mod ensemble;
+mod failed;
 mod finding;
 mod locks;
 mod machine;
@@ -22,6 +24,7 @@ mod probe;
 mod recorded;
 pub mod request;
 pub mod stack_files;
+mod streams;
 mod switches;
 pub mod target;
 mod timeline;
@@ -36,7 +39,9 @@ pub use awaited::{AwaitedChannel, ChannelHolder, ChannelKind, EndedChild, LastLo
 pub use awaited::{StaleFile, WaitedFor};
 pub use channels::{DEFAULT_SLOTS, DividedReader, DoubledBuffer, RecordedChannel, RecordedEnd};
 pub use check::check;
+use defaults::is_default;
 pub use ensemble::{Ensemble, FoundSize, TriedSize, WindowCount};
+pub use failed::{FailedProcess, InVain};
 pub use finding::{Finding, FindingKind};
 pub use locks::{HeldCalls, LockKind, LockUse};
 pub use machine::{MachineChannel, MachineEnd, MachineView, StuckWait, WaitCause};
@@ -52,14 +57,13 @@ pub use open::{open_all, open_code};
 pub use path::PathKind;
 pub use path::{CriticalPath, PathCeiling, PathPart, PathWakes, PathWhat};
 pub use probe::Probe;
-use recorded::is_default;
 pub use recorded::{
-    BusyProgram, FailedProcess, FileHole, FullTable, HeldBy, InVain, LeftProcesses, LockWait, LockedFile, Observer,
-    PipeHolder, ProcLooks, RecordLevel, RecordedProcess, RecordedStream, SHELLS, UnrecordedProcess, UsedPort,
-    UserPipes, WaitReason, WaitTotal,
+    BusyProgram, FullTable, HeldBy, LeftProcesses, LockWait, LockedFile, Observer, PipeHolder, ProcLooks, RecordLevel,
+    RecordedProcess, SHELLS, UnrecordedProcess, UsedPort, UserPipes, WaitReason, WaitTotal,
 };
 pub use request::{Collector, Loader, Request, Selection};
 pub use stack_files::LARGEST;
+pub use streams::{FileHole, RecordedStream};
 pub use switches::{MOST_WAITS, SWITCHES, StoredThread, Switches, ThreadWait};
 pub use target::{Container, ImportedFrom, MeasuredTarget, PipelineCommand, ProcessGroup};
 pub use timeline::{Timeline, TimelinePipe, TimelineProcess};

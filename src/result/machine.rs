@@ -1,7 +1,8 @@
 //! What `record --all` saw of the whole machine.
 
 use crate::awaited::{ChannelHolder, ChannelKind, SeenProcess};
-use crate::recorded::{WaitReason, is_default};
+use crate::defaults::is_default;
+use crate::recorded::WaitReason;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

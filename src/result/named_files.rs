@@ -1,6 +1,6 @@
 //! What processes did with files by their names.
 
-use crate::recorded::is_default;
+use crate::defaults::is_default;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

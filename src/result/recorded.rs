@@ -1,14 +1,12 @@
 //! What the recorder saw of processes, and what limits the pipeline.
 
 use crate::awaited::SeenProcess;
+use crate::defaults::is_default;
+use crate::failed::InVain;
 use crate::target::Container;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-
-pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
 
 /// How much is recorded. More takes more time: docs/performance.md.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -250,51 +248,6 @@ pub struct RecordedProcess {
     pub held_by: BTreeMap<WaitReason, BTreeSet<HeldBy>>,
 }
 
-/// Why a signal that ends a process by default did not end it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum InVain {
-    /// It ignores it (SIG_IGN).
-    Ignored,
-    /// It has a handler.
-    Handled,
-    /// It has blocked it, and it is pending.
-    Blocked,
-}
-
-/// One process that ended with an exit code other than 0: the row that it belongs to may be that of several.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct FailedProcess {
-    /// Index in `recorded`.
-    pub process: usize,
-    /// In the PID namespace of pipeprof; in the initial one if it has none there.
-    pub pid: u32,
-    /// Who forked it; 0 if that was not seen.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub parent: u32,
-    /// As in [`RecordedProcess::args`].
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub args: Vec<String>,
-    pub exit_code: u8,
-    /// From when it executed that program to its end, from the begin of the window, ns.
-    pub lived_ns: [u64; 2],
-    /// Writes to its standard error.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub errors: u64,
-    /// Whether its standard error was /dev/null: a failure is expected.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub quiet: bool,
-    /// Whether its standard input or output was a channel that is not that of who started it, as in a pipeline.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub piped: bool,
-    /// Whether the same command line was executed again after its end.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub again: bool,
-    /// Whether the same process started another one while it ran.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub beside: bool,
-}
-
 /// Programs that are shells, as far as these are known.
 pub const SHELLS: [&str; 9] = ["sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "busybox"];
 
@@ -423,68 +376,6 @@ pub enum HeldBy {
 pub struct WaitTotal {
     pub ns: u64,
     pub count: u64,
-}
-
-/// The begin of a file is zeros, because a process wrote on where it was when another one had emptied the file.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct FileHole {
-    /// So many zeros.
-    pub bytes: u64,
-    /// The id of the process that emptied the file, as that of a stream.
-    pub emptied_by: u32,
-    /// When it did so, from the begin of the window, ns.
-    pub at_ns: u64,
-}
-
-/// What a process wrote to an open file, or read from it as its standard input, by calls that go on where the last one ended.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RecordedStream {
-    /// Index in `recorded`.
-    pub process: usize,
-    /// In the PID namespace of pipeprof; in the initial one if it has none there.
-    pub pid: u32,
-    /// The last part of the path, up to 31 bytes.
-    pub file: String,
-    pub inode: u64,
-    pub device: u32,
-    /// The same number for all that share it, since one of them opened it.
-    pub opened: u64,
-    pub writes: bool,
-    pub calls: u64,
-    pub bytes: u64,
-    /// Reads that got the end of file.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub at_end: u64,
-    /// Whether it writes at the end of the file only (O_APPEND).
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub appends: bool,
-    /// The first byte, and that behind the last one.
-    pub range: [u64; 2],
-    /// How often a call began elsewhere than the one before had ended.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub moves: u64,
-    /// Calls that ended with a line.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub lines: u64,
-    /// Whether the last one that moved something did not.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub unended: bool,
-    /// How often another one wrote after a call that did not end with a line, before the next one.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub split: u64,
-    /// Bytes written when the file had no name any more, and since when, from the begin of the window, ns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deleted: Option<[u64; 2]>,
-    /// Where it wrote on after another process had emptied the file, the id of that process, and when that was, from the begin of the
-    /// window, ns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hole: Option<FileHole>,
-    /// The bytes of the largest call.
-    pub block: u64,
-    /// Calls of so many bytes.
-    pub blocks: u64,
-    /// The first and the last call, from the begin of the window, ns.
-    pub moved_ns: [u64; 2],
 }
 
 /// A process at the same side of a pipe as a recorded one.

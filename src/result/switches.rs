@@ -1,7 +1,7 @@
 //! When the threads of a recording had no CPU, and who ended that: `record --switches`. Stored next to the document.
 
+use super::defaults::is_default;
 use super::path::PathWhat;
-use super::recorded::is_default;
 use crate::util::gzip_json;
 use anyhow::{Context as _, Result, ensure};
 use flate2::Compression;

@@ -3,12 +3,13 @@
 use crate::collect::bpf::shared::Lost;
 use crate::record::model::alike::alike;
 use crate::record::model::divided::divided;
+use crate::record::model::failures::{failures, starts_of};
 use crate::record::model::forks::{doubled, enders, left, parents};
 use crate::record::model::named_files::{lives, named_files};
 use crate::record::model::streams::streams;
 use crate::record::observe::call_names::call_name;
 use crate::record::observe::channel_kind::kind_of;
-use crate::record::observe::counted::{ProcessStart, RecordedCounts};
+use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::raw::{
     PR_ITSELF, PR_KINDS, PR_READY_EVERY, PR_TOLD_BLOCKED, PR_TOLD_HANDLED, PR_TOLD_IGNORED, PR_TTIN, PR_TTOU, PR_WRITE,
     PrCounts, PrEnd, PrProcess, PrState, PrWho,
@@ -134,7 +135,7 @@ pub(crate) fn assemble(
         processes[at].told_to_end_by = Some(sender);
     }
     for (who, told) in counted.processes.iter().filter(|(_, process)| process.told_at > 0) {
-        let later = starts(counted).into_iter().filter(|start| start.parent == who.tgid && start.at > told.told_at);
+        let later = starts_of(counted).into_iter().filter(|start| start.parent == who.tgid && start.at > told.told_at);
         let children: BTreeSet<u32> = later.map(|start| start.tgid).collect();
         processes[index[who]].started_since += children.len() as u64;
     }
@@ -182,54 +183,6 @@ pub(crate) fn assemble(
     let failures = failures(counted, begin, &index);
     let window_ns = end - begin;
     Assembled { begin, window_ns, processes, channels, streams, named_files, lives, failures, index, warnings }
-}
-
-/// When processes were started, as far as that is known.
-pub(crate) fn starts(counted: &RecordedCounts) -> Vec<ProcessStart> {
-    counted.starts.iter().copied().chain(counted.processes.iter().map(ProcessStart::of)).collect()
-}
-
-/// The processes that ended with another exit code than 0.
-fn failures(counted: &RecordedCounts, begin: u64, index: &BTreeMap<PrWho, usize>) -> Vec<(PrWho, FailedProcess)> {
-    // Each program of a process has an entry; the first one is that of its fork.
-    let mut starts: HashMap<u32, ProcessStart> = HashMap::new();
-    for start in self::starts(counted) {
-        let first = starts.entry(start.tgid).or_insert(start);
-        first.at = first.at.min(start.at);
-    }
-    let beside = |who: &PrWho, process: &PrProcess| {
-        let own = starts.get(&who.tgid).map_or(process.begin, |start| start.at);
-        let lived = own + 1..process.end;
-        let is_other = |start: &&ProcessStart| start.tgid != who.tgid && u64::from(start.parent) == process.parent;
-        process.parent > 0 && starts.values().filter(is_other).any(|start| lived.contains(&start.at))
-    };
-    let mut ends: HashMap<u32, [u64; 2]> = HashMap::new();
-    for (who, process) in counted.processes.iter().filter(|(_, process)| process.execs > 0) {
-        let members = counted.members.get(who).map_or(std::slice::from_ref(&who.tgid), |members| &members.pids);
-        ends.extend(members.iter().map(|pid| (*pid, [process.input, process.output])));
-    }
-    let piped = |process: &PrProcess| {
-        let parent = ends.get(&(process.parent as u32)).copied().unwrap_or_default();
-        let own = [process.input, process.output];
-        own.iter().zip(parent).any(|(own, parent)| *own > 0 && *own != parent)
-    };
-    let failed = |(who, process): &(PrWho, PrProcess)| {
-        let failed = FailedProcess {
-            process: *index.get(who)?,
-            pid: who.tgid,
-            parent: process.parent as u32,
-            args: Vec::new(),
-            exit_code: u8::try_from(process.code).ok()?,
-            lived_ns: [process.begin, process.end].map(|at| at.saturating_sub(begin)),
-            errors: process.errors,
-            beside: beside(who, process),
-            again: false,
-            quiet: process.quiet > 0,
-            piped: piped(process),
-        };
-        Some((*who, failed))
-    };
-    counted.failures.iter().filter_map(failed).collect()
 }
 
 /// Which channels were the standard input and output of each process, if they are among those recorded, and the same of all in

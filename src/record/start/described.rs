@@ -1,5 +1,6 @@
 //! From counts and the path to a [`Document`], without the answer.
 
+use crate::record::model::failures::starts_of;
 use crate::record::model::{assemble, ceilings, stages};
 use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::file_locks;
@@ -48,7 +49,7 @@ pub(crate) fn described(
             assembled.processes[*at].same_args += 1;
         }
     }
-    let begun: HashMap<u32, u64> = assemble::starts(counted).iter().map(|start| (start.tgid, start.at)).collect();
+    let begun: HashMap<u32, u64> = starts_of(counted).iter().map(|start| (start.tgid, start.at)).collect();
     for (who, failed) in &mut assembled.failures {
         line_of(who).clone_into(&mut failed.args);
         let same = assembled.index.keys().filter(|other| other.tgid != who.tgid && other.name == who.name);

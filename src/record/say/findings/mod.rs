@@ -14,6 +14,7 @@ mod ignored;
 mod jobs;
 mod killed_part;
 mod late;
+mod left_off;
 mod loops;
 mod own_input;
 mod pipes;
@@ -27,6 +28,7 @@ mod torn;
 mod unheeded;
 mod unread;
 mod unsent;
+mod used_up;
 pub(crate) mod view;
 mod waits;
 mod watches;
@@ -73,8 +75,8 @@ const RULES: [FindingRule; 66] = [
     jobs::find,
     waits::unnoticed,
     readers::cut,
-    readers::left_off,
-    readers::first_end,
+    left_off::left_off,
+    left_off::first_end,
     pipes::large_blocks,
     failed::find,
     unheeded::unheeded,

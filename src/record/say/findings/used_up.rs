@@ -1,0 +1,103 @@
+//! Ports, descriptors and processes of which none was left.
+
+use crate::profile::few;
+use crate::record::say::findings::view::FindingView;
+use crate::record::say::standstill::full_name;
+use crate::report::number::percent;
+use crate::result::{FindingKind, NameUse, NamedFile, RecordedProcess, SeenProcess};
+use crate::util::text::{counted, grouped, plural};
+
+/// The kind, how many calls, and the sentence.
+pub(super) type Said = Option<(FindingKind, u64, String)>;
+
+pub(super) fn used_port(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
+    let used = process.used_port.as_ref()?;
+    // Its row can have the id of a process that executes something else by now, and has what it had open.
+    let own = |holder: &&SeenProcess| holder.recorded == Some(at) && holder.name.starts_with(&process.name);
+    let holders: Vec<&SeenProcess> = used.holders.iter().filter(|holder| !own(holder)).collect();
+    // Who has not bound a socket itself has that of another one.
+    let inherits = |holder: &&SeenProcess| {
+        let executes = |of: &&RecordedProcess| holder.name.starts_with(&of.name);
+        let row = holder.recorded.and_then(|at| view.document.recorded.get(at));
+        row.is_some_and(|of| of.binds == 0 || holder.recorded == Some(at) && !executes(&of))
+    };
+    let how = if !holders.is_empty() && holders.iter().all(inherits) {
+        " Such a process has inherited the socket from who bound it, and keeps the port as long as it has it open: with FD_CLOEXEC \
+         (SOCK_CLOEXEC), no child gets it."
+    } else {
+        ""
+    };
+    let who = match &holders[..] {
+        [] => "another process had it then".to_owned(),
+        [_] => format!("{} has it", few(holders.iter().copied().map(full_name))),
+        _ => format!("{} have it", few(holders.iter().copied().map(full_name))),
+    };
+    let text = format!("{} could not bind a socket to port {} (EADDRINUSE): {who}.{how}", view.name(at), used.port);
+    // Who looks for a free one has bound another one.
+    (process.exit_code.is_some() || process.binds == 1).then_some((
+        FindingKind::AddressInUse,
+        holders.len() as u64,
+        text,
+    ))
+}
+
+/// Fewer connections that could not be accepted are no loop.
+const ACCEPTS: u64 = 1000;
+
+pub(super) fn full_table(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
+    let table = process.full_table?;
+    let of = |count: u64, what: &str| (2 * count >= table.looked_at).then(|| (count, plural(count, what)));
+    let most = of(table.pipes, "pipe end").or_else(|| of(table.sockets, "socket"));
+    let which = match table.looked_at < table.descriptors {
+        true => format!("{} that were looked at", grouped(table.looked_at)),
+        false => "them".to_owned(),
+    };
+    let most = most.map_or_else(String::new, |(count, what)| format!(", and {} of {which} are {what}", grouped(count)));
+    // What it cannot accept stays in the queue, of which `poll` tells again at once.
+    let listens = |file: &NamedFile| file.process == at && file.does == NameUse::Listens && file.error.is_none();
+    let accepts = view.document.named_files.iter().any(listens) && table.sockets > 0;
+    if accepts && table.calls >= ACCEPTS {
+        let text = format!(
+            "{} tried {} times in vain to accept a connection, because it has as many files open as it may (EMFILE): {}{most}. What it cannot \
+             accept stays in the queue, so that `poll` returns at once: it is on a CPU {} of the time, and the clients get no answer. It has \
+             to leave the listening socket out of `poll` until it has closed another one, or to raise its limit (`ulimit -n`).",
+            view.name(at),
+            grouped(table.calls),
+            grouped(table.descriptors),
+            percent((process.cpu_ns as f64 / view.window()).min(1.0))
+        );
+        return Some((FindingKind::FullTable, table.calls, text));
+    }
+    let text = format!(
+        "{} could not open another file or pipe {}, because it has as many open as it may (EMFILE): {}{most}. It has to close \
+         what it does not need any more; `ulimit -n` only raises the limit.",
+        view.name(at),
+        if table.calls == 1 { "once".to_owned() } else { format!("{} times", grouped(table.calls)) },
+        grouped(table.descriptors)
+    );
+    Some((FindingKind::FullTable, table.calls, text))
+}
+
+/// So many processes that ended later than who had started them have to be waited for by another one.
+const ORPHANS: u64 = 10;
+
+pub(super) fn no_process(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
+    let count = process.failed_forks;
+    let all = &view.document.recorded;
+    let orphans: u64 = all.iter().filter_map(|process| process.left.as_ref()).map(|left| left.count).sum();
+    let ended = if orphans >= ORPHANS {
+        format!(
+            " So do processes that have ended until somebody waits for them: {} whose parents had ended before are left to process 1 of their \
+             container, which has to be one that waits for any child (`tini`, `docker run --init`).",
+            grouped(orphans)
+        )
+    } else {
+        String::new()
+    };
+    let text = format!(
+        "{} could not start a process ({}, EAGAIN): there were as many as its user (`ulimit -u`) or its cgroup (`pids.max`) may have.{ended}",
+        view.name(at),
+        counted(count, "time")
+    );
+    (count > 0).then_some((FindingKind::NoProcess, count, text))
+}
