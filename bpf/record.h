@@ -501,7 +501,7 @@ struct pr_process {
 	/* The id of the process that sent it the last signal that can end it, as that of a pr_who, and in the upper half the
 	 * number of the signal; 0 if none or the kernel did. */
 	u64 sender;
-	/* The same of the last one that was SIGTERM, and when that was sent first. */
+	/* The same of the last one that was SIGTERM or SIGHUP, and when one was sent first. */
 	u64 told;
 	u64 told_at;
 	/* What the process does with that: a PR_TOLD. */

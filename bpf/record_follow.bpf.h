@@ -265,15 +265,17 @@ static __always_inline int ends_process(u32 number)
 	return number == SIGHUP || number == SIGINT || number == SIGKILL || number == SIGTERM;
 }
 
-/* What a thread does with SIGTERM: a PR_TOLD. */
-static __always_inline u64 told_how(const struct task_struct *task)
+/* What a thread does with a signal of which this is the handler: a PR_TOLD. */
+static __always_inline u64 told_how(const struct task_struct *task, u32 number, u64 handler)
 {
-	u64 handler = (u64)BPF_CORE_READ(task, sighand, action[SIGTERM - 1].sa.sa_handler);
-
-	if (BPF_CORE_READ(task, blocked.sig[0]) >> (SIGTERM - 1) & 1)
+	if (BPF_CORE_READ(task, blocked.sig[0]) >> (number - 1) & 1)
 		return PR_TOLD_BLOCKED;
 	return handler == IGNORED ? PR_TOLD_IGNORED : handler ? PR_TOLD_HANDLED : PR_TOLD_DEFAULT;
 }
+
+/* The same of a signal with a constant number: as IS_IGNORED. */
+#define TOLD_HOW(task, number) \
+	told_how(task, number, (u64)BPF_CORE_READ(task, sighand, action[(number) - 1].sa.sa_handler))
 
 /* A signal: its number, information, and the thread that it is for. The current one sends it. */
 SEC("raw_tp/signal_generate")
@@ -300,9 +302,9 @@ int pr_signal(struct pp_tracepoint *ctx)
 	if (ends_process(number)) {
 		if (ctx->args[1] != SEND_SIG_PRIV)
 			leader->own.sender = bpf_get_current_pid_tgid() >> 32 | (u64)number << 32;
-		if (ctx->args[1] != SEND_SIG_PRIV && number == SIGTERM) {
+		if (ctx->args[1] != SEND_SIG_PRIV && (number == SIGTERM || number == SIGHUP)) {
 			leader->own.told = leader->own.sender;
-			leader->own.told_how = told_how(task);
+			leader->own.told_how = number == SIGTERM ? TOLD_HOW(task, SIGTERM) : TOLD_HOW(task, SIGHUP);
 			if (!leader->own.told_at)
 				leader->own.told_at = bpf_ktime_get_ns();
 		}

@@ -123,6 +123,8 @@ pub enum FindingKind {
     Crashed,
     /// Which process the exit code comes from.
     ExitCode,
+    /// The exit code is that of a process that SIGPIPE ended.
+    Sigpipe,
     /// A thread of a process is on a CPU all the time, and those that the path goes through sleep.
     BusyThread,
     /// What the time was made of, mostly what is a cause of itself.
@@ -149,8 +151,6 @@ pub enum FindingKind {
     UserPages,
     /// A process polls for data that it never reads.
     Polls,
-    /// The exit code is that of a process that SIGPIPE ended.
-    Sigpipe,
     /// A process waits again and again until the disk has what it wrote.
     Syncs,
     /// Many short processes were started.

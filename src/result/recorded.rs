@@ -223,9 +223,12 @@ pub struct RecordedProcess {
     /// Index in `recorded` of who sent that signal, if it is one with which others end a program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_by: Option<usize>,
-    /// Index in `recorded` of who sent it SIGTERM, which did not kill it.
+    /// Index in `recorded` of who sent it SIGTERM or SIGHUP, which did not kill it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told_to_end_by: Option<usize>,
+    /// Whether that was SIGHUP, which some take as a request to go on with new settings.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub told_to_hang_up: bool,
     /// When that was sent, from the begin of the window, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told_to_end_ns: Option<u64>,

@@ -38,7 +38,7 @@ fn ends_of_children_that_are_looked_for_wrongly_are_said() {
     said(&[&python, "-c", asks], FindingKind::ChildAsks, " times whether a child had ended, without waiting between");
     let naps = "import subprocess, time\nfor i in range(3):\n    p = subprocess.Popen(['true'])\n\
                 \u{20}   while p.poll() is None: time.sleep(0.5)";
-    said(&[&python, "-c", naps], FindingKind::Naps, " after each look whether its child has ended (3 times)");
+    said(&[&python, "-c", naps], FindingKind::Naps, " after each look whether its child has ended (");
     let one = "import os\nr, w = os.pipe()\ne, f = os.pipe()\n\
                if os.fork() == 0:\n    os.dup2(w, 1); os.dup2(f, 2)\n    for fd in (r, w, e, f): os.close(fd)\n\
                \u{20}   os.execvp('sh', ['sh', '-c', 'echo a; echo b >&2; exec 2>&-; sleep 0.3; seq 100000'])\n\

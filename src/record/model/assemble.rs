@@ -225,6 +225,7 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
     sum.end_ns = sum.end_ns.max(more.end.saturating_sub(begin));
     let told_at = (more.told_at > 0).then(|| more.told_at.saturating_sub(begin));
     sum.told_to_end_ns = told_at.into_iter().chain(sum.told_to_end_ns).min();
+    sum.told_to_hang_up |= more.told >> 32 == libc::SIGHUP as u64;
     sum.told_to_end_in_vain = match more.told_how as usize {
         PR_TOLD_IGNORED => Some(InVain::Ignored),
         PR_TOLD_HANDLED => Some(InVain::Handled),

@@ -50,7 +50,7 @@ pub(crate) fn answer(recording: &Document) -> RecordedAnswer {
     let waits = one && (has(|kind| matches!(kind, Held | Unopened | FileLock)) || waits_elsewhere(recording));
     // How it came to stand still does not matter, and nothing is made faster that goes wrong.
     findings.retain(|finding| match finding.kind {
-        Phases | Waiting => !stands,
+        Phases | Waiting | Watches => !stands,
         NoPipe => !stands && !waits,
         Ceiling => !fails && !watches,
         Advice | SmallCalls | LargeBlocks => !fails,
@@ -127,6 +127,18 @@ fn outside(recording: &Document, stages: &Stages, times: &[StageTime]) -> Option
             let is_outside = |at: usize| is_unused(recording, stages, at, side);
             if let Some(share) = shares.iter().find(|(at, share)| **share >= OUTSIDE && is_outside(**at)) {
                 let unseen = recording.recorded.iter().any(RecordedProcess::moves_unseen);
+                // Who wrote nothing has it open.
+                let silent = || recording.recorded.iter().position(|process| process.output == Some(*share.0));
+                if let Some(at) = silent().filter(|_| side == 0) {
+                    let (share_text, noun) = (percent(*share.1), recording.channels[*share.0].kind.noun());
+                    let other = labels(recording).swap_remove(at);
+                    let text = format!(
+                        "`{}` waits {share_text} of the time for `{other}`, which wrote nothing to the {noun}.",
+                        time.name
+                    );
+                    let finding = Finding::new(FindingKind::Outside, stages[stage].iter().copied().chain([at]), text);
+                    return Some(Finding { channels: vec![*share.0], ..finding });
+                }
                 let other = match (side, unseen) {
                     (0, true) => "whose writes were not seen",
                     (0, false) => "that no recorded process wrote to",

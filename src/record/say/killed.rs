@@ -159,7 +159,7 @@ fn goes_on(recording: &Document, labels: &[String], at: usize, process: &Recorde
     let is_there = process.end_ns >= recording.processes.window_ns && recording.is_excerpt();
     let is_killed = process.signal == Some(libc::SIGKILL.cast_unsigned());
     let by = process.told_to_end_by.filter(|by| *by != at && (is_there || is_killed))?;
-    if !is_one(recording, at) {
+    if !is_one(recording, at) && !process.told_to_hang_up {
         return None;
     }
     let [how, blocked] = match process.told_to_end_in_vain {
@@ -168,6 +168,20 @@ fn goes_on(recording: &Document, labels: &[String], at: usize, process: &Recorde
         Some(InVain::Blocked) => ["it has blocked", BLOCKED],
         None => ["it ignores or handles", ""],
     };
+    // SIGHUP that has a handler is a request.
+    let hung_up = process.told_to_hang_up;
+    if hung_up && (!is_killed || process.told_to_end_in_vain != Some(InVain::Ignored)) {
+        return None;
+    }
+    if hung_up {
+        return Some(format!(
+            "`{}` did not end at the SIGHUP of `{}`, which it ignores, and was ended by SIGKILL at {}. It can have inherited that, as from \
+             `nohup`, and a shell cannot trap what was ignored when it was started: who starts it has to set SIGHUP to its default before.",
+            labels.get(at)?,
+            labels.get(by)?,
+            after(process.end_ns)
+        ));
+    }
     if is_killed {
         let waits = if process.is_shell() && process.started_since >= WENT_ON {
             // Its program ended meanwhile, and it started others.

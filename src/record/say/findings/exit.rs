@@ -56,12 +56,12 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         at_ns: Some(process.end_ns),
         ..Finding::new(kind, [at], format!("Exit code {code}{text}"))
     };
-    let itself = || outermost.and_then(|at| Some(Finding::new(kind, [at], itself(view, at, code)?)));
+    let itself = || outermost.and_then(|at| itself(view, at, code));
     found.map(finding).or_else(itself).into_iter().collect()
 }
 
 /// If a script ended with a code that none of its programs had.
-fn itself(view: &FindingView<'_>, at: usize, code: u8) -> Option<String> {
+fn itself(view: &FindingView<'_>, at: usize, code: u8) -> Option<Finding> {
     let is_it = |process: &&RecordedProcess| {
         process.is_shell() && process.execs > 0 && process.exit_code == Some(code) && code < BROKEN_PIPE
     };
@@ -71,15 +71,17 @@ fn itself(view: &FindingView<'_>, at: usize, code: u8) -> Option<String> {
     if view.document.recorded.iter().enumerate().any(is_other) || !view.is_one(at) {
         return None;
     }
-    let why = if shell.errors > 0 {
-        "It wrote an error message itself: an unset variable (`set -u`), a redirection or a syntax error ends it so, also in a `trap`"
+    // What it ended with on purpose comes behind the time.
+    let (kind, why) = if shell.errors > 0 {
+        let why = "It wrote an error message itself: an unset variable (`set -u`), a redirection or a syntax error ends it so, also in a \
+                   `trap`";
+        (FindingKind::ExitCode, why)
     } else {
-        "`exit`, a test or another builtin command ended it so"
+        (FindingKind::Tolerated, "`exit`, a test or another builtin command ended it so")
     };
-    Some(format!(
-        "Exit code {code} is that of {} itself: no program that it started ended with it. {why}.",
-        view.name(at)
-    ))
+    let name = view.name(at);
+    let text = format!("Exit code {code} is that of {name} itself: no program that it started ended with it. {why}.");
+    Some(Finding { count: Some(code.into()), ..Finding::new(kind, [at], text) })
 }
 
 /// The exit code of a command after which `xargs` starts no other one.
@@ -306,8 +308,8 @@ fn broken(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Optio
     let shell = process.started_by.and_then(|by| all.get(by)).filter(|shell| shell.is_shell() && beside);
     let only = match shell {
         Some(shell) if shell.exit_code == Some(BROKEN_PIPE) => {
-            "only the exit code is wrong: `set -o pipefail` makes it that of the pipeline, and `set -e` ends the script there. A \
-             reader that reads to the end avoids it"
+            "the exit code alone is wrong: `set -o pipefail` makes it that of the pipeline, and `set -e` ends the script there, before what \
+             follows. A reader that reads to the end avoids it, or a writer that stops by itself"
         }
         _ => "nothing is wrong: a reader that reads to the end avoids it",
     };
@@ -437,6 +439,21 @@ mod tests {
             recording.recorded[1].execs = 1;
         });
         assert_eq!(over.len(), 1);
+    }
+
+    #[test]
+    fn an_error_of_the_script_itself_is_said() {
+        let found = |errors: u64| {
+            let mut recording = crate::record::say::findings::tests::pipeline();
+            ends(&mut recording, 1);
+            (recording.recorded[0].execs, recording.recorded[0].errors, recording.recorded[0].pids) =
+                (1, errors, vec![9]);
+            find(&FindingView::new(&recording))
+        };
+        let text = "Exit code 1 is that of `sh` itself: no program that it started ended with it. It wrote an error message itself: an unset \
+                    variable (`set -u`), a redirection or a syntax error ends it so, also in a `trap`.";
+        assert_eq!((found(1)[0].kind, &found(1)[0].text[..]), (FindingKind::ExitCode, text));
+        assert_eq!(found(0)[0].kind, FindingKind::Tolerated, "on purpose");
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(crate) fn at_end(view: &FindingView<'_>) -> Vec<Finding> {
         let why = if pipe.kind.is_pipe() {
             "nobody has its write end open. It has to stop there, or, to go on with a FIFO, to open that for writing, too"
         } else {
-            "its other end sends no more. It has to close its own"
+            "its other end sends no more. A read of 0 bytes is the end: the loop has to stop there, and to close its own end"
         };
         let (name, pipe) = (view.name(end.process), view.pipe_from(pipe));
         let text =

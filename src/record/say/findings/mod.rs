@@ -15,6 +15,7 @@ mod jobs;
 mod killed_part;
 mod late;
 mod left_off;
+mod left_writing;
 mod loops;
 mod own_input;
 mod pipes;
@@ -43,7 +44,7 @@ use crate::util::text::grouped;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 66] = [
+const RULES: [FindingRule; 67] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -94,6 +95,7 @@ const RULES: [FindingRule; 66] = [
     torn::doubled,
     children::last_line,
     children::not_awaited,
+    left_writing::left_writing,
     torn::out_of_order,
     loops::naps,
     children::left_behind,

@@ -59,8 +59,8 @@ pub(super) fn full_table(view: &FindingView<'_>, at: usize, process: &RecordedPr
     if accepts && table.calls >= ACCEPTS {
         let text = format!(
             "{} tried {} times in vain to accept a connection, because it has as many files open as it may (EMFILE): {}{most}. What it cannot \
-             accept stays in the queue, so that `poll` returns at once: it is on a CPU {} of the time, and the clients get no answer. It has \
-             to leave the listening socket out of `poll` until it has closed another one, or to raise its limit (`ulimit -n`).",
+             accept stays in the queue, so that `poll` or `epoll_wait` returns at once: it is on a CPU {} of the time, and the clients get no answer. It has \
+             to leave the listening socket out of that until it has closed another one, or to raise its limit (`ulimit -n`).",
             view.name(at),
             grouped(table.calls),
             grouped(table.descriptors),

@@ -124,7 +124,8 @@ fn not_read_by(
     // Who waits for the child is in a circle with it.
     let waits = parent.waits.get(&WaitReason::Child).map_or(0, |wait| wait.ns);
     let full = FULL * document.processes.window_ns as f64;
-    if waits as f64 >= full {
+    let in_thread = waits as f64 >= full;
+    if in_thread && parent.threads <= 1 {
         return None;
     }
     // Who waits for room itself does not read because of that.
@@ -144,7 +145,12 @@ fn not_read_by(
         None => ["never reads".to_owned(), String::new()],
         Some(last) => ["has not read".to_owned(), format!(" since {},", after(last))],
     };
-    let text = if parent.watches >= WATCHES_MANY {
+    let text = if in_thread {
+        format!(
+            "{name} waits for the end of its child {child}, and {reads} {pipe},{since} which is full: {child} waits for room, and neither goes \
+             on. It has to read to the end before it waits, or meanwhile."
+        )
+    } else if parent.watches >= WATCHES_MANY {
         format!(
             "{name} only looks now and then whether its child {child} has ended ({}), and {reads} {pipe},{since} which is full: {child} \
              waits for room. It has to read until the end, and to wait for the child after that.",
