@@ -12,6 +12,9 @@ use crate::util::text::clean;
 /// Programs that scripts start to see whether they fail.
 const TRIED: [&str; 9] = ["cc", "gcc", "g++", "c++", "clang", "clang++", "ld", "conftest", "pkg-config"];
 
+/// Programs end with more than this and a signal's number, if that is what ended them.
+const BY_SIGNAL: u8 = 128;
+
 /// More are not said.
 const MOST: usize = 2;
 
@@ -64,8 +67,11 @@ fn is_failure(view: &FindingView<'_>, failed: &FailedProcess, process: &Recorded
     let says_so = failed.errors > 0 && !does(&process.name, Does::AnswersWith1);
     let is_passed_on = || all.iter().any(|other| other.pid == failed.parent);
     let is_over = process.name == TIMEOUT && code == TIMED_OUT && !failed.beside;
+    // A handler of a signal ends many a program so.
+    let is_ended = process.told_to_end_by.is_some() || code > BY_SIGNAL;
     process.execs > 0
         && !is_over
+        && !is_ended
         && (fails(process, code) || says_so || failed.beside)
         && !answers(view, failed.process, process, code)
         && !is_passed_on()
@@ -180,6 +186,12 @@ mod tests {
                 .contains(" at 0.50 s, with a message on its standard error, and `sh` went on and ended with 0. "),
             "{message:?}"
         );
+        let ended = said(unheeded, &|recording| {
+            failed(recording, 1);
+            recording.failures[0].beside = true;
+            recording.recorded[1].told_to_end_by = Some(0);
+        });
+        assert!(ended.is_empty(), "a server that was ended: {ended:?}");
         let passed = said(unheeded, &|recording| {
             failed(recording, 1);
             recording.failures.push(FailedProcess { pid: 1, exit_code: 1, ..FailedProcess::default() });
