@@ -26,7 +26,7 @@ pub struct FailedProcess {
     /// Who forked it; 0 if that was not seen.
     #[serde(default, skip_serializing_if = "is_default")]
     pub parent: u32,
-    /// As in [`RecordedProcess::args`].
+    /// Its command line: the first 192 bytes. Empty if it is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
     pub exit_code: u8,
