@@ -176,9 +176,9 @@ struct pr_sys_exit_event {
 };
 
 enum { S_IFIFO = 1, S_IFCHR = 2, S_IFREG = 8, S_IFSOCK = 12, FMODE_WRITE = 2 };
-/* include/uapi/asm-generic/fcntl.h: what an open is for, in two bits, and where it writes. */
 /* /dev/null, as MKDEV of the kernel has it. */
 #define NULL_DEVICE (1 << 20 | 3)
+/* include/uapi/asm-generic/fcntl.h: what an open is for, in two bits, and where it writes. */
 enum { O_ACCESS = 3, O_RDWR = 2, O_CREAT = 0100, O_TRUNC = 01000, O_APPEND = 02000 };
 
 /* include/linux/sched/signal.h: a fatal signal or exit_group(2) ends all threads. */
@@ -204,8 +204,9 @@ enum { PF_IO_WORKER = 0x10 };
 enum { JOBCTL_TRAP_FREEZE = 1 << 23 };
 /* include/linux/sched.h, since 6.1: frozen by a cgroup of version 1. */
 enum { TASK_FROZEN = 0x8000 };
-/* The signals with which others end a process; kernel ABI. */
-enum { SIGHUP = 1, SIGINT = 2, SIGILL = 4, SIGBUS = 7, SIGFPE = 8, SIGKILL = 9, SIGSEGV = 11, SIGPIPE = 13, SIGTERM = 15, SIGCHLD = 17 };
+/* The signals with which others end a process, or that a fault of its own sends; kernel ABI. */
+enum { SIGHUP = 1, SIGINT = 2, SIGKILL = 9, SIGPIPE = 13, SIGTERM = 15, SIGCHLD = 17 };
+enum { SIGILL = 4, SIGBUS = 7, SIGFPE = 8, SIGSEGV = 11 };
 /* What a handler is if the signal is ignored: SIG_IGN. */
 enum { IGNORED = 1 };
 /* The signals that stop a process; kernel ABI. */

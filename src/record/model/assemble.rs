@@ -134,8 +134,9 @@ pub(crate) fn assemble(
     for (at, sender) in enders(counted, &index, false) {
         processes[at].told_to_end_by = Some(sender);
     }
+    let starts = starts_of(counted);
     for (who, told) in counted.processes.iter().filter(|(_, process)| process.told_at > 0) {
-        let later = starts_of(counted).into_iter().filter(|start| start.parent == who.tgid && start.at > told.told_at);
+        let later = starts.iter().filter(|start| start.parent == who.tgid && start.at > told.told_at);
         let children: BTreeSet<u32> = later.map(|start| start.tgid).collect();
         processes[index[who]].started_since += children.len() as u64;
     }

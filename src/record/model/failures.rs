@@ -1,4 +1,4 @@
-//! Each process that failed, and what ran beside it.
+//! Lists each process that failed, and whether its starter had started another one meanwhile.
 
 use crate::record::observe::counted::{ProcessStart, RecordedCounts};
 use crate::record::observe::raw::{PrProcess, PrWho};

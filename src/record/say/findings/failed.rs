@@ -74,8 +74,8 @@ fn after_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, co
         return None;
     }
     // `<(...)`, which a shell reads byte by byte; of `$(...)`, it gets the exit code.
-    let mut starters = std::iter::successors(process.started_by, |of| document.recorded.get(*of)?.started_by);
-    let reader = pipe.readers.first().filter(|reader| starters.any(|of| of == reader.process));
+    let started = |reader: &&RecordedEnd| view.with_starters(at).skip(1).any(|of| of == reader.process);
+    let reader = pipe.readers.first().filter(started);
     if reader.is_some_and(|reader| reader.requested != reader.all_calls() || is_quiet(view, at)) {
         return None;
     }
@@ -173,7 +173,7 @@ fn for_error(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code:
     if process.execs == 0 || process.pids.len() != 1 || why.is_none() && !is_failure || is_retried {
         return None;
     }
-    // Who has its errors go to /dev/null expects them; what fails in the background is said elsewhere.
+    // A script that sends errors to /dev/null expects them. `unheeded` says what fails in the background.
     let known = view.document.failures.iter().find(|failed| failed.process == at);
     if known
         .is_some_and(|failed| why.is_none() && (failed.quiet || (failed.beside || failed.errors > 0) && !failed.piped))

@@ -12,11 +12,7 @@ pub(crate) fn first_end(view: &FindingView<'_>) -> Vec<Finding> {
         let broke = end.epipe > 0 || writer.signal == Some(libc::SIGPIPE.cast_unsigned());
         let [reader] = &pipe.readers[..] else { return None };
         // Programs that compare two inputs have not started who writes them.
-        let is_child = |of: usize| {
-            let all = &view.document.recorded;
-            let mut line = std::iter::successors(Some(of), |of| all.get(*of)?.started_by).take(all.len());
-            line.any(|of| of == reader.process)
-        };
+        let is_child = |of: usize| view.with_starters(of).any(|of| of == reader.process);
         let process = view.process(reader).filter(|_| broke && is_child(end.process))?;
         let is_over = process.end_ns < writer.end_ns && process.signal.is_none() && process.pids.len() == 1;
         let from_same = |(other, channel, own): &(usize, &RecordedChannel, &RecordedEnd)| {

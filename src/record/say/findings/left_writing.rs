@@ -28,8 +28,7 @@ fn said(view: &FindingView<'_>, file: &NamedFile, stream: &RecordedStream) -> Op
     let is_left = left.left.as_ref().is_some_and(|left| left.processes.contains(&stream.process));
     let [opened, last] = [file.at_ns[1], stream.moved_ns[1]];
     // Who reads it was not started by what had ended.
-    let mut line = std::iter::successors(Some(file.process), |of| all.get(*of)?.started_by).take(all.len());
-    let is_own = line.any(|of| of == starter);
+    let is_own = view.with_starters(file.process).any(|of| of == starter);
     let is_soon = left.end_ns < opened && opened < last && last < left.end_ns + SOON_NS;
     let again = view.document.named_files.iter().any(|other| {
         other.does == NameUse::Reads

@@ -68,15 +68,21 @@ impl<'a> FindingView<'a> {
         labels::is_one(self.document, at)
     }
 
+    /// A process, what had started it, what had started that, and so on, as far as that is known.
+    pub(crate) fn with_starters(&self, at: usize) -> impl Iterator<Item = usize> + use<'a> {
+        let all = &self.document.recorded;
+        // Rows of several processes can have started each other.
+        std::iter::successors(Some(at), |of| all.get(*of)?.started_by).take(all.len())
+    }
+
     /// Who left it to a process to ignore a signal: the nearest of those that started it which was not executed so itself; `is` tells
     /// how often a process was. None if it was not executed so, or nobody is known.
     pub(crate) fn left_by(&self, at: usize, is: fn(&RecordedProcess) -> u64) -> Option<usize> {
         let all = &self.document.recorded;
-        let starters = std::iter::successors(Some(at), |of| all.get(*of)?.started_by).take(all.len());
         let is_so = |of: usize| all.get(of).is_some_and(|process| is(process) > 0);
         // Copies that have not executed anything are those of their parents.
         let executed = |of: &usize| all.get(*of).is_some_and(|process| process.execs > 0);
-        let mut line = starters.filter(executed);
+        let mut line = self.with_starters(at).filter(executed);
         line.next().filter(|own| is_so(*own))?;
         line.find(|of| !is_so(*of))
     }
@@ -85,8 +91,8 @@ impl<'a> FindingView<'a> {
     /// where it is `sh` as well.
     pub(crate) fn pipefail(&self, at: usize) -> &'static str {
         let all = &self.document.recorded;
-        let mut line = std::iter::successors(Some(at), |of| all.get(*of)?.started_by).take(all.len());
-        let shell = line.find_map(|of| all.get(of).filter(|process| process.is_shell() && process.execs > 0));
+        let shell =
+            self.with_starters(at).find_map(|of| all.get(of).filter(|process| process.is_shell() && process.execs > 0));
         let is_posix = shell.is_some_and(|shell| ["sh", "dash"].contains(&shell.program()));
         if is_posix { "`set -o pipefail` of bash" } else { "`set -o pipefail`" }
     }
