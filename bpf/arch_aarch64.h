@@ -94,6 +94,7 @@ static __always_inline void widen(struct registers *call)
 /* Numbers of system calls: kernel ABI (include/uapi/asm-generic/unistd.h). Those from ABSENT on do not exist here. */
 enum {
 	NR_IO_SUBMIT = 2,
+	NR_EPOLL_CTL = 21,
 	NR_EPOLL_PWAIT = 22,
 	NR_DUP3 = 24,
 	NR_FCNTL = 25,

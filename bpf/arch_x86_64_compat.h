@@ -67,6 +67,8 @@ __noinline u32 native_number(u32 number)
 		return NR_FUTEX;
 	case 248:
 		return COMPAT_IO_SUBMIT;
+	case 255:
+		return NR_EPOLL_CTL;
 	case 256:
 	case 319: /* epoll_pwait */
 		return NR_EPOLL_WAIT;

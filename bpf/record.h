@@ -232,14 +232,18 @@ struct pr_streamed {
 	u64 hole;
 	u64 emptied_by;
 	u64 emptied_at;
+	/* How many files had been emptied when that was looked up last. */
+	u64 emptied;
 	u64 name[PR_FILE_NAME];
 };
 
-/* What a process does with a signal: its default, nothing, as it has a handler, or nothing yet, as it is blocked. */
+/* What a process does with a signal: its default, nothing, as its handler says, or nothing yet, as it is blocked; or nothing, as it is
+ * process 1 of its namespace and has no handler. */
 #define PR_TOLD_DEFAULT 1
 #define PR_TOLD_IGNORED 2
 #define PR_TOLD_HANDLED 3
 #define PR_TOLD_BLOCKED 4
+#define PR_TOLD_INIT 5
 
 /* Files that are emptied. */
 #define PR_EMPTIED 1024
@@ -343,6 +347,9 @@ struct pr_counts {
 	/* Writes by descriptor 1, and those by descriptor 2 before the first one of these. */
 	u64 printed;
 	u64 aside;
+	/* How often it was added to an epoll set and taken out of one, after the first call. */
+	u64 watched;
+	u64 unwatched;
 	/* Slots in use and slots of the pipe, summed over `fills` calls; of other channels bytes. */
 	u64 filled;
 	u64 slots;
@@ -475,6 +482,10 @@ struct pr_process {
 	/* Sends to sockets that are no channel, as they are not connected, and those that found no room there (EAGAIN). */
 	u64 sends;
 	u64 unsendable;
+	/* Messages received from sockets that are no channel; datagrams that filled the buffer, and its size at the last one. */
+	u64 received;
+	u64 filling;
+	u64 filling_bytes;
 	/* Whether it was executed with SIGPIPE ignored, and with SIGCHLD ignored. */
 	u64 ignores_sigpipe;
 	u64 ignores_sigchld;
@@ -716,6 +727,8 @@ struct pr_state {
 	u64 rings;
 	/* Names had no room. */
 	u64 lost_names;
+	/* How often files were emptied. */
+	u64 emptied;
 };
 
 #endif

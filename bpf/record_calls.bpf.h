@@ -194,13 +194,67 @@ static __always_inline void note_ready(struct pr_task *own, u64 task, const stru
 	if (fd < 0)
 		return;
 	file = file_of(own, task, fd);
-	if (!file || !file->inodes[PR_READ])
+	/* A socket that listens is no channel. */
+	if (!file || !file->device || !file->inodes[PR_READ])
 		return;
 	counts = own_counts(own, file->inodes[PR_READ], file->device, PR_READ);
 	if (!counts)
 		counts = counts_of(&own->who, file->inodes[PR_READ], file->device, PR_READ);
 	if (counts)
 		counts->ready++;
+}
+
+/* A read from what is no channel got something; `filled` is its size if that is the buffer's. Not static, as note_open. */
+__noinline u32 note_datagram(u64 task, u32 fd, u64 filled)
+{
+	struct pr_task *own = find_any(task);
+	const struct socket *socket;
+	const struct file *open;
+	struct pr_file *file;
+
+	if (!own)
+		return 0;
+	file = &own->files[fd & (PR_KNOWN - 1)];
+	if (file->fd != fd + 1 || file->file_type != S_IFSOCK)
+		return 0;
+	own->own.received++;
+	if (!filled)
+		return 0;
+	open = (const struct file *)file->open;
+	socket = BPF_CORE_READ(open, private_data);
+	if (BPF_CORE_READ(socket, type) != SOCK_DGRAM)
+		return 0;
+	own->own.filling++;
+	own->own.filling_bytes = filled;
+	return 1;
+}
+
+/* A descriptor of an end that has been used was added to an epoll set, or taken out of one. Not static, as note_open. */
+__noinline u32 note_watch(u64 task, u32 operation, u32 fd)
+{
+	struct pr_task *own = find_any(task);
+	struct pr_end end = {};
+	struct pr_counts *counts;
+	struct pr_file *file;
+
+	if (!own)
+		return 0;
+	file = file_of(own, task, fd);
+	if (!file || !file->device || !file->inodes[PR_READ])
+		return 0;
+	counts = &own->used[PR_READ].counts;
+	if (own->used[PR_READ].inode != file->inodes[PR_READ] || own->used[PR_READ].device != file->device) {
+		end.who = own->who;
+		end.inode = file->inodes[PR_READ];
+		end.device = file->device;
+		end.side = PR_READ;
+		counts = bpf_map_lookup_elem(&ends, &end);
+	}
+	if (!counts)
+		return 0;
+	counts->watched += operation == EPOLL_CTL_ADD;
+	counts->unwatched += operation == EPOLL_CTL_DEL;
+	return 1;
 }
 
 /* A read of one byte, as of a shell. A line begins with one that does not follow another one directly. */
@@ -451,6 +505,8 @@ static __always_inline int add_call(const void *registers, s64 result)
 				own->own.sends++;
 				own->own.unsendable += result == -EAGAIN;
 			}
+			if (side == PR_READ && result > 0 && !found.peeks)
+				note_datagram(task, fd, (u64)result == found.asked ? result : 0);
 			return 0;
 		}
 		if (found.peeks && result > 0)
@@ -490,6 +546,10 @@ static __always_inline int add_call(const void *registers, s64 result)
 			if (counts)
 				note_slots(counts, fill.slots);
 		}
+		break;
+	case NR_EPOLL_CTL:
+		if (!result)
+			note_watch(task, call.si, call.dx);
 		break;
 	case NR_FLOCK:
 		note_lock(task, call.di, result);

@@ -9,13 +9,14 @@ MAP(emptied_files, LRU_HASH, PR_EMPTIED, struct pr_inode, struct pr_emptied);
 /* A process has emptied the regular file that it has open as `fd`. Not static: its own stack, as that of note_head. */
 __noinline u32 note_emptied(u64 task, u32 fd)
 {
+	struct pr_state *shared = shared_state();
 	struct pr_task *own = find_any(task);
 	struct pr_emptied emptied = {};
 	struct pr_inode of = {};
 	const struct file *open;
 	struct pr_file *file;
 
-	if (!own)
+	if (!own || !shared)
 		return 0;
 	file = file_of(own, task, fd);
 	if (!file || file->file_type != S_IFREG)
@@ -26,6 +27,8 @@ __noinline u32 note_emptied(u64 task, u32 fd)
 	emptied.by = own->who.tgid;
 	emptied.at = bpf_ktime_get_ns();
 	bpf_map_update_elem(&emptied_files, &of, &emptied, BPF_ANY);
+	/* Behind the entry, so that who sees the number finds it. */
+	__sync_fetch_and_add(&shared->emptied, 1);
 	return 1;
 }
 
@@ -34,6 +37,7 @@ __noinline u32 note_emptied(u64 task, u32 fd)
 __noinline u32 note_stream(u64 task, u32 fd, u32 side, u64 bytes, u64 buffer)
 {
 	struct pr_task *own = find_any(task), *empty = FIRST(zeros);
+	const struct pr_state *shared = shared_state();
 	struct pr_stream key = {};
 	struct pr_streamed *stream;
 	const unsigned char *name;
@@ -42,7 +46,7 @@ __noinline u32 note_stream(u64 task, u32 fd, u32 side, u64 bytes, u64 buffer)
 	char last = '\n';
 	u64 to;
 
-	if (!own || !empty)
+	if (!own || !empty || !shared)
 		return 0;
 	file = &own->files[fd & (PR_KNOWN - 1)];
 	open = (const struct file *)file->open;
@@ -65,16 +69,20 @@ __noinline u32 note_stream(u64 task, u32 fd, u32 side, u64 bytes, u64 buffer)
 			return 0;
 		stream->first_at = bpf_ktime_get_ns();
 		stream->from = stream->next = to - bytes;
+		stream->emptied = shared->emptied;
 		stream->had_name = !!BPF_CORE_READ(open, f_inode, i_nlink);
 		stream->appends = !!(BPF_CORE_READ(open, f_flags) & O_APPEND);
 		name = BPF_CORE_READ(open, f_path.dentry, d_name.name);
 		bpf_probe_read_kernel_str(stream->name, sizeof(stream->name), name);
 	}
-	/* It goes on where it was, but nothing is before that any more. */
-	if (side == PR_WRITE && bytes && to > bytes && to - bytes == stream->next && !stream->appends) {
+	/* It goes on where it was, but nothing is before that any more. What was emptied before is looked up once, not at each write. */
+	if (side == PR_WRITE && bytes && to > bytes && stream->emptied != shared->emptied && to - bytes == stream->next &&
+	    !stream->appends) {
 		struct pr_inode of = {.inode = key.inode, .device = key.device};
-		const struct pr_emptied *emptied = bpf_map_lookup_elem(&emptied_files, &of);
+		const struct pr_emptied *emptied;
 
+		stream->emptied = shared->emptied;
+		emptied = bpf_map_lookup_elem(&emptied_files, &of);
 		if (emptied && emptied->by != own->who.tgid && emptied->at > stream->last_at && stream->last_at) {
 			stream->hole = to - bytes;
 			stream->emptied_by = emptied->by;

@@ -265,11 +265,16 @@ static __always_inline int ends_process(u32 number)
 	return number == SIGHUP || number == SIGINT || number == SIGKILL || number == SIGTERM;
 }
 
+/* Process 1 of a PID namespace gets no signal that it has no handler for (include/linux/sched/signal.h). */
+#define SIGNAL_UNKILLABLE 0x40
+
 /* What a thread does with a signal of which this is the handler: a PR_TOLD. */
 static __always_inline u64 told_how(const struct task_struct *task, u32 number, u64 handler)
 {
 	if (BPF_CORE_READ(task, blocked.sig[0]) >> (number - 1) & 1)
 		return PR_TOLD_BLOCKED;
+	if (!handler && BPF_CORE_READ(task, signal, flags) & SIGNAL_UNKILLABLE)
+		return PR_TOLD_INIT;
 	return handler == IGNORED ? PR_TOLD_IGNORED : handler ? PR_TOLD_HANDLED : PR_TOLD_DEFAULT;
 }
 

@@ -175,6 +175,9 @@ struct pr_sys_exit_event {
 	s64 result;
 };
 
+/* include/uapi/linux/eventpoll.h. */
+enum { EPOLL_CTL_ADD = 1, EPOLL_CTL_DEL = 2 };
+
 enum { S_IFIFO = 1, S_IFCHR = 2, S_IFREG = 8, S_IFSOCK = 12, FMODE_WRITE = 2 };
 /* /dev/null, as MKDEV of the kernel has it. */
 #define NULL_DEVICE (1 << 20 | 3)

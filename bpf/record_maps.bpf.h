@@ -264,6 +264,10 @@ static __always_inline void settle(struct pr_task *own)
 			process->failure = own->own.failure;
 		__sync_fetch_and_add(&process->sends, own->own.sends);
 		__sync_fetch_and_add(&process->unsendable, own->own.unsendable);
+		__sync_fetch_and_add(&process->received, own->own.received);
+		__sync_fetch_and_add(&process->filling, own->own.filling);
+		if (own->own.filling)
+			process->filling_bytes = own->own.filling_bytes;
 		__sync_fetch_and_add(&process->ignores_sigpipe, own->own.ignores_sigpipe);
 		__sync_fetch_and_add(&process->ignores_sigchld, own->own.ignores_sigchld);
 		__sync_fetch_and_add(&process->no_space, own->own.no_space);

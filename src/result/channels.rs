@@ -193,6 +193,12 @@ pub struct RecordedEnd {
     /// Writes to standard error before the first one to standard output.
     #[serde(default, skip_serializing_if = "is_default")]
     pub aside: u64,
+    /// How often it was added to an epoll set after the first call.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub watched: u64,
+    /// How often it was taken out of one then.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub unwatched: u64,
     /// When it first and last moved data, from the begin of the window, ns: when the thread had begun to run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved_ns: Option<[u64; 2]>,

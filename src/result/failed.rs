@@ -14,6 +14,8 @@ pub enum InVain {
     Handled,
     /// It has blocked it, and it is pending.
     Blocked,
+    /// It is process 1 of its PID namespace and has no handler.
+    Init,
 }
 
 /// One process that ended with an exit code other than 0: the row that it belongs to may be that of several.

@@ -73,6 +73,10 @@ pub enum FindingKind {
     FifoLost,
     /// A terminal cut lines that were too long.
     LineCut,
+    /// Datagrams were not sent, because the socket had no room, or were cut.
+    Datagrams,
+    /// A part of a shell could only set variables, which nobody gets.
+    LostVariables,
     /// A process ended others that it had not started, with a signal to its whole group, or only some of those that it had.
     GroupEnded,
     /// A port is that of another process.
@@ -125,22 +129,18 @@ pub enum FindingKind {
     ExitCode,
     /// The exit code is that of a process that SIGPIPE ended.
     Sigpipe,
+    /// A process was stopped most of the time.
+    Stopped,
     /// A thread of a process is on a CPU all the time, and those that the path goes through sleep.
     BusyThread,
     /// What the time was made of, mostly what is a cause of itself.
     Cause,
-    /// A process was stopped all the time.
-    Stopped,
     /// What the time was made of, mostly waits that others could have ended.
     Path,
     /// A program did not read all of what its child wrote.
     Unread,
-    /// Datagrams were not sent, because the socket had no room.
-    Datagrams,
     /// Blocks of several writers can be torn.
     Torn,
-    /// A part of a shell could only set variables, which nobody gets.
-    LostVariables,
     /// Short reads were counted as blocks.
     ShortBlock,
     /// A program buffers its output.

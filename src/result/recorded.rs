@@ -175,6 +175,15 @@ pub struct RecordedProcess {
     /// Of these: there was no room, and it did not wait (EAGAIN).
     #[serde(default, skip_serializing_if = "is_default")]
     pub unsendable: u64,
+    /// Messages that it received from such sockets.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub received: u64,
+    /// Of these, datagrams that filled its buffer: what is longer is cut.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub filling: u64,
+    /// The size of that buffer.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub filling_bytes: u64,
     /// So many times it was executed with SIGPIPE ignored, as a process leaves that to what it starts.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ignores_sigpipe: u64,

@@ -100,3 +100,42 @@ fn files_that_others_take_away_are_said() {
         recorded.recording.findings.iter().any(|found| found.text.contains("since then it polls only for input"));
     assert!(is_said, "{}", recorded.stderr());
 }
+
+#[test]
+#[ignore = "needs root, bash and python3: make test"]
+fn what_is_closed_cut_or_ignored_without_a_word_is_said() {
+    let python = python();
+    // In a namespace of its own, where it is process 1, also of the signals of who made that.
+    let first = "unshare --fork --pid bash -c 'bash -c \"sleep 30; true\"; true' & sleep 1; \
+                 kill $(pgrep -P $!); sleep 0.5; kill -9 $(pgrep -P $!); wait";
+    said(&["bash", "-c", first], FindingKind::Held, " It is process 1 of its PID namespace, as in a container");
+    let cut = "import socket\na = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); a.bind(('127.0.0.1', 0))\n\
+               b = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+               for i in range(20): b.sendto(b'x' * (100 if i % 2 else 5000), a.getsockname()); a.recv(2048)";
+    let text = "10 of the 20 datagrams that `python3` received filled its buffer of 2,048 bytes: ";
+    said(&[&python, "-c", cut], FindingKind::Datagrams, text);
+    let reset = "import os, socket\ns = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen(8)\n\
+                 if os.fork() == 0:\n    c = socket.create_connection(s.getsockname())\n\
+                 \u{20}   try:\n        while True: c.sendall(b'x' * 65536)\n    except OSError: os._exit(0)\n\
+                 a, _ = s.accept(); a.recv(512); a.sendall(b'no'); a.close(); os.wait()";
+    said(&[&python, "-c", reset], FindingKind::NeverRead, " before it had read all that ");
+    let looks = "import os, time\nfor i in range(200): os.read(0, 100); time.sleep(0.002)";
+    let text = " got the end of file: nobody has its write end open.";
+    said(&["bash", "-c", &format!("echo 1 | {python} -c \"$0\""), looks], FindingKind::AtEnd, text);
+    let folder = tempfile::tempdir().unwrap();
+    let walk = "import os, sys\nos.chdir(sys.argv[1]); os.mkfifo('f')\nd = os.open('.', os.O_RDONLY)\nos.chdir('/usr'); \
+                os.open('f', os.O_RDONLY, dir_fd=d)";
+    let recorded = record_for("2s", &[&python, "-c", walk, folder.path().to_str().unwrap()]);
+    let text = &recorded.recording.findings[0].text;
+    assert!(text.ends_with(&format!("the FIFO `{}/f` for writing.", folder.path().display())), "{text}");
+    let paused = "import os, select, subprocess\n\
+                  p = subprocess.Popen(['seq', '100000'], stdout=subprocess.PIPE)\n\
+                  e = select.epoll(); e.register(p.stdout, select.EPOLLIN); e.poll(); os.read(p.stdout.fileno(), 65536)\n\
+                  e.unregister(p.stdout); p.wait()";
+    let recorded = record_for("2s", &[&python, "-c", paused]);
+    assert!(
+        recorded.recording.findings.iter().any(|found| found.text.contains("took it out of its set (EPOLL_CTL_DEL)")),
+        "{}",
+        recorded.stderr()
+    );
+}

@@ -242,7 +242,9 @@ fn a_process_that_is_killed_for_lack_of_memory_is_named_first() {
     group.set(&[("memory.max", "20000000"), ("memory.limit_in_bytes", "20000000")]);
     let line = format!("seq 3000000 | {} | tail -n 1", group.run("sort -S 500M"));
     let recorded = record(&[&line]);
-    assert_eq!(recorded.recording.sentences()[0], "`sort` was killed for lack of memory.", "{}", recorded.stderr());
+    let said = "`sort` was killed for lack of memory (SIGKILL), and what it had not written is lost. It ends if its cgroup's limit \
+                (`memory.max`, a container's) is larger, or if it keeps less in memory.";
+    assert_eq!(recorded.recording.sentences()[0], said, "{}", recorded.stderr());
 }
 
 #[test]

@@ -4,10 +4,14 @@
 use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::raw::PrWho;
 use indexmap::IndexSet;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// From so many on, processes that did the same at different pipes are one row: nobody types as many.
 const MANY: usize = 9;
+
+/// A script that lived this part of the window is told apart from many others.
+const LONG: u64 = 10;
 
 /// The longest chain of pipes whose processes are all told apart has twice as many.
 const ROUNDS: usize = 64;
@@ -26,13 +30,11 @@ pub(crate) type SameEnds = (StageProgram, BTreeSet<PipeSide>);
 /// [`MANY`] that did so on pipes of the same kind. Pipes are of the same kind if the same processes, of those that are
 /// told apart already, write and read them: the colour refinement of graphs.
 pub(crate) fn alike(counted: &RecordedCounts, script: impl Fn(&PrWho) -> u64) -> HashMap<PrWho, usize> {
-    let mut scripts: HashMap<StageProgram, BTreeSet<u64>> = HashMap::new();
-    for (who, _) in &counted.processes {
-        scripts.entry((who.stage, who.name)).or_default().insert(script(who));
-    }
+    let scripts = scripts(counted, &script);
     let program = |who: &PrWho| {
-        let few = scripts.get(&(who.stage, who.name)).is_some_and(|all| all.len() < MANY);
-        (who.stage, [who.name[0], who.name[1] ^ if few { script(who) } else { 0 }])
+        let own = script(who);
+        let is_told = scripts.get(&(who.stage, who.name)).is_some_and(|told| told.contains(&own));
+        (who.stage, [who.name[0], who.name[1] ^ if is_told { own } else { 0 }])
     };
     let mut used: HashMap<PrWho, BTreeSet<PipeSide>> = HashMap::new();
     for (end, _) in &counted.ends {
@@ -51,6 +53,29 @@ pub(crate) fn alike(counted: &RecordedCounts, script: impl Fn(&PrWho) -> u64) ->
     let firsts: BTreeMap<usize, usize> =
         sizes.iter().filter(|(_, size)| **size >= MANY).filter_map(|(kind, _)| Some((*kind, first(*kind)?))).collect();
     exact.into_iter().map(|(who, group)| (who, firsts.get(&kinds[group]).copied().unwrap_or(group))).collect()
+}
+
+/// The scripts of each program that are told apart: all if they are few, of many those that lived long, such as what pyenv's scripts
+/// start at last.
+fn scripts(counted: &RecordedCounts, script: impl Fn(&PrWho) -> u64) -> HashMap<StageProgram, BTreeSet<u64>> {
+    let mut lived: HashMap<StageProgram, BTreeMap<u64, u64>> = HashMap::new();
+    for (who, process) in &counted.processes {
+        let one = process.end.saturating_sub(process.begin);
+        let ns = counted.members.get(who).map_or(one, |members| members.lived_ns);
+        *lived.entry((who.stage, who.name)).or_default().entry(script(who)).or_default() += ns;
+    }
+    let begin = counted.processes.iter().map(|(_, process)| process.begin).min().unwrap_or(0);
+    let end = counted.processes.iter().map(|(_, process)| process.end).max().unwrap_or(0);
+    let long = end.saturating_sub(begin) / LONG;
+    let told = |scripts: BTreeMap<u64, u64>| -> BTreeSet<u64> {
+        if scripts.len() < MANY {
+            return scripts.into_keys().collect();
+        }
+        let mut scripts: Vec<(u64, u64)> = scripts.into_iter().filter(|(_, ns)| *ns >= long.max(1)).collect();
+        scripts.sort_by_key(|(script, ns)| (Reverse(*ns), *script));
+        scripts.into_iter().take(MANY - 1).map(|(script, _)| script).collect()
+    };
+    lived.into_iter().map(|(program, scripts)| (program, told(scripts))).collect()
 }
 
 /// A number for each group, the same for those that cannot be told apart by what is at the other ends of their pipes.

@@ -11,8 +11,8 @@ use crate::record::observe::call_names::call_name;
 use crate::record::observe::channel_kind::kind_of;
 use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::raw::{
-    PR_ITSELF, PR_KINDS, PR_READY_EVERY, PR_TOLD_BLOCKED, PR_TOLD_HANDLED, PR_TOLD_IGNORED, PR_TTIN, PR_TTOU, PR_WRITE,
-    PrCounts, PrEnd, PrProcess, PrState, PrWho,
+    PR_ITSELF, PR_KINDS, PR_READY_EVERY, PR_TOLD_BLOCKED, PR_TOLD_HANDLED, PR_TOLD_IGNORED, PR_TOLD_INIT, PR_TTIN,
+    PR_TTOU, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho,
 };
 use crate::record::observe::reason::{name_of, why};
 use crate::record::start::launch::MadePipe;
@@ -231,9 +231,11 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
         PR_TOLD_IGNORED => Some(InVain::Ignored),
         PR_TOLD_HANDLED => Some(InVain::Handled),
         PR_TOLD_BLOCKED => Some(InVain::Blocked),
+        PR_TOLD_INIT => Some(InVain::Init),
         _ => sum.told_to_end_in_vain,
     };
     sum.out_of_memory |= more.starved > 0;
+    sum.filling_bytes = sum.filling_bytes.max(more.filling_bytes);
     if more.descriptors > 0 {
         sum.full_table = Some(FullTable {
             calls: more.full_tables,
@@ -280,6 +282,8 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
         (&mut sum.failed_calls, more.failed),
         (&mut sum.sends, more.sends),
         (&mut sum.unsendable, more.unsendable),
+        (&mut sum.received, more.received),
+        (&mut sum.filling, more.filling),
         (&mut sum.ignores_sigpipe, more.ignores_sigpipe),
         (&mut sum.ignores_sigchld, more.ignores_sigchld),
         (&mut sum.without_space, more.no_space),
@@ -399,6 +403,8 @@ fn add_end(end: &mut RecordedEnd, counts: &PrCounts, writes: bool, begin: u64) {
         (&mut end.by_read, counts.by_read),
         (&mut end.printed, counts.printed),
         (&mut end.aside, counts.aside),
+        (&mut end.watched, counts.watched),
+        (&mut end.unwatched, counts.unwatched),
     ] {
         *sum += more;
     }

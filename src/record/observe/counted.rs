@@ -83,6 +83,7 @@ pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
     let (sender, told) = (last(sum.sender, more.sender), last(sum.told, more.told));
     let (told_at, told_how) = (least_known(sum.told_at, more.told_at), last(sum.told_how, more.told_how));
     let (ended, port) = (last(sum.ended, more.ended), last(sum.port, more.port));
+    let filling_bytes = last(sum.filling_bytes, more.filling_bytes);
     let fuller = if more.descriptors > 0 { more } else { &*sum };
     let table = [fuller.descriptors, fuller.looked_at, fuller.pipes_open, fuller.sockets_open];
     let locked = one_output([sum.locked, sum.locked_device], [more.locked, more.locked_device]);
@@ -93,7 +94,7 @@ pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
     [sum.output, sum.output_device] = output;
     [sum.input, sum.input_device] = input;
     (sum.sender, sum.told, sum.told_at, sum.told_how) = (sender, told, told_at, told_how);
-    (sum.ended, sum.port) = (ended, port);
+    (sum.ended, sum.port, sum.filling_bytes) = (ended, port, filling_bytes);
     [sum.descriptors, sum.looked_at, sum.pipes_open, sum.sockets_open] = table;
     [sum.locked, sum.locked_device] = locked;
 }

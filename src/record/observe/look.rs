@@ -277,15 +277,16 @@ impl ProcessesNow {
                 let holders = holders.into_iter().map(|pid| self.seen(pid)).collect();
                 Some(WaitedFor::Lock { path: path.to_string_lossy().into_owned(), holders })
             }
-            ThreadCall::Opening { path, writes } => {
-                let whole = whole_path(pid, path);
+            ThreadCall::Opening { folder, path, writes } => {
+                let whole = whole_path(pid, *folder, path);
                 let deleted = self.with_deleted(&whole).into_iter().map(|pid| self.seen(pid)).collect();
                 let file = std::fs::metadata(format!("/proc/{pid}/root{whole}"));
                 let removed = match file {
                     Ok(file) => !file.file_type().is_fifo(),
                     Err(error) => error.kind() == std::io::ErrorKind::NotFound,
                 };
-                Some(WaitedFor::Opening { path: path.clone(), writes: *writes, deleted, removed })
+                let path = if folder.is_some() { shown_path(pid, &whole) } else { path.clone() };
+                Some(WaitedFor::Opening { path, writes: *writes, deleted, removed })
             }
             ThreadCall::Child(_) => {
                 let (children, _) = self.enders(pid, call, false);
@@ -364,11 +365,20 @@ pub(crate) fn path_of(file: &OpenFile) -> Option<String> {
     }
 }
 
-/// A path as a process sees it, without its folder.
-fn whole_path(pid: u32, path: &str) -> String {
-    let folder = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+/// A path that a process uses, from its descriptor of a folder, or else from its working directory.
+fn whole_path(pid: u32, folder: Option<u32>, path: &str) -> String {
+    let of = folder.map_or_else(|| "cwd".to_owned(), |fd| format!("fd/{fd}"));
+    let folder = std::fs::read_link(format!("/proc/{pid}/{of}")).unwrap_or_default();
     // An absolute path replaces the folder.
     folder.join(path).to_string_lossy().into_owned()
+}
+
+/// A path as a person in the working directory of the process would write it.
+fn shown_path(pid: u32, whole: &str) -> String {
+    let folder = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+    std::path::Path::new(whole)
+        .strip_prefix(folder)
+        .map_or_else(|_| whole.to_owned(), |path| path.display().to_string())
 }
 
 /// Whether a thread only sleeps until a time, and then may look again.

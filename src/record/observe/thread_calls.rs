@@ -42,6 +42,8 @@ pub(crate) enum ThreadCall {
     Lock(u32),
     /// The opening of a FIFO.
     Opening {
+        /// The descriptor of a folder that the path begins at, if it is not the working directory.
+        folder: Option<u32>,
         path: String,
         writes: bool,
     },
@@ -167,8 +169,11 @@ fn decoded(number: i64, arguments: [u64; 6], files: &[OpenFile], memory: ReadMem
         libc::SYS_fcntl if matches!(second as i32, libc::F_SETLKW | libc::F_OFD_SETLKW) => {
             ThreadCall::Lock(first as u32)
         }
-        old_calls::SYS_open => opening(first, second, memory),
-        libc::SYS_openat => opening(second, third, memory),
+        old_calls::SYS_open => opening(None, first, second, memory),
+        libc::SYS_openat => {
+            let folder = u32::try_from(first as i32).ok();
+            opening(folder, second, third, memory)
+        }
         _ => ThreadCall::Idle,
     }
 }
@@ -212,12 +217,12 @@ fn epoll_files(fd: u64, files: &[OpenFile]) -> Option<Vec<(u32, bool)>> {
 }
 
 /// Only the opening of a FIFO is interruptible.
-fn opening(path: u64, flags: u64, memory: ReadMemory<'_>) -> ThreadCall {
+fn opening(folder: Option<u32>, path: u64, flags: u64, memory: ReadMemory<'_>) -> ThreadCall {
     let mut bytes = vec![0; 4096];
     let length = memory(path, &mut bytes);
     let path = bytes[..length].split(|byte| *byte == 0).next().unwrap_or_default();
     let writes = flags as i32 & libc::O_ACCMODE == libc::O_WRONLY;
-    ThreadCall::Opening { path: String::from_utf8_lossy(path).into_owned(), writes }
+    ThreadCall::Opening { folder, path: String::from_utf8_lossy(path).into_owned(), writes }
 }
 
 #[cfg(test)]
@@ -270,8 +275,10 @@ mod tests {
         assert_eq!(call(libc::SYS_futex, [0, 128, 0, 0, 0, 0], &[]), ThreadCall::Thread);
         assert_eq!(call(libc::SYS_futex, [0, 128, 0, 1, 0, 0], &[]), ThreadCall::Idle, "it ends after a time");
         assert_eq!(call(libc::SYS_futex, [0, 0, 0, 0, 0, 0], &[]), ThreadCall::Shared, "other processes can share it");
-        let fifo = ThreadCall::Opening { path: "a b".to_owned(), writes: true };
-        assert_eq!(call(libc::SYS_openat, [0, 1, 1, 0, 0, 0], b"/a b\0c"), fifo);
+        let fifo = |folder| ThreadCall::Opening { folder, path: "a b".to_owned(), writes: true };
+        assert_eq!(call(libc::SYS_openat, [7, 1, 1, 0, 0, 0], b"/a b\0c"), fifo(Some(7)));
+        let here = u64::from(libc::AT_FDCWD.cast_unsigned());
+        assert_eq!(call(libc::SYS_openat, [here, 1, 1, 0, 0, 0], b"/a b\0c"), fifo(None));
         assert_eq!(call(libc::SYS_nanosleep, [0; 6], &[]), ThreadCall::Idle);
         assert_eq!(call_of("running", 1, &[]), ThreadCall::Busy);
         assert_eq!(call_of("0 0x3 0x0 0x0 0x0 0x0 0x0 0xffd0 0x1", 1, &[]), ThreadCall::Idle, "of 32 bits");

@@ -456,7 +456,11 @@ mod tests {
         recording.executed_on = ExecutedOn::Tcg;
         assert!(said(&recording).contains("; try --cpu max. "), "{}", said(&recording));
         recording.recorded[1].out_of_memory = true;
-        assert!(said(&recording).starts_with("`b` was killed for lack of memory. `a` was"), "{}", said(&recording));
+        assert!(
+            said(&recording).starts_with("`b` was killed for lack of memory (SIGKILL), and"),
+            "{}",
+            said(&recording)
+        );
     }
 
     #[test]

@@ -42,6 +42,11 @@ const ORPHANED_NS: u64 = 1_000_000_000;
 const BLOCKED: &str = " A program inherits what is blocked over `fork` and `exec`: who starts it has to reset that in between \
                        (`sigprocmask`).";
 
+/// Why the first process of a container goes on.
+const INIT: &str = " It is process 1 of its PID namespace, as in a container, which ignores each signal that it has no handler for, and \
+                    what it has started got none. An init before it (`docker run --init`, `tini`), a `trap`, or `exec` before a \
+                    program that has a handler ends it.";
+
 /// A shell that starts so many processes after SIGTERM does not only clean up.
 const WENT_ON: u64 = 3;
 
@@ -166,10 +171,12 @@ fn goes_on(recording: &Document, labels: &[String], at: usize, process: &Recorde
         Some(InVain::Ignored) => ["it ignores", ""],
         Some(InVain::Handled) => ["it handles", ""],
         Some(InVain::Blocked) => ["it has blocked", BLOCKED],
+        Some(InVain::Init) => ["it ignores", INIT],
         None => ["it ignores or handles", ""],
     };
     // SIGHUP that has a handler is a request.
     let hung_up = process.told_to_hang_up;
+    let is_init = process.told_to_end_in_vain == Some(InVain::Init);
     if hung_up && (!is_killed || process.told_to_end_in_vain != Some(InVain::Ignored)) {
         return None;
     }
@@ -183,7 +190,9 @@ fn goes_on(recording: &Document, labels: &[String], at: usize, process: &Recorde
         ));
     }
     if is_killed {
-        let waits = if process.is_shell() && process.started_since >= WENT_ON {
+        let waits = if is_init {
+            ""
+        } else if process.is_shell() && process.started_since >= WENT_ON {
             // Its program ended meanwhile, and it started others.
             let why = match process.told_to_end_in_vain {
                 Some(InVain::Handled) => {
@@ -223,7 +232,13 @@ fn goes_on(recording: &Document, labels: &[String], at: usize, process: &Recorde
 
 /// A program that the kernel ended because there was no memory.
 fn starved(process: &RecordedProcess) -> Option<String> {
-    process.out_of_memory.then(|| format!("`{}` was killed for lack of memory.", process.name))
+    process.out_of_memory.then(|| {
+        format!(
+            "`{}` was killed for lack of memory (SIGKILL), and what it had not written is lost. It ends if its cgroup's limit \
+             (`memory.max`, a container's) is larger, or if it keeps less in memory.",
+            process.name
+        )
+    })
 }
 
 /// A program that a fault of its own ended. A shell reports only that of the last one.
@@ -371,7 +386,7 @@ mod tests {
 
     #[test]
     fn who_goes_on_after_sigterm_is_said() {
-        let told = |end_ns: u64, duration_ns: Option<u64>, signal: Option<u32>| {
+        let recording = |end_ns: u64, duration_ns: Option<u64>, signal: Option<u32>| {
             let process = |name: &str, told_to_end_by| RecordedProcess {
                 name: name.to_owned(),
                 pids: vec![1],
@@ -382,7 +397,10 @@ mod tests {
             let mut recorded = vec![process("timeout", None), process("job", Some(0))];
             recorded[1].signal = signal;
             let processes = Processes { window_ns: WINDOW, ..Processes::default() };
-            let said = findings(&Document { recorded, processes, duration_ns, ..Document::default() });
+            Document { recorded, processes, duration_ns, ..Document::default() }
+        };
+        let told = |end_ns: u64, duration_ns: Option<u64>, signal: Option<u32>| {
+            let said = findings(&recording(end_ns, duration_ns, signal));
             said.into_iter().map(|finding| finding.text).collect::<Vec<_>>()
         };
         let text = "`job` goes on although `timeout` sent it SIGTERM, which it ignores or handles. SIGKILL ends it, as \
@@ -392,6 +410,10 @@ mod tests {
         let killed = told(WINDOW / 2, None, Some(libc::SIGKILL.cast_unsigned()));
         let text = "`job` did not end at the SIGTERM of `timeout`, which it ignores or handles, and was ended by SIGKILL at 0.50 s.";
         assert!(killed.iter().any(|said| said == text), "{killed:?}");
+        let mut recording = recording(WINDOW / 2, None, Some(libc::SIGKILL.cast_unsigned()));
+        recording.recorded[1].told_to_end_in_vain = Some(InVain::Init);
+        let text = format!("which it ignores, and was ended by SIGKILL at 0.50 s.{INIT}");
+        assert!(findings(&recording).iter().any(|found| found.text.ends_with(&text)));
     }
 
     #[test]

@@ -12,17 +12,16 @@ mod waiting;
 
 use crate::profile::few;
 use crate::record::say::killed;
-use crate::result::{Document, Finding, FindingKind, LastLook, LastWait, SeenProcess, WaitReason, WaitedFor};
+use crate::result::{
+    Document, Finding, FindingKind, LastLook, LastWait, RecordedProcess, SeenProcess, WaitReason, WaitedFor,
+};
 use crate::util::text::{clean, counted};
 use circles::{circle_text, circles};
 use held::held;
 use remedy::LAST_GIVEN;
 use std::collections::{BTreeMap, BTreeSet};
 pub(crate) use waiting::full_name;
-use waiting::{LONG, NAMED, channel_name, is_hung, is_stuck, recorded, role, that_have};
-
-/// A process that a signal ends is gone so long after its last call at most, ns.
-const SOON_NS: u64 = 20_000_000;
+use waiting::{LONG, NAMED, SOON_NS, channel_name, is_hung, is_stuck, recorded, role, that_have};
 
 /// What stands still in `recording`.
 pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
@@ -75,6 +74,15 @@ pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
 /// Whether what a process slept for when it was last looked at has come since.
 fn has_gone_on(recording: &Document, look: &LastLook, wait: &LastWait) -> bool {
     let WaitedFor::Channels { any, .. } = &wait.awaited else { return false };
+    // What only looks does not see what moved. Who waits without end does not end by itself, unless another one was ended.
+    let ended_by_itself = wait.process.recorded.and_then(|at| recording.recorded.get(at)).is_some_and(|process| {
+        let before = |of: &RecordedProcess| killed::by_others(of) && of.end_ns <= process.end_ns;
+        let is_over = process.signal.is_none() && process.end_ns < recording.processes.window_ns;
+        is_over && !recording.recorded.iter().any(before)
+    });
+    if recording.looks.is_some() && ended_by_itself {
+        return true;
+    }
     any.iter().any(|channel| {
         let known = recorded(recording, channel);
         let mut ends = known.into_iter().flat_map(|known| if channel.room { &known.writers } else { &known.readers });
@@ -204,7 +212,8 @@ fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
             let below = |path: &String| {
                 path[1..].strip_prefix(word.as_str()).is_some_and(|rest| word.ends_with('/') || rest.starts_with('/'))
             };
-            !word.is_empty() && paths.iter().any(below)
+            let is_own = [".", "./"].contains(&word.as_str()) && paths.iter().any(|path| !path.starts_with("`/"));
+            !word.is_empty() && (is_own || paths.iter().any(below))
         };
         let walks = gone.is_empty() && program.is_some_and(|of| of.args.iter().skip(1).any(is_above));
         let skip = if walks {

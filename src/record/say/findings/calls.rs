@@ -18,10 +18,11 @@ const SYNCS: u64 = 100;
 const FOR_EACH: u64 = 10;
 
 /// From this part of its life on that it does not sleep, a process only looks; from this part of the window on, closes matter;
-/// and from this part of the path on, waits for the disk.
+/// and from these parts of its own path, and of all of it, on, waits for the disk.
 const AWAKE: f64 = 0.5;
 const CLOSING: f64 = 0.1;
 const DISK: f64 = 0.3;
+const WORTH: f64 = 0.1;
 
 /// `` `a.py` called `fsync` 1,000 times, and waits for the disk 85 % of the time: ... ``
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
@@ -186,7 +187,8 @@ fn syncs(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
         grouped(process.syncs),
         percent(waits)
     );
-    (waits >= DISK).then_some((FindingKind::Syncs, process.syncs, text))
+    // Of a script with other parts, its own part counts, if that is worth a change.
+    (waits >= (DISK * view.all_on_path(at)).max(WORTH)).then_some((FindingKind::Syncs, process.syncs, text))
 }
 
 /// The exit codes of children that nobody can get any more.
@@ -348,7 +350,7 @@ mod tests {
         let text = "`grep` called `fsync` 1,000 times, and waits for files 85 % of the time: each call waits until the disk has \
                     all that was written. One for many lines, or at the end, waits less often.";
         assert_eq!(syncs(1000, 0.85), [text]);
-        assert!(syncs(5, 0.85).is_empty() && syncs(1000, 0.1).is_empty());
+        assert!(syncs(5, 0.85).is_empty() && syncs(1000, 0.09).is_empty());
     }
 
     #[test]

@@ -53,6 +53,49 @@ pub(crate) fn unread(view: &FindingView<'_>) -> Vec<Finding> {
     found.collect()
 }
 
+/// `` `server` closed 5 connections before it had read all that `client` sent (at least 9,000 bytes): ... ``
+///
+/// The kernel answers with RST then, not FIN (RFC 2525, 2.17), and the other side loses what it had not read.
+pub(crate) fn reset(view: &FindingView<'_>) -> Vec<Finding> {
+    let ports = |channel: &RecordedChannel| [channel.inode as u16, (channel.inode >> 16) as u16];
+    let tcp = || view.document.channels.iter().enumerate().filter(|(_, channel)| channel.kind == ChannelKind::Tcp);
+    let mut of_ends: BTreeMap<[usize; 2], (Vec<usize>, u64, u64)> = BTreeMap::new();
+    for (at, channel) in tcp() {
+        let ([writer], [reader]) = (&channel.writers[..], &channel.readers[..]) else { continue };
+        let unread = channel.written().saturating_sub(channel.read());
+        if writer.errors + writer.epipe == 0 || unread == 0 || reader.at_end > 0 || reader.process == writer.process {
+            continue;
+        }
+        let [from, to] = ports(channel);
+        let answer = tcp().find(|(_, other)| ports(other) == [to, from]).map_or(0, |(_, other)| {
+            let written = other.writers.iter().filter(|end| end.process == reader.process).map(|end| end.bytes).sum();
+            u64::saturating_sub(written, other.read())
+        });
+        let known = of_ends.entry([reader.process, writer.process]).or_default();
+        known.0.push(at);
+        known.1 += unread;
+        known.2 += answer;
+    }
+    let say = |([reader, writer], (channels, unread, lost)): ([usize; 2], (Vec<usize>, u64, u64))| {
+        let (name, other) = (view.name(reader), view.name(writer));
+        let loses = if lost > 0 {
+            format!(", so that {other} could not read the {} that {name} had answered", counted(lost, "byte"))
+        } else {
+            String::new()
+        };
+        let text = format!(
+            "{name} closed {} before it had read all that {other} sent ({} unread): the kernel resets such a connection (RST), and the \
+             writes of {other} fail{loses}. {name} has to read until the end before it closes, or to shut down its own direction first \
+             (`shutdown` with SHUT_WR) and then to read and discard.",
+            counted(channels.len() as u64, "connection"),
+            counted(unread, "byte")
+        );
+        let finding = Finding::new(FindingKind::NeverRead, [reader, writer], text);
+        Finding { channels, bytes: Some(unread), ..finding }
+    };
+    of_ends.into_iter().map(say).collect()
+}
+
 /// Who sleeps for so much of the window for more waits for what does not come.
 const WAITS: f64 = 0.5;
 
@@ -91,7 +134,7 @@ pub(crate) fn not_resumed(view: &FindingView<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::say::findings::tests::{WINDOW, said};
+    use crate::record::say::findings::tests::{WINDOW, said, silent};
     use crate::result::{AwaitedChannel, Document, LastLook, LastWait, NamedFile, SeenProcess};
 
     fn connections(recording: &mut Document) {
@@ -121,6 +164,35 @@ mod tests {
             recording.named_files[0].path = "port 80".to_owned();
         });
         assert!(other.is_empty(), "{other:?}");
+    }
+
+    #[test]
+    fn a_connection_that_is_closed_with_data_unread_is_said() {
+        let resets = |change: &dyn Fn(&mut Document)| {
+            said(reset, &|recording| {
+                let [request, answer] = &mut recording.channels[..] else { panic!() };
+                (request.kind, answer.kind) = (ChannelKind::Tcp, ChannelKind::Tcp);
+                (request.inode, answer.inode) = (80 << 16 | 4000, 4000 << 16 | 80);
+                (request.writers[0].bytes, request.writers[0].errors, request.readers[0].bytes) = (9000, 1, 512);
+                answer.writers[0].bytes = 81;
+                answer.readers.clear();
+                change(recording);
+            })
+        };
+        let text = "`grep` closed 1 connection before it had read all that `seq` sent (8,488 bytes unread): the kernel resets such a \
+                    connection (RST), and the writes of `seq` fail, so that `seq` could not read the 81 bytes that `grep` had answered. `grep` \
+                    has to read until the end before it closes, or to shut down its own direction first (`shutdown` with SHUT_WR) and then \
+                    to read and discard.";
+        assert_eq!(resets(&|_| {}), [text]);
+        silent(
+            &resets,
+            &[
+                &|recording| recording.channels[0].writers[0].errors = 0,
+                &|recording| recording.channels[0].readers[0].bytes = 9000,
+                &|recording| recording.channels[0].readers[0].at_end = 1,
+                &|recording| recording.channels[0].kind = ChannelKind::Pipe,
+            ],
+        );
     }
 
     #[test]

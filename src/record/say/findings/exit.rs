@@ -294,7 +294,7 @@ fn unwanted(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: 
     } else {
         ": `|| true` behind the command avoids that"
     };
-    format!("; {} ended at once, as `set -e` does it, or after its last command{avoid}", view.name(by))
+    format!("; {} ended with it: it was its last command, or `set -e` did that{avoid}", view.name(by))
 }
 
 /// Why SIGPIPE ended a process.
@@ -425,8 +425,8 @@ mod tests {
                     (name.to_owned(), Some(1), 1, Some(0));
             })
         };
-        let grep = "Exit code 1 is that of `grep`, which found nothing and ended at 12.0 ms; `sh` ended at once, as `set -e` does it, or after \
-                    its last command: `|| true` behind the command avoids that.";
+        let grep = "Exit code 1 is that of `grep`, which found nothing and ended at 12.0 ms; `sh` ended with it: it was its last command, \
+                    or `set -e` did that: `|| true` behind the command avoids that.";
         assert_eq!(found("rg", 1000), [grep.replace("`grep`", "`rg`")]);
         let tar = found("tar", 900_000_000);
         assert_eq!(

@@ -118,11 +118,18 @@ fn refused(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u
     let (channel, pipe, _) = view.writers().find(|(_, pipe, end)| one && is_refused(pipe, end))?;
     let ended = view.readers_ended(pipe, process.end_ns + SOON)?;
     let readers = view.names(&pipe.readers);
+    let name = view.name(at);
+    let remedy = match view.left_by(at, |process| process.ignores_sigpipe) {
+        Some(by) => format!(
+            "{name} ignores SIGPIPE, which would have ended it without a message: it has inherited that from {by}, which has to set \
+             it to its default between `fork` and `exec` (SIG_DFL; `restore_signals` of Python's subprocess does).",
+            by = view.name(by)
+        ),
+        None => format!("{name} ignores SIGPIPE, which would have ended it without a message."),
+    };
     let text = format!(
-        "{} failed with exit code {code}, because {readers} ended at {} and did not read on (EPIPE): it ignores SIGPIPE, which \
-         would have ended it without a message. If {readers} got all that was wanted, nothing is wrong; a reader that reads to the \
-         end avoids it.",
-        view.name(at),
+        "{name} failed with exit code {code}, because {readers} ended at {} and did not read on (EPIPE). {remedy} If {readers} got all \
+         that was wanted, nothing is wrong; a reader that reads to the end avoids it.",
         after(ended)
     );
     Some((FindingKind::Sigpipe, Some(channel), text))

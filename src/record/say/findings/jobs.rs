@@ -16,8 +16,10 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let found =
         all.iter().enumerate().filter(|(_, job)| job.execs > 0 && job.end_ns >= window).find_map(|(at, job)| {
             let shell = job.started_by.filter(|shell| all.get(*shell).is_some_and(waits))?;
-            let later =
-                |of: &&RecordedProcess| of.started_by == Some(shell) && of.execs > 0 && of.begin_ns > job.begin_ns;
+            // What the job was before is not another one.
+            let is_other = |of: &RecordedProcess| !of.pids.iter().all(|pid| job.pids.contains(pid));
+            let is_later = |of: &RecordedProcess| of.execs > 0 && of.begin_ns > job.begin_ns && is_other(of);
+            let later = |of: &&RecordedProcess| of.started_by == Some(shell) && is_later(of);
             let later: Vec<&RecordedProcess> = all.iter().filter(later).collect();
             // A command in the foreground ends before the next one begins: what goes on beside a later one is a job, too.
             let is_job = |one: &RecordedProcess| {

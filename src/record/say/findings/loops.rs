@@ -12,13 +12,19 @@ const MANY: u64 = 1000;
 /// Of the reads.
 const SHARE: f64 = 0.5;
 
+/// From this number and part of all reads on, one process only looks whether more comes.
+const LOOKS: u64 = 50;
+const NEARLY_ALL: f64 = 0.9;
+
 /// `` 1,838,077 of 1,838,078 reads of `python3` from the pipe got the end of file: nobody has its write end open. ``
 pub(crate) fn at_end(view: &FindingView<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for (at, pipe, end) in view.readers() {
         let (count, all) = (end.at_end, end.all_calls());
         let processes = view.process(end).map_or(1, |process| process.pids.len().max(1)) as u64;
-        if count / processes < MANY || (count as f64) < SHARE * all as f64 {
+        let part = count as f64 / all.max(1) as f64;
+        let only_looks = processes == 1 && count >= LOOKS && part >= NEARLY_ALL;
+        if (count / processes < MANY || part < SHARE) && !only_looks {
             continue;
         }
         let why = if pipe.kind.is_pipe() {
@@ -221,6 +227,9 @@ mod tests {
             recording.recorded[2].pids = (0..5000).collect();
         });
         assert!(several.is_empty(), "each of them read to the end");
+        let looks = |at_end: u64, all: u64| said(super::at_end, &|recording| reads(recording, at_end, all));
+        assert!(looks(588, 589)[0].starts_with("588 of 589 reads of `cat` from"), "{:?}", looks(588, 589));
+        assert!(looks(49, 49).is_empty() && looks(500, 600).is_empty());
     }
 
     fn polled(recording: &mut Document, all: u64, of_it: u64, reads: u64) {

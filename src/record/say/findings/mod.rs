@@ -44,7 +44,7 @@ use crate::util::text::grouped;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 67] = [
+const RULES: [FindingRule; 68] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -57,6 +57,7 @@ const RULES: [FindingRule; 67] = [
     unsent::rests,
     connections::not_resumed,
     connections::unread,
+    connections::reset,
     readers::datagrams,
     unread::short_block,
     exit::find,

@@ -144,6 +144,10 @@ fn by_node(view: &FindingView<'_>) -> Vec<Finding> {
 const DATAGRAMS_SHARE: f64 = 0.1;
 const DATAGRAMS_MANY: u64 = 10;
 
+/// Fewer datagrams that fill a buffer can have its size by chance, and a smaller buffer is one for a part of a message.
+const FILLED_MANY: u64 = 3;
+const LEAST_BUFFER: u64 = 64;
+
 /// `` `a` could not send 979 of 1,000 datagrams to `b` (98 %): the socket was full, and it does not wait (EAGAIN). ... ``
 pub(crate) fn datagrams(view: &FindingView<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -178,9 +182,29 @@ pub(crate) fn datagrams(view: &FindingView<'_>) -> Vec<Finding> {
         let is_much = lost >= DATAGRAMS_MANY && lost as f64 >= DATAGRAMS_SHARE * all as f64;
         is_much.then(|| Finding { count: Some(lost), of: Some(all), ..Finding::new(FindingKind::Datagrams, [at], text) })
     }));
+    found.extend(view.document.recorded.iter().enumerate().filter_map(|(at, process)| filled(view, at, process)));
     found
         .extend(view.document.channels.iter().enumerate().filter_map(|(at, channel)| datagrams_cut(view, at, channel)));
     found
+}
+
+/// `` 50 of the 200 datagrams that `b` received filled its buffer of 2,048 bytes: ... ``
+///
+/// Where all do, they may have one size; of those that differ, a few have just this one by chance at most.
+fn filled(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<Finding> {
+    let (count, all) = (process.filling, process.received);
+    if count < FILLED_MANY || count == all || process.filling_bytes < LEAST_BUFFER {
+        return None;
+    }
+    let text = format!(
+        "{} of the {} that {} received filled its buffer of {}: the kernel cuts what is longer, and the rest is lost. A larger buffer \
+         (65,535 bytes hold each) takes all; `recv` with MSG_TRUNC says how much there was.",
+        grouped(count),
+        counted(all, "datagram"),
+        view.name(at),
+        counted(process.filling_bytes, "byte")
+    );
+    Some(Finding { count: Some(count), of: Some(all), ..Finding::new(FindingKind::Datagrams, [at], text) })
 }
 
 /// `` `b` received 50 datagrams with a buffer of 1,024 bytes: of each, the rest was lost. ``
@@ -260,6 +284,21 @@ mod tests {
         assert!(inherits(1, 1)[0].ends_with(text), "{:?}", inherits(1, 1));
         assert!(inherits(0, 1)[0].ends_with("or not to ignore that signal."));
         assert!(inherits(1, 0)[0].ends_with("or not to ignore that signal."), "nobody is known");
+    }
+
+    #[test]
+    fn datagrams_that_fill_the_buffer_are_said() {
+        let filled = |filling: u64, received: u64, bytes: u64| {
+            said(datagrams, &|recording| {
+                let process = &mut recording.recorded[1];
+                (process.filling, process.received, process.filling_bytes) = (filling, received, bytes);
+            })
+        };
+        let text = "50 of the 200 datagrams that `grep` received filled its buffer of 2,048 bytes: the kernel cuts what is longer, and the \
+                    rest is lost. A larger buffer (65,535 bytes hold each) takes all; `recv` with MSG_TRUNC says how much there was.";
+        assert_eq!(filled(50, 200, 2048), [text]);
+        assert!(filled(200, 200, 2048).is_empty(), "all have one size");
+        assert!(filled(2, 200, 2048).is_empty() && filled(50, 200, 8).is_empty());
     }
 
     #[test]

@@ -65,13 +65,21 @@ fn is_failure(view: &FindingView<'_>, failed: &FailedProcess, process: &Recorded
     let all = &view.document.failures;
     let code = failed.exit_code;
     let says_so = failed.errors > 0 && !does(&process.name, Does::AnswersWith1);
-    let is_passed_on = || all.iter().any(|other| other.pid == failed.parent);
+    // Or what it had started was killed.
+    let child_killed = || {
+        let mut all = view.document.recorded.iter();
+        all.any(|of| of.started_by == Some(failed.process) && of.signal.is_some() && of.end_ns <= failed.lived_ns[1])
+    };
+    let is_passed_on = || all.iter().any(|other| other.pid == failed.parent) || child_killed();
     let is_over = process.name == TIMEOUT && code == TIMED_OUT && !failed.beside;
+    // What its calls met is said.
+    let is_said = process.full_queues + process.refused_connects > 0;
     // A handler of a signal ends many a program so.
     let is_ended = process.told_to_end_by.is_some() || code > BY_SIGNAL;
     process.execs > 0
         && !is_over
         && !is_ended
+        && !is_said
         && (fails(process, code) || says_so || failed.beside)
         && !answers(view, failed.process, process, code)
         && !is_passed_on()

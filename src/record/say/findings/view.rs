@@ -58,6 +58,13 @@ impl<'a> FindingView<'a> {
         ns as f64 / self.window()
     }
 
+    /// The part of the window that the path spends with this process, whatever that does.
+    pub(crate) fn all_on_path(&self, process: usize) -> f64 {
+        let parts = self.document.path.iter().flat_map(|path| &path.parts);
+        let ns: u64 = parts.filter(|part| part.process == Some(process)).map(|part| part.ns).sum();
+        ns as f64 / self.window()
+    }
+
     /// The process of an end.
     pub(crate) fn process(&self, end: &RecordedEnd) -> Option<&'a RecordedProcess> {
         self.document.recorded.get(end.process)

@@ -12,20 +12,25 @@ use crate::util::text::{clean, counted, grouped};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-/// From this part of its life on, a process is stopped all the time; from this part of the path on, the path says it.
+/// From this part of the window on, a process is stopped all the time; from this part of the path on, the path says it.
 const ALWAYS: f64 = 0.95;
 const SAID: f64 = 0.05;
+
+/// From this part of the window on, a process is stopped, or waits, most of the time.
+const LONG: f64 = 0.5;
 
 /// `` `cat` and `sort` are stopped, and were so all the time: ... ``
 pub(crate) fn stopped(view: &FindingView<'_>) -> Vec<Finding> {
     let document = view.document;
     let window = document.processes.window_ns;
     let on_path = |at: usize| view.on_path(at, PathWhat::Asleep { reason: WaitReason::Stopped }) >= SAID;
-    let is_stopped = |at: &usize| {
-        let process = &document.recorded[*at];
+    // Of each process of the row.
+    let part = |at: usize| {
+        let process = &document.recorded[at];
         let stopped = process.waits.get(&WaitReason::Stopped).map_or(0, |wait| wait.ns);
-        stopped > 0 && stopped as f64 >= ALWAYS * window as f64 && !on_path(*at)
+        stopped as f64 / (window * process.pids.len().max(1) as u64).max(1) as f64
     };
+    let is_stopped = |at: &usize| part(*at) >= LONG && !on_path(*at);
     let stopped: Vec<usize> = (0..document.recorded.len()).filter(is_stopped).collect();
     if stopped.is_empty() {
         return Vec::new();
@@ -49,12 +54,13 @@ pub(crate) fn stopped(view: &FindingView<'_>) -> Vec<Finding> {
         ),
         by => format!("by {}. `fg` or `kill -CONT` lets {them} go on.", few(by.iter().map(words::holder))),
     };
-    let text = format!("{names} {are} stopped, and {were} all the time: {why}");
+    let text = if stopped.iter().all(|at| part(*at) >= ALWAYS) {
+        format!("{names} {are} stopped, and {were} all the time: {why}")
+    } else {
+        format!("{names} {were} stopped most of the time: {why}")
+    };
     vec![Finding { count: Some(stopped.len() as u64), ..Finding::new(FindingKind::Stopped, stopped, text) }]
 }
-
-/// From this part of the window on.
-const LONG: f64 = 0.5;
 
 /// `` `git` waits for something to be typed at its terminal, and nothing was: ... ``
 pub(crate) fn typed(view: &FindingView<'_>) -> Vec<Finding> {
@@ -166,9 +172,9 @@ pub(crate) fn refused(view: &FindingView<'_>) -> Vec<Finding> {
         let full = process.full_queues;
         if full > 0 {
             let text = format!(
-                "{} of {all} of {name} failed with EAGAIN: the queue of the listening socket was full. Who listens has to \
-                 accept sooner, or to `listen` with a larger backlog.",
-                grouped(full)
+                "{} of {name} failed with EAGAIN: the queue of the listening socket was full. Who listens has to accept sooner, or \
+                 to `listen` with a larger backlog.",
+                counted(full, "connection")
             );
             found.push(said(full, text));
         }
@@ -226,9 +232,13 @@ pub(crate) fn acknowledged(view: &FindingView<'_>) -> Vec<Finding> {
         }
         Some((at, [from.process, to.process], (writes + answers / 2) / answers, mean))
     };
-    let mut slow = channels().filter_map(say);
-    let Some((at, [from, to], writes, mean)) = slow.next() else { return Vec::new() };
-    let back = slow.find(|(_, ends, ..)| *ends == [to, from]);
+    let slow: Vec<(usize, [usize; 2], u64, u64)> = channels().filter_map(say).collect();
+    // Who passes on what comes in parts sends it in parts: the first one of a chain delays all.
+    let passes_on = |[from, to]: [usize; 2]| slow.iter().any(|(_, ends, ..)| ends[1] == from && ends[0] != to);
+    let first = slow.iter().find(|(_, ends, ..)| !passes_on(*ends)).or(slow.first());
+    let Some(&(at, [from, to], writes, mean)) = first else { return Vec::new() };
+    let back = slow.iter().find(|(_, ends, ..)| *ends == [to, from]);
+    let relays = slow.iter().any(|(_, ends, ..)| ends[0] == to && ends[1] != from);
     let (one, other) = (view.name(from), view.name(to));
     let (who, who_has) = match back {
         Some((_, _, answers, _)) => (
@@ -239,10 +249,11 @@ pub(crate) fn acknowledged(view: &FindingView<'_>) -> Vec<Finding> {
     };
     let text = format!(
         "{who}, and both wait some {}: the last one is sent only once those before are acknowledged, which takes 40 ms. One write for \
-         all, or TCP_NODELAY{who_has}, does not wait.",
-        after(mean)
+         all, or TCP_NODELAY{who_has}, does not wait.{}",
+        after(mean),
+        if relays { format!(" {other} passes that on in the same parts, and needs it, too.") } else { String::new() }
     );
-    let channels = [at].into_iter().chain(back.map(|(at, ..)| at)).collect();
+    let channels = [at].into_iter().chain(back.map(|(at, ..)| *at)).collect();
     let finding = Finding::new(FindingKind::Naps, [from, to], text);
     vec![Finding { channels, ns: Some(mean), ..finding }]
 }
@@ -318,7 +329,12 @@ mod tests {
             recording.processes.window_ns = 1_000_000;
             is_stopped_for(recording, 0.5);
         });
-        assert!(short.is_empty(), "{short:?}");
+        assert!(short[0].starts_with("`grep` was stopped most of the time: a signal did it,"), "{short:?}");
+        let shorter = said(stopped, &|recording| {
+            recording.processes.window_ns = 1_000_000;
+            is_stopped_for(recording, 0.49);
+        });
+        assert!(shorter.is_empty(), "{shorter:?}");
     }
 
     fn asks(change: &dyn Fn(&mut Document)) -> Vec<String> {
@@ -435,6 +451,19 @@ mod tests {
         let text = "`seq` sends each message to `grep` in 2 writes, and both wait some 45.0 ms: the last one is sent only once those before \
                     are acknowledged, which takes 40 ms. One write for all, or TCP_NODELAY, does not wait.";
         assert_eq!(asks(&|_| {}), [text]);
+        // `cat` sends what it gets from `seq` to `grep`: `seq` is the first.
+        let relayed = asks(&|recording| {
+            let mut more = recording.channels.clone();
+            (more[0].readers[0].process, more[1].writers[0].process) = (2, 2);
+            let [requests, answers] = &mut recording.channels[..] else { panic!() };
+            (requests.writers[0].process, answers.readers[0].process) = (2, 2);
+            recording.channels.extend(more);
+        });
+        assert!(
+            relayed[0].starts_with("`seq` sends each message to `cat` in 2 writes")
+                && relayed[0].ends_with("`cat` passes that on in the same parts, and needs it, too."),
+            "{relayed:?}"
+        );
         silent(
             &asks,
             &[
@@ -455,7 +484,7 @@ mod tests {
                 (process.connects, process.refused_connects, process.full_queues) = (all, failed, full);
             })
         };
-        let text = "6 of 8 connections of `grep` failed with EAGAIN: the queue of the listening socket was full. Who listens \
+        let text = "6 connections of `grep` failed with EAGAIN: the queue of the listening socket was full. Who listens \
                     has to accept sooner, or to `listen` with a larger backlog.";
         assert_eq!(connects(8, 0, 6), [text]);
         let text = "600 of 601 connections of `grep` were refused (ECONNREFUSED): nobody listens at that address.";

@@ -1,14 +1,15 @@
 //! Channels that others only have open.
 
 use crate::profile::few;
+use crate::record::say::findings::view::FindingView;
 use crate::record::say::standstill::remedy::LAST_GIVEN;
 use crate::record::say::standstill::waiting::{
-    LONG, NAMED, channel_name, full_name, is_hung, killed_starter, killed_writer, recorded,
+    LONG, NAMED, SOON_NS, channel_name, full_name, is_hung, killed_starter, killed_writer, recorded,
 };
 use crate::report::number::time;
 use crate::result::{
-    AwaitedChannel, ChannelHolder, ChannelKind, Document, LastLook, LastWait, RecordLevel, RecordedEnd, WaitReason,
-    WaitedFor,
+    AwaitedChannel, ChannelHolder, ChannelKind, Document, LastLook, LastWait, RecordLevel, RecordedEnd, SeenProcess,
+    WaitReason, WaitedFor,
 };
 use crate::util::text::{clean, counted};
 use std::collections::BTreeSet;
@@ -36,14 +37,15 @@ pub(super) fn held(recording: &Document, look: &LastLook) -> Vec<String> {
                 let process = holder.process.recorded.and_then(|at| recording.recorded.get(at));
                 process.is_some_and(|process| process.ended_by.is_some() && process.ended_by == wait.process.recorded)
             };
-            let wanted = !recording.is_excerpt() && channel.holders.iter().any(ends);
+            let wanted =
+                !recording.is_excerpt() && channel.holders.iter().any(ends) || went_on(recording, wait, channel);
             if new
                 && !wanted
                 && hung
                 && is_long(recording, wait, channel, *polled)
                 && is_only_held(recording, look, wait, channel)
             {
-                said.push(held_text(recording, wait, channel));
+                said.push(held_text(recording, look, wait, channel));
             }
         }
     }
@@ -51,6 +53,15 @@ pub(super) fn held(recording: &Document, look: &LastLook) -> Vec<String> {
     said.truncate(NAMED);
     said.extend((more > 0).then(|| format!("The same holds for {}.", counted(more as u64, "further pipe"))));
     said
+}
+
+/// Whether the process that waits ended by itself long before all that have the other end open, so that it did not wait for those.
+fn went_on(recording: &Document, wait: &LastWait, channel: &AwaitedChannel) -> bool {
+    let of = |process: &SeenProcess| process.recorded.and_then(|at| recording.recorded.get(at));
+    let Some(own) = of(&wait.process).filter(|own| own.signal.is_none()) else { return false };
+    let later = own.end_ns + SOON_NS;
+    later < recording.processes.window_ns
+        && channel.holders.iter().all(|holder| of(&holder.process).is_none_or(|process| process.end_ns > later))
 }
 
 /// Whether a process wrote to it: then what is left has it open still.
@@ -87,7 +98,8 @@ fn is_only_held(recording: &Document, look: &LastLook, wait: &LastWait, channel:
         let is_left = is_left(recording, holder);
         let silent = |at: usize| !wrote(at) || is_left && !is_late(at);
         holder.process.pid == wait.process.pid
-            || (holder.process.idle || is_left) && holder.process.recorded.is_none_or(silent)
+            || (holder.process.idle || is_left || awaits_holders(look, channel, holder))
+                && holder.process.recorded.is_none_or(silent)
     };
     let later = |end: &RecordedEnd| {
         let process = recording.recorded.get(end.process);
@@ -98,6 +110,36 @@ fn is_only_held(recording: &Document, look: &LastLook, wait: &LastWait, channel:
         && channel.holders.iter().all(only_holds)
         && channel.holders.iter().any(|holder| holder.process.pid != wait.process.pid)
         && !ends.iter().any(later)
+}
+
+/// Whether a holder waits for children that all have inherited its end, and are idle: a loop that calls `sleep`.
+fn awaits_holders(look: &LastLook, channel: &AwaitedChannel, holder: &ChannelHolder) -> bool {
+    let mut own = look.waits.iter().filter(|wait| wait.process.pid == holder.process.pid).peekable();
+    let is_held = |child: &SeenProcess| {
+        child.idle && channel.holders.iter().any(|other| other.process.pid == child.pid && other.fd == holder.fd)
+    };
+    own.peek().is_some()
+        && own.all(|wait| match &wait.awaited {
+            WaitedFor::Children(children) => children.iter().all(is_held),
+            _ => false,
+        })
+}
+
+/// `` Its descriptor 13 is inherited: in a shell, `13>&-` behind the command that starts it closes that. ``
+///
+/// None if the holder can have made the channel for the process that waits.
+fn inherited(recording: &Document, wait: &LastWait, holders: &[&ChannelHolder]) -> Option<String> {
+    let [holder] = holders else { return None };
+    let own = holder.process.recorded?;
+    let view = FindingView::new(recording);
+    let made = view.with_starters(wait.process.recorded?).any(|of| of == own);
+    let executed = recording.recorded.get(own).is_some_and(|process| process.execs > 0);
+    (holder.fd > LAST_GIVEN && executed && !made).then(|| {
+        format!(
+            " Its descriptor {} is inherited: in a shell, `{}>&-` behind the command that starts it closes that.",
+            holder.fd, holder.fd
+        )
+    })
 }
 
 /// Whether what a process has inherited by 1 or 2 was left to it by one that has ended, and it sleeps on a timer or in `poll`
@@ -111,12 +153,20 @@ fn is_left(recording: &Document, holder: &ChannelHolder) -> bool {
     given && starter.is_some_and(|of| of.end_ns < window) && slept.iter().sum::<u64>() as f64 >= LONG * window as f64
 }
 
-fn held_text(recording: &Document, wait: &LastWait, channel: &AwaitedChannel) -> String {
+fn held_text(recording: &Document, look: &LastLook, wait: &LastWait, channel: &AwaitedChannel) -> String {
     let itself = channel.holders.iter().any(|holder| holder.process.pid == wait.process.pid);
-    let others = channel.holders.iter().filter(|holder| holder.process.pid != wait.process.pid);
+    // Children come and go: who waits for them stands for all.
+    let parents: Vec<&ChannelHolder> =
+        channel.holders.iter().filter(|holder| awaits_holders(look, channel, holder)).collect();
+    let is_child = |holder: &ChannelHolder| {
+        let own = holder.process.recorded.and_then(|at| recording.recorded.get(at)).and_then(|of| of.started_by);
+        parents.iter().any(|parent| parent.process.pid != holder.process.pid && parent.process.recorded == own)
+    };
+    let others: Vec<&ChannelHolder> =
+        channel.holders.iter().filter(|holder| holder.process.pid != wait.process.pid && !is_child(holder)).collect();
+    let have = if others.len() + usize::from(itself) == 1 { "has" } else { "have" };
     let itself = itself.then(|| "itself".to_owned());
-    let names = few(itself.into_iter().chain(others.map(|holder| full_name(&holder.process))));
-    let have = if channel.holders.len() == 1 { "has" } else { "have" };
+    let names = few(itself.into_iter().chain(others.iter().map(|holder| full_name(&holder.process))));
     let left = channel.holders.iter().any(|holder| is_left(recording, holder));
     let still = if left || was_written(recording, channel) { "still " } else { "" };
     let what = channel_name(channel);
@@ -127,7 +177,7 @@ fn held_text(recording: &Document, wait: &LastWait, channel: &AwaitedChannel) ->
         own.moved_ns.map(|[_, last]| last)
     });
     let written = written.max().map(|last| format!("has written nothing since {}", time(last as f64 / 1e9)));
-    let does = match (recording.looks, channel.holders.len()) {
+    let does = match (recording.looks, others.len()) {
         (None, _) => written.as_deref().unwrap_or("wrote nothing"),
         (_, 1) => "sleeps",
         _ => "sleep",
@@ -152,7 +202,7 @@ fn held_text(recording: &Document, wait: &LastWait, channel: &AwaitedChannel) ->
     } else if frees {
         " With its output elsewhere (`>/dev/null 2>&1` behind its command), that ends.".to_owned()
     } else {
-        String::new()
+        inherited(recording, wait, &others).unwrap_or_default()
     };
     format!("{name} waits for data from {what}: only {names} {still}{have} its {end} open, and {does}{gone}.{frees}")
 }

@@ -258,3 +258,38 @@ fn a_message_in_parts_is_said() {
     );
     assert!(both(10).contains("such as the end of a line"));
 }
+
+#[test]
+fn a_loop_that_calls_sleep_keeps_what_both_have_inherited() {
+    let held = |inherits: bool, waits: bool| {
+        let mut wait = LastWait { endless: false, ..wait(0, 1, 3, false, &[1, 2]) };
+        let mut holders = Vec::new();
+        if let WaitedFor::Channels { any, .. } = &mut wait.awaited {
+            any[0].holders.iter_mut().for_each(|holder| holder.fd = 13);
+            any[0].holders[1].fd = if inherits { 13 } else { 1 };
+            holders = any[0].holders.iter().map(|holder| holder.process.clone()).collect();
+        }
+        let children = WaitedFor::Children(vec![holders[1].clone()]);
+        let of_loop = LastWait { process: holders[0].clone(), awaited: children, endless: false, stuck: false };
+        let mut recording = recording([wait].into_iter().chain(waits.then_some(of_loop)).collect());
+        for process in &mut recording.recorded {
+            (process.end_ns, process.execs) = (WINDOW, 1);
+        }
+        recording.recorded[2].started_by = Some(1);
+        held_up(&recording)
+    };
+    let text = "`client` (process 1) waits for data from the pipe: only `server` (process 2) still has its write end open, and wrote nothing. \
+                Its descriptor 13 is inherited: in a shell, `13>&-` behind the command that starts it closes that.";
+    assert_eq!(held(true, true), [text.replace("still ", "")]);
+    assert!(held(false, true).is_empty() && held(true, false).is_empty(), "it can do something else");
+}
+
+#[test]
+fn who_does_not_read_any_more_in_its_event_loop_is_said() {
+    let mut paused = recording(vec![wait(0, 1, 5, false, &[1]), wait(1, 2, 2, true, &[0])]);
+    paused.channels[1].readers = vec![RecordedEnd { unwatched: 1, ..end(0, 10, 0) }];
+    let said = |of: &Document| said(of, &[FindingKind::Remedy]).concat();
+    assert!(said(&paused).contains(" took it out of its set (EPOLL_CTL_DEL): "), "{}", said(&paused));
+    paused.channels[1].readers[0].watched = 1;
+    assert!(!said(&paused).contains("EPOLL"), "{}", said(&paused));
+}

@@ -56,6 +56,17 @@ pub(super) fn remedy(
     let waits_for_it =
         channels(reader).iter().any(|other| !other.room && has_holder(other, &[writer.process.pid].into()));
     let name = capitalized(&name(&reader.process));
+    let unwatched = recorded(recording, channel).is_some_and(|pipe| {
+        let own = |end: &&RecordedEnd| Some(end.process) == reader.process.recorded && end.bytes > 0;
+        pipe.readers.iter().find(own).is_some_and(|end| end.unwatched > end.watched)
+    });
+    if unwatched {
+        return Some(format!(
+            "{name} has read that with epoll at first, and took it out of its set (EPOLL_CTL_DEL): an event loop does so if nobody takes \
+             what it has read. In asyncio, that is a line longer than `limit` of its stream (64 KiB) or a task that has ended; in node, a \
+             stream that is paused or has no reader."
+        ));
+    }
     Some(if waits_for_it {
         format!("{name} has to read both at once, as with threads or poll, or to discard one of them.")
     } else if let Some(fd) = holder_fd(channel, &reader.process).filter(|fd| *fd > LAST_GIVEN) {

@@ -14,6 +14,9 @@ use std::collections::BTreeSet;
 /// A wait of less than this part of the window may have been about to end.
 pub(super) const LONG: f64 = 0.5;
 
+/// A process that a signal ends is gone so long after its last call at most, ns.
+pub(super) const SOON_NS: u64 = 20_000_000;
+
 /// Waits of one kind of which more are in result.json only.
 pub(super) const NAMED: usize = 3;
 
