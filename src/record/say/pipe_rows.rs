@@ -19,12 +19,13 @@ const WAITED: f64 = 0.05;
 /// So many bytes of a process to itself are signals for its own threads.
 const SIGNALS: u64 = 1 << 16;
 
-/// Of more rows than this, those with less than a hundredth of the bytes of the largest are left out, too, unless somebody waited
-/// there: pipes of a program's start, such as those of a shell that looks for the real program.
+/// Of more rows than this, those with less than a hundredth of the bytes of the largest, or with few bytes, are left out, too, unless
+/// somebody waited there or a finding is about them: pipes of a program's start, such as those of a shell that looks for the real
+/// program.
 pub(crate) const MANY: usize = 8;
 const LITTLE: u64 = 100;
 
-/// Other rows than those of pipes between stages are left out if they moved fewer bytes.
+/// Fewer bytes are few.
 const FEW_BYTES: u64 = 4096;
 
 /// The pipes that were used, or are between stages.
@@ -58,9 +59,12 @@ pub(crate) fn rows(recording: &Document) -> Vec<PipeRow<'_>> {
     rows.retain(|row| tells(recording, row));
     if rows.len() > MANY {
         let is_between = |row: &PipeRow<'_>| row.pipes.iter().any(|pipe| pipe.between.is_some());
+        let named = recording.findings.iter().flat_map(|finding| &finding.channels);
+        let named: Vec<&RecordedChannel> = named.filter_map(|at| recording.channels.get(*at)).collect();
+        let is_named = |row: &PipeRow<'_>| named.iter().any(|of| row.pipes.iter().any(|pipe| std::ptr::eq(*of, *pipe)));
         let largest = rows.iter().map(PipeRow::bytes).max().unwrap_or(0);
-        let least = (largest / LITTLE).max(if rows.iter().any(is_between) { FEW_BYTES } else { 0 });
-        rows.retain(|row| row.bytes() >= least || waited(recording, row) || is_between(row));
+        let least = (largest / LITTLE).max(FEW_BYTES);
+        rows.retain(|row| row.bytes() >= least || waited(recording, row) || is_between(row) || is_named(row));
     }
     for row in rows.iter_mut().filter(|row| row.pipes.len() > 1) {
         let noun = if row.are_pipes() { "pipes, " } else { "× " };

@@ -33,6 +33,9 @@ const MIB: f64 = (1 << 20) as f64;
 /// Fewer bytes than these are no MiB, and have no speed.
 const FEW_BYTES: u64 = 10_000;
 
+/// Of many processes, one with less than this part of the window is not shown.
+const LEAST: f64 = 0.01;
+
 /// All tables of `recording`.
 pub(crate) fn all(recording: &Document) -> Vec<Table> {
     if recording.target.imported().is_some() {
@@ -44,15 +47,22 @@ pub(crate) fn all(recording: &Document) -> Vec<Table> {
     let shown: usize = pipes.iter().map(|row| row.pipes.len()).sum();
     let left_out = pipe_rows::used(recording).count() - shown;
     let mut tables: Vec<Table> = recording.path.iter().map(|path| path_table(recording, path, &labels)).collect();
-    if !pipes.is_empty() {
+    let is_empty = pipes.is_empty();
+    if !is_empty {
         tables.push(pipe_table(recording, &pipes).note(further(left_out, "pipe")));
         if recording.level != RecordLevel::Sched {
             tables.push(call_table(&pipes, &labels));
         }
     }
     let mut processes = telling(recording);
-    let left_out = shorten(&mut processes, |(_, process)| process.cpu_ns);
-    tables.push(process_table(recording, &processes, &labels).note(further(left_out, "process")));
+    let all = processes.len();
+    if all > pipe_rows::MANY {
+        processes.retain(|(at, process)| matters(recording, *at, process));
+    }
+    shorten(&mut processes, |(_, process)| process.cpu_ns);
+    let more = further(all - processes.len(), "process");
+    let table = process_table(recording, &processes, &labels).note(more);
+    tables.push(if is_empty { table.note(further(left_out, "pipe")) } else { table });
     if let Some(waits) = recording.lock_waits.as_ref().filter(|waits| !waits.is_empty()) {
         let (shown, others) = waits.split_at(waits.len().min(ROWS));
         tables.push(lock_table(recording, shown, &labels).note(further(others.len(), "row")));
@@ -116,6 +126,16 @@ pub(crate) fn telling(recording: &Document) -> Vec<(usize, &RecordedProcess)> {
         process.execs > 0 || calling.contains(&at) || !became
     };
     recording.recorded.iter().enumerate().filter(|(at, process)| tells(*at, process)).collect()
+}
+
+/// Of many processes, those that took a part of the window, or that a finding is about: a shell that looks for the real program
+/// starts dozens of others.
+fn matters(recording: &Document, at: usize, process: &RecordedProcess) -> bool {
+    let ends = recording.channels.iter().flat_map(RecordedChannel::ends).filter(|end| end.process == at);
+    let waits = process.waits.values().map(|wait| wait.ns);
+    let most = ends.map(|end| end.blocked_ns).chain(waits).chain([process.cpu_ns, process.runnable_ns]).max();
+    let is_named = || recording.findings.iter().any(|finding| finding.processes.contains(&at));
+    most.unwrap_or(0) as f64 >= LEAST * recording.processes.window_ns as f64 || is_named()
 }
 
 /// What the time was made of.
