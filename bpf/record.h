@@ -457,6 +457,8 @@ struct pr_process {
 	u64 watches;
 	/* Calls of wait4 for a child that is no child any more, and for which the thread has not just waited. */
 	u64 gone;
+	/* The id of the last process of which it asked with success whether that lives: kill with signal 0. */
+	u64 asked_alive;
 	/* Calls of fsync and fdatasync. */
 	u64 syncs;
 	/* Calls of close whose descriptor was not open. */

@@ -614,6 +614,8 @@ static __always_inline int add_call(const void *registers, s64 result)
 		note_open(task, call.si, result);
 		break;
 	case NR_KILL:
+		if (!call.si && !result && (s32)call.di > 0)
+			own->own.asked_alive = call.di;
 		own->own.effects++;
 		break;
 	case NR_FTRUNCATE:

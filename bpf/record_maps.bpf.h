@@ -245,6 +245,8 @@ static __always_inline void settle(struct pr_task *own)
 		__sync_fetch_and_add(&process->timeouts, own->own.timeouts);
 		__sync_fetch_and_add(&process->watches, own->own.watches);
 		__sync_fetch_and_add(&process->gone, own->own.gone);
+		if (own->own.asked_alive)
+			process->asked_alive = own->own.asked_alive;
 		__sync_fetch_and_add(&process->syncs, own->own.syncs);
 		__sync_fetch_and_add(&process->unopened, own->own.unopened);
 		__sync_fetch_and_add(&process->bad_calls, own->own.bad_calls);

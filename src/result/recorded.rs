@@ -136,6 +136,9 @@ pub struct RecordedProcess {
     /// Calls of `wait4` for one process that was no child any more (ECHILD).
     #[serde(default, skip_serializing_if = "is_default")]
     pub gone_children: u64,
+    /// The last process of which it asked with success whether that lives (`kill` with signal 0), by its own PID namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_alive: Option<u32>,
     /// Calls of `fsync` and `fdatasync`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub syncs: u64,

@@ -15,6 +15,14 @@ fn failures_that_a_script_passes_over_are_said() {
     std::fs::write(&makefile, "all:\n\t@if true; then bash -c 'exit 9'; bash -c true; fi\n").unwrap();
     let text = "` failed with exit code 9 at ";
     said(&["make", "-f", makefile.to_str().unwrap()], FindingKind::HiddenFailure, text);
+    let broken = "all:\n\t@yes | (sleep 0.2; true)\nSHELL = /bin/bash -o pipefail\n";
+    std::fs::write(&makefile, broken).unwrap();
+    let text = "ended with exit code 141";
+    said(&["make", "-f", makefile.to_str().unwrap()], FindingKind::ExitCode, text);
+    let ended = "set -e; sleep 9 & trap 'kill $!; wait $!' EXIT; sleep 0.2";
+    bash(ended, FindingKind::ExitCode, " itself, which no signal ended: `wait` had it from `sleep`");
+    let stale = "sleep 9 & python3 -c 'import os, sys; os.kill(int(sys.argv[1]), 0); sys.exit(1)' $!; kill $!";
+    bash(stale, FindingKind::LeftLock, "ended with exit code 1: that is `sleep`, not `python3`");
     let nothing = "set -e; n=$(printf 'a\\n' | grep -c b); echo $n";
     bash(nothing, FindingKind::ExitCode, ", which found nothing and ended at ");
     // It handles the signal, and goes on.
@@ -127,7 +135,7 @@ fn what_is_closed_cut_or_ignored_without_a_word_is_said() {
                 os.open('f', os.O_RDONLY, dir_fd=d)";
     let recorded = record_for("2s", &[&python, "-c", walk, folder.path().to_str().unwrap()]);
     let text = &recorded.recording.findings[0].text;
-    assert!(text.ends_with(&format!("the FIFO `{}/f` for writing.", folder.path().display())), "{text}");
+    assert!(text.contains(&format!("the FIFO `{}/f` for writing. ", folder.path().display())), "{text}");
     let paused = "import os, select, subprocess\n\
                   p = subprocess.Popen(['seq', '100000'], stdout=subprocess.PIPE)\n\
                   e = select.epoll(); e.register(p.stdout, select.EPOLLIN); e.poll(); os.read(p.stdout.fileno(), 65536)\n\

@@ -235,6 +235,7 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
         _ => sum.told_to_end_in_vain,
     };
     sum.out_of_memory |= more.starved > 0;
+    sum.asked_alive = u32::try_from(more.asked_alive).ok().filter(|pid| *pid > 0).or(sum.asked_alive);
     sum.filling_bytes = sum.filling_bytes.max(more.filling_bytes);
     if more.descriptors > 0 {
         sum.full_table = Some(FullTable {

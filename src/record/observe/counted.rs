@@ -84,6 +84,7 @@ pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
     let (told_at, told_how) = (least_known(sum.told_at, more.told_at), last(sum.told_how, more.told_how));
     let (ended, port) = (last(sum.ended, more.ended), last(sum.port, more.port));
     let filling_bytes = last(sum.filling_bytes, more.filling_bytes);
+    let asked_alive = last(sum.asked_alive, more.asked_alive);
     let fuller = if more.descriptors > 0 { more } else { &*sum };
     let table = [fuller.descriptors, fuller.looked_at, fuller.pipes_open, fuller.sockets_open];
     let locked = one_output([sum.locked, sum.locked_device], [more.locked, more.locked_device]);
@@ -94,7 +95,7 @@ pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
     [sum.output, sum.output_device] = output;
     [sum.input, sum.input_device] = input;
     (sum.sender, sum.told, sum.told_at, sum.told_how) = (sender, told, told_at, told_how);
-    (sum.ended, sum.port, sum.filling_bytes) = (ended, port, filling_bytes);
+    (sum.ended, sum.port, sum.filling_bytes, sum.asked_alive) = (ended, port, filling_bytes, asked_alive);
     [sum.descriptors, sum.looked_at, sum.pipes_open, sum.sockets_open] = table;
     [sum.locked, sum.locked_device] = locked;
 }

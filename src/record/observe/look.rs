@@ -338,6 +338,8 @@ pub(crate) fn channel_of(
     peers: &HashMap<u64, SocketPeer>,
 ) -> Option<(ChannelKind, ChannelKey)> {
     Some(match &file.kind {
+        // Who polls the end that it writes, as `tail -f` does, waits for the end of its reader.
+        FileKind::Pipe(..) if room && !file.writes || !room && !file.reads => return None,
         FileKind::Pipe(pipe, path) => {
             let kind = if path.is_none() { ChannelKind::Pipe } else { ChannelKind::Fifo };
             (kind, (pipe.inode, pipe.device))

@@ -33,7 +33,7 @@ const MOST_STARTERS: usize = 64;
 
 /// What goes on for so long afterwards was not about to end, ns; and how long a script may wait until it ends itself.
 const LONG_NS: u64 = 300_000_000;
-const ITSELF_NS: u64 = 2_000_000_000;
+pub(crate) const ITSELF_NS: u64 = 2_000_000_000;
 
 /// What goes on for so long after who had started it was ended was to end, too, ns.
 const ORPHANED_NS: u64 = 1_000_000_000;
@@ -44,8 +44,8 @@ const BLOCKED: &str = " A program inherits what is blocked over `fork` and `exec
 
 /// Why the first process of a container goes on.
 const INIT: &str = " It is process 1 of its PID namespace, as in a container, which ignores each signal that it has no handler for, and \
-                    what it has started got none. An init before it (`docker run --init`, `tini`), a `trap`, or `exec` before a \
-                    program that has a handler ends it.";
+                    what it has started got none. An init before it (`docker run --init`, `tini`), or `exec` before a last \
+                    program that has a handler, ends it; a shell runs a `trap` only when its program has ended.";
 
 /// A shell that starts so many processes after SIGTERM does not only clean up.
 const WENT_ON: u64 = 3;

@@ -63,7 +63,9 @@ pub(crate) fn rows(recording: &Document) -> Vec<PipeRow<'_>> {
         let named: Vec<&RecordedChannel> = named.filter_map(|at| recording.channels.get(*at)).collect();
         let is_named = |row: &PipeRow<'_>| named.iter().any(|of| row.pipes.iter().any(|pipe| std::ptr::eq(*of, *pipe)));
         let largest = rows.iter().map(PipeRow::bytes).max().unwrap_or(0);
-        let least = (largest / LITTLE).max(FEW_BYTES);
+        // Without calls, no bytes are known.
+        let few = if recording.level == RecordLevel::Sched { 0 } else { FEW_BYTES };
+        let least = (largest / LITTLE).max(few);
         rows.retain(|row| row.bytes() >= least || waited(recording, row) || is_between(row) || is_named(row));
     }
     for row in rows.iter_mut().filter(|row| row.pipes.len() > 1) {
@@ -229,9 +231,13 @@ mod tests {
         recording.channels[40].readers[0].blocked_ns = 60_000;
         let bytes = |recording: &Document| rows(recording).iter().map(PipeRow::bytes).collect::<Vec<u64>>();
         assert_eq!(bytes(&recording), [60_000, 50]);
-        // Nine pipes that carry about the same stay.
+        // All but what somebody waited for carry a few bytes.
         recording.channels[30].readers[0].bytes = 60;
-        assert_eq!(bytes(&recording).len(), 20);
+        assert_eq!(bytes(&recording), [50]);
+        // Unless a finding is about it.
+        let finding = crate::result::Finding::new(crate::result::FindingKind::Unread, None, String::new());
+        recording.findings = vec![crate::result::Finding { channels: vec![30], ..finding }];
+        assert_eq!(bytes(&recording), [60, 50]);
         // Of a few, each is shown.
         recording.channels.truncate(38);
         recording.channels[30].readers[0].bytes = 60_000;

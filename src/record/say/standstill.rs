@@ -218,6 +218,8 @@ fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
         let walks = gone.is_empty() && program.is_some_and(|of| of.args.iter().skip(1).any(is_above));
         let skip = if walks {
             " It goes through a folder, and has to leave out what is not a regular file, or to open with O_NONBLOCK."
+        } else if gone.is_empty() && old.is_empty() {
+            " Nothing in this recording does: what is to open it has to be started, or it was left over and can be removed."
         } else {
             ""
         };

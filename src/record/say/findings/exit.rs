@@ -1,16 +1,12 @@
 //! Which process the exit code comes from, if a shell only passes it on.
 
 use crate::record::say::findings::answers::is_answer;
+use crate::record::say::findings::broken_pipe::{BROKEN_PIPE, broken, last_ended, outermost};
+use crate::record::say::findings::exit_of::{of_ended_child, of_recipe, recipe};
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed::TIMEOUT;
 use crate::record::say::programs::meaning;
 use crate::result::{ChannelKind, Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
-
-/// What a shell makes of a child that SIGPIPE ended.
-pub(super) const BROKEN_PIPE: u8 = 128 + libc::SIGPIPE as u8;
-
-/// The kernel closes the files of a process that ends so long before it is gone, at most, ns.
-pub(super) const SOON: u64 = 100_000_000;
 
 /// `` Exit code 141: `printf` was ended by SIGPIPE at 12.0 ms, because `grep` had ended. `` or `` Exit code 2 is that of `ls`,
 /// which ended at 0.30 s. ``
@@ -18,14 +14,8 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let recording = view.document;
     let code = recording.exit_codes.last().copied().filter(|code| *code > 0 && !recording.was_limited());
     let Some(code) = code else { return Vec::new() };
-    // The first process of the last stage is the one that pipeprof waits for.
-    let last_stage = recording.recorded.iter().map(|process| process.stage).max().unwrap_or_default();
-    let of_stage = |process: &RecordedProcess| process.stage == last_stage;
-    let outermost = recording.recorded.iter().position(of_stage);
-    let last = |is: &dyn Fn(&RecordedProcess) -> bool| {
-        let others = recording.recorded.iter().enumerate().filter(|(at, _)| Some(*at) != outermost);
-        others.filter(|(_, process)| of_stage(process) && is(process)).max_by_key(|(_, process)| process.end_ns)
-    };
+    let outermost = outermost(view);
+    let last = |is: &dyn Fn(&RecordedProcess) -> bool| last_ended(view, is);
     let kind = if code == BROKEN_PIPE { FindingKind::Sigpipe } else { FindingKind::ExitCode };
     let found = if kind == FindingKind::Sigpipe {
         let signal = Some(libc::SIGPIPE.cast_unsigned());
@@ -35,6 +25,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         // A copy of a shell only passes it on, too.
         last(&|process| process.exit_code == Some(code) && process.execs > 0).map(|(at, process)| {
             let why = why(view, at)
+                .or_else(|| recipe(view, at))
                 .or_else(|| passed_on(view, at, code))
                 .unwrap_or_else(|| unwanted(view, at, process, code));
             let (name, ended) = (view.name(at), answer(process, code).ended());
@@ -56,7 +47,12 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         at_ns: Some(process.end_ns),
         ..Finding::new(kind, [at], format!("Exit code {code}{text}"))
     };
-    let itself = || outermost.and_then(|at| itself(view, at, code));
+    let itself = || {
+        outermost.and_then(|at| {
+            let of_child = of_ended_child(view, at, code).or_else(|| of_recipe(view, at, code));
+            of_child.or_else(|| itself(view, at, code))
+        })
+    };
     found.map(finding).or_else(itself).into_iter().collect()
 }
 
@@ -285,7 +281,9 @@ fn unwanted(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: 
     }
     let ended = shell.filter(|shell| {
         let is_its = shell.is_shell() && shell.execs > 0 && shell.exit_code == Some(code);
-        is_its && shell.end_ns.saturating_sub(process.end_ns) < AT_ONCE
+        let later = |of: &RecordedProcess| of.started_by == process.started_by && of.end_ns > process.end_ns;
+        // A `trap`, or an `exit` with its code behind other commands.
+        is_its && !view.document.recorded.iter().any(later) && shell.end_ns.saturating_sub(process.end_ns) < AT_ONCE
     });
     let Some((_, by)) = ended.zip(process.started_by) else { return String::new() };
     // Whoever hides a failure does not know of it.
@@ -295,31 +293,6 @@ fn unwanted(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: 
         ": `|| true` behind the command avoids that"
     };
     format!("; {} ended with it: it was its last command, or `set -e` did that{avoid}", view.name(by))
-}
-
-/// Why SIGPIPE ended a process.
-fn broken(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<String> {
-    let read = |(_, pipe, _): &(usize, &RecordedChannel, &RecordedEnd)| !pipe.readers.is_empty();
-    let (_, pipe, _) = view.writers().filter(|(_, _, end)| end.process == at).find(read)?;
-    let ended = view.readers_ended(pipe, process.end_ns + SOON).is_some();
-    let all = &view.document.recorded;
-    // Both are of one pipeline of a shell, which ends with what its first program did.
-    let beside = pipe.readers.iter().filter_map(|end| view.process(end)).any(|of| of.started_by == process.started_by);
-    let shell = process.started_by.and_then(|by| all.get(by)).filter(|shell| shell.is_shell() && beside);
-    let only = match shell {
-        Some(shell) if shell.exit_code == Some(BROKEN_PIPE) => {
-            "the exit code alone is wrong: `set -o pipefail` makes it that of the pipeline, and `set -e` ends the script there, before what \
-             follows. A reader that reads to the end avoids it, or a writer that stops by itself"
-        }
-        _ => "nothing is wrong: a reader that reads to the end avoids it",
-    };
-    Some(format!(
-        ": {} was ended by SIGPIPE at {}, because {} had {}. If that had all that it wanted, {only}.",
-        view.name(at),
-        after(process.end_ns),
-        view.names(&pipe.readers),
-        if ended { "ended" } else { "closed the pipe" }
-    ))
 }
 
 #[cfg(test)]
@@ -349,7 +322,7 @@ mod tests {
             recording.recorded[1].signal = Some(libc::SIGPIPE.cast_unsigned());
         });
         let text = "Exit code 141: `seq` was ended by SIGPIPE at 12.0 ms, because `grep` had ended. \
-                    If that had all that it wanted, nothing is wrong: a reader that reads to the end avoids it.";
+                    If `grep` had all that it wanted, nothing is wrong: a reader that reads to the end avoids it.";
         assert_eq!(broken, [text]);
         let failed = said(find, &|recording| {
             ends(recording, 2);

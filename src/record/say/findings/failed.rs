@@ -1,7 +1,8 @@
 //! Programs that failed in the middle of a pipeline whose exit code does not show it.
 
 use crate::record::say::findings::answers::{Failed, TIMED_OUT, answers, fails, hiding_shell, is_answer, is_quiet};
-use crate::record::say::findings::exit::{BROKEN_PIPE, SOON, why};
+use crate::record::say::findings::broken_pipe::{BROKEN_PIPE, SOON};
+use crate::record::say::findings::exit::why;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::findings::without_output::{SUBSTITUTED, not_found, without_output};
 use crate::record::say::first_of::first_of;

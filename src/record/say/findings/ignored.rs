@@ -24,6 +24,10 @@ fn never_read(view: &FindingView<'_>, at: usize, channel: &RecordedChannel) -> O
     let is_over =
         |process: &RecordedProcess| process.signal.is_none() && process.pids.len() == 1 && !process.moves_unseen();
     let Some(first) = having.next() else { return child_not_read(view, at, channel, written) };
+    // Nobody means it to read.
+    if first.1.name == "sleep" {
+        return None;
+    }
     let (reader, process) = Some(first).filter(|(_, process)| is_over(process) && having.next().is_none())?;
     let text = format!(
         "{} ended at {} and never read its standard input, to which {} had written {}: with these options, it takes its input from \

@@ -3,11 +3,13 @@
 //! ordinary pipeline.
 
 mod answers;
+mod broken_pipe;
 mod busy;
 mod calls;
 mod children;
 mod connections;
 mod exit;
+mod exit_of;
 mod failed;
 mod files;
 mod ignored;
@@ -21,6 +23,7 @@ mod own_input;
 mod pipes;
 mod raced;
 mod readers;
+mod stale_pid;
 mod streamed;
 mod taken;
 #[cfg(test)]
@@ -44,7 +47,7 @@ use crate::util::text::grouped;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 68] = [
+const RULES: [FindingRule; 69] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -87,6 +90,7 @@ const RULES: [FindingRule; 68] = [
     raced::lost_update,
     raced::raced,
     raced::left_lock,
+    stale_pid::find,
     raced::not_listening_yet,
     files::deleted,
     files::hole,

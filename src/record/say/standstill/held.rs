@@ -150,7 +150,8 @@ fn is_left(recording: &Document, holder: &ChannelHolder) -> bool {
     let starter = process.started_by.and_then(|by| recording.recorded.get(by));
     let slept = [WaitReason::Poll, WaitReason::Timer].map(|of| process.waits.get(&of).map_or(0, |wait| wait.ns));
     let given = (1..=LAST_GIVEN).contains(&holder.fd);
-    given && starter.is_some_and(|of| of.end_ns < window) && slept.iter().sum::<u64>() as f64 >= LONG * window as f64
+    let looked = recording.last_look.as_ref().map_or(window, |look| look.at_ns.min(window));
+    given && starter.is_some_and(|of| of.end_ns < looked) && slept.iter().sum::<u64>() as f64 >= LONG * window as f64
 }
 
 fn held_text(recording: &Document, look: &LastLook, wait: &LastWait, channel: &AwaitedChannel) -> String {

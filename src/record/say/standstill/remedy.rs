@@ -161,7 +161,8 @@ fn last_said(recording: &Document, members: &[&LastWait], name: &impl Fn(&SeenPr
     }
     Some(format!(
         "Last, at {}, {writer} wrote, {} in all, and {reader} has read that: it waits for more, such as the end of a line or of the \
-         input, or has not flushed its answer.",
+         input, or has not flushed its answer (a program keeps back what it writes to a pipe, unless it is told not to: `stdbuf -oL`, \
+         `python3 -u`, `grep --line-buffered`).",
         time(last as f64 / 1e9),
         counted(from.bytes, "byte")
     ))

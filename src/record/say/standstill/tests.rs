@@ -239,9 +239,12 @@ fn who_was_to_open_a_fifo_and_has_ended_is_named() {
     let opening = |unreaped: Vec<EndedChild>, args: &str| at_end(unreaped, args, 0);
     let text = "`client` (process 1) waits until another process opens the FIFO `/d/f` for writing";
     let child = |status| vec![EndedChild { pid: 9, name: "dd".to_owned(), status }];
-    assert_eq!(opening(Vec::new(), "of=g"), format!("{text}."));
+    let nobody = format!(
+        "{text}. Nothing in this recording does: what is to open it has to be started, or it was left over and can be removed."
+    );
+    assert_eq!(opening(Vec::new(), "of=g"), nobody);
     // `timeout 9 client /d/f` ends after it.
-    assert_eq!(at_end(Vec::new(), "/d/f", 2), format!("{text}."));
+    assert_eq!(at_end(Vec::new(), "/d/f", 2), nobody);
     assert_eq!(opening(Vec::new(), "of=/d/f"), format!("{text}: `server`, which ended with exit code 2, will not."));
     assert_eq!(
         opening(child(Some(256)), ""),
@@ -400,7 +403,8 @@ fn fifos_that_nobody_opens_are_named() {
     let mut recording = recording(vec![opens("b"), opens("a")]);
     assert!(held_up(&recording).is_empty(), "it waited for nothing long");
     recording.recorded[0].waits = [(WaitReason::Open, WaitTotal { ns: 600, count: 1 })].into();
-    let text = "`client` (process 1) waits until another process opens the FIFOs `a` and `b` for writing.";
+    let text = "`client` (process 1) waits until another process opens the FIFOs `a` and `b` for writing. Nothing in this recording does: what is to \
+                open it has to be started, or it was left over and can be removed.";
     assert_eq!(held_up(&recording), [text]);
     let mut walks = recording.clone();
     walks.recorded[0].args = ["client", "-r", "dir"].map(str::to_owned).to_vec();
