@@ -30,7 +30,7 @@ pub(super) fn outermost(view: &FindingView<'_>) -> Option<usize> {
     view.document.recorded.iter().position(|process| process.stage == last_stage)
 }
 
-/// Why SIGPIPE ended a process.
+/// Why SIGPIPE ended a process: `: `printf` was ended by SIGPIPE at 12.0 ms, because ...`, without a full stop.
 pub(super) fn broken(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<String> {
     let read = |(_, pipe, _): &(usize, &RecordedChannel, &RecordedEnd)| !pipe.readers.is_empty();
     let Some((_, pipe, _)) = view.writers().filter(|(_, _, end)| end.process == at).find(read) else {
@@ -49,7 +49,7 @@ pub(super) fn broken(view: &FindingView<'_>, at: usize, process: &RecordedProces
         _ => "nothing is wrong: a reader that reads to the end avoids it",
     };
     Some(format!(
-        ": {} was ended by SIGPIPE at {}, because {readers} had {}. If {readers} had all that it wanted, {only}.",
+        ": {} was ended by SIGPIPE at {}, because {readers} had {}. If {readers} had all that it wanted, {only}",
         view.name(at),
         after(process.end_ns),
         if ended { "ended" } else { "closed the pipe" },

@@ -20,7 +20,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let found = if kind == FindingKind::Sigpipe {
         let signal = Some(libc::SIGPIPE.cast_unsigned());
         last(&|process| process.signal == signal)
-            .and_then(|(at, process)| Some((at, process, broken(view, at, process)?)))
+            .and_then(|(at, process)| Some((at, process, format!("{}.", broken(view, at, process)?))))
     } else {
         // A copy of a shell only passes it on, too.
         last(&|process| process.exit_code == Some(code) && process.execs > 0).map(|(at, process)| {

@@ -23,7 +23,7 @@ pub(super) fn recipe(view: &FindingView<'_>, at: usize) -> Option<String> {
         };
         let why = last_ended(view, &is_it).and_then(|(of, ended)| broken(view, of, ended));
         let why = why.unwrap_or_else(|| " (SIGPIPE ended one of its programs, whose output nobody read on)".to_owned());
-        return Some(format!("; its recipe {name} ended with exit code 141{}", why.trim_end_matches('.')));
+        return Some(format!("; its recipe {name} ended with exit code 141{why}"));
     }
     Some(format!("; of its recipe, {name} ended with exit code {}", failed.exit_code))
 }
