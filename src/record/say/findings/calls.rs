@@ -159,8 +159,9 @@ fn locked_out(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> S
     let several = file.holders.len() > 1;
     let how = match (file.inherited, several) {
         (true, false) => {
-            " It has inherited the open file from who took the lock: O_CLOEXEC, or in a shell `9>&-` behind the command, closes \
-             it (here, descriptor 9) for such a child."
+            " It has inherited the open file from who took the lock: O_CLOEXEC closes it for such a child, as does, in a shell that has opened \
+             it as descriptor 9, `9>&-` behind the command. Where `flock FILE PROGRAM` started it, it is that \
+             program: signals have to go to it, or to the whole group."
         }
         (true, true) => " They have inherited the open file from who took the lock.",
         (false, _) => "",

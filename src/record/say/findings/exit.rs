@@ -183,7 +183,9 @@ pub(super) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
         ));
     }
     let refused = process.connects > 0 && process.connects == process.refused_connects;
-    refused.then(|| ": its connections were refused (ECONNREFUSED): nobody listens, or not yet".to_owned())
+    refused.then(|| {
+        ": its connections were refused (ECONNREFUSED): nobody listens there, not yet or not any more".to_owned()
+    })
 }
 
 /// What ended in a shell with the code that the shell ended with, the last of several.

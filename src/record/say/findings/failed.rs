@@ -347,7 +347,9 @@ mod tests {
         assert_eq!(failed(&|_, end| end.eagain = 1), [text]);
         let refused = failed(&|process, _| (process.connects, process.refused_connects) = (2, 2));
         assert!(
-            refused[0].contains(": its connections were refused (ECONNREFUSED): nobody listens, or not yet. The"),
+            refused[0].contains(
+                ": its connections were refused (ECONNREFUSED): nobody listens there, not yet or not any more. The"
+            ),
             "{refused:?}"
         );
         assert!(failed(&|process, _| (process.connects, process.refused_connects) = (2, 1)).is_empty());

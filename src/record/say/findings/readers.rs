@@ -32,8 +32,11 @@ pub(crate) fn broken(view: &FindingView<'_>) -> Vec<Finding> {
         };
         let killed = of_reader(|process| process.signal).and_then(|signal| at_once(Some(signal)));
         let failed = of_reader(|process| process.exit_code.map(u32::from));
+        // Whom SIGPIPE ended does not ignore it.
+        let is_ended = process.signal == Some(libc::SIGPIPE.cast_unsigned());
         // Who ends soon, or with an error, has noticed it.
-        let noticed = process.exit_code.is_some() || ended.is_some_and(|ended| process.end_ns < ended + SOON);
+        let noticed =
+            is_ended || process.exit_code.is_some() || ended.is_some_and(|ended| process.end_ns < ended + SOON);
         let many = lost >= MANY && (lost as f64) >= SHARE * all as f64 && (lost >= SURELY || !noticed);
         let left = end.bytes.saturating_sub(pipe.read());
         if !many && !pipe.kind.is_pipe() && !pipe.readers.is_empty() && left > 0 {
@@ -263,6 +266,12 @@ mod tests {
             writes(recording, 500, 1000);
             recording.recorded[1].end_ns = u64::MAX;
         });
+        let ended = said(broken, &|recording| {
+            writes(recording, 1, 1);
+            recording.recorded[0].signal = Some(libc::SIGPIPE.cast_unsigned());
+            recording.recorded[1].exit_code = Some(1);
+        });
+        assert!(ended.is_empty(), "{ended:?}");
         assert!(
             closed[0].starts_with("`seq` went on although nobody could read the pipe any more: 500 of"),
             "{closed:?}"
