@@ -204,7 +204,7 @@ static __always_inline void note_ready(struct pr_task *own, u64 task, const stru
 		counts->ready++;
 }
 
-/* A read from what is no channel got something; `filled` is its size if that is the buffer's. Not static, as note_open. */
+/* A read from a socket that is no channel got something; `filled` is its size if that is the buffer's. Not static, as note_open. */
 __noinline u32 note_datagram(u64 task, u32 fd, u64 filled)
 {
 	struct pr_task *own = find_any(task);
@@ -215,8 +215,6 @@ __noinline u32 note_datagram(u64 task, u32 fd, u64 filled)
 	if (!own)
 		return 0;
 	file = &own->files[fd & (PR_KNOWN - 1)];
-	if (file->fd != fd + 1 || file->file_type != S_IFSOCK)
-		return 0;
 	own->own.received++;
 	if (!filled)
 		return 0;
@@ -505,6 +503,8 @@ static __always_inline int add_call(const void *registers, s64 result)
 				own->own.sends++;
 				own->own.unsendable += result == -EAGAIN;
 			}
+			if (!file || file->file_type != S_IFSOCK)
+				return 0;
 			if (side == PR_READ && result > 0 && !found.peeks)
 				note_datagram(task, fd, (u64)result == found.asked ? result : 0);
 			return 0;

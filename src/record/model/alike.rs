@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// From so many on, processes that did the same at different pipes are one row: nobody types as many.
 const MANY: usize = 9;
 
-/// A script that lived this part of the window is told apart from many others.
+/// Of many scripts, one that lived for a tenth of the window or longer has its own row.
 const LONG: u64 = 10;
 
 /// The longest chain of pipes whose processes are all told apart has twice as many.
@@ -55,8 +55,8 @@ pub(crate) fn alike(counted: &RecordedCounts, script: impl Fn(&PrWho) -> u64) ->
     exact.into_iter().map(|(who, group)| (who, firsts.get(&kinds[group]).copied().unwrap_or(group))).collect()
 }
 
-/// The scripts of each program that are told apart: all if they are few, of many those that lived long, such as what pyenv's scripts
-/// start at last.
+/// The scripts of each program that have rows of their own: all if there are few; of many those that lived long, such as the one that
+/// pyenv's scripts start at the end.
 fn scripts(counted: &RecordedCounts, script: impl Fn(&PrWho) -> u64) -> HashMap<StageProgram, BTreeSet<u64>> {
     let mut lived: HashMap<StageProgram, BTreeMap<u64, u64>> = HashMap::new();
     for (who, process) in &counted.processes {

@@ -8,7 +8,7 @@ use bytemuck::Zeroable as _;
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, HashMap};
 
-/// More groups are not told apart by the pipes that they used, and of more processes, the start is not kept.
+/// The most groups that are kept by the pipes that they used, and the most processes whose start is kept.
 const MOST: usize = 16_384;
 
 /// A group has a number from here on instead of a process id, which is less than 2^22 (include/linux/threads.h,

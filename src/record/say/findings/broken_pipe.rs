@@ -9,27 +9,6 @@ pub(super) const BROKEN_PIPE: u8 = 128 + libc::SIGPIPE as u8;
 /// The kernel closes the files of a process that ends so long before it is gone, at most, ns.
 pub(super) const SOON: u64 = 100_000_000;
 
-/// The last of those that pipeprof does not wait for itself.
-pub(super) fn last_ended<'a>(
-    view: &FindingView<'a>,
-    is: &dyn Fn(&RecordedProcess) -> bool,
-) -> Option<(usize, &'a RecordedProcess)> {
-    let outermost = outermost(view);
-    let last_stage = last_stage(view);
-    let others = view.document.recorded.iter().enumerate().filter(|(at, _)| Some(*at) != outermost);
-    others.filter(|(_, of)| of.stage == last_stage && is(of)).max_by_key(|(_, process)| process.end_ns)
-}
-
-fn last_stage(view: &FindingView<'_>) -> u32 {
-    view.document.recorded.iter().map(|process| process.stage).max().unwrap_or_default()
-}
-
-/// The first process of the last stage is the one that pipeprof waits for.
-pub(super) fn outermost(view: &FindingView<'_>) -> Option<usize> {
-    let last_stage = last_stage(view);
-    view.document.recorded.iter().position(|process| process.stage == last_stage)
-}
-
 /// Why SIGPIPE ended a process: `: `printf` was ended by SIGPIPE at 12.0 ms, because ...`, without a full stop.
 pub(super) fn broken(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<String> {
     let read = |(_, pipe, _): &(usize, &RecordedChannel, &RecordedEnd)| !pipe.readers.is_empty();

@@ -18,7 +18,7 @@ const SYNCS: u64 = 100;
 const FOR_EACH: u64 = 10;
 
 /// From this part of its life on that it does not sleep, a process only looks; from this part of the window on, closes matter;
-/// and from these parts of its own path, and of all of it, on, waits for the disk.
+/// and from this part of its own path on, waits for the disk, if that is more than [`WORTH`] of all of it.
 const AWAKE: f64 = 0.5;
 const CLOSING: f64 = 0.1;
 const DISK: f64 = 0.3;
@@ -189,7 +189,7 @@ fn syncs(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
         percent(waits)
     );
     // Of a script with other parts, its own part counts, if that is worth a change.
-    (waits >= (DISK * view.all_on_path(at)).max(WORTH)).then_some((FindingKind::Syncs, process.syncs, text))
+    (waits >= DISK * view.all_on_path(at) && waits > WORTH).then_some((FindingKind::Syncs, process.syncs, text))
 }
 
 /// The exit codes of children that nobody can get any more.
@@ -351,7 +351,7 @@ mod tests {
         let text = "`grep` called `fsync` 1,000 times, and waits for files 85 % of the time: each call waits until the disk has \
                     all that was written. One for many lines, or at the end, waits less often.";
         assert_eq!(syncs(1000, 0.85), [text]);
-        assert!(syncs(5, 0.85).is_empty() && syncs(1000, 0.09).is_empty());
+        assert!(syncs(5, 0.85).is_empty() && syncs(1000, 0.1).is_empty());
     }
 
     #[test]

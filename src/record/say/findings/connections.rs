@@ -53,7 +53,7 @@ pub(crate) fn unread(view: &FindingView<'_>) -> Vec<Finding> {
     found.collect()
 }
 
-/// `` `server` closed 5 connections before it had read all that `client` sent (at least 9,000 bytes): ... ``
+/// `` `server` closed 5 connections before it had read all that `client` sent (9,000 bytes unread): ... ``
 ///
 /// The kernel answers with RST then, not FIN (RFC 2525, 2.17), and the other side loses what it had not read.
 pub(crate) fn reset(view: &FindingView<'_>) -> Vec<Finding> {
@@ -63,7 +63,14 @@ pub(crate) fn reset(view: &FindingView<'_>) -> Vec<Finding> {
     for (at, channel) in tcp() {
         let ([writer], [reader]) = (&channel.writers[..], &channel.readers[..]) else { continue };
         let unread = channel.written().saturating_sub(channel.read());
-        if writer.errors + writer.epipe == 0 || unread == 0 || reader.at_end > 0 || reader.process == writer.process {
+        // A signal makes a call fail, too.
+        let is_ended = view.document.is_excerpt() || view.process(writer).is_none_or(|of| of.signal.is_some());
+        if is_ended
+            || writer.errors + writer.epipe == 0
+            || unread == 0
+            || reader.at_end > 0
+            || reader.process == writer.process
+        {
             continue;
         }
         let [from, to] = ports(channel);
@@ -191,6 +198,8 @@ mod tests {
                 &|recording| recording.channels[0].readers[0].bytes = 9000,
                 &|recording| recording.channels[0].readers[0].at_end = 1,
                 &|recording| recording.channels[0].kind = ChannelKind::Pipe,
+                &|recording| recording.recorded[0].signal = Some(15),
+                &|recording| recording.duration_ns = Some(WINDOW),
             ],
         );
     }

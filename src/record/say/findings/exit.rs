@@ -1,7 +1,7 @@
 //! Which process the exit code comes from, if a shell only passes it on.
 
 use crate::record::say::findings::answers::is_answer;
-use crate::record::say::findings::broken_pipe::{BROKEN_PIPE, broken, last_ended, outermost};
+use crate::record::say::findings::broken_pipe::{BROKEN_PIPE, broken};
 use crate::record::say::findings::exit_of::{of_ended_child, of_recipe, recipe};
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed::TIMEOUT;
@@ -14,16 +14,14 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let recording = view.document;
     let code = recording.exit_codes.last().copied().filter(|code| *code > 0 && !recording.was_limited());
     let Some(code) = code else { return Vec::new() };
-    let outermost = outermost(view);
-    let last = |is: &dyn Fn(&RecordedProcess) -> bool| last_ended(view, is);
     let kind = if code == BROKEN_PIPE { FindingKind::Sigpipe } else { FindingKind::ExitCode };
     let found = if kind == FindingKind::Sigpipe {
         let signal = Some(libc::SIGPIPE.cast_unsigned());
-        last(&|process| process.signal == signal)
+        view.last_ended(|process| process.signal == signal)
             .and_then(|(at, process)| Some((at, process, format!("{}.", broken(view, at, process)?))))
     } else {
         // A copy of a shell only passes it on, too.
-        last(&|process| process.exit_code == Some(code) && process.execs > 0).map(|(at, process)| {
+        view.last_ended(|process| process.exit_code == Some(code) && process.execs > 0).map(|(at, process)| {
             let why = why(view, at)
                 .or_else(|| recipe(view, at))
                 .or_else(|| passed_on(view, at, code))
@@ -48,7 +46,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         ..Finding::new(kind, [at], format!("Exit code {code}{text}"))
     };
     let itself = || {
-        outermost.and_then(|at| {
+        view.outermost().and_then(|at| {
             let of_child = of_ended_child(view, at, code).or_else(|| of_recipe(view, at, code));
             of_child.or_else(|| itself(view, at, code))
         })

@@ -1,6 +1,6 @@
 //! Exit codes that a program takes from what it had started: of a recipe of `make`, and of a child that a script ended itself.
 
-use crate::record::say::findings::broken_pipe::{BROKEN_PIPE, broken, last_ended};
+use crate::record::say::findings::broken_pipe::{BROKEN_PIPE, broken};
 use crate::record::say::findings::view::FindingView;
 use crate::record::say::killed;
 use crate::result::{Finding, FindingKind, RecordedProcess};
@@ -21,7 +21,7 @@ pub(super) fn recipe(view: &FindingView<'_>, at: usize) -> Option<String> {
         let is_it = |of: &RecordedProcess| {
             of.signal == Some(libc::SIGPIPE.cast_unsigned()) && of.end_ns <= failed.lived_ns[1] + killed::ITSELF_NS
         };
-        let why = last_ended(view, &is_it).and_then(|(of, ended)| broken(view, of, ended));
+        let why = view.last_ended(is_it).and_then(|(of, ended)| broken(view, of, ended));
         let why = why.unwrap_or_else(|| " (SIGPIPE ended one of its programs, whose output nobody read on)".to_owned());
         return Some(format!("; its recipe {name} ended with exit code 141{why}"));
     }

@@ -72,7 +72,7 @@ fn is_failure(view: &FindingView<'_>, failed: &FailedProcess, process: &Recorded
     };
     let is_passed_on = || all.iter().any(|other| other.pid == failed.parent) || child_killed();
     let is_over = process.name == TIMEOUT && code == TIMED_OUT && !failed.beside;
-    // What its calls met is said.
+    // Another rule says that its connections failed.
     let is_said = process.full_queues + process.refused_connects > 0;
     // A handler of a signal ends many a program so.
     let is_ended = process.told_to_end_by.is_some() || code > BY_SIGNAL;

@@ -3,7 +3,7 @@
 use crate::profile::few;
 use crate::record::model::labels::{self, labels};
 use crate::report::number::time;
-use crate::result::{Document, PathWhat, ProcessLife, RecordedChannel, RecordedEnd, RecordedProcess};
+use crate::result::{Document, PathPart, PathWhat, ProcessLife, RecordedChannel, RecordedEnd, RecordedProcess};
 use std::collections::{BTreeSet, HashMap};
 
 /// A recording, and the names of its processes.
@@ -53,16 +53,35 @@ impl<'a> FindingView<'a> {
 
     /// The part of the window that the path spends with this process doing this.
     pub(crate) fn on_path(&self, process: usize, what: PathWhat) -> f64 {
-        let parts = self.document.path.iter().flat_map(|path| &path.parts);
-        let ns: u64 = parts.filter(|part| part.process == Some(process) && part.what == what).map(|part| part.ns).sum();
-        ns as f64 / self.window()
+        self.path_share(process, |part| part.what == what)
     }
 
     /// The part of the window that the path spends with this process, whatever that does.
     pub(crate) fn all_on_path(&self, process: usize) -> f64 {
+        self.path_share(process, |_| true)
+    }
+
+    fn path_share(&self, process: usize, is: impl Fn(&PathPart) -> bool) -> f64 {
         let parts = self.document.path.iter().flat_map(|path| &path.parts);
-        let ns: u64 = parts.filter(|part| part.process == Some(process)).map(|part| part.ns).sum();
+        let ns: u64 = parts.filter(|part| part.process == Some(process) && is(part)).map(|part| part.ns).sum();
         ns as f64 / self.window()
+    }
+
+    /// The process that pipeprof waits for: the first one of the last stage.
+    pub(crate) fn outermost(&self) -> Option<usize> {
+        let last = self.last_stage();
+        self.document.recorded.iter().position(|process| process.stage == last)
+    }
+
+    /// Of the other processes of the last stage that are so, the one that ended last.
+    pub(crate) fn last_ended(&self, is: impl Fn(&RecordedProcess) -> bool) -> Option<(usize, &'a RecordedProcess)> {
+        let (outermost, last) = (self.outermost(), self.last_stage());
+        let others = self.document.recorded.iter().enumerate().filter(|(at, _)| Some(*at) != outermost);
+        others.filter(|(_, of)| of.stage == last && is(of)).max_by_key(|(_, process)| process.end_ns)
+    }
+
+    fn last_stage(&self) -> u32 {
+        self.document.recorded.iter().map(|process| process.stage).max().unwrap_or_default()
     }
 
     /// The process of an end.
