@@ -584,8 +584,8 @@ static __always_inline int add_call(const void *registers, s64 result)
 		break;
 	case NR_BIND:
 		own->own.binds++;
-		if (!result)
-			note_address(task, PR_BINDS, call.di, call.si, 0);
+		if (!result || result == -EADDRINUSE)
+			note_address(task, PR_BINDS, call.di, call.si, result);
 		if (result == -EADDRINUSE)
 			note_in_use(task, call.si);
 		break;

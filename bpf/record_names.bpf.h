@@ -133,7 +133,7 @@ static __always_inline struct pr_named_file *used_name(struct pr_task *own, u64 
 	return named;
 }
 
-/* `bind` or `listen` was successful, or `connect` found nobody who listens. Not static, as note_open. */
+/* `bind` or `listen` was successful, the path for `bind` is in use, or `connect` found nobody who listens. Not static, as note_open. */
 __noinline u32 note_address(u64 task, u64 does, u32 fd, u64 address, s64 result)
 {
 	struct pr_task *own = find_any(task);
@@ -160,6 +160,9 @@ __noinline u32 note_address(u64 task, u64 does, u32 fd, u64 address, s64 result)
 	} else {
 		bpf_probe_read_user(&family, sizeof(family), (const void *)address);
 		own->path[0] = family;
+		/* Who looks for a free port tries many. */
+		if (result == -EADDRINUSE && family != AF_UNIX)
+			return 0;
 		/* The family, the port and the address, or the path. */
 		if (family == AF_INET || family == AF_INET6)
 			bpf_probe_read_user(own->path, 8, (const void *)address);

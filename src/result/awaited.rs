@@ -112,7 +112,13 @@ pub enum WaitedFor {
     /// A lock or semaphore in memory that processes share.
     Shared,
     /// The lock of a file, which these processes have.
-    Lock { path: String, holders: Vec<SeenProcess> },
+    Lock {
+        path: String,
+        holders: Vec<SeenProcess>,
+        /// Whether the process that took it does not have the open file: the holders have it from that.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        inherited: bool,
+    },
     /// A process that opens the other end of this FIFO, as it was named.
     Opening {
         path: String,

@@ -37,6 +37,9 @@ pub struct NamedFile {
     /// The id of a process that does not run any more, if that is all that the file has and it is older than the recording.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_by: Option<u32>,
+    /// Whether it is a file of a socket, in vain bound to or connected to, that no socket had any more at the end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unbound: bool,
     /// When the process ended, from the begin of the window, ns; absent if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_ns: Option<u64>,
@@ -123,4 +126,6 @@ pub enum NameError {
     NotEmpty,
     /// ECONNREFUSED
     Refused,
+    /// EADDRINUSE
+    InUse,
 }

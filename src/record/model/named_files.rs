@@ -32,7 +32,8 @@ pub(crate) fn named_files(
         }
         let path = if (PR_CONNECTS..=PR_LISTENS).contains(&(name.does as usize)) {
             // The address of a socket that listens is the one that it got.
-            let of = |inode| counted.iter().find(|(by, of)| by.does as usize == PR_BINDS && of.inode == inode);
+            let is_bound = |by: &PrName| by.does as usize == PR_BINDS && by.error == 0;
+            let of = |inode| counted.iter().find(|(by, of)| is_bound(by) && of.inode == inode);
             let of = if name.does as usize == PR_LISTENS { &of(counts.inode)?.1 } else { counts };
             address_of(&of.path)?
         } else {
@@ -53,6 +54,7 @@ pub(crate) fn named_files(
             size: counts.size,
             both_ends: counts.both_ends > 0,
             left_by: None,
+            unbound: false,
             ended_ns: (ended > 0).then(|| since(ended)),
             exit_code: u8::try_from(code).ok().filter(|code| *code > 0),
         })
@@ -71,7 +73,10 @@ pub(crate) fn named_files(
         let several =
             group.iter().any(|at| (used[*at].pid, used[*at].does) != (used[group[0]].pid, used[group[0]].does));
         (several || used[group[0]].calls > 1) && group.iter().any(|at| used[*at].does > NameUse::Reads)
-            || group.iter().any(|at| is_there(&used[*at]) || is_taken_away(&used[*at]))
+            || group.iter().any(|at| {
+                let is_address = [Some(NameError::Refused), Some(NameError::InUse)].contains(&used[*at].error);
+                is_address || is_there(&used[*at]) || is_taken_away(&used[*at])
+            })
     };
     let mut kept: Vec<usize> = by_name.values().filter(shared).flatten().copied().collect();
     kept.sort_unstable();
@@ -138,6 +143,7 @@ fn error_of(number: u32) -> Option<NameError> {
         libc::EEXIST => Some(NameError::Exists),
         libc::ECONNREFUSED => Some(NameError::Refused),
         libc::ENOTEMPTY => Some(NameError::NotEmpty),
+        libc::EADDRINUSE => Some(NameError::InUse),
         _ => None,
     }
 }

@@ -31,6 +31,8 @@ pub(crate) struct FileLocks {
     open: Option<HashMap<String, BTreeSet<u32>>>,
     /// By the id of each process that waits for one: who has it.
     pub holders: HashMap<u32, Vec<u32>>,
+    /// Those that wait for one whose taker is not among these holders: they have its open file from that.
+    pub inherited: BTreeSet<u32>,
 }
 
 impl FileLocks {
@@ -45,6 +47,7 @@ impl FileLocks {
         let taken_by = lock.taken_by.filter(|pid| all.is_empty() && files.contains_key(pid));
         let found: Vec<u32> = all.into_iter().chain(taken_by).collect();
         if !found.is_empty() {
+            self.inherited.extend(lock.taken_by.filter(|pid| !found.contains(pid)).map(|_| waiting));
             self.holders.insert(waiting, found);
         }
     }
@@ -163,5 +166,6 @@ mod tests {
         drop(open);
         waiting.wait().unwrap();
         assert_eq!(locks.holders, HashMap::from([(id, vec![own])]));
+        assert!(locks.inherited.contains(&id));
     }
 }

@@ -1,7 +1,8 @@
-//! Files that stand for a process which does not run any more.
+//! Files that stand for a process which does not run any more: locks, and those of sockets.
 
-use crate::result::NamedFile;
+use crate::result::{NameError, NamedFile};
 use crate::util::regular;
+use crate::util::text::read_lossy;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -14,6 +15,20 @@ const LONGEST: u64 = 32;
 pub(crate) fn find(files: &mut [NamedFile], window: Duration) {
     let found: Vec<Option<u32>> = files.iter().map(|file| left_by(file, files, window)).collect();
     files.iter_mut().zip(found).for_each(|(file, found)| file.left_by = found);
+    let is_address = |file: &NamedFile| {
+        let refused = [Some(NameError::Refused), Some(NameError::InUse)].contains(&file.error);
+        refused && !file.path.starts_with("port ")
+    };
+    if files.iter().any(is_address) {
+        let sockets = read_lossy("/proc/net/unix").unwrap_or_default();
+        files.iter_mut().filter(|file| is_address(file)).for_each(|file| file.unbound = !is_bound(file, &sockets));
+    }
+}
+
+/// Whether a table like that of proc_pid_net(5) has a socket of this name: `Num RefCount Protocol Flags Type St Inode Path`.
+fn is_bound(file: &NamedFile, sockets: &str) -> bool {
+    // Both can begin at any folder.
+    sockets.lines().filter_map(|line| line.split_whitespace().nth(7)).any(|path| path.rsplit('/').next() == Some(file.last_name()))
 }
 
 fn left_by(file: &NamedFile, files: &[NamedFile], window: Duration) -> Option<u32> {

@@ -275,7 +275,8 @@ impl ProcessesNow {
                 let (holders, _) = self.enders(pid, call, false);
                 let path = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap_or_default();
                 let holders = holders.into_iter().map(|pid| self.seen(pid)).collect();
-                Some(WaitedFor::Lock { path: path.to_string_lossy().into_owned(), holders })
+                let inherited = self.locks.inherited.contains(&pid);
+                Some(WaitedFor::Lock { path: path.to_string_lossy().into_owned(), holders, inherited })
             }
             ThreadCall::Opening { folder, path, writes } => {
                 let whole = whole_path(pid, *folder, path);

@@ -20,7 +20,7 @@ use circles::{circle_text, circles};
 use held::held;
 use remedy::LAST_GIVEN;
 use std::collections::{BTreeMap, BTreeSet};
-pub(crate) use waiting::full_name;
+pub(crate) use waiting::{INHERITED_LOCK, full_name};
 use waiting::{LONG, NAMED, SOON_NS, channel_name, is_hung, is_stuck, recorded, role, that_have};
 
 /// What stands still in `recording`.
@@ -108,7 +108,7 @@ fn has_moved_lately(recording: &Document, look: &LastLook, wait: &LastWait) -> b
 pub(crate) fn lock_of(recording: &Document, process: usize) -> Option<String> {
     let waits = recording.last_look.iter().flat_map(|look| &look.waits);
     waits.filter(|wait| wait.process.recorded == Some(process)).find_map(|wait| match &wait.awaited {
-        WaitedFor::Lock { path, holders } if !holders.is_empty() => {
+        WaitedFor::Lock { path, holders, .. } if !holders.is_empty() => {
             Some(format!("the lock of `{}`, which {}", clean(path), that_have(&wait.process, holders, &full_name)))
         }
         _ => None,
@@ -151,9 +151,18 @@ fn locked(recording: &Document, look: &LastLook) -> Vec<String> {
     let long =
         |wait: &&LastWait| is_stuck(recording, wait) && wait.process.recorded.is_some_and(|at| is_hung(recording, at));
     let text = |wait: &LastWait| match &wait.awaited {
-        WaitedFor::Lock { path, holders } if !holders.is_empty() => {
+        WaitedFor::Lock { path, holders, inherited } if !holders.is_empty() => {
             let who = that_have(&wait.process, holders, &full_name);
-            Some(format!("{} waits for the lock of `{}`, which {who}.", full_name(&wait.process), clean(path)))
+            let others: Vec<&SeenProcess> = holders.iter().filter(|holder| holder.pid != wait.process.pid).collect();
+            let recorded = |holder: &SeenProcess| recording.recorded.get(holder.recorded?);
+            // A shell can have opened it itself, and called `flock` for that.
+            let how = match others[..] {
+                [holder] if *inherited && recorded(holder).is_some_and(|of| of.execs > 0 && !of.is_shell()) => {
+                    INHERITED_LOCK
+                }
+                _ => "",
+            };
+            Some(format!("{} waits for the lock of `{}`, which {who}.{how}", full_name(&wait.process), clean(path)))
         }
         _ => None,
     };

@@ -3,7 +3,7 @@
 use crate::profile::few;
 use crate::record::say::findings::used_up::{Said, full_table, no_process, used_port};
 use crate::record::say::findings::view::FindingView;
-use crate::record::say::standstill::full_name;
+use crate::record::say::standstill::{INHERITED_LOCK, full_name};
 use crate::report::number::percent;
 use crate::result::{Finding, FindingKind, PathWhat, RecordedProcess, SeenProcess, WaitReason};
 use crate::util::text::{clean, counted, grouped, plural};
@@ -158,11 +158,7 @@ fn locked_out(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> S
     }
     let several = file.holders.len() > 1;
     let how = match (file.inherited, several) {
-        (true, false) => {
-            " It has inherited the open file from who took the lock: O_CLOEXEC closes it for such a child, as does, in a shell that has opened \
-             it as descriptor 9, `9>&-` behind the command. Where `flock FILE PROGRAM` started it, it is that \
-             program: signals have to go to it, or to the whole group."
-        }
+        (true, false) => INHERITED_LOCK,
         (true, true) => " They have inherited the open file from who took the lock.",
         (false, _) => "",
     };

@@ -17,6 +17,7 @@ mod jobs;
 mod killed_part;
 mod late;
 mod left_off;
+mod left_socket;
 mod left_writing;
 mod loops;
 mod own_input;
@@ -47,7 +48,7 @@ use crate::util::text::grouped;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 69] = [
+const RULES: [FindingRule; 70] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -91,6 +92,7 @@ const RULES: [FindingRule; 69] = [
     raced::raced,
     raced::left_lock,
     stale_pid::find,
+    left_socket::find,
     raced::not_listening_yet,
     files::deleted,
     files::hole,

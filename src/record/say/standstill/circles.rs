@@ -187,7 +187,7 @@ fn because(
         WaitedFor::Children(children) => {
             format!("until {} has ended", few(children.iter().filter(|child| members.contains(&child.pid)).map(name)))
         }
-        WaitedFor::Lock { path, holders } => {
+        WaitedFor::Lock { path, holders, .. } => {
             format!("for the lock of `{}`, which {}", clean(path), that_have(&wait.process, holders, name))
         }
         WaitedFor::Thread | WaitedFor::Shared | WaitedFor::Opening { .. } => "for another of its threads".to_owned(),

@@ -119,14 +119,18 @@ fn of_a_long_circle_a_few_are_named() {
 
 #[test]
 fn who_has_a_lock_is_said_without_who_waits() {
-    let locked = |holders: &[usize]| {
+    let found = |holders: &[usize], inherited: bool, program: &str| {
         let holders = holders.iter().map(|at| seen(*at)).collect();
-        let awaited = WaitedFor::Lock { path: "f".to_owned(), holders };
+        let awaited = WaitedFor::Lock { path: "f".to_owned(), holders, inherited };
         let mut recording = recording(vec![LastWait { awaited, endless: false, ..wait(0, 1, 5, false, &[]) }]);
         recording.recorded[0].waits = [(WaitReason::FileLock, WaitTotal { ns: 900, count: 1 })].into();
+        (recording.recorded[1].execs, recording.recorded[1].name) = (1, program.to_owned());
         said(&recording, &[FindingKind::FileLock]).concat()
     };
+    let locked = |holders: &[usize]| found(holders, false, "server");
     let begin = "`client` (process 1) waits for the lock of `f`, which ";
+    assert_eq!(found(&[0, 1], true, "server"), format!("{begin}`server` (process 2) has.{INHERITED_LOCK}"));
+    assert_eq!(found(&[1], true, "bash"), format!("{begin}`server` (process 2) has."));
     assert_eq!(locked(&[1]), format!("{begin}`server` (process 2) has."));
     assert_eq!(locked(&[0, 1]), format!("{begin}`server` (process 2) has."));
     assert_eq!(locked(&[2, 1]), format!("{begin}`sleep` (process 3) and `server` (process 2) have."));
