@@ -131,7 +131,8 @@ pub enum FindingKind {
     Sigpipe,
     /// A process was stopped most of the time.
     Stopped,
-    /// A thread of a process is on a CPU all the time, and those that the path goes through sleep.
+    /// A thread of a process is on a CPU all the time, and those that the path goes through sleep; or it wakes for nothing all the
+    /// time.
     BusyThread,
     /// What the time was made of, mostly what is a cause of itself.
     Cause,

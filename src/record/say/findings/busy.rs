@@ -2,8 +2,8 @@
 //! return at once.
 
 use crate::record::say::findings::view::FindingView;
-use crate::report::number::percent;
-use crate::result::{Finding, FindingKind, PathWhat, RecordedEnd};
+use crate::report::number::{percent, time};
+use crate::result::{Finding, FindingKind, PathWhat, RecordedEnd, WaitReason};
 use crate::util::text::grouped;
 
 /// The part of its time that a process is on a CPU or waits for one, and the part of the path that it sleeps.
@@ -82,11 +82,46 @@ pub(crate) fn polls_only(view: &FindingView<'_>) -> Vec<Finding> {
     found.into_iter().collect()
 }
 
+/// From so many in a second on, sleeps are too short, if they are this part of its calls, cost this part of its time at least, and there
+/// are so many for each call that others can notice.
+const WAKES: u64 = 2000;
+const WAKES_PART: f64 = 0.3;
+const WAKES_COST: f64 = 0.05;
+const WAKES_EACH: u64 = 50;
+
+/// `` `java Server` woke 11,500 times a second by its own timers, and did next to nothing: that cost up to 0.85 s of CPU time. ``
+pub(crate) fn wakes(view: &FindingView<'_>) -> Vec<Finding> {
+    let found = view.document.recorded.iter().enumerate().find_map(|(at, process)| {
+        let slept = |reason: WaitReason| process.waits.get(&reason).map_or(0, |wait| wait.count);
+        // What waits for another thread, but for so long only, fails when that time is over.
+        let timed = process.failed_calls.min(slept(WaitReason::Thread));
+        let wakes = slept(WaitReason::Timer) + process.timeouts + timed;
+        let seconds = process.lived_ns as f64 / 1e9;
+        let cost = process.cpu_ns as f64 / process.lived_ns.max(1) as f64;
+        let moved = view.document.channels.iter().flat_map(|of| of.writers.iter().chain(&of.readers));
+        let moved: u64 = moved.filter(|end| end.process == at).map(RecordedEnd::all_calls).sum();
+        let is_often = wakes as f64 >= WAKES as f64 * seconds.max(0.5) && wakes as f64 >= WAKES_PART * process.calls as f64;
+        let is_idle = (moved + process.effects) * WAKES_EACH < wakes;
+        (is_often && is_idle && cost >= WAKES_COST && view.is_one(at)).then(|| {
+            let text = format!(
+                "{} woke {} times a second to look for something, and did next to nothing then: that cost up to {} of CPU time. So short a \
+                 sleep is mostly one in the wrong unit (ns, \u{b5}s, ms); to wait for the event itself, by `poll`, inotify or a condition, \
+                 needs none.",
+                view.name(at),
+                grouped((wakes as f64 / seconds).round() as u64),
+                time(process.cpu_ns as f64 / 1e9)
+            );
+            Finding { count: Some(wakes), of: Some(process.calls), ..Finding::new(FindingKind::BusyThread, [at], text) }
+        })
+    });
+    found.into_iter().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::record::say::findings::tests::{WINDOW, said, silent};
-    use crate::result::{CriticalPath, Document, PathPart, WaitReason};
+    use crate::result::{CriticalPath, Document, PathPart, WaitTotal};
 
     fn busy(change: &dyn Fn(&mut Document)) -> Vec<String> {
         said(find, &|recording| {
@@ -141,6 +176,40 @@ mod tests {
                 &|recording| recording.recorded[1].ready_polls = 4000,
                 &|recording| recording.recorded[1].calls = 9_000_000,
                 &|recording| recording.channels[0].readers[0].ready_polls = 4_035_130,
+            ],
+        );
+    }
+
+    #[test]
+    fn who_wakes_for_nothing_is_said() {
+        let woken = |change: &dyn Fn(&mut Document)| {
+            said(wakes, &|recording| {
+                let process = &mut recording.recorded[1];
+                process.waits = [(WaitReason::Thread, WaitTotal { ns: WINDOW, count: 63_204 })].into();
+                (process.failed_calls, process.calls, process.effects) = (63_233, 128_301, 15);
+                (process.lived_ns, process.cpu_ns) = (5_500_000_000, 850_000_000);
+                change(recording);
+            })
+        };
+        let text = "`grep` woke 11,492 times a second to look for something, and did next to nothing then: that cost up to 0.85 s of CPU time. So \
+                    short a sleep is mostly one in the wrong unit (ns, \u{b5}s, ms); to wait for the event itself, by `poll`, inotify or a \
+                    condition, needs none.";
+        assert_eq!(woken(&|_| {}), [text]);
+        let timer = woken(&|recording| {
+            let process = &mut recording.recorded[1];
+            process.waits = [(WaitReason::Timer, WaitTotal { ns: WINDOW, count: 63_204 })].into();
+            process.failed_calls = 0;
+        });
+        assert_eq!(timer, [text]);
+        silent(
+            &woken,
+            &[
+                // Other threads woke it.
+                &|recording| recording.recorded[1].failed_calls = 100,
+                &|recording| recording.recorded[1].effects = 5000,
+                &|recording| recording.channels[1].readers[0].calls = [("read".to_owned(), 5000)].into(),
+                &|recording| recording.recorded[1].calls = 1_000_000,
+                &|recording| recording.recorded[1].cpu_ns = 100_000_000,
             ],
         );
     }

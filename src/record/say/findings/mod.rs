@@ -48,7 +48,7 @@ use crate::util::text::grouped;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 70] = [
+const RULES: [FindingRule; 71] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -119,6 +119,7 @@ const RULES: [FindingRule; 70] = [
     work::undone,
     busy::find,
     busy::polls_only,
+    busy::wakes,
 ];
 
 /// What the rules find.
