@@ -7,7 +7,8 @@ use crate::record::MeasureRecording as _;
 use crate::record::contents;
 use crate::record::inside::PipelinePlace;
 use crate::report::files::Folder;
-use crate::result::{Measurement, Outcome, RecordingRequest, Request};
+use crate::report::terminal::text::shortened;
+use crate::result::{Document, FailedProcess, Measurement, Outcome, RecordedProcess, RecordingRequest, Request};
 use crate::run::MeasurePair as _;
 use crate::run::{RunOptions, WindowSizing, exact};
 use crate::util::privileges::is_callers;
@@ -91,8 +92,45 @@ fn measure(wanted: &Measurement, stored: Option<&Outcome>, command: &str) -> Res
         Some(stored) => request.count_again(&prepared, stored)?,
         None => request.count(&prepared)?,
     };
+    if let Some(note) = failure(&recorded.document)? {
+        progress::note(&note);
+    }
     command.clone_into(&mut recorded.document.command);
     Ok(recorded)
+}
+
+/// Letters of a command line in a message at most.
+const COMMAND_LINE: usize = 60;
+
+/// The exit codes of a shell that did not find a program, or could not execute it.
+const NOT_EXECUTED: [u8; 2] = [126, 127];
+
+/// What failed with a message, maybe for want of a file.
+///
+/// # Errors
+/// When a shell has executed no program: what was counted then is not what was asked for.
+fn failure(counted: &Document) -> Result<Option<String>> {
+    let command = |failed: &FailedProcess| shortened(&failed.args.join(" "), COMMAND_LINE);
+    let is_missing = |failed: &&FailedProcess| {
+        let of_shell = counted.recorded.get(failed.process).is_some_and(RecordedProcess::is_shell);
+        of_shell && !failed.quiet && NOT_EXECUTED.contains(&failed.exit_code)
+    };
+    if let Some(failed) = counted.failures.iter().find(is_missing) {
+        return Err(UsageError::new(format!(
+            "`{}` ended with exit code {} in the guest: a program is not there, or cannot be executed; add --file PROGRAM",
+            command(failed),
+            failed.exit_code
+        ))
+        .into());
+    }
+    let said = counted.failures.iter().find(|failed| failed.errors > 0);
+    Ok(said.map(|failed| {
+        format!(
+            "`{}` ended with exit code {} in the guest, with a message: if a file is not there, add --file",
+            command(failed),
+            failed.exit_code
+        )
+    }))
 }
 
 /// Measure all of `wanted`, counted ones in parallel, and store them in the folder `output`. Returns also why they are not
@@ -161,6 +199,21 @@ fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_that_a_shell_does_not_find_is_an_error_and_a_failure_with_a_message_a_note() {
+        let counted = |name: &str, failed: FailedProcess| {
+            let process = RecordedProcess { name: name.to_owned(), ..RecordedProcess::default() };
+            failure(&Document { recorded: vec![process], failures: vec![failed], ..Document::default() })
+        };
+        let failed = FailedProcess { exit_code: 127, errors: 1, args: vec!["x".to_owned()], ..FailedProcess::default() };
+        let error = counted("sh", failed.clone()).unwrap_err().to_string();
+        assert!(error.starts_with("`x` ended with exit code 127") && error.contains("--file"), "{error}");
+        assert!(counted("sh", FailedProcess { quiet: true, ..failed.clone() }).is_ok());
+        let note = counted("xargs", failed.clone()).unwrap().unwrap();
+        assert!(note.starts_with("`x` ended with exit code 127") && note.contains("--file"), "{note}");
+        assert_eq!(counted("sh", FailedProcess { exit_code: 1, errors: 0, ..failed }).unwrap(), None);
+    }
 
     #[test]
     fn folders_of_several_settings_have_names_of_their_own() {
