@@ -46,8 +46,10 @@ impl LastWait {
     pub fn processes(&self) -> impl Iterator<Item = &SeenProcess> {
         let (channels, children) = match &self.awaited {
             WaitedFor::Channels { any, .. } => (&any[..], &[][..]),
-            WaitedFor::Children(processes) | WaitedFor::Lock { holders: processes, .. } => (&[][..], &processes[..]),
-            WaitedFor::Thread | WaitedFor::Shared | WaitedFor::Opening { .. } => (&[][..], &[][..]),
+            WaitedFor::Children(processes)
+            | WaitedFor::Lock { holders: processes, .. }
+            | WaitedFor::Shared { holders: processes } => (&[][..], &processes[..]),
+            WaitedFor::Thread | WaitedFor::Opening { .. } => (&[][..], &[][..]),
         };
         let holders = channels.iter().flat_map(|channel| &channel.holders).map(|holder| &holder.process);
         [&self.process].into_iter().chain(holders).chain(children)
@@ -110,7 +112,11 @@ pub enum WaitedFor {
     /// Another thread of its process.
     Thread,
     /// A lock or semaphore in memory that processes share.
-    Shared,
+    Shared {
+        /// Who has that memory; empty if that is not known.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        holders: Vec<SeenProcess>,
+    },
     /// The lock of a file, which these processes have.
     Lock {
         path: String,

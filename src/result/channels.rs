@@ -72,6 +72,11 @@ impl RecordedChannel {
         self.writers.iter().map(|end| end.bytes).sum()
     }
 
+    /// Whether it is what is typed at a terminal: the other direction, which is shown, has an odd number.
+    pub fn is_typed(&self) -> bool {
+        self.kind == ChannelKind::Pty && self.inode.is_multiple_of(2)
+    }
+
     /// The ends of both sides.
     pub fn ends(&self) -> impl Iterator<Item = &RecordedEnd> {
         self.writers.iter().chain(&self.readers)

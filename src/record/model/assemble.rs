@@ -222,6 +222,8 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
         (Some(share), None) if more.cpu_ns < sum.cpu_ns / 10 => Some(share),
         _ => None,
     };
+    // What executes another program of the same name begins anew.
+    let threads = more.threads - more.execs.saturating_sub(1).min(more.threads.saturating_sub(1));
     sum.lived_ns += lived_ns;
     sum.end_ns = sum.end_ns.max(more.end.saturating_sub(begin));
     let told_at = (more.told_at > 0).then(|| more.told_at.saturating_sub(begin));
@@ -254,7 +256,7 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
     sum.signal = u32::try_from(more.signal).ok().filter(|signal| *signal > 0).or(sum.signal);
     sum.exit_code = u8::try_from(more.code).ok().filter(|code| *code > 0).or(sum.exit_code);
     for (sum, more) in [
-        (&mut sum.threads, more.threads),
+        (&mut sum.threads, threads),
         (&mut sum.forks, more.forks),
         (&mut sum.execs, more.execs),
         (&mut sum.cpu_ns, more.cpu_ns),

@@ -6,6 +6,7 @@
 use crate::record::observe::channel_kind::kind_of;
 use crate::record::observe::file_locks::FileLocks;
 use crate::record::observe::raw::PR_TERMINAL;
+use crate::record::observe::shared_memory::{self, SharedMemory};
 use crate::record::observe::thread_calls::{ThreadCall, ThreadNow, threads};
 use crate::record::start::command_line::{self, program_name};
 use crate::record::start::container;
@@ -42,6 +43,8 @@ pub(crate) struct ProcessesNow {
     pub processes: BTreeMap<u32, ProcessNow>,
     /// Of files, for which processes wait.
     pub locks: FileLocks,
+    /// Who has memory in which some of them wait for a lock or semaphore.
+    pub shared: HashMap<SharedMemory, Vec<u32>>,
     /// The peers of sockets.
     pub peers: HashMap<u64, SocketPeer>,
     /// By parent: children that have ended and for which it has not waited.
@@ -79,6 +82,10 @@ impl ProcessesNow {
                 let files = now.processes.iter().map(|(pid, of)| (*pid, of.files.as_deref().unwrap_or_default()));
                 now.locks.find(pid, files);
             }
+            for memory in now.awaited_memory(pid) {
+                let found = shared_memory::with(&memory, pid, now.processes.keys().copied());
+                now.shared.insert(memory, found);
+            }
             wanted.extend(now.threads(pid).iter().flat_map(|thread| now.enders(pid, &thread.call, false).0));
         }
         for (pid, process) in &mut now.processes {
@@ -109,6 +116,15 @@ impl ProcessesNow {
             let files = self.processes.iter().map(|(pid, of)| (*pid, of.files.as_deref().unwrap_or_default()));
             self.locks.find(*pid, files);
         }
+    }
+
+    /// Memory in which threads of a process wait, of which it is not known yet who has it.
+    fn awaited_memory(&self, pid: u32) -> BTreeSet<SharedMemory> {
+        let memory = self.threads(pid).iter().filter_map(|thread| match &thread.call {
+            ThreadCall::Shared(memory) => memory.clone(),
+            _ => None,
+        });
+        memory.filter(|memory| !self.shared.contains_key(memory)).collect()
     }
 
     fn threads(&self, pid: u32) -> &[ThreadNow] {
@@ -163,8 +179,10 @@ impl ProcessesNow {
     /// but for its time.
     pub(crate) fn enders(&self, pid: u32, call: &ThreadCall, patient: bool) -> (Vec<u32>, bool) {
         match call {
-            ThreadCall::Busy | ThreadCall::Idle | ThreadCall::Shared | ThreadCall::Opening { .. } => {
-                (Vec::new(), false)
+            ThreadCall::Busy | ThreadCall::Idle | ThreadCall::Opening { .. } => (Vec::new(), false),
+            ThreadCall::Shared(memory) => {
+                let found = memory.as_ref().and_then(|memory| self.shared.get(memory));
+                (found.cloned().unwrap_or_default(), found.is_some())
             }
             ThreadCall::Thread => (vec![pid], true),
             ThreadCall::Lock(_) => {
@@ -228,7 +246,7 @@ impl ProcessesNow {
         let idle = !threads.is_empty()
             && threads
                 .iter()
-                .all(|thread| matches!(thread.call, ThreadCall::Idle | ThreadCall::Thread | ThreadCall::Shared));
+                .all(|thread| matches!(thread.call, ThreadCall::Idle | ThreadCall::Thread | ThreadCall::Shared(_)));
         let stopped = ProcessStat::of(pid).is_some_and(|stat| matches!(stat.state, 'T' | 't'));
         let inner_pid = process_stat::inner_id(pid).filter(|inner| *inner != pid);
         let container = container::of_process(pid);
@@ -270,7 +288,10 @@ impl ProcessesNow {
         match call {
             ThreadCall::Busy | ThreadCall::Idle => None,
             ThreadCall::Thread => Some(WaitedFor::Thread),
-            ThreadCall::Shared => Some(WaitedFor::Shared),
+            ThreadCall::Shared(_) => {
+                let (holders, _) = self.enders(pid, call, false);
+                Some(WaitedFor::Shared { holders: holders.into_iter().map(|pid| self.seen(pid)).collect() })
+            }
             ThreadCall::Lock(fd) => {
                 let (holders, _) = self.enders(pid, call, false);
                 let path = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap_or_default();

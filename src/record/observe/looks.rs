@@ -151,10 +151,11 @@ impl SeenWaits {
                 }
                 WaitedFor::Children(processes)
                 | WaitedFor::Lock { holders: processes, .. }
+                | WaitedFor::Shared { holders: processes }
                 | WaitedFor::Opening { deleted: processes, .. } => {
                     processes.iter_mut().for_each(place);
                 }
-                WaitedFor::Thread | WaitedFor::Shared => {}
+                WaitedFor::Thread => {}
             }
         }
         LastLook { at_ns: at.saturating_sub(begin), waits, stale }

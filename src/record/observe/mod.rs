@@ -21,6 +21,7 @@ pub(crate) mod raw;
 pub(crate) mod reason;
 pub(crate) mod recorder;
 pub(crate) mod results;
+mod shared_memory;
 mod stale_files;
 pub(crate) mod thread_calls;
 pub(crate) mod timeline;

@@ -1,6 +1,7 @@
 //! The system calls in which threads sleep, as /proc shows them.
 
 use crate::arch::old_calls;
+use crate::record::observe::shared_memory::{self, SharedMemory, Sharing};
 use crate::record::start::open_files::{FileKind, OpenFile};
 use crate::util::text::read_lossy;
 use std::fs::File;
@@ -36,8 +37,9 @@ pub(crate) enum ThreadCall {
     Child(Option<u32>),
     /// Another thread, without a limit of time.
     Thread,
-    /// A lock or semaphore in memory that processes share, without a limit of time.
-    Shared,
+    /// A lock or semaphore in memory that processes share, without a limit of time: which memory, if only processes that were forked
+    /// from each other can have it.
+    Shared(Option<SharedMemory>),
     /// The lock of the file of this descriptor.
     Lock(u32),
     /// The opening of a FIFO.
@@ -118,9 +120,18 @@ fn call_of(line: &str, pid: u32, files: &[OpenFile]) -> ThreadCall {
     let words: Vec<u64> = words.filter_map(hexadecimal).collect();
     match <[u64; 8]>::try_from(words) {
         // 32-bit programs have other numbers, and stacks below 4 GiB.
-        Ok([arguments @ .., stack, _]) if stack >> 32 != 0 => decoded(number, arguments, files, &|at, buffer| {
-            File::open(format!("/proc/{pid}/mem")).and_then(|memory| memory.read_at(buffer, at)).unwrap_or_default()
-        }),
+        Ok([arguments @ .., stack, _]) if stack >> 32 != 0 => {
+            let call = decoded(number, arguments, files, &|at, buffer| {
+                File::open(format!("/proc/{pid}/mem")).and_then(|memory| memory.read_at(buffer, at)).unwrap_or_default()
+            });
+            match call {
+                ThreadCall::Shared(_) => match shared_memory::at(pid, arguments[0]) {
+                    Sharing::Threads => ThreadCall::Thread,
+                    Sharing::Processes(memory) => ThreadCall::Shared(memory),
+                },
+                call => call,
+            }
+        }
         _ => ThreadCall::Idle,
     }
 }
@@ -162,7 +173,7 @@ fn decoded(number: i64, arguments: [u64; 6], files: &[OpenFile], memory: ReadMem
             if second & 128 != 0 {
                 ThreadCall::Thread
             } else {
-                ThreadCall::Shared
+                ThreadCall::Shared(None)
             }
         }
         libc::SYS_flock => ThreadCall::Lock(first as u32),
@@ -274,7 +285,7 @@ mod tests {
         assert_eq!(call(libc::SYS_wait4, [42, 0, 0, 0, 0, 0], &[]), ThreadCall::Child(Some(42)));
         assert_eq!(call(libc::SYS_futex, [0, 128, 0, 0, 0, 0], &[]), ThreadCall::Thread);
         assert_eq!(call(libc::SYS_futex, [0, 128, 0, 1, 0, 0], &[]), ThreadCall::Idle, "it ends after a time");
-        assert_eq!(call(libc::SYS_futex, [0, 0, 0, 0, 0, 0], &[]), ThreadCall::Shared, "other processes can share it");
+        assert_eq!(call(libc::SYS_futex, [0, 0, 0, 0, 0, 0], &[]), ThreadCall::Shared(None), "other processes can share it");
         let fifo = |folder| ThreadCall::Opening { folder, path: "a b".to_owned(), writes: true };
         assert_eq!(call(libc::SYS_openat, [7, 1, 1, 0, 0, 0], b"/a b\0c"), fifo(Some(7)));
         let here = u64::from(libc::AT_FDCWD.cast_unsigned());

@@ -41,8 +41,10 @@ pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
         .flat_map(|members| of_circle(members, "Nothing can go on."))
         .collect();
     if found.is_empty() {
-        let long =
-            |wait: &&LastWait| wait.stuck && is_stuck(recording, wait) && !has_moved_lately(recording, look, wait);
+        let long = |wait: &&LastWait| {
+            let moves = has_moved_lately(recording, look, wait) || has_gone_on(recording, look, wait);
+            wait.stuck && is_stuck(recording, wait) && !moves
+        };
         found = circles(look.waits.iter().filter(long).collect())
             .iter()
             .filter(|members| members.iter().any(|wait| wait.process.pid != members[0].process.pid))

@@ -141,7 +141,7 @@ impl<'a> Waits<'a> {
             }
             ThreadCall::Busy
             | ThreadCall::Idle
-            | ThreadCall::Shared
+            | ThreadCall::Shared(_)
             | ThreadCall::Lock(_)
             | ThreadCall::Opening { .. } => None,
         }

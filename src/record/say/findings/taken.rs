@@ -44,7 +44,38 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         found.push(Finding { channels: vec![at], bytes: Some(taker.bytes), of: Some(all), ..finding });
     }
     found.extend(from_files(view));
+    found.extend(view.document.channels.iter().enumerate().find_map(|(at, terminal)| keys(view, at, terminal)));
     found
+}
+
+/// `` `bash` and `cat` both read what is typed at the terminal: they got 34 and 34 bytes. ``
+///
+/// A shell and what it has started take turns.
+fn keys(view: &FindingView<'_>, at: usize, terminal: &RecordedChannel) -> Option<Finding> {
+    if !terminal.is_typed() {
+        return None;
+    }
+    let apart = |one: usize, other: usize| {
+        !view.with_starters(one).any(|of| of == other) && !view.with_starters(other).any(|of| of == one)
+    };
+    let read = |end: &&RecordedEnd| end.bytes > 0 && view.is_one(end.process) && end.moved_ns.is_some();
+    let first = terminal.readers.iter().filter(read).max_by_key(|end| end.bytes)?;
+    let between = |end: &&RecordedEnd| {
+        let [one, other] = [first, *end].map(|end| end.moved_ns.unwrap_or_default());
+        one[0].max(other[0]) < one[1].min(other[1]) && apart(first.process, end.process)
+    };
+    let second = terminal.readers.iter().filter(read).find(between)?;
+    let text = format!(
+        "{} and {} both read what is typed at {}: they got {} and {}. Each key goes to one of them only; to see what is \
+         typed, `script` or `tee` has to stand between the terminal and its program.",
+        view.name(first.process),
+        view.name(second.process),
+        "the terminal",
+        counted(first.bytes, "byte"),
+        counted(second.bytes, "byte")
+    );
+    let finding = Finding::new(FindingKind::Taken, [first.process, second.process], text);
+    Some(Finding { channels: vec![at], bytes: Some(second.bytes), of: Some(terminal.read()), ..finding })
 }
 
 /// `` `cat (11)` and `cat (12)` read the pipe from `a.py` at the same time: they got 600 and 400 of 1,000 bytes. ``

@@ -2,7 +2,7 @@
 
 use crate::record::say::findings::late::at_once;
 use crate::record::say::findings::view::FindingView;
-use crate::result::{ChannelKind, Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedStream, WaitReason};
+use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedStream, WaitReason};
 use crate::util::text::{clean, counted, grouped};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -224,8 +224,7 @@ pub(crate) fn line_cut(view: &FindingView<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for (at, channel) in document.channels.iter().enumerate() {
         // What is shown has an odd number.
-        let is_typed = channel.kind == ChannelKind::Pty && channel.inode % 2 == 0;
-        if !is_typed || document.skipped > 0 || document.is_excerpt() {
+        if !channel.is_typed() || document.skipped > 0 || document.is_excerpt() {
             continue;
         }
         let (typed, read) = (channel.written(), channel.read());
@@ -254,7 +253,7 @@ pub(crate) fn line_cut(view: &FindingView<'_>) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::record::say::findings::tests::{WINDOW, said, said_after, silent};
-    use crate::result::{Document, DoubledBuffer};
+    use crate::result::{ChannelKind, Document, DoubledBuffer};
 
     /// Eight processes of one name that write at the same time.
     fn eight(recording: &mut Document) {

@@ -71,9 +71,7 @@ pub(crate) fn typed(view: &FindingView<'_>) -> Vec<Finding> {
         // What ended by itself has gone on.
         lasts && view.process(end).is_some_and(|process| process.signal.is_some() || process.end_ns >= window)
     };
-    // The other direction, which is shown, has an odd number.
-    let is_typed = |channel: &RecordedChannel| channel.kind == ChannelKind::Pty && channel.inode.is_multiple_of(2);
-    let typed = view.readers().filter(|(_, channel, end)| is_typed(channel) && waits(end));
+    let typed = view.readers().filter(|(_, channel, end)| channel.is_typed() && waits(end));
     let text = |(at, _, end): (usize, &RecordedChannel, &RecordedEnd)| {
         let is_shown = view
             .writers()

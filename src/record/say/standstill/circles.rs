@@ -95,9 +95,11 @@ fn has_way_out(waits: &[&LastWait], circle: &[usize]) -> bool {
     };
     let holders = circle.iter().flat_map(awaited).flat_map(|channel| &channel.holders);
     let outside: BTreeSet<u32> = holders.map(|of| of.process.pid).filter(|pid| !members.contains(pid)).collect();
+    // All that could release it wait, too.
+    let is_shared = |at: usize| matches!(waits[at].awaited, WaitedFor::Shared { .. });
     let leads_in = |first: usize| {
         let path = std::iter::successors(Some(first), |at| next(waits, *at)).take(waits.len());
-        path.into_iter().any(|at| members.contains(&waits[at].process.pid))
+        path.into_iter().any(|at| members.contains(&waits[at].process.pid) || is_shared(at))
     };
     (0..waits.len()).any(|at| outside.contains(&waits[at].process.pid) && !leads_in(at))
 }
@@ -112,7 +114,15 @@ fn next(endless: &[&LastWait], at: usize) -> Option<usize> {
         WaitedFor::Children(children) => children.iter().map(|child| child.pid).collect(),
         WaitedFor::Thread => vec![own.process.pid],
         WaitedFor::Lock { holders, .. } => holders.iter().map(|holder| holder.pid).collect(),
-        WaitedFor::Shared | WaitedFor::Opening { .. } => return None,
+        // Who waits for the same does not have it.
+        WaitedFor::Shared { holders } => {
+            let others = holders.iter().map(|holder| holder.pid).filter(|pid| *pid != own.process.pid);
+            let waits_too = |pid: &u32| {
+                endless.iter().any(|wait| wait.process.pid == *pid && matches!(wait.awaited, WaitedFor::Shared { .. }))
+            };
+            others.filter(|pid| !waits_too(pid)).collect()
+        }
+        WaitedFor::Opening { .. } => return None,
     };
     let others = endless.iter().enumerate().filter(|(_, wait)| enders.contains(&wait.process.pid));
     others
@@ -173,7 +183,7 @@ fn because(
                 any.iter().filter(others_hold).partition(|channel| has_holder(channel, members));
             let more = *others + rest.len() as u64;
             let more = if more > 0 { format!(", or for {}", counted(more, "other descriptor")) } else { String::new() };
-            let reason = |channel: &&AwaitedChannel| awaited_text(recording, channel, wait.process.pid, name);
+            let reason = |channel: &&AwaitedChannel| awaited_text(recording, channel, wait.process.pid, members, name);
             // Standard output and error can be alike.
             let mut reasons: Vec<String> = awaited.iter().map(reason).collect();
             reasons.dedup();
@@ -190,7 +200,13 @@ fn because(
         WaitedFor::Lock { path, holders, .. } => {
             format!("for the lock of `{}`, which {}", clean(path), that_have(&wait.process, holders, name))
         }
-        WaitedFor::Thread | WaitedFor::Shared | WaitedFor::Opening { .. } => "for another of its threads".to_owned(),
+        WaitedFor::Shared { holders } => {
+            let others = holders.iter().filter(|holder| members.contains(&holder.pid) && holder.pid != wait.process.pid);
+            let others: Vec<String> = others.map(name).collect();
+            let with = if others.is_empty() { String::new() } else { format!(" with {}", few(others)) };
+            format!("for a lock or semaphore that it shares{with}")
+        }
+        WaitedFor::Thread | WaitedFor::Opening { .. } => "for another of its threads".to_owned(),
     }
 }
 
@@ -199,10 +215,16 @@ fn awaited_text(
     recording: &Document,
     channel: &AwaitedChannel,
     pid: u32,
+    members: &BTreeSet<u32>,
     name: &impl Fn(&SeenProcess) -> String,
 ) -> String {
-    let others = channel.holders.iter().filter(|holder| holder.process.pid != pid);
-    let others = few(others.map(|holder| name(&holder.process)));
+    let of_circle = |holder: &&ChannelHolder| holder.process.pid != pid && members.contains(&holder.process.pid);
+    // Copies of `fork` can be many.
+    let many = channel.room && channel.holders.len() > NAMED && channel.holders.iter().any(|of| of_circle(&of));
+    let others = channel.holders.iter().filter(|of| if many { of_circle(of) } else { of.process.pid != pid });
+    let others: Vec<String> = others.map(|holder| name(&holder.process)).collect();
+    let [has, does] = if others.len() == 1 { ["has", "does"] } else { ["have", "do"] };
+    let others = few(others);
     let what = channel_name(channel);
     let pipe = recorded(recording, channel);
     if channel.room {
@@ -210,7 +232,7 @@ fn awaited_text(
         let slots = pipe.and_then(|pipe| pipe.slots).map(|[_, slots, _]| format!(" ({slots} of {slots} slots)"));
         let from_begin = recording.target.pids().is_empty();
         let has_read = pipe.is_none_or(|pipe| pipe.readers.iter().any(|end| end.bytes > 0));
-        let reads = if from_begin && !has_read { "has never read it" } else { "does not read it" };
+        let reads = if from_begin && !has_read { format!("{has} never read it") } else { format!("{does} not read it") };
         return format!("{what}{of} is full{}, and {others} {reads}", slots.unwrap_or_default());
     }
     // Who has the other end of a socket reads and writes it.

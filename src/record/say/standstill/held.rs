@@ -2,6 +2,7 @@
 
 use crate::profile::few;
 use crate::record::say::findings::view::FindingView;
+use crate::record::say::standstill::itself::not_waited_for;
 use crate::record::say::standstill::remedy::LAST_GIVEN;
 use crate::record::say::standstill::waiting::{
     LONG, NAMED, SOON_NS, channel_name, full_name, is_hung, killed_starter, killed_writer, recorded,
@@ -27,7 +28,13 @@ pub(super) fn held(recording: &Document, look: &LastLook) -> Vec<String> {
         // A socket between a process and its child is used like a pipe.
         let left =
             |of: &AwaitedChannel| was_written(recording, of) || of.holders.iter().all(|of| is_left(recording, of));
-        let is_open = |of: &AwaitedChannel| of.kind.is_pipe() || of.kind == ChannelKind::UnixStream && left(of);
+        // A terminal is that of a job which its shell has left behind.
+        let all_left = |of: &AwaitedChannel| of.holders.iter().all(|of| is_left(recording, of));
+        let is_open = |of: &AwaitedChannel| match of.kind {
+            ChannelKind::UnixStream => left(of),
+            ChannelKind::Pty => all_left(of),
+            kind => kind.is_pipe(),
+        };
         for channel in any.iter().filter(|channel| !channel.room && !channel.unaccepted && is_open(channel)) {
             let new = known.insert((wait.process.pid, channel.inode));
             let hung =
@@ -149,7 +156,7 @@ fn is_left(recording: &Document, holder: &ChannelHolder) -> bool {
     let window = recording.processes.window_ns;
     let starter = process.started_by.and_then(|by| recording.recorded.get(by));
     let slept = [WaitReason::Poll, WaitReason::Timer].map(|of| process.waits.get(&of).map_or(0, |wait| wait.ns));
-    let given = (1..=LAST_GIVEN).contains(&holder.fd);
+    let given = holder.fd <= LAST_GIVEN;
     let looked = recording.last_look.as_ref().map_or(window, |look| look.at_ns.min(window));
     given && starter.is_some_and(|of| of.end_ns < looked) && slept.iter().sum::<u64>() as f64 >= LONG * window as f64
 }
@@ -197,6 +204,15 @@ fn held_text(recording: &Document, look: &LastLook, wait: &LastWait, channel: &A
     let starter = channel.holders.iter().find_map(|holder| killed_starter(recording, holder));
     let frees = if let Some(starter) = starter {
         starter
+    } else if channel.kind == ChannelKind::Pty {
+        let notices = match &wait.process.unreaped[..] {
+            [] => String::new(),
+            ended => format!(
+                " {name} {}: who starts a program in a terminal can stop when that ends (SIGCHLD, `waitpid`), and read then what is left.",
+                not_waited_for(ended)
+            ),
+        };
+        format!(" With all of its descriptors elsewhere (`</dev/null >/dev/null 2>&1` behind its command), that ends.{notices}")
     } else if from_outside && channel.kind == ChannelKind::Pipe {
         " That is the standard input of the whole command: with a file as its argument, or `</dev/null`, it does not read that."
             .to_owned()

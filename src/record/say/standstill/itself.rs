@@ -104,10 +104,9 @@ fn without_others(recording: &Document, look: &LastLook, wait: &LastWait) -> Vec
     said
 }
 
-/// `has not waited for 4 children of its own that have ended`.
 /// A process that waits for a lock or semaphore that it shares with processes which it started, and of which some have ended.
 pub(super) fn shared(recording: &Document, look: &LastLook) -> Vec<String> {
-    let mut waits = look.waits.iter().filter(|wait| matches!(wait.awaited, WaitedFor::Shared));
+    let mut waits = look.waits.iter().filter(|wait| matches!(wait.awaited, WaitedFor::Shared { .. }));
     let is_it = |wait: &&LastWait| is_stuck(recording, wait) && !wait.process.unreaped.is_empty();
     let Some(wait) = waits.find(is_it) else { return Vec::new() };
     let unreaped = &wait.process.unreaped;
@@ -131,7 +130,8 @@ pub(super) fn shared(recording: &Document, look: &LastLook) -> Vec<String> {
     ]
 }
 
-fn not_waited_for(unreaped: &[EndedChild]) -> String {
+/// `has not waited for 4 children of its own that have ended`.
+pub(super) fn not_waited_for(unreaped: &[EndedChild]) -> String {
     match unreaped {
         [one] => format!("has not waited for its child `{}`, which has ended", clean(&one.name)),
         all => format!("has not waited for {} children of its own that have ended", grouped(all.len() as u64)),

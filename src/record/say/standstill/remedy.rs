@@ -1,6 +1,7 @@
 //! What would let a circle of waits go on.
 
 use crate::profile::few;
+use crate::record::model::labels::labels;
 use crate::record::say::programs::{Does, does};
 use crate::record::say::standstill::waiting::{channel_name, has_holder, recorded};
 use crate::report::number::time;
@@ -8,6 +9,7 @@ use crate::result::{
     AwaitedChannel, ChannelHolder, Document, LastWait, RecordedChannel, RecordedEnd, SeenProcess, WaitedFor,
 };
 use crate::util::text::{capitalized, counted};
+use std::collections::BTreeSet;
 
 /// Standard input, output and error: what a program was given on purpose.
 pub(super) const LAST_GIVEN: u32 = 2;
@@ -40,6 +42,7 @@ pub(super) fn remedy(
         let all_empty = members.iter().all(|wait| !channels(wait).is_empty());
         return all_empty.then(|| {
             let said = silent_input(recording, members, name).or_else(|| input_ended(recording, members, name));
+            let said = said.or_else(|| passes_no_end(recording, members, name));
             said.or_else(|| last_said(recording, members, name)).unwrap_or_else(|| {
                 "All of them wait for data: one has to write first, to flush what it has written, or to close its end. \
                  Who reads lines waits for the end of one."
@@ -117,6 +120,36 @@ fn input_ended(recording: &Document, members: &[&LastWait], name: &impl Fn(&Seen
         capitalized(&own),
         channel.kind.noun()
     ))
+}
+
+/// If a member has passed on to another one all that it read from somebody else, and has read the end of that.
+fn passes_no_end(
+    recording: &Document,
+    members: &[&LastWait],
+    name: &impl Fn(&SeenProcess) -> String,
+) -> Option<String> {
+    let waits = members.iter().flat_map(|reader| channels(reader).iter().map(move |channel| (reader, channel)));
+    waits.into_iter().find_map(|(reader, channel)| {
+        let pipe = recorded(recording, channel)?;
+        let [to] = &pipe.writers[..] else { return None };
+        let relay = members.iter().find(|wait| wait.process.recorded == Some(to.process))?;
+        let fd = holder_fd(channel, &relay.process)?;
+        let ended = |of: &&RecordedChannel| {
+            let reads = |end: &RecordedEnd| end.process == to.process && end.at_end > 0 && end.bytes == to.bytes;
+            of.readers.iter().any(reads) && of.writers.iter().all(|end| Some(end.process) != reader.process.recorded)
+        };
+        let source = recording.channels.iter().find(ended).filter(|_| to.bytes > 0)?;
+        let from: BTreeSet<usize> = source.writers.iter().map(|end| end.process).collect();
+        let labels = labels(recording);
+        let from = few(from.iter().filter_map(|at| labels.get(*at)).map(|label| format!("`{label}`")));
+        let [reader, own] = [&reader.process, &relay.process].map(name);
+        Some(format!(
+            "{} passes to {reader} what {from} writes ({}), and has read the end of that: it has to close the write end to {reader} \
+             (descriptor {fd}), too, so that {reader} gets the end.",
+            capitalized(&own),
+            counted(to.bytes, "byte")
+        ))
+    })
 }
 
 const NETCATS: [&str; 4] = ["nc", "ncat", "netcat", "nc.openbsd"];

@@ -40,7 +40,7 @@ pub(super) fn is_stuck(recording: &Document, wait: &LastWait) -> bool {
             blocked + if *polled { slept(WaitReason::Poll) } else { 0 } + slept(WaitReason::Network)
         }
         WaitedFor::Children(_) => slept(WaitReason::Child),
-        WaitedFor::Thread | WaitedFor::Shared => slept(WaitReason::Thread),
+        WaitedFor::Thread | WaitedFor::Shared { .. } => slept(WaitReason::Thread),
         WaitedFor::Lock { .. } => slept(WaitReason::FileLock),
         WaitedFor::Opening { .. } => slept(WaitReason::Open),
     };

@@ -1,0 +1,83 @@
+//! Memory that processes share, with locks or semaphores in it.
+
+use crate::util::text::read_lossy;
+
+/// Memory of no name, by its inode and device: only processes that were forked from each other have it, until they execute a program.
+pub(crate) type SharedMemory = (u64, String);
+
+/// Who has the memory at an address.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// The threads of its process.
+    Threads,
+    /// Other processes, too: which memory, if only processes that were forked from each other can have it.
+    Processes(Option<SharedMemory>),
+}
+
+/// Who has the memory of a process at this address.
+pub(crate) fn at(pid: u32, address: u64) -> Sharing {
+    let maps = read_lossy(&format!("/proc/{pid}/maps")).unwrap_or_default();
+    match maps.lines().find_map(|line| mapped(line).filter(|map| map.begin <= address && address < map.end)) {
+        Some(Mapping { is_private: true, .. }) => Sharing::Threads,
+        Some(map) => Sharing::Processes(map.nameless.then_some(map.memory)),
+        None => Sharing::Processes(None),
+    }
+}
+
+/// Those of `processes` that execute what `pid` does and have `memory`, also that one.
+pub(crate) fn with(memory: &SharedMemory, pid: u32, processes: impl Iterator<Item = u32>) -> Vec<u32> {
+    let program = |pid: u32| std::fs::read_link(format!("/proc/{pid}/exe")).ok();
+    let own = program(pid);
+    let has = |pid: &u32| {
+        let maps = read_lossy(&format!("/proc/{pid}/maps")).unwrap_or_default();
+        maps.lines().filter_map(mapped).any(|map| map.memory == *memory)
+    };
+    processes.filter(|other| program(*other) == own).filter(has).collect()
+}
+
+/// A line of /proc/PID/maps (proc_pid_maps(5)).
+struct Mapping {
+    begin: u64,
+    end: u64,
+    is_private: bool,
+    /// Of a file that was removed, or of none.
+    nameless: bool,
+    memory: SharedMemory,
+}
+
+/// `7f0-7f1 rw-s 00000000 00:1a 7 /dev/shm/sem (deleted)`
+fn mapped(line: &str) -> Option<Mapping> {
+    let mut words = line.split_whitespace();
+    let (begin, end) = words.next()?.split_once('-')?;
+    let number = |word: &str| u64::from_str_radix(word, 16).ok();
+    let is_private = words.next()?.ends_with('p');
+    let (device, inode) = (words.nth(1)?.to_owned(), words.next()?.parse().ok()?);
+    Some(Mapping {
+        begin: number(begin)?,
+        end: number(end)?,
+        is_private,
+        nameless: line.ends_with(" (deleted)"),
+        memory: (inode, device),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_told_apart_by_what_is_mapped_there() {
+        let map = mapped("7f10-7f20 rw-s 00000000 00:1a 7                    /dev/shm/sem.x (deleted)").unwrap();
+        assert_eq!((map.begin, map.end, map.is_private, map.nameless), (0x7f10, 0x7f20, false, true));
+        assert_eq!(map.memory, (7, "00:1a".to_owned()));
+        assert!(mapped("7f10-7f20 rw-p 00000000 00:00 0").is_some_and(|map| map.is_private && !map.nameless));
+        assert!(mapped("").is_none() && mapped("x").is_none());
+    }
+
+    #[test]
+    fn memory_of_a_process_is_its_threads() {
+        let local = 0u32;
+        assert_eq!(at(std::process::id(), (&raw const local).addr() as u64), Sharing::Threads);
+        assert_eq!(at(std::process::id(), 0), Sharing::Processes(None));
+    }
+}
