@@ -333,7 +333,7 @@ pub(crate) fn doing(reason: WaitReason) -> &'static str {
         WaitReason::Timer => "sleeping on a timer",
         WaitReason::Disk => "waiting for files",
         WaitReason::Network => "waiting for the network",
-        WaitReason::Connect => "waiting in connect until its connection is accepted",
+        WaitReason::Connect => "waiting in connect for who listens",
         WaitReason::Child => "waiting for a child process",
         WaitReason::Thread => "waiting for another thread",
         WaitReason::Poll => "waiting in poll for a timer or another event",

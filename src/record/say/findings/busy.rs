@@ -207,7 +207,7 @@ mod tests {
                 // Other threads woke it.
                 &|recording| recording.recorded[1].failed_calls = 100,
                 &|recording| recording.recorded[1].effects = 5000,
-                &|recording| recording.channels[1].readers[0].calls = [("read".to_owned(), 5000)].into(),
+                &|recording| recording.channels[0].readers[0].calls = [("read".to_owned(), 5000)].into(),
                 &|recording| recording.recorded[1].calls = 1_000_000,
                 &|recording| recording.recorded[1].cpu_ns = 100_000_000,
             ],

@@ -1,9 +1,10 @@
 //! Connections of TCP on this machine whose data nobody took, or to which nobody writes on.
 
 use crate::record::say::findings::view::{FindingView, after};
-use crate::result::{ChannelKind, Finding, FindingKind, NameUse, RecordedChannel, WaitedFor};
+use crate::report::number::time;
+use crate::result::{ChannelKind, Finding, FindingKind, NameUse, RecordedChannel, WaitReason, WaitedFor};
 use crate::util::text::{counted, grouped};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The port at the end that reads: bpf/record.h, `PR_SOCKET_TCP`.
 fn receiver(channel: &RecordedChannel) -> Option<u16> {
@@ -103,6 +104,43 @@ pub(crate) fn reset(view: &FindingView<'_>) -> Vec<Finding> {
     of_ends.into_iter().map(say).collect()
 }
 
+/// The kernel sends the first packet of a connection again after so long, ns: `TCP_TIMEOUT_INIT` of include/net/tcp.h, less what a clock
+/// rounds off; and then after twice as long, each time.
+const AGAIN_NS: u64 = 950_000_000;
+
+/// `` 4 of 8 connections to port 80 of `server` took 1 s or more, although both are on this machine: ... ``
+pub(crate) fn dropped(view: &FindingView<'_>) -> Vec<Finding> {
+    let document = view.document;
+    let listeners = document.named_files.iter().filter(|file| file.does == NameUse::Listens && file.error.is_none());
+    let found = listeners.filter_map(|listens| {
+        let port: u16 = listens.path.strip_prefix("port ")?.parse().ok()?;
+        // What comes by a connection to it.
+        let requests = document.channels.iter().filter(|channel| receiver(channel) == Some(port));
+        let clients: BTreeSet<usize> = requests.flat_map(|channel| channel.writers.iter().map(|end| end.process)).collect();
+        let slow = |at: &usize| {
+            let wait = document.recorded.get(*at)?.waits.get(&WaitReason::Connect)?;
+            (wait.ns >= AGAIN_NS * wait.count).then_some(wait)
+        };
+        let waits: Vec<_> = clients.iter().filter_map(slow).collect();
+        let of = |at: &usize| document.recorded.get(*at).map_or(0, |process| process.connects);
+        let all = clients.iter().map(of).sum::<u64>();
+        let late: u64 = waits.iter().map(|wait| wait.count).sum();
+        let longest = waits.iter().map(|wait| wait.ns / wait.count.max(1)).max()?;
+        let name = view.name(listens.process);
+        let text = format!(
+            "{} of {} to port {port} of {name} took {} at most, although both are on this machine: its queue of connections was full, so the \
+             kernel dropped their first packets (SYN) and sent them again after 1 s, 2 s more, 4 s more. {name} has to `listen` with a \
+             larger backlog, or to accept sooner.",
+            grouped(late),
+            counted(all.max(late), "connection"),
+            time(longest as f64 / 1e9)
+        );
+        let finding = Finding::new(FindingKind::Refused, clients.iter().copied().filter(|at| slow(at).is_some()), text);
+        Some(Finding { count: Some(late), of: Some(all), ..finding })
+    });
+    found.take(1).collect()
+}
+
 /// Who sleeps for so much of the window for more waits for what does not come.
 const WAITS: f64 = 0.5;
 
@@ -142,7 +180,7 @@ pub(crate) fn not_resumed(view: &FindingView<'_>) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::record::say::findings::tests::{WINDOW, said, silent};
-    use crate::result::{AwaitedChannel, Document, LastLook, LastWait, NamedFile, SeenProcess};
+    use crate::result::{AwaitedChannel, Document, LastLook, LastWait, NamedFile, SeenProcess, WaitTotal};
 
     fn connections(recording: &mut Document) {
         for (port, channel) in (1u64..).zip(&mut recording.channels) {
@@ -171,6 +209,32 @@ mod tests {
             recording.named_files[0].path = "port 80".to_owned();
         });
         assert!(other.is_empty(), "{other:?}");
+    }
+
+    #[test]
+    fn connections_whose_first_packets_were_dropped_are_said() {
+        let late = |change: &dyn Fn(&mut Document)| {
+            said(dropped, &|recording| {
+                connections(recording);
+                let client = &mut recording.recorded[0];
+                client.connects = 3;
+                client.waits = [(WaitReason::Connect, WaitTotal { ns: 2_050_000_000, count: 2 })].into();
+                change(recording);
+            })
+        };
+        let text = "2 of 4 connections to port 8080 of `grep` took 1.02 s at most, although both are on this machine: its queue of connections \
+                    was full, so the kernel dropped their first packets (SYN) and sent them again after 1 s, 2 s more, 4 s more. `grep` has \
+                    to `listen` with a larger backlog, or to accept sooner.";
+        let said = late(&|recording| recording.recorded[1].connects = 1);
+        assert_eq!(said, [text]);
+        silent(
+            &late,
+            &[
+                &|recording| recording.recorded[0].waits = [(WaitReason::Connect, WaitTotal { ns: 90_000_000, count: 2 })].into(),
+                &|recording| recording.channels.iter_mut().for_each(|channel| channel.kind = ChannelKind::UnixStream),
+                &|recording| recording.named_files[0].path = "port 80".to_owned(),
+            ],
+        );
     }
 
     #[test]

@@ -69,7 +69,9 @@ fn overwritten_found(view: &FindingView<'_>, opened: &[&Opened<'_>]) -> Option<F
         let places = [one, other].iter().any(|opened| !opened.first.appends);
         // Another file can get the number of one that was deleted.
         let same = one.first.file == other.first.file;
-        same && at_once && places && one.goes_on && other.goes_on && lost(pair) > 0
+        // Who wrote on in an emptied file did not overwrite it.
+        let written_on = [one, other].iter().any(|opened| opened.first.hole.is_some());
+        same && at_once && places && !written_on && one.goes_on && other.goes_on && lost(pair) > 0
     };
     let pair = pairs.filter(is_lost).max_by_key(lost)?;
     let mut streams = pair.map(|opened| opened.first);
@@ -162,20 +164,25 @@ pub(crate) fn hole(view: &FindingView<'_>) -> Vec<Finding> {
         // A process that has executed something else has a row for each; one that is emptied again and again is no log.
         let executed = |process: &RecordedProcess| process.execs > 0 && process.pids.contains(&hole.emptied_by);
         let by = view.document.recorded.iter().rposition(executed);
-        let others = view.document.streams.iter().filter(|other| {
+        let mut others = view.document.streams.iter().filter(|other| {
             other.writes
                 && (other.inode, other.device) == (stream.inode, stream.device)
                 && other.opened != stream.opened
         });
-        (others.count() == 0).then_some(())?;
+        let writes_anew = others.clone().any(|other| other.pid == hole.emptied_by);
+        others.all(|other| other.pid == hole.emptied_by).then_some(())?;
+        let zeros = counted(hole.bytes, "zero byte");
+        let so = if writes_anew {
+            format!("what was in it is lost ({zeros} there now). To append (O_APPEND: `>>`, `\"a\"`, `tee -a`) by both keeps all.")
+        } else {
+            format!("the file begins with {zeros} now. To append (O_APPEND: `>>`, `\"a\"`) always writes at the end.")
+        };
         let who = by.map_or_else(|| "another process".to_owned(), |by| view.name(by));
         let text = format!(
-            "{who} emptied `{}` at {}, but {} wrote on at its old position: the file begins with {} now. To append (O_APPEND: `>>`, \
-             `\"a\"`) always writes at the end.",
+            "{who} emptied `{}` at {}, but {} wrote on at its old position: {so}",
             clean(&stream.file),
             after(hole.at_ns),
-            view.name(stream.process),
-            counted(hole.bytes, "zero byte")
+            view.name(stream.process)
         );
         let finding = Finding::new(FindingKind::Hole, [Some(stream.process), by].into_iter().flatten(), text);
         Some(Finding { bytes: Some(hole.bytes), at_ns: Some(hole.at_ns), ..finding })

@@ -70,13 +70,13 @@ mod tests {
         };
         let end = " without removing it, and nobody listens there. Who is to listen has to remove the file (`unlink`) before `bind`, if a \
                    connection to it is refused.";
-        let begin = "`seq` was refused at `f` at 8.00 ms: ";
+        let begin = "`seq` was refused at `/t/f` at 8.00 ms: ";
         let killed = format!("{begin}`grep`, which had made that file, was ended by SIGKILL at 5.00 ms{end}");
         assert_eq!(find(&|_| {}), [killed]);
         let before = find(&|recording| drop(recording.named_files.remove(0)));
         assert_eq!(before, [format!("{begin}who had made that file has ended{end}")]);
         let binds = find(&|recording| recording.named_files[1].error = Some(NameError::InUse));
-        assert!(binds[0].starts_with("`seq` could not bind a socket (EADDRINUSE) to `f` at 8.00 ms: `grep`"), "{binds:?}");
+        assert!(binds[0].starts_with("`seq` could not bind a socket (EADDRINUSE) to `/t/f` at 8.00 ms: `grep`"), "{binds:?}");
         silent(
             &find,
             &[

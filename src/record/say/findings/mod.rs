@@ -19,6 +19,7 @@ mod late;
 mod left_off;
 mod left_socket;
 mod left_writing;
+mod lock_folders;
 mod loops;
 mod own_input;
 mod pipes;
@@ -48,7 +49,7 @@ use crate::util::text::grouped;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 71] = [
+const RULES: [FindingRule; 74] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -62,6 +63,7 @@ const RULES: [FindingRule; 71] = [
     connections::not_resumed,
     connections::unread,
     connections::reset,
+    connections::dropped,
     readers::datagrams,
     unread::short_block,
     exit::find,
@@ -93,6 +95,8 @@ const RULES: [FindingRule; 71] = [
     raced::left_lock,
     stale_pid::find,
     left_socket::find,
+    lock_folders::left,
+    lock_folders::free,
     raced::not_listening_yet,
     files::deleted,
     files::hole,
