@@ -247,6 +247,7 @@ struct pr_streamed {
 
 /* Files that are emptied. */
 #define PR_EMPTIED 1024
+#define PR_LOCKED 1024
 
 struct pr_inode {
 	u64 inode;
@@ -505,6 +506,8 @@ struct pr_process {
 	/* The file whose lock another process had when it tried to get it last; 0 if it has got it. */
 	u64 locked;
 	u64 locked_device;
+	/* The id of the process that had taken it, as that of a pr_who; 0 if that was not seen. */
+	u64 locked_by;
 	/* The channel that was its standard output when it executed its program; 0 if none. */
 	u64 output;
 	u64 output_device;

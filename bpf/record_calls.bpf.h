@@ -353,14 +353,18 @@ __noinline u32 note_full_table(u64 task)
 	return 1;
 }
 
-/* It has tried to get the lock of a file. Not static, as note_open. */
-__noinline u32 note_lock(u64 task, u32 fd, s64 result)
+/* Who took the lock of a file last, as the id of a pr_who. */
+MAP(locked_files, LRU_HASH, PR_LOCKED, struct pr_inode, u32);
+
+/* It has tried to get the lock of a file, or has released it. Not static, as note_open. */
+__noinline u32 note_lock(u64 task, u32 fd, s64 result, u32 releases)
 {
 	struct pr_task *own = find_any(task);
-	struct pr_file *file;
+	struct pr_inode of = {};
 	const struct inode *inode;
 	const struct file *open;
-	u64 number;
+	struct pr_file *file;
+	u32 *by, id;
 
 	if (!own || (result && result != -EAGAIN && result != -EACCES))
 		return 0;
@@ -369,14 +373,31 @@ __noinline u32 note_lock(u64 task, u32 fd, s64 result)
 		return 0;
 	open = (const struct file *)file->open;
 	inode = BPF_CORE_READ(open, f_inode);
-	number = BPF_CORE_READ(inode, i_ino);
+	of.inode = BPF_CORE_READ(inode, i_ino);
+	of.device = BPF_CORE_READ(inode, i_sb, s_dev);
 	if (result) {
-		own->own.locked = number;
-		own->own.locked_device = BPF_CORE_READ(inode, i_sb, s_dev);
-	} else if (own->own.locked == number) {
-		own->own.locked = 0;
+		by = bpf_map_lookup_elem(&locked_files, &of);
+		own->own.locked = of.inode;
+		own->own.locked_device = of.device;
+		own->own.locked_by = by ? *by : 0;
+		return 1;
 	}
+	if (own->own.locked == of.inode)
+		own->own.locked = 0;
+	id = own->who.tgid;
+	if (releases)
+		bpf_map_delete_elem(&locked_files, &of);
+	else
+		bpf_map_update_elem(&locked_files, &of, &id, BPF_ANY);
 	return 1;
+}
+
+/* Whether the `struct flock` at an address releases a lock. */
+static __always_inline u32 releases_lock(u64 address)
+{
+	u16 type = 0;
+
+	return !bpf_probe_read_user(&type, sizeof(type), (const void *)address) && type == F_UNLCK;
 }
 
 /* `read` of bash begins: it has just asked whether its standard input is a terminal, and now whether that can seek. Not static,
@@ -533,7 +554,7 @@ static __always_inline int add_call(const void *registers, s64 result)
 	switch (call.orig_ax) {
 	case NR_FCNTL:
 		if (call.si == F_SETLK || call.si == F_SETLKW || call.si == F_OFD_SETLK || call.si == F_OFD_SETLKW)
-			note_lock(task, call.di, result);
+			note_lock(task, call.di, result, releases_lock(call.dx));
 		if (call.si != F_SETPIPE_SZ)
 			break;
 		file = file_of(own, task, call.di);
@@ -552,7 +573,7 @@ static __always_inline int add_call(const void *registers, s64 result)
 			note_watch(task, call.si, call.dx);
 		break;
 	case NR_FLOCK:
-		note_lock(task, call.di, result);
+		note_lock(task, call.di, result, call.si & LOCK_UN);
 		break;
 	case NR_LSEEK:
 		if (result == -ESPIPE && call.di == STANDARD_INPUT)

@@ -218,6 +218,8 @@ enum { SIGSTOP = 19, SIGTTOU = 22 };
 enum { SEND_SIG_PRIV = 1 };
 
 /* Locks of files, of the process or of the open file, which wait if the number is one more. */
+/* include/uapi/asm-generic/fcntl.h */
+enum { F_UNLCK = 2, LOCK_UN = 8 };
 enum { F_SETLK = 6, F_SETLKW = 7, F_OFD_SETLK = 37, F_OFD_SETLKW = 38, F_SETPIPE_SZ = 1031 };
 /* include/uapi/asm-generic/ioctls.h */
 enum { TCGETS = 0x5401, FIONREAD = 0x541b };

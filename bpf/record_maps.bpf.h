@@ -284,6 +284,7 @@ static __always_inline void settle(struct pr_task *own)
 		if (own->own.locked) {
 			process->locked = own->own.locked;
 			process->locked_device = own->own.locked_device;
+			process->locked_by = own->own.locked_by;
 		}
 		if (own->own.output) {
 			process->output = own->own.output;

@@ -88,6 +88,7 @@ pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
     let fuller = if more.descriptors > 0 { more } else { &*sum };
     let table = [fuller.descriptors, fuller.looked_at, fuller.pipes_open, fuller.sockets_open];
     let locked = one_output([sum.locked, sum.locked_device], [more.locked, more.locked_device]);
+    let locked_by = last(sum.locked_by, more.locked_by);
     let output = one_output([sum.output, sum.output_device], [more.output, more.output_device]);
     let input = one_output([sum.input, sum.input_device], [more.input, more.input_device]);
     add_words(sum, more);
@@ -98,6 +99,7 @@ pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
     (sum.ended, sum.port, sum.filling_bytes, sum.asked_alive) = (ended, port, filling_bytes, asked_alive);
     [sum.descriptors, sum.looked_at, sum.pipes_open, sum.sockets_open] = table;
     [sum.locked, sum.locked_device] = locked;
+    sum.locked_by = locked_by;
 }
 
 /// The standard input or output of two threads or processes: unknown where it is 0, and several where it is this.

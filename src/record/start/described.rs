@@ -1,7 +1,7 @@
 //! From counts and the path to a [`Document`], without the answer.
 
 use crate::record::model::failures::starts_of;
-use crate::record::model::{assemble, ceilings, stages};
+use crate::record::model::{assemble, assemble::Assembled, ceilings, stages};
 use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::file_locks;
 use crate::record::observe::left_locks;
@@ -14,7 +14,7 @@ use crate::record::start::command_line::{inline_code, script_name};
 use crate::record::start::launch::MadePipe;
 use crate::record::start::running::RunningProcesses;
 use crate::result::check::check_path;
-use crate::result::{Document, HeldBy, Processes, RecordedChannel, WaitReason};
+use crate::result::{Document, HeldBy, LockedFile, Processes, RecordedChannel, SeenProcess, WaitReason};
 use crate::util::text::fnv1a;
 use crate::util::warning::{Warning, WarningCode};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -88,6 +88,10 @@ pub(crate) fn described(
         let device = u32::try_from(counts.locked_device).ok().filter(|_| counts.locked > 0);
         if let Some((at, device)) = assembled.index.get(who).zip(device) {
             let mut file = file_locks::held(counts.locked, device);
+            let ids = path.as_ref().map(|path| &path.ids);
+            let taker = u32::try_from(counts.locked_by).ok().filter(|pid| *pid > 0);
+            let taker = taker.map(|pid| ids.map_or(pid, |ids| ids.here(pid)));
+            file = file.or_else(|| taken_before(&assembled, counts.locked, taker?));
             let place = |pid: u32| assembled.processes.iter().rposition(|process| process.pids.contains(&pid));
             file.iter_mut().flat_map(|file| &mut file.holders).for_each(|of| of.recorded = place(of.pid));
             assembled.processes[*at].locked_out = file;
@@ -153,4 +157,12 @@ pub(crate) fn described(
         });
     }
     (recording, assembled.index)
+}
+
+/// A locked file whose lock nobody has at the end any more, by who had taken it.
+fn taken_before(assembled: &Assembled, inode: u64, taker: u32) -> Option<LockedFile> {
+    let name = assembled.named_files.iter().find(|file| file.inode == inode && file.error.is_none());
+    let by = assembled.processes.iter().rfind(|process| process.pids.contains(&taker))?;
+    let holder = SeenProcess { pid: taker, name: by.name.clone(), ..SeenProcess::default() };
+    Some(LockedFile { path: name?.path.clone(), holders: vec![holder], inherited: false })
 }

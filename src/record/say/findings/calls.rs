@@ -157,6 +157,10 @@ fn locked_out(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> S
         return None;
     }
     let several = file.holders.len() > 1;
+    let has_ended = |of: &SeenProcess| {
+        let row = of.recorded.and_then(|at| view.document.recorded.get(at));
+        row.is_some_and(|row| row.end_ns < view.document.processes.window_ns)
+    };
     let how = match (file.inherited, several) {
         (true, false) => INHERITED_LOCK,
         (true, true) => " They have inherited the open file from who took the lock.",
@@ -167,7 +171,11 @@ fn locked_out(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> S
         view.name(at),
         clean(&file.path),
         few(file.holders.iter().map(full_name)),
-        if several { "have" } else { "has" }
+        match several {
+            _ if file.holders.iter().all(has_ended) => "had",
+            true => "have",
+            false => "has",
+        }
     );
     Some((FindingKind::FileLock, file.holders.len() as u64, text))
 }

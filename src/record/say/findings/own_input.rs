@@ -60,13 +60,13 @@ const FEW: usize = 3;
 
 /// The program that got an opened file: that of whoever read it as its standard input, or the last of the process that opened it.
 fn program_with(view: &FindingView<'_>, file: &NamedFile) -> usize {
-    let input = |at: &usize| {
-        let streams = &view.document.streams;
-        streams.iter().any(|stream| !stream.writes && stream.process == *at && stream.inode == file.inode)
-    };
+    let reads = || view.document.streams.iter().filter(|stream| !stream.writes && stream.inode == file.inode);
+    let input = |at: &usize| reads().any(|stream| stream.process == *at);
     let all = || 0..view.document.recorded.len();
     let own = |at: &usize| view.document.recorded[*at].pids.contains(&file.pid);
-    all().rfind(input).or_else(|| all().rfind(own)).unwrap_or(file.process)
+    // A later one reads what is left.
+    let by_itself = reads().filter(|stream| stream.pid == file.pid).map(|stream| stream.process).max();
+    by_itself.or_else(|| all().rfind(input)).or_else(|| all().rfind(own)).unwrap_or(file.process)
 }
 
 /// `` `sort` reads `f`, which `tee` empties at 2.10 ms: ... ``, if what is read goes through pipes to who empties it.
