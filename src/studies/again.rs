@@ -206,7 +206,8 @@ mod tests {
             let process = RecordedProcess { name: name.to_owned(), ..RecordedProcess::default() };
             failure(&Document { recorded: vec![process], failures: vec![failed], ..Document::default() })
         };
-        let failed = FailedProcess { exit_code: 127, errors: 1, args: vec!["x".to_owned()], ..FailedProcess::default() };
+        let failed =
+            FailedProcess { exit_code: 127, errors: 1, args: vec!["x".to_owned()], ..FailedProcess::default() };
         let error = counted("sh", failed.clone()).unwrap_err().to_string();
         assert!(error.starts_with("`x` ended with exit code 127") && error.contains("--file"), "{error}");
         assert!(counted("sh", FailedProcess { quiet: true, ..failed.clone() }).is_ok());

@@ -28,7 +28,10 @@ pub(crate) fn find(files: &mut [NamedFile], window: Duration) {
 /// Whether a table like that of proc_pid_net(5) has a socket of this name: `Num RefCount Protocol Flags Type St Inode Path`.
 fn is_bound(file: &NamedFile, sockets: &str) -> bool {
     // Both can begin at any folder.
-    sockets.lines().filter_map(|line| line.split_whitespace().nth(7)).any(|path| path.rsplit('/').next() == Some(file.last_name()))
+    sockets
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(7))
+        .any(|path| path.rsplit('/').next() == Some(file.last_name()))
 }
 
 fn left_by(file: &NamedFile, files: &[NamedFile], window: Duration) -> Option<u32> {

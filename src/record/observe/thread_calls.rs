@@ -285,7 +285,11 @@ mod tests {
         assert_eq!(call(libc::SYS_wait4, [42, 0, 0, 0, 0, 0], &[]), ThreadCall::Child(Some(42)));
         assert_eq!(call(libc::SYS_futex, [0, 128, 0, 0, 0, 0], &[]), ThreadCall::Thread);
         assert_eq!(call(libc::SYS_futex, [0, 128, 0, 1, 0, 0], &[]), ThreadCall::Idle, "it ends after a time");
-        assert_eq!(call(libc::SYS_futex, [0, 0, 0, 0, 0, 0], &[]), ThreadCall::Shared(None), "other processes can share it");
+        assert_eq!(
+            call(libc::SYS_futex, [0, 0, 0, 0, 0, 0], &[]),
+            ThreadCall::Shared(None),
+            "other processes can share it"
+        );
         let fifo = |folder| ThreadCall::Opening { folder, path: "a b".to_owned(), writes: true };
         assert_eq!(call(libc::SYS_openat, [7, 1, 1, 0, 0, 0], b"/a b\0c"), fifo(Some(7)));
         let here = u64::from(libc::AT_FDCWD.cast_unsigned());

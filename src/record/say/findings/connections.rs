@@ -230,7 +230,9 @@ mod tests {
         silent(
             &late,
             &[
-                &|recording| recording.recorded[0].waits = [(WaitReason::Connect, WaitTotal { ns: 90_000_000, count: 2 })].into(),
+                &|recording| {
+                    recording.recorded[0].waits = [(WaitReason::Connect, WaitTotal { ns: 90_000_000, count: 2 })].into()
+                },
                 &|recording| recording.channels.iter_mut().for_each(|channel| channel.kind = ChannelKind::UnixStream),
                 &|recording| recording.named_files[0].path = "port 80".to_owned(),
             ],

@@ -20,8 +20,13 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         view.last_ended(|process| process.signal == signal)
             .and_then(|(at, process)| Some((at, process, format!("{}.", broken(view, at, process)?))))
     } else {
+        // What a signal ended passes on nothing.
+        let is_killed = |at: usize| recording.recorded.get(at).is_some_and(|of| of.signal.is_some() && view.is_one(at));
+        let is_lost =
+            |process: &RecordedProcess| process.started_by.is_some_and(|by| view.with_starters(by).any(is_killed));
         // A copy of a shell only passes it on, too.
-        view.last_ended(|process| process.exit_code == Some(code) && process.execs > 0).map(|(at, process)| {
+        let has_it = |process: &RecordedProcess| process.exit_code == Some(code) && process.execs > 0;
+        view.last_ended(|process| has_it(process) && !is_lost(process)).map(|(at, process)| {
             let why = why(view, at)
                 .or_else(|| recipe(view, at))
                 .or_else(|| passed_on(view, at, code))

@@ -173,7 +173,9 @@ pub(crate) fn hole(view: &FindingView<'_>) -> Vec<Finding> {
         others.all(|other| other.pid == hole.emptied_by).then_some(())?;
         let zeros = counted(hole.bytes, "zero byte");
         let so = if writes_anew {
-            format!("what was in it is lost ({zeros} there now). To append (O_APPEND: `>>`, `\"a\"`, `tee -a`) by both keeps all.")
+            format!(
+                "what was in it is lost ({zeros} there now). To append (O_APPEND: `>>`, `\"a\"`, `tee -a`) by both keeps all."
+            )
         } else {
             format!("the file begins with {zeros} now. To append (O_APPEND: `>>`, `\"a\"`) always writes at the end.")
         };

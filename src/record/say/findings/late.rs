@@ -73,7 +73,7 @@ const LANGUAGES: [(&str, &str, &str); 3] = [
 ];
 
 /// Sleeps between which a program had something to print.
-const STEPS: u64 = 5;
+pub(super) const STEPS: u64 = 5;
 
 /// Who writes this part of what was read at least does not only add up.
 const AS_MUCH: f64 = 0.5;

@@ -19,7 +19,8 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
             _ => return None,
         };
         let at = failed.at_ns[1];
-        let fails = || failed.ended_ns.is_some_and(|end| end.saturating_sub(at) < ENDS_NS) && failed.exit_code.is_some();
+        let fails =
+            || failed.ended_ns.is_some_and(|end| end.saturating_sub(at) < ENDS_NS) && failed.exit_code.is_some();
         let there = |by: &&NamedFile| by.does == NameUse::Binds && by.error.is_none() && by.is_same_place(failed);
         let has = |by: &NamedFile| by.ended_ns.is_none_or(|end| end > at) || by.at_ns[0] > at;
         if !failed.unbound || files.iter().filter(there).any(has) || !(fails() || failed.calls >= OFTEN) {
@@ -76,7 +77,10 @@ mod tests {
         let before = find(&|recording| drop(recording.named_files.remove(0)));
         assert_eq!(before, [format!("{begin}who had made that file has ended{end}")]);
         let binds = find(&|recording| recording.named_files[1].error = Some(NameError::InUse));
-        assert!(binds[0].starts_with("`seq` could not bind a socket (EADDRINUSE) to `/t/f` at 8.00 ms: `grep`"), "{binds:?}");
+        assert!(
+            binds[0].starts_with("`seq` could not bind a socket (EADDRINUSE) to `/t/f` at 8.00 ms: `grep`"),
+            "{binds:?}"
+        );
         silent(
             &find,
             &[

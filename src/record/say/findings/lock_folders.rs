@@ -68,7 +68,8 @@ pub(crate) fn left(view: &FindingView<'_>) -> Vec<Finding> {
         if folder.removed.iter().any(|file| later(&file)) || !folder.tried.iter().any(|file| later(&file)) {
             return None;
         }
-        let remedy = "A folder as a lock outlives its process; what `flock` locks is free once that has ended, however it did.";
+        let remedy =
+            "A folder as a lock outlives its process; what `flock` locks is free once that has ended, however it did.";
         let (why, by) = match last {
             Some(made) => {
                 let (pid, by) = owner(view, made)?;
@@ -77,14 +78,24 @@ pub(crate) fn left(view: &FindingView<'_>) -> Vec<Finding> {
                 let signal = killed::requested(process).filter(|_| end < last_tried.at_ns[1])?;
                 let made_at = after(made.at_ns[0]);
                 let name = view.name(by);
-                (format!("{name}, which had made it at {made_at}, was ended by {signal} at {}, and nobody has removed it", after(end)), Some(by))
+                (
+                    format!(
+                        "{name}, which had made it at {made_at}, was ended by {signal} at {}, and nobody has removed it",
+                        after(end)
+                    ),
+                    Some(by),
+                )
             }
-            None if first.is_of_lock() && folder.removed.is_empty() => {
-                ("it was there before the recording, and nobody in that removes it: who made it may have ended".to_owned(), None)
-            }
+            None if first.is_of_lock() && folder.removed.is_empty() => (
+                "it was there before the recording, and nobody in that removes it: who made it may have ended"
+                    .to_owned(),
+                None,
+            ),
             None => return None,
         };
-        let text = format!("{who} did not get the lock `{name}` ({times}), a folder that `mkdir` finds there (EEXIST): {why}. {remedy}");
+        let text = format!(
+            "{who} did not get the lock `{name}` ({times}), a folder that `mkdir` finds there (EEXIST): {why}. {remedy}"
+        );
         let finding = Finding::new(FindingKind::LeftLock, [at].into_iter().chain(by), text);
         Some(Finding { count: Some(folder.tried.len() as u64), at_ns: Some(first.at_ns[0]), ..finding })
     };
@@ -131,7 +142,8 @@ mod tests {
         recording.recorded[1].name = "mkdir".to_owned();
         let tried = NamedFile { error: Some(NameError::Exists), exit_code: Some(1), ..used(2, NameUse::Makes, 8) };
         recording.named_files = vec![used(1, NameUse::Makes, 2), tried];
-        recording.failures = vec![FailedProcess { process: 2, pid: 3, quiet: true, exit_code: 1, ..FailedProcess::default() }];
+        recording.failures =
+            vec![FailedProcess { process: 2, pid: 3, quiet: true, exit_code: 1, ..FailedProcess::default() }];
     }
 
     #[test]
@@ -167,7 +179,10 @@ mod tests {
             })
         };
         let text = find(&|_| {}).concat();
-        assert!(text.starts_with("The lock `/t/f`, a folder, was free 70 % of the time (2.80 s), while `cat` slept"), "{text}");
+        assert!(
+            text.starts_with("The lock `/t/f`, a folder, was free 70 % of the time (2.80 s), while `cat` slept"),
+            "{text}"
+        );
         silent(
             &find,
             &[

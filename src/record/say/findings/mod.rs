@@ -16,6 +16,7 @@ mod ignored;
 mod jobs;
 mod killed_part;
 mod late;
+mod left_in_buffer;
 mod left_off;
 mod left_socket;
 mod left_writing;
@@ -49,7 +50,7 @@ use crate::util::text::grouped;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 74] = [
+const RULES: [FindingRule; 76] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -60,6 +61,7 @@ const RULES: [FindingRule; 74] = [
     torn::torn,
     unsent::unsent,
     unsent::rests,
+    left_in_buffer::left_in_buffer,
     connections::not_resumed,
     connections::unread,
     connections::reset,
@@ -94,6 +96,7 @@ const RULES: [FindingRule; 74] = [
     raced::raced,
     raced::left_lock,
     stale_pid::find,
+    stale_pid::zombie,
     left_socket::find,
     lock_folders::left,
     lock_folders::free,

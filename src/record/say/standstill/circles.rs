@@ -201,7 +201,8 @@ fn because(
             format!("for the lock of `{}`, which {}", clean(path), that_have(&wait.process, holders, name))
         }
         WaitedFor::Shared { holders } => {
-            let others = holders.iter().filter(|holder| members.contains(&holder.pid) && holder.pid != wait.process.pid);
+            let others =
+                holders.iter().filter(|holder| members.contains(&holder.pid) && holder.pid != wait.process.pid);
             let others: Vec<String> = others.map(name).collect();
             let with = if others.is_empty() { String::new() } else { format!(" with {}", few(others)) };
             format!("for a lock or semaphore that it shares{with}")
@@ -232,7 +233,8 @@ fn awaited_text(
         let slots = pipe.and_then(|pipe| pipe.slots).map(|[_, slots, _]| format!(" ({slots} of {slots} slots)"));
         let from_begin = recording.target.pids().is_empty();
         let has_read = pipe.is_none_or(|pipe| pipe.readers.iter().any(|end| end.bytes > 0));
-        let reads = if from_begin && !has_read { format!("{has} never read it") } else { format!("{does} not read it") };
+        let reads =
+            if from_begin && !has_read { format!("{has} never read it") } else { format!("{does} not read it") };
         return format!("{what}{of} is full{}, and {others} {reads}", slots.unwrap_or_default());
     }
     // Who has the other end of a socket reads and writes it.

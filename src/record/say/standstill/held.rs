@@ -212,7 +212,9 @@ fn held_text(recording: &Document, look: &LastLook, wait: &LastWait, channel: &A
                 not_waited_for(ended)
             ),
         };
-        format!(" With all of its descriptors elsewhere (`</dev/null >/dev/null 2>&1` behind its command), that ends.{notices}")
+        format!(
+            " With all of its descriptors elsewhere (`</dev/null >/dev/null 2>&1` behind its command), that ends.{notices}"
+        )
     } else if from_outside && channel.kind == ChannelKind::Pipe {
         " That is the standard input of the whole command: with a file as its argument, or `</dev/null`, it does not read that."
             .to_owned()

@@ -432,8 +432,12 @@ fn fifos_that_nobody_opens_are_named() {
 #[test]
 fn a_lock_that_ended_children_do_not_release_is_said() {
     let shared = |unreaped: &[u32]| {
-        let mut waits =
-            vec![LastWait { awaited: WaitedFor::Shared { holders: Vec::new() }, endless: false, stuck: false, ..wait(0, 1, 0, false, &[]) }];
+        let mut waits = vec![LastWait {
+            awaited: WaitedFor::Shared { holders: Vec::new() },
+            endless: false,
+            stuck: false,
+            ..wait(0, 1, 0, false, &[])
+        }];
         let dead = |pid: &u32| EndedChild { pid: *pid, name: "a".to_owned(), status: None };
         waits[0].process.unreaped = unreaped.iter().map(dead).collect();
         let mut recording = recording(waits);

@@ -15,8 +15,7 @@ use std::collections::BTreeSet;
 pub(super) const LONG: f64 = 0.5;
 
 /// Said of who has a lock that another one took, which has ended.
-pub(crate) const INHERITED_LOCK: &str =
-    " It has inherited the open file from who took the lock: O_CLOEXEC closes it for such a child, as does, in a shell that has opened it as \
+pub(crate) const INHERITED_LOCK: &str = " It has inherited the open file from who took the lock: O_CLOEXEC closes it for such a child, as does, in a shell that has opened it as \
      descriptor 9, `9>&-` behind the command. Where `flock FILE PROGRAM` started it, it is that program: signals have to go to it, or to \
      the whole group.";
 
