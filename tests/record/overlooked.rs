@@ -44,7 +44,7 @@ fn ends_of_children_that_are_looked_for_wrongly_are_said() {
                 while os.waitpid(pid, os.WNOHANG) == (0, 0): pass\n\
                 try: os.waitpid(pid, os.WNOHANG)\nexcept ChildProcessError: pass";
     said(&[&python, "-c", asks], FindingKind::ChildAsks, " times whether a child had ended, without waiting between");
-    let naps = "import subprocess, time\nfor i in range(3):\n    p = subprocess.Popen(['true'])\n\
+    let naps = "import subprocess, time\nfor i in range(3):\n    p = subprocess.Popen(['sleep', '0.05'])\n\
                 \u{20}   while p.poll() is None: time.sleep(0.5)";
     said(&[&python, "-c", naps], FindingKind::Naps, " after each look whether its child has ended (");
     let one = "import os\nr, w = os.pipe()\ne, f = os.pipe()\n\

@@ -18,7 +18,7 @@ pub(crate) enum Sharing {
 pub(crate) fn at(pid: u32, address: u64) -> Sharing {
     let maps = read_lossy(&format!("/proc/{pid}/maps")).unwrap_or_default();
     match maps.lines().find_map(|line| mapped(line).filter(|map| map.begin <= address && address < map.end)) {
-        Some(Mapping { is_private: true, .. }) => Sharing::Threads,
+        Some(MappedMemory { is_private: true, .. }) => Sharing::Threads,
         Some(map) => Sharing::Processes(map.nameless.then_some(map.memory)),
         None => Sharing::Processes(None),
     }
@@ -36,7 +36,7 @@ pub(crate) fn with(memory: &SharedMemory, pid: u32, processes: impl Iterator<Ite
 }
 
 /// A line of /proc/PID/maps (proc_pid_maps(5)).
-struct Mapping {
+struct MappedMemory {
     begin: u64,
     end: u64,
     is_private: bool,
@@ -46,13 +46,13 @@ struct Mapping {
 }
 
 /// `7f0-7f1 rw-s 00000000 00:1a 7 /dev/shm/sem (deleted)`
-fn mapped(line: &str) -> Option<Mapping> {
+fn mapped(line: &str) -> Option<MappedMemory> {
     let mut words = line.split_whitespace();
     let (begin, end) = words.next()?.split_once('-')?;
     let number = |word: &str| u64::from_str_radix(word, 16).ok();
     let is_private = words.next()?.ends_with('p');
     let (device, inode) = (words.nth(1)?.to_owned(), words.next()?.parse().ok()?);
-    Some(Mapping {
+    Some(MappedMemory {
         begin: number(begin)?,
         end: number(end)?,
         is_private,

@@ -144,7 +144,11 @@ pub(crate) fn made_of(recording: &Document) -> Option<String> {
     };
     let mut sums: Vec<(PathKind, u64, u64)> = sums.into_iter().map(with_wait).collect();
     sums.sort_by_key(|(_, ns, waits)| std::cmp::Reverse(ns + waits));
-    let named = sums.iter().take(MOST_NAMED).take_while(|(_, ns, waits)| share(ns + waits) >= NAMED).count().max(1);
+    // Of two small parts, neither says much.
+    let is_named = |(_, ns, waits): &&(PathKind, u64, u64)| {
+        share(ns + waits) >= NAMED && (share(*waits) >= NAMED || share(*ns) >= NAMED / 2.0)
+    };
+    let named = sums.iter().take(MOST_NAMED).take_while(is_named).count().max(1);
     let first = sums.get(..named)?;
     let mut others = whole;
     let mut texts: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! Folders that are locks: `mkdir` makes one, and fails if it is there.
+//! Folders and files that are locks: `mkdir`, or an opening with O_EXCL, makes one, and fails if it is there.
 
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed;
@@ -10,14 +10,14 @@ use crate::util::text::{clean, counted};
 const FREE: f64 = 0.3;
 
 /// What was done with one folder.
-struct Folder<'a> {
+struct LockFolder<'a> {
     made: Vec<&'a NamedFile>,
     removed: Vec<&'a NamedFile>,
     /// In vain, without a message.
     tried: Vec<&'a NamedFile>,
 }
 
-impl<'a> Folder<'a> {
+impl<'a> LockFolder<'a> {
     /// That which `tried` wanted.
     fn of(view: &FindingView<'a>, tried: &NamedFile) -> Self {
         let there = view.document.named_files.iter().filter(|file| file.is_same_place(tried));
@@ -28,8 +28,13 @@ impl<'a> Folder<'a> {
             let mut failed = view.document.failures.iter().filter(|failed| failed.pid == file.pid);
             failed.any(|failed| failed.quiet) || file.exit_code.is_none()
         };
-        let tried = all(NameUse::Makes, Some(NameError::Exists)).into_iter().filter(quiet).collect();
-        Self { made: all(NameUse::Makes, None), removed: all(NameUse::Removes, None), tried }
+        let in_vain = |does: NameUse| all(does, Some(NameError::Exists)).into_iter().filter(quiet);
+        // A file that is created with O_EXCL.
+        let (tried, made) = match tried.does {
+            NameUse::Opens => (in_vain(NameUse::Opens).collect(), all(NameUse::Creates, None)),
+            _ => (in_vain(NameUse::Makes).collect(), all(NameUse::Makes, None)),
+        };
+        Self { made, removed: all(NameUse::Removes, None), tried }
     }
 }
 
@@ -46,20 +51,20 @@ fn owner(view: &FindingView<'_>, by: &NamedFile) -> Option<(u32, usize)> {
 }
 
 /// The first use of each folder in vain.
-fn folders<'a>(view: &FindingView<'a>) -> Vec<Folder<'a>> {
+fn folders<'a>(view: &FindingView<'a>) -> Vec<LockFolder<'a>> {
     let mut known: Vec<&NamedFile> = Vec::new();
     for file in &view.document.named_files {
-        let in_vain = file.does == NameUse::Makes && file.error == Some(NameError::Exists);
+        let in_vain = [NameUse::Makes, NameUse::Opens].contains(&file.does) && file.error == Some(NameError::Exists);
         if in_vain && !known.iter().any(|other| other.is_same_place(file)) {
             known.push(file);
         }
     }
-    known.into_iter().map(|file| Folder::of(view, file)).collect()
+    known.into_iter().map(|file| LockFolder::of(view, file)).collect()
 }
 
 /// `` `mkdir` failed 5 times, because `x.lock` was there: `bash hook.sh`, which had made it at 11.8 ms, was ended by SIGKILL ... ``
 pub(crate) fn left(view: &FindingView<'_>) -> Vec<Finding> {
-    let found = |folder: Folder<'_>| {
+    let found = |folder: LockFolder<'_>| {
         let (first, last_tried, last) = (folder.tried.first()?, folder.tried.last()?, folder.made.last());
         let name = clean(&first.path);
         let times = counted(folder.tried.iter().map(|file| file.calls).sum(), "time");
@@ -69,7 +74,7 @@ pub(crate) fn left(view: &FindingView<'_>) -> Vec<Finding> {
             return None;
         }
         let remedy =
-            "A folder as a lock outlives its process; what `flock` locks is free once that has ended, however it did.";
+            "Such a lock outlives its process; what `flock` locks is free once that has ended, however it did.";
         let (why, by) = match last {
             Some(made) => {
                 let (pid, by) = owner(view, made)?;
@@ -93,8 +98,9 @@ pub(crate) fn left(view: &FindingView<'_>) -> Vec<Finding> {
             ),
             None => return None,
         };
+        let [what, how] = if first.does == NameUse::Opens { ["file", "O_EXCL"] } else { ["folder", "`mkdir`"] };
         let text = format!(
-            "{who} did not get the lock `{name}` ({times}), a folder that `mkdir` finds there (EEXIST): {why}. {remedy}"
+            "{who} did not get the lock `{name}` ({times}), a {what} that {how} finds there (EEXIST): {why}. {remedy}"
         );
         let finding = Finding::new(FindingKind::LeftLock, [at].into_iter().chain(by), text);
         Some(Finding { count: Some(folder.tried.len() as u64), at_ns: Some(first.at_ns[0]), ..finding })
@@ -104,7 +110,7 @@ pub(crate) fn left(view: &FindingView<'_>) -> Vec<Finding> {
 
 /// `` The lock `x.lock` was free 70 % of the time, while `install.sh` slept until it tried again (10 times): ... ``
 pub(crate) fn free(view: &FindingView<'_>) -> Vec<Finding> {
-    let found = |folder: Folder<'_>| {
+    let found = |folder: LockFolder<'_>| {
         let first = folder.tried.first()?;
         let (_, at) = owner(view, first)?;
         let next = |after: u64| folder.made.iter().map(|file| file.at_ns[0]).filter(|at| *at > after).min();
@@ -113,7 +119,7 @@ pub(crate) fn free(view: &FindingView<'_>) -> Vec<Finding> {
         let ns: u64 = removed.filter_map(|from| Some(next(from)? - from)).sum();
         let part = ns as f64 / view.window();
         let text = format!(
-            "The lock `{}`, a folder, was free {} of the time ({}), while {} slept until the next `mkdir` ({} in vain): `flock` \
+            "The lock `{}` was free {} of the time ({}), while {} slept until it tried again to make it ({} in vain): `flock` \
              gets a lock at once when it is free, and so does a shorter sleep, nearly.",
             clean(&first.path),
             percent(part.min(1.0)),
@@ -150,7 +156,7 @@ mod tests {
     fn a_folder_that_a_killed_process_has_left_is_said() {
         let find = |change: &dyn Fn(&mut Document)| said_after(left, &both, change);
         let begin = "`cat` did not get the lock `/t/f` (1 time), a folder that `mkdir` finds there (EEXIST): ";
-        let end = ". A folder as a lock outlives its process; what `flock` locks is free once that has ended, however it did.";
+        let end = ". Such a lock outlives its process; what `flock` locks is free once that has ended, however it did.";
         let killed = "`seq`, which had made it at 2.00 ms, was ended by SIGKILL at 5.00 ms, and nobody has removed it";
         assert_eq!(find(&|_| {}), [format!("{begin}{killed}{end}")]);
         let before = find(&|recording| {
@@ -179,10 +185,7 @@ mod tests {
             })
         };
         let text = find(&|_| {}).concat();
-        assert!(
-            text.starts_with("The lock `/t/f`, a folder, was free 70 % of the time (2.80 s), while `cat` slept"),
-            "{text}"
-        );
+        assert!(text.starts_with("The lock `/t/f` was free 70 % of the time (2.80 s), while `cat` slept"), "{text}");
         silent(
             &find,
             &[

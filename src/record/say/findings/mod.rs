@@ -26,6 +26,7 @@ mod own_input;
 mod pipes;
 mod raced;
 mod readers;
+mod replaced_files;
 mod stale_pid;
 mod streamed;
 mod taken;
@@ -34,6 +35,7 @@ pub(crate) mod tests;
 mod torn;
 mod unheeded;
 mod unread;
+mod unread_child;
 mod unsent;
 mod used_up;
 pub(crate) mod view;
@@ -50,7 +52,7 @@ use crate::util::text::grouped;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 76] = [
+const RULES: [FindingRule; 79] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -102,6 +104,9 @@ const RULES: [FindingRule; 76] = [
     lock_folders::free,
     raced::not_listening_yet,
     files::deleted,
+    replaced_files::writes_on,
+    replaced_files::found_empty,
+    unread_child::unread_child,
     files::hole,
     torn::line_cut,
     waits::refused,

@@ -1,10 +1,10 @@
 //! Ports, descriptors and processes of which none was left.
 
 use crate::profile::few;
-use crate::record::say::findings::view::FindingView;
+use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::standstill::full_name;
 use crate::report::number::percent;
-use crate::result::{FindingKind, NameUse, NamedFile, RecordedProcess, SeenProcess};
+use crate::result::{FindingKind, NameUse, NamedFile, RecordedProcess, SeenProcess, WaitReason};
 use crate::util::text::{counted, grouped, plural};
 
 /// The kind, how many calls, and the sentence.
@@ -28,7 +28,7 @@ pub(super) fn used_port(view: &FindingView<'_>, at: usize, process: &RecordedPro
         ""
     };
     let who = match &holders[..] {
-        [] => "another process had it then".to_owned(),
+        [] => bound_before(view, at, used.port).unwrap_or_else(|| "another process had it then".to_owned()),
         [_] => format!("{} has it", few(holders.iter().copied().map(full_name))),
         _ => format!("{} have it", few(holders.iter().copied().map(full_name))),
     };
@@ -39,6 +39,23 @@ pub(super) fn used_port(view: &FindingView<'_>, at: usize, process: &RecordedPro
         holders.len() as u64,
         text,
     ))
+}
+
+/// `` `node server.js (16709)`, which had bound it at 0.20 s, had it ``: one that has ended since.
+fn bound_before(view: &FindingView<'_>, at: usize, port: u16) -> Option<String> {
+    let path = format!("port {port}");
+    let tried = view.document.recorded.get(at)?.begin_ns;
+    let binds = view.document.named_files.iter().filter(|file| file.does == NameUse::Binds && file.error.is_none());
+    let mut others = binds.filter(|file| file.process != at && file.path == path);
+    let by = others.find(|file| file.ended_ns.is_none_or(|end| end > tried))?;
+    let stopped = view.document.recorded.get(by.process)?.waits.contains_key(&WaitReason::Stopped);
+    let how = if stopped { " It was stopped, as Ctrl-Z does, and not ended: `kill` ends it" } else { "" };
+    let ended = by.ended_ns.map_or_else(String::new, |end| format!(", until {}", after(end)));
+    Some(
+        format!("{}, which had bound it at {}, had it{ended}.{how}", view.name(by.process), after(by.at_ns[0]))
+            .trim_end_matches('.')
+            .to_owned(),
+    )
 }
 
 /// Fewer connections that could not be accepted are no loop.

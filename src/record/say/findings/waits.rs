@@ -50,7 +50,7 @@ pub(crate) fn stopped(view: &FindingView<'_>) -> Vec<Finding> {
         ),
         [HeldBy::BackgroundWrite] => format!(
             "by SIGTTOU, because a background job changed its terminal, or wrote to it after `stty tostop`. `fg` brings {them} \
-             to the foreground."
+             to the foreground; with `</dev/null`, one that only reads or changes its settings leaves it alone."
         ),
         by => format!("by {}. `fg` or `kill -CONT` lets {them} go on.", few(by.iter().map(words::holder))),
     };

@@ -3,7 +3,9 @@
 use crate::record::model::forks::by_program;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::report::number::percent;
-use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
+use crate::result::{
+    Finding, FindingKind, PathPart, PathWhat, RecordedChannel, RecordedEnd, RecordedProcess, WaitReason,
+};
 use crate::util::text::{clean, counted, grouped};
 use std::collections::BTreeMap;
 
@@ -33,7 +35,9 @@ pub(crate) fn started(view: &FindingView<'_>) -> Vec<Finding> {
     let forks: u64 = recording.recorded.iter().map(|process| process.forks).sum();
     let short = |at: usize| recording.recorded.get(at).is_some_and(|process| is_short(&process));
     let parts = recording.path.iter().flat_map(|path| &path.parts);
-    let ns: u64 = parts.filter(|part| part.process.is_some_and(short)).map(|part| part.ns).sum();
+    // `sleep` sleeps.
+    let sleeps = |part: &PathPart| part.what == PathWhat::Asleep { reason: WaitReason::Timer };
+    let ns: u64 = parts.filter(|part| part.process.is_some_and(short) && !sleeps(part)).map(|part| part.ns).sum();
     let share = ns as f64 / recording.processes.window_ns.max(1) as f64;
     let Some((name, count)) = names.into_iter().max_by_key(|(_, count)| *count) else { return Vec::new() };
     if forks < MANY || share < MUCH {
@@ -44,7 +48,7 @@ pub(crate) fn started(view: &FindingView<'_>) -> Vec<Finding> {
     let processes: Vec<usize> = processes.map(|(at, _)| at).collect();
     let text = format!(
         "{forks} processes were started in {}, {count} of them `{name}`: starting and ending such short ones is {} of the \
-         time. One that does all of it is started once.",
+         time. A single one for all of it starts once.",
         after(recording.processes.window_ns),
         percent(share)
     );
@@ -309,7 +313,7 @@ mod tests {
     #[test]
     fn hundreds_of_short_processes_are_said() {
         let text = "500 processes were started in 4.00 s, 250 of them `grep`: starting and ending such short ones is 61 % of \
-                    the time. One that does all of it is started once.";
+                    the time. A single one for all of it starts once.";
         assert_eq!(said(started, &loops), [text]);
     }
 

@@ -38,9 +38,10 @@ impl ShortNames {
         with_id(name, process.pid, process.inner_pid, process.container.as_ref())
     }
 
-    /// `` `a.py` ``, or `process 4711`.
+    /// `` `a.py` ``, or `process 4711`; with both if it is none of these.
     fn short(&self, process: &SeenProcess) -> String {
-        let own = self.names.get(&process.pid).map(|[_, short]| short);
+        let Some([_, own]) = self.names.get(&process.pid) else { return self.full(process) };
+        let own = Some(own);
         let is_one = |own: &&String| self.names.values().filter(|[_, other]| other == *own).count() == 1;
         own.filter(is_one).map_or_else(|| format!("process {}", process.pid), |name| format!("`{name}`"))
     }

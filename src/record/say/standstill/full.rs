@@ -3,7 +3,7 @@
 use crate::profile::few;
 use crate::record::say::standstill::waiting::{LONG, NAMED, channel_name, full_name, is_hung, recorded, role};
 use crate::report::number::time;
-use crate::result::{AwaitedChannel, ChannelKind, Document, LastLook, LastWait, RecordedEnd, WaitedFor};
+use crate::result::{AwaitedChannel, ChannelKind, Document, LastLook, LastWait, RecordedEnd, WaitReason, WaitedFor};
 use crate::util::text::{capitalized, clean, counted, grouped};
 use std::collections::BTreeSet;
 
@@ -14,27 +14,31 @@ pub(super) fn full(recording: &Document, look: &LastLook) -> Vec<String> {
         // Its reader has ended since, and so did the wait.
         let is_over = recording.recorded.get(at)?.signal == Some(libc::SIGPIPE.cast_unsigned());
         let channel = for_room(wait).filter(|_| !is_over)?;
-        let long = blocked_ns(recording, at, channel) as f64 >= LONG * recording.processes.window_ns as f64;
+        let long = blocked_ns(recording, at, wait, channel) as f64 >= LONG * recording.processes.window_ns as f64;
         long.then(|| text(recording, look, wait, channel)).flatten()
     });
     texts.take(NAMED).collect()
 }
 
-/// The only channel in which a wait is for room.
+/// The only channel in which a wait is for room, or for others at all.
 fn for_room(wait: &LastWait) -> Option<&AwaitedChannel> {
-    match &wait.awaited {
-        WaitedFor::Channels { any, others: 0, .. } => match &any[..] {
-            [channel] => Some(channel).filter(|channel| channel.room),
-            _ => None,
-        },
-        _ => None,
-    }
+    let WaitedFor::Channels { any, others: 0, .. } = &wait.awaited else { return None };
+    let of_others = |channel: &&AwaitedChannel| channel.holders.iter().any(|of| of.process.pid != wait.process.pid);
+    let mut channels = any.iter().filter(of_others);
+    channels.next().filter(|channel| channel.room && channels.next().is_none())
 }
 
-/// How long a process waited for room there.
-fn blocked_ns(recording: &Document, process: usize, channel: &AwaitedChannel) -> u64 {
+/// How long a process waited for room there, also in `poll` after a write that failed.
+fn blocked_ns(recording: &Document, process: usize, wait: &LastWait, channel: &AwaitedChannel) -> u64 {
     let writers = recorded(recording, channel).map_or(&[][..], |pipe| &pipe.writers[..]);
-    writers.iter().filter(|end| end.process == process).map(|end| end.blocked_ns).sum()
+    let own = || writers.iter().filter(|end| end.process == process);
+    let polls = is_polled(wait) && own().any(|end| end.eagain + end.short > 0);
+    let polled = recording.recorded.get(process).and_then(|process| process.waits.get(&WaitReason::Poll));
+    own().map(|end| end.blocked_ns).sum::<u64>() + polled.filter(|_| polls).map_or(0, |wait| wait.ns)
+}
+
+fn is_polled(wait: &LastWait) -> bool {
+    matches!(wait.awaited, WaitedFor::Channels { polled: true, .. })
 }
 
 fn text(recording: &Document, look: &LastLook, wait: &LastWait, channel: &AwaitedChannel) -> Option<String> {
@@ -75,10 +79,8 @@ fn text(recording: &Document, look: &LastLook, wait: &LastWait, channel: &Awaite
         "Who started it has to read that all the time, as in another thread, or to send it elsewhere (`>/dev/null`, `2>/dev/null`, a file)"
             .to_owned()
     } else {
-        format!(
-            "{} has to read it all the time, as in another thread, or to close it; with O_NONBLOCK, the writer would not wait",
-            again
-        )
+        let polls = if is_polled(wait) { "" } else { "; with O_NONBLOCK, the writer would not wait" };
+        format!("{again} has to read it all the time, as in another thread, or to close it{polls}")
     };
     Some(format!(
         "{name} waits for room in {what}{of}, which is full: {who} {has} it open and {reads}. {remedy}.{}",

@@ -6,7 +6,8 @@ use crate::record::say::programs::{Does, does};
 use crate::record::say::standstill::waiting::{channel_name, has_holder, recorded};
 use crate::report::number::time;
 use crate::result::{
-    AwaitedChannel, ChannelHolder, Document, LastWait, RecordedChannel, RecordedEnd, SeenProcess, WaitedFor,
+    AwaitedChannel, ChannelHolder, ChannelKind, Document, LastWait, RecordedChannel, RecordedEnd, SeenProcess,
+    WaitedFor,
 };
 use crate::util::text::{capitalized, counted};
 use std::collections::BTreeSet;
@@ -42,6 +43,7 @@ pub(super) fn remedy(
         let all_empty = members.iter().all(|wait| !channels(wait).is_empty());
         return all_empty.then(|| {
             let said = silent_input(recording, members, name).or_else(|| input_ended(recording, members, name));
+            let said = told(recording, members, name).or(said).or_else(|| of_its_shell(recording, members, name));
             let said = said.or_else(|| passes_no_end(recording, members, name));
             said.or_else(|| last_said(recording, members, name)).unwrap_or_else(|| {
                 "All of them wait for data: one has to write first, to flush what it has written, or to close its end. \
@@ -152,6 +154,45 @@ fn passes_no_end(
     })
 }
 
+/// If a member that was to end has a connection to another one.
+fn told(recording: &Document, members: &[&LastWait], name: &impl Fn(&SeenProcess) -> String) -> Option<String> {
+    let (wait, at, channel) = members.iter().find_map(|wait| {
+        let at = recording.recorded.get(wait.process.recorded?)?.told_to_end_ns?;
+        let connection = channels(wait).iter().find(|of| !of.kind.is_pipe() && of.kind != ChannelKind::Pty)?;
+        Some((wait, at, connection))
+    })?;
+    let other = channel.holders.iter().find(|holder| holder.process.pid != wait.process.pid)?;
+    let (own, other) = (name(&wait.process), name(&other.process));
+    Some(format!(
+        "{} was to end at {} (a signal), but keeps its {} to {other} open, and waits for what that sends or for its end. When it is to end, it \
+         has to close such connections, too.",
+        capitalized(&own),
+        time(at as f64 / 1e9),
+        channel.kind.noun()
+    ))
+}
+
+/// If a member reads the standard input of the shell that started it, which has its commands from there.
+fn of_its_shell(recording: &Document, members: &[&LastWait], name: &impl Fn(&SeenProcess) -> String) -> Option<String> {
+    members.iter().find_map(|wait| {
+        let at = wait.process.recorded?;
+        let shell = recording.recorded.get(at)?.started_by?;
+        let channel = channels(wait).iter().find(|of| of.fd == 0 && of.kind.is_pipe())?;
+        let readers = &recorded(recording, channel)?.readers;
+        let read = |of: usize| readers.iter().find(|end| end.process == of && end.bytes > 0);
+        let taken = read(at).map_or(0, |end| end.bytes);
+        recording.recorded.get(shell).filter(|of| of.is_shell()).and(read(shell))?;
+        let labels = labels(recording);
+        let took = if taken > 0 { format!(", of which it took {}", counted(taken, "byte")) } else { String::new() };
+        Some(format!(
+            "{} reads the standard input of `{}`, which has its commands from there{took}. `</dev/null` behind the command leaves them to \
+             the shell.",
+            capitalized(&name(&wait.process)),
+            labels.get(shell)?
+        ))
+    })
+}
+
 const NETCATS: [&str; 4] = ["nc", "ncat", "netcat", "nc.openbsd"];
 
 fn holder_fd(channel: &AwaitedChannel, process: &SeenProcess) -> Option<u32> {
@@ -165,7 +206,10 @@ fn last_said(recording: &Document, members: &[&LastWait], name: &impl Fn(&SeenPr
         let pipe = recorded(recording, channel)?;
         let ([from], [to]) = (&pipe.writers[..], &pipe.readers[..]) else { return None };
         let writer = members.iter().find(|wait| wait.process.recorded == Some(from.process))?;
-        let is_read = from.bytes > 0 && from.bytes == to.bytes && reader.process.recorded == Some(to.process);
+        let is_read = from.process != to.process
+            && from.bytes > 0
+            && from.bytes == to.bytes
+            && reader.process.recorded == Some(to.process);
         let [_, last] = from.moved_ns.filter(|_| is_read)?;
         Some((last, from, reader, writer, to))
     });

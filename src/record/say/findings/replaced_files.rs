@@ -1,0 +1,131 @@
+//! Files that get another content or another name while others use them.
+
+use crate::record::say::findings::view::{FindingView, after};
+use crate::result::{Finding, FindingKind, NameUse, NamedFile, RecordedStream};
+use crate::util::text::{clean, grouped};
+
+/// Who writes on for so long after its file got another name does not only end, ns.
+const ON_NS: u64 = 300_000_000;
+
+/// A file that is written anew only so often may be so once, when it begins.
+const ANEW: u64 = 2;
+
+/// `` `app.sh` writes on to what was `app.log` until 1.02 s, when `mv` gave that name to another file: ... ``
+pub(crate) fn writes_on(view: &FindingView<'_>) -> Vec<Finding> {
+    let files = &view.document.named_files;
+    let found = |stream: &RecordedStream| {
+        let is_own = |file: &&NamedFile| file.pid == stream.pid && file.error.is_none() && file.inode == stream.inode;
+        let writes = |does: NameUse| (NameUse::Writes..=NameUse::Empties).contains(&does);
+        let opened = files.iter().filter(is_own).find(|file| writes(file.does))?;
+        let replaces = |file: &&NamedFile| {
+            let other = writes(file.does) && file.inode != stream.inode || file.does == NameUse::Renames;
+            other && file.error.is_none() && file.is_same_place(opened) && file.at_ns[0] > opened.at_ns[1]
+        };
+        let by = files.iter().filter(replaces).min_by_key(|file| file.at_ns[0])?;
+        let last = stream.moved_ns[1];
+        let again = files.iter().any(|file| {
+            file.pid == stream.pid && file.is_same_place(opened) && writes(file.does) && file.at_ns[1] > by.at_ns[0]
+        });
+        let begins = stream.moved_ns[0] < by.at_ns[0];
+        if again || !begins || by.pid == stream.pid || last < by.at_ns[0] + ON_NS {
+            return None;
+        }
+        let (name, file) = (view.name(stream.process), clean(opened.last_name()));
+        let text = format!(
+            "{name} writes on to what was `{file}` until {}, when {} gave that name to another file: what it wrote since then, until {}, is \
+             not in `{file}`. After a rotation, it has to open its log again (a signal, `postrotate`), or the rotation has to copy the log \
+             and to empty it (`copytruncate`).",
+            after(by.at_ns[0]),
+            view.name(by.process),
+            after(last)
+        );
+        let finding = Finding::new(FindingKind::Renamed, [stream.process, by.process], text);
+        Some(Finding { at_ns: Some(by.at_ns[0]), ..finding })
+    };
+    view.document.streams.iter().filter(|stream| stream.writes).find_map(found).into_iter().collect()
+}
+
+/// `` `kvexpress` empties `hosts` before it writes it anew (300 times), and 11 of 226 that opened it found it empty: ... ``
+pub(crate) fn found_empty(view: &FindingView<'_>) -> Vec<Finding> {
+    let files = &view.document.named_files;
+    let found = |empties: &NamedFile| {
+        let meanwhile = |file: &&NamedFile| {
+            let is_it = (file.inode, file.device) == (empties.inode, empties.device) && file.pid != empties.pid;
+            is_it && file.does == NameUse::Reads && file.at_ns[1] > empties.at_ns[0] && file.error.is_none()
+        };
+        let all = || files.iter().filter(meanwhile);
+        let (empty, opened) = (all().filter(|file| file.size == 0).count() as u64, all().count() as u64);
+        let text = format!(
+            "{} empties `{}` before it writes it anew ({} times), and {} of {} processes that opened it meanwhile found it empty: they get \
+             nothing, or a part. Another file, which gets that name when it is complete (`mv`, `rename`), is never seen so.",
+            view.name(empties.process),
+            clean(empties.last_name()),
+            grouped(empties.calls),
+            grouped(empty),
+            grouped(opened)
+        );
+        let finding = Finding::new(FindingKind::Raced, [empties.process], text);
+        (empty > 0 && empty < opened).then(|| Finding { count: Some(empty), of: Some(opened), ..finding })
+    };
+    let anew = |file: &&NamedFile| file.does == NameUse::Empties && file.error.is_none() && file.calls >= ANEW;
+    files.iter().filter(anew).find_map(found).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::say::findings::tests::{MS, said, silent, used};
+    use crate::result::Document;
+
+    #[test]
+    fn who_writes_on_to_a_file_of_another_name_is_said() {
+        let on = |change: &dyn Fn(&mut Document)| {
+            said(writes_on, &|recording| {
+                let moved_ns = [2 * MS, 900 * MS];
+                let stream = RecordedStream { pid: 1, inode: 7, writes: true, moved_ns, ..RecordedStream::default() };
+                recording.streams = vec![stream];
+                let renamed = NamedFile { inode: 0, ..used(1, NameUse::Renames, 400) };
+                recording.named_files = vec![used(0, NameUse::Creates, 1), renamed];
+                change(recording);
+            })
+        };
+        let text = "`seq` writes on to what was `f` until 0.40 s, when `grep` gave that name to another file: what it wrote since then, \
+                    until 0.90 s, is not in `f`. After a rotation, it has to open its log again (a signal, `postrotate`), or the rotation has \
+                    to copy the log and to empty it (`copytruncate`).";
+        assert_eq!(on(&|_| {}), [text]);
+        silent(
+            &on,
+            &[
+                &|recording| recording.streams[0].moved_ns[1] = 500 * MS,
+                &|recording| recording.named_files.push(NamedFile { inode: 8, ..used(0, NameUse::Creates, 500) }),
+                &|recording| recording.named_files[1].path = "/t/g".to_owned(),
+                &|recording| recording.named_files[1].pid = 1,
+                &|recording| recording.streams[0].moved_ns[0] = 450 * MS,
+            ],
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_read_while_it_is_empty_is_said() {
+        let empty = |change: &dyn Fn(&mut Document)| {
+            said(found_empty, &|recording| {
+                let empties = NamedFile { calls: 300, ..used(0, NameUse::Empties, 1) };
+                let nothing = NamedFile { size: 0, ..used(1, NameUse::Reads, 3) };
+                recording.named_files = vec![empties, used(2, NameUse::Reads, 2), nothing];
+                change(recording);
+            })
+        };
+        let text = "`seq` empties `f` before it writes it anew (300 times), and 1 of 2 processes that opened it meanwhile found it empty: they \
+                    get nothing, or a part. Another file, which gets that name when it is complete (`mv`, `rename`), is never seen so.";
+        assert_eq!(empty(&|_| {}), [text]);
+        silent(
+            &empty,
+            &[
+                &|recording| recording.named_files[0].calls = 1,
+                &|recording| recording.named_files[2].size = 9,
+                &|recording| recording.named_files[1].size = 0,
+                &|recording| recording.named_files[2].inode = 8,
+            ],
+        );
+    }
+}
