@@ -57,7 +57,8 @@ pub(crate) fn all(recording: &Document) -> Vec<Table> {
     let mut processes = telling(recording);
     let all = processes.len();
     if all > pipe_rows::MANY {
-        processes.retain(|(at, process)| matters(recording, *at, process));
+        let matters = those_that_matter(recording);
+        processes.retain(|(at, _)| matters.contains(at));
     }
     shorten(&mut processes, |(_, process)| process.cpu_ns);
     let more = further(all - processes.len(), "process");
@@ -130,12 +131,16 @@ pub(crate) fn telling(recording: &Document) -> Vec<(usize, &RecordedProcess)> {
 
 /// Of many processes, those that took a part of the window, or that a finding is about: a shell that looks for the real program
 /// starts dozens of others.
-fn matters(recording: &Document, at: usize, process: &RecordedProcess) -> bool {
-    let ends = recording.channels.iter().flat_map(RecordedChannel::ends).filter(|end| end.process == at);
-    let waits = process.waits.values().map(|wait| wait.ns);
-    let most = ends.map(|end| end.blocked_ns).chain(waits).chain([process.cpu_ns, process.runnable_ns]).max();
-    let is_named = || recording.findings.iter().any(|finding| finding.processes.contains(&at));
-    most.unwrap_or(0) as f64 >= LEAST * recording.processes.window_ns as f64 || is_named()
+fn those_that_matter(recording: &Document) -> BTreeSet<usize> {
+    let is_much = |ns: u64| ns as f64 >= LEAST * recording.processes.window_ns as f64;
+    let ends = recording.channels.iter().flat_map(RecordedChannel::ends).filter(|end| is_much(end.blocked_ns));
+    let most = |process: &RecordedProcess| {
+        let waits = process.waits.values().map(|wait| wait.ns);
+        waits.chain([process.cpu_ns, process.runnable_ns]).max().unwrap_or(0)
+    };
+    let busy = recording.recorded.iter().enumerate().filter(|(_, process)| is_much(most(process))).map(|(at, _)| at);
+    let named = recording.findings.iter().flat_map(|finding| finding.processes.iter().copied());
+    ends.map(|end| end.process).chain(busy).chain(named).collect()
 }
 
 /// What the time was made of.

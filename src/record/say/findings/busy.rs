@@ -3,7 +3,7 @@
 
 use crate::record::say::findings::view::FindingView;
 use crate::report::number::{percent, time};
-use crate::result::{Finding, FindingKind, PathWhat, RecordedEnd, WaitReason};
+use crate::result::{Finding, FindingKind, PathWhat, RecordedChannel, RecordedEnd, WaitReason};
 use crate::util::text::grouped;
 
 /// The part of its time that a process is on a CPU or waits for one, and the part of the path that it sleeps.
@@ -55,10 +55,12 @@ pub(crate) fn polls_only(view: &FindingView<'_>) -> Vec<Finding> {
         |at: usize| view.document.recorded.get(at).is_some_and(|of| of.end_ns < view.document.processes.window_ns);
     let found = view.document.recorded.iter().enumerate().find_map(|(at, process)| {
         let (polls, calls) = (process.ready_polls, process.calls);
+        if polls < POLLS || (polls as f64) < ALL * calls as f64 {
+            return None;
+        }
         // Of a channel that is known, more can be said.
         let known = |end: &RecordedEnd| end.process == at && end.ready_polls as f64 >= ALL / 2.0 * polls as f64;
-        let is_known = view.readers().any(|(_, _, end)| known(end));
-        if polls < POLLS || (polls as f64) < ALL * calls as f64 || is_known {
+        if view.readers().any(|(_, _, end)| known(end)) {
             return None;
         }
         let closed = view.readers().find(|(_, pipe, end)| {
@@ -98,11 +100,13 @@ pub(crate) fn wakes(view: &FindingView<'_>) -> Vec<Finding> {
         let wakes = slept(WaitReason::Timer) + process.timeouts + timed;
         let seconds = process.lived_ns as f64 / 1e9;
         let cost = process.cpu_ns as f64 / process.lived_ns.max(1) as f64;
-        let moved = view.document.channels.iter().flat_map(|of| of.writers.iter().chain(&of.readers));
-        let moved: u64 = moved.filter(|end| end.process == at).map(RecordedEnd::all_calls).sum();
+        let moved = || -> u64 {
+            let ends = view.document.channels.iter().flat_map(RecordedChannel::ends);
+            ends.filter(|end| end.process == at).map(RecordedEnd::all_calls).sum()
+        };
         let is_often = wakes as f64 >= WAKES as f64 * seconds.max(0.5) && wakes as f64 >= WAKES_PART * process.calls as f64;
-        let is_idle = (moved + process.effects) * WAKES_EACH < wakes;
-        (is_often && is_idle && cost >= WAKES_COST && view.is_one(at)).then(|| {
+        let is_idle = || (moved() + process.effects) * WAKES_EACH < wakes;
+        (is_often && cost >= WAKES_COST && is_idle() && view.is_one(at)).then(|| {
             let text = format!(
                 "{} woke {} times a second to look for something, and did next to nothing then: that cost up to {} of CPU time. So short a \
                  sleep is mostly one in the wrong unit (ns, \u{b5}s, ms); to wait for the event itself, by `poll`, inotify or a condition, \

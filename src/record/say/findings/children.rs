@@ -5,6 +5,7 @@ use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed::BOTH_END;
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess, RecordedStream, WaitReason};
 use crate::util::text::{clean, counted, grouped};
+use std::collections::BTreeSet;
 
 /// What goes on for so long is not about to end anyway, ns.
 const LONG_NS: u64 = 50_000_000;
@@ -236,8 +237,12 @@ const WAITED: f64 = 0.5;
 
 /// `` `python3 a.py` ended `sh` at 1.04 s, but `sleep`, whose standard output is the same pipe, went on until 4.04 s: ... ``
 pub(crate) fn outlived(view: &FindingView<'_>) -> Vec<Finding> {
-    let channels = view.document.channels.iter().enumerate().filter(|(_, channel)| channel.kind.is_pipe());
+    // Those of whom one was ended by another one: with thousands, not all are looked at for each.
+    let ended: BTreeSet<usize> =
+        view.document.recorded.iter().filter(|process| process.ended_by.is_some()).filter_map(|of| of.output).collect();
+    let channels = view.document.channels.iter().enumerate();
     channels
+        .filter(|(at, channel)| channel.kind.is_pipe() && ended.contains(at))
         .filter_map(|(at, channel)| Some(Finding { channels: vec![at], ..outlived_at(view, at, channel)? }))
         .collect()
 }

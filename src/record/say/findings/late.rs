@@ -221,6 +221,10 @@ fn is_script(process: &RecordedProcess) -> bool {
 /// A script that slept many times, for a time, the network or a child, and wrote all at its end; another program only if it has
 /// one thread, slept on a timer, and wrote once.
 fn printed(view: &FindingView<'_>, at: usize, end: &RecordedEnd, process: &RecordedProcess) -> Option<String> {
+    let lived = process.end_ns.min(view.document.processes.window_ns).saturating_sub(process.begin_ns);
+    if lived < LONG_NS || process.pids.len() != 1 {
+        return None;
+    }
     // A server has connections of which it writes to each at its time.
     if process.execs > 0 && process.output.is_some_and(|output| output != at)
         || view.writers().any(|(other, _, of)| other != at && of.process == end.process && of.bytes > 0)
@@ -233,7 +237,6 @@ fn printed(view: &FindingView<'_>, at: usize, end: &RecordedEnd, process: &Recor
     if switch.is_none() && (is_script(process) || process.is_shell() || !prints) {
         return None;
     }
-    let lived = process.end_ns.min(view.document.processes.window_ns).saturating_sub(process.begin_ns);
     let slept = |reason: &WaitReason| {
         matches!(
             reason,
@@ -256,7 +259,7 @@ fn printed(view: &FindingView<'_>, at: usize, end: &RecordedEnd, process: &Recor
                  before the command, or `fflush` after each line, writes at once."
             .to_owned(),
     };
-    (process.pids.len() == 1 && lived >= LONG_NS && is_late && is_enough).then(|| {
+    (is_late && is_enough).then(|| {
         format!(
             "{} slept {} and wrote only at its end, {} from {} on{what}",
             view.name(end.process),

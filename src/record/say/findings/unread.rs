@@ -91,6 +91,9 @@ fn left_early(view: &FindingView<'_>, at: usize, channel: &RecordedChannel) -> O
     let all = &view.document.recorded;
     let ([reader], false) = (&channel.readers[..], view.document.is_excerpt()) else { return None };
     let reading = view.process(reader).filter(|process| process.signal.is_none())?;
+    if reader.at_end > 0 || !channel.other_readers.is_empty() {
+        return None;
+    }
     let ended_well = |of: &RecordedProcess| of.signal.is_none() && of.pids.len() == 1;
     let child =
         all.iter().position(|of| of.output == Some(at) && of.started_by == Some(reader.process) && ended_well(of))?;
@@ -99,7 +102,7 @@ fn left_early(view: &FindingView<'_>, at: usize, channel: &RecordedChannel) -> O
         own && of.signal == Some(libc::SIGPIPE.cast_unsigned()) && of.end_ns > all[child].end_ns
     };
     let late = all.iter().position(refused).filter(|late| *late != child)?;
-    if reader.at_end > 0 || reading.end_ns <= all[child].end_ns || !channel.other_readers.is_empty() {
+    if reading.end_ns <= all[child].end_ns {
         return None;
     }
     let (name, first, second) = (view.name(reader.process), view.name(child), view.name(late));

@@ -99,7 +99,7 @@ pub(super) fn full_table(view: &FindingView<'_>, at: usize, process: &RecordedPr
 const ORPHANS: u64 = 10;
 
 pub(super) fn no_process(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
-    let count = process.failed_forks;
+    let count = Some(process.failed_forks).filter(|count| *count > 0)?;
     let all = &view.document.recorded;
     let orphans: u64 = all.iter().filter_map(|process| process.left.as_ref()).map(|left| left.count).sum();
     let ended = if orphans >= ORPHANS {
@@ -116,5 +116,5 @@ pub(super) fn no_process(view: &FindingView<'_>, at: usize, process: &RecordedPr
         view.name(at),
         counted(count, "time")
     );
-    (count > 0).then_some((FindingKind::NoProcess, count, text))
+    Some((FindingKind::NoProcess, count, text))
 }
