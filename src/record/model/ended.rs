@@ -19,7 +19,7 @@ const FIRST: u32 = 1 << 31;
 #[derive(Debug, Default)]
 pub(crate) struct EndedProcesses {
     /// The number of each is its index.
-    groups: IndexMap<SameEnds, Group>,
+    groups: IndexMap<(SameEnds, u64), Group>,
     /// Calls and sleeps at pipes of processes that are in no group of their own.
     lost: u64,
     failures: Vec<(PrWho, PrProcess)>,
@@ -51,7 +51,9 @@ impl EndedProcesses {
             if process.code > 0 && self.failures.len() < MOST_FAILURES {
                 self.failures.push((*who, *process));
             }
-            let group = self.group(who, ends.remove(who).unwrap_or_default());
+            // A copy that executes nothing has the name of its parent's script.
+            let copy_of = if process.execs == 0 { process.parent } else { 0 };
+            let group = self.group(who, copy_of, ends.remove(who).unwrap_or_default());
             add_process(&mut group.process, process);
             group.members.pids.push(who.tgid);
             group.members.lived_ns += process.end.saturating_sub(process.begin);
@@ -69,14 +71,14 @@ impl EndedProcesses {
         groups
     }
 
-    /// The group of a process, to which its `ends` are added.
-    fn group(&mut self, who: &PrWho, ends: BTreeMap<PipeSide, PrCounts>) -> &mut Group {
-        let mut same: SameEnds = ((who.stage, who.name), ends.keys().copied().collect());
+    /// The group of a process, to which its `ends` are added. Copies of processes are told apart by the ids of these.
+    fn group(&mut self, who: &PrWho, copy_of: u64, ends: BTreeMap<PipeSide, PrCounts>) -> &mut Group {
+        let mut same = (((who.stage, who.name), ends.keys().copied().collect()), copy_of);
         let mut ends = ends;
         if self.groups.len() >= MOST && !self.groups.contains_key(&same) {
             self.lost +=
                 ends.values().map(|end| end.kinds.iter().sum::<u64>() + end.sleeps + end.lock_sleeps).sum::<u64>();
-            (same.1, ends) = Default::default();
+            (same.0.1, same.1, ends) = Default::default();
         }
         let next = self.groups.len() as u32;
         let group = self.groups.entry(same).or_insert_with(|| Group {
