@@ -90,6 +90,7 @@ enum {
 	NR_OPEN = 2,
 	NR_CLOSE = 3,
 	NR_STAT = 4,
+	NR_FSTAT = 5,
 	NR_LSTAT = 6,
 	NR_POLL = 7,
 	NR_LSEEK = 8,

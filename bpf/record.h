@@ -462,6 +462,8 @@ struct pr_process {
 	u64 asked_alive;
 	/* Calls of fsync and fdatasync. */
 	u64 syncs;
+	/* Calls that asked what its standard output is: the C library does so before it first puts something into its buffer. */
+	u64 asked_output;
 	/* Calls of close whose descriptor was not open. */
 	u64 unopened;
 	/* Reads and writes whose descriptor was not open. */

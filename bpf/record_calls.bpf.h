@@ -618,6 +618,12 @@ static __always_inline int add_call(const void *registers, s64 result)
 	case NR_DUP3:
 		forget_files(own);
 		break;
+	case NR_FSTAT:
+		own->own.asked_output += !result && call.di == STANDARD_OUTPUT;
+		break;
+	case NR_NEWFSTATAT:
+		own->own.asked_output += !result && call.di == STANDARD_OUTPUT && call.r10 & AT_EMPTY_PATH;
+		break;
 	case NR_FSYNC:
 	case NR_FDATASYNC:
 		own->own.syncs++;

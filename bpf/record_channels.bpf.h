@@ -197,6 +197,8 @@ static __always_inline int fill_of_file(const struct pr_file *file, u32 side, st
 }
 
 enum { STANDARD_INPUT, STANDARD_OUTPUT, STANDARD_ERROR };
+/* include/uapi/linux/fcntl.h */
+enum { AT_EMPTY_PATH = 0x1000 };
 
 static __always_inline void count_call(const struct pr_task *own, struct pr_counts *counts, int shared,
 				       const struct pr_file *file, u32 side, u32 kind, s64 result, u64 asked)

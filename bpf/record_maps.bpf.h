@@ -248,6 +248,7 @@ static __always_inline void settle(struct pr_task *own)
 		if (own->own.asked_alive)
 			process->asked_alive = own->own.asked_alive;
 		__sync_fetch_and_add(&process->syncs, own->own.syncs);
+		__sync_fetch_and_add(&process->asked_output, own->own.asked_output);
 		__sync_fetch_and_add(&process->unopened, own->own.unopened);
 		__sync_fetch_and_add(&process->bad_calls, own->own.bad_calls);
 		__sync_fetch_and_add(&process->ends, own->own.ends);

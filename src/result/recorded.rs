@@ -142,6 +142,9 @@ pub struct RecordedProcess {
     /// Calls of `fsync` and `fdatasync`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub syncs: u64,
+    /// Calls that asked what its standard output is (`fstat`): the C library does so before it first puts something into its buffer.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub asked_output: u64,
     /// Calls of `close` with a descriptor that was not open.
     #[serde(default, skip_serializing_if = "is_default")]
     pub failed_closes: u64,

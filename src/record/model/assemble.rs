@@ -274,6 +274,7 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
         (&mut sum.watches, more.watches),
         (&mut sum.gone_children, more.gone),
         (&mut sum.syncs, more.syncs),
+        (&mut sum.asked_output, more.asked_output),
         (&mut sum.failed_closes, more.unopened),
         (&mut sum.bad_calls, more.bad_calls),
         (&mut sum.ends, more.ends),

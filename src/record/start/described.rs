@@ -34,8 +34,15 @@ pub(crate) fn described(
         let here = path.as_ref().map_or(who.tgid, |path| path.ids.here(who.tgid));
         if own.is_empty() { running.command_line(here) } else { own }
     };
+    // Copies of one process that have ended are a group of that name.
+    let copies: HashMap<PrWho, PrWho> = counted
+        .processes
+        .iter()
+        .filter(|(_, process)| process.execs == 0)
+        .filter_map(|(who, _)| Some((*who, PrWho { tgid: *counted.members.get(who)?.pids.first()?, ..*who })))
+        .collect();
     let script = |who: &PrWho| {
-        let line = line_of(who);
+        let line = line_of(copies.get(who).unwrap_or(who));
         script_name(line).or_else(|| inline_code(line)).map_or(0, fnv1a)
     };
     let mut assembled = assemble::assemble(counted, span, pipes, &running.ends, script);

@@ -214,7 +214,7 @@ fn language(process: &RecordedProcess) -> Option<(&'static str, &'static str, &'
 }
 
 /// Whether what the process executes is a script, or not known.
-fn is_script(process: &RecordedProcess) -> bool {
+pub(super) fn is_script(process: &RecordedProcess) -> bool {
     process.args.is_empty() || language(process).is_some()
 }
 

@@ -1,9 +1,9 @@
 //! What a program had in its buffer when a signal ended it.
 
-use crate::record::say::findings::late::{STEPS, at_once};
+use crate::record::say::findings::late::{STEPS, at_once, is_script};
 use crate::record::say::findings::view::{FindingView, after};
-use crate::record::say::killed::by_others;
-use crate::result::{Finding, FindingKind, RecordedProcess, WaitReason};
+use crate::record::say::killed::{self, by_others};
+use crate::result::{Finding, FindingKind, RecordedChannel, RecordedProcess, WaitReason};
 use crate::util::text::counted;
 
 /// Bytes of a write at least that is of a full buffer, and the shortest time after the last one, ns.
@@ -13,7 +13,47 @@ const SINCE_NS: u64 = 100_000_000;
 /// `` `a.py` wrote 8,175 bytes to the FIFO to `cat` with 1 call, the last at 1.58 s, and a signal ended it 1.03 s later: ... ``
 pub(crate) fn left_in_buffer(view: &FindingView<'_>) -> Vec<Finding> {
     let each = view.document.recorded.iter().enumerate();
-    each.filter_map(|(at, process)| of_process(view, at, process)).collect()
+    each.filter_map(|(at, process)| of_process(view, at, process).or_else(|| not_flushed(view, at, process))).collect()
+}
+
+/// Who waits for this part of its life, and lived so long, ns, does nothing with what it has printed.
+const WAITS: f64 = 0.5;
+const LONG_NS: u64 = 1_000_000_000;
+
+/// Programs that ask what their standard output is for another reason.
+const ASKS: [&str; 14] =
+    ["cat", "dd", "grep", "gzip", "mbuffer", "pv", "ssh", "tail", "tar", "tee", "watch", "xz", "yes", "zstd"];
+
+/// `` `snooze` has printed something, but wrote nothing to the pipe to `cat`: it is in its buffer while it waits. ``
+///
+/// The C library asks what its standard output is (`fstat`) when it first puts something into its buffer (libio/filedoalloc.c of glibc).
+/// A program that reads others' data may ask that itself.
+fn not_flushed(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<Finding> {
+    let channel = process.output.filter(|_| process.asked_output > 0 && process.pids.len() == 1)?;
+    let pipe = view.document.channels.get(channel).filter(|pipe| pipe.kind.is_pipe())?;
+    let lived = process.end_ns.min(view.document.processes.window_ns).saturating_sub(process.begin_ns);
+    let waits = [WaitReason::Timer, WaitReason::Poll, WaitReason::Network, WaitReason::Signal];
+    let slept: u64 = waits.iter().filter_map(|why| process.waits.get(why)).map(|wait| wait.ns).sum();
+    let crashed = !by_others(process) && killed::at_once(process.signal).is_some();
+    let is_ended = by_others(process) || crashed;
+    let goes_on = view.document.is_excerpt() && process.signal.is_none();
+    let is_known = is_script(process) || process.is_shell() || ASKS.contains(&process.name.as_str());
+    let waits_long = lived >= LONG_NS && slept as f64 >= WAITS * lived as f64;
+    if is_known || !(crashed || waits_long && (is_ended || goes_on)) {
+        return None;
+    }
+    let mut ends = view.document.channels.iter().flat_map(RecordedChannel::ends);
+    if ends.any(|end| end.process == at && end.all_calls() + end.sleeps > 0) {
+        return None;
+    }
+    let then = if is_ended { "was there when a signal ended it, and is lost" } else { "is there while it waits" };
+    let text = format!(
+        "{} has printed something, but wrote nothing to {}: programs of C have a buffer for a pipe, and it {then}. `stdbuf -oL` before the \
+         command, or `fflush`, writes at once.",
+        view.name(at),
+        view.pipe_to(pipe)
+    );
+    Some(Finding { channels: vec![channel], ..Finding::new(FindingKind::Unsent, [at], text) })
 }
 
 /// A script that wrote whole buffers to its standard output only, and a signal that ended it with the next one.
@@ -70,6 +110,44 @@ mod tests {
                 &|recording| recording.channels[0].writers[0].bytes = 40,
                 &|recording| recording.recorded[0].args.push("-u".to_owned()),
                 &|recording| recording.recorded[0].end_ns = WINDOW / 2 + 1000,
+            ],
+        );
+    }
+
+    #[test]
+    fn what_is_printed_and_not_written_is_said() {
+        let printed = |change: &dyn Fn(&mut Document)| {
+            said(left_in_buffer, &|recording| {
+                recording.duration_ns = Some(WINDOW);
+                recording.channels[0].writers.clear();
+                let process = &mut recording.recorded[0];
+                process.args = vec!["snooze".to_owned()];
+                (process.asked_output, process.output, process.end_ns) = (1, Some(0), WINDOW);
+                process.waits = [(WaitReason::Timer, WaitTotal { ns: WINDOW / 10 * 9, count: 1 })].into();
+                change(recording);
+            })
+        };
+        let text = "`seq` has printed something, but wrote nothing to the pipe to `grep`: programs of C have a buffer for a pipe, and it is there \
+                    while it waits. `stdbuf -oL` before the command, or `fflush`, writes at once.";
+        assert_eq!(printed(&|_| {}), [text]);
+        let ended = printed(&|recording| recording.recorded[0].signal = Some(15));
+        assert!(ended[0].contains("and it was there when a signal ended it"), "{ended:?}");
+        let crashed = printed(&|recording| {
+            recording.recorded[0].waits.clear();
+            recording.recorded[0].signal = Some(11);
+        });
+        assert_eq!(crashed, ended);
+        silent(
+            &printed,
+            &[
+                &|recording| recording.recorded[0].asked_output = 0,
+                &|recording| recording.recorded[0].args.clear(),
+                &|recording| recording.recorded[0].name = "cat".to_owned(),
+                &|recording| {
+                    recording.recorded[0].waits.clear();
+                    recording.recorded[0].signal = Some(9);
+                },
+                &|recording| recording.channels[1].readers[0].process = 0,
             ],
         );
     }
