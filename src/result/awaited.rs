@@ -48,7 +48,7 @@ impl LastWait {
             WaitedFor::Channels { any, .. } => (&any[..], &[][..]),
             WaitedFor::Children(processes)
             | WaitedFor::Lock { holders: processes, .. }
-            | WaitedFor::Shared { holders: processes } => (&[][..], &processes[..]),
+            | WaitedFor::Shared { holders: processes, .. } => (&[][..], &processes[..]),
             WaitedFor::Thread | WaitedFor::Opening { .. } => (&[][..], &[][..]),
         };
         let holders = channels.iter().flat_map(|channel| &channel.holders).map(|holder| &holder.process);
@@ -116,6 +116,9 @@ pub enum WaitedFor {
         /// Who has that memory; empty if that is not known.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         holders: Vec<SeenProcess>,
+        /// Its file, if that has a name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        path: Option<String>,
     },
     /// The lock of a file, which these processes have.
     Lock {

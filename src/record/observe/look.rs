@@ -288,9 +288,10 @@ impl ProcessesNow {
         match call {
             ThreadCall::Busy | ThreadCall::Idle => None,
             ThreadCall::Thread => Some(WaitedFor::Thread),
-            ThreadCall::Shared(_) => {
+            ThreadCall::Shared(memory) => {
                 let (holders, _) = self.enders(pid, call, false);
-                Some(WaitedFor::Shared { holders: holders.into_iter().map(|pid| self.seen(pid)).collect() })
+                let path = memory.as_ref().and_then(|memory| memory.path.clone());
+                Some(WaitedFor::Shared { holders: holders.into_iter().map(|pid| self.seen(pid)).collect(), path })
             }
             ThreadCall::Lock(fd) => {
                 let (holders, _) = self.enders(pid, call, false);

@@ -151,7 +151,7 @@ impl SeenWaits {
                 }
                 WaitedFor::Children(processes)
                 | WaitedFor::Lock { holders: processes, .. }
-                | WaitedFor::Shared { holders: processes }
+                | WaitedFor::Shared { holders: processes, .. }
                 | WaitedFor::Opening { deleted: processes, .. } => {
                     processes.iter_mut().for_each(place);
                 }

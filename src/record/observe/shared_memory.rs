@@ -2,15 +2,21 @@
 
 use crate::util::text::read_lossy;
 
-/// Memory of no name, by its inode and device: only processes that were forked from each other have it, until they execute a program.
-pub(crate) type SharedMemory = (u64, String);
+/// Memory that processes share, by its inode and device.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct SharedMemory {
+    inode: u64,
+    device: String,
+    /// Of its file. Of one without a name, only processes that were forked from each other have it, until they execute a program.
+    pub path: Option<String>,
+}
 
 /// Who has the memory at an address.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Sharing {
     /// The threads of its process.
     Threads,
-    /// Other processes, too: which memory, if only processes that were forked from each other can have it.
+    /// Other processes, too: which memory, if it is mapped.
     Processes(Option<SharedMemory>),
 }
 
@@ -19,12 +25,12 @@ pub(crate) fn at(pid: u32, address: u64) -> Sharing {
     let maps = read_lossy(&format!("/proc/{pid}/maps")).unwrap_or_default();
     match maps.lines().find_map(|line| mapped(line).filter(|map| map.begin <= address && address < map.end)) {
         Some(MappedMemory { is_private: true, .. }) => Sharing::Threads,
-        Some(map) => Sharing::Processes(map.nameless.then_some(map.memory)),
+        Some(map) => Sharing::Processes(Some(map.memory)),
         None => Sharing::Processes(None),
     }
 }
 
-/// Those of `processes` that execute what `pid` does and have `memory`, also that one.
+/// Those of `processes` that have `memory`, also `pid`, which has it.
 pub(crate) fn with(memory: &SharedMemory, pid: u32, processes: impl Iterator<Item = u32>) -> Vec<u32> {
     let program = |pid: u32| std::fs::read_link(format!("/proc/{pid}/exe")).ok();
     let own = program(pid);
@@ -32,7 +38,7 @@ pub(crate) fn with(memory: &SharedMemory, pid: u32, processes: impl Iterator<Ite
         let maps = read_lossy(&format!("/proc/{pid}/maps")).unwrap_or_default();
         maps.lines().filter_map(mapped).any(|map| map.memory == *memory)
     };
-    processes.filter(|other| program(*other) == own).filter(has).collect()
+    processes.filter(|other| memory.path.is_some() || program(*other) == own).filter(has).collect()
 }
 
 /// A line of /proc/PID/maps (proc_pid_maps(5)).
@@ -40,8 +46,6 @@ struct MappedMemory {
     begin: u64,
     end: u64,
     is_private: bool,
-    /// Of a file that was removed, or of none.
-    nameless: bool,
     memory: SharedMemory,
 }
 
@@ -52,12 +56,12 @@ fn mapped(line: &str) -> Option<MappedMemory> {
     let number = |word: &str| u64::from_str_radix(word, 16).ok();
     let is_private = words.next()?.ends_with('p');
     let (device, inode) = (words.nth(1)?.to_owned(), words.next()?.parse().ok()?);
+    let path = words.next().filter(|_| !line.ends_with(" (deleted)")).map(str::to_owned);
     Some(MappedMemory {
         begin: number(begin)?,
         end: number(end)?,
         is_private,
-        nameless: line.ends_with(" (deleted)"),
-        memory: (inode, device),
+        memory: SharedMemory { inode, device, path },
     })
 }
 
@@ -68,9 +72,11 @@ mod tests {
     #[test]
     fn memory_is_told_apart_by_what_is_mapped_there() {
         let map = mapped("7f10-7f20 rw-s 00000000 00:1a 7                    /dev/shm/sem.x (deleted)").unwrap();
-        assert_eq!((map.begin, map.end, map.is_private, map.nameless), (0x7f10, 0x7f20, false, true));
-        assert_eq!(map.memory, (7, "00:1a".to_owned()));
-        assert!(mapped("7f10-7f20 rw-p 00000000 00:00 0").is_some_and(|map| map.is_private && !map.nameless));
+        assert_eq!((map.begin, map.end, map.is_private), (0x7f10, 0x7f20, false));
+        assert_eq!(map.memory, SharedMemory { inode: 7, device: "00:1a".to_owned(), path: None });
+        let named = mapped("7f10-7f20 rw-s 00000000 00:1a 7 /dev/shm/sem.x").unwrap();
+        assert_eq!(named.memory.path.as_deref(), Some("/dev/shm/sem.x"));
+        assert!(mapped("7f10-7f20 rw-p 00000000 00:00 0").is_some_and(|map| map.is_private));
         assert!(mapped("").is_none() && mapped("x").is_none());
     }
 

@@ -37,8 +37,7 @@ pub(crate) enum ThreadCall {
     Child(Option<u32>),
     /// Another thread, without a limit of time.
     Thread,
-    /// A lock or semaphore in memory that processes share, without a limit of time: which memory, if only processes that were forked
-    /// from each other can have it.
+    /// A lock or semaphore in memory that processes share, without a limit of time: which memory, if that is known.
     Shared(Option<SharedMemory>),
     /// The lock of the file of this descriptor.
     Lock(u32),

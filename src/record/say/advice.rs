@@ -2,6 +2,7 @@
 
 use crate::record::model::labels::labels;
 use crate::record::say::first_of::first_of;
+use crate::record::say::programs::{Does, does};
 use crate::record::say::words;
 use crate::record::trials::locale;
 use crate::record::trials::remedy::ApplyRemedy as _;
@@ -317,6 +318,9 @@ fn flushed(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
         match FLUSHED.iter().find(own) {
             Some((from, to, why)) => (format!(": {why}"), program(from, to)),
             None if SHELLS.contains(&name) => (": `echo` and `printf` of a shell write at once".to_owned(), None),
+            None if does(name, Does::PassesOn) => {
+                (": it writes what it reads, and who writes to it has to write more at once".to_owned(), None)
+            }
             None if name == "dd" => (": its block size, `bs=`".to_owned(), None),
             None if name.starts_with("python") => {
                 (": it flushes its standard output, which Python would otherwise write in blocks".to_owned(), None)

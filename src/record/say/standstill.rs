@@ -64,6 +64,7 @@ pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
             say(itself::watches_output(recording, look).into_iter().collect());
             say(itself::neglects(recording, look));
             say(itself::shared(recording, look));
+            say(itself::abandoned(recording, look));
         }
         let locked = locked(recording, look).into_iter();
         found.extend(locked.map(|text| Finding::new(FindingKind::FileLock, None, text)));
@@ -245,5 +246,7 @@ fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
 
 #[cfg(test)]
 mod outside_tests;
+#[cfg(test)]
+mod shared_tests;
 #[cfg(test)]
 mod tests;

@@ -93,6 +93,9 @@ fn bad_calls(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Sa
     (count >= BAD_CALLS && 2 * count >= process.calls).then_some((FindingKind::BadDescriptors, count, text))
 }
 
+/// Errors from here on do not leave the kernel.
+const FIRST_INNER: i32 = 512;
+
 /// Fewer failed calls, or a smaller part of all, are how programs look for something.
 const FAILED: u64 = 100_000;
 const FAILED_SHARE: f64 = 0.8;
@@ -108,7 +111,12 @@ fn failed(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said 
     }
     let what = std::io::Error::from_raw_os_error(*error).to_string();
     let what = what.split(" (os error").next().unwrap_or_default();
-    let why = if *error == libc::ENOTTY && process.input.is_none() {
+    // Inside of the kernel: the call begins anew after a signal (include/linux/errno.h, ERESTARTSYS).
+    let what = if *error >= FIRST_INNER { "it has to begin anew after a signal" } else { what };
+    let why = if call == "ioctl" && (*error >= FIRST_INNER || *error == libc::EIO) {
+        " It is in a background process group of its terminal, as `timeout` makes one (without `--foreground`): the kernel answers with \
+         SIGTTOU, which it ignores or blocks. `</dev/null` leaves the terminal alone."
+    } else if *error == libc::ENOTTY && process.input.is_none() {
         " It expects a terminal: it may have come to the end of its standard input (`</dev/null`) before, and has to stop there."
     } else {
         " It has to look at what they return."
@@ -239,8 +247,8 @@ fn no_space(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Sai
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::say::findings::tests::{WINDOW, said};
-    use crate::result::{CriticalPath, FullTable, LockedFile, PathPart, UsedPort};
+    use crate::record::say::findings::tests::{MS, WINDOW, said, used};
+    use crate::result::{CriticalPath, FullTable, LockedFile, NameUse, NamedFile, PathPart, UsedPort, WaitTotal};
 
     fn of(change: &dyn Fn(&mut RecordedProcess)) -> Vec<String> {
         said(find, &|recording| change(&mut recording.recorded[1]))
@@ -259,6 +267,9 @@ mod tests {
                     before, and has to stop there.";
         assert_eq!(fails(900_000, libc::ENOTTY), [text]);
         assert!(fails(900_000, libc::EACCES)[0].ends_with("It has to look at what they return."));
+        let terminal = fails(900_000, 512)[0].clone();
+        let why = "the last one `ioctl` with \"it has to begin anew after a signal\", and it is on a CPU 100 % of the time. It is in a background";
+        assert!(terminal.contains(why), "{terminal}");
         assert!(fails(500_000, libc::EACCES).is_empty() && fails(900_000, libc::EAGAIN).is_empty());
     }
 
@@ -412,6 +423,17 @@ mod tests {
         let own = bound(4711, 1, &|of| of.used_port.iter_mut().for_each(|used| used.holders[0].recorded = Some(1)));
         assert!(own[0].contains("`sleep` (process 4711) has it. Such a process has inherited the socket"), "{own:?}");
         assert!(bound(4711, 1, &|of| (of.exit_code, of.binds) = (None, 2)).is_empty(), "it has looked for a free one");
+        let before = said(find, &|recording| {
+            let process = &mut recording.recorded[1];
+            let used_port = Some(UsedPort { port: 8080, holders: Vec::new() });
+            (process.used_port, process.exit_code, process.binds) = (used_port, Some(1), 1);
+            recording.recorded[0].waits = [(WaitReason::Stopped, WaitTotal { ns: 9, count: 1 })].into();
+            let binds = NamedFile { path: "port 8080".to_owned(), ended_ns: Some(9 * MS), ..used(0, NameUse::Binds, 2) };
+            recording.named_files = vec![binds];
+        });
+        let text = "`grep` could not bind a socket to port 8080 (EADDRINUSE): `seq`, which had bound it at 2.00 ms, had it, until 9.00 ms. It \
+                    was stopped, as Ctrl-Z does, and not ended: `kill` ends it.";
+        assert_eq!(before, [text]);
     }
 
     #[test]

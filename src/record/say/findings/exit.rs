@@ -62,7 +62,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
 /// If a script ended with a code that none of its programs had.
 fn itself(view: &FindingView<'_>, at: usize, code: u8) -> Option<Finding> {
     let is_it = |process: &&RecordedProcess| {
-        process.is_shell() && process.execs > 0 && process.exit_code == Some(code) && code < BROKEN_PIPE
+        process.is_shell() && process.execs > 0 && process.exit_code == Some(code) && code < OF_SIGNALS
     };
     let shell = view.document.recorded.get(at).filter(is_it)?;
     // In a part of it, the same could be said of that.
@@ -82,6 +82,9 @@ fn itself(view: &FindingView<'_>, at: usize, code: u8) -> Option<Finding> {
     let text = format!("Exit code {code} is that of {name} itself: no program that it started ended with it. {why}.");
     Some(Finding { count: Some(code.into()), ..Finding::new(kind, [at], text) })
 }
+
+/// Exit codes from here on are of signals (128 and the number), or of a program that is not there.
+const OF_SIGNALS: u8 = 126;
 
 /// The exit code of a command after which `xargs` starts no other one.
 const STOPS_XARGS: u8 = 255;
@@ -432,6 +435,11 @@ mod tests {
                     variable (`set -u`), a redirection or a syntax error ends it so, also in a `trap`.";
         assert_eq!((found(1)[0].kind, &found(1)[0].text[..]), (FindingKind::ExitCode, text));
         assert_eq!(found(0)[0].kind, FindingKind::Tolerated, "on purpose");
+        let killed = said(find, &|recording| {
+            ends(recording, 137);
+            (recording.recorded[0].execs, recording.recorded[0].errors, recording.recorded[0].pids) = (1, 1, vec![9]);
+        });
+        assert!(killed.is_empty(), "128 and a signal: {killed:?}");
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod left_socket;
 mod left_writing;
 mod lock_folders;
 mod loops;
+mod no_end;
 mod own_input;
 mod pipes;
 mod raced;
@@ -52,7 +53,7 @@ use crate::util::text::grouped;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 79] = [
+const RULES: [FindingRule; 81] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -121,6 +122,8 @@ const RULES: [FindingRule; 79] = [
     children::lost_variables,
     files::overwritten,
     unread::part_read,
+    unread::cut_message,
+    no_end::no_end,
     pipes::small_writes,
     torn::torn_file,
     waits::typed,

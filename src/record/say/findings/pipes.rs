@@ -67,7 +67,7 @@ const MUCH: f64 = 0.3;
 /// What writes less often.
 const BUFFER: &str = "a buffer (`BufWriter`, `bufio.Writer`, `setvbuf`) that is not flushed after each (as `std::endl` does) writes many at once";
 const BLOCKS: &str = "`bs=1M` moves more at once";
-const LOOP: &str = "a loop of a shell handles each line by itself, and `read` takes a call for each byte; `awk` or `sed` handles blocks";
+const LOOP: &str = "a loop of a shell handles each line by itself, and its `echo` or `printf` writes at once; `awk` or `sed` handles blocks";
 
 /// `` `report` writes `a.json` with 210,000 calls of 4 bytes in the mean, and is on a CPU 80 % of the time: ... ``
 pub(crate) fn small_writes(view: &FindingView<'_>) -> Vec<Finding> {

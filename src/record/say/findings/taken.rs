@@ -140,7 +140,7 @@ fn from_files(view: &FindingView<'_>) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::record::say::findings::tests::{said, said_after, silent};
-    use crate::result::{Document, RecordedProcess};
+    use crate::result::{ChannelKind, Document, RecordedProcess};
 
     /// `sh` reads six bytes and the end, and `grep`, which begins then, reads the rest before.
     fn both(recording: &mut Document) {
@@ -222,6 +222,37 @@ mod tests {
                 // `seq 9 | (cat; cat)`, and several that read as they can.
                 &|recording| recording.channels[0].readers[1].bytes = 0,
                 &|recording| recording.channels[0].readers[1].bytes = 2000,
+            ],
+        );
+    }
+
+    #[test]
+    fn two_that_read_the_keys_of_one_terminal_are_said() {
+        let typed = |change: &dyn Fn(&mut Document)| {
+            said(find, &|recording| {
+                let terminal = &mut recording.channels[0];
+                (terminal.kind, terminal.inode) = (ChannelKind::Pty, 4);
+                let end = |process, bytes, moved_ns| RecordedEnd {
+                    process,
+                    bytes,
+                    calls: [("read".to_owned(), bytes)].into(),
+                    moved_ns: Some(moved_ns),
+                    ..RecordedEnd::default()
+                };
+                terminal.readers = vec![end(1, 44, [10, 900]), end(2, 25, [200, 800])];
+                change(recording);
+            })
+        };
+        let text = "`grep` and `cat` both read what is typed at the terminal: they got 44 bytes and 25 bytes. Each key goes to one of them \
+                    only; to see what is typed, `script` or `tee` has to stand between the terminal and its program.";
+        assert_eq!(typed(&|_| {}), [text]);
+        silent(
+            &typed,
+            &[
+                // A shell and its program.
+                &|recording| recording.recorded[2].started_by = Some(1),
+                &|recording| recording.channels[0].readers[1].moved_ns = Some([901, 990]),
+                &|recording| recording.channels[0].inode = 5,
             ],
         );
     }

@@ -35,7 +35,7 @@ pub(crate) fn torn(view: &FindingView<'_>) -> Vec<Finding> {
         };
         let text = format!(
             "{processes} ({names}) wrote to {pipe} at once, {size} more than PIPE_BUF (4,096 bytes): \
-             {} of {} writes waited for room, and the data of others can be in between. Writes of at most 4,096 bytes, \
+             {} of {} writes waited for room, and the data of others can be in between. Whole lines in writes of at most 4,096 bytes, \
              or a pipe or file of its own for each, keep them whole.",
             grouped(parted),
             grouped(calls)
@@ -275,7 +275,7 @@ mod tests {
     fn large_writes_of_several_at_once_are_said() {
         let text = "8 processes (`seq`) wrote to the pipe to `grep` at once, 8,192 bytes per call, which is more than PIPE_BUF \
                     (4,096 bytes): 312 of 784 writes waited for room, and the data of others can be in between. \
-                    Writes of at most 4,096 bytes, or a pipe or file of its own for each, keep them whole.";
+                    Whole lines in writes of at most 4,096 bytes, or a pipe or file of its own for each, keep them whole.";
         assert_eq!(said(torn, &eight), [text]);
         let two = said(torn, &|recording| second(recording, [500, 2000]));
         assert!(two[0].starts_with("2 processes (`seq` and `cat`) wrote to the pipe to `grep` at once"), "{two:?}");

@@ -116,7 +116,7 @@ fn next(endless: &[&LastWait], at: usize) -> Option<usize> {
         WaitedFor::Thread => vec![own.process.pid],
         WaitedFor::Lock { holders, .. } => holders.iter().map(|holder| holder.pid).collect(),
         // Who waits for the same does not have it.
-        WaitedFor::Shared { holders } => {
+        WaitedFor::Shared { holders, .. } => {
             let others = holders.iter().map(|holder| holder.pid).filter(|pid| *pid != own.process.pid);
             let waits_too = |pid: &u32| {
                 endless.iter().any(|wait| wait.process.pid == *pid && matches!(wait.awaited, WaitedFor::Shared { .. }))
@@ -201,7 +201,7 @@ fn because(
         WaitedFor::Lock { path, holders, .. } => {
             format!("for the lock of `{}`, which {}", clean(path), that_have(&wait.process, holders, name))
         }
-        WaitedFor::Shared { holders } => {
+        WaitedFor::Shared { holders, .. } => {
             let others =
                 holders.iter().filter(|holder| members.contains(&holder.pid) && holder.pid != wait.process.pid);
             let others: Vec<String> = others.map(name).collect();

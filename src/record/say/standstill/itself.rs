@@ -2,6 +2,7 @@
 
 use crate::profile::few;
 use crate::record::say::findings::view::after;
+use crate::record::say::killed;
 use crate::record::say::standstill::remedy::LAST_GIVEN;
 use crate::record::say::standstill::waiting::{
     LONG, NAMED, channel_name, full_name, is_hung, is_stuck, recorded, role,
@@ -126,6 +127,32 @@ pub(super) fn shared(recording: &Document, look: &LastLook) -> Vec<String> {
         ),
         "Who waits for the work of children has to notice when one ends (`exitcode`, `sentinel`, `waitpid`); and these have to release \
          what they hold also when they fail (`finally`, `task_done()`)."
+            .to_owned(),
+    ]
+}
+
+/// A process that waits for a lock or semaphore in memory that nobody else has any more.
+pub(super) fn abandoned(recording: &Document, look: &LastLook) -> Vec<String> {
+    let found = look.waits.iter().filter(|wait| wait.endless && wait.process.recorded.is_some()).find_map(|wait| {
+        let WaitedFor::Shared { holders, path: Some(path) } = &wait.awaited else { return None };
+        let alone = holders.iter().all(|holder| holder.pid == wait.process.pid);
+        (alone && is_stuck(recording, wait)).then_some((wait, path))
+    });
+    let Some((wait, path)) = found else { return Vec::new() };
+    let own = wait.process.recorded.and_then(|at| recording.recorded.get(at));
+    let same = |of: &&RecordedProcess| own.is_some_and(|own| own.program() == of.program());
+    let killed = recording.recorded.iter().filter(same).find_map(|of| Some((of.end_ns, killed::requested(of)?)));
+    let by = killed.filter(|(end, _)| *end < look.at_ns).map_or_else(String::new, |(end, signal)| {
+        format!(" Another one of this program was ended by {signal} at {}, and may have had it.", after(end))
+    });
+    vec![
+        format!(
+            "{} waits for a lock or semaphore in `{}`, and no other process has that memory: nobody that runs can release it.{by}",
+            full_name(&wait.process),
+            clean(path)
+        ),
+        "What ends a process does not release such a semaphore, unlike a lock of a file (`flock`) or a robust mutex. Once nobody uses that \
+         file, it can be removed (`sem_unlink`)."
             .to_owned(),
     ]
 }

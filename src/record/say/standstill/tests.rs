@@ -433,7 +433,7 @@ fn fifos_that_nobody_opens_are_named() {
 fn a_lock_that_ended_children_do_not_release_is_said() {
     let shared = |unreaped: &[u32]| {
         let mut waits = vec![LastWait {
-            awaited: WaitedFor::Shared { holders: Vec::new() },
+            awaited: WaitedFor::Shared { holders: Vec::new(), path: None },
             endless: false,
             stuck: false,
             ..wait(0, 1, 0, false, &[])
