@@ -428,7 +428,8 @@ mod tests {
             let used_port = Some(UsedPort { port: 8080, holders: Vec::new() });
             (process.used_port, process.exit_code, process.binds) = (used_port, Some(1), 1);
             recording.recorded[0].waits = [(WaitReason::Stopped, WaitTotal { ns: 9, count: 1 })].into();
-            let binds = NamedFile { path: "port 8080".to_owned(), ended_ns: Some(9 * MS), ..used(0, NameUse::Binds, 2) };
+            let binds =
+                NamedFile { path: "port 8080".to_owned(), ended_ns: Some(9 * MS), ..used(0, NameUse::Binds, 2) };
             recording.named_files = vec![binds];
         });
         let text = "`grep` could not bind a socket to port 8080 (EADDRINUSE): `seq`, which had bound it at 2.00 ms, had it, until 9.00 ms. It \

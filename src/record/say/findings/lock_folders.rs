@@ -128,7 +128,7 @@ pub(crate) fn free(view: &FindingView<'_>) -> Vec<Finding> {
             counted(folder.tried.iter().map(|file| file.calls).sum(), "call")
         );
         let finding = Finding::new(FindingKind::Naps, [at], text);
-        (part >= FREE).then(|| Finding { ns: Some(ns), count: Some(folder.tried.len() as u64), ..finding })
+        (part >= FREE).then_some(Finding { ns: Some(ns), count: Some(folder.tried.len() as u64), ..finding })
     };
     folders(view).into_iter().find_map(found).into_iter().collect()
 }

@@ -65,7 +65,7 @@ pub(crate) fn found_empty(view: &FindingView<'_>) -> Vec<Finding> {
             grouped(opened)
         );
         let finding = Finding::new(FindingKind::Raced, [empties.process], text);
-        (empty > 0 && empty < opened).then(|| Finding { count: Some(empty), of: Some(opened), ..finding })
+        (empty > 0 && empty < opened).then_some(Finding { count: Some(empty), of: Some(opened), ..finding })
     };
     let anew = |file: &&NamedFile| file.does == NameUse::Empties && file.error.is_none() && file.calls >= ANEW;
     files.iter().filter(anew).find_map(found).into_iter().collect()

@@ -76,7 +76,10 @@ fn a_circle_goes_through_a_semaphore_that_others_have() {
     };
     let text = shared(true);
     assert!(text.starts_with("`server` (process 2) and `client` (process 1) wait for each other: "), "{text}");
-    assert!(text.contains("; `client` for a lock or semaphore that it shares with `server`. Nothing can go on."), "{text}");
+    assert!(
+        text.contains("; `client` for a lock or semaphore that it shares with `server`. Nothing can go on."),
+        "{text}"
+    );
     assert_eq!(shared(false), "", "it is not known who has it");
 }
 
@@ -116,7 +119,10 @@ fn a_terminal_that_a_job_keeps_is_said() {
     };
     let text = kept(&|_| {});
     let begin = "`client` (process 1) waits for data from the terminal `/dev/pts/0`: only `sleep` (process 3) still has its other end open";
-    assert!(text.starts_with(begin) && text.contains("has not waited for its child `bash`, which has ended: "), "{text}");
+    assert!(
+        text.starts_with(begin) && text.contains("has not waited for its child `bash`, which has ended: "),
+        "{text}"
+    );
     assert_eq!(kept(&|recording| recording.recorded[2].started_by = None), "", "it was not left");
     assert_eq!(kept(&|recording| recording.recorded[1].end_ns = 990), "");
 }
