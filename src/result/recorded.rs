@@ -306,7 +306,7 @@ pub struct FullTable {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LockedFile {
     pub path: String,
-    /// Who had the open file at the end of the recording.
+    /// Who had the open file at the end of the recording; if nobody had, who took the lock last before.
     pub holders: Vec<SeenProcess>,
     /// Whether another process took the lock than those.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -9,6 +9,7 @@ mod counts;
 mod ends;
 mod findings;
 mod guests;
+mod left;
 mod levels;
 mod limits;
 mod live;

@@ -86,20 +86,22 @@ pub(crate) fn assemble(
         }
         index.insert(*who, at);
         last.insert([who.stage, who.tgid], at);
-        let lived = match counted.members.get(who) {
+        let (lived, count) = match counted.members.get(who) {
             Some(members) => {
                 index.extend(members.pids.iter().map(|pid| (PrWho { tgid: *pid, ..*who }, at)));
                 processes[at].pids.extend(&members.pids);
-                members.lived_ns
+                (members.lived_ns, members.pids.len() as u64)
             }
             None => {
                 if pids.insert((at, who.tgid)) {
                     processes[at].pids.push(who.tgid);
                 }
-                process.end.saturating_sub(process.begin)
+                (process.end.saturating_sub(process.begin), 1)
             }
         };
         add_process(&mut processes[at], process, begin, lived);
+        // What executes another program of the same name begins anew, and is no further thread.
+        processes[at].threads -= process.execs.saturating_sub(count).min(process.threads.saturating_sub(count));
     }
     // If the kernel skipped the program for its last exec, a process ends under a name that it did not have before.
     let used = counted.ends.iter().map(|(end, _)| end.who).chain(counted.waits.iter().map(|(reason, _)| reason.who));
@@ -222,8 +224,6 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
         (Some(share), None) if more.cpu_ns < sum.cpu_ns / 10 => Some(share),
         _ => None,
     };
-    // What executes another program of the same name begins anew.
-    let threads = more.threads - more.execs.saturating_sub(1).min(more.threads.saturating_sub(1));
     sum.lived_ns += lived_ns;
     sum.end_ns = sum.end_ns.max(more.end.saturating_sub(begin));
     let told_at = (more.told_at > 0).then(|| more.told_at.saturating_sub(begin));
@@ -256,7 +256,7 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
     sum.signal = u32::try_from(more.signal).ok().filter(|signal| *signal > 0).or(sum.signal);
     sum.exit_code = u8::try_from(more.code).ok().filter(|code| *code > 0).or(sum.exit_code);
     for (sum, more) in [
-        (&mut sum.threads, threads),
+        (&mut sum.threads, more.threads),
         (&mut sum.forks, more.forks),
         (&mut sum.execs, more.execs),
         (&mut sum.cpu_ns, more.cpu_ns),

@@ -1,9 +1,9 @@
 //! Files that stand for a process which does not run any more: locks, and those of sockets.
 
-use crate::result::{NameError, NamedFile};
+use crate::result::{NameError, NameUse, NamedFile};
 use crate::util::regular;
 use crate::util::text::read_lossy;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -19,10 +19,25 @@ pub(crate) fn find(files: &mut [NamedFile], window: Duration) {
         let refused = [Some(NameError::Refused), Some(NameError::InUse)].contains(&file.error);
         refused && !file.path.starts_with("port ")
     };
-    if files.iter().any(is_address) {
-        let sockets = read_lossy("/proc/net/unix").unwrap_or_default();
-        files.iter_mut().filter(|file| is_address(file)).for_each(|file| file.unbound = !is_bound(file, &sockets));
+    if !files.iter().any(is_address) {
+        return;
     }
+    let sockets = read_lossy("/proc/net/unix").unwrap_or_default();
+    // In a container, paths and sockets are others.
+    let is_known = |file: &NamedFile| {
+        let binds = |by: &NamedFile| by.does == NameUse::Binds && by.error.is_none() && by.is_same_place(file);
+        files.iter().any(binds) || is_socket(file)
+    };
+    let unbound: Vec<bool> =
+        files.iter().map(|file| is_address(file) && !is_bound(file, &sockets) && is_known(file)).collect();
+    files.iter_mut().zip(unbound).for_each(|(file, unbound)| file.unbound = unbound);
+}
+
+/// Whether there is a socket of this path; of a relative one, in the folder of this process.
+fn is_socket(file: &NamedFile) -> bool {
+    let path = Path::new(&file.path);
+    let here = || std::fs::metadata(".").is_ok_and(|folder| folder.ino() == file.folder);
+    (path.is_absolute() || here()) && std::fs::metadata(path).is_ok_and(|found| found.file_type().is_socket())
 }
 
 /// Whether a table like that of proc_pid_net(5) has a socket of this name: `Num RefCount Protocol Flags Type St Inode Path`.

@@ -44,7 +44,7 @@ pub(crate) struct ProcessesNow {
     /// Of files, for which processes wait.
     pub locks: FileLocks,
     /// Who has memory in which some of them wait for a lock or semaphore.
-    pub shared: HashMap<SharedMemory, Vec<u32>>,
+    pub shared: HashMap<SharedMemory, Option<Vec<u32>>>,
     /// The peers of sockets.
     pub peers: HashMap<u64, SocketPeer>,
     /// By parent: children that have ended and for which it has not waited.
@@ -181,8 +181,8 @@ impl ProcessesNow {
         match call {
             ThreadCall::Busy | ThreadCall::Idle | ThreadCall::Opening { .. } => (Vec::new(), false),
             ThreadCall::Shared(memory) => {
-                let found = memory.as_ref().and_then(|memory| self.shared.get(memory));
-                (found.cloned().unwrap_or_default(), found.is_some())
+                let found = memory.as_ref().and_then(|memory| self.shared.get(memory)?.clone());
+                (found.clone().unwrap_or_default(), found.is_some())
             }
             ThreadCall::Thread => (vec![pid], true),
             ThreadCall::Lock(_) => {

@@ -1,6 +1,7 @@
 //! Memory that processes share, with locks or semaphores in it.
 
 use crate::util::text::read_lossy;
+use std::io::ErrorKind;
 
 /// Memory that processes share, by its inode and device.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,15 +31,22 @@ pub(crate) fn at(pid: u32, address: u64) -> Sharing {
     }
 }
 
-/// Those of `processes` that have `memory`, also `pid`, which has it.
-pub(crate) fn with(memory: &SharedMemory, pid: u32, processes: impl Iterator<Item = u32>) -> Vec<u32> {
+/// Those of `processes` that have `memory`, also `pid`, which has it; `None` if that may not be known of one of them.
+pub(crate) fn with(memory: &SharedMemory, pid: u32, processes: impl Iterator<Item = u32>) -> Option<Vec<u32>> {
     let program = |pid: u32| std::fs::read_link(format!("/proc/{pid}/exe")).ok();
     let own = program(pid);
-    let has = |pid: &u32| {
-        let maps = read_lossy(&format!("/proc/{pid}/maps")).unwrap_or_default();
-        maps.lines().filter_map(mapped).any(|map| map.memory == *memory)
-    };
-    processes.filter(|other| memory.path.is_some() || program(*other) == own).filter(has).collect()
+    let mut found = Vec::new();
+    for other in processes.filter(|other| memory.path.is_some() || program(*other) == own) {
+        match read_lossy(&format!("/proc/{other}/maps")) {
+            Ok(maps) => {
+                found.extend(maps.lines().filter_map(mapped).any(|map| map.memory == *memory).then_some(other));
+            }
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => return None,
+            // It has ended.
+            Err(_) => {}
+        }
+    }
+    Some(found)
 }
 
 /// A line of /proc/PID/maps (proc_pid_maps(5)).

@@ -63,14 +63,17 @@ fn overwritten_found(view: &FindingView<'_>, opened: &[&Opened<'_>]) -> Option<F
         let range = both(one.range, other.range);
         (one.bytes + other.bytes).saturating_sub(range[1] - range[0])
     };
+    let renames_in_vain = |file: &NamedFile| file.does == NameUse::Renames && file.error == Some(NameError::Missing);
+    let is_temporary = view.document.named_files.iter().any(renames_in_vain);
     let is_lost = |pair: &[&Opened<'_>; 2]| {
         let [one, other] = pair;
         let at_once = overlap(one.moved_ns, other.moved_ns) && overlap(one.range, other.range);
         let places = [one, other].iter().any(|opened| !opened.first.appends);
         // Another file can get the number of one that was deleted.
         let same = one.first.file == other.first.file;
-        // Who wrote on in an emptied file did not overwrite it.
-        let written_on = [one, other].iter().any(|opened| opened.first.hole.is_some());
+        // Who wrote on in an emptied file did not overwrite it; but that each empties a temporary file is the fault.
+        let emptied = [one, other].iter().any(|opened| opened.first.hole.is_some());
+        let written_on = emptied && !is_temporary;
         same && at_once && places && !written_on && one.goes_on && other.goes_on && lost(pair) > 0
     };
     let pair = pairs.filter(is_lost).max_by_key(lost)?;

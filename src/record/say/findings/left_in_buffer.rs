@@ -24,7 +24,7 @@ const LONG_NS: u64 = 1_000_000_000;
 const ASKS: [&str; 14] =
     ["cat", "dd", "grep", "gzip", "mbuffer", "pv", "ssh", "tail", "tar", "tee", "watch", "xz", "yes", "zstd"];
 
-/// `` `snooze` has printed something, but wrote nothing to the pipe to `cat`: it is in its buffer while it waits. ``
+/// `` `snooze` wrote nothing to the pipe to `cat`, but asked what that is: what it printed is in its buffer while it waits. ``
 ///
 /// The C library asks what its standard output is (`fstat`) when it first puts something into its buffer (libio/filedoalloc.c of glibc).
 /// A program that reads others' data may ask that itself.
@@ -46,10 +46,10 @@ fn not_flushed(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> 
     if ends.any(|end| end.process == at && end.all_calls() + end.sleeps > 0) {
         return None;
     }
-    let then = if is_ended { "was there when a signal ended it, and is lost" } else { "is there while it waits" };
+    let then = if is_ended { ", and is lost when a signal ends it" } else { " while it waits" };
     let text = format!(
-        "{} has printed something, but wrote nothing to {}: programs of C have a buffer for a pipe, and it {then}. `stdbuf -oL` before the \
-         command, or `fflush`, writes at once.",
+        "{} wrote nothing to {}, but asked what that is (`fstat`), as programs of C do when they first print: what it printed is in its \
+         buffer{then}. `stdbuf -oL` before the command, or `fflush`, writes at once.",
         view.name(at),
         view.pipe_to(pipe)
     );
@@ -127,11 +127,11 @@ mod tests {
                 change(recording);
             })
         };
-        let text = "`seq` has printed something, but wrote nothing to the pipe to `grep`: programs of C have a buffer for a pipe, and it is there \
-                    while it waits. `stdbuf -oL` before the command, or `fflush`, writes at once.";
+        let text = "`seq` wrote nothing to the pipe to `grep`, but asked what that is (`fstat`), as programs of C do when they first print: \
+                    what it printed is in its buffer while it waits. `stdbuf -oL` before the command, or `fflush`, writes at once.";
         assert_eq!(printed(&|_| {}), [text]);
         let ended = printed(&|recording| recording.recorded[0].signal = Some(15));
-        assert!(ended[0].contains("and it was there when a signal ended it"), "{ended:?}");
+        assert!(ended[0].contains("is in its buffer, and is lost when a signal ends it."), "{ended:?}");
         let crashed = printed(&|recording| {
             recording.recorded[0].waits.clear();
             recording.recorded[0].signal = Some(11);

@@ -51,7 +51,9 @@ pub(crate) fn found_empty(view: &FindingView<'_>) -> Vec<Finding> {
     let found = |empties: &NamedFile| {
         let meanwhile = |file: &&NamedFile| {
             let is_it = (file.inode, file.device) == (empties.inode, empties.device) && file.pid != empties.pid;
-            is_it && file.does == NameUse::Reads && file.at_ns[1] > empties.at_ns[0] && file.error.is_none()
+            let is_read = file.does == NameUse::Reads && file.at_ns[1] > empties.at_ns[0] && file.error.is_none();
+            // What it has started itself comes after that.
+            is_it && is_read && view.beside(file.pid, empties.pid).is_some()
         };
         let all = || files.iter().filter(meanwhile);
         let (empty, opened) = (all().filter(|file| file.size == 0).count() as u64, all().count() as u64);
@@ -74,7 +76,7 @@ pub(crate) fn found_empty(view: &FindingView<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::say::findings::tests::{MS, said, silent, used};
+    use crate::record::say::findings::tests::{MS, lives, said, silent, used};
     use crate::result::Document;
 
     #[test]
@@ -112,6 +114,7 @@ mod tests {
                 let empties = NamedFile { calls: 300, ..used(0, NameUse::Empties, 1) };
                 let nothing = NamedFile { size: 0, ..used(1, NameUse::Reads, 3) };
                 recording.named_files = vec![empties, used(2, NameUse::Reads, 2), nothing];
+                lives(recording);
                 change(recording);
             })
         };
@@ -125,6 +128,7 @@ mod tests {
                 &|recording| recording.named_files[2].size = 9,
                 &|recording| recording.named_files[1].size = 0,
                 &|recording| recording.named_files[2].inode = 8,
+                &|recording| recording.lives[1].parent = 1,
             ],
         );
     }

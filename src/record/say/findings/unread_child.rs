@@ -31,9 +31,9 @@ pub(crate) fn unread_child(view: &FindingView<'_>) -> Vec<Finding> {
         let [end] = &pipe.writers[..] else { continue };
         let Some(process) = of(end.process).filter(|process| process.signal.is_none()) else { continue };
         let Some(by) = maker(process, process.end_ns) else { continue };
-        // The pipe of a program that could not be executed has one number.
-        let is_given = end.calls.keys().any(|call| call.starts_with("write")) && process.execs > 0;
-        if !is_given {
+        // A pipe that who started it has as its own output is for others.
+        let is_own = view.with_starters(by).any(|of| document.recorded[of].output == Some(at));
+        if process.output != Some(at) || is_own {
             continue;
         }
         let key = (end.process, by);
@@ -79,6 +79,7 @@ mod tests {
                 // `cat` has started `grep`, and reads something else.
                 recording.recorded[1].started_by = Some(2);
                 recording.recorded[1].end_ns = 5;
+                recording.recorded[1].output = Some(1);
                 recording.channels[1].readers.clear();
                 let writer = &mut recording.channels[1].writers[0];
                 (writer.bytes, writer.calls) = (9, [("write".to_owned(), 1)].into());
@@ -94,6 +95,8 @@ mod tests {
             &lost,
             &[
                 &|recording| recording.recorded[2].name = "bash".to_owned(),
+                &|recording| recording.recorded[2].output = Some(1),
+                &|recording| recording.recorded[1].output = None,
                 &|recording| recording.recorded[1].started_by = None,
                 &|recording| recording.recorded[1].signal = Some(13),
                 &|recording| recording.channels[0].readers[0].bytes = 0,
