@@ -8,6 +8,7 @@ mod busy;
 mod calls;
 mod children;
 mod connections;
+mod cut_message;
 mod exit;
 mod exit_of;
 mod failed;
@@ -122,7 +123,7 @@ const RULES: [FindingRule; 81] = [
     children::lost_variables,
     files::overwritten,
     unread::part_read,
-    unread::cut_message,
+    cut_message::cut_message,
     no_end::no_end,
     pipes::small_writes,
     torn::torn_file,

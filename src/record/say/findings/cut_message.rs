@@ -1,0 +1,73 @@
+//! Messages of which a reader of a stream takes a part for all.
+
+use crate::record::say::findings::view::FindingView;
+use crate::result::{ChannelKind, Finding, FindingKind};
+use crate::util::text::{counted, grouped};
+
+/// Fewer calls are no loop that stops at the end of what it knows.
+const FEW: u64 = 4;
+
+/// `` `client` ended after 1 read that filled its buffer: 4,096 of 12,500 bytes that `agent` wrote to the socket ... ``
+pub(crate) fn cut_message(view: &FindingView<'_>) -> Vec<Finding> {
+    let document = view.document;
+    if document.is_excerpt() || document.skipped > 0 || !document.target.pids().is_empty() {
+        return Vec::new();
+    }
+    let found = document.channels.iter().enumerate().filter_map(|(at, channel)| {
+        let stream = [ChannelKind::UnixStream, ChannelKind::Tcp].contains(&channel.kind);
+        let ([end], [writer]) = (&channel.readers[..], &channel.writers[..]) else { return None };
+        let reader = view.process(end).filter(|_| stream)?;
+        let (read, written) = (end.bytes, channel.written());
+        let is_over = reader.signal.is_none() && reader.pids.len() == 1 && reader.end_ns <= document.processes.window_ns;
+        let filled = end.all_calls() <= FEW && read > 0 && end.requested == read && end.at_end + end.eagain == 0;
+        if !is_over || !filled || read >= written || reader.moves_unseen() || end.process == writer.process {
+            return None;
+        }
+        let (name, calls) = (view.name(end.process), counted(end.all_calls(), "read"));
+        let text = format!(
+            "{name} got {} of {} that {} wrote to the {} to it, by {calls} that filled its buffer, and read no more: the rest is lost. A stream \
+             has no messages: it has to read until it has as many bytes as the message says, or until its end.",
+            grouped(read),
+            counted(written, "byte"),
+            view.name(writer.process),
+            channel.kind.noun()
+        );
+        let finding = Finding::new(FindingKind::NeverRead, [end.process, writer.process], text);
+        Some(Finding { channels: vec![at], bytes: Some(written - read), of: Some(written), ..finding })
+    });
+    found.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::say::findings::tests::{WINDOW, said, silent};
+    use crate::result::Document;
+
+    #[test]
+    fn a_message_of_which_one_read_takes_a_part_is_said() {
+        let cut = |change: &dyn Fn(&mut Document)| {
+            said(cut_message, &|recording| {
+                let channel = &mut recording.channels[0];
+                channel.kind = ChannelKind::UnixStream;
+                channel.writers[0].bytes = 12_500;
+                let end = &mut channel.readers[0];
+                (end.bytes, end.requested, end.calls, end.at_end) = (4096, 4096, [("read".to_owned(), 1)].into(), 0);
+                change(recording);
+            })
+        };
+        let text = "`grep` got 4,096 of 12,500 bytes that `seq` wrote to the socket to it, by 1 read that filled its buffer, and read no more: the \
+                    rest is lost. A stream has no messages: it has to read until it has as many bytes as the message says, or until its end.";
+        assert_eq!(cut(&|_| {}), [text]);
+        silent(
+            &cut,
+            &[
+                &|recording| recording.channels[0].kind = ChannelKind::Pipe,
+                &|recording| recording.channels[0].readers[0].requested = 8192,
+                &|recording| recording.channels[0].writers[0].bytes = 4096,
+                &|recording| recording.recorded[1].signal = Some(9),
+                &|recording| recording.duration_ns = Some(WINDOW),
+            ],
+        );
+    }
+}
