@@ -60,6 +60,11 @@ impl NamedFile {
         [".pid", "lock", ".lck"].iter().any(|end| self.path.ends_with(end))
     }
 
+    /// Whether it is the address of a socket, in vain connected to (ECONNREFUSED) or bound to (EADDRINUSE).
+    pub fn is_failed_address(&self) -> bool {
+        matches!(self.error, Some(NameError::Refused | NameError::InUse))
+    }
+
     /// Whether both paths name the same place. A relative one and an absolute one do if one ends with the other.
     pub fn is_same_place(&self, other: &Self) -> bool {
         let [one, second] = [self, other].map(|file| file.path.trim_end_matches('/'));

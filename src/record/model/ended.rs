@@ -71,7 +71,7 @@ impl EndedProcesses {
         groups
     }
 
-    /// The group of a process, to which its `ends` are added. Copies of processes are told apart by the ids of these.
+    /// The group of a process, to which its `ends` are added. Copies are told apart by the process that they are copies of.
     fn group(&mut self, who: &PrWho, copy_of: u64, ends: BTreeMap<PipeSide, PrCounts>) -> &mut Group {
         let mut same = (((who.stage, who.name), ends.keys().copied().collect()), copy_of);
         let mut ends = ends;

@@ -73,10 +73,7 @@ pub(crate) fn named_files(
         let several =
             group.iter().any(|at| (used[*at].pid, used[*at].does) != (used[group[0]].pid, used[group[0]].does));
         (several || used[group[0]].calls > 1) && group.iter().any(|at| used[*at].does > NameUse::Reads)
-            || group.iter().any(|at| {
-                let is_address = [Some(NameError::Refused), Some(NameError::InUse)].contains(&used[*at].error);
-                is_address || is_there(&used[*at]) || is_taken_away(&used[*at])
-            })
+            || group.iter().any(|at| used[*at].is_failed_address() || is_there(&used[*at]) || is_taken_away(&used[*at]))
     };
     let mut kept: Vec<usize> = by_name.values().filter(shared).flatten().copied().collect();
     kept.sort_unstable();

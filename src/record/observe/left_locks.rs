@@ -1,6 +1,6 @@
 //! Files that stand for a process which does not run any more: locks, and those of sockets.
 
-use crate::result::{NameError, NameUse, NamedFile};
+use crate::result::{NameUse, NamedFile};
 use crate::util::regular;
 use crate::util::text::read_lossy;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -15,10 +15,7 @@ const LONGEST: u64 = 32;
 pub(crate) fn find(files: &mut [NamedFile], window: Duration) {
     let found: Vec<Option<u32>> = files.iter().map(|file| left_by(file, files, window)).collect();
     files.iter_mut().zip(found).for_each(|(file, found)| file.left_by = found);
-    let is_address = |file: &NamedFile| {
-        let refused = [Some(NameError::Refused), Some(NameError::InUse)].contains(&file.error);
-        refused && !file.path.starts_with("port ")
-    };
+    let is_address = |file: &NamedFile| file.is_failed_address() && !file.path.starts_with("port ");
     if !files.iter().any(is_address) {
         return;
     }
@@ -33,11 +30,17 @@ pub(crate) fn find(files: &mut [NamedFile], window: Duration) {
     files.iter_mut().zip(unbound).for_each(|(file, unbound)| file.unbound = unbound);
 }
 
-/// Whether there is a socket of this path; of a relative one, in the folder of this process.
+/// Whether there is a socket of this path.
 fn is_socket(file: &NamedFile) -> bool {
+    let found = path_of(file).and_then(|path| std::fs::metadata(path).ok());
+    found.is_some_and(|found| found.file_type().is_socket())
+}
+
+/// Its path, if that is absolute or begins at the folder of this process.
+fn path_of(file: &NamedFile) -> Option<&Path> {
     let path = Path::new(&file.path);
     let here = || std::fs::metadata(".").is_ok_and(|folder| folder.ino() == file.folder);
-    (path.is_absolute() || here()) && std::fs::metadata(path).is_ok_and(|found| found.file_type().is_socket())
+    (path.is_absolute() || here()).then_some(path)
 }
 
 /// Whether a table like that of proc_pid_net(5) has a socket of this name: `Num RefCount Protocol Flags Type St Inode Path`.
@@ -50,11 +53,7 @@ fn is_bound(file: &NamedFile, sockets: &str) -> bool {
 }
 
 fn left_by(file: &NamedFile, files: &[NamedFile], window: Duration) -> Option<u32> {
-    let here = || std::fs::metadata(".").is_ok_and(|folder| folder.ino() == file.folder);
-    let path = Path::new(&file.path);
-    if !file.is_of_lock() || !path.is_absolute() && !here() {
-        return None;
-    }
+    let path = Some(file).filter(|file| file.is_of_lock()).and_then(path_of)?;
     let text = regular::read_text(path, LONGEST).ok()?;
     let pid: u32 = text.trim().parse().ok()?;
     let written = std::fs::metadata(path).ok()?.modified().ok()?;

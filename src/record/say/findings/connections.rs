@@ -128,7 +128,7 @@ pub(crate) fn dropped(view: &FindingView<'_>) -> Vec<Finding> {
         let longest = waits.iter().map(|wait| wait.ns / wait.count.max(1)).max()?;
         let name = view.name(listens.process);
         let text = format!(
-            "{} of {} to port {port} of {name} took {} at most, although both are on this machine: its queue of connections was full, so the \
+            "{} of {} to port {port} of {name} took up to {}, although both are on this machine: its queue of connections was full, so the \
              kernel dropped their first packets (SYN) and sent them again after 1 s, 2 s more, 4 s more. {name} has to `listen` with a \
              larger backlog, or to accept sooner.",
             grouped(late),
@@ -222,7 +222,7 @@ mod tests {
                 change(recording);
             })
         };
-        let text = "2 of 4 connections to port 8080 of `grep` took 1.02 s at most, although both are on this machine: its queue of connections \
+        let text = "2 of 4 connections to port 8080 of `grep` took up to 1.02 s, although both are on this machine: its queue of connections \
                     was full, so the kernel dropped their first packets (SYN) and sent them again after 1 s, 2 s more, 4 s more. `grep` has \
                     to `listen` with a larger backlog, or to accept sooner.";
         let said = late(&|recording| recording.recorded[1].connects = 1);

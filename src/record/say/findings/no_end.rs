@@ -17,11 +17,13 @@ pub(crate) fn no_end(view: &FindingView<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let found = view.readers().find_map(|(at, pipe, end)| {
-        let reader = view.process(end).filter(|process| process.pids.len() == 1 && !follows(process))?;
-        let waits = end.blocked_ns as f64 >= WAITS * view.window() && end.at_end == 0;
-        let wrote = view.writers().any(|(_, _, other)| other.process == end.process && other.bytes > 0);
-        let is_it = does(&reader.name, Does::WritesAtEnd) && waits && end.bytes > 0 && !wrote;
-        let writer = pipe.writers.iter().find(|end| view.process(end).is_some_and(follows)).filter(|_| is_it)?;
+        let is_it = |of: &&RecordedProcess| does(&of.name, Does::WritesAtEnd) && of.pids.len() == 1 && !follows(of);
+        let reader = view.process(end).filter(is_it)?;
+        let waits = end.blocked_ns as f64 >= WAITS * view.window() && end.at_end == 0 && end.bytes > 0;
+        let writer = pipe.writers.iter().find(|end| view.process(end).is_some_and(follows)).filter(|_| waits)?;
+        if view.writers().any(|(_, _, other)| other.process == end.process && other.bytes > 0) {
+            return None;
+        }
         let (name, writer_name) = (view.name(end.process), view.name(writer.process));
         let tail = if reader.name == "tail" { " `tail -n 5 -f FILE` has both in one program." } else { "" };
         let text = format!(

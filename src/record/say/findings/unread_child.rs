@@ -21,19 +21,19 @@ pub(crate) fn unread_child(view: &FindingView<'_>) -> Vec<Finding> {
     }
     let of = |at: usize| document.recorded.get(at);
     let reads = |at: usize| view.readers().any(|(_, _, end)| end.process == at && end.bytes > 0);
-    let maker = |process: &RecordedProcess, end_ns: u64| {
+    let maker = |process: &RecordedProcess| {
         let by = process.started_by?;
-        let maker = of(by).filter(|maker| !maker.is_shell() && !maker.moves_unseen() && maker.end_ns > end_ns)?;
+        let later = |maker: &&RecordedProcess| maker.end_ns > process.end_ns;
+        let maker = of(by).filter(|maker| !maker.is_shell() && !maker.moves_unseen()).filter(later)?;
         (maker.execs > 0 && view.is_one(by) && reads(by)).then_some(by)
     };
     let mut found: Vec<((usize, usize), Unread)> = Vec::new();
     for (at, pipe) in document.channels.iter().enumerate().filter(|(_, pipe)| is_unread(pipe)) {
         let [end] = &pipe.writers[..] else { continue };
-        let Some(process) = of(end.process).filter(|process| process.signal.is_none()) else { continue };
-        let Some(by) = maker(process, process.end_ns) else { continue };
+        let is_output = |process: &&RecordedProcess| process.signal.is_none() && process.output == Some(at);
+        let Some(by) = of(end.process).filter(is_output).and_then(maker) else { continue };
         // A pipe that who started it has as its own output is for others.
-        let is_own = view.with_starters(by).any(|of| document.recorded[of].output == Some(at));
-        if process.output != Some(at) || is_own {
+        if view.with_starters(by).any(|of| document.recorded[of].output == Some(at)) {
             continue;
         }
         let key = (end.process, by);

@@ -49,13 +49,9 @@ fn bound_before(view: &FindingView<'_>, at: usize, port: u16) -> Option<String> 
     let mut others = binds.filter(|file| file.process != at && file.path == path);
     let by = others.find(|file| file.ended_ns.is_none_or(|end| end > tried))?;
     let stopped = view.document.recorded.get(by.process)?.waits.contains_key(&WaitReason::Stopped);
-    let how = if stopped { " It was stopped, as Ctrl-Z does, and not ended: `kill` ends it" } else { "" };
+    let how = if stopped { ". It was stopped, as Ctrl-Z does, and not ended: `kill` ends it" } else { "" };
     let ended = by.ended_ns.map_or_else(String::new, |end| format!(", until {}", after(end)));
-    Some(
-        format!("{}, which had bound it at {}, had it{ended}.{how}", view.name(by.process), after(by.at_ns[0]))
-            .trim_end_matches('.')
-            .to_owned(),
-    )
+    Some(format!("{}, which had bound it at {}, had it{ended}{how}", view.name(by.process), after(by.at_ns[0])))
 }
 
 /// Fewer connections that could not be accepted are no loop.

@@ -38,12 +38,11 @@ impl ShortNames {
         with_id(name, process.pid, process.inner_pid, process.container.as_ref())
     }
 
-    /// `` `a.py` ``, or `process 4711`; with both if it is none of these.
+    /// `` `a.py` ``, or `process 4711` if several have that name. A process outside of the circle has its full name.
     fn short(&self, process: &SeenProcess) -> String {
         let Some([_, own]) = self.names.get(&process.pid) else { return self.full(process) };
-        let own = Some(own);
-        let is_one = |own: &&String| self.names.values().filter(|[_, other]| other == *own).count() == 1;
-        own.filter(is_one).map_or_else(|| format!("process {}", process.pid), |name| format!("`{name}`"))
+        let is_one = self.names.values().filter(|[_, other]| other == own).count() == 1;
+        if is_one { format!("`{own}`") } else { format!("process {}", process.pid) }
     }
 }
 

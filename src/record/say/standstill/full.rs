@@ -20,7 +20,7 @@ pub(super) fn full(recording: &Document, look: &LastLook) -> Vec<String> {
     texts.take(NAMED).collect()
 }
 
-/// The only channel in which a wait is for room, or for others at all.
+/// The channel of a wait that is for room there, and for nothing else of other processes.
 fn for_room(wait: &LastWait) -> Option<&AwaitedChannel> {
     let WaitedFor::Channels { any, others: 0, .. } = &wait.awaited else { return None };
     let of_others = |channel: &&AwaitedChannel| channel.holders.iter().any(|of| of.process.pid != wait.process.pid);
