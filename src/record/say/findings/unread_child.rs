@@ -30,7 +30,11 @@ pub(crate) fn unread_child(view: &FindingView<'_>) -> Vec<Finding> {
     let mut found: Vec<((usize, usize), Unread)> = Vec::new();
     for (at, pipe) in document.channels.iter().enumerate().filter(|(_, pipe)| is_unread(pipe)) {
         let [end] = &pipe.writers[..] else { continue };
-        let is_output = |process: &&RecordedProcess| process.signal.is_none() && process.output == Some(at);
+        // Of a row of several processes, each has one of its own.
+        let is_output = |process: &&RecordedProcess| {
+            let several = process.output.is_none() && process.execs > 0 && process.pids.len() > 1;
+            process.signal.is_none() && (process.output == Some(at) || several)
+        };
         let Some(by) = of(end.process).filter(is_output).and_then(maker) else { continue };
         // A pipe that who started it has as its own output is for others.
         if view.with_starters(by).any(|of| document.recorded[of].output == Some(at)) {
@@ -91,6 +95,10 @@ mod tests {
         let text = "`grep` wrote 9 bytes to 1 pipe to `cat`, which never read it: it is lost. `cat` has to read until the end of each, also \
                     when the process has ended already; what it does not want can go to /dev/null.";
         assert_eq!(lost(&|_| {}), [text]);
+        let row = lost(&|recording| {
+            (recording.recorded[1].output, recording.recorded[1].pids) = (None, vec![2, 9]);
+        });
+        assert_eq!(row, [text], "of several, it is unknown");
         silent(
             &lost,
             &[
