@@ -53,7 +53,7 @@ pub(crate) fn found_empty(view: &FindingView<'_>) -> Vec<Finding> {
             let is_it = (file.inode, file.device) == (empties.inode, empties.device) && file.pid != empties.pid;
             let is_read = file.does == NameUse::Reads && file.at_ns[1] > empties.at_ns[0] && file.error.is_none();
             // What it has started itself comes after that.
-            is_it && is_read && view.beside(file.pid, empties.pid).is_some()
+            is_it && is_read && !view.with_starters(file.process).any(|of| of == empties.process)
         };
         let all = || files.iter().filter(meanwhile);
         let (empty, opened) = (all().filter(|file| file.size == 0).count() as u64, all().count() as u64);
@@ -76,7 +76,7 @@ pub(crate) fn found_empty(view: &FindingView<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::say::findings::tests::{MS, lives, said, silent, used};
+    use crate::record::say::findings::tests::{MS, said, silent, used};
     use crate::result::Document;
 
     #[test]
@@ -114,7 +114,6 @@ mod tests {
                 let empties = NamedFile { calls: 300, ..used(0, NameUse::Empties, 1) };
                 let nothing = NamedFile { size: 0, ..used(1, NameUse::Reads, 3) };
                 recording.named_files = vec![empties, used(2, NameUse::Reads, 2), nothing];
-                lives(recording);
                 change(recording);
             })
         };
@@ -128,7 +127,7 @@ mod tests {
                 &|recording| recording.named_files[2].size = 9,
                 &|recording| recording.named_files[1].size = 0,
                 &|recording| recording.named_files[2].inode = 8,
-                &|recording| recording.lives[1].parent = 1,
+                &|recording| recording.recorded[1].started_by = Some(0),
             ],
         );
     }
