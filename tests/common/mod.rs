@@ -39,10 +39,11 @@ pub(crate) fn job(arguments: &[&str]) -> Job {
     Job::Command(arguments.iter().map(|word| (*word).to_owned()).collect())
 }
 
-/// A command that runs the binary with these arguments.
+/// A command that runs the binary with these arguments. Python buffers what programs of tests print as it does by
+/// default, whatever whoever runs the tests has set: what is in a buffer is what some of them are about.
 pub(crate) fn pipeprof(arguments: &[&str]) -> Command {
     let mut command = Command::new(binary());
-    command.args(arguments);
+    command.args(arguments).env_remove("PYTHONUNBUFFERED");
     command
 }
 
