@@ -14,6 +14,7 @@ pub mod html;
 pub(crate) mod killed;
 pub(crate) mod limits;
 pub(crate) mod machine;
+mod naps;
 pub(crate) mod pipe_rows;
 pub(crate) mod programs;
 pub(crate) mod standstill;

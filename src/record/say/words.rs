@@ -4,6 +4,7 @@ use crate::profile::{few, listed};
 use crate::record::model::ceilings;
 use crate::record::model::forks::by_program;
 use crate::record::model::labels::labels;
+use crate::record::say::naps::naps;
 use crate::record::say::{killed, limits, standstill};
 use crate::record::start::launch::SIGNALS;
 use crate::report::number::{from_to, percent, time};
@@ -21,6 +22,9 @@ const MOST_NAMED: usize = 4;
 
 /// Fewer runs of one program are named each.
 const RUNS: usize = 3;
+
+/// What [`naps`] has more words for.
+const NAP: PathWhat = PathWhat::Asleep { reason: WaitReason::Timer };
 
 /// Less would be rounded to nothing.
 const LEAST: f64 = 0.005;
@@ -166,7 +170,9 @@ pub(crate) fn made_of(recording: &Document) -> Option<String> {
                 let wait =
                     if is_said { format!(", {} waiting for one", percent(share(*waits))) } else { String::new() };
                 let divided = kind.0.and_then(split).is_some();
-                format!("{} {}{wait}", percent(share(*ns)), described(recording, &labels, kind, divided))
+                let naps = kind.0.filter(|_| kind.1 == NAP).map(|at| naps(recording, &labels, at));
+                let what = described(recording, &labels, kind, divided);
+                format!("{} {what}{}{wait}", percent(share(*ns)), naps.unwrap_or_default())
             }
         };
         texts.push(text);

@@ -1,0 +1,85 @@
+//! What a sleep on a timer is: how often, for how long, and the command that a script has for it.
+
+use crate::record::model::forks::by_program;
+use crate::record::say::limits;
+use crate::report::number::time;
+use crate::result::{Document, WaitReason};
+use crate::util::text::{clean, counted};
+
+/// The program that only sleeps.
+const SLEEP: &str = "sleep";
+
+/// The part of a process that sleeps on a timer in more words: `` (`sleep 0.1`, started 5 times by `run.sh`)`` of that
+/// program, with the names in `labels`; ` (12 times, 50.0 ms each)` of one that sleeps itself, by the mean. Empty if there is
+/// nothing to add.
+pub(crate) fn naps(recording: &Document, labels: &[String], at: usize) -> String {
+    let process = &recording.recorded[at];
+    if limits::rate_limit(process).is_some() {
+        return String::new();
+    }
+    if process.name == SLEEP {
+        return commands(recording, labels, at).unwrap_or_default();
+    }
+    match process.waits.get(&WaitReason::Timer) {
+        Some(waits) if waits.count > 1 => {
+            let mean = waits.ns as f64 / waits.count as f64 / 1e9;
+            format!(" ({}, {} each)", counted(waits.count, "time"), time(mean))
+        }
+        _ => String::new(),
+    }
+}
+
+/// The command line of the `sleep` in row `at`, with the rows that its starter has of it.
+fn commands(recording: &Document, labels: &[String], at: usize) -> Option<String> {
+    let all = &recording.recorded;
+    let line = |at: usize| clean(&all[at].args.join(" "));
+    let rows = by_program(all, 0..all.len()).into_iter().find(|(_, rows)| rows.contains(&at));
+    let (starter, rows) = rows.map_or((None, vec![at]), |((starter, _), rows)| (labels.get(starter), rows));
+    let times: u64 = rows.iter().map(|at| all[*at].pids.len() as u64).sum();
+    let is_whole = |at: &usize| all[*at].pids.len() < 2 || all[*at].same_args == all[*at].pids.len() as u64;
+    let same = rows.iter().all(|row| line(*row) == line(at) && is_whole(row));
+    let such = if same { "" } else { "such as " };
+    let often = if times > 1 { format!(" {}", counted(times, "time")) } else { String::new() };
+    let by = starter.map_or_else(String::new, |name| format!(", started{often} by `{name}`"));
+    (all[at].args.len() > 1).then(|| format!(" ({such}`{}`{by})", line(at)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::model::stages::tests::shell;
+    use crate::result::WaitTotal;
+
+    #[test]
+    fn the_command_that_sleeps_is_named_with_who_starts_it() {
+        let mut recording = shell(["sh", "sleep", "sleep"], &[]);
+        for (pid, process) in (1..).zip(&mut recording.recorded) {
+            (process.pids, process.execs) = (vec![pid], 1);
+        }
+        let labels = ["run.sh", "sleep (2)", "sleep (3)"].map(str::to_owned);
+        let said = |recording: &Document| naps(recording, &labels, 1);
+        assert_eq!(said(&recording), "");
+        let words = |words: &str| words.split(' ').map(str::to_owned).collect();
+        recording.recorded[1].args = words("sleep 0.1");
+        assert_eq!(said(&recording), " (`sleep 0.1`)");
+        recording.recorded[1].started_by = Some(0);
+        assert_eq!(said(&recording), " (`sleep 0.1`, started by `run.sh`)");
+        (recording.recorded[2].args, recording.recorded[2].started_by) = (words("sleep 0.1"), Some(0));
+        assert_eq!(said(&recording), " (`sleep 0.1`, started 2 times by `run.sh`)");
+        recording.recorded[2].args = words("sleep 3");
+        assert_eq!(said(&recording), " (such as `sleep 0.1`, started 2 times by `run.sh`)");
+        recording.recorded[2].args = words("sleep 0.1");
+        (recording.recorded[2].pids, recording.recorded[2].same_args) = (vec![3, 4, 5], 2);
+        assert_eq!(said(&recording), " (such as `sleep 0.1`, started 4 times by `run.sh`)");
+    }
+
+    #[test]
+    fn who_sleeps_itself_has_the_number_and_the_mean_of_its_sleeps() {
+        let mut recording = shell(["python3"], &[]);
+        let mut sleeps = |count| {
+            recording.recorded[0].waits.insert(WaitReason::Timer, WaitTotal { ns: 2_000_000, count });
+            naps(&recording, &["python3".to_owned()], 0)
+        };
+        assert_eq!([sleeps(1), sleeps(40)], ["".to_owned(), " (40 times, 50.0 µs each)".to_owned()]);
+    }
+}
