@@ -149,17 +149,40 @@ impl<'a, R: RunInGuest> PipelineCounter<'a, R> {
         Ok((!first.is_first_of(stored)).then_some(first))
     }
 
-    /// Count it in so many `runs`, of which the `first` may be counted already, and add the counts to `recorded`, the same
+    /// What `record` gives, in a guest of its own, with the fewest runs, which are counted beside it.
+    ///
+    /// # Errors
+    /// As [`Self::first_unless_same`], and those of `record`.
+    pub(crate) fn beside<T: Send>(
+        &self,
+        record: impl Fn() -> Result<T> + Sync,
+        runs: RunLimits,
+    ) -> Result<(T, Vec<CountedRun>)> {
+        let guests: Vec<Option<u32>> = [None].into_iter().chain((0..runs.fewest).map(Some)).collect();
+        let run = self.runner();
+        let done = side_by_side::run(&guests, self.jobs(), |number| match number {
+            None => Ok((Some(record()?), None)),
+            Some(number) => Ok((None, Some(run(*number)?))),
+        })?;
+        let (recorded, raw): (Vec<Option<T>>, Vec<Option<RawRun>>) = done.into_iter().unzip();
+        let recorded = recorded.into_iter().flatten().next().context("internal error: nothing was recorded")?;
+        let counted = (0..).zip(raw.into_iter().flatten()).map(|(number, run)| self.named(number, run));
+        Ok((recorded, counted.collect::<Result<_>>()?))
+    }
+
+    /// How many guests run at a time. Several cannot write to one disk.
+    fn jobs(&self) -> usize {
+        if self.guest.disk.is_some() { 1 } else { side_by_side::most(self.guest.memory_mib << 20) }
+    }
+
+    /// Count it in so many `runs`, of which some may be `counted` already, and add the counts to `recorded`, the same
     /// pipeline, recorded.
     ///
     /// # Errors
     /// As [`Self::first_unless_same`].
-    pub(crate) fn add(&self, recorded: &mut Outcome, runs: RunLimits, first: Option<CountedRun>) -> Result<()> {
-        let guest = self.guest;
-        // Several guests cannot write to one disk.
-        let jobs = if guest.disk.is_some() { 1 } else { side_by_side::most(guest.memory_mib << 20) };
-        let mut counted = Vec::from_iter(first);
-        let mut wanted = runs.fewest;
+    pub(crate) fn add(&self, recorded: &mut Outcome, runs: RunLimits, mut counted: Vec<CountedRun>) -> Result<()> {
+        let is_begun = counted.len() < runs.fewest as usize;
+        let mut wanted = if is_begun { runs.fewest } else { runs.wanted(&counted) };
         while counted.len() < wanted as usize {
             let numbers: Vec<u32> = (u32::try_from(counted.len())?..wanted).collect();
             if counted.len() >= runs.fewest as usize {
@@ -168,7 +191,7 @@ impl<'a, R: RunInGuest> PipelineCounter<'a, R> {
                 progress::note(&format!("counting {more} of {text}, because the first {} differ", counted.len()));
             }
             let run = self.runner();
-            let raw = side_by_side::run(&numbers, jobs, |number| run(*number))?;
+            let raw = side_by_side::run(&numbers, self.jobs(), |number| run(*number))?;
             for (number, run) in numbers.into_iter().zip(raw) {
                 counted.push(self.named(number, run)?);
             }

@@ -222,16 +222,31 @@ impl PreparedPipeline {
     /// # Errors
     /// As [`Self::record`] and [`Self::add_counts`]; when a stage fails, with what it printed.
     pub fn counted(&self, runs: RunLimits) -> Result<Outcome> {
-        let (mut recorded, printed) = self.record_to_count()?;
-        check_codes(&recorded.document.exit_codes, &printed.errors)?;
-        self.add_counts(&mut recorded, runs)?;
+        self.record_and_count(runs, |(recorded, printed)| check_codes(&recorded.document.exit_codes, &printed.errors))
+    }
+
+    /// The same, unless what was recorded is not `good`.
+    pub(crate) fn record_and_count(
+        &self,
+        runs: RunLimits,
+        good: impl Fn(&(Outcome, GuestOutput)) -> Result<()> + Sync,
+    ) -> Result<Outcome> {
+        let files = self.executed()?;
+        let counter = self.counter(&files)?;
+        let record = || {
+            let recorded = self.record_to_count()?;
+            good(&recorded)?;
+            Ok(recorded.0)
+        };
+        let (mut recorded, counted) = counter.beside(record, runs)?;
+        counter.add(&mut recorded, runs, counted)?;
         Ok(recorded)
     }
 
     /// Count the instructions of what was recorded, in so many other guests, and add them to it.
     pub(crate) fn add_counts(&self, recorded: &mut Outcome, runs: RunLimits) -> Result<()> {
         let files = self.executed()?;
-        self.counter(&files)?.add(recorded, runs, None)
+        self.counter(&files)?.add(recorded, runs, Vec::new())
     }
 
     /// Record it and count its instructions, unless its first run executes what that of `stored` did: then nothing. Another
@@ -241,7 +256,7 @@ impl PreparedPipeline {
         let counter = self.counter(&files)?;
         let Some(first) = counter.first_unless_same(stored)? else { return Ok(None) };
         let (mut recorded, _) = self.record_to_count()?;
-        counter.add(&mut recorded, runs, Some(first))?;
+        counter.add(&mut recorded, runs, vec![first])?;
         Ok(Some(recorded))
     }
 

@@ -104,9 +104,7 @@ impl RecordingRequest {
 
     /// Record it and count its instructions in a guest: `prepared` of [`Self::prepared`]. It need not end well.
     pub fn count(&self, prepared: &PreparedPipeline) -> Result<Outcome> {
-        let (mut recorded, _) = prepared.record_to_count()?;
-        prepared.add_counts(&mut recorded, self.counted_runs())?;
-        Ok(self.stored_in(recorded))
+        Ok(self.stored_in(prepared.record_and_count(self.counted_runs(), |_| Ok(()))?))
     }
 
     /// As [`Self::count`], to be compared with `stored`: if its first run executes what that of `stored` did, all the rest
