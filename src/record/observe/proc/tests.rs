@@ -12,7 +12,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
 /// One process sleeps all the time, and one begins to in events that are lost, after those of many others.
-const LINE: &str = "sleep 60 & one=$!; for i in $(seq 400); do /bin/true; done; sleep 61 & \
+const LINE: &str = "sleep 60 & one=$!; for i in $(seq 1200); do /bin/true; done; sleep 61 & \
                     echo; read line; kill $one $!; wait; exec head -c 4000000000 /dev/zero >/dev/null";
 
 #[test]
