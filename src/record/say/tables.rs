@@ -242,6 +242,7 @@ fn call_table(pipes: &[PipeRow<'_>], labels: &[String]) -> Table {
         .column("calls", |(.., end)| end.all_calls())
         .if_any(3, "short", |(.., end)| end.short)
         .if_any(4, "EAGAIN", |(.., end)| end.eagain)
+        .if_any(4, "failed", |(.., end)| end.epipe + end.errors)
         .less(1, "sleeps", |(.., end)| end.sleeps)
         .less(2, "wake-ups/MiB", |(.., end)| per_mib(end))
         .if_any(5, "needless", |(.., end)| end.needless)
