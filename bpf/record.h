@@ -86,6 +86,8 @@
 #define PR_KINDS 10
 /* Larger writes are not atomic: PIPE_BUF. */
 #define PR_ATOMIC 4096
+/* Smaller writes are no whole segment of TCP. */
+#define PR_SMALL 1400
 /* Python asks for whole buffers of what it still wants (Modules/_io/bufferedio.c). */
 #define PR_BUFFER 8192
 /* Messages of one call of whose bytes are counted. */
@@ -169,10 +171,12 @@ struct pr_end {
 	u32 side;
 };
 
-/* Bits of pr_task.forked: it was forked and has executed no program since; it has forked; its head is known. */
+/* Bits of pr_task.forked: it was forked and has executed no program since; it has forked; its head is known, of its standard
+ * output and of another file. */
 #define PR_FORKED 1
 #define PR_FORKS 2
 #define PR_HEADED 4
+#define PR_HEADED_ELSE 8
 /* Numbers of eight bytes of a head, and processes whose heads are kept. */
 #define PR_HEAD 16
 #define PR_HEADS 256
@@ -334,6 +338,8 @@ struct pr_counts {
 	u64 ended;
 	/* Writes of more than PR_ATOMIC bytes that waited for room: others could write in between. */
 	u64 parted;
+	/* Writes of fewer than PR_SMALL bytes to TCP after which a part of a segment waits for the confirmation of others. */
+	u64 held_back;
 	/* Looks at polls that found it ready. */
 	u64 ready;
 	/* What the last call of a thread was to write or read, and did not. */
@@ -491,6 +497,8 @@ struct pr_process {
 	u64 received;
 	u64 filling;
 	u64 filling_bytes;
+	/* Datagrams that the kernel had dropped for a socket when it read there last; the most of its sockets. */
+	u64 dropped;
 	/* Whether it was executed with SIGPIPE ignored, and with SIGCHLD ignored. */
 	u64 ignores_sigpipe;
 	u64 ignores_sigchld;
@@ -510,6 +518,11 @@ struct pr_process {
 	u64 locked_device;
 	/* The id of the process that had taken it, as that of a pr_who; 0 if that was not seen. */
 	u64 locked_by;
+	/* Tries that did not get the lock of a file, and the last such file. */
+	u64 refusals;
+	u64 refused_file;
+	/* The id of the process that made an open file return EAGAIN (O_NONBLOCK) which this one uses, too; 0 if it did so itself. */
+	u64 unready_by;
 	/* The channel that was its standard output when it executed its program; 0 if none. */
 	u64 output;
 	u64 output_device;

@@ -211,16 +211,20 @@ __noinline u32 note_datagram(u64 task, u32 fd, u64 filled)
 	const struct socket *socket;
 	const struct file *open;
 	struct pr_file *file;
+	u64 drops;
 
 	if (!own)
 		return 0;
 	file = &own->files[fd & (PR_KNOWN - 1)];
 	own->own.received++;
-	if (!filled)
-		return 0;
 	open = (const struct file *)file->open;
 	socket = BPF_CORE_READ(open, private_data);
 	if (BPF_CORE_READ(socket, type) != SOCK_DGRAM)
+		return 0;
+	drops = drops_of(BPF_CORE_READ(socket, sk));
+	if (drops > own->own.dropped)
+		own->own.dropped = drops;
+	if (!filled)
 		return 0;
 	own->own.filling++;
 	own->own.filling_bytes = filled;
@@ -273,22 +277,31 @@ static __always_inline void note_byte(struct pr_task *own, const struct pr_file 
 		counts->unended = follows;
 }
 
+/* The bit of a descriptor's head: what it writes elsewhere first, such as to its children, is no output. */
+#define HEADED(fd) ((fd) == STANDARD_OUTPUT ? PR_HEADED : PR_HEADED_ELSE)
+
 /* The first bytes that a process writes once it is one of several by a fork: what was in a buffer by then is written by each
  * of them. Not static: its own stack, because older verifiers allow 512 bytes for all. */
 __noinline u32 note_head(u64 task, u32 fd, u64 buffer, u64 length)
 {
 	struct pr_task *own = find_any(task), *empty = FIRST(zeros);
 	struct pr_end end = {};
+	const struct file *open;
 	struct pr_file *file;
 	struct pr_head *head;
 
 	if (!own)
 		return 0;
-	own->forked |= PR_HEADED;
+	own->forked |= HEADED(fd);
 	file = &own->files[fd & (PR_KNOWN - 1)];
 	end.who = own->who;
 	end.inode = file->inodes[PR_WRITE];
 	end.device = file->device;
+	if (file->file_type == S_IFREG) {
+		open = (const struct file *)file->open;
+		end.inode = BPF_CORE_READ(open, f_inode, i_ino);
+		end.device = BPF_CORE_READ(open, f_inode, i_sb, s_dev);
+	}
 	end.side = PR_WRITE;
 	if (!empty || bpf_map_update_elem(&heads, &end, (const void *)empty, BPF_NOEXIST))
 		return 0;
@@ -356,8 +369,11 @@ __noinline u32 note_full_table(u64 task)
 /* Who took the lock of a file last, as the id of a pr_who. */
 MAP(locked_files, LRU_HASH, PR_LOCKED, struct pr_inode, u32);
 
+/* What a call does with a lock. */
+enum { SHARES, TAKES, RELEASES };
+
 /* It has tried to get the lock of a file, or has released it. Not static, as note_open. */
-__noinline u32 note_lock(u64 task, u32 fd, s64 result, u32 releases)
+__noinline u32 note_lock(u64 task, u32 fd, s64 result, u32 does)
 {
 	struct pr_task *own = find_any(task);
 	struct pr_inode of = {};
@@ -379,25 +395,91 @@ __noinline u32 note_lock(u64 task, u32 fd, s64 result, u32 releases)
 		by = bpf_map_lookup_elem(&locked_files, &of);
 		own->own.locked = of.inode;
 		own->own.locked_device = of.device;
+		own->own.refusals++;
+		own->own.refused_file = of.inode;
 		own->own.locked_by = by ? *by : 0;
 		return 1;
 	}
-	if (own->own.locked == of.inode)
+	/* Who did not get one part of a file, such as a database, releases others. */
+	if (own->own.locked == of.inode && does != RELEASES)
 		own->own.locked = 0;
 	id = own->who.tgid;
-	if (releases)
+	by = bpf_map_lookup_elem(&locked_files, &of);
+	if (does != RELEASES)
+		bpf_map_update_elem(&locked_files, &of, &id, does == SHARES ? BPF_NOEXIST : BPF_ANY);
+	else if (by && *by == id)
 		bpf_map_delete_elem(&locked_files, &of);
-	else
-		bpf_map_update_elem(&locked_files, &of, &id, BPF_ANY);
 	return 1;
 }
 
-/* Whether the `struct flock` at an address releases a lock. */
-static __always_inline u32 releases_lock(u64 address)
+/* Who made an open file not block, by its address. A later one can get that, but not with the same inode. */
+struct pr_unready {
+	u64 inode;
+	u64 by;
+};
+MAP(unready_files, LRU_HASH, PR_LOCKED, u64, struct pr_unready);
+
+/* It makes an open file block, or not. Not static, as note_open. */
+__noinline u32 note_nonblocking(u64 task, u32 fd, u32 blocks)
+{
+	struct pr_task *own = find_any(task);
+	struct pr_unready unready = {};
+	const struct file *open;
+	struct pr_file *file;
+	u64 key;
+
+	if (!own)
+		return 0;
+	file = file_of(own, task, fd);
+	if (!file)
+		return 0;
+	key = file->open;
+	open = (const struct file *)key;
+	unready.inode = BPF_CORE_READ(open, f_inode, i_ino);
+	unready.by = own->who.tgid;
+	if (blocks)
+		bpf_map_delete_elem(&unready_files, &key);
+	else
+		bpf_map_update_elem(&unready_files, &key, &unready, BPF_ANY);
+	return 1;
+}
+
+/* A call got EAGAIN. Not static, as note_open. */
+__noinline u32 note_unready(u64 task, u32 fd)
+{
+	struct pr_task *own = find_any(task);
+	const struct pr_unready *unready;
+	const struct file *open;
+	struct pr_file *file;
+	u64 key;
+
+	if (!own)
+		return 0;
+	file = &own->files[fd & (PR_KNOWN - 1)];
+	key = file->open;
+	unready = bpf_map_lookup_elem(&unready_files, &key);
+	open = (const struct file *)key;
+	if (unready && unready->by != own->who.tgid && unready->inode == BPF_CORE_READ(open, f_inode, i_ino))
+		own->own.unready_by = unready->by;
+	return 1;
+}
+
+/* Whether the number at an address is not zero. */
+static __always_inline u32 points_to_one(u64 address)
+{
+	u32 number = 0;
+
+	return !bpf_probe_read_user(&number, sizeof(number), (const void *)address) && number;
+}
+
+/* What the `struct flock` at an address is for. */
+static __always_inline u32 lock_type(u64 address)
 {
 	u16 type = 0;
 
-	return !bpf_probe_read_user(&type, sizeof(type), (const void *)address) && type == F_UNLCK;
+	if (bpf_probe_read_user(&type, sizeof(type), (const void *)address) || type == F_RDLCK)
+		return SHARES;
+	return type == F_UNLCK ? RELEASES : TAKES;
 }
 
 /* `read` of bash begins: it has just asked whether its standard input is a terminal, and now whether that can seek. Not static,
@@ -451,6 +533,8 @@ __noinline u32 note_result(u64 task, u64 number, u32 fd, s64 result, u64 buffer)
 	}
 	if (file->file_type != S_IFREG || (side == PR_READ && fd != STANDARD_INPUT))
 		return 0;
+	if (own->forked && !(own->forked & HEADED(fd)) && number == NR_WRITE && fd != STANDARD_ERROR)
+		note_head(task, fd, buffer, result);
 	return note_stream(task, fd, side, result, number == NR_WRITEV ? 0 : buffer);
 }
 
@@ -519,6 +603,8 @@ static __always_inline int add_call(const void *registers, s64 result)
 		fd = side == PR_READ ? found.from : found.to;
 		own->own.errors += side == PR_WRITE && fd == STANDARD_ERROR && result > 0;
 		file = file_of(own, task, fd);
+		if (file && result == -EAGAIN)
+			note_unready(task, fd);
 		if (!file || !file->device || !file->inodes[side & 1]) {
 			if (side == PR_WRITE && found.kind >= PR_KIND_BUFFER && found.kind <= PR_KIND_MESSAGES) {
 				own->own.sends++;
@@ -539,7 +625,7 @@ static __always_inline int add_call(const void *registers, s64 result)
 		count(own, file, side, found.kind, result, found.asked);
 		if (found.asked == 1 && call.orig_ax == NR_READ && result >= 0)
 			note_byte(own, file, result);
-		if (own->forked && !(own->forked & PR_HEADED) && result > 0 && call.orig_ax == NR_WRITE && fd != STANDARD_ERROR)
+		if (own->forked && !(own->forked & HEADED(fd)) && result > 0 && call.orig_ax == NR_WRITE && fd != STANDARD_ERROR)
 			note_head(task, fd, call.si, result);
 		return 0;
 	}
@@ -554,7 +640,9 @@ static __always_inline int add_call(const void *registers, s64 result)
 	switch (call.orig_ax) {
 	case NR_FCNTL:
 		if (call.si == F_SETLK || call.si == F_SETLKW || call.si == F_OFD_SETLK || call.si == F_OFD_SETLKW)
-			note_lock(task, call.di, result, releases_lock(call.dx));
+			note_lock(task, call.di, result, lock_type(call.dx));
+		if (call.si == F_SETFL && !result)
+			note_nonblocking(task, call.di, !(call.dx & O_NONBLOCK));
 		if (call.si != F_SETPIPE_SZ)
 			break;
 		file = file_of(own, task, call.di);
@@ -573,7 +661,7 @@ static __always_inline int add_call(const void *registers, s64 result)
 			note_watch(task, call.si, call.dx);
 		break;
 	case NR_FLOCK:
-		note_lock(task, call.di, result, call.si & LOCK_UN);
+		note_lock(task, call.di, result, call.si & LOCK_UN ? RELEASES : call.si & LOCK_SH ? SHARES : TAKES);
 		break;
 	case NR_LSEEK:
 		if (result == -ESPIPE && call.di == STANDARD_INPUT)
@@ -633,6 +721,8 @@ static __always_inline int add_call(const void *registers, s64 result)
 			own->own.asks++;
 		else if (call.si == TCGETS && result == -ENOTTY && call.di == STANDARD_INPUT)
 			own->asked_call = own->own.calls;
+		else if (call.si == FIONBIO && !result)
+			note_nonblocking(task, call.di, !points_to_one(call.dx));
 		break;
 	case NR_OPENAT:
 		note_open(task, call.dx, result);

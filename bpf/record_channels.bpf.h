@@ -249,6 +249,8 @@ static __always_inline void count_call(const struct pr_task *own, struct pr_coun
 		ADD(counts->aside, 1);
 	if (side == PR_WRITE && result > PR_ATOMIC && own->waited == own->own.calls)
 		ADD(counts->parted, 1);
+	if (side == PR_WRITE && file->device == PR_SOCKET_TCP && result < PR_SMALL && is_held_back(file->socket))
+		ADD(counts->held_back, 1);
 	note_time(counts, own->since);
 	bucket = log2_of(result);
 	if (bucket >= PR_SIZES)

@@ -228,9 +228,15 @@ __noinline u32 note_exec(u64 task)
 		own->own.input = own->files[STANDARD_INPUT].inodes[PR_READ];
 		own->own.input_device = own->files[STANDARD_INPUT].device;
 	}
-	if (learn_file(task, STANDARD_OUTPUT) && own->files[STANDARD_OUTPUT].device) {
+	if (learn_file(task, STANDARD_OUTPUT)) {
+		const struct file *output = (const struct file *)own->files[STANDARD_OUTPUT].open;
+
 		own->own.output = own->files[STANDARD_OUTPUT].inodes[PR_WRITE];
 		own->own.output_device = own->files[STANDARD_OUTPUT].device;
+		if (own->files[STANDARD_OUTPUT].file_type == S_IFREG) {
+			own->own.output = BPF_CORE_READ(output, f_inode, i_ino);
+			own->own.output_device = BPF_CORE_READ(output, f_inode, i_sb, s_dev);
+		}
 	}
 	if (learn_file(task, STANDARD_ERROR)) {
 		const struct file *error = (const struct file *)own->files[STANDARD_ERROR].open;

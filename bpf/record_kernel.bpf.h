@@ -182,7 +182,7 @@ enum { S_IFIFO = 1, S_IFCHR = 2, S_IFREG = 8, S_IFSOCK = 12, FMODE_WRITE = 2 };
 /* /dev/null, as MKDEV of the kernel has it. */
 #define NULL_DEVICE (1 << 20 | 3)
 /* include/uapi/asm-generic/fcntl.h: what an open is for, in two bits, and where it writes. */
-enum { O_ACCESS = 3, O_RDWR = 2, O_CREAT = 0100, O_TRUNC = 01000, O_APPEND = 02000 };
+enum { O_ACCESS = 3, O_RDWR = 2, O_CREAT = 0100, O_TRUNC = 01000, O_APPEND = 02000, O_NONBLOCK = 04000 };
 
 /* include/linux/sched/signal.h: a fatal signal or exit_group(2) ends all threads. */
 enum { SIGNAL_GROUP_EXIT = 4 };
@@ -219,9 +219,9 @@ enum { SEND_SIG_PRIV = 1 };
 
 /* Locks of files, of the process or of the open file, which wait if the number is one more. */
 /* include/uapi/asm-generic/fcntl.h */
-enum { F_UNLCK = 2, LOCK_UN = 8 };
-enum { F_SETLK = 6, F_SETLKW = 7, F_OFD_SETLK = 37, F_OFD_SETLKW = 38, F_SETPIPE_SZ = 1031 };
+enum { F_RDLCK, F_UNLCK = 2, LOCK_SH = 1, LOCK_UN = 8 };
+enum { F_SETFL = 4, F_SETLK = 6, F_SETLKW = 7, F_OFD_SETLK = 37, F_OFD_SETLKW = 38, F_SETPIPE_SZ = 1031 };
 /* include/uapi/asm-generic/ioctls.h */
-enum { TCGETS = 0x5401, FIONREAD = 0x541b };
+enum { TCGETS = 0x5401, FIONREAD = 0x541b, FIONBIO = 0x5421 };
 /* include/uapi/linux/close_range.h */
 enum { CLOSE_RANGE_UNSHARE = 2 };

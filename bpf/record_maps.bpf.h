@@ -282,11 +282,18 @@ static __always_inline void settle(struct pr_task *own)
 			process->pipes_open = own->own.pipes_open;
 			process->sockets_open = own->own.sockets_open;
 		}
+		__sync_fetch_and_add(&process->refusals, own->own.refusals);
+		if (own->own.refused_file)
+			process->refused_file = own->own.refused_file;
+		if (own->own.dropped > process->dropped)
+			process->dropped = own->own.dropped;
 		if (own->own.locked) {
 			process->locked = own->own.locked;
 			process->locked_device = own->own.locked_device;
 			process->locked_by = own->own.locked_by;
 		}
+		if (own->own.unready_by)
+			process->unready_by = own->own.unready_by;
 		if (own->own.output) {
 			process->output = own->own.output;
 			process->output_device = own->own.output_device;

@@ -38,6 +38,16 @@ struct sock_common {
 	struct in6_words skc_v6_rcv_saddr;
 } __attribute__((preserve_access_index));
 
+struct counter {
+	s32 counter;
+};
+
+/* Since Linux 6.18. */
+struct numa_drop_counters {
+	struct counter drops0;
+	struct counter drops1;
+} __attribute__((preserve_access_index));
+
 struct sock {
 	struct sock_common __sk_common;
 	struct socket *sk_socket;
@@ -55,6 +65,8 @@ struct sock {
 			s32 counter;
 		} rmem_alloc;
 	} sk_backlog;
+	struct counter sk_drops;
+	struct numa_drop_counters *sk_drop_counters;
 	u16 sk_type;
 	u16 sk_protocol;
 } __attribute__((preserve_access_index));
@@ -62,6 +74,14 @@ struct sock {
 /* Its begin is the sock. */
 struct inet_sock {
 	u16 inet_sport;
+} __attribute__((preserve_access_index));
+
+/* Its begin is the sock. */
+struct tcp_sock {
+	u32 snd_nxt;
+	u32 write_seq;
+	u32 packets_out;
+	u32 mss_cache;
 } __attribute__((preserve_access_index));
 
 /* Its begin is the sock. */
@@ -203,6 +223,33 @@ __noinline u64 socket_fill(u64 address, u32 device, u32 side)
 		most = BPF_CORE_READ(sock, sk_rcvbuf);
 	}
 	return (u32)most ? (u64)(u32)used << 32 | (u32)most : 0;
+}
+
+/* Whether less than a segment has been written and not sent, because what was sent before has not been confirmed: Nagle's
+ * algorithm (net/ipv4/tcp_output.c, tcp_nagle_test). Not static: see native_number. */
+__noinline u32 is_held_back(u64 socket)
+{
+	const struct tcp_sock *sock = (const void *)socket;
+	u32 unsent;
+
+	if (!sock || !bpf_core_field_exists(sock->write_seq))
+		return 0;
+	unsent = BPF_CORE_READ(sock, write_seq) - BPF_CORE_READ(sock, snd_nxt);
+	return unsent && BPF_CORE_READ(sock, packets_out) && unsent < BPF_CORE_READ(sock, mss_cache);
+}
+
+/* Datagrams for a socket that the kernel has dropped, mostly because its receive buffer was full. */
+static __always_inline u64 drops_of(const struct sock *sock)
+{
+	const struct numa_drop_counters *by_node = 0;
+
+	if (!sock)
+		return 0;
+	if (bpf_core_field_exists(sock->sk_drop_counters))
+		by_node = BPF_CORE_READ(sock, sk_drop_counters);
+	if (by_node)
+		return (u32)BPF_CORE_READ(by_node, drops0.counter) + (u32)BPF_CORE_READ(by_node, drops1.counter);
+	return (u32)BPF_CORE_READ(sock, sk_drops.counter);
 }
 
 /* Whether there is something to read. */

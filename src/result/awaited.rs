@@ -14,6 +14,9 @@ pub struct LastLook {
     /// Files that recorded processes had open after their names had gone to others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stale: Vec<StaleFile>,
+    /// Recorded processes with a handler of SIGCHLD that slept, and had not waited for children that have ended (`unreaped`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parents: Vec<SeenProcess>,
 }
 
 /// A file that a process has open, while the name in its command line is that of another one, or of none.

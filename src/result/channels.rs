@@ -174,6 +174,9 @@ pub struct RecordedEnd {
     /// Writes of more than `PIPE_BUF` (4,096) bytes that slept until there was room: others could write in between.
     #[serde(default, skip_serializing_if = "is_default")]
     pub parted: u64,
+    /// Small writes to TCP that were not sent at once, because what had been sent before was not confirmed (Nagle's algorithm).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub held_back: u64,
     /// Calls of `poll` and its like that found data in it and did not sleep, about: one of 64 is looked at.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ready_polls: u64,

@@ -53,8 +53,6 @@ pub enum FindingKind {
     Taken,
     /// A process read at the end of file again and again.
     AtEnd,
-    /// A program failed, which the exit code of the pipeline does not show.
-    HiddenFailure,
     /// Writes failed, because the device had no room.
     NoSpace,
     /// A pipeline empties a file that it reads.
@@ -123,6 +121,8 @@ pub enum FindingKind {
     Unopened,
     /// A process has the lock of a file for which another one waits, or which it did not get.
     FileLock,
+    /// A program failed, which the exit code of the pipeline does not show.
+    HiddenFailure,
     /// A fault of its own ended a program.
     Crashed,
     /// Which process the exit code comes from.

@@ -190,6 +190,16 @@ pub struct RecordedProcess {
     /// The size of that buffer.
     #[serde(default, skip_serializing_if = "is_default")]
     pub filling_bytes: u64,
+    /// Datagrams that the kernel had dropped for a socket when it read there last, mostly because the receive buffer was full; the most of
+    /// its sockets.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub dropped_datagrams: u64,
+    /// Tries that did not get the lock of a file (EAGAIN).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub refused_locks: u64,
+    /// The inode of the last file whose lock it did not get.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub refused_file: u64,
     /// So many times it was executed with SIGPIPE ignored, as a process leaves that to what it starts.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ignores_sigpipe: u64,
@@ -220,12 +230,19 @@ pub struct RecordedProcess {
     /// What others can notice: calls that wrote something, that opened a file to write, and signals sent.
     #[serde(default, skip_serializing_if = "is_default")]
     pub effects: u64,
+    /// Index in `recorded` of another process that made a file not block (O_NONBLOCK) which both have open, and from which this one
+    /// got EAGAIN.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unready_by: Option<usize>,
     /// Index in `channels` of its standard input when it executed its program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<usize>,
     /// Index in `channels` of its standard output when it executed its program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<usize>,
+    /// Inode and device of the same, if it was a file, as those of streams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_file: Option<[u64; 2]>,
     /// Index in `recorded` of the process that started it, or all of its processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_by: Option<usize>,
@@ -308,6 +325,9 @@ pub struct LockedFile {
     pub path: String,
     /// Who had the open file at the end of the recording; if nobody had, who took the lock last before.
     pub holders: Vec<SeenProcess>,
+    /// The process that did not get it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub refused: u32,
     /// Whether another process took the lock than those.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub inherited: bool,

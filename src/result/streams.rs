@@ -1,5 +1,6 @@
 //! What processes write to files, and read from files that are their standard input.
 
+use crate::channels::DoubledBuffer;
 use crate::defaults::is_default;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -58,6 +59,9 @@ pub struct RecordedStream {
     /// window, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hole: Option<FileHole>,
+    /// Children that it forked began with what it wrote first after the fork.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubled: Option<DoubledBuffer>,
     /// The bytes of the largest call.
     pub block: u64,
     /// Calls of so many bytes.

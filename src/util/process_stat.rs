@@ -94,6 +94,14 @@ fn innermost(status: &str) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_whitespace().last()?.parse().ok()
 }
 
+/// Whether a process has a handler for a signal.
+pub fn handles(pid: u32, signal: i32) -> bool {
+    let status = read_lossy(&format!("/proc/{pid}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
+    u32::try_from(signal - 1).is_ok_and(|bit| caught.checked_shr(bit).is_some_and(|caught| caught & 1 > 0))
+}
+
 /// User and system time, ns, of all children that were waited for.
 pub fn children_ns() -> Result<[u64; 2]> {
     // SAFETY: a structure of numbers, for which all bits zero is a value.
@@ -109,6 +117,14 @@ pub fn children_ns() -> Result<[u64; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn handlers_of_signals_are_known() {
+        // Rust has one of SIGSEGV, for overflows of its stacks.
+        let own = std::process::id();
+        assert_eq!([libc::SIGSEGV, libc::SIGKILL].map(|signal| handles(own, signal)), [true, false]);
+        assert!(!handles(u32::MAX, libc::SIGSEGV));
+    }
     use std::io::Read as _;
     use std::process::{Command, Stdio};
 

@@ -87,7 +87,7 @@ fn a_pipeline_that_hangs_is_explained() {
     until_asleep(hung.0.iter().map(Child::id));
     let (output, recording) = attach(&["-p", &hung.0[1].id().to_string(), "--duration", "300ms"]);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("were 100 % `sleep` sleeping on a timer."), "{said}");
+    assert!(said.contains("were 100 % `sleep` sleeping on a timer (`sleep 600`)."), "{said}");
     assert!(said.contains("`cat` waits 100 % of the time because the pipe from `sleep` is empty."), "{said}");
     let recording = recording.unwrap();
     let cat = |end: &RecordedEnd| recording.recorded[end.process].name == "cat";
@@ -263,7 +263,7 @@ fn a_pipeline_is_recorded_whole_from_any_stage_and_from_its_shell() {
     for asked in [shell.id(), stages[0], stages[2], stages[3]] {
         let (output, recording) = attach(&["-p", &asked.to_string(), "--duration", "300ms"]);
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains("were 100 % `sleep` sleeping on a timer."), "{asked}: {said}");
+        assert!(said.contains("were 100 % `sleep` sleeping on a timer (`sleep 600`)."), "{asked}: {said}");
         let recording = recording.unwrap_or_else(|| panic!("{asked}: {said}"));
         let found: Vec<u32> = recording.recorded.iter().flat_map(|process| process.pids.clone()).collect();
         assert!(stages.iter().all(|stage| found.contains(stage)), "{asked}: {found:?}, {stages:?}");

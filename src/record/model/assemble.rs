@@ -180,7 +180,11 @@ pub(crate) fn assemble(
             action: "record again; what system calls move is complete".to_owned(),
         });
     }
-    let streams = streams(&counted.streams, begin, &index);
+    let mut streams = streams(&counted.streams, begin, &index);
+    for stream in streams.iter_mut().filter(|stream| stream.writes) {
+        let found = doubled(counted, &index, (stream.inode, stream.device));
+        stream.doubled = found.filter(|found| found.process == stream.process);
+    }
     let named_files = named_files(&counted.names, &counted.processes, begin, &index);
     let lives = lives(&named_files, &counted.processes, [begin, end]);
     let failures = failures(counted, begin, &index);
@@ -200,9 +204,12 @@ fn name_outputs(
         channels.iter().enumerate().map(|(at, channel)| ((channel.inode, u64::from(channel.device)), at)).collect();
     // Absent if several differ.
     let mut named: HashMap<usize, [Option<usize>; 2]> = HashMap::new();
+    let mut files: HashMap<usize, Option<(u64, u64)>> = HashMap::new();
     for (who, process) in counted.processes.iter().filter(|(_, process)| process.execs > 0) {
         let Some(row) = index.get(who) else { continue };
         let ends = [(process.input, process.input_device), (process.output, process.output_device)];
+        let file = Some(ends[1]).filter(|end| !known.contains_key(end) && end.0 > 0);
+        files.entry(*row).and_modify(|known| *known = known.filter(|known| Some(*known) == file)).or_insert(file);
         let ends = ends.map(|end| known.get(&end).copied());
         let row = named.entry(*row).or_insert(ends);
         row.iter_mut().zip(ends).filter(|(known, end)| **known != *end).for_each(|(known, _)| *known = None);
@@ -210,6 +217,8 @@ fn name_outputs(
     for (row, [input, output]) in named {
         (processes[row].input, processes[row].output) = (input, output);
     }
+    let files = files.into_iter().filter_map(|(row, file)| Some((row, file?)));
+    files.for_each(|(row, (inode, device))| processes[row].output_file = Some([inode, device]));
 }
 
 fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns: u64) {
@@ -239,6 +248,9 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
     sum.out_of_memory |= more.starved > 0;
     sum.asked_alive = u32::try_from(more.asked_alive).ok().filter(|pid| *pid > 0).or(sum.asked_alive);
     sum.filling_bytes = sum.filling_bytes.max(more.filling_bytes);
+    sum.dropped_datagrams = sum.dropped_datagrams.max(more.dropped);
+    sum.refused_locks += more.refusals;
+    sum.refused_file = if more.refused_file > 0 { more.refused_file } else { sum.refused_file };
     if more.descriptors > 0 {
         sum.full_table = Some(FullTable {
             calls: more.full_tables,
@@ -399,6 +411,7 @@ fn add_end(end: &mut RecordedEnd, counts: &PrCounts, writes: bool, begin: u64) {
         (&mut end.needless, counts.needless),
         (&mut end.at_end, counts.ended),
         (&mut end.parted, counts.parted),
+        (&mut end.held_back, counts.held_back),
         (&mut end.ready_polls, counts.ready * PR_READY_EVERY as u64),
         (&mut end.unsent, counts.unsent),
         (&mut end.resumed, counts.resumed),

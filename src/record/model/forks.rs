@@ -8,7 +8,7 @@ use crate::result::{DoubledBuffer, LeftProcesses, RecordedProcess};
 use std::collections::{BTreeMap, HashMap};
 
 /// A shorter line may have been written by each of them on purpose.
-const LEAST: usize = 8;
+const LEAST: usize = 6;
 
 /// The rows of each process, by its id: one for each program, by its begin, and when that ended.
 type RowsOfPrograms = HashMap<u64, BTreeMap<u64, (usize, u64)>>;

@@ -42,6 +42,7 @@ pub(crate) fn streams(
                 emptied_by: counts.emptied_by as u32,
                 at_ns: counts.emptied_at.saturating_sub(begin),
             }),
+            doubled: None,
             block: counts.block,
             blocks: counts.blocks,
             moved_ns: [counts.first_at, counts.last_at].map(|at| at.saturating_sub(begin)),

@@ -108,6 +108,7 @@ pub(crate) fn held(inode: u64, device: u32) -> Option<LockedFile> {
         path,
         holders: holders.iter().copied().filter_map(named).collect(),
         inherited: taken_by.is_some(),
+        refused: 0,
     })
 }
 

@@ -269,6 +269,12 @@ impl ProcessesNow {
         waits
     }
 
+    /// Those of `followed` that sleep, have a handler of SIGCHLD, and children that have ended for which they have not waited.
+    pub(crate) fn neglecting(&self, followed: &BTreeSet<u32>) -> Vec<SeenProcess> {
+        let of_both = followed.iter().filter(|pid| self.unreaped.contains_key(pid));
+        of_both.filter(|pid| process_stat::handles(**pid, libc::SIGCHLD)).map(|pid| self.seen(*pid)).collect()
+    }
+
     /// The processes that have a FIFO open which was deleted and had this path.
     fn with_deleted(&self, path: &str) -> Vec<u32> {
         let is_deleted = |file: &OpenFile| match &file.kind {

@@ -27,6 +27,7 @@ pub(crate) struct SeenWaits {
     followed: BTreeMap<u32, PrWho>,
     waits: Vec<LastWait>,
     stale: Vec<StaleFile>,
+    parents: Vec<SeenProcess>,
 }
 
 /// Looks now and then.
@@ -82,23 +83,25 @@ impl Looks {
             ProcessesNow::read(&pids).map(|now| {
                 let waits = now.waits(&pids);
                 let stands = waits.iter().any(|wait| wait.endless || wait.stuck);
-                (!stands && now.has_busy_thread_of(&waits), waits)
+                (!stands && now.has_busy_thread_of(&waits), waits, now.neglecting(&pids))
             })
         };
         let mut found = look();
         // A thread that looks again now and then may just do so.
         for _ in 0..AGAIN {
-            if !matches!(found, Some((true, _))) {
+            if !matches!(found, Some((true, ..))) {
                 break;
             }
             std::thread::sleep(SOON);
             found = look().or(found);
         }
-        if let Some((_, waits)) = found.filter(|(_, waits)| can_be_said(waits)) {
+        let can_be_said =
+            |(_, waits, parents): &(bool, Vec<LastWait>, Vec<SeenProcess>)| can_be_said(waits) || !parents.is_empty();
+        if let Some((_, waits, parents)) = found.filter(can_be_said) {
             // What was seen before tells more than that the last processes are ending.
             if !waits.is_empty() || self.seen.is_none() {
                 let stale = pids.iter().filter_map(|pid| stale_file(*pid)).collect();
-                self.seen = Some(SeenWaits { at, waits, followed, stale });
+                self.seen = Some(SeenWaits { at, waits, followed, stale, parents });
             }
         }
     }
@@ -135,12 +138,13 @@ impl SeenWaits {
 
     /// The waits with the places of their processes in a recording that began at `begin`.
     pub(crate) fn placed(self, begin: u64, index: &BTreeMap<PrWho, usize>) -> LastLook {
-        let Self { at, followed, mut waits, mut stale } = self;
+        let Self { at, followed, mut waits, mut stale, mut parents } = self;
         let place = |process: &mut SeenProcess| {
             process.recorded = followed.get(&process.pid).and_then(|who| index.get(who)).copied();
             process.container = process.container.take().filter(|_| process.recorded.is_none());
         };
         stale.iter_mut().for_each(|file| place(&mut file.process));
+        parents.iter_mut().for_each(place);
         for wait in &mut waits {
             place(&mut wait.process);
             match &mut wait.awaited {
@@ -158,6 +162,6 @@ impl SeenWaits {
                 WaitedFor::Thread => {}
             }
         }
-        LastLook { at_ns: at.saturating_sub(begin), waits, stale }
+        LastLook { at_ns: at.saturating_sub(begin), waits, stale, parents }
     }
 }

@@ -47,6 +47,10 @@ const INIT: &str = " It is process 1 of its PID namespace, as in a container, wh
                     what it has started got none. An init before it (`docker run --init`, `tini`), or `exec` before a last \
                     program that has a handler, ends it; a shell runs a `trap` only when its program has ended.";
 
+/// When a terminal hangs up, and what does not end then.
+const HUNG_UP: &str = ": the shell that led its session had ended, or the other side of the terminal was closed. What is to go on needs `setsid` or \
+                       `nohup` before it, and other files in place of the terminal (`</dev/null >log 2>&1`)";
+
 /// A shell that starts so many processes after SIGTERM does not only clean up.
 const WENT_ON: u64 = 3;
 
@@ -136,11 +140,13 @@ fn spared(recording: &Document, labels: &[String], at: usize) -> Option<Finding>
 /// Who was ended by a signal that its own child did not get, and which went on.
 fn orphaned(recording: &Document, labels: &[String], at: usize) -> Option<Finding> {
     let all = &recording.recorded;
-    let process = all.get(at).filter(|process| process.is_shell())?;
+    let process = all.get(at)?;
     let (by, signal) = (process.ended_by.filter(|by| *by != at)?, requested(process)?);
     let left = process.left.as_ref().filter(|left| left.until_ns > process.end_ns + ORPHANED_NS)?;
     let alive = |of: &&usize| {
-        let late = |child: &RecordedProcess| child.end_ns > process.end_ns + ORPHANED_NS;
+        // What another program has started can be a service; copies of itself are not.
+        let is_part = |child: &RecordedProcess| process.is_shell() || child.execs == 0 && child.name == process.name;
+        let late = |child: &RecordedProcess| child.end_ns > process.end_ns + ORPHANED_NS && is_part(child);
         all.get(**of).is_some_and(|child| late(child) && child.told_to_end_by.is_none())
     };
     let children: Vec<usize> = left.processes.iter().filter(alive).copied().collect();
@@ -317,8 +323,17 @@ fn ended(recording: &Document) -> Vec<Finding> {
             _ => None,
         };
         let names = few(names);
+        // The kernel sends it when the leader of a session ends, or the other side of the terminal is closed.
+        let hung_up = number == libc::SIGHUP && which.iter().all(|at| recording.recorded[*at].ended_by.is_none());
+        let (kind, why) = match hung_up {
+            true => (
+                FindingKind::GroupEnded,
+                format!(" when {} terminal hung up{HUNG_UP}", if which.len() > 1 { "their" } else { "its" }),
+            ),
+            false => (FindingKind::Ended, why),
+        };
         let text = format!("{names} {were} ended by {signal}{}{why}.", sender.unwrap_or_default());
-        Some(Finding { at_ns: Some(last), ..Finding::new(FindingKind::Ended, which, text) })
+        Some(Finding { at_ns: Some(last), ..Finding::new(kind, which, text) })
     };
     REQUESTS.into_iter().filter_map(sentence).collect()
 }

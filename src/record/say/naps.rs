@@ -7,7 +7,7 @@ use crate::result::{Document, WaitReason};
 use crate::util::text::{clean, counted};
 
 /// The program that only sleeps.
-const SLEEP: &str = "sleep";
+pub(super) const SLEEP: &str = "sleep";
 
 /// The part of a process that sleeps on a timer in more words: `` (`sleep 0.1`, started 5 times by `run.sh`)`` of that
 /// program, with the names in `labels`; ` (12 times, 50.0 ms each)` of one that sleeps itself, by the mean. Empty if there is

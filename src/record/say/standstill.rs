@@ -5,6 +5,7 @@ mod circles;
 mod full;
 mod held;
 mod itself;
+mod left_data;
 mod remedy;
 mod stopped;
 mod unaccepted;
@@ -20,8 +21,8 @@ use circles::{circle_text, circles};
 use held::held;
 use remedy::LAST_GIVEN;
 use std::collections::{BTreeMap, BTreeSet};
-pub(crate) use waiting::{INHERITED_LOCK, full_name};
 use waiting::{LONG, NAMED, SOON_NS, channel_name, is_hung, is_stuck, recorded, role, that_have};
+pub(crate) use waiting::{full_name, inherited_lock};
 
 /// What stands still in `recording`.
 pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
@@ -36,14 +37,19 @@ pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
         let kinds = [FindingKind::Circle, FindingKind::Remedy];
         texts.zip(kinds).map(|(text, kind)| Finding::new(kind, processes.clone(), text)).collect()
     };
-    let mut found: Vec<Finding> = circles(look.waits.iter().filter(|wait| wait.endless).collect())
+    // Who wrote was killed, and those that only have the end open wait for something else.
+    let is_cut = |wait: &LastWait| match &wait.awaited {
+        WaitedFor::Channels { any, .. } => any.iter().any(|channel| waiting::is_cut(recording, channel)),
+        _ => false,
+    };
+    let mut found: Vec<Finding> = circles(look.waits.iter().filter(|wait| wait.endless && !is_cut(wait)).collect())
         .iter()
         .flat_map(|members| of_circle(members, "Nothing can go on."))
         .collect();
     if found.is_empty() {
         let long = |wait: &&LastWait| {
             let moves = has_moved_lately(recording, look, wait) || has_gone_on(recording, look, wait);
-            wait.stuck && is_stuck(recording, wait) && !moves
+            wait.stuck && is_stuck(recording, wait) && !moves && !is_cut(wait)
         };
         found = circles(look.waits.iter().filter(long).collect())
             .iter()
@@ -56,12 +62,14 @@ pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
             found.extend(texts.into_iter().map(|text| Finding::new(FindingKind::Held, None, text)));
             found.is_empty()
         };
+        say(left_data::left_data(recording, look));
         say(held(recording, look));
         say(full::full(recording, look));
         say(unaccepted::unaccepted(recording, look));
         if say(stopped::stopped(recording, look).into_iter().collect()) {
             say(full::left_unread(recording, look));
             say(itself::watches_output(recording, look).into_iter().collect());
+            say(itself::merged(recording, look));
             say(itself::neglects(recording, look));
             say(itself::shared(recording, look));
             say(itself::abandoned(recording, look));
@@ -161,9 +169,9 @@ fn locked(recording: &Document, look: &LastLook) -> Vec<String> {
             // A shell can have opened it itself, and called `flock` for that.
             let how = match others[..] {
                 [holder] if *inherited && recorded(holder).is_some_and(|of| of.execs > 0 && !of.is_shell()) => {
-                    INHERITED_LOCK
+                    inherited_lock(recording, holder)
                 }
-                _ => "",
+                _ => String::new(),
             };
             Some(format!("{} waits for the lock of `{}`, which {who}.{how}", full_name(&wait.process), clean(path)))
         }

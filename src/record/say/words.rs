@@ -4,8 +4,7 @@ use crate::profile::{few, listed};
 use crate::record::model::ceilings;
 use crate::record::model::forks::by_program;
 use crate::record::model::labels::labels;
-use crate::record::say::naps::naps;
-use crate::record::say::{killed, limits, standstill};
+use crate::record::say::{killed, limits, naps, standstill};
 use crate::record::start::launch::SIGNALS;
 use crate::report::number::{from_to, percent, time};
 use crate::result::{
@@ -93,6 +92,17 @@ pub(crate) fn findings(recording: &Document) -> Vec<Finding> {
     [made_of].into_iter().chain(phases).chain(ceiling(recording, path, &labels)).collect()
 }
 
+/// Whether a part is a wait that only others can shorten.
+fn waits_for_others(what: PathWhat) -> bool {
+    use WaitReason::{Child, Connect, Device, FileLock, Network, Open, Poll, Signal};
+    match what {
+        PathWhat::Asleep { reason } => {
+            matches!(reason, Child | Connect | Device | FileLock | Network | Open | Poll | Signal)
+        }
+        what => matches!(what, PathWhat::PipeEmpty | PathWhat::PipeFull | PathWhat::PipeLock),
+    }
+}
+
 /// Whether most of the path is a cause: no wait for another process, nor that of who only ends the pipeline.
 fn path_kind(path: &CriticalPath, recording: &Document) -> FindingKind {
     let longest = sums(path).into_iter().next();
@@ -170,7 +180,7 @@ pub(crate) fn made_of(recording: &Document) -> Option<String> {
                 let wait =
                     if is_said { format!(", {} waiting for one", percent(share(*waits))) } else { String::new() };
                 let divided = kind.0.and_then(split).is_some();
-                let naps = kind.0.filter(|_| kind.1 == NAP).map(|at| naps(recording, &labels, at));
+                let naps = kind.0.filter(|_| kind.1 == NAP).map(|at| naps::naps(recording, &labels, at));
                 let what = described(recording, &labels, kind, divided);
                 format!("{} {what}{}{wait}", percent(share(*ns)), naps.unwrap_or_default())
             }
@@ -225,7 +235,20 @@ fn ceiling(recording: &Document, path: &CriticalPath, labels: &[String]) -> Opti
     } else {
         ", the pipeline"
     };
-    let text = format!("If `{name}` cost nothing{free} would take about {left} instead of {whole}{then}.");
+    let own = path.parts.iter().filter(|part| part.process == Some(best.process));
+    let sum = |is: &dyn Fn(PathWhat) -> bool| own.clone().filter(|part| is(part.what)).map(|part| part.ns).sum::<u64>();
+    let (all, timer) = (sum(&|_| true), sum(&|what| what == NAP));
+    // What it waits for is no cost of its own.
+    if 2 * sum(&waits_for_others) > all {
+        return None;
+    }
+    let sleeps = recording.recorded.get(best.process).is_some_and(|process| process.name == naps::SLEEP);
+    let without = match 2 * timer > all {
+        true if sleeps => format!("Without `{name}`"),
+        true => format!("Without the sleeps of `{name}`"),
+        false => format!("If `{name}` cost nothing"),
+    };
+    let text = format!("{without}{free} would take about {left} instead of {whole}{then}.");
     let said = Finding { ns: Some(best.ns), ..Finding::new(FindingKind::Ceiling, [best.process], text) };
     (best.ns < recording.processes.window_ns).then_some(said)
 }

@@ -14,7 +14,9 @@ use crate::record::start::command_line::{inline_code, script_name};
 use crate::record::start::launch::MadePipe;
 use crate::record::start::running::RunningProcesses;
 use crate::result::check::check_path;
-use crate::result::{Document, HeldBy, LockedFile, Processes, RecordedChannel, SeenProcess, WaitReason};
+use crate::result::{
+    Document, HeldBy, LockedFile, Processes, RecordedChannel, RecordedProcess, SeenProcess, WaitReason,
+};
 use crate::util::text::fnv1a;
 use crate::util::warning::{Warning, WarningCode};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -99,15 +101,20 @@ pub(crate) fn described(
             let taker = u32::try_from(counts.locked_by).ok().filter(|pid| *pid > 0);
             let taker = taker.map(|pid| ids.map_or(pid, |ids| ids.here(pid)));
             file = file.or_else(|| taken_before(&assembled, counts.locked, taker?));
-            let place = |pid: u32| assembled.processes.iter().rposition(|process| process.pids.contains(&pid));
-            file.iter_mut().flat_map(|file| &mut file.holders).for_each(|of| of.recorded = place(of.pid));
-            assembled.processes[*at].locked_out = file;
+            let holders = file.iter_mut().flat_map(|file| &mut file.holders);
+            holders.for_each(|of| of.recorded = last_row(&assembled.processes, of.pid));
+            let refused = ids.map_or(who.tgid, |ids| ids.here(who.tgid));
+            assembled.processes[*at].locked_out = file.map(|file| LockedFile { refused, ..file });
+        }
+        let by = u32::try_from(counts.unready_by).ok().filter(|by| *by > 0);
+        if let Some((at, by)) = assembled.index.get(who).zip(by) {
+            let by = path.as_ref().map_or(by, |path| path.ids.here(by));
+            assembled.processes[*at].unready_by = last_row(&assembled.processes, by);
         }
         let port = u16::try_from(counts.port).ok().filter(|port| *port > 0 && counts.in_use > 0);
         if let Some((at, port)) = assembled.index.get(who).zip(port) {
             let mut used = ports::used(port);
-            let place = |pid: u32| assembled.processes.iter().rposition(|process| process.pids.contains(&pid));
-            used.holders.iter_mut().for_each(|of| of.recorded = place(of.pid));
+            used.holders.iter_mut().for_each(|of| of.recorded = last_row(&assembled.processes, of.pid));
             assembled.processes[*at].used_port = Some(used);
         }
     }
@@ -166,10 +173,16 @@ pub(crate) fn described(
     (recording, assembled.index)
 }
 
+/// The row of the program that a process executed last.
+fn last_row(processes: &[RecordedProcess], pid: u32) -> Option<usize> {
+    let rows = processes.iter().enumerate().filter(|(_, process)| process.pids.contains(&pid));
+    rows.max_by_key(|(_, process)| (process.end_ns, process.begin_ns)).map(|(row, _)| row)
+}
+
 /// A locked file whose lock nobody has at the end any more, by who had taken it.
 fn taken_before(assembled: &Assembled, inode: u64, taker: u32) -> Option<LockedFile> {
     let name = assembled.named_files.iter().find(|file| file.inode == inode && file.error.is_none());
-    let by = assembled.processes.iter().rfind(|process| process.pids.contains(&taker))?;
+    let by = &assembled.processes[last_row(&assembled.processes, taker)?];
     let holder = SeenProcess { pid: taker, name: by.name.clone(), ..SeenProcess::default() };
-    Some(LockedFile { path: name?.path.clone(), holders: vec![holder], inherited: false })
+    Some(LockedFile { path: name?.path.clone(), holders: vec![holder], ..LockedFile::default() })
 }

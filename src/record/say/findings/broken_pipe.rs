@@ -1,7 +1,7 @@
 //! What ended by SIGPIPE, and why.
 
 use crate::record::say::findings::view::{FindingView, after};
-use crate::result::{RecordedChannel, RecordedEnd, RecordedProcess};
+use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
 
 /// What a shell makes of a child that SIGPIPE ended.
 pub(super) const BROKEN_PIPE: u8 = 128 + libc::SIGPIPE as u8;
@@ -36,7 +36,33 @@ pub(super) fn broken(view: &FindingView<'_>, at: usize, process: &RecordedProces
     ))
 }
 
-/// The same if nobody has read its standard output, because who was to do that had failed before.
+/// `` `a.sh` was ended by SIGPIPE at 4.05 s, when it wrote after `head` had ended: ... `` A script that does more than to write to that
+/// pipe, whose exit code nobody gets.
+pub(crate) fn cut_script(view: &FindingView<'_>) -> Vec<Finding> {
+    let signal = Some(libc::SIGPIPE.cast_unsigned());
+    let found = view.writers().filter_map(|(at, pipe, end)| {
+        let script = view.process(end).filter(|of| of.signal == signal && view.is_one(end.process))?;
+        // Who writes elsewhere, too, does more than its reader wanted.
+        let does_more = script.execs > 0 && script.effects > end.all_calls() - end.epipe;
+        let ended = view.readers_ended(pipe, script.end_ns + SOON)?;
+        if !script.is_shell() || !does_more || end.epipe == 0 || view.document.exit_codes.last() == Some(&BROKEN_PIPE) {
+            return None;
+        }
+        let (name, readers) = (view.name(end.process), view.names(&pipe.readers));
+        let text = format!(
+            "{name} was ended by SIGPIPE at {}, when it wrote to the pipe after {readers} had ended (at {}): what comes later in it was not \
+             done. If it is to go on, the reader has to read to the end (`{{ head; cat >/dev/null; }}`), or the script sets `trap '' PIPE` \
+             and leaves the errors.",
+            after(script.end_ns),
+            after(ended)
+        );
+        let finding = Finding::new(FindingKind::Sigpipe, [end.process], text);
+        Some(Finding { channels: vec![at], at_ns: Some(script.end_ns), ..finding })
+    });
+    found.collect()
+}
+
+/// What [`broken`] says if nobody has read its standard output, because who was to do that had failed before.
 fn unread(view: &FindingView<'_>, at: usize, process: &RecordedProcess, output: usize) -> Option<String> {
     let all = view.document.recorded.iter().enumerate();
     let mut failed = all.filter(|(_, of)| of.input == Some(output) && of.end_ns < process.end_ns);
@@ -47,4 +73,40 @@ fn unread(view: &FindingView<'_>, at: usize, process: &RecordedProcess, output: 
         after(process.end_ns),
         after(view.document.recorded.get(of)?.end_ns)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::say::findings::tests::{WINDOW, said, silent};
+    use crate::result::Document;
+
+    #[test]
+    fn a_script_that_does_more_than_to_write_is_said() {
+        let cut = |change: &dyn Fn(&mut Document)| {
+            said(cut_script, &|recording| {
+                let script = &mut recording.recorded[0];
+                (script.name, script.args) = ("a.sh".to_owned(), vec!["/bin/bash".to_owned(), "./a.sh".to_owned()]);
+                (script.signal, script.execs, script.effects, script.end_ns) = (Some(13), 1, 4, WINDOW / 2);
+                recording.recorded[1].end_ns = WINDOW / 4;
+                let end = &mut recording.channels[0].writers[0];
+                (end.calls, end.epipe) = ([("write".to_owned(), 4)].into(), 1);
+                change(recording);
+            })
+        };
+        let text = "`a.sh` was ended by SIGPIPE at 2.00 s, when it wrote to the pipe after `grep` had ended (at 1.00 s): what comes later in it \
+                    was not done. If it is to go on, the reader has to read to the end (`{ head; cat >/dev/null; }`), or the script sets \
+                    `trap '' PIPE` and leaves the errors.";
+        assert_eq!(cut(&|_| {}), [text]);
+        silent(
+            &cut,
+            &[
+                &|recording| recording.recorded[0].effects = 3,
+                &|recording| recording.recorded[0].signal = Some(15),
+                &|recording| recording.recorded[0].execs = 0,
+                &|recording| recording.recorded[0].args = vec!["yes".to_owned()],
+                &|recording| recording.exit_codes = vec![141],
+            ],
+        );
+    }
 }

@@ -3,7 +3,7 @@
 use crate::profile::few;
 use crate::record::say::findings::used_up::{Said, full_table, no_process, used_port};
 use crate::record::say::findings::view::FindingView;
-use crate::record::say::standstill::{INHERITED_LOCK, full_name};
+use crate::record::say::standstill::{full_name, inherited_lock};
 use crate::report::number::percent;
 use crate::result::{Finding, FindingKind, PathWhat, RecordedProcess, SeenProcess, WaitReason};
 use crate::util::text::{clean, counted, grouped, plural};
@@ -70,10 +70,16 @@ fn child_asks(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> S
 }
 
 fn closes(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
-    let (count, share) = (process.failed_closes, process.cpu_ns as f64 / view.window());
+    // Other programs only set close-on-exec.
+    let sets = process.failure.as_ref().is_some_and(|(call, error)| call == "fcntl" && *error == libc::EBADF);
+    let (count, what, with) = match sets {
+        true => (process.failed_calls, "called `fcntl` for", " with CLOSE_RANGE_CLOEXEC sets this for"),
+        false => (process.failed_closes, "closed", " closes"),
+    };
+    let share = process.cpu_ns as f64 / view.window();
     let text = format!(
-        "{} closed {} descriptors that were not open (EBADF), and is on a CPU {} of the time: such a loop goes up to the limit of \
-         open files (`ulimit -n`). `close_range` closes all with one call.",
+        "{} {what} {} descriptors that were not open (EBADF), and is on a CPU {} of the time: such a loop goes up to the limit of \
+         open files (`ulimit -n`). `close_range`{with} all with one call.",
         view.name(at),
         grouped(count),
         percent(share.min(1.0))
@@ -158,7 +164,9 @@ fn locked_out(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> S
     // The program `flock` gets it for the shell that started it.
     // A row has the ids of all that it was, also of those that have executed another program since.
     let is_own = |of: &SeenProcess| match of.recorded {
-        Some(row) => row == at || Some(row) == process.started_by,
+        // Several processes of one program can be one row.
+        Some(row) if row == at => file.refused == of.pid || view.is_one(at),
+        Some(row) => Some(row) == process.started_by,
         None => process.pids.contains(&of.pid),
     };
     if file.holders.is_empty() || file.holders.iter().any(is_own) {
@@ -170,12 +178,12 @@ fn locked_out(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> S
         row.is_some_and(|row| row.end_ns < view.document.processes.window_ns)
     };
     let how = match (file.inherited, several) {
-        (true, false) => INHERITED_LOCK,
-        (true, true) => " They have inherited the open file from who took the lock.",
-        (false, _) => "",
+        (true, false) => file.holders.iter().map(|holder| inherited_lock(view.document, holder)).collect(),
+        (true, true) => " They have inherited the open file from who took the lock.".to_owned(),
+        (false, _) => String::new(),
     };
     let text = format!(
-        "{} did not get the lock of `{}`, because {} {} it.{how}",
+        "{} did not get the lock of `{}`, and did not wait for it: {} {} it.{how}",
         view.name(at),
         clean(&file.path),
         few(file.holders.iter().map(full_name)),
@@ -332,10 +340,11 @@ mod tests {
                 let row = if pid == 2 { 1 } else { 2 };
                 let holder =
                     SeenProcess { pid, name: "sleep".to_owned(), recorded: Some(row), ..SeenProcess::default() };
-                process.locked_out = Some(LockedFile { path: "/tmp/a".to_owned(), holders: vec![holder], inherited });
+                process.locked_out =
+                    Some(LockedFile { path: "/tmp/a".to_owned(), holders: vec![holder], inherited, refused: 2 });
             })
         };
-        let text = "`grep` did not get the lock of `/tmp/a`, because `sleep` (process 4711) has it.";
+        let text = "`grep` did not get the lock of `/tmp/a`, and did not wait for it: `sleep` (process 4711) has it.";
         assert_eq!(locked(4711, false), [text]);
         assert!(
             locked(4711, true)[0]
@@ -347,7 +356,7 @@ mod tests {
             let holder =
                 SeenProcess { pid: 4711, name: "sleep".to_owned(), recorded: Some(2), ..SeenProcess::default() };
             let (path, holders) = ("/tmp/a".to_owned(), vec![holder]);
-            process.locked_out = Some(LockedFile { path, holders, inherited: false });
+            process.locked_out = Some(LockedFile { path, holders, ..LockedFile::default() });
         });
         assert_eq!(of_row, [text], "it was a copy of the same program before");
     }

@@ -130,6 +130,18 @@ fn inverted(view: &FindingView<'_>, code: u8) -> Option<Finding> {
     Some(Finding { channels: vec![at], count: Some(u64::from(code)), at_ns: Some(process.end_ns), ..finding })
 }
 
+/// `` . `tool.py` set O_NONBLOCK on it, ... `` Who made a file not block for all that have it open. Without a full stop.
+pub(super) fn unready_by(view: &FindingView<'_>, at: usize) -> Option<String> {
+    let by = view.document.recorded.get(at)?.unready_by?;
+    let ended = view.document.recorded.get(by)?.end_ns < view.document.processes.window_ns;
+    let left = if ended { ", and ended without setting it back" } else { "" };
+    Some(format!(
+        ". {name} made it so for all that have inherited the same open file{left}: with another one (`</dev/null`, `| cat`), it changes \
+         only that",
+        name = view.name(by)
+    ))
+}
+
 /// Why a program failed, as far as errors of its calls tell: `: it could not write on (EPIPE), ...`.
 pub(super) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
     let process = view.document.recorded.get(at)?;
@@ -164,8 +176,10 @@ pub(super) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
         end.process == at && Some(channel) == process.input && end.eagain > 0 && end.eagain == end.all_calls()
     };
     if view.readers().any(too_early) {
-        let text = ": its standard input does not block (O_NONBLOCK), and it read before there was data (EAGAIN)";
-        return Some(text.to_owned());
+        let by = unready_by(view, at).unwrap_or_default();
+        return Some(format!(
+            ": its standard input does not block (O_NONBLOCK), and it read before there was data (EAGAIN){by}"
+        ));
     }
     // The row of the command can be one of others, too; that of the copy of `xargs` before is not.
     let is_child = |of: &RecordedProcess| of.started_by == Some(at);

@@ -73,7 +73,8 @@ fn overwritten_found(view: &FindingView<'_>, opened: &[&Opened<'_>]) -> Option<F
         let same = one.first.file == other.first.file;
         // Who wrote on in an emptied file did not overwrite it; but that each empties a temporary file is the fault.
         let emptied = [one, other].iter().any(|opened| opened.first.hole.is_some());
-        let written_on = emptied && !is_temporary;
+        let once = [one, other].iter().any(|opened| opened.first.calls < 2);
+        let written_on = emptied && !is_temporary && once;
         same && at_once && places && !written_on && one.goes_on && other.goes_on && lost(pair) > 0
     };
     let pair = pairs.filter(is_lost).max_by_key(lost)?;

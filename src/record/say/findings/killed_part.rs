@@ -67,7 +67,8 @@ fn taken_for_all(view: &FindingView<'_>, at: usize) -> Option<Finding> {
     let wanted = |end: &RecordedEnd| process.ended_by != Some(end.process);
     let reads_on = |reader: &RecordedEnd| {
         let reads = reader.process != at && reader.at_end > 0 && wanted(reader);
-        reads && view.process(reader).is_some_and(|of| of.end_ns >= ended && of.started_by != Some(at))
+        // The kernel closes its files, which ends the pipe, before it is gone.
+        reads && view.process(reader).is_some_and(|of| of.end_ns + SOON >= ended && of.started_by != Some(at))
     };
     let (channel, pipe) = view.document.channels.iter().enumerate().find(|(channel, pipe)| {
         let own = pipe.writers.iter().any(|end| end.process == at && end.bytes > 0);

@@ -3,8 +3,9 @@
 use crate::record::say::findings::late::{STEPS, at_once, is_script};
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed::{self, by_others};
+use crate::report::number::time;
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedProcess, WaitReason};
-use crate::util::text::counted;
+use crate::util::text::{clean, counted};
 
 /// Bytes of a write at least that is of a full buffer, and the shortest time after the last one, ns.
 const FULL: u64 = 4000;
@@ -13,7 +14,43 @@ const SINCE_NS: u64 = 100_000_000;
 /// `` `a.py` wrote 8,175 bytes to the FIFO to `cat` with 1 call, the last at 1.58 s, and a signal ended it 1.03 s later: ... ``
 pub(crate) fn left_in_buffer(view: &FindingView<'_>) -> Vec<Finding> {
     let each = view.document.recorded.iter().enumerate();
-    each.filter_map(|(at, process)| of_process(view, at, process).or_else(|| not_flushed(view, at, process))).collect()
+    let rules = [of_process, not_flushed, nothing_yet];
+    each.filter_map(|(at, process)| rules.iter().find_map(|find| find(view, at, process))).collect()
+}
+
+/// `` `python3 a.py` wrote nothing to `nohup.out` in 8.00 s, in which it slept 15 times: ... `` A script that works in steps, whose
+/// output is a file to which nobody wrote, or a pipe.
+fn nothing_yet(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<Finding> {
+    let switch = at_once(process).filter(|_| view.is_one(at))?;
+    let steps = process.waits.get(&WaitReason::Timer).map_or(0, |wait| wait.count);
+    let lived = process.end_ns.min(view.document.processes.window_ns).saturating_sub(process.begin_ns);
+    let goes_on = view.document.is_excerpt() && process.signal.is_none();
+    if lived < LONG_NS || steps < STEPS || !(goes_on || by_others(process)) {
+        return None;
+    }
+    let to = match (process.output, process.output_file) {
+        (Some(at), _) => {
+            let pipe = view.document.channels.get(at).filter(|pipe| pipe.kind.is_pipe() && pipe.written() == 0)?;
+            view.pipe_to(pipe)
+        }
+        (None, Some([inode, device])) => {
+            let is_it = |other: (u64, u32)| other == (inode, device as u32);
+            let mut written = view.document.streams.iter().filter(|stream| stream.writes);
+            let mut names = view.document.named_files.iter().filter(|file| is_it((file.inode, file.device)));
+            let name = names.next().filter(|_| !written.any(|stream| is_it((stream.inode, stream.device))))?;
+            format!("`{}`", clean(name.last_name()))
+        }
+        (None, None) => return None,
+    };
+    let text = format!(
+        "{} wrote nothing to {to} in {}, in which it slept {}: what it prints is in its buffer until that has 8 KiB, and is lost if a \
+         signal ends it. {switch} writes at once.",
+        view.name(at),
+        time(lived as f64 / 1e9),
+        counted(steps, "time")
+    );
+    let channels = process.output.into_iter().collect();
+    Some(Finding { channels, ns: Some(lived), ..Finding::new(FindingKind::Unsent, [at], text) })
 }
 
 /// Who waits for this part of its life, and lived so long, ns, does nothing with what it has printed.
@@ -83,8 +120,8 @@ fn of_process(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::say::findings::tests::{WINDOW, said, silent};
-    use crate::result::{Document, WaitTotal};
+    use crate::record::say::findings::tests::{WINDOW, said, silent, used};
+    use crate::result::{Document, NameUse, NamedFile, RecordedStream, WaitTotal};
 
     #[test]
     fn what_a_signal_ends_with_a_part_of_its_output_is_said() {
@@ -110,6 +147,36 @@ mod tests {
                 &|recording| recording.channels[0].writers[0].bytes = 40,
                 &|recording| recording.recorded[0].args.push("-u".to_owned()),
                 &|recording| recording.recorded[0].end_ns = WINDOW / 2 + 1000,
+            ],
+        );
+    }
+
+    #[test]
+    fn a_script_that_has_written_nothing_yet_is_said() {
+        let printed = |change: &dyn Fn(&mut Document)| {
+            said(left_in_buffer, &|recording| {
+                recording.duration_ns = Some(WINDOW);
+                let process = &mut recording.recorded[2];
+                process.args = vec!["python3".to_owned(), "a.py".to_owned()];
+                (process.output_file, process.begin_ns, process.end_ns) = (Some([7, 1]), 0, WINDOW);
+                process.waits = [(WaitReason::Timer, WaitTotal { ns: WINDOW / 10 * 9, count: 15 })].into();
+                recording.named_files = vec![NamedFile { device: 1, ..used(2, NameUse::Creates, 1) }];
+                change(recording);
+            })
+        };
+        let text = "`cat a.py` wrote nothing to `f` in 4.00 s, in which it slept 15 times: what it prints is in its buffer until that has 8 \
+                    KiB, and is lost if a signal ends it. `python3 -u`, or PYTHONUNBUFFERED=1, writes at once.";
+        assert_eq!(printed(&|_| {}), [text]);
+        silent(
+            &printed,
+            &[
+                &|recording| recording.duration_ns = None,
+                &|recording| recording.recorded[2].args.push("-u".to_owned()),
+                &|recording| recording.recorded[2].output_file = Some([8, 1]),
+                &|recording| {
+                    let stream = RecordedStream { inode: 7, device: 1, writes: true, ..RecordedStream::default() };
+                    recording.streams = vec![stream];
+                },
             ],
         );
     }

@@ -13,6 +13,7 @@ mod exit;
 mod exit_of;
 mod failed;
 mod files;
+mod held_back;
 mod ignored;
 mod jobs;
 mod killed_part;
@@ -21,7 +22,9 @@ mod left_in_buffer;
 mod left_off;
 mod left_socket;
 mod left_writing;
+mod listens;
 mod lock_folders;
+mod lock_polls;
 mod loops;
 mod no_end;
 mod own_input;
@@ -54,7 +57,7 @@ use crate::util::text::grouped;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 81] = [
+const RULES: [FindingRule; 85] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -66,6 +69,7 @@ const RULES: [FindingRule; 81] = [
     unsent::unsent,
     unsent::rests,
     left_in_buffer::left_in_buffer,
+    broken_pipe::cut_script,
     connections::not_resumed,
     connections::unread,
     connections::reset,
@@ -102,17 +106,20 @@ const RULES: [FindingRule; 81] = [
     stale_pid::find,
     stale_pid::zombie,
     left_socket::find,
+    lock_polls::lock_polls,
+    listens::keeps_listening,
     lock_folders::left,
     lock_folders::free,
     raced::not_listening_yet,
     files::deleted,
     replaced_files::writes_on,
     replaced_files::found_empty,
+    replaced_files::read_half,
     unread_child::unread_child,
     files::hole,
     torn::line_cut,
     waits::refused,
-    waits::acknowledged,
+    held_back::held_back,
     torn::doubled,
     children::last_line,
     children::not_awaited,

@@ -60,12 +60,15 @@ pub(crate) fn large_blocks(view: &FindingView<'_>) -> Vec<Finding> {
 /// So many calls take time, if each writes no more than this, as `dd` does.
 const SMALL_WRITES_MANY: u64 = 10_000;
 const SMALL: u64 = 512;
+/// Larger reads of a file are lines.
+const SMALL_READ: u64 = 16;
 
 /// From this part of the path on, the process is worth a change.
 const MUCH: f64 = 0.3;
 
 /// What writes less often.
 const BUFFER: &str = "a buffer (`BufWriter`, `bufio.Writer`, `setvbuf`) that is not flushed after each (as `std::endl` does) writes many at once";
+const READ_BUFFER: &str = "a buffer (`fread`, `BufReader`, `bufio.Reader`) reads blocks";
 const BLOCKS: &str = "`bs=1M` moves more at once";
 const LOOP: &str = "a loop of a shell handles each line by itself, and its `echo` or `printf` writes at once; `awk` or `sed` handles blocks";
 
@@ -74,23 +77,25 @@ pub(crate) fn small_writes(view: &FindingView<'_>) -> Vec<Finding> {
     let document = view.document;
     let on_cpu = |at: usize| view.on_path(at, PathWhat::OnCpu);
     let is_small = |stream: &&RecordedStream| {
-        stream.writes
-            && stream.calls >= SMALL_WRITES_MANY
-            && stream.bytes / stream.calls <= SMALL
+        stream.calls >= SMALL_WRITES_MANY
+            && stream.bytes / stream.calls <= if stream.writes { SMALL } else { SMALL_READ }
             && on_cpu(stream.process) >= MUCH
     };
     let text = |stream: &RecordedStream| {
         let process = document.recorded.get(stream.process);
-        let advice = if process.is_some_and(RecordedProcess::is_shell) {
-            LOOP
-        } else if process.is_some_and(|process| process.name == "dd") {
+        let advice = if process.is_some_and(|process| process.name == "dd") {
             BLOCKS
+        } else if !stream.writes {
+            READ_BUFFER
+        } else if process.is_some_and(RecordedProcess::is_shell) {
+            LOOP
         } else {
             BUFFER
         };
         let text = format!(
-            "{} writes `{}` with {} calls of {} in the mean, and is on a CPU {} of the time: {}.",
+            "{} {} `{}` with {} calls of {} in the mean, and is on a CPU {} of the time: {}.",
             view.name(stream.process),
+            if stream.writes { "writes" } else { "reads" },
             clean(&stream.file),
             grouped(stream.calls),
             counted(stream.bytes.div_ceil(stream.calls), "byte"),
@@ -299,6 +304,15 @@ mod tests {
             "614,400 calls of 512 bytes in the mean, and is on a CPU 100 % of the time: `bs=1M` moves more at once."
         ));
         assert!(writes(9000, WINDOW).is_empty() && writes(210_000, WINDOW / 10).is_empty());
+        let reads = said(small_writes, &|recording| {
+            let part = PathPart { process: Some(1), what: PathWhat::OnCpu, ns: WINDOW, ..PathPart::default() };
+            recording.path = Some(CriticalPath { parts: vec![part], ..CriticalPath::default() });
+            let (calls, file) = (4_027_884, "init.sql".to_owned());
+            recording.streams = vec![RecordedStream { process: 1, file, calls, bytes: calls, ..Default::default() }];
+        });
+        let text = "`grep` reads `init.sql` with 4,027,884 calls of 1 byte in the mean, and is on a CPU 100 % of the time: a buffer (`fread`, \
+                    `BufReader`, `bufio.Reader`) reads blocks.";
+        assert_eq!(reads, [text]);
     }
 
     #[test]

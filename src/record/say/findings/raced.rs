@@ -99,7 +99,10 @@ fn race_found(view: &FindingView<'_>) -> Option<Finding> {
                 other.process == failed.process && one.parent == second.parent && apart
             })
         };
-        !files.iter().any(|other| again(other) && other.is_same_place(failed))
+        // So is who made it itself, or used it when it was there.
+        let later =
+            |other: &NamedFile| other.pid == failed.pid && other.error.is_none() && other.at_ns[1] > failed.at_ns[1];
+        !files.iter().any(|other| (again(other) || later(other)) && other.is_same_place(failed))
     };
     let mut failed: Vec<&NamedFile> =
         files.iter().filter(ends).filter(tries).filter(|file| !well || !asked(file)).collect();

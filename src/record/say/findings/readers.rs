@@ -185,10 +185,26 @@ pub(crate) fn datagrams(view: &FindingView<'_>) -> Vec<Finding> {
         let is_much = lost >= DATAGRAMS_MANY && lost as f64 >= DATAGRAMS_SHARE * all as f64;
         is_much.then(|| Finding { count: Some(lost), of: Some(all), ..Finding::new(FindingKind::Datagrams, [at], text) })
     }));
-    found.extend(view.document.recorded.iter().enumerate().filter_map(|(at, process)| filled(view, at, process)));
+    let each = || view.document.recorded.iter().enumerate();
+    found.extend(each().filter_map(|(at, process)| filled(view, at, process)));
+    found.extend(each().filter_map(|(at, process)| dropped(view, at, process)));
     found
         .extend(view.document.channels.iter().enumerate().filter_map(|(at, channel)| datagrams_cut(view, at, channel)));
     found
+}
+
+/// `` 2,606 datagrams for `recv.py` were dropped, because its receive buffer was full when they came: ... ``
+fn dropped(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<Finding> {
+    let (lost, got) = (process.dropped_datagrams, process.received);
+    let text = format!(
+        "{} for {} were dropped, because its receive buffer was full when they came; it got {}. The sender is not told. A larger buffer \
+         (SO_RCVBUF up to net.core.rmem_max), a thread that only reads, or a sender that waits for answers, loses none.",
+        counted(lost, "datagram"),
+        view.name(at),
+        grouped(got)
+    );
+    let finding = Finding::new(FindingKind::Datagrams, [at], text);
+    (lost > 0 && got > 0).then_some(Finding { count: Some(lost), of: Some(lost + got), ..finding })
 }
 
 /// `` 50 of the 200 datagrams that `b` received filled its buffer of 2,048 bytes: ... ``

@@ -1,8 +1,9 @@
 //! Files that get another content or another name while others use them.
 
+use crate::record::say::findings::answers::is_answer;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::result::{Finding, FindingKind, NameUse, NamedFile, RecordedStream};
-use crate::util::text::{clean, grouped};
+use crate::util::text::{clean, counted, grouped};
 
 /// Who writes on for so long after its file got another name does not only end, ns.
 const ON_NS: u64 = 300_000_000;
@@ -73,6 +74,45 @@ pub(crate) fn found_empty(view: &FindingView<'_>) -> Vec<Finding> {
     files.iter().filter(anew).find_map(found).into_iter().collect()
 }
 
+/// Who fails because of what it has read ends so much later at most, ns.
+const ENDS_NS: u64 = 1_000_000_000;
+
+/// `` `build b` ended with exit code 1 after it had opened `cache/12`, while `build a` still wrote that: ... ``
+pub(crate) fn read_half(view: &FindingView<'_>) -> Vec<Finding> {
+    let files = &view.document.named_files;
+    let found = |file: &NamedFile| {
+        let (code, end) = (file.exit_code?, file.ended_ns?);
+        let process = view.document.recorded.get(file.process)?;
+        let opened = file.at_ns[1];
+        let is_read = file.does == NameUse::Reads && file.error.is_none() && end < opened + ENDS_NS;
+        let writes = |stream: &&RecordedStream| {
+            let is_it = (stream.inode, stream.device) == (file.inode, file.device) && stream.pid != file.pid;
+            is_it
+                && stream.writes
+                && (stream.moved_ns[0]..stream.moved_ns[1]).contains(&opened)
+                && file.size < stream.range[1]
+        };
+        let stream = view.document.streams.iter().find(writes).filter(|_| is_read && !is_answer(process, code))?;
+        if view.with_starters(file.process).any(|of| of == stream.process) {
+            return None;
+        }
+        let writer = view.name(stream.process);
+        let text = format!(
+            "{} ended with exit code {code} at {}, after it had opened `{}` at {}, while {writer} still wrote that: {} of {} were in it by then. \
+             If {writer} writes to another file, which gets that name when it is complete (`rename`), nobody reads a part.",
+            view.name(file.process),
+            after(end),
+            clean(file.last_name()),
+            after(opened),
+            grouped(file.size),
+            counted(stream.range[1], "byte")
+        );
+        let finding = Finding::new(FindingKind::Raced, [file.process, stream.process], text);
+        Some(Finding { at_ns: Some(opened), bytes: Some(file.size), of: Some(stream.range[1]), ..finding })
+    };
+    files.iter().rev().find_map(found).into_iter().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,6 +143,34 @@ mod tests {
                 &|recording| recording.named_files[1].path = "/t/g".to_owned(),
                 &|recording| recording.named_files[1].pid = 1,
                 &|recording| recording.streams[0].moved_ns[0] = 450 * MS,
+            ],
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_read_before_it_is_complete_is_said() {
+        let half = |change: &dyn Fn(&mut Document)| {
+            said(read_half, &|recording| {
+                let (moved_ns, range) = ([100 * MS, 200 * MS], [0, 6000]);
+                let mut stream = RecordedStream { pid: 1, inode: 7, moved_ns, range, ..RecordedStream::default() };
+                stream.writes = true;
+                recording.streams = vec![stream];
+                let read = NamedFile { size: 1024, exit_code: Some(1), ..used(1, NameUse::Reads, 150) };
+                recording.named_files = vec![NamedFile { ended_ns: Some(250 * MS), ..read }];
+                change(recording);
+            })
+        };
+        let text = "`grep` ended with exit code 2 at 0.25 s, after it had opened `f` at 0.15 s, while `seq` still wrote that: 1,024 of 6,000 bytes \
+                    were in it by then. If `seq` writes to another file, which gets that name when it is complete (`rename`), nobody reads a part.";
+        let fails = |recording: &mut Document| recording.named_files[0].exit_code = Some(2);
+        assert_eq!(half(&fails), [text]);
+        silent(
+            &half,
+            &[
+                &|recording| recording.named_files[0].exit_code = None,
+                &|recording| (fails(recording), recording.named_files[0].at_ns = [250 * MS; 2]).1,
+                &|recording| (fails(recording), recording.named_files[0].size = 6000).1,
+                &|recording| (fails(recording), recording.streams[0].inode = 8).1,
             ],
         );
     }

@@ -2,7 +2,7 @@
 
 use crate::record::say::findings::late::at_once;
 use crate::record::say::findings::view::FindingView;
-use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedStream, WaitReason};
+use crate::result::{DoubledBuffer, Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedStream, WaitReason};
 use crate::util::text::{clean, counted, grouped};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -133,24 +133,29 @@ fn split(view: &FindingView<'_>, streams: &[&RecordedStream]) -> Option<Finding>
 /// `` `main` and 3 children that it forked wrote the same 24 bytes first to the pipe to `cat`: ... ``
 pub(crate) fn doubled(view: &FindingView<'_>) -> Vec<Finding> {
     let channels = view.document.channels.iter().enumerate();
-    let doubled = channels.filter_map(|(at, channel)| Some((at, channel, channel.doubled?)));
-    let text = |(at, channel, doubled): (usize, &crate::result::RecordedChannel, crate::result::DoubledBuffer)| {
+    let channels = channels.filter_map(|(at, channel)| Some((Some(at), view.pipe_to(channel), channel.doubled?)));
+    let mut files: Vec<&RecordedStream> =
+        view.document.streams.iter().filter(|stream| stream.doubled.is_some()).collect();
+    files.dedup_by_key(|stream| (stream.inode, stream.device));
+    let files =
+        files.into_iter().filter_map(|stream| Some((None, format!("`{}`", clean(&stream.file)), stream.doubled?)));
+    let text = |(channel, to, doubled): (Option<usize>, String, DoubledBuffer)| {
         let children = if doubled.children == 1 {
             "a child that it forked".to_owned()
         } else {
             format!("{} children that it forked", grouped(doubled.children))
         };
         let text = format!(
-            "{} and {children} began with the same {} in {}: what is in a buffer at a `fork` is written by both. To flush it \
+            "{} and {children} began with the same {} in {to}: what is in a buffer at a `fork` is written by both. To flush it \
              before (`fflush`), or to end the child with `_exit`, writes it once.",
             view.name(doubled.process),
             counted(doubled.bytes, "byte"),
-            view.pipe_to(channel)
         );
         let finding = Finding::new(FindingKind::Doubled, [doubled.process], text);
-        Finding { channels: vec![at], bytes: Some(doubled.bytes), count: Some(doubled.children), ..finding }
+        let channels = channel.into_iter().collect();
+        Finding { channels, bytes: Some(doubled.bytes), count: Some(doubled.children), ..finding }
     };
-    doubled.map(text).collect()
+    channels.chain(files).map(text).collect()
 }
 
 /// Fewer lines may have been written first on purpose.
@@ -253,7 +258,7 @@ pub(crate) fn line_cut(view: &FindingView<'_>) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::record::say::findings::tests::{WINDOW, said, said_after, silent};
-    use crate::result::{ChannelKind, Document, DoubledBuffer};
+    use crate::result::{ChannelKind, Document};
 
     /// Eight processes of one name that write at the same time.
     fn eight(recording: &mut Document) {
@@ -353,6 +358,12 @@ mod tests {
             recording.channels[0].doubled = Some(DoubledBuffer { process: 0, children: 3, bytes: 24 });
         });
         assert_eq!(doubled, [text]);
+        let in_file = said(super::doubled, &|recording| {
+            let doubled = Some(DoubledBuffer { process: 0, children: 3, bytes: 24 });
+            let file = "log".to_owned();
+            recording.streams = vec![RecordedStream { file, writes: true, doubled, ..RecordedStream::default() }];
+        });
+        assert_eq!(in_file, [text.replace("the pipe to `grep`", "`log`")]);
     }
 
     fn wrote(line: &str, aside: u64, printed: u64) -> Vec<String> {

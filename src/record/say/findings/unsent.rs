@@ -1,5 +1,6 @@
 //! Bytes that were to be written and were not, because a channel was full and the writer does not wait.
 
+use crate::record::say::findings::exit::unready_by;
 use crate::record::say::findings::view::FindingView;
 use crate::result::{Finding, FindingKind, RecordedEnd};
 use crate::util::text::{counted, grouped};
@@ -29,9 +30,10 @@ pub(crate) fn unsent(view: &FindingView<'_>) -> Vec<Finding> {
         let noun = pipe.kind.noun();
         let (name, pipe, bytes) = (view.name(end.process), view.pipe_to(pipe), counted(end.unsent, "byte"));
         let how = if end.eagain > 0 { "failed with EAGAIN" } else { "wrote only a part" };
+        let by = unready_by(view, end.process).unwrap_or_default();
         let text = format!(
             "{name} ended with at least {bytes} unsent: its last write to {pipe} {how}, because the {noun} was full and does not \
-             block (O_NONBLOCK). It has to write on when there is room before it ends{}.",
+             block (O_NONBLOCK){by}. It has to write on when there is room before it ends{}.",
             if ONE_WRITES.contains(&process.name.as_str()) {
                 ": in node, `process.exitCode` instead of `process.exit()` does"
             } else {
@@ -60,9 +62,10 @@ pub(crate) fn rests(view: &FindingView<'_>) -> Vec<Finding> {
         if dropped == 0 || plain < end.all_calls() || end.requested == 0 || process.moves_unseen() {
             return None;
         }
+        let by = unready_by(view, end.process).unwrap_or_default();
         let whole = if end.eagain > 0 { format!(" and {} nothing (EAGAIN)", grouped(end.eagain)) } else { String::new() };
         let text = format!(
-            "Of {} of {} to {}, {} wrote only a part{whole}, because the {} was full and does not block (O_NONBLOCK). {} times, it went \
+            "Of {} of {} to {}, {} wrote only a part{whole}, because the {} was full and does not block (O_NONBLOCK){by}. {}, it went \
              on with something else than the rest: lines are cut and run into each other. It has to write the rest when `poll` finds \
              room, or to keep that descriptor blocking.",
             counted(end.all_calls(), "write"),
@@ -70,7 +73,7 @@ pub(crate) fn rests(view: &FindingView<'_>) -> Vec<Finding> {
             view.pipe_to(pipe),
             grouped(end.short),
             pipe.kind.noun(),
-            grouped(dropped)
+            counted(dropped, "time")
         );
         let finding = Finding::new(FindingKind::Torn, [end.process], text);
         Some(Finding { channels: vec![at], count: Some(dropped), of: Some(end.all_calls()), ..finding })

@@ -10,7 +10,6 @@ use crate::result::{
 };
 use crate::util::text::{clean, counted, grouped};
 use std::collections::BTreeSet;
-use std::ops::RangeInclusive;
 
 /// From this part of the window on, a process is stopped all the time; from this part of the path on, the path says it.
 const ALWAYS: f64 = 0.95;
@@ -50,7 +49,7 @@ pub(crate) fn stopped(view: &FindingView<'_>) -> Vec<Finding> {
         ),
         [HeldBy::BackgroundWrite] => format!(
             "by SIGTTOU, because a background job changed its terminal, or wrote to it after `stty tostop`. `fg` brings {them} \
-             to the foreground; with `</dev/null`, one that only reads or changes its settings leaves it alone."
+             to the foreground; with `</dev/null >log 2>&1`, it leaves the terminal alone."
         ),
         by => format!("by {}. `fg` or `kill -CONT` lets {them} go on.", few(by.iter().map(words::holder))),
     };
@@ -206,54 +205,6 @@ fn waits(view: &FindingView<'_>) -> Option<Finding> {
         percent(share(process))
     );
     (share(process) >= REFUSED_LONG && !is_said).then(|| Finding::new(FindingKind::Waiting, [at], text))
-}
-
-/// Waits for answers, for this part of the window, each about as long as the acknowledgement of data is delayed, ns.
-const ANSWERS: u64 = 10;
-const ACKNOWLEDGED_NS: RangeInclusive<u64> = 36_000_000..=70_000_000;
-
-/// `` `a.py` sends each message to `b.py` in 2 writes, and waits 42.1 ms for each answer: ... ``
-pub(crate) fn acknowledged(view: &FindingView<'_>) -> Vec<Finding> {
-    let channels = || view.document.channels.iter().enumerate().filter(|(_, channel)| channel.kind == ChannelKind::Tcp);
-    let say = |(at, requests): (usize, &RecordedChannel)| {
-        let ([from], [to]) = (&requests.writers[..], &requests.readers[..]) else { return None };
-        let of = |ends: &[RecordedEnd], end: &RecordedEnd| matches!(ends, [one] if one.process == end.process);
-        let back = |(_, other): &(usize, &RecordedChannel)| of(&other.writers, to) && of(&other.readers, from);
-        let answer = &channels().find(back)?.1.readers[0];
-        let (writes, answers) = (from.all_calls(), answer.sleeps);
-        let mean = answer.blocked_ns.checked_div(answers).filter(|mean| ACKNOWLEDGED_NS.contains(mean))?;
-        // Both wait at the same time, again and again: what was sent is on its way.
-        let over = answer.moved_ns.map_or(0, |[first, last]| last - first);
-        let both = to.blocked_ns.min(answer.blocked_ns).min(over) as f64 >= LONG * view.window();
-        if from.process == to.process || answers < ANSWERS || writes * 2 < answers * 3 || !both {
-            return None;
-        }
-        Some((at, [from.process, to.process], (writes + answers / 2) / answers, mean))
-    };
-    let slow: Vec<(usize, [usize; 2], u64, u64)> = channels().filter_map(say).collect();
-    // Who passes on what comes in parts sends it in parts: the first one of a chain delays all.
-    let passes_on = |[from, to]: [usize; 2]| slow.iter().any(|(_, ends, ..)| ends[1] == from && ends[0] != to);
-    let first = slow.iter().find(|(_, ends, ..)| !passes_on(*ends)).or(slow.first());
-    let Some(&(at, [from, to], writes, mean)) = first else { return Vec::new() };
-    let back = slow.iter().find(|(_, ends, ..)| *ends == [to, from]);
-    let relays = slow.iter().any(|(_, ends, ..)| ends[0] == to && ends[1] != from);
-    let (one, other) = (view.name(from), view.name(to));
-    let (who, who_has) = match back {
-        Some((_, _, answers, _)) => (
-            format!("{one} sends each message to {other} in {writes} writes, and {other} each of its own in {answers}"),
-            ", of both",
-        ),
-        None => (format!("{one} sends each message to {other} in {writes} writes"), ""),
-    };
-    let text = format!(
-        "{who}, and both wait some {}: the last one is sent only once those before are acknowledged, which takes 40 ms. One write for \
-         all, or TCP_NODELAY{who_has}, does not wait.{}",
-        after(mean),
-        if relays { format!(" {other} passes that on in the same parts, and needs it, too.") } else { String::new() }
-    );
-    let channels = [at].into_iter().chain(back.map(|(at, ..)| *at)).collect();
-    let finding = Finding::new(FindingKind::Naps, [from, to], text);
-    vec![Finding { channels, ns: Some(mean), ..finding }]
 }
 
 /// `` `xargs` read nothing and started `rm` all the same: ... ``
@@ -431,47 +382,6 @@ mod tests {
         let text = "`grep` waits 75 % of the time in `connect`, until who listens accepts a connection.";
         assert_eq!(waits(WINDOW / 4 * 3), [text]);
         assert!(waits(WINDOW / 4).is_empty());
-    }
-
-    #[test]
-    fn two_writes_that_wait_for_an_acknowledgement_are_said() {
-        let asks = |change: &dyn Fn(&mut Document)| {
-            said(acknowledged, &|recording| {
-                let [requests, answers] = &mut recording.channels[..] else { panic!() };
-                (requests.kind, answers.kind) = (ChannelKind::Tcp, ChannelKind::Tcp);
-                requests.writers[0].calls = [("sendto".to_owned(), 160)].into();
-                requests.readers[0].blocked_ns = WINDOW / 10 * 9;
-                (answers.writers[0].process, answers.readers[0].process) = (1, 0);
-                (answers.readers[0].sleeps, answers.readers[0].blocked_ns) = (80, WINDOW / 10 * 9);
-                change(recording);
-            })
-        };
-        let text = "`seq` sends each message to `grep` in 2 writes, and both wait some 45.0 ms: the last one is sent only once those before \
-                    are acknowledged, which takes 40 ms. One write for all, or TCP_NODELAY, does not wait.";
-        assert_eq!(asks(&|_| {}), [text]);
-        // `cat` sends what it gets from `seq` to `grep`: `seq` is the first.
-        let relayed = asks(&|recording| {
-            let mut more = recording.channels.clone();
-            (more[0].readers[0].process, more[1].writers[0].process) = (2, 2);
-            let [requests, answers] = &mut recording.channels[..] else { panic!() };
-            (requests.writers[0].process, answers.readers[0].process) = (2, 2);
-            recording.channels.extend(more);
-        });
-        assert!(
-            relayed[0].starts_with("`seq` sends each message to `cat` in 2 writes")
-                && relayed[0].ends_with("`cat` passes that on in the same parts, and needs it, too."),
-            "{relayed:?}"
-        );
-        silent(
-            &asks,
-            &[
-                &|recording| recording.channels[0].writers[0].calls = [("sendto".to_owned(), 80)].into(),
-                &|recording| recording.channels[0].readers[0].blocked_ns = WINDOW / 10,
-                &|recording| recording.channels[1].readers[0].sleeps = 800,
-                &|recording| recording.channels[1].kind = ChannelKind::Pipe,
-                &|recording| recording.channels[1].readers[0].moved_ns = Some([0, WINDOW / 8]),
-            ],
-        );
     }
 
     #[test]

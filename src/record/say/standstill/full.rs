@@ -1,6 +1,7 @@
 //! Channels that stay full, because who has the other end open does not read.
 
 use crate::profile::few;
+use crate::record::model::labels::labels;
 use crate::record::say::standstill::waiting::{LONG, NAMED, channel_name, full_name, is_hung, recorded, role};
 use crate::report::number::time;
 use crate::result::{AwaitedChannel, ChannelKind, Document, LastLook, LastWait, RecordedEnd, WaitReason, WaitedFor};
@@ -14,6 +15,9 @@ pub(super) fn full(recording: &Document, look: &LastLook) -> Vec<String> {
         // Its reader has ended since, and so did the wait.
         let is_over = recording.recorded.get(at)?.signal == Some(libc::SIGPIPE.cast_unsigned());
         let channel = for_room(wait).filter(|_| !is_over)?;
+        if let Some(text) = without_reader(recording, look, wait, channel) {
+            return Some(text);
+        }
         let long = blocked_ns(recording, at, wait, channel) as f64 >= LONG * recording.processes.window_ns as f64;
         long.then(|| text(recording, look, wait, channel)).flatten()
     });
@@ -39,6 +43,33 @@ fn blocked_ns(recording: &Document, process: usize, wait: &LastWait, channel: &A
 
 fn is_polled(wait: &LastWait) -> bool {
     matches!(wait.awaited, WaitedFor::Channels { polled: true, .. })
+}
+
+/// A shorter wait may be about to end.
+const WITHOUT_READER_NS: u64 = 300_000_000;
+
+/// The same of a channel whose readers have all ended: others have inherited its end, so that its writer gets no SIGPIPE.
+fn without_reader(recording: &Document, look: &LastLook, wait: &LastWait, channel: &AwaitedChannel) -> Option<String> {
+    let at = wait.process.recorded.filter(|_| channel.kind.is_pipe())?;
+    let reading = &recorded(recording, channel)?.readers;
+    let readers: BTreeSet<usize> = reading.iter().filter(|end| end.bytes > 0).map(|end| end.process).collect();
+    let ended = readers.iter().map(|reader| recording.recorded[*reader].end_ns).max()?;
+    let others: Vec<_> = channel.holders.iter().filter(|holder| holder.process.pid != wait.process.pid).collect();
+    let one_reads = others.iter().any(|holder| holder.process.recorded.is_none_or(|at| readers.contains(&at)));
+    if ended >= look.at_ns || one_reads || blocked_ns(recording, at, wait, channel) < WITHOUT_READER_NS {
+        return None;
+    }
+    let labels = labels(recording);
+    let [has, reads] = if others.len() == 1 { ["has", "reads"] } else { ["have", "read"] };
+    Some(format!(
+        "{} waits for room in {}, whose reader {} ended at {}. It gets no SIGPIPE, because {} still {has} the read end open, and never {reads} \
+         it: who has inherited it only has to close it after the `fork`.",
+        full_name(&wait.process),
+        channel_name(channel),
+        few(readers.iter().map(|reader| format!("`{}`", labels[*reader]))),
+        time(ended as f64 / 1e9),
+        few(others.iter().map(|holder| full_name(&holder.process)))
+    ))
 }
 
 fn text(recording: &Document, look: &LastLook, wait: &LastWait, channel: &AwaitedChannel) -> Option<String> {

@@ -236,6 +236,24 @@ pub(super) fn neglects(recording: &Document, look: &LastLook) -> Vec<String> {
     neglecting.take(NAMED).collect()
 }
 
+/// Who waits although children have ended, for which it has not waited: its handler of SIGCHLD does so once for each signal.
+pub(super) fn merged(recording: &Document, look: &LastLook) -> Vec<String> {
+    let merged = look.parents.iter().filter_map(|process| {
+        let waits = &recording.recorded.get(process.recorded?)?.waits;
+        let reasons = [WaitReason::Poll, WaitReason::Signal, WaitReason::Timer, WaitReason::Thread];
+        let slept: u64 = reasons.iter().filter_map(|reason| waits.get(reason)).map(|wait| wait.ns).sum();
+        (slept as f64 >= LONG * recording.processes.window_ns as f64).then(|| {
+            format!(
+                "{} has a handler of SIGCHLD, but {} (zombies): several that end at once send one signal. At each, `waitpid` has to be \
+                 called until it finds no more.",
+                full_name(process),
+                not_waited_for(&process.unreaped)
+            )
+        })
+    });
+    merged.take(NAMED).collect()
+}
+
 /// Of those that could have opened these FIFOs: `` : its child `dd`, which ended with exit code 1, will not ``.
 pub(super) fn ended_openers(recording: &Document, process: &SeenProcess, paths: &BTreeSet<String>) -> String {
     let mut gone: Vec<String> = process.unreaped.iter().map(ended_child).collect();

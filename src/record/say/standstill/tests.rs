@@ -45,7 +45,7 @@ pub(super) fn recording(waits: Vec<LastWait>) -> Document {
         processes: Processes { window_ns: WINDOW, ..Processes::default() },
         recorded: (0..3).map(process).collect(),
         channels: vec![empty, full],
-        last_look: Some(LastLook { at_ns: 950, waits, stale: Vec::new() }),
+        last_look: Some(LastLook { at_ns: 950, waits, ..LastLook::default() }),
         duration_ns: Some(WINDOW),
         ..Document::default()
     }
@@ -129,7 +129,9 @@ fn who_has_a_lock_is_said_without_who_waits() {
     };
     let locked = |holders: &[usize]| found(holders, false, "server");
     let begin = "`client` (process 1) waits for the lock of `f`, which ";
-    assert_eq!(found(&[0, 1], true, "server"), format!("{begin}`server` (process 2) has.{INHERITED_LOCK}"));
+    let inherited = " It has inherited the open file from who took the lock: O_CLOEXEC closes it for such a child, as does, in a shell \
+                     that has opened it as descriptor 9, `9>&-` behind the command.";
+    assert_eq!(found(&[0, 1], true, "server"), format!("{begin}`server` (process 2) has.{inherited}"));
     assert_eq!(found(&[1], true, "bash"), format!("{begin}`server` (process 2) has."));
     assert_eq!(locked(&[1]), format!("{begin}`server` (process 2) has."));
     assert_eq!(locked(&[0, 1]), format!("{begin}`server` (process 2) has."));
@@ -452,4 +454,38 @@ fn a_lock_that_ended_children_do_not_release_is_said() {
     assert_eq!(shared(&[7, 8])[0], text);
     assert!(shared(&[8])[0].contains("Of its children, 1 has ended. They"));
     assert!(shared(&[]).is_empty(), "they may go on");
+}
+
+#[test]
+fn who_has_the_lock_of_a_flock_that_has_ended_is_told() {
+    let text = |signal: Option<i32>| {
+        let mut recording = recording(Vec::new());
+        recording.recorded[1].started_by = Some(0);
+        let flock = &mut recording.recorded[0];
+        (flock.name, flock.end_ns, flock.pids) = ("flock".to_owned(), 100_000_000, vec![1]);
+        recording.recorded[0].signal = signal.map(i32::cast_unsigned);
+        recording.recorded[0].args = ["flock", "f", "server"].map(str::to_owned).to_vec();
+        inherited_lock(&recording, &seen(1))
+    };
+    let begin = " It is the program that `flock` started with the lock";
+    let ended = "; SIGINT ended `flock` at 0.10 s, but not `server`, which has the lock as long as it runs. It has to end at SIGINT, too; \
+                 with `flock --no-fork`, both are one process.";
+    assert_eq!(text(Some(libc::SIGINT)), format!("{begin}{ended}"));
+    let runs = ": signals have to go to it, or to the whole group; with `flock --no-fork`, both are one process.";
+    assert_eq!(text(None), format!("{begin}{runs}"));
+}
+
+#[test]
+fn who_waits_once_for_several_children_is_told() {
+    let said_of = |reason: WaitReason| {
+        let mut recording = recording(Vec::new());
+        let unreaped = [7, 8].map(|pid| EndedChild { pid, name: "a".to_owned(), status: None }).to_vec();
+        recording.last_look.as_mut().unwrap().parents = vec![SeenProcess { unreaped, ..seen(0) }];
+        recording.recorded[0].waits = [(reason, WaitTotal { ns: 900, count: 1 })].into();
+        said(&recording, &[FindingKind::Held]).concat()
+    };
+    let text = "`client` (process 1) has a handler of SIGCHLD, but has not waited for 2 children of its own that have ended (zombies): several \
+                that end at once send one signal. At each, `waitpid` has to be called until it finds no more.";
+    assert_eq!(said_of(WaitReason::Signal), text);
+    assert_eq!(said_of(WaitReason::Child), "");
 }

@@ -20,10 +20,10 @@ pub(super) fn unaccepted(recording: &Document, look: &LastLook) -> Vec<String> {
             }
         }
     }
-    of_servers.values().filter_map(|waits| text(waits)).take(NAMED).collect()
+    of_servers.values().filter_map(|waits| text(look, waits)).take(NAMED).collect()
 }
 
-fn text(waits: &[(&LastWait, &AwaitedChannel)]) -> Option<String> {
+fn text(look: &LastLook, waits: &[(&LastWait, &AwaitedChannel)]) -> Option<String> {
     let (_, channel) = waits.first()?;
     let server = channel.holders.first()?;
     let clients: BTreeMap<u32, &SeenProcess> =
@@ -39,10 +39,31 @@ fn text(waits: &[(&LastWait, &AwaitedChannel)]) -> Option<String> {
     let (clients, waits) =
         (few(clients.values().map(|client| full_name(client))), if clients.len() == 1 { "waits" } else { "wait" });
     let name = full_name(&server.process);
+    let short = format!("`{}`", clean(&server.process.name));
+    let busy = reads_from(look, server.process.pid);
+    let remedy = match busy.is_empty() {
+        true => format!(
+            "{short} has to call `accept` until there is no more (EAGAIN) each time that it is told of one, and while it serves others."
+        ),
+        false => format!(
+            "Meanwhile, {short} waits for data from {}, without a limit of time: a limit (SO_RCVTIMEO, `settimeout`), or a thread for each \
+             connection, keeps who sends nothing from keeping others waiting.",
+            few(busy)
+        ),
+    };
     Some(format!(
-        "{clients} {waits} {what} which {name} has not accepted, although it listens there (its descriptor {}). {} has to call `accept` \
-         until there is no more (EAGAIN) each time that it is told of one, and while it serves others.",
-        server.fd,
-        format_args!("`{}`", clean(&server.process.name))
+        "{clients} {waits} {what} which {name} has not accepted, although it listens there (its descriptor {}). {remedy}",
+        server.fd
     ))
+}
+
+/// From whom threads of a server wait for data by connections of its own, and for nothing else.
+fn reads_from(look: &LastLook, server: u32) -> BTreeSet<String> {
+    let own = look.waits.iter().filter(|wait| wait.process.pid == server);
+    let reads = own.filter_map(|wait| match &wait.awaited {
+        WaitedFor::Channels { any, others: 0, polled: false, limited: false } => Some(any),
+        _ => None,
+    });
+    let open = reads.flatten().filter(|channel| !channel.room && !channel.unaccepted && !channel.kind.is_pipe());
+    open.flat_map(|channel| &channel.holders).map(|holder| full_name(&holder.process)).collect()
 }

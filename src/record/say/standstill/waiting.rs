@@ -14,10 +14,40 @@ use std::collections::BTreeSet;
 /// A wait of less than this part of the window may have been about to end.
 pub(super) const LONG: f64 = 0.5;
 
+/// The program that starts another one with a lock.
+const FLOCK: &str = "flock";
+
 /// Said of who has a lock that another one took, which has ended.
-pub(crate) const INHERITED_LOCK: &str = " It has inherited the open file from who took the lock: O_CLOEXEC closes it for such a child, as does, in a shell that has opened it as \
-     descriptor 9, `9>&-` behind the command. Where `flock FILE PROGRAM` started it, it is that program: signals have to go to it, or to \
-     the whole group.";
+pub(crate) fn inherited_lock(recording: &Document, holder: &SeenProcess) -> String {
+    let row = |at: Option<usize>| recording.recorded.get(at?);
+    let starter = row(holder.recorded).and_then(|process| Some((&process.name, row(process.started_by)?)));
+    // A shell that is replaced by a later `flock` may have started it, too.
+    let named = |words: &[String], name: &str| {
+        words.iter().skip(1).any(|word| word.rsplit('/').next().is_some_and(|word| word.starts_with(name)))
+    };
+    let starter = starter.filter(|(name, starter)| starter.name == FLOCK && named(&starter.args, name));
+    let Some((_, flock)) = starter else {
+        return " It has inherited the open file from who took the lock: O_CLOEXEC closes it for such a child, as does, in a shell that \
+                has opened it as descriptor 9, `9>&-` behind the command."
+            .to_owned();
+    };
+    let name = clean(&holder.name);
+    let begin = format!(" It is the program that `{FLOCK}` started with the lock");
+    // Of several, the time is that of the last one.
+    let when = match flock.pids[..] {
+        [_] => format!(" at {}", time(flock.end_ns as f64 / 1e9)),
+        _ => String::new(),
+    };
+    match killed::requested(flock) {
+        Some(signal) => format!(
+            "{begin}; {signal} ended `{FLOCK}`{when}, but not `{name}`, which has the lock as long as it runs. It has to end at {signal}, \
+             too; with `{FLOCK} --no-fork`, both are one process."
+        ),
+        None => format!(
+            "{begin}: signals have to go to it, or to the whole group; with `{FLOCK} --no-fork`, both are one process."
+        ),
+    }
+}
 
 /// A process that a signal ends is gone so long after its last call at most, ns.
 pub(super) const SOON_NS: u64 = 20_000_000;
@@ -82,6 +112,15 @@ pub(super) fn killed_writer(recording: &Document, channel: &AwaitedChannel) -> O
         counted(end.bytes, "byte"),
         time(process.end_ns as f64 / 1e9)
     ))
+}
+
+/// Whether all that wrote to a channel were ended by signals, the last one in the middle of a write, and who has it open did not write.
+pub(super) fn is_cut(recording: &Document, channel: &AwaitedChannel) -> bool {
+    let Some(known) = recorded(recording, channel).filter(|_| !channel.room) else { return false };
+    let mut writers = known.writers.iter().filter(|end| end.bytes > 0).peekable();
+    let cut = known.writers.iter().any(|end| end.unsent > 0);
+    let killed = |at: usize| recording.recorded.get(at).is_some_and(|of| killed::at_once(of.signal).is_some());
+    cut && writers.peek().is_some() && writers.all(|end| killed(end.process))
 }
 
 /// `` `sh`, which had started it, was ended by SIGKILL at 0.51 s, and it was not: ... ``
