@@ -160,14 +160,17 @@ impl<'a, R: RunInGuest> PipelineCounter<'a, R> {
     ) -> Result<(T, Vec<CountedRun>)> {
         let guests: Vec<Option<u32>> = [None].into_iter().chain((0..runs.fewest).map(Some)).collect();
         let run = self.runner();
-        let done = side_by_side::run(&guests, self.jobs(), |number| match number {
+        let guest = |number: &Option<u32>| match number {
             None => Ok((Some(record()?), None)),
             Some(number) => Ok((None, Some(run(*number)?))),
+        };
+        let mut recorded = None;
+        let counted = side_by_side::run_and(&guests, self.jobs(), guest, |number, (record, raw)| {
+            recorded = record.or(recorded.take());
+            number.zip(raw).map(|(number, raw)| self.named(number, raw)).transpose()
         })?;
-        let (recorded, raw): (Vec<Option<T>>, Vec<Option<RawRun>>) = done.into_iter().unzip();
-        let recorded = recorded.into_iter().flatten().next().context("internal error: nothing was recorded")?;
-        let counted = (0..).zip(raw.into_iter().flatten()).map(|(number, run)| self.named(number, run));
-        Ok((recorded, counted.collect::<Result<_>>()?))
+        let recorded = recorded.context("internal error: nothing was recorded")?;
+        Ok((recorded, counted.into_iter().flatten().collect()))
     }
 
     /// How many guests run at a time. Several cannot write to one disk.
@@ -191,10 +194,8 @@ impl<'a, R: RunInGuest> PipelineCounter<'a, R> {
                 progress::note(&format!("counting {more} of {text}, because the first {} differ", counted.len()));
             }
             let run = self.runner();
-            let raw = side_by_side::run(&numbers, self.jobs(), |number| run(*number))?;
-            for (number, run) in numbers.into_iter().zip(raw) {
-                counted.push(self.named(number, run)?);
-            }
+            let name = |number: &u32, raw| self.named(*number, raw);
+            counted.extend(side_by_side::run_and(&numbers, self.jobs(), |number| run(*number), name)?);
             wanted = runs.wanted(&counted);
         }
         add_runs(recorded, counted);

@@ -5,6 +5,7 @@ use crate::record::say::limits;
 use crate::report::number::time;
 use crate::result::{Document, WaitReason};
 use crate::util::text::{clean, counted};
+use std::collections::BTreeMap;
 
 /// The program that only sleeps.
 pub(super) const SLEEP: &str = "sleep";
@@ -29,19 +30,25 @@ pub(crate) fn naps(recording: &Document, labels: &[String], at: usize) -> String
     }
 }
 
-/// The command line of the `sleep` in row `at`, with the rows that its starter has of it.
+/// The command line of the `sleep` in row `at`, if most that its starter has of it have that.
 fn commands(recording: &Document, labels: &[String], at: usize) -> Option<String> {
     let all = &recording.recorded;
     let line = |at: usize| clean(&all[at].args.join(" "));
     let rows = by_program(all, 0..all.len()).into_iter().find(|(_, rows)| rows.contains(&at));
     let (starter, rows) = rows.map_or((None, vec![at]), |((starter, _), rows)| (labels.get(starter), rows));
     let times: u64 = rows.iter().map(|at| all[*at].pids.len() as u64).sum();
-    let is_whole = |at: &usize| all[*at].pids.len() < 2 || all[*at].same_args == all[*at].pids.len() as u64;
-    let same = rows.iter().all(|row| line(*row) == line(at) && is_whole(row));
-    let such = if same { "" } else { "such as " };
+    // A row has the line of one, and how many have the same.
+    let mut lines: BTreeMap<String, u64> = BTreeMap::new();
+    rows.iter().for_each(|at| *lines.entry(line(*at)).or_default() += all[*at].same_args.max(1));
+    let (most, same) = lines.into_iter().filter(|(line, _)| line.contains(' ')).max_by_key(|(_, same)| *same)?;
+    let what = match same {
+        same if same >= times => format!("`{most}`"),
+        same if 2 * same > times => format!("mostly `{most}`"),
+        _ => "different times".to_owned(),
+    };
     let often = if times > 1 { format!(" {}", counted(times, "time")) } else { String::new() };
     let by = starter.map_or_else(String::new, |name| format!(", started{often} by `{name}`"));
-    (all[at].args.len() > 1).then(|| format!(" ({such}`{}`{by})", line(at)))
+    Some(format!(" ({what}{by})"))
 }
 
 #[cfg(test)]
@@ -67,10 +74,9 @@ mod tests {
         (recording.recorded[2].args, recording.recorded[2].started_by) = (words("sleep 0.1"), Some(0));
         assert_eq!(said(&recording), " (`sleep 0.1`, started 2 times by `run.sh`)");
         recording.recorded[2].args = words("sleep 3");
-        assert_eq!(said(&recording), " (such as `sleep 0.1`, started 2 times by `run.sh`)");
-        recording.recorded[2].args = words("sleep 0.1");
-        (recording.recorded[2].pids, recording.recorded[2].same_args) = (vec![3, 4, 5], 2);
-        assert_eq!(said(&recording), " (such as `sleep 0.1`, started 4 times by `run.sh`)");
+        assert_eq!(said(&recording), " (different times, started 2 times by `run.sh`)");
+        (recording.recorded[2].pids, recording.recorded[2].same_args) = (vec![3, 4, 5], 3);
+        assert_eq!(said(&recording), " (mostly `sleep 3`, started 4 times by `run.sh`)");
     }
 
     #[test]
