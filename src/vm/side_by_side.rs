@@ -97,9 +97,14 @@ mod tests {
             if *number == 1 { Err(anyhow!("broken")) } else { Ok(()) }
         });
         assert_eq!((failed.unwrap_err().to_string(), begun.into_inner()), ("broken".to_owned(), 2));
-        let refused = run_and(&[0, 1], 2, |number| Ok(*number), |_, number| {
-            if number == 1 { Err(anyhow!("no")) } else { Ok(number) }
-        });
+        let refused = run_and(
+            &[0, 1],
+            2,
+            |number| Ok(*number),
+            |_, number| {
+                if number == 1 { Err(anyhow!("no")) } else { Ok(number) }
+            },
+        );
         assert_eq!(refused.unwrap_err().to_string(), "no");
         let panicked = run(&[0], 1, |_| -> Result<()> { panic!("a test of panics") });
         assert_eq!(panicked.unwrap_err().to_string(), "internal error: a thread panicked");

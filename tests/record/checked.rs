@@ -140,6 +140,36 @@ fail-above = { instructions = '100%', system-calls = '1000%' }
     assert!(code == Some(1) && said.contains("more work: a loop in gate+0x"), "{said}");
 }
 
+#[test]
+#[ignore = "boots guests and needs gcc: make test"]
+fn what_was_built_otherwise_is_told_from_more_work() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("grain.c"), include_str!("grain.c")).unwrap();
+    let check = |flags: &[&str], how: &[&str]| {
+        let mut gcc = Command::new("gcc");
+        let built = gcc.args(["-Wall", "-Werror"]).args(flags).args(["-o", "grain", "grain.c"]);
+        assert!(built.current_dir(folder.path()).status().unwrap().success());
+        let mut command = pipeprof(&["check"]);
+        let command = command.current_dir(folder.path()).args(how).args(["--", "./grain | cat"]);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let said = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+        (output.status.code(), said.concat())
+    };
+    let (code, said) = check(&["-O3"], &["--kernel", "6.12", "-o", "base"]);
+    assert_eq!(code, Some(0), "{said}");
+    // Small writes, a function that is no longer inlined, and no vectors.
+    let cases = [
+        (&["-O3", "-DBLOCK=4096"][..], "960 more write by grain (64 to 1,024)"),
+        (&["-O3", "-DAPART"], "the same work, other code"),
+        (&["-O2"], "the same work, other code"),
+    ];
+    for (flags, text) in cases {
+        let (code, said) = check(flags, &["--baseline", "base"]);
+        let first = said.split("largest contributor:").next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(code == Some(1) && first.starts_with("regression") && first.contains(text), "{flags:?}: {said}");
+    }
+}
+
 /// `2,048,000`.
 fn grouped(number: u64) -> String {
     pipeprof::util::text::grouped(number)

@@ -227,7 +227,7 @@ fn what_is_lost_in_files_and_behind_pipes_is_said() {
     // Each writes where it has last ended, and the second one at the end of the file: from the second line on, over each other.
     let both = format!("exec 3>{file} 4>>{file}; for i in 1 2 3; do echo aaaa >&3; echo bbbb >&4; done");
     bash(&both, FindingKind::Overwritten, "they overwrite each other, so that 10 of 30 bytes are lost.");
-    bash("seq 1000 >/dev/full; true", FindingKind::NoSpace, "`seq` could not write once, because there was no room");
+    bash("seq 1000 >/dev/full; true", FindingKind::NoSpace, "1 write of `seq` failed, because there was no room");
     let loops = "seq 7 | while read -r line; do n=$line; done; echo \"$n\"";
     bash(loops, FindingKind::LostVariables, " behind a pipe, read 7 lines, wrote nothing and started nothing");
     // `wait` takes no time here: the jobs are still copies of the shell if it ends at once.

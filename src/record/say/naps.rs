@@ -41,9 +41,13 @@ fn commands(recording: &Document, labels: &[String], at: usize) -> Option<String
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
     rows.iter().for_each(|at| *lines.entry(line(*at)).or_default() += all[*at].same_args.max(1));
     let (most, same) = lines.into_iter().filter(|(line, _)| line.contains(' ')).max_by_key(|(_, same)| *same)?;
+    // Others can be fewer, and longer.
+    let slept: u64 = rows.iter().filter_map(|at| all[*at].waits.get(&WaitReason::Timer)).map(|wait| wait.ns).sum();
+    let seconds = most.rsplit(' ').next().and_then(|word| word.parse::<f64>().ok());
+    let is_most = seconds.is_some_and(|seconds| 2.0 * seconds * same as f64 * 1e9 > slept as f64);
     let what = match same {
         same if same >= times => format!("`{most}`"),
-        same if 2 * same > times => format!("mostly `{most}`"),
+        same if 2 * same > times && is_most => format!("mostly `{most}`"),
         _ => "different times".to_owned(),
     };
     let often = if times > 1 { format!(" {}", counted(times, "time")) } else { String::new() };

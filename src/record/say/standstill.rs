@@ -69,6 +69,7 @@ pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
         if say(stopped::stopped(recording, look).into_iter().collect()) {
             say(full::left_unread(recording, look));
             say(itself::watches_output(recording, look).into_iter().collect());
+            say(left_data::own_end(recording, look));
             say(itself::merged(recording, look));
             say(itself::neglects(recording, look));
             say(itself::shared(recording, look));

@@ -176,7 +176,11 @@ pub(crate) fn described(
 /// The row of the program that a process executed last.
 fn last_row(processes: &[RecordedProcess], pid: u32) -> Option<usize> {
     let rows = processes.iter().enumerate().filter(|(_, process)| process.pids.contains(&pid));
-    rows.max_by_key(|(_, process)| (process.end_ns, process.begin_ns)).map(|(row, _)| row)
+    // A row of a shell has the copies of it that executed something else, too.
+    let last = rows.max_by_key(|(_, process)| {
+        (process.execs > 0, std::cmp::Reverse(process.pids.len()), process.end_ns, process.begin_ns)
+    });
+    last.map(|(row, _)| row)
 }
 
 /// A locked file whose lock nobody has at the end any more, by who had taken it.

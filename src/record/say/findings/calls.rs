@@ -5,7 +5,9 @@ use crate::record::say::findings::used_up::{Said, full_table, no_process, used_p
 use crate::record::say::findings::view::FindingView;
 use crate::record::say::standstill::{full_name, inherited_lock};
 use crate::report::number::percent;
-use crate::result::{Finding, FindingKind, PathWhat, RecordedProcess, SeenProcess, WaitReason};
+use crate::result::{
+    Finding, FindingKind, NamedFile, PathWhat, RecordedProcess, RecordedStream, SeenProcess, WaitReason,
+};
 use crate::util::text::{clean, counted, grouped, plural};
 
 /// Fewer are no load: questions how much there is to read, failed reads and writes, failed closes, and calls of `fsync`.
@@ -201,12 +203,15 @@ fn syncs(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
         return None;
     }
     let waits = view.on_path(at, PathWhat::Asleep { reason: WaitReason::Disk });
+    let is_log = |file: &&NamedFile| ["-journal", "-wal"].iter().any(|end| file.path.ends_with(end));
+    let of_database = view.document.named_files.iter().filter(is_log).any(|file| file.process == at);
     let text = format!(
         "{} called `fsync` {} times, and waits for files {} of the time: each call waits until the disk has all that was written. \
-         One for many lines, or at the end, waits less often.",
+         One for many lines, or at the end, waits less often{}.",
         view.name(at),
         grouped(process.syncs),
-        percent(waits)
+        percent(waits),
+        if of_database { ": in SQLite, many changes between `BEGIN` and `COMMIT`" } else { "" }
     );
     // Of a script with other parts, its own part counts, if that is worth a change.
     (waits >= DISK * view.all_on_path(at) && waits > WORTH).then_some((FindingKind::Syncs, process.syncs, text))
@@ -239,14 +244,17 @@ fn lost_child(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> S
 
 fn no_space(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
     let count = process.without_space;
-    let (times, went_on) = if count == 1 {
-        ("once".to_owned(), "")
-    } else {
-        (format!("{} times", grouped(count)), ", and went on all the same")
+    let went_on = if count == 1 { "" } else { ", and it went on all the same" };
+    let files: Vec<&RecordedStream> =
+        view.document.streams.iter().filter(|stream| stream.process == at && stream.writes).collect();
+    let to = match files[..] {
+        [one] => format!(" to `{}`", clean(&one.file)),
+        _ => String::new(),
     };
     let text = format!(
-        "{} could not write {times}, because there was no room on the device (ENOSPC){went_on}: its output is not complete. `df` \
-         shows which file system is full.",
+        "{} of {} failed{to}, because there was no room on the device (ENOSPC){went_on}: its output is not complete. `df` shows which file \
+         system is full.",
+        counted(count, "write"),
         view.name(at)
     );
     (count > 0).then_some((FindingKind::NoSpace, count, text))
@@ -256,7 +264,7 @@ fn no_space(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Sai
 mod tests {
     use super::*;
     use crate::record::say::findings::tests::{MS, WINDOW, said, used};
-    use crate::result::{CriticalPath, FullTable, LockedFile, NameUse, NamedFile, PathPart, UsedPort, WaitTotal};
+    use crate::result::{CriticalPath, FullTable, LeftProcesses, LockedFile, NameUse, PathPart, UsedPort, WaitTotal};
 
     fn of(change: &dyn Fn(&mut RecordedProcess)) -> Vec<String> {
         said(find, &|recording| change(&mut recording.recorded[1]))
@@ -392,10 +400,10 @@ mod tests {
     #[test]
     fn writes_without_room_are_said() {
         let failed = |count| of(&|process| process.without_space = count);
-        let text = "`grep` could not write 3,072 times, because there was no room on the device (ENOSPC), and went on all the same: \
-                    its output is not complete. `df` shows which file system is full.";
+        let text = "3,072 writes of `grep` failed, because there was no room on the device (ENOSPC), and it went on all the same: its \
+                    output is not complete. `df` shows which file system is full.";
         assert_eq!(failed(3072), [text]);
-        let once = "`grep` could not write once, because there was no room on the device (ENOSPC): its";
+        let once = "1 write of `grep` failed, because there was no room on the device (ENOSPC): its";
         assert!(failed(1)[0].starts_with(once) && failed(0).is_empty());
     }
 
@@ -444,6 +452,19 @@ mod tests {
         let text = "`grep` could not bind a socket to port 8080 (EADDRINUSE): `seq`, which had bound it at 2.00 ms, had it, until 9.00 ms. It \
                     was stopped, as Ctrl-Z does, and not ended: `kill` ends it.";
         assert_eq!(before, [text]);
+        let inherited = said(find, &|recording| {
+            let process = &mut recording.recorded[1];
+            let used_port = Some(UsedPort { port: 8080, holders: Vec::new() });
+            (process.used_port, process.exit_code, process.binds) = (used_port, Some(1), 1);
+            process.left = Some(LeftProcesses { count: 2, processes: [1].into(), until_ns: WINDOW });
+            let binds =
+                NamedFile { path: "port 8080".to_owned(), ended_ns: Some(9 * MS), ..used(1, NameUse::Binds, 2) };
+            recording.named_files = vec![binds];
+        });
+        let text = "`grep` could not bind a socket to port 8080 (EADDRINUSE): `grep` (process 2) had bound it and ended at 9.00 ms, but 2 \
+                    processes that it had started ran on, and have inherited the socket. A signal to the whole group (`kill -- -PID`, \
+                    `killpg`) ends all.";
+        assert_eq!(inherited, [text]);
     }
 
     #[test]

@@ -100,12 +100,19 @@ fn overwritten_found(view: &FindingView<'_>, opened: &[&Opened<'_>]) -> Option<F
     });
     let emptied = files().filter(|file| file.does == NameUse::Empties && file.last_name() == one.file);
     let times: u64 = emptied.map(|file| file.calls).sum();
+    let words = |stream: &RecordedStream| view.document.recorded.get(stream.process).map(|process| &process.args);
+    let same_command = one.process != other.process && words(one) == words(other);
     let remedy = match renamed {
         Some(_) => format!(
             "{} times, it was emptied to be written anew, and one process renames it away from the others: it is a temporary file, of \
              which each process needs one with a name of its own (`mktemp`, the process id in its name).",
             grouped(times)
         ),
+        None if same_command && one.block >= BUFFER => {
+            "It is the same command twice: one at a time (a lock around it, `flock`), or a file with a name of its own for each, keeps \
+             both."
+                .to_owned()
+        }
         None => {
             "To append (O_APPEND: `>>`, `\"a\"`) by all of them keeps all; each line by one write keeps lines whole."
                 .to_owned()
@@ -119,6 +126,9 @@ fn overwritten_found(view: &FindingView<'_>, opened: &[&Opened<'_>]) -> Option<F
     let finding = Finding::new(FindingKind::Overwritten, [one.process, other.process], text);
     Some(Finding { bytes: Some(lost(&pair)), ..finding })
 }
+
+/// Who writes so much at once, bytes, does not write line by line.
+const BUFFER: u64 = 4096;
 
 /// `` `node` goes on writing to `app.log`, which `rm` removed at 1.51 s: ... ``
 pub(crate) fn deleted(view: &FindingView<'_>) -> Vec<Finding> {
@@ -174,6 +184,11 @@ pub(crate) fn hole(view: &FindingView<'_>) -> Vec<Finding> {
                 && other.opened != stream.opened
         });
         let writes_anew = others.clone().any(|other| other.pid == hole.emptied_by);
+        // Where both write on, they overwrite each other.
+        let goes_on = |other: &RecordedStream| other.pid == hole.emptied_by && other.calls > 1;
+        if others.clone().any(goes_on) {
+            return None;
+        }
         others.all(|other| other.pid == hole.emptied_by).then_some(())?;
         let zeros = counted(hole.bytes, "zero byte");
         let so = if writes_anew {
@@ -232,6 +247,14 @@ mod tests {
                     of 1,000 bytes are lost. To append (O_APPEND: `>>`, `\"a\"`) by all of them keeps all; each line by one write keeps lines whole.";
         assert_eq!(two(&|_| {}), [text]);
         assert!(two(&|streams| streams[1].appends = false)[0].contains("and neither appends: they"));
+        let runs = two(&|streams| (streams[0].block, streams[1].block) = (32_768, 32_768));
+        assert!(runs[0].contains("It is the same command twice: one at a time"), "{runs:?}");
+        let anew = said(hole, &|recording: &mut Document| {
+            let hole = Some(FileHole { bytes: 9, emptied_by: 2, at_ns: 1 });
+            let other = RecordedStream { pid: 2, ..stream(1, 2, 900) };
+            recording.streams = vec![RecordedStream { hole, ..stream(0, 1, 100) }, other];
+        });
+        assert!(anew.is_empty(), "both write on: {anew:?}");
     }
 
     #[test]

@@ -57,7 +57,7 @@ use crate::util::text::grouped;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 85] = [
+const RULES: [FindingRule; 86] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -102,6 +102,7 @@ const RULES: [FindingRule; 85] = [
     own_input::own_input,
     raced::lost_update,
     raced::raced,
+    raced::renames_in_vain,
     raced::left_lock,
     stale_pid::find,
     stale_pid::zombie,

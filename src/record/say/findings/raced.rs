@@ -4,7 +4,7 @@
 use crate::record::say::findings::answers::is_answer;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::result::{Finding, FindingKind, NameError, NameUse, NamedFile};
-use crate::util::text::clean;
+use crate::util::text::{clean, grouped};
 
 /// A process that fails because of a name ends so much later at most, ns.
 const ENDS_NS: u64 = 1_000_000_000;
@@ -69,6 +69,37 @@ fn update_found(view: &FindingView<'_>) -> Option<Finding> {
 fn one_of(view: &FindingView<'_>, file: &NamedFile, other: &NamedFile) -> String {
     let name = view.name(file.process);
     if view.name(other.process) == name { format!("{name} (process {})", file.pid) } else { name }
+}
+
+/// Fewer times, it may have been removed.
+const IN_VAIN: u64 = 3;
+
+/// `` 54 of 120 renames of `server` to `list` found nothing to rename (ENOENT): ... ``
+pub(crate) fn renames_in_vain(view: &FindingView<'_>) -> Vec<Finding> {
+    let files = &view.document.named_files;
+    let failed = files.iter().filter(|file| {
+        file.does == NameUse::Renames && file.error == Some(NameError::Missing) && file.calls >= IN_VAIN
+    });
+    let found = failed.filter_map(|file| {
+        // The name that the file was to get.
+        let other = files.iter().find(|other| {
+            let is_it = other.does == NameUse::Renames && other.error.is_none() && other.pid == file.pid;
+            is_it && other.calls >= IN_VAIN && other.is_same_place(file)
+        })?;
+        let threads = view.document.recorded.get(file.process).is_some_and(|process| process.threads > 1);
+        let all = file.calls + other.calls;
+        let text = format!(
+            "{} of {} renames of {} to `{}` found nothing to rename (ENOENT): another thread of it had renamed that file before, so both wrote \
+             to one, which is a mix. Each needs a temporary file with a name of its own (`mkstemp`).",
+            grouped(file.calls),
+            grouped(all),
+            view.name(file.process),
+            clean(file.last_name())
+        );
+        let finding = Finding::new(FindingKind::Raced, [file.process], text);
+        threads.then_some(Finding { count: Some(file.calls), of: Some(all), ..finding })
+    });
+    found.take(1).collect()
 }
 
 /// `` `mkdir` ended with exit code 1, because it could not create `d`: ... ``
@@ -276,6 +307,33 @@ mod tests {
     fn failed(mut file: NamedFile, error: NameError) -> NamedFile {
         (file.error, file.exit_code, file.ended_ns) = (Some(error), Some(1), Some(file.at_ns[1] + MS));
         NamedFile { inode: 0, ..file }
+    }
+
+    #[test]
+    fn a_temporary_file_of_several_threads_is_said() {
+        let renames = |change: RecordingChange<'_>| {
+            said_after(
+                renames_in_vain,
+                &|recording| {
+                    recording.recorded[0].threads = 3;
+                    let renames = NamedFile { calls: 66, ..used(0, NameUse::Renames, 1) };
+                    let failed = NamedFile { calls: 54, error: Some(NameError::Missing), ..renames.clone() };
+                    recording.named_files = vec![renames, failed];
+                },
+                change,
+            )
+        };
+        let text = "54 of 120 renames of `seq` to `f` found nothing to rename (ENOENT): another thread of it had renamed that file before, so \
+                    both wrote to one, which is a mix. Each needs a temporary file with a name of its own (`mkstemp`).";
+        assert_eq!(renames(&|_| {}), [text]);
+        silent(
+            &renames,
+            &[
+                &|recording| recording.recorded[0].threads = 1,
+                &|recording| recording.named_files[1].calls = 2,
+                &|recording| recording.named_files[0].pid = 9,
+            ],
+        );
     }
 
     #[test]

@@ -47,11 +47,30 @@ fn bound_before(view: &FindingView<'_>, at: usize, port: u16) -> Option<String> 
     let tried = view.document.recorded.get(at)?.begin_ns;
     let binds = view.document.named_files.iter().filter(|file| file.does == NameUse::Binds && file.error.is_none());
     let mut others = binds.filter(|file| file.process != at && file.path == path);
-    let by = others.find(|file| file.ended_ns.is_none_or(|end| end > tried))?;
+    let Some(by) = others.find(|file| file.ended_ns.is_none_or(|end| end > tried)) else {
+        return inherited_by(view, &path);
+    };
     let stopped = view.document.recorded.get(by.process)?.waits.contains_key(&WaitReason::Stopped);
     let how = if stopped { ". It was stopped, as Ctrl-Z does, and not ended: `kill` ends it" } else { "" };
     let ended = by.ended_ns.map_or_else(String::new, |end| format!(", until {}", after(end)));
     Some(format!("{}, which had bound it at {}, had it{ended}{how}", view.name(by.process), after(by.at_ns[0])))
+}
+
+/// `` `server` (process 6845) had bound it and ended at 1.02 s, but 2 processes that it had started ran on: ... ``
+fn inherited_by(view: &FindingView<'_>, path: &str) -> Option<String> {
+    let binds = view.document.named_files.iter().filter(|file| file.does == NameUse::Binds && file.error.is_none());
+    binds.filter(|file| file.path == path).find_map(|by| {
+        let ended = by.ended_ns?;
+        let left = view.document.recorded.get(by.process)?.left.as_ref().filter(|left| left.until_ns > ended)?;
+        Some(format!(
+            "{} (process {}) had bound it and ended at {}, but {} that it had started ran on, and have inherited the socket. A signal to the \
+             whole group (`kill -- -PID`, `killpg`) ends all",
+            view.name(by.process),
+            by.pid,
+            after(ended),
+            counted(left.count, "process")
+        ))
+    })
 }
 
 /// Fewer connections that could not be accepted are no loop.

@@ -197,6 +197,7 @@ pub(crate) fn one_by_one(view: &FindingView<'_>) -> Vec<Finding> {
             && lived / count >= ONE_BY_ONE_SHORT_NS
             && (LIVE[0]..=LIVE[1]).contains(&share)
             && worked as f64 >= WORK * window
+            && sum(&of, |process| process.cpu_ns) as f64 >= WORK * lived as f64
             && sum(&of, |process| process.threads) == count;
         if is_so {
             let text = format!(

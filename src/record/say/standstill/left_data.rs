@@ -37,6 +37,31 @@ fn text(recording: &Document, wait: &LastWait) -> Option<String> {
     })
 }
 
+/// `` `daemon` (process 4711) waits in poll for data or the end of a pipe whose write end only it has itself: ... ``
+///
+/// A child that has ended can no longer write to it, and its parent does not notice that.
+pub(super) fn own_end(recording: &Document, look: &LastLook) -> Vec<String> {
+    let own = look.waits.iter().filter_map(|wait| {
+        let at = wait.process.recorded.filter(|at| is_hung(recording, *at) && is_stuck(recording, wait))?;
+        let WaitedFor::Channels { any, others: 0, polled: true, limited: false } = &wait.awaited else { return None };
+        let [channel] = &any[..] else { return None };
+        let holder = channel.holders.first().filter(|of| of.process.pid == wait.process.pid)?;
+        let written = recorded(recording, channel).is_some_and(|channel| channel.written() > 0);
+        let children = recording.recorded.get(at)?.forks > 0;
+        let is_own = channel.holders.len() == 1 && channel.kind.is_pipe() && !channel.room && !written && children;
+        is_own.then(|| {
+            format!(
+                "{} waits in poll for {} whose write end only it has itself (its descriptor {}): neither data nor an end can come, also when \
+                 the child that had the other copy has ended. It has to close that end after the `fork`.",
+                full_name(&wait.process),
+                channel_name(channel),
+                holder.fd
+            )
+        })
+    });
+    own.take(NAMED).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,5 +99,23 @@ mod tests {
         for (at, change) in others.into_iter().enumerate() {
             assert!(!left(change).contains("lie unread"), "{at}");
         }
+    }
+
+    #[test]
+    fn who_polls_a_pipe_that_only_it_can_write_is_said() {
+        let polls = |holder: usize, written: u64| {
+            let mut recording = recording(vec![wait(0, 1, 5, false, &[holder])]);
+            let WaitedFor::Channels { polled, .. } = &mut recording.last_look.as_mut().unwrap().waits[0].awaited else {
+                panic!()
+            };
+            *polled = true;
+            recording.recorded[0].waits = [(WaitReason::Poll, WaitTotal { ns: 900, count: 1 })].into();
+            (recording.recorded[0].forks, recording.channels[0].writers[0].bytes) = (1, written);
+            own_end(&recording, recording.last_look.as_ref().unwrap()).concat()
+        };
+        let text = "`client` (process 1) waits in poll for the pipe whose write end only it has itself (its descriptor 1): neither data nor an \
+                    end can come, also when the child that had the other copy has ended. It has to close that end after the `fork`.";
+        assert_eq!(polls(0, 0), text);
+        assert_eq!([polls(1, 0), polls(0, 9)], ["", ""]);
     }
 }
