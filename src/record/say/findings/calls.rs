@@ -174,6 +174,11 @@ fn locked_out(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> S
     if file.holders.is_empty() || file.holders.iter().any(is_own) {
         return None;
     }
+    // A script that goes on well has asked whether another one runs.
+    let well = !view.document.exit_codes.is_empty() && view.document.exit_codes.iter().all(|code| *code == 0);
+    if process.name == "flock" && well && !file.inherited {
+        return None;
+    }
     let several = file.holders.len() > 1;
     let has_ended = |of: &SeenProcess| {
         let row = of.recorded.and_then(|at| view.document.recorded.get(at));

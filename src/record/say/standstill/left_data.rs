@@ -47,8 +47,10 @@ pub(super) fn own_end(recording: &Document, look: &LastLook) -> Vec<String> {
         let [channel] = &any[..] else { return None };
         let holder = channel.holders.first().filter(|of| of.process.pid == wait.process.pid)?;
         let written = recorded(recording, channel).is_some_and(|channel| channel.written() > 0);
-        let children = recording.recorded.get(at)?.forks > 0;
-        let is_own = channel.holders.len() == 1 && channel.kind.is_pipe() && !channel.room && !written && children;
+        // An event loop has a pipe for its handlers of signals.
+        let handles = look.parents.iter().any(|parent| parent.pid == wait.process.pid);
+        let ended = !wait.process.unreaped.is_empty() && !handles && recording.recorded.get(at)?.forks > 0;
+        let is_own = channel.holders.len() == 1 && channel.kind.is_pipe() && !channel.room && !written && ended;
         is_own.then(|| {
             format!(
                 "{} waits in poll for {} whose write end only it has itself (its descriptor {}): neither data nor an end can come, also when \
@@ -66,7 +68,7 @@ pub(super) fn own_end(recording: &Document, look: &LastLook) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::record::say::standstill::tests::{recording, said, wait};
-    use crate::result::{ChannelKind, FindingKind, WaitReason, WaitTotal};
+    use crate::result::{ChannelKind, EndedChild, FindingKind, WaitReason, WaitTotal};
 
     #[test]
     fn data_that_an_edge_triggered_wait_leaves_is_said() {
@@ -103,8 +105,11 @@ mod tests {
 
     #[test]
     fn who_polls_a_pipe_that_only_it_can_write_is_said() {
-        let polls = |holder: usize, written: u64| {
+        let polls = |holder: usize, written: u64, handles: bool| {
             let mut recording = recording(vec![wait(0, 1, 5, false, &[holder])]);
+            let look = recording.last_look.as_mut().unwrap();
+            look.waits[0].process.unreaped = vec![EndedChild { pid: 7, name: "a".to_owned(), status: None }];
+            look.parents.extend(handles.then(|| look.waits[0].process.clone()));
             let WaitedFor::Channels { polled, .. } = &mut recording.last_look.as_mut().unwrap().waits[0].awaited else {
                 panic!()
             };
@@ -115,7 +120,7 @@ mod tests {
         };
         let text = "`client` (process 1) waits in poll for the pipe whose write end only it has itself (its descriptor 1): neither data nor an \
                     end can come, also when the child that had the other copy has ended. It has to close that end after the `fork`.";
-        assert_eq!(polls(0, 0), text);
-        assert_eq!([polls(1, 0), polls(0, 9)], ["", ""]);
+        assert_eq!(polls(0, 0, false), text);
+        assert_eq!([polls(1, 0, false), polls(0, 9, false), polls(0, 0, true)], ["", "", ""]);
     }
 }
