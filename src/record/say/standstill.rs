@@ -37,19 +37,18 @@ pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
         let kinds = [FindingKind::Circle, FindingKind::Remedy];
         texts.zip(kinds).map(|(text, kind)| Finding::new(kind, processes.clone(), text)).collect()
     };
-    // Who wrote was killed, and those that only have the end open wait for something else.
-    let is_cut = |wait: &LastWait| match &wait.awaited {
-        WaitedFor::Channels { any, .. } => any.iter().any(|channel| waiting::is_cut(recording, channel)),
-        _ => false,
-    };
-    let mut found: Vec<Finding> = circles(look.waits.iter().filter(|wait| wait.endless && !is_cut(wait)).collect())
-        .iter()
-        .flat_map(|members| of_circle(members, "Nothing can go on."))
-        .collect();
+    let cut = left_data::cut(recording, look).into_iter();
+    let mut found: Vec<Finding> = cut.map(|text| Finding::new(FindingKind::Held, None, text)).collect();
+    if found.is_empty() {
+        found = circles(look.waits.iter().filter(|wait| wait.endless).collect())
+            .iter()
+            .flat_map(|members| of_circle(members, "Nothing can go on."))
+            .collect();
+    }
     if found.is_empty() {
         let long = |wait: &&LastWait| {
             let moves = has_moved_lately(recording, look, wait) || has_gone_on(recording, look, wait);
-            wait.stuck && is_stuck(recording, wait) && !moves && !is_cut(wait)
+            wait.stuck && is_stuck(recording, wait) && !moves
         };
         found = circles(look.waits.iter().filter(long).collect())
             .iter()

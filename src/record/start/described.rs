@@ -176,10 +176,9 @@ pub(crate) fn described(
 /// The row of the program that a process executed last.
 fn last_row(processes: &[RecordedProcess], pid: u32) -> Option<usize> {
     let rows = processes.iter().enumerate().filter(|(_, process)| process.pids.contains(&pid));
-    // A row of a shell has the copies of it that executed something else, too.
-    let last = rows.max_by_key(|(_, process)| {
-        (process.execs > 0, std::cmp::Reverse(process.pids.len()), process.end_ns, process.begin_ns)
-    });
+    // A row of a shell has the copies of it that executed something else, too, and a shell can be a wrapper of that.
+    let last =
+        rows.max_by_key(|(_, process)| (process.execs > 0, !process.is_shell(), process.end_ns, process.begin_ns));
     last.map(|(row, _)| row)
 }
 

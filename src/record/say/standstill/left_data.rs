@@ -1,8 +1,13 @@
 //! Data that lies unread while its reader waits for more.
 
-use crate::record::say::standstill::waiting::{LONG, NAMED, channel_name, full_name, is_hung, is_stuck, recorded};
-use crate::result::{Document, LastLook, LastWait, WaitedFor};
+use crate::profile::few;
+use crate::record::say::killed;
+use crate::record::say::standstill::waiting::{
+    LONG, NAMED, channel_name, full_name, is_hung, is_stuck, killed_writer, recorded,
+};
+use crate::result::{ChannelHolder, Document, LastLook, LastWait, WaitedFor};
 use crate::util::text::counted;
+use std::collections::BTreeSet;
 
 /// `` `server` (process 4711) waits in poll, although 5,905 bytes lie unread in the socket: ... ``
 pub(super) fn left_data(recording: &Document, look: &LastLook) -> Vec<String> {
@@ -20,21 +25,56 @@ fn text(recording: &Document, wait: &LastWait) -> Option<String> {
         let channel = recorded(recording, awaited)?;
         let [reader] = &channel.readers[..] else { return None };
         let unread = channel.written().saturating_sub(channel.read());
+        // What was sent before the connection was accepted was not seen, but what one read left of it was.
+        let unseen = channel.written() < channel.read() && reader.all_calls() == 1;
+        let some = unseen && channel.mean_filled.is_some_and(|filled| filled > 0.0);
         let is_alone = channel.other_readers.is_empty() && channel.other_writers.is_empty();
-        let last = reader.moved_ns.filter(|_| reader.process == at && is_alone && unread > 0)?[1];
+        let last = reader.moved_ns.filter(|_| reader.process == at && is_alone && (unread > 0 || some))?[1];
         // It filled its buffer, and looked no further.
         let is_left = reader.unsent == 0 && reader.bytes > 0 && reader.eagain == 0;
         let is_long = (last as f64) < (1.0 - LONG) * recording.processes.window_ns as f64;
         (is_left && is_long).then(|| {
             format!(
-                "{} waits in poll, although {} lie unread in {}: its last read filled its buffer, and it did not read on. With EPOLLET, the \
+                "{} waits in poll, although {} unread in {}: its last read filled its buffer, and it did not read on. With EPOLLET, the \
                  kernel tells only what comes later: it has to read until EAGAIN, or to wait without EPOLLET.",
                 full_name(&wait.process),
-                counted(unread, "byte"),
+                if some { "data lies".to_owned() } else { format!("{} lie", counted(unread, "byte")) },
                 channel_name(awaited)
             )
         })
     })
+}
+
+/// `` `main` (process 4711) waits for data from the pipe; `worker` wrote 62,605 bytes to it until it was killed ...: ... ``
+///
+/// Those that only have its end open may wait for something else, which is no circle.
+pub(super) fn cut(recording: &Document, look: &LastLook) -> Vec<String> {
+    let all = look.waits.iter().filter_map(|wait| {
+        wait.process.recorded.filter(|at| is_hung(recording, *at) && is_stuck(recording, wait))?;
+        let WaitedFor::Channels { any, polled: false, .. } = &wait.awaited else { return None };
+        let [channel] = &any[..] else { return None };
+        let known = recorded(recording, channel).filter(|_| !channel.room)?;
+        let mut writers = known.writers.iter().filter(|end| end.bytes > 0);
+        let is_killed = |at: usize| recording.recorded.get(at).is_some_and(|of| killed::at_once(of.signal).is_some());
+        if !known.writers.iter().any(|end| end.unsent > 0) || !writers.all(|end| is_killed(end.process)) {
+            return None;
+        }
+        let holder = |of: &ChannelHolder| match of.process.pid == wait.process.pid {
+            true => "itself".to_owned(),
+            false => full_name(&of.process),
+        };
+        let holders: BTreeSet<String> = channel.holders.iter().map(holder).collect();
+        let has = if holders.len() == 1 { "has" } else { "have" };
+        Some(format!(
+            "{} waits for data from {}{}. There is no end of file, because {} still {has} the write end open: each worker needs a pipe of its \
+             own, whose write end all others close after the `fork`.",
+            full_name(&wait.process),
+            channel_name(channel),
+            killed_writer(recording, channel)?,
+            few(holders)
+        ))
+    });
+    all.take(NAMED).collect()
 }
 
 /// `` `daemon` (process 4711) waits in poll for data or the end of a pipe whose write end only it has itself: ... ``
@@ -92,6 +132,12 @@ mod tests {
                     did not read on. With EPOLLET, the kernel tells only what comes later: it has to read until EAGAIN, or to wait without \
                     EPOLLET.";
         assert_eq!(left(&|_| {}), text);
+        let unseen = left(&|recording| {
+            let channel = &mut recording.channels[0];
+            (channel.writers[0].bytes, channel.mean_filled) = (0, Some(12_544.0));
+            channel.readers[0].calls = [("read".to_owned(), 1)].into();
+        });
+        assert_eq!(unseen, text.replace("5,905 bytes lie", "data lies"));
         let others: [&dyn Fn(&mut Document); 4] = [
             &|recording| recording.channels[0].readers[0].unsent = 9,
             &|recording| recording.channels[0].readers[0].eagain = 1,

@@ -489,3 +489,18 @@ fn who_waits_once_for_several_children_is_told() {
     assert_eq!(said_of(WaitReason::Signal), text);
     assert_eq!(said_of(WaitReason::Child), "");
 }
+
+#[test]
+fn the_rest_of_a_killed_writer_is_awaited_in_vain() {
+    let mut recording = recording(vec![wait(0, 1, 5, false, &[1]), wait(1, 2, 5, false, &[0])]);
+    recording.recorded[2].signal = Some(libc::SIGKILL.cast_unsigned());
+    (recording.recorded[2].pids, recording.recorded[2].end_ns) = (vec![3], 100);
+    assert_eq!(standstill(&recording)[0].kind, FindingKind::Circle);
+    recording.channels[0].writers = vec![RecordedEnd { unsent: 5, ..end(2, 62_605, 0) }];
+    let found = standstill(&recording);
+    assert!(found.iter().all(|finding| finding.kind == FindingKind::Held), "{found:?}");
+    let text = "`client` (process 1) waits for data from the pipe; `sleep` wrote 62,605 bytes to it until it was killed by SIGKILL at 0.1000 µs: the \
+                rest of that will not come. There is no end of file, because `server` (process 2) still has the write end open: each \
+                worker needs a pipe of its own, whose write end all others close after the `fork`.";
+    assert_eq!(found[0].text, text);
+}

@@ -114,15 +114,6 @@ pub(super) fn killed_writer(recording: &Document, channel: &AwaitedChannel) -> O
     ))
 }
 
-/// Whether all that wrote to a channel were ended by signals, the last one in the middle of a write, and who has it open did not write.
-pub(super) fn is_cut(recording: &Document, channel: &AwaitedChannel) -> bool {
-    let Some(known) = recorded(recording, channel).filter(|_| !channel.room) else { return false };
-    let mut writers = known.writers.iter().filter(|end| end.bytes > 0).peekable();
-    let cut = known.writers.iter().any(|end| end.unsent > 0);
-    let killed = |at: usize| recording.recorded.get(at).is_some_and(|of| killed::at_once(of.signal).is_some());
-    cut && writers.peek().is_some() && writers.all(|end| killed(end.process))
-}
-
 /// `` `sh`, which had started it, was ended by SIGKILL at 0.51 s, and it was not: ... ``
 pub(super) fn killed_starter(recording: &Document, holder: &ChannelHolder) -> Option<String> {
     let starter = recording.recorded.get(holder.process.recorded?)?.started_by?;
