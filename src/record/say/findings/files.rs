@@ -108,11 +108,10 @@ fn overwritten_found(view: &FindingView<'_>, opened: &[&Opened<'_>]) -> Option<F
              which each process needs one with a name of its own (`mktemp`, the process id in its name).",
             grouped(times)
         ),
-        None if same_command && one.block >= BUFFER => {
-            "It is the same command twice: one at a time (a lock around it, `flock`), or a file with a name of its own for each, keeps \
-             both."
-                .to_owned()
-        }
+        None if one.block >= BUFFER => format!(
+            "{}ne at a time (a lock around it, `flock`), or a file with a name of its own for each, keeps both.",
+            if same_command { "It is the same command twice: o" } else { "O" }
+        ),
         None => {
             "To append (O_APPEND: `>>`, `\"a\"`) by all of them keeps all; each line by one write keeps lines whole."
                 .to_owned()
@@ -128,7 +127,7 @@ fn overwritten_found(view: &FindingView<'_>, opened: &[&Opened<'_>]) -> Option<F
 }
 
 /// Who writes so much at once, bytes, does not write line by line.
-const BUFFER: u64 = 4096;
+const BUFFER: u64 = 32_768;
 
 /// `` `node` goes on writing to `app.log`, which `rm` removed at 1.51 s: ... ``
 pub(crate) fn deleted(view: &FindingView<'_>) -> Vec<Finding> {
