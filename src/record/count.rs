@@ -149,7 +149,7 @@ impl<'a, R: RunInGuest> PipelineCounter<'a, R> {
         Ok((!first.is_first_of(stored)).then_some(first))
     }
 
-    /// What `record` gives, in a guest of its own, with the fewest runs, which are counted beside it.
+    /// Count the fewest runs while `record` runs in a guest of its own, and return what both give.
     ///
     /// # Errors
     /// As [`Self::first_unless_same`], and those of `record`.

@@ -4,7 +4,7 @@ use crate::profile::few;
 use crate::record::model::labels::{is_one, labels};
 use crate::record::say::findings::view::after;
 use crate::record::say::first_of::first_of;
-use crate::result::{Document, ExecutedOn, Finding, FindingKind, InVain, RecordedProcess};
+use crate::result::{ChannelKind, Document, ExecutedOn, Finding, FindingKind, InVain, RecordedProcess};
 use crate::util::text::counted;
 use std::collections::BTreeSet;
 
@@ -323,8 +323,11 @@ fn ended(recording: &Document) -> Vec<Finding> {
             _ => None,
         };
         let names = few(names);
-        // The kernel sends it when the leader of a session ends, or the other side of the terminal is closed.
-        let hung_up = number == libc::SIGHUP && which.iter().all(|at| recording.recorded[*at].ended_by.is_none());
+        // The kernel sends it when the leader of a session ends, or the other side of the terminal is closed. Without a terminal, it
+        // was a process that is not recorded.
+        let has_terminal = recording.channels.iter().any(|channel| channel.kind == ChannelKind::Pty);
+        let unsent = || which.iter().all(|at| recording.recorded[*at].ended_by.is_none());
+        let hung_up = number == libc::SIGHUP && has_terminal && unsent();
         let (kind, why) = match hung_up {
             true => (
                 FindingKind::GroupEnded,
@@ -341,7 +344,7 @@ fn ended(recording: &Document) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{LeftProcesses, Processes};
+    use crate::result::{LeftProcesses, Processes, RecordedChannel};
 
     const WINDOW: u64 = 1_000_000_000;
 
@@ -371,6 +374,24 @@ mod tests {
         );
         recording.recorded[1].started_since = 1;
         assert!(text(&recording).contains("which it ignores or handles"), "it may clean up");
+    }
+
+    #[test]
+    fn a_terminal_that_hung_up_is_said() {
+        let (name, signal) = ("job".to_owned(), Some(libc::SIGHUP.cast_unsigned()));
+        let mut recording = Document {
+            processes: Processes { window_ns: WINDOW, ..Processes::default() },
+            recorded: vec![RecordedProcess { name, signal, ..RecordedProcess::default() }, RecordedProcess::default()],
+            ..Document::default()
+        };
+        let said = |recording: &Document| ended(recording).remove(0);
+        assert_eq!(said(&recording).text, "`job` was ended by SIGHUP.", "no terminal: it was a process");
+        recording.channels = vec![RecordedChannel { kind: ChannelKind::Pty, ..RecordedChannel::default() }];
+        let found = said(&recording);
+        assert_eq!(found.text, format!("`job` was ended by SIGHUP when its terminal hung up{HUNG_UP}."));
+        assert_eq!(found.kind, FindingKind::GroupEnded);
+        recording.recorded[0].ended_by = Some(1);
+        assert_eq!(said(&recording).kind, FindingKind::Ended);
     }
 
     #[test]

@@ -63,7 +63,7 @@ fn inherited_by(view: &FindingView<'_>, path: &str) -> Option<String> {
         let ended = by.ended_ns?;
         let left = view.document.recorded.get(by.process)?.left.as_ref().filter(|left| left.until_ns > ended)?;
         Some(format!(
-            "{} (process {}) had bound it and ended at {}, but {} that it had started ran on, and have inherited the socket. A signal to the \
+            "{} (process {}) had bound it and ended at {}, but {} that it had started ran on with its socket. A signal to the \
              whole group (`kill -- -PID`, `killpg`) ends all",
             view.name(by.process),
             by.pid,
