@@ -19,6 +19,19 @@ pub fn disassembler(processor: Processor, names: Box<AddressNames>) -> Box<Disas
     }
 }
 
+/// Whether an instruction calls the kernel, or reads the processor's clock.
+pub fn calls_kernel_or_reads_clock(processor: Processor, code: &[u8]) -> bool {
+    match processor {
+        // syscall, rdtsc, rdtscp
+        Processor::X86_64 => matches!(code, [0x0f, 0x05 | 0x31] | [0x0f, 0x01, 0xf9]),
+        Processor::Aarch64 => {
+            let word = code.try_into().map_or(0, u32::from_le_bytes);
+            // svc #0; mrs of cntvct_el0 and cntvctss_el0
+            word == 0xd400_0001 || word & !0x1f == 0xd53b_e040 || word & !0x1f == 0xd53b_e0c0
+        }
+    }
+}
+
 /// Where markers are in the code of a processor: bytes from its start.
 pub fn marker_places(processor: Processor, code: &[u8]) -> Vec<usize> {
     let [.., first, second] = marker::MAGIC.to_le_bytes();

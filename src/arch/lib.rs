@@ -13,7 +13,7 @@ mod processor;
 mod x86_64;
 
 pub use aarch64::cpu_name;
-pub use code::{decoded, disassembler, marker_places};
+pub use code::{calls_kernel_or_reads_clock, decoded, disassembler, marker_places};
 pub use entry::{KERNEL, is_kernel_entry};
 pub use instruction::{AddressNames, Disassembler, Flow, Instruction};
 pub use processor::Processor;

@@ -10,7 +10,7 @@ use crate::report::files::Folder;
 use crate::report::terminal::Style;
 use crate::result::{
     Collector, Keep, Observer, Outcome, PipelineCommand, Probe, RecordLevel, RecordingRequest, RecordingTarget, Remedy,
-    SentFile, Until,
+    SentFile, Until, UserContexts,
 };
 use crate::util::progress;
 use anyhow::Result;
@@ -110,6 +110,10 @@ pub(crate) struct RecordArgs {
     /// [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), conflicts_with = "running")]
     runs: Option<u32>,
+    /// How far --collect insn follows calls of user code, and from how many calling contexts on it does no more: functions
+    /// are exact in any case, and 0 leaves out their callers [default: 256,400000]
+    #[arg(long, value_name = "DEPTH[,NUMBER]", value_parser = UserContexts::parse, conflicts_with = "running")]
+    user_contexts: Option<UserContexts>,
     /// Put a file or folder into the guest, at the same path or at DEST; a program comes with its libraries; repeatable
     #[arg(long = "file", value_name = "PATH[:DEST]", value_parser = SentFile::parse, help_heading = "Guest")]
     files: Vec<SentFile>,
@@ -241,6 +245,7 @@ impl RecordArgs {
         request.collect = self.collect.or(request.collect);
         request.probe = self.probe.clone().or(request.probe.take());
         request.runs = self.runs.or(request.runs);
+        request.user_contexts = self.user_contexts.or(request.user_contexts);
         request.advise |= self.advise;
         for (given, value) in [(&self.files, &mut request.files), (&self.disk, &mut request.disk)] {
             if !given.is_empty() {

@@ -4,17 +4,16 @@
 
 use crate::arch::marker;
 use crate::collect::insn::{Names, Plugin, Raw, UserFiles, count as named, system_calls};
-use crate::collect::stacks::USER;
 use crate::process::Phase;
 use crate::profile::{ByProcess, ClassifiedStacks, ProcessName, Profile, Unit, attribute};
 
 use crate::record::model::stages;
 use crate::record::start::launch::{Launcher, PipelineSetup};
 use crate::record::waiting::wait;
-use crate::result::code::ExecutedCode;
+use crate::result::code::{ExecutedCode, ExecutedFunction};
 use crate::result::{
     Collector, CollectorReport, Document, Ensemble, Outcome, PairRecord, PipelineCommand, ProcessTotals, Processes,
-    RecordedChannel, SystemCallCount, WindowCount,
+    RecordedChannel, SystemCallCount, UserContexts, WindowCount,
 };
 use crate::roles::Skid;
 use crate::run::{BIRTH, KernelFunctions};
@@ -56,11 +55,13 @@ const PACE: Duration = Duration::from_secs(1);
 pub struct RunLimits {
     pub fewest: u32,
     pub most: u32,
+    /// Of the first run.
+    pub contexts: UserContexts,
 }
 
 impl RunLimits {
     pub const fn exactly(runs: u32) -> Self {
-        Self { fewest: runs, most: runs }
+        Self { fewest: runs, most: runs, contexts: UserContexts::DEFAULT }
     }
 
     /// How many runs there should be, after `counted`.
@@ -76,8 +77,10 @@ impl RunLimits {
 pub(crate) struct CountedRun {
     /// The sums of its profiles.
     window: WindowCount,
-    /// Of each stage.
+    /// Of each stage, its user code by function.
     profiles: Vec<Profile>,
+    /// The same with calling contexts of user code; empty if they were not counted.
+    contexts: Vec<Profile>,
     /// [`ProcessTotals::counters`] of each stage.
     counters: ByProcess<BTreeMap<String, u64>>,
     /// Instructions of pipeprof, which starts the stages, and of everything else meanwhile.
@@ -95,7 +98,7 @@ impl CountedRun {
     /// Whether it executed what the first run of `stored` did, in each stage, function and calling context.
     fn is_first_of(&self, stored: &Outcome) -> bool {
         self.exit_codes == stored.document.exit_codes
-            && self.profiles == stored.profiles
+            && stored.windows.first() == Some(&self.profiles)
             && Some(self.others) == stored.document.attribution.others
     }
 }
@@ -138,8 +141,8 @@ impl<'a, R: RunInGuest> PipelineCounter<'a, R> {
     ///
     /// # Errors
     /// When the guest, QEMU or the plugin gives no complete counts.
-    pub(crate) fn first_unless_same(&self, stored: &Outcome) -> Result<Option<CountedRun>> {
-        let raw = self.runner()(0)?;
+    pub(crate) fn first_unless_same(&self, stored: &Outcome, runs: RunLimits) -> Result<Option<CountedRun>> {
+        let raw = self.runner(runs)(0)?;
         // Names are found only if they matter.
         let digest = stored.document.ensemble.as_ref().and_then(|ensemble| ensemble.first_digest.as_ref());
         if raw.exit_codes == stored.document.exit_codes && digest == Some(&raw.digest()) {
@@ -159,7 +162,7 @@ impl<'a, R: RunInGuest> PipelineCounter<'a, R> {
         runs: RunLimits,
     ) -> Result<(T, Vec<CountedRun>)> {
         let guests: Vec<Option<u32>> = [None].into_iter().chain((0..runs.fewest).map(Some)).collect();
-        let run = self.runner();
+        let run = self.runner(runs);
         let guest = |number: &Option<u32>| match number {
             None => Ok((Some(record()?), None)),
             Some(number) => Ok((None, Some(run(*number)?))),
@@ -193,7 +196,7 @@ impl<'a, R: RunInGuest> PipelineCounter<'a, R> {
                 let text = clean(&self.pipeline.text());
                 progress::note(&format!("counting {more} of {text}, because the first {} differ", counted.len()));
             }
-            let run = self.runner();
+            let run = self.runner(runs);
             let name = |number: &u32, raw| self.named(*number, raw);
             counted.extend(side_by_side::run_and(&numbers, self.jobs(), |number| run(*number), name)?);
             wanted = runs.wanted(&counted);
@@ -204,11 +207,15 @@ impl<'a, R: RunInGuest> PipelineCounter<'a, R> {
     }
 
     /// What counts the run of a number, on several threads.
-    fn runner(&self) -> impl Fn(u32) -> Result<RawRun> + Sync {
+    fn runner(&self, runs: RunLimits) -> impl Fn(u32) -> Result<RawRun> + Sync {
         // Symbols stay on one thread.
         let Self { guest, births, run, .. } = self;
-        let stages = self.pipeline.stages.len();
-        move |number| RawRun::count(guest, stages, births.clone(), |guest| run(guest, number))
+        let (stages, exec) = (self.pipeline.stages.len(), self.functions.exec());
+        move |number| {
+            // Flame graphs are of the first run.
+            let contexts = if number == 0 { runs.contexts } else { UserContexts::NONE };
+            RawRun::count(guest, stages, (births.clone(), exec, contexts), |guest| run(guest, number))
+        }
     }
 
     /// The run of this number with names.
@@ -221,21 +228,18 @@ impl<'a, R: RunInGuest> PipelineCounter<'a, R> {
         let counted = named(&raw, &names, &processes)?;
         let mut system_calls = system_calls::of(&counted);
         system_calls.retain(|call| call.process != processes[0]);
-        let mut others = 0;
-        let mut profiles = Vec::new();
-        for profile in counted.profiles {
-            if processes.iter().skip(1).any(|stage| *stage == profile.process) {
-                profiles.push(profile);
-            } else {
-                others += profile.stacks.total();
-            }
-        }
+        let is_stage = |profile: &Profile| processes.iter().skip(1).any(|stage| *stage == profile.process);
+        let (profiles, rest): (Vec<Profile>, Vec<Profile>) = counted.profiles.into_iter().partition(is_stage);
+        let others = rest.iter().map(|profile| profile.stacks.total()).sum();
+        let contexts = counted.contexts.into_iter().filter(is_stage).collect();
         let mut code = counted.code;
         let handlers = code.functions.iter().filter(|function| function.file.is_none() && function.name == FAULT);
         let faults: BTreeMap<ProcessName, u64> = handlers
             .flat_map(|function| code.processes.iter().copied().zip(function.calls().iter().copied()))
             .collect();
-        code.functions.retain(|function| function.name != USER);
+        // Code of several programs that is in no file may have the same addresses.
+        let is_kernel = |function: &ExecutedFunction| function.instructions.iter().all(|one| one.offset >> 63 == 1);
+        code.functions.retain(|function| function.address > 0 || is_kernel(function));
         let counters = |profile: &Profile| {
             let classes = counted.classes.get(profile.process);
             let rep_bytes =
@@ -252,6 +256,7 @@ impl<'a, R: RunInGuest> PipelineCounter<'a, R> {
             window: WindowCount::of(Phase(number), 1, &profiles),
             counters: profiles.iter().map(counters).collect(),
             profiles,
+            contexts,
             others,
             report,
             system_calls,
@@ -268,13 +273,12 @@ fn add_runs(recorded: &mut Outcome, counted: Vec<CountedRun>) {
     document.ensemble = Some(Ensemble::new(counted.iter().map(|run| run.window.clone()).collect()));
     document.unit = Unit::Instructions;
     Collector::Insn.name().clone_into(&mut document.attribution.collector);
-    let several = counted.len() > 1;
     for (number, mut run) in counted.into_iter().enumerate() {
         let processes = totals(document, &run);
         document
             .runs
             .push(PairRecord { collectors: vec![Collector::Insn.name().to_owned()], processes: processes.clone() });
-        windows.extend(several.then(|| run.profiles.clone()));
+        windows.push(run.profiles.clone());
         if number > 0 {
             join(&mut document.system_calls, &run.system_calls);
             continue;
@@ -297,7 +301,8 @@ fn add_runs(recorded: &mut Outcome, counted: Vec<CountedRun>) {
             run.report.notes.push(note);
         }
         document.collectors.push(run.report);
-        (*profiles, *code) = (run.profiles, Some(run.code));
+        *profiles = if run.contexts.is_empty() { run.profiles } else { run.contexts };
+        *code = Some(run.code);
     }
     let bytes = bytes_taken(document);
     if bytes < FEWEST_BYTES {
@@ -389,7 +394,7 @@ impl RawRun {
     fn count(
         guest: &GuestOptions,
         stages: usize,
-        births: Option<Range<u64>>,
+        (births, exec, contexts): (Option<Range<u64>>, Option<u64>, UserContexts),
         run: impl Fn(&GuestOptions) -> Result<Vec<u8>>,
     ) -> Result<Self> {
         let scratch = Scratch::new()?;
@@ -397,8 +402,8 @@ impl RawRun {
         let folder = so.parent().context("a temporary folder has a name")?;
         // One window for each stage, and for the process that starts them.
         let windows = vec![1; stages + 1];
-        let plugin =
-            Plugin::write(folder, qemu::version_numbers(guest.kernel.processor)?, &windows, 1)?.for_programs(births);
+        let plugin = Plugin::write(folder, qemu::version_numbers(guest.kernel.processor)?, &windows, 1)?
+            .for_programs(births, exec, contexts);
         let args = PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() };
         let cpu = Hardware::of(guest.kernel.processor).counted_cpu(guest.cpu.clone());
         let exit_codes = run(&GuestOptions { accel: Accel::Tcg, plugin: Some(args), cpu, ..guest.clone() })?;

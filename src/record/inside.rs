@@ -254,7 +254,7 @@ impl PreparedPipeline {
     pub(crate) fn count_unless_same(&self, stored: &Outcome, runs: RunLimits) -> Result<Option<Outcome>> {
         let files = self.executed()?;
         let counter = self.counter(&files)?;
-        let Some(first) = counter.first_unless_same(stored)? else { return Ok(None) };
+        let Some(first) = counter.first_unless_same(stored, runs)? else { return Ok(None) };
         let (mut recorded, _) = self.record_to_count()?;
         counter.add(&mut recorded, runs, vec![first])?;
         Ok(Some(recorded))

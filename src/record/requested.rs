@@ -32,7 +32,7 @@ const TRIED_RUNS: u32 = 10;
 const FEWEST_TRIED: u32 = 5;
 
 /// Counted runs of a pipeline: at least the fewest with which the scatter of counts can be judged.
-const COUNTED_RUNS: RunLimits = RunLimits { fewest: 3, most: 9 };
+const COUNTED_RUNS: RunLimits = RunLimits { fewest: 3, most: 9, ..RunLimits::exactly(1) };
 
 #[ext(MeasureRecording)]
 impl RecordingRequest {
@@ -131,7 +131,8 @@ impl RecordingRequest {
 
     /// How often its instructions are counted.
     pub fn counted_runs(&self) -> RunLimits {
-        self.runs.map_or(COUNTED_RUNS, RunLimits::exactly)
+        let runs = self.runs.map_or(COUNTED_RUNS, RunLimits::exactly);
+        RunLimits { contexts: self.user_contexts.unwrap_or(runs.contexts), ..runs }
     }
 
     /// If it does not say how often, count it as often as `document` was: the runs of both are compared one by one.
@@ -248,6 +249,9 @@ impl RecordingRequest {
         }
         if !(guest || self.files.is_empty() && self.disk.is_empty()) {
             return refused("--file and --disk require a guest: add --kernel, such as --kernel 6.12");
+        }
+        if self.user_contexts.is_some() && !self.counts() {
+            return refused("--user-contexts needs --collect insn");
         }
         if trials.is_empty() && self.runs.is_some() && !self.counts() {
             return refused("--runs needs --try, --advise or --collect insn: a recording is one run");

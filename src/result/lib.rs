@@ -47,7 +47,7 @@ pub use locks::{HeldCalls, LockKind, LockUse};
 pub use machine::{MachineChannel, MachineEnd, MachineView, StuckWait, WaitCause};
 pub use measurement::{
     Accel, GuestMachine, Keep, Measurement, RecordingRequest, RecordingTarget, Remedy, RunOptions, SentFile, Trigger,
-    Until, WindowSizing,
+    Until, UserContexts, WindowSizing,
 };
 pub use measurement::{RefusableCall, RefusalError, RefusedCall};
 pub use measurement::{stage_text, words_of};
@@ -58,8 +58,8 @@ pub use path::PathKind;
 pub use path::{CriticalPath, PathCeiling, PathPart, PathWakes, PathWhat};
 pub use probe::Probe;
 pub use recorded::{
-    BusyProgram, FullTable, HeldBy, LeftProcesses, LockWait, LockedFile, Observer, PipeHolder, ProcLooks, RecordLevel,
-    RecordedProcess, SHELLS, UnrecordedProcess, UsedPort, UserPipes, WaitReason, WaitTotal,
+    BusyProgram, FullDevice, FullTable, HeldBy, LeftProcesses, LockWait, LockedFile, Observer, PipeHolder, ProcLooks,
+    RecordLevel, RecordedProcess, SHELLS, UnrecordedProcess, UsedPort, UserPipes, WaitReason, WaitTotal,
 };
 pub use request::{Collector, Loader, Request, Selection};
 pub use stack_files::LARGEST;

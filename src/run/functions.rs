@@ -18,6 +18,9 @@ pub struct KernelFunctions {
     pub roles: Vec<Resolution>,
 }
 
+/// What the kernel calls when it replaces a task's program (fs/exec.c; the second one before 5.8).
+const EXECS: [&str; 2] = ["begin_new_exec", "flush_old_exec"];
+
 impl KernelFunctions {
     /// From the kernel's own list, which is read once per kernel. If `symbols` are given, they are used instead.
     ///
@@ -36,6 +39,11 @@ impl KernelFunctions {
                 .context("cannot read the guest's symbols; give the uncompressed image of its kernel with --vmlinux")?,
         };
         Ok(Self { symbols, roles })
+    }
+
+    /// The address of the function that replaces programs, if the kernel has it.
+    pub fn exec(&self) -> Option<u64> {
+        EXECS.iter().find_map(|name| Some(self.symbols.functions(name).first()?.address))
     }
 
     /// The addresses of [`BIRTH`], if the kernel has it.

@@ -45,6 +45,10 @@ fn kernel_mark(first: Option<(u64, &str)>) -> Option<&'static str> {
 }
 
 impl LastFrame {
+    pub(super) fn in_kernel(&self) -> bool {
+        self.in_kernel
+    }
+
     /// That of the instruction at `address`, executed by the process at `place`, in this block if it is known.
     fn of(names: &Names, work: &SwitchWork, place: usize, block: Option<u32>, address: u64) -> Self {
         let function = match block {

@@ -3,8 +3,8 @@
 //! The plugin ([`object`]) counts executions between the workload's markers ([`crate::arch::marker`]), per block of
 //! code and calling context. It writes numbers and code bytes without names. [`raw`] reads and checks that file,
 //! [`names`] has the symbols, `class` the classes of instructions, [`profile`] makes stacks, calls and executed code, `parts`
-//! the parts of a window, `switch_work` finds what is executed once per switch, `held` what is executed under the pipe's locks, `user_files` the files of foreign programs' code, and `system_calls` which calls of the
-//! kernel are system calls. docs/exactness.md says what is exact and how it was verified.
+//! the parts of a window, `switch_work` finds what is executed once per switch, `held` what is executed under the pipe's locks, `user_files` the files of foreign programs' code, `user_contexts` the
+//! callers in that code, and `system_calls` which calls of the kernel are system calls. docs/exactness.md says what is exact and how it was verified.
 
 pub mod class;
 mod class_aarch64;
@@ -18,6 +18,7 @@ pub mod profile;
 pub mod raw;
 mod switch_work;
 pub mod system_calls;
+mod user_contexts;
 mod user_files;
 
 pub use names::Names;

@@ -1,7 +1,7 @@
 //! Names for addresses: functions of the guest's kernel, and of this program, which is the guest's workload.
 
 use super::function::Function;
-use super::raw::Raw;
+use super::raw::{DEEPER, REST, Raw};
 use super::user_files::{PlacedCode, UserFiles};
 use crate::arch::marker_places;
 use crate::collect::stacks::USER;
@@ -47,6 +47,11 @@ impl Names {
         found.map_or(CodePlace { file: None, address }, |(file, address)| CodePlace { file: Some(file), address })
     }
 
+    /// Whether the user code is of foreign programs.
+    pub(super) fn is_of_programs(&self) -> bool {
+        self.files.is_some()
+    }
+
     /// How many bytes from `address` of this block on are in the same function for sure.
     pub(super) fn rest(&self, block: u32, address: u64) -> u64 {
         if address >> 63 == 1 {
@@ -61,11 +66,16 @@ impl Names {
     /// The function that contains this code.
     pub(super) fn function_at(&self, place: CodePlace) -> Function<'_> {
         let found = self.files.as_ref().zip(place.file).and_then(|(code, file)| code.function(file, place.address));
-        found.unwrap_or_else(|| self.function(place.address))
+        let elsewhere = self.files.as_ref().filter(|_| place.file.is_none() && place.address >> 63 == 0);
+        let elsewhere = elsewhere.map(|code| Function::of(code.elsewhere(place.address), None));
+        found.or(elsewhere).unwrap_or_else(|| self.function(place.address))
     }
 
     /// The function that contains `address`, or `[user]` or `[kernel]` for code without symbols.
     pub fn function(&self, address: u64) -> Function<'_> {
+        if address == DEEPER {
+            return Function::of(REST, None);
+        }
         if address >> 63 == 0 {
             let found = self.user.as_ref().and_then(|program| program.function(address));
             return found.unwrap_or_else(|| Function::of(USER, None));

@@ -1,6 +1,7 @@
 //! The plugin's embedded shared objects, and the choice of the one that fits a QEMU.
 
 use super::raw::{MEMORY, MOST};
+use crate::result::UserContexts;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 
@@ -68,11 +69,14 @@ impl Plugin {
         Ok(Self { so, args, out })
     }
 
-    /// Also follow what the processes fork, if the addresses of the kernel's copy_thread are given, and leave out the calls
-    /// within user code. For programs that are not known.
-    pub fn for_programs(self, births: Option<std::ops::Range<u64>>) -> Self {
+    /// For programs that are not known. Also follow what the processes fork, if the addresses of the kernel's copy_thread are
+    /// given. `exec`: that of its function that replaces a program.
+    #[must_use]
+    pub fn for_programs(self, births: Option<std::ops::Range<u64>>, exec: Option<u64>, contexts: UserContexts) -> Self {
         let mut plugin = self.with_births(births);
-        plugin.args.push(("users".to_owned(), "flat".to_owned()));
+        let UserContexts { depth, number } = contexts;
+        plugin.args.push(("users".to_owned(), format!("{depth}:{number}")));
+        plugin.args.extend(exec.map(|address| ("execs".to_owned(), format!("{address:x}"))));
         plugin
     }
 

@@ -5,6 +5,7 @@ use super::contexts::{Contexts, entered, functions_of};
 use super::held;
 use super::names::{CodePlace, Names};
 use super::raw::{Block, Raw, RepCount, Root};
+use super::user_contexts::UserContextTree;
 use crate::arch::Processor;
 use crate::profile::cycles::InstructionClass;
 use crate::profile::folded::frame_name;
@@ -22,8 +23,10 @@ pub const NAME: &str = "insn";
 /// What one window executed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counted {
-    /// By process number; the last one is for others.
+    /// By process number; the last one is for others. Of user code of foreign programs, functions without callers.
     pub profiles: Vec<Profile>,
+    /// Of each process, with the calling contexts of its user code; absent if it is not of foreign programs.
+    pub contexts: Vec<Profile>,
     /// The instructions of these profiles by class.
     pub classes: ByProcess<ClassifiedStacks>,
     /// Calls of the roles' functions, by process.
@@ -78,6 +81,9 @@ pub fn rep_bytes(raw: &Raw, names: &Names) -> u64 {
 /// Give names to `raw`, which identifies `processes` by number.
 pub fn count(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Counted> {
     check(raw, processes)?;
+    let followed = (names.is_of_programs() && raw.follows_user_code()).then(|| (raw, UserContextTree::of(raw)));
+    let plain = followed.as_ref().map(|(raw, tree)| tree.without(raw));
+    let raw = plain.as_ref().unwrap_or(raw);
     let mut stacks = vec![ClassifiedStacks::default(); processes.len() + 1];
     let classes: Vec<Vec<InstructionClass>> =
         raw.blocks.iter().map(|block| class::of_block(raw.processor, block)).collect();
@@ -130,15 +136,39 @@ pub fn count(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Coun
             format!("{unattributed} instructions of {} could not be attributed to a call path", names.join(" and "));
         report.reason = Some(reason);
     }
-    let profiles = with_others(processes).zip(stacks).map(profile);
+    let profiles = with_others(processes).zip(stacks).map(profile).collect();
+    let whole = followed.map(|(raw, tree)| tree.stacks(raw, &mut contexts));
+    let users = of_users(raw, processes, whole.unwrap_or_default(), &mut report);
     let entered = entered(&mut contexts).into_iter();
     let entered = entered.filter_map(|((place, role), calls)| Some(((*processes.get(place)?, role), calls))).collect();
     let locks = held::uses(&mut contexts, &code, processes);
-    Ok(Counted { profiles: profiles.collect(), classes, functions: calls(&code), entered, locks, code, report })
+    Ok(Counted { profiles, contexts: users, classes, functions: calls(&code), entered, locks, code, report })
 }
 
 fn profile((process, stacks): (ProcessName, Folded)) -> Profile {
     Profile { process, collector: NAME.to_owned(), unit: Unit::Instructions, skid: Skid::None, stacks }
+}
+
+/// A process whose returns match no call more often has no calling contexts in user code: one in so many.
+const MOST_ODD: u64 = 50;
+
+/// Fewer odd returns are those of children that were forked in a function.
+const FEWEST_ODD: u64 = 100;
+
+/// The profiles with calling contexts of user code, but for those whose calls could not be followed.
+fn of_users(raw: &Raw, processes: &[ProcessName], whole: Vec<Folded>, report: &mut CollectorReport) -> Vec<Profile> {
+    let mut found = Vec::new();
+    for ((name, stacks), returns) in processes.iter().copied().zip(whole).zip(&raw.user_returns) {
+        if returns.odd >= FEWEST_ODD && returns.odd.saturating_mul(MOST_ODD) > returns.all {
+            report.notes.push(format!(
+                "user code of {name} has no callers: {} of its {} returns match no call, as those of coroutines do",
+                returns.odd, returns.all
+            ));
+            continue;
+        }
+        found.push(profile((name, stacks)));
+    }
+    found
 }
 
 /// The iterations of a block's `rep` instruction.

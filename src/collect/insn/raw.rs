@@ -5,7 +5,7 @@ use crate::util::text::fnv1a;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 
-const MAGIC: &[u8] = b"PPINSN06";
+const MAGIC: &[u8] = b"PPINSN07";
 const END: &[u8] = b"PPEND";
 /// Limit of the plugin's memory, in bytes. A window that needs more is rejected.
 pub(crate) const MEMORY: u64 = 512 << 20;
@@ -51,6 +51,19 @@ impl Root {
         }
     }
 }
+
+/// Returns in user code: of coroutines and other code that changes stacks, many match no call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct UserReturns {
+    pub all: u64,
+    pub odd: u64,
+}
+
+/// The address of a context for all user code beyond the limits of depth and number (`DEEPER` in store.h).
+pub(super) const DEEPER: u64 = 1;
+
+/// Its frame.
+pub(super) const REST: &str = "[deeper]";
 
 /// A calling context: the caller's context, and the address of the call, trap or system call in the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,6 +167,8 @@ pub struct Raw {
     pub processor: Processor,
     /// The number of processes.
     pub processes: usize,
+    /// Returns of each process in user code.
+    pub user_returns: Vec<UserReturns>,
     pub nodes: Vec<ContextNode>,
     pub blocks: Vec<Block>,
     pub counts: Vec<BlockCount>,
@@ -188,12 +203,14 @@ impl Raw {
         let processor = Processor::of_number(from.length()?).context("is of an unknown processor")?;
         let processes = from.length()?;
         ensure!(processes <= MOST, "has more processes than a plugin can follow");
+        let returns = |from: &mut ByteReader<'_>| Ok(UserReturns { all: from.u64()?, odd: from.u64()? });
+        let user_returns = (0..processes).map(|_| returns(&mut from)).collect::<Result<_>>()?;
         let (nodes, blocks) = (from.nodes(processes)?, from.blocks()?);
         let both = from.counts()?;
         let parts = from.parts(&both)?;
         let reps = both.iter().filter_map(|count| count.as_ref().err().copied()).collect();
         let counts = both.into_iter().filter_map(Result::ok).collect();
-        let raw = Self { totals, processor, processes, nodes, blocks, counts, reps, parts, digest: 0 };
+        let raw = Self { totals, processor, processes, user_returns, nodes, blocks, counts, reps, parts, digest: 0 };
         ensure!(from.take(END.len())? == END && from.bytes.is_empty(), "has no end mark, or data after it");
         raw.check()?;
         Ok(raw)
@@ -208,6 +225,11 @@ impl Raw {
             node = this.parent;
         }
         into.reverse();
+    }
+
+    /// Whether it has calling contexts of user code.
+    pub(super) fn follows_user_code(&self) -> bool {
+        self.nodes.iter().any(|node| node.address > DEEPER && node.address >> 63 == 0)
     }
 
     /// Nodes below this number are roots.
@@ -384,6 +406,7 @@ pub mod tests {
         out.extend([0; 64]);
         u32s(&mut out, 0);
         u32s(&mut out, TWO);
+        out.extend([0; 16 * TWO]);
         let roots = FIRST + 2 * TWO as u32;
         u32s(&mut out, nodes.len() + roots as usize);
         let roots = (0..roots).map(|root| (0, root, 0));

@@ -2,7 +2,8 @@
 //! addresses, but nobody in it says what is mapped where, and asking would be counted.
 
 use super::function::Function;
-use super::raw::Raw;
+use super::raw::{Block, Raw};
+use crate::arch::calls_kernel_or_reads_clock;
 use crate::util::regular;
 use anyhow::{Context as _, Result};
 use blazesym::symbolize::source::{Elf, Source};
@@ -25,6 +26,10 @@ const TELLING: usize = 12;
 
 /// Blocks of one page of memory that are looked for in all files. Code that a program makes at run time is in none.
 const TRIES: usize = 4;
+
+/// Code that is in no file: a program made it while it ran, or the kernel gives it to processes (vdso(7)).
+const JIT: &str = "[jit]";
+const VDSO: &str = "[vdso]";
 
 /// A function of a file.
 #[derive(Debug, Clone)]
@@ -80,6 +85,8 @@ pub(super) struct PlacedCode {
     places: Vec<Option<FilePlace>>,
     /// The name of each file, and its executed functions by the addresses at which they begin.
     files: Vec<(String, BTreeMap<u64, FileFunction>)>,
+    /// Pages of code that is in no file and that the kernel gives to processes.
+    vdso: HashSet<u64>,
 }
 
 /// Where a block of code is.
@@ -286,7 +293,14 @@ impl UserFiles {
             }
         }
         let names = self.files.iter().map(|file| file.name.clone());
-        PlacedCode { places, files: names.zip(functions).collect() }
+        // Compilers leave it to libraries to call the kernel and to read clocks.
+        let is_vdso =
+            |block: &Block| block.instructions().any(|(_, code)| calls_kernel_or_reads_clock(raw.processor, code));
+        let strange =
+            raw.blocks.iter().zip(&places).filter(|(block, place)| place.is_none() && block.address >> 63 == 0);
+        let vdso = strange.filter(|(block, _)| is_vdso(block)).map(|(block, _)| block.address / PAGE);
+        let vdso = vdso.flat_map(|page| page.saturating_sub(1)..=page + 1).collect();
+        PlacedCode { places, files: names.zip(functions).collect(), vdso }
     }
 }
 
@@ -330,6 +344,11 @@ impl PlacedCode {
         Some(next.map_or(end, |next| next.min(end)))
     }
 
+    /// What code at `address` of a process is, if it is in no file.
+    pub(super) fn elsewhere(&self, address: u64) -> &'static str {
+        if self.vdso.contains(&(address / PAGE)) { VDSO } else { JIT }
+    }
+
     /// The function at an address of a file.
     pub(super) fn function(&self, file: usize, address: u64) -> Option<Function<'_>> {
         let (name, functions) = self.files.get(file)?;
@@ -341,7 +360,7 @@ impl PlacedCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collect::insn::raw::{Block, BlockCount, tests::file};
+    use crate::collect::insn::raw::{BlockCount, tests::file};
     use std::process::Command;
 
     /// Blocks of `length` bytes at addresses of a program, which is mapped at `base`, and what is known of them.

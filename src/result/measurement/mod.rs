@@ -12,7 +12,7 @@ mod words;
 pub use guest::{Accel, GuestMachine};
 pub use keep::{Keep, Trigger, Until};
 pub use pair::{RunOptions, WindowSizing};
-pub use recording::{RecordingRequest, RecordingTarget, SentFile};
+pub use recording::{RecordingRequest, RecordingTarget, SentFile, UserContexts};
 pub use refused::{RefusableCall, RefusalError, RefusedCall};
 pub use remedy::Remedy;
 pub use remedy::{stage_text, words_of};

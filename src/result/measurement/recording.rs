@@ -42,6 +42,44 @@ pub struct RecordingRequest {
     pub advise: bool,
     /// Runs of each that is tried, or counted runs.
     pub runs: Option<u32>,
+    /// How many calling contexts of user code are counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_contexts: Option<UserContexts>,
+}
+
+/// How many calling contexts of user code are told apart. The rest counts as `[deeper]`, so that sums are exact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UserContexts {
+    /// Calls within one another, at most [`Self::DEEPEST`]; 0: no contexts.
+    pub depth: u32,
+    /// With so many contexts, user and kernel, user code gets no more.
+    pub number: u32,
+}
+
+impl UserContexts {
+    /// Functions only.
+    pub const NONE: Self = Self { depth: 0, number: u32::MAX };
+
+    /// What is counted if nothing else is asked for.
+    pub const DEFAULT: Self = Self { depth: Self::DEEPEST, number: 400_000 };
+
+    /// Calls within one another that can be followed (`USER_FRAMES` in store.h).
+    pub const DEEPEST: u32 = 256;
+
+    /// `DEPTH[,NUMBER]`.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (depth, number) = text.split_once(',').map_or((text, None), |(depth, number)| (depth, Some(number)));
+        let parsed = |text: &str| text.trim().parse::<u32>().map_err(|_| format!("'{text}' is not a number"));
+        let depth = parsed(depth)?;
+        if depth > Self::DEEPEST {
+            return Err(format!("a depth of at most {} can be followed", Self::DEEPEST));
+        }
+        let number = number.map_or(Ok(Self::DEFAULT.number), parsed)?;
+        Ok(if depth == 0 { Self::NONE } else { Self { depth, number } })
+    }
 }
 
 /// What is recorded.

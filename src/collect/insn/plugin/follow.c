@@ -31,6 +31,12 @@ void follow_process(unsigned vcpu, unsigned process)
 	vcpus[vcpu].process = process;
 }
 
+void follow_exec(unsigned vcpu)
+{
+	if (vcpus[vcpu].task)
+		forget_callers(vcpus[vcpu].task);
+}
+
 void trap(struct vcpu *v, uint64_t at, uint64_t resume, uint64_t rep)
 {
 	totals[TOTAL_TRAPS]++;
@@ -54,7 +60,7 @@ void from_user(struct vcpu *v, uint64_t at, uint64_t rep)
 	v->task->followed = true;
 	v->task->user_context = v->node;
 	v->task->rep = rep;
-	v->node = store_child(v->node, store.flat ? 0 : at);
+	v->node = store_entry_of_user(v->node, at);
 }
 
 uint64_t back_from_trap(struct vcpu *v)
@@ -245,7 +251,7 @@ void follow_block(unsigned vcpu, struct block *block, const uint64_t *counter)
 	if (v->process_pending) {
 		v->process_pending = false;
 		v->task->process = v->process;
-		v->task->user_frames = 0;
+		forget_callers(v->task);
 		v->node = process_root(v->process);
 		if (!v->user) {
 			v->task->user_context = v->node;

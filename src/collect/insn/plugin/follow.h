@@ -40,6 +40,8 @@ void follow_birth(unsigned vcpu, uint64_t address);
 // The registers of a task were stored or loaded at `address`.
 void follow_registers(unsigned vcpu, uint64_t address, bool stored);
 void follow_switch(unsigned vcpu);
+// The task of `vcpu` gets another program.
+void follow_exec(unsigned vcpu);
 void follow_rep(unsigned vcpu, struct site *site);
 
 #endif

@@ -42,7 +42,7 @@ static void leave_unknown(struct vcpu *v)
 		came_back(v);
 	} else if (task->user_frames) {
 		// Another stack, as of coroutines: its callers are not known.
-		task->user_frames = 0;
+		forget_callers(task);
 		v->node = process_root(task->process);
 	}
 }
@@ -56,15 +56,24 @@ static void on_return(struct vcpu *v, const struct block *to)
 	bool hidden = to && (v->user ? IN_KERNEL(to->pc) : origin_of(v, to->pc) != NOWHERE);
 
 	v->returned = 0;
+	if (v->user && task->deeper) {
+		task->deeper--;
+		note_return(task, false);
+		return;
+	}
 	for (unsigned i = *n; i-- && frames[i].stack;)
 		if (hidden || (to && frames[i].resume == to->pc)) {
 			v->node = frames[i].node;
 			v->returned = frames[i].resume;
 			*n = i;
-			if (!v->user && i < task->resumed_frames)
+			if (v->user)
+				note_return(task, false);
+			else if (i < task->resumed_frames)
 				task->resumed = false;
 			return;
 		}
+	if (v->user)
+		note_return(task, true);
 	if (to)
 		leave_unknown(v);
 }
@@ -160,7 +169,7 @@ void link_switch(struct vcpu *v)
 	for (unsigned i = 0; i < BIRTHS; i++)
 		if (births[i].address == v->loaded + CONTEXT_PC) {
 			births[i].address = 0;
-			bear(v, v->loaded, births[i].process);
+			bear(v, v->loaded, births[i].process, NULL);
 		}
 	switch_task(v, v->loaded);
 }

@@ -9,7 +9,9 @@
 // Arguments: out=FILE (window N is written to FILE.N), windows=N, processes=N:N... (for each process, how many end
 // markers close a window), memory=BYTES, births=FROM-TO (the addresses of copy_thread, in hexadecimal: processes that
 // fork take their children with them), prepared=yes (each window follows one that is not
-// counted, and whose new tasks stay with their processes), users=flat (no calling contexts of user code), counts=tapered (also counts that
+// counted, and whose new tasks stay with their processes), users=DEPTH:NUMBER (user code is of any
+// programs, and has calling contexts up to this depth, as long as there are fewer contexts than NUMBER), execs=ADDRESS (where the
+// kernel begins to replace a task's program), counts=tapered (also counts that
 // weigh the ends of a window less, see store_tick).
 #include "follow.h"
 #include "qemu_api.h"
@@ -36,7 +38,7 @@ static unsigned windows = 1, window = 1; // expected, and the number of the curr
 static unsigned expected[PROCESSES], begun[PROCESSES], ended[PROCESSES];
 static unsigned opener, opener_process;
 static bool closing;
-static uint64_t births_from, births_to;
+static uint64_t births_from, births_to, exec_at;
 #if PLUGIN_API < 2
 static int vcpus = 1;
 #endif
@@ -261,6 +263,14 @@ static void on_switch(unsigned vcpu, void *data)
 		follow_switch(vcpu);
 }
 
+static void on_exec(unsigned vcpu, void *data)
+{
+	(void)data;
+	vcpu = vcpu_of(vcpu);
+	if (state == OPEN && vcpu < VCPUS)
+		follow_exec(vcpu);
+}
+
 static void on_registers(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
 {
 	(void)data;
@@ -306,6 +316,8 @@ static void instrument(struct qemu_plugin_insn *insn, const uint8_t *code, unsig
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_switch, QEMU_PLUGIN_CB_NO_REGS, NULL);
 	if (addr >= births_from && addr < births_to)
 		qemu_plugin_register_vcpu_mem_cb(insn, on_birth, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, NULL);
+	if (addr == exec_at && exec_at)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_exec, reads(), NULL);
 	if (decoded.stack == STACK_SAVE || decoded.stack == STACK_LOAD) {
 		if (addr >> 63)
 			qemu_plugin_register_vcpu_mem_cb(insn, on_registers, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, NULL);
@@ -447,7 +459,9 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 {
 	uint64_t bound = MEMORY_BOUND_DEFAULT;
 	unsigned processes = 0;
-	bool flat = false, tapered = false;
+	bool foreign = false, tapered = false;
+	unsigned depth = USER_FRAMES;
+	uint32_t contexts = UINT32_MAX;
 	char *rest;
 
 	self = id;
@@ -463,8 +477,12 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 		} else if (!strncmp(argv[i], "births=", 7)) {
 			births_from = strtoull(argv[i] + 7, &rest, 16);
 			births_to = *rest == '-' ? strtoull(rest + 1, NULL, 16) : 0;
-		} else if (!strcmp(argv[i], "users=flat")) {
-			flat = true;
+		} else if (!strncmp(argv[i], "users=", 6)) {
+			foreign = true;
+			depth = strtoul(argv[i] + 6, &rest, 10);
+			contexts = *rest == ':' ? strtoul(rest + 1, NULL, 10) : 0;
+		} else if (!strncmp(argv[i], "execs=", 6)) {
+			exec_at = strtoull(argv[i] + 6, NULL, 16);
 		} else if (!strcmp(argv[i], "counts=tapered")) {
 			tapered = true;
 		} else if (!strncmp(argv[i], "memory=", 7)) {
@@ -496,7 +514,9 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 	vcpus = info->system.max_vcpus;
 #endif
 	store_init(bound, processes);
-	store.flat = flat;
+	store.foreign = foreign;
+	store.depth = depth < USER_FRAMES ? depth : USER_FRAMES;
+	store.contexts = contexts;
 	store.tapered = tapered;
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate_waiting AND_NO_DATA);
 	qemu_plugin_register_atexit_cb(id, on_exit_of_qemu, NULL);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 struct store store;
+uint64_t user_returns[PROCESSES][2];
 
 #define PAGE 4096ull
 
@@ -211,6 +212,7 @@ void store_open(void)
 	store.window++;
 	store.patched = 0;
 	store.n_nodes = 0;
+	memset(user_returns, 0, sizeof(user_returns));
 	store.n_counts = 0;
 	n_parts = 0;
 	calls = 0;
@@ -297,6 +299,20 @@ struct block *store_block(uint64_t pc, const uint8_t *code, unsigned bytes, cons
 	return block;
 }
 
+// The place in the table of this child, or of where it belongs.
+static uint64_t child_slot(uint32_t parent, uint64_t addr)
+{
+	uint64_t at;
+
+	for (at = mix(parent, addr) & node_table.mask; node_table.slots[at]; at = (at + 1) & node_table.mask) {
+		const struct node *node = &store.nodes[node_table.slots[at]];
+
+		if (node->parent == parent && node->addr == addr)
+			break;
+	}
+	return at;
+}
+
 uint32_t store_child(uint32_t parent, uint64_t addr)
 {
 	struct node *larger;
@@ -304,12 +320,9 @@ uint32_t store_child(uint32_t parent, uint64_t addr)
 
 	if (!table_grow(&node_table, node_hash))
 		return parent;
-	for (at = mix(parent, addr) & node_table.mask; node_table.slots[at]; at = (at + 1) & node_table.mask) {
-		const struct node *node = &store.nodes[node_table.slots[at]];
-
-		if (node->parent == parent && node->addr == addr)
-			return node_table.slots[at];
-	}
+	at = child_slot(parent, addr);
+	if (node_table.slots[at])
+		return node_table.slots[at];
 	larger = grown(store.nodes, store.n_nodes, &nodes_room, sizeof(*store.nodes));
 	if (!larger)
 		return parent;
@@ -318,6 +331,30 @@ uint32_t store_child(uint32_t parent, uint64_t addr)
 	node_table.slots[at] = store.n_nodes;
 	node_table.used++;
 	return store.n_nodes++;
+}
+
+static bool has_room(uint32_t parent, uint64_t addr)
+{
+	return store.n_nodes < store.contexts || (node_table.slots && node_table.slots[child_slot(parent, addr)]);
+}
+
+// For user code beyond the limit of contexts.
+static uint32_t rest_of(uint32_t node)
+{
+	return store_child(store.nodes[node].root, DEEPER);
+}
+
+uint32_t store_call_of_user(uint32_t parent, uint64_t addr)
+{
+	return has_room(parent, addr) ? store_child(parent, addr) : rest_of(parent);
+}
+
+uint32_t store_entry_of_user(uint32_t parent, uint64_t addr)
+{
+	// An interrupt between the kernel and the first instruction of user code says nothing of the latter.
+	uint64_t at = store.foreign && (!store.depth || addr >> 63) ? 0 : addr;
+
+	return has_room(parent, at) ? store_child(parent, at) : store_child(rest_of(parent), 0);
 }
 
 // The number of the counter of this range in this context, from 1; 0 if the memory limit is reached.
@@ -491,8 +528,8 @@ unsigned lost_root(unsigned process)
 	return process == OTHER ? ROOT_UNFOLLOWED : ROOT_PROCESSES + 2 * process + 1;
 }
 
-// The format, little-endian, which raw.rs reads: magic, problem, totals, the processor, the number of processes, nodes, blocks,
-// counts, parts, end mark.
+// The format, little-endian, which raw.rs reads: magic, problem, totals, the processor, the number of processes, their returns in
+// user code, nodes, blocks, counts, parts, end mark.
 static void put(FILE *file, uint64_t value, unsigned size)
 {
 	fwrite(&value, size, 1, file);
@@ -500,7 +537,7 @@ static void put(FILE *file, uint64_t value, unsigned size)
 
 static void write_all(FILE *file, const char *problem, const uint64_t *totals, unsigned n_totals)
 {
-	fwrite("PPINSN06", 8, 1, file);
+	fwrite("PPINSN07", 8, 1, file);
 	put(file, strlen(problem), 4);
 	fwrite(problem, strlen(problem), 1, file);
 	put(file, n_totals, 4);
@@ -508,6 +545,9 @@ static void write_all(FILE *file, const char *problem, const uint64_t *totals, u
 		put(file, totals[i], 8);
 	put(file, arch->number, 4);
 	put(file, store.processes, 4);
+	for (unsigned i = 0; i < store.processes; i++)
+		for (unsigned which = 0; which < 2; which++)
+			put(file, user_returns[i][which], 8);
 	put(file, store.n_nodes, 4);
 	for (uint32_t i = 0; i < store.n_nodes; i++) {
 		put(file, store.nodes[i].parent, 4);

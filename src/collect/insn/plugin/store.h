@@ -55,8 +55,11 @@ struct site {
 struct node {
 	uint32_t parent;
 	uint8_t root;
-	uint64_t addr; // the call instruction, or the interrupted instruction
+	uint64_t addr; // the call instruction, or the interrupted instruction, or DEEPER
 };
+
+// The address of a context for all user code that is called below its parent: those beyond the limits of depth and number.
+#define DEEPER 1
 
 // Instructions `from` to `to` (not included) of a block were completed `count` times in a context. If both are
 // REP_ACCESSES, the block's rep instruction accessed memory `count` times, which gives its iterations.
@@ -67,12 +70,17 @@ struct count {
 	uint64_t count;
 };
 
+// Calls of user code within one another that are followed, at most.
+#define USER_FRAMES 256
+
 struct store {
 	unsigned processes;
 	uint64_t bound, used;
 	bool full;
 	bool tapered; // record what each part of a window executes (store_tick)
-	bool flat; // user code has no calling contexts
+	bool foreign;	   // user code is of any programs
+	unsigned depth;	   // of calling contexts of user code, at most USER_FRAMES; 0: it has none
+	uint32_t contexts; // with so many nodes, user code gets no more
 	struct block **blocks;
 	uint32_t n_blocks;
 	struct node *nodes;
@@ -92,6 +100,10 @@ void store_open(void);
 void *store_alloc(size_t size);
 struct block *store_block(uint64_t pc, const uint8_t *code, unsigned bytes, const uint8_t *lengths, unsigned insns);
 uint32_t store_child(uint32_t parent, uint64_t addr);
+// The same for a call in user code; beyond the limit of contexts it is the one for the rest.
+uint32_t store_call_of_user(uint32_t parent, uint64_t addr);
+// The same for what leads from user code to the kernel.
+uint32_t store_entry_of_user(uint32_t parent, uint64_t addr);
 void store_count(struct block *block, uint32_t node, unsigned from, unsigned to);
 // The roots of a process's contexts: with known callers, and with unknown callers.
 unsigned process_root(unsigned process);
@@ -102,5 +114,7 @@ void store_rep_access(struct block *block, uint32_t node);
 void store_tick(void);
 // Write everything to `path` atomically. Returns false and sets errno on failure.
 bool store_write(const char *path, const char *problem, const uint64_t *totals, unsigned n_totals);
+// Returns of each process in user code: all, and those that match no call.
+extern uint64_t user_returns[PROCESSES][2];
 
 #endif

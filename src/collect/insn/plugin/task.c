@@ -95,7 +95,7 @@ static void lose(struct vcpu *v)
 // 168 bytes, with 16 bytes above them under FRED), and below these struct inactive_task_frame (64 bytes).
 #define BIRTH_PLACE (16384 - 168 - 16 - 64)
 
-void bear(struct vcpu *v, uint64_t region, unsigned process)
+void bear(struct vcpu *v, uint64_t region, unsigned process, const struct task *parent)
 {
 	struct task *task;
 
@@ -116,10 +116,16 @@ void bear(struct vcpu *v, uint64_t region, unsigned process)
 	task->born = task->followed;
 	task->kept = false;
 	task->resumed = false;
-	task->frames = task->user_frames = 0;
+	task->frames = 0;
 	task->rep = 0;
 	task->context = task->followed ? process_root(process) : lost_root(process);
-	task->user_context = process_root(process);
+	forget_callers(task);
+	if (store.foreign && process != OTHER && parent) {
+		// A child goes on where its parent is; of a thread, it is what starts it.
+		task->user_frames = parent->user_frames;
+		memcpy(task->user_frame, parent->user_frame, task->user_frames * sizeof(*task->user_frame));
+		task->user_context = parent->user_context;
+	}
 }
 
 void follow_birth(unsigned vcpu, uint64_t address)
@@ -131,26 +137,56 @@ void follow_birth(unsigned vcpu, uint64_t address)
 	if (arch->links)
 		link_birth(v, address);
 	else if (!IN_ENTRY_AREA(address) && (address & 16383) >= BIRTH_PLACE)
-		bear(v, REGION(address), v->task ? v->task->process : OTHER);
+		bear(v, REGION(address), v->task ? v->task->process : OTHER, v->task);
+}
+
+void forget_callers(struct task *task)
+{
+	task->user_frames = task->deeper = 0;
+	task->user_context = process_root(task->process);
+}
+
+void note_return(const struct task *task, bool odd)
+{
+	if (task->process == OTHER)
+		return;
+	user_returns[task->process][0]++;
+	user_returns[task->process][1] += odd;
+}
+
+static void push_user(struct vcpu *v, struct frame frame, uint64_t at)
+{
+	struct task *task = v->task;
+	bool last = task->user_frames == store.depth;
+
+	if (task->user_frames > store.depth || !store.depth) {
+		task->deeper++;
+		return;
+	}
+	frame.at = at;
+	frame.callee = 0;
+	// A recursion is followed until it comes to the same call again, or it would have contexts without end.
+	for (unsigned i = store.foreign ? task->user_frames : 0; i-- && !frame.callee;)
+		if (task->user_frame[i].at == at)
+			frame.callee = task->user_frame[i].callee;
+	if (!frame.callee)
+		frame.callee = store_call_of_user(v->node, last ? DEEPER : at);
+	task->user_frame[task->user_frames++] = frame;
+	v->node = frame.callee;
 }
 
 void push(struct vcpu *v, uint64_t stack, uint64_t resume, uint64_t at, uint64_t rep)
 {
 	struct task *task = v->task;
 	bool user = stack && !IN_KERNEL(stack);
-	unsigned *n = user ? &task->user_frames : &task->frames;
 
-	if (user && store.flat)
+	if (user) {
+		push_user(v, (struct frame){ .stack = stack, .resume = resume, .node = v->node }, at);
 		return;
-	if (*n == (user ? USER_FRAMES : FRAMES)) {
-		if (user) {
-			*n = 0;
-			v->node = process_root(task->process);
-			return;
-		}
-		lose(v);
 	}
-	(user ? task->user_frame : task->frame)[(*n)++] = (struct frame){ stack, resume, rep, v->node };
+	if (task->frames == FRAMES)
+		lose(v);
+	task->frame[task->frames++] = (struct frame){ .stack = stack, .resume = resume, .rep = rep, .node = v->node };
 	v->node = store_child(v->node, at);
 }
 
@@ -260,10 +296,14 @@ static void on_return(struct vcpu *v, uint64_t stack)
 			v->node = frames[i].node;
 			v->returned = frames[i].resume;
 			*n = i;
-			if (!user && i < task->resumed_frames)
+			if (user)
+				note_return(task, false);
+			else if (i < task->resumed_frames)
 				task->resumed = false;
 			return;
 		}
+	if (user)
+		note_return(task, task->user_frames <= store.depth);
 	prune(v, stack);
 	if (!user)
 		came_back(v);

@@ -6,7 +6,6 @@
 #include "follow.h"
 
 #define FRAMES 256
-#define USER_FRAMES 64
 #define TASKS 4096
 // Kernel stacks of x86-64 are 16 KiB, aligned to their size (THREAD_SIZE, arch/x86/include/asm/page_64_types.h).
 #define REGION(address) ((address) >> 14)
@@ -19,6 +18,8 @@ struct frame {
 	uint64_t resume; // expected target of the return; 0 if unknown
 	uint64_t rep;	 // traps: the interrupted rep instruction
 	uint32_t node;	 // the caller's context
+	uint32_t callee; // in user code: the context that it calls
+	uint64_t at;	 // in user code: the call
 };
 
 struct task {
@@ -30,9 +31,10 @@ struct task {
 	bool kept;     // of a process since before this window; its callers from before are not known
 	unsigned resumed_frames;
 	uint32_t context, user_context;
-	unsigned frames, user_frames;
+	unsigned frames, user_frames; // of the latter, there may be one beyond the depth that is followed
+	unsigned deeper; // calls below that one, if return addresses are in a register
 	uint64_t rep;
-	struct frame frame[FRAMES], user_frame[USER_FRAMES];
+	struct frame frame[FRAMES], user_frame[USER_FRAMES + 1];
 };
 
 struct vcpu {
@@ -66,8 +68,12 @@ void keep_tasks(void);
 struct task *new_task(unsigned process, bool followed);
 // Push a call or trap at `at`. `stack` is the address of the return address, or 0 for a trap.
 void push(struct vcpu *v, uint64_t stack, uint64_t resume, uint64_t at, uint64_t rep);
-// A task of `process` whose first switch leads to `region`.
-void bear(struct vcpu *v, uint64_t region, unsigned process);
+// A task of `process` whose first switch leads to `region`. `parent` is null if it is not known.
+void bear(struct vcpu *v, uint64_t region, unsigned process, const struct task *parent);
+// The callers of the user code that the task executes from here on are not known.
+void forget_callers(struct task *task);
+// Note a return in user code, which may match no call.
+void note_return(const struct task *task, bool odd);
 // A return that matches no known call of the task's kernel stack.
 void came_back(struct vcpu *v);
 // The task of `v` is replaced by the one that saves its registers, or has its stack, at `region`.
