@@ -95,6 +95,8 @@ static __always_inline void widen(struct registers *call)
 enum {
 	NR_IO_SUBMIT = 2,
 	NR_EPOLL_CTL = 21,
+	NR_SIGNALFD4 = 74,
+	NR_RT_SIGTIMEDWAIT = 137,
 	NR_EPOLL_PWAIT = 22,
 	NR_DUP3 = 24,
 	NR_FCNTL = 25,

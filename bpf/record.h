@@ -504,6 +504,10 @@ struct pr_process {
 	u64 ignores_sigchld;
 	/* Writes that failed because there was no room on the device: ENOSPC, EDQUOT. */
 	u64 no_space;
+	/* The same because nobody could read it any more: EPIPE. */
+	u64 refused_writes;
+	/* Its device at the last one. */
+	u64 full_device;
 	/* What others can see: calls that wrote something, that opened to write, and signals sent. */
 	u64 effects;
 	/* Calls that failed since no descriptor was left (EMFILE). At the first one: how many there may be, of how many it was
@@ -521,6 +525,10 @@ struct pr_process {
 	/* Tries that did not get the lock of a file, and the last such file. */
 	u64 refusals;
 	u64 refused_file;
+	/* Of these, those of a lock that it had taken itself last. */
+	u64 own_refusals;
+	/* What it changed with the lock of a file that had been deleted before it got it. */
+	u64 gone_locks;
 	/* The id of the process that made an open file return EAGAIN (O_NONBLOCK) which this one uses, too; 0 if it did so itself. */
 	u64 unready_by;
 	/* The channel that was its standard output when it executed its program; 0 if none. */
@@ -623,6 +631,10 @@ struct pr_task {
 	u64 exec_id;
 	/* PR_FORKED and so on. */
 	u64 forked;
+	/* Whether it gets blocked signals in another way than by handlers. */
+	u64 takes_signals;
+	/* Whether the file of the lock that it has got last had been deleted before. */
+	u64 gone;
 	/* The last read of one byte: the number in `own`. */
 	u64 byte_call;
 	/* The last question whether its standard input is a terminal, which was answered with no: the number in `own`. */

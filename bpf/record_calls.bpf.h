@@ -397,12 +397,14 @@ __noinline u32 note_lock(u64 task, u32 fd, s64 result, u32 does)
 		own->own.locked_device = of.device;
 		own->own.refusals++;
 		own->own.refused_file = of.inode;
+		own->own.own_refusals += by && *by == own->who.tgid;
 		own->own.locked_by = by ? *by : 0;
 		return 1;
 	}
 	/* Who did not get one part of a file, such as a database, releases others. */
 	if (own->own.locked == of.inode && does != RELEASES)
 		own->own.locked = 0;
+	own->gone = does == TAKES && !BPF_CORE_READ(inode, i_nlink);
 	id = own->who.tgid;
 	by = bpf_map_lookup_elem(&locked_files, &of);
 	if (does != RELEASES)
@@ -503,6 +505,24 @@ __noinline u32 note_read(u64 task)
 	return 1;
 }
 
+/* There was no room on the device of a file. Not static, as note_open. */
+__noinline u32 note_no_space(u64 task, u32 fd)
+{
+	struct pr_task *own = find_any(task);
+	const struct file *open;
+	struct pr_file *file;
+
+	if (!own)
+		return 0;
+	own->own.no_space++;
+	file = file_of(own, task, fd);
+	if (!file)
+		return 0;
+	open = (const struct file *)file->open;
+	own->own.full_device = BPF_CORE_READ(open, f_inode, i_sb, s_dev);
+	return 1;
+}
+
 /* What a call with this number and first two arguments says of what its process changes, and of files. Not static, as note_open. */
 __noinline u32 note_result(u64 task, u64 number, u32 fd, s64 result, u64 buffer)
 {
@@ -517,7 +537,13 @@ __noinline u32 note_result(u64 task, u64 number, u32 fd, s64 result, u64 buffer)
 	/* It writes to a descriptor. */
 	if (TO_OF(shape_of(number))) {
 		own->own.effects += result > 0;
-		own->own.no_space += result == -ENOSPC || result == -EDQUOT;
+		own->own.refused_writes += result == -EPIPE;
+		if (result == -ENOSPC || result == -EDQUOT)
+			note_no_space(task, fd);
+		if (own->gone && result > 0 && fd > STANDARD_ERROR) {
+			own->own.gone_locks++;
+			own->gone = 0;
+		}
 	}
 	/* Of what programs read from files, only their standard input is one that others may read, too. */
 	if (number == NR_READ && (fd == STANDARD_INPUT ? result >= 0 : !result))
@@ -655,6 +681,10 @@ static __always_inline int add_call(const void *registers, s64 result)
 			if (counts)
 				note_slots(counts, fill.slots);
 		}
+		break;
+	case NR_SIGNALFD4:
+	case NR_RT_SIGTIMEDWAIT:
+		own->takes_signals = 1;
 		break;
 	case NR_EPOLL_CTL:
 		if (!result)

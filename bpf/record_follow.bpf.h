@@ -316,6 +316,8 @@ int pr_signal(struct pp_tracepoint *ctx)
 		if (ctx->args[1] != SEND_SIG_PRIV && (number == SIGTERM || number == SIGHUP)) {
 			leader->own.told = leader->own.sender;
 			leader->own.told_how = number == SIGTERM ? TOLD_HOW(task, SIGTERM) : TOLD_HOW(task, SIGHUP);
+			if (leader->own.told_how == PR_TOLD_BLOCKED && leader->takes_signals)
+				leader->own.told_how = PR_TOLD_HANDLED;
 			if (!leader->own.told_at)
 				leader->own.told_at = bpf_ktime_get_ns();
 		}

@@ -274,6 +274,10 @@ static __always_inline void settle(struct pr_task *own)
 		__sync_fetch_and_add(&process->ignores_sigpipe, own->own.ignores_sigpipe);
 		__sync_fetch_and_add(&process->ignores_sigchld, own->own.ignores_sigchld);
 		__sync_fetch_and_add(&process->no_space, own->own.no_space);
+		__sync_fetch_and_add(&process->refused_writes, own->own.refused_writes);
+		if (own->own.full_device)
+			process->full_device = own->own.full_device;
+		__sync_fetch_and_add(&process->gone_locks, own->own.gone_locks);
 		__sync_fetch_and_add(&process->effects, own->own.effects);
 		__sync_fetch_and_add(&process->full_tables, own->own.full_tables);
 		if (own->own.descriptors) {
@@ -283,6 +287,7 @@ static __always_inline void settle(struct pr_task *own)
 			process->sockets_open = own->own.sockets_open;
 		}
 		__sync_fetch_and_add(&process->refusals, own->own.refusals);
+		__sync_fetch_and_add(&process->own_refusals, own->own.own_refusals);
 		if (own->own.refused_file)
 			process->refused_file = own->own.refused_file;
 		if (own->own.dropped > process->dropped)

@@ -200,6 +200,9 @@ pub struct RecordedProcess {
     /// The inode of the last file whose lock it did not get.
     #[serde(default, skip_serializing_if = "is_default")]
     pub refused_file: u64,
+    /// Of the tries, those for a lock that it had taken itself before.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub own_locks: u64,
     /// So many times it was executed with SIGPIPE ignored, as a process leaves that to what it starts.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ignores_sigpipe: u64,
@@ -215,6 +218,15 @@ pub struct RecordedProcess {
     /// Writes that failed because the device had no room (ENOSPC), or the user had used up a quota.
     #[serde(default, skip_serializing_if = "is_default")]
     pub without_space: u64,
+    /// That device at the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub full_device: Option<FullDevice>,
+    /// Writes that failed because nobody could read them any more (EPIPE), also to what is no channel any more.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub refused_writes: u64,
+    /// How often it changed a file with the lock of another one that had been deleted before it got that.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub gone_locks: u64,
     /// Calls that failed because no descriptor was left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full_table: Option<FullTable>,
@@ -317,6 +329,17 @@ pub struct FullTable {
     pub pipes: u64,
     /// Of these, those of sockets.
     pub sockets: u64,
+}
+
+/// A file system that had no room.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FullDevice {
+    /// Where it is mounted.
+    pub path: String,
+    /// Its size, bytes.
+    pub bytes: u64,
+    /// Who had files of it open at the end of the recording that were deleted already, and their sizes on it, bytes.
+    pub deleted: Vec<(SeenProcess, u64)>,
 }
 
 /// The lock of a file that processes have.

@@ -250,6 +250,7 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
     sum.filling_bytes = sum.filling_bytes.max(more.filling_bytes);
     sum.dropped_datagrams = sum.dropped_datagrams.max(more.dropped);
     sum.refused_locks += more.refusals;
+    sum.own_locks += more.own_refusals;
     sum.refused_file = if more.refused_file > 0 { more.refused_file } else { sum.refused_file };
     if more.descriptors > 0 {
         sum.full_table = Some(FullTable {
@@ -303,6 +304,8 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
         (&mut sum.ignores_sigpipe, more.ignores_sigpipe),
         (&mut sum.ignores_sigchld, more.ignores_sigchld),
         (&mut sum.without_space, more.no_space),
+        (&mut sum.gone_locks, more.gone_locks),
+        (&mut sum.refused_writes, more.refused_writes),
         (&mut sum.effects, more.effects),
         (&mut sum.errors, more.errors),
         (&mut sum.failed_forks, more.unforked),

@@ -90,7 +90,7 @@ pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
     let locked = one_output([sum.locked, sum.locked_device], [more.locked, more.locked_device]);
     let locked_by = last(sum.locked_by, more.locked_by);
     let (unready_by, refused_file) = (last(sum.unready_by, more.unready_by), last(sum.refused_file, more.refused_file));
-    let dropped = sum.dropped.max(more.dropped);
+    let (dropped, full_device) = (sum.dropped.max(more.dropped), last(sum.full_device, more.full_device));
     let output = one_output([sum.output, sum.output_device], [more.output, more.output_device]);
     let input = one_output([sum.input, sum.input_device], [more.input, more.input_device]);
     add_words(sum, more);
@@ -103,6 +103,7 @@ pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
     [sum.locked, sum.locked_device] = locked;
     sum.locked_by = locked_by;
     (sum.unready_by, sum.refused_file, sum.dropped) = (unready_by, refused_file, dropped);
+    sum.full_device = full_device;
 }
 
 /// The standard input or output of two threads or processes: unknown where it is 0, and several where it is this.

@@ -8,6 +8,7 @@ pub(crate) mod call_names;
 pub(crate) mod channel_kind;
 pub(crate) mod counted;
 pub(crate) mod file_locks;
+pub(crate) mod full_devices;
 pub(crate) mod left_locks;
 pub(crate) mod look;
 pub(crate) mod looks;

@@ -6,6 +6,7 @@ mod full;
 mod held;
 mod itself;
 mod left_data;
+mod missed_end;
 mod remedy;
 mod stopped;
 mod unaccepted;
@@ -50,9 +51,15 @@ pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
             let moves = has_moved_lately(recording, look, wait) || has_gone_on(recording, look, wait);
             wait.stuck && is_stuck(recording, wait) && !moves
         };
+        // Servers that were to end, and do not, wait for new requests.
+        let in_vain = |wait: &&LastWait| {
+            let row = wait.process.recorded.and_then(|at| recording.recorded.get(at));
+            row.is_some_and(|process| process.told_to_end_in_vain.is_some())
+        };
         found = circles(look.waits.iter().filter(long).collect())
             .iter()
             .filter(|members| members.iter().any(|wait| wait.process.pid != members[0].process.pid))
+            .filter(|members| !members.iter().all(in_vain))
             .flat_map(|members| of_circle(members, "Nothing goes on."))
             .collect();
     }
@@ -62,6 +69,8 @@ pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
             found.is_empty()
         };
         say(left_data::left_data(recording, look));
+        say(missed_end::hung_up(recording, look));
+        say(missed_end::not_passed_on(recording, look));
         say(held(recording, look));
         say(full::full(recording, look));
         say(unaccepted::unaccepted(recording, look));

@@ -251,11 +251,16 @@ fn call_table(pipes: &[PipeRow<'_>], labels: &[String]) -> Table {
         .note(further(left_out, "row"))
 }
 
-/// `64K 98 %, 4K 2 %`: the most frequent sizes, each the lower end of its power of two.
+/// `64K 98 %, 4K 2 %`: the most frequent sizes, each the lower end of its power of two; the mean if all are in one of these.
 fn sizes(end: &RecordedEnd) -> String {
     let all: u64 = end.log2_sizes.iter().sum();
     let mut counts: Vec<(usize, u64)> =
         end.log2_sizes.iter().copied().enumerate().filter(|(_, count)| *count > 0).collect();
+    if let [(bucket, count)] = counts[..]
+        && end.bytes / count >> bucket == 1
+    {
+        return format!("{} {}", size::format(end.bytes / count), percent(1.0));
+    }
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let named = counts.into_iter().take(NAMED_SIZES);
     named

@@ -4,6 +4,7 @@ use crate::record::model::failures::starts_of;
 use crate::record::model::{assemble, assemble::Assembled, ceilings, stages};
 use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::file_locks;
+use crate::record::observe::full_devices;
 use crate::record::observe::left_locks;
 use crate::record::observe::looks::SeenWaits;
 use crate::record::observe::path::PathEnds;
@@ -105,6 +106,10 @@ pub(crate) fn described(
             holders.for_each(|of| of.recorded = last_row(&assembled.processes, of.pid));
             let refused = ids.map_or(who.tgid, |ids| ids.here(who.tgid));
             assembled.processes[*at].locked_out = file.map(|file| LockedFile { refused, ..file });
+        }
+        let full = u32::try_from(counts.full_device).ok().filter(|device| *device > 0);
+        if let Some((at, device)) = assembled.index.get(who).zip(full) {
+            assembled.processes[*at].full_device = full_devices::of(device);
         }
         let by = u32::try_from(counts.unready_by).ok().filter(|by| *by > 0);
         if let Some((at, by)) = assembled.index.get(who).zip(by) {

@@ -1,5 +1,6 @@
 //! What ended by SIGPIPE, and why.
 
+use crate::profile::listed;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
 
@@ -15,6 +16,7 @@ pub(super) fn broken(view: &FindingView<'_>, at: usize, process: &RecordedProces
     let Some((_, pipe, _)) = view.writers().filter(|(_, _, end)| end.process == at).find(read) else {
         return process.output.and_then(|output| unread(view, at, process, output));
     };
+    let (pipe, between) = first_cut(view, pipe);
     let ended = view.readers_ended(pipe, process.end_ns + SOON).is_some();
     let all = &view.document.recorded;
     // Both are of one pipeline of a shell, which ends with what its first program did.
@@ -28,12 +30,30 @@ pub(super) fn broken(view: &FindingView<'_>, at: usize, process: &RecordedProces
         _ => "nothing is wrong: a reader that reads to the end avoids it",
     };
     Some(format!(
-        ": {} was ended by SIGPIPE at {}, because {readers} had {}. If {readers} had all that it wanted, {only}",
+        ": {} was ended by SIGPIPE at {}{}, because {readers} had {}. If {readers} had all that it wanted, {only}",
         view.name(at),
         after(process.end_ns),
+        if between.is_empty() { String::new() } else { format!(", as {} was", listed(between)) },
         if ended { "ended" } else { "closed the pipe" },
         readers = view.names(&pipe.readers)
     ))
+}
+
+/// The pipe whose reader went away first, of those behind `pipe`: who reads that can have been ended by SIGPIPE itself, as those
+/// that are named.
+fn first_cut<'a>(view: &FindingView<'a>, mut pipe: &'a RecordedChannel) -> (&'a RecordedChannel, Vec<String>) {
+    let signal = Some(libc::SIGPIPE.cast_unsigned());
+    let mut between = Vec::new();
+    while let [reader] = &pipe.readers[..]
+        && view.process(reader).is_some_and(|of| of.signal == signal)
+        && between.len() < view.document.recorded.len()
+    {
+        let mut cut = view.writers().filter(|(_, _, end)| end.process == reader.process && end.epipe > 0);
+        let Some((_, next, _)) = cut.find(|(_, next, _)| !next.readers.is_empty()) else { break };
+        between.push(view.name(reader.process));
+        pipe = next;
+    }
+    (pipe, between)
 }
 
 /// `` `a.sh` was ended by SIGPIPE at 4.05 s, when it wrote after `head` had ended: ... `` A script that does more than to write to that

@@ -5,9 +5,7 @@ use crate::record::say::findings::used_up::{Said, full_table, no_process, used_p
 use crate::record::say::findings::view::FindingView;
 use crate::record::say::standstill::{full_name, inherited_lock};
 use crate::report::number::percent;
-use crate::result::{
-    Finding, FindingKind, NamedFile, PathWhat, RecordedProcess, RecordedStream, SeenProcess, WaitReason,
-};
+use crate::result::{Finding, FindingKind, NamedFile, PathWhat, RecordedProcess, SeenProcess, WaitReason};
 use crate::util::text::{clean, counted, grouped, plural};
 
 /// Fewer are no load: questions how much there is to read, failed reads and writes, failed closes, and calls of `fsync`.
@@ -30,7 +28,7 @@ const WORTH: f64 = 0.1;
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let rules = [
         asks, child_asks, closes, bad_calls, failed, ends, used_port, full_table, no_process, locked_out, syncs,
-        lost_child, no_space,
+        lost_child, gone_lock,
     ];
     let each = view.document.recorded.iter().enumerate();
     each.flat_map(|(at, process)| {
@@ -38,6 +36,19 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         found.map(move |(kind, count, text)| Finding { count: Some(count), ..Finding::new(kind, [at], text) })
     })
     .collect()
+}
+
+/// What it changed under a lock that others need not have had to wait for.
+fn gone_lock(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
+    let count = process.gone_locks;
+    let text = format!(
+        "{} went on {} with the lock of a file that had been deleted before it got it: another process can have that of a new file with \
+         its name at the same time. Do not delete a file whose lock others may wait for, or compare `fstat` with `stat` of the path after \
+         the lock, and open it again if they differ.",
+        view.name(at),
+        counted(count, "time"),
+    );
+    (count > 0).then_some((FindingKind::Raced, count, text))
 }
 
 fn asks(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
@@ -220,7 +231,8 @@ fn syncs(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
         if of_database { ": in SQLite, many changes between `BEGIN` and `COMMIT`" } else { "" }
     );
     // Of a script with other parts, its own part counts, if that is worth a change.
-    (waits >= DISK * view.all_on_path(at) && waits > WORTH).then_some((FindingKind::Syncs, process.syncs, text))
+    let awake = view.all_on_path(at) - view.on_path(at, PathWhat::ForCpu);
+    (waits >= DISK * awake && waits > WORTH).then_some((FindingKind::Syncs, process.syncs, text))
 }
 
 /// The exit codes of children that nobody can get any more.
@@ -246,24 +258,6 @@ fn lost_child(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> S
     let text = format!("{} waited for {which} (ECHILD): {of} lost. {why}", view.name(at));
     // Who has started none asks for processes of others.
     (count > 0 && process.forks > 0).then_some((FindingKind::LostChild, count, text))
-}
-
-fn no_space(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
-    let count = process.without_space;
-    let went_on = if count == 1 { "" } else { ", and it went on all the same" };
-    let files: Vec<&RecordedStream> =
-        view.document.streams.iter().filter(|stream| stream.process == at && stream.writes).collect();
-    let to = match files[..] {
-        [one] => format!(" to `{}`", clean(&one.file)),
-        _ => String::new(),
-    };
-    let text = format!(
-        "{} of {} failed{to}, because there was no room on the device (ENOSPC){went_on}: its output is not complete. `df` shows which file \
-         system is full.",
-        counted(count, "write"),
-        view.name(at)
-    );
-    (count > 0).then_some((FindingKind::NoSpace, count, text))
 }
 
 #[cfg(test)]
@@ -412,16 +406,6 @@ mod tests {
         let several = "`grep` waited for 2 processes that were gone already (ECHILD): their exit codes are lost.";
         assert!(lost(2, 2)[0].starts_with(several));
         assert!(lost(1, 0).is_empty() && lost(0, 1).is_empty());
-    }
-
-    #[test]
-    fn writes_without_room_are_said() {
-        let failed = |count| of(&|process| process.without_space = count);
-        let text = "3,072 writes of `grep` failed, because there was no room on the device (ENOSPC), and it went on all the same: its \
-                    output is not complete. `df` shows which file system is full.";
-        assert_eq!(failed(3072), [text]);
-        let once = "1 write of `grep` failed, because there was no room on the device (ENOSPC): its";
-        assert!(failed(1)[0].starts_with(once) && failed(0).is_empty());
     }
 
     #[test]

@@ -32,7 +32,16 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
                 .or_else(|| passed_on(view, at, code))
                 .unwrap_or_else(|| unwanted(view, at, process, code));
             let (name, ended) = (view.name(at), answer(process, code).ended());
-            (at, process, format!(" is that of {name}{ended} at {}{why}.", after(process.end_ns)))
+            let end = after(process.end_ns);
+            let text = match went_on(view, at, process) {
+                Some(shell) => {
+                    format!(
+                        " is that of {name}{ended} at {end}{why}. {shell} went on, and has ended with the same one."
+                    )
+                }
+                None => format!(" is that of {name}{ended} at {end}{why}."),
+            };
+            (at, process, text)
         })
     };
     let in_shell = found.as_ref().is_none_or(|(_, process, _)| SHELLS.contains(&process.name.as_str()));
@@ -57,6 +66,22 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         })
     };
     found.map(finding).or_else(itself).into_iter().collect()
+}
+
+/// The shell that started a process, if it has started programs afterwards which did not fail: its exit code is then what it had
+/// kept of that one, as before a `trap`, or it decided so itself.
+fn went_on(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<String> {
+    let by = process.started_by?;
+    let shell = view.document.recorded.get(by).filter(|shell| shell.is_shell() && shell.execs > 0)?;
+    let is_later = |(of, other): (usize, &RecordedProcess)| {
+        let well = other.exit_code.is_none() && other.signal.is_none() && other.execs > 0 && view.is_one(of);
+        of != at
+            && other.started_by == Some(by)
+            && well
+            && other.begin_ns > process.end_ns
+            && other.end_ns <= shell.end_ns
+    };
+    view.document.recorded.iter().enumerate().any(is_later).then(|| view.name(by))
 }
 
 /// If a script ended with a code that none of its programs had.
@@ -351,6 +376,17 @@ mod tests {
             (recording.recorded[1].exit_code, recording.recorded[1].execs) = (Some(2), 1);
         });
         assert_eq!(failed, ["Exit code 2 is that of `seq`, which ended at 12.0 ms."]);
+        let kept = said(find, &|recording| {
+            ends(recording, 2);
+            (recording.recorded[1].exit_code, recording.recorded[1].execs) = (Some(2), 1);
+            recording.recorded[1].started_by = Some(0);
+            (recording.recorded[0].execs, recording.recorded[0].end_ns) = (1, 30_000_000);
+            let rm = &mut recording.recorded[2];
+            (rm.started_by, rm.execs, rm.begin_ns, rm.end_ns) = (Some(0), 1, 13_000_000, 14_000_000);
+        });
+        let text =
+            "Exit code 2 is that of `seq`, which ended at 12.0 ms. `sh` went on, and has ended with the same one.";
+        assert_eq!(kept, [text]);
         let refused = said(find, &|recording| {
             ends(recording, 2);
             (recording.recorded[1].exit_code, recording.recorded[1].execs) = (Some(2), 1);

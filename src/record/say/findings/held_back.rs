@@ -25,7 +25,11 @@ pub(crate) fn held_back(view: &FindingView<'_>) -> Vec<Finding> {
     let channels = view.document.channels.iter().enumerate().filter(|(_, channel)| channel.kind == ChannelKind::Tcp);
     let slow = channels.filter_map(|(channel, connection)| {
         let ([from], [to]) = (&connection.writers[..], &connection.readers[..]) else { return None };
-        let (held, least_ns) = (from.held_back, from.held_back * DELAYED_NS);
+        // Several parts can wait for one acknowledgement: then each sleep of the reader is as long as that takes.
+        let held = from.held_back;
+        let of_sleep = to.blocked_ns / to.sleeps.max(1);
+        let several = held > to.sleeps && (DELAYED_NS..DELAYED_NS / 2 * 3).contains(&of_sleep);
+        let least_ns = if several { to.sleeps } else { held } * DELAYED_NS;
         // Of many bytes in a row, the last ones of each write go with the next one.
         let waits = to.blocked_ns >= least_ns && least_ns as f64 >= LONG * view.window();
         let writes = from.all_calls();
@@ -47,8 +51,8 @@ pub(crate) fn held_back(view: &FindingView<'_>) -> Vec<Finding> {
         None => String::new(),
     };
     let text = format!(
-        "{} of {} of {one} to the TCP connection to {other} were sent only once those before were acknowledged, which takes 40 ms each \
-         time, in which both wait (Nagle's algorithm): it sends a message in several parts. One write for all parts, or TCP_NODELAY on \
+        "{} of {} of {one} to the TCP connection to {other} were sent only once those before were acknowledged, which takes up to 40 ms \
+         each time (Nagle's algorithm): it sends a message in several parts. One write for all parts, or TCP_NODELAY on \
          both sides, does not wait.{others}",
         grouped(first.held),
         counted(first.writes, "write")
@@ -77,7 +81,7 @@ mod tests {
             })
         };
         let text = "80 of 160 writes of `seq` to the TCP connection to `grep` were sent only once those before were acknowledged, which takes \
-                    40 ms each time, in which both wait (Nagle's algorithm): it sends a message in several parts. One write for all parts, or \
+                    up to 40 ms each time (Nagle's algorithm): it sends a message in several parts. One write for all parts, or \
                     TCP_NODELAY on both sides, does not wait.";
         assert_eq!(asks(&|_| {}), [text]);
         let both = asks(&|recording| {
@@ -86,6 +90,12 @@ mod tests {
             (answers.writers[0].held_back, answers.readers[0].blocked_ns) = (70, WINDOW);
         });
         assert_eq!(both, [format!("{text} So were 70 of 240 of `grep` the other way.")]);
+        let of_three = asks(&|recording| {
+            recording.channels[0].writers[0].held_back = 150;
+            let reader = &mut recording.channels[0].readers[0];
+            (reader.sleeps, reader.blocked_ns) = (50, 50 * DELAYED_NS);
+        });
+        assert!(of_three[0].starts_with("150 of 160 writes of `seq`"), "{of_three:?}");
         // `cat` sends what it gets from `seq` to `grep`: `seq` is the first.
         let relayed = asks(&|recording| {
             let mut more = recording.channels.clone();

@@ -31,13 +31,23 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     for (channel, pipe) in document.channels.iter().enumerate() {
         let readers: BTreeSet<usize> =
             pipe.readers.iter().filter(|end| end.all_calls() > 0).map(|end| end.process).collect();
+        // What only it writes itself wakes its own threads.
+        let own = |at: usize| pipe.writers.iter().all(|end| end.process == at);
+        let wrote = pipe.writers.iter().filter_map(|end| end.moved_ns).map(|[first, _]| first).min();
+        let lived = |at: &usize| wrote.is_none_or(|first| first < document.recorded[*at].end_ns);
         let of = match readers.into_iter().collect::<Vec<usize>>()[..] {
-            [reader] if all.contains(&reader) && pipe.readers.iter().all(|end| end.at_end == 0) => Some(vec![reader]),
+            [reader] if all.contains(&reader) && !own(reader) && pipe.readers.iter().all(|end| end.at_end == 0) => {
+                Some(vec![reader])
+            }
             // It was killed before it read: a copy of a shell, or who ended just before its writer got SIGPIPE. What leads out of
             // the recording has other readers.
-            [] if !leads_out(view, channel) => {
-                Some(all.iter().copied().filter(|at| could_read(view, pipe, &document.recorded[*at])).collect())
-            }
+            // Who was killed itself may have written it for its own threads.
+            [] if !leads_out(view, channel) && !pipe.writers.iter().all(|end| all.contains(&end.process)) => Some(
+                all.iter()
+                    .copied()
+                    .filter(|at| lived(at) && !own(*at) && could_read(view, pipe, &document.recorded[*at]))
+                    .collect(),
+            ),
             _ => None,
         };
         let Some((of, lost)) = of.filter(|of: &Vec<usize>| !of.is_empty()).zip(unread(pipe)) else { continue };
@@ -45,11 +55,15 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         let written = pipe.written();
         let (names, writers) = (few(of.iter().map(|at| view.name(*at))), view.names(&pipe.writers));
         let (were, it) = if of.len() == 1 { ("was", "its") } else { ("were", "their") };
-        let part = if lost == written { grouped(lost) } else { format!("{} of {}", grouped(lost), grouped(written)) };
+        let part = match lost == written {
+            true => counted(lost, "byte"),
+            false => format!("{} of {}", grouped(lost), counted(written, "byte")),
+        };
         let text = format!(
-            "{names} {were} killed by {}, and nobody read {part} bytes that {writers} wrote to {it} pipe: they are lost, and the \
+            "{names} {were} killed by {}, and nobody read {part} that {writers} wrote to {it} pipe: {} lost, and the \
              exit code is 0.",
-            few(signals)
+            few(signals),
+            if lost == 1 { "it is" } else { "they are" }
         );
         let at_ns = of.iter().map(|at| document.recorded[*at].end_ns).max();
         let finding = Finding::new(FindingKind::HiddenFailure, of, text);

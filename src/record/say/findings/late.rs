@@ -155,6 +155,10 @@ fn at_its_end(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> O
     let writes: Vec<([u64; 2], u64)> = ends.chain(files.map(|stream| (stream.moved_ns, stream.bytes))).collect();
     let wrote = writes.iter().map(|([first, _], _)| *first).min()?;
     let bytes: u64 = writes.iter().map(|(_, bytes)| bytes).sum();
+    // It did not come to the end of its input.
+    if input.errors > 0 && input.at_end == 0 {
+        return None;
+    }
     let [first, last] = input.moved_ns?;
     let reads = input.all_calls() - input.at_end;
     // Who gets less than it asked for, and reads on, may fill a block; who wants all of it gets the end only once.

@@ -5,6 +5,7 @@ use crate::record::say::killed;
 use crate::report::number::{percent, time};
 use crate::result::{Finding, FindingKind, NameError, NameUse, NamedFile, RecordedProcess};
 use crate::util::text::{clean, counted};
+use std::collections::BTreeSet;
 
 /// From this part of the window on that such a lock is free while others sleep until they look again, it matters.
 const FREE: f64 = 0.3;
@@ -113,6 +114,10 @@ pub(crate) fn free(view: &FindingView<'_>) -> Vec<Finding> {
     let found = |folder: LockFolder<'_>| {
         let first = folder.tried.first()?;
         let (_, at) = owner(view, first)?;
+        // Of several calls of a process, only the first and the last are known by their times.
+        if folder.made.iter().chain(&folder.removed).any(|file| file.calls > 1) {
+            return in_turn(view, &folder, at);
+        }
         let next = |after: u64| folder.made.iter().map(|file| file.at_ns[0]).filter(|at| *at > after).min();
         let waits = |until: u64| folder.tried.iter().any(|file| file.at_ns[0] < until);
         let removed = folder.removed.iter().map(|file| file.at_ns[0]).filter(|at| waits(*at));
@@ -131,6 +136,28 @@ pub(crate) fn free(view: &FindingView<'_>) -> Vec<Finding> {
         (part >= FREE).then_some(Finding { ns: Some(ns), count: Some(folder.tried.len() as u64), ..finding })
     };
     folders(view).into_iter().find_map(found).into_iter().collect()
+}
+
+/// Fewer tries in vain, and fewer times that such a lock changed hands, do not matter.
+const TRIED: u64 = 20;
+const TURNS: u64 = 4;
+
+/// `` `worker.py` tried 115 times in vain to make the lock `lock_dir`, which 4 processes had 48 times in turn: ... ``
+fn in_turn(view: &FindingView<'_>, folder: &LockFolder<'_>, at: usize) -> Option<Finding> {
+    let calls = |files: &[&NamedFile]| files.iter().map(|file| file.calls).sum::<u64>();
+    let (tried, made) = (calls(&folder.tried), calls(&folder.made));
+    let had: BTreeSet<u32> = folder.made.iter().map(|file| file.pid).collect();
+    let text = format!(
+        "{} tried {} in vain to make the lock `{}`, which {} had {} in turn: only one of them goes on at a time, and each of the others sleeps \
+         until it tries again. Who has it has to keep it for less; `flock` wakes at once who waits for it.",
+        view.name(at),
+        counted(tried, "time"),
+        clean(&folder.tried.first()?.path),
+        counted(had.len() as u64, "process"),
+        counted(made, "time"),
+    );
+    let finding = Finding::new(FindingKind::Naps, [at], text);
+    (tried >= TRIED && made >= TURNS && had.len() > 1).then_some(Finding { count: Some(tried), ..finding })
 }
 
 #[cfg(test)]
@@ -186,6 +213,14 @@ mod tests {
         };
         let text = find(&|_| {}).concat();
         assert!(text.starts_with("The lock `/t/f` was free 70 % of the time (2.80 s), while `cat` slept"), "{text}");
+        let turns = find(&|recording| {
+            recording.named_files.iter_mut().for_each(|file| file.calls = 12);
+            recording.named_files[1].calls = 115;
+        });
+        let text = "`cat` tried 115 times in vain to make the lock `/t/f`, which 2 processes had 24 times in turn: only one of them goes on at a \
+                    time, and each of the others sleeps until it tries again. Who has it has to keep it for less; `flock` wakes at once who waits \
+                    for it.";
+        assert_eq!(turns, [text]);
         silent(
             &find,
             &[

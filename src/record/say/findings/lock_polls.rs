@@ -21,6 +21,9 @@ fn polls(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option
     let part = naps.ns as f64 / process.lived_ns.max(1) as f64;
     let file = view.document.named_files.iter().find(|file| file.inode == process.refused_file && file.error.is_none());
     let file = file.map_or_else(|| "a file".to_owned(), |file| format!("`{}`", clean(file.last_name())));
+    if process.own_locks == tries {
+        return Some(own_lock(view, at, tries, &file));
+    }
     let text = format!(
         "{} tried {} times in vain to get the lock of {file}, and slept on a timer in between, {} each, {} of its time: it does not notice \
          when the lock is free. Who waits for it (F_SETLKW, `flock` without `-n`) is woken at once; where a library looks again and again, \
@@ -32,6 +35,20 @@ fn polls(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option
     );
     let finding = Finding::new(FindingKind::Naps, [at], text);
     (part >= ASLEEP).then_some(Finding { count: Some(tries), ns: Some(naps.ns), ..finding })
+}
+
+/// Who cannot get a lock that it had itself, with another open file.
+fn own_lock(view: &FindingView<'_>, at: usize, tries: u64, file: &str) -> Finding {
+    let started = view.document.recorded.get(at).is_some_and(|process| process.forks > 0);
+    let who = if started { "what it has started since has inherited that one" } else { "it has that one still open" };
+    let text = format!(
+        "{} tried {} times in vain to get the lock of {file}, which it had taken itself before, with another open file: {who}, and the lock \
+         with it. O_CLOEXEC closes it for children (`flock` is of the open file, not of the process), and LOCK_UN before `close` frees it for \
+         all.",
+        view.name(at),
+        grouped(tries),
+    );
+    Finding { count: Some(tries), ..Finding::new(FindingKind::FileLock, [at], text) }
 }
 
 #[cfg(test)]
@@ -55,6 +72,12 @@ mod tests {
                     does not notice when the lock is free. Who waits for it (F_SETLKW, `flock` without `-n`) is woken at once; where a library \
                     looks again and again, as SQLite does (`busy_timeout`), who has the lock has to keep it shorter.";
         assert_eq!(polls(&|_| {}), [text]);
+        let own = polls(&|recording| recording.recorded[1].own_locks = 56);
+        assert!(
+            own.concat()
+                .contains("which it had taken itself before, with another open file: it has that one still open"),
+            "{own:?}"
+        );
         silent(
             &polls,
             &[

@@ -9,10 +9,12 @@ mod calls;
 mod children;
 mod connections;
 mod cut_message;
+mod cut_short;
 mod exit;
 mod exit_of;
 mod failed;
 mod files;
+mod full_disk;
 mod held_back;
 mod ignored;
 mod jobs;
@@ -31,8 +33,10 @@ mod own_input;
 mod pipes;
 mod raced;
 mod readers;
+mod reads_back;
 mod replaced_files;
 mod stale_pid;
+mod stolen_lock;
 mod streamed;
 mod taken;
 #[cfg(test)]
@@ -57,10 +61,11 @@ use crate::util::text::grouped;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 86] = [
+const RULES: [FindingRule; 90] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
+    full_disk::find,
     loops::at_end,
     loops::polls,
     late::find,
@@ -78,6 +83,9 @@ const RULES: [FindingRule; 86] = [
     unread::short_block,
     exit::find,
     taken::find,
+    reads_back::find,
+    stolen_lock::find,
+    cut_short::find,
     work::started,
     waits::stopped,
     work::hand_overs,

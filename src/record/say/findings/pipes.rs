@@ -75,11 +75,13 @@ const LOOP: &str = "a loop of a shell handles each line by itself, and its `echo
 /// `` `report` writes `a.json` with 210,000 calls of 4 bytes in the mean, and is on a CPU 80 % of the time: ... ``
 pub(crate) fn small_writes(view: &FindingView<'_>) -> Vec<Finding> {
     let document = view.document;
+    // On a busy machine, it waits for what it would use.
     let on_cpu = |at: usize| view.on_path(at, PathWhat::OnCpu);
+    let wants_cpu = |at: usize| on_cpu(at) + view.on_path(at, PathWhat::ForCpu);
     let is_small = |stream: &&RecordedStream| {
         stream.calls >= SMALL_WRITES_MANY
             && stream.bytes / stream.calls <= if stream.writes { SMALL } else { SMALL_READ }
-            && on_cpu(stream.process) >= MUCH
+            && wants_cpu(stream.process) >= MUCH
     };
     let text = |stream: &RecordedStream| {
         let process = document.recorded.get(stream.process);
@@ -93,13 +95,14 @@ pub(crate) fn small_writes(view: &FindingView<'_>) -> Vec<Finding> {
             BUFFER
         };
         let text = format!(
-            "{} {} `{}` with {} calls of {} in the mean, and is on a CPU {} of the time: {}.",
+            "{} {} `{}` with {} calls of {} in the mean, and {} {} of the time: {}.",
             view.name(stream.process),
             if stream.writes { "writes" } else { "reads" },
             clean(&stream.file),
             grouped(stream.calls),
             counted(stream.bytes.div_ceil(stream.calls), "byte"),
-            percent(on_cpu(stream.process)),
+            if on_cpu(stream.process) >= MUCH { "is on a CPU" } else { "is on a CPU or waits for one" },
+            percent(if on_cpu(stream.process) >= MUCH { on_cpu(stream.process) } else { wants_cpu(stream.process) }),
             advice
         );
         Finding { count: Some(stream.calls), ..Finding::new(FindingKind::SmallCalls, [stream.process], text) }

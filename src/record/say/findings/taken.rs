@@ -3,8 +3,8 @@
 use crate::profile::few;
 use crate::record::model::labels::with_id;
 use crate::record::say::findings::view::FindingView;
-use crate::record::start::command_line::reads_its_script;
-use crate::result::{DividedReader, Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedStream};
+use crate::record::start::command_line::{program_name, reads_its_script};
+use crate::result::{ChannelKind, DividedReader, Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedStream};
 use crate::util::text::{clean, counted, grouped};
 use std::collections::BTreeSet;
 
@@ -81,14 +81,20 @@ fn keys(view: &FindingView<'_>, at: usize, terminal: &RecordedChannel) -> Option
 /// `` `cat (11)` and `cat (12)` read the pipe from `a.py` at the same time: they got 600 and 400 of 1,000 bytes. ``
 fn divided(view: &FindingView<'_>, at: usize, pipe: &RecordedChannel) -> Option<Finding> {
     let own = |reader: &DividedReader| {
-        let name = view.document.recorded.get(reader.process).map(|process| clean(&process.name))?;
+        let process = view.document.recorded.get(reader.process)?;
+        let name = clean(&program_name(&process.name, &process.args));
         Some((with_id(&name, reader.pid, None, None), grouped(reader.bytes)))
     };
     let (names, parts): (Vec<String>, Vec<String>) = pipe.divided.iter().filter_map(own).unzip();
     let all = pipe.read();
+    let remedy = match pipe.kind {
+        ChannelKind::Pty => {
+            "Each key goes to one of them only: let one ask after the other, as by `sudo -v` before a pipeline with several `sudo`."
+        }
+        _ => "What one of them reads, the others never get; `tee` in the pipe gives all of it to each.",
+    };
     let text = format!(
-        "{} read {} at the same time: they got {} of {}. What one of them reads, the others never get; `tee` in the pipe gives all of \
-         it to each.",
+        "{} read {} at the same time: they got {} of {}. {remedy}",
         few(names),
         view.pipe_from(pipe),
         few(parts),

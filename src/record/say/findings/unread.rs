@@ -48,6 +48,7 @@ pub(crate) fn unread(view: &FindingView<'_>) -> Vec<Finding> {
             || !is_seen
             || !is_of_children
             || reader.at_end > 0
+            || ended_terminal(channel, reader)
             || is_ended(reader, process)
             || is_first_block(reader)
             || is_farewell
@@ -81,6 +82,7 @@ pub(crate) fn unread(view: &FindingView<'_>) -> Vec<Finding> {
         Finding { channels, bytes: Some(lost), ..Finding::new(FindingKind::Unread, [reader], text) }
     });
     let mut found: Vec<Finding> = closed.collect();
+    found.extend(thrown_away(view));
     let of_channel = |(at, channel)| in_fifo(view, at, channel).or_else(|| left_early(view, at, channel));
     found.extend(document.channels.iter().enumerate().filter_map(of_channel));
     found
@@ -264,6 +266,35 @@ pub(crate) fn short_block(view: &FindingView<'_>) -> Vec<Finding> {
         });
     }
     found
+}
+
+/// Whether it was read until its last writer had closed it: that is EIO (drivers/tty/n_tty.c).
+fn ended_terminal(channel: &RecordedChannel, reader: &RecordedEnd) -> bool {
+    channel.kind == ChannelKind::Pty && reader.errors > 0
+}
+
+/// `` 28,288 of 32,420 bytes that `a.py` wrote to the terminal never came to `xterm`, which read to its end: ... ``
+fn thrown_away(view: &FindingView<'_>) -> Option<Finding> {
+    let all = view.document.channels.iter().enumerate();
+    all.filter(|_| view.document.skipped == 0 && !view.document.is_excerpt()).find_map(|(at, terminal)| {
+        let ([writer], [reader]) = (&terminal.writers[..], &terminal.readers[..]) else { return None };
+        let lost = terminal.written().saturating_sub(terminal.read());
+        let alone = terminal.other_readers.is_empty() && terminal.other_writers.is_empty();
+        // Carriage returns are added on the way, not taken away.
+        if !ended_terminal(terminal, reader) || !alone || lost <= terminal.written() / 20 || writer.process == reader.process {
+            return None;
+        }
+        let text = format!(
+            "{} of {} that {} wrote to the terminal never came to {}, which read to its end: they were thrown away, as `tcflush` of who \
+             writes does with TCOFLUSH and TCIOFLUSH. TCIFLUSH drops only what was typed, and `tcdrain` waits until all is out.",
+            grouped(lost),
+            counted(terminal.written(), "byte"),
+            view.name(writer.process),
+            view.name(reader.process),
+        );
+        let finding = Finding::new(FindingKind::Unread, [writer.process], text);
+        Some(Finding { channels: vec![at], bytes: Some(lost), of: Some(terminal.written()), ..finding })
+    })
 }
 
 #[cfg(test)]

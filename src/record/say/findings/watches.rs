@@ -59,10 +59,13 @@ pub(crate) fn watches(view: &FindingView<'_>) -> Vec<Finding> {
 /// A process naps for so long at least between its looks, ns, for this part of the window, and its children live for this part of
 /// that.
 const NAP_NS: u64 = 100_000_000;
+/// The same of one that looks so often.
+const SHORT_NAP_NS: u64 = 5_000_000;
+const OFTEN: u64 = 50;
 const NAPS_MOST: f64 = 0.5;
 const SHORT_LIVED: f64 = 0.25;
 
-/// `` `agent.py` sleeps 2.0 s between its looks whether a child has ended (3 looks): `true` had ended long before. ``
+/// `` `agent.py` sleeps 2.0 s between its looks whether a child has ended (3 looks): `true` had mostly ended before. ``
 pub(crate) fn late_looks(view: &FindingView<'_>) -> Vec<Finding> {
     let document = view.document;
     let found = document.recorded.iter().enumerate().filter_map(|(at, process)| {
@@ -80,12 +83,13 @@ pub(crate) fn late_looks(view: &FindingView<'_>) -> Vec<Finding> {
         let lived: u64 = children.iter().map(|of| document.recorded[*of].lived_ns).sum();
         // Each sleep comes after a look.
         let is_loop = process.watches > 0 && process.watches >= timer.count && process.watches <= 2 * timer.count;
-        let is_late = nap >= NAP_NS && asleep >= NAPS_MOST && (lived as f64) < SHORT_LIVED * timer.ns as f64;
+        let is_nap = nap >= NAP_NS || nap >= SHORT_NAP_NS && process.watches >= OFTEN;
+        let is_late = is_nap && asleep >= NAPS_MOST && (lived as f64) < SHORT_LIVED * timer.ns as f64;
         if !is_loop || !is_late || children.is_empty() || process.pids.len() > 1 {
             return None;
         }
         let text = format!(
-            "{} sleeps {} after each look whether its child has ended ({}), {} of the time: {} had ended long before. To wait for the \
+            "{} sleeps {} after each look whether its child has ended ({}), {} of the time: {} had mostly ended before. To wait for the \
              child, with a limit if need be (`waitpid`, SIGCHLD, a pidfd in `poll`), ends at once.",
             view.name(at),
             time(nap as f64 / 1e9),
@@ -260,10 +264,11 @@ mod tests {
                 (child.started_by, child.execs, child.pids, child.lived_ns) = (Some(0), 1, vec![2], lived_ns);
             })
         };
-        let text = "`seq (1)` sleeps 2.00 s after each look whether its child has ended (2 times), 100 % of the time: `grep` had ended long before. \
+        let text = "`seq (1)` sleeps 2.00 s after each look whether its child has ended (2 times), 100 % of the time: `grep` had mostly ended before. \
                     To wait for the child, with a limit if need be (`waitpid`, SIGCHLD, a pidfd in `poll`), ends at once.";
         assert_eq!(found(2, 2, 1000), [text]);
         assert!(found(2, 2, WINDOW).is_empty(), "the child works");
-        assert!(found(1, 9, 1000).is_empty() && found(400, 400, 1000).is_empty());
+        assert!(found(1, 9, 1000).is_empty() && found(1000, 1000, 1000).is_empty());
+        assert!(found(400, 400, 1000)[0].starts_with("`seq (1)` sleeps 10.0 ms after each look"));
     }
 }
