@@ -1,9 +1,12 @@
 //! `pipeprof annotate`: show the executed instructions of a function, with counts.
 
+use crate::collect::source_lines;
 use crate::profile::{ProcessName, listed};
 use crate::report::annotate;
 use crate::result;
+use crate::result::code::SourceLines;
 use crate::roles;
+use crate::util::progress;
 use anyhow::{Result, bail};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -48,7 +51,11 @@ impl AnnotateArgs {
         }
         let mut text = String::new();
         for function in found {
-            text.push_str(&annotate::render(function, &code, &document.kernel.release, process));
+            let lines = source_lines::of(function, &code).unwrap_or_else(|error| {
+                progress::note(&format!("no source lines: {error:#}"));
+                SourceLines::default()
+            });
+            text.push_str(&annotate::render(function, &code, &document.kernel.release, process, &lines));
         }
         util::out!("{text}");
         Ok(ExitCode::SUCCESS)

@@ -22,6 +22,7 @@ mod probes;
 pub mod registry;
 mod sample;
 pub mod samples;
+pub mod source_lines;
 pub mod stacks;
 pub mod targets;
 pub mod thread_events;

@@ -107,6 +107,7 @@ mod tests {
             schema: CODE_SCHEMA.to_owned(),
             processor: crate::arch::Processor::X86_64,
             processes: vec![ProcessName::new("stage1-gate")],
+            files: std::collections::BTreeMap::new(),
             functions: functions.iter().map(function).collect(),
         })
     }

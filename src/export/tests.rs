@@ -37,6 +37,7 @@ pub(super) fn odd() -> Outcome {
         processor: Default::default(),
         processes: vec![process],
         // A program can have a function of the same name.
+        files: std::collections::BTreeMap::new(),
         functions: vec![function(0xffff_ffff_8100_0000), function(0x40_0000)],
     });
     outcome

@@ -4,7 +4,7 @@ use crate::profile::places::StoredPlaces;
 use crate::profile::{Folded, Unit};
 use crate::report::annotate;
 use crate::report::flamegraph::{self, GraphOptions};
-use crate::result::code::{CODE_SCHEMA, ExecutedCode};
+use crate::result::code::{CODE_SCHEMA, ExecutedCode, SourceLines};
 use crate::roles::Skid;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -88,7 +88,7 @@ pub fn code_json_gz(bytes: &[u8]) {
     for function in &code.functions {
         let _ = function.total();
         for process in std::iter::once(None).chain(code.processes.iter().copied().map(Some)) {
-            let shown = annotate::render(function, &code, "6.12", process);
+            let shown = annotate::render(function, &code, "6.12", process, &SourceLines::default());
             assert!(shown.lines().count() >= function.instructions.len());
         }
     }

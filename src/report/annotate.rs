@@ -2,9 +2,10 @@
 
 use crate::arch::{Disassembler, disassembler};
 use crate::profile::{ProcessName, listed};
-use crate::result::code::{ExecutedCode, ExecutedFunction, ExecutedInstruction};
-use crate::util::text::grouped;
-use std::collections::HashMap;
+use crate::report::number::percent;
+use crate::result::code::{ExecutedCode, ExecutedFunction, ExecutedInstruction, SourceLines, SourcePlace};
+use crate::util::text::{clean, counted, grouped};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
 /// Names for the targets of calls and jumps: other functions, and offsets in this one.
@@ -30,8 +31,72 @@ fn all_of(code: &ExecutedCode) -> String {
     format!("{} and others", names.join(", "))
 }
 
+/// Lines of sources that are listed.
+const LISTED: usize = 10;
+
+/// The lines of sources with the most instructions.
+fn by_line(
+    function: &ExecutedFunction,
+    lines: &SourceLines,
+    counts: impl Fn(&ExecutedInstruction) -> u64,
+    total: u64,
+) -> String {
+    let mut sums: BTreeMap<&SourcePlace, u64> = BTreeMap::new();
+    for instruction in &function.instructions {
+        if let Some(place) = lines.places.get(&instruction.offset) {
+            let sum = sums.entry(place).or_default();
+            *sum = sum.saturating_add(counts(instruction));
+        }
+    }
+    let mut sums: Vec<(&SourcePlace, u64)> = sums.into_iter().filter(|(_, sum)| *sum > 0).collect();
+    sums.sort_by_key(|(place, sum)| (std::cmp::Reverse(*sum), *place));
+    let mut text = String::new();
+    if !sums.is_empty() {
+        let _ = writeln!(text, "\n  {:>14}  {:>6}  source line", "instructions", "share");
+    }
+    for (place, sum) in sums.iter().take(LISTED) {
+        let share = *sum as f64 / total.max(1) as f64;
+        let _ = write!(text, "  {:>14}  {:>6}  {}", grouped(*sum), percent(share), shown(place));
+        let _ =
+            writeln!(text, "{}", lines.text(place).map_or_else(String::new, |line| format!(": {}", cut(&clean(line)))));
+    }
+    if sums.len() > LISTED {
+        let rest = sums.iter().skip(LISTED).map(|(_, sum)| sum).fold(0, |all: u64, sum| all.saturating_add(*sum));
+        let _ = writeln!(
+            text,
+            "  {:>14}  {:>6}  {} more",
+            grouped(rest),
+            "",
+            counted((sums.len() - LISTED) as u64, "line")
+        );
+    }
+    text
+}
+
+/// A line of a source, up to 70 characters.
+fn cut(line: &str) -> String {
+    match line.char_indices().nth(70) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+/// `gate.c:12 (step in hash)`: the file's name, and what is inlined there, the innermost function first.
+fn shown(place: &SourcePlace) -> String {
+    let file = place.file.rsplit('/').next().unwrap_or(&place.file);
+    let inlined: Vec<String> = place.functions.iter().rev().map(|name| clean(name)).collect();
+    let inlined = if inlined.is_empty() { String::new() } else { format!(" ({})", inlined.join(" in ")) };
+    format!("{}:{}{inlined}", clean(file), place.line)
+}
+
 /// The text. With `process`, only its counts.
-pub fn render(function: &ExecutedFunction, code: &ExecutedCode, release: &str, process: Option<ProcessName>) -> String {
+pub fn render(
+    function: &ExecutedFunction,
+    code: &ExecutedCode,
+    release: &str,
+    process: Option<ProcessName>,
+    lines: &SourceLines,
+) -> String {
     let mut text = String::new();
     let whose = process.map_or_else(|| all_of(code), |process| process.to_string());
     let counts = |instruction: &ExecutedInstruction| code.of(&instruction.counts, process);
@@ -39,15 +104,14 @@ pub fn render(function: &ExecutedFunction, code: &ExecutedCode, release: &str, p
     let calls = code.of(function.calls(), process);
     let place = function.file.as_deref().unwrap_or(release);
     let _ = writeln!(text, "{} at {:#x}, {place}", function.name, function.address);
-    let _ = write!(text, "{} instructions in {} calls, {whose}", grouped(total), grouped(calls));
+    let _ = write!(text, "{} in {}, {whose}", counted(total, "instruction"), counted(calls, "call"));
     if calls > 0 {
         let _ = write!(text, "; {:.1} per call", total as f64 / calls as f64);
     }
-    let _ = writeln!(
-        text,
-        "\n> marks what was executed most often\n\n  {:>12} {:>9}  {:>6}",
-        "count", "per call", "offset"
-    );
+    let by_line = by_line(function, lines, counts, total);
+    let _ = write!(text, "\n{by_line}{}", if by_line.is_empty() { "" } else { "\n" });
+    let _ =
+        writeln!(text, "> marks what was executed most often\n\n  {:>12} {:>9}  {:>6}", "count", "per call", "offset");
     let last = function.instructions.last();
     let end = last.map_or(0, |last| function.address.saturating_add(end_of(last)));
     // Addresses of user code are those of its file.
@@ -60,10 +124,16 @@ pub fn render(function: &ExecutedFunction, code: &ExecutedCode, release: &str, p
     let mut text_of = disassembler(code.processor, Box::new(move |address| targets.name(address)));
     let hottest = function.instructions.iter().map(counts).max().unwrap_or(0);
     let mut next = 0;
+    let mut last_place = None;
     for instruction in &function.instructions {
         if instruction.offset > next && next > 0 {
             let _ =
                 writeln!(text, "  {:>12}            {:>6}  {} bytes not executed", "", "", instruction.offset - next);
+        }
+        let place = lines.places.get(&instruction.offset);
+        if let Some(place) = place.filter(|place| last_place != Some(*place)) {
+            let _ = writeln!(text, "  {:>12}            {:>6}  {}", "", "", shown(place));
+            last_place = Some(place);
         }
         let count = counts(instruction);
         next = end_of(instruction);
@@ -133,9 +203,10 @@ mod tests {
             schema: CODE_SCHEMA.to_owned(),
             processor: crate::arch::Processor::X86_64,
             processes: vec![ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER],
+            files: BTreeMap::new(),
             functions: vec![copy, thunk],
         };
-        insta::assert_snapshot!(render(&code.functions[0], &code, "6.1.0", Some(ProcessName::WRITER)), @r"
+        insta::assert_snapshot!(render(&code.functions[0], &code, "6.1.0", Some(ProcessName::WRITER), &SourceLines::default()), @r"
         copy_user_enhanced_fast_string at 0xffffffff81400000, 6.1.0
         1,580 instructions in 320 calls, writer; 4.9 per call
         > marks what was executed most often
@@ -148,11 +219,63 @@ mod tests {
         >          320      1.00      +9  rep movsb (%rsi),(%rdi)    ; 1,310,720 iterations, 4096 each time
                    300      0.94      +b  jmp __x86_return_thunk
         ");
-        assert!(render(&code.functions[0], &code, "6.1.0", None).contains("321"));
+        assert!(render(&code.functions[0], &code, "6.1.0", None, &SourceLines::default()).contains("321"));
         let bytes = code.to_bytes().unwrap();
         assert_eq!(ExecutedCode::from_bytes(&bytes).unwrap(), code);
         assert_eq!(code.to_bytes().unwrap(), bytes);
         assert!(ExecutedCode::from_bytes(&bytes[..bytes.len() / 2]).is_err());
+    }
+
+    #[test]
+    fn lines_of_sources_stand_beside_their_instructions() {
+        let instruction = |offset, count| ExecutedInstruction {
+            offset,
+            code: "90".to_owned(),
+            counts: vec![count],
+            iterations: Vec::new(),
+        };
+        let function = ExecutedFunction {
+            name: "main".to_owned(),
+            file: Some("in".to_owned()),
+            address: 0x1060,
+            instructions: vec![instruction(0, 1), instruction(1, 500), instruction(2, 500), instruction(3, 1)],
+        };
+        let code = ExecutedCode {
+            schema: CODE_SCHEMA.to_owned(),
+            processor: crate::arch::Processor::X86_64,
+            processes: vec![ProcessName::new("stage1-in")],
+            files: BTreeMap::new(),
+            functions: vec![function.clone()],
+        };
+        let place = |line: u32, functions: &[&str]| SourcePlace {
+            file: "/src/in.c".to_owned(),
+            line,
+            functions: functions.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let step = place(2, &["hash", "step"]);
+        let places = [(0, place(1, &[])), (1, step.clone()), (2, step), (3, place(9, &[]))].into();
+        let sources = [("/src/in.c".to_owned(), vec!["{".to_owned(), "\treturn sum * 31 + byte;".to_owned()])].into();
+        let lines = SourceLines { places, sources };
+        insta::assert_snapshot!(render(&function, &code, "6.12", None, &lines), @r"
+        main at 0x1060, in
+        1,002 instructions in 1 call, stage1-in; 1002.0 per call
+
+            instructions   share  source line
+                   1,000   100 %  in.c:2 (step in hash): return sum * 31 + byte;
+                       1    <1 %  in.c:1: {
+                       1    <1 %  in.c:9
+
+        > marks what was executed most often
+
+                 count  per call  offset
+                                          in.c:1
+                     1      1.00      +0  nop
+                                          in.c:2 (step in hash)
+        >          500    500.00      +1  nop
+        >          500    500.00      +2  nop
+                                          in.c:9
+                     1      1.00      +3  nop
+        ");
     }
 
     #[test]
@@ -173,10 +296,11 @@ mod tests {
             schema: CODE_SCHEMA.to_owned(),
             processor: crate::arch::Processor::X86_64,
             processes: vec![ProcessName::WRITER, ProcessName::READER],
+            files: BTreeMap::new(),
             functions: vec![function.clone()],
         };
         assert_eq!((function.total(), code.of_target(function.calls())), (u64::MAX, u64::MAX));
-        let shown = render(&function, &code, "6.1.0", None);
+        let shown = render(&function, &code, "6.1.0", None, &SourceLines::default());
         assert!(shown.contains("18,446,744,073,709,551,615 instructions"), "{shown}");
     }
 }

@@ -7,6 +7,8 @@ use crate::util::gzip_json;
 use anyhow::{Result, ensure};
 use flate2::Compression;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// The name of the file.
 pub const CODE: &str = "code.json.gz";
@@ -23,6 +25,9 @@ pub struct ExecutedCode {
     pub processor: Processor,
     /// The processes of an instruction's counts, in their order.
     pub processes: Vec<ProcessName>,
+    /// Where the files of foreign programs were on the machine that counted, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, PathBuf>,
     pub functions: Vec<ExecutedFunction>,
 }
 
@@ -50,6 +55,32 @@ pub struct ExecutedInstruction {
     /// Iterations of a `rep` instruction.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub iterations: Vec<u64>,
+}
+
+/// Where the instructions of a function are in sources.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SourceLines {
+    /// By [`ExecutedInstruction::offset`].
+    pub places: BTreeMap<u64, SourcePlace>,
+    /// The lines of each source file; none if it is not there, or has changed since.
+    pub sources: BTreeMap<String, Vec<String>>,
+}
+
+/// A place in a source.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SourcePlace {
+    pub file: String,
+    pub line: u32,
+    /// The functions that were inlined there, the outermost one first.
+    pub functions: Vec<String>,
+}
+
+impl SourceLines {
+    /// The text of a line, without blanks at its ends.
+    pub fn text(&self, place: &SourcePlace) -> Option<&str> {
+        let lines = self.sources.get(&place.file)?;
+        lines.get((place.line as usize).checked_sub(1)?).map(|line| line.trim())
+    }
 }
 
 impl ExecutedInstruction {
@@ -123,7 +154,8 @@ mod tests {
                 instructions: vec![instruction],
             };
             let written = ExecutedCode {
-                schema: CODE_SCHEMA.to_owned(), processor: Processor::X86_64, processes: vec![ProcessName::new(&name)], functions: vec![function],
+                schema: CODE_SCHEMA.to_owned(), processor: Processor::X86_64, processes: vec![ProcessName::new(&name)],
+                files: [(name.clone(), PathBuf::from(&name))].into(), functions: vec![function],
             };
             proptest::prop_assert_eq!(ExecutedCode::from_bytes(&written.to_bytes().unwrap()).unwrap(), written);
         }

@@ -314,6 +314,7 @@ mod tests {
             schema: CODE_SCHEMA.to_owned(),
             processor: Processor::X86_64,
             processes: vec![ProcessName::WRITER],
+            files: std::collections::BTreeMap::new(),
             functions: functions.collect(),
         }
     }

@@ -9,8 +9,9 @@ use crate::kernel::symbols::Symbols;
 use crate::util::regular;
 use anyhow::{Context, Result};
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Where an instruction is. Programs share addresses, so user code of known files has the addresses of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,6 +46,11 @@ impl Names {
     pub(super) fn place(&self, block: u32, address: u64) -> CodePlace {
         let found = self.files.as_ref().and_then(|code| code.place(block, address));
         found.map_or(CodePlace { file: None, address }, |(file, address)| CodePlace { file: Some(file), address })
+    }
+
+    /// Where the files of foreign programs are, by their names.
+    pub(super) fn paths(&self) -> BTreeMap<String, PathBuf> {
+        self.files.as_ref().map_or_else(BTreeMap::new, PlacedCode::paths)
     }
 
     /// Whether the user code is of foreign programs.

@@ -276,6 +276,7 @@ fn executed(raw: &Raw, names: &Names, processes: &[ProcessName]) -> ExecutedCode
         schema: CODE_SCHEMA.to_owned(),
         processor: raw.processor,
         processes: with_others(processes).collect(),
+        files: names.paths(),
         functions: functions.collect(),
     }
 }

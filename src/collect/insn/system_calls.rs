@@ -120,6 +120,7 @@ mod tests {
             schema: CODE_SCHEMA.to_owned(),
             processor: crate::arch::Processor::X86_64,
             processes: Vec::new(),
+            files: std::collections::BTreeMap::new(),
             functions,
         };
         let expected = [("do_sys_open", None), ("do_sys_openat2", None), ("ksys_write", Some("write"))];

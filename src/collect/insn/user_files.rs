@@ -85,6 +85,7 @@ pub(super) struct PlacedCode {
     places: Vec<Option<FilePlace>>,
     /// The name of each file, and its executed functions by the addresses at which they begin.
     files: Vec<(String, BTreeMap<u64, FileFunction>)>,
+    paths: Vec<PathBuf>,
     /// Pages of code that is in no file and that the kernel gives to processes.
     vdso: HashSet<u64>,
 }
@@ -300,7 +301,8 @@ impl UserFiles {
             raw.blocks.iter().zip(&places).filter(|(block, place)| place.is_none() && block.address >> 63 == 0);
         let vdso = strange.filter(|(block, _)| is_vdso(block)).map(|(block, _)| block.address / PAGE);
         let vdso = vdso.flat_map(|page| page.saturating_sub(1)..=page + 1).collect();
-        PlacedCode { places, files: names.zip(functions).collect(), vdso }
+        let paths = self.files.iter().map(|file| file.path.clone()).collect();
+        PlacedCode { places, files: names.zip(functions).collect(), paths, vdso }
     }
 }
 
@@ -342,6 +344,12 @@ impl PlacedCode {
         let next = functions.range(address + 1..).next().map(|(start, _)| *start);
         let end = function_of(functions, address)?.range.end;
         Some(next.map_or(end, |next| next.min(end)))
+    }
+
+    /// The paths of the files of which code was executed, by their names.
+    pub(super) fn paths(&self) -> BTreeMap<String, PathBuf> {
+        let executed = self.files.iter().zip(&self.paths).filter(|((_, functions), _)| !functions.is_empty());
+        executed.map(|((name, _), path)| (name.clone(), path.clone())).collect()
     }
 
     /// What code at `address` of a process is, if it is in no file.
