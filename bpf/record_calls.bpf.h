@@ -516,7 +516,8 @@ __noinline u32 note_no_space(u64 task, u32 fd)
 		return 0;
 	own->own.no_space++;
 	file = file_of(own, task, fd);
-	if (!file)
+	/* `/dev/full` says so itself. */
+	if (!file || file->file_type != S_IFREG)
 		return 0;
 	open = (const struct file *)file->open;
 	own->own.full_device = BPF_CORE_READ(open, f_inode, i_sb, s_dev);
