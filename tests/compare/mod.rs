@@ -162,6 +162,7 @@ fn inlining_is_no_cause_but_removed_work_is() {
         schema: CODE_SCHEMA.to_owned(),
         processor: pipeprof::arch::Processor::X86_64,
         processes: vec![ProcessName::WRITER],
+        files: std::collections::BTreeMap::new(),
         functions: vec![ExecutedFunction {
             name: "add_to_pipe".to_owned(),
             file: None,
