@@ -257,7 +257,7 @@ fn sizes(end: &RecordedEnd) -> String {
     let mut counts: Vec<(usize, u64)> =
         end.log2_sizes.iter().copied().enumerate().filter(|(_, count)| *count > 0).collect();
     if let [(bucket, count)] = counts[..]
-        && end.bytes / count >> bucket == 1
+        && (end.bytes / count) >> bucket == 1
     {
         return format!("{} {}", size::format(end.bytes / count), percent(1.0));
     }

@@ -21,7 +21,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     for (at, process) in all.filter(|(_, process)| process.without_space > 0) {
         places.entry(process.full_device.as_ref().map(|device| device.path.as_str())).or_default().push(at);
     }
-    places.into_iter().filter_map(|(_, who)| of_place(view, &who)).collect()
+    places.into_values().filter_map(|who| of_place(view, &who)).collect()
 }
 
 fn of_place(view: &FindingView<'_>, who: &[usize]) -> Option<Finding> {
