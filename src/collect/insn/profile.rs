@@ -4,7 +4,7 @@ use super::class;
 use super::contexts::{Contexts, entered, functions_of};
 use super::held;
 use super::names::{CodePlace, Names};
-use super::raw::{Block, Raw, RepCount, Root};
+use super::raw::{Block, Raw, RepCount, Root, UserReturns};
 use super::user_contexts::UserContextTree;
 use crate::arch::Processor;
 use crate::profile::cycles::InstructionClass;
@@ -25,7 +25,7 @@ pub const NAME: &str = "insn";
 pub struct Counted {
     /// By process number; the last one is for others. Of user code of foreign programs, functions without callers.
     pub profiles: Vec<Profile>,
-    /// Of each process, with the calling contexts of its user code; absent if it is not of foreign programs.
+    /// Of each process, with the calling contexts of its user code if they could be followed; empty if they were not counted.
     pub contexts: Vec<Profile>,
     /// The instructions of these profiles by class.
     pub classes: ByProcess<ClassifiedStacks>,
@@ -136,9 +136,9 @@ pub fn count(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Coun
             format!("{unattributed} instructions of {} could not be attributed to a call path", names.join(" and "));
         report.reason = Some(reason);
     }
-    let profiles = with_others(processes).zip(stacks).map(profile).collect();
-    let whole = followed.map(|(raw, tree)| tree.stacks(raw, &mut contexts));
-    let users = of_users(raw, processes, whole.unwrap_or_default(), &mut report);
+    let profiles: Vec<Profile> = with_others(processes).zip(stacks).map(profile).collect();
+    let whole = followed.map(|(raw, tree)| tree.stacks(raw, &mut contexts)).unwrap_or_default();
+    let users = of_users(&raw.user_returns, &profiles, whole, &mut report);
     let entered = entered(&mut contexts).into_iter();
     let entered = entered.filter_map(|((place, role), calls)| Some(((*processes.get(place)?, role), calls))).collect();
     let locks = held::uses(&mut contexts, &code, processes);
@@ -155,20 +155,25 @@ const MOST_ODD: u64 = 50;
 /// Fewer odd returns are those of children that were forked in a function.
 const FEWEST_ODD: u64 = 100;
 
-/// The profiles with calling contexts of user code, but for those whose calls could not be followed.
-fn of_users(raw: &Raw, processes: &[ProcessName], whole: Vec<Folded>, report: &mut CollectorReport) -> Vec<Profile> {
-    let mut found = Vec::new();
-    for ((name, stacks), returns) in processes.iter().copied().zip(whole).zip(&raw.user_returns) {
-        if returns.odd >= FEWEST_ODD && returns.odd.saturating_mul(MOST_ODD) > returns.all {
-            report.notes.push(format!(
-                "user code of {name} has no callers: {} of its {} returns match no call, as those of coroutines do",
-                returns.odd, returns.all
-            ));
-            continue;
+/// The profiles with calling contexts of user code, `whole`; of processes whose calls could not be followed, the `plain` ones.
+fn of_users(
+    returns: &[UserReturns],
+    plain: &[Profile],
+    whole: Vec<Folded>,
+    report: &mut CollectorReport,
+) -> Vec<Profile> {
+    let mut of_process = |((plain, stacks), returns): ((&Profile, Folded), &UserReturns)| {
+        let is_followed = returns.odd < FEWEST_ODD || returns.odd.saturating_mul(MOST_ODD) <= returns.all;
+        if is_followed {
+            return profile((plain.process, stacks));
         }
-        found.push(profile((name, stacks)));
-    }
-    found
+        report.notes.push(format!(
+            "user code of {} has no callers: {} of its {} returns match no call, as those of coroutines do",
+            plain.process, returns.odd, returns.all
+        ));
+        plain.clone()
+    };
+    plain.iter().zip(whole).zip(returns).map(&mut of_process).collect()
 }
 
 /// The iterations of a block's `rep` instruction.
@@ -380,6 +385,28 @@ mod tests {
         assert_eq!(counted.report.samples, 34);
         assert_eq!(counted.report.lost, 2);
         assert_eq!(counted.report.status, Status::Partial);
+    }
+
+    #[test]
+    fn a_process_whose_calls_cannot_be_followed_keeps_its_functions() {
+        let plain = sample().profiles;
+        let whole: Vec<Folded> = ["main;f", "main;g"]
+            .map(|stack| {
+                let mut stacks = Folded::default();
+                stacks.add(stack, 9);
+                stacks
+            })
+            .into();
+        let found = |odd: u64| {
+            let mut report = CollectorReport::ok(Collector::Insn, 0);
+            let returns = [UserReturns { all: 1000, odd }, UserReturns { all: 1000, odd: 0 }];
+            let found = of_users(&returns, &plain, whole.clone(), &mut report);
+            (found.into_iter().map(|profile| profile.stacks).collect::<Vec<_>>(), report.notes)
+        };
+        assert_eq!(found(99), (whole.clone(), Vec::new()));
+        let (stacks, notes) = found(500);
+        assert_eq!(stacks, [plain[0].stacks.clone(), whole[1].clone()]);
+        assert!(notes[0].starts_with("user code of writer has no callers: 500 of its 1000 returns"), "{notes:?}");
     }
 
     #[test]
