@@ -504,9 +504,9 @@ struct pr_process {
 	u64 ignores_sigchld;
 	/* Writes that failed because there was no room on the device: ENOSPC, EDQUOT. */
 	u64 no_space;
-	/* The same because nobody could read it any more: EPIPE. */
+	/* Writes that failed because nobody could read them any more: EPIPE. */
 	u64 refused_writes;
-	/* Its device at the last one. */
+	/* The device of the file at the last write for which there was no room. */
 	u64 full_device;
 	/* What others can see: calls that wrote something, that opened to write, and signals sent. */
 	u64 effects;
@@ -525,9 +525,9 @@ struct pr_process {
 	/* Tries that did not get the lock of a file, and the last such file. */
 	u64 refusals;
 	u64 refused_file;
-	/* Of these, those of a lock that it had taken itself last. */
+	/* Of these tries, those for a lock that it had taken itself before. */
 	u64 own_refusals;
-	/* What it changed with the lock of a file that had been deleted before it got it. */
+	/* How often it wrote after it got the lock of a file that had been deleted before. */
 	u64 gone_locks;
 	/* The id of the process that made an open file return EAGAIN (O_NONBLOCK) which this one uses, too; 0 if it did so itself. */
 	u64 unready_by;

@@ -1,6 +1,6 @@
 //! `pipeprof annotate`: show the executed instructions of a function, with counts.
 
-use crate::collect::source_lines;
+use crate::collect::insn::source_lines;
 use crate::profile::{ProcessName, listed};
 use crate::report::annotate;
 use crate::result;

@@ -110,8 +110,8 @@ pub(crate) struct RecordArgs {
     /// [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), conflicts_with = "running")]
     runs: Option<u32>,
-    /// How far --collect insn follows calls of user code, and from how many calling contexts on it does no more: functions
-    /// are exact in any case, and 0 leaves out their callers [default: 256,400000]
+    /// Limits of --collect insn for calling contexts of user code in flame graphs: calls within one another (at most 256; 0:
+    /// functions without callers), and the number of contexts. The rest is `[deeper]`; sums stay exact [default: 256,400000]
     #[arg(long, value_name = "DEPTH[,NUMBER]", value_parser = UserContexts::parse, conflicts_with = "running")]
     user_contexts: Option<UserContexts>,
     /// Put a file or folder into the guest, at the same path or at DEST; a program comes with its libraries; repeatable

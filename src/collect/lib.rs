@@ -22,7 +22,6 @@ mod probes;
 pub mod registry;
 mod sample;
 pub mod samples;
-pub mod source_lines;
 pub mod stacks;
 pub mod targets;
 pub mod thread_events;

@@ -4,7 +4,8 @@
 //! code and calling context. It writes numbers and code bytes without names. [`raw`] reads and checks that file,
 //! [`names`] has the symbols, `class` the classes of instructions, [`profile`] makes stacks, calls and executed code, `parts`
 //! the parts of a window, `switch_work` finds what is executed once per switch, `held` what is executed under the pipe's locks, `user_files` the files of foreign programs' code, `user_contexts` the
-//! callers in that code, and `system_calls` which calls of the kernel are system calls. docs/exactness.md says what is exact and how it was verified.
+//! callers in that code, `source_lines` their
+//! sources, and `system_calls` which calls of the kernel are system calls. docs/exactness.md says what is exact and how it was verified.
 
 pub mod class;
 mod class_aarch64;
@@ -16,6 +17,7 @@ pub mod object;
 pub mod parts;
 pub mod profile;
 pub mod raw;
+pub mod source_lines;
 mod switch_work;
 pub mod system_calls;
 mod user_contexts;

@@ -55,7 +55,7 @@ impl Segment {
 }
 
 /// A program or library.
-struct CodeFile {
+pub(super) struct CodeFile {
     name: String,
     path: PathBuf,
     segments: Vec<Segment>,
@@ -100,7 +100,7 @@ struct FilePlace {
 
 impl CodeFile {
     /// Read the file at `path`; `None` if it is no ELF file with code.
-    fn read(path: &Path) -> Result<Option<Self>> {
+    pub(super) fn read(path: &Path) -> Result<Option<Self>> {
         let unreadable = || format!("cannot read {}", path.display());
         if !is_elf(path).with_context(unreadable)? {
             return Ok(None);
@@ -135,7 +135,8 @@ impl CodeFile {
         }))
     }
 
-    fn holds(&self, address: u64, code: &[u8]) -> bool {
+    /// Whether it has `code` at `address`.
+    pub(super) fn holds(&self, address: u64, code: &[u8]) -> bool {
         self.segments.iter().any(|segment| segment.holds(address, code))
     }
 

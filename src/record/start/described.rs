@@ -16,7 +16,7 @@ use crate::record::start::launch::MadePipe;
 use crate::record::start::running::RunningProcesses;
 use crate::result::check::check_path;
 use crate::result::{
-    Document, HeldBy, LockedFile, Processes, RecordedChannel, RecordedProcess, SeenProcess, WaitReason,
+    Document, FullDevice, HeldBy, LockedFile, Processes, RecordedChannel, RecordedProcess, SeenProcess, WaitReason,
 };
 use crate::util::text::fnv1a;
 use crate::util::warning::{Warning, WarningCode};
@@ -93,6 +93,8 @@ pub(crate) fn described(
     }
     let window = Duration::from_nanos(assembled.window_ns);
     left_locks::find(&mut assembled.named_files, window);
+    // All processes are looked at for each.
+    let mut full: BTreeMap<u32, Option<FullDevice>> = BTreeMap::new();
     for (who, counts) in &counted.processes {
         // Of several, it is unknown.
         let device = u32::try_from(counts.locked_device).ok().filter(|_| counts.locked > 0);
@@ -107,9 +109,10 @@ pub(crate) fn described(
             let refused = ids.map_or(who.tgid, |ids| ids.here(who.tgid));
             assembled.processes[*at].locked_out = file.map(|file| LockedFile { refused, ..file });
         }
-        let full = u32::try_from(counts.full_device).ok().filter(|device| *device > 0);
-        if let Some((at, device)) = assembled.index.get(who).zip(full) {
-            assembled.processes[*at].full_device = full_devices::of(device);
+        let device = u32::try_from(counts.full_device).ok().filter(|device| *device > 0);
+        if let Some((at, device)) = assembled.index.get(who).zip(device) {
+            let found = full.entry(device).or_insert_with(|| full_devices::of(device));
+            assembled.processes[*at].full_device.clone_from(found);
         }
         let by = u32::try_from(counts.unready_by).ok().filter(|by| *by > 0);
         if let Some((at, by)) = assembled.index.get(who).zip(by) {

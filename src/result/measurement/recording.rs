@@ -47,7 +47,7 @@ pub struct RecordingRequest {
     pub user_contexts: Option<UserContexts>,
 }
 
-/// How many calling contexts of user code are told apart. The rest counts as `[deeper]`, so that sums are exact.
+/// The limits of the calling contexts of user code. What is beyond them counts as `[deeper]`: sums stay exact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UserContexts {
     /// Calls within one another, at most [`Self::DEEPEST`]; 0: no contexts.

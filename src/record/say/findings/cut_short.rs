@@ -13,7 +13,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     [interrupted(view), hung_up(view), emptied(view), refused(view)].into_iter().flatten().collect()
 }
 
-/// `` `ttyplot` ended at 0.62 s after a read from the FIFO was interrupted, at whose end it was not ... ``
+/// `` `ttyplot` ended at 0.62 s after a read had failed, before the end of the FIFO from `bash`: ... ``
 fn interrupted(view: &FindingView<'_>) -> Option<Finding> {
     view.readers().find_map(|(at, pipe, end)| {
         let process = view.process(end).filter(|_| pipe.kind.is_pipe() && end.errors > 0 && end.at_end == 0)?;
@@ -29,8 +29,9 @@ fn interrupted(view: &FindingView<'_>) -> Option<Finding> {
             return None;
         }
         let text = format!(
-            "{} ended at {} after a read from {} had failed, at whose end it was not: a signal for which it has a handler, such as SIGWINCH or \
-             SIGCHLD, interrupts a read (EINTR), unless the handler was set with SA_RESTART. That is no end: it has to read again.",
+            "{} ended at {} after a read had failed, before the end of {}: a signal for which it has a handler, such as SIGWINCH or \
+             SIGCHLD, interrupts a read (EINTR), unless the handler was set with SA_RESTART. An interrupted read is not the end of the \
+             input: it has to read again.",
             view.name(end.process),
             after(process.end_ns),
             view.pipe_from(pipe),
@@ -83,8 +84,8 @@ fn emptied(view: &FindingView<'_>) -> Option<Finding> {
             return None;
         }
         let text = format!(
-            "{} was ended by {signal} at {}, after it had emptied `{}` (O_TRUNC, at {}) and before it had written it again: what was in it is lost. \
-             A new file that is renamed over it when it is complete is whole at every moment.",
+            "{} was ended by {signal} at {}, after it had emptied `{}` (O_TRUNC, at {}) and before it had written it again: what was in it \
+             is lost. Write a new file and rename it over the old one: its readers then always get a whole one.",
             view.name(file.process),
             after(process.end_ns),
             clean(file.last_name()),
@@ -98,16 +99,16 @@ fn emptied(view: &FindingView<'_>) -> Option<Finding> {
 /// Fewer writes that failed are those of who has just not noticed.
 const MANY: u64 = 1000;
 
-/// `` `node a.js` went on although 51,668 of its writes failed with EPIPE ... ``, of channels whose other end was closed so that they
-/// are none any more.
+/// `` `node a.js` went on although 51,668 of its writes failed with EPIPE ... ``, at sockets whose other side
+/// had been closed before.
 fn refused(view: &FindingView<'_>) -> Option<Finding> {
     let all = view.document.recorded.iter().enumerate();
     all.filter(|(at, process)| process.refused_writes >= MANY && view.is_one(*at)).find_map(|(at, process)| {
         let known: u64 = view.writers().filter(|(_, _, end)| end.process == at).map(|(_, _, end)| end.epipe).sum();
         let rest = process.refused_writes.checked_sub(known).filter(|rest| *rest >= MANY)?;
         let text = format!(
-            "{} went on although {} of its writes failed with EPIPE, because who was to read that had ended: it ignores or catches SIGPIPE. It has \
-             to end at the first, and not to write of that error to the same place.",
+            "{} went on although {} of its writes failed with EPIPE, because who was to read that had ended: it ignores or catches \
+             SIGPIPE. It has to end at the first one, and not to report the error to the same place.",
             view.name(at),
             grouped(rest),
         );
@@ -132,9 +133,9 @@ mod tests {
                 change(recording);
             })
         };
-        let text = "`grep` ended at 1.00 s after a read from the pipe from `seq` had failed, at whose end it was not: a signal for which it has a \
-                    handler, such as SIGWINCH or SIGCHLD, interrupts a read (EINTR), unless the handler was set with SA_RESTART. That is no end: it \
-                    has to read again.";
+        let text = "`grep` ended at 1.00 s after a read had failed, before the end of the pipe from `seq`: a signal for which it has a \
+                    handler, such as SIGWINCH or SIGCHLD, interrupts a read (EINTR), unless the handler was set with SA_RESTART. An \
+                    interrupted read is not the end of the input: it has to read again.";
         assert_eq!(cut(&|_| {}), [text]);
         silent(
             &cut,
@@ -158,7 +159,8 @@ mod tests {
                 change(recording);
             })
         };
-        let text = "`seq` could not write to its terminal any more (EIO), because `grep` had closed the other side, and was ended by SIGABRT at";
+        let text = "`seq` could not write to its terminal any more (EIO), because `grep` had closed the other side, and was ended by \
+                    SIGABRT at";
         assert!(hung(&|_| {}).concat().starts_with(text), "{:?}", hung(&|_| {}));
         silent(
             &hung,
@@ -172,8 +174,8 @@ mod tests {
 
     #[test]
     fn many_writes_that_fail_are_said() {
-        let text = "`seq` went on although 51,668 of its writes failed with EPIPE, because who was to read that had ended: it ignores or catches \
-                    SIGPIPE. It has to end at the first, and not to write of that error to the same place.";
+        let text = "`seq` went on although 51,668 of its writes failed with EPIPE, because who was to read that had ended: it ignores or \
+                    catches SIGPIPE. It has to end at the first one, and not to report the error to the same place.";
         assert_eq!(said(find, &|recording| recording.recorded[0].refused_writes = 51_668), [text]);
         let known = said(find, &|recording| {
             recording.recorded[0].refused_writes = 51_668;
@@ -201,8 +203,9 @@ mod tests {
                 change(recording);
             })
         };
-        let text = "`seq` was ended by SIGKILL at 2.02 s, after it had emptied `plan.json` (O_TRUNC, at 2.00 s) and before it had written it again: \
-                    what was in it is lost. A new file that is renamed over it when it is complete is whole at every moment.";
+        let text = "`seq` was ended by SIGKILL at 2.02 s, after it had emptied `plan.json` (O_TRUNC, at 2.00 s) and before it had written \
+                    it again: what was in it is lost. Write a new file and rename it over the old one: its readers then always get a whole \
+                    one.";
         assert_eq!(cut(&|_| {}), [text]);
         silent(
             &cut,

@@ -36,7 +36,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
             let text = match went_on(view, at, process) {
                 Some(shell) => {
                     format!(
-                        " is that of {name}{ended} at {end}{why}. {shell} went on, and has ended with the same one."
+                        " is that of {name}{ended} at {end}{why}. {shell} went on after that, and ended with the same exit code."
                     )
                 }
                 None => format!(" is that of {name}{ended} at {end}{why}."),
@@ -384,8 +384,7 @@ mod tests {
             let rm = &mut recording.recorded[2];
             (rm.started_by, rm.execs, rm.begin_ns, rm.end_ns) = (Some(0), 1, 13_000_000, 14_000_000);
         });
-        let text =
-            "Exit code 2 is that of `seq`, which ended at 12.0 ms. `sh` went on, and has ended with the same one.";
+        let text = "Exit code 2 is that of `seq`, which ended at 12.0 ms. `sh` went on after that, and ended with the same exit code.";
         assert_eq!(kept, [text]);
         let refused = said(find, &|recording| {
             ends(recording, 2);

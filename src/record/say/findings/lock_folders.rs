@@ -148,8 +148,8 @@ fn in_turn(view: &FindingView<'_>, folder: &LockFolder<'_>, at: usize) -> Option
     let (tried, made) = (calls(&folder.tried), calls(&folder.made));
     let had: BTreeSet<u32> = folder.made.iter().map(|file| file.pid).collect();
     let text = format!(
-        "{} tried {} in vain to make the lock `{}`, which {} had {} in turn: only one of them goes on at a time, and each of the others sleeps \
-         until it tries again. Who has it has to keep it for less; `flock` wakes at once who waits for it.",
+        "{} tried {} in vain to make the lock `{}`, which {} had {} in turn: only one of them goes on at a time, and each of the others \
+         sleeps until it tries again. Keep it for a shorter time; with `flock`, who waits for it is woken at once.",
         view.name(at),
         counted(tried, "time"),
         clean(&folder.tried.first()?.path),
@@ -217,9 +217,9 @@ mod tests {
             recording.named_files.iter_mut().for_each(|file| file.calls = 12);
             recording.named_files[1].calls = 115;
         });
-        let text = "`cat` tried 115 times in vain to make the lock `/t/f`, which 2 processes had 24 times in turn: only one of them goes on at a \
-                    time, and each of the others sleeps until it tries again. Who has it has to keep it for less; `flock` wakes at once who waits \
-                    for it.";
+        let text = "`cat` tried 115 times in vain to make the lock `/t/f`, which 2 processes had 24 times in turn: only one of them goes \
+                    on at a time, and each of the others sleeps until it tries again. Keep it for a shorter time; with `flock`, who waits \
+                    for it is woken at once.";
         assert_eq!(turns, [text]);
         silent(
             &find,

@@ -40,11 +40,14 @@ fn polls(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option
 /// Who cannot get a lock that it had itself, with another open file.
 fn own_lock(view: &FindingView<'_>, at: usize, tries: u64, file: &str) -> Finding {
     let started = view.document.recorded.get(at).is_some_and(|process| process.forks > 0);
-    let who = if started { "what it has started since has inherited that one" } else { "it has that one still open" };
+    let who = if started {
+        "a child that it has started since has inherited the open file, and the lock with it"
+    } else {
+        "it still has another open file with the lock"
+    };
     let text = format!(
-        "{} tried {} times in vain to get the lock of {file}, which it had taken itself before, with another open file: {who}, and the lock \
-         with it. O_CLOEXEC closes it for children (`flock` is of the open file, not of the process), and LOCK_UN before `close` frees it for \
-         all.",
+        "{} tried {} times in vain to get the lock of {file}, which it had taken itself before: {who}. Open it with O_CLOEXEC (`flock` \
+         belongs to the open file, not to the process), or unlock it (LOCK_UN) before `close`.",
         view.name(at),
         grouped(tries),
     );
@@ -74,8 +77,7 @@ mod tests {
         assert_eq!(polls(&|_| {}), [text]);
         let own = polls(&|recording| recording.recorded[1].own_locks = 56);
         assert!(
-            own.concat()
-                .contains("which it had taken itself before, with another open file: it has that one still open"),
+            own.concat().contains("which it had taken itself before: it still has another open file with the lock"),
             "{own:?}"
         );
         silent(

@@ -1,8 +1,6 @@
 //! Who removes the file of a lock that another process may have.
 
-use crate::record::model::labels::with_id;
 use crate::record::say::findings::view::{FindingView, after};
-use crate::record::start::command_line::program_name;
 use crate::result::{Finding, FindingKind, NameUse, NamedFile};
 use crate::util::text::clean;
 
@@ -29,23 +27,19 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
             opened(file) && is_new && file.at_ns[0] > at && meanwhile && !is_of(view, file.pid, first.pid)
         };
         let second = files().find(later)?;
-        let name = |file: &NamedFile| {
-            let process = view.document.recorded.get(file.process);
-            let name = process.map_or_else(String::new, |of| clean(&program_name(&of.name, &of.args)));
-            with_id(&name, file.pid, None, None)
-        };
+        let name = |file: &NamedFile| view.name_of_one(file.process, file.pid);
         let makes = match second.pid == removes.pid {
             true => "and made a new one".to_owned(),
-            false => format!("and {} made a new one", name(second)),
+            false => format!("and {} made a new one", name(second)?),
         };
         let text = format!(
             "{} removed `{}` at {}, while {} still ran, which had opened it before, {makes}: both can have the lock of a file of that name at \
              the same time. Nobody but who has a lock may remove its file. A lock of the kernel (flock, F_SETLK) ends with its process, and \
              its file can stay.",
-            name(removes),
+            name(removes)?,
             clean(removes.last_name()),
             after(at),
-            name(first),
+            name(first)?,
         );
         Some(Finding { at_ns: Some(at), ..Finding::new(FindingKind::Raced, [removes.process, first.process], text) })
     });

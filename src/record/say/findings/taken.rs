@@ -1,9 +1,8 @@
 //! A program in a loop of a shell that reads what the loop was to read.
 
 use crate::profile::few;
-use crate::record::model::labels::with_id;
 use crate::record::say::findings::view::FindingView;
-use crate::record::start::command_line::{program_name, reads_its_script};
+use crate::record::start::command_line::reads_its_script;
 use crate::result::{ChannelKind, DividedReader, Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedStream};
 use crate::util::text::{clean, counted, grouped};
 use std::collections::BTreeSet;
@@ -80,11 +79,7 @@ fn keys(view: &FindingView<'_>, at: usize, terminal: &RecordedChannel) -> Option
 
 /// `` `cat (11)` and `cat (12)` read the pipe from `a.py` at the same time: they got 600 and 400 of 1,000 bytes. ``
 fn divided(view: &FindingView<'_>, at: usize, pipe: &RecordedChannel) -> Option<Finding> {
-    let own = |reader: &DividedReader| {
-        let process = view.document.recorded.get(reader.process)?;
-        let name = clean(&program_name(&process.name, &process.args));
-        Some((with_id(&name, reader.pid, None, None), grouped(reader.bytes)))
-    };
+    let own = |reader: &DividedReader| Some((view.name_of_one(reader.process, reader.pid)?, grouped(reader.bytes)));
     let (names, parts): (Vec<String>, Vec<String>) = pipe.divided.iter().filter_map(own).unzip();
     let all = pipe.read();
     let remedy = match pipe.kind {

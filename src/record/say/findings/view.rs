@@ -1,9 +1,11 @@
 //! What the rules of findings look at.
 
 use crate::profile::few;
-use crate::record::model::labels::{self, labels};
+use crate::record::model::labels::{self, labels, with_id};
+use crate::record::start::command_line::program_name;
 use crate::report::number::time;
 use crate::result::{Document, PathPart, PathWhat, ProcessLife, RecordedChannel, RecordedEnd, RecordedProcess};
+use crate::util::text::clean;
 use std::collections::{BTreeSet, HashMap};
 
 /// A recording, and the names of its processes.
@@ -149,6 +151,12 @@ impl<'a> FindingView<'a> {
     pub(crate) fn writers(&self) -> impl Iterator<Item = (usize, &'a RecordedChannel, &'a RecordedEnd)> {
         let pipes = self.document.channels.iter().enumerate();
         pipes.flat_map(|(at, pipe)| pipe.writers.iter().map(move |end| (at, pipe, end)))
+    }
+
+    /// One process of a row, as `` `python3 a.py` (process 11) ``.
+    pub(crate) fn name_of_one(&self, row: usize, pid: u32) -> Option<String> {
+        let process = self.document.recorded.get(row)?;
+        Some(with_id(&clean(&program_name(&process.name, &process.args)), pid, None, None))
     }
 
     /// The same where they read.

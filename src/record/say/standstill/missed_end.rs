@@ -45,8 +45,9 @@ pub(super) fn not_passed_on(recording: &Document, look: &LastLook) -> Vec<String
         let ended = input_ended(recording, recording.recorded.get(between)?)?;
         (wrote && look.waits.iter().any(waits_back)).then(|| {
             format!(
-                "{} waits for data from {}, or its end, and only {} can write there (its descriptor {}), which waits for what comes back. Its \
-                 own input has ended at {}: then it has to close that descriptor, or `shutdown` it, so that the end goes on.",
+                "{} waits for data from {}, or its end, and only {} can write there (its descriptor {}), which waits for what comes back. \
+                 Its own input has ended at {}: then it has to close that descriptor, or `shutdown` it, so that the reader gets the end of \
+                 file.",
                 full_name(&wait.process),
                 channel_name(channel),
                 full_name(&holder.process),

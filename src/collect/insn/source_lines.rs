@@ -1,15 +1,15 @@
 //! Where the executed instructions of programs are in their sources, by the debug information of their files.
 
+use super::user_files::CodeFile;
 use crate::result::code::{ExecutedCode, ExecutedFunction, SourceLines, SourcePlace};
 use crate::util::regular;
 use anyhow::{Context as _, Result, bail};
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Symbolizer};
-use object::{Object as _, ObjectSegment as _};
 use std::path::{Path, PathBuf};
 
-/// Larger files are no programs, in bytes.
-const LARGEST: u64 = 4 << 30;
+/// Larger files are no sources, in bytes.
+const LARGEST: u64 = 64 << 20;
 
 /// The lines of the instructions of `function`; empty if its file has no debug information, or is the kernel.
 ///
@@ -19,9 +19,8 @@ pub fn of(function: &ExecutedFunction, code: &ExecutedCode) -> Result<SourceLine
     let Some(path) = function.file.as_ref().and_then(|file| code.files.get(file)) else {
         return Ok(SourceLines::default());
     };
-    let bytes = regular::read(path, LARGEST).with_context(|| format!("cannot read {}", path.display()))?;
-    let file = object::File::parse(&*bytes).with_context(|| format!("{} is no program", path.display()))?;
-    if !function.instructions.iter().all(|one| has(&file, function.address + one.offset, &one.bytes())) {
+    let file = CodeFile::read(path)?.with_context(|| format!("{} is no program", path.display()))?;
+    if !function.instructions.iter().all(|one| file.holds(function.address + one.offset, &one.bytes())) {
         bail!("{} has changed since it was counted", path.display());
     }
     let modified = std::fs::metadata(path).and_then(|of| of.modified()).ok();
@@ -57,15 +56,6 @@ fn whole(place: &CodeInfo<'_>) -> String {
     folder.join(&*place.file).to_string_lossy().into_owned()
 }
 
-/// Whether the file has this code at an address.
-fn has(file: &object::File<'_>, address: u64, code: &[u8]) -> bool {
-    file.segments().any(|segment| {
-        let offset = address.checked_sub(segment.address()).and_then(|offset| usize::try_from(offset).ok());
-        let rest = offset.zip(segment.data().ok()).and_then(|(offset, data)| data.get(offset..));
-        rest.is_some_and(|rest| rest.starts_with(code))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,7 +64,7 @@ mod tests {
 
     /// This program's own function, as if its first instructions had been counted.
     fn counted(name: &str) -> ExecutedCode {
-        use object::ObjectSymbol as _;
+        use object::{Object as _, ObjectSegment as _, ObjectSymbol as _};
         let path = std::env::current_exe().unwrap();
         let bytes = std::fs::read(&path).unwrap();
         let file = object::File::parse(&*bytes).unwrap();
