@@ -358,8 +358,9 @@ pub(crate) fn user_work(step: &Step, sides: [&CaseMeasure; 2]) -> Option<UserWor
 pub(crate) fn user_work_text(work: &UserWork) -> String {
     match work {
         UserWork::OtherCode => "the same work, other code: its loops run as often".to_owned(),
-        UserWork::Loop { function, turns } => {
-            format!("more work: a loop in {} runs {} times", clean(function), grouped(*turns))
+        UserWork::Loop { function, line, turns } => {
+            let line = line.as_ref().map_or_else(String::new, |line| format!(" ({})", clean(line)));
+            format!("more work: a loop in {}{line} runs {} times", clean(function), grouped(*turns))
         }
     }
 }

@@ -7,8 +7,10 @@
 
 use super::measure::as_f64;
 use super::model::UserWork;
-use crate::result::code::ExecutedCode;
+use crate::collect::insn::source_lines;
+use crate::result::code::{ExecutedCode, ExecutedInstruction};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// Numbers of turns are the same within this part.
 const SAME: f64 = 0.001;
@@ -27,26 +29,37 @@ const MOST: f64 = 0.5;
 pub(crate) struct UserLoops {
     /// Instructions, by how often each was executed.
     by_turns: BTreeMap<u64, u64>,
-    /// The function with most of the instructions of a number of turns, and these.
-    functions: BTreeMap<u64, (String, u64)>,
+    /// By their number of turns.
+    loops: BTreeMap<u64, UserLoop>,
     total: u64,
+}
+
+/// The function with most of the instructions of a number of turns.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct UserLoop {
+    function: String,
+    instructions: u64,
+    /// Where its file is on this machine, the function's address there and the loop's first instruction.
+    first: Option<(PathBuf, u64, ExecutedInstruction)>,
 }
 
 impl UserLoops {
     pub(crate) fn of(code: &ExecutedCode) -> Self {
         let mut loops = Self::default();
         for function in code.functions.iter().filter(|function| function.file.is_some()) {
-            let mut own: BTreeMap<u64, u64> = BTreeMap::new();
+            let mut own: BTreeMap<u64, (u64, &ExecutedInstruction)> = BTreeMap::new();
             for instruction in &function.instructions {
                 let turns = code.of_target(&instruction.counts);
-                *own.entry(turns).or_default() += turns;
+                own.entry(turns).or_insert((0, instruction)).0 += turns;
             }
-            for (turns, instructions) in own.into_iter().filter(|(turns, _)| *turns > 0) {
+            let file = function.file.as_ref().and_then(|file| code.files.get(file));
+            for (turns, (instructions, first)) in own.into_iter().filter(|(turns, _)| *turns > 0) {
                 *loops.by_turns.entry(turns).or_default() += instructions;
                 loops.total += instructions;
-                let largest = loops.functions.entry(turns).or_default();
-                if instructions > largest.1 {
-                    *largest = (function.name.clone(), instructions);
+                let largest = loops.loops.entry(turns).or_default();
+                if instructions > largest.instructions {
+                    let first = file.map(|file| (file.clone(), function.address, first.clone()));
+                    *largest = UserLoop { function: function.name.clone(), instructions, first };
                 }
             }
         }
@@ -78,8 +91,9 @@ impl UserLoops {
         }
         let is_new = |(turns, of): &(&u64, &u64)| !before.has(**turns) && as_f64(**of) >= MOST * change;
         let (turns, _) = self.by_turns.iter().filter(is_new).max_by_key(|(_, of)| **of).filter(|_| change > 0.0)?;
-        let (function, _) = self.functions.get(turns)?;
-        Some(UserWork::Loop { function: function.clone(), turns: *turns })
+        let UserLoop { function, first, .. } = self.loops.get(turns)?;
+        let line = first.as_ref().and_then(|(path, address, first)| source_lines::of_one(path, *address, first));
+        Some(UserWork::Loop { function: function.clone(), line, turns: *turns })
     }
 }
 
@@ -87,7 +101,7 @@ impl UserLoops {
 mod tests {
     use super::*;
     use crate::profile::ProcessName;
-    use crate::result::code::{CODE_SCHEMA, ExecutedFunction, ExecutedInstruction};
+    use crate::result::code::{CODE_SCHEMA, ExecutedFunction};
 
     /// Functions with the turns of each instruction.
     fn code(functions: &[(&str, &[(u64, usize)])]) -> UserLoops {
@@ -128,7 +142,7 @@ mod tests {
     fn a_loop_that_runs_more_often_is_named() {
         let before = code(&[("main", &[(1, 20), (500, 12)]), ("sum", &[(2_048_000, 5)])]);
         let more = code(&[("main", &[(1, 20), (500, 12)]), ("sum", &[(2_048_000, 5)]), ("find", &[(124_750, 4)])]);
-        assert_eq!(more.since(&before), Some(UserWork::Loop { function: "find".to_owned(), turns: 124_750 }));
+        assert_eq!(more.since(&before), Some(UserWork::Loop { function: "find".to_owned(), line: None, turns: 124_750 }));
         assert_eq!(before.since(&more), None, "a loop that has gone is no reason that is known");
         assert_eq!(code(&[]).since(&before), None);
     }

@@ -156,6 +156,9 @@ pub struct AwaitedChannel {
     pub path: Option<String>,
     /// The descriptor of the thread.
     pub fd: u32,
+    /// It is the standard error of the process, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_error: bool,
     /// It waits for room in it, not for data.
     pub room: bool,
     /// A connection that has not been accepted: `holders` have the socket open that listens.

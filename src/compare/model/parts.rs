@@ -326,8 +326,9 @@ impl ChangedCount {
 pub enum UserWork {
     /// Loops run as often, with other instructions in them: another compiler, other options, other inlining.
     OtherCode,
-    /// A loop of `function` that runs `turns` times is new.
-    Loop { function: String, turns: u64 },
+    /// A loop of `function` that runs `turns` times is new. `line` is where it is in the source, as `sort.c:12`, if the file
+    /// on this machine is that which was counted, with debug information.
+    Loop { function: String, line: Option<String>, turns: u64 },
 }
 
 /// System calls of one kind by one process, before and after.

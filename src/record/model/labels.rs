@@ -60,10 +60,15 @@ pub(crate) fn told_apart(recording: &Document) -> (Vec<String>, Vec<usize>) {
             .map(|at| &recording.recorded[*at])
             .map(|process| if has_line(process) { operands(&process.args) } else { &[] })
             .collect();
-        let first = (0..).find(|word| {
-            let of = words.iter().map(|words| words.get(*word)).collect::<Vec<_>>();
-            of.iter().all(Option::is_none) || of.windows(2).any(|pair| pair[0] != pair[1])
-        });
+        let differ = |words: &[&[String]]| {
+            (0..).find(|word| {
+                let of = words.iter().map(|words| words.get(*word)).collect::<Vec<_>>();
+                of.iter().all(Option::is_none) || of.windows(2).any(|pair| pair[0] != pair[1])
+            })
+        };
+        // One without a command line does not tell which word of the others is their own.
+        let known: Vec<&[String]> = words.iter().filter(|words| !words.is_empty()).copied().collect();
+        let first = if known.len() > 1 { differ(&known) } else { differ(&words) };
         for (at, words) in same.iter().zip(&words) {
             let word = first.and_then(|first| words.get(first)).map(|word| cut(word));
             labels[*at] = [Some(plain[*at].clone()), word].into_iter().flatten().collect::<Vec<_>>().join(" ");
@@ -72,10 +77,10 @@ pub(crate) fn told_apart(recording: &Document) -> (Vec<String>, Vec<usize>) {
     (labels, all_brief)
 }
 
-/// Whether the command line of a row is that of half of its processes at least.
+/// Whether the command line of a row is that of most of its processes.
 fn has_line(process: &RecordedProcess) -> bool {
     let all = process.pids.len() as u64;
-    all <= 1 || 2 * process.same_args.max(1) >= all
+    all <= 1 || 2 * process.same_args.max(1) > all
 }
 
 /// The names of the stages: those of their processes; of a stage of several, that of the program that was typed, or else of
@@ -180,6 +185,7 @@ mod tests {
     fn namesakes_differ_by_what_was_typed_or_by_their_number() {
         assert_eq!(named(&["dd bs=1 if=a", "dd bs=1 of=b"]), ["dd if=a", "dd of=b"]);
         assert_eq!(named(&["cat", "cat a", "wc"]), ["cat", "cat a", "wc"]);
+        assert_eq!(named(&["cat", "cat a b", "cat a c"]), ["cat", "cat b", "cat c"]);
         assert_eq!(named(&["cat", "cat"]), ["cat (1)", "cat (2)"]);
         assert_eq!(named(&["python3 a.py", "python3 b.py"]), ["python3 a.py", "python3 b.py"]);
         assert_eq!(named(&["sh -c a", "sh -c b"]), ["sh (1)", "sh (2)"]);

@@ -243,10 +243,13 @@ impl ProcessesNow {
     fn seen(&self, pid: u32) -> SeenProcess {
         let name = self.processes.get(&pid).map(|process| process.name.clone()).unwrap_or_default();
         let threads = self.threads(pid);
-        let idle = !threads.is_empty()
-            && threads
-                .iter()
-                .all(|thread| matches!(thread.call, ThreadCall::Idle | ThreadCall::Thread | ThreadCall::Shared(_)));
+        let is_idle = |thread: &ThreadNow| match &thread.call {
+            ThreadCall::Idle | ThreadCall::Thread | ThreadCall::Shared(_) => true,
+            // A pipe of its own, for its signals.
+            ThreadCall::Files(awaited) => !awaited.any.is_empty() && awaited.any.iter().all(|of| self.is_own(pid, of)),
+            _ => false,
+        };
+        let idle = !threads.is_empty() && threads.iter().all(is_idle);
         let stopped = ProcessStat::of(pid).is_some_and(|stat| matches!(stat.state, 'T' | 't'));
         let inner_pid = process_stat::inner_id(pid).filter(|inner| *inner != pid);
         let container = container::of_process(pid);
@@ -322,14 +325,16 @@ impl ProcessesNow {
                 Some(WaitedFor::Children(children.into_iter().map(|pid| self.seen(pid)).collect()))
             }
             ThreadCall::Files(awaited) => {
-                let channel = |(fd, room): &(u32, bool)| self.channel(self.file(pid, *fd)?, *room);
-                let any: Vec<AwaitedChannel> = awaited.any.iter().filter_map(channel).collect();
-                // What only it has open itself is for its own threads.
-                let is_own = |(fd, room): &(u32, bool)| {
-                    let holders = self.file(pid, *fd).and_then(|file| self.at_other_end(file, *room));
-                    holders.is_some_and(|holders| holders.iter().all(|(holder, _)| *holder == pid))
+                let is_error = |channel: &AwaitedChannel, room: bool| {
+                    let error = self.channel_key(pid, libc::STDERR_FILENO as u32, room);
+                    error == Some((channel.inode, channel.device))
                 };
-                let is_other = |entry: &&(u32, bool)| channel(entry).is_none() && !is_own(entry);
+                let channel = |(fd, room): &(u32, bool)| {
+                    let found = self.channel(self.file(pid, *fd)?, *room)?;
+                    Some(AwaitedChannel { is_error: is_error(&found, *room), ..found })
+                };
+                let any: Vec<AwaitedChannel> = awaited.any.iter().filter_map(channel).collect();
+                let is_other = |entry: &&(u32, bool)| channel(entry).is_none() && !self.is_own(pid, entry);
                 let others = awaited.any.iter().filter(is_other).count() as u64;
                 let is_known = !any.is_empty();
                 is_known.then_some(WaitedFor::Channels {
@@ -340,6 +345,12 @@ impl ProcessesNow {
                 })
             }
         }
+    }
+
+    /// Whether only the process has the other end of this descriptor itself: that is for its own threads.
+    fn is_own(&self, pid: u32, (fd, room): &(u32, bool)) -> bool {
+        let holders = self.file(pid, *fd).and_then(|file| self.at_other_end(file, *room));
+        holders.is_some_and(|holders| holders.iter().all(|(holder, _)| *holder == pid))
     }
 
     /// The channel of a descriptor that is read or, for `room`, written.
@@ -356,7 +367,7 @@ impl ProcessesNow {
         let holders = holders.into_iter().map(holder).collect();
         let peer = if let FileKind::Socket(inode) = &file.kind { self.peers.get(inode) } else { None };
         let unaccepted = peer.is_some_and(|peer| peer.unaccepted);
-        Some(AwaitedChannel { kind, inode, device, path, fd: file.fd, room, unaccepted, holders })
+        Some(AwaitedChannel { kind, inode, device, path, fd: file.fd, is_error: false, room, unaccepted, holders })
     }
 }
 

@@ -173,7 +173,9 @@ fn at_its_end(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> O
     if !came_slowly || !is_late {
         return None;
     }
+    let held = holds(view, at, channel);
     let why = match at_once(process) {
+        _ if held.is_some() => held.unwrap_or_default(),
         Some(switch) => format!(
             "it buffers its output ({switch} writes at once), or waits for whole blocks of input (`read(n)`, unlike `readline`)"
         ),
@@ -188,6 +190,32 @@ fn at_its_end(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> O
         after(wrote)
     );
     Some(Finding { at_ns: Some(wrote), ..Finding::new(FindingKind::Late, [at], text) })
+}
+
+/// What shows what it has started, and what has it do so at once.
+const SHOWS: [(&str, &str); 7] = [
+    ("ninja", "`pool = console` in its rule (`USES_TERMINAL` of CMake)"),
+    ("ctest", "`ctest --verbose`"),
+    ("cargo", "`cargo test -- --nocapture`"),
+    ("pytest", "`pytest -s`"),
+    ("go", "`go test -v`"),
+    ("parallel", "`parallel --line-buffer`"),
+    ("bazel", "`--test_output=streamed`"),
+];
+
+/// `it keeps what `sh` writes until that has ended, ...`: said of who reads only what it has started itself.
+fn holds(view: &FindingView<'_>, at: usize, channel: usize) -> Option<String> {
+    let all = &view.document.recorded;
+    let writers = &view.document.channels.get(channel)?.writers;
+    let started = |end: &RecordedEnd| end.process != at && view.with_starters(end.process).skip(1).any(|of| of == at);
+    let is_own = !writers.is_empty() && writers.iter().all(started) && all[at].input != Some(channel);
+    let program = all[at].name.as_str();
+    let shows = SHOWS.iter().find(|(name, _)| *name == program).map(|(_, switch)| switch);
+    let switch = shows.map_or_else(
+        || "it has to pass on each line as it comes".to_owned(),
+        |switch| format!("with {switch}, each line comes as it is written"),
+    );
+    is_own.then(|| format!("it keeps what {} until that has ended: {switch}", view.names(writers) + " writes"))
 }
 
 /// What has the process write at once; `None` if it does so, or can only write at its end. Without its words, both is unknown.

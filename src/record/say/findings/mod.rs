@@ -28,7 +28,10 @@ mod listens;
 mod lock_folders;
 mod lock_polls;
 mod loops;
+mod lost_socket;
+mod never_read;
 mod no_end;
+mod outlives;
 mod own_input;
 mod pipes;
 mod raced;
@@ -61,7 +64,7 @@ use crate::util::text::grouped;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 90] = [
+const RULES: [FindingRule; 94] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -75,6 +78,7 @@ const RULES: [FindingRule; 90] = [
     unsent::rests,
     left_in_buffer::left_in_buffer,
     broken_pipe::cut_script,
+    never_read::find,
     connections::not_resumed,
     connections::unread,
     connections::reset,
@@ -115,6 +119,7 @@ const RULES: [FindingRule; 90] = [
     stale_pid::find,
     stale_pid::zombie,
     left_socket::find,
+    lost_socket::find,
     lock_polls::lock_polls,
     listens::keeps_listening,
     lock_folders::left,
@@ -124,6 +129,7 @@ const RULES: [FindingRule; 90] = [
     replaced_files::writes_on,
     replaced_files::found_empty,
     replaced_files::read_half,
+    replaced_files::copied_part,
     unread_child::unread_child,
     files::hole,
     torn::line_cut,
@@ -146,6 +152,7 @@ const RULES: [FindingRule; 90] = [
     waits::typed,
     work::turns,
     children::outlived,
+    outlives::find,
     waits::empty_input,
     work::one_by_one,
     work::undone,

@@ -113,6 +113,46 @@ pub(crate) fn read_half(view: &FindingView<'_>) -> Vec<Finding> {
     files.iter().rev().find_map(found).into_iter().collect()
 }
 
+/// Who writes on for so long after another one has copied its file had not finished it, ns.
+const UNFINISHED_NS: u64 = 100_000_000;
+
+/// `` `watch.py` copied 80,016 bytes of `scan.pdf` at 1.53 s, while `scanner` still wrote that: ... ``
+pub(crate) fn copied_part(view: &FindingView<'_>) -> Vec<Finding> {
+    let (files, streams) = (&view.document.named_files, &view.document.streams);
+    let found = |file: &NamedFile| {
+        let (opened, end) = (file.at_ns[1], file.ended_ns?);
+        let goes_on = |stream: &&RecordedStream| {
+            (stream.inode, stream.device) == (file.inode, file.device)
+                && stream.pid != file.pid
+                && stream.writes
+                && stream.moved_ns[0] < opened
+                && stream.moved_ns[1] > end + UNFINISHED_NS
+                && stream.range[1] > file.size
+        };
+        let is_copy = |stream: &&RecordedStream| {
+            stream.pid == file.pid && stream.writes && stream.inode != file.inode && stream.bytes == file.size
+        };
+        let reads = file.does == NameUse::Reads && file.error.is_none() && file.calls == 1 && file.size > 0;
+        let writer = streams.iter().filter(|_| reads).find(goes_on)?;
+        let copy = streams.iter().find(is_copy)?;
+        let text = format!(
+            "{} copied {} of `{}` to `{}` at {}, while {} still wrote that: {} more came until {}. If the writer gives a file its name when \
+             it is complete (`rename`), nobody takes a part; who waits for files has to wait until they are closed (IN_CLOSE_WRITE).",
+            view.name(file.process),
+            counted(file.size, "byte"),
+            clean(file.last_name()),
+            clean(&copy.file),
+            after(opened),
+            view.name(writer.process),
+            grouped(writer.range[1] - file.size),
+            after(writer.moved_ns[1])
+        );
+        let finding = Finding::new(FindingKind::Raced, [file.process, writer.process], text);
+        Some(Finding { at_ns: Some(opened), bytes: Some(file.size), of: Some(writer.range[1]), ..finding })
+    };
+    files.iter().find_map(found).into_iter().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,6 +211,38 @@ mod tests {
                 &|recording| (fails(recording), recording.named_files[0].at_ns = [250 * MS; 2]).1,
                 &|recording| (fails(recording), recording.named_files[0].size = 6000).1,
                 &|recording| (fails(recording), recording.streams[0].inode = 8).1,
+            ],
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_copied_before_it_is_complete_is_said() {
+        let copied = |change: &dyn Fn(&mut Document)| {
+            said(copied_part, &|recording| {
+                let stream = |pid, inode, bytes, moved_ns: [u64; 2]| {
+                    let file = format!("f{inode}");
+                    let of = RecordedStream { pid, process: pid as usize - 1, inode, bytes, file, ..Default::default() };
+                    RecordedStream { writes: true, range: [0, bytes], moved_ns, ..of }
+                };
+                let own = stream(2, 8, 1024, [150 * MS; 2]);
+                recording.streams = vec![stream(1, 7, 6000, [100 * MS, 500 * MS]), own];
+                let read = NamedFile { size: 1024, ended_ns: Some(160 * MS), ..used(1, NameUse::Reads, 150) };
+                recording.named_files = vec![read];
+                change(recording);
+            })
+        };
+        let text = "`grep` copied 1,024 bytes of `f` to `f8` at 0.15 s, while `seq` still wrote that: 4,976 more came until 0.50 s. If the \
+                    writer gives a file its name when it is complete (`rename`), nobody takes a part; who waits for files has to wait until \
+                    they are closed (IN_CLOSE_WRITE).";
+        assert_eq!(copied(&|_| {}), [text]);
+        silent(
+            &copied,
+            &[
+                &|recording| recording.streams[0].moved_ns[1] = 200 * MS,
+                &|recording| recording.named_files[0].ended_ns = None,
+                &|recording| recording.streams[1].bytes = 1000,
+                &|recording| recording.named_files[0].calls = 2,
+                &|recording| recording.named_files[0].size = 6000,
             ],
         );
     }

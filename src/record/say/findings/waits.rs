@@ -5,7 +5,7 @@ use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::words;
 use crate::report::number::percent;
 use crate::result::{
-    ChannelKind, Finding, FindingKind, HeldBy, PathWhat, RecordedChannel, RecordedEnd, RecordedProcess, StaleFile,
+    ChannelKind, Finding, FindingKind, HeldBy, NameUse, PathWhat, RecordedChannel, RecordedEnd, RecordedProcess, StaleFile,
     WaitReason,
 };
 use crate::util::text::{clean, counted, grouped};
@@ -158,7 +158,7 @@ const REFUSED_LONG: f64 = 0.5;
 
 /// `` 6 of 8 connections of `a.py` failed with EAGAIN: ... `` or `` 600 of 600 connections of `a.py` were refused ... ``
 pub(crate) fn refused(view: &FindingView<'_>) -> Vec<Finding> {
-    let mut found = Vec::new();
+    let mut found = Vec::from_iter(full_queue(view));
     for (at, process) in view.document.recorded.iter().enumerate() {
         let (name, all) = (view.name(at), counted(process.connects, "connection"));
         let said = |count: u64, text: String| Finding {
@@ -166,15 +166,6 @@ pub(crate) fn refused(view: &FindingView<'_>) -> Vec<Finding> {
             of: Some(process.connects),
             ..Finding::new(FindingKind::Refused, [at], text)
         };
-        let full = process.full_queues;
-        if full > 0 {
-            let text = format!(
-                "{} of {name} failed with EAGAIN: the queue of the listening socket was full. Who listens has to accept sooner, or \
-                 to `listen` with a larger backlog.",
-                counted(full, "connection")
-            );
-            found.push(said(full, text));
-        }
         let refused = process.refused_connects;
         if refused >= MANY && refused as f64 >= SHARE * process.connects as f64 {
             let text = format!(
@@ -186,6 +177,25 @@ pub(crate) fn refused(view: &FindingView<'_>) -> Vec<Finding> {
     }
     found.extend(waits(view));
     found
+}
+
+/// `` 6 connections of `a.py` failed with EAGAIN: the queue of the socket at which `b.py` listens was full. ... ``
+fn full_queue(view: &FindingView<'_>) -> Option<Finding> {
+    let refused = || view.document.recorded.iter().enumerate().filter(|(_, process)| process.full_queues > 0);
+    let (full, all) = refused().fold((0, 0), |(full, all), (_, of)| (full + of.full_queues, all + of.connects));
+    let listening = view.document.named_files.iter().filter(|file| file.does == NameUse::Listens && file.error.is_none());
+    let listening: BTreeSet<usize> = listening.map(|file| file.process).collect();
+    let (whose, who) = match listening.into_iter().collect::<Vec<_>>()[..] {
+        [one] => (format!("the socket at which {} listens", view.name(one)), "That"),
+        _ => ("the listening socket".to_owned(), "Who listens"),
+    };
+    let text = format!(
+        "{} of {} failed with EAGAIN: the queue of {whose} was full. {who} has to accept sooner, or to `listen` with a larger backlog.",
+        counted(full, "connection"),
+        few(refused().map(|(at, _)| view.name(at)))
+    );
+    let finding = Finding::new(FindingKind::Refused, refused().map(|(at, _)| at), text);
+    (full > 0).then_some(Finding { count: Some(full), of: Some(all), ..finding })
 }
 
 /// `` `a.py` waits 96 % of the time in `connect`: ... ``

@@ -2,7 +2,7 @@
 
 use crate::profile::{few, listed};
 use crate::record::model::labels::{told_apart, with_id};
-use crate::record::say::standstill::waiting::{NAMED, channel_name, has_holder, recorded, role, that_have};
+use crate::record::say::standstill::waiting::{NAMED, channel_name, has_holder, of_its, recorded, role, that_have};
 use crate::record::say::standstill::{itself, remedy};
 use crate::result::{AwaitedChannel, ChannelHolder, Document, LastLook, LastWait, SeenProcess, WaitedFor};
 use crate::util::text::{clean, counted};
@@ -183,7 +183,7 @@ fn because(
                 any.iter().filter(others_hold).partition(|channel| has_holder(channel, members));
             let more = *others + rest.len() as u64;
             let more = if more > 0 { format!(", or for {}", counted(more, "other descriptor")) } else { String::new() };
-            let reason = |channel: &&AwaitedChannel| awaited_text(recording, channel, wait.process.pid, members, name);
+            let reason = |channel: &&AwaitedChannel| awaited_text(recording, channel, &wait.process, members, name);
             // Standard output and error can be alike.
             let mut reasons: Vec<String> = awaited.iter().map(reason).collect();
             reasons.dedup();
@@ -215,10 +215,11 @@ fn because(
 fn awaited_text(
     recording: &Document,
     channel: &AwaitedChannel,
-    pid: u32,
+    process: &SeenProcess,
     members: &BTreeSet<u32>,
     name: &impl Fn(&SeenProcess) -> String,
 ) -> String {
+    let pid = process.pid;
     let of_circle = |holder: &&ChannelHolder| holder.process.pid != pid && members.contains(&holder.process.pid);
     // Copies of `fork` can be many.
     let many = channel.room && channel.holders.len() > NAMED && channel.holders.iter().any(|of| of_circle(&of));
@@ -229,7 +230,7 @@ fn awaited_text(
     let what = channel_name(channel);
     let pipe = recorded(recording, channel);
     if channel.room {
-        let of = role(channel.fd).map_or_else(String::new, |role| format!(" of its {role}"));
+        let of = of_its(recording, process.recorded, channel);
         let slots = pipe.and_then(|pipe| pipe.slots).map(|[_, slots, _]| format!(" ({slots} of {slots} slots)"));
         let from_begin = recording.target.pids().is_empty();
         let has_read = pipe.is_none_or(|pipe| pipe.readers.iter().any(|end| end.bytes > 0));

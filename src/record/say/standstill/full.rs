@@ -2,7 +2,7 @@
 
 use crate::profile::few;
 use crate::record::model::labels::labels;
-use crate::record::say::standstill::waiting::{LONG, NAMED, channel_name, full_name, is_hung, recorded, role};
+use crate::record::say::standstill::waiting::{LONG, NAMED, channel_name, full_name, is_hung, of_its, recorded, role};
 use crate::report::number::time;
 use crate::result::{AwaitedChannel, ChannelKind, Document, LastLook, LastWait, RecordedEnd, WaitReason, WaitedFor};
 use crate::util::text::{capitalized, clean, counted, grouped};
@@ -103,7 +103,7 @@ fn text(recording: &Document, look: &LastLook, wait: &LastWait, channel: &Awaite
     let name = full_name(&wait.process);
     let again = capitalized(&few(others.iter().map(|holder| format!("`{}`", clean(&holder.process.name)))));
     let what = channel_name(channel);
-    let of = role(channel.fd).map_or_else(String::new, |role| format!(" of its {role}"));
+    let of = of_its(recording, wait.process.recorded, channel);
     let remedy = if channel.kind == ChannelKind::Pty {
         format!("{} has to go on reading, or to be ended; with O_NONBLOCK, the writer would not wait", again)
     } else if channel.fd > 0 && role(channel.fd).is_some() {

@@ -1,6 +1,7 @@
 //! Channels that others only have open.
 
 use crate::profile::few;
+use crate::record::model::labels::labels;
 use crate::record::say::findings::view::FindingView;
 use crate::record::say::standstill::itself::not_waited_for;
 use crate::record::say::standstill::remedy::LAST_GIVEN;
@@ -21,7 +22,7 @@ pub(super) fn held(recording: &Document, look: &LastLook) -> Vec<String> {
     if recording.level == RecordLevel::Sched && recording.looks.is_none() {
         return Vec::new();
     }
-    let mut said = Vec::new();
+    let mut found: Vec<(&LastWait, &AwaitedChannel)> = Vec::new();
     let mut known = BTreeSet::new();
     for wait in &look.waits {
         let WaitedFor::Channels { any, polled, .. } = &wait.awaited else { continue };
@@ -52,10 +53,20 @@ pub(super) fn held(recording: &Document, look: &LastLook) -> Vec<String> {
                 && is_long(recording, wait, channel, *polled)
                 && is_only_held(recording, look, wait, channel)
             {
-                said.push(held_text(recording, look, wait, channel));
+                found.push((wait, channel));
             }
         }
     }
+    // Who was left with what another one waits for waits for its own work.
+    let leaked: BTreeSet<u32> = found
+        .iter()
+        .flat_map(|(_, channel)| channel.holders.iter().map(move |holder| (channel, holder)))
+        .filter(|(channel, holder)| leaked_by(recording, channel, holder).is_some())
+        .map(|(_, holder)| holder.process.pid)
+        .collect();
+    found.retain(|(wait, _)| !leaked.contains(&wait.process.pid));
+    let mut said: Vec<String> =
+        found.into_iter().map(|(wait, channel)| held_text(recording, look, wait, channel)).collect();
     let more = said.len().saturating_sub(NAMED);
     said.truncate(NAMED);
     said.extend((more > 0).then(|| format!("The same holds for {}.", counted(more as u64, "further pipe"))));
@@ -105,7 +116,10 @@ fn is_only_held(recording: &Document, look: &LastLook, wait: &LastWait, channel:
         let is_left = is_left(recording, holder);
         let silent = |at: usize| !wrote(at) || is_left && !is_late(at);
         holder.process.pid == wait.process.pid
-            || (holder.process.idle || is_left || awaits_holders(look, channel, holder))
+            || (holder.process.idle
+                || is_left
+                || awaits_holders(look, channel, holder)
+                || leaked_by(recording, channel, holder).is_some())
                 && holder.process.recorded.is_none_or(silent)
     };
     let later = |end: &RecordedEnd| {
@@ -149,6 +163,37 @@ fn inherited(recording: &Document, wait: &LastWait, holders: &[&ChannelHolder]) 
     })
 }
 
+/// What to do if a process waits for its standard input, of which who started it has the other end, and wrote nothing.
+fn given_input(
+    recording: &Document,
+    wait: &LastWait,
+    channel: &AwaitedChannel,
+    others: &[&ChannelHolder],
+) -> Option<String> {
+    let [holder] = others else { return None };
+    let own = recording.recorded.get(wait.process.recorded?)?;
+    let is_given = channel.fd == 0 && channel.kind == ChannelKind::Pipe && !was_written(recording, channel);
+    (is_given && own.started_by.is_some() && own.started_by == holder.process.recorded && recording.looks.is_none()).then(|| {
+        let name = format!("`{}`", clean(&wait.process.name));
+        format!(
+            " That is the standard input of {name}: `{}`, which started it, has to write there and to flush, to close that end (descriptor {}) \
+             before it waits for {name}, or to start it with `</dev/null`.",
+            clean(&holder.process.name),
+            holder.fd
+        )
+    })
+}
+
+/// Who started a holder that has never used the channel, and used it itself before: it left its descriptor to another program.
+fn leaked_by(recording: &Document, channel: &AwaitedChannel, holder: &ChannelHolder) -> Option<usize> {
+    let own = holder.process.recorded?;
+    let process = recording.recorded.get(own).filter(|of| of.execs > 0 && holder.fd > LAST_GIVEN)?;
+    let starter = process.started_by?;
+    let channel = recorded(recording, channel)?;
+    let uses = |at: usize| channel.writers.iter().chain(&channel.readers).any(|end| end.process == at && end.bytes > 0);
+    (uses(starter) && !uses(own) && recording.looks.is_none()).then_some(starter)
+}
+
 /// Whether what a process has inherited by 1 or 2 was left to it by one that has ended, and it sleeps on a timer or in `poll`
 /// most of the time.
 fn is_left(recording: &Document, holder: &ChannelHolder) -> bool {
@@ -186,7 +231,7 @@ fn held_text(recording: &Document, look: &LastLook, wait: &LastWait, channel: &A
     });
     let written = written.max().map(|last| format!("has written nothing since {}", time(last as f64 / 1e9)));
     let does = match (recording.looks, others.len()) {
-        (None, _) => written.as_deref().unwrap_or("wrote nothing"),
+        (None, _) => written.as_deref().unwrap_or("wrote nothing to it"),
         (_, 1) => "sleeps",
         _ => "sleep",
     };
@@ -196,13 +241,25 @@ fn held_text(recording: &Document, look: &LastLook, wait: &LastWait, channel: &A
     });
     let killed = killed_writer(recording, channel);
     let is_killed = killed.is_some();
+    let leaked = channel.holders.iter().find_map(|holder| {
+        let starter = leaked_by(recording, channel, holder).filter(|_| holder.process.pid != wait.process.pid)?;
+        let labels = labels(recording);
+        Some(format!(
+            " `{}`, which had started it, has left that to it (descriptor {}): with O_CLOEXEC (`accept4` and `socket` with SOCK_CLOEXEC), a \
+             program that is started does not get it.",
+            labels.get(starter)?,
+            holder.fd
+        ))
+    });
     let gone = killed.or(starter_gone).unwrap_or_default();
     let given = channel.holders.iter().all(|holder| holder.fd <= LAST_GIVEN);
     let frees = given && !still.is_empty() && !is_killed && channel.kind != ChannelKind::Fifo;
     let end = if channel.kind.is_pipe() { "write end" } else { "other end" };
     let from_outside = channel.fd == 0 && channel.holders.iter().all(|holder| holder.process.recorded.is_none());
     let starter = channel.holders.iter().find_map(|holder| killed_starter(recording, holder));
-    let frees = if let Some(starter) = starter {
+    let frees = if let Some(leaked) = leaked {
+        leaked
+    } else if let Some(starter) = starter {
         starter
     } else if channel.kind == ChannelKind::Pty {
         let notices = match &wait.process.unreaped[..] {
@@ -218,6 +275,10 @@ fn held_text(recording: &Document, look: &LastLook, wait: &LastWait, channel: &A
     } else if from_outside && channel.kind == ChannelKind::Pipe {
         " That is the standard input of the whole command: with a file as its argument, or `</dev/null`, it does not read that."
             .to_owned()
+    } else if let Some(given) = given_input(recording, wait, channel, &others) {
+        given
+    } else if frees && channel.holders.iter().any(|holder| holder.fd == 0) {
+        " With all of its descriptors elsewhere (`</dev/null >/dev/null 2>&1` behind its command), its input too, that ends.".to_owned()
     } else if frees {
         " With its output elsewhere (`>/dev/null 2>&1` behind its command), that ends.".to_owned()
     } else {

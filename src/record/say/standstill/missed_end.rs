@@ -1,6 +1,6 @@
 //! Ends of input that a process has not noticed, or has not passed on.
 
-use crate::record::say::standstill::waiting::{NAMED, channel_name, full_name, is_hung, is_stuck, recorded, role};
+use crate::record::say::standstill::waiting::{NAMED, channel_name, full_name, is_hung, is_stuck, of_its, recorded};
 use crate::report::number::time;
 use crate::result::{AwaitedChannel, ChannelHolder, Document, LastLook, LastWait, RecordedProcess, WaitedFor};
 
@@ -17,7 +17,7 @@ pub(super) fn hung_up(recording: &Document, look: &LastLook) -> Vec<String> {
              there are 0 bytes.",
             full_name(&wait.process),
             channel_name(channel),
-            role(channel.fd).map_or_else(String::new, |role| format!(" of its {role}")),
+            of_its(recording, wait.process.recorded, channel),
         ))
     });
     all.take(NAMED).collect()

@@ -84,7 +84,7 @@ fn what_was_left_by_who_has_ended_is_said_although_it_polls() {
         held_up(&recording)
     };
     let text = "`client` (process 1) waits for data from the pipe: only `sleep` (process 3) still has its write end open, and wrote \
-                nothing; `server`, which had started it, has ended. With its output elsewhere (`>/dev/null 2>&1` behind its command), \
+                nothing to it; `server`, which had started it, has ended. With its output elsewhere (`>/dev/null 2>&1` behind its command), \
                 that ends.";
     assert_eq!(left(true, 1), [text]);
     assert!(left(false, 1).is_empty() && left(true, 5).is_empty());
@@ -278,7 +278,7 @@ fn a_loop_that_calls_sleep_keeps_what_both_have_inherited() {
         recording.recorded[2].started_by = Some(1);
         held_up(&recording)
     };
-    let text = "`client` (process 1) waits for data from the pipe: only `server` (process 2) still has its write end open, and wrote nothing. \
+    let text = "`client` (process 1) waits for data from the pipe: only `server` (process 2) still has its write end open, and wrote nothing to it. \
                 Its descriptor 13 is inherited: in a shell, `13>&-` behind the command that starts it closes that.";
     assert_eq!(held(true, true), [text.replace("still ", "")]);
     assert!(held(false, true).is_empty() && held(true, false).is_empty(), "it can do something else");

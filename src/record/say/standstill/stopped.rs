@@ -1,6 +1,6 @@
 //! Long waits for processes that are stopped and were not recorded.
 
-use super::waiting::{NAMED, channel_name, full_name, is_stuck, role};
+use super::waiting::{NAMED, channel_name, full_name, is_stuck, of_its};
 use crate::profile::few;
 use crate::result::{AwaitedChannel, Document, LastLook, LastWait, WaitedFor};
 
@@ -10,20 +10,20 @@ pub(super) fn stopped(recording: &Document, look: &LastLook) -> Vec<String> {
     let mut said = Vec::new();
     for wait in look.waits.iter().filter(|wait| wait.process.recorded.is_some() && is_stuck(recording, wait)) {
         let WaitedFor::Channels { any, polled: false, .. } = &wait.awaited else { continue };
-        said.extend(any.iter().filter_map(|channel| text(wait, channel)));
+        said.extend(any.iter().filter_map(|channel| text(recording, wait, channel)));
     }
     said.truncate(NAMED);
     said
 }
 
-fn text(wait: &LastWait, channel: &AwaitedChannel) -> Option<String> {
+fn text(recording: &Document, wait: &LastWait, channel: &AwaitedChannel) -> Option<String> {
     let others: Vec<_> =
         channel.holders.iter().map(|holder| &holder.process).filter(|holder| holder.pid != wait.process.pid).collect();
     if !others.iter().all(|holder| holder.stopped) || others.iter().all(|holder| holder.recorded.is_some()) {
         return None;
     }
     let what = if channel.room { "room in" } else { "data from" };
-    let of = role(channel.fd).map_or_else(String::new, |role| format!(" of its {role}"));
+    let of = of_its(recording, wait.process.recorded, channel);
     let (does, is) = match (channel.room, others.len()) {
         (true, 1) => ("reads", "is"),
         (true, _) => ("read", "are"),

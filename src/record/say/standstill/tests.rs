@@ -337,7 +337,7 @@ fn who_only_has_a_pipe_open_is_said_unless_data_came() {
     let text = |still: &str| {
         format!(
             "`client` (process 1) waits for data from the pipe: only `sleep` (process 3) {still}has its write end open, \
-             and wrote nothing."
+             and wrote nothing to it."
         )
     };
     assert_eq!(held(&|_| {}), [text("")]);

@@ -136,6 +136,20 @@ pub(super) fn channel_name(channel: &AwaitedChannel) -> String {
     }
 }
 
+/// What the process that waits calls the channel: a shell makes its standard error its standard output for a while (`>&2`).
+pub(super) fn role_of(recording: &Document, process: Option<usize>, channel: &AwaitedChannel) -> Option<&'static str> {
+    let output = process.and_then(|at| recording.recorded.get(at)?.output);
+    let given = output.and_then(|at| recording.channels.get(at));
+    let moved = given.is_some_and(|given| (given.inode, given.device) != (channel.inode, channel.device));
+    let is_output = channel.fd == libc::STDOUT_FILENO as u32;
+    role(if is_output && moved && channel.is_error { libc::STDERR_FILENO as u32 } else { channel.fd })
+}
+
+/// ` of its standard output`; nothing of another descriptor.
+pub(super) fn of_its(recording: &Document, process: Option<usize>, channel: &AwaitedChannel) -> String {
+    role_of(recording, process, channel).map_or_else(String::new, |role| format!(" of its {role}"))
+}
+
 pub(super) fn role(fd: u32) -> Option<&'static str> {
     ["standard input", "standard output", "standard error"].get(fd as usize).copied()
 }

@@ -1,0 +1,88 @@
+//! Children that go on with the output of a parent that has ended.
+
+use crate::record::say::findings::view::{FindingView, after};
+use crate::result::{Finding, FindingKind, RecordedProcess};
+
+/// Who writes so long after its parent's end was not about to end, ns.
+const ON_NS: u64 = 200_000_000;
+
+/// `` `node child.js`, which `node parent.js` had started, went on when that ended at 1.66 s ... ``
+pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
+    let document = view.document;
+    // Of what was running before, it is not known who waits for it.
+    if document.is_excerpt() || !document.target.pids().is_empty() {
+        return Vec::new();
+    }
+    let found = |(at, child): (usize, &RecordedProcess)| {
+        let starter = child.started_by?;
+        let parent = document.recorded.get(starter)?;
+        let is_one = |at: usize| view.is_one(at) && document.recorded[at].signal.is_none();
+        // What a shell leaves in the background was meant to be there; others say who was killed.
+        let is_left = child.execs > 0 && parent.execs > 0 && !parent.is_shell() && is_one(starter) && view.is_one(at);
+        let last = last_write(view, at, parent)?;
+        if !is_left || last < parent.end_ns + ON_NS {
+            return None;
+        }
+        let text = format!(
+            "{child}, which {parent} had started, went on when that ended at {}, and wrote to the same output until {}. {parent} has to wait \
+             for it, or to end it, before it ends itself; or {child} has to end when its input or its connection to {parent} does.",
+            after(parent.end_ns),
+            after(last),
+            child = view.name(at),
+            parent = view.name(starter),
+        );
+        let finding = Finding::new(FindingKind::NotAwaited, [starter, at], text);
+        Some(Finding { at_ns: Some(parent.end_ns), ..finding })
+    };
+    document.recorded.iter().enumerate().filter_map(found).take(1).collect()
+}
+
+/// When a process wrote last to what is the standard output of `parent` as well.
+fn last_write(view: &FindingView<'_>, at: usize, parent: &RecordedProcess) -> Option<u64> {
+    let child = view.document.recorded.get(at)?;
+    if let Some(output) = parent.output.filter(|_| child.output == parent.output) {
+        let own = view.document.channels.get(output)?.writers.iter().find(|end| end.process == at)?;
+        return own.moved_ns.map(|[_, last]| last);
+    }
+    let file = parent.output_file.filter(|_| child.output_file == parent.output_file)?;
+    let streams = view.document.streams.iter().filter(|stream| {
+        stream.process == at && stream.writes && [stream.inode, stream.device.into()] == file
+    });
+    streams.map(|stream| stream.moved_ns[1]).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::say::findings::tests::{WINDOW, said, silent};
+    use crate::result::Document;
+
+    #[test]
+    fn who_goes_on_without_its_parent_is_said() {
+        let left = |change: &dyn Fn(&mut Document)| {
+            said(find, &|recording| {
+                let writer = recording.channels[0].writers[0].clone();
+                recording.channels[0].writers.push(crate::result::RecordedEnd { process: 1, ..writer });
+                for at in [0, 1] {
+                    (recording.recorded[at].output, recording.recorded[at].execs) = (Some(0), 1);
+                }
+                recording.recorded[1].started_by = Some(0);
+                recording.recorded[0].end_ns = WINDOW / 4;
+                change(recording);
+            })
+        };
+        let text = "`grep`, which `seq` had started, went on when that ended at 1.00 s, and wrote to the same output until 4.00 s. `seq` has to \
+                    wait for it, or to end it, before it ends itself; or `grep` has to end when its input or its connection to `seq` does.";
+        assert_eq!(left(&|_| {}), [text]);
+        silent(
+            &left,
+            &[
+                &|recording| recording.recorded[0].name = "bash".to_owned(),
+                &|recording| recording.recorded[0].signal = Some(15),
+                &|recording| recording.recorded[1].output = Some(1),
+                &|recording| recording.channels[0].writers[1].moved_ns = Some([0, WINDOW / 4]),
+                &|recording| recording.recorded[0].end_ns = WINDOW,
+            ],
+        );
+    }
+}
