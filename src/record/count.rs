@@ -177,7 +177,7 @@ impl<'a, R: RunInGuest> PipelineCounter<'a, R> {
     }
 
     /// How many guests run at a time. Several cannot write to one disk.
-    fn jobs(&self) -> usize {
+    pub(crate) fn jobs(&self) -> usize {
         if self.guest.disk.is_some() { 1 } else { side_by_side::most(self.guest.memory_mib << 20) }
     }
 

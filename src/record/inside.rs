@@ -19,17 +19,19 @@ use crate::record::start::launch::{PipelineSetup, StageStreams};
 use crate::record::start::sent_files::SentFiles;
 use crate::record::trials::timed::{check_codes, printed_file};
 use crate::result::{Document, Observer, Outcome, PipelineCommand, SentFile, check};
-use crate::util::{progress, size, stored_json};
+use crate::util::{cancel, progress, size, stored_json};
 use crate::vm::disk::{DiskImage, DiskPlace};
 use crate::vm::job::{INSIDE, TO_RECORD};
 use crate::vm::{Accel, GuestOptions, GuestReply, Job, run_job};
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ScopedJoinHandle;
 
 /// Where a guest finds the file of standard input. Its name on this machine would move the times of a recording a little.
 const INPUT: &str = "/.pipeprof-input";
@@ -251,11 +253,29 @@ impl PreparedPipeline {
 
     /// Record it and count its instructions, unless its first run executes what that of `stored` did: then nothing. Another
     /// run would differ from its first one as those of `stored` do, because all guests start from the same state.
-    pub(crate) fn count_unless_same(&self, stored: &Outcome, runs: RunLimits) -> Result<Option<Outcome>> {
+    ///
+    /// `alone`: nothing else is measured meanwhile, so that another CPU records it in case that it is not the same.
+    pub(crate) fn count_unless_same(
+        &self,
+        stored: &Outcome,
+        runs: RunLimits,
+        alone: bool,
+    ) -> Result<Option<Outcome>> {
         let files = self.executed()?;
         let counter = self.counter(&files)?;
-        let Some(first) = counter.first_unless_same(stored, runs)? else { return Ok(None) };
-        let (mut recorded, _) = self.record_to_count()?;
+        let unwanted = Arc::new(AtomicBool::new(false));
+        let begins = alone && counter.jobs() > 1;
+        let (first, recorded) = std::thread::scope(|scope| {
+            let recording = begins.then(|| scope.spawn(|| cancel::unless(&unwanted, || self.record_to_count())));
+            let first = counter.first_unless_same(stored, runs);
+            unwanted.store(!matches!(first, Ok(Some(_))), Ordering::Relaxed);
+            (first, recording.map(ScopedJoinHandle::join))
+        });
+        let Some(first) = first? else { return Ok(None) };
+        let (mut recorded, _) = match recorded {
+            Some(recorded) => recorded.map_err(|_| anyhow!("internal error: a thread panicked"))??,
+            None => self.record_to_count()?,
+        };
         counter.add(&mut recorded, runs, vec![first])?;
         Ok(Some(recorded))
     }

@@ -109,11 +109,12 @@ impl RecordingRequest {
 
     /// As [`Self::count`], to be compared with `stored`: if its first run executes what that of `stored` did, all the rest
     /// is taken from there.
-    pub fn count_again(&self, prepared: &PreparedPipeline, stored: &Outcome) -> Result<Outcome> {
+    /// `alone`: nothing else is measured meanwhile.
+    pub fn count_again(&self, prepared: &PreparedPipeline, stored: &Outcome, alone: bool) -> Result<Outcome> {
         if !may_be_same(self, stored)? {
             return self.count(prepared);
         }
-        if let Some(counted) = prepared.count_unless_same(stored, self.counted_runs())? {
+        if let Some(counted) = prepared.count_unless_same(stored, self.counted_runs(), alone)? {
             return Ok(self.stored_in(counted));
         }
         let text = clean(&self.counted()?.text());

@@ -74,7 +74,8 @@ fn is_exact(wanted: &Measurement) -> bool {
 }
 
 /// Measure `wanted`, to be compared with `stored`, if there is one; print and write nothing.
-fn measure(wanted: &Measurement, stored: Option<&Outcome>, command: &str) -> Result<Outcome> {
+/// `alone`: nothing else is measured meanwhile.
+fn measure(wanted: &Measurement, stored: Option<&Outcome>, alone: bool, command: &str) -> Result<Outcome> {
     let request = match wanted {
         Measurement::Pair(options) => return outcome(options, &options.request(command.to_owned())?),
         Measurement::Recording(request) => request,
@@ -89,7 +90,7 @@ fn measure(wanted: &Measurement, stored: Option<&Outcome>, command: &str) -> Res
     }
     let prepared = request.prepared(&pipeline, place)?;
     let mut recorded = match stored {
-        Some(stored) => request.count_again(&prepared, stored)?,
+        Some(stored) => request.count_again(&prepared, stored, alone)?,
         None => request.count(&prepared)?,
     };
     if let Some(note) = failure(&recorded.document)? {
@@ -158,7 +159,7 @@ pub fn measure_against(
     let parallel = wanted.iter().all(is_exact);
     let pairs: Vec<_> = (0..).zip(wanted).map(|(at, repeat)| (repeat, stored.get::<usize>(at).copied())).collect();
     let mut outcomes = side_by_side::run(&pairs, if parallel { jobs(wanted) } else { 1 }, |(repeat, stored)| {
-        measure(repeat, *stored, command)
+        measure(repeat, *stored, wanted.len() == 1, command)
     })?;
     let problem = folder.map(|folder| store(folder, wanted, &mut outcomes)).transpose()?.flatten();
     Ok((outcomes, problem))

@@ -1,5 +1,6 @@
 //! Interruption: SIGINT, SIGTERM and SIGHUP set one flag that every wait checks.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,9 +26,23 @@ pub fn install() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Whether an interrupting signal has arrived.
+thread_local! {
+    /// What else interrupts this thread.
+    static OWN: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+/// Whether an interrupting signal has arrived, or this thread's work is not wanted any more ([`unless`]).
 pub fn happened() -> bool {
-    FLAG.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
+    let is_set = |flag: &Arc<AtomicBool>| flag.load(Ordering::Relaxed);
+    FLAG.get().is_some_and(is_set) || OWN.with_borrow(|own| own.as_ref().is_some_and(is_set))
+}
+
+/// Do `work` on this thread, which is interrupted once `unwanted` is set.
+pub fn unless<T>(unwanted: &Arc<AtomicBool>, work: impl FnOnce() -> T) -> T {
+    let before = OWN.replace(Some(Arc::clone(unwanted)));
+    let done = work();
+    OWN.set(before);
+    done
 }
 
 /// The exit code of a command that a signal interrupted: 128 and the signal's number, as of a process that the signal
@@ -46,3 +61,19 @@ pub fn check() -> Result<(), Cancelled> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted")]
 pub struct Cancelled;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unwanted_work_is_interrupted_on_its_thread_only() {
+        let unwanted = Arc::new(AtomicBool::new(false));
+        unless(&unwanted, || {
+            assert!(check().is_ok());
+            unwanted.store(true, Ordering::Relaxed);
+            assert!(check().is_err() && std::thread::spawn(happened).join().is_ok_and(|other| !other));
+        });
+        assert!(check().is_ok());
+    }
+}
