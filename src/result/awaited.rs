@@ -159,6 +159,9 @@ pub struct AwaitedChannel {
     /// It is the standard error of the process, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
+    /// A terminal that does not show what is typed (ECHO is off), and gives it in lines: it asks for a password.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hidden: bool,
     /// It waits for room in it, not for data.
     pub room: bool,
     /// A connection that has not been accepted: `holders` have the socket open that listens.

@@ -14,9 +14,12 @@ use crate::record::start::open_files::{FileKind, OpenFile, open_files};
 use crate::record::start::socket_peers::{SocketPeer, socket_peers};
 use crate::result::{AwaitedChannel, ChannelHolder, ChannelKind, EndedChild, LastWait, SeenProcess, WaitedFor};
 use crate::util::process_stat::{self, ProcessStat};
+use rustix::fs::{Mode, OFlags};
+use rustix::termios::{LocalModes, tcgetattr};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 
 /// Recorded processes of which more are not looked at, and waits that are kept.
 const MOST_PROCESSES: usize = 512;
@@ -367,7 +370,10 @@ impl ProcessesNow {
         let holders = holders.into_iter().map(holder).collect();
         let peer = if let FileKind::Socket(inode) = &file.kind { self.peers.get(inode) } else { None };
         let unaccepted = peer.is_some_and(|peer| peer.unaccepted);
-        Some(AwaitedChannel { kind, inode, device, path, fd: file.fd, is_error: false, room, unaccepted, holders })
+        let is_slave = matches!(file.kind, FileKind::Terminal { is_master: false, .. });
+        let hidden = is_slave && !room && path.as_deref().is_some_and(|path| hides_typing(Path::new(path)));
+        let fd = file.fd;
+        Some(AwaitedChannel { kind, inode, device, path, fd, is_error: false, hidden, room, unaccepted, holders })
     }
 }
 
@@ -405,6 +411,14 @@ pub(crate) fn path_of(file: &OpenFile) -> Option<String> {
         FileKind::Terminal { id, .. } => Some(format!("/dev/pts/{}", (id & u64::from(u32::MAX)) / 2)),
         _ => None,
     }
+}
+
+/// Whether a terminal gives lines that it does not show while they are typed, as `getpass` sets it.
+fn hides_typing(path: &Path) -> bool {
+    // To open it must not make it the terminal of this process.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let modes = rustix::fs::open(path, flags, Mode::empty()).and_then(|terminal| tcgetattr(&terminal));
+    modes.is_ok_and(|now| now.local_modes & (LocalModes::ICANON | LocalModes::ECHO) == LocalModes::ICANON)
 }
 
 /// A path that a process uses, from its descriptor of a folder, or else from its working directory.

@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 /// The program that only sleeps.
 pub(super) const SLEEP: &str = "sleep";
 
+/// Of fewer sleeps, the mean says less than their sum.
+const FEW: u64 = 5;
+
 /// The part of a process that sleeps on a timer in more words: `` (`sleep 0.1`, started 5 times by `run.sh`)`` of that
 /// program, with the names in `labels`; ` (12 times, 50.0 ms each)` of one that sleeps itself, by the mean. Empty if there is
 /// nothing to add.
@@ -23,8 +26,12 @@ pub(crate) fn naps(recording: &Document, labels: &[String], at: usize) -> String
     }
     match process.waits.get(&WaitReason::Timer) {
         Some(waits) if waits.count > 1 => {
-            let mean = waits.ns as f64 / waits.count as f64 / 1e9;
-            format!(" ({}, {} each)", counted(waits.count, "time"), time(mean))
+            let (all, times) = (waits.ns as f64 / 1e9, counted(waits.count, "time"));
+            // A few may be of different lengths.
+            if waits.count < FEW {
+                return format!(" ({times}, {} in all)", time(all));
+            }
+            format!(" ({times}, {} each)", time(all / waits.count as f64))
         }
         _ => String::new(),
     }

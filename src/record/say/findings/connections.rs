@@ -282,7 +282,7 @@ mod tests {
                 (end.bytes, end.blocked_ns) = (read, WINDOW / 10 * 9);
                 let (kind, inode, device) = (channel.kind, channel.inode, channel.device);
                 let (fd, path, unaccepted, holders) = (5, None, false, Vec::new());
-                let awaited = AwaitedChannel { kind, inode, device, path, fd, is_error: false, room, unaccepted, holders };
+                let awaited = AwaitedChannel { kind, inode, device, path, fd, is_error: false, hidden: false, room, unaccepted, holders };
                 let awaited = WaitedFor::Channels { any: vec![awaited], others: 0, polled: true, limited: false };
                 let process = SeenProcess { recorded: Some(0), ..SeenProcess::default() };
                 let wait = LastWait { process, awaited, endless: false, stuck: false };

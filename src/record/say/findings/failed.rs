@@ -128,9 +128,14 @@ fn refused(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u
         ),
         None => format!("{name} ignores SIGPIPE, which would have ended it without a message."),
     };
+    let fails = |end: &RecordedEnd| view.process(end).is_some_and(|of| of.exit_code.is_some() || of.signal.is_some());
+    let well = if pipe.readers.iter().any(fails) {
+        String::new()
+    } else {
+        format!(" If {readers} got all that was wanted, nothing is wrong; a reader that reads to the end avoids it.")
+    };
     let text = format!(
-        "{name} failed with exit code {code}, because {readers} ended at {} and did not read on (EPIPE). {remedy} If {readers} got all \
-         that was wanted, nothing is wrong; a reader that reads to the end avoids it.",
+        "{name} failed with exit code {code}, because {readers} ended at {} and did not read on (EPIPE). {remedy}{well}",
         after(ended)
     );
     Some((FindingKind::Sigpipe, Some(channel), text))
@@ -155,7 +160,7 @@ fn after_input(view: &FindingView<'_>, at: usize, process: &RecordedProcess, cod
     let (channel, pipe, _) = view.readers().find(|(channel, pipe, end)| read(channel, pipe, end))?;
     let text = format!(
         "{} failed with exit code {code} at {}{}, after it had read {}, and the exit code of all is 0: the shell that started it went \
-         on, or ended with another one's.",
+         on (`set -e` ends it), or has one of its own.",
         view.name(at),
         after(process.end_ns),
         why(view, at).unwrap_or_default(),
@@ -326,7 +331,7 @@ mod tests {
             })
         };
         let text = "`curl` failed with exit code 1 at 4.00 s, after it had read the pipe from `grep`, and the exit code of all is 0: the \
-                    shell that started it went on, or ended with another one's.";
+                    shell that started it went on (`set -e` ends it), or has one of its own.";
         assert_eq!(last("curl", "bash"), [text]);
         assert!(last("grep", "bash").is_empty() && last("curl", "python3").is_empty());
     }

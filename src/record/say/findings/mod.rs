@@ -45,6 +45,7 @@ mod taken;
 #[cfg(test)]
 pub(crate) mod tests;
 mod torn;
+mod typed;
 mod unheeded;
 mod unread;
 mod unread_child;
@@ -149,7 +150,7 @@ const RULES: [FindingRule; 94] = [
     no_end::no_end,
     pipes::small_writes,
     torn::torn_file,
-    waits::typed,
+    typed::typed,
     work::turns,
     children::outlived,
     outlives::find,

@@ -44,8 +44,9 @@ fn lost(view: &FindingView<'_>, channel: &RecordedChannel) -> Option<Finding> {
         _ => return None,
     };
     let why = if is_first {
+        let it = if channel.readers.is_empty() { "It" } else { &name };
         format!(
-            " {name} was process 1 of its PID namespace, such as a container: when it ended at {}, the kernel ended all others there \
+            " {it} was process 1 of its PID namespace, such as a container: when it ended at {}, the kernel ended all others there \
              (SIGKILL), also who was to read that, such as the `tee` of `exec > >(tee …)`. It has to close its output and to `wait` for that \
              before it ends.",
             after(process.end_ns)
@@ -103,7 +104,7 @@ mod tests {
         };
         let begin = "`seq` wrote 1,000 bytes to a pipe that nobody read: they are lost.";
         let text = lost(&|_| {});
-        assert!(text[0].starts_with(&format!("{begin} `seq` was process 1 of its PID namespace")), "{text:?}");
+        assert!(text[0].starts_with(&format!("{begin} It was process 1 of its PID namespace")), "{text:?}");
         let killed = |recording: &mut Document| {
             recording.recorded[0].inner_pids.clear();
             let child = &mut recording.recorded[1];

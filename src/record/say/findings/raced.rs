@@ -144,6 +144,9 @@ fn race_found(view: &FindingView<'_>) -> Option<Finding> {
 
 const APART: &str = "A folder for each (`mktemp -d`), or one after the other, keeps them apart";
 
+/// Who waits for a file looks so often.
+const POLLS: u64 = 5;
+
 /// Why the use of a name failed, if another process that lived at the same time is the reason.
 /// `well`: all has ended with exit code 0.
 fn race_of(view: &FindingView<'_>, failed: &NamedFile, well: bool) -> Option<Finding> {
@@ -170,8 +173,9 @@ fn race_of(view: &FindingView<'_>, failed: &NamedFile, well: bool) -> Option<Fin
                 let why = format!("{} had removed {what} {}", one_of(view, by, failed), before(at - by.at_ns[1]));
                 (by, "did not find", why, APART)
             } else {
-                // Without it, all went well.
-                if well && failed.exit_code == Some(1) {
+                // Without it, all went well; or it had gone on without it before, and did not wait for it.
+                let went_on = failed.calls < POLLS && at - failed.at_ns[0] > ENDS_NS;
+                if well && failed.exit_code == Some(1) || went_on {
                     return None;
                 }
                 let later = others.iter().map(|(by, _)| *by).filter(|by| makes(by) && by.is_same_place(failed));

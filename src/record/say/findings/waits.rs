@@ -5,7 +5,7 @@ use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::words;
 use crate::report::number::percent;
 use crate::result::{
-    ChannelKind, Finding, FindingKind, HeldBy, NameUse, PathWhat, RecordedChannel, RecordedEnd, RecordedProcess, StaleFile,
+    Finding, FindingKind, HeldBy, NameUse, PathWhat, RecordedProcess, StaleFile,
     WaitReason,
 };
 use crate::util::text::{clean, counted, grouped};
@@ -59,34 +59,6 @@ pub(crate) fn stopped(view: &FindingView<'_>) -> Vec<Finding> {
         format!("{names} {were} stopped most of the time: {why}")
     };
     vec![Finding { count: Some(stopped.len() as u64), ..Finding::new(FindingKind::Stopped, stopped, text) }]
-}
-
-/// `` `git` waits for something to be typed at its terminal, and nothing was: ... ``
-pub(crate) fn typed(view: &FindingView<'_>) -> Vec<Finding> {
-    let document = view.document;
-    let window = document.processes.window_ns;
-    let waits = |end: &RecordedEnd| {
-        let lasts = end.blocked_ns as f64 >= LONG * window as f64 && end.bytes == 0 && end.at_end == 0;
-        // What ended by itself has gone on.
-        lasts && view.process(end).is_some_and(|process| process.signal.is_some() || process.end_ns >= window)
-    };
-    let typed = view.readers().filter(|(_, channel, end)| channel.is_typed() && waits(end));
-    let text = |(at, _, end): (usize, &RecordedChannel, &RecordedEnd)| {
-        let is_shown = view
-            .writers()
-            .any(|(_, channel, of)| channel.kind == ChannelKind::Pty && of.process == end.process && of.bytes > 0);
-        let is_input = view.process(end).is_some_and(|process| process.input == Some(at)) && !is_shown;
-        let what = if is_input {
-            "reads its standard input, which is the terminal, and nothing was typed there: it was given no file. `<FILE` behind its \
-             command, a file as its argument, or a pipe gives it one."
-        } else {
-            "waits for something to be typed at its terminal, and nothing was: it asks there, as for a name or a password. An option or \
-             a setting (for git, GIT_TERMINAL_PROMPT=0) has it fail instead, and `setsid` leaves it without a terminal."
-        };
-        let text = format!("{} {what}", view.name(end.process));
-        Finding { channels: vec![at], ..Finding::new(FindingKind::Held, [end.process], text) }
-    };
-    typed.map(text).take(1).collect()
 }
 
 /// `` `tail` follows the file that was `app.log` and is `/var/log/app.log.1` now: ... ``
@@ -294,47 +266,6 @@ mod tests {
             is_stopped_for(recording, 0.49);
         });
         assert!(shorter.is_empty(), "{shorter:?}");
-    }
-
-    fn asks(change: &dyn Fn(&mut Document)) -> Vec<String> {
-        said(typed, &|recording| {
-            (recording.channels[0].kind, recording.channels[0].inode) = (ChannelKind::Pty, 8);
-            let end = &mut recording.channels[0].readers[0];
-            (end.bytes, end.blocked_ns) = (0, WINDOW / 10 * 9);
-            recording.recorded[1].signal = Some(15);
-            change(recording);
-        })
-    }
-
-    #[test]
-    fn what_is_asked_at_a_terminal_is_said() {
-        let said = asks(&|_| {});
-        assert!(
-            said[0].starts_with("`grep` waits for something to be typed at its terminal, and nothing was:"),
-            "{said:?}"
-        );
-        let is_input = |shows: u64| {
-            asks(&|recording| {
-                recording.recorded[1].input = Some(0);
-                (recording.channels[1].kind, recording.channels[1].writers[0].bytes) = (ChannelKind::Pty, shows);
-            })
-        };
-        assert!(
-            is_input(0)[0].starts_with("`grep` reads its standard input, which is the terminal, and"),
-            "{:?}",
-            is_input(0)
-        );
-        assert!(is_input(9)[0].contains("it asks there"), "it showed a question");
-        silent(
-            &asks,
-            &[
-                &|recording| recording.channels[0].readers[0].bytes = 1,
-                &|recording| recording.channels[0].readers[0].blocked_ns = WINDOW / 10,
-                &|recording| recording.channels[0].kind = ChannelKind::Pipe,
-                &|recording| recording.channels[0].inode = 7,
-                &|recording| recording.recorded[1].signal = None,
-            ],
-        );
     }
 
     #[test]

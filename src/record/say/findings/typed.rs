@@ -1,0 +1,159 @@
+//! What waits for somebody to type at its terminal.
+
+use crate::record::say::findings::view::{FindingView, after};
+use crate::result::{
+    AwaitedChannel, ChannelKind, Document, Finding, FindingKind, RecordedChannel, RecordedEnd, WaitedFor,
+};
+use crate::util::text::{clean, counted};
+
+/// From this part of the window on, a process waits most of the time.
+const LONG: f64 = 0.5;
+
+/// `` `git` waits for something to be typed at its terminal, and nothing was: ... ``
+pub(crate) fn typed(view: &FindingView<'_>) -> Vec<Finding> {
+    let document = view.document;
+    let window = document.processes.window_ns;
+    let waits = |end: &RecordedEnd| {
+        let lasts = end.blocked_ns as f64 >= LONG * window as f64 && end.bytes == 0 && end.at_end == 0;
+        // What ended by itself has gone on.
+        lasts && view.process(end).is_some_and(|process| process.signal.is_some() || process.end_ns >= window)
+    };
+    let typed = view.readers().filter(|(_, channel, end)| channel.is_typed() && waits(end));
+    let text = |(at, _, end): (usize, &RecordedChannel, &RecordedEnd)| {
+        let text = format!("{} {}", view.name(end.process), what(view, at, end.process));
+        Finding { channels: vec![at], ..Finding::new(FindingKind::Held, [end.process], text) }
+    };
+    typed.map(text).take(1).collect()
+}
+
+fn what(view: &FindingView<'_>, channel: usize, process: usize) -> String {
+    const ELSEWHERE: &str = "It has to be shown, or given by an option or a file; what asks at /dev/tty is seen in any case.";
+    let shown = view.writers().filter(|(_, to, end)| to.kind == ChannelKind::Pty && end.process == process);
+    let shown = shown.filter_map(|(_, _, end)| end.moved_ns).map(|[_, last]| last).max();
+    let hidden = is_hidden(view.document, process);
+    if let Some((last, bytes, place)) = asked(view, process).filter(|(last, ..)| shown.is_none_or(|shown| shown < *last)) {
+        let what = if hidden {
+            "waits for a password at the terminal (what is typed is not shown: ECHO is off), and nothing was typed."
+        } else {
+            "waits for something to be typed at its terminal, and nothing was."
+        };
+        return format!(
+            "{what} What it wrote last, {} at {}, went to {place}: if that asks for something, nobody sees it. {ELSEWHERE}",
+            counted(bytes, "byte"),
+            after(last)
+        );
+    }
+    let is_input = view.document.recorded.get(process).is_some_and(|process| process.input == Some(channel));
+    if hidden {
+        "waits for a password at the terminal (what is typed is not shown: ECHO is off), and nothing was typed. An option or a setting \
+         gives it one or has it fail instead (for ssh, `-o BatchMode=yes`; for git, GIT_TERMINAL_PROMPT=0; for sudo, `-n`)."
+            .to_owned()
+    } else if is_input && shown.is_none() {
+        "reads its standard input, which is the terminal, and nothing was typed there: it was given no file. `<FILE` behind its \
+         command, a file as its argument, or a pipe gives it one."
+            .to_owned()
+    } else {
+        "waits for something to be typed at its terminal, and nothing was: it asks there, as for a name or a password. An option or \
+         a setting (for git, GIT_TERMINAL_PROMPT=0) has it fail instead, and `setsid` leaves it without a terminal."
+            .to_owned()
+    }
+}
+
+/// When a process wrote last to what is no terminal, how many bytes in all, and where that is.
+fn asked(view: &FindingView<'_>, process: usize) -> Option<(u64, u64, String)> {
+    let pipes = view.writers().filter(|(_, to, end)| to.kind != ChannelKind::Pty && end.process == process);
+    let pipes = pipes.filter_map(|(_, to, end)| Some((end.moved_ns?[1], end.bytes, view.pipe_to(to))));
+    let streams = view.document.streams.iter().filter(|stream| stream.process == process && stream.writes);
+    let files =
+        streams.map(|stream| (stream.moved_ns[1], stream.bytes, format!("the file `{}`", clean(&stream.file))));
+    pipes.chain(files).max_by_key(|(last, ..)| *last)
+}
+
+/// Whether a process reads a terminal that does not show what is typed.
+fn is_hidden(document: &Document, process: usize) -> bool {
+    let waits = document.last_look.iter().flat_map(|look| &look.waits);
+    let mut own = waits.filter(|wait| wait.process.recorded == Some(process));
+    let hides = |any: &[AwaitedChannel]| any.iter().any(|channel| channel.hidden);
+    own.any(|wait| matches!(&wait.awaited, WaitedFor::Channels { any, .. } if hides(any)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::say::findings::tests::{MS, WINDOW, said, silent};
+    use crate::result::{LastLook, LastWait, RecordedStream, SeenProcess};
+
+    fn asks(change: &dyn Fn(&mut Document)) -> Vec<String> {
+        said(typed, &|recording| {
+            (recording.channels[0].kind, recording.channels[0].inode) = (ChannelKind::Pty, 8);
+            let end = &mut recording.channels[0].readers[0];
+            (end.bytes, end.blocked_ns) = (0, WINDOW / 10 * 9);
+            recording.recorded[1].signal = Some(15);
+            // It has written nothing.
+            (recording.channels[1].writers[0].moved_ns, recording.channels[1].writers[0].bytes) = (None, 0);
+            change(recording);
+        })
+    }
+
+    #[test]
+    fn what_is_asked_at_a_terminal_is_said() {
+        let said = asks(&|_| {});
+        assert!(
+            said[0].starts_with("`grep` waits for something to be typed at its terminal, and nothing was:"),
+            "{said:?}"
+        );
+        let is_input = |shows: bool| {
+            asks(&|recording| {
+                recording.recorded[1].input = Some(0);
+                recording.channels[1].kind = ChannelKind::Pty;
+                recording.channels[1].writers[0].moved_ns = shows.then_some([0, MS]);
+            })
+        };
+        assert!(
+            is_input(false)[0].starts_with("`grep` reads its standard input, which is the terminal, and"),
+            "{:?}",
+            is_input(false)
+        );
+        assert!(is_input(true)[0].contains("it asks there"), "it showed a question");
+        silent(
+            &asks,
+            &[
+                &|recording| recording.channels[0].readers[0].bytes = 1,
+                &|recording| recording.channels[0].readers[0].blocked_ns = WINDOW / 10,
+                &|recording| recording.channels[0].kind = ChannelKind::Pipe,
+                &|recording| recording.channels[0].inode = 7,
+                &|recording| recording.recorded[1].signal = None,
+            ],
+        );
+    }
+
+    #[test]
+    fn a_question_that_nobody_sees_is_said() {
+        let secret = |recording: &mut Document| {
+            let channel = AwaitedChannel { kind: ChannelKind::Pty, hidden: true, ..AwaitedChannel::default() };
+            let process = SeenProcess { recorded: Some(1), ..SeenProcess::default() };
+            let awaited = WaitedFor::Channels { any: vec![channel], others: 0, polled: false, limited: false };
+            let wait = LastWait { process, awaited, endless: false, stuck: false };
+            recording.last_look = Some(LastLook { waits: vec![wait], ..LastLook::default() });
+        };
+        let begin = "`grep` waits for a password at the terminal (what is typed is not shown: ECHO is off), and nothing was typed.";
+        assert!(asks(&secret)[0].starts_with(&format!("{begin} An option or a setting gives it one")));
+        let end = ": if that asks for something, nobody sees it. It has to be shown, or given by an option or a file; what asks at \
+                   /dev/tty is seen in any case.";
+        let piped = asks(&|recording| {
+            secret(recording);
+            let end = &mut recording.channels[1].writers[0];
+            (end.moved_ns, end.bytes) = (Some([0, 55 * MS]), 36);
+        });
+        assert_eq!(
+            piped,
+            [format!("{begin} What it wrote last, 36 bytes at 55.0 ms, went to the pipe to `cat`{end}")]
+        );
+        let file = asks(&|recording| {
+            let stream = RecordedStream { process: 1, writes: true, bytes: 9, ..RecordedStream::default() };
+            recording.streams = vec![RecordedStream { file: "tree".to_owned(), moved_ns: [0, MS], ..stream }];
+        });
+        let begin = "`grep` waits for something to be typed at its terminal, and nothing was.";
+        assert_eq!(file, [format!("{begin} What it wrote last, 9 bytes at 1.00 ms, went to the file `tree`{end}")]);
+    }
+}
