@@ -249,6 +249,9 @@ struct pr_streamed {
 #define PR_TOLD_BLOCKED 4
 #define PR_TOLD_INIT 5
 
+/* In a sender: a thread that ended, not a call. */
+#define PR_AT_ITS_END 63
+
 /* Files that are emptied. */
 #define PR_EMPTIED 1024
 #define PR_LOCKED 1024
@@ -538,7 +541,8 @@ struct pr_process {
 	u64 input;
 	u64 input_device;
 	/* The id of the process that sent it the last signal that can end it, as that of a pr_who, and in the upper half the
-	 * number of the signal; 0 if none or the kernel did. */
+	 * number of the signal; the highest bit if the kernel sent it when a thread of that process ended; 0 if none or the
+	 * kernel did. */
 	u64 sender;
 	/* The same of the last one that was SIGTERM or SIGHUP, and when one was sent first. */
 	u64 told;

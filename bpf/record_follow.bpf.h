@@ -311,8 +311,15 @@ int pr_signal(struct pp_tracepoint *ctx)
 	if (!leader || is_over(bpf_ktime_get_ns()))
 		return 0;
 	if (ends_process(number)) {
+		struct task_struct *current = (void *)bpf_get_current_task();
+
 		if (ctx->args[1] != SEND_SIG_PRIV)
 			leader->own.sender = bpf_get_current_pid_tgid() >> 32 | (u64)number << 32;
+		/* prctl(2), PR_SET_PDEATHSIG: no call has sent it. */
+		if (!ctx->args[1] && BPF_CORE_READ(current, flags) & PF_EXITING) {
+			leader->own.sender |= 1ULL << PR_AT_ITS_END;
+			return 0;
+		}
 		if (ctx->args[1] != SEND_SIG_PRIV && (number == SIGTERM || number == SIGHUP)) {
 			leader->own.told = leader->own.sender;
 			leader->own.told_how = number == SIGTERM ? TOLD_HOW(task, SIGTERM) : TOLD_HOW(task, SIGHUP);

@@ -142,7 +142,10 @@ mod tests {
     fn a_loop_that_runs_more_often_is_named() {
         let before = code(&[("main", &[(1, 20), (500, 12)]), ("sum", &[(2_048_000, 5)])]);
         let more = code(&[("main", &[(1, 20), (500, 12)]), ("sum", &[(2_048_000, 5)]), ("find", &[(124_750, 4)])]);
-        assert_eq!(more.since(&before), Some(UserWork::Loop { function: "find".to_owned(), line: None, turns: 124_750 }));
+        assert_eq!(
+            more.since(&before),
+            Some(UserWork::Loop { function: "find".to_owned(), line: None, turns: 124_750 })
+        );
         assert_eq!(before.since(&more), None, "a loop that has gone is no reason that is known");
         assert_eq!(code(&[]).since(&before), None);
     }

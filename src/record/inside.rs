@@ -255,12 +255,7 @@ impl PreparedPipeline {
     /// run would differ from its first one as those of `stored` do, because all guests start from the same state.
     ///
     /// `alone`: nothing else is measured meanwhile, so that another CPU records it in case that it is not the same.
-    pub(crate) fn count_unless_same(
-        &self,
-        stored: &Outcome,
-        runs: RunLimits,
-        alone: bool,
-    ) -> Result<Option<Outcome>> {
+    pub(crate) fn count_unless_same(&self, stored: &Outcome, runs: RunLimits, alone: bool) -> Result<Option<Outcome>> {
         let files = self.executed()?;
         let counter = self.counter(&files)?;
         let unwanted = Arc::new(AtomicBool::new(false));

@@ -220,6 +220,14 @@ pub struct TableOf<T> {
 }
 
 impl Table {
+    /// Drop the last column if its cells are all empty or 0.
+    fn without_empty(&mut self) {
+        if self.rows.iter().filter_map(|row| row.last()).all(TableCell::says_nothing) {
+            self.columns.pop();
+            self.rows.iter_mut().for_each(|row| drop(row.pop()));
+        }
+    }
+
     pub fn of<T>(title: impl Into<String>, rows: impl IntoIterator<Item = T>) -> TableOf<T> {
         let rows: Vec<T> = rows.into_iter().collect();
         let table = Self { title: title.into(), rows: rows.iter().map(|_| Vec::new()).collect(), ..Self::default() };
@@ -355,11 +363,16 @@ impl<T> TableOf<T> {
         heading: impl Into<String>,
         cell: impl Fn(&T) -> C,
     ) -> Self {
-        self.table.columns.push(TableColumn { heading: heading.into(), dispensable });
-        for (cells, row) in self.table.rows.iter_mut().zip(&self.rows) {
-            cells.push(cell(row).into());
-        }
+        self.add(dispensable, heading.into(), &|row| cell(row).into());
         self
+    }
+
+    /// Compiled once for all columns of such rows.
+    fn add(&mut self, dispensable: u8, heading: String, cell: &dyn Fn(&T) -> TableCell) {
+        self.table.columns.push(TableColumn { heading, dispensable });
+        for (cells, row) in self.table.rows.iter_mut().zip(&self.rows) {
+            cells.push(cell(row));
+        }
     }
 
     /// As [`Self::less`], unless all of its cells are empty or 0.
@@ -369,11 +382,8 @@ impl<T> TableOf<T> {
         heading: impl Into<String>,
         cell: impl Fn(&T) -> C,
     ) -> Self {
-        self = self.less(dispensable, heading, cell);
-        if self.table.rows.iter().filter_map(|row| row.last()).all(TableCell::says_nothing) {
-            self.table.columns.pop();
-            self.table.rows.iter_mut().for_each(|row| drop(row.pop()));
-        }
+        self.add(dispensable, heading.into(), &|row| cell(row).into());
+        self.table.without_empty();
         self
     }
 

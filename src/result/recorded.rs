@@ -267,6 +267,9 @@ pub struct RecordedProcess {
     /// Index in `recorded` of who sent that signal, if it is one with which others end a program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_by: Option<usize>,
+    /// When that was no call: the kernel sent it when a thread of that process ended (PR_SET_PDEATHSIG). From the begin of the window, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_by_thread: Option<u64>,
     /// Index in `recorded` of who sent it SIGTERM or SIGHUP, which did not kill it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told_to_end_by: Option<usize>,

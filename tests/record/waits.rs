@@ -137,8 +137,7 @@ fn who_holds_a_pipe_open_and_writes_nothing_is_named() {
         said.contains("`cat` (process ") && said.contains("waits for data from the pipe: only `sleep` (process "),
         "{said}"
     );
-    let left =
-        ") still has its write end open, and wrote nothing to it; `sh`, which had started it, has ended. With its output";
+    let left = ") still has its write end open, and wrote nothing to it; `sh`, which had started it, has ended. With its output";
     assert!(said.contains(left), "{said}");
 }
 

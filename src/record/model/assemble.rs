@@ -11,8 +11,8 @@ use crate::record::observe::call_names::call_name;
 use crate::record::observe::channel_kind::kind_of;
 use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::raw::{
-    PR_ITSELF, PR_KINDS, PR_READY_EVERY, PR_TOLD_BLOCKED, PR_TOLD_HANDLED, PR_TOLD_IGNORED, PR_TOLD_INIT, PR_TTIN,
-    PR_TTOU, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho,
+    PR_AT_ITS_END, PR_ITSELF, PR_KINDS, PR_READY_EVERY, PR_TOLD_BLOCKED, PR_TOLD_HANDLED, PR_TOLD_IGNORED,
+    PR_TOLD_INIT, PR_TTIN, PR_TTOU, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho,
 };
 use crate::record::observe::reason::{name_of, why};
 use crate::record::start::launch::MadePipe;
@@ -132,6 +132,12 @@ pub(crate) fn assemble(
     }
     for (at, ender) in enders(counted, &index, true) {
         processes[at].ended_by = Some(ender);
+    }
+    for (who, process) in counted.processes.iter().filter(|(_, of)| of.signal > 0 && of.sender >> PR_AT_ITS_END > 0) {
+        let number = process.sender >> 32 & !(1 << (PR_AT_ITS_END - 32));
+        if let Some(at) = index.get(who).filter(|_| number == process.signal) {
+            processes[*at].ended_by_thread = Some(process.end.saturating_sub(begin));
+        }
     }
     for (at, sender) in enders(counted, &index, false) {
         processes[at].told_to_end_by = Some(sender);

@@ -297,7 +297,9 @@ fn ended(recording: &Document) -> Vec<Finding> {
             by.is_some_and(|by| by.is_shell()) && is_several(at)
         };
         let by = |at: usize, process: &RecordedProcess| {
-            process.signal == Some(number.cast_unsigned()) && !process.out_of_memory && !is_job(at, process)
+            let is_it = process.signal == Some(number.cast_unsigned()) && !process.out_of_memory;
+            // Another rule says what ended it.
+            is_it && !is_job(at, process) && process.ended_by_thread.is_none()
         };
         let (which, last): (Vec<usize>, Vec<u64>) = all()
             .enumerate()
@@ -315,7 +317,7 @@ fn ended(recording: &Document) -> Vec<Finding> {
         let is_over = |other: &RecordedProcess| other.name == TIMEOUT && other.end_ns.abs_diff(last) < SOON;
         let senders: BTreeSet<Option<usize>> = which.iter().map(|at| recording.recorded[*at].ended_by).collect();
         let is_timeout = |by: &Option<usize>| by.is_none_or(|by| recording.recorded[by].name == TIMEOUT);
-        let is_over = all().any(is_over) && senders.iter().any(is_timeout);
+        let is_over = all().any(is_over) && senders.iter().all(is_timeout);
         let why = if is_over { format!(": the time of `{TIMEOUT}` was over") } else { String::new() };
         let were = if names.len() == 1 { "was" } else { "were" };
         let sender = match senders.into_iter().collect::<Vec<_>>()[..] {

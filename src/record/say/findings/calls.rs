@@ -453,6 +453,17 @@ mod tests {
         let text = "`grep` could not bind a socket to port 8080 (EADDRINUSE): `seq`, which had bound it at 2.00 ms, had it, until 9.00 ms. It \
                     was stopped, as Ctrl-Z does, and not ended: `kill` ends it.";
         assert_eq!(before, [text]);
+        let left = said(find, &|recording| {
+            recording.recorded[0].signal = Some(15);
+            let process = &mut recording.recorded[1];
+            process.used_port = Some(UsedPort { port: 8080, holders: Vec::new() });
+            (process.exit_code, process.binds, process.started_by, process.pids) = (Some(1), 1, Some(0), vec![2, 9]);
+            recording.named_files = vec![NamedFile { path: "port 8080".to_owned(), ..used(1, NameUse::Binds, 2) }];
+        });
+        let text = "`grep` could not bind a socket to port 8080 (EADDRINUSE): `grep` (process 2), which had bound it at 2.00 ms, had it. SIGTERM had \
+                    ended `seq`, which had started it, but not it. Signals to the whole group end both (`start_new_session` and `killpg`, `setsid` \
+                    and `kill -- -PID`).";
+        assert_eq!(left, [text]);
         let inherited = said(find, &|recording| {
             let process = &mut recording.recorded[1];
             let used_port = Some(UsedPort { port: 8080, holders: Vec::new() });

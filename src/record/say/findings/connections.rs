@@ -11,6 +11,18 @@ fn receiver(channel: &RecordedChannel) -> Option<u16> {
     (channel.kind == ChannelKind::Tcp).then_some((channel.inode >> 16) as u16)
 }
 
+/// Whether a process waited for an answer to this at the end, by a connection that nobody had accepted.
+fn is_unaccepted(view: &FindingView<'_>, channel: &RecordedChannel) -> bool {
+    // The answer comes the other way.
+    let answer = channel.inode << 16 & 0xffff_0000 | channel.inode >> 16 & 0xffff;
+    let waits = view.document.last_look.iter().flat_map(|look| &look.waits);
+    let mut awaited = waits.flat_map(|wait| match &wait.awaited {
+        WaitedFor::Channels { any, .. } => &any[..],
+        _ => &[],
+    });
+    awaited.any(|of| of.unaccepted && of.kind == channel.kind && of.inode & 0xffff_ffff == answer)
+}
+
 /// `` `server`, which listens at port 8080, read nothing of what came by 6 of 8 connections (54 bytes): it is lost. ``
 pub(crate) fn unread(view: &FindingView<'_>) -> Vec<Finding> {
     /// Connections to a port.
@@ -25,7 +37,7 @@ pub(crate) fn unread(view: &FindingView<'_>) -> Vec<Finding> {
         let Some(port) = receiver(channel) else { continue };
         let port = ports.entry(port).or_default();
         port.all += 1;
-        if channel.readers.is_empty() && channel.other_readers.is_empty() {
+        if channel.readers.is_empty() && channel.other_readers.is_empty() && !is_unaccepted(view, channel) {
             port.unread.push(at);
             port.bytes += channel.written();
         }
@@ -282,7 +294,18 @@ mod tests {
                 (end.bytes, end.blocked_ns) = (read, WINDOW / 10 * 9);
                 let (kind, inode, device) = (channel.kind, channel.inode, channel.device);
                 let (fd, path, unaccepted, holders) = (5, None, false, Vec::new());
-                let awaited = AwaitedChannel { kind, inode, device, path, fd, is_error: false, hidden: false, room, unaccepted, holders };
+                let awaited = AwaitedChannel {
+                    kind,
+                    inode,
+                    device,
+                    path,
+                    fd,
+                    is_error: false,
+                    hidden: false,
+                    room,
+                    unaccepted,
+                    holders,
+                };
                 let awaited = WaitedFor::Channels { any: vec![awaited], others: 0, polled: true, limited: false };
                 let process = SeenProcess { recorded: Some(0), ..SeenProcess::default() };
                 let wait = LastWait { process, awaited, endless: false, stuck: false };

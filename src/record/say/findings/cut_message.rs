@@ -1,6 +1,6 @@
 //! Messages of which a reader of a stream takes a part for all.
 
-use crate::record::say::findings::view::FindingView;
+use crate::record::say::findings::view::{FindingView, after};
 use crate::result::{ChannelKind, Finding, FindingKind};
 use crate::util::text::{counted, grouped};
 
@@ -19,19 +19,35 @@ pub(crate) fn cut_message(view: &FindingView<'_>) -> Vec<Finding> {
         let reader = view.process(end).filter(|_| stream)?;
         let (read, written) = (end.bytes, channel.written());
         let is_over = reader.signal.is_none() && reader.pids.len() == 1 && reader.end_ns <= document.processes.window_ns;
-        let filled = end.all_calls() <= FEW && read > 0 && end.requested == read && end.at_end + end.eagain == 0;
+        let filled = end.all_calls() <= FEW && read > 0 && end.requested == read && end.at_end == 0;
+        // It looked once more before the rest was there.
+        let late = writer.moved_ns.zip(end.moved_ns).is_some_and(|([_, wrote], [_, read])| wrote > read);
+        let filled = filled && (end.eagain == 0 || late);
         if !is_over || !filled || read >= written || reader.moves_unseen() || end.process == writer.process {
             return None;
         }
-        let (name, calls) = (view.name(end.process), counted(end.all_calls(), "read"));
-        let text = format!(
+        let (name, calls) = (view.name(end.process), counted(end.all_calls() - end.eagain, "read"));
+        let text = if let Some([_, wrote]) = writer.moved_ns.filter(|_| end.eagain > 0) {
+            format!(
+                "{name} got {} of {} that {} wrote to the {} to it, found no more at its next read (EAGAIN), and did not read again, although \
+                 the rest came, at {}. A stream has no messages: it has to wait for more (`poll`) and to read until it has as many bytes as \
+                 the message says, or until its end.",
+                grouped(read),
+                counted(written, "byte"),
+                view.name(writer.process),
+                channel.kind.noun(),
+                after(wrote)
+            )
+        } else {
+            format!(
             "{name} got {} of {} that {} wrote to the {} to it, by {calls} that filled its buffer, and read no more: the rest is lost. A stream \
              has no messages: it has to read until it has as many bytes as the message says, or until its end.",
             grouped(read),
             counted(written, "byte"),
             view.name(writer.process),
             channel.kind.noun()
-        );
+        )
+        };
         let finding = Finding::new(FindingKind::NeverRead, [end.process, writer.process], text);
         Some(Finding { channels: vec![at], bytes: Some(written - read), of: Some(written), ..finding })
     });
@@ -59,6 +75,15 @@ mod tests {
         let text = "`grep` got 4,096 of 12,500 bytes that `seq` wrote to the socket to it, by 1 read that filled its buffer, and read no more: the \
                     rest is lost. A stream has no messages: it has to read until it has as many bytes as the message says, or until its end.";
         assert_eq!(cut(&|_| {}), [text]);
+        let early = |recording: &mut Document| {
+            let channel = &mut recording.channels[0];
+            (channel.writers[0].moved_ns, channel.readers[0].moved_ns) = (Some([0, WINDOW / 2]), Some([0, WINDOW / 4]));
+            (channel.readers[0].eagain, channel.readers[0].calls) = (1, [("read".to_owned(), 2)].into());
+        };
+        let text = "`grep` got 4,096 of 12,500 bytes that `seq` wrote to the socket to it, found no more at its next read (EAGAIN), and did not read \
+                    again, although the rest came, at 2.00 s. A stream has no messages: it has to wait for more (`poll`) and to read until it has \
+                    as many bytes as the message says, or until its end.";
+        assert_eq!(cut(&early), [text]);
         silent(
             &cut,
             &[

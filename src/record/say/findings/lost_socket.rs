@@ -15,7 +15,10 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         let listens = |file: &&NamedFile| works(file, NameUse::Listens) && file.inode == server.inode;
         let begin = files.iter().find(listens).filter(|_| works(server, NameUse::Binds))?.at_ns[0];
         let removes = |file: &&NamedFile| {
-            works(file, NameUse::Removes) && file.is_same_place(server) && file.pid != server.pid && file.at_ns[0] > begin
+            works(file, NameUse::Removes)
+                && file.is_same_place(server)
+                && file.pid != server.pid
+                && file.at_ns[0] > begin
         };
         let gone = files.iter().find(removes)?;
         let since = gone.at_ns[0];

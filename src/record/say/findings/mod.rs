@@ -33,6 +33,7 @@ mod never_read;
 mod no_end;
 mod outlives;
 mod own_input;
+mod parent_thread;
 mod pipes;
 mod raced;
 mod readers;
@@ -65,7 +66,7 @@ use crate::util::text::grouped;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 94] = [
+const RULES: [FindingRule; 95] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -154,6 +155,7 @@ const RULES: [FindingRule; 94] = [
     work::turns,
     children::outlived,
     outlives::find,
+    parent_thread::find,
     waits::empty_input,
     work::one_by_one,
     work::undone,

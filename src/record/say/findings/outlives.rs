@@ -45,9 +45,11 @@ fn last_write(view: &FindingView<'_>, at: usize, parent: &RecordedProcess) -> Op
         return own.moved_ns.map(|[_, last]| last);
     }
     let file = parent.output_file.filter(|_| child.output_file == parent.output_file)?;
-    let streams = view.document.streams.iter().filter(|stream| {
-        stream.process == at && stream.writes && [stream.inode, stream.device.into()] == file
-    });
+    let streams = view
+        .document
+        .streams
+        .iter()
+        .filter(|stream| stream.process == at && stream.writes && [stream.inode, stream.device.into()] == file);
     streams.map(|stream| stream.moved_ns[1]).max()
 }
 

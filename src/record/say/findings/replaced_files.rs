@@ -221,7 +221,8 @@ mod tests {
             said(copied_part, &|recording| {
                 let stream = |pid, inode, bytes, moved_ns: [u64; 2]| {
                     let file = format!("f{inode}");
-                    let of = RecordedStream { pid, process: pid as usize - 1, inode, bytes, file, ..Default::default() };
+                    let of =
+                        RecordedStream { pid, process: pid as usize - 1, inode, bytes, file, ..Default::default() };
                     RecordedStream { writes: true, range: [0, bytes], moved_ns, ..of }
                 };
                 let own = stream(2, 8, 1024, [150 * MS; 2]);

@@ -27,11 +27,14 @@ pub(crate) fn typed(view: &FindingView<'_>) -> Vec<Finding> {
 }
 
 fn what(view: &FindingView<'_>, channel: usize, process: usize) -> String {
-    const ELSEWHERE: &str = "It has to be shown, or given by an option or a file; what asks at /dev/tty is seen in any case.";
+    const ELSEWHERE: &str =
+        "It has to be shown, or given by an option or a file; what asks at /dev/tty is seen in any case.";
     let shown = view.writers().filter(|(_, to, end)| to.kind == ChannelKind::Pty && end.process == process);
     let shown = shown.filter_map(|(_, _, end)| end.moved_ns).map(|[_, last]| last).max();
     let hidden = is_hidden(view.document, process);
-    if let Some((last, bytes, place)) = asked(view, process).filter(|(last, ..)| shown.is_none_or(|shown| shown < *last)) {
+    if let Some((last, bytes, place)) =
+        asked(view, process).filter(|(last, ..)| shown.is_none_or(|shown| shown < *last))
+    {
         let what = if hidden {
             "waits for a password at the terminal (what is typed is not shown: ECHO is off), and nothing was typed."
         } else {
@@ -64,8 +67,7 @@ fn asked(view: &FindingView<'_>, process: usize) -> Option<(u64, u64, String)> {
     let pipes = view.writers().filter(|(_, to, end)| to.kind != ChannelKind::Pty && end.process == process);
     let pipes = pipes.filter_map(|(_, to, end)| Some((end.moved_ns?[1], end.bytes, view.pipe_to(to))));
     let streams = view.document.streams.iter().filter(|stream| stream.process == process && stream.writes);
-    let files =
-        streams.map(|stream| (stream.moved_ns[1], stream.bytes, format!("the file `{}`", clean(&stream.file))));
+    let files = streams.map(|stream| (stream.moved_ns[1], stream.bytes, format!("the file `{}`", clean(&stream.file))));
     pipes.chain(files).max_by_key(|(last, ..)| *last)
 }
 
@@ -145,10 +147,7 @@ mod tests {
             let end = &mut recording.channels[1].writers[0];
             (end.moved_ns, end.bytes) = (Some([0, 55 * MS]), 36);
         });
-        assert_eq!(
-            piped,
-            [format!("{begin} What it wrote last, 36 bytes at 55.0 ms, went to the pipe to `cat`{end}")]
-        );
+        assert_eq!(piped, [format!("{begin} What it wrote last, 36 bytes at 55.0 ms, went to the pipe to `cat`{end}")]);
         let file = asks(&|recording| {
             let stream = RecordedStream { process: 1, writes: true, bytes: 9, ..RecordedStream::default() };
             recording.streams = vec![RecordedStream { file: "tree".to_owned(), moved_ns: [0, MS], ..stream }];

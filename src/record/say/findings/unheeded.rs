@@ -99,8 +99,8 @@ fn why(view: &FindingView<'_>, failed: &FailedProcess, process: &RecordedProcess
     }
     if failed.beside {
         let text = format!(
-            " in the background of {of}, which ended with 0: `wait` without a process id forgets how they ended, and `set -e` does not \
-             look at them. `wait $pid || exit` for each of them does."
+            " in the background of {of}, which ended with 0: neither `wait` without a process id nor `set -e` looks at how such a job \
+             ended. `wait $pid || exit` for each of them does."
         );
         return Some((FindingKind::HiddenFailure, text));
     }
@@ -180,8 +180,8 @@ mod tests {
             failed(recording, 1);
             recording.failures[0].beside = true;
         });
-        let text = "`build one` failed with exit code 1 at 0.50 s in the background of `sh`, which ended with 0: `wait` without a \
-                    process id forgets how they ended, and `set -e` does not look at them. `wait $pid || exit` for each of them does.";
+        let text = "`build one` failed with exit code 1 at 0.50 s in the background of `sh`, which ended with 0: neither `wait` \
+                    without a process id nor `set -e` looks at how such a job ended. `wait $pid || exit` for each of them does.";
         assert_eq!(found, [text]);
         let silent = said(unheeded, &|recording| {
             failed(recording, 1);

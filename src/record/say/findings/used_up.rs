@@ -2,6 +2,7 @@
 
 use crate::profile::few;
 use crate::record::say::findings::view::{FindingView, after};
+use crate::record::say::killed::{self, BOTH_END};
 use crate::record::say::standstill::full_name;
 use crate::report::number::percent;
 use crate::result::{FindingKind, NameUse, NamedFile, RecordedProcess, SeenProcess, WaitReason};
@@ -46,14 +47,24 @@ fn bound_before(view: &FindingView<'_>, at: usize, port: u16) -> Option<String> 
     let path = format!("port {port}");
     let tried = view.document.recorded.get(at)?.begin_ns;
     let binds = view.document.named_files.iter().filter(|file| file.does == NameUse::Binds && file.error.is_none());
-    let mut others = binds.filter(|file| file.process != at && file.path == path);
+    // Of several in a row, another one.
+    let several = view.document.recorded.get(at)?.pids.len() > 1;
+    let mut others = binds.filter(|file| (file.process != at || several) && file.path == path);
     let Some(by) = others.find(|file| file.ended_ns.is_none_or(|end| end > tried)) else {
         return inherited_by(view, &path);
     };
     let stopped = view.document.recorded.get(by.process)?.waits.contains_key(&WaitReason::Stopped);
     let how = if stopped { ". It was stopped, as Ctrl-Z does, and not ended: `kill` ends it" } else { "" };
     let ended = by.ended_ns.map_or_else(String::new, |end| format!(", until {}", after(end)));
-    Some(format!("{}, which had bound it at {}, had it{ended}{how}", view.name(by.process), after(by.at_ns[0])))
+    let own = view.name_of_one(by.process, by.pid).filter(|_| by.process == at);
+    let name = own.unwrap_or_else(|| view.name(by.process));
+    let starter = view.document.recorded.get(by.process)?.started_by;
+    let killed = starter.and_then(|of| Some((of, killed::requested(view.document.recorded.get(of)?)?)));
+    let left = killed.filter(|(of, _)| *of != at).map_or_else(String::new, |(of, signal)| {
+        format!(". {signal} had ended {}, which had started it, but not it. {BOTH_END}", view.name(of))
+    });
+    let left = left.trim_end_matches('.');
+    Some(format!("{name}, which had bound it at {}, had it{ended}{how}{left}", after(by.at_ns[0])))
 }
 
 /// `` `server` (process 6845) had bound it and ended at 1.02 s, but 2 processes that it had started ran on: ... ``

@@ -4,10 +4,7 @@ use crate::profile::few;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::words;
 use crate::report::number::percent;
-use crate::result::{
-    Finding, FindingKind, HeldBy, NameUse, PathWhat, RecordedProcess, StaleFile,
-    WaitReason,
-};
+use crate::result::{Finding, FindingKind, HeldBy, NameUse, PathWhat, RecordedProcess, StaleFile, WaitReason};
 use crate::util::text::{clean, counted, grouped};
 use std::collections::BTreeSet;
 
@@ -17,6 +14,14 @@ const SAID: f64 = 0.05;
 
 /// From this part of the window on, a process is stopped, or waits, most of the time.
 const LONG: f64 = 0.5;
+
+/// Who started all of these, if that is one program and no shell.
+fn starter_of(view: &FindingView<'_>, stopped: &[usize]) -> Option<String> {
+    let starters: BTreeSet<Option<usize>> =
+        stopped.iter().map(|at| view.document.recorded.get(*at)?.started_by).collect();
+    let [Some(by)] = starters.into_iter().collect::<Vec<_>>()[..] else { return None };
+    view.document.recorded.get(by).filter(|by| !by.is_shell()).map(|_| view.name(by))
+}
 
 /// `` `cat` and `sort` are stopped, and were so all the time: ... ``
 pub(crate) fn stopped(view: &FindingView<'_>) -> Vec<Finding> {
@@ -38,6 +43,7 @@ pub(crate) fn stopped(view: &FindingView<'_>) -> Vec<Finding> {
     let names = few(stopped.iter().map(|at| view.name(*at)));
     let held = |at: &usize| document.recorded[*at].held_by.get(&WaitReason::Stopped).cloned().unwrap_or_default();
     let by: BTreeSet<HeldBy> = stopped.iter().flat_map(held).collect();
+    let starter = starter_of(view, &stopped);
     let why = match &by.into_iter().collect::<Vec<HeldBy>>()[..] {
         [] => format!(
             "a signal did it, as Ctrl-Z does, or a terminal whose background job wants to read. `fg` or `kill -CONT` lets {them} \
@@ -46,6 +52,12 @@ pub(crate) fn stopped(view: &FindingView<'_>) -> Vec<Finding> {
         [HeldBy::BackgroundRead] => format!(
             "by SIGTTIN, because a background job read from its terminal. `fg` brings {them} to the foreground; `</dev/null` \
              gives a background job no terminal to read."
+        ),
+        [HeldBy::BackgroundWrite] if starter.is_some() => format!(
+            "by SIGTTOU, because of a change of the terminal, or a write to it after `stty tostop`, from a process group that is not in the \
+             foreground there. {}, which started {them}, has to leave {them} in its own group, to give {them} another terminal (`openpty` and \
+             `setsid`), or to bring that group to the foreground (`tcsetpgrp`); who ignores SIGTTOU is not stopped.",
+            starter.unwrap_or_default()
         ),
         [HeldBy::BackgroundWrite] => format!(
             "by SIGTTOU, because a background job changed its terminal, or wrote to it after `stty tostop`. `fg` brings {them} \
@@ -155,7 +167,8 @@ pub(crate) fn refused(view: &FindingView<'_>) -> Vec<Finding> {
 fn full_queue(view: &FindingView<'_>) -> Option<Finding> {
     let refused = || view.document.recorded.iter().enumerate().filter(|(_, process)| process.full_queues > 0);
     let (full, all) = refused().fold((0, 0), |(full, all), (_, of)| (full + of.full_queues, all + of.connects));
-    let listening = view.document.named_files.iter().filter(|file| file.does == NameUse::Listens && file.error.is_none());
+    let listening =
+        view.document.named_files.iter().filter(|file| file.does == NameUse::Listens && file.error.is_none());
     let listening: BTreeSet<usize> = listening.map(|file| file.process).collect();
     let (whose, who) = match listening.into_iter().collect::<Vec<_>>()[..] {
         [one] => (format!("the socket at which {} listens", view.name(one)), "That"),
