@@ -24,7 +24,7 @@ use crate::util::{decision, progress};
 use crate::vm::hardware::Hardware;
 use crate::vm::scratch::Scratch;
 use crate::vm::{Accel, GuestOptions, PluginArgs, qemu, side_by_side};
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::os::unix::process::CommandExt as _;
@@ -137,19 +137,40 @@ impl<'a, R: RunInGuest> PipelineCounter<'a, R> {
         Ok(Self { pipeline, guest, files, functions, births, run })
     }
 
-    /// The first run, unless it executes what that of `stored` did.
+    /// The first run, unless what the plugin wrote of it is what it wrote of that of `stored`.
     ///
     /// # Errors
     /// When the guest, QEMU or the plugin gives no complete counts.
-    pub(crate) fn first_unless_same(&self, stored: &Outcome, runs: RunLimits) -> Result<Option<CountedRun>> {
+    pub(crate) fn first_unless_same(&self, stored: &Outcome, runs: RunLimits) -> Result<Option<RawRun>> {
         let raw = self.runner(runs)(0)?;
-        // Names are found only if they matter.
         let digest = stored.document.ensemble.as_ref().and_then(|ensemble| ensemble.first_digest.as_ref());
-        if raw.exit_codes == stored.document.exit_codes && digest == Some(&raw.digest()) {
-            return Ok(None);
-        }
-        let first = self.named(0, raw)?;
-        Ok((!first.is_first_of(stored)).then_some(first))
+        let is_same = raw.exit_codes == stored.document.exit_codes && digest == Some(&raw.digest());
+        Ok((!is_same).then_some(raw))
+    }
+
+    /// The fewest runs, of which the first one is known, unless that executed what the first one of `stored` did.
+    ///
+    /// # Errors
+    /// As [`Self::first_unless_same`].
+    pub(crate) fn others_unless_same(
+        &self,
+        first: RawRun,
+        stored: &Outcome,
+        runs: RunLimits,
+    ) -> Result<Option<Vec<CountedRun>>> {
+        let numbers: Vec<u32> = (1..runs.fewest).collect();
+        let (run, jobs) = (self.runner(runs), self.jobs());
+        std::thread::scope(|scope| {
+            let others = scope.spawn(|| side_by_side::run(&numbers, jobs, |number| run(*number)));
+            // Names take a while.
+            let first = self.named(0, first)?;
+            let others = others.join().map_err(|_| anyhow!("internal error: a thread panicked"))??;
+            if first.is_first_of(stored) {
+                return Ok(None);
+            }
+            let others = (1..).zip(others).map(|(number, raw)| self.named(number, raw));
+            Ok(Some([Ok(first)].into_iter().chain(others).collect::<Result<_>>()?))
+        })
     }
 
     /// Count the fewest runs while `record` runs in a guest of its own, and return what both give.
@@ -379,7 +400,7 @@ fn totals(document: &Document, run: &CountedRun) -> Processes {
 }
 
 /// What the plugin wrote of one run.
-struct RawRun {
+pub(crate) struct RawRun {
     raw: Raw,
     exit_codes: Vec<u8>,
 }

@@ -267,11 +267,12 @@ impl PreparedPipeline {
             (first, recording.map(ScopedJoinHandle::join))
         });
         let Some(first) = first? else { return Ok(None) };
+        let Some(counted) = counter.others_unless_same(first, stored, runs)? else { return Ok(None) };
         let (mut recorded, _) = match recorded {
             Some(recorded) => recorded.map_err(|_| anyhow!("internal error: a thread panicked"))??,
             None => self.record_to_count()?,
         };
-        counter.add(&mut recorded, runs, vec![first])?;
+        counter.add(&mut recorded, runs, counted)?;
         Ok(Some(recorded))
     }
 
