@@ -141,6 +141,9 @@ pub enum WaitedFor {
         /// Whether the path names this FIFO no longer, because it was removed: nobody can open it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         removed: bool,
+        /// For how long the FIFO had been there, ns; absent if the file system does not tell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        age_ns: Option<u64>,
     },
 }
 

@@ -197,6 +197,8 @@ struct UnopenedFifos<'a> {
     deleted: Vec<&'a SeenProcess>,
     /// None is there any more.
     removed: bool,
+    /// They were made in this recording.
+    is_new: bool,
 }
 
 /// Long waits for FIFOs to be opened, of each process.
@@ -207,11 +209,18 @@ fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
         let process = hung.and_then(|at| recording.recorded.get(at));
         let opening = process.and_then(|process| process.waits.get(&WaitReason::Open));
         let is_long = opening.is_some_and(|wait| wait.ns as f64 >= LONG * recording.processes.window_ns as f64);
-        if let WaitedFor::Opening { path, writes, deleted, removed } = &wait.awaited
+        if let WaitedFor::Opening { path, writes, deleted, removed, age_ns } = &wait.awaited
             && is_long
         {
             let process = &wait.process;
-            let new = || UnopenedFifos { process, paths: BTreeSet::new(), deleted: Vec::new(), removed: *removed };
+            let new = || UnopenedFifos {
+                process,
+                paths: BTreeSet::new(),
+                deleted: Vec::new(),
+                removed: *removed,
+                // What was made meanwhile is not left over.
+                is_new: age_ns.is_some_and(|age| age < look.at_ns) && recording.target.pids().is_empty(),
+            };
             let found = of_processes.entry((process.pid, *writes)).or_insert_with(new);
             found.paths.insert(format!("`{}`", clean(path)));
             found.deleted.extend(deleted);
@@ -219,7 +228,7 @@ fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
         }
     }
     let text = |((_, writes), fifos): ((u32, bool), UnopenedFifos<'_>)| {
-        let UnopenedFifos { process, paths, deleted, removed } = fifos;
+        let UnopenedFifos { process, paths, deleted, removed, is_new } = fifos;
         let [fifos, it] = if paths.len() == 1 { ["FIFO", "it"] } else { ["FIFOs", "them"] };
         let how = if writes { "reading" } else { "writing" };
         let have = if deleted.len() == 1 { "has" } else { "have" };
@@ -247,6 +256,9 @@ fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
         let walks = gone.is_empty() && program.is_some_and(|of| of.args.iter().skip(1).any(is_above));
         let skip = if walks {
             " It goes through a folder, and has to leave out what is not a regular file, or to open with O_NONBLOCK."
+        } else if gone.is_empty() && old.is_empty() && is_new {
+            " Nothing in this recording does: what is to open it has to be started. Who is to open both ends itself needs another thread for one of \
+             them, or both at once (O_RDWR)."
         } else if gone.is_empty() && old.is_empty() {
             " Nothing in this recording does: what is to open it has to be started, or it was left over and can be removed."
         } else {
@@ -261,6 +273,8 @@ fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
     of_processes.into_iter().take(NAMED).map(text).collect()
 }
 
+#[cfg(test)]
+mod left_tests;
 #[cfg(test)]
 mod outside_tests;
 #[cfg(test)]

@@ -134,9 +134,13 @@ fn refused(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u
     } else {
         format!(" If {readers} got all that was wanted, nothing is wrong; a reader that reads to the end avoids it.")
     };
+    // Who ends later had closed the pipe before.
+    let why = match ended <= process.end_ns {
+        true => format!("ended at {}", after(ended)),
+        false => "closed the pipe".to_owned(),
+    };
     let text = format!(
-        "{name} failed with exit code {code}, because {readers} ended at {} and did not read on (EPIPE). {remedy}{well}",
-        after(ended)
+        "{name} failed with exit code {code}, because {readers} {why} and did not read on (EPIPE). {remedy}{well}"
     );
     Some((FindingKind::Sigpipe, Some(channel), text))
 }

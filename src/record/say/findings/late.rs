@@ -52,7 +52,7 @@ const BUFFERING: [Buffering; 5] = [
         letters: "W",
         parts: &["END"],
         what: OUTPUT,
-        switch: "`fflush()` after `print`, or `-W interactive` of mawk,",
+        switch: "`-W interactive` (if it is mawk, as in Debian), or `fflush()` after `print` (if it is gawk),",
     },
     Buffering {
         names: &["jq"],

@@ -61,6 +61,7 @@ mod work;
 use crate::record::say::findings::view::FindingView;
 use crate::result::{Document, Finding};
 use crate::util::text::grouped;
+pub(crate) use torn::line_cut;
 
 /// A rule: what it finds.
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;

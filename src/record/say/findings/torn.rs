@@ -2,7 +2,9 @@
 
 use crate::record::say::findings::late::at_once;
 use crate::record::say::findings::view::FindingView;
-use crate::result::{DoubledBuffer, Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedStream, WaitReason};
+use crate::result::{
+    Document, DoubledBuffer, Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedStream, WaitReason, WaitedFor,
+};
 use crate::util::text::{clean, counted, grouped};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -223,13 +225,23 @@ fn after_children(view: &FindingView<'_>, channel: &RecordedChannel, end: &Recor
 /// mode, the buffer never has so much at once.
 const LONGEST: u64 = 4096;
 
+/// Whether a process waited at the end for more data in the channel: it has read all that is there.
+fn is_awaited(document: &Document, channel: &RecordedChannel) -> bool {
+    let waits = document.last_look.iter().flat_map(|look| &look.waits);
+    let mut awaited = waits.flat_map(|wait| match &wait.awaited {
+        WaitedFor::Channels { any, .. } => &any[..],
+        _ => &[],
+    });
+    awaited.any(|of| !of.room && (of.inode, of.device) == (channel.inode, channel.device))
+}
+
 /// `` The terminal cut what was typed at 4,095 bytes in a line: `a` read 4,096 of 6,001 bytes. ... ``
 pub(crate) fn line_cut(view: &FindingView<'_>) -> Vec<Finding> {
     let document = view.document;
     let mut found = Vec::new();
     for (at, channel) in document.channels.iter().enumerate() {
         // What is shown has an odd number.
-        if !channel.is_typed() || document.skipped > 0 || document.is_excerpt() {
+        if !channel.is_typed() || document.skipped > 0 || document.is_excerpt() && !is_awaited(document, channel) {
             continue;
         }
         let (typed, read) = (channel.written(), channel.read());
@@ -241,8 +253,8 @@ pub(crate) fn line_cut(view: &FindingView<'_>) -> Vec<Finding> {
             continue;
         }
         let text = format!(
-            "The terminal cut lines at {} bytes: {} read {} of {} that were typed. In canonical mode, a line can have no more; \
-             `stty -icanon` takes longer ones.",
+            "The terminal cut lines at {} bytes: {} read {} of {} that were typed, and the rest is lost. In canonical mode, a line can have no more; \
+             `stty -icanon` takes longer ones, and so does a pipe.",
             grouped(LONGEST - 1),
             view.name(reader.process),
             grouped(read),
@@ -258,7 +270,7 @@ pub(crate) fn line_cut(view: &FindingView<'_>) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::record::say::findings::tests::{WINDOW, said, said_after, silent};
-    use crate::result::{ChannelKind, Document};
+    use crate::result::{AwaitedChannel, ChannelKind, LastLook, LastWait, SeenProcess};
 
     /// Eight processes of one name that write at the same time.
     fn eight(recording: &mut Document) {
@@ -398,9 +410,20 @@ mod tests {
                 change(recording);
             })
         };
-        let text = "The terminal cut lines at 4,095 bytes: `grep` read 4,096 of 6,001 bytes that were typed. In canonical mode, a \
-                    line can have no more; `stty -icanon` takes longer ones.";
+        let text = "The terminal cut lines at 4,095 bytes: `grep` read 4,096 of 6,001 bytes that were typed, and the rest is lost. In \
+                    canonical mode, a line can have no more; `stty -icanon` takes longer ones, and so does a pipe.";
         assert_eq!(typed(&|_| {}), [text]);
+        let waits = |inode: u64| {
+            typed(&|recording| {
+                let channel = AwaitedChannel { inode, ..AwaitedChannel::default() };
+                let awaited = WaitedFor::Channels { any: vec![channel], others: 0, polled: false, limited: false };
+                let wait = LastWait { process: SeenProcess::default(), awaited, endless: true, stuck: true };
+                recording.last_look = Some(LastLook { waits: vec![wait], ..LastLook::default() });
+                recording.duration_ns = Some(WINDOW);
+            })
+        };
+        assert_eq!(waits(4), [text], "it waits for the rest");
+        assert!(waits(6).is_empty(), "it may still read the rest");
         assert!(typed(&|recording| recording.channels[0].inode = 5).is_empty(), "what is shown");
         assert!(typed(&|recording| recording.channels[0].kind = ChannelKind::Pipe).is_empty());
         assert!(typed(&|recording| recording.channels[0].readers[0].log2_sizes = vec![0, 9]).is_empty(), "short lines");

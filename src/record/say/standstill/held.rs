@@ -244,9 +244,14 @@ fn held_text(recording: &Document, look: &LastLook, wait: &LastWait, channel: &A
     let leaked = channel.holders.iter().find_map(|holder| {
         let starter = leaked_by(recording, channel, holder).filter(|_| holder.process.pid != wait.process.pid)?;
         let labels = labels(recording);
+        let closes = if channel.kind.is_pipe() {
+            format!("in a shell, `{}>&-` behind a command closes that for it; in a program, O_CLOEXEC does.", holder.fd)
+        } else {
+            "with O_CLOEXEC (`accept4` and `socket` with SOCK_CLOEXEC), a program that is started does not get it."
+                .to_owned()
+        };
         Some(format!(
-            " `{}`, which had started it, has left that to it (descriptor {}): with O_CLOEXEC (`accept4` and `socket` with SOCK_CLOEXEC), a \
-             program that is started does not get it.",
+            " `{}`, which had started it, has left that to it (descriptor {}): {closes}",
             labels.get(starter)?,
             holder.fd
         ))

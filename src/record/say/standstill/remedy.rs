@@ -2,6 +2,8 @@
 
 use crate::profile::few;
 use crate::record::model::labels::labels;
+use crate::record::say::findings::line_cut;
+use crate::record::say::findings::view::FindingView;
 use crate::record::say::programs::{Does, does};
 use crate::record::say::standstill::waiting::{channel_name, has_holder, recorded};
 use crate::report::number::time;
@@ -41,6 +43,15 @@ pub(super) fn remedy(
     let full = members.iter().find_map(|wait| Some((wait, channels(wait).iter().find(|channel| channel.room)?)));
     let Some((writer, channel)) = full else {
         let all_empty = members.iter().all(|wait| !channels(wait).is_empty());
+        // What was cut has a sentence of its own.
+        let cuts = line_cut(&FindingView::new(recording)).into_iter().flat_map(|finding| finding.channels);
+        let cuts: Vec<&RecordedChannel> = cuts.filter_map(|at| recording.channels.get(at)).collect();
+        let is_cut = |channel: &AwaitedChannel| {
+            cuts.iter().any(|cut| (cut.inode, cut.device) == (channel.inode, channel.device))
+        };
+        if members.iter().any(|wait| channels(wait).iter().any(is_cut)) {
+            return None;
+        }
         return all_empty.then(|| {
             let said = silent_input(recording, members, name).or_else(|| input_ended(recording, members, name));
             let said = told(recording, members, name).or(said).or_else(|| of_its_shell(recording, members, name));

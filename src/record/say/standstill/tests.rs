@@ -233,8 +233,13 @@ fn a_process_that_waits_for_its_own_signals_is_not_told_to_close_its_pipe() {
 #[test]
 fn who_was_to_open_a_fifo_and_has_ended_is_named() {
     let at_end = |unreaped: Vec<EndedChild>, args: &str, after: u64| {
-        let awaited =
-            WaitedFor::Opening { path: "/d/f".to_owned(), writes: false, deleted: Vec::new(), removed: false };
+        let awaited = WaitedFor::Opening {
+            path: "/d/f".to_owned(),
+            writes: false,
+            deleted: Vec::new(),
+            removed: false,
+            age_ns: None,
+        };
         let process = SeenProcess { unreaped, ..seen(0) };
         let mut recording = recording(vec![LastWait { process, awaited, ..wait(0, 1, 0, false, &[]) }]);
         recording.recorded[0].waits = [(WaitReason::Open, WaitTotal { ns: WINDOW, count: 1 })].into();
@@ -391,8 +396,13 @@ fn who_was_killed_without_its_children_is_named() {
 
 #[test]
 fn who_has_a_deleted_fifo_is_named() {
-    let awaited =
-        WaitedFor::Opening { path: "/run/cmd".to_owned(), writes: true, deleted: vec![seen(1)], removed: false };
+    let awaited = WaitedFor::Opening {
+        path: "/run/cmd".to_owned(),
+        writes: true,
+        deleted: vec![seen(1)],
+        removed: false,
+        age_ns: None,
+    };
     let mut recording = recording(vec![LastWait { awaited, endless: false, ..wait(0, 1, 5, false, &[]) }]);
     recording.recorded[0].waits = [(WaitReason::Open, WaitTotal { ns: 600, count: 1 })].into();
     let text = "`client` (process 1) waits until another process opens the FIFO `/run/cmd` for reading. `server` (process 2) has \
@@ -403,7 +413,13 @@ fn who_has_a_deleted_fifo_is_named() {
 #[test]
 fn fifos_that_nobody_opens_are_named() {
     let opens = |path: &str| {
-        let awaited = WaitedFor::Opening { path: path.to_owned(), writes: false, deleted: Vec::new(), removed: false };
+        let awaited = WaitedFor::Opening {
+            path: path.to_owned(),
+            writes: false,
+            deleted: Vec::new(),
+            removed: false,
+            age_ns: None,
+        };
         LastWait { awaited, endless: false, ..wait(0, 1, 5, false, &[]) }
     };
     let mut recording = recording(vec![opens("b"), opens("a")]);
