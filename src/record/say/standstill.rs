@@ -189,6 +189,9 @@ fn locked(recording: &Document, look: &LastLook) -> Vec<String> {
     look.waits.iter().filter(long).filter_map(text).take(NAMED).collect()
 }
 
+/// A look takes this time at most after the moment that it is of, ns.
+const LOOK_NS: u64 = 100_000_000;
+
 /// FIFOs that a process opens for the same direction, and whose other ends nobody opens.
 struct UnopenedFifos<'a> {
     process: &'a SeenProcess,
@@ -219,7 +222,7 @@ fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
                 deleted: Vec::new(),
                 removed: *removed,
                 // What was made meanwhile is not left over.
-                is_new: age_ns.is_some_and(|age| age < look.at_ns) && recording.target.pids().is_empty(),
+                is_new: age_ns.is_some_and(|age| age < look.at_ns + LOOK_NS) && recording.target.pids().is_empty(),
             };
             let found = of_processes.entry((process.pid, *writes)).or_insert_with(new);
             found.paths.insert(format!("`{}`", clean(path)));
