@@ -1,7 +1,7 @@
 //! Pipes that nobody read to the end, because who was to do so was killed.
 
 use crate::record::say::findings::view::{FindingView, after};
-use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
+use crate::result::{ChannelKind, Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
 use crate::util::text::{counted, grouped};
 
 /// The first process of a PID namespace, inside.
@@ -17,7 +17,29 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let channels = document.channels.iter().enumerate();
-    channels.filter_map(|(at, channel)| Some(Finding { channels: vec![at], ..lost(view, channel)? })).collect()
+    let found = |channel: &RecordedChannel| lost(view, channel).or_else(|| too_early(view, channel));
+    channels.filter_map(|(at, channel)| Some(Finding { channels: vec![at], ..found(channel)? })).collect()
+}
+
+/// `` `R.py` read the FIFO before anybody had it open for writing, and took the 0 bytes that it got for the end: ... ``
+fn too_early(view: &FindingView<'_>, channel: &RecordedChannel) -> Option<Finding> {
+    let ([reader], [writer]) = (&channel.readers[..], &channel.writers[..]) else { return None };
+    // With a writer, or with data, a read does not get the end.
+    let only_end = reader.bytes == 0 && reader.at_end > 0 && reader.process != writer.process;
+    let is_known = channel.other_readers.is_empty() && channel.other_writers.is_empty();
+    if channel.kind != ChannelKind::Fifo || !only_end || !is_known || writer.bytes == 0 {
+        return None;
+    }
+    let text = format!(
+        "{} read the FIFO before {} had it open for writing, took the 0 bytes that it got for the end, and read no more: the {} that came \
+         later are lost. Opened with O_NONBLOCK, a FIFO without a writer gives 0 bytes at once: without that flag, opening it waits for the \
+         writer, or `poll` tells when there is data.",
+        view.name(reader.process),
+        view.name(writer.process),
+        counted(writer.bytes, "byte")
+    );
+    let finding = Finding::new(FindingKind::NeverRead, [reader.process, writer.process], text);
+    Some(Finding { bytes: Some(writer.bytes), ..finding })
 }
 
 fn lost(view: &FindingView<'_>, channel: &RecordedChannel) -> Option<Finding> {
@@ -91,6 +113,30 @@ mod tests {
     use super::*;
     use crate::record::say::findings::tests::{WINDOW, said, silent};
     use crate::result::Document;
+
+    #[test]
+    fn an_end_before_the_begin_is_said() {
+        let early = |change: &dyn Fn(&mut Document)| {
+            said(find, &|recording| {
+                recording.channels[0].kind = ChannelKind::Fifo;
+                let reader = &mut recording.channels[0].readers[0];
+                (reader.bytes, reader.at_end) = (0, 1);
+                change(recording);
+            })
+        };
+        let text = "`grep` read the FIFO before `seq` had it open for writing, took the 0 bytes that it got for the end, and read no more: the 1,000 \
+                    bytes that came later are lost.";
+        assert!(early(&|_| {})[0].starts_with(text), "{:?}", early(&|_| {}));
+        silent(
+            &early,
+            &[
+                &|recording| recording.channels[0].readers[0].bytes = 1,
+                &|recording| recording.channels[0].readers[0].at_end = 0,
+                &|recording| recording.channels[0].kind = ChannelKind::Pipe,
+                &|recording| recording.channels[0].writers[0].bytes = 0,
+            ],
+        );
+    }
 
     #[test]
     fn what_nobody_read_is_said() {
