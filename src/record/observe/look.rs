@@ -19,7 +19,6 @@ use rustix::termios::{LocalModes, tcgetattr};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
 
 /// Recorded processes of which more are not looked at, and waits that are kept.
 const MOST_PROCESSES: usize = 512;
@@ -330,13 +329,13 @@ impl ProcessesNow {
                 Some(WaitedFor::Children(children.into_iter().map(|pid| self.seen(pid)).collect()))
             }
             ThreadCall::Files(awaited) => {
-                let is_error = |channel: &AwaitedChannel, room: bool| {
-                    let error = self.channel_key(pid, libc::STDERR_FILENO as u32, room);
-                    error == Some((channel.inode, channel.device))
-                };
                 let channel = |(fd, room): &(u32, bool)| {
-                    let found = self.channel(self.file(pid, *fd)?, *room)?;
-                    Some(AwaitedChannel { is_error: is_error(&found, *room), ..found })
+                    let file = self.file(pid, *fd)?;
+                    let found = self.channel(file, *room)?;
+                    let error = self.channel_key(pid, libc::STDERR_FILENO as u32, *room);
+                    let is_error = error == Some((found.inode, found.device));
+                    let is_typed = !room && matches!(file.kind, FileKind::Terminal { is_master: false, .. });
+                    Some(AwaitedChannel { is_error, hidden: is_typed && hides_typing(pid, *fd), ..found })
                 };
                 let any: Vec<AwaitedChannel> = awaited.any.iter().filter_map(channel).collect();
                 let is_other = |entry: &&(u32, bool)| channel(entry).is_none() && !self.is_own(pid, entry);
@@ -372,10 +371,8 @@ impl ProcessesNow {
         let holders = holders.into_iter().map(holder).collect();
         let peer = if let FileKind::Socket(inode) = &file.kind { self.peers.get(inode) } else { None };
         let unaccepted = peer.is_some_and(|peer| peer.unaccepted);
-        let is_slave = matches!(file.kind, FileKind::Terminal { is_master: false, .. });
-        let hidden = is_slave && !room && path.as_deref().is_some_and(|path| hides_typing(Path::new(path)));
-        let fd = file.fd;
-        Some(AwaitedChannel { kind, inode, device, path, fd, is_error: false, hidden, room, unaccepted, holders })
+        let (fd, is_error, hidden) = (file.fd, false, false);
+        Some(AwaitedChannel { kind, inode, device, path, fd, is_error, hidden, room, unaccepted, holders })
     }
 }
 
@@ -415,11 +412,13 @@ pub(crate) fn path_of(file: &OpenFile) -> Option<String> {
     }
 }
 
-/// Whether a terminal gives lines that it does not show while they are typed, as `getpass` sets it.
-fn hides_typing(path: &Path) -> bool {
+/// Whether the terminal that is this descriptor of a process gives lines that it does not show while they are typed, as
+/// `getpass` sets it.
+fn hides_typing(pid: u32, fd: u32) -> bool {
     // To open it must not make it the terminal of this process.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let modes = rustix::fs::open(path, flags, Mode::empty()).and_then(|terminal| tcgetattr(&terminal));
+    let modes = rustix::fs::open(format!("/proc/{pid}/fd/{fd}"), flags, Mode::empty())
+        .and_then(|terminal| tcgetattr(&terminal));
     modes.is_ok_and(|now| now.local_modes & (LocalModes::ICANON | LocalModes::ECHO) == LocalModes::ICANON)
 }
 
