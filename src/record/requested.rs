@@ -109,6 +109,7 @@ impl RecordingRequest {
 
     /// As [`Self::count`], to be compared with `stored`: if its first run executes what that of `stored` did, all the rest
     /// is taken from there.
+    ///
     /// `alone`: nothing else is measured meanwhile.
     pub fn count_again(&self, prepared: &PreparedPipeline, stored: &Outcome, alone: bool) -> Result<Outcome> {
         if !may_be_same(self, stored)? {

@@ -45,16 +45,23 @@ pub struct LastWait {
 }
 
 impl LastWait {
+    /// The channels for which it waited.
+    pub fn channels(&self) -> &[AwaitedChannel] {
+        match &self.awaited {
+            WaitedFor::Channels { any, .. } => any,
+            _ => &[],
+        }
+    }
+
     /// The process, and those for which it waited.
     pub fn processes(&self) -> impl Iterator<Item = &SeenProcess> {
-        let (channels, children) = match &self.awaited {
-            WaitedFor::Channels { any, .. } => (&any[..], &[][..]),
+        let children = match &self.awaited {
             WaitedFor::Children(processes)
             | WaitedFor::Lock { holders: processes, .. }
-            | WaitedFor::Shared { holders: processes, .. } => (&[][..], &processes[..]),
-            WaitedFor::Thread | WaitedFor::Opening { .. } => (&[][..], &[][..]),
+            | WaitedFor::Shared { holders: processes, .. } => &processes[..],
+            WaitedFor::Channels { .. } | WaitedFor::Thread | WaitedFor::Opening { .. } => &[],
         };
-        let holders = channels.iter().flat_map(|channel| &channel.holders).map(|holder| &holder.process);
+        let holders = self.channels().iter().flat_map(|channel| &channel.holders).map(|holder| &holder.process);
         [&self.process].into_iter().chain(holders).chain(children)
     }
 }

@@ -1,6 +1,6 @@
 //! Channels of a recording: pipes, sockets and terminals, and what each process did at its end.
 
-use crate::awaited::ChannelKind;
+use crate::awaited::{AwaitedChannel, ChannelKind};
 use crate::defaults::is_default;
 use crate::recorded::UnrecordedProcess;
 use schemars::JsonSchema;
@@ -109,6 +109,11 @@ impl RecordedChannel {
     /// What it could hold as first seen, as last seen, and at least, in bytes.
     pub fn sizes(&self) -> Option<[u64; 3]> {
         self.slots.map(|slots| slots.map(|slots| 4096 * slots)).or(self.buffer)
+    }
+
+    /// Whether this is the channel for which a thread waited.
+    pub fn is(&self, awaited: &AwaitedChannel) -> bool {
+        (self.inode, self.device) == (awaited.inode, awaited.device)
     }
 
     /// The ports of the sender and the receiver of a TCP connection.

@@ -22,7 +22,7 @@ pub fn of(function: &ExecutedFunction, code: &ExecutedCode) -> Result<SourceLine
     let all: Vec<&ExecutedInstruction> = function.instructions.iter().collect();
     let addresses = addresses(path, function.address, &all)?;
     let modified = std::fs::metadata(path).and_then(|of| of.modified()).ok();
-    let symbolizer = Symbolizer::builder().enable_code_info(true).enable_inlined_fns(true).build();
+    let symbolizer = with_lines();
     // Debug information can be damaged, or compressed in a way that is not known here: then there are no lines.
     let found = symbolizer.symbolize(&Source::Elf(Elf::new(path)), Input::VirtOffset(&addresses));
     let mut lines = SourceLines::default();
@@ -47,11 +47,14 @@ pub fn of(function: &ExecutedFunction, code: &ExecutedCode) -> Result<SourceLine
 /// The line of one instruction of the function at `address` in the file at `path`, as `sort.c:12`; `None` if that is not known.
 pub fn of_one(path: &Path, address: u64, one: &ExecutedInstruction) -> Option<String> {
     let addresses = addresses(path, address, &[one]).ok()?;
-    let symbolizer = Symbolizer::builder().enable_code_info(true).enable_inlined_fns(true).build();
+    let symbolizer = with_lines();
     let found = symbolizer.symbolize_single(&Source::Elf(Elf::new(path)), Input::VirtOffset(addresses[0])).ok()?;
-    let symbol = found.as_sym()?;
-    let place = innermost(symbol)?;
+    let place = innermost(found.as_sym()?)?;
     Some(format!("{}:{}", place.file.to_string_lossy(), place.line?))
+}
+
+fn with_lines() -> Symbolizer {
+    Symbolizer::builder().enable_code_info(true).enable_inlined_fns(true).build()
 }
 
 /// Where `instructions` of the function at `address` are in the file at `path`.

@@ -8,8 +8,8 @@ use crate::record::model::stages::{self, Stages};
 use crate::record::start::running::OtherEnd;
 use crate::report::number::number;
 use crate::result::{
-    Document, Finding, FindingKind, LastLook, RecordLevel, RecordedChannel, RecordedEnd, RecordedProcess, SeenProcess,
-    UnrecordedProcess, WaitedFor,
+    Document, Finding, FindingKind, LastLook, LastWait, RecordLevel, RecordedChannel, RecordedEnd, RecordedProcess,
+    SeenProcess, UnrecordedProcess,
 };
 use crate::util::text::{capitalized, counted};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,16 +32,10 @@ pub(crate) fn add(pipes: &mut [RecordedChannel], others: &[OtherEnd]) {
 
 /// Add those that were seen at the ends of pipes which no known process has.
 pub(crate) fn add_seen(pipes: &mut [RecordedChannel], look: Option<&LastLook>) {
-    let channels = look.into_iter().flat_map(|look| &look.waits).filter_map(|wait| match &wait.awaited {
-        WaitedFor::Channels { any, .. } => Some(any),
-        _ => None,
-    });
+    let channels = look.into_iter().flat_map(|look| &look.waits).flat_map(LastWait::channels);
     let mut known = BTreeSet::new();
-    for channel in channels.flatten() {
-        let Some(pipe) = pipes.iter_mut().find(|pipe| pipe.inode == channel.inode && pipe.device == channel.device)
-        else {
-            continue;
-        };
+    for channel in channels {
+        let Some(pipe) = pipes.iter_mut().find(|pipe| pipe.is(channel)) else { continue };
         let (ends, others) = if channel.room {
             (&mut pipe.readers, &mut pipe.other_readers)
         } else {

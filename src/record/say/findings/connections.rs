@@ -2,7 +2,7 @@
 
 use crate::record::say::findings::view::{FindingView, after};
 use crate::report::number::time;
-use crate::result::{ChannelKind, Finding, FindingKind, NameUse, RecordedChannel, WaitReason, WaitedFor};
+use crate::result::{ChannelKind, Finding, FindingKind, LastWait, NameUse, RecordedChannel, WaitReason, WaitedFor};
 use crate::util::text::{counted, grouped};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,14 +13,12 @@ fn receiver(channel: &RecordedChannel) -> Option<u16> {
 
 /// Whether a process waited for an answer to this at the end, by a connection that nobody had accepted.
 fn is_unaccepted(view: &FindingView<'_>, channel: &RecordedChannel) -> bool {
-    // The answer comes the other way.
-    let answer = channel.inode << 16 & 0xffff_0000 | channel.inode >> 16 & 0xffff;
     let waits = view.document.last_look.iter().flat_map(|look| &look.waits);
-    let mut awaited = waits.flat_map(|wait| match &wait.awaited {
-        WaitedFor::Channels { any, .. } => &any[..],
-        _ => &[],
-    });
-    awaited.any(|of| of.unaccepted && of.kind == channel.kind && of.inode & 0xffff_ffff == answer)
+    let mut unaccepted = waits.flat_map(LastWait::channels).filter(|of| of.unaccepted && of.kind == channel.kind);
+    // The answer comes the other way.
+    channel
+        .ports()
+        .is_some_and(|[from, to]| unaccepted.any(|of| [of.inode as u16, (of.inode >> 16) as u16] == [to, from]))
 }
 
 /// `` `server`, which listens at port 8080, read nothing of what came by 6 of 8 connections (54 bytes): it is lost. ``

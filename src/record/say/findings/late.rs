@@ -173,14 +173,12 @@ fn at_its_end(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> O
     if !came_slowly || !is_late {
         return None;
     }
-    let held = holds(view, at, channel);
-    let why = match at_once(process) {
-        _ if held.is_some() => held.unwrap_or_default(),
+    let why = holds(view, at, channel).unwrap_or_else(|| match at_once(process) {
         Some(switch) => format!(
             "it buffers its output ({switch} writes at once), or waits for whole blocks of input (`read(n)`, unlike `readline`)"
         ),
         None => "it buffers its output and has to flush it after each line".to_owned(),
-    };
+    });
     let text = format!(
         "{} read {} times from {} on and wrote only at its end, {} from {} on. Unless it needs all of its input first, {why}.",
         view.name(at),
@@ -203,19 +201,18 @@ const SHOWS: [(&str, &str); 7] = [
     ("bazel", "`--test_output=streamed`"),
 ];
 
-/// `it keeps what `sh` writes until that has ended, ...`: said of who reads only what it has started itself.
+/// `` it keeps the output of `sh` until that has ended: ... ``, said of who reads only what it has started itself.
 fn holds(view: &FindingView<'_>, at: usize, channel: usize) -> Option<String> {
     let all = &view.document.recorded;
     let writers = &view.document.channels.get(channel)?.writers;
     let started = |end: &RecordedEnd| end.process != at && view.with_starters(end.process).skip(1).any(|of| of == at);
     let is_own = !writers.is_empty() && writers.iter().all(started) && all[at].input != Some(channel);
     let program = all[at].name.as_str();
-    let shows = SHOWS.iter().find(|(name, _)| *name == program).map(|(_, switch)| switch);
-    let switch = shows.map_or_else(
-        || "it has to pass on each line as it comes".to_owned(),
-        |switch| format!("with {switch}, each line comes as it is written"),
-    );
-    is_own.then(|| format!("it keeps what {} until that has ended: {switch}", view.names(writers) + " writes"))
+    let switch = match SHOWS.iter().find(|(name, _)| *name == program) {
+        Some((_, switch)) => format!("with {switch}, each line comes as it is written"),
+        None => "it has to pass on each line as it comes".to_owned(),
+    };
+    is_own.then(|| format!("it keeps the output of {} until that has ended: {switch}", view.names(writers)))
 }
 
 /// What has the process write at once; `None` if it does so, or can only write at its end. Without its words, both is unknown.

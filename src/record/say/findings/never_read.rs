@@ -1,4 +1,4 @@
-//! Pipes that nobody read to the end, because who was to do so was killed.
+//! Pipes of which nobody read all, because who was to do so was killed, or took an early end for the end.
 
 use crate::record::say::findings::view::{FindingView, after};
 use crate::result::{ChannelKind, Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
@@ -49,8 +49,8 @@ fn lost(view: &FindingView<'_>, channel: &RecordedChannel) -> Option<Finding> {
     let process = view.process(writer)?;
     let bytes = channel.written();
     let ended = process.end_ns < document.processes.window_ns;
-    // A byte that wakes a thread is no text.
-    if !is_known || !channel.kind.is_pipe() || bytes == 0 || !ended || !is_text(writer) || writer.epipe > 0 {
+    // A byte that wakes a thread is no output.
+    if !is_known || !channel.kind.is_pipe() || bytes == 0 || !ended || !is_output(writer) || writer.epipe > 0 {
         return None;
     }
     let name = view.name(writer.process);
@@ -93,8 +93,8 @@ fn is_killed_with(process: &RecordedProcess, first: &RecordedProcess) -> bool {
         && (first.end_ns.saturating_sub(AT_ONCE_NS)..first.end_ns + AT_ONCE_NS).contains(&process.end_ns)
 }
 
-/// Whether all that was written is text.
-fn is_text(end: &RecordedEnd) -> bool {
+/// Whether all was written to standard output.
+fn is_output(end: &RecordedEnd) -> bool {
     end.printed > 0 && end.printed >= end.all_calls()
 }
 

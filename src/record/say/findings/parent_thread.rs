@@ -16,20 +16,20 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         let signal = killed::requested(process)?;
         let (name, who) = (view.name(at), view.name(by));
         let asked = "as the child had asked for (`prctl` with PR_SET_PDEATHSIG)";
-        let text = if parent.end_ns > ended + SOON_NS {
-            format!(
+        let (kind, text) = if parent.end_ns > ended + SOON_NS {
+            let text = format!(
                 "{name} was ended by {signal} at {}, which nobody sent by a call: the kernel did, {asked}, when the thread of {who} ended that had \
                  started it. That is for the thread, not for the process: {who} has to start it from a thread that stays, such as the first \
                  one, or without PR_SET_PDEATHSIG.",
                 after(ended)
-            )
+            );
+            (FindingKind::GroupEnded, text)
         } else {
-            format!(
-                "{name} was ended by {signal} at {} when {who}, which had started it, ended, {asked}.",
-                after(ended)
-            )
+            let at = after(ended);
+            let text =
+                format!("{name} was ended by {signal} at {at} when {who}, which had started it, ended, {asked}.");
+            (FindingKind::Ended, text)
         };
-        let kind = if parent.end_ns > ended + SOON_NS { FindingKind::GroupEnded } else { FindingKind::Ended };
         Some(Finding { at_ns: Some(ended), ..Finding::new(kind, [at, by], text) })
     };
     document.recorded.iter().enumerate().filter_map(found).collect()

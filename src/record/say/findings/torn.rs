@@ -3,7 +3,7 @@
 use crate::record::say::findings::late::at_once;
 use crate::record::say::findings::view::FindingView;
 use crate::result::{
-    Document, DoubledBuffer, Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedStream, WaitReason, WaitedFor,
+    Document, DoubledBuffer, Finding, FindingKind, LastWait, RecordedChannel, RecordedEnd, RecordedStream, WaitReason,
 };
 use crate::util::text::{clean, counted, grouped};
 use std::collections::{BTreeMap, BTreeSet};
@@ -228,11 +228,7 @@ const LONGEST: u64 = 4096;
 /// Whether a process waited at the end for more data in the channel: it has read all that is there.
 fn is_awaited(document: &Document, channel: &RecordedChannel) -> bool {
     let waits = document.last_look.iter().flat_map(|look| &look.waits);
-    let mut awaited = waits.flat_map(|wait| match &wait.awaited {
-        WaitedFor::Channels { any, .. } => &any[..],
-        _ => &[],
-    });
-    awaited.any(|of| !of.room && (of.inode, of.device) == (channel.inode, channel.device))
+    waits.flat_map(LastWait::channels).any(|of| !of.room && channel.is(of))
 }
 
 /// `` The terminal cut what was typed at 4,095 bytes in a line: `a` read 4,096 of 6,001 bytes. ... ``
@@ -270,7 +266,7 @@ pub(crate) fn line_cut(view: &FindingView<'_>) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::record::say::findings::tests::{WINDOW, said, said_after, silent};
-    use crate::result::{AwaitedChannel, ChannelKind, LastLook, LastWait, SeenProcess};
+    use crate::result::{AwaitedChannel, ChannelKind, LastLook, LastWait, SeenProcess, WaitedFor};
 
     /// Eight processes of one name that write at the same time.
     fn eight(recording: &mut Document) {

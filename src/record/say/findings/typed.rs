@@ -1,9 +1,7 @@
 //! What waits for somebody to type at its terminal.
 
 use crate::record::say::findings::view::{FindingView, after};
-use crate::result::{
-    AwaitedChannel, ChannelKind, Document, Finding, FindingKind, RecordedChannel, RecordedEnd, WaitedFor,
-};
+use crate::result::{ChannelKind, Document, Finding, FindingKind, LastWait, RecordedChannel, RecordedEnd};
 use crate::util::text::{clean, counted};
 
 /// From this part of the window on, a process waits most of the time.
@@ -74,16 +72,15 @@ fn asked(view: &FindingView<'_>, process: usize) -> Option<(u64, u64, String)> {
 /// Whether a process reads a terminal that does not show what is typed.
 fn is_hidden(document: &Document, process: usize) -> bool {
     let waits = document.last_look.iter().flat_map(|look| &look.waits);
-    let mut own = waits.filter(|wait| wait.process.recorded == Some(process));
-    let hides = |any: &[AwaitedChannel]| any.iter().any(|channel| channel.hidden);
-    own.any(|wait| matches!(&wait.awaited, WaitedFor::Channels { any, .. } if hides(any)))
+    let own = waits.filter(|wait| wait.process.recorded == Some(process));
+    own.flat_map(LastWait::channels).any(|channel| channel.hidden)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::record::say::findings::tests::{MS, WINDOW, said, silent};
-    use crate::result::{LastLook, LastWait, RecordedStream, SeenProcess};
+    use crate::result::{AwaitedChannel, LastLook, LastWait, RecordedStream, SeenProcess, WaitedFor};
 
     fn asks(change: &dyn Fn(&mut Document)) -> Vec<String> {
         said(typed, &|recording| {

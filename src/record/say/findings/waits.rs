@@ -43,27 +43,25 @@ pub(crate) fn stopped(view: &FindingView<'_>) -> Vec<Finding> {
     let names = few(stopped.iter().map(|at| view.name(*at)));
     let held = |at: &usize| document.recorded[*at].held_by.get(&WaitReason::Stopped).cloned().unwrap_or_default();
     let by: BTreeSet<HeldBy> = stopped.iter().flat_map(held).collect();
-    let starter = starter_of(view, &stopped);
-    let why = match &by.into_iter().collect::<Vec<HeldBy>>()[..] {
-        [] => format!(
+    let why = match (&by.into_iter().collect::<Vec<HeldBy>>()[..], starter_of(view, &stopped)) {
+        ([], _) => format!(
             "a signal did it, as Ctrl-Z does, or a terminal whose background job wants to read. `fg` or `kill -CONT` lets {them} \
              go on."
         ),
-        [HeldBy::BackgroundRead] => format!(
+        ([HeldBy::BackgroundRead], _) => format!(
             "by SIGTTIN, because a background job read from its terminal. `fg` brings {them} to the foreground; `</dev/null` \
              gives a background job no terminal to read."
         ),
-        [HeldBy::BackgroundWrite] if starter.is_some() => format!(
+        ([HeldBy::BackgroundWrite], Some(starter)) => format!(
             "by SIGTTOU, because of a change of the terminal, or a write to it after `stty tostop`, from a process group that is not in the \
-             foreground there. {}, which started {them}, has to leave {them} in its own group, to give {them} another terminal (`openpty` and \
-             `setsid`), or to bring that group to the foreground (`tcsetpgrp`); who ignores SIGTTOU is not stopped.",
-            starter.unwrap_or_default()
+             foreground there. {starter}, which started {them}, has to leave {them} in its own group, to give {them} another terminal (`openpty` and \
+             `setsid`), or to bring that group to the foreground (`tcsetpgrp`); who ignores SIGTTOU is not stopped."
         ),
-        [HeldBy::BackgroundWrite] => format!(
+        ([HeldBy::BackgroundWrite], None) => format!(
             "by SIGTTOU, because a background job changed its terminal, or wrote to it after `stty tostop`. `fg` brings {them} \
              to the foreground; with `</dev/null >log 2>&1`, it leaves the terminal alone."
         ),
-        by => format!("by {}. `fg` or `kill -CONT` lets {them} go on.", few(by.iter().map(words::holder))),
+        (by, _) => format!("by {}. `fg` or `kill -CONT` lets {them} go on.", few(by.iter().map(words::holder))),
     };
     let text = if stopped.iter().all(|at| part(*at) >= ALWAYS) {
         format!("{names} {are} stopped, and {were} all the time: {why}")

@@ -89,11 +89,7 @@ pub(super) fn circles(waits: Vec<&LastWait>) -> Vec<Vec<&LastWait>> {
 /// Whether a member of a circle waits also for somebody outside of it, who waits for none of them: that one can end all of it.
 fn has_way_out(waits: &[&LastWait], circle: &[usize]) -> bool {
     let members: BTreeSet<u32> = circle.iter().map(|at| waits[*at].process.pid).collect();
-    let awaited = |at: &usize| match &waits[*at].awaited {
-        WaitedFor::Channels { any, .. } => &any[..],
-        _ => &[],
-    };
-    let holders = circle.iter().flat_map(awaited).flat_map(|channel| &channel.holders);
+    let holders = circle.iter().flat_map(|at| waits[*at].channels()).flat_map(|channel| &channel.holders);
     let outside: BTreeSet<u32> = holders.map(|of| of.process.pid).filter(|pid| !members.contains(pid)).collect();
     // All that could release it wait, too.
     let is_shared = |at: usize| matches!(waits[at].awaited, WaitedFor::Shared { .. });

@@ -24,13 +24,6 @@ const PARTS: u64 = 2;
 /// This part of the reads asked for the rest of a block.
 const IN_BLOCKS: f64 = 0.5;
 
-fn channels(wait: &LastWait) -> &[AwaitedChannel] {
-    match &wait.awaited {
-        WaitedFor::Channels { any, .. } => any,
-        _ => &[],
-    }
-}
-
 /// What would let a circle go on.
 pub(super) fn remedy(
     recording: &Document,
@@ -40,16 +33,14 @@ pub(super) fn remedy(
     if let Some(text) = kept_open(recording, members, name) {
         return Some(text);
     }
-    let full = members.iter().find_map(|wait| Some((wait, channels(wait).iter().find(|channel| channel.room)?)));
+    let full = members.iter().find_map(|wait| Some((wait, wait.channels().iter().find(|channel| channel.room)?)));
     let Some((writer, channel)) = full else {
-        let all_empty = members.iter().all(|wait| !channels(wait).is_empty());
+        let all_empty = members.iter().all(|wait| !wait.channels().is_empty());
         // What was cut has a sentence of its own.
         let cuts = line_cut(&FindingView::new(recording)).into_iter().flat_map(|finding| finding.channels);
         let cuts: Vec<&RecordedChannel> = cuts.filter_map(|at| recording.channels.get(at)).collect();
-        let is_cut = |channel: &AwaitedChannel| {
-            cuts.iter().any(|cut| (cut.inode, cut.device) == (channel.inode, channel.device))
-        };
-        if members.iter().any(|wait| channels(wait).iter().any(is_cut)) {
+        let is_cut = |channel: &AwaitedChannel| cuts.iter().any(|cut| cut.is(channel));
+        if members.iter().any(|wait| wait.channels().iter().any(is_cut)) {
             return None;
         }
         return all_empty.then(|| {
@@ -63,14 +54,14 @@ pub(super) fn remedy(
             })
         });
     };
-    let for_room = |wait: &&LastWait| channels(wait).iter().any(|channel| channel.room);
+    let for_room = |wait: &&LastWait| wait.channels().iter().any(|channel| channel.room);
     if members.iter().all(for_room) {
         return Some("One of them has to read while it writes, as in another thread.".to_owned());
     }
     let holds = |wait: &&&LastWait| channel.holders.iter().any(|holder| holder.process.pid == wait.process.pid);
     let reader = members.iter().filter(|wait| wait.process.pid != writer.process.pid).find(holds)?;
     let waits_for_it =
-        channels(reader).iter().any(|other| !other.room && has_holder(other, &[writer.process.pid].into()));
+        reader.channels().iter().any(|other| !other.room && has_holder(other, &[writer.process.pid].into()));
     let name = capitalized(&name(&reader.process));
     let unwatched = recorded(recording, channel).is_some_and(|pipe| {
         let own = |end: &&RecordedEnd| Some(end.process) == reader.process.recorded && end.bytes > 0;
@@ -102,7 +93,7 @@ fn silent_input(recording: &Document, members: &[&LastWait], name: &impl Fn(&See
         channel.fd == 0 && recorded(recording, channel).is_none_or(|pipe| !wrote(pipe))
     };
     let (reader, channel) =
-        members.iter().find_map(|wait| Some((wait, channels(wait).iter().find(|of| is_silent(of))?)))?;
+        members.iter().find_map(|wait| Some((wait, wait.channels().iter().find(|of| is_silent(of))?)))?;
     let holder = channel.holders.iter().find(|holder| holder.process.pid != reader.process.pid)?;
     let from_begin = recording.target.pids().is_empty() && recording.looks.is_none();
     let (reader, holder) = (name(&reader.process), name(&holder.process));
@@ -121,7 +112,7 @@ fn input_ended(recording: &Document, members: &[&LastWait], name: &impl Fn(&Seen
         let at = wait.process.recorded?;
         let input = recording.channels.get(recording.recorded.get(at)?.input?)?;
         let is_over = input.readers.iter().any(|end| end.process == at && end.at_end > 0 && end.bytes > 0);
-        let socket = channels(wait).iter().find(|of| !of.kind.is_pipe() && of.fd > LAST_GIVEN)?;
+        let socket = wait.channels().iter().find(|of| !of.kind.is_pipe() && of.fd > LAST_GIVEN)?;
         is_over.then_some((wait, socket))
     })?;
     let other = channel.holders.iter().find(|holder| holder.process.pid != wait.process.pid)?;
@@ -141,7 +132,7 @@ fn passes_no_end(
     members: &[&LastWait],
     name: &impl Fn(&SeenProcess) -> String,
 ) -> Option<String> {
-    let waits = members.iter().flat_map(|reader| channels(reader).iter().map(move |channel| (reader, channel)));
+    let waits = members.iter().flat_map(|reader| reader.channels().iter().map(move |channel| (reader, channel)));
     waits.into_iter().find_map(|(reader, channel)| {
         let pipe = recorded(recording, channel)?;
         let [to] = &pipe.writers[..] else { return None };
@@ -169,7 +160,7 @@ fn passes_no_end(
 fn told(recording: &Document, members: &[&LastWait], name: &impl Fn(&SeenProcess) -> String) -> Option<String> {
     let (wait, at, channel) = members.iter().find_map(|wait| {
         let at = recording.recorded.get(wait.process.recorded?)?.told_to_end_ns?;
-        let connection = channels(wait).iter().find(|of| !of.kind.is_pipe() && of.kind != ChannelKind::Pty)?;
+        let connection = wait.channels().iter().find(|of| !of.kind.is_pipe() && of.kind != ChannelKind::Pty)?;
         Some((wait, at, connection))
     })?;
     let other = channel.holders.iter().find(|holder| holder.process.pid != wait.process.pid)?;
@@ -188,7 +179,7 @@ fn of_its_shell(recording: &Document, members: &[&LastWait], name: &impl Fn(&See
     members.iter().find_map(|wait| {
         let at = wait.process.recorded?;
         let shell = recording.recorded.get(at)?.started_by?;
-        let channel = channels(wait).iter().find(|of| of.fd == 0 && of.kind.is_pipe())?;
+        let channel = wait.channels().iter().find(|of| of.fd == 0 && of.kind.is_pipe())?;
         let readers = &recorded(recording, channel)?.readers;
         let read = |of: usize| readers.iter().find(|end| end.process == of && end.bytes > 0);
         let taken = read(at).map_or(0, |end| end.bytes);
@@ -212,7 +203,7 @@ fn holder_fd(channel: &AwaitedChannel, process: &SeenProcess) -> Option<u32> {
 
 /// Of processes that all wait for data, what was written last: who has read it waits for more of it.
 fn last_said(recording: &Document, members: &[&LastWait], name: &impl Fn(&SeenProcess) -> String) -> Option<String> {
-    let said = members.iter().flat_map(|reader| channels(reader).iter().map(move |channel| (reader, channel)));
+    let said = members.iter().flat_map(|reader| reader.channels().iter().map(move |channel| (reader, channel)));
     let said = said.filter_map(|(reader, channel)| {
         let pipe = recorded(recording, channel)?;
         let ([from], [to]) = (&pipe.writers[..], &pipe.readers[..]) else { return None };
@@ -258,7 +249,7 @@ fn last_said(recording: &Document, members: &[&LastWait], name: &impl Fn(&SeenPr
 
 /// If a member of a circle has an end open that it does not need, or not any more: it has to close it.
 fn kept_open(recording: &Document, members: &[&LastWait], name: &impl Fn(&SeenProcess) -> String) -> Option<String> {
-    for (wait, channel) in members.iter().flat_map(|wait| channels(wait).iter().map(move |channel| (wait, channel))) {
+    for (wait, channel) in members.iter().flat_map(|wait| wait.channels().iter().map(move |channel| (wait, channel))) {
         let others: Vec<&ChannelHolder> =
             channel.holders.iter().filter(|holder| holder.process.pid != wait.process.pid).collect();
         let Some((holder, own)) = others.iter().find_map(|holder| {

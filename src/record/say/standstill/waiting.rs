@@ -95,7 +95,7 @@ pub(super) fn has_holder(channel: &AwaitedChannel, members: &BTreeSet<u32>) -> b
 
 /// The recorded pipe of a channel.
 pub(super) fn recorded<'a>(recording: &'a Document, channel: &AwaitedChannel) -> Option<&'a RecordedChannel> {
-    recording.channels.iter().find(|pipe| pipe.inode == channel.inode && pipe.device == channel.device)
+    recording.channels.iter().find(|pipe| pipe.is(channel))
 }
 
 /// `; `a.py` wrote 65,536 bytes to it until it was killed by SIGKILL at 0.51 s: the rest of that will not come`.
@@ -140,7 +140,7 @@ pub(super) fn channel_name(channel: &AwaitedChannel) -> String {
 pub(super) fn role_of(recording: &Document, process: Option<usize>, channel: &AwaitedChannel) -> Option<&'static str> {
     let output = process.and_then(|at| recording.recorded.get(at)?.output);
     let given = output.and_then(|at| recording.channels.get(at));
-    let moved = given.is_some_and(|given| (given.inode, given.device) != (channel.inode, channel.device));
+    let moved = given.is_some_and(|given| !given.is(channel));
     let is_output = channel.fd == libc::STDOUT_FILENO as u32;
     role(if is_output && moved && channel.is_error { libc::STDERR_FILENO as u32 } else { channel.fd })
 }
