@@ -21,7 +21,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     channels.filter_map(|(at, channel)| Some(Finding { channels: vec![at], ..found(channel)? })).collect()
 }
 
-/// `` `R.py` read the FIFO before anybody had it open for writing, and took the 0 bytes that it got for the end: ... ``
+/// `` `R.py` read the FIFO when nobody had it open for writing, and took the 0 bytes that it got for the end: ... ``
 fn too_early(view: &FindingView<'_>, channel: &RecordedChannel) -> Option<Finding> {
     let ([reader], [writer]) = (&channel.readers[..], &channel.writers[..]) else { return None };
     // With a writer, or with data, a read does not get the end.
@@ -31,12 +31,12 @@ fn too_early(view: &FindingView<'_>, channel: &RecordedChannel) -> Option<Findin
         return None;
     }
     let text = format!(
-        "{} read the FIFO before {} had it open for writing, took the 0 bytes that it got for the end, and read no more: the {} that came \
-         later are lost. Opened with O_NONBLOCK, a FIFO without a writer gives 0 bytes at once: without that flag, opening it waits for the \
-         writer, or `poll` tells when there is data.",
+        "{} read the FIFO when nobody had it open for writing, took the 0 bytes that it got for the end, and read no more: the {} that {} wrote \
+         are lost. Opened with O_NONBLOCK, a FIFO without a writer gives 0 bytes at once: without that flag, opening it waits for the writer, or \
+         `poll` tells when there is data.",
         view.name(reader.process),
-        view.name(writer.process),
-        counted(writer.bytes, "byte")
+        counted(writer.bytes, "byte"),
+        view.name(writer.process)
     );
     let finding = Finding::new(FindingKind::NeverRead, [reader.process, writer.process], text);
     Some(Finding { bytes: Some(writer.bytes), ..finding })
@@ -124,8 +124,8 @@ mod tests {
                 change(recording);
             })
         };
-        let text = "`grep` read the FIFO before `seq` had it open for writing, took the 0 bytes that it got for the end, and read no more: the 1,000 \
-                    bytes that came later are lost.";
+        let text = "`grep` read the FIFO when nobody had it open for writing, took the 0 bytes that it got for the end, and read no more: the 1,000 \
+                    bytes that `seq` wrote are lost.";
         assert!(early(&|_| {})[0].starts_with(text), "{:?}", early(&|_| {}));
         silent(
             &early,
