@@ -32,6 +32,7 @@ const volatile struct pp_settings settings = {};
 #include "record_names.bpf.h"
 #include "record_aio.bpf.h"
 #include "record_shapes.bpf.h"
+#include "record_notes.bpf.h"
 #include "record_calls.bpf.h"
 #include "record_moves.bpf.h"
 #include "record_states.bpf.h"

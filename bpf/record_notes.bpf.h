@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
+ *
+ * What a call says of its process and of its files, besides the bytes: descriptors, locks, O_NONBLOCK, space, addresses, and
+ * what was in a buffer when the process forked.
+ */
+
+/* The bit of a descriptor's head: what it writes elsewhere first, such as to its children, is no output. */
+#define HEADED(fd) ((fd) == STANDARD_OUTPUT ? PR_HEADED : PR_HEADED_ELSE)
+
+/* The first bytes that a process writes once it is one of several by a fork: what was in a buffer by then is written by each
+ * of them. Not static: its own stack, because older verifiers allow 512 bytes for all. */
+__noinline u32 note_head(u64 task, u32 fd, u64 buffer, u64 length)
+{
+	struct pr_task *own = find_any(task), *empty = FIRST(zeros);
+	struct pr_end end = {};
+	const struct file *open;
+	struct pr_file *file;
+	struct pr_head *head;
+
+	if (!own)
+		return 0;
+	own->forked |= HEADED(fd);
+	file = &own->files[fd & (PR_KNOWN - 1)];
+	end.who = own->who;
+	end.inode = file->inodes[PR_WRITE];
+	end.device = file->device;
+	if (file->file_type == S_IFREG) {
+		open = (const struct file *)file->open;
+		end.inode = BPF_CORE_READ(open, f_inode, i_ino);
+		end.device = BPF_CORE_READ(open, f_inode, i_sb, s_dev);
+	}
+	end.side = PR_WRITE;
+	if (!empty || bpf_map_update_elem(&heads, &end, (const void *)empty, BPF_NOEXIST))
+		return 0;
+	head = bpf_map_lookup_elem(&heads, &end);
+	if (!head)
+		return 0;
+	head->forked = own->forked;
+	head->length = length;
+	if (length > sizeof(head->text))
+		length = sizeof(head->text);
+	/* The verifier needs a limit that clang cannot remove. */
+	asm volatile("%0 &= 255" : "+r"(length));
+	if (length <= sizeof(head->text))
+		bpf_probe_read_user(head->text, length, (void *)buffer);
+	return 1;
+}
+
+/* A file was opened with these flags, as descriptor `fd` if that is not negative. Not static: the verifier then looks at it once,
+ * and not in each of the states in which a call can end. */
+__noinline u32 note_open(u64 task, u64 flags, s64 fd)
+{
+	struct pr_task *own = find_any(task);
+	struct pr_file *file;
+
+	if (!own || fd < 0 || !(flags & O_ACCESS))
+		return 0;
+	own->own.effects++;
+	if (flags & O_TRUNC)
+		note_emptied(task, fd);
+	/* Who has the master of a terminal is to read what is shown, also if it never does. */
+	if ((flags & O_ACCESS) != O_RDWR)
+		return 0;
+	file = file_of(own, task, fd);
+	if (file && file->device == PR_TERMINAL && file->inodes[PR_READ] & 1)
+		counts_of(&own->who, file->inodes[PR_READ], file->device, PR_READ);
+	return 1;
+}
+
+/* No descriptor was left. Note what they are, when that is so first. Not static, as note_open. */
+__noinline u32 note_full_table(u64 task)
+{
+	struct pr_task *own = find_any(task);
+	struct signal_struct *signal = BPF_CORE_READ((struct task_struct *)task, signal);
+	struct fdtable *table = BPF_CORE_READ((struct task_struct *)task, files, fdt);
+	struct file **all = BPF_CORE_READ(table, fd), *open;
+	u32 most = BPF_CORE_READ(table, max_fds), every, i, mode;
+
+	if (!own || own->own.full_tables++)
+		return 0;
+	own->own.descriptors = BPF_CORE_READ(signal, rlim[RLIMIT_NOFILE].rlim_cur);
+	if (most > own->own.descriptors)
+		most = own->own.descriptors;
+	every = (most + PR_DESCRIPTORS - 1) / PR_DESCRIPTORS;
+	for (i = 0; i < PR_DESCRIPTORS && i * every < most; i++) {
+		if (bpf_probe_read_kernel(&open, sizeof(open), all + i * every) || !open)
+			continue;
+		mode = BPF_CORE_READ(open, f_inode, i_mode) >> 12;
+		own->own.looked_at++;
+		own->own.pipes_open += mode == S_IFIFO;
+		own->own.sockets_open += mode == S_IFSOCK;
+	}
+	return 1;
+}
+
+/* Who took the lock of a file last, as the id of a pr_who. */
+MAP(locked_files, LRU_HASH, PR_LOCKED, struct pr_inode, u32);
+
+/* What a call does with a lock. */
+enum { SHARES, TAKES, RELEASES };
+
+/* It has tried to get the lock of a file, or has released it. Not static, as note_open. */
+__noinline u32 note_lock(u64 task, u32 fd, s64 result, u32 does)
+{
+	struct pr_task *own = find_any(task);
+	struct pr_inode of = {};
+	const struct inode *inode;
+	const struct file *open;
+	struct pr_file *file;
+	u32 *by, id;
+
+	if (!own || (result && result != -EAGAIN && result != -EACCES))
+		return 0;
+	file = file_of(own, task, fd);
+	if (!file)
+		return 0;
+	open = (const struct file *)file->open;
+	inode = BPF_CORE_READ(open, f_inode);
+	of.inode = BPF_CORE_READ(inode, i_ino);
+	of.device = BPF_CORE_READ(inode, i_sb, s_dev);
+	if (result) {
+		by = bpf_map_lookup_elem(&locked_files, &of);
+		own->own.locked = of.inode;
+		own->own.locked_device = of.device;
+		own->own.refusals++;
+		own->own.refused_file = of.inode;
+		own->own.own_refusals += by && *by == own->who.tgid;
+		own->own.locked_by = by ? *by : 0;
+		return 1;
+	}
+	/* Who did not get one part of a file, such as a database, releases others. */
+	if (own->own.locked == of.inode && does != RELEASES)
+		own->own.locked = 0;
+	own->gone = does == TAKES && !BPF_CORE_READ(inode, i_nlink);
+	id = own->who.tgid;
+	by = bpf_map_lookup_elem(&locked_files, &of);
+	if (does != RELEASES)
+		bpf_map_update_elem(&locked_files, &of, &id, does == SHARES ? BPF_NOEXIST : BPF_ANY);
+	else if (by && *by == id)
+		bpf_map_delete_elem(&locked_files, &of);
+	return 1;
+}
+
+/* Who made an open file not block, by its address. A later one can get that, but not with the same inode. */
+struct pr_unready {
+	u64 inode;
+	u64 by;
+};
+MAP(unready_files, LRU_HASH, PR_LOCKED, u64, struct pr_unready);
+
+/* It makes an open file block, or not. Not static, as note_open. */
+__noinline u32 note_nonblocking(u64 task, u32 fd, u32 blocks)
+{
+	struct pr_task *own = find_any(task);
+	struct pr_unready unready = {};
+	const struct file *open;
+	struct pr_file *file;
+	u64 key;
+
+	if (!own)
+		return 0;
+	file = file_of(own, task, fd);
+	if (!file)
+		return 0;
+	key = file->open;
+	open = (const struct file *)key;
+	unready.inode = BPF_CORE_READ(open, f_inode, i_ino);
+	unready.by = own->who.tgid;
+	if (blocks)
+		bpf_map_delete_elem(&unready_files, &key);
+	else
+		bpf_map_update_elem(&unready_files, &key, &unready, BPF_ANY);
+	return 1;
+}
+
+/* A call got EAGAIN. Not static, as note_open. */
+__noinline u32 note_unready(u64 task, u32 fd)
+{
+	struct pr_task *own = find_any(task);
+	const struct pr_unready *unready;
+	const struct file *open;
+	struct pr_file *file;
+	u64 key;
+
+	if (!own)
+		return 0;
+	file = &own->files[fd & (PR_KNOWN - 1)];
+	key = file->open;
+	unready = bpf_map_lookup_elem(&unready_files, &key);
+	open = (const struct file *)key;
+	if (unready && unready->by != own->who.tgid && unready->inode == BPF_CORE_READ(open, f_inode, i_ino))
+		own->own.unready_by = unready->by;
+	return 1;
+}
+
+/* Whether the number at an address is not zero. */
+static __always_inline u32 points_to_one(u64 address)
+{
+	u32 number = 0;
+
+	return !bpf_probe_read_user(&number, sizeof(number), (const void *)address) && number;
+}
+
+/* What the `struct flock` at an address is for. */
+static __always_inline u32 lock_type(u64 address)
+{
+	u16 type = 0;
+
+	if (bpf_probe_read_user(&type, sizeof(type), (const void *)address) || type == F_RDLCK)
+		return SHARES;
+	return type == F_UNLCK ? RELEASES : TAKES;
+}
+
+/* `read` of bash begins: it has just asked whether its standard input is a terminal, and now whether that can seek. Not static,
+ * as note_open. */
+__noinline u32 note_read(u64 task)
+{
+	struct pr_task *own = find_any(task);
+	struct pr_counts *counts;
+	struct pr_file *file;
+
+	if (!own || own->asked_call + 1 != own->own.calls)
+		return 0;
+	file = file_of(own, task, STANDARD_INPUT);
+	if (!file || !file->device)
+		return 0;
+	/* What a shell asks before it has read anything is for itself, and other programs ask, too. */
+	if (own->used[PR_READ].inode != file->inodes[PR_READ] || own->used[PR_READ].device != file->device)
+		return 0;
+	counts = &own->used[PR_READ].counts;
+	counts->by_read += counts->bytes > 0;
+	return 1;
+}
+
+/* There was no room on the device of a file. Not static, as note_open. */
+__noinline u32 note_no_space(u64 task, u32 fd)
+{
+	struct pr_task *own = find_any(task);
+	const struct file *open;
+	struct pr_file *file;
+
+	if (!own)
+		return 0;
+	own->own.no_space++;
+	file = file_of(own, task, fd);
+	/* `/dev/full` says so itself. */
+	if (!file || file->file_type != S_IFREG)
+		return 0;
+	open = (const struct file *)file->open;
+	own->own.full_device = BPF_CORE_READ(open, f_inode, i_sb, s_dev);
+	return 1;
+}
+
+/* What a call with this number and first two arguments says of what its process changes, and of files. Not static, as note_open. */
+__noinline u32 note_result(u64 task, u64 number, u32 fd, s64 result, u64 buffer)
+{
+	struct pr_task *own = find_any(task);
+	struct pr_file *file;
+	u32 side = PR_WRITE;
+
+	if (!own)
+		return 0;
+	if (result == -EMFILE)
+		note_full_table(task);
+	/* It writes to a descriptor. */
+	if (TO_OF(shape_of(number))) {
+		own->own.effects += result > 0;
+		own->own.refused_writes += result == -EPIPE;
+		if (result == -ENOSPC || result == -EDQUOT)
+			note_no_space(task, fd);
+		if (own->gone && result > 0 && fd > STANDARD_ERROR) {
+			own->own.gone_locks++;
+			own->gone = 0;
+		}
+	}
+	/* Of what programs read from files, only their standard input is one that others may read, too. */
+	if (number == NR_READ && (fd == STANDARD_INPUT ? result >= 0 : !result))
+		side = PR_READ;
+	else if (result <= 0 || (number != NR_WRITE && number != NR_WRITEV))
+		return 0;
+	file = file_of(own, task, fd);
+	if (!file)
+		return 0;
+	if (side == PR_READ && !result && !file->device) {
+		own->own.ends++;
+		own->own.ended = (u64)fd + 1;
+	}
+	if (file->file_type != S_IFREG || (side == PR_READ && fd != STANDARD_INPUT))
+		return 0;
+	if (own->forked && !(own->forked & HEADED(fd)) && number == NR_WRITE && fd != STANDARD_ERROR)
+		note_head(task, fd, buffer, result);
+	return note_stream(task, fd, side, result, number == NR_WRITEV ? 0 : buffer);
+}
+
+/* `bind` failed, because others have the address. Not static, as note_open. */
+__noinline u32 note_in_use(u64 task, u64 address)
+{
+	struct pr_task *own = find_any(task);
+	u16 words[2] = {};
+
+	if (!own)
+		return 0;
+	own->own.in_use++;
+	if (bpf_probe_read_user(words, sizeof(words), (void *)address) || (words[0] != AF_INET && words[0] != AF_INET6))
+		return 0;
+	own->own.port = (u16)(words[1] << 8 | words[1] >> 8);
+	return 1;
+}
