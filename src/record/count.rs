@@ -142,7 +142,7 @@ impl<'a, R: RunInGuest> PipelineCounter<'a, R> {
     /// # Errors
     /// When the guest, QEMU or the plugin gives no complete counts.
     pub(crate) fn first_unless_same(&self, stored: &Outcome, runs: RunLimits) -> Result<Option<RawRun>> {
-        let raw = self.runner(runs)(0)?;
+        let raw = self.run(0, runs)?;
         let digest = stored.document.ensemble.as_ref().and_then(|ensemble| ensemble.first_digest.as_ref());
         let is_same = raw.exit_codes == stored.document.exit_codes && digest == Some(&raw.digest());
         Ok((!is_same).then_some(raw))
@@ -159,17 +159,12 @@ impl<'a, R: RunInGuest> PipelineCounter<'a, R> {
         runs: RunLimits,
     ) -> Result<Option<Vec<CountedRun>>> {
         let numbers: Vec<u32> = (1..runs.fewest).collect();
-        let (run, jobs) = (self.runner(runs), self.jobs());
         std::thread::scope(|scope| {
-            let others = scope.spawn(|| side_by_side::run(&numbers, jobs, |number| run(*number)));
+            let others = scope.spawn(|| side_by_side::run(&numbers, self.jobs(), |number| self.count(*number, runs)));
             // Names take a while.
             let first = self.named(0, first)?;
             let others = others.join().map_err(|_| anyhow!("internal error: a thread panicked"))??;
-            if first.is_first_of(stored) {
-                return Ok(None);
-            }
-            let others = (1..).zip(others).map(|(number, raw)| self.named(number, raw));
-            Ok(Some([Ok(first)].into_iter().chain(others).collect::<Result<_>>()?))
+            Ok((!first.is_first_of(stored)).then(|| [first].into_iter().chain(others).collect()))
         })
     }
 
@@ -183,17 +178,12 @@ impl<'a, R: RunInGuest> PipelineCounter<'a, R> {
         runs: RunLimits,
     ) -> Result<(T, Vec<CountedRun>)> {
         let guests: Vec<Option<u32>> = [None].into_iter().chain((0..runs.fewest).map(Some)).collect();
-        let run = self.runner(runs);
         let guest = |number: &Option<u32>| match number {
             None => Ok((Some(record()?), None)),
-            Some(number) => Ok((None, Some(run(*number)?))),
+            Some(number) => Ok((None, Some(self.count(*number, runs)?))),
         };
-        let mut recorded = None;
-        let counted = side_by_side::run_and(&guests, self.jobs(), guest, |number, (record, raw)| {
-            recorded = record.or(recorded.take());
-            number.zip(raw).map(|(number, raw)| self.named(number, raw)).transpose()
-        })?;
-        let recorded = recorded.context("internal error: nothing was recorded")?;
+        let (recorded, counted): (Vec<_>, Vec<_>) = side_by_side::run(&guests, self.jobs(), guest)?.into_iter().unzip();
+        let recorded = recorded.into_iter().flatten().next().context("internal error: nothing was recorded")?;
         Ok((recorded, counted.into_iter().flatten().collect()))
     }
 
@@ -217,9 +207,7 @@ impl<'a, R: RunInGuest> PipelineCounter<'a, R> {
                 let text = clean(&self.pipeline.text());
                 progress::note(&format!("counting {more} of {text}, because the first {} differ", counted.len()));
             }
-            let run = self.runner(runs);
-            let name = |number: &u32, raw| self.named(*number, raw);
-            counted.extend(side_by_side::run_and(&numbers, self.jobs(), |number| run(*number), name)?);
+            counted.extend(side_by_side::run(&numbers, self.jobs(), |number| self.count(*number, runs))?);
             wanted = runs.wanted(&counted);
         }
         add_runs(recorded, counted);
@@ -227,16 +215,16 @@ impl<'a, R: RunInGuest> PipelineCounter<'a, R> {
         Ok(())
     }
 
-    /// What counts the run of a number, on several threads.
-    fn runner(&self, runs: RunLimits) -> impl Fn(u32) -> Result<RawRun> + Sync {
-        // Symbols stay on one thread.
-        let Self { guest, births, run, .. } = self;
-        let (stages, exec) = (self.pipeline.stages.len(), self.functions.exec());
-        move |number| {
-            // Flame graphs are of the first run.
-            let contexts = if number == 0 { runs.contexts } else { UserContexts::NONE };
-            RawRun::count(guest, stages, (births.clone(), exec, contexts), |guest| run(guest, number))
-        }
+    /// The run of this number, with names: these take as long as a tenth of a guest, so each is named beside others.
+    fn count(&self, number: u32, runs: RunLimits) -> Result<CountedRun> {
+        self.named(number, self.run(number, runs)?)
+    }
+
+    fn run(&self, number: u32, runs: RunLimits) -> Result<RawRun> {
+        // Flame graphs are of the first run.
+        let contexts = if number == 0 { runs.contexts } else { UserContexts::NONE };
+        let places = (self.births.clone(), self.functions.exec(), contexts);
+        RawRun::count(self.guest, self.pipeline.stages.len(), places, |guest| (self.run)(guest, number))
     }
 
     /// The run of this number with names.

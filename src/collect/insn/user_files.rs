@@ -69,7 +69,6 @@ pub(super) struct CodeFile {
 #[derive(Default)]
 pub struct UserFiles {
     files: Vec<CodeFile>,
-    symbolizer: Symbolizer,
 }
 
 impl fmt::Debug for UserFiles {
@@ -212,7 +211,7 @@ impl UserFiles {
                 files.extend(CodeFile::read(path)?);
             }
         }
-        Ok(Self { files, symbolizer: Symbolizer::builder().enable_code_info(false).enable_inlined_fns(false).build() })
+        Ok(Self { files })
     }
 
     /// The place of each block of `raw`.
@@ -282,6 +281,8 @@ impl UserFiles {
     /// The user code of `raw`, and its functions.
     pub(super) fn placed(&self, raw: &Raw) -> PlacedCode {
         let places = self.places(raw);
+        // Each thread has its own.
+        let symbolizer = Symbolizer::builder().enable_code_info(false).enable_inlined_fns(false).build();
         let mut functions: Vec<BTreeMap<u64, FileFunction>> = vec![BTreeMap::new(); self.files.len()];
         for (block, place) in raw.blocks.iter().zip(&places) {
             let Some(place) = place else { continue };
@@ -289,7 +290,7 @@ impl UserFiles {
             for (address, _) in block.instructions() {
                 let own = place.address(address);
                 if function_of(known, own).is_none() {
-                    let found = self.files[place.file].function(&self.symbolizer, own);
+                    let found = self.files[place.file].function(&symbolizer, own);
                     known.insert(found.range.start, found);
                 }
             }
@@ -435,7 +436,7 @@ mod tests {
             starts: Vec::new(),
             stubs: Vec::new(),
         };
-        let files = UserFiles { files: vec![file_of("first", 3), file_of("second", 5)], symbolizer: Symbolizer::new() };
+        let files = UserFiles { files: vec![file_of("first", 3), file_of("second", 5)] };
         let block = |seed: usize, at: usize, length: usize| Block {
             address: 0x1000 + at as u64,
             code: code(seed)[at..at + length].to_vec(),
