@@ -544,7 +544,8 @@ struct pr_process {
 	 * number of the signal; the highest bit if the kernel sent it when a thread of that process ended; 0 if none or the
 	 * kernel did. */
 	u64 sender;
-	/* The same of the last one that was SIGTERM or SIGHUP, and when one was sent first. */
+	/* The same of the last one that was SIGTERM or SIGHUP, or that process 1 of a PID namespace does not get, and when one was
+	 * sent first. */
 	u64 told;
 	u64 told_at;
 	/* What the process does with that: a PR_TOLD. */

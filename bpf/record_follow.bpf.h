@@ -167,9 +167,15 @@ static __always_inline struct pr_task *adopt(u64 task)
 	return own;
 }
 
-/* Whether a thread ignores a signal. No function: the size of an element is relocated only if the index is a constant. */
-#define IS_IGNORED(task, signal) \
-	((u64)BPF_CORE_READ((struct task_struct *)(task), sighand, action[(signal) - 1].sa.sa_handler) == IGNORED)
+/* The handler of a signal. */
+static __always_inline u64 handler_of(const struct task_struct *task, u32 number)
+{
+	u64 all = (u64)BPF_CORE_READ(task, sighand), handler = 0;
+
+	all += bpf_core_field_offset(struct sighand_struct, action) + bpf_core_field_offset(struct k_sigaction, sa.sa_handler);
+	bpf_probe_read_kernel(&handler, sizeof(handler), (const void *)(all + (number - 1) * bpf_core_type_size(struct k_sigaction)));
+	return handler;
+}
 
 /* The current thread has executed a program. Not static: the verifier then looks at it once. */
 __noinline u32 note_exec(u64 task)
@@ -218,8 +224,8 @@ __noinline u32 note_exec(u64 task)
 	own->own.begin = now;
 	own->own.threads = 1;
 	own->own.execs = 1;
-	own->own.ignores_sigpipe = IS_IGNORED(task, SIGPIPE);
-	own->own.ignores_sigchld = IS_IGNORED(task, SIGCHLD);
+	own->own.ignores_sigpipe = handler_of((const struct task_struct *)task, SIGPIPE) == IGNORED;
+	own->own.ignores_sigchld = handler_of((const struct task_struct *)task, SIGCHLD) == IGNORED;
 	step_birth(PR_STEP_EXEC, own, task, 0);
 	step_args(&own->who, (const struct task_struct *)task);
 	/* Descriptors are closed on exec, and a shared table is copied. */
@@ -274,9 +280,11 @@ static __always_inline int ends_process(u32 number)
 /* Process 1 of a PID namespace gets no signal that it has no handler for (include/linux/sched/signal.h). */
 #define SIGNAL_UNKILLABLE 0x40
 
-/* What a thread does with a signal of which this is the handler: a PR_TOLD. */
-static __always_inline u64 told_how(const struct task_struct *task, u32 number, u64 handler)
+/* What a thread does with a signal: a PR_TOLD. */
+static __always_inline u64 told_how(const struct task_struct *task, u32 number)
 {
+	u64 handler = handler_of(task, number);
+
 	if (BPF_CORE_READ(task, blocked.sig[0]) >> (number - 1) & 1)
 		return PR_TOLD_BLOCKED;
 	if (!handler && BPF_CORE_READ(task, signal, flags) & SIGNAL_UNKILLABLE)
@@ -284,9 +292,13 @@ static __always_inline u64 told_how(const struct task_struct *task, u32 number, 
 	return handler == IGNORED ? PR_TOLD_IGNORED : handler ? PR_TOLD_HANDLED : PR_TOLD_DEFAULT;
 }
 
-/* The same of a signal with a constant number: as IS_IGNORED. */
-#define TOLD_HOW(task, number) \
-	told_how(task, number, (u64)BPF_CORE_READ(task, sighand, action[(number) - 1].sa.sa_handler))
+/* Whether a signal that would end another process, and is neither SIGTERM nor SIGHUP, is lost at this one. */
+static __always_inline u32 is_lost_at_init(const struct task_struct *task, u32 number)
+{
+	if (number != SIGINT && number != SIGQUIT && number != SIGABRT && number != SIGUSR1 && number != SIGUSR2)
+		return 0;
+	return told_how(task, number) == PR_TOLD_INIT;
+}
 
 /* A signal: its number, information, and the thread that it is for. The current one sends it. */
 SEC("raw_tp/signal_generate")
@@ -295,6 +307,7 @@ int pr_signal(struct pp_tracepoint *ctx)
 	const struct task_struct *task = (void *)ctx->args[2];
 	u32 number = ctx->args[0];
 	struct pr_task *leader;
+	u32 to_init;
 	s32 code = 1;
 
 	/* One for a fault that `kill` has sent: the kernel's own have a positive code (include/uapi/asm-generic/siginfo.h). */
@@ -305,11 +318,22 @@ int pr_signal(struct pp_tracepoint *ctx)
 			leader->own.sender = bpf_get_current_pid_tgid() >> 32 | (u64)number << 32;
 		return 0;
 	}
-	if (!ends_process(number) && (number < SIGSTOP || number > SIGTTOU))
+	to_init = ctx->args[1] != SEND_SIG_PRIV && is_lost_at_init(task, number);
+	if (!ends_process(number) && !to_init && (number < SIGSTOP || number > SIGTTOU))
 		return 0;
 	leader = find_any((u64)BPF_CORE_READ(task, group_leader));
 	if (!leader || is_over(bpf_ktime_get_ns()))
 		return 0;
+	if (to_init) {
+		/* abort(3) sends it to itself. */
+		if (leader->who.tgid == bpf_get_current_pid_tgid() >> 32)
+			return 0;
+		leader->own.told = bpf_get_current_pid_tgid() >> 32 | (u64)number << 32;
+		leader->own.told_how = PR_TOLD_INIT;
+		if (!leader->own.told_at)
+			leader->own.told_at = bpf_ktime_get_ns();
+		return 0;
+	}
 	if (ends_process(number)) {
 		struct task_struct *current = (void *)bpf_get_current_task();
 
@@ -322,7 +346,7 @@ int pr_signal(struct pp_tracepoint *ctx)
 		}
 		if (ctx->args[1] != SEND_SIG_PRIV && (number == SIGTERM || number == SIGHUP)) {
 			leader->own.told = leader->own.sender;
-			leader->own.told_how = number == SIGTERM ? TOLD_HOW(task, SIGTERM) : TOLD_HOW(task, SIGHUP);
+			leader->own.told_how = told_how(task, number);
 			if (leader->own.told_how == PR_TOLD_BLOCKED && leader->takes_signals)
 				leader->own.told_how = PR_TOLD_HANDLED;
 			if (!leader->own.told_at)

@@ -209,6 +209,7 @@ enum { JOBCTL_TRAP_FREEZE = 1 << 23 };
 enum { TASK_FROZEN = 0x8000 };
 /* The signals with which others end a process, or that a fault of its own sends; kernel ABI. */
 enum { SIGHUP = 1, SIGINT = 2, SIGKILL = 9, SIGPIPE = 13, SIGTERM = 15, SIGCHLD = 17 };
+enum { SIGQUIT = 3, SIGABRT = 6, SIGUSR1 = 10, SIGUSR2 = 12 };
 enum { SIGILL = 4, SIGBUS = 7, SIGFPE = 8, SIGSEGV = 11 };
 /* What a handler is if the signal is ignored: SIG_IGN. */
 enum { IGNORED = 1 };

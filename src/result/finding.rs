@@ -77,6 +77,8 @@ pub enum FindingKind {
     LostVariables,
     /// A process ended others that it had not started, with a signal to its whole group, or only some of those that it had.
     GroupEnded,
+    /// A process ended another one, and waits for a pipe that what that had started has open.
+    Outlived,
     /// A port is that of another process.
     AddressInUse,
     /// Connections were refused, or found no room in the queue of who listens.
@@ -208,8 +210,8 @@ impl FindingKind {
         use FindingKind::{
             AddressInUse, AtEnd, BadDescriptors, Broken, ChildAsks, Circle, Crashed, Cut, Datagrams, Deleted, Doubled,
             FailedCalls, FifoLost, FillAsks, FullTable, GroupEnded, Hole, LastLine, Late, LeftLock, LineCut, LostChild,
-            Naps, NeverRead, NoProcess, NoSpace, NotAwaited, OutOfOrder, Overwritten, OwnInput, Polls, Raced, Refused,
-            Renamed, Retries, ShortBlock, Sigpipe, Started, Syncs, Taken, Torn, Unnoticed, Unread, Unsent,
+            Naps, NeverRead, NoProcess, NoSpace, NotAwaited, OutOfOrder, Outlived, Overwritten, OwnInput, Polls, Raced,
+            Refused, Renamed, Retries, ShortBlock, Sigpipe, Started, Syncs, Taken, Torn, Unnoticed, Unread, Unsent,
         };
         matches!(
             self,
@@ -227,6 +229,7 @@ impl FindingKind {
                 | LineCut
                 | Refused
                 | GroupEnded
+                | Outlived
                 | AddressInUse
                 | BadDescriptors
                 | FailedCalls

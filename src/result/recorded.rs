@@ -87,6 +87,9 @@ pub struct RecordedProcess {
     pub stage: u32,
     /// In the PID namespace of pipeprof; in the initial one if it has none there.
     pub pids: Vec<u32>,
+    /// Those of them that have executed another program since: they are in the row of that, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moved_on: Vec<u32>,
     /// The same in the PID namespaces of the processes themselves, such as those of a container, if these are others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inner_pids: Vec<u32>,
@@ -273,9 +276,9 @@ pub struct RecordedProcess {
     /// Index in `recorded` of who sent it SIGTERM or SIGHUP, which did not kill it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told_to_end_by: Option<usize>,
-    /// Whether that was SIGHUP, which some take as a request to go on with new settings.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub told_to_hang_up: bool,
+    /// With which signal: SIGTERM or SIGHUP, and for process 1 of a PID namespace also others that end a process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told_signal: Option<u32>,
     /// When that was sent, from the begin of the window, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told_to_end_ns: Option<u64>,

@@ -103,6 +103,10 @@ pub(crate) fn assemble(
         // What executes another program of the same name begins anew, and is no further thread.
         processes[at].threads -= process.execs.saturating_sub(count).min(process.threads.saturating_sub(count));
     }
+    for (at, process) in processes.iter_mut().enumerate() {
+        let elsewhere = |pid: &u32| last.get(&[process.stage, *pid]).is_some_and(|row| *row != at);
+        process.moved_on = process.pids.iter().copied().filter(elsewhere).collect();
+    }
     // If the kernel skipped the program for its last exec, a process ends under a name that it did not have before.
     let used = counted.ends.iter().map(|(end, _)| end.who).chain(counted.waits.iter().map(|(reason, _)| reason.who));
     for who in used {
@@ -243,7 +247,7 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
     sum.end_ns = sum.end_ns.max(more.end.saturating_sub(begin));
     let told_at = (more.told_at > 0).then(|| more.told_at.saturating_sub(begin));
     sum.told_to_end_ns = told_at.into_iter().chain(sum.told_to_end_ns).min();
-    sum.told_to_hang_up |= more.told >> 32 == libc::SIGHUP as u64;
+    sum.told_signal = u32::try_from(more.told >> 32).ok().filter(|signal| *signal > 0).or(sum.told_signal);
     sum.told_to_end_in_vain = match more.told_how as usize {
         PR_TOLD_IGNORED => Some(InVain::Ignored),
         PR_TOLD_HANDLED => Some(InVain::Handled),

@@ -143,15 +143,11 @@ fn number(recording: &Document, at: usize) -> Option<String> {
 
 /// The ids of a row without those that executed another program, and have a row of that.
 fn own_pids(recording: &Document, at: usize) -> impl Iterator<Item = u32> {
-    let recorded = &recording.recorded;
-    // Before it executed its program, it was a copy of what started it.
-    let starter = recorded.get(at).and_then(|process| process.started_by);
-    let others = recorded.iter().enumerate();
-    let others = others.filter(|(other, process)| *other != at && Some(*other) != starter && process.execs > 0);
+    let process = recording.recorded.get(at);
     // A row can have thousands.
-    let elsewhere: HashSet<u32> = others.flat_map(|(_, process)| process.pids.iter().copied()).collect();
-    let own = recorded.get(at).into_iter().flat_map(|process| process.pids.iter().copied());
-    own.filter(move |pid| !elsewhere.contains(pid))
+    let moved_on: HashSet<u32> = process.into_iter().flat_map(|process| process.moved_on.iter().copied()).collect();
+    let all = process.into_iter().flat_map(|process| process.pids.iter().copied());
+    all.filter(move |pid| !moved_on.contains(pid))
 }
 
 /// Whether a row is one process. Those that it forked and that executed something else have rows of their own.
@@ -197,6 +193,7 @@ mod tests {
         for (process, pids) in starts.recorded.iter_mut().zip([vec![1], vec![2, 3], vec![3]]) {
             (process.pids, process.execs) = (pids, 1);
         }
+        starts.recorded[1].moved_on = vec![3];
         assert_eq!(labels(&starts), ["sh (1)", "sh (2)", "sleep"]);
         let long = format!("cat {}", "x".repeat(99));
         assert_eq!(named(&[&long, "cat y"])[0], format!("cat {}…", "x".repeat(24)));

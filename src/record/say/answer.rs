@@ -38,8 +38,8 @@ pub(crate) struct RecordedAnswer {
 pub(crate) fn answer(recording: &Document) -> RecordedAnswer {
     let mut findings = findings(recording);
     use FindingKind::{
-        Advice, Ceiling, Circle, FileLock, Held, HiddenFailure, LargeBlocks, NoPipe, OnlyOpen, Phases, SmallCalls,
-        Unopened, Waiting, Watches,
+        Advice, Ceiling, Circle, FileLock, GroupEnded, Held, HiddenFailure, LargeBlocks, NoPipe, OnlyOpen, Outlived,
+        Phases, SmallCalls, Unopened, Waiting, Watches,
     };
     let has = |is: fn(FindingKind) -> bool| findings.iter().any(|finding| is(finding.kind));
     let (stands, fails) = (has(|kind| kind == Circle), has(FindingKind::is_fault));
@@ -50,6 +50,15 @@ pub(crate) fn answer(recording: &Document) -> RecordedAnswer {
     // Who waits for a FIFO, a socket or a terminal does not ask whether there was a pipe.
     let one = !recording.target.is_several();
     let waits = one && (has(|kind| matches!(kind, Held | Unopened | FileLock)) || waits_elsewhere(recording));
+    // Who ended a process and waits for what that had started: all of it is in one finding.
+    let outlived: Vec<Vec<usize>> =
+        findings.iter().filter(|finding| finding.kind == Outlived).map(|finding| finding.processes.clone()).collect();
+    let is_part = |finding: &Finding, who: usize| outlived.iter().any(|of| finding.processes.first() == of.get(who));
+    findings.retain(|finding| match finding.kind {
+        GroupEnded => !is_part(finding, 1),
+        Held => !is_part(finding, 0),
+        _ => true,
+    });
     // How it came to stand still does not matter, and nothing is made faster that goes wrong.
     findings.retain(|finding| match finding.kind {
         Phases | Waiting | Watches => !stands,

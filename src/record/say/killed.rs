@@ -4,7 +4,7 @@ use crate::profile::few;
 use crate::record::model::labels::{is_one, labels};
 use crate::record::say::findings::view::after;
 use crate::record::say::first_of::first_of;
-use crate::result::{ChannelKind, Document, ExecutedOn, Finding, FindingKind, InVain, RecordedProcess};
+use crate::result::{ChannelKind, Document, ExecutedOn, Finding, FindingKind, InVain, RecordedProcess, WaitReason};
 use crate::util::text::counted;
 use std::collections::BTreeSet;
 
@@ -19,7 +19,9 @@ const FAULTS: [(i32, &str, &str); 6] = [
 ];
 
 /// Signals by which others end a program.
-const REQUESTS: [(i32, &str); 6] = [
+const REQUESTS: [(i32, &str); 8] = [
+    (libc::SIGUSR1, "SIGUSR1"),
+    (libc::SIGUSR2, "SIGUSR2"),
     (libc::SIGHUP, "SIGHUP"),
     (libc::SIGINT, "SIGINT"),
     (libc::SIGQUIT, "SIGQUIT"),
@@ -46,6 +48,9 @@ const BLOCKED: &str = " A program inherits what is blocked over `fork` and `exec
 const INIT: &str = " It is process 1 of its PID namespace, as in a container, which ignores each signal that it has no handler for, and \
                     what it has started got none. An init before it (`docker run --init`, `tini`), or `exec` before a last \
                     program that has a handler, ends it; a shell runs a `trap` only when its program has ended.";
+
+/// What waits for its child for so much of its life is only around that.
+const WRAPS: f64 = 0.9;
 
 /// When a terminal hangs up, and what does not end then.
 const HUNG_UP: &str = ": the shell that led its session had ended, or the other side of the terminal was closed. What is to go on needs `setsid` or \
@@ -78,7 +83,8 @@ pub(crate) fn findings(recording: &Document) -> Vec<Finding> {
     let group = (0..recording.recorded.len()).find_map(|at| group(recording, &labels, at));
     let spared = (0..recording.recorded.len()).find_map(|at| spared(recording, &labels, at));
     let orphaned = || (0..recording.recorded.len()).find_map(|at| orphaned(recording, &labels, at));
-    let spared = spared.or_else(orphaned);
+    let trapped = || (0..recording.recorded.len()).find_map(|at| trapped_late(recording, &labels, at));
+    let spared = spared.or_else(orphaned).or_else(trapped);
     let group = group.or(spared).into_iter().collect();
     [all(FindingKind::Starved, &starved), crashed, group, ended(recording), first_of(goes_on)].concat()
 }
@@ -143,9 +149,11 @@ fn orphaned(recording: &Document, labels: &[String], at: usize) -> Option<Findin
     let process = all.get(at)?;
     let (by, signal) = (process.ended_by.filter(|by| *by != at)?, requested(process)?);
     let left = process.left.as_ref().filter(|left| left.until_ns > process.end_ns + ORPHANED_NS)?;
+    // As `sudo` does. What others have started can be a service; copies of themselves are not.
+    let waited = process.waits.get(&WaitReason::Child).map_or(0, |wait| wait.ns) as f64;
+    let passes_on = process.is_shell() || waited > 0.0 && waited >= WRAPS * process.lived_ns as f64;
     let alive = |of: &&usize| {
-        // What another program has started can be a service; copies of itself are not.
-        let is_part = |child: &RecordedProcess| process.is_shell() || child.execs == 0 && child.name == process.name;
+        let is_part = |child: &RecordedProcess| passes_on || child.execs == 0 && child.name == process.name;
         let late = |child: &RecordedProcess| child.end_ns > process.end_ns + ORPHANED_NS && is_part(child);
         all.get(**of).is_some_and(|child| late(child) && child.told_to_end_by.is_none())
     };
@@ -169,7 +177,7 @@ fn orphaned(recording: &Document, labels: &[String], at: usize) -> Option<Findin
 fn copy_goes_on(process: &RecordedProcess, label: &str) -> Option<String> {
     let told = process.told_to_end_ns?;
     let is_pair = process.pids.len() == 2 && process.forks > 0 && process.end_ns > told + ORPHANED_NS;
-    (is_pair && process.told_to_end_in_vain == Some(InVain::Blocked) && !process.told_to_hang_up).then(|| {
+    (is_pair && process.told_to_end_in_vain == Some(InVain::Blocked) && !hung_up(process)).then(|| {
         format!(
             "A copy of `{label}` goes on although `{label}`, which had forked it, sent it SIGTERM at {}, which is blocked there. A copy has what was \
              blocked before the `fork`, but not a thread that waits for the signal (`sigwait`): it has to unblock it (`sigprocmask`), or to \
@@ -187,7 +195,7 @@ fn goes_on(recording: &Document, labels: &[String], at: usize, process: &Recorde
         return copy_goes_on(process, labels.get(at)?);
     }
     let by = process.told_to_end_by.filter(|_| is_there || is_killed)?;
-    if !is_one(recording, at) && !process.told_to_hang_up {
+    if !is_one(recording, at) && !hung_up(process) {
         return None;
     }
     let [how, blocked] = match process.told_to_end_in_vain {
@@ -197,8 +205,9 @@ fn goes_on(recording: &Document, labels: &[String], at: usize, process: &Recorde
         Some(InVain::Init) => ["it ignores", INIT],
         None => ["it ignores or handles", ""],
     };
+    let told = told_signal(process);
     // SIGHUP that has a handler is a request.
-    let hung_up = process.told_to_hang_up;
+    let hung_up = hung_up(process);
     let is_init = process.told_to_end_in_vain == Some(InVain::Init);
     if hung_up && (!is_killed || process.told_to_end_in_vain != Some(InVain::Ignored)) {
         return None;
@@ -239,7 +248,7 @@ fn goes_on(recording: &Document, labels: &[String], at: usize, process: &Recorde
             ""
         };
         return Some(format!(
-            "`{}` did not end at the SIGTERM of `{}`, which {how}, and was ended by SIGKILL at {}.{waits}{blocked}",
+            "`{}` did not end at the {told} of `{}`, which {how}, and was ended by SIGKILL at {}.{waits}{blocked}",
             labels.get(at)?,
             labels.get(by)?,
             after(process.end_ns)
@@ -247,10 +256,58 @@ fn goes_on(recording: &Document, labels: &[String], at: usize, process: &Recorde
     }
     let kills = if recording.recorded.get(by)?.name == TIMEOUT { ", as `timeout -k 1` sends it" } else { "" };
     Some(format!(
-        "`{}` goes on although `{}` sent it SIGTERM, which {how}. SIGKILL ends it{kills}.{blocked}",
+        "`{}` goes on although `{}` sent it {told}, which {how}. SIGKILL ends it{kills}.{blocked}",
         labels.get(at)?,
         labels.get(by)?
     ))
+}
+
+fn hung_up(process: &RecordedProcess) -> bool {
+    process.told_signal == Some(libc::SIGHUP.cast_unsigned())
+}
+
+/// The name of the signal that it was to end by.
+fn told_signal(process: &RecordedProcess) -> &'static str {
+    let is_it = |number: i32| process.told_signal == Some(number.cast_unsigned());
+    let faults = FAULTS.iter().map(|(number, name, _)| (*number, *name));
+    let named = REQUESTS.into_iter().chain(faults).find(|(number, _)| is_it(*number));
+    named.map_or("SIGTERM", |(_, name)| name)
+}
+
+/// A shell that got SIGTERM, for which it has a `trap`, while it waited for a program, which got none.
+fn trapped_late(recording: &Document, labels: &[String], at: usize) -> Option<Finding> {
+    let all = &recording.recorded;
+    let process = all.get(at).filter(|process| process.is_shell() && is_one(recording, at) && !hung_up(process))?;
+    let (by, told) = (process.told_to_end_by.filter(|by| *by != at)?, process.told_to_end_ns?);
+    let waited = process.waits.get(&WaitReason::Child).map_or(0, |wait| wait.ns);
+    // One that passes the signal on waits for what it has started.
+    let passes_on = |of: &RecordedProcess| of.ended_by == Some(at) || of.told_to_end_by == Some(at);
+    let is_late = process.signal.is_none()
+        && process.end_ns < recording.processes.window_ns.max(told)
+        && process.end_ns > told + ORPHANED_NS
+        && waited > ORPHANED_NS
+        && process.told_to_end_in_vain == Some(InVain::Handled);
+    if !is_late || all.iter().any(passes_on) {
+        return None;
+    }
+    let went_on = if process.started_since > 0 {
+        format!(
+            " It started {} since: `exit` in the `trap` ends the script.",
+            counted(process.started_since, "process")
+        )
+    } else {
+        String::new()
+    };
+    let text = format!(
+        "`{}` got the {} of `{}` at {}, for which it has a `trap`, and went on until {}: a shell runs a `trap` only when its program has \
+         ended, which got no signal. With the program as `program & wait`, it runs at once.{went_on}",
+        labels.get(at)?,
+        told_signal(process),
+        labels.get(by)?,
+        after(told),
+        after(process.end_ns)
+    );
+    Some(Finding { at_ns: Some(told), ..Finding::new(FindingKind::GroupEnded, [at, by], text) })
 }
 
 /// A program that the kernel ended because there was no memory.

@@ -64,24 +64,25 @@ pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
             .collect();
     }
     if found.is_empty() {
-        let mut say = |texts: Vec<String>| {
+        let say = |found: &mut Vec<Finding>, texts: Vec<String>| {
             found.extend(texts.into_iter().map(|text| Finding::new(FindingKind::Held, None, text)));
             found.is_empty()
         };
-        say(left_data::left_data(recording, look));
-        say(missed_end::hung_up(recording, look));
-        say(missed_end::not_passed_on(recording, look));
-        say(held(recording, look));
-        say(full::full(recording, look));
-        say(unaccepted::unaccepted(recording, look));
-        if say(stopped::stopped(recording, look).into_iter().collect()) {
-            say(full::left_unread(recording, look));
-            say(itself::watches_output(recording, look).into_iter().collect());
-            say(left_data::own_end(recording, look));
-            say(itself::merged(recording, look));
-            say(itself::neglects(recording, look));
-            say(itself::shared(recording, look));
-            say(itself::abandoned(recording, look));
+        say(&mut found, left_data::left_data(recording, look));
+        say(&mut found, missed_end::hung_up(recording, look));
+        say(&mut found, missed_end::not_passed_on(recording, look));
+        let held = held(recording, look).into_iter();
+        found.extend(held.map(|(process, text)| Finding::new(FindingKind::Held, process, text)));
+        say(&mut found, full::full(recording, look));
+        say(&mut found, unaccepted::unaccepted(recording, look));
+        if say(&mut found, stopped::stopped(recording, look).into_iter().collect()) {
+            say(&mut found, full::left_unread(recording, look));
+            say(&mut found, itself::watches_output(recording, look).into_iter().collect());
+            say(&mut found, left_data::own_end(recording, look));
+            say(&mut found, itself::merged(recording, look));
+            say(&mut found, itself::neglects(recording, look));
+            say(&mut found, itself::shared(recording, look));
+            say(&mut found, itself::abandoned(recording, look));
         }
         let locked = locked(recording, look).into_iter();
         found.extend(locked.map(|text| Finding::new(FindingKind::FileLock, None, text)));

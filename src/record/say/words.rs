@@ -126,7 +126,7 @@ fn path_kind(path: &CriticalPath, recording: &Document) -> FindingKind {
     if is_cause { FindingKind::Cause } else { FindingKind::Path }
 }
 
-/// `57 % gzip on a CPU (user code), 12 % waiting for one, 30 % sleep sleeping on a timer and 1 % other parts`.
+/// `57 % gzip on a CPU (user code), 12 % waiting for a CPU, 30 % sleep sleeping on a timer and 1 % other parts`.
 pub(crate) fn made_of(recording: &Document) -> Option<String> {
     let path = recording.path.as_ref()?;
     let mut labels = labels(recording);
@@ -178,7 +178,7 @@ pub(crate) fn made_of(recording: &Document) -> Option<String> {
             }
             (false, _) => {
                 let wait =
-                    if is_said { format!(", {} waiting for one", percent(share(*waits))) } else { String::new() };
+                    if is_said { format!(", {} waiting for a CPU", percent(share(*waits))) } else { String::new() };
                 let divided = kind.0.and_then(split).is_some();
                 let naps = kind.0.filter(|_| kind.1 == NAP).map(|at| naps::naps(recording, &labels, at));
                 let what = described(recording, &labels, kind, divided);

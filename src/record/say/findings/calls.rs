@@ -91,10 +91,15 @@ fn closes(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said 
         false => (process.failed_closes, "closed", " closes"),
     };
     let share = process.cpu_ns as f64 / view.window();
+    // Each of them before it executes a program.
+    let name = if view.is_one(at) {
+        view.name(at)
+    } else {
+        format!("`{}` ({} processes, before they execute a program)", clean(&process.name), process.pids.len())
+    };
     let text = format!(
-        "{} {what} {} descriptors that were not open (EBADF), and is on a CPU {} of the time: such a loop goes up to the limit of \
+        "{name} {what} {} descriptors that were not open (EBADF), and is on a CPU {} of the time: such a loop goes up to the limit of \
          open files (`ulimit -n`). `close_range`{with} all with one call.",
-        view.name(at),
         grouped(count),
         percent(share.min(1.0))
     );
@@ -198,7 +203,9 @@ fn locked_out(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> S
     };
     let how = match (file.inherited, several) {
         (true, false) => file.holders.iter().map(|holder| inherited_lock(view.document, holder)).collect(),
-        (true, true) => " They have inherited the open file from who took the lock.".to_owned(),
+        (true, true) => " They have inherited the open file from who took the lock: that has to keep it from what it starts (O_CLOEXEC; in a \
+                         shell `9>&-` behind the command, for descriptor 9)."
+            .to_owned(),
         (false, _) => String::new(),
     };
     let text = format!(

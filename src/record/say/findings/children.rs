@@ -271,7 +271,7 @@ fn outlived_at(view: &FindingView<'_>, at: usize, channel: &RecordedChannel) -> 
         few(holders.iter().map(|(at, _)| view.name(*at))),
         after(last)
     );
-    let finding = Finding::new(FindingKind::Held, [reader.process, ended], text);
+    let finding = Finding::new(FindingKind::Outlived, [reader.process, ended], text);
     Some(Finding { at_ns: Some(target.end_ns), ns: Some(last - target.end_ns), ..finding })
 }
 

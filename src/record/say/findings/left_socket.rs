@@ -23,6 +23,12 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
             || failed.ended_ns.is_some_and(|end| end.saturating_sub(at) < ENDS_NS) && failed.exit_code.is_some();
         let there = |by: &&NamedFile| by.does == NameUse::Binds && by.error.is_none() && by.is_same_place(failed);
         let has = |by: &NamedFile| by.ended_ns.is_none_or(|end| end > at) || by.at_ns[0] > at;
+        // A server that ended well, as its clean-up finds: nothing depends on that.
+        let by_itself = |by: &NamedFile| view.document.recorded.get(by.process).is_some_and(|of| of.signal.is_none());
+        let is_well = view.document.exit_codes.iter().all(|code| *code == 0) && !view.document.exit_codes.is_empty();
+        if is_well && failed.calls < OFTEN && files.iter().filter(there).any(by_itself) {
+            return None;
+        }
         if !failed.unbound || files.iter().filter(there).any(has) || !(fails() || failed.calls >= OFTEN) {
             return None;
         }
@@ -81,6 +87,10 @@ mod tests {
             binds[0].starts_with("`seq` could not bind a socket (EADDRINUSE) to `/t/f` at 8.00 ms: `grep`"),
             "{binds:?}"
         );
+        let well = find(&|recording| {
+            (recording.exit_codes, recording.recorded[1].signal) = (vec![0], None);
+        });
+        assert!(well.is_empty(), "a clean-up after a server that ended by itself");
         silent(
             &find,
             &[

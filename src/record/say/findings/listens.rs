@@ -29,7 +29,9 @@ pub(crate) fn keeps_listening(view: &FindingView<'_>) -> Vec<Finding> {
         let uses = |channel: &RecordedChannel| channel.ends().any(|end: &RecordedEnd| end.process == at && end.all_calls() > 0);
         let serves = document.channels.iter().filter(is_connection).any(uses);
         let goes_on = process.end_ns >= document.processes.window_ns || process.signal.is_some();
-        if poll < WAITS || places.is_empty() || serves || !goes_on {
+        // A daemon is to go on.
+        let is_left = process.started_by.and_then(|by| document.recorded.get(by)).is_some_and(|by| by.end_ns < process.end_ns);
+        if is_left || poll < WAITS || places.is_empty() || serves || !goes_on {
             return None;
         }
         let text = format!(

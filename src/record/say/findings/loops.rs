@@ -3,7 +3,7 @@
 use crate::record::say::findings::view::FindingView;
 use crate::record::say::limits::rate_limit;
 use crate::report::number::percent;
-use crate::result::{Finding, FindingKind, RecordedEnd, WaitReason};
+use crate::result::{ChannelKind, Finding, FindingKind, RecordedEnd, WaitReason};
 use crate::util::text::{counted, grouped};
 
 /// Fewer are a program that looks now and then, or several of one name that each read to the end.
@@ -27,10 +27,14 @@ pub(crate) fn at_end(view: &FindingView<'_>) -> Vec<Finding> {
         if (count / processes < MANY || part < SHARE) && !only_looks {
             continue;
         }
-        let why = if pipe.kind.is_pipe() {
-            "nobody has its write end open. It has to stop there, or, to go on with a FIFO, to open that for writing, too"
-        } else {
-            "its other end sends no more. A read of 0 bytes is the end: the loop has to stop there, and to close its own end"
+        let why = match pipe.kind {
+            ChannelKind::Fifo => {
+                "nobody has its write end open. It has to stop there, or, to go on, to open the FIFO for writing, too"
+            }
+            kind if kind.is_pipe() => "nobody has its write end open. It has to stop there",
+            _ => {
+                "its other end sends no more. A read of 0 bytes is the end: the loop has to stop there, and to close its own end"
+            }
         };
         let (name, pipe) = (view.name(end.process), view.pipe_from(pipe));
         let text =
@@ -214,7 +218,7 @@ mod tests {
     #[test]
     fn many_reads_at_the_end_are_said() {
         let text = "1,838,077 of 1,838,078 reads of `cat` from the pipe from `grep` got the end of file: nobody has its write \
-                    end open. It has to stop there, or, to go on with a FIFO, to open that for writing, too.";
+                    end open. It has to stop there.";
         assert_eq!(said(at_end, &|recording| reads(recording, 1_838_077, 1_838_078)), [text]);
     }
 

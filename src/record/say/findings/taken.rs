@@ -13,9 +13,15 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     for (at, pipe) in view.document.channels.iter().enumerate() {
         found.extend(divided(view, at, pipe));
         found.extend(pipe.readers.iter().filter_map(|end| own_script(view, at, pipe, end)));
-        // `read` of a shell reads byte by byte, so that others can read on. After a program has, the shell gets the end.
-        let by_bytes =
-            |end: &&RecordedEnd| end.bytes > 0 && end.at_end > 0 && end.bytes + end.at_end == end.all_calls();
+        // `read` of a shell reads byte by byte, so that others can read on. After a program has, the shell gets the end, or waits
+        // for that program.
+        let waits = |end: &RecordedEnd| {
+            let below = |of: usize| of != end.process && view.with_starters(of).any(|above| above == end.process);
+            pipe.readers.iter().any(|other| other.at_end > 0 && below(other.process))
+        };
+        let by_bytes = |end: &&RecordedEnd| {
+            end.bytes > 0 && end.bytes + end.at_end == end.all_calls() && (end.at_end > 0 || waits(end))
+        };
         let in_shell = |end: &&RecordedEnd| view.process(end).is_some_and(|process| process.is_shell());
         let Some(shell) = pipe.readers.iter().filter(in_shell).find(by_bytes) else { continue };
         let began = shell.moved_ns.map_or(0, |[first, _]| first);
@@ -160,6 +166,22 @@ mod tests {
         let text = "`grep` took 24 of 30 bytes of the same pipe that `sh` reads line by line, and which then got no more of \
                     them. `</dev/null` behind the command leaves them.";
         assert_eq!(said(find, &both), [text]);
+    }
+
+    #[test]
+    fn what_is_taken_from_a_loop_that_still_waits_is_said() {
+        let waits = |started_by: Option<usize>| {
+            said(find, &|recording| {
+                both(recording);
+                recording.recorded[1].started_by = started_by;
+                let end = &mut recording.channels[0].readers[1];
+                (end.calls, end.at_end) = ([("read".to_owned(), 6)].into(), 0);
+            })
+        };
+        assert!(
+            waits(Some(3))[0].starts_with("`grep` took 24 of 30 bytes of the same pipe that `sh` reads line by line")
+        );
+        assert!(waits(None).is_empty(), "not in that loop");
     }
 
     #[test]

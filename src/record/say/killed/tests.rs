@@ -1,5 +1,5 @@
 use super::*;
-use crate::result::{LeftProcesses, Processes, RecordedChannel};
+use crate::result::{LeftProcesses, Processes, RecordedChannel, WaitTotal};
 
 const WINDOW: u64 = 1_000_000_000;
 
@@ -99,6 +99,7 @@ fn who_goes_on_after_sigterm_is_said() {
     assert!(killed.iter().any(|said| said == text), "{killed:?}");
     let mut recording = recording(WINDOW / 2, None, Some(libc::SIGKILL.cast_unsigned()));
     recording.recorded[1].told_to_end_in_vain = Some(InVain::Init);
+    recording.recorded[1].told_signal = Some(libc::SIGTERM.cast_unsigned());
     let text = format!("which it ignores, and was ended by SIGKILL at 0.50 s.{INIT}");
     assert!(findings(&recording).iter().any(|found| found.text.ends_with(&text)));
 }
@@ -170,6 +171,10 @@ fn what_goes_on_after_its_shell_was_ended_is_said() {
         ];
         recorded[1].left = Some(LeftProcesses { count: 1, processes: [2].into(), until_ns });
         (recorded[1].signal, recorded[1].ended_by) = (Some(libc::SIGKILL.cast_unsigned()), Some(0));
+        if shell == "sudo" {
+            recorded[1].lived_ns = 2 * WINDOW;
+            recorded[1].waits = [(WaitReason::Child, WaitTotal { ns: 2 * WINDOW, count: 1 })].into();
+        }
         recorded[2].told_to_end_by = told;
         let said = findings(&Document { recorded, ..Document::default() });
         said.into_iter().find(|of| of.kind == FindingKind::GroupEnded).map(|of| of.text)
@@ -178,11 +183,49 @@ fn what_goes_on_after_its_shell_was_ended_is_said() {
         "`sh` was ended by SIGKILL of `python3` at 2.00 s, but what it had started (`sleep`) got none, and went on until 5.00 s. \
          {BOTH_END}"
     );
-    assert_eq!(said("sh", 5 * WINDOW, None), Some(text));
+    assert_eq!(said("sh", 5 * WINDOW, None).as_deref(), Some(&*text));
+    assert_eq!(said("sudo", 5 * WINDOW, None), Some(text.replace("`sh`", "`sudo`")), "it only waits for its child");
     assert_eq!(
         [said("sh", 2 * WINDOW, None), said("sh", 5 * WINDOW, Some(0)), said("make", 5 * WINDOW, None)],
         [None, None, None]
     );
+}
+
+#[test]
+fn a_trap_that_runs_late_is_said() {
+    let said = |change: &dyn Fn(&mut Vec<RecordedProcess>)| {
+        let process = |name: &str, end_ns| RecordedProcess {
+            name: name.to_owned(),
+            pids: vec![1],
+            end_ns,
+            ..RecordedProcess::default()
+        };
+        let mut recorded = vec![process("python3", WINDOW), process("sh", 4 * WINDOW), process("sleep", 4 * WINDOW)];
+        let shell = &mut recorded[1];
+        (shell.told_to_end_by, shell.told_to_end_ns) = (Some(0), Some(WINDOW));
+        shell.told_to_end_in_vain = Some(InVain::Handled);
+        shell.waits = [(WaitReason::Child, WaitTotal { ns: 4 * WINDOW, count: 1 })].into();
+        change(&mut recorded);
+        let mut recording = Document { recorded, ..Document::default() };
+        recording.processes.window_ns = 5 * WINDOW;
+        let said = findings(&recording);
+        said.into_iter().find(|of| of.kind == FindingKind::GroupEnded).map(|of| of.text)
+    };
+    let text = "`sh` got the SIGTERM of `python3` at 1.00 s, for which it has a `trap`, and went on until 4.00 s: a shell runs a `trap` \
+                only when its program has ended, which got no signal. With the program as `program & wait`, it runs at once.";
+    assert_eq!(said(&|_| {}).as_deref(), Some(text));
+    let more = said(&|recorded| recorded[1].started_since = 2);
+    let end = " It started 2 processes since: `exit` in the `trap` ends the script.";
+    assert_eq!(more, Some(format!("{text}{end}")));
+    let changes: [&dyn Fn(&mut Vec<RecordedProcess>); 4] = [
+        &|recorded| recorded[1].told_to_end_in_vain = None,
+        &|recorded| recorded[1].end_ns = WINDOW + 1,
+        &|recorded| recorded[2].told_to_end_by = Some(1),
+        &|recorded| recorded[1].name = "python3".to_owned(),
+    ];
+    for change in changes {
+        assert_eq!(said(change), None);
+    }
 }
 
 #[test]

@@ -17,7 +17,9 @@ use crate::util::text::{clean, counted};
 use std::collections::BTreeSet;
 
 /// Long waits for data from processes that have the write end open, and do nothing.
-pub(super) fn held(recording: &Document, look: &LastLook) -> Vec<String> {
+///
+/// Each with the row of the process that waits.
+pub(super) fn held(recording: &Document, look: &LastLook) -> Vec<(Option<usize>, String)> {
     // Without calls, it is not known who wrote. What only looks has no more than that they sleep.
     if recording.level == RecordLevel::Sched && recording.looks.is_none() {
         return Vec::new();
@@ -65,11 +67,17 @@ pub(super) fn held(recording: &Document, look: &LastLook) -> Vec<String> {
         .map(|(_, holder)| holder.process.pid)
         .collect();
     found.retain(|(wait, _)| !leaked.contains(&wait.process.pid));
-    let mut said: Vec<String> =
-        found.into_iter().map(|(wait, channel)| held_text(recording, look, wait, channel)).collect();
-    let more = said.len().saturating_sub(NAMED);
-    said.truncate(NAMED);
-    said.extend((more > 0).then(|| format!("The same holds for {}.", counted(more as u64, "further pipe"))));
+    // Both outputs of one child are said once.
+    let holders = |channel: &AwaitedChannel| channel.holders.iter().map(|holder| holder.process.pid).collect();
+    let mut known: BTreeSet<(u32, BTreeSet<u32>)> = BTreeSet::new();
+    found.retain(|(wait, channel)| known.insert((wait.process.pid, holders(channel))));
+    let more = found.len().saturating_sub(NAMED);
+    found.truncate(NAMED);
+    let say = |(wait, channel): (&LastWait, &AwaitedChannel)| {
+        (wait.process.recorded, held_text(recording, look, wait, channel))
+    };
+    let mut said: Vec<(Option<usize>, String)> = found.into_iter().map(say).collect();
+    said.extend((more > 0).then(|| (None, format!("The same holds for {}.", counted(more as u64, "further pipe")))));
     said
 }
 

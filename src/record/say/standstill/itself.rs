@@ -1,6 +1,7 @@
 //! A process that waits for its own pipe, and children that ended before what others wait for was done.
 
 use crate::profile::few;
+use crate::record::model::labels::labels;
 use crate::record::say::findings::view::after;
 use crate::record::say::killed;
 use crate::record::say::standstill::remedy::LAST_GIVEN;
@@ -57,6 +58,8 @@ pub(super) fn itself(recording: &Document, look: &LastLook, wait: &LastWait) -> 
         let text = "It writes so little to itself as a signal handler does to wake a loop: that end has to be O_NONBLOCK, as a full pipe \
                     wakes it already.";
         said.push(text.to_owned());
+    } else if let Some(text) = channel.room.then(|| gone_reader(recording, wait, channel)).flatten() {
+        said.push(text);
     } else if channel.room && is_known {
         let text = "Who reads it has to be started before more is written than it holds (64 KiB mostly), or another thread has to write.";
         said.push(text.to_owned());
@@ -168,6 +171,27 @@ pub(super) fn not_waited_for(unreaped: &[EndedChild]) -> String {
 /// Whether all calls from the begin on are known.
 fn is_seen_whole(recording: &Document) -> bool {
     recording.target.pids().is_empty() && recording.looks.is_none()
+}
+
+/// Who read from the channel and has ended: as who writes has the read end open, too, it gets no SIGPIPE.
+fn gone_reader(recording: &Document, wait: &LastWait, channel: &AwaitedChannel) -> Option<String> {
+    let own = wait.process.recorded?;
+    let fd = channel.holders.iter().find(|holder| holder.process.pid == wait.process.pid)?.fd;
+    let pipe = recorded(recording, channel)?;
+    let read = pipe.readers.iter().find(|end| end.process != own && end.all_calls() > 0)?;
+    let reader = recording.recorded.get(read.process).filter(|reader| reader.end_ns < recording.processes.window_ns)?;
+    let how = match reader.exit_code {
+        Some(code) if code > 0 => format!(" with exit code {code}"),
+        _ => String::new(),
+    };
+    Some(format!(
+        "`{}`, which read {} of it, ended at {}{how}. {} gets no SIGPIPE as long as it has that end open itself: it has to close it \
+         (descriptor {fd}) after the `fork`.",
+        labels(recording).get(read.process)?,
+        counted(read.bytes, "byte"),
+        after(reader.end_ns),
+        full_name(&wait.process)
+    ))
 }
 
 /// Whether it wrote only a few bytes at once to its own channel, and nobody else did.

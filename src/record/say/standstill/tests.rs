@@ -167,10 +167,10 @@ fn two_that_wait_for_data_are_told_to_flush_and_children_are_waited_for() {
 
 #[test]
 fn a_process_that_holds_the_other_end_itself_is_said() {
-    let said = endless(vec![wait(0, 1, 0, false, &[0])]);
+    let own = endless(vec![wait(0, 1, 0, false, &[0])]);
     let text = "`client` (process 1) waits for data from the pipe, whose write end only it has itself open: there can \
                 be neither data nor an end.";
-    assert_eq!(said, [text, "It has to close that end (descriptor 1) before it reads."]);
+    assert_eq!(own, [text, "It has to close that end (descriptor 1) before it reads."]);
     let inherited = |own: u32, kept: u32| {
         let mut waits = vec![wait(0, 1, own, false, &[0])];
         change_holders(&mut waits[0], kept);
@@ -179,6 +179,15 @@ fn a_process_that_holds_the_other_end_itself_is_said() {
     let text = "It has to be started without that end (O_CLOEXEC), which is its descriptor 7, or to close it.";
     assert_eq!(inherited(0, 7), text);
     assert_eq!(inherited(5, 5), "It has to open it for reading only.");
+    // Room in a pipe that a child has read before it ended.
+    let mut full = recording(vec![wait(1, 2, 4, true, &[1])]);
+    (full.recorded[2].exit_code, full.recorded[2].end_ns) = (Some(9), 500);
+    full.channels[1].readers = vec![end(2, 8192, 0)];
+    let text = "`sleep`, which read 8,192 bytes of it, ended at 0.50 µs with exit code 9. `server` (process 2) gets no SIGPIPE as long as \
+                it has that end open itself: it has to close it (descriptor 1) after the `fork`.";
+    assert_eq!(said(&full, &[FindingKind::Remedy]), [text]);
+    full.recorded[2].end_ns = WINDOW;
+    assert!(said(&full, &[FindingKind::Remedy])[0].starts_with("Who reads it has to be started"), "it reads still");
 }
 
 #[test]
@@ -389,8 +398,10 @@ fn who_was_killed_without_its_children_is_named() {
     let shell = &mut recording.recorded[1];
     (shell.signal, shell.pids, shell.end_ns) = (Some(libc::SIGKILL.cast_unsigned()), vec![2], 500);
     let said = held_up(&recording).concat();
-    let [begin, end] =
-        ["`server`, which had started it, was ended by SIGKILL at", ", and it was not. Signals to the whole group end"];
+    let [begin, end] = [
+        "`server`, which had started it, was ended by SIGKILL at",
+        ", and that did not reach it. Signals to the whole group end",
+    ];
     assert!(said.contains(begin) && said.contains(end), "{said}");
 }
 
@@ -515,8 +526,8 @@ fn the_rest_of_a_killed_writer_is_awaited_in_vain() {
     recording.channels[0].writers = vec![RecordedEnd { unsent: 5, ..end(2, 62_605, 0) }];
     let found = standstill(&recording);
     assert!(found.iter().all(|finding| finding.kind == FindingKind::Held), "{found:?}");
-    let text = "`client` (process 1) waits for data from the pipe; `sleep` wrote 62,605 bytes to it until it was killed by SIGKILL at 0.1000 µs: the \
-                rest of that will not come. There is no end of file, because `server` (process 2) still has the write end open: each \
+    let text = "`client` (process 1) waits for data from the pipe; `sleep` wrote 62,605 bytes to it until it was killed by SIGKILL at 0.1000 µs: it \
+                cannot write the rest. There is no end of file, because `server` (process 2) still has the write end open: each \
                 worker needs a pipe of its own, whose write end all others close after the `fork`.";
     assert_eq!(found[0].text, text);
 }

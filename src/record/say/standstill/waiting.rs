@@ -98,7 +98,7 @@ pub(super) fn recorded<'a>(recording: &'a Document, channel: &AwaitedChannel) ->
     recording.channels.iter().find(|pipe| pipe.is(channel))
 }
 
-/// `; `a.py` wrote 65,536 bytes to it until it was killed by SIGKILL at 0.51 s: the rest of that will not come`.
+/// `; `a.py` wrote 65,536 bytes to it until it was killed by SIGKILL at 0.51 s: it cannot write the rest`.
 pub(super) fn killed_writer(recording: &Document, channel: &AwaitedChannel) -> Option<String> {
     let writers = recorded(recording, channel)?.writers.iter().filter(|end| end.bytes > 0);
     let killed = writers.filter_map(|end| {
@@ -107,20 +107,20 @@ pub(super) fn killed_writer(recording: &Document, channel: &AwaitedChannel) -> O
     });
     let (end, process, signal) = killed.max_by_key(|(_, process, _)| process.end_ns)?;
     Some(format!(
-        "; `{}` wrote {} to it until it was killed by {signal} at {}: the rest of that will not come",
+        "; `{}` wrote {} to it until it was killed by {signal} at {}: it cannot write the rest",
         labels(recording).get(end.process)?,
         counted(end.bytes, "byte"),
         time(process.end_ns as f64 / 1e9)
     ))
 }
 
-/// `` `sh`, which had started it, was ended by SIGKILL at 0.51 s, and it was not: ... ``
+/// `` `sh`, which had started it, was ended by SIGKILL at 0.51 s, and that did not reach it: ... ``
 pub(super) fn killed_starter(recording: &Document, holder: &ChannelHolder) -> Option<String> {
     let starter = recording.recorded.get(holder.process.recorded?)?.started_by?;
     let process = recording.recorded.get(starter).filter(|of| of.end_ns < recording.processes.window_ns)?;
     let signal = killed::requested(process).filter(|_| FindingView::new(recording).is_one(starter))?;
     Some(format!(
-        " `{}`, which had started it, was ended by {signal} at {}, and it was not. {}",
+        " `{}`, which had started it, was ended by {signal} at {}, and that did not reach it. {}",
         labels(recording).get(starter)?,
         time(process.end_ns as f64 / 1e9),
         killed::BOTH_END
