@@ -1,7 +1,8 @@
 //! Verdicts on counted instructions without scheduling. The windows of each run show what may differ without a reason
 //! in the kernel; only larger changes get a verdict.
 
-use super::measure::{Key, Measure, ScheduleDoubt, WindowSchedule, as_f64};
+use super::function_weights::Key;
+use super::measure::{Measure, ScheduleDoubt, WindowSchedule, as_f64};
 use super::model::{ExactCell, ScheduleChange, TotalChange, Verdict, Word};
 use crate::report::answer::FEWEST_SWITCHES;
 use crate::report::number;

@@ -1,7 +1,8 @@
 //! Match the functions of two runs: by role and canonical name, then by call path. Functions of only one run are kept.
 
 use super::exact;
-use super::measure::{FunctionWeight, Key, Measure};
+use super::function_weights::{FunctionWeight, Key};
+use super::measure::Measure;
 use super::model::{FunctionRow, Inlined, Matched, Method, PathRow, RoleRow};
 use super::stripped;
 use crate::profile::{ByProcess, ProcessName};

@@ -31,6 +31,7 @@ pub mod dropped;
 mod entries;
 mod evidence;
 pub mod exact;
+pub mod function_weights;
 pub mod functions;
 pub mod inline;
 pub mod input;

@@ -1,7 +1,8 @@
 //! Functions of stripped programs, which are named by their place in the file (`sort+0x9450`). A program that was built again has
 //! them elsewhere, in nearly the same order: they are aligned by what they execute.
 
-use super::measure::{Key, Measure};
+use super::function_weights::Key;
+use super::measure::Measure;
 use crate::profile::ProcessName;
 use crate::roles::RoleId;
 use std::collections::BTreeMap;
@@ -100,7 +101,8 @@ fn aligned<'a>(old: &[PlacedFunction<'a>], new: &[PlacedFunction<'a>]) -> Vec<(&
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::measure::{FunctionWeight, MeasuredPer};
+    use crate::compare::function_weights::FunctionWeight;
+    use crate::compare::measure::MeasuredPer;
 
     fn measure(functions: &[(&str, u64)]) -> Measure {
         let process = ProcessName::new("stage1-sort");

@@ -160,7 +160,7 @@ impl<'a, R: RunInGuest> PipelineCounter<'a, R> {
     ) -> Result<Option<Vec<CountedRun>>> {
         let numbers: Vec<u32> = (1..runs.fewest).collect();
         std::thread::scope(|scope| {
-            let others = scope.spawn(|| side_by_side::run(&numbers, self.jobs(), |number| self.count(*number, runs)));
+            let others = scope.spawn(|| self.count(&numbers, runs));
             // Names take a while.
             let first = self.named(0, first)?;
             let others = others.join().map_err(|_| anyhow!("internal error: a thread panicked"))??;
@@ -180,9 +180,14 @@ impl<'a, R: RunInGuest> PipelineCounter<'a, R> {
         let guests: Vec<Option<u32>> = [None].into_iter().chain((0..runs.fewest).map(Some)).collect();
         let guest = |number: &Option<u32>| match number {
             None => Ok((Some(record()?), None)),
-            Some(number) => Ok((None, Some(self.count(*number, runs)?))),
+            Some(number) => Ok((None, Some(self.run(*number, runs)?))),
         };
-        let (recorded, counted): (Vec<_>, Vec<_>) = side_by_side::run(&guests, self.jobs(), guest)?.into_iter().unzip();
+        let name = |number: &Option<u32>, (recorded, raw): (_, Option<RawRun>)| {
+            let counted = number.zip(raw).map(|(number, raw)| self.named(number, raw)).transpose()?;
+            Ok((recorded, counted))
+        };
+        let done = side_by_side::run_and(&guests, self.jobs(), guest, name)?;
+        let (recorded, counted): (Vec<_>, Vec<_>) = done.into_iter().unzip();
         let recorded = recorded.into_iter().flatten().next().context("internal error: nothing was recorded")?;
         Ok((recorded, counted.into_iter().flatten().collect()))
     }
@@ -207,7 +212,7 @@ impl<'a, R: RunInGuest> PipelineCounter<'a, R> {
                 let text = clean(&self.pipeline.text());
                 progress::note(&format!("counting {more} of {text}, because the first {} differ", counted.len()));
             }
-            counted.extend(side_by_side::run(&numbers, self.jobs(), |number| self.count(*number, runs))?);
+            counted.extend(self.count(&numbers, runs)?);
             wanted = runs.wanted(&counted);
         }
         add_runs(recorded, counted);
@@ -215,9 +220,10 @@ impl<'a, R: RunInGuest> PipelineCounter<'a, R> {
         Ok(())
     }
 
-    /// The run of this number, with names: these take as long as a tenth of a guest, so each is named beside others.
-    fn count(&self, number: u32, runs: RunLimits) -> Result<CountedRun> {
-        self.named(number, self.run(number, runs)?)
+    /// The runs of these numbers. Names take a while, so each gets them beside the next ones.
+    fn count(&self, numbers: &[u32], runs: RunLimits) -> Result<Vec<CountedRun>> {
+        let name = |number: &u32, raw| self.named(*number, raw);
+        side_by_side::run_and(numbers, self.jobs(), |number| self.run(*number, runs), name)
     }
 
     fn run(&self, number: u32, runs: RunLimits) -> Result<RawRun> {

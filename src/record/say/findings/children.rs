@@ -235,7 +235,7 @@ fn has_script(shell: &RecordedProcess) -> bool {
 const OUTLIVED_LONG_NS: u64 = 300_000_000;
 const WAITED: f64 = 0.5;
 
-/// `` `python3 a.py` ended `sh` at 1.04 s, but `sleep`, whose standard output is the same pipe, went on until 4.04 s: ... ``
+/// `` `python3 a.py` ended `sh` at 1.04 s, and waited for the end of its pipe: `sleep` (process 9) still had its write end open ... ``
 pub(crate) fn outlived(view: &FindingView<'_>) -> Vec<Finding> {
     // Those of whom one was ended by another one: with thousands, not all are looked at for each.
     let ended: BTreeSet<usize> =
@@ -264,11 +264,15 @@ fn outlived_at(view: &FindingView<'_>, at: usize, channel: &RecordedChannel) -> 
         return None;
     }
     let (name, killed) = (view.name(reader.process), view.name(ended));
+    let one = |(at, process): &(usize, &RecordedProcess)| match process.pids[..] {
+        [pid] => view.name_of_one(*at, pid).unwrap_or_else(|| view.name(*at)),
+        _ => view.name(*at),
+    };
     let text = format!(
-        "{name} ended {killed} at {}, but {}, whose standard output is the same pipe, went on until {}, and {name} waited for the end of \
-         the pipe. {BOTH_END}",
+        "{name} ended {killed} at {}, and then waited for the end of the pipe from it: {} still had its write end open as standard \
+         output, until {}. {BOTH_END}",
         after(target.end_ns),
-        few(holders.iter().map(|(at, _)| view.name(*at))),
+        few(holders.iter().map(one)),
         after(last)
     );
     let finding = Finding::new(FindingKind::Outlived, [reader.process, ended], text);
@@ -461,9 +465,9 @@ mod tests {
 
     #[test]
     fn what_outlives_a_process_that_was_ended_is_said() {
-        let text = "`grep` ended `seq` at 1.00 s, but `cat`, whose standard output is the same pipe, went on until 4.00 s, and `grep` waited \
-                    for the end of the pipe. Signals to the whole group end both (`start_new_session` and `killpg`, `setsid` and \
-                    `kill -- -PID`).";
+        let text = "`grep` ended `seq` at 1.00 s, and then waited for the end of the pipe from it: `cat` (process 3) still had its write end \
+                    open as standard output, until 4.00 s. Signals to the whole group end both (`start_new_session` and `killpg`, \
+                    `setsid` and `kill -- -PID`).";
         assert_eq!(kills(&|_| {}), [text]);
         silent(
             &kills,
