@@ -13,7 +13,7 @@ use crate::result::{
 use crate::util::size;
 use crate::util::stats;
 use crate::util::text::{counted, signed};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
 /// Rows of a table. result.json has all.
 pub(crate) const ROWS: usize = 20;
@@ -272,16 +272,11 @@ fn sizes(end: &RecordedEnd) -> String {
 fn process_table(recording: &Document, processes: &[(usize, &RecordedProcess)], labels: &[String]) -> Table {
     let window = recording.processes.window_ns.max(1) as f64;
     let share = |ns: u64| TableCell::Share(ns as f64 / window);
-    // A shell makes copies of itself that execute another program: such a process is counted there.
-    let mut executed: HashMap<u32, usize> = HashMap::new();
-    for (at, process) in recording.recorded.iter().enumerate().filter(|(_, process)| process.execs > 0) {
-        executed.extend(process.pids.iter().map(|pid| (*pid, at)));
-    }
     let name = |at: usize, process: &RecordedProcess| {
         let many = process.pids.len() as u64;
-        let left = |pid: &&u32| executed.get(pid).is_some_and(|other| *other != at);
-        let left = if process.execs < many { process.pids.iter().filter(left).count() as u64 } else { 0 };
-        let shown = if left == many { many } else { many - left };
+        // A shell makes copies of itself that execute another program: such a process is counted there.
+        let own = many.saturating_sub(process.moved_on.len() as u64);
+        let shown = if own == 0 { many } else { own };
         let mut notes = Vec::new();
         notes.extend((shown > 1).then(|| counted(shown, "process")));
         // An exec begins the count of its process's threads anew.

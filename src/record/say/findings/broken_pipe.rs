@@ -82,6 +82,30 @@ pub(crate) fn cut_script(view: &FindingView<'_>) -> Vec<Finding> {
     found.collect()
 }
 
+/// `` `bash a.sh` was ended by SIGPIPE at 0.1 s, when it wrote to the pipe first: ... `` A part of a script in parentheses, or before a
+/// pipe, whose reader has ended and read nothing.
+pub(crate) fn cut_part(view: &FindingView<'_>) -> Vec<Finding> {
+    let signal = Some(libc::SIGPIPE.cast_unsigned());
+    let found = view.writers().filter_map(|(at, pipe, end)| {
+        let part = view.process(end).filter(|of| of.signal == signal && of.is_shell() && view.is_one(end.process))?;
+        let is_first = end.bytes == 0 && end.epipe > 0 && pipe.read() == 0;
+        // One without programs of its own may have had nothing more to do.
+        if part.execs > 0 || part.forks == 0 || !is_first {
+            return None;
+        }
+        let text = format!(
+            "{} was ended by SIGPIPE at {}, at its first output: what was to read that had ended and read nothing. What comes later in this \
+             part of the script (in `( )` or before `|`) was not done, and no exit code says so. The other side has to read to the end \
+             (`cat >/dev/null`), or nothing may be written to it.",
+            view.name(end.process),
+            after(part.end_ns)
+        );
+        let finding = Finding::new(FindingKind::Sigpipe, [end.process], text);
+        Some(Finding { channels: vec![at], at_ns: Some(part.end_ns), ..finding })
+    });
+    found.take(1).collect()
+}
+
 /// What [`broken`] says if nobody has read its standard output, because who was to do that had failed before.
 fn unread(view: &FindingView<'_>, at: usize, process: &RecordedProcess, output: usize) -> Option<String> {
     let all = view.document.recorded.iter().enumerate();
@@ -100,6 +124,33 @@ mod tests {
     use super::*;
     use crate::record::say::findings::tests::{WINDOW, said, silent};
     use crate::result::Document;
+
+    #[test]
+    fn a_part_of_a_script_that_nobody_read_is_said() {
+        let cut = |change: &dyn Fn(&mut Document)| {
+            said(cut_part, &|recording| {
+                let part = &mut recording.recorded[0];
+                (part.name, part.signal, part.forks, part.execs, part.end_ns) =
+                    ("bash".to_owned(), Some(13), 1, 0, WINDOW / 2);
+                recording.channels[0].readers.clear();
+                let end = &mut recording.channels[0].writers[0];
+                (end.bytes, end.epipe) = (0, 1);
+                change(recording);
+            })
+        };
+        let start = "`bash` was ended by SIGPIPE at 2.00 s, at its first output: what was to read that had ended and read nothing.";
+        let said = cut(&|_| {});
+        assert!(said.len() == 1 && said[0].starts_with(start), "{said:?}");
+        silent(
+            &cut,
+            &[
+                &|recording| recording.recorded[0].forks = 0,
+                &|recording| recording.recorded[0].execs = 1,
+                &|recording| recording.recorded[0].signal = None,
+                &|recording| recording.channels[0].writers[0].bytes = 4,
+            ],
+        );
+    }
 
     #[test]
     fn a_script_that_does_more_than_to_write_is_said() {

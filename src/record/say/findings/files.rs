@@ -137,7 +137,9 @@ pub(crate) fn deleted(view: &FindingView<'_>) -> Vec<Finding> {
         let own = |file: &&NamedFile| file.pid == stream.pid && file.inode == stream.inode && file.error.is_none();
         let opened = files.iter().find(own);
         let is_removed = |file: &&NamedFile, opened: &NamedFile| {
-            let gone = matches!(file.does, NameUse::Removes | NameUse::Renames) && file.at_ns[0] <= at;
+            // What had the name before was another file.
+            let later = file.at_ns[0] >= opened.at_ns[0] && file.at_ns[0] <= at;
+            let gone = matches!(file.does, NameUse::Removes | NameUse::Renames) && later;
             gone && file.error.is_none() && file.is_same_place(opened)
         };
         let by = opened.and_then(|opened| files.iter().rfind(|file| is_removed(file, opened)));

@@ -67,7 +67,7 @@ pub(crate) use torn::line_cut;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 95] = [
+const RULES: [FindingRule; 97] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -81,6 +81,7 @@ const RULES: [FindingRule; 95] = [
     unsent::rests,
     left_in_buffer::left_in_buffer,
     broken_pipe::cut_script,
+    broken_pipe::cut_part,
     never_read::find,
     connections::not_resumed,
     connections::unread,
@@ -156,6 +157,7 @@ const RULES: [FindingRule; 95] = [
     work::turns,
     children::outlived,
     outlives::find,
+    outlives::of_failed,
     parent_thread::find,
     waits::empty_input,
     work::one_by_one,

@@ -1,5 +1,6 @@
 //! Children that go on with the output of a parent that has ended.
 
+use crate::profile::few;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::result::{Finding, FindingKind, RecordedProcess};
 
@@ -37,6 +38,33 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     document.recorded.iter().enumerate().filter_map(found).take(1).collect()
 }
 
+/// `` `bash a.sh` failed with exit code 1 at 1.01 s, and `bash worker.sh`, its job in the background, went on: ... ``
+pub(crate) fn of_failed(view: &FindingView<'_>) -> Vec<Finding> {
+    let document = view.document;
+    if document.is_excerpt() || !document.target.pids().is_empty() {
+        return Vec::new();
+    }
+    let found = |(at, shell): (usize, &RecordedProcess)| {
+        let code = shell.exit_code.filter(|code| *code > 0 && shell.is_shell() && shell.started_by.is_none())?;
+        let left = shell.left.as_ref().filter(|left| left.until_ns >= document.processes.window_ns)?;
+        let runs = |of: &&usize| document.recorded.get(**of).is_some_and(|job| job.execs > 0 && job.signal.is_none());
+        let jobs: Vec<usize> = left.processes.iter().filter(runs).copied().collect();
+        if jobs.is_empty() || !view.is_one(at) {
+            return None;
+        }
+        let text = format!(
+            "{} failed with exit code {code} at {}, and {}, which it had started in the background, went on: a shell does not end its jobs. \
+             `trap 'kill $(jobs -p)' EXIT` does.",
+            view.name(at),
+            after(shell.end_ns),
+            few(jobs.iter().map(|job| view.name(*job)))
+        );
+        let finding = Finding::new(FindingKind::NotAwaited, [at].into_iter().chain(jobs), text);
+        Some(Finding { at_ns: Some(shell.end_ns), ..finding })
+    };
+    document.recorded.iter().enumerate().find_map(found).into_iter().collect()
+}
+
 /// When a process wrote last to what is the standard output of `parent` as well.
 fn last_write(view: &FindingView<'_>, at: usize, parent: &RecordedProcess) -> Option<u64> {
     let child = view.document.recorded.get(at)?;
@@ -57,7 +85,32 @@ fn last_write(view: &FindingView<'_>, at: usize, parent: &RecordedProcess) -> Op
 mod tests {
     use super::*;
     use crate::record::say::findings::tests::{WINDOW, said, silent};
-    use crate::result::Document;
+    use crate::result::{Document, LeftProcesses};
+
+    #[test]
+    fn jobs_of_a_script_that_failed_are_said() {
+        let failed = |change: &dyn Fn(&mut Document)| {
+            said(of_failed, &|recording| {
+                let shell = &mut recording.recorded[0];
+                (shell.name, shell.exit_code, shell.end_ns) = ("sh".to_owned(), Some(1), WINDOW / 2);
+                shell.left = Some(LeftProcesses { count: 1, processes: [1].into(), until_ns: WINDOW });
+                recording.recorded[1].execs = 1;
+                change(recording);
+            })
+        };
+        let text = "`sh` failed with exit code 1 at 2.00 s, and `grep`, which it had started in the background, went on: a shell does not end \
+                    its jobs. `trap 'kill $(jobs -p)' EXIT` does.";
+        assert_eq!(failed(&|_| {}), [text]);
+        silent(
+            &failed,
+            &[
+                &|recording| recording.recorded[0].exit_code = None,
+                &|recording| recording.recorded[0].name = "make".to_owned(),
+                &|recording| recording.recorded[1].signal = Some(15),
+                &|recording| recording.recorded[0].left.as_mut().unwrap().until_ns = WINDOW - 1,
+            ],
+        );
+    }
 
     #[test]
     fn who_goes_on_without_its_parent_is_said() {

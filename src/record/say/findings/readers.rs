@@ -120,6 +120,9 @@ pub(crate) fn cut(view: &FindingView<'_>) -> Vec<Finding> {
     found.chain(by_node(view)).collect()
 }
 
+/// Fewer bytes are no reason to end a child: node took so many at most, in older releases.
+const SMALLEST_MAXIMUM: u64 = 200 << 10;
+
 /// A child that node ended, because it wrote more than node takes: `` `node a.js` ended `sh` with SIGTERM at 1.28 s, after
 /// 206,329 bytes of its output: ... ``
 fn by_node(view: &FindingView<'_>) -> Vec<Finding> {
@@ -128,10 +131,10 @@ fn by_node(view: &FindingView<'_>) -> Vec<Finding> {
         let sent = process.ended_by.filter(|by| *by != at && process.signal == Some(libc::SIGTERM.cast_unsigned()));
         let by = sent.filter(|by| all[*by].name == "node")?;
         let mut readers = view.document.channels.get(process.output?)?.readers.iter();
-        let read = readers.find(|end| end.process == by && end.bytes > 0)?;
+        let read = readers.find(|end| end.process == by && end.bytes >= SMALLEST_MAXIMUM)?;
         let text = format!(
             "{} ended {} with SIGTERM at {}, after {} of its output: the rest is lost. `exec` and its like do so if there is more than \
-             `maxBuffer` (1 MiB unless it is set), or after `timeout`; `spawn` reads without a limit.",
+             `maxBuffer` (1 MiB unless it is set); `spawn` reads without a limit.",
             view.name(by),
             view.name(at),
             after(process.end_ns),

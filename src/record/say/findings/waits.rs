@@ -4,7 +4,9 @@ use crate::profile::few;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::words;
 use crate::report::number::percent;
-use crate::result::{Finding, FindingKind, HeldBy, NameUse, PathWhat, RecordedProcess, StaleFile, WaitReason};
+use crate::result::{
+    Finding, FindingKind, HeldBy, NameUse, PathWhat, RecordedEnd, RecordedProcess, StaleFile, WaitReason,
+};
 use crate::util::text::{clean, counted, grouped};
 use std::collections::BTreeSet;
 
@@ -105,6 +107,11 @@ pub(crate) fn unnoticed(view: &FindingView<'_>) -> Vec<Finding> {
         let until = process.end_ns.min(window);
         let Some(ended) = view.readers_ended(channel, until) else { continue };
         let unnoticed = until - ended;
+        // Who has waited for its child knows: `split --filter` starts the next one.
+        let is_child = |reader: &RecordedEnd| view.process(reader).is_some_and(|of| of.started_by == Some(end.process));
+        if process.waits.contains_key(&WaitReason::Child) && channel.readers.iter().all(is_child) {
+            continue;
+        }
         let wrote_later = end.moved_ns.is_some_and(|[_, last]| last > ended);
         let is_long = unnoticed >= LONG_NS && unnoticed as f64 >= MUCH * window as f64;
         if !channel.kind.is_pipe() || channel.readers.is_empty() || process.pids.len() > 1 || wrote_later || !is_long {
@@ -317,6 +324,11 @@ mod tests {
         silent(
             &|change| said_after(unnoticed, &has_ended, change),
             &[
+                // It has waited for its child, which it had given the pipe.
+                &|recording| {
+                    recording.recorded[2].started_by = Some(1);
+                    recording.recorded[1].waits = [(WaitReason::Child, WaitTotal { ns: 1, count: 1 })].into();
+                },
                 &|recording| recording.recorded[2].end_ns = WINDOW / 10 * 9,
                 &|recording| recording.channels[1].writers[0].moved_ns = Some([0, WINDOW / 2]),
                 &|recording| recording.channels[0].readers[0].blocked_ns = WINDOW / 10,
