@@ -92,8 +92,17 @@ pub(crate) fn findings(recording: &Document) -> Vec<Finding> {
 /// Who was ended by its own signal, which also ended others that it had not started: those of its process group.
 fn group(recording: &Document, labels: &[String], at: usize) -> Option<Finding> {
     let all = &recording.recorded;
-    let process = all.get(at).filter(|process| process.ended_by == Some(at) && !recording.was_limited())?;
-    let (number, signal) = (process.signal?, requested(process)?);
+    let process = all.get(at).filter(|_| !recording.was_limited())?;
+    // What it ended can be gone before it is.
+    let is_ending = process.told_to_end_by == Some(at)
+        && process.told_to_end_in_vain.is_none()
+        && process.signal.is_none()
+        && process.end_ns >= recording.processes.window_ns;
+    let (number, signal) = if is_ending {
+        (process.told_signal?, told_signal(process))
+    } else {
+        (process.signal.filter(|_| process.ended_by == Some(at))?, requested(process)?)
+    };
     let starters =
         |of: usize| std::iter::successors(Some(of), |of| all.get(*of)?.started_by).skip(1).take(MOST_STARTERS);
     // As far as it is known who started whom.

@@ -395,7 +395,10 @@ mod tests {
             ..RecordedProcess::default()
         };
         let recording = Document {
-            recorded: vec![process("sh", 1, &[1, 2, 3, 4]), process("true", 3, &[2, 3, 4])],
+            recorded: vec![
+                RecordedProcess { moved_on: vec![2, 3, 4], ..process("sh", 1, &[1, 2, 3, 4]) },
+                process("true", 3, &[2, 3, 4]),
+            ],
             ..Document::default()
         };
         let text = all(&recording)[0].csv();

@@ -255,6 +255,13 @@ fn who_ends_its_whole_group_is_said() {
     assert_eq!(said(&|_| {}), [text]);
     let own = said(&|recording| (recording.recorded[0].ended_by, recording.recorded[2].ended_by) = (None, None));
     assert!(own.is_empty(), "its own children");
+    let ending = said(&|recording| {
+        let process = &mut recording.recorded[1];
+        (process.ended_by, process.signal) = (None, None);
+        (process.told_to_end_by, process.told_signal) = (Some(1), term);
+        recording.processes.window_ns = process.end_ns;
+    });
+    assert_eq!(ending, [text], "its end is not recorded");
     assert!(said(&|recording| recording.recorded[1].ended_by = None).is_empty(), "it goes on");
     assert!(said(&|recording| recording.recorded[1].signal = None).is_empty());
 }
