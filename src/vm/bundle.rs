@@ -1,7 +1,7 @@
 //! Files of this machine for a guest: programs with all that they need to start, and input files, at the same paths.
 //! They travel as a tar archive, which the guest's init unpacks (`guest`).
 
-use super::closure;
+use super::{closure, loader_cache};
 use crate::util::find_program::find_program;
 use crate::util::{cancel, regular, size};
 use anyhow::{Context as _, Result, bail, ensure};
@@ -173,6 +173,12 @@ impl FileBundle {
         self.places.contains_key(path)
     }
 
+    /// Whether the file or link of this machine at `path` is one of the bundle, perhaps by links of its folder.
+    fn has(&self, path: &Path) -> bool {
+        let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+        folder.zip(path.file_name()).is_some_and(|(folder, name)| self.contains(&folder.join(name)))
+    }
+
     /// The archive. Owner and times of files are left out, so that equal files give equal archives.
     pub fn pack(&self) -> Result<Vec<u8>> {
         let room = usize::try_from(self.bytes).unwrap_or(0) + 1024 * (self.places.len() + 2);
@@ -195,7 +201,10 @@ impl FileBundle {
                     archive.append_link(&mut header, name, target)
                 }
                 GuestEntry::File(from) => {
-                    let content = regular::read(from, LARGEST).with_context(|| from.display().to_string())?;
+                    let mut content = regular::read(from, LARGEST).with_context(|| from.display().to_string())?;
+                    if path == Path::new(loader_cache::PLACE) {
+                        content = loader_cache::limited(&content, |library| self.has(library)).unwrap_or(content);
+                    }
                     let mode = fs::metadata(from).map_or(0o644, |data| data.permissions().mode() & 0o777);
                     header.set_entry_type(tar::EntryType::Regular);
                     header.set_mode(mode);
@@ -229,6 +238,9 @@ mod tests {
         // Unpacked elsewhere, it starts by its own loader and libraries.
         let folder = tempfile::tempdir().unwrap();
         tar::Archive::new(&bundle.pack().unwrap()[..]).unpack(folder.path()).unwrap();
+        let cache = fs::read(folder.path().join("etc/ld.so.cache")).unwrap();
+        assert!(cache.windows(11).any(|part| part == b"/libc.so.6\0"));
+        assert!(cache.len() < fs::read(loader_cache::PLACE).unwrap().len(), "without libraries that are not there");
         if rustix::process::geteuid().is_root() {
             let mut inside = std::process::Command::new("chroot");
             let output = inside.arg(folder.path()).arg(&path).args(["-c", "echo $((6*7))"]).output().unwrap();

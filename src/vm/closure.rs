@@ -2,6 +2,7 @@
 
 use crate::util::find_program::find_program;
 use crate::util::regular;
+use crate::vm::loader_cache;
 use anyhow::{Context as _, Result, bail};
 use object::elf::{self, FileHeader64};
 use object::endian::LittleEndian as LE;
@@ -17,8 +18,7 @@ use std::path::{Path, PathBuf};
 const FOLDERS: [&str; 6] =
     ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
 
-/// Where the loader finds libraries in other folders (ld.so(8)).
-const CACHE: &str = "/etc/ld.so.cache";
+/// Where the loader is told of other folders (ld.so(8)).
 const CONFIGURATION: &str = "/etc/ld.so.conf";
 
 /// glibc loads it when a thread is cancelled or ends by pthread_exit(3), without a note in any file.
@@ -65,7 +65,7 @@ pub fn needs(path: &Path) -> Result<BTreeSet<PathBuf>> {
     if dynamic.interpreter.is_some() {
         found
             .extend(folders.iter().map(|folder| folder.join(UNWINDER)).find(|place| is_elf_of(place, dynamic.machine)));
-        found.extend(Some(PathBuf::from(CACHE)).filter(|cache| cache.is_file()));
+        found.extend(Some(PathBuf::from(loader_cache::PLACE)).filter(|cache| cache.is_file()));
     }
     Ok(found)
 }

@@ -34,6 +34,7 @@ pub mod job;
 pub mod kernel_bundle;
 pub mod kernel_name;
 pub mod kvm;
+mod loader_cache;
 mod machine;
 pub(crate) mod monitor;
 pub mod options;
