@@ -50,6 +50,9 @@ struct Sent {
     /// Record also how all system calls end: its instructions will be counted, too.
     #[serde(default)]
     with_results: bool,
+    /// Do not send back what it prints to standard output: each byte costs the emulator as much as hundreds of instructions.
+    #[serde(default)]
+    without_output: bool,
     /// Start it at a round time of the guest's clock, which costs no time under emulation. Otherwise it would start a few
     /// instructions earlier or later with each file's name (docs/exactness.md).
     settled: bool,
@@ -176,6 +179,7 @@ impl PreparedPipeline {
             settings,
             counted: None,
             with_results: false,
+            without_output: false,
             settled,
             disk: places,
         };
@@ -194,18 +198,23 @@ impl PreparedPipeline {
 
     /// Record it in a guest.
     pub fn record(&self) -> Result<(Outcome, GuestOutput)> {
-        self.record_with(false)
+        self.record_as(&self.sent)
     }
 
     /// Record it before its instructions are counted.
     pub(crate) fn record_to_count(&self) -> Result<(Outcome, GuestOutput)> {
-        self.record_with(true)
+        self.record_as(&Sent { with_results: true, ..self.sent.clone() })
     }
 
-    fn record_with(&self, with_results: bool) -> Result<(Outcome, GuestOutput)> {
+    /// The same without what it prints to standard output.
+    fn record_silently(&self) -> Result<(Outcome, GuestOutput)> {
+        self.record_as(&Sent { with_results: true, without_output: true, ..self.sent.clone() })
+    }
+
+    fn record_as(&self, sent: &Sent) -> Result<(Outcome, GuestOutput)> {
         let mut guest = self.guest.clone();
         guest.append.push(TO_RECORD.to_owned());
-        let (reply, received, printed) = run(&guest, &Sent { with_results, ..self.sent.clone() })?;
+        let (reply, received, printed) = run(&guest, sent)?;
         let mut outcome = received.outcome;
         let document = &mut outcome.document;
         document.executed_on = reply.executed_on;
@@ -236,7 +245,7 @@ impl PreparedPipeline {
         let files = self.executed()?;
         let counter = self.counter(&files)?;
         let record = || {
-            let recorded = self.record_to_count()?;
+            let recorded = self.record_silently()?;
             good(&recorded)?;
             Ok(recorded.0)
         };
@@ -261,7 +270,7 @@ impl PreparedPipeline {
         let unwanted = Arc::new(AtomicBool::new(false));
         let begins = alone && counter.jobs() > 1;
         let (first, recorded) = std::thread::scope(|scope| {
-            let recording = begins.then(|| scope.spawn(|| cancel::unless(&unwanted, || self.record_to_count())));
+            let recording = begins.then(|| scope.spawn(|| cancel::unless(&unwanted, || self.record_silently())));
             let first = counter.first_unless_same(stored, runs);
             unwanted.store(!matches!(first, Ok(Some(_))), Ordering::Relaxed);
             (first, recording.map(ScopedJoinHandle::join))
@@ -270,7 +279,7 @@ impl PreparedPipeline {
         let Some(counted) = counter.others_unless_same(first, stored, runs)? else { return Ok(None) };
         let (mut recorded, _) = match recorded {
             Some(recorded) => recorded.map_err(|_| anyhow!("internal error: a thread panicked"))??,
-            None => self.record_to_count()?,
+            None => self.record_silently()?,
         };
         counter.add(&mut recorded, runs, counted)?;
         Ok(Some(recorded))
@@ -282,7 +291,7 @@ impl PreparedPipeline {
 
     fn counter<'a>(&'a self, files: &'a UserFiles) -> Result<PipelineCounter<'a, impl RunInGuest + 'a>> {
         PipelineCounter::new(&self.sent.pipeline, (&self.guest, files), |guest: &GuestOptions, number| {
-            let sent = Sent { counted: Some(number), settled: true, ..self.sent.clone() };
+            let sent = Sent { counted: Some(number), without_output: true, settled: true, ..self.sent.clone() };
             Ok(run(guest, &sent)?.1.outcome.document.exit_codes)
         })
     }
@@ -374,6 +383,9 @@ pub fn record_inside(sent: &str) -> Result<()> {
         }
         outcome
     };
+    if sent.without_output {
+        output.set_len(0).context("cannot drop what was printed")?;
+    }
     let length = |file: &File| file.metadata().map_or(0, |data| data.len());
     let printed = [length(&output), length(&errors)];
     let mut body = serde_json::to_vec(&Received { outcome, printed })?;
