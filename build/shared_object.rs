@@ -8,7 +8,7 @@ pub(crate) fn compile(defines: &[String], object: &Path, sources: &[PathBuf]) ->
     let compiler = cc::Build::new().try_get_compiler().context("what QEMU loads needs a C compiler")?;
     let mut command = std::process::Command::new(compiler.path());
     command
-        .args(["-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror"])
+        .args(["-std=c11", "-D_GNU_SOURCE", "-O2", "-flto", "-Wall", "-Wextra", "-Werror"])
         .args(["-fPIC", "-fvisibility=hidden", "-shared", "-Wl,--build-id=none", "-s"])
         .args(defines)
         .arg("-o")

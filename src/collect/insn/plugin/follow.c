@@ -218,6 +218,21 @@ static void settle(struct vcpu *v, const struct block *to)
 	}
 }
 
+// Whether the whole block leads where it says, so that nothing is to be found out. Most blocks do.
+static bool is_plain(const struct vcpu *v, const struct block *to)
+{
+	const struct block *from = v->block;
+
+	enum flow flow = from->last.flow;
+
+	if (arch->links || v->begun != from->insns || v->rep_goes_on || from->last.rep || v->user == IN_KERNEL(to->pc))
+		return false;
+	if (v->user)
+		return flow != FLOW_SYSCALL && flow != FLOW_UD;
+	return to->pc == from->next ? flow == FLOW_NEXT || flow == FLOW_BRANCH :
+				      to->pc == from->last.target && (flow == FLOW_JUMP || flow == FLOW_BRANCH);
+}
+
 void follow_block(unsigned vcpu, struct block *block, const uint64_t *counter)
 {
 	struct vcpu *v = &vcpus[vcpu];
@@ -240,7 +255,13 @@ void follow_block(unsigned vcpu, struct block *block, const uint64_t *counter)
 		}
 		if (!v->ended)
 			v->begun = *counter - v->start;
-		settle(v, block);
+		if (is_plain(v, block)) {
+			totals[TOTAL_BEGUN] += v->begun;
+			store_count(v->block, v->counted, 0, v->begun);
+			v->rep = 0;
+		} else {
+			settle(v, block);
+		}
 	} else {
 		v->user = !IN_KERNEL(block->pc);
 		if (!v->task) {
