@@ -96,6 +96,7 @@ enum {
 	NR_IO_SUBMIT = 2,
 	NR_EPOLL_CTL = 21,
 	NR_EPOLL_PWAIT = 22,
+	NR_DUP = 23,
 	NR_DUP3 = 24,
 	NR_FCNTL = 25,
 	NR_IOCTL = 29,

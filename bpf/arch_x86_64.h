@@ -101,6 +101,7 @@ enum {
 	NR_WRITEV = 20,
 	NR_ACCESS = 21,
 	NR_SELECT = 23,
+	NR_DUP = 32,
 	NR_DUP2 = 33,
 	NR_PAUSE = 34,
 	NR_NANOSLEEP = 35,

@@ -33,6 +33,8 @@ __noinline u32 native_number(u32 number)
 	case 29: /* pause */
 	case 179: /* rt_sigsuspend */
 		return NR_PAUSE;
+	case 41:
+		return NR_DUP;
 	case 55:
 	case 221: /* fcntl64 */
 		return NR_FCNTL;

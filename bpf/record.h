@@ -222,6 +222,8 @@ struct pr_streamed {
 	u64 lines;
 	u64 within;
 	u64 split;
+	/* The task that wrote last. */
+	u64 writer;
 	/* The size of the largest call, and calls of this size. */
 	u64 block;
 	u64 blocks;
@@ -251,6 +253,9 @@ struct pr_streamed {
 
 /* In a sender: a thread that ended, not a call. */
 #define PR_AT_ITS_END 63
+
+/* Channels to which processes with several threads write. */
+#define PR_SHARED 256
 
 /* Files that are emptied. */
 #define PR_EMPTIED 1024
@@ -341,6 +346,8 @@ struct pr_counts {
 	u64 ended;
 	/* Writes of more than PR_ATOMIC bytes that waited for room: others could write in between. */
 	u64 parted;
+	/* Writes of a thread, one of several of its process, within a line that another thread had begun. */
+	u64 split;
 	/* Writes of fewer than PR_SMALL bytes to TCP after which a part of a segment waits for the confirmation of others. */
 	u64 held_back;
 	/* Looks at polls that found it ready. */
@@ -349,7 +356,8 @@ struct pr_counts {
 	u64 unsent;
 	/* Calls that asked for what the one before had left: writes exactly, reads up to PR_BUFFER bytes less. */
 	u64 resumed;
-	/* Reads of one byte that did not follow another one directly: a `read` of bash begins. Whether the end of file did. */
+	/* Reads of one byte that did not follow another one directly: a `read` of bash begins. Whether the end of file did. Of a thread of
+	 * several that writes: writes that ended a line. */
 	u64 lines;
 	u64 unended;
 	/* Uses of `read` of bash: it asks whether this is a terminal, and next whether it can seek. */
@@ -644,6 +652,8 @@ struct pr_task {
 	u64 byte_call;
 	/* The last question whether its standard input is a terminal, which was answered with no: the number in `own`. */
 	u64 asked_call;
+	/* The last copy of its standard input (dup), or 0. */
+	u64 input_copy;
 	/* PR_IO_WORKER or PR_IO_POLLER; 0 for threads of the program. */
 	u64 io_thread;
 	/* Address of the ring to which it has given a request last. */

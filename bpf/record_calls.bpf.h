@@ -349,6 +349,8 @@ static __always_inline int add_call(const void *registers, s64 result)
 		count(own, file, side, found.kind, result, found.asked);
 		if (found.asked == 1 && call.orig_ax == NR_READ && result >= 0)
 			note_byte(own, file, result);
+		if (side == PR_WRITE && call.orig_ax == NR_WRITE && result > 0 && result < PR_ATOMIC)
+			note_piece(task, fd, call.si, result);
 		if (own->forked && !(own->forked & HEADED(fd)) && result > 0 && call.orig_ax == NR_WRITE && fd != STANDARD_ERROR)
 			note_head(task, fd, call.si, result);
 		return 0;

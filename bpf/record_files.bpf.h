@@ -32,6 +32,50 @@ __noinline u32 note_emptied(u64 task, u32 fd)
 	return 1;
 }
 
+/* Whether the process of a task has several threads. */
+static __always_inline u32 has_threads(u64 task)
+{
+	return BPF_CORE_READ((struct task_struct *)task, signal, nr_threads) > 1;
+}
+
+/* Which task wrote to a channel last, of those of processes with several threads, and one more if that did not end a line. */
+MAP(last_writers, LRU_HASH, PR_SHARED, struct pr_inode, u64);
+
+/* A write of `bytes` in `buffer` to the channel `fd`: whether it ends a line, and whether it is within that of another thread. Not
+ * static: its own stack, as that of note_head. */
+__noinline u32 note_piece(u64 task, u32 fd, u64 buffer, u64 bytes)
+{
+	struct pr_task *own = find_any(task);
+	struct pr_counts *counts;
+	struct pr_inode of = {};
+	struct pr_file *file;
+	char last = '\n';
+	u64 *writer, now;
+
+	if (!own || !has_threads(task))
+		return 0;
+	file = file_of(own, task, fd);
+	if (!file || bpf_probe_read_user(&last, 1, (const void *)(buffer + bytes - 1)))
+		return 0;
+	of.inode = file->inodes[PR_WRITE];
+	of.device = file->device;
+	now = task | (last != '\n');
+	counts = own_counts(own, of.inode, file->device, PR_WRITE);
+	if (!counts)
+		counts = counts_of(&own->who, of.inode, file->device, PR_WRITE);
+	writer = bpf_map_lookup_elem(&last_writers, &of);
+	if (counts && last == '\n')
+		__sync_fetch_and_add(&counts->lines, 1);
+	if (!writer) {
+		bpf_map_update_elem(&last_writers, &of, &now, BPF_ANY);
+		return 1;
+	}
+	if (counts && *writer & 1 && *writer != (task | 1))
+		__sync_fetch_and_add(&counts->split, 1);
+	*writer = now;
+	return 1;
+}
+
 /* A call that moved `bytes` to or from the file `fd`, or got its end. What it wrote is in `buffer`, if that is not 0. Not static:
  * its own stack, as that of note_head. */
 __noinline u32 note_stream(u64 task, u32 fd, u32 side, u64 bytes, u64 buffer)
@@ -106,7 +150,10 @@ __noinline u32 note_stream(u64 task, u32 fd, u32 side, u64 bytes, u64 buffer)
 		__sync_fetch_and_add(&stream->split, stream->within);
 	}
 	/* Only files to which several processes append can have torn lines, and only a last line that is read can have no end. */
-	if (buffer && (stream->appends || side == PR_READ) &&
+	if (side == PR_WRITE && stream->within && stream->writer != task)
+		__sync_fetch_and_add(&stream->split, 1);
+	stream->writer = task;
+	if (buffer && (stream->appends || side == PR_READ || has_threads(task)) &&
 	    !bpf_probe_read_user(&last, sizeof(last), (void *)(buffer + bytes - 1)) && last == '\n')
 		__sync_fetch_and_add(&stream->lines, 1);
 	stream->within = last != '\n';

@@ -292,12 +292,18 @@ static __always_inline u64 told_how(const struct task_struct *task, u32 number)
 	return handler == IGNORED ? PR_TOLD_IGNORED : handler ? PR_TOLD_HANDLED : PR_TOLD_DEFAULT;
 }
 
-/* Whether a signal that would end another process, and is neither SIGTERM nor SIGHUP, is lost at this one. */
-static __always_inline u32 is_lost_at_init(const struct task_struct *task, u32 number)
+/* How a signal that would end another process, and is neither SIGTERM nor SIGHUP, is lost at this one: a PR_TOLD, or 0 if it is not. */
+static __always_inline u64 lost_how(const struct task_struct *task, u32 number)
 {
+	u64 how;
+
 	if (number != SIGINT && number != SIGQUIT && number != SIGABRT && number != SIGUSR1 && number != SIGUSR2)
 		return 0;
-	return told_how(task, number) == PR_TOLD_INIT;
+	how = told_how(task, number);
+	/* As shells start jobs of scripts. */
+	if (how == PR_TOLD_INIT || (how == PR_TOLD_IGNORED && (number == SIGINT || number == SIGQUIT)))
+		return how;
+	return 0;
 }
 
 /* A signal: its number, information, and the thread that it is for. The current one sends it. */
@@ -307,7 +313,7 @@ int pr_signal(struct pp_tracepoint *ctx)
 	const struct task_struct *task = (void *)ctx->args[2];
 	u32 number = ctx->args[0];
 	struct pr_task *leader;
-	u32 to_init;
+	u64 lost;
 	s32 code = 1;
 
 	/* One for a fault that `kill` has sent: the kernel's own have a positive code (include/uapi/asm-generic/siginfo.h). */
@@ -318,18 +324,18 @@ int pr_signal(struct pp_tracepoint *ctx)
 			leader->own.sender = bpf_get_current_pid_tgid() >> 32 | (u64)number << 32;
 		return 0;
 	}
-	to_init = ctx->args[1] != SEND_SIG_PRIV && is_lost_at_init(task, number);
-	if (!ends_process(number) && !to_init && (number < SIGSTOP || number > SIGTTOU))
+	lost = ctx->args[1] != SEND_SIG_PRIV ? lost_how(task, number) : 0;
+	if (!ends_process(number) && !lost && (number < SIGSTOP || number > SIGTTOU))
 		return 0;
 	leader = find_any((u64)BPF_CORE_READ(task, group_leader));
 	if (!leader || is_over(bpf_ktime_get_ns()))
 		return 0;
-	if (to_init) {
-		/* abort(3) sends it to itself. */
-		if (leader->who.tgid == bpf_get_current_pid_tgid() >> 32)
+	if (lost) {
+		/* abort(3) sends it to itself. What ends the recording comes last. */
+		if (leader->who.tgid == bpf_get_current_pid_tgid() >> 32 || (leader->own.told && lost == PR_TOLD_IGNORED))
 			return 0;
 		leader->own.told = bpf_get_current_pid_tgid() >> 32 | (u64)number << 32;
-		leader->own.told_how = PR_TOLD_INIT;
+		leader->own.told_how = lost;
 		if (!leader->own.told_at)
 			leader->own.told_at = bpf_ktime_get_ns();
 		return 0;

@@ -111,6 +111,7 @@ struct rlimit {
 } __attribute__((preserve_access_index));
 
 struct signal_struct {
+	int nr_threads;
 	u32 flags;
 	struct rlimit rlim[16];
 } __attribute__((preserve_access_index));
@@ -221,7 +222,7 @@ enum { SEND_SIG_PRIV = 1 };
 /* Locks of files, of the process or of the open file, which wait if the number is one more. */
 /* include/uapi/asm-generic/fcntl.h */
 enum { F_RDLCK, F_UNLCK = 2, LOCK_SH = 1, LOCK_UN = 8 };
-enum { F_SETFL = 4, F_SETLK = 6, F_SETLKW = 7, F_OFD_SETLK = 37, F_OFD_SETLKW = 38, F_SETPIPE_SZ = 1031 };
+enum { F_DUPFD = 0, F_SETFL = 4, F_SETLK = 6, F_SETLKW = 7, F_OFD_SETLK = 37, F_OFD_SETLKW = 38, F_DUPFD_CLOEXEC = 1030, F_SETPIPE_SZ = 1031 };
 /* include/uapi/asm-generic/ioctls.h */
 enum { TCGETS = 0x5401, FIONREAD = 0x541b, FIONBIO = 0x5421 };
 /* include/uapi/linux/close_range.h */

@@ -257,6 +257,7 @@ __noinline u32 note_result(u64 task, u64 number, u32 fd, s64 result, u64 buffer)
 	struct pr_task *own = find_any(task);
 	struct pr_file *file;
 	u32 side = PR_WRITE;
+	u32 is_input;
 
 	if (!own)
 		return 0;
@@ -273,8 +274,13 @@ __noinline u32 note_result(u64 task, u64 number, u32 fd, s64 result, u64 buffer)
 			own->gone = 0;
 		}
 	}
+	if (fd == STANDARD_INPUT && result > STANDARD_ERROR &&
+	    (number == NR_DUP || number == NR_DUP2 || number == NR_DUP3 ||
+	     (number == NR_FCNTL && (buffer == F_DUPFD || buffer == F_DUPFD_CLOEXEC))))
+		own->input_copy = result;
 	/* Of what programs read from files, only their standard input is one that others may read, too. */
-	if (number == NR_READ && (fd == STANDARD_INPUT ? result >= 0 : !result))
+	is_input = fd == STANDARD_INPUT || (own->input_copy && fd == own->input_copy);
+	if (number == NR_READ && (is_input ? result >= 0 : !result))
 		side = PR_READ;
 	else if (result <= 0 || (number != NR_WRITE && number != NR_WRITEV))
 		return 0;
@@ -285,7 +291,7 @@ __noinline u32 note_result(u64 task, u64 number, u32 fd, s64 result, u64 buffer)
 		own->own.ends++;
 		own->own.ended = (u64)fd + 1;
 	}
-	if (file->file_type != S_IFREG || (side == PR_READ && fd != STANDARD_INPUT))
+	if (file->file_type != S_IFREG || (side == PR_READ && !is_input))
 		return 0;
 	if (own->forked && !(own->forked & HEADED(fd)) && number == NR_WRITE && fd != STANDARD_ERROR)
 		note_head(task, fd, buffer, result);

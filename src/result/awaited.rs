@@ -87,6 +87,8 @@ pub struct SeenProcess {
     pub stopped: bool,
     /// Whether all its threads slept, and none of them at a pipe or socket, or for a child.
     pub idle: bool,
+    /// How many threads it had; 0 if that is not known.
+    pub threads: usize,
     /// Its children that had ended, and for which it had not waited.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unreaped: Vec<EndedChild>,

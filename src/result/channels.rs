@@ -179,6 +179,9 @@ pub struct RecordedEnd {
     /// Writes of more than `PIPE_BUF` (4,096) bytes that slept until there was room: others could write in between.
     #[serde(default, skip_serializing_if = "is_default")]
     pub parted: u64,
+    /// Writes of a thread, one of several of its process, within a line that another thread had begun.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub split: u64,
     /// Small writes to TCP that were not sent at once, because what had been sent before was not confirmed (Nagle's algorithm).
     #[serde(default, skip_serializing_if = "is_default")]
     pub held_back: u64,
@@ -191,7 +194,8 @@ pub struct RecordedEnd {
     /// Calls that asked for what the call before had left, as those do that want all of it: writes exactly, reads up to 8 KiB less.
     #[serde(default, skip_serializing_if = "is_default")]
     pub resumed: u64,
-    /// Reads of one byte that did not follow another one directly: each `read` of bash begins with one.
+    /// Reads of one byte that did not follow another one directly: each `read` of bash begins with one. Of a writer with several threads:
+    /// small writes that ended a line.
     #[serde(default, skip_serializing_if = "is_default")]
     pub lines: u64,
     /// Threads for which the end of file followed such a read directly: bash had begun a line that has no end.

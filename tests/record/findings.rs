@@ -287,7 +287,7 @@ fn who_has_what_others_need_is_said() {
     let bash = |line: &str, kind: FindingKind, text: &str| said(&["bash", "-c", line], kind, text);
     let lock =
         format!("exec 9>{file}; flock -n 9; sleep 5 >/dev/null 2>&1 </dev/null & exec 9>&-; flock -n {file} true");
-    bash(&lock, FindingKind::FileLock, " has it. It has inherited the open file from who took the lock");
+    bash(&lock, FindingKind::FileLock, " has it. It has inherited the open file, to which the lock belongs");
     let full = "import os, resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\nkept = []\n\
                 try:\n    while True: kept.append(os.pipe())\nexcept OSError: pass";
     said(

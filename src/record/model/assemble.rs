@@ -71,8 +71,9 @@ pub(crate) fn assemble(
     let mut index: BTreeMap<PrWho, usize> = BTreeMap::new();
     let mut rows: HashMap<Option<usize>, usize> = HashMap::new();
     let mut pids: HashSet<(usize, u32)> = HashSet::new();
-    // The row that began last, by stage and process id.
-    let mut last: HashMap<[u32; 2], usize> = HashMap::new();
+    // When the row that ends last does so, and which it is, by stage and process id. One that comes back to the name of an earlier
+    // program, as by a script that finds the program of its own name, begins with that.
+    let mut last: HashMap<[u32; 2], (u64, usize)> = HashMap::new();
     for (who, process) in order {
         let at = *rows.entry(alike.get(who).copied()).or_insert(processes.len());
         if at == processes.len() {
@@ -85,7 +86,10 @@ pub(crate) fn assemble(
             });
         }
         index.insert(*who, at);
-        last.insert([who.stage, who.tgid], at);
+        let latest = last.entry([who.stage, who.tgid]).or_insert((process.end, at));
+        if process.end >= latest.0 {
+            *latest = (process.end, at);
+        }
         let (lived, count) = match counted.members.get(who) {
             Some(members) => {
                 index.extend(members.pids.iter().map(|pid| (PrWho { tgid: *pid, ..*who }, at)));
@@ -104,13 +108,13 @@ pub(crate) fn assemble(
         processes[at].threads -= process.execs.saturating_sub(count).min(process.threads.saturating_sub(count));
     }
     for (at, process) in processes.iter_mut().enumerate() {
-        let elsewhere = |pid: &u32| last.get(&[process.stage, *pid]).is_some_and(|row| *row != at);
+        let elsewhere = |pid: &u32| last.get(&[process.stage, *pid]).is_some_and(|(_, row)| *row != at);
         process.moved_on = process.pids.iter().copied().filter(elsewhere).collect();
     }
     // If the kernel skipped the program for its last exec, a process ends under a name that it did not have before.
     let used = counted.ends.iter().map(|(end, _)| end.who).chain(counted.waits.iter().map(|(reason, _)| reason.who));
     for who in used {
-        if let Some(at) = last.get(&[who.stage, who.tgid]) {
+        if let Some((_, at)) = last.get(&[who.stage, who.tgid]) {
             index.entry(who).or_insert(*at);
         }
     }
@@ -166,10 +170,10 @@ pub(crate) fn assemble(
         warnings.push(Warning {
             code: WarningCode::SwitchesUnseen,
             message: format!(
-                "{} not seen, because some virtual machines hide what runs beside their own processes",
-                counted_and(unseen, ["switch to a thread was", "switches to threads were"])
+                "{}, it was not seen that a thread began to run, as some virtual machines do not show it",
+                counted_and(unseen, ["time", "times"])
             ),
-            action: "a few do not matter; such a wait counts until the thread's next system call".to_owned(),
+            action: "a few do not matter; its wait counts until the thread's next system call".to_owned(),
         });
     }
     if counted.skipped > 0 {
@@ -424,6 +428,7 @@ fn add_end(end: &mut RecordedEnd, counts: &PrCounts, writes: bool, begin: u64) {
         (&mut end.needless, counts.needless),
         (&mut end.at_end, counts.ended),
         (&mut end.parted, counts.parted),
+        (&mut end.split, counts.split),
         (&mut end.held_back, counts.held_back),
         (&mut end.ready_polls, counts.ready * PR_READY_EVERY as u64),
         (&mut end.unsent, counts.unsent),

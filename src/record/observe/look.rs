@@ -108,7 +108,35 @@ impl ProcessesNow {
                 })
                 .collect();
         }
+        let told: Vec<u32> = now.processes.keys().copied().filter(|pid| now.only_a_child_ends(*pid)).collect();
+        for pid in told.into_iter().filter(|pid| process_stat::handles(*pid, libc::SIGCHLD)) {
+            now.wait_by_signal(pid);
+        }
         Some(now)
+    }
+
+    /// Whether all threads of a process sleep without a time for each other only, and it has children: if it has a handler of
+    /// SIGCHLD, that one wakes them, as in Ruby.
+    fn only_a_child_ends(&self, pid: u32) -> bool {
+        let waits = |thread: &ThreadNow| match &thread.call {
+            ThreadCall::Thread => true,
+            ThreadCall::Files(awaited) => {
+                !awaited.any.is_empty() && !awaited.limited && awaited.any.iter().all(|of| self.is_own(pid, of))
+            }
+            _ => false,
+        };
+        let threads = self.threads(pid);
+        let is_parent = || self.processes.values().any(|child| child.parent == pid);
+        threads.iter().any(|thread| thread.call == ThreadCall::Thread) && threads.iter().all(waits) && is_parent()
+    }
+
+    /// A thread that sleeps until another one wakes it waits for a child.
+    fn wait_by_signal(&mut self, pid: u32) {
+        let threads = self.processes.get_mut(&pid).and_then(|process| process.threads.as_mut());
+        let mut asleep = threads.into_iter().flatten().filter(|thread| thread.call == ThreadCall::Thread);
+        if let Some(thread) = asleep.next() {
+            thread.call = ThreadCall::Child(None);
+        }
     }
 
     /// Read who of these processes has the locks of files for which some of them wait.
@@ -256,7 +284,8 @@ impl ProcessesNow {
         let inner_pid = process_stat::inner_id(pid).filter(|inner| *inner != pid);
         let container = container::of_process(pid);
         let unreaped = self.unreaped.get(&pid).cloned().unwrap_or_default();
-        SeenProcess { pid, inner_pid, name, recorded: None, container, stopped, idle, unreaped }
+        let threads = threads.len();
+        SeenProcess { pid, inner_pid, name, recorded: None, container, stopped, idle, threads, unreaped }
     }
 
     /// The waits for others, those of `followed` first.

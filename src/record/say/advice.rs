@@ -113,9 +113,10 @@ struct Rule {
 }
 
 /// All rules, in the order in which they are printed and tried.
-const RULES: [Rule; 9] = [
+const RULES: [Rule; 10] = [
     Rule { find: quota, needs_words: false },
     Rule { find: compressors, needs_words: false },
+    Rule { find: dumps, needs_words: false },
     Rule { find: sorting, needs_words: false },
     Rule { find: in_locale, needs_words: true },
     Rule { find: flushed, needs_words: false },
@@ -254,6 +255,28 @@ fn is_option(word: &str, short: &str, long: &str) -> bool {
         Some(word) => word.split('=').next().is_some_and(|word| !word.is_empty() && long.starts_with(word)),
         None => word.contains(short),
     }
+}
+
+/// `pg_dump` that compresses what it writes: its formats of its own do so unless they are told not to (pg_dump(1), `-Z`).
+fn dumps(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
+    let advice = |(process, label, share): (&RecordedProcess, &str, f64)| {
+        let words: Vec<&str> = process.args.iter().map(String::as_str).collect();
+        let is = |short: &str, long: &str| words.iter().any(|word| word.starts_with(short) || word.starts_with(long));
+        let own = ["-Fc", "-Fd", "--format=c", "--format=d"].iter().any(|form| is(form, form));
+        let pair =
+            words.windows(2).any(|pair| matches!(pair, ["-F" | "--format", form] if form.starts_with(['c', 'd'])));
+        let compresses = (own || pair) && !is("-Z", "--compress");
+        let works = process.user_share.is_none_or(|user| user >= MUCH);
+        (process.name == "pg_dump" && compresses && works && share >= MUCH).then(|| {
+            let why = format!(
+                "`{label}` is on a CPU for {} of the time: its own formats are compressed by zlib at level 6, on one CPU. `-Z1` takes \
+                 less time, `-Z0` leaves it to another program (`| zstd -T0`), and `-Fd -j 4` uses several CPUs.",
+                percent(share)
+            );
+            Advice::new(why, None)
+        })
+    };
+    evidence.working().filter_map(advice).collect()
 }
 
 /// `sort`, whose threads and memory can be chosen.

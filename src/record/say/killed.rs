@@ -84,7 +84,8 @@ pub(crate) fn findings(recording: &Document) -> Vec<Finding> {
     let spared = (0..recording.recorded.len()).find_map(|at| spared(recording, &labels, at));
     let orphaned = || (0..recording.recorded.len()).find_map(|at| orphaned(recording, &labels, at));
     let trapped = || (0..recording.recorded.len()).find_map(|at| trapped_late(recording, &labels, at));
-    let spared = spared.or_else(orphaned).or_else(trapped);
+    let deaf = || (0..recording.recorded.len()).find_map(|at| deaf(recording, &labels, at));
+    let spared = spared.or_else(orphaned).or_else(trapped).or_else(deaf);
     let group = group.or(spared).into_iter().collect();
     [all(FindingKind::Starved, &starved), crashed, group, ended(recording), first_of(goes_on)].concat()
 }
@@ -319,6 +320,34 @@ fn trapped_late(recording: &Document, labels: &[String], at: usize) -> Option<Fi
     Some(Finding { at_ns: Some(told), ..Finding::new(FindingKind::GroupEnded, [at, by], text) })
 }
 
+/// A program that ignores the SIGINT of another one, as a shell lets background jobs of a script do.
+fn deaf(recording: &Document, labels: &[String], at: usize) -> Option<Finding> {
+    let all = &recording.recorded;
+    let process = all.get(at).filter(|_| is_one(recording, at))?;
+    let (by, told) = (process.told_to_end_by.filter(|by| *by != at)?, process.told_to_end_ns?);
+    let is_keyboards = [libc::SIGINT, libc::SIGQUIT].iter().any(|of| process.told_signal == Some(of.cast_unsigned()));
+    let goes_on = process.end_ns > told + ORPHANED_NS && process.signal != Some(libc::SIGKILL.cast_unsigned());
+    if !is_keyboards || !goes_on || process.told_to_end_in_vain != Some(InVain::Ignored) {
+        return None;
+    }
+    let starter = process.started_by.and_then(|by| all.get(by)).is_some_and(RecordedProcess::is_shell);
+    let jobs = if starter {
+        "the shell of a script starts a background job (`&`) so"
+    } else {
+        "what started it can have done so"
+    };
+    let trap = if process.is_shell() { ", and no `trap` changes what a shell ignores from its begin" } else { "" };
+    let signal = told_signal(process);
+    let text = format!(
+        "`{}` ignores the {signal} that `{}` sent it at {}, and goes on: {jobs}{trap}. SIGTERM ends it; after `set -m`, a script's jobs get \
+         {signal}, too.",
+        labels.get(at)?,
+        labels.get(by)?,
+        after(told)
+    );
+    Some(Finding { at_ns: Some(told), ..Finding::new(FindingKind::GroupEnded, [at, by], text) })
+}
+
 /// A program that the kernel ended because there was no memory.
 fn starved(process: &RecordedProcess) -> Option<String> {
     process.out_of_memory.then(|| {
@@ -363,6 +392,12 @@ pub(crate) fn requested(process: &RecordedProcess) -> Option<&'static str> {
 /// Whether another program has ended this one.
 pub(crate) fn by_others(process: &RecordedProcess) -> bool {
     requested(process).is_some()
+}
+
+/// Whether a signal had stopped it for more than half of the recording: then what ended it is not why it did nothing.
+fn was_stopped(recording: &Document, process: &RecordedProcess) -> bool {
+    let stopped = process.waits.get(&WaitReason::Stopped).map_or(0, |wait| wait.ns);
+    stopped > recording.processes.window_ns / 2
 }
 
 /// The programs that others have ended: for each signal a sentence. pipeprof itself does so after `--duration`.
@@ -412,7 +447,8 @@ fn ended(recording: &Document) -> Vec<Finding> {
         // was a process that is not recorded.
         let has_terminal = recording.channels.iter().any(|channel| channel.kind == ChannelKind::Pty);
         let unsent = || which.iter().all(|at| recording.recorded[*at].ended_by.is_none());
-        let hung_up = number == libc::SIGHUP && has_terminal && unsent();
+        let stopped = || which.iter().all(|at| was_stopped(recording, &recording.recorded[*at]));
+        let hung_up = number == libc::SIGHUP && has_terminal && unsent() && !stopped();
         let (kind, why) = match hung_up {
             true => (
                 FindingKind::GroupEnded,

@@ -124,7 +124,8 @@ pub(crate) fn telling(recording: &Document) -> Vec<(usize, &RecordedProcess)> {
             return with_pipe.contains(&at);
         }
         let became = !process.pids.is_empty() && process.pids.iter().all(|pid| executed.contains(pid));
-        process.execs > 0 || calling.contains(&at) || !became
+        let works = process.cpu_ns as f64 >= LEAST * recording.processes.window_ns as f64 && process.cpu_ns > 0;
+        process.execs > 0 || calling.contains(&at) || !became || works && !process.is_shell()
     };
     recording.recorded.iter().enumerate().filter(|(at, process)| tells(*at, process)).collect()
 }

@@ -43,6 +43,17 @@ fn said(recording: &Document, place: &AdvicePlace) -> (String, Vec<String>) {
 }
 
 #[test]
+fn a_dump_that_is_compressed_is_told() {
+    let text = |line: &str| said(&recording(&[line], &[("pg_dump", 62)]), &place()).0;
+    for line in ["pg_dump -Fc db", "pg_dump --format=directory -f d db", "pg_dump -F c db"] {
+        assert!(text(line).contains("compressed by zlib at level 6, on one CPU. `-Z1`"), "{line}");
+    }
+    for line in ["pg_dump db", "pg_dump -Fp db", "pg_dump -Fc -Z0 db", "pg_dump -Fc --compress=1 db"] {
+        assert_eq!(text(line), "", "{line}");
+    }
+}
+
+#[test]
 fn a_program_that_is_much_of_the_path_has_a_remedy_also_in_a_line_for_the_shell() {
     for (words, name, tried) in [
         (&["cat a | gzip -9 >b"][..], "gzip", "program:gzip=pigz"),

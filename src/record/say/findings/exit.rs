@@ -161,8 +161,8 @@ pub(super) fn unready_by(view: &FindingView<'_>, at: usize) -> Option<String> {
     let ended = view.document.recorded.get(by)?.end_ns < view.document.processes.window_ns;
     let left = if ended { ", and ended without setting it back" } else { "" };
     Some(format!(
-        ". {name} made it so for all that have inherited the same open file{left}: with another one (`</dev/null`, `| cat`), it changes \
-         only that",
+        ". {name} made it so for all that have inherited the same open file{left}. With an input or output of \
+         its own (`</dev/null`, `| cat`), it changes only that",
         name = view.name(by)
     ))
 }
@@ -227,10 +227,39 @@ pub(super) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
             view.pipe_from(channel)
         ));
     }
+    if let Some(text) = too_long(view, at, process) {
+        return Some(text);
+    }
     let refused = process.connects > 0 && process.connects == process.refused_connects;
     refused.then(|| {
         ": its connections were refused (ECONNREFUSED): nobody listens there, not yet or not any more".to_owned()
     })
+}
+
+/// The longest line that event loops and scanners take by default, bytes: asyncio/streams.py, `_DEFAULT_LIMIT`; bufio/scan.go,
+/// `MaxScanTokenSize`.
+const LONGEST_LINE: u64 = 65_536;
+
+/// A program that cannot go on ends so soon after what it has read last, ns.
+const AT_ONCE_NS: u64 = 100_000_000;
+
+/// It failed right after it had read a message of more than 64 KiB, the first of its writer.
+fn too_long(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<String> {
+    let large = |end: &RecordedEnd| {
+        end.log2_sizes.iter().skip(LONGEST_LINE.ilog2() as usize).sum::<u64>() == 1
+            && end.bytes > LONGEST_LINE
+            && end.all_calls() > 1
+    };
+    let (_, pipe, _) = view.readers().find(|(_, pipe, end)| {
+        let last = end.moved_ns.map_or(0, |[_, last]| last);
+        let soon = last <= process.end_ns && process.end_ns < last + AT_ONCE_NS;
+        end.process == at && end.at_end == 0 && soon && matches!(&pipe.writers[..], [writer] if large(writer))
+    })?;
+    Some(format!(
+        ": right before, it had read the first message of more than 64 KiB from {}, and `readline` of asyncio (unless `limit` is larger) and \
+         `bufio.Scanner` of Go (unless its `Buffer` is) take no line that is longer",
+        view.names(&pipe.writers)
+    ))
 }
 
 /// What ended in a shell with the code that the shell ended with, the last of several.

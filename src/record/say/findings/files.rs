@@ -194,10 +194,12 @@ pub(crate) fn hole(view: &FindingView<'_>) -> Vec<Finding> {
         let zeros = counted(hole.bytes, "zero byte");
         let so = if writes_anew {
             format!(
-                "what was in it is lost ({zeros} there now). To append (O_APPEND: `>>`, `\"a\"`, `tee -a`) by both keeps all."
+                "what was in it is lost ({zeros} there now). If both open it to append (O_APPEND: `>>`, `\"a\"`, `tee -a`), all is kept."
             )
         } else {
-            format!("the file begins with {zeros} now. To append (O_APPEND: `>>`, `\"a\"`) always writes at the end.")
+            format!(
+                "the file begins with {zeros} now. What is opened to append (O_APPEND: `>>`, `\"a\"`) is always written at the end."
+            )
         };
         let who = by.map_or_else(|| "another process".to_owned(), |by| view.name(by));
         let text = format!(
@@ -347,8 +349,8 @@ mod tests {
                 recording.recorded[1].execs = 1;
             })
         };
-        let text = "`grep` emptied `log` at 1.01 s, but `seq` wrote on at its old position: the file begins with 36,540 zero bytes now. To \
-                    append (O_APPEND: `>>`, `\"a\"`) always writes at the end.";
+        let text = "`grep` emptied `log` at 1.01 s, but `seq` wrote on at its old position: the file begins with 36,540 zero bytes now. What \
+                    is opened to append (O_APPEND: `>>`, `\"a\"`) is always written at the end.";
         assert_eq!(hole(false), [text]);
         assert!(hole(true).is_empty(), "who writes it anew each time");
     }

@@ -67,7 +67,7 @@ pub(crate) use torn::line_cut;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 97] = [
+const RULES: [FindingRule; 98] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -77,6 +77,7 @@ const RULES: [FindingRule; 97] = [
     late::find,
     streamed::all_before_the_first,
     torn::torn,
+    torn::by_threads,
     unsent::unsent,
     unsent::rests,
     left_in_buffer::left_in_buffer,

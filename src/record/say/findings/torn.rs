@@ -48,6 +48,49 @@ pub(crate) fn torn(view: &FindingView<'_>) -> Vec<Finding> {
     found
 }
 
+/// `` Threads of `walk` write a line to the pipe to `cat` with several calls: 1,121 times, another one wrote in the middle of a line. ``
+pub(crate) fn by_threads(view: &FindingView<'_>) -> Vec<Finding> {
+    let found = view.document.channels.iter().enumerate().flat_map(|(at, channel)| {
+        let is_it = |end: &&RecordedEnd| is_split(end.split, end.lines, end.all_calls());
+        channel.writers.iter().filter(is_it).map(move |end| {
+            let text = threads_split(view, end.process, &view.pipe_to(channel), end.split);
+            let finding = Finding::new(FindingKind::Torn, [end.process], text);
+            Finding { channels: vec![at], count: Some(end.split), of: Some(end.all_calls()), ..finding }
+        })
+    });
+    let streams = view.document.streams.iter().filter(|stream| stream.writes);
+    // What other processes write between is said of them.
+    let alone = |one: &RecordedStream| {
+        let other = |other: &RecordedStream| {
+            other.writes && other.pid != one.pid && (other.inode, other.device) == (one.inode, one.device)
+        };
+        !view.document.streams.iter().any(other)
+    };
+    let is_it = |of: &&RecordedStream| is_split(of.split, of.lines, of.calls) && of.moves == 0 && alone(of);
+    let files = streams.filter(is_it).map(|stream| {
+        let text = threads_split(view, stream.process, &format!("`{}`", clean(&stream.file)), stream.split);
+        Finding { count: Some(stream.split), ..Finding::new(FindingKind::Torn, [stream.process], text) }
+    });
+    found.chain(files).collect()
+}
+
+/// Whether these are lines, and some were split.
+fn is_split(split: u64, lines: u64, calls: u64) -> bool {
+    split >= MANY && LONGEST_LINE * lines >= calls
+}
+
+/// Calls for a line, at most, in the mean.
+const LONGEST_LINE: u64 = 16;
+
+fn threads_split(view: &FindingView<'_>, process: usize, to: &str, split: u64) -> String {
+    format!(
+        "Threads of {} write lines to {to} with several calls each: {}, another thread wrote in the middle of a line. One call for each line \
+         (a buffer that is written at its end), or a lock around its calls, keeps lines whole.",
+        view.name(process),
+        counted(split, "time")
+    )
+}
+
 /// Whether several processes of the row of this end lived at the same time.
 fn is_several(view: &FindingView<'_>, end: &RecordedEnd) -> bool {
     view.process(end).is_some_and(|process| {
@@ -356,6 +399,36 @@ mod tests {
         for (at, change) in silent.into_iter().enumerate() {
             assert!(two(change).is_empty(), "{at}");
         }
+    }
+
+    #[test]
+    fn lines_of_threads_that_are_split_are_said() {
+        let threads = |split: u64, lines: u64| {
+            said(by_threads, &|recording| {
+                let end = &mut recording.channels[0].writers[0];
+                (end.split, end.lines, end.calls) = (split, lines, [("write".to_owned(), 3000)].into());
+            })
+        };
+        let text = "Threads of `seq` write lines to the pipe to `grep` with several calls each: 24 times, another thread wrote in the middle \
+                    of a line. One call for each line (a buffer that is written at its end), or a lock around its calls, keeps lines whole.";
+        assert_eq!(threads(24, 1000), [text]);
+        assert!(threads(2, 1000).is_empty() && threads(24, 10).is_empty(), "by chance, and what is no text");
+        let in_file = |others: u32| {
+            said(by_threads, &|recording| {
+                let file = |pid| RecordedStream {
+                    pid,
+                    file: "log".to_owned(),
+                    writes: true,
+                    calls: 3000,
+                    lines: 1000,
+                    split: 24,
+                    ..RecordedStream::default()
+                };
+                recording.streams = (1..=others).map(file).collect();
+            })
+        };
+        assert_eq!(in_file(1), [text.replace("the pipe to `grep`", "`log`")]);
+        assert!(in_file(2).is_empty(), "another rule says that");
     }
 
     #[test]

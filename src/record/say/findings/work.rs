@@ -71,14 +71,17 @@ const MEANWHILE: f64 = 0.7;
 /// From this part on, one of them waited for a CPU, so that they could not run at once.
 const CROWDED: f64 = 0.1;
 
-/// Fewer turns_at are phases.
+/// Fewer turns are phases.
 const TURNS: u64 = 10;
 
 /// Who writes more at once than the pipe holds, and waits so long, while the other one waits so long at other times, has it too
 /// small.
 const BOTH: f64 = 0.2;
 
-/// `` `a.py` and `b.py` take turns_at at their pipe: ... ``
+/// One or the other waits for so much of the time: each does its work in long pieces.
+const ALWAYS: f64 = 0.8;
+
+/// `` `a.py` and `b.py` take turns at their pipe: ... ``
 pub(crate) fn turns(view: &FindingView<'_>) -> Vec<Finding> {
     if view.document.environment.cpus < 2 {
         return Vec::new();
@@ -92,8 +95,8 @@ fn turns_at(view: &FindingView<'_>, channel: &RecordedChannel) -> Option<Finding
     let (writer, reader) = (view.process(from)?, view.process(to)?);
     let window = view.document.processes.window_ns.max(1) as f64;
     let share = |ns: u64| ns as f64 / window;
-    let is_one = |process: &RecordedProcess| {
-        process.pids.len() == 1 && process.threads == 1 && share(process.runnable_ns) <= CROWDED
+    let is_one = |end: &RecordedEnd, process: &RecordedProcess| {
+        view.is_one(end.process) && process.threads == 1 && share(process.runnable_ns) <= CROWDED
     };
     let all = share(writer.cpu_ns + reader.cpu_ns);
     let work = writer.cpu_ns.min(reader.cpu_ns);
@@ -101,14 +104,15 @@ fn turns_at(view: &FindingView<'_>, channel: &RecordedChannel) -> Option<Finding
         && to.blocked_ns as f64 >= MEANWHILE * writer.cpu_ns as f64;
     let in_turn = share(work) >= EACH && (ALL[0]..=ALL[1]).contains(&all) && waits;
     let at_once = from.bytes / from.all_calls().max(1) > channel.capacity();
-    let bursts = at_once && channel.kind.is_pipe() && share(from.blocked_ns.min(to.blocked_ns)) >= BOTH;
-    let is_so = is_one(writer) && is_one(reader) && (in_turn || bursts);
+    let nearly_all = share(from.blocked_ns + to.blocked_ns) >= ALWAYS;
+    let bursts = (at_once || nearly_all) && channel.kind.is_pipe() && share(from.blocked_ns.min(to.blocked_ns)) >= BOTH;
+    let is_so = is_one(from, writer) && is_one(to, reader) && (in_turn || bursts);
     if !is_so || from.sleeps.min(to.sleeps) < TURNS {
         return None;
     }
     let text = format!(
-        "{} and {} take turns: the first waits for room {} of the time, and the second waits for data {}. A pipe that holds more \
-         than is written at once (F_SETPIPE_SZ, or `pv -q -B 16M` or `mbuffer` between them), or a thread that reads ahead, has \
+        "{} and {} take turns: the first waits for room {} of the time, and the second waits for data {}. A buffer \
+         between them that holds what one does meanwhile (`mbuffer`, `pv -q -B 16M`, F_SETPIPE_SZ), or a thread that reads ahead, has \
          both work at once.",
         view.name(from.process),
         view.name(to.process),
@@ -266,7 +270,7 @@ const ONE: f64 = 1.3;
 const USER: f64 = 0.4;
 
 /// `` 59,948 times, a thread of `ring` slept at a pipe until another one had written 1 byte, every 28.2 µs: only one runs at a
-/// time. On one CPU (`taskset -c 0`), none has to wake another CPU. ``
+/// time. On one CPU (`taskset -c 0`), no other CPU has to be woken. ``
 pub(crate) fn hand_overs(view: &FindingView<'_>) -> Vec<Finding> {
     let recording = view.document;
     let sum = |of: fn(&RecordedEnd) -> u64| view.readers().map(|(_, _, end)| of(end)).sum::<u64>();
@@ -284,9 +288,12 @@ pub(crate) fn hand_overs(view: &FindingView<'_>) -> Vec<Finding> {
     let Some(main) = main.filter(|_| wakes as f64 >= WOKEN * sleeps as f64 && recording.environment.cpus != 1) else {
         return Vec::new();
     };
+    let own: u64 = view.readers().filter(|(_, _, end)| end.process == main).map(|(_, _, end)| end.sleeps).sum();
+    let is_alone = recording.recorded.get(main).is_some_and(|process| process.threads == 1) && own == sleeps;
+    let [who, other] = if is_alone { ["", "process"] } else { ["a thread of ", "one"] };
     let text = format!(
-        "{} times, a thread of {} slept at a pipe until another one had written {}, every {}: only one runs at a time. On \
-         one CPU (`taskset -c 0`), none has to wake another CPU.",
+        "{} times, {who}{} slept at a pipe until another {other} had written {}, every {}: only one runs at a time. On \
+         one CPU (`taskset -c 0`), no other CPU has to be woken.",
         grouped(sleeps),
         view.name(main),
         counted((bytes / sleeps).max(1), "byte"),
@@ -353,8 +360,8 @@ mod tests {
     #[test]
     fn two_that_take_turns_are_said() {
         let text = "`seq` and `grep` take turns: the first waits for room 50 % of the time, and the second waits for data 50 %. A \
-                    pipe that holds more than is written at once (F_SETPIPE_SZ, or `pv -q -B 16M` or `mbuffer` between them), or a \
-                    thread that reads ahead, has both work at once.";
+                    buffer between them that holds what one does meanwhile (`mbuffer`, `pv -q -B 16M`, F_SETPIPE_SZ), or a thread that \
+                    reads ahead, has both work at once.";
         assert_eq!(alternate(&|_| {}), [text]);
         silent(
             &alternate,
@@ -363,17 +370,24 @@ mod tests {
                 &|recording| recording.channels[0].writers[0].blocked_ns = 0,
                 &|recording| recording.channels[0].readers[0].sleeps = 3,
                 &|recording| recording.recorded[0].runnable_ns = WINDOW / 5,
-                &|recording| recording.recorded[1].cpu_ns = WINDOW / 10,
+                &|recording| {
+                    recording.recorded[1].cpu_ns = WINDOW / 10;
+                    recording.channels[0].writers[0].blocked_ns = WINDOW / 4;
+                },
             ],
         );
         // Both sleep, as for a disk.
-        let bursts = |bytes: u64| {
+        let bursts = |bytes: u64, part: u64| {
             alternate(&|recording| {
                 recording.recorded.iter_mut().for_each(|process| process.cpu_ns = 0);
-                recording.channels[0].writers[0].bytes = bytes;
+                let channel = &mut recording.channels[0];
+                channel.writers[0].bytes = bytes;
+                (channel.writers[0].blocked_ns, channel.readers[0].blocked_ns) = (WINDOW / part, WINDOW / part);
             })
         };
-        assert_eq!((bursts(20 << 18), bursts(20 << 12)), (vec![text.to_owned()], Vec::new()));
+        // Large writes, or always one of them.
+        assert_eq!((bursts(20 << 18, 4).len(), bursts(20 << 12, 4).len()), (1, 0));
+        assert_eq!(bursts(20 << 12, 2), [text]);
     }
 
     #[test]
@@ -468,7 +482,7 @@ mod tests {
     #[test]
     fn bytes_that_go_from_one_to_the_next_are_said() {
         let text = "100,000 times, a thread of `grep` slept at a pipe until another one had written 1 byte, every 40.0 µs: only \
-                    one runs at a time. On one CPU (`taskset -c 0`), none has to wake another CPU.";
+                    one runs at a time. On one CPU (`taskset -c 0`), no other CPU has to be woken.";
         assert_eq!(said(hand_overs, &handed), [text]);
     }
 

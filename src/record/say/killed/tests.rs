@@ -28,6 +28,39 @@ fn a_trap_that_does_not_exit_is_said() {
 }
 
 #[test]
+fn a_job_that_ignores_the_keyboards_signals_is_said() {
+    let said = |change: &dyn Fn(&mut RecordedProcess)| {
+        let process = |name: &str, pid: u32| RecordedProcess {
+            name: name.to_owned(),
+            execs: 1,
+            pids: vec![pid],
+            end_ns: 9 * WINDOW,
+            ..RecordedProcess::default()
+        };
+        let mut job = process("bash", 2);
+        (job.started_by, job.told_to_end_by, job.told_to_end_ns) = (Some(0), Some(0), Some(WINDOW));
+        (job.told_signal, job.told_to_end_in_vain) = (Some(libc::SIGINT.cast_unsigned()), Some(InVain::Ignored));
+        change(&mut job);
+        let recording = Document {
+            processes: Processes { window_ns: 9 * WINDOW, ..Processes::default() },
+            recorded: vec![process("sh", 1), job],
+            ..Document::default()
+        };
+        findings(&recording).into_iter().map(|finding| finding.text).collect::<Vec<_>>()
+    };
+    let text = "`bash` ignores the SIGINT that `sh` sent it at 1.00 s, and goes on: the shell of a script starts a background job (`&`) so, \
+                and no `trap` changes what a shell ignores from its begin. SIGTERM ends it; after `set -m`, a script's jobs get SIGINT, too.";
+    assert_eq!(said(&|_| {}), [text]);
+    assert!(said(&|job| job.name = "a".to_owned())[0].contains("(`&`) so. SIGTERM ends it"));
+    assert!(said(&|job| job.started_by = None)[0].contains("what started it can have done so"));
+    let silent: [&dyn Fn(&mut RecordedProcess); 3] =
+        [&|job| job.told_to_end_in_vain = Some(InVain::Handled), &|job| job.end_ns = WINDOW + 1, &|job| {
+            job.told_to_end_by = Some(1)
+        }];
+    assert!(silent.iter().all(|change| said(change).is_empty()));
+}
+
+#[test]
 fn a_terminal_that_hung_up_is_said() {
     let (name, signal) = ("job".to_owned(), Some(libc::SIGHUP.cast_unsigned()));
     let mut recording = Document {
@@ -41,6 +74,9 @@ fn a_terminal_that_hung_up_is_said() {
     let found = said(&recording);
     assert_eq!(found.text, format!("`job` was ended by SIGHUP when its terminal hung up{HUNG_UP}."));
     assert_eq!(found.kind, FindingKind::GroupEnded);
+    recording.recorded[0].waits = [(WaitReason::Stopped, WaitTotal { ns: WINDOW - 1, count: 1 })].into();
+    assert_eq!(said(&recording).text, "`job` was ended by SIGHUP.", "it was stopped before");
+    recording.recorded[0].waits.clear();
     recording.recorded[0].ended_by = Some(1);
     assert_eq!(said(&recording).kind, FindingKind::Ended);
 }

@@ -45,7 +45,8 @@ pub(super) fn itself(recording: &Document, look: &LastLook, wait: &LastWait) -> 
             channel.kind.noun()
         )];
     }
-    let threads = look.waits.iter().filter(|other| other.process.pid == wait.process.pid).count();
+    let waiting = look.waits.iter().filter(|other| other.process.pid == wait.process.pid).count();
+    let threads = waiting.max(wait.process.threads);
     let own = if threads > 1 { "threads of its own have" } else { "it has itself" };
     // Before the recording, a signal handler of its own may have written.
     let is_known = is_seen_whole(recording);
@@ -88,7 +89,8 @@ pub(super) fn itself(recording: &Document, look: &LastLook, wait: &LastWait) -> 
 /// A thread that waits for another one, if its process has none.
 fn without_others(recording: &Document, look: &LastLook, wait: &LastWait) -> Vec<String> {
     let pid = wait.process.pid;
-    if look.waits.iter().filter(|other| other.process.pid == pid).count() > 1 {
+    let waiting = look.waits.iter().filter(|other| other.process.pid == pid).count();
+    if waiting.max(wait.process.threads) > 1 {
         return Vec::new();
     }
     let mut said = vec![format!(
@@ -249,33 +251,57 @@ pub(super) fn neglects(recording: &Document, look: &LastLook) -> Vec<String> {
     let neglecting = look.waits.iter().flat_map(LastWait::processes).filter_map(|process| {
         let at = process.recorded.filter(|at| known.insert(process.pid) && is_hung(recording, *at))?;
         let waits = &recording.recorded.get(at)?.waits;
+        // That is said of it.
+        let is_told =
+            look.parents.iter().any(|parent| parent.pid == process.pid) && dropped(recording, process).is_some();
         let slept = |reason| waits.get(&reason).map_or(0, |wait: &WaitTotal| wait.ns) as f64;
         let [poll, timer] = [WaitReason::Poll, WaitReason::Timer].map(slept);
         let child = process.unreaped.iter().find(|child| child.status.is_some())?;
         let sleeps = if poll > timer { "in poll" } else { "on a timer" };
-        (poll.max(timer) >= LONG * recording.processes.window_ns as f64).then(|| {
+        (!is_told && poll.max(timer) >= LONG * recording.processes.window_ns as f64).then(|| {
             format!("{} sleeps {sleeps} and has not waited for {} (a zombie).", full_name(process), ended_child(child))
         })
     });
     neglecting.take(NAMED).collect()
 }
 
-/// Who waits although children have ended, for which it has not waited: its handler of SIGCHLD does so once for each signal.
+/// Who waits although children have ended, for which it has not waited: its handler of SIGCHLD does so once for each signal, or
+/// has not done so since it ended them itself.
 pub(super) fn merged(recording: &Document, look: &LastLook) -> Vec<String> {
     let merged = look.parents.iter().filter_map(|process| {
         let waits = &recording.recorded.get(process.recorded?)?.waits;
         let reasons = [WaitReason::Poll, WaitReason::Signal, WaitReason::Timer, WaitReason::Thread];
         let slept: u64 = reasons.iter().filter_map(|reason| waits.get(reason)).map(|wait| wait.ns).sum();
-        (slept as f64 >= LONG * recording.processes.window_ns as f64).then(|| {
-            format!(
-                "{} has a handler of SIGCHLD, but {} (zombies): several that end at once send one signal. At each, `waitpid` has to be \
-                 called until it finds no more.",
-                full_name(process),
-                not_waited_for(&process.unreaped)
-            )
+        let is_long = slept as f64 >= LONG * recording.processes.window_ns as f64;
+        is_long.then(|| {
+            dropped(recording, process).unwrap_or_else(|| {
+                format!(
+                    "{} has a handler of SIGCHLD, but {} (zombies): several that end at once send one signal. At each, `waitpid` has to \
+                     be called until it finds no more.",
+                    full_name(process),
+                    not_waited_for(&process.unreaped)
+                )
+            })
         })
     });
     merged.take(NAMED).collect()
+}
+
+/// Of the only child for which a process has not waited: that the process ended it by a signal itself.
+fn dropped(recording: &Document, process: &SeenProcess) -> Option<String> {
+    let [child] = &process.unreaped[..] else { return None };
+    let by_it = |row: &&RecordedProcess| {
+        row.pids.contains(&child.pid) && row.ended_by.is_some() && row.ended_by == process.recorded
+    };
+    let row = recording.recorded.iter().find(by_it)?;
+    let signal = killed::requested(row)?;
+    let at = if let [_] = row.pids[..] { format!(" at {}", after(row.end_ns)) } else { String::new() };
+    Some(format!(
+        "{} ended its child `{}` by {signal}{at}, and has not waited for it since: the child stays as a zombie until it calls `waitpid` \
+         for it, or ends.",
+        full_name(process),
+        clean(&child.name)
+    ))
 }
 
 /// Of those that could have opened these FIFOs: `` : its child `dd`, which ended with exit code 1, will not ``.

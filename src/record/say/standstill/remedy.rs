@@ -74,12 +74,16 @@ pub(super) fn remedy(
              stream that is paused or has no reader."
         ));
     }
+    // It may have been for another program.
+    let others_read = recorded(recording, channel).is_some_and(|pipe| {
+        pipe.readers.iter().any(|end| Some(end.process) != reader.process.recorded && end.all_calls() > 0)
+    });
     Some(if waits_for_it {
         format!("{name} has to read both at once, as with threads or poll, or to discard one of them.")
-    } else if let Some(fd) = holder_fd(channel, &reader.process).filter(|fd| *fd > LAST_GIVEN) {
+    } else if let Some(fd) = holder_fd(channel, &reader.process).filter(|fd| *fd > LAST_GIVEN && others_read) {
         format!(
-            "{name} has to read while it waits, as in another thread, or, if another program was to read that, to close its copy \
-             of the read end (descriptor {fd})."
+            "{name} has to close its copy of the read end (descriptor {fd}), as another program has read that, or to read itself while it \
+             waits, as in another thread."
         )
     } else {
         format!("{name} has to read while it waits, as in another thread.")

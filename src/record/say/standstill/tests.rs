@@ -129,8 +129,8 @@ fn who_has_a_lock_is_said_without_who_waits() {
     };
     let locked = |holders: &[usize]| found(holders, false, "server");
     let begin = "`client` (process 1) waits for the lock of `f`, which ";
-    let inherited = " It has inherited the open file from who took the lock: O_CLOEXEC closes it for such a child, as does, in a shell \
-                     that has opened it as descriptor 9, `9>&-` behind the command.";
+    let inherited = " It has inherited the open file, to which the lock belongs: what is started with that open has the lock, too. In a \
+                     shell that has it as descriptor 9, `9>&-` behind the command closes it there; O_CLOEXEC closes it for all programs.";
     assert_eq!(found(&[0, 1], true, "server"), format!("{begin}`server` (process 2) has.{inherited}"));
     assert_eq!(found(&[1], true, "bash"), format!("{begin}`server` (process 2) has."));
     assert_eq!(locked(&[1]), format!("{begin}`server` (process 2) has."));
@@ -515,6 +515,18 @@ fn who_waits_once_for_several_children_is_told() {
                 that end at once send one signal. At each, `waitpid` has to be called until it finds no more.";
     assert_eq!(said_of(WaitReason::Signal), text);
     assert_eq!(said_of(WaitReason::Child), "");
+    // One that it ended itself.
+    let mut recording = recording(Vec::new());
+    let unreaped = vec![EndedChild { pid: 3, name: "sleep".to_owned(), status: Some(libc::SIGKILL) }];
+    recording.last_look.as_mut().unwrap().parents = vec![SeenProcess { unreaped, ..seen(0) }];
+    recording.recorded[0].waits = [(WaitReason::Poll, WaitTotal { ns: 900, count: 1 })].into();
+    let child = &mut recording.recorded[2];
+    (child.signal, child.ended_by, child.pids, child.end_ns) = (Some(9), Some(0), vec![3], 100);
+    assert_eq!(
+        said(&recording, &[FindingKind::Held]).concat(),
+        "`client` (process 1) ended its child `sleep` by SIGKILL at 0.1000 µs, and has not waited for it since: the child stays as a zombie \
+         until it calls `waitpid` for it, or ends."
+    );
 }
 
 #[test]

@@ -27,8 +27,8 @@ pub(crate) fn inherited_lock(recording: &Document, holder: &SeenProcess) -> Stri
     };
     let starter = starter.filter(|(name, starter)| starter.name == FLOCK && named(&starter.args, name));
     let Some((_, flock)) = starter else {
-        return " It has inherited the open file from who took the lock: O_CLOEXEC closes it for such a child, as does, in a shell that \
-                has opened it as descriptor 9, `9>&-` behind the command."
+        return " It has inherited the open file, to which the lock belongs: what is started with that open has the lock, too. In a shell \
+                that has it as descriptor 9, `9>&-` behind the command closes it there; O_CLOEXEC closes it for all programs."
             .to_owned();
     };
     let name = clean(&holder.name);

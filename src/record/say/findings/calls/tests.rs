@@ -102,7 +102,8 @@ fn a_lock_that_another_one_has_is_said() {
     let text = "`grep` did not get the lock of `/tmp/a`, and did not wait for it: `sleep` (process 4711) has it.";
     assert_eq!(locked(4711, false), [text]);
     assert!(
-        locked(4711, true)[0].starts_with(&format!("{text} It has inherited the open file from who took the lock:"))
+        locked(4711, true)[0]
+            .starts_with(&format!("{text} It has inherited the open file, to which the lock belongs:"))
     );
     assert!(locked(2, false).is_empty(), "it got it later");
     let of_row = of(&|process| {

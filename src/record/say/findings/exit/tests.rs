@@ -49,6 +49,27 @@ fn who_ended_by_sigpipe_or_with_the_code_is_said() {
 }
 
 #[test]
+fn a_line_that_was_too_long_is_said() {
+    let long = |large: u64, last: u64| {
+        said(find, &|recording| {
+            ends(recording, 1);
+            let reader = &mut recording.recorded[2];
+            (reader.exit_code, reader.execs, reader.end_ns) = (Some(1), 1, 200_000_000);
+            let channel = &mut recording.channels[0];
+            let writer = &mut channel.writers[0];
+            writer.log2_sizes = [vec![0; 5], vec![3], vec![0; 11], vec![large]].concat();
+            (writer.bytes, writer.calls) = (160_100 * large, [("write".to_owned(), 3 + large)].into());
+            (channel.readers[0].moved_ns, channel.readers[0].at_end) = (Some([1, last]), 0);
+        })
+        .concat()
+    };
+    let text = ": right before, it had read the first message of more than 64 KiB from `seq`, and `readline` of asyncio (unless `limit` is \
+                larger) and `bufio.Scanner` of Go (unless its `Buffer` is) take no line that is longer";
+    assert!(long(1, 199_000_000).contains(text), "{}", long(1, 199_000_000));
+    assert!(!long(2, 199_000_000).contains(text) && !long(1, 9_000_000).contains(text));
+}
+
+#[test]
 fn a_reader_that_failed_before_is_said() {
     let found = said(find, &|recording| {
         ends(recording, 1);
