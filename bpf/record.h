@@ -224,6 +224,8 @@ struct pr_streamed {
 	u64 split;
 	/* The task that wrote last. */
 	u64 writer;
+	/* Whether it is the script of bash, by its descriptor. */
+	u64 script;
 	/* The size of the largest call, and calls of this size. */
 	u64 block;
 	u64 blocks;

@@ -197,6 +197,8 @@ static __always_inline int fill_of_file(const struct pr_file *file, u32 side, st
 }
 
 enum { STANDARD_INPUT, STANDARD_OUTPUT, STANDARD_ERROR };
+/* What bash reads its script from (shell.c, `open_shell_script`). */
+#define SCRIPT 255
 /* include/uapi/linux/fcntl.h */
 enum { AT_EMPTY_PATH = 0x1000 };
 

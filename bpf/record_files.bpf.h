@@ -116,6 +116,7 @@ __noinline u32 note_stream(u64 task, u32 fd, u32 side, u64 bytes, u64 buffer)
 		stream->emptied = shared->emptied;
 		stream->had_name = !!BPF_CORE_READ(open, f_inode, i_nlink);
 		stream->appends = !!(BPF_CORE_READ(open, f_flags) & O_APPEND);
+		stream->script = side == PR_READ && fd == SCRIPT;
 		name = BPF_CORE_READ(open, f_path.dentry, d_name.name);
 		bpf_probe_read_kernel_str(stream->name, sizeof(stream->name), name);
 	}

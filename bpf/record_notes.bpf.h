@@ -279,7 +279,7 @@ __noinline u32 note_result(u64 task, u64 number, u32 fd, s64 result, u64 buffer)
 	     (number == NR_FCNTL && (buffer == F_DUPFD || buffer == F_DUPFD_CLOEXEC))))
 		own->input_copy = result;
 	/* Of what programs read from files, only their standard input is one that others may read, too. */
-	is_input = fd == STANDARD_INPUT || (own->input_copy && fd == own->input_copy);
+	is_input = fd == STANDARD_INPUT || fd == SCRIPT || (own->input_copy && fd == own->input_copy);
 	if (number == NR_READ && (is_input ? result >= 0 : !result))
 		side = PR_READ;
 	else if (result <= 0 || (number != NR_WRITE && number != NR_WRITEV))

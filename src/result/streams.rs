@@ -38,6 +38,9 @@ pub struct RecordedStream {
     /// Whether it writes at the end of the file only (O_APPEND).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub appends: bool,
+    /// Whether a shell has it open as the script that it executes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub script: bool,
     /// The first byte, and that behind the last one.
     pub range: [u64; 2],
     /// How often a call began elsewhere than the one before had ended.

@@ -249,6 +249,27 @@ mod tests {
     }
 
     #[test]
+    fn an_interpreter_comes_with_its_modules() {
+        let mut bundle = FileBundle::default();
+        for program in ["/usr/bin/python3", "/usr/bin/perl"] {
+            bundle.executable(Path::new(program)).unwrap();
+        }
+        let folder = tempfile::tempdir().unwrap();
+        tar::Archive::new(&bundle.pack().unwrap()[..]).unpack(folder.path()).unwrap();
+        let said = |words: &[&str]| {
+            let mut inside = std::process::Command::new("chroot");
+            let output = inside.arg(folder.path()).args(words).env("LC_ALL", "C").output().unwrap();
+            assert!(output.stderr.is_empty(), "{output:?}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        if rustix::process::geteuid().is_root() {
+            assert_eq!(said(&["/usr/bin/python3", "-c", "import json, socket; print(json.dumps([1]))"]), "[1]\n");
+            fs::write(folder.path().join("a.pl"), "use strict; use POSIX; print floor(1.5)").unwrap();
+            assert_eq!(said(&["/usr/bin/perl", "/a.pl"]), "1");
+        }
+    }
+
+    #[test]
     fn links_and_folders_lead_to_files_and_equal_files_give_equal_archives() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().canonicalize().unwrap().join(name);

@@ -2,7 +2,7 @@
 
 use crate::util::find_program::find_program;
 use crate::util::regular;
-use crate::vm::loader_cache;
+use crate::vm::{interpreters, loader_cache};
 use anyhow::{Context as _, Result, bail};
 use object::elf::{self, FileHeader64};
 use object::endian::LittleEndian as LE;
@@ -30,8 +30,8 @@ const LARGEST: u64 = 1 << 30;
 /// Longer configurations of the loader are not read, bytes.
 const LONGEST_CONFIGURATION: u64 = 1 << 20;
 
-/// The files that the program or library at `path` needs directly: its interpreter and libraries, or the program of a
-/// script's first line. Nothing for other files. Of a folder: what the programs and libraries in it need, as far as it exists.
+/// The files that the program or library at `path` needs directly: its interpreter and libraries, its modules if it is an interpreter
+/// such as Python, or the program of a script's first line. Nothing for other files. Of a folder: what the programs and libraries in it need, as far as it exists.
 pub fn needs(path: &Path) -> Result<BTreeSet<PathBuf>> {
     if path.is_dir() {
         return Ok(needs_of_folder(path));
@@ -66,6 +66,7 @@ pub fn needs(path: &Path) -> Result<BTreeSet<PathBuf>> {
         found
             .extend(folders.iter().map(|folder| folder.join(UNWINDER)).find(|place| is_elf_of(place, dynamic.machine)));
         found.extend(Some(PathBuf::from(loader_cache::PLACE)).filter(|cache| cache.is_file()));
+        found.extend(interpreters::modules(path));
     }
     Ok(found)
 }

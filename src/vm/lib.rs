@@ -30,6 +30,7 @@ pub mod guest;
 pub mod hardware;
 pub mod image;
 pub mod initramfs;
+mod interpreters;
 pub mod job;
 pub mod kernel_bundle;
 pub mod kernel_name;

@@ -133,11 +133,16 @@ fn cut(word: &str) -> String {
 fn number(recording: &Document, at: usize) -> Option<String> {
     let process = recording.recorded.get(at)?;
     let mut own = own_pids(recording, at);
-    let first = own.next().or(process.pids.first().copied())?;
+    let Some(first) = own.next() else {
+        // Copies of their parent, each of which executed another program.
+        return match process.pids[..] {
+            [] => None,
+            [only] => Some(only.to_string()),
+            _ => Some(format!("{} copies", process.pids.len())),
+        };
+    };
     Some(match (process.inner_pids.as_slice(), own.count()) {
         ([inner], _) => format!("{first}, {inner} inside"),
-        // Copies of their parent, each of which executed another program.
-        (_, 0) if process.pids.len() > 1 && !process.moved_on.is_empty() => format!("{} copies", process.pids.len()),
         (_, 0) => first.to_string(),
         (_, more) => format!("{first} and {more} more"),
     })
@@ -196,6 +201,8 @@ mod tests {
             (process.pids, process.execs) = (pids, 1);
         }
         starts.recorded[1].moved_on = vec![3];
+        assert_eq!(labels(&starts), ["sh (1)", "sh (2)", "sleep"]);
+        starts.recorded[1].moved_on = vec![2, 3];
         assert_eq!(labels(&starts), ["sh (1)", "sh (2 copies)", "sleep"]);
         let long = format!("cat {}", "x".repeat(99));
         assert_eq!(named(&[&long, "cat y"])[0], format!("cat {}…", "x".repeat(24)));

@@ -68,12 +68,16 @@ pub(crate) fn named_files(
     let shared = |group: &&Vec<usize>| {
         // Who made it may be no process of these.
         let is_there = |file: &NamedFile| file.error != Some(NameError::Missing) && file.is_of_lock();
+        // Who failed could not make it.
+        let exists = |file: &NamedFile| file.error == Some(NameError::Exists) && file.exit_code.is_some();
         // What it was to rename was there before.
         let is_taken_away = |file: &NamedFile| file.error == Some(NameError::Missing) && file.does == NameUse::Renames;
         let several =
             group.iter().any(|at| (used[*at].pid, used[*at].does) != (used[group[0]].pid, used[group[0]].does));
         (several || used[group[0]].calls > 1) && group.iter().any(|at| used[*at].does > NameUse::Reads)
-            || group.iter().any(|at| used[*at].is_failed_address() || is_there(&used[*at]) || is_taken_away(&used[*at]))
+            || group.iter().any(|at| {
+                used[*at].is_failed_address() || is_there(&used[*at]) || is_taken_away(&used[*at]) || exists(&used[*at])
+            })
     };
     let mut kept: Vec<usize> = by_name.values().filter(shared).flatten().copied().collect();
     kept.sort_unstable();

@@ -31,6 +31,7 @@ pub(crate) fn streams(
             bytes: counts.bytes,
             at_end: counts.ended,
             appends: counts.appends > 0,
+            script: counts.script > 0,
             range: [counts.from, counts.to],
             moves: counts.moves,
             lines: counts.lines,

@@ -42,6 +42,10 @@ const MOST_CPUS: usize = 64;
 /// Programs that look up characters of the locale, and are faster without.
 const LOCALE_USERS: [&str; 9] = ["sort", "uniq", "comm", "join", "grep", "sed", "gawk", "awk", "tr"];
 
+/// Shorter work, ns, is one block or one buffer, which no other thread takes a part of: `sort` uses one thread for 128 Ki lines
+/// (coreutils: src/sort.c, `SUBTHREAD_LINES_HEURISTIC`), and a block of `bzip2 -9` has 900 kB.
+const LONG_WORK_NS: u64 = 300_000_000;
+
 /// Compressors with one thread, and what packs the same with all CPUs.
 const COMPRESSORS: [(&str, &str); 5] =
     [("gzip", "pigz"), ("bzip2", "lbzip2"), ("xz", "xz -T0"), ("zstd", "zstd -T0"), ("lzma", "xz -T0 --format=lzma")];
@@ -222,7 +226,13 @@ fn compressors(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
     let rule = |(process, label, share): (&RecordedProcess, &str, f64)| {
         let (name, other) = COMPRESSORS.iter().find(|(name, _)| *name == process.name)?;
         let has = |is: &dyn Fn(&str) -> bool| options(process).any(is);
-        if !several || share < MUCH || process.args.is_empty() || has(&|option| is_option(option, "T", "threads")) {
+        let is_short = process.cpu_ns < LONG_WORK_NS;
+        if !several
+            || is_short
+            || share < MUCH
+            || process.args.is_empty()
+            || has(&|option| is_option(option, "T", "threads"))
+        {
             return None;
         }
         let share = percent(share);
@@ -290,7 +300,8 @@ fn sorting(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
         let why =
             format!("`{label}` sorts {} of the time: `{better}` gives it more threads and memory.", percent(share));
         let is_plain = process.name == "sort" && !process.args.is_empty() && !options(process).any(chosen);
-        (is_plain && cpus > 1 && share >= MUCH).then(|| Advice::new(why, program("sort", &better)))
+        let is_long = process.cpu_ns >= LONG_WORK_NS;
+        (is_plain && is_long && cpus > 1 && share >= MUCH).then(|| Advice::new(why, program("sort", &better)))
     };
     evidence.working().filter_map(rule).collect()
 }
@@ -346,8 +357,13 @@ fn flushed(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
             }
             None if name == "dd" => (": its block size, `bs=`".to_owned(), None),
             None if name.starts_with("python") => {
-                (": it flushes its standard output, which Python would otherwise write in blocks".to_owned(), None)
+                let why = ": it flushes its standard output (`flush`, `-u` or PYTHONUNBUFFERED), which Python would otherwise write in blocks";
+                (why.to_owned(), None)
             }
+            None if name.starts_with("node") => (
+                ": one string that is written at once, or `cork` and `uncork` around several, is one call".to_owned(),
+                None,
+            ),
             None => (
                 ": with a buffer (`BufWriter`, `bufio.Writer`), it writes in blocks, as stdio of the C library would"
                     .to_owned(),

@@ -12,7 +12,7 @@ use crate::result::{
     BusyProgram, Document, ExecutedOn, Finding, FindingKind, PathWhat, RecordedChannel, RecordedProcess, WaitReason,
 };
 use crate::util::text::{capitalized, counted};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A stage that waits for this part of the window at a pipe whose other side no recorded process used waits for something
 /// outside.
@@ -69,6 +69,8 @@ pub(crate) fn answer(recording: &Document) -> RecordedAnswer {
         _ => true,
     });
     findings.sort_by_key(|finding| finding.kind);
+    let mut known = BTreeSet::new();
+    findings.retain(|finding| known.insert(finding.text.clone()));
     RecordedAnswer { findings, cautions: cautions(recording) }
 }
 

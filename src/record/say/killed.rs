@@ -300,7 +300,7 @@ fn trapped_late(recording: &Document, labels: &[String], at: usize) -> Option<Fi
     if !is_late || all.iter().any(passes_on) {
         return None;
     }
-    let went_on = if process.started_since > 0 {
+    let went_on = if process.started_since >= WENT_ON {
         format!(
             " It started {} since: `exit` in the `trap` ends the script.",
             counted(process.started_since, "process")
@@ -409,10 +409,11 @@ fn ended(recording: &Document) -> Vec<Finding> {
     let all = || recording.recorded.iter();
     let sentence = |(number, signal): (i32, &str)| {
         let is_several = |at: usize| recording.recorded[at].pids.len() > 1 && !is_one(recording, at);
-        // Of several in a row, one that a script of the recording ended is its own job.
+        // Who ends what it has started itself, and ends well then, has done with it.
         let is_job = |at: usize, process: &RecordedProcess| {
             let by = process.ended_by.and_then(|by| recording.recorded.get(by));
-            by.is_some_and(|by| by.is_shell()) && is_several(at)
+            let own = || process.ended_by == process.started_by && recording.exit_codes.iter().all(|code| *code == 0);
+            by.is_some_and(|by| by.is_shell() && (is_several(at) || own()) || is_several(at) && own())
         };
         let by = |at: usize, process: &RecordedProcess| {
             let is_it = process.signal == Some(number.cast_unsigned()) && !process.out_of_memory;
@@ -427,7 +428,8 @@ fn ended(recording: &Document) -> Vec<Finding> {
         // Of a row with several processes, it was one at least.
         let named = |at: &usize| {
             let name = labels.get(*at)?;
-            Some(if is_several(*at) { format!("`{name}` (one of several)") } else { format!("`{name}`") })
+            let all = recording.recorded[*at].pids.len();
+            Some(if is_several(*at) { format!("`{name}` (one or more of {all})") } else { format!("`{name}`") })
         };
         let names: BTreeSet<String> = which.iter().filter_map(named).collect();
         let last = last.into_iter().max()?;

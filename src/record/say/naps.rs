@@ -4,7 +4,7 @@ use crate::record::model::forks::by_program;
 use crate::record::say::limits;
 use crate::report::number::time;
 use crate::result::{Document, WaitReason};
-use crate::util::text::{clean, counted, grouped};
+use crate::util::text::{clean, counted};
 use std::collections::BTreeMap;
 
 /// The program that only sleeps.
@@ -34,7 +34,7 @@ pub(crate) fn naps(recording: &Document, labels: &[String], at: usize) -> String
             let each = time(all / waits.count as f64);
             // They sleep at the same time.
             if process.threads > process.pids.len() as u64 {
-                return format!(" ({times}, {each} each, in {} threads)", grouped(process.threads));
+                return format!(" ({times}, {each} each, in several threads)");
             }
             format!(" ({times}, {each} each)")
         }

@@ -92,6 +92,9 @@ pub(crate) fn standstill(recording: &Document) -> Vec<Finding> {
     found
 }
 
+/// What ends a recording has ended its programs after so long, ns.
+const OVER_NS: u64 = 1_000_000_000;
+
 /// Whether what a process slept for when it was last looked at has come since.
 fn has_gone_on(recording: &Document, look: &LastLook, wait: &LastWait) -> bool {
     let WaitedFor::Channels { any, .. } = &wait.awaited else { return false };
@@ -104,6 +107,9 @@ fn has_gone_on(recording: &Document, look: &LastLook, wait: &LastWait) -> bool {
     if recording.looks.is_some() && ended_by_itself {
         return true;
     }
+    // Who handles the signal of Ctrl-C, or does something when another one is gone, moves data once more.
+    let mut ended = recording.recorded.iter().filter(|of| killed::by_others(of)).map(|of| of.end_ns);
+    let over = ended.find(|end| *end > look.at_ns);
     any.iter().any(|channel| {
         let known = recorded(recording, channel);
         let mut ends = known.into_iter().flat_map(|known| if channel.room { &known.writers } else { &known.readers });
@@ -111,7 +117,8 @@ fn has_gone_on(recording: &Document, look: &LastLook, wait: &LastWait) -> bool {
             // A signal that ends a process ends its call, too, which then has moved a part.
             let ended = recording.recorded.get(end.process).filter(|process| killed::by_others(process));
             let cut = |last: u64| ended.is_some_and(|process| process.end_ns < last + SOON_NS);
-            let moved = end.moved_ns.is_some_and(|[_, last]| last > look.at_ns && !cut(last));
+            let at_its_end = |last: u64| over.is_some_and(|over| last + OVER_NS > over);
+            let moved = end.moved_ns.is_some_and(|[_, last]| last > look.at_ns && !cut(last) && !at_its_end(last));
             Some(end.process) == wait.process.recorded && moved
         })
     })

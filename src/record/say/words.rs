@@ -306,6 +306,8 @@ fn from(by: Option<String>) -> String {
 fn ended(by: Option<String>) -> String {
     let text = |by: String| match by.trim_matches('`') {
         SIGNALS => ", ended by a signal that pipeprof passed on".to_owned(),
+        // A thread of the kernel passes on what was typed.
+        by if by.starts_with("kworker") => String::new(),
         _ => format!(", ended by {by}"),
     };
     by.map_or_else(String::new, text)

@@ -21,9 +21,10 @@ fn recording(words: &[&str], parts: &[(&str, u64)]) -> Document {
         let command = text.split(['|', ';', '>']).map(str::trim).find(|command| command.starts_with(name));
         command.unwrap_or(name).split(' ').map(str::to_owned).collect()
     };
-    let process = |(name, _): &(&str, u64)| RecordedProcess {
+    let process = |(name, percent): &(&str, u64)| RecordedProcess {
         name: (*name).to_owned(),
         args: args(name),
+        cpu_ns: percent * 10_000_000,
         ..RecordedProcess::default()
     };
     Document {

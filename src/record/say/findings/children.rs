@@ -203,7 +203,7 @@ pub(crate) fn last_line(view: &FindingView<'_>) -> Vec<Finding> {
     // In a file, it goes back to the end of each line, as long as there is one. Its own script is no list of lines.
     let drops = |stream: &&RecordedStream| {
         let own = view.document.recorded.get(stream.process).is_none_or(|process| !has_script(process));
-        !stream.writes && stream.unended && stream.at_end == 1 && stream.moves > 0 && !own
+        !stream.writes && !stream.script && stream.unended && stream.at_end == 1 && stream.moves > 0 && !own
     };
     let files = view.document.streams.iter().filter(drops);
     let files = files.map(|stream| (stream.process, None, format!("`{}`", clean(&stream.file))));

@@ -6,7 +6,10 @@ use crate::record::say::findings::exit_of::{of_ended_child, of_recipe, recipe};
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed::TIMEOUT;
 use crate::record::say::programs::meaning;
-use crate::result::{ChannelKind, Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
+use crate::result::{
+    ChannelKind, Finding, FindingKind, NameError, NameUse, NamedFile, RecordedChannel, RecordedEnd, RecordedProcess,
+};
+use crate::util::text::clean;
 
 /// `` Exit code 141: `printf` was ended by SIGPIPE at 12.0 ms, because `grep` had ended. `` or `` Exit code 2 is that of `ls`,
 /// which ended at 0.30 s. ``
@@ -227,7 +230,7 @@ pub(super) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
             view.pipe_from(channel)
         ));
     }
-    if let Some(text) = too_long(view, at, process) {
+    if let Some(text) = too_long(view, at, process).or_else(|| was_there(view, at, process)) {
         return Some(text);
     }
     let refused = process.connects > 0 && process.connects == process.refused_connects;
@@ -260,6 +263,19 @@ fn too_long(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Opt
          `bufio.Scanner` of Go (unless its `Buffer` is) take no line that is longer",
         view.names(&pipe.writers)
     ))
+}
+
+/// It failed right after it could not create a file that was there before the recording.
+fn was_there(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<String> {
+    process.failure.as_ref().filter(|(_, error)| *error == libc::EEXIST)?;
+    let named = &view.document.named_files;
+    let last = |file: &&NamedFile| {
+        file.process == at && file.error == Some(NameError::Exists) && file.at_ns[1] + AT_ONCE_NS > process.end_ns
+    };
+    let file = named.iter().filter(last).max_by_key(|file| file.at_ns[1])?;
+    let made = |other: &NamedFile| other.path == file.path && other.error.is_none() && other.does > NameUse::Reads;
+    let from = if named.iter().any(made) { "" } else { ", as from an earlier run" };
+    Some(format!(": it could not create `{}`, which was there already (EEXIST){from}", clean(&file.path)))
 }
 
 /// What ended in a shell with the code that the shell ended with, the last of several.

@@ -7,6 +7,7 @@ use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::findings::without_output::{SUBSTITUTED, not_found, without_output};
 use crate::record::say::first_of::first_of;
 use crate::record::say::killed::TIMEOUT;
+use crate::record::say::programs::meaning;
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
 use std::collections::BTreeSet;
 
@@ -180,7 +181,9 @@ fn for_error(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code:
     let taken = output.is_some_and(|pipe| pipe.readers.iter().any(|end| Some(end.process) == process.started_by));
     let by_shell = process.started_by.is_some() && !taken && !is_passed_on(view, process, code);
     let is_failure = by_shell && fails(process, code) && !answers(view, at, process, code);
-    let why = why(view, at);
+    // What `tar` warns of is no failure, but a script that asks for 0 takes it for one.
+    let warns = || meaning(&process.name, code).filter(|_| process.name == "tar").map(|what| format!(" ({what})"));
+    let why = why(view, at).or_else(warns);
     // The same command was tried again.
     let again = |of: &RecordedProcess| {
         (&of.name, &of.args, of.started_by) == (&process.name, &process.args, process.started_by)

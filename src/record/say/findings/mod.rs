@@ -29,6 +29,7 @@ mod lock_folders;
 mod lock_polls;
 mod loops;
 mod lost_socket;
+mod make;
 mod never_read;
 mod no_end;
 mod outlives;
@@ -39,6 +40,7 @@ mod raced;
 mod readers;
 mod reads_back;
 mod replaced_files;
+mod script;
 mod stale_pid;
 mod stolen_lock;
 mod streamed;
@@ -67,7 +69,7 @@ pub(crate) use torn::line_cut;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 98] = [
+const RULES: [FindingRule; 99] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -149,6 +151,7 @@ const RULES: [FindingRule; 98] = [
     children::left_behind,
     children::lost_variables,
     files::overwritten,
+    script::rewritten,
     unread::part_read,
     cut_message::cut_message,
     no_end::no_end,

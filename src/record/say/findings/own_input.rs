@@ -60,7 +60,8 @@ const FEW: usize = 3;
 
 /// The program that got an opened file: that of whoever read it as its standard input, or the last of the process that opened it.
 fn program_with(view: &FindingView<'_>, file: &NamedFile) -> usize {
-    let reads = || view.document.streams.iter().filter(|stream| !stream.writes && stream.inode == file.inode);
+    let reads =
+        || view.document.streams.iter().filter(|stream| !stream.writes && !stream.script && stream.inode == file.inode);
     let input = |at: &usize| reads().any(|stream| stream.process == *at);
     let all = || 0..view.document.recorded.len();
     let own = |at: &usize| view.document.recorded[*at].pids.contains(&file.pid);

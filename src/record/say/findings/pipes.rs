@@ -79,7 +79,8 @@ pub(crate) fn small_writes(view: &FindingView<'_>) -> Vec<Finding> {
     let on_cpu = |at: usize| view.on_path(at, PathWhat::OnCpu);
     let wants_cpu = |at: usize| on_cpu(at) + view.on_path(at, PathWhat::ForCpu);
     let is_small = |stream: &&RecordedStream| {
-        stream.calls >= SMALL_WRITES_MANY
+        !stream.script
+            && stream.calls >= SMALL_WRITES_MANY
             && stream.bytes / stream.calls <= if stream.writes { SMALL } else { SMALL_READ }
             && wants_cpu(stream.process) >= MUCH
     };

@@ -17,7 +17,9 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         // for that program.
         let waits = |end: &RecordedEnd| {
             let below = |of: usize| of != end.process && view.with_starters(of).any(|above| above == end.process);
-            pipe.readers.iter().any(|other| other.at_end > 0 && below(other.process))
+            // A header that the shell reads, and the rest that another program gets, end by themselves.
+            let is_ended = view.process(end).is_some_and(|shell| shell.signal.is_some()) || view.document.is_excerpt();
+            is_ended && pipe.readers.iter().any(|other| other.at_end > 0 && below(other.process))
         };
         let by_bytes = |end: &&RecordedEnd| {
             end.bytes > 0 && end.bytes + end.at_end == end.all_calls() && (end.at_end > 0 || waits(end))
@@ -122,7 +124,7 @@ fn own_script(view: &FindingView<'_>, at: usize, pipe: &RecordedChannel, end: &R
 
 /// The same of a file: the programs in the loop share what the shell has opened, and its place.
 fn from_files(view: &FindingView<'_>) -> Vec<Finding> {
-    let reads = || view.document.streams.iter().filter(|stream| !stream.writes && stream.bytes > 0);
+    let reads = || view.document.streams.iter().filter(|stream| !stream.writes && !stream.script && stream.bytes > 0);
     let process = |stream: &RecordedStream| view.document.recorded.get(stream.process);
     let is_shell = |stream: &&RecordedStream| process(stream).is_some_and(|process| process.is_shell());
     let taken = |shell: &RecordedStream| {
@@ -174,6 +176,7 @@ mod tests {
             said(find, &|recording| {
                 both(recording);
                 recording.recorded[1].started_by = started_by;
+                recording.recorded[3].signal = Some(2);
                 let end = &mut recording.channels[0].readers[1];
                 (end.calls, end.at_end) = ([("read".to_owned(), 6)].into(), 0);
             })

@@ -1,6 +1,7 @@
 //! Work that is done one after the other, for nothing, or by too many processes.
 
 use crate::record::model::forks::by_program;
+use crate::record::say::findings::make;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::report::number::percent;
 use crate::result::{
@@ -183,9 +184,12 @@ const ONE_BY_ONE_SHORT_NS: u64 = 50_000_000;
 const LIVE: [f64; 2] = [0.6, 1.02];
 const WORK: f64 = 0.5;
 
+/// What runs the commands of others as it is told.
+const MAKES: [&str; 3] = ["make", "gmake", "ninja"];
+
 /// `` `bash a.sh` ran `awk` 6 times, one after the other, each on one CPU: ... ``
 pub(crate) fn one_by_one(view: &FindingView<'_>) -> Vec<Finding> {
-    if let Some(found) = repeated(view) {
+    if let Some(found) = repeated(view).or_else(|| make::without_server(view)) {
         return vec![found];
     }
     let window = view.document.processes.window_ns.max(1) as f64;
@@ -209,11 +213,14 @@ pub(crate) fn one_by_one(view: &FindingView<'_>) -> Vec<Finding> {
             && sum(&of, |process| process.cpu_ns) as f64 >= WORK * lived as f64
             && sum(&of, |process| process.threads) == count;
         if is_so {
+            // A compiler that starts its parts is run by something else.
+            let makes = view.with_starters(starter).any(|of| MAKES.contains(&all[of].name.as_str()));
+            let at_once = if makes { "`make -j`" } else { "`xargs -P`, or `&` and `wait`" };
             let text = format!(
                 "{} ran `{name}` {count} times, one after the other, each on one CPU for {} in the mean. If none needs what another \
-                 one wrote, several can run at once: `xargs -P`, or `&` and `wait`.",
+                 one wrote, several can run at once: {at_once}.",
                 view.name(starter),
-                after(lived / count)
+                after(sum(&of, |process| process.cpu_ns) / count)
             );
             let finding = Finding::new(FindingKind::Turns, of, text);
             found.push((worked, Finding { count: Some(count), ..finding }));
@@ -430,7 +437,7 @@ mod tests {
 
     #[test]
     fn runs_one_after_the_other_are_said() {
-        let text = "`seq` ran `awk` 4 times, one after the other, each on one CPU for 1.00 s in the mean. If none needs what another one \
+        let text = "`seq` ran `awk` 4 times, one after the other, each on one CPU for 0.80 s in the mean. If none needs what another one \
                     wrote, several can run at once: `xargs -P`, or `&` and `wait`.";
         assert_eq!(runs(&|_| {}), [text]);
         silent(

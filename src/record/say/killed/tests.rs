@@ -250,8 +250,8 @@ fn a_trap_that_runs_late_is_said() {
     let text = "`sh` got the SIGTERM of `python3` at 1.00 s, for which it has a `trap`, and went on until 4.00 s: a shell runs a `trap` \
                 only when its program has ended, which got no signal. With the program as `program & wait`, it runs at once.";
     assert_eq!(said(&|_| {}).as_deref(), Some(text));
-    let more = said(&|recorded| recorded[1].started_since = 2);
-    let end = " It started 2 processes since: `exit` in the `trap` ends the script.";
+    let more = said(&|recorded| recorded[1].started_since = 4);
+    let end = " It started 4 processes since: `exit` in the `trap` ends the script.";
     assert_eq!(more, Some(format!("{text}{end}")));
     let silent = [
         said(&|recorded| recorded[1].told_to_end_in_vain = None),

@@ -265,6 +265,9 @@ pub(super) fn neglects(recording: &Document, look: &LastLook) -> Vec<String> {
     neglecting.take(NAMED).collect()
 }
 
+/// A handler of SIGCHLD has run after so long, ns.
+const TOLD_NS: u64 = 200_000_000;
+
 /// Who waits although children have ended, for which it has not waited: its handler of SIGCHLD does so once for each signal, or
 /// has not done so since it ended them itself.
 pub(super) fn merged(recording: &Document, look: &LastLook) -> Vec<String> {
@@ -272,8 +275,14 @@ pub(super) fn merged(recording: &Document, look: &LastLook) -> Vec<String> {
         let waits = &recording.recorded.get(process.recorded?)?.waits;
         let reasons = [WaitReason::Poll, WaitReason::Signal, WaitReason::Timer, WaitReason::Thread];
         let slept: u64 = reasons.iter().filter_map(|reason| waits.get(reason)).map(|wait| wait.ns).sum();
+        // Who has just been told waits for them next.
+        let told_ns = TOLD_NS.min(recording.processes.window_ns / 10);
+        let late = |child: &EndedChild| {
+            let row = recording.recorded.iter().find(|row| row.pids.last() == Some(&child.pid));
+            row.is_some_and(|row| row.end_ns + told_ns > look.at_ns)
+        };
         let is_long = slept as f64 >= LONG * recording.processes.window_ns as f64;
-        is_long.then(|| {
+        (is_long && !process.unreaped.iter().all(late)).then(|| {
             dropped(recording, process).unwrap_or_else(|| {
                 format!(
                     "{} has a handler of SIGCHLD, but {} (zombies): several that end at once send one signal. At each, `waitpid` has to \

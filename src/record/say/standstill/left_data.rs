@@ -15,10 +15,10 @@ pub(super) fn left_data(recording: &Document, look: &LastLook) -> Vec<String> {
     if recording.looks.is_some() || !recording.target.pids().is_empty() || recording.skipped > 0 {
         return Vec::new();
     }
-    look.waits.iter().filter_map(|wait| text(recording, wait)).take(NAMED).collect()
+    look.waits.iter().filter_map(|wait| text(recording, look, wait)).take(NAMED).collect()
 }
 
-fn text(recording: &Document, wait: &LastWait) -> Option<String> {
+fn text(recording: &Document, look: &LastLook, wait: &LastWait) -> Option<String> {
     let at = wait.process.recorded.filter(|at| is_hung(recording, *at) && is_stuck(recording, wait))?;
     let WaitedFor::Channels { any, polled: true, .. } = &wait.awaited else { return None };
     any.iter().filter(|awaited| !awaited.room && !awaited.unaccepted).find_map(|awaited| {
@@ -33,7 +33,9 @@ fn text(recording: &Document, wait: &LastWait) -> Option<String> {
         // It filled its buffer, and looked no further.
         let is_left = reader.unsent == 0 && reader.bytes > 0 && reader.eagain == 0;
         let is_long = (last as f64) < (1.0 - LONG) * recording.processes.window_ns as f64;
-        (is_left && is_long).then(|| {
+        // What came later, as when who waits was ended, it has not left.
+        let was_there = channel.writers.iter().filter_map(|end| end.moved_ns).all(|[_, last]| last <= look.at_ns);
+        (is_left && is_long && was_there).then(|| {
             format!(
                 "{} waits in poll, although {} unread in {}: its last read filled its buffer, and it did not read on. With EPOLLET, the \
                  kernel tells only what comes later: it has to read until EAGAIN, or to wait without EPOLLET.",
