@@ -2,12 +2,16 @@
 
 use crate::record::observe::recorder;
 use crate::record::start::launch::{EndedStage, Launcher};
+use crate::util::progress;
 use anyhow::Result;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 /// How long a pipeline may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// A pipeline that goes on so long after a signal that was to end it may never do so.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Wait until all stages have ended, or end them after `duration`. `step` is called meanwhile, with whether they are
 /// about to be ended; it returns when it wants to be called again, or `None` to end them now. Returns also after which
@@ -27,10 +31,17 @@ pub(crate) fn wait(
         let begun = Instant::now();
         let stops = |end: Option<Duration>| end.into_iter().flat_map(|end| [(end, false), (end + GRACE, true)]);
         let mut ended_by_user = None;
+        let mut told = false;
         let mut stops_at = stops(duration).peekable();
         loop {
             let due = step(false);
-            if due.is_none() && ended_by_user.is_none() {
+            if !told && launcher.asked_since().is_some_and(|ago| ago >= PATIENCE) {
+                told = true;
+                progress::note(
+                    "the pipeline goes on after the signal: three signals within 3 s (Ctrl-C three times) end it, and give the answer",
+                );
+            }
+            if (due.is_none() || launcher.is_insisted()) && ended_by_user.is_none() {
                 ended_by_user = Some(begun.elapsed());
                 stops_at = stops(ended_by_user).peekable();
             }

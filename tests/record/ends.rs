@@ -60,6 +60,19 @@ fn signals_reach_the_pipeline_and_it_outlives_a_killed_recorder() {
     assert_eq!(ended.wait().unwrap().code(), Some(143));
     assert!(begin.elapsed() < Duration::from_secs(50) && path("ended").join("result.json").exists());
 
+    // What ignores one signal ends by three.
+    let deaf = path("deaf-runs");
+    let mut insisted = start("deaf", &format!("trap '' INT TERM; touch {}; sleep 60", deaf.display()));
+    assert!(wait_until(Duration::from_secs(60), || deaf.exists()));
+    let begin = Instant::now();
+    for _ in 0..3 {
+        // SAFETY: sends a signal to a child of this test.
+        unsafe { libc::kill(insisted.id().cast_signed(), libc::SIGINT) };
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    insisted.wait().unwrap();
+    assert!(begin.elapsed() < Duration::from_secs(50) && path("deaf").join("result.json").exists());
+
     let (running, done) = (path("running"), path("done"));
     let mut killed = start("killed", &format!("touch {}; sleep 1; touch {}", running.display(), done.display()));
     assert!(wait_until(Duration::from_secs(60), || running.exists()));

@@ -20,12 +20,19 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Starts pipelines, one after the other, and waits for them.
 pub(crate) struct Launcher {
     stages: Arc<Mutex<Vec<Stage>>>,
     interrupted: Arc<AtomicBool>,
+    /// When signals asked to end, the first and the last ones.
+    asked: Arc<Mutex<Vec<Instant>>>,
 }
+
+/// So many signals within this time end a pipeline that goes on after one.
+const INSISTS: usize = 3;
+const INSISTS_WITHIN: Duration = Duration::from_secs(3);
 
 /// How to start a pipeline.
 #[derive(Debug, Default)]
@@ -108,13 +115,15 @@ impl Launcher {
     /// SIGINT and SIGQUIT of a terminal reach the stages directly; pipeprof outlives them to report. SIGTERM and SIGHUP
     /// are passed on. Signals that are ignored stay so, here and in the stages.
     pub(crate) fn new() -> Result<Self> {
-        let launcher = Self { stages: Arc::default(), interrupted: Arc::default() };
+        let launcher = Self { stages: Arc::default(), interrupted: Arc::default(), asked: Arc::default() };
         let wanted = [SIGINT, SIGQUIT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
         let mut signals = signal_hook::iterator::Signals::new(wanted).context("cannot install signal handlers")?;
         let (stages, interrupted) = (Arc::clone(&launcher.stages), Arc::clone(&launcher.interrupted));
+        let asked = Arc::clone(&launcher.asked);
         let pass_on = move || {
             for signal in signals.forever() {
                 interrupted.store(true, Ordering::Relaxed);
+                asked.lock().unwrap_or_else(PoisonError::into_inner).push(Instant::now());
                 if ![SIGTERM, SIGHUP].contains(&signal) {
                     continue;
                 }
@@ -132,6 +141,17 @@ impl Launcher {
     /// Whether a signal has asked to end.
     pub(crate) fn interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// How long ago a signal asked to end first.
+    pub(crate) fn asked_since(&self) -> Option<Duration> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).first().map(Instant::elapsed)
+    }
+
+    /// Whether several signals, one soon after the other, have asked to end what does not end by one.
+    pub(crate) fn is_insisted(&self) -> bool {
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.windows(INSISTS).any(|times| times[INSISTS - 1].duration_since(times[0]) <= INSISTS_WITHIN)
     }
 
     /// Start all stages; `announce` is called with the number of each before it starts. pipeprof keeps no end of a pipe:

@@ -230,7 +230,8 @@ pub(super) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
             view.pipe_from(channel)
         ));
     }
-    if let Some(text) = too_long(view, at, process).or_else(|| was_there(view, at, process)) {
+    let by_name = || was_there(view, at, process).or_else(|| left_name(view, at, process));
+    if let Some(text) = too_long(view, at, process).or_else(by_name) {
         return Some(text);
     }
     let refused = process.connects > 0 && process.connects == process.refused_connects;
@@ -276,6 +277,26 @@ fn was_there(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Op
     let made = |other: &NamedFile| other.path == file.path && other.error.is_none() && other.does > NameUse::Reads;
     let from = if named.iter().any(made) { "" } else { ", as from an earlier run" };
     Some(format!(": it could not create `{}`, which was there already (EEXIST){from}", clean(&file.path)))
+}
+
+/// It failed after it could not bind a socket to a path that another one had left.
+fn left_name(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<String> {
+    let named = &view.document.named_files;
+    let failed = |file: &&NamedFile| {
+        file.process == at && file.error == Some(NameError::InUse) && !file.path.starts_with("port ")
+    };
+    let file = named.iter().find(failed).filter(|_| process.exit_code.is_some())?;
+    let bound = |other: &&NamedFile| {
+        let before = other.ended_ns.is_some_and(|ended| ended < file.at_ns[0]);
+        other.path == file.path && other.does == NameUse::Binds && other.error.is_none() && before
+    };
+    let by = named.iter().rfind(bound)?;
+    Some(format!(
+        ": it could not bind `{}` (EADDRINUSE), which {} had left when it ended: nobody listens there. A server removes the file at its end, \
+         or before it binds (`unlink`)",
+        clean(&file.path),
+        view.name(by.process)
+    ))
 }
 
 /// What ended in a shell with the code that the shell ended with, the last of several.

@@ -106,10 +106,20 @@ pub(crate) fn unnoticed(view: &FindingView<'_>) -> Vec<Finding> {
         let Some(process) = view.process(end) else { continue };
         let until = process.end_ns.min(window);
         let Some(ended) = view.readers_ended(channel, until) else { continue };
+        // What executed another program since has not ended.
+        let lives = |pid: &u32| view.document.recorded.iter().any(|row| row.end_ns > ended && row.pids.contains(pid));
+        let goes_on = |reader: &RecordedEnd| view.process(reader).is_some_and(|of| of.moved_on.iter().any(lives));
+        if channel.readers.iter().any(goes_on) {
+            continue;
+        }
         let unnoticed = until - ended;
         // Who has waited for its child knows: `split --filter` starts the next one.
         let is_child = |reader: &RecordedEnd| view.process(reader).is_some_and(|of| of.started_by == Some(end.process));
         if process.waits.contains_key(&WaitReason::Child) && channel.readers.iter().all(is_child) {
+            continue;
+        }
+        // Of several threads, others wait for something else.
+        if process.threads > process.execs.max(1) {
             continue;
         }
         let wrote_later = end.moved_ns.is_some_and(|[_, last]| last > ended);

@@ -99,7 +99,9 @@ fn without_others(recording: &Document, look: &LastLook, wait: &LastWait) -> Vec
     )];
     // A copy has the row of what it was forked from.
     let row = wait.process.recorded.and_then(|at| recording.recorded.get(at));
-    if row.is_some_and(|row| row.pids.len() > 1 && row.threads > row.pids.len() as u64) {
+    let has_threads = |row: &RecordedProcess| row.threads > row.execs.max(row.pids.len() as u64);
+    let starter = row.filter(|row| row.execs == 0).and_then(|row| recording.recorded.get(row.started_by?));
+    if row.is_some_and(|row| row.pids.len() > 1 && has_threads(row)) || starter.is_some_and(has_threads) {
         said.push(
             "It was forked from a process with threads, and has only the one that forked: a lock that another thread had then is \
              never unlocked in it. To fork before threads are started, to hold the lock meanwhile (`pthread_atfork`), or to execute a \
