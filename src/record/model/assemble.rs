@@ -74,6 +74,7 @@ pub(crate) fn assemble(
     // When the row that ends last does so, and which it is, by stage and process id. One that comes back to the name of an earlier
     // program, as by a script that finds the program of its own name, begins with that.
     let mut last: HashMap<[u32; 2], (u64, usize)> = HashMap::new();
+    let ids: HashSet<u32> = counted.processes.iter().map(|(who, _)| who.tgid).collect();
     for (who, process) in order {
         let at = *rows.entry(alike.get(who).copied()).or_insert(processes.len());
         if at == processes.len() {
@@ -86,6 +87,9 @@ pub(crate) fn assemble(
             });
         }
         index.insert(*who, at);
+        // A copy of a process with the name of the program that it then executes, as by `posix_spawn` of the same program.
+        let began_as_copy =
+            process.execs > 0 && ids.contains(&(process.parent as u32)) && !last.contains_key(&[who.stage, who.tgid]);
         let latest = last.entry([who.stage, who.tgid]).or_insert((process.end, at));
         if process.end >= latest.0 {
             *latest = (process.end, at);
@@ -105,7 +109,8 @@ pub(crate) fn assemble(
         };
         add_process(&mut processes[at], process, begin, lived);
         // What executes another program of the same name begins anew, and is no further thread.
-        processes[at].threads -= process.execs.saturating_sub(count).min(process.threads.saturating_sub(count));
+        let begins = process.execs + if began_as_copy { count } else { 0 };
+        processes[at].threads -= begins.saturating_sub(count).min(process.threads.saturating_sub(count));
     }
     for (at, process) in processes.iter_mut().enumerate() {
         let elsewhere = |pid: &u32| last.get(&[process.stage, *pid]).is_some_and(|(_, row)| *row != at);

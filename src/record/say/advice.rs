@@ -43,7 +43,7 @@ const MOST_CPUS: usize = 64;
 const LOCALE_USERS: [&str; 9] = ["sort", "uniq", "comm", "join", "grep", "sed", "gawk", "awk", "tr"];
 
 /// Shorter work, ns, is one block or one buffer, which no other thread takes a part of: `sort` uses one thread for 128 Ki lines
-/// (coreutils: src/sort.c, `SUBTHREAD_LINES_HEURISTIC`), and a block of `bzip2 -9` has 900 kB.
+/// (`SUBTHREAD_LINES_HEURISTIC` of coreutils), and a block of `bzip2 -9` has 900 kB.
 const LONG_WORK_NS: u64 = 300_000_000;
 
 /// Compressors with one thread, and what packs the same with all CPUs.
