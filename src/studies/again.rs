@@ -124,14 +124,30 @@ fn failure(counted: &Document) -> Result<Option<String>> {
         ))
         .into());
     }
+    if let Some(starved) = counted.recorded.iter().find(|process| process.out_of_memory) {
+        return Ok(Some(format!("the guest had no memory left for `{}`: --memory gives it more", starved.name)));
+    }
     let said = counted.failures.iter().find(|failed| failed.errors > 0);
     Ok(said.map(|failed| {
         format!(
-            "`{}` ended with exit code {} in the guest, with a message: if a file is not there, add --file",
+            "`{}` ended with exit code {} in the guest, with a message: {}",
             command(failed),
-            failed.exit_code
+            failed.exit_code,
+            missing(counted.recorded.get(failed.process))
         )
     }))
+}
+
+/// What a guest may lack, by the last call of a process that failed.
+fn missing(process: Option<&RecordedProcess>) -> &'static str {
+    match process.and_then(|process| process.failure.as_ref()).map(|(_, error)| *error) {
+        Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN) => {
+            "a guest has no network but 127.0.0.1, and what a program is to fetch has to be sent by --file"
+        }
+        Some(libc::ENODEV | libc::ENXIO) => "a guest has no devices of this machine, such as GPUs",
+        Some(libc::ENOMEM) => "the guest may have too little memory: --memory gives it more",
+        _ => "if a file is not there, add --file",
+    }
 }
 
 /// Measure all of `wanted`, counted ones in parallel, and store them in the folder `output`. Returns also why they are not
@@ -215,6 +231,15 @@ mod tests {
         let note = counted("xargs", failed.clone()).unwrap().unwrap();
         assert!(note.starts_with("`x` ended with exit code 127") && note.contains("--file"), "{note}");
         assert_eq!(counted("sh", FailedProcess { exit_code: 1, errors: 0, ..failed }).unwrap(), None);
+        let lacks = |error: i32| {
+            let failure = Some(("connect".to_owned(), error));
+            missing(Some(&RecordedProcess { failure, ..RecordedProcess::default() }))
+        };
+        assert!(lacks(libc::ENETUNREACH).contains("no network but 127.0.0.1"));
+        assert!(lacks(libc::ENOMEM).contains("--memory") && lacks(libc::ENOENT).contains("--file"));
+        let starved = RecordedProcess { name: "a".to_owned(), out_of_memory: true, ..RecordedProcess::default() };
+        let said = failure(&Document { recorded: vec![starved], ..Document::default() }).unwrap().unwrap();
+        assert_eq!(said, "the guest had no memory left for `a`: --memory gives it more");
     }
 
     #[test]
