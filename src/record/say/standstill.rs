@@ -108,8 +108,8 @@ fn has_gone_on(recording: &Document, look: &LastLook, wait: &LastWait) -> bool {
         return true;
     }
     // Who handles the signal of Ctrl-C, or does something when another one is gone, moves data once more.
-    let mut ended = recording.recorded.iter().filter(|of| killed::by_others(of)).map(|of| of.end_ns);
-    let over = ended.find(|end| *end > look.at_ns);
+    let ended = || recording.recorded.iter().filter(|of| killed::by_others(of)).map(|of| of.end_ns);
+    let at_an_end = |last: u64| ended().any(|end| end > look.at_ns && last.abs_diff(end) < OVER_NS);
     any.iter().any(|channel| {
         let known = recorded(recording, channel);
         let mut ends = known.into_iter().flat_map(|known| if channel.room { &known.writers } else { &known.readers });
@@ -117,8 +117,7 @@ fn has_gone_on(recording: &Document, look: &LastLook, wait: &LastWait) -> bool {
             // A signal that ends a process ends its call, too, which then has moved a part.
             let ended = recording.recorded.get(end.process).filter(|process| killed::by_others(process));
             let cut = |last: u64| ended.is_some_and(|process| process.end_ns < last + SOON_NS);
-            let at_its_end = |last: u64| over.is_some_and(|over| last + OVER_NS > over);
-            let moved = end.moved_ns.is_some_and(|[_, last]| last > look.at_ns && !cut(last) && !at_its_end(last));
+            let moved = end.moved_ns.is_some_and(|[_, last]| last > look.at_ns && !cut(last) && !at_an_end(last));
             Some(end.process) == wait.process.recorded && moved
         })
     })
