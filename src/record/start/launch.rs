@@ -18,15 +18,13 @@ use std::fs::File;
 use std::io;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Starts pipelines, one after the other, and waits for them.
 pub(crate) struct Launcher {
     stages: Arc<Mutex<Vec<Stage>>>,
-    interrupted: Arc<AtomicBool>,
-    /// When signals asked to end, the first and the last ones.
+    /// When signals asked to end.
     asked: Arc<Mutex<Vec<Instant>>>,
 }
 
@@ -115,14 +113,12 @@ impl Launcher {
     /// SIGINT and SIGQUIT of a terminal reach the stages directly; pipeprof outlives them to report. SIGTERM and SIGHUP
     /// are passed on. Signals that are ignored stay so, here and in the stages.
     pub(crate) fn new() -> Result<Self> {
-        let launcher = Self { stages: Arc::default(), interrupted: Arc::default(), asked: Arc::default() };
+        let launcher = Self { stages: Arc::default(), asked: Arc::default() };
         let wanted = [SIGINT, SIGQUIT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
         let mut signals = signal_hook::iterator::Signals::new(wanted).context("cannot install signal handlers")?;
-        let (stages, interrupted) = (Arc::clone(&launcher.stages), Arc::clone(&launcher.interrupted));
-        let asked = Arc::clone(&launcher.asked);
+        let (stages, asked) = (Arc::clone(&launcher.stages), Arc::clone(&launcher.asked));
         let pass_on = move || {
             for signal in signals.forever() {
-                interrupted.store(true, Ordering::Relaxed);
                 asked.lock().unwrap_or_else(PoisonError::into_inner).push(Instant::now());
                 if ![SIGTERM, SIGHUP].contains(&signal) {
                     continue;
@@ -140,7 +136,7 @@ impl Launcher {
 
     /// Whether a signal has asked to end.
     pub(crate) fn interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Relaxed)
+        self.asked_since().is_some()
     }
 
     /// How long ago a signal asked to end first.
