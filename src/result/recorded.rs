@@ -311,6 +311,11 @@ impl RecordedProcess {
         program.map_or(self.name.as_str(), |program| program.trim_start_matches('-'))
     }
 
+    /// Whether one of its processes had several threads. An exec begins the count of threads anew.
+    pub fn has_threads(&self) -> bool {
+        self.threads > self.execs.max(self.pids.len() as u64)
+    }
+
     /// Whether it is a shell, or a script of one.
     pub fn is_shell(&self) -> bool {
         [self.name.as_str(), self.program()].iter().any(|name| SHELLS.contains(name))

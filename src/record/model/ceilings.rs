@@ -9,8 +9,7 @@ pub(crate) fn can_be(ceiling: &PathCeiling, recorded: &[RecordedProcess]) -> boo
     let needed = |process: &RecordedProcess| {
         let timer_ns = process.waits.get(&WaitReason::Timer).map_or(0, |wait| wait.ns);
         // Threads of one process that only look again now and then are no work.
-        let threads = process.threads > process.execs.max(process.pids.len() as u64);
-        let needed = if threads { process.cpu_ns } else { process.cpu_ns + timer_ns };
+        let needed = if process.has_threads() { process.cpu_ns } else { process.cpu_ns + timer_ns };
         needed.min(process.end_ns.saturating_sub(process.begin_ns))
     };
     let others = recorded.iter().enumerate().filter(|(at, _)| *at != ceiling.process);
@@ -22,10 +21,10 @@ const SHORTER: f64 = 0.05;
 
 /// Raise the ceilings of `path` to the time that each other process needs: on a CPU, and asleep on timers of its own.
 pub(crate) fn raise(path: &mut CriticalPath, recorded: &[RecordedProcess], cpus: u64, window_ns: u64) {
-    // Threads and processes of which it is not known whether they ran at once. An exec begins the count of threads anew.
+    // Threads and processes of which it is not known whether they ran at once.
     let needed = |process: &RecordedProcess| {
         let many = process.pids.len() as u64;
-        let at_once = if process.threads > process.execs.max(many) {
+        let at_once = if process.has_threads() {
             process.threads
         } else {
             many.min(process.lived_ns.div_ceil(process.end_ns.saturating_sub(process.begin_ns).max(1)))

@@ -33,7 +33,7 @@ pub(crate) fn naps(recording: &Document, labels: &[String], at: usize) -> String
             }
             let each = time(all / waits.count as f64);
             // They sleep at the same time.
-            if process.threads > process.pids.len() as u64 {
+            if process.has_threads() {
                 return format!(" ({times}, {each} each, in several threads)");
             }
             format!(" ({times}, {each} each)")

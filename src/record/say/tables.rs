@@ -280,9 +280,7 @@ fn process_table(recording: &Document, processes: &[(usize, &RecordedProcess)], 
         let shown = if own == 0 { many } else { own };
         let mut notes = Vec::new();
         notes.extend((shown > 1).then(|| counted(shown, "process")));
-        // An exec begins the count of its process's threads anew.
-        let has_threads = process.threads > process.execs.max(many) && !process.is_shell();
-        notes.extend(has_threads.then(|| counted(process.threads, "thread")));
+        notes.extend((process.has_threads() && !process.is_shell()).then(|| counted(process.threads, "thread")));
         let name = labels[at].clone();
         if notes.is_empty() { name } else { format!("{name} ({})", notes.join(", ")) }
     };

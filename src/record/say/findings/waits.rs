@@ -119,7 +119,7 @@ pub(crate) fn unnoticed(view: &FindingView<'_>) -> Vec<Finding> {
             continue;
         }
         // Of several threads, others wait for something else.
-        if process.threads > process.execs.max(1) {
+        if process.has_threads() {
             continue;
         }
         let wrote_later = end.moved_ns.is_some_and(|[_, last]| last > ended);

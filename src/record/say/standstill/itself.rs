@@ -99,9 +99,9 @@ fn without_others(recording: &Document, look: &LastLook, wait: &LastWait) -> Vec
     )];
     // A copy has the row of what it was forked from.
     let row = wait.process.recorded.and_then(|at| recording.recorded.get(at));
-    let has_threads = |row: &RecordedProcess| row.threads > row.execs.max(row.pids.len() as u64);
     let starter = row.filter(|row| row.execs == 0).and_then(|row| recording.recorded.get(row.started_by?));
-    if row.is_some_and(|row| row.pids.len() > 1 && has_threads(row)) || starter.is_some_and(has_threads) {
+    let of_copies = row.is_some_and(|row| row.pids.len() > 1 && row.has_threads());
+    if of_copies || starter.is_some_and(RecordedProcess::has_threads) {
         said.push(
             "It was forked from a process with threads, and has only the one that forked: a lock that another thread had then is \
              never unlocked in it. To fork before threads are started, to hold the lock meanwhile (`pthread_atfork`), or to execute a \
@@ -253,7 +253,7 @@ pub(super) fn neglects(recording: &Document, look: &LastLook) -> Vec<String> {
     let neglecting = look.waits.iter().flat_map(LastWait::processes).filter_map(|process| {
         let at = process.recorded.filter(|at| known.insert(process.pid) && is_hung(recording, *at))?;
         let waits = &recording.recorded.get(at)?.waits;
-        // That is said of it.
+        // `merged` names it already.
         let is_told =
             look.parents.iter().any(|parent| parent.pid == process.pid) && dropped(recording, process).is_some();
         let slept = |reason| waits.get(&reason).map_or(0, |wait: &WaitTotal| wait.ns) as f64;
