@@ -150,10 +150,11 @@ __noinline u32 note_stream(u64 task, u32 fd, u32 side, u64 bytes, u64 buffer)
 		__sync_fetch_and_add(&stream->moves, 1);
 		__sync_fetch_and_add(&stream->split, stream->within);
 	}
-	/* Only files to which several processes append can have torn lines, and only a last line that is read can have no end. */
 	if (side == PR_WRITE && stream->within && stream->writer != task)
 		__sync_fetch_and_add(&stream->split, 1);
 	stream->writer = task;
+	/* Only files to which several processes append, or several threads write, can have torn lines, and only a last line that is
+	 * read can have no end. */
 	if (buffer && (stream->appends || side == PR_READ || has_threads(task)) &&
 	    !bpf_probe_read_user(&last, sizeof(last), (void *)(buffer + bytes - 1)) && last == '\n')
 		__sync_fetch_and_add(&stream->lines, 1);

@@ -30,8 +30,9 @@ const LARGEST: u64 = 1 << 30;
 /// Longer configurations of the loader are not read, bytes.
 const LONGEST_CONFIGURATION: u64 = 1 << 20;
 
-/// The files that the program or library at `path` needs directly: its interpreter and libraries, its modules if it is an interpreter
-/// such as Python, or the program of a script's first line. Nothing for other files. Of a folder: what the programs and libraries in it need, as far as it exists.
+/// The files that the program or library at `path` needs directly: its interpreter and libraries, its modules if it is an
+/// interpreter such as Python, or the program of a script's first line. Nothing for other files. Of a folder: what the programs
+/// and libraries in it need, as far as it exists.
 pub fn needs(path: &Path) -> Result<BTreeSet<PathBuf>> {
     if path.is_dir() {
         return Ok(needs_of_folder(path));

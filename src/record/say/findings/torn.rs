@@ -59,7 +59,7 @@ pub(crate) fn by_threads(view: &FindingView<'_>) -> Vec<Finding> {
         })
     });
     let streams = view.document.streams.iter().filter(|stream| stream.writes);
-    // What other processes write between is said of them.
+    // `split` tells of files that several processes write.
     let alone = |one: &RecordedStream| {
         let other = |other: &RecordedStream| {
             other.writes && other.pid != one.pid && (other.inode, other.device) == (one.inode, one.device)
