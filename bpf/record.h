@@ -565,6 +565,9 @@ struct pr_process {
 	u64 quiet;
 	/* Calls that were to start a process or thread, of which there were too many (EAGAIN). */
 	u64 unforked;
+	/* Its children at its end that had ended and for which nobody had waited, at most PR_CHILDREN, and the id of the first one. */
+	u64 zombies;
+	u64 zombie;
 };
 
 /* A file descriptor that a thread has used. */

@@ -390,6 +390,32 @@ int pr_victim(struct pp_tracepoint *ctx)
 	return 0;
 }
 
+/* include/linux/sched.h */
+#define EXIT_ZOMBIE 0x20
+/* Children of a process that are looked at when it ends. */
+#define PR_CHILDREN 64
+
+/* The process ends: its children that are zombies. Not static: the verifier then looks at it once. */
+__noinline u32 count_zombies(u64 ending)
+{
+	const struct list_head *head = (void *)(ending + bpf_core_field_offset(struct task_struct, children));
+	const struct list_head *at = BPF_CORE_READ((const struct task_struct *)ending, children.next);
+	struct pr_task *own = find(ending);
+
+	if (!own)
+		return 0;
+	for (u32 i = 0; i < PR_CHILDREN && at && at != head; i++) {
+		const struct task_struct *child = (void *)((u64)at - bpf_core_field_offset(struct task_struct, sibling));
+
+		if (BPF_CORE_READ(child, exit_state) & EXIT_ZOMBIE) {
+			if (!own->own.zombies++)
+				own->own.zombie = BPF_CORE_READ(child, tgid);
+		}
+		at = BPF_CORE_READ(child, sibling.next);
+	}
+	return 1;
+}
+
 /* The thread ends; it still runs for a moment. Not static: the verifier then looks at it once. */
 __noinline u32 note_exit(u64 ending)
 {
@@ -409,6 +435,7 @@ __noinline u32 note_exit(u64 ending)
 	code = BPF_CORE_READ(task, exit_code);
 	own->own.signal = code & 0x7f;
 	own->own.code = code >> 8 & 0xff;
+	count_zombies(ending);
 	/* Its last exec was not seen: most of what it did, it did under the name that it has now. */
 	if (own->started && own->exec_id != BPF_CORE_READ(task, self_exec_id)) {
 		own->own.execs++;

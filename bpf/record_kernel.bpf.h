@@ -133,6 +133,10 @@ struct sighand_struct {
 	struct k_sigaction action[64];
 } __attribute__((preserve_access_index));
 
+struct list_head {
+	struct list_head *next;
+} __attribute__((preserve_access_index));
+
 struct task_struct {
 	struct thread_info thread_info;
 	void *stack;
@@ -151,6 +155,8 @@ struct task_struct {
 	struct task_struct *real_parent;
 	/* Its tracer, if it has one. */
 	struct task_struct *parent;
+	struct list_head children;
+	struct list_head sibling;
 	struct task_struct *group_leader;
 	struct task_group *sched_task_group;
 	struct pid *thread_pid;
@@ -160,6 +166,7 @@ struct task_struct {
 		unsigned long sig[1];
 	} blocked;
 	s32 on_cpu;
+	s32 exit_state;
 	s32 exit_code;
 	char comm[16];
 } __attribute__((preserve_access_index));

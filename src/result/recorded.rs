@@ -264,6 +264,9 @@ pub struct RecordedProcess {
     /// Processes that it had started and that ended later than it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<LeftProcesses>,
+    /// Its children that had ended before it, and for which nobody had waited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zombies: Option<Zombies>,
     /// The number of the signal that killed it, or one of its processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<u32>,
@@ -383,6 +386,15 @@ pub struct LeftProcesses {
     pub processes: BTreeSet<usize>,
     /// When the last one ended, or the window did, ns.
     pub until_ns: u64,
+}
+
+/// Processes that had ended when their parent did, which had not waited for them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Zombies {
+    /// How many; at most 64 are counted for each process.
+    pub count: u64,
+    /// Index in `recorded` of the one that was its child first.
+    pub first: Option<usize>,
 }
 
 /// Why a thread slept, other than for a channel.

@@ -4,7 +4,7 @@ use crate::collect::bpf::shared::Lost;
 use crate::record::model::alike::alike;
 use crate::record::model::divided::divided;
 use crate::record::model::failures::{failures, starts_of};
-use crate::record::model::forks::{doubled, enders, left, parents};
+use crate::record::model::forks::{doubled, enders, left, parents, zombies};
 use crate::record::model::named_files::{lives, named_files};
 use crate::record::model::streams::streams;
 use crate::record::observe::call_names::call_name;
@@ -160,6 +160,9 @@ pub(crate) fn assemble(
         let later = starts.iter().filter(|start| start.parent == who.tgid && start.at > told.told_at);
         let children: BTreeSet<u32> = later.map(|start| start.tgid).collect();
         processes[index[who]].started_since += children.len() as u64;
+    }
+    for (at, zombies) in zombies(counted, &index) {
+        processes[at].zombies = Some(zombies);
     }
     for (at, left) in left(counted, &index, begin) {
         processes[at].left = Some(left);

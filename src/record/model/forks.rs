@@ -4,7 +4,7 @@ use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::raw::{PR_FORKED, PR_FORKS, PrHead, PrWho};
 use crate::record::observe::reason::name_of;
 use crate::record::start::command_line::is_shell;
-use crate::result::{DoubledBuffer, LeftProcesses, RecordedProcess};
+use crate::result::{DoubledBuffer, LeftProcesses, RecordedProcess, Zombies};
 use std::collections::{BTreeMap, HashMap};
 
 /// A shorter line may have been written by each of them on purpose.
@@ -105,6 +105,20 @@ pub(crate) fn left(
         left.count += 1;
         left.processes.insert(child.row);
         left.until_ns = left.until_ns.max(child.end.saturating_sub(begin));
+    }
+    found
+}
+
+/// Of each row whose processes had zombies when they ended.
+pub(crate) fn zombies(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>) -> BTreeMap<usize, Zombies> {
+    let programs = programs(counted, index);
+    let mut found: BTreeMap<usize, Zombies> = BTreeMap::new();
+    for (who, process) in counted.processes.iter().filter(|(_, process)| process.zombies > 0) {
+        if let Some(row) = index.get(who) {
+            let all = found.entry(*row).or_default();
+            all.count += process.zombies;
+            all.first = all.first.or_else(|| row_at(&programs, process.zombie, process.end));
+        }
     }
     found
 }

@@ -59,6 +59,7 @@ mod waits;
 mod watches;
 mod without_output;
 mod work;
+mod zombies;
 
 use crate::record::say::findings::view::FindingView;
 use crate::result::{Document, Finding};
@@ -69,7 +70,7 @@ pub(crate) use torn::line_cut;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 99] = [
+const RULES: [FindingRule; 101] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -162,6 +163,8 @@ const RULES: [FindingRule; 99] = [
     children::outlived,
     outlives::find,
     outlives::of_failed,
+    outlives::unread_input,
+    zombies::find,
     parent_thread::find,
     waits::empty_input,
     work::one_by_one,

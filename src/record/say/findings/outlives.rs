@@ -2,7 +2,7 @@
 
 use crate::profile::few;
 use crate::record::say::findings::view::{FindingView, after};
-use crate::result::{Finding, FindingKind, RecordedProcess};
+use crate::result::{ChannelKind, Finding, FindingKind, RecordedChannel, RecordedProcess};
 
 /// Who writes so long after its parent's end was not about to end, ns.
 const ON_NS: u64 = 200_000_000;
@@ -61,6 +61,43 @@ pub(crate) fn of_failed(view: &FindingView<'_>) -> Vec<Finding> {
         );
         let finding = Finding::new(FindingKind::NotAwaited, [at].into_iter().chain(jobs), text);
         Some(Finding { at_ns: Some(shell.end_ns), ..finding })
+    };
+    document.recorded.iter().enumerate().find_map(found).into_iter().collect()
+}
+
+/// `` `python3 watch.py` went on when `beam.smp`, which wrote to its standard input, ended at 2.15 s: ... ``
+pub(crate) fn unread_input(view: &FindingView<'_>) -> Vec<Finding> {
+    let document = view.document;
+    if document.is_excerpt() || !document.target.pids().is_empty() {
+        return Vec::new();
+    }
+    let found = |(at, child): (usize, &RecordedProcess)| {
+        let starter = document.recorded.get(child.started_by?)?;
+        let goes_on = child.signal.is_none() && child.end_ns >= document.processes.window_ns;
+        let is_left = goes_on && child.execs > 0 && view.is_one(at);
+        let reads =
+            |input: &RecordedChannel| input.readers.iter().any(|end| end.process == at && !end.calls.is_empty());
+        let input = document.channels.get(child.input?).filter(|input| {
+            let kind_tells = input.kind.is_pipe() || input.kind == ChannelKind::UnixStream;
+            kind_tells && input.other_writers.is_empty() && !reads(input)
+        })?;
+        // Who started it can be a helper of who writes.
+        let writers = || input.writers.iter().filter_map(|end| view.process(end));
+        let ended = writers().map(|writer| writer.end_ns).max()?.max(starter.end_ns);
+        let by_hand = starter.is_shell() || writers().any(|writer| writer.is_shell() || writer.signal.is_some());
+        if !is_left || by_hand || child.end_ns < ended + ON_NS {
+            return None;
+        }
+        let text = format!(
+            "{child} went on when {writers} ended at {}: nobody sent it a signal, and it never reads its standard input (the {} from {writers}), \
+             whose end would tell it. It has to read that and to end with it, or who starts it has to end it first.",
+            after(ended),
+            input.kind.noun(),
+            child = view.name(at),
+            writers = view.names(&input.writers),
+        );
+        let finding = Finding::new(FindingKind::NotAwaited, [at], text);
+        Some(Finding { at_ns: Some(ended), ..finding })
     };
     document.recorded.iter().enumerate().find_map(found).into_iter().collect()
 }
@@ -136,6 +173,38 @@ mod tests {
                 &|recording| recording.recorded[0].signal = Some(15),
                 &|recording| recording.recorded[1].output = Some(1),
                 &|recording| recording.channels[0].writers[1].moved_ns = Some([0, WINDOW / 4]),
+                &|recording| recording.recorded[0].end_ns = WINDOW,
+            ],
+        );
+    }
+
+    #[test]
+    fn who_never_reads_the_input_that_ended_is_said() {
+        let left = |change: &dyn Fn(&mut Document)| {
+            said(unread_input, &|recording| {
+                for at in [0, 1] {
+                    (recording.recorded[at].execs, recording.recorded[at].stage) = (1, 0);
+                }
+                (recording.recorded[1].started_by, recording.recorded[1].input) = (Some(0), Some(0));
+                (recording.recorded[0].end_ns, recording.recorded[1].end_ns) = (WINDOW / 4, WINDOW);
+                recording.channels[0].readers.clear();
+                change(recording);
+            })
+        };
+        let text = "`grep` went on when `seq` ended at 1.00 s: nobody sent it a signal, and it never reads its standard input (the pipe from \
+                    `seq`), whose end would tell it. It has to read that and to end with it, or who starts it has to end it first.";
+        assert_eq!(left(&|_| {}), [text]);
+        silent(
+            &left,
+            &[
+                &|recording| recording.recorded[0].name = "bash".to_owned(),
+                &|recording| recording.recorded[0].signal = Some(15),
+                &|recording| recording.recorded[1].end_ns = WINDOW - 1,
+                &|recording| recording.recorded[1].input = None,
+                &|recording| {
+                    let end = recording.channels[0].writers[0].clone();
+                    recording.channels[0].readers.push(crate::result::RecordedEnd { process: 1, ..end });
+                },
                 &|recording| recording.recorded[0].end_ns = WINDOW,
             ],
         );
