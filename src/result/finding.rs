@@ -136,10 +136,6 @@ pub enum FindingKind {
     /// A thread of a process is on a CPU all the time, and those that the path goes through sleep; or it wakes for nothing all the
     /// time.
     BusyThread,
-    /// What the time was made of, mostly what is a cause of itself.
-    Cause,
-    /// What the time was made of, mostly waits that others could have ended.
-    Path,
     /// A program did not read all of what its child wrote.
     Unread,
     /// Blocks of several writers can be torn.
@@ -148,6 +144,10 @@ pub enum FindingKind {
     ShortBlock,
     /// A program buffers its output.
     Late,
+    /// What the time was made of, mostly what is a cause of itself.
+    Cause,
+    /// What the time was made of, mostly waits that others could have ended.
+    Path,
     /// Standard output comes after standard error in the same channel, because it is buffered.
     OutOfOrder,
     /// A pipe is small, because its user has too many.

@@ -3,6 +3,7 @@
 use crate::collect::bpf::shared::Lost;
 use crate::record::model::alike::alike;
 use crate::record::model::divided::divided;
+use crate::record::model::ended::{MOST_TOLD, goes_on};
 use crate::record::model::failures::{failures, starts_of};
 use crate::record::model::forks::{doubled, enders, left, parents, zombies};
 use crate::record::model::named_files::{lives, named_files};
@@ -66,7 +67,10 @@ pub(crate) fn assemble(
     let [begin, end] = window(counted, span);
     let mut order: Vec<&(PrWho, PrProcess)> = counted.processes.iter().collect();
     order.sort_by_key(|(who, process)| (who.stage, process.begin, who.tgid));
-    let alike = alike(counted, script);
+    let goes_on = counted.processes.iter().filter(|(_, process)| goes_on(process));
+    let told: BTreeSet<PrWho> = goes_on.map(|(who, _)| *who).take(MOST_TOLD).collect();
+    // Who was asked to end and went on is none of the others of its program.
+    let alike = alike(counted, |who| script(who) ^ if told.contains(who) { u64::from(who.tgid) << 32 } else { 0 });
     let mut processes: Vec<RecordedProcess> = Vec::new();
     let mut index: BTreeMap<PrWho, usize> = BTreeMap::new();
     let mut rows: HashMap<Option<usize>, usize> = HashMap::new();

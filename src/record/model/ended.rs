@@ -3,13 +3,21 @@
 
 use crate::record::model::alike::{PipeSide, SameEnds};
 use crate::record::observe::counted::{MOST_FAILURES, Members, ProcessStart, RecordedCounts, add, add_process};
-use crate::record::observe::raw::{PrCounts, PrEnd, PrProcess, PrReason, PrWait, PrWho};
+use crate::record::observe::raw::{PR_TOLD_DEFAULT, PrCounts, PrEnd, PrProcess, PrReason, PrWait, PrWho};
 use bytemuck::Zeroable as _;
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, HashMap};
 
 /// The most groups that are kept by the pipes that they used, and the most processes whose start is kept.
 const MOST: usize = 16_384;
+
+/// The most processes that have rows of their own as they were asked to end and went on.
+pub(crate) const MOST_TOLD: usize = 8;
+
+/// Whether a process was sent a signal to end, which it did not do then.
+pub(crate) fn goes_on(process: &PrProcess) -> bool {
+    process.told_at > 0 && process.told_how as usize != PR_TOLD_DEFAULT
+}
 
 /// A group has a number from here on instead of a process id, which is less than 2^22 (include/linux/threads.h,
 /// `PID_MAX_LIMIT`).
@@ -23,6 +31,8 @@ pub(crate) struct EndedProcesses {
     /// Calls and sleeps at pipes of processes that are in no group of their own.
     lost: u64,
     failures: Vec<(PrWho, PrProcess)>,
+    /// How many have a group of their own as they were asked to end and went on.
+    told: usize,
     starts: Vec<ProcessStart>,
 }
 
@@ -52,7 +62,14 @@ impl EndedProcesses {
                 self.failures.push((*who, *process));
             }
             // A copy that executes nothing has the name of its parent's script.
-            let copy_of = if process.execs == 0 { process.parent } else { 0 };
+            let copy_of = match process.execs {
+                _ if goes_on(process) && self.told < MOST_TOLD => {
+                    self.told += 1;
+                    who.tgid.into()
+                }
+                0 => process.parent,
+                _ => 0,
+            };
             let group = self.group(who, copy_of, ends.remove(who).unwrap_or_default());
             add_process(&mut group.process, process);
             group.members.pids.push(who.tgid);

@@ -165,9 +165,12 @@ fn outside(recording: &Document, stages: &Stages, times: &[StageTime]) -> Option
                     (_, true) => "whose reads were not seen",
                     (_, false) => "that no recorded process read from",
                 };
-                let noun = recording.channels[*share.0].kind.noun();
-                let share_text = percent(*share.1);
-                let text = format!("`{}` waits {share_text} of the time for {what} a {noun} {other}.", time.name);
+                let channel = &recording.channels[*share.0];
+                let awaited = match side {
+                    0 if channel.is_typed() => "something to be typed at its terminal".to_owned(),
+                    _ => format!("{what} a {} {other}", channel.kind.noun()),
+                };
+                let text = format!("`{}` waits {} of the time for {awaited}.", time.name, percent(*share.1));
                 let processes = stages[stage].iter().copied();
                 let finding = Finding::new(FindingKind::Outside, processes, text);
                 return Some(Finding { channels: vec![*share.0], ..finding });

@@ -70,7 +70,9 @@ pub(crate) fn pipe_name(pipe: &RecordedChannel, stages: &Stages, times: &[StageT
 
 /// Sentences about each pipe that was used and has such processes.
 pub(crate) fn findings(recording: &Document, stages: &Stages, times: &[StageTime]) -> Vec<Finding> {
-    let used = recording.channels.iter().enumerate().filter(|(_, pipe)| pipe.is_used());
+    // Behind a terminal is who types.
+    let told = |pipe: &RecordedChannel| pipe.is_used() && !pipe.is_typed();
+    let used = recording.channels.iter().enumerate().filter(|(_, pipe)| told(pipe));
     let said = |at, text| Finding { channels: vec![at], ..Finding::new(FindingKind::Unrecorded, None, text) };
     let mut found: Vec<Finding> = used
         .flat_map(|pipe| [(pipe, true), (pipe, false)])

@@ -9,7 +9,7 @@ use crate::record::start::launch::SIGNALS;
 use crate::report::number::{from_to, percent, time};
 use crate::result::{
     CriticalPath, Document, ExecutedOn, Finding, FindingKind, HeldBy, PathCeiling, PathKind, PathPart, PathWhat,
-    WaitReason,
+    RecordedChannel, WaitReason,
 };
 use crate::util::text::clean;
 use std::collections::{BTreeMap, BTreeSet};
@@ -272,8 +272,16 @@ pub(crate) fn described(
         PathWhat::Asleep { reason } => asleep(recording, *process, &name, *reason, by),
         PathWhat::PipeEmpty => {
             let killed = process.and_then(|at| recording.recorded.get(at)?.signal).is_some();
-            let channel = channel_noun(recording, *process, true);
-            format!("{name} waiting for data in a {channel}{}", if killed { ended(by) } else { from(by) })
+            match slept_at(recording, *process, true) {
+                // Who types is behind a program or a kernel thread.
+                Some(channel) if channel.is_typed() && channel.writers.is_empty() => {
+                    format!("{name} waiting for something to be typed at its terminal")
+                }
+                _ => {
+                    let channel = channel_noun(recording, *process, true);
+                    format!("{name} waiting for data in a {channel}{}", if killed { ended(by) } else { from(by) })
+                }
+            }
         }
         PathWhat::PipeFull => {
             format!("{name} waiting for room in a {}", channel_noun(recording, *process, false))
@@ -287,15 +295,19 @@ pub(crate) fn described(
     }
 }
 
-/// What a process waits at: the kind of the channel at whose side it slept longest.
-fn channel_noun(recording: &Document, process: Option<usize>, reads: bool) -> &'static str {
-    let mut slept: BTreeMap<&str, u64> = BTreeMap::new();
-    for channel in &recording.channels {
+/// The channel at whose side a process slept longest.
+fn slept_at(recording: &Document, process: Option<usize>, reads: bool) -> Option<&RecordedChannel> {
+    let slept = recording.channels.iter().filter_map(|channel| {
         let ends = if reads { &channel.readers } else { &channel.writers };
         let own = ends.iter().filter(|end| Some(end.process) == process).map(|end| end.blocked_ns);
-        *slept.entry(channel.kind.noun()).or_default() += own.sum::<u64>();
-    }
-    slept.into_iter().filter(|(_, ns)| *ns > 0).max_by_key(|(_, ns)| *ns).map_or("pipe", |(noun, _)| noun)
+        Some((own.sum::<u64>(), channel)).filter(|(ns, _)| *ns > 0)
+    });
+    slept.max_by_key(|(ns, _)| *ns).map(|(_, channel)| channel)
+}
+
+/// What a process waits at: the kind of that channel.
+fn channel_noun(recording: &Document, process: Option<usize>, reads: bool) -> &'static str {
+    slept_at(recording, process, reads).map_or("pipe", |channel| channel.kind.noun())
 }
 
 fn from(by: Option<String>) -> String {

@@ -12,9 +12,13 @@ pub(super) const SOON: u64 = 100_000_000;
 
 /// Why SIGPIPE ended a process: `: `printf` was ended by SIGPIPE at 12.0 ms, because ...`, without a full stop.
 pub(super) fn broken(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<String> {
+    let own = || view.writers().filter(|(_, _, end)| end.process == at);
+    // A process can write to several: where nobody read at all, who was to do so is asked for.
+    let refused = own().find(|(_, _, end)| end.epipe > 0);
+    let no_reader = refused.filter(|(_, pipe, _)| pipe.readers.is_empty()).map(|(output, ..)| output);
     let read = |(_, pipe, _): &(usize, &RecordedChannel, &RecordedEnd)| !pipe.readers.is_empty();
-    let Some((_, pipe, _)) = view.writers().filter(|(_, _, end)| end.process == at).find(read) else {
-        return process.output.and_then(|output| unread(view, at, process, output));
+    let Some((_, pipe, _)) = refused.or_else(|| own().find(read)).filter(read) else {
+        return no_reader.or(process.output).and_then(|output| unread(view, at, process, output));
     };
     let (pipe, between) = first_cut(view, pipe);
     let ended = view.readers_ended(pipe, process.end_ns + SOON).is_some();
@@ -109,8 +113,11 @@ pub(crate) fn cut_part(view: &FindingView<'_>) -> Vec<Finding> {
 /// What [`broken`] says if nobody has read its standard output, because who was to do that had failed before.
 fn unread(view: &FindingView<'_>, at: usize, process: &RecordedProcess, output: usize) -> Option<String> {
     let all = view.document.recorded.iter().enumerate();
-    let mut failed = all.filter(|(_, of)| of.input == Some(output) && of.end_ns < process.end_ns);
-    let (of, code) = failed.find_map(|(of, reader)| Some((of, reader.exit_code?)))?;
+    let failed = all.filter(|(_, of)| of.input == Some(output) && of.end_ns < process.end_ns);
+    // A shell has its code from the program that it started.
+    let (of, code) = failed
+        .filter_map(|(of, reader)| Some((of, reader.exit_code?)))
+        .min_by_key(|(of, _)| view.document.recorded[*of].is_shell())?;
     let (name, reader) = (view.name(at), view.name(of));
     Some(format!(
         ": {name} was ended by SIGPIPE at {}, because {reader}, which was to read that, had ended at {} with exit code {code} and read nothing",

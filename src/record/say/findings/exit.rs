@@ -7,9 +7,11 @@ use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed::TIMEOUT;
 use crate::record::say::programs::meaning;
 use crate::result::{
-    ChannelKind, Finding, FindingKind, NameError, NameUse, NamedFile, RecordedChannel, RecordedEnd, RecordedProcess,
+    ChannelKind, Finding, FindingKind, HeldBy, NameError, NameUse, NamedFile, RecordedChannel, RecordedEnd,
+    RecordedProcess, WaitReason,
 };
 use crate::util::text::clean;
+use std::collections::BTreeSet;
 
 /// `` Exit code 141: `printf` was ended by SIGPIPE at 12.0 ms, because `grep` had ended. `` or `` Exit code 2 is that of `ls`,
 /// which ended at 0.30 s. ``
@@ -224,6 +226,14 @@ pub(super) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
         end.process == at && end.errors > 0 && channel.kind == ChannelKind::Pty
     };
     if let Some((_, channel, _)) = view.readers().find(eio) {
+        let was_stopped = |held: &BTreeSet<HeldBy>| held.contains(&HeldBy::BackgroundRead);
+        if process.held_by.get(&WaitReason::Stopped).is_some_and(was_stopped) {
+            return Some(format!(
+                ": it read {} as a background job, which stopped it (SIGTTIN), and the read failed (EIO) when the shell that could bring it to \
+                 the foreground had ended. `</dev/null` (for ssh, `-n`) gives a background job no terminal to read",
+                if channel.is_typed() { "its terminal".to_owned() } else { view.pipe_from(channel) }
+            ));
+        }
         return Some(format!(
             ": its read of {} failed (EIO), as it does on Linux when nobody has its other side open any more. That is the end of file of a \
              pseudo-terminal, and no error",

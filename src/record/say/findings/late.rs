@@ -114,8 +114,9 @@ fn sentence(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess
     let last = times().map(|[_, last]| last).max()?;
     let over = last - first;
     // What has written nothing yet, and waits for more at the end of the recording.
-    let window = view.document.processes.window_ns;
-    let quiet = end.moved_ns.is_none() && view.document.is_excerpt() && window.saturating_sub(first) >= LONG_NS;
+    let until = view.document.processes.window_ns.min(process.end_ns);
+    let is_cut = view.document.is_excerpt() || by_others(process) && reads > 1;
+    let quiet = end.moved_ns.is_none() && is_cut && until.saturating_sub(first) >= LONG_NS;
     let waits = sum(|end| end.blocked_ns) as f64 >= WAITED * over as f64;
     if process.pids.len() > 1 || !waits || !quiet && (reads < READS || over < LONG_NS) {
         return None;

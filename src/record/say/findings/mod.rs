@@ -39,6 +39,7 @@ mod pipes;
 mod raced;
 mod readers;
 mod reads_back;
+mod relays;
 mod replaced_files;
 mod script;
 mod stale_pid;
@@ -70,7 +71,7 @@ pub(crate) use torn::line_cut;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 101] = [
+const RULES: [FindingRule; 102] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -91,6 +92,7 @@ const RULES: [FindingRule; 101] = [
     connections::unread,
     connections::reset,
     connections::dropped,
+    relays::ended_early,
     readers::datagrams,
     unread::short_block,
     exit::find,

@@ -1,7 +1,11 @@
 //! What waits for somebody to type at its terminal.
 
+use crate::profile::few;
 use crate::record::say::findings::view::{FindingView, after};
-use crate::result::{ChannelKind, Document, Finding, FindingKind, LastWait, RecordedChannel, RecordedEnd};
+use crate::result::{
+    AwaitedChannel, ChannelKind, Document, Finding, FindingKind, LastWait, RecordedChannel, RecordedEnd,
+    RecordedProcess, WaitReason, WaitedFor,
+};
 use crate::util::text::{clean, counted};
 
 /// From this part of the window on, a process waits most of the time.
@@ -14,14 +18,57 @@ pub(crate) fn typed(view: &FindingView<'_>) -> Vec<Finding> {
     let waits = |end: &RecordedEnd| {
         let lasts = end.blocked_ns as f64 >= LONG * window as f64 && end.bytes == 0 && end.at_end == 0;
         // What ended by itself has gone on.
-        lasts && view.process(end).is_some_and(|process| process.signal.is_some() || process.end_ns >= window)
+        let goes_on = |process: &RecordedProcess| process.signal.is_none() && process.end_ns < window;
+        // A signal that a program handles ends its read as well.
+        lasts && (end.errors > 0 || view.process(end).is_some_and(|process| !goes_on(process)))
     };
     let typed = view.readers().filter(|(_, channel, end)| channel.is_typed() && waits(end));
     let text = |(at, _, end): (usize, &RecordedChannel, &RecordedEnd)| {
         let text = format!("{} {}", view.name(end.process), what(view, at, end.process));
         Finding { channels: vec![at], ..Finding::new(FindingKind::Held, [end.process], text) }
     };
-    typed.map(text).take(1).collect()
+    let found: Vec<Finding> = typed.map(text).take(1).collect();
+    if found.is_empty() { polled(view).into_iter().collect() } else { found }
+}
+
+/// Whether what a thread polls is its standard input, a terminal.
+fn is_input(channel: &AwaitedChannel) -> bool {
+    channel.kind == ChannelKind::Pty && channel.fd == 0 && !channel.room
+}
+
+/// Who waits in `poll` for its standard input, a terminal where nothing was typed, and all that it waits for.
+pub(super) fn polling_terminal<'a>(view: &FindingView<'a>) -> Option<(usize, &'a [AwaitedChannel])> {
+    let document = view.document;
+    document.last_look.iter().flat_map(|look| &look.waits).find_map(|wait| {
+        let at = wait.process.recorded.filter(|at| view.is_one(*at))?;
+        let WaitedFor::Channels { any, polled: true, limited: false, .. } = &wait.awaited else { return None };
+        let input = any.iter().find(|channel| is_input(channel))?;
+        let slept = document.recorded.get(at)?.waits.get(&WaitReason::Poll).map_or(0, |wait| wait.ns);
+        let of_input =
+            |channel: &&RecordedChannel| [channel.inode, channel.device.into()] == [input.inode, input.device.into()];
+        let is_typed = document.channels.iter().filter(of_input).any(|channel| channel.read() > 0);
+        (!is_typed && slept as f64 >= LONG * view.window()).then_some((at, &any[..]))
+    })
+}
+
+/// `` `nc 127.0.0.1` waits in poll for its standard input, which is the terminal, or the TCP connection from `nc -l`, and ... ``
+fn polled(view: &FindingView<'_>) -> Option<Finding> {
+    let document = view.document;
+    let (at, any) = polling_terminal(view)?;
+    let others = any.iter().filter(|channel| !is_input(channel)).filter_map(|other| {
+        let known =
+            document.channels.iter().find(|channel| channel.inode == other.inode && channel.device == other.device)?;
+        let ended = known.readers.iter().any(|end| end.process == at && end.at_end > 0);
+        Some(format!("{}{}", view.pipe_from(known), if ended { ", which has ended" } else { "" }))
+    });
+    let others = few(others);
+    let or = if others.is_empty() { String::new() } else { format!(" or {others}") };
+    let text = format!(
+        "{} waits in poll for its standard input, which is the terminal{or}, and nothing was typed. `</dev/null` behind its command gives it an \
+         input that ends.",
+        view.name(at)
+    );
+    Some(Finding::new(FindingKind::Held, [at], text))
 }
 
 fn what(view: &FindingView<'_>, channel: usize, process: usize) -> String {

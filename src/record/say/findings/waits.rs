@@ -1,6 +1,7 @@
 //! What a process waits for in vain, or would have to notice.
 
 use crate::profile::few;
+use crate::record::say::findings::typed::polling_terminal;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::words;
 use crate::report::number::percent;
@@ -100,6 +101,10 @@ const WAITED: f64 = 0.5;
 
 /// `` `grep` had ended at 0.10 s, but `awk` notices only when it writes next: it waited for data from `tail` for 3.90 s more. ``
 pub(crate) fn unnoticed(view: &FindingView<'_>) -> Vec<Finding> {
+    // What feeds it would end by what somebody types.
+    if polling_terminal(view).is_some() {
+        return Vec::new();
+    }
     let window = view.document.processes.window_ns;
     let mut found = Vec::new();
     for (at, channel, end) in view.writers() {

@@ -6,7 +6,8 @@ use crate::record::say::findings::view::FindingView;
 use crate::record::say::killed;
 use crate::report::number::time;
 use crate::result::{
-    AwaitedChannel, ChannelHolder, ChannelKind, Document, LastWait, RecordedChannel, SeenProcess, WaitReason, WaitedFor,
+    AwaitedChannel, ChannelHolder, ChannelKind, Document, LastWait, RecordedChannel, RecordedProcess, SeenProcess,
+    WaitReason, WaitedFor,
 };
 use crate::util::text::{clean, counted};
 use std::collections::BTreeSet;
@@ -114,10 +115,19 @@ pub(super) fn killed_writer(recording: &Document, channel: &AwaitedChannel) -> O
     ))
 }
 
+/// Who lives so long after what had started it was not ended by the same signal, ns.
+const LEFT_NS: u64 = 100_000_000;
+
 /// `` `sh`, which had started it, was ended by SIGKILL at 0.51 s, and that did not reach it: ... ``
 pub(super) fn killed_starter(recording: &Document, holder: &ChannelHolder) -> Option<String> {
-    let starter = recording.recorded.get(holder.process.recorded?)?.started_by?;
-    let process = recording.recorded.get(starter).filter(|of| of.end_ns < recording.processes.window_ns)?;
+    let own = recording.recorded.get(holder.process.recorded?)?;
+    let starter = own.started_by?;
+    // One signal to the group of both ends them at once.
+    let is_left = |of: &&RecordedProcess| {
+        of.end_ns < recording.processes.window_ns
+            && own.end_ns > of.end_ns + LEFT_NS.min(recording.processes.window_ns / 10)
+    };
+    let process = recording.recorded.get(starter).filter(is_left)?;
     let signal = killed::requested(process).filter(|_| FindingView::new(recording).is_one(starter))?;
     Some(format!(
         " `{}`, which had started it, was ended by {signal} at {}, and that did not reach it. {}",
