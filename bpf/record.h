@@ -294,6 +294,8 @@ struct pr_emptied {
 #define PR_CONNECTS 10
 #define PR_BINDS 11
 #define PR_LISTENS 12
+/* inotify: what happens to it is to be told. */
+#define PR_WATCHES_IT 13
 
 /* What a process did with a name, and how that failed; 0 if it did not. */
 struct pr_name {
@@ -630,6 +632,8 @@ struct pr_task {
 	u64 early_waker;
 	/* The child for which it has waited last. */
 	u64 reaped;
+	/* What it wanted of a lock that it did not get last. */
+	u64 refused_lock;
 	/* How long its cgroups had been throttled when it was last looked at, ns. */
 	u64 throttled;
 	/* The lock that it waits for, or 0; since when, and the key of its stack. */

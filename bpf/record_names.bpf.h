@@ -39,6 +39,8 @@ __noinline u32 name_use_of(u64 number)
 	case NR_RENAMEAT:
 	case NR_RENAMEAT2:
 		return NAME_USE(PR_RENAMES, PATH_IN_R10, NO_FLAGS) | FOLDER_IN_DX;
+	case NR_INOTIFY_ADD_WATCH:
+		return NAME_USE(PR_WATCHES_IT, PATH_IN_SI, NO_FLAGS);
 	case NR_STAT:
 	case NR_LSTAT:
 	case NR_ACCESS:

@@ -93,8 +93,13 @@ __noinline u32 note_full_table(u64 task)
 	return 1;
 }
 
-/* Who took the lock of a file last, as the id of a pr_who. */
-MAP(locked_files, LRU_HASH, PR_LOCKED, struct pr_inode, u32);
+/* Who took the lock of a file last, and who has had it since before that, as ids of pr_who; 0 if nobody. Parts of a file can have
+ * several, as in a database with a reader and a writer. */
+struct pr_takers {
+	u32 last;
+	u32 before;
+};
+MAP(locked_files, LRU_HASH, PR_LOCKED, struct pr_inode, struct pr_takers);
 
 /* What a call does with a lock. */
 enum { SHARES, TAKES, RELEASES };
@@ -107,7 +112,8 @@ __noinline u32 note_lock(u64 task, u32 fd, s64 result, u32 does)
 	const struct inode *inode;
 	const struct file *open;
 	struct pr_file *file;
-	u32 *by, id;
+	struct pr_takers *by, new = {};
+	u32 id, other;
 
 	if (!own || (result && result != -EAGAIN && result != -EACCES))
 		return 0;
@@ -118,26 +124,37 @@ __noinline u32 note_lock(u64 task, u32 fd, s64 result, u32 does)
 	inode = BPF_CORE_READ(open, f_inode);
 	of.inode = BPF_CORE_READ(inode, i_ino);
 	of.device = BPF_CORE_READ(inode, i_sb, s_dev);
+	id = own->who.tgid;
+	by = bpf_map_lookup_elem(&locked_files, &of);
 	if (result) {
-		by = bpf_map_lookup_elem(&locked_files, &of);
+		other = by && by->last != id ? by->last : by ? by->before : 0;
 		own->own.locked = of.inode;
 		own->own.locked_device = of.device;
 		own->own.refusals++;
 		own->own.refused_file = of.inode;
-		own->own.own_refusals += by && *by == own->who.tgid;
-		own->own.locked_by = by ? *by : 0;
+		own->own.own_refusals += by && by->last == id && !other;
+		own->own.locked_by = other;
+		own->refused_lock = does;
 		return 1;
 	}
-	/* Who did not get one part of a file, such as a database, releases others. */
-	if (own->own.locked == of.inode && does != RELEASES)
+	/* Who did not get one part of a file, such as a database, releases others, or shares them again. */
+	if (own->own.locked == of.inode && does != RELEASES && (does == TAKES || own->refused_lock == SHARES))
 		own->own.locked = 0;
 	own->gone = does == TAKES && !BPF_CORE_READ(inode, i_nlink);
-	id = own->who.tgid;
-	by = bpf_map_lookup_elem(&locked_files, &of);
-	if (does != RELEASES)
-		bpf_map_update_elem(&locked_files, &of, &id, does == SHARES ? BPF_NOEXIST : BPF_ANY);
-	else if (by && *by == id)
-		bpf_map_delete_elem(&locked_files, &of);
+	if (does == RELEASES) {
+		if (by && by->last == id) {
+			by->last = by->before;
+			by->before = 0;
+		} else if (by && by->before == id) {
+			by->before = 0;
+		}
+		return 1;
+	}
+	if (by && by->last && (does == SHARES || by->last == id))
+		return 1;
+	new.last = id;
+	new.before = by ? by->last : 0;
+	bpf_map_update_elem(&locked_files, &of, &new, BPF_ANY);
 	return 1;
 }
 

@@ -117,6 +117,8 @@ pub enum NameUse {
     Binds,
     /// A socket that has this address takes connections from then on.
     Listens,
+    /// What happens to it is to be told (inotify).
+    Watches,
 }
 
 /// Why a name could not be used.

@@ -1,8 +1,9 @@
 //! What processes did with files by their names, as far as it can matter to another one.
 
+use crate::record::model::related_names::related;
 use crate::record::observe::raw::{
     PR_BINDS, PR_CONNECTS, PR_CREATES, PR_EMPTIES, PR_LISTENS, PR_LOOKS, PR_MAKES, PR_OPENS, PR_READS, PR_REMOVES,
-    PR_RENAMES, PR_WRITES, PrName, PrNamedFile, PrProcess, PrWho,
+    PR_RENAMES, PR_WATCHES_IT, PR_WRITES, PrName, PrNamedFile, PrProcess, PrWho,
 };
 use crate::record::observe::reason::text_of;
 use crate::result::{NameError, NameUse, NamedFile, ProcessLife};
@@ -80,7 +81,9 @@ pub(crate) fn named_files(
             })
     };
     let mut kept: Vec<usize> = by_name.values().filter(shared).flatten().copied().collect();
+    kept.extend(related(&used, &kept));
     kept.sort_unstable();
+    kept.dedup();
     kept.truncate(MOST);
     kept.into_iter().map(|at| used[at].clone()).collect()
 }
@@ -134,6 +137,7 @@ fn use_of(does: u32) -> Option<NameUse> {
         PR_CONNECTS => NameUse::Connects,
         PR_BINDS => NameUse::Binds,
         PR_LISTENS => NameUse::Listens,
+        PR_WATCHES_IT => NameUse::Watches,
         _ => return None,
     })
 }

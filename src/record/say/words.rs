@@ -220,12 +220,6 @@ fn ceiling(recording: &Document, path: &CriticalPath, labels: &[String]) -> Opti
     let is_ended = recording.recorded.iter().any(killed::by_others);
     let can_be = |best: &&PathCeiling| best.ns > 0 && !is_ended && ceilings::can_be(best, &recording.recorded);
     let best = path.ceilings.iter().find(can_be)?;
-    let then = (0..).zip(&recording.recorded).filter(|(at, _)| *at != best.process).max_by_key(|(_, of)| of.cpu_ns);
-    let then = then
-        .filter(|(_, of)| of.cpu_ns as f64 >= LIMITS * best.ns as f64)
-        .and_then(|(at, _): (usize, _)| labels.get(at));
-    let then = then.map_or_else(String::new, |name| format!("; then `{name}` would be on a CPU most of the time"));
-    let [left, whole] = [best.ns, recording.processes.window_ns].map(|ns| time(ns as f64 / 1e9));
     let name = labels.get(best.process)?;
     let is_own = |by: &str| recording.recorded.iter().any(|process| process.name == by);
     let waits = path.parts.iter().filter(|part| part.what == PathWhat::ForCpu);
@@ -243,14 +237,27 @@ fn ceiling(recording: &Document, path: &CriticalPath, labels: &[String]) -> Opti
         return None;
     }
     let sleeps = recording.recorded.get(best.process).is_some_and(|process| process.name == naps::SLEEP);
+    let (whole_ns, only_sleeps) = (recording.processes.window_ns, 2 * timer > all && !sleeps);
+    // What it executes is left without its sleeps.
+    let left_ns = if only_sleeps { best.ns.max(whole_ns.saturating_sub(timer)) } else { best.ns };
+    // More than it has of the path is not its doing.
+    if whole_ns.saturating_sub(left_ns) > 2 * all {
+        return None;
+    }
+    let then = (0..).zip(&recording.recorded).filter(|(at, _)| *at != best.process).max_by_key(|(_, of)| of.cpu_ns);
+    let then = then
+        .filter(|(_, of)| of.cpu_ns as f64 >= LIMITS * left_ns as f64)
+        .and_then(|(at, _): (usize, _)| labels.get(at));
+    let then = then.map_or_else(String::new, |name| format!("; then `{name}` would be on a CPU most of the time"));
+    let [left, whole] = [left_ns, whole_ns].map(|ns| time(ns as f64 / 1e9));
     let without = match 2 * timer > all {
         true if sleeps => format!("Without `{name}`"),
         true => format!("Without the sleeps of `{name}`"),
         false => format!("If `{name}` cost nothing"),
     };
     let text = format!("{without}{free} would take about {left} instead of {whole}{then}.");
-    let said = Finding { ns: Some(best.ns), ..Finding::new(FindingKind::Ceiling, [best.process], text) };
-    (best.ns < recording.processes.window_ns).then_some(said)
+    let said = Finding { ns: Some(left_ns), ..Finding::new(FindingKind::Ceiling, [best.process], text) };
+    (left_ns < whole_ns).then_some(said)
 }
 
 /// A part in words.

@@ -178,6 +178,9 @@ fn ends(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
     (many && mostly && awake >= AWAKE).then_some((FindingKind::AtEnd, process.ends, text))
 }
 
+/// Who waits for this part of its life at a full pipe stands still.
+const STUCK: f64 = 0.5;
+
 fn locked_out(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
     let file = process.locked_out.as_ref()?;
     // The program `flock` gets it for the shell that started it.
@@ -208,6 +211,17 @@ fn locked_out(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> S
             .to_owned(),
         (false, _) => String::new(),
     };
+    // Who has the lock, and stands still with it.
+    let stuck = |of: &SeenProcess| {
+        let row = of.recorded.filter(|row| view.is_one(*row))?;
+        let lived = view.document.recorded.get(row)?.lived_ns as f64;
+        let mut full =
+            view.writers().filter(|(_, _, end)| end.process == row && end.blocked_ns as f64 >= STUCK * lived);
+        full.next().map(|(_, pipe, _)| {
+            format!(" {} waits for room in {}, and keeps the lock meanwhile.", full_name(of), view.pipe_to(pipe))
+        })
+    };
+    let how = if how.is_empty() { file.holders.iter().filter_map(stuck).collect() } else { how };
     let text = format!(
         "{} did not get the lock of `{}`, and did not wait for it: {} {} it.{how}",
         view.name(at),

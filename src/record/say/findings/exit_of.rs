@@ -6,7 +6,7 @@ use crate::record::say::killed;
 use crate::result::{Finding, FindingKind, RecordedProcess};
 
 /// Programs that start recipes, and end with a code of their own if one of these fails.
-const MAKES: [&str; 4] = ["make", "gmake", "ninja", "samu"];
+pub(super) const MAKES: [&str; 4] = ["make", "gmake", "ninja", "samu"];
 
 /// A shell has 128 and the signal's number of a child that a signal ended.
 const BY_SIGNAL: u8 = 128;

@@ -30,6 +30,7 @@ mod lock_polls;
 mod loops;
 mod lost_socket;
 mod make;
+mod names;
 mod never_read;
 mod no_end;
 mod outlives;
@@ -71,7 +72,7 @@ pub(crate) use torn::line_cut;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 102] = [
+const RULES: [FindingRule; 106] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -109,6 +110,9 @@ const RULES: [FindingRule; 102] = [
     watches::watches,
     watches::late_looks,
     waits::renamed,
+    names::other_name,
+    names::watched,
+    names::folder_too_late,
     loops::retries,
     unread::unread,
     ignored::find,
@@ -135,6 +139,7 @@ const RULES: [FindingRule; 102] = [
     lock_folders::left,
     lock_folders::free,
     raced::not_listening_yet,
+    replaced_files::rotated_by_several,
     files::deleted,
     replaced_files::writes_on,
     replaced_files::found_empty,

@@ -3,7 +3,7 @@
 
 use crate::record::say::findings::answers::is_answer;
 use crate::record::say::findings::view::{FindingView, after};
-use crate::result::{Finding, FindingKind, NameError, NameUse, NamedFile};
+use crate::result::{Finding, FindingKind, NameError, NameUse, NamedFile, RecordedProcess};
 use crate::util::text::{clean, grouped};
 
 /// A process that fails because of a name ends so much later at most, ns.
@@ -239,7 +239,16 @@ pub(crate) fn not_listening_yet(view: &FindingView<'_>) -> Vec<Finding> {
                 && other.is_same_place(failed)
                 && other.process == failed.process
         };
-        if files.iter().filter(tries).count() > 1 {
+        // Who was accepted is in no list, but has the same starter.
+        let tries_again = |(of, other): (usize, &RecordedProcess)| {
+            let own = &view.document.recorded[failed.process];
+            let later = other.pids.len() > 1 || other.begin_ns > failed.at_ns[1];
+            other.name == own.name
+                && other.started_by == own.started_by
+                && later
+                && (of != failed.process || other.pids.len() > 1)
+        };
+        if files.iter().filter(tries).count() > 1 || view.document.recorded.iter().enumerate().any(tries_again) {
             return None;
         }
         let (listens, binds) = (there(NameUse::Listens), there(NameUse::Binds));

@@ -46,6 +46,44 @@ pub(crate) fn writes_on(view: &FindingView<'_>) -> Vec<Finding> {
     view.document.streams.iter().filter(|stream| stream.writes).find_map(found).into_iter().collect()
 }
 
+/// `` `daemon.py (4712)` removed `app.log.1` at 2.16 s, which `daemon.py (4711)` had just made of its log (rename): ... ``
+pub(crate) fn rotated_by_several(view: &FindingView<'_>) -> Vec<Finding> {
+    let files = &view.document.named_files;
+    let is = |file: &&NamedFile, does: NameUse| file.does == does && file.error.is_none();
+    let found = |first: &NamedFile| {
+        let later =
+            |file: &&NamedFile| file.pid != first.pid && file.at_ns[0] > first.at_ns[0] && file.is_same_place(first);
+        let removed = files.iter().filter(later).find(|file| is(file, NameUse::Removes))?;
+        let own = |file: &&NamedFile| file.pid == removed.pid && file.at_ns[0] > removed.at_ns[0];
+        files.iter().filter(later).filter(own).find(|file| is(file, NameUse::Renames))?;
+        let all = &view.document.recorded;
+        let same = all.get(first.process)?.program() == all.get(removed.process)?.program();
+        // Both write the file of which that is an older part.
+        let writes = |pid: u32| {
+            let written =
+                move |file: &&NamedFile| file.pid == pid && (NameUse::Writes..=NameUse::Empties).contains(&file.does);
+            files.iter().filter(written)
+        };
+        let both = writes(first.pid).any(|log| {
+            let is_part = first.path.len() > log.path.len() && first.path.starts_with(&log.path);
+            is_part && writes(removed.pid).any(|other| other.is_same_place(log))
+        });
+        let [own, other] = [removed, first].map(|file| view.name_of_one(file.process, file.pid));
+        let (own, other) = (own?, other?);
+        let name = clean(first.last_name());
+        let text = format!(
+            "{own} removed `{name}` at {}, which {other} had made by a rename at {}, and gave that name to a file of its own: what \
+             was in the first one is lost, and what the others still write there as well. Only one process may rotate a file and the others open \
+             it again, or each has its own.",
+            after(removed.at_ns[0]),
+            after(first.at_ns[0]),
+        );
+        let finding = Finding::new(FindingKind::Deleted, [removed.process, first.process], text);
+        (same && both).then_some(Finding { at_ns: Some(removed.at_ns[0]), ..finding })
+    };
+    files.iter().filter(|file| is(file, NameUse::Renames)).find_map(found).into_iter().collect()
+}
+
 /// `` `kvexpress` empties `hosts` before it writes it anew (300 times), and 11 of 226 that opened it found it empty: ... ``
 pub(crate) fn found_empty(view: &FindingView<'_>) -> Vec<Finding> {
     let files = &view.document.named_files;
@@ -183,6 +221,34 @@ mod tests {
                 &|recording| recording.named_files[1].path = "/t/g".to_owned(),
                 &|recording| recording.named_files[1].pid = 1,
                 &|recording| recording.streams[0].moved_ns[0] = 450 * MS,
+            ],
+        );
+    }
+
+    #[test]
+    fn several_that_rotate_one_file_are_said() {
+        let rotated = |change: &dyn Fn(&mut Document)| {
+            said(rotated_by_several, &|recording| {
+                let uses = [(0, NameUse::Renames, 1), (1, NameUse::Removes, 2), (1, NameUse::Renames, 3)];
+                let old = |file: NamedFile| NamedFile { path: format!("{}.1", file.path), ..file };
+                recording.named_files = uses.map(|(process, does, at)| old(used(process, does, at))).to_vec();
+                recording.named_files.splice(0..0, [used(0, NameUse::Creates, 0), used(1, NameUse::Creates, 0)]);
+                recording.recorded[1].name = "seq".to_owned();
+                change(recording);
+            })
+        };
+        let text = "`seq` (process 2) removed `f.1` at 2.00 ms, which `seq` (process 1) had made by a rename at 1.00 ms, and gave that name to a file \
+                    of its own: what was in the first one is lost, and what the others still write there as well. Only one process may rotate a \
+                    file and the others open it again, or each has its own.";
+        assert_eq!(rotated(&|_| {}), [text]);
+        silent(
+            &rotated,
+            &[
+                &|recording| recording.named_files[3].pid = 1,
+                &|recording| drop(recording.named_files.pop()),
+                &|recording| recording.named_files[2].at_ns = [9 * MS; 2],
+                &|recording| recording.named_files[1].does = NameUse::Reads,
+                &|recording| recording.recorded[1].name = "mv".to_owned(),
             ],
         );
     }

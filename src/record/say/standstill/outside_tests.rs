@@ -2,7 +2,7 @@
 
 use super::tests::{WINDOW, channels, end, first, held_up, recording, said, wait};
 use super::*;
-use crate::result::{AwaitedChannel, ChannelKind, RecordedChannel, RecordedEnd, WaitTotal};
+use crate::result::{AwaitedChannel, ChannelKind, RecordedChannel, RecordedEnd, UsedPort, WaitTotal};
 
 /// `server` waits for room in its standard error, which `client` has open.
 fn full_pipe() -> Document {
@@ -166,7 +166,7 @@ fn who_polls_only_its_output_is_said() {
 
 #[test]
 fn a_connection_that_is_not_accepted_is_said() {
-    let waits = |unaccepted: bool| {
+    let waits = |unaccepted: bool, execs: u64| {
         let connection = |inode: u64| {
             let kind = ChannelKind::Tcp;
             let channel = AwaitedChannel { kind, unaccepted, ..first(wait(0, inode, 4, false, &[1])) };
@@ -174,13 +174,20 @@ fn a_connection_that_is_not_accepted_is_said() {
         };
         let mut recording = recording(vec![connection(80), connection(1 << 16 | 80)]);
         recording.recorded[0].waits = [(WaitReason::Network, WaitTotal { ns: 900, count: 1 })].into();
+        recording.recorded[1].used_port = Some(UsedPort { port: 80, holders: Vec::new() });
+        recording.recorded[1].execs = execs;
         held_up(&recording)
     };
     let text = "`client` (process 1) waits for 2 TCP connections to port 80 which `server` (process 2) has not accepted, although it listens \
                 there (its descriptor 1). `server` has to call `accept` until there is no more (EAGAIN) each time that it is \
                 told of one, and while it serves others.";
-    assert_eq!(waits(true), [text]);
-    assert!(waits(false).is_empty());
+    assert_eq!(waits(true, 1), [text]);
+    assert!(waits(false, 1).is_empty());
+    let again = waits(true, 2).concat();
+    assert!(
+        again.contains("(its descriptor 1). `server` has that from before it executed its program again (`exec`),"),
+        "{again}"
+    );
 }
 
 #[test]

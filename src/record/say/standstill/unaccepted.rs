@@ -20,10 +20,10 @@ pub(super) fn unaccepted(recording: &Document, look: &LastLook) -> Vec<String> {
             }
         }
     }
-    of_servers.values().filter_map(|waits| text(look, waits)).take(NAMED).collect()
+    of_servers.values().filter_map(|waits| text(recording, look, waits)).take(NAMED).collect()
 }
 
-fn text(look: &LastLook, waits: &[(&LastWait, &AwaitedChannel)]) -> Option<String> {
+fn text(recording: &Document, look: &LastLook, waits: &[(&LastWait, &AwaitedChannel)]) -> Option<String> {
     let (_, channel) = waits.first()?;
     let server = channel.holders.first()?;
     let clients: BTreeMap<u32, &SeenProcess> =
@@ -31,6 +31,9 @@ fn text(look: &LastLook, waits: &[(&LastWait, &AwaitedChannel)]) -> Option<Strin
     let connections: BTreeSet<u64> = waits.iter().map(|(_, channel)| channel.inode).collect();
     // A direction is named by its sender first.
     let port = (channel.kind == ChannelKind::Tcp).then_some(channel.inode as u16);
+    // It could not get the address that a socket from before its last `exec` has.
+    let row = server.process.recorded.and_then(|at| recording.recorded.get(at)).filter(|row| row.execs > 1);
+    let is_old = port.is_some() && row.and_then(|row| row.used_port.as_ref()).map(|used| used.port) == port;
     let port = port.map_or_else(String::new, |port| format!(" to port {port}"));
     let what = match connections.len() as u64 {
         1 => format!("for {}{port}", channel_name(channel)),
@@ -42,6 +45,10 @@ fn text(look: &LastLook, waits: &[(&LastWait, &AwaitedChannel)]) -> Option<Strin
     let short = format!("`{}`", clean(&server.process.name));
     let busy = reads_from(look, server.process.pid);
     let remedy = match busy.is_empty() {
+        true if is_old => format!(
+            "{short} has that from before it executed its program again (`exec`), which does not know it, and could not get the port for a \
+             socket of its own (EADDRINUSE): what is not to be kept has to be closed by `exec` (SOCK_CLOEXEC, `set_inheritable(False)`)."
+        ),
         true => format!(
             "{short} has to call `accept` until there is no more (EAGAIN) each time that it is told of one, and while it serves others."
         ),
