@@ -32,21 +32,27 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         // A copy of a shell only passes it on, too.
         let has_it = |process: &RecordedProcess| process.exit_code == Some(code) && process.execs > 0;
         view.last_ended(|process| has_it(process) && !is_lost(process)).map(|(at, process)| {
-            let why = why(view, at)
-                .or_else(|| recipe(view, at))
-                .or_else(|| passed_on(view, at, code))
-                .unwrap_or_else(|| unwanted(view, at, process, code));
-            let (name, ended) = (view.name(at), answer(process, code).ended());
-            let end = after(process.end_ns);
+            let own = |of: usize| why(view, of).or_else(|| recipe(view, of));
+            let inner = own(at).is_none().then(|| innermost(view, at, code)).flatten();
+            // A shell only passes it on.
+            let (of, program) = inner.filter(|(_, inner)| inner.execs > 0).unwrap_or((at, process));
+            let part = || inner.filter(|(_, inner)| inner.execs == 0).map(|(part, _)| of_part(view, part));
+            let reason = own(of).or_else(part);
+            // What says no reason names the shell.
+            let is_named = of == at || reason.is_none();
+            let place = if is_named { String::new() } else { format!(" in {}", view.name(at)) };
+            let why = reason.or_else(|| unwanted(view, of, program, code)).unwrap_or_default();
+            let (name, ended) = (view.name(of), answer(program, code).ended());
+            let end = after(program.end_ns);
             let text = match went_on(view, at, process) {
                 Some(shell) => {
                     format!(
-                        " is that of {name}{ended} at {end}{why}. {shell} went on after that, and ended with the same exit code."
+                        " is that of {name}{ended} at {end}{place}{why}. {shell} went on after that, and ended with the same exit code."
                     )
                 }
-                None => format!(" is that of {name}{ended} at {end}{why}."),
+                None => format!(" is that of {name}{ended} at {end}{place}{why}."),
             };
-            (at, process, text)
+            (of, program, text)
         })
     };
     let in_shell = found.as_ref().is_none_or(|(_, process, _)| SHELLS.contains(&process.name.as_str()));
@@ -309,8 +315,8 @@ fn left_name(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Op
     ))
 }
 
-/// What ended in a shell with the code that the shell ended with, the last of several.
-fn passed_on(view: &FindingView<'_>, at: usize, code: u8) -> Option<String> {
+/// What ended in a shell with the code that the shell ended with, the last of several: a program, or a part of the shell.
+fn innermost<'a>(view: &FindingView<'a>, at: usize, code: u8) -> Option<(usize, &'a RecordedProcess)> {
     let all = &view.document.recorded;
     let shell = all.get(at).filter(|shell| shell.is_shell())?;
     // As far as it is known who started whom.
@@ -330,22 +336,21 @@ fn passed_on(view: &FindingView<'_>, at: usize, code: u8) -> Option<String> {
     {
         found = inner;
     }
-    let (last, process) = found;
-    let name = view.name(last);
-    if process.execs == 0 {
-        let empty = view.readers().find(|(_, _, end)| end.process == last && end.at_end > 0);
-        let read = empty.map_or_else(String::new, |(channel, pipe, end)| {
-            let has = |of: &&RecordedProcess| of.output == Some(channel);
-            let writer = pipe.writers.is_empty().then(|| all.iter().position(|of| has(&of))).flatten();
-            let pipe = writer.map_or_else(|| view.pipe_from(pipe), |by| format!("the pipe from {}", view.name(by)));
-            let nothing = if end.bytes == 0 { ", in which there was nothing" } else { "" };
-            format!(", which got the end of {pipe}{nothing}: `read` fails then, and `set -e` ends the script")
-        });
-        return Some(format!("; the last that ended in it with this code was a part of it, {name}{read}"));
-    }
-    let why = why(view, last).unwrap_or_else(|| unwanted(view, last, process, code));
-    let (end, answer) = (after(process.end_ns), answer(process, code).aside());
-    Some(format!("; the last that ended in it with this code was {name}{answer} at {end}{why}"))
+    Some(found)
+}
+
+/// `; the last that ended in it with this code was a part of it, ...`
+fn of_part(view: &FindingView<'_>, part: usize) -> String {
+    let all = &view.document.recorded;
+    let empty = view.readers().find(|(_, _, end)| end.process == part && end.at_end > 0);
+    let read = empty.map_or_else(String::new, |(channel, pipe, end)| {
+        let has = |of: &&RecordedProcess| of.output == Some(channel);
+        let writer = pipe.writers.is_empty().then(|| all.iter().position(|of| has(&of))).flatten();
+        let pipe = writer.map_or_else(|| view.pipe_from(pipe), |by| format!("the pipe from {}", view.name(by)));
+        let nothing = if end.bytes == 0 { ", in which there was nothing" } else { "" };
+        format!(", which got the end of {pipe}{nothing}: `read` fails then, and `set -e` ends the script")
+    });
+    format!("; the last that ended in it with this code was a part of it, {}{read}", view.name(part))
 }
 
 /// What an exit code of a program means.
@@ -375,32 +380,23 @@ impl ExitMeaning {
             Self::Unknown => ", which ended".to_owned(),
         }
     }
-
-    /// `, which found nothing,`: behind its name.
-    fn aside(&self) -> String {
-        match self {
-            Self::Found(what) => format!(", which found {what},"),
-            Self::Meaning(meaning) => format!(" ({meaning})"),
-            Self::Unknown => String::new(),
-        }
-    }
 }
 
 /// A script ends so long after a command that ended it, at most, ns.
 const AT_ONCE: u64 = 30_000_000;
 
 /// Why a script may have ended with what one of its commands ended with, and how to avoid that.
-fn unwanted(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u8) -> String {
+fn unwanted(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u8) -> Option<String> {
     let shell = process.started_by.and_then(|by| view.document.recorded.get(by));
     let pipe = process.output.and_then(|output| view.document.channels.get(output));
     // Not `$(...)`, which the shell reads itself.
     let reads_on = |end: &RecordedEnd| Some(end.process) != process.started_by && end.process != at;
     if let Some(pipe) = pipe.filter(|pipe| pipe.readers.iter().any(reads_on)) {
-        return format!(
+        return Some(format!(
             ", although its output went to {}: {} does that, and `|| true` behind it avoids it",
             view.pipe_to(pipe),
             view.pipefail(at)
-        );
+        ));
     }
     let ended = shell.filter(|shell| {
         let is_its = shell.is_shell() && shell.execs > 0 && shell.exit_code == Some(code);
@@ -408,14 +404,14 @@ fn unwanted(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: 
         // A `trap`, or an `exit` with its code behind other commands.
         is_its && !view.document.recorded.iter().any(later) && shell.end_ns.saturating_sub(process.end_ns) < AT_ONCE
     });
-    let Some((_, by)) = ended.zip(process.started_by) else { return String::new() };
+    let (_, by) = ended.zip(process.started_by)?;
     // Whoever hides a failure does not know of it.
-    let avoid = if matches!(answer(process, code), ExitMeaning::Unknown) {
-        ""
-    } else {
+    let avoid = if matches!(answer(process, code), ExitMeaning::Found(_)) {
         ": `|| true` behind the command avoids that"
+    } else {
+        ""
     };
-    format!("; {} ended with it: it was its last command, or `set -e` did that{avoid}", view.name(by))
+    Some(format!("; {} ended with it: it was its last command, or `set -e` did that{avoid}", view.name(by)))
 }
 
 #[cfg(test)]

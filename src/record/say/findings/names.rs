@@ -138,7 +138,7 @@ pub(crate) fn watched(view: &FindingView<'_>) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::say::findings::tests::{MS, WINDOW, said, silent};
+    use crate::record::say::findings::tests::{MS, said, silent};
     use crate::result::{Document, ProcessLife};
 
     fn file(process: usize, path: &str, does: NameUse, at: u64) -> NamedFile {
@@ -242,6 +242,5 @@ mod tests {
                 &|recording| recording.named_files[1].pid = 1,
             ],
         );
-        assert!(WINDOW > 3 * MS);
     }
 }

@@ -51,21 +51,24 @@ pub(super) fn polling_terminal<'a>(view: &FindingView<'a>) -> Option<(usize, &'a
     })
 }
 
-/// `` `nc 127.0.0.1` waits in poll for its standard input, which is the terminal, or the TCP connection from `nc -l`, and ... ``
+/// `` `nc 127.0.0.1` waits in poll for its standard input, which is the terminal, and nothing was typed, although ... ``
 fn polled(view: &FindingView<'_>) -> Option<Finding> {
     let document = view.document;
     let (at, any) = polling_terminal(view)?;
-    let others = any.iter().filter(|channel| !is_input(channel)).filter_map(|other| {
-        let known =
-            document.channels.iter().find(|channel| channel.inode == other.inode && channel.device == other.device)?;
-        let ended = known.readers.iter().any(|end| end.process == at && end.at_end > 0);
-        Some(format!("{}{}", view.pipe_from(known), if ended { ", which has ended" } else { "" }))
-    });
-    let others = few(others);
-    let or = if others.is_empty() { String::new() } else { format!(" or {others}") };
+    let known = |other: &AwaitedChannel| {
+        let is_it = |channel: &&RecordedChannel| channel.inode == other.inode && channel.device == other.device;
+        document.channels.iter().find(is_it)
+    };
+    let has_ended = |channel: &&RecordedChannel| channel.readers.iter().any(|end| end.process == at && end.at_end > 0);
+    let others = any.iter().filter(|channel| !is_input(channel) && !channel.room).filter_map(known);
+    let (ended, others): (Vec<_>, Vec<_>) = others.partition(has_ended);
+    let [ended, others] =
+        [ended, others].map(|channels| few(channels.into_iter().map(|channel| view.pipe_from(channel))));
+    let or = if others.is_empty() { String::new() } else { format!(", or for {others}") };
+    let although = if ended.is_empty() { String::new() } else { format!(", although it has the end of {ended}") };
     let text = format!(
-        "{} waits in poll for its standard input, which is the terminal{or}, and nothing was typed. `</dev/null` behind its command gives it an \
-         input that ends.",
+        "{} waits in poll for its standard input, which is the terminal{or}, and nothing was typed{although}. `</dev/null` behind its command \
+         gives it an input that ends.",
         view.name(at)
     );
     Some(Finding::new(FindingKind::Held, [at], text))
@@ -127,7 +130,7 @@ fn is_hidden(document: &Document, process: usize) -> bool {
 mod tests {
     use super::*;
     use crate::record::say::findings::tests::{MS, WINDOW, said, silent};
-    use crate::result::{AwaitedChannel, LastLook, LastWait, RecordedStream, SeenProcess, WaitedFor};
+    use crate::result::{LastLook, RecordedStream, SeenProcess, WaitTotal};
 
     fn asks(change: &dyn Fn(&mut Document)) -> Vec<String> {
         said(typed, &|recording| {
@@ -198,5 +201,48 @@ mod tests {
         });
         let begin = "`grep` waits for something to be typed at its terminal, and nothing was.";
         assert_eq!(file, [format!("{begin} What it wrote last, 9 bytes at 1.00 ms, went to the file `tree`{end}")]);
+    }
+
+    #[test]
+    fn who_polls_its_terminal_is_said() {
+        let polls = |change: &dyn Fn(&mut Document)| {
+            asks(&|recording| {
+                let awaited = |inode: u64, fd: u32| {
+                    let kind = if fd == 0 { ChannelKind::Pty } else { ChannelKind::Tcp };
+                    AwaitedChannel { kind, inode, fd, ..AwaitedChannel::default() }
+                };
+                let end = &mut recording.channels[0].readers[0];
+                end.blocked_ns = 0;
+                (recording.channels[1].kind, recording.channels[1].inode) = (ChannelKind::Tcp, 9);
+                recording.channels[1].readers[0].process = 1;
+                recording.recorded[1].waits = [(WaitReason::Poll, WaitTotal { ns: WINDOW, count: 1 })].into();
+                let any = vec![awaited(8, 0), awaited(9, 3)];
+                let awaited = WaitedFor::Channels { any, others: 0, polled: true, limited: false };
+                let process = SeenProcess { pid: 2, recorded: Some(1), ..SeenProcess::default() };
+                let wait = LastWait { process, awaited, endless: false, stuck: false };
+                recording.last_look = Some(LastLook { waits: vec![wait], ..LastLook::default() });
+                change(recording);
+            })
+        };
+        let begin = "`grep` waits in poll for its standard input, which is the terminal";
+        let text = |or: &str, although: &str| {
+            vec![format!(
+                "{begin}{or}, and nothing was typed{although}. `</dev/null` behind its command gives it an input that ends."
+            )]
+        };
+        let ended = text("", ", although it has the end of the TCP connection from `grep`");
+        assert_eq!(polls(&|recording| recording.channels[1].readers[0].at_end = 1), ended);
+        assert_eq!(
+            polls(&|recording| recording.channels[1].readers[0].at_end = 0),
+            text(", or for the TCP connection from `grep`", "")
+        );
+        silent(
+            &polls,
+            &[
+                &|recording| recording.channels[0].readers[0].bytes = 1,
+                &|recording| recording.recorded[1].waits.clear(),
+                &|recording| recording.last_look = None,
+            ],
+        );
     }
 }
