@@ -5,18 +5,18 @@ use anyhow::{Context, Result};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Translate the header at `path` to the file `to`.
+/// Translate the header at `path`, with those of its folder that it includes, to the file `to`.
 pub(crate) fn translate(path: &str, to: &Path) -> Result<()> {
-    println!("cargo::rerun-if-changed={}/{path}", root().display());
-    let header = std::fs::read_to_string(path).context(path.to_owned())?;
-    std::fs::write(to, to_rust(path, &header)?).with_context(|| format!("write {}", to.display()))
+    std::fs::write(to, to_rust(path)?).with_context(|| format!("write {}", to.display()))
 }
 
 /// Translate the constants and structs of a header in the format described in its first lines.
-fn to_rust(path: &str, header: &str) -> Result<String> {
+fn to_rust(path: &str) -> Result<String> {
+    println!("cargo::rerun-if-changed={}/{path}", root().display());
+    let header = std::fs::read_to_string(path).context(path.to_owned())?;
     let mut rust = format!("// Made by build/header.rs from {path}.\n");
     let mut open = false;
-    for (number, line) in without_comments(header).lines().enumerate() {
+    for (number, line) in without_comments(&header).lines().enumerate() {
         let line = line.trim();
         let unknown = || format!("{path}:{}: build/header.rs cannot parse this line: {line}", number + 1);
         if let Some(define) = line.strip_prefix("#define ") {
@@ -24,6 +24,9 @@ fn to_rust(path: &str, header: &str) -> Result<String> {
                 let value: u64 = value.trim().parse().with_context(unknown)?;
                 writeln!(rust, "pub const {name}: usize = {value};")?;
             }
+        } else if let Some(name) = line.strip_prefix("#include \"").and_then(|rest| rest.strip_suffix('"')) {
+            let beside = Path::new(path).with_file_name(name);
+            rust += &to_rust(&beside.to_string_lossy())?;
         } else if line.is_empty() || line.starts_with('#') {
         } else if let Some(name) = line.strip_prefix("struct ").and_then(|rest| rest.strip_suffix(" {")) {
             let derive = "Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, bytemuck::Zeroable, bytemuck::Pod";

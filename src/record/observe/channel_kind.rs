@@ -1,4 +1,4 @@
-//! What the devices of channels tell: bpf/record.h.
+//! What the devices of channels tell: bpf/record_channels.h.
 
 use crate::record::observe::raw::{PR_SOCKET_DATAGRAM, PR_SOCKET_PACKET, PR_SOCKET_STREAM, PR_SOCKET_TCP, PR_TERMINAL};
 use crate::record::start::launch::MadePipe;

@@ -1,4 +1,4 @@
-//! What the BPF programs count: definitions of bpf/record.h.
+//! What the BPF programs count: definitions of bpf/record.h and of what it includes.
 #![allow(missing_docs, reason = "documented in the header it is made from")]
 #![allow(dead_code, unreachable_pub, reason = "generated; the BPF programs use the rest")]
 

@@ -6,7 +6,7 @@ use crate::result::{ChannelKind, Finding, FindingKind, LastWait, NameUse, Record
 use crate::util::text::{counted, grouped};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The port at the end that reads: bpf/record.h, `PR_SOCKET_TCP`.
+/// The port at the end that reads: bpf/record_channels.h, `PR_SOCKET_TCP`.
 fn receiver(channel: &RecordedChannel) -> Option<u16> {
     (channel.kind == ChannelKind::Tcp).then_some((channel.inode >> 16) as u16)
 }
