@@ -97,7 +97,8 @@ struct pr_state {
 	u64 level;
 	/* Whether what io_uring moves can be seen. */
 	u64 rings;
-	/* Names had no room. */
+	/* Names that are none of locks, and whether some had no room. */
+	u64 other_names;
 	u64 lost_names;
 	/* How often files were emptied. */
 	u64 emptied;

@@ -330,6 +330,8 @@ int pr_signal(struct pp_tracepoint *ctx)
 	leader = find_any((u64)BPF_CORE_READ(task, group_leader));
 	if (!leader || is_over(bpf_ktime_get_ns()))
 		return 0;
+	if (ends_process(number))
+		leader->own.got = number;
 	if (lost) {
 		/* abort(3) sends it to itself. What ends the recording comes last. */
 		if (leader->who.tgid == bpf_get_current_pid_tgid() >> 32 || (leader->own.told && lost == PR_TOLD_IGNORED))
@@ -408,8 +410,9 @@ __noinline u32 count_zombies(u64 ending)
 		const struct task_struct *child = (void *)((u64)at - bpf_core_field_offset(struct task_struct, sibling));
 
 		if (BPF_CORE_READ(child, exit_state) & EXIT_ZOMBIE) {
+			own->own.last_zombie = BPF_CORE_READ(child, tgid);
 			if (!own->own.zombies++)
-				own->own.zombie = BPF_CORE_READ(child, tgid);
+				own->own.first_zombie = own->own.last_zombie;
 		}
 		at = BPF_CORE_READ(child, sibling.next);
 	}

@@ -110,6 +110,8 @@ struct pr_emptied {
 
 /* Names that processes use. */
 #define PR_NAMES 8192
+/* Of these, names of locks, for which there is room in any case. */
+#define PR_LOCK_NAMES 1024
 /* Numbers of eight bytes of a path. */
 #define PR_NAME 16
 

@@ -104,8 +104,8 @@ __noinline u32 is_open_as(u64 task, u32 fd, u64 inode)
 /* FNV-1a, of words. */
 #define HASH_PRIME 0x100000001b3
 
-/* The entry of the name that a thread has used last, with this use counted. */
-static __always_inline struct pr_named_file *used_name(struct pr_task *own, u64 task, struct pr_name *key)
+/* The entry of the name that a thread has used last, with this use counted. `lock`: it is that of a lock. */
+static __always_inline struct pr_named_file *used_name(struct pr_task *own, u64 task, struct pr_name *key, int lock)
 {
 	struct pr_state *shared = shared_state();
 	struct pr_task *empty = FIRST(zeros);
@@ -119,6 +119,12 @@ static __always_inline struct pr_named_file *used_name(struct pr_task *own, u64 
 	if (!named) {
 		if (!shared || !empty)
 			return 0;
+		if (!lock && shared->other_names >= PR_NAMES - PR_LOCK_NAMES) {
+			shared->lost_names = 1;
+			return 0;
+		}
+		if (!lock)
+			__sync_fetch_and_add(&shared->other_names, 1);
 		if (bpf_map_update_elem(&names, key, (const void *)empty, BPF_NOEXIST)) {
 			shared->lost_names = 1;
 			return 0;
@@ -176,7 +182,7 @@ __noinline u32 note_address(u64 task, u64 does, u32 fd, u64 address, s64 result)
 	key.does = does;
 	if (result < 0)
 		key.error = -result;
-	named = used_name(own, task, &key);
+	named = used_name(own, task, &key, 0);
 	if (named)
 		named->inode = inode;
 	return 1;
@@ -195,14 +201,18 @@ __noinline u32 note_name(u64 task, u64 use, u64 path, u64 flags, s64 result)
 	u32 i, does = use & 0xff;
 	s32 folder = use >> 32, other;
 	s64 length;
+	int lock;
 
-	if (!own || !shared || shared->lost_names)
+	if (!own || !shared)
 		return 0;
 	for (i = 0; i < PR_NAME; i++)
 		own->path[i] = 0;
 	length = bpf_probe_read_user_str(own->path, sizeof(own->path), (const void *)path);
 	/* Of what is there, most is looked at for no reason that concerns others. */
-	if (length < 2 || (does == PR_LOOKS && result >= 0 && !is_of_lock(own->path, length)))
+	if (length < 2)
+		return 0;
+	lock = is_of_lock(own->path, length);
+	if (!lock && (shared->lost_names || (does == PR_LOOKS && result >= 0)))
 		return 0;
 	key.who = own->who;
 	key.does = does;
@@ -212,7 +222,7 @@ __noinline u32 note_name(u64 task, u64 use, u64 path, u64 flags, s64 result)
 		key.does = (flags & O_ACCESS) == 0 ? PR_READS : flags & O_TRUNC ? PR_EMPTIES : flags & O_CREAT ? PR_CREATES : PR_WRITES;
 	if ((key.does == PR_READS || key.does == PR_LOOKS || key.error == ENOENT) && is_of_system(own->path[0]))
 		return 0;
-	named = used_name(own, task, &key);
+	named = used_name(own, task, &key, lock);
 	if (!named)
 		return 0;
 	if (folder >= 0 && named->calls == 1) {

@@ -186,11 +186,15 @@ struct pr_process {
 	/* Writes to its standard error, and whether that was /dev/null when it executed its program. */
 	u64 errors;
 	u64 quiet;
+	/* The last signal that can end a process which it was sent, whoever did so; 0 if none. */
+	u64 got;
 	/* Calls that were to start a process or thread, of which there were too many (EAGAIN). */
 	u64 unforked;
-	/* Its children at its end that had ended and for which nobody had waited, at most PR_CHILDREN, and the id of the first one. */
+	/* Its children at its end that had ended and for which nobody had waited, at most PR_CHILDREN, and the ids of the first and
+	 * of the last one. */
 	u64 zombies;
-	u64 zombie;
+	u64 first_zombie;
+	u64 last_zombie;
 };
 
 /* A file descriptor that a thread has used. */

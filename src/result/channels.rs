@@ -72,6 +72,11 @@ impl RecordedChannel {
         self.writers.iter().map(|end| end.bytes).sum()
     }
 
+    /// Whether bytes go through it without any borders between them.
+    pub fn is_stream(&self) -> bool {
+        self.kind.is_pipe() || matches!(self.kind, ChannelKind::UnixStream | ChannelKind::Tcp)
+    }
+
     /// Whether it is what is typed at a terminal: the other direction, which is shown, has an odd number.
     pub fn is_typed(&self) -> bool {
         self.kind == ChannelKind::Pty && self.inode.is_multiple_of(2)

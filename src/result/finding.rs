@@ -144,6 +144,8 @@ pub enum FindingKind {
     ShortBlock,
     /// A program buffers its output.
     Late,
+    /// A program goes on although a signal has ended what had started it.
+    LeftRunning,
     /// What the time was made of, mostly what is a cause of itself.
     Cause,
     /// What the time was made of, mostly waits that others could have ended.

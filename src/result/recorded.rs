@@ -276,6 +276,9 @@ pub struct RecordedProcess {
     /// When that was no call: the kernel sent it when a thread of that process ended (PR_SET_PDEATHSIG). From the begin of the window, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_by_thread: Option<u64>,
+    /// The last signal with which others end a program that it was sent, also by the terminal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub got_signal: Option<u32>,
     /// Index in `recorded` of who sent it SIGTERM or SIGHUP, which did not kill it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told_to_end_by: Option<usize>,
@@ -393,8 +396,9 @@ pub struct LeftProcesses {
 pub struct Zombies {
     /// How many; at most 64 are counted for each process.
     pub count: u64,
-    /// Index in `recorded` of the one that was its child first.
+    /// Indices in `recorded` of the ones that became its children first and last.
     pub first: Option<usize>,
+    pub last: Option<usize>,
 }
 
 /// Why a thread slept, other than for a channel.

@@ -3,7 +3,7 @@
 use crate::collect::bpf::shared::Lost;
 use crate::record::model::alike::alike;
 use crate::record::model::divided::divided;
-use crate::record::model::ended::{MOST_TOLD, goes_on};
+use crate::record::model::ended::{MOST_APART, stands_out};
 use crate::record::model::failures::{failures, starts_of};
 use crate::record::model::forks::{doubled, enders, left, parents, zombies};
 use crate::record::model::named_files::{lives, named_files};
@@ -67,10 +67,9 @@ pub(crate) fn assemble(
     let [begin, end] = window(counted, span);
     let mut order: Vec<&(PrWho, PrProcess)> = counted.processes.iter().collect();
     order.sort_by_key(|(who, process)| (who.stage, process.begin, who.tgid));
-    let goes_on = counted.processes.iter().filter(|(_, process)| goes_on(process));
-    let told: BTreeSet<PrWho> = goes_on.map(|(who, _)| *who).take(MOST_TOLD).collect();
-    // Who was asked to end and went on is none of the others of its program.
-    let alike = alike(counted, |who| script(who) ^ if told.contains(who) { u64::from(who.tgid) << 32 } else { 0 });
+    let apart = counted.processes.iter().filter(|(_, process)| stands_out(process));
+    let apart: BTreeSet<PrWho> = apart.map(|(who, _)| *who).take(MOST_APART).collect();
+    let alike = alike(counted, |who| script(who) ^ if apart.contains(who) { u64::from(who.tgid) << 32 } else { 0 });
     let mut processes: Vec<RecordedProcess> = Vec::new();
     let mut index: BTreeMap<PrWho, usize> = BTreeMap::new();
     let mut rows: HashMap<Option<usize>, usize> = HashMap::new();
@@ -263,6 +262,7 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
     sum.end_ns = sum.end_ns.max(more.end.saturating_sub(begin));
     let told_at = (more.told_at > 0).then(|| more.told_at.saturating_sub(begin));
     sum.told_to_end_ns = told_at.into_iter().chain(sum.told_to_end_ns).min();
+    sum.got_signal = u32::try_from(more.got).ok().filter(|signal| *signal > 0).or(sum.got_signal);
     sum.told_signal = u32::try_from(more.told >> 32).ok().filter(|signal| *signal > 0).or(sum.told_signal);
     sum.told_to_end_in_vain = match more.told_how as usize {
         PR_TOLD_IGNORED => Some(InVain::Ignored),

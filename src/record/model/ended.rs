@@ -11,12 +11,13 @@ use std::collections::{BTreeMap, HashMap};
 /// The most groups that are kept by the pipes that they used, and the most processes whose start is kept.
 const MOST: usize = 16_384;
 
-/// The most processes that have rows of their own as they were asked to end and went on.
-pub(crate) const MOST_TOLD: usize = 8;
+/// The most processes that have rows of their own for what befell them.
+pub(crate) const MOST_APART: usize = 8;
 
-/// Whether a process was sent a signal to end, which it did not do then.
-pub(crate) fn goes_on(process: &PrProcess) -> bool {
-    process.told_at > 0 && process.told_how as usize != PR_TOLD_DEFAULT
+/// Whether a process was sent a signal to end, which it did not do then, or left zombies until its end: it is none of the others of
+/// its program.
+pub(crate) fn stands_out(process: &PrProcess) -> bool {
+    process.zombies > 1 || process.told_at > 0 && process.told_how as usize != PR_TOLD_DEFAULT
 }
 
 /// A group has a number from here on instead of a process id, which is less than 2^22 (include/linux/threads.h,
@@ -31,8 +32,8 @@ pub(crate) struct EndedProcesses {
     /// Calls and sleeps at pipes of processes that are in no group of their own.
     lost: u64,
     failures: Vec<(PrWho, PrProcess)>,
-    /// How many have a group of their own as they were asked to end and went on.
-    told: usize,
+    /// How many that stand out have a group of their own.
+    apart: usize,
     starts: Vec<ProcessStart>,
 }
 
@@ -63,8 +64,8 @@ impl EndedProcesses {
             }
             // A copy that executes nothing has the name of its parent's script.
             let copy_of = match process.execs {
-                _ if goes_on(process) && self.told < MOST_TOLD => {
-                    self.told += 1;
+                _ if stands_out(process) && self.apart < MOST_APART => {
+                    self.apart += 1;
                     who.tgid.into()
                 }
                 0 => process.parent,

@@ -117,7 +117,8 @@ pub(crate) fn zombies(counted: &RecordedCounts, index: &BTreeMap<PrWho, usize>) 
         if let Some(row) = index.get(who) {
             let all = found.entry(*row).or_default();
             all.count += process.zombies;
-            all.first = all.first.or_else(|| row_at(&programs, process.zombie, process.end));
+            all.first = all.first.or_else(|| row_at(&programs, process.first_zombie, process.end));
+            all.last = row_at(&programs, process.last_zombie, process.end).or(all.last);
         }
     }
     found

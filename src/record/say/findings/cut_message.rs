@@ -1,7 +1,7 @@
 //! Messages of which a reader of a stream takes a part for all.
 
 use crate::record::say::findings::view::{FindingView, after};
-use crate::result::{ChannelKind, Finding, FindingKind};
+use crate::result::{Finding, FindingKind, RecordedEnd, RecordedProcess};
 use crate::util::text::{counted, grouped};
 
 /// Fewer calls are no loop that stops at the end of what it knows.
@@ -14,10 +14,25 @@ pub(crate) fn cut_message(view: &FindingView<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let found = document.channels.iter().enumerate().filter_map(|(at, channel)| {
-        let stream = [ChannelKind::UnixStream, ChannelKind::Tcp].contains(&channel.kind);
+        let stream = channel.is_stream() && !channel.kind.is_pipe();
         let ([end], [writer]) = (&channel.readers[..], &channel.writers[..]) else { return None };
-        let reader = view.process(end).filter(|_| stream)?;
+        let reader = view.process(end)?;
         let (read, written) = (end.bytes, channel.written());
+        if let Some(code) = refuses(reader, end).filter(|_| read < written && channel.is_stream()) {
+            let (name, other) = (view.name(end.process), view.name(writer.process));
+            let text = format!(
+                "{name} read the first {} of what {other} wrote to {}, gave an error message and ended with exit code {code}: something else came \
+                 than it expects there, such as text that a start-up file (`.bashrc`) or a `print` puts before the data. {other} has to write \
+                 nothing else to that, or the text has to go to standard error.",
+                counted(read, "byte"),
+                view.pipe_to(channel)
+            );
+            let finding = Finding::new(FindingKind::NeverRead, [end.process, writer.process], text);
+            return Some(Finding { channels: vec![at], bytes: Some(read), of: Some(written), ..finding });
+        }
+        if !stream {
+            return None;
+        }
         let is_over = reader.signal.is_none() && reader.pids.len() == 1 && reader.end_ns <= document.processes.window_ns;
         let filled = end.all_calls() <= FEW && read > 0 && end.requested == read && end.at_end == 0;
         // It looked once more before the rest was there.
@@ -54,11 +69,23 @@ pub(crate) fn cut_message(view: &FindingView<'_>) -> Vec<Finding> {
     found.collect()
 }
 
+/// The longest begin of a message by which a program knows its kind, bytes, and how soon afterwards one that refuses it ends, ns.
+const KIND_BYTES: u64 = 64;
+const AT_ONCE_NS: u64 = 100_000_000;
+
+/// The exit code of a program that read only the begin of a message, said something and failed at once.
+fn refuses(reader: &RecordedProcess, end: &RecordedEnd) -> Option<u8> {
+    let [_, last] = end.moved_ns?;
+    let asked_for_it = end.requested == end.bytes && end.bytes <= KIND_BYTES && end.all_calls() <= FEW;
+    let at_once = reader.end_ns <= last + AT_ONCE_NS && reader.errors > 0 && end.at_end == 0;
+    reader.exit_code.filter(|_| asked_for_it && at_once && end.bytes > 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::record::say::findings::tests::{WINDOW, said, silent};
-    use crate::result::Document;
+    use crate::result::{ChannelKind, Document};
 
     #[test]
     fn a_message_of_which_one_read_takes_a_part_is_said() {
@@ -84,6 +111,17 @@ mod tests {
                     again, although the rest came, at 2.00 s. A stream has no messages: it has to wait for more (`poll`) and to read until it has \
                     as many bytes as the message says, or until its end.";
         assert_eq!(cut(&early), [text]);
+        let refused = |recording: &mut Document| {
+            let end = &mut recording.channels[0].readers[0];
+            (end.bytes, end.requested, end.moved_ns) = (4, 4, Some([0, WINDOW / 2]));
+            let reader = &mut recording.recorded[1];
+            (reader.exit_code, reader.errors, reader.end_ns) = (Some(2), 1, WINDOW / 2 + 1);
+        };
+        let text = "`grep` read the first 4 bytes of what `seq` wrote to the socket to `grep`, gave an error message and ended with exit code 2: \
+                    something else came than it expects there,";
+        assert!(cut(&refused)[0].starts_with(text), "{:?}", cut(&refused));
+        let late = |recording: &mut Document| (refused(recording), recording.recorded[1].end_ns = WINDOW).1;
+        assert!(!cut(&late)[0].contains("error message"), "{:?}", cut(&late));
         silent(
             &cut,
             &[

@@ -246,6 +246,9 @@ pub(super) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
             view.pipe_from(channel)
         ));
     }
+    if let Some(text) = left_alone(view, at, process).or_else(|| got_several(view, at)) {
+        return Some(text);
+    }
     let by_name = || was_there(view, at, process).or_else(|| left_name(view, at, process));
     if let Some(text) = too_long(view, at, process).or_else(by_name) {
         return Some(text);
@@ -254,6 +257,52 @@ pub(super) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
     refused.then(|| {
         ": its connections were refused (ECONNREFUSED): nobody listens there, not yet or not any more".to_owned()
     })
+}
+
+/// Who fails because another one has failed does so soon, ns.
+const SOON_NS: u64 = 300_000_000;
+
+/// `: `node server.mjs`, whose output it read, had failed with exit code 1 at 2.26 s`: who got the end of what one wrote that had failed
+/// just before.
+fn left_alone(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<String> {
+    let inputs = view.readers().filter(|(_, channel, end)| end.process == at && end.at_end > 0 && channel.is_stream());
+    let failed = inputs.filter_map(|(_, channel, _)| {
+        let [end] = &channel.writers[..] else { return None };
+        let writer = view.process(end).filter(|_| end.process != at && view.is_one(end.process))?;
+        let before = writer.end_ns <= process.end_ns && process.end_ns - writer.end_ns < SOON_NS;
+        let code = writer.exit_code.filter(|_| before && !writer.is_shell() && writer.errors > 0)?;
+        Some((end.process, writer, code))
+    });
+    let (first, writer, code) = failed.min_by_key(|(_, writer, _)| writer.end_ns)?;
+    Some(format!(
+        ": {}, whose output it read, had failed first, with exit code {code} at {} and a message on its standard error",
+        view.name(first),
+        after(writer.end_ns)
+    ))
+}
+
+/// What joins the output of what it starts.
+const JOINS: &str = "parallel";
+
+/// `: it got the output of several `bwa`, one after the other, from `parallel`: ...`
+fn got_several(view: &FindingView<'_>, at: usize) -> Option<String> {
+    let inputs = view.readers().filter(|(_, channel, end)| end.process == at && channel.kind.is_pipe());
+    let joined = inputs.filter_map(|(_, channel, _)| {
+        let [end] = &channel.writers[..] else { return None };
+        let joins = view.process(end).filter(|of| of.program() == JOINS)?;
+        let runs = view
+            .document
+            .recorded
+            .iter()
+            .enumerate()
+            .find(|(_, of)| of.started_by == Some(end.process) && of.execs > 1)?;
+        Some((joins.pids.len() == 1).then(|| (view.name(end.process), view.name(runs.0), runs.1.execs)))
+    });
+    let (joins, runs, count) = joined.flatten().next()?;
+    Some(format!(
+        ": {joins} gave it the output of {count} runs of {runs}, one after the other, as one: if each is to have its own reader, that belongs to \
+         the command of {joins} (`'command | reader'`, in quotes)"
+    ))
 }
 
 /// The longest line that event loops and scanners take by default, bytes: asyncio/streams.py, `_DEFAULT_LIMIT`; bufio/scan.go,

@@ -3,7 +3,7 @@
 use crate::profile::listed;
 use crate::record::say::findings::view::FindingView;
 use crate::record::say::standstill::full_name;
-use crate::result::{Finding, FindingKind, FullDevice, RecordedStream};
+use crate::result::{Finding, FindingKind, FullDevice, NameUse, NamedFile, RecordedStream};
 use crate::util::size;
 use crate::util::text::{clean, counted, plural};
 use std::collections::BTreeMap;
@@ -40,8 +40,10 @@ fn of_place(view: &FindingView<'_>, who: &[usize]) -> Option<Finding> {
     // Who goes on has not noticed.
     let went_on = if count > who.len() as u64 && !several { ", and it went on all the same" } else { "" };
     let files = || view.document.streams.iter().filter(|stream| who.contains(&stream.process) && stream.writes);
-    let to = match files().collect::<Vec<&RecordedStream>>()[..] {
-        [one] => format!(" to `{}`", clean(&one.file)),
+    let temporary = temporary(view, who);
+    let to = match (files().collect::<Vec<&RecordedStream>>().as_slice(), temporary) {
+        (_, Some(file)) => format!(" to its temporary file `{}`", clean(&file.path)),
+        ([one], None) => format!(" to `{}`", clean(&one.file)),
         _ => String::new(),
     };
     let writes = format!("{} of {}{to} failed", counted(count, "write"), listed(names));
@@ -52,6 +54,10 @@ fn of_place(view: &FindingView<'_>, who: &[usize]) -> Option<Finding> {
             let deleted = deleted(device);
             format!("`{path}` ({size}) is full: {writes} (ENOSPC){went_on}, and {lost}.{deleted}")
         }
+        None if temporary.is_some() => format!(
+            "{writes}, because there was no room on the file system of that (ENOSPC). TMPDIR gives it another folder, and so does an option of some \
+             (`sort -T`)."
+        ),
         None => format!(
             "{writes}, because there was no room on the device (ENOSPC){went_on}: {lost}. `df` shows which file system is full."
         ),
@@ -59,6 +65,17 @@ fn of_place(view: &FindingView<'_>, who: &[usize]) -> Option<Finding> {
     let at_ns = who.iter().filter_map(of).map(|process| process.end_ns).min();
     let finding = Finding::new(FindingKind::NoSpace, who.to_vec(), text);
     Some(Finding { count: Some(count), at_ns, ..finding })
+}
+
+/// The file that one of these processes made last, if it has removed it itself.
+fn temporary<'a>(view: &FindingView<'a>, who: &[usize]) -> Option<&'a NamedFile> {
+    let files = &view.document.named_files;
+    let own = || files.iter().filter(|file| who.contains(&file.process) && file.error.is_none());
+    let last = own()
+        .filter(|file| file.does == NameUse::Creates || file.does == NameUse::Empties)
+        .max_by_key(|file| file.at_ns[0])?;
+    let removes = |file: &NamedFile| file.does == NameUse::Removes && file.pid == last.pid && file.is_same_place(last);
+    own().any(removes).then_some(last)
 }
 
 /// Who has the room.

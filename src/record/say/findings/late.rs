@@ -233,6 +233,10 @@ fn switch(process: &RecordedProcess) -> Option<(String, &'static str)> {
 
 /// The switch that turns off the buffer of a script's output; `None` if it is off, or the process is no script.
 pub(super) fn at_once(process: &RecordedProcess) -> Option<&'static str> {
+    // What keeps the output of what it has started does so on purpose.
+    if SHOWS.iter().any(|(name, _)| *name == process.program()) {
+        return None;
+    }
     let (_, word, switch) = language(process)?;
     (!process.args.iter().any(|arg| arg.contains(word))).then_some(switch)
 }

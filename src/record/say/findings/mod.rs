@@ -5,6 +5,7 @@
 mod answers;
 mod broken_pipe;
 mod busy;
+mod busy_locks;
 mod calls;
 mod children;
 mod connections;
@@ -72,7 +73,7 @@ pub(crate) use torn::line_cut;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 106] = [
+const RULES: [FindingRule; 108] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -135,6 +136,7 @@ const RULES: [FindingRule; 106] = [
     left_socket::find,
     lost_socket::find,
     lock_polls::lock_polls,
+    busy_locks::find,
     listens::keeps_listening,
     lock_folders::left,
     lock_folders::free,
@@ -171,6 +173,7 @@ const RULES: [FindingRule; 106] = [
     outlives::find,
     outlives::of_failed,
     outlives::unread_input,
+    outlives::missed_signal,
     zombies::find,
     parent_thread::find,
     waits::empty_input,

@@ -2,6 +2,7 @@
 
 use crate::profile::few;
 use crate::record::say::findings::view::{FindingView, after};
+use crate::record::say::killed;
 use crate::result::{ChannelKind, Finding, FindingKind, RecordedChannel, RecordedProcess};
 
 /// Who writes so long after its parent's end was not about to end, ns.
@@ -61,6 +62,39 @@ pub(crate) fn of_failed(view: &FindingView<'_>) -> Vec<Finding> {
         );
         let finding = Finding::new(FindingKind::NotAwaited, [at].into_iter().chain(jobs), text);
         Some(Finding { at_ns: Some(shell.end_ns), ..finding })
+    };
+    document.recorded.iter().enumerate().find_map(found).into_iter().collect()
+}
+
+/// `` `sleep 14`, which `python dl.py` had started, went on when SIGINT ended `python dl.py` at 4.21 s: that did not reach it ... ``
+pub(crate) fn missed_signal(view: &FindingView<'_>) -> Vec<Finding> {
+    let document = view.document;
+    if document.is_excerpt() || !document.target.pids().is_empty() {
+        return Vec::new();
+    }
+    let found = |(at, parent): (usize, &RecordedProcess)| {
+        let signal = killed::requested(parent).filter(|_| !parent.is_shell() && view.is_one(at))?;
+        let left = parent.left.as_ref().filter(|left| left.until_ns >= document.processes.window_ns)?;
+        // Who got the signal, and ignores or handles it, goes on by itself.
+        let missed = |of: &&usize| {
+            let child = document.recorded.get(**of);
+            child.is_some_and(|of| {
+                of.execs > 0 && of.signal.is_none() && of.told_signal.is_none() && of.got_signal.is_none()
+            })
+        };
+        let children: Vec<usize> = left.processes.iter().filter(missed).copied().collect();
+        if children.is_empty() {
+            return None;
+        }
+        let (parent_name, names) = (view.name(at), few(children.iter().map(|child| view.name(*child))));
+        let text = format!(
+            "{names}, which {parent_name} had started, went on when {signal} ended {parent_name} at {}: that signal did not come there, as with a \
+             session or process group of its own (`setsid`, `start_new_session`). {parent_name} has to end it, in a handler of the signal or in \
+             `finally`, or leave it in its own group.",
+            after(parent.end_ns)
+        );
+        let finding = Finding::new(FindingKind::LeftRunning, [at].into_iter().chain(children), text);
+        Some(Finding { at_ns: Some(parent.end_ns), ..finding })
     };
     document.recorded.iter().enumerate().find_map(found).into_iter().collect()
 }
@@ -206,6 +240,33 @@ mod tests {
                     recording.channels[0].readers.push(crate::result::RecordedEnd { process: 1, ..end });
                 },
                 &|recording| recording.recorded[0].end_ns = WINDOW,
+            ],
+        );
+    }
+
+    #[test]
+    fn whom_a_signal_did_not_reach_is_said() {
+        let missed = |change: &dyn Fn(&mut Document)| {
+            said(missed_signal, &|recording| {
+                let parent = &mut recording.recorded[0];
+                (parent.signal, parent.end_ns) = (Some(2), WINDOW / 2);
+                parent.left = Some(LeftProcesses { count: 1, processes: [1].into(), until_ns: WINDOW });
+                recording.recorded[1].execs = 1;
+                change(recording);
+            })
+        };
+        let text = "`grep`, which `seq` had started, went on when SIGINT ended `seq` at 2.00 s: that signal did not come there, as with a session \
+                    or process group of its own (`setsid`, `start_new_session`). `seq` has to end it, in a handler of the signal or in `finally`, \
+                    or leave it in its own group.";
+        assert_eq!(missed(&|_| {}), [text]);
+        silent(
+            &missed,
+            &[
+                &|recording| recording.recorded[0].signal = Some(11),
+                &|recording| recording.recorded[0].name = "bash".to_owned(),
+                &|recording| recording.recorded[1].signal = Some(15),
+                &|recording| recording.recorded[1].got_signal = Some(2),
+                &|recording| recording.recorded[0].left.as_mut().unwrap().until_ns = WINDOW - 1,
             ],
         );
     }

@@ -51,7 +51,7 @@ pub(super) fn polling_terminal<'a>(view: &FindingView<'a>) -> Option<(usize, &'a
     })
 }
 
-/// `` `nc 127.0.0.1` waits in poll for its standard input, which is the terminal, and nothing was typed, although ... ``
+/// `` `nc 127.0.0.1` waits in poll for its standard input, which is the terminal, or for ..., and nothing was typed ... ``
 fn polled(view: &FindingView<'_>) -> Option<Finding> {
     let document = view.document;
     let (at, any) = polling_terminal(view)?;
@@ -59,16 +59,12 @@ fn polled(view: &FindingView<'_>) -> Option<Finding> {
         let is_it = |channel: &&RecordedChannel| channel.inode == other.inode && channel.device == other.device;
         document.channels.iter().find(is_it)
     };
-    let has_ended = |channel: &&RecordedChannel| channel.readers.iter().any(|end| end.process == at && end.at_end > 0);
     let others = any.iter().filter(|channel| !is_input(channel) && !channel.room).filter_map(known);
-    let (ended, others): (Vec<_>, Vec<_>) = others.partition(has_ended);
-    let [ended, others] =
-        [ended, others].map(|channels| few(channels.into_iter().map(|channel| view.pipe_from(channel))));
+    let others = few(others.map(|channel| view.pipe_from(channel)));
     let or = if others.is_empty() { String::new() } else { format!(", or for {others}") };
-    let although = if ended.is_empty() { String::new() } else { format!(", although it has the end of {ended}") };
     let text = format!(
-        "{} waits in poll for its standard input, which is the terminal{or}, and nothing was typed{although}. `</dev/null` behind its command \
-         gives it an input that ends.",
+        "{} waits in poll for its standard input, which is the terminal{or}, and nothing was typed. `</dev/null` behind its command gives it \
+         an input that ends.",
         view.name(at)
     );
     Some(Finding::new(FindingKind::Held, [at], text))
@@ -225,17 +221,10 @@ mod tests {
             })
         };
         let begin = "`grep` waits in poll for its standard input, which is the terminal";
-        let text = |or: &str, although: &str| {
-            vec![format!(
-                "{begin}{or}, and nothing was typed{although}. `</dev/null` behind its command gives it an input that ends."
-            )]
-        };
-        let ended = text("", ", although it has the end of the TCP connection from `grep`");
-        assert_eq!(polls(&|recording| recording.channels[1].readers[0].at_end = 1), ended);
-        assert_eq!(
-            polls(&|recording| recording.channels[1].readers[0].at_end = 0),
-            text(", or for the TCP connection from `grep`", "")
+        let text = format!(
+            "{begin}, or for the TCP connection from `grep`, and nothing was typed. `</dev/null` behind its command gives it an input that ends."
         );
+        assert_eq!(polls(&|_| {}), [text]);
         silent(
             &polls,
             &[

@@ -15,9 +15,10 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let document = view.document;
     let found = |(at, parent): (usize, &RecordedProcess)| {
         let zombies = parent.zombies.filter(|zombies| zombies.count >= MANY && view.is_one(at))?;
-        let first = zombies.first?;
-        let child = document.recorded.get(first)?;
-        let is_old = child.end_ns + LONG_NS <= parent.end_ns;
+        let is_old = document.recorded.get(zombies.first?)?.end_ns + LONG_NS <= parent.end_ns;
+        // Others can have been its own before its last `exec`.
+        let last = zombies.last?;
+        let child = document.recorded.get(last)?;
         let name = view.name(at);
         let starter = child.started_by.and_then(|starter| Some((starter, document.recorded.get(starter)?)));
         let why = match starter {
@@ -37,13 +38,13 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
         let text = format!(
             "{name} had not waited for {} children that had ended (zombies), such as {}, when it ended at {}. {why}",
             grouped(zombies.count),
-            view.name(first),
+            view.name(last),
             after(parent.end_ns),
         );
         is_old.then(|| Finding {
             count: Some(zombies.count),
             at_ns: Some(parent.end_ns),
-            ..Finding::new(FindingKind::NotAwaited, [at, first], text)
+            ..Finding::new(FindingKind::NotAwaited, [at, last], text)
         })
     };
     document.recorded.iter().enumerate().filter_map(found).take(1).collect()
@@ -60,7 +61,7 @@ mod tests {
         let left = |change: &dyn Fn(&mut Document)| {
             said(find, &|recording| {
                 let all = &mut recording.recorded;
-                (all[1].zombies, all[1].end_ns) = (Some(Zombies { count: 4, first: Some(2) }), WINDOW);
+                (all[1].zombies, all[1].end_ns) = (Some(Zombies { count: 4, first: Some(2), last: Some(2) }), WINDOW);
                 (all[2].end_ns, all[2].started_by) = (WINDOW / 8, Some(0));
                 all[0].end_ns = WINDOW / 4;
                 change(recording);
@@ -86,7 +87,7 @@ mod tests {
         silent(
             &left,
             &[
-                &|recording| recording.recorded[1].zombies = Some(Zombies { count: 1, first: Some(2) }),
+                &|recording| recording.recorded[1].zombies = Some(Zombies { count: 1, first: Some(2), last: Some(2) }),
                 &|recording| recording.recorded[2].end_ns = WINDOW - LONG_NS + 1,
                 &|recording| recording.recorded[0].end_ns = WINDOW + 1,
                 &|recording| recording.recorded[2].started_by = None,

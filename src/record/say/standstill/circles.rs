@@ -49,8 +49,7 @@ impl ShortNames {
 /// The circles of waits that others could end, each in order: each process waits for the next one.
 pub(super) fn circles(waits: Vec<&LastWait>) -> Vec<Vec<&LastWait>> {
     let begins = |wait: &LastWait| {
-        let others_hold =
-            |channel: &AwaitedChannel| channel.holders.iter().any(|holder| holder.process.pid != wait.process.pid);
+        let others_hold = |channel: &AwaitedChannel| !is_own(wait, channel);
         wait.process.recorded.is_some()
             && match &wait.awaited {
                 // What only it has open itself is for its own signals.
@@ -100,6 +99,11 @@ fn has_way_out(waits: &[&LastWait], circle: &[usize]) -> bool {
     (0..waits.len()).any(|at| outside.contains(&waits[at].process.pid) && !leads_in(at))
 }
 
+/// Whether nobody else has the other end of what a process waits for.
+fn is_own(wait: &LastWait, channel: &AwaitedChannel) -> bool {
+    channel.holders.iter().all(|holder| holder.process.pid == wait.process.pid)
+}
+
 /// Of the waits of those that could end this one, the one that says most; its own if nobody else could.
 fn next(endless: &[&LastWait], at: usize) -> Option<usize> {
     let own = endless[at];
@@ -125,6 +129,8 @@ fn next(endless: &[&LastWait], at: usize) -> Option<usize> {
         .min_by_key(|(other, wait)| {
             let kind = match &wait.awaited {
                 WaitedFor::Channels { any, .. } if any.iter().any(|channel| channel.room) => 0,
+                // What only it has open is for its own threads.
+                WaitedFor::Channels { any, polled: true, .. } if any.iter().all(|of| is_own(wait, of)) => 4,
                 WaitedFor::Channels { .. } => 1,
                 WaitedFor::Children(_) => 2,
                 _ => 3,

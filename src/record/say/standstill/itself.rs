@@ -252,7 +252,9 @@ pub(super) fn neglects(recording: &Document, look: &LastLook) -> Vec<String> {
     let mut known = BTreeSet::new();
     let neglecting = look.waits.iter().flat_map(LastWait::processes).filter_map(|process| {
         let at = process.recorded.filter(|at| known.insert(process.pid) && is_hung(recording, *at))?;
-        let waits = &recording.recorded.get(at)?.waits;
+        // What ended by itself has gone on.
+        let is_there = |row: &&RecordedProcess| row.end_ns >= recording.processes.window_ns || killed::by_others(row);
+        let waits = &recording.recorded.get(at).filter(is_there)?.waits;
         // `merged` names it already.
         let is_told =
             look.parents.iter().any(|parent| parent.pid == process.pid) && dropped(recording, process).is_some();

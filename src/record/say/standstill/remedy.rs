@@ -11,7 +11,7 @@ use crate::result::{
     AwaitedChannel, ChannelHolder, ChannelKind, Document, LastWait, RecordedChannel, RecordedEnd, SeenProcess,
     WaitedFor,
 };
-use crate::util::text::{capitalized, counted};
+use crate::util::text::{capitalized, clean, counted};
 use std::collections::BTreeSet;
 
 /// Standard input, output and error: what a program was given on purpose.
@@ -242,13 +242,34 @@ fn last_said(recording: &Document, members: &[&LastWait], name: &impl Fn(&SeenPr
             counted(writes, "call")
         ));
     }
+    // The other way: what the reader has written, and the writer read.
+    let back = recording.channels.iter().find_map(|channel| match (&channel.writers[..], &channel.readers[..]) {
+        ([one], [other]) if one.process == to.process && other.process == from.process && one.bytes > 0 => Some(one),
+        _ => None,
+    });
+    let asked = back.map_or_else(String::new, |back| {
+        format!(" {} wrote {} to {writer}.", capitalized(&reader), counted(back.all_calls(), "time"))
+    });
+    let elsewhere = elsewhere(recording, from.process).map_or_else(String::new, |text| {
+        format!(" {} also wrote {text}: an answer that goes there does not come.", capitalized(&writer))
+    });
     Some(format!(
-        "Last, at {}, {writer} wrote, {} in all, and {reader} has read that: it waits for more, such as the end of a line or of the \
-         input, or has not flushed its answer (a program keeps back what it writes to a pipe, unless it is told not to: `stdbuf -oL`, \
-         `python3 -u`, `grep --line-buffered`).",
+        "Each has read all that the other one wrote: {writer} wrote {} to {reader}, {} in all, the last at {}.{asked}{elsewhere} One of them waits for more than the \
+         other has sent: for the end of a line or of the input, for an answer that stays in a buffer (`stdbuf -oL`, `python3 -u`, `flush`), or \
+         for one that came in a form that it does not know, as with other text before it.",
+        counted(writes, "time"),
+        counted(from.bytes, "byte"),
         time(last as f64 / 1e9),
-        counted(from.bytes, "byte")
     ))
+}
+
+/// `95 bytes to `server.log` (at 0.84 s)`: what a process wrote to a file, or to a pipe that is its standard error.
+fn elsewhere(recording: &Document, process: usize) -> Option<String> {
+    let streams =
+        recording.streams.iter().filter(|stream| stream.process == process && stream.writes && stream.bytes > 0);
+    let last = streams.max_by_key(|stream| stream.moved_ns[1])?;
+    let (bytes, at) = (counted(last.bytes, "byte"), time(last.moved_ns[1] as f64 / 1e9));
+    Some(format!("{bytes} to `{}`, the last at {at}", clean(&last.file)))
 }
 
 /// If a member of a circle has an end open that it does not need, or not any more: it has to close it.

@@ -69,7 +69,8 @@ pub(super) fn is_stuck(recording: &Document, wait: &LastWait) -> bool {
             let blocked: u64 = ends.filter(|end| end.process == at).map(|end| end.blocked_ns).sum();
             blocked + if *polled { slept(WaitReason::Poll) } else { 0 } + slept(WaitReason::Network)
         }
-        WaitedFor::Children(_) => slept(WaitReason::Child),
+        // Also by SIGCHLD.
+        WaitedFor::Children(_) => slept(WaitReason::Child) + slept(WaitReason::Poll) + slept(WaitReason::Signal),
         WaitedFor::Thread | WaitedFor::Shared { .. } => slept(WaitReason::Thread),
         WaitedFor::Lock { .. } => slept(WaitReason::FileLock),
         WaitedFor::Opening { .. } => slept(WaitReason::Open),
@@ -80,7 +81,9 @@ pub(super) fn is_stuck(recording: &Document, wait: &LastWait) -> bool {
 /// Whether a process did not end by itself, or another one was killed meanwhile, which may have left its files to a child. What
 /// did end has its pauses.
 pub(super) fn is_hung(recording: &Document, process: usize) -> bool {
-    let killed = recording.recorded.get(process).is_some_and(|process| process.signal.is_some());
+    // Who wrote to a pipe that nobody read did not stand still.
+    let stood = |signal: Option<u32>| signal.is_some_and(|signal| signal != libc::SIGPIPE.cast_unsigned());
+    let killed = recording.recorded.get(process).is_some_and(|process| stood(process.signal));
     killed || recording.is_excerpt() || recording.recorded.iter().any(killed::by_others)
 }
 
