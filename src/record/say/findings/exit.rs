@@ -11,7 +11,7 @@ use crate::result::{
     RecordedProcess, WaitReason,
 };
 use crate::util::text::clean;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// `` Exit code 141: `printf` was ended by SIGPIPE at 12.0 ms, because `grep` had ended. `` or `` Exit code 2 is that of `ls`,
 /// which ended at 0.30 s. ``
@@ -284,24 +284,26 @@ fn left_alone(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> O
 /// What joins the output of what it starts.
 const JOINS: &str = "parallel";
 
-/// `: it got the output of several `bwa`, one after the other, from `parallel`: ...`
+/// `: `parallel` gave it the output of 3 `bwa` as one, one after the other: ...`
 fn got_several(view: &FindingView<'_>, at: usize) -> Option<String> {
     let inputs = view.readers().filter(|(_, channel, end)| end.process == at && channel.kind.is_pipe());
-    let joined = inputs.filter_map(|(_, channel, _)| {
-        let [end] = &channel.writers[..] else { return None };
-        let joins = view.process(end).filter(|of| of.program() == JOINS)?;
-        let runs = view
-            .document
-            .recorded
-            .iter()
-            .enumerate()
-            .find(|(_, of)| of.started_by == Some(end.process) && of.execs > 1)?;
-        Some((joins.pids.len() == 1).then(|| (view.name(end.process), view.name(runs.0), runs.1.execs)))
+    let mut joined = inputs.filter_map(|(_, channel, _)| match &channel.writers[..] {
+        [end] if view.is_one(end.process) => view.process(end).filter(|of| of.name == JOINS).map(|_| end.process),
+        _ => None,
     });
-    let (joins, runs, count) = joined.flatten().next()?;
+    let joins = joined.next()?;
+    // It starts others for itself, which do nothing.
+    let mut runs: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for of in view.document.recorded.iter().filter(|of| of.started_by == Some(joins) && of.execs > 0) {
+        let (cpu_ns, count) = runs.entry(of.program()).or_default();
+        (*cpu_ns, *count) = (*cpu_ns + of.cpu_ns, *count + of.execs);
+    }
+    let (program, (_, count)) = runs.into_iter().max_by_key(|(_, work)| *work).filter(|(_, (_, count))| *count > 1)?;
+    let joins = view.name(joins);
     Some(format!(
-        ": {joins} gave it the output of {count} runs of {runs}, one after the other, as one: if each is to have its own reader, that belongs to \
-         the command of {joins} (`'command | reader'`, in quotes)"
+        ": {joins} gave it the output of {count} `{}` as one, one after the other. If each is to have a reader of its own, that belongs to the \
+         command of {joins}, in quotes (`'command | reader'`)",
+        clean(program)
     ))
 }
 

@@ -42,7 +42,13 @@ impl ShortNames {
     fn short(&self, process: &SeenProcess) -> String {
         let Some([_, own]) = self.names.get(&process.pid) else { return self.full(process) };
         let is_one = self.names.values().filter(|[_, other]| other == own).count() == 1;
-        if is_one { format!("`{own}`") } else { format!("process {}", process.pid) }
+        let full = &self.names[&process.pid][0];
+        let is_whole = || self.names.values().filter(|[other, _]| other == full).count() == 1;
+        match is_one {
+            true => format!("`{own}`"),
+            false if is_whole() => format!("`{full}`"),
+            false => format!("process {}", process.pid),
+        }
     }
 }
 

@@ -43,16 +43,17 @@ pub(super) fn remedy(
         if members.iter().any(|wait| wait.channels().iter().any(is_cut)) {
             return None;
         }
-        return all_empty.then(|| {
-            let said = silent_input(recording, members, name).or_else(|| input_ended(recording, members, name));
-            let said = told(recording, members, name).or(said).or_else(|| of_its_shell(recording, members, name));
-            let said = said.or_else(|| passes_no_end(recording, members, name));
-            said.or_else(|| last_said(recording, members, name)).unwrap_or_else(|| {
-                "All of them wait for data: one has to write first, to flush what it has written, or to close its end. \
-                 Who reads lines waits for the end of one."
-                    .to_owned()
-            })
-        });
+        if !all_empty {
+            return silent_input(recording, members, name);
+        }
+        let said = silent_input(recording, members, name).or_else(|| input_ended(recording, members, name));
+        let said = told(recording, members, name).or(said).or_else(|| of_its_shell(recording, members, name));
+        let said = said.or_else(|| passes_no_end(recording, members, name));
+        return Some(said.or_else(|| last_said(recording, members, name)).unwrap_or_else(|| {
+            "All of them wait for data: one has to write first, to flush what it has written, or to close its end. \
+             Who reads lines waits for the end of one."
+                .to_owned()
+        }));
     };
     let for_room = |wait: &&LastWait| wait.channels().iter().any(|channel| channel.room);
     if members.iter().all(for_room) {
@@ -101,9 +102,11 @@ fn silent_input(recording: &Document, members: &[&LastWait], name: &impl Fn(&See
     let holder = channel.holders.iter().find(|holder| holder.process.pid != reader.process.pid)?;
     let from_begin = recording.target.pids().is_empty() && recording.looks.is_none();
     let (reader, holder) = (name(&reader.process), name(&holder.process));
+    let all_empty = members.iter().all(|wait| !wait.channels().is_empty());
+    let begin = if all_empty { format!("All of them wait for data: {reader}") } else { capitalized(&reader) };
     from_begin.then(|| {
         format!(
-            "All of them wait for data: {reader} reads its standard input, to which {holder} has written nothing. {holder} has to write \
+            "{begin} reads its standard input, to which {holder} has written nothing. {holder} has to write \
              and flush, to close its end, or, if no input is meant, to start {reader} with `</dev/null` (`stdin: 'ignore'`, \
              `stdin=DEVNULL`)."
         )
