@@ -366,7 +366,7 @@ static __always_inline int add_call(const void *registers, s64 result)
 	switch (call.orig_ax) {
 	case NR_FCNTL:
 		if (call.si == F_SETLK || call.si == F_SETLKW || call.si == F_OFD_SETLK || call.si == F_OFD_SETLKW)
-			note_lock(task, call.di, result, lock_type(call.dx));
+			note_lock(task, call.di, result, lock_type(call.dx), lock_part(call.dx));
 		if (call.si == F_SETFL && !result)
 			note_nonblocking(task, call.di, !(call.dx & O_NONBLOCK));
 		if (call.si != F_SETPIPE_SZ)
@@ -391,7 +391,7 @@ static __always_inline int add_call(const void *registers, s64 result)
 			note_watch(task, call.si, call.dx);
 		break;
 	case NR_FLOCK:
-		note_lock(task, call.di, result, call.si & LOCK_UN ? RELEASES : call.si & LOCK_SH ? SHARES : TAKES);
+		note_lock(task, call.di, result, call.si & LOCK_UN ? RELEASES : call.si & LOCK_SH ? SHARES : TAKES, 0);
 		break;
 	case NR_LSEEK:
 		if (result == -ESPIPE && call.di == STANDARD_INPUT)

@@ -93,19 +93,22 @@ __noinline u32 note_full_table(u64 task)
 	return 1;
 }
 
-/* Who took the lock of a file last, and who has had it since before that, as ids of pr_who; 0 if nobody. Parts of a file can have
- * several, as in a database with a reader and a writer. */
+/* Who took the lock of a file last, and who has had it since before that, as ids of pr_who; 0 if nobody, and which part of the file
+ * each took last. Parts of a file can have several, as in a database with a reader and a writer. */
 struct pr_takers {
 	u32 last;
 	u32 before;
+	u64 last_part;
+	u64 before_part;
 };
 MAP(locked_files, LRU_HASH, PR_LOCKED, struct pr_inode, struct pr_takers);
 
 /* What a call does with a lock. */
 enum { SHARES, TAKES, RELEASES };
 
-/* It has tried to get the lock of a file, or has released it. Not static, as note_open. */
-__noinline u32 note_lock(u64 task, u32 fd, s64 result, u32 does)
+/* It has tried to get the lock of a file, or has released it; of a part, which has this begin, or of all of it if that is 0. Not static,
+ * as note_open. */
+__noinline u32 note_lock(u64 task, u32 fd, s64 result, u32 does, u64 part)
 {
 	struct pr_task *own = find_any(task);
 	struct pr_inode of = {};
@@ -142,18 +145,23 @@ __noinline u32 note_lock(u64 task, u32 fd, s64 result, u32 does)
 		own->own.locked = 0;
 	own->gone = does == TAKES && !BPF_CORE_READ(inode, i_nlink);
 	if (does == RELEASES) {
-		if (by && by->last == id) {
+		if (by && by->last == id && (!part || part == by->last_part)) {
 			by->last = by->before;
+			by->last_part = by->before_part;
 			by->before = 0;
-		} else if (by && by->before == id) {
+		} else if (by && by->before == id && (!part || part == by->before_part)) {
 			by->before = 0;
 		}
 		return 1;
 	}
+	if (by && by->last == id)
+		by->last_part = part;
 	if (by && by->last && (does == SHARES || by->last == id))
 		return 1;
 	new.last = id;
+	new.last_part = part;
 	new.before = by ? by->last : 0;
+	new.before_part = by ? by->last_part : 0;
 	bpf_map_update_elem(&locked_files, &of, &new, BPF_ANY);
 	return 1;
 }
@@ -226,6 +234,16 @@ static __always_inline u32 lock_type(u64 address)
 	if (bpf_probe_read_user(&type, sizeof(type), (const void *)address) || type == F_RDLCK)
 		return SHARES;
 	return type == F_UNLCK ? RELEASES : TAKES;
+}
+
+/* Which part of a file a lock of fcntl is for: where it begins, and one; 0 if it is for all of it. */
+static __always_inline u64 lock_part(u64 address)
+{
+	/* struct flock of 64-bit programs (include/uapi/asm-generic/fcntl.h): where, and how many bytes. */
+	u64 place[2] = {};
+
+	bpf_probe_read_user(place, sizeof(place), (const void *)(address + 8));
+	return place[0] || place[1] ? place[0] + 1 : 0;
 }
 
 /* `read` of bash begins: it has just asked whether its standard input is a terminal, and now whether that can seek. Not static,

@@ -129,10 +129,18 @@ fn overwritten_found(view: &FindingView<'_>, opened: &[&Opened<'_>]) -> Option<F
 /// Who writes so much at once, bytes, does not write line by line.
 const BUFFER: u64 = 32_768;
 
+/// Who writes to a removed file for so long at most before it ends was about to, ns.
+const ENDING_NS: u64 = 100_000_000;
+
 /// `` `node` goes on writing to `app.log`, which `rm` removed at 1.51 s: ... ``
 pub(crate) fn deleted(view: &FindingView<'_>) -> Vec<Finding> {
     let found = |stream: &RecordedStream| {
         let [bytes, at] = stream.deleted?;
+        // What is removed as the last thing, as by who cleans up, is still written by who is ended with it.
+        let ends = view.document.recorded.get(stream.process).is_some_and(|of| of.end_ns < at + ENDING_NS);
+        if ends && stream.moved_ns[0] < at {
+            return None;
+        }
         let files = &view.document.named_files;
         let own = |file: &&NamedFile| file.pid == stream.pid && file.inode == stream.inode && file.error.is_none();
         let opened = files.iter().find(own);

@@ -70,14 +70,24 @@ fn polled(view: &FindingView<'_>) -> Option<Finding> {
     Some(Finding::new(FindingKind::Held, [at], text))
 }
 
+/// Who asks waits at once: so much of a wait can be that of an earlier one, ns.
+const BEGIN_NS: u64 = 500_000_000;
+
 fn what(view: &FindingView<'_>, channel: usize, process: usize) -> String {
     const ELSEWHERE: &str =
         "It has to be shown, or given by an option or a file; what asks at /dev/tty is seen in any case.";
+    // What it wrote after the wait had ended asks for nothing.
+    let waited =
+        view.document.channels.get(channel).and_then(|of| of.readers.iter().find(|end| end.process == process));
+    let ended = view.document.recorded.get(process).map_or(0, |of| of.end_ns.min(view.document.processes.window_ns));
+    let until = ended.saturating_sub(waited.map_or(0, |end| end.blocked_ns)) + BEGIN_NS;
     let shown = view.writers().filter(|(_, to, end)| to.kind == ChannelKind::Pty && end.process == process);
-    let shown = shown.filter_map(|(_, _, end)| end.moved_ns).map(|[_, last]| last).max();
+    let shown =
+        shown.filter_map(|(_, _, end)| end.moved_ns).map(|[first, last]| if last < until { last } else { first });
+    let shown = shown.filter(|at| *at < until).max();
     let hidden = is_hidden(view.document, process);
     if let Some((last, bytes, place)) =
-        asked(view, process).filter(|(last, ..)| shown.is_none_or(|shown| shown < *last))
+        asked(view, process).filter(|(last, ..)| *last < until && shown.is_none_or(|shown| shown < *last))
     {
         let what = if hidden {
             "waits for a password at the terminal (what is typed is not shown: ECHO is off), and nothing was typed."
@@ -90,7 +100,10 @@ fn what(view: &FindingView<'_>, channel: usize, process: usize) -> String {
             after(last)
         );
     }
-    let is_input = view.document.recorded.get(process).is_some_and(|process| process.input == Some(channel));
+    let waits = view.document.last_look.iter().flat_map(|look| &look.waits);
+    let mut awaited = waits.filter(|wait| wait.process.recorded == Some(process)).flat_map(LastWait::channels);
+    let is_input = awaited.any(is_input)
+        || view.document.recorded.get(process).is_some_and(|process| process.input == Some(channel));
     if hidden {
         "waits for a password at the terminal (what is typed is not shown: ECHO is off), and nothing was typed. An option or a setting \
          gives it one or has it fail instead (for ssh, `-o BatchMode=yes`; for git, GIT_TERMINAL_PROMPT=0; for sudo, `-n`)."
