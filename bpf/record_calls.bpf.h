@@ -308,6 +308,10 @@ static __always_inline int add_call(const void *registers, s64 result)
 	if (result < 0 && result > -4096) {
 		own->own.failed++;
 		own->own.failure = -result | call.orig_ax << 32;
+		if (is_refusal(result)) {
+			own->own.refusal = own->own.failure;
+			own->own.refused_at = bpf_ktime_get_ns();
+		}
 	}
 	if (call.orig_ax == NR_IO_SUBMIT) {
 		count_requests(call.di, call.dx, result);

@@ -265,6 +265,17 @@ static __always_inline void settle(struct pr_task *own)
 		__sync_fetch_and_add(&process->failed, own->own.failed);
 		if (own->own.failure)
 			process->failure = own->own.failure;
+		if (own->own.refusal) {
+			process->refusal = own->own.refusal;
+			process->refused_at = own->own.refused_at;
+		}
+		if (own->own.got)
+			process->got = own->own.got;
+		if (own->own.zombies) {
+			process->zombies = own->own.zombies;
+			process->first_zombie = own->own.first_zombie;
+			process->last_zombie = own->own.last_zombie;
+		}
 		__sync_fetch_and_add(&process->sends, own->own.sends);
 		__sync_fetch_and_add(&process->unsendable, own->own.unsendable);
 		__sync_fetch_and_add(&process->received, own->own.received);

@@ -246,10 +246,38 @@ __noinline u32 note_name(u64 task, u64 use, u64 path, u64 flags, s64 result)
 	return 1;
 }
 
+/* Whether a call that fails so was refused for a reason which programs do not expect. */
+static __always_inline int is_refusal(s64 result)
+{
+	switch (-result) {
+	case EPERM:
+	case E2BIG:
+	case ENOEXEC:
+	case ENOMEM:
+	case EACCES:
+	case EBUSY:
+	case EXDEV:
+	case ENODEV:
+	case ETXTBSY:
+	case EFBIG:
+	case EROFS:
+	case EMLINK:
+	case EDEADLK:
+	case ENAMETOOLONG:
+	case ELOOP:
+	case EADDRNOTAVAIL:
+	case ENETUNREACH:
+	case EHOSTUNREACH:
+	case ESTALE:
+		return 1;
+	}
+	return 0;
+}
+
 /* Whether it may be of interest that a call on a name ended so. */
 static __always_inline int tells(s64 result)
 {
-	return result >= 0 || result == -ENOENT || result == -EEXIST || result == -ENOTEMPTY;
+	return is_refusal(result) || result >= 0 || result == -ENOENT || result == -EEXIST || result == -ENOTEMPTY;
 }
 
 static __always_inline void note_path(u64 task, const struct registers *call, s64 result)

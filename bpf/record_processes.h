@@ -126,6 +126,9 @@ struct pr_process {
 	/* Calls that failed; the error of the last one, and in the upper half its number. */
 	u64 failed;
 	u64 failure;
+	/* The same of the last one that was refused for a reason which programs do not expect, and when. */
+	u64 refusal;
+	u64 refused_at;
 	/* Sends to sockets that are no channel, as they are not connected, and those that found no room there (EAGAIN). */
 	u64 sends;
 	u64 unsendable;

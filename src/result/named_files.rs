@@ -135,4 +135,6 @@ pub enum NameError {
     Refused,
     /// EADDRINUSE
     InUse,
+    /// For a reason that programs do not expect: `refusal` of the process has it.
+    Denied,
 }

@@ -264,6 +264,9 @@ pub struct RecordedProcess {
     /// Processes that it had started and that ended later than it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<LeftProcesses>,
+    /// The last call that was refused for a reason that programs do not expect, such as EBUSY.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<ProcessRefusal>,
     /// Its children that had ended before it, and for which nobody had waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zombies: Option<Zombies>,
@@ -389,6 +392,16 @@ pub struct LeftProcesses {
     pub processes: BTreeSet<usize>,
     /// When the last one ended, or the window did, ns.
     pub until_ns: u64,
+}
+
+/// A call of a process that failed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProcessRefusal {
+    pub call: String,
+    /// The number of the error.
+    pub error: i32,
+    /// When, from the begin of the window, ns.
+    pub at_ns: u64,
 }
 
 /// Processes that had ended when their parent did, which had not waited for them.

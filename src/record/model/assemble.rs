@@ -19,8 +19,8 @@ use crate::record::observe::reason::{name_of, why};
 use crate::record::start::launch::MadePipe;
 use crate::record::start::running::OpenEnd;
 use crate::result::{
-    ChannelKind, FailedProcess, FullTable, HeldBy, InVain, NamedFile, ProcessLife, RecordedChannel, RecordedEnd,
-    RecordedProcess, RecordedStream,
+    ChannelKind, FailedProcess, FullTable, HeldBy, InVain, NamedFile, ProcessLife, ProcessRefusal, RecordedChannel,
+    RecordedEnd, RecordedProcess, RecordedStream,
 };
 use crate::util::text::grouped;
 use crate::util::warning::{Warning, WarningCode};
@@ -291,6 +291,11 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
     // The error, and the number of the call.
     if let Some(name) = call_name((more.failure >> 32) as u32).filter(|_| more.failure > 0) {
         sum.failure = Some((name.to_owned(), more.failure as u32 as i32));
+    }
+    if let Some(name) = call_name((more.refusal >> 32) as u32).filter(|_| more.refusal > 0) {
+        let at_ns = more.refused_at.saturating_sub(begin);
+        let error = more.refusal as u32 as i32;
+        sum.refusal = Some(ProcessRefusal { call: name.to_owned(), error, at_ns });
     }
     sum.signal = u32::try_from(more.signal).ok().filter(|signal| *signal > 0).or(sum.signal);
     sum.exit_code = u8::try_from(more.code).ok().filter(|code| *code > 0).or(sum.exit_code);

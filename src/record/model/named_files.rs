@@ -71,13 +71,19 @@ pub(crate) fn named_files(
         let is_there = |file: &NamedFile| file.error != Some(NameError::Missing) && file.is_of_lock();
         // Who failed could not make it.
         let exists = |file: &NamedFile| file.error == Some(NameError::Exists) && file.exit_code.is_some();
+        // Who failed may have done so for that.
+        let is_denied = |file: &NamedFile| file.error == Some(NameError::Denied) && file.exit_code.is_some();
         // What it was to rename was there before.
         let is_taken_away = |file: &NamedFile| file.error == Some(NameError::Missing) && file.does == NameUse::Renames;
         let several =
             group.iter().any(|at| (used[*at].pid, used[*at].does) != (used[group[0]].pid, used[group[0]].does));
         (several || used[group[0]].calls > 1) && group.iter().any(|at| used[*at].does > NameUse::Reads)
             || group.iter().any(|at| {
-                used[*at].is_failed_address() || is_there(&used[*at]) || is_taken_away(&used[*at]) || exists(&used[*at])
+                used[*at].is_failed_address()
+                    || is_there(&used[*at])
+                    || is_taken_away(&used[*at])
+                    || exists(&used[*at])
+                    || is_denied(&used[*at])
             })
     };
     let mut kept: Vec<usize> = by_name.values().filter(shared).flatten().copied().collect();
@@ -149,6 +155,7 @@ fn error_of(number: u32) -> Option<NameError> {
         libc::ECONNREFUSED => Some(NameError::Refused),
         libc::ENOTEMPTY => Some(NameError::NotEmpty),
         libc::EADDRINUSE => Some(NameError::InUse),
-        _ => None,
+        0 => None,
+        _ => Some(NameError::Denied),
     }
 }

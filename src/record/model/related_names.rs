@@ -54,7 +54,11 @@ pub(crate) fn related(used: &[NamedFile], kept: &[usize]) -> Vec<usize> {
             .iter()
             .any(|(inode, device, at)| (file.inode, file.device) == (*inode, *device) && file.at_ns[1] > *at)
     };
-    let matters = |(_, file): &(usize, &NamedFile)| too_early(file) || watches_folder(file) || by_other_name(file);
+    // Of a database that others use.
+    let newest = |file: &NamedFile| file.path.ends_with("-wal");
+    let matters = |(_, file): &(usize, &NamedFile)| {
+        too_early(file) || watches_folder(file) || by_other_name(file) || newest(file)
+    };
     used.iter().enumerate().filter(matters).map(|(at, _)| at).collect()
 }
 

@@ -79,7 +79,9 @@ pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
     let end = sum.end.max(more.end);
     let last = |sum, more| if more == 0 { sum } else { more };
     let (signal, code) = (last(sum.signal, more.signal), last(sum.code, more.code));
-    let got = last(sum.got, more.got);
+    let (got, failure) = (last(sum.got, more.got), last(sum.failure, more.failure));
+    let refusal = if more.refused_at > sum.refused_at { more } else { &*sum };
+    let refusal = [refusal.refusal, refusal.refused_at];
     let parent = last(sum.parent, more.parent);
     let (sender, told) = (last(sum.sender, more.sender), last(sum.told, more.told));
     let (told_at, told_how) = (least_known(sum.told_at, more.told_at), last(sum.told_how, more.told_how));
@@ -104,7 +106,8 @@ pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
     [sum.locked, sum.locked_device] = locked;
     sum.locked_by = locked_by;
     (sum.unready_by, sum.refused_file, sum.dropped) = (unready_by, refused_file, dropped);
-    (sum.full_device, sum.got) = (full_device, got);
+    (sum.full_device, sum.got, sum.failure) = (full_device, got, failure);
+    [sum.refusal, sum.refused_at] = refusal;
 }
 
 /// The standard input or output of two threads or processes: unknown where it is 0, and several where it is this.

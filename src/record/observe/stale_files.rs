@@ -6,7 +6,7 @@ use crate::result::{SeenProcess, StaleFile};
 use crate::util::process_stat::ProcessStat;
 use crate::util::text::read_lossy;
 use rustix::fs::Stat;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Programs that read on at the end of the files in their command lines, and options with which they look for new ones.
 const FOLLOWERS: [&str; 2] = ["tail", "less"];
@@ -24,7 +24,9 @@ pub(crate) fn stale_file(pid: u32) -> Option<StaleFile> {
         return None;
     }
     let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten().map(|entry| entry.path());
-    let open: Vec<(Stat, String)> = entries.filter_map(|link| followed(pid, &link)).collect();
+    let links: Vec<PathBuf> = entries.collect();
+    let all: Vec<Stat> = links.iter().filter_map(|link| rustix::fs::stat(link).ok()).collect();
+    let open: Vec<(Stat, String)> = links.iter().filter_map(|link| followed(pid, link)).collect();
     let stat = |word: &str| {
         let place = if word.starts_with('/') { "root" } else { "cwd/" };
         rustix::fs::stat(format!("/proc/{pid}/{place}{word}")).ok()
@@ -32,7 +34,7 @@ pub(crate) fn stale_file(pid: u32) -> Option<StaleFile> {
     let is_same = |one: &Stat, other: &Stat| (one.st_ino, one.st_dev) == (other.st_ino, other.st_dev);
     let named: Vec<(&String, Option<Stat>)> =
         words.iter().skip(1).filter(|word| !word.starts_with(['-', '+'])).map(|word| (word, stat(word))).collect();
-    let is_open = |of: &Option<Stat>| of.as_ref().is_some_and(|of| open.iter().any(|(file, _)| is_same(file, of)));
+    let is_open = |of: &Option<Stat>| of.as_ref().is_some_and(|of| all.iter().any(|file| is_same(file, of)));
     let is_named = |file: &Stat| named.iter().any(|(_, of)| of.as_ref().is_some_and(|of| is_same(file, of)));
     let mut lost: Vec<&(Stat, String)> = open.iter().filter(|(file, _)| !is_named(file)).collect();
     // Nothing was read of an empty one, such as the lock that flock(1) leaves open for its program.

@@ -257,6 +257,7 @@ fn goes_on(recording: &Document, labels: &[String], at: usize, process: &Recorde
         } else {
             ""
         };
+        let waits = if waits.is_empty() && ignores_keyboard(process) { AS_A_JOB } else { waits };
         return Some(format!(
             "`{}` did not end at the {told} of `{}`, which {how}, and was ended by SIGKILL at {}.{waits}{blocked}",
             labels.get(at)?,
@@ -320,14 +321,23 @@ fn trapped_late(recording: &Document, labels: &[String], at: usize) -> Option<Fi
     Some(Finding { at_ns: Some(told), ..Finding::new(FindingKind::GroupEnded, [at, by], text) })
 }
 
+/// Why a job of a script is deaf to Ctrl-C.
+const AS_A_JOB: &str =
+    " The shell of a script starts a background job (`&`) so; SIGTERM ends it, and after `set -m`, SIGINT does, too.";
+
+/// Whether a program ignores SIGINT or SIGQUIT of another one.
+fn ignores_keyboard(process: &RecordedProcess) -> bool {
+    let is_keyboards = [libc::SIGINT, libc::SIGQUIT].iter().any(|of| process.told_signal == Some(of.cast_unsigned()));
+    is_keyboards && process.told_to_end_in_vain == Some(InVain::Ignored)
+}
+
 /// A program that ignores the SIGINT of another one, as a shell lets background jobs of a script do.
 fn deaf(recording: &Document, labels: &[String], at: usize) -> Option<Finding> {
     let all = &recording.recorded;
     let process = all.get(at).filter(|_| is_one(recording, at))?;
     let (by, told) = (process.told_to_end_by.filter(|by| *by != at)?, process.told_to_end_ns?);
-    let is_keyboards = [libc::SIGINT, libc::SIGQUIT].iter().any(|of| process.told_signal == Some(of.cast_unsigned()));
     let goes_on = process.end_ns > told + ORPHANED_NS && process.signal != Some(libc::SIGKILL.cast_unsigned());
-    if !is_keyboards || !goes_on || process.told_to_end_in_vain != Some(InVain::Ignored) {
+    if !ignores_keyboard(process) || !goes_on {
         return None;
     }
     let starter = process.started_by.and_then(|by| all.get(by)).is_some_and(RecordedProcess::is_shell);

@@ -253,6 +253,9 @@ pub(super) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
     if let Some(text) = too_long(view, at, process).or_else(by_name) {
         return Some(text);
     }
+    if let Some(text) = denied(view, at, process.end_ns) {
+        return Some(text);
+    }
     let refused = process.connects > 0 && process.connects == process.refused_connects;
     refused.then(|| {
         ": its connections were refused (ECONNREFUSED): nobody listens there, not yet or not any more".to_owned()
@@ -305,6 +308,45 @@ fn got_several(view: &FindingView<'_>, at: usize) -> Option<String> {
          command of {joins}, in quotes (`'command | reader'`)",
         clean(program)
     ))
+}
+
+/// Who fails because of a call that was refused does so soon after it, ns.
+const DENIED_NS: u64 = 500_000_000;
+
+/// `: its `rename` of `openwb.conf` was refused with "Device or resource busy"; something is mounted there ...`, of a process that ended at
+/// `end`, ns.
+pub(super) fn denied(view: &FindingView<'_>, at: usize, end: u64) -> Option<String> {
+    let refusal = view.document.recorded.get(at)?.refusal.as_ref()?;
+    let just_before = |then: u64| then <= end && end < then + DENIED_NS;
+    // Of several in a row, the last one's is known, and where each was refused.
+    let is_it =
+        |file: &&NamedFile| file.process == at && file.error == Some(NameError::Denied) && just_before(file.at_ns[1]);
+    let file = view.document.named_files.iter().rfind(is_it);
+    if file.is_none() && !just_before(refusal.at_ns) {
+        return None;
+    }
+    let of = file.map_or_else(String::new, |file| format!(" of `{}`", clean(&file.path)));
+    let hint = match (refusal.call.as_str(), refusal.error) {
+        ("rename" | "renameat" | "renameat2", libc::EBUSY) => {
+            " (something is mounted there, such as a single file of a container: `cat new > file` writes it, but it cannot be replaced)"
+        }
+        (_, libc::ETXTBSY) => {
+            " (a process executes that file: `mv` and `install` give its name to another one, which does not disturb it)"
+        }
+        ("execve" | "execveat", libc::ENOEXEC) => {
+            " (the file is no program of this machine, and has no `#!` line that the kernel takes, of at most 255 bytes)"
+        }
+        ("execve" | "execveat", libc::E2BIG) => {
+            " (the command line, or its environment, is too long: `xargs` divides it)"
+        }
+        (_, libc::EROFS) => " (the file system can only be read)",
+        (_, libc::EACCES | libc::EPERM) => " (its user may not do that)",
+        (_, libc::ENAMETOOLONG) => " (a name has at most 255 bytes, and a path 4,095)",
+        _ => "",
+    };
+    let error = std::io::Error::from_raw_os_error(refusal.error).to_string();
+    let error = error.split(" (os error").next().unwrap_or(&error).to_owned();
+    Some(format!(": its `{}`{of} was refused with \"{error}\"{hint}", refusal.call))
 }
 
 /// The longest line that event loops and scanners take by default, bytes: asyncio/streams.py, `_DEFAULT_LIMIT`; bufio/scan.go,
@@ -462,7 +504,10 @@ fn unwanted(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: 
     } else {
         ""
     };
-    Some(format!("; {} ended with it: it was its last command, or `set -e` did that{avoid}", view.name(by)))
+    Some(format!(
+        "; {} ended with it: it was its last command, or the script ended there (`set -e`, `exit`){avoid}",
+        view.name(by)
+    ))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::record::say::first_of::first_of;
 use crate::record::say::killed::TIMEOUT;
 use crate::record::say::programs::meaning;
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
+use crate::util::text::grouped;
 use std::collections::BTreeSet;
 
 /// `` `dump` failed with exit code 1 at 0.30 s, and the pipeline's exit code is 0: that of its last program. `set -o pipefail`
@@ -111,13 +112,30 @@ fn is_passed_on(view: &FindingView<'_>, process: &RecordedProcess, code: u8) -> 
     starter.is_some_and(|starter| !starter.is_shell() || starter.exit_code == Some(code))
 }
 
+/// Writes that fail before a program has noticed that nobody reads: those of its buffers at its end are among them.
+const NOTICED: u64 = 3;
+
+/// A write of 2 to the power of this, bytes, can be a line that is too long.
+const LONG_LINE: usize = 16;
+
+/// What ends at a line that is too long, if one was written.
+fn long_line(pipe: &RecordedChannel) -> &'static str {
+    let is_long = |end: &RecordedEnd| end.log2_sizes.len() > LONG_LINE;
+    if pipe.writers.iter().any(is_long) {
+        " One write had 64 KiB or more: `bufio.Scanner` of Go (unless its `Buffer` is larger) and `readline` of asyncio (unless `limit` is) end at \
+         such a line."
+    } else {
+        ""
+    }
+}
+
 /// A program that ignores SIGPIPE and fails with a message, because its reader has all that it needs.
 fn refused(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u8) -> Option<Failed> {
     let is_refused = |pipe: &RecordedChannel, end: &RecordedEnd| {
         end.process == at && end.epipe > 0 && pipe.kind.is_pipe() && !pipe.readers.is_empty()
     };
     let one = process.execs > 0 && process.pids.len() == 1;
-    let (channel, pipe, _) = view.writers().find(|(_, pipe, end)| one && is_refused(pipe, end))?;
+    let (channel, pipe, own) = view.writers().find(|(_, pipe, end)| one && is_refused(pipe, end))?;
     let ended = view.readers_ended(pipe, process.end_ns + SOON)?;
     let readers = view.names(&pipe.readers);
     let name = view.name(at);
@@ -140,6 +158,18 @@ fn refused(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u
         true => format!("ended at {}", after(ended)),
         false => "closed the pipe".to_owned(),
     };
+    // Who went on after the first error, and not only to end, fails for another reason.
+    if own.epipe > NOTICED {
+        let text = format!(
+            "{} writes of {name} failed (EPIPE), because {readers} had {why} after {} of {} bytes, and it went on until it failed with exit \
+             code {code}: what it wrote meanwhile is lost.{}",
+            grouped(own.epipe),
+            grouped(pipe.read()),
+            grouped(pipe.written()),
+            long_line(pipe)
+        );
+        return Some((FindingKind::Broken, Some(channel), text));
+    }
     let text = format!(
         "{name} failed with exit code {code}, because {readers} {why} and did not read on (EPIPE). {remedy}{well}"
     );

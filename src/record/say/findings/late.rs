@@ -4,7 +4,7 @@ use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed::by_others;
 use crate::record::say::programs::{Does, does};
 use crate::result::{Finding, FindingKind, RecordedEnd, RecordedProcess, WaitReason};
-use crate::util::text::{counted, grouped};
+use crate::util::text::{clean, counted, grouped};
 
 /// Reads that tell that the input came bit by bit, and the shortest time over which they are spread, ns.
 const READS: u64 = 5;
@@ -97,7 +97,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     for (at, process) in view.document.recorded.iter().enumerate() {
         found.extend(silent(view, at, process));
         if !found.iter().any(|finding| finding.processes.contains(&at)) {
-            found.extend(at_its_end(view, at, process));
+            found.extend(at_its_end(view, at, process).or_else(|| of_file(view, at, process)));
         }
     }
     found
@@ -138,6 +138,32 @@ fn sentence(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess
             after(wrote)
         )
     })
+}
+
+/// One that is known to buffer and wrote a file, all of it at its end: `` `gawk` read 16 times from 1.02 s on and wrote `traffic.log` only ... ``
+fn of_file(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<Finding> {
+    let (switch, what) = switch(process).filter(|_| process.pids.len() == 1)?;
+    let mut reading = view.readers().filter(|(_, _, end)| end.process == at && end.bytes > 0);
+    let (_, _, input) = reading.next().filter(|_| reading.next().is_none())?;
+    let mut written =
+        view.document.streams.iter().filter(|stream| stream.process == at && stream.writes && stream.bytes > 0);
+    let stream = written.next().filter(|_| written.next().is_none())?;
+    let [first, last] = input.moved_ns?;
+    let (reads, over) = (input.all_calls() - input.at_end, last.saturating_sub(first));
+    let came_slowly = reads >= READS && over >= LONG_NS && input.blocked_ns as f64 >= WAITED * over as f64;
+    if !came_slowly || (stream.moved_ns[0].saturating_sub(first) as f64) < LATE * over as f64 {
+        return None;
+    }
+    let text = format!(
+        "{} read {} times from {} on and wrote `{}` only at its end, {} from {} on: it buffers its {what}. {switch} writes at once.",
+        view.name(at),
+        grouped(reads),
+        after(first),
+        clean(&stream.file),
+        counted(stream.bytes, "byte"),
+        after(stream.moved_ns[0])
+    );
+    Some(Finding { at_ns: Some(stream.moved_ns[0]), ..Finding::new(FindingKind::Late, [at], text) })
 }
 
 /// A program that is not known and wrote about as much as it read, all of it at its end, although the input came bit by bit.

@@ -45,16 +45,26 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
             }
             (None, None) => return None,
         };
+        let had_it = |file: &NamedFile| works(file, NameUse::Binds) && file.pid == gone.pid && file.at_ns[0] < begin;
+        let remedy = if files.iter().any(|file| had_it(file) && file.is_same_place(server)) {
+            "It was the name of its own socket before: who ends may remove it only if nobody has it by then (`SetUnlinkOnClose(false)` of Go \
+             leaves it to who starts)."
+        } else {
+            "The file of a socket may be removed only if a connection to it is refused (ECONNREFUSED), not after another error or a time \
+             without an answer."
+        };
         let text = format!(
-            "{by} removed the socket `{}` at {}, where {listener} still listened{end}. The file of a socket may be removed only if a connection \
-             to it is refused (ECONNREFUSED), not after another error or a time without an answer.",
+            "{by} removed the socket `{}` at {}, where {listener} still listened{end}. {remedy}",
             clean(&server.path),
             after(since)
         );
         let processes = [gone.process, server.process].into_iter().chain(other.or(failed).map(|file| file.process));
-        Some(Finding { at_ns: Some(since), ..Finding::new(FindingKind::LeftLock, processes, text) })
+        let finding = Finding { at_ns: Some(since), ..Finding::new(FindingKind::LeftLock, processes, text) };
+        Some((other.is_some(), finding))
     };
-    files.iter().find_map(found).into_iter().collect()
+    // That nobody can connect is worse than that others do.
+    let worst = files.iter().filter_map(found).min_by_key(|(other, _)| *other);
+    worst.map(|(_, finding)| finding).into_iter().collect()
 }
 
 /// The process that used a name.

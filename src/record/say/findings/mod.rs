@@ -73,7 +73,7 @@ pub(crate) use torn::line_cut;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 108] = [
+const RULES: [FindingRule; 109] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -113,6 +113,7 @@ const RULES: [FindingRule; 108] = [
     waits::renamed,
     names::other_name,
     names::watched,
+    names::without_newest,
     names::folder_too_late,
     loops::retries,
     unread::unread,

@@ -89,6 +89,47 @@ pub(crate) fn folder_too_late(view: &FindingView<'_>) -> Vec<Finding> {
     files.iter().filter_map(found).take(1).collect()
 }
 
+/// What SQLite appends to the name of a database for the file that has its newest changes (sqlite.org/wal.html).
+const NEWEST: &str = "-wal";
+
+/// `` `cp` copied `notes.db` without `notes.db-wal`, in which `app.py` had written: ... ``
+pub(crate) fn without_newest(view: &FindingView<'_>) -> Vec<Finding> {
+    let files = &view.document.named_files;
+    let found = |newest: &NamedFile| {
+        let writes = (NameUse::Writes..=NameUse::Empties).contains(&newest.does) && newest.error.is_none();
+        let path = newest.path.strip_suffix(NEWEST).filter(|_| writes)?;
+        let main = NamedFile { path: path.to_owned(), ..newest.clone() };
+        let copies = |file: &&NamedFile| {
+            let is_it = file.does == NameUse::Reads && file.error.is_none() && file.is_same_place(&main);
+            // While it is there: who has the database open last writes all to that, and removes it.
+            let is_gone = |other: &NamedFile| {
+                other.does == NameUse::Removes && other.is_same_place(newest) && other.at_ns[0] < file.at_ns[0]
+            };
+            let then = file.at_ns[0] > newest.at_ns[0] && newest.ended_ns.is_none_or(|end| end > file.at_ns[0]);
+            let with_it = |other: &NamedFile| other.pid == file.pid && other.path.ends_with(NEWEST);
+            let name = view.document.recorded.get(file.process).map_or("", |of| of.name.as_str());
+            // SQLite opens it to write, so that who only reads it beside that copies it.
+            let one = file.pid == newest.pid || COPIES.contains(&name) && !files.iter().any(with_it);
+            is_it && then && one && !files.iter().any(is_gone)
+        };
+        let copy = files.iter().find(copies)?;
+        let text = format!(
+            "{} copied `{name}` at {} without `{name}{NEWEST}`, where {} writes its newest changes (SQLite in WAL mode): the copy lacks them, \
+             or is broken. `sqlite3 {name} \".backup copy\"` or `VACUUM INTO` make a whole one.",
+            view.name(copy.process),
+            after(copy.at_ns[0]),
+            view.name(newest.process),
+            name = clean(main.last_name()),
+        );
+        let finding = Finding::new(FindingKind::Raced, [copy.process, newest.process], text);
+        Some(Finding { at_ns: Some(copy.at_ns[0]), ..finding })
+    };
+    files.iter().filter_map(found).take(1).collect()
+}
+
+/// Programs that copy files.
+const COPIES: [&str; 8] = ["cp", "rsync", "tar", "scp", "cat", "dd", "gzip", "zstd"];
+
 /// `` `inotifywait` watches what was `conf` until `sed` gave that name to another file at 2.01 s: ... ``
 pub(crate) fn watched(view: &FindingView<'_>) -> Vec<Finding> {
     let files = &view.document.named_files;
@@ -175,6 +216,30 @@ mod tests {
                 &|recording| recording.named_files[2].path = "a".to_owned(),
                 &|recording| recording.named_files[2].at_ns = [MS; 2],
                 &|recording| recording.named_files.push(file(1, "old/a", NameUse::Makes, 0)),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_database_that_is_copied_without_its_newest_changes_is_said() {
+        let copied = |change: &dyn Fn(&mut Document)| {
+            said(without_newest, &|recording| {
+                recording.named_files =
+                    vec![file(0, "a.db-wal", NameUse::Creates, MS), file(2, "a.db", NameUse::Reads, 2 * MS)];
+                recording.recorded[2].name = "cp".to_owned();
+                change(recording);
+            })
+        };
+        let text = "`cp` copied `a.db` at 2.00 ms without `a.db-wal`, where `seq` writes its newest changes (SQLite in WAL mode): the copy lacks \
+                    them, or is broken. `sqlite3 a.db \".backup copy\"` or `VACUUM INTO` make a whole one.";
+        assert_eq!(copied(&|_| {}), [text]);
+        silent(
+            &copied,
+            &[
+                &|recording| recording.recorded[2].name = "sqlite3".to_owned(),
+                &|recording| recording.named_files[1].at_ns = [0; 2],
+                &|recording| recording.named_files[0].ended_ns = Some(MS),
+                &|recording| recording.named_files.push(file(2, "a.db-wal", NameUse::Reads, 2 * MS)),
             ],
         );
     }

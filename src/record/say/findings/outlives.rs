@@ -74,7 +74,8 @@ pub(crate) fn missed_signal(view: &FindingView<'_>) -> Vec<Finding> {
     }
     let found = |(at, parent): (usize, &RecordedProcess)| {
         let signal = killed::requested(parent).filter(|_| !parent.is_shell() && view.is_one(at))?;
-        let left = parent.left.as_ref().filter(|left| left.until_ns >= document.processes.window_ns)?;
+        let goes_on = |until: u64| until >= document.processes.window_ns && until > parent.end_ns + ON_NS;
+        let left = parent.left.as_ref().filter(|left| goes_on(left.until_ns))?;
         // Who got the signal, and ignores or handles it, goes on by itself.
         let missed = |of: &&usize| {
             let child = document.recorded.get(**of);

@@ -208,7 +208,7 @@ fn race_of(view: &FindingView<'_>, failed: &NamedFile, well: bool) -> Option<Fin
             let why = format!("{who} had created `{name}` in it {}", before(at - by.at_ns[0]));
             (by, "could not remove", why, APART)
         }
-        NameError::Refused | NameError::InUse => return None,
+        NameError::Refused | NameError::InUse | NameError::Denied => return None,
     };
     let text = format!(
         "{} ended with exit code {} after it {could} `{}` at {}: {why}. {remedy}.",

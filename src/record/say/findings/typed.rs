@@ -108,6 +108,10 @@ fn what(view: &FindingView<'_>, channel: usize, process: usize) -> String {
         "waits for a password at the terminal (what is typed is not shown: ECHO is off), and nothing was typed. An option or a setting \
          gives it one or has it fail instead (for ssh, `-o BatchMode=yes`; for git, GIT_TERMINAL_PROMPT=0; for sudo, `-n`)."
             .to_owned()
+    } else if is_input && view.document.recorded.get(process).is_some_and(RecordedProcess::has_threads) {
+        "waits in one of its threads for something to be typed at its standard input, which is the terminal, and nothing was. Such a read cannot \
+         be cancelled: if the program is to end without it, it has to end at once (`exit`), or to poll before it reads."
+            .to_owned()
     } else if is_input && shown.is_none() {
         "reads its standard input, which is the terminal, and nothing was typed there: it was given no file. `<FILE` behind its \
          command, a file as its argument, or a pipe gives it one."

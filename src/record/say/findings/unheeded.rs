@@ -40,7 +40,8 @@ pub(crate) fn unheeded(view: &FindingView<'_>) -> Vec<Finding> {
         let Some((kind, why)) = why(view, failed, process) else { continue };
         known.push((failed.process, &failed.args));
         let (name, code) = (shown(process, &failed.args), failed.exit_code);
-        let text = format!("`{name}` failed with exit code {code} at {}{why}", after(failed.lived_ns[1]));
+        let denied = exit::denied(view, failed.process, failed.lived_ns[1]).unwrap_or_default();
+        let text = format!("`{name}` failed with exit code {code} at {}{denied}{why}", after(failed.lived_ns[1]));
         let finding = Finding::new(kind, [failed.process], text);
         found.push(Finding { count: Some(code.into()), at_ns: Some(failed.lived_ns[1]), ..finding });
     }

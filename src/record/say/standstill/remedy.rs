@@ -69,10 +69,16 @@ pub(super) fn remedy(
         pipe.readers.iter().find(own).is_some_and(|end| end.unwatched > end.watched)
     });
     if unwatched {
+        let asyncio = "a line longer than `limit` of its stream (64 KiB), or a task that has ended";
+        let node = "a stream that is paused or has no reader";
+        let why = match reader.process.name.as_str() {
+            of if of.starts_with("python") => format!("In asyncio, that is {asyncio}"),
+            of if of.starts_with("node") => format!("In node, that is {node}"),
+            _ => format!("In asyncio, that is {asyncio}; in node, {node}"),
+        };
         return Some(format!(
             "{name} has read that with epoll at first, and took it out of its set (EPOLL_CTL_DEL): an event loop does so if nobody takes \
-             what it has read. In asyncio, that is a line longer than `limit` of its stream (64 KiB) or a task that has ended; in node, a \
-             stream that is paused or has no reader."
+             what it has read. {why}."
         ));
     }
     // It may have been for another program.
@@ -91,6 +97,9 @@ pub(super) fn remedy(
     })
 }
 
+/// What asks on its standard input.
+const ASKS: &str = "ffmpeg";
+
 /// If a member waits for its standard input, to which another one has written nothing.
 fn silent_input(recording: &Document, members: &[&LastWait], name: &impl Fn(&SeenProcess) -> String) -> Option<String> {
     let is_silent = |channel: &AwaitedChannel| {
@@ -101,14 +110,20 @@ fn silent_input(recording: &Document, members: &[&LastWait], name: &impl Fn(&See
         members.iter().find_map(|wait| Some((wait, wait.channels().iter().find(|of| is_silent(of))?)))?;
     let holder = channel.holders.iter().find(|holder| holder.process.pid != reader.process.pid)?;
     let from_begin = recording.target.pids().is_empty() && recording.looks.is_none();
+    let asked = &reader.process;
     let (reader, holder) = (name(&reader.process), name(&holder.process));
     let all_empty = members.iter().all(|wait| !wait.channels().is_empty());
+    let asks = if asked.name == ASKS {
+        " `ffmpeg` asks there whether it may overwrite a file (`-y`, `-n`), or reads keys (`-nostdin`)."
+    } else {
+        ""
+    };
     let begin = if all_empty { format!("All of them wait for data: {reader}") } else { capitalized(&reader) };
     from_begin.then(|| {
         format!(
             "{begin} reads its standard input, to which {holder} has written nothing. {holder} has to write \
              and flush, to close its end, or, if no input is meant, to start {reader} with `</dev/null` (`stdin: 'ignore'`, \
-             `stdin=DEVNULL`)."
+             `stdin=DEVNULL`).{asks}"
         )
     })
 }

@@ -127,7 +127,7 @@ fn a_command_that_ended_its_script_is_said() {
         })
     };
     let grep = "Exit code 1 is that of `grep`, which found nothing and ended at 12.0 ms; `sh` ended with it: it was its last command, \
-                or `set -e` did that: `|| true` behind the command avoids that.";
+                or the script ended there (`set -e`, `exit`): `|| true` behind the command avoids that.";
     assert_eq!(found("rg", 1000), [grep.replace("`grep`", "`rg`")]);
     let tar = found("tar", 900_000_000);
     assert_eq!(
