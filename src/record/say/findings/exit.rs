@@ -304,8 +304,8 @@ fn got_several(view: &FindingView<'_>, at: usize) -> Option<String> {
     let (program, (_, count)) = runs.into_iter().max_by_key(|(_, work)| *work).filter(|(_, (_, count))| *count > 1)?;
     let joins = view.name(joins);
     Some(format!(
-        ": {joins} gave it the output of {count} `{}` as one, one after the other. If each is to have a reader of its own, that belongs to the \
-         command of {joins}, in quotes (`'command | reader'`)",
+        ": {joins} gave it the output of {count} `{}` as one, one after the other (a reader for each belongs to the command of {joins}, in quotes: \
+         `'command | reader'`)",
         clean(program)
     ))
 }

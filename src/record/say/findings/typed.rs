@@ -1,6 +1,6 @@
 //! What waits for somebody to type at its terminal.
 
-use crate::profile::few;
+use crate::profile::{few, listed};
 use crate::record::say::findings::view::{FindingView, after};
 use crate::result::{
     AwaitedChannel, ChannelKind, Document, Finding, FindingKind, LastWait, RecordedChannel, RecordedEnd,
@@ -41,8 +41,11 @@ pub(super) fn polling_terminal<'a>(view: &FindingView<'a>) -> Option<(usize, &'a
     let document = view.document;
     document.last_look.iter().flat_map(|look| &look.waits).find_map(|wait| {
         let at = wait.process.recorded.filter(|at| view.is_one(*at))?;
-        let WaitedFor::Channels { any, polled: true, limited: false, .. } = &wait.awaited else { return None };
-        let input = any.iter().find(|channel| is_input(channel))?;
+        let WaitedFor::Channels { any, others, polled: true, limited } = &wait.awaited else { return None };
+        // Who looks at nothing else shows a dialog there, and may look again after a time.
+        let dialog =
+            || any.first().filter(|of| any.len() == 1 && *others == 0 && of.kind == ChannelKind::Pty && !of.room);
+        let input = any.iter().find(|channel| is_input(channel) && !limited).or_else(dialog)?;
         let slept = document.recorded.get(at)?.waits.get(&WaitReason::Poll).map_or(0, |wait| wait.ns);
         let of_input =
             |channel: &&RecordedChannel| [channel.inode, channel.device.into()] == [input.inode, input.device.into()];
@@ -55,6 +58,27 @@ pub(super) fn polling_terminal<'a>(view: &FindingView<'a>) -> Option<(usize, &'a
 fn polled(view: &FindingView<'_>) -> Option<Finding> {
     let document = view.document;
     let (at, any) = polling_terminal(view)?;
+    if !any.iter().any(is_input) {
+        let waits = view.document.last_look.iter().flat_map(|look| &look.waits);
+        let pids = &document.recorded.get(at)?.pids;
+        let waits_for = |pid: u32| {
+            let is_it = |channel: &AwaitedChannel| channel.holders.iter().any(|holder| holder.process.pid == pid);
+            waits.clone().find(|wait| wait.process.pid != pid && wait.channels().iter().any(is_it))
+        };
+        let after_it = std::iter::successors(waits_for(*pids.last()?), |wait| waits_for(wait.process.pid)).take(CHAIN);
+        let names: Vec<String> = after_it.filter_map(|wait| Some(view.name(wait.process.recorded?))).collect();
+        let chain = match &names[..] {
+            [] => String::new(),
+            [one] => format!(" {one} waits for it."),
+            [one, rest @ ..] => format!(" {one} waits for it, and {} for that.", listed(rest.iter().cloned())),
+        };
+        let text = format!(
+            "{} waits for something to be typed at its terminal, and nothing was.{chain} Where nobody types, an option has to give the answer, or \
+             to have it fail instead (for gpg, `--batch` and `--pinentry-mode loopback`).",
+            view.name(at)
+        );
+        return Some(Finding::new(FindingKind::Held, [at], text));
+    }
     let known = |other: &AwaitedChannel| {
         let is_it = |channel: &&RecordedChannel| channel.inode == other.inode && channel.device == other.device;
         document.channels.iter().find(is_it)
@@ -69,6 +93,9 @@ fn polled(view: &FindingView<'_>) -> Option<Finding> {
     );
     Some(Finding::new(FindingKind::Held, [at], text))
 }
+
+/// More processes that wait for each other in turn are not named.
+const CHAIN: usize = 3;
 
 /// Who asks waits at once: so much of a wait can be that of an earlier one, ns.
 const BEGIN_NS: u64 = 500_000_000;
@@ -143,7 +170,7 @@ fn is_hidden(document: &Document, process: usize) -> bool {
 mod tests {
     use super::*;
     use crate::record::say::findings::tests::{MS, WINDOW, said, silent};
-    use crate::result::{LastLook, RecordedStream, SeenProcess, WaitTotal};
+    use crate::result::{ChannelHolder, LastLook, RecordedStream, SeenProcess, WaitTotal};
 
     fn asks(change: &dyn Fn(&mut Document)) -> Vec<String> {
         said(typed, &|recording| {
@@ -242,6 +269,19 @@ mod tests {
             "{begin}, or for the TCP connection from `grep`, and nothing was typed. `</dev/null` behind its command gives it an input that ends."
         );
         assert_eq!(polls(&|_| {}), [text]);
+        let dialog = polls(&|recording| {
+            let look = recording.last_look.as_mut().unwrap();
+            let channel = AwaitedChannel { kind: ChannelKind::Pty, inode: 8, fd: 5, ..AwaitedChannel::default() };
+            look.waits[0].awaited = WaitedFor::Channels { any: vec![channel], others: 0, polled: true, limited: true };
+            let holder = SeenProcess { pid: 2, ..SeenProcess::default() };
+            let holders = vec![ChannelHolder { process: holder, fd: 1 }];
+            let pipe = AwaitedChannel { inode: 9, fd: 3, holders, ..AwaitedChannel::default() };
+            let awaited = WaitedFor::Channels { any: vec![pipe], others: 0, polled: false, limited: false };
+            let process = SeenProcess { pid: 1, recorded: Some(0), ..SeenProcess::default() };
+            look.waits.push(LastWait { process, awaited, endless: false, stuck: false });
+        });
+        let begin = "`grep` waits for something to be typed at its terminal, and nothing was. `seq` waits for it. Where nobody types,";
+        assert!(dialog[0].starts_with(begin), "{dialog:?}");
         silent(
             &polls,
             &[
