@@ -308,7 +308,7 @@ static __always_inline int add_call(const void *registers, s64 result)
 	if (result < 0 && result > -4096) {
 		own->own.failed++;
 		own->own.failure = -result | call.orig_ax << 32;
-		if (is_refusal(result)) {
+		if (is_refusal(result) && matters(call.orig_ax)) {
 			own->own.refusal = own->own.failure;
 			own->own.refused_at = bpf_ktime_get_ns();
 		}

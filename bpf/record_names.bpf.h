@@ -274,6 +274,15 @@ static __always_inline int is_refusal(s64 result)
 	return 0;
 }
 
+/* Whether a program needs what this call does: it opens, makes, removes, renames or executes something by its name. What it only asks
+ * about, or sets for itself, it can do without. */
+static __always_inline int matters(u64 number)
+{
+	u32 does = name_use_of(number) & 0xff;
+
+	return number == NR_EXECVE || number == NR_EXECVEAT || (does && does != PR_LOOKS && does != PR_WATCHES_IT);
+}
+
 /* Whether it may be of interest that a call on a name ended so. */
 static __always_inline int tells(s64 result)
 {

@@ -183,6 +183,13 @@ pub struct AwaitedChannel {
     pub holders: Vec<ChannelHolder>,
 }
 
+impl AwaitedChannel {
+    /// Whether it is what is typed at a terminal: as [`RecordedChannel::is_typed`](crate::RecordedChannel::is_typed).
+    pub fn is_typed(&self) -> bool {
+        self.kind == ChannelKind::Pty && self.inode.is_multiple_of(2)
+    }
+}
+
 /// What a channel is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -77,7 +77,7 @@ fn late_output_many_processes_and_exit_codes_are_said() {
     assert!(text.starts_with("Exit code 141: `yes` was ended by SIGPIPE at ") && text.contains("`head`"), "{text}");
     let failed = record(&["sh -c 'ls /no/such/file 2>/dev/null; exit $?'"]);
     let text = of(&failed, FindingKind::ExitCode);
-    assert!(text.starts_with("Exit code 2 is that of `sh") && text.contains(" was `ls` at "), "{text}");
+    assert!(text.starts_with("Exit code 2 is that of `ls`, which ended at ") && text.contains("; `sh"), "{text}");
 }
 
 #[test]

@@ -137,7 +137,9 @@ pub(crate) fn deleted(view: &FindingView<'_>) -> Vec<Finding> {
     let found = |stream: &RecordedStream| {
         let [bytes, at] = stream.deleted?;
         // What is removed as the last thing, as by who cleans up, is still written by who is ended with it.
-        let ends = view.document.recorded.get(stream.process).is_some_and(|of| of.end_ns < at + ENDING_NS);
+        let is_ended = |of: &RecordedProcess| of.signal.is_some() || of.got_signal.is_some();
+        let process = view.document.recorded.get(stream.process);
+        let ends = process.is_some_and(|of| is_ended(of) && of.end_ns < at + ENDING_NS);
         if ends && stream.moved_ns[0] < at {
             return None;
         }

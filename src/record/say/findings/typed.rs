@@ -42,9 +42,8 @@ pub(super) fn polling_terminal<'a>(view: &FindingView<'a>) -> Option<(usize, &'a
     document.last_look.iter().flat_map(|look| &look.waits).find_map(|wait| {
         let at = wait.process.recorded.filter(|at| view.is_one(*at))?;
         let WaitedFor::Channels { any, others, polled: true, limited } = &wait.awaited else { return None };
-        // Who looks at nothing else shows a dialog there, and may look again after a time.
-        let dialog =
-            || any.first().filter(|of| any.len() == 1 && *others == 0 && of.kind == ChannelKind::Pty && !of.room);
+        // Who looks at nothing else shows a dialog there, and may look again after a time. The side of who shows it is no dialog.
+        let dialog = || any.first().filter(|of| any.len() == 1 && *others == 0 && of.is_typed() && !of.room);
         let input = any.iter().find(|channel| is_input(channel) && !limited).or_else(dialog)?;
         let slept = document.recorded.get(at)?.waits.get(&WaitReason::Poll).map_or(0, |wait| wait.ns);
         let of_input =
@@ -72,9 +71,11 @@ fn polled(view: &FindingView<'_>) -> Option<Finding> {
             [one] => format!(" {one} waits for it."),
             [one, rest @ ..] => format!(" {one} waits for it, and {} for that.", listed(rest.iter().cloned())),
         };
+        let is_gpg = document.recorded.get(at)?.name.starts_with(OF_GPG);
+        let options = if is_gpg { " (for gpg, `--batch` and `--pinentry-mode loopback`)" } else { "" };
         let text = format!(
             "{} waits for something to be typed at its terminal, and nothing was.{chain} Where nobody types, an option has to give the answer, or \
-             to have it fail instead (for gpg, `--batch` and `--pinentry-mode loopback`).",
+             to have it fail instead{options}.",
             view.name(at)
         );
         return Some(Finding::new(FindingKind::Held, [at], text));
@@ -93,6 +94,9 @@ fn polled(view: &FindingView<'_>) -> Option<Finding> {
     );
     Some(Finding::new(FindingKind::Held, [at], text))
 }
+
+/// What asks for the passphrases of GnuPG.
+const OF_GPG: &str = "pinentry";
 
 /// More processes that wait for each other in turn are not named.
 const CHAIN: usize = 3;
