@@ -2,6 +2,7 @@
 
 use super::{bytes, record, record_with};
 use crate::common::{binary, copy_program, pipeprof, wait_until};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -49,6 +50,14 @@ fn signals_reach_the_pipeline_and_it_outlives_a_killed_recorder() {
     let start = |name: &str, line: &str| {
         let output = path(name);
         let mut command = pipeprof(&["record", "-o", output.to_str().unwrap(), "--", line]);
+        // A shell without job control lets what it starts in the background ignore SIGINT, and pipeprof leaves that so.
+        let default_signals = || {
+            // SAFETY: async-signal-safe.
+            unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+            Ok(())
+        };
+        // SAFETY: `default_signals` makes one call that may be made between fork and exec.
+        unsafe { command.pre_exec(default_signals) };
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     };
     let ready = path("ready");
