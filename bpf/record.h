@@ -97,7 +97,7 @@ struct pr_state {
 	u64 level;
 	/* Whether what io_uring moves can be seen. */
 	u64 rings;
-	/* Names that are none of locks, and whether some had no room. */
+	/* Names other than those of locks, and whether some had no room. */
 	u64 other_names;
 	u64 lost_names;
 	/* How often files were emptied. */

@@ -197,7 +197,7 @@ enum { SIGNAL_GROUP_EXIT = 4 };
 enum { ENOENT = 2, EBADF = 9, ECHILD = 10, EAGAIN = 11, EACCES = 13, EMFILE = 24, ENOTTY = 25, ENOSPC = 28, ESPIPE = 29, EPIPE = 32 };
 /* Why a call is refused that is mostly not. */
 enum { EPERM = 1, ENOEXEC = 8, ENOMEM = 12, EBUSY = 16, EXDEV = 18, ENODEV = 19, ETXTBSY = 26, EFBIG = 27, EROFS = 30, EMLINK = 31 };
-enum { EDEADLK = 35, ENAMETOOLONG = 36, ELOOP = 40, EADDRNOTAVAIL = 99, ENETUNREACH = 101, EHOSTUNREACH = 113, ESTALE = 116 };
+enum { ENAMETOOLONG = 36, ELOOP = 40, ESTALE = 116 };
 enum { ENOTEMPTY = 39, EADDRINUSE = 98, ECONNREFUSED = 111, EDQUOT = 122 };
 /* include/uapi/asm-generic/resource.h */
 enum { RLIMIT_NOFILE = 7 };

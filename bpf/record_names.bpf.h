@@ -262,12 +262,8 @@ static __always_inline int is_refusal(s64 result)
 	case EFBIG:
 	case EROFS:
 	case EMLINK:
-	case EDEADLK:
 	case ENAMETOOLONG:
 	case ELOOP:
-	case EADDRNOTAVAIL:
-	case ENETUNREACH:
-	case EHOSTUNREACH:
 	case ESTALE:
 		return 1;
 	}

@@ -74,7 +74,12 @@ impl RecordedChannel {
 
     /// Whether bytes go through it without any borders between them.
     pub fn is_stream(&self) -> bool {
-        self.kind.is_pipe() || matches!(self.kind, ChannelKind::UnixStream | ChannelKind::Tcp)
+        self.kind.is_pipe() || self.is_stream_socket()
+    }
+
+    /// Whether it is one direction of a connection that has no borders between messages.
+    pub fn is_stream_socket(&self) -> bool {
+        matches!(self.kind, ChannelKind::UnixStream | ChannelKind::Tcp)
     }
 
     /// Whether it is what is typed at a terminal: the other direction, which is shown, has an odd number.

@@ -32,6 +32,12 @@ pub fn hides(json: &Value) -> bool {
     }
 }
 
+/// What the C library calls an error: strerror(3).
+pub fn error_message(number: i32) -> String {
+    let text = std::io::Error::from_raw_os_error(number).to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
 /// `text` of others, in one line, with a question mark for each character that [`is_hidden`].
 pub fn clean(text: &str) -> String {
     text.chars().map(|c| if is_hidden(c) { '?' } else { c }).collect()

@@ -14,8 +14,7 @@ const MOST: usize = 16_384;
 /// The most processes that have rows of their own for what befell them.
 pub(crate) const MOST_APART: usize = 8;
 
-/// Whether a process was sent a signal to end, which it did not do then, or left zombies until its end: it is none of the others of
-/// its program.
+/// Whether a process went on after a signal that asked it to end, or left zombies at its end. Such a process has a row of its own.
 pub(crate) fn stands_out(process: &PrProcess) -> bool {
     process.zombies > 1 || process.told_at > 0 && process.told_how as usize != PR_TOLD_DEFAULT
 }

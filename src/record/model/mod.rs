@@ -16,7 +16,6 @@ pub(crate) mod named_files;
 pub(crate) mod names;
 pub(crate) mod off_cpu;
 pub(crate) mod related_names;
-
 pub(crate) mod sampling;
 pub(crate) mod stage_times;
 pub(crate) mod stages;

@@ -2,6 +2,9 @@
 
 use crate::result::{NameError, NameUse, NamedFile};
 
+/// What SQLite appends to the name of a database for the file that has its newest changes (sqlite.org/wal.html).
+pub(crate) const NEWEST: &str = "-wal";
+
 /// The path of the folder in which a path is; `.` of one that has no folder, None of `/`.
 pub(crate) fn folder_of(path: &str) -> Option<&str> {
     match path.trim_end_matches('/').rsplit_once('/') {
@@ -55,7 +58,7 @@ pub(crate) fn related(used: &[NamedFile], kept: &[usize]) -> Vec<usize> {
             .any(|(inode, device, at)| (file.inode, file.device) == (*inode, *device) && file.at_ns[1] > *at)
     };
     // Of a database that others use.
-    let newest = |file: &NamedFile| file.path.ends_with("-wal");
+    let newest = |file: &NamedFile| file.path.ends_with(NEWEST);
     let matters = |(_, file): &(usize, &NamedFile)| {
         too_early(file) || watches_folder(file) || by_other_name(file) || newest(file)
     };

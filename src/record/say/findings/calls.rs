@@ -6,7 +6,7 @@ use crate::record::say::findings::view::FindingView;
 use crate::record::say::standstill::{full_name, inherited_lock};
 use crate::report::number::percent;
 use crate::result::{Finding, FindingKind, NamedFile, PathWhat, RecordedProcess, SeenProcess, WaitReason};
-use crate::util::text::{clean, counted, grouped, plural};
+use crate::util::text::{clean, counted, error_message, grouped, plural};
 
 /// Fewer are no load: questions how much there is to read, failed reads and writes, failed closes, and calls of `fsync`.
 const ASKS: u64 = 10_000;
@@ -134,10 +134,9 @@ fn failed(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said 
     if is_known || closes || count < FAILED || (count as f64) < FAILED_SHARE * process.calls as f64 {
         return None;
     }
-    let what = std::io::Error::from_raw_os_error(*error).to_string();
-    let what = what.split(" (os error").next().unwrap_or_default();
     // Inside of the kernel: the call begins anew after a signal (include/linux/errno.h, ERESTARTSYS).
-    let what = if *error >= FIRST_INNER { "it has to begin anew after a signal" } else { what };
+    let what =
+        if *error >= FIRST_INNER { "it has to begin anew after a signal".to_owned() } else { error_message(*error) };
     let why = if call == "ioctl" && (*error >= FIRST_INNER || *error == libc::EIO) {
         " It is in a background process group of its terminal, as `timeout` makes one (without `--foreground`): the kernel answers with \
          SIGTTOU, which it ignores or blocks. `</dev/null` leaves the terminal alone."

@@ -14,7 +14,7 @@ pub(crate) fn cut_message(view: &FindingView<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let found = document.channels.iter().enumerate().filter_map(|(at, channel)| {
-        let stream = channel.is_stream() && !channel.kind.is_pipe();
+        let stream = channel.is_stream_socket();
         let ([end], [writer]) = (&channel.readers[..], &channel.writers[..]) else { return None };
         let reader = view.process(end)?;
         let (read, written) = (end.bytes, channel.written());

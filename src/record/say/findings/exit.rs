@@ -10,7 +10,7 @@ use crate::result::{
     ChannelKind, Finding, FindingKind, HeldBy, NameError, NameUse, NamedFile, RecordedChannel, RecordedEnd,
     RecordedProcess, WaitReason,
 };
-use crate::util::text::clean;
+use crate::util::text::{clean, error_message};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// `` Exit code 141: `printf` was ended by SIGPIPE at 12.0 ms, because `grep` had ended. `` or `` Exit code 2 is that of `ls`,
@@ -344,9 +344,7 @@ pub(super) fn denied(view: &FindingView<'_>, at: usize, end: u64) -> Option<Stri
         (_, libc::ENAMETOOLONG) => " (a name has at most 255 bytes, and a path 4,095)",
         _ => "",
     };
-    let error = std::io::Error::from_raw_os_error(refusal.error).to_string();
-    let error = error.split(" (os error").next().unwrap_or(&error).to_owned();
-    Some(format!(": its `{}`{of} was refused with \"{error}\"{hint}", refusal.call))
+    Some(format!(": its `{}`{of} was refused with \"{}\"{hint}", refusal.call, error_message(refusal.error)))
 }
 
 /// The longest line that event loops and scanners take by default, bytes: asyncio/streams.py, `_DEFAULT_LIMIT`; bufio/scan.go,

@@ -1,5 +1,6 @@
 //! Files that another name, or the file of a name that came too late, explains.
 
+use crate::record::model::related_names::{NEWEST, folder_of};
 use crate::record::say::findings::exit_of::MAKES;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::result::{Finding, FindingKind, NameError, NameUse, NamedFile, RecordedProcess};
@@ -89,9 +90,6 @@ pub(crate) fn folder_too_late(view: &FindingView<'_>) -> Vec<Finding> {
     files.iter().filter_map(found).take(1).collect()
 }
 
-/// What SQLite appends to the name of a database for the file that has its newest changes (sqlite.org/wal.html).
-const NEWEST: &str = "-wal";
-
 /// `` `cp` copied `notes.db` without `notes.db-wal`, in which `app.py` had written: ... ``
 pub(crate) fn without_newest(view: &FindingView<'_>) -> Vec<Finding> {
     let files = &view.document.named_files;
@@ -141,7 +139,7 @@ pub(crate) fn watched(view: &FindingView<'_>) -> Vec<Finding> {
         let taken = files.iter().filter(takes).min_by_key(|file| file.at_ns[0])?;
         let looks_again = files.iter().any(|file| {
             let again = file.is_same_place(watch) && file.at_ns[1] > taken.at_ns[0];
-            let folder = crate::record::model::related_names::folder_of(&watch.path);
+            let folder = folder_of(&watch.path);
             let whole = NamedFile { path: folder.unwrap_or_default().to_owned(), ..watch.clone() };
             file.does == NameUse::Watches && file.pid == watch.pid && (again || file.is_same_place(&whole))
         });

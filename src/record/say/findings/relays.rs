@@ -1,19 +1,18 @@
 //! Programs that pass data on both ways, and end when one of them has ended.
 
 use crate::record::say::findings::view::{FindingView, after};
-use crate::result::{ChannelKind, Finding, FindingKind, RecordedChannel};
+use crate::result::{Finding, FindingKind};
 
 /// `` `socat` had ended at 1.73 s when `daemon.py` answered `client.py` through it: what it wrote was refused (EPIPE). ... ``
 pub(crate) fn ended_early(view: &FindingView<'_>) -> Vec<Finding> {
-    let is_socket = |channel: &RecordedChannel| [ChannelKind::UnixStream, ChannelKind::Tcp].contains(&channel.kind);
-    let refused = view.writers().filter(|(_, channel, end)| is_socket(channel) && end.epipe > 0);
+    let refused = view.writers().filter(|(_, channel, end)| channel.is_stream_socket() && end.epipe > 0);
     let found = refused.filter_map(|(at, channel, end)| {
         let [reader] = &channel.readers[..] else { return None };
         let relay = view.process(reader).filter(|relay| relay.signal.is_none() && reader.process != end.process)?;
-        let server = view.process(end).filter(|server| relay.end_ns < server.end_ns && view.is_one(reader.process))?;
+        view.process(end).filter(|server| relay.end_ns < server.end_ns && view.is_one(reader.process))?;
         // What it passed on to the server came from a third process, to its end.
         let mut sources = view.readers().filter(|(_, source, input)| {
-            input.process == reader.process && input.at_end > 0 && input.bytes > 0 && is_socket(source)
+            input.process == reader.process && input.at_end > 0 && input.bytes > 0 && source.is_stream_socket()
         });
         let (_, source, _) = sources.find(|(_, source, _)| {
             source.writers.iter().all(|writer| writer.process != end.process && writer.process != reader.process)
@@ -21,9 +20,9 @@ pub(crate) fn ended_early(view: &FindingView<'_>) -> Vec<Finding> {
         // Who wrote is not known of each socket.
         let passed_on = view.readers().any(|(_, to, of)| {
             let by_relay = to.writers.iter().all(|own| own.process == reader.process);
-            of.process == end.process && of.bytes > 0 && is_socket(to) && by_relay
+            of.process == end.process && of.bytes > 0 && to.is_stream_socket() && by_relay
         });
-        if !passed_on || server.end_ns == relay.end_ns {
+        if !passed_on {
             return None;
         }
         let (name, server) = (view.name(reader.process), view.name(end.process));
@@ -49,7 +48,7 @@ pub(crate) fn ended_early(view: &FindingView<'_>) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::record::say::findings::tests::{WINDOW, said, silent};
-    use crate::result::{Document, RecordedEnd};
+    use crate::result::{ChannelKind, Document, RecordedChannel, RecordedEnd};
 
     #[test]
     fn a_relay_that_ends_too_early_is_said() {
