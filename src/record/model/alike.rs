@@ -10,6 +10,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// From so many on, processes that did the same at different pipes are one row: nobody types as many.
 const MANY: usize = 9;
 
+/// From so many on, turns of a loop are one row: those of one kind that ended before the next one began.
+const TURNS: usize = 3;
+
 /// Of many scripts, one that lived for a tenth of the window or longer has its own row.
 const LONG: u64 = 10;
 
@@ -25,9 +28,12 @@ pub(crate) type StageProgram = (u32, [u64; 2]);
 /// Processes of one stage and program, with the sides of pipes that they used.
 pub(crate) type SameEnds = (StageProgram, BTreeSet<PipeSide>);
 
+/// How a process ended: its signal and its exit code.
+type HowEnded = [u64; 2];
+
 /// A number for each process. It is the same for processes of a stage that ran the same program on the same pipes, with the same
 /// `script` (a number, 0 for none) unless there are many, and for
-/// [`MANY`] that did so on pipes of the same kind. Pipes are of the same kind if the same processes, of those that are
+/// [`MANY`], or [`TURNS`] of a loop that ended in the same way, that did so on pipes of the same kind. Pipes are of the same kind if the same processes, of those that are
 /// told apart already, write and read them: the colour refinement of graphs.
 pub(crate) fn alike(counted: &RecordedCounts, script: impl Fn(&PrWho) -> u64) -> HashMap<PrWho, usize> {
     let scripts = scripts(counted, &script);
@@ -46,13 +52,51 @@ pub(crate) fn alike(counted: &RecordedCounts, script: impl Fn(&PrWho) -> u64) ->
         let sides = used.remove(who).unwrap_or_default();
         exact.push((*who, groups.insert_full((program(who), sides)).0));
     }
-    let kinds = kinds(&groups);
-    let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
-    kinds.iter().for_each(|kind| *sizes.entry(*kind).or_default() += 1);
-    let first = |kind| kinds.iter().position(|other| *other == kind);
-    let firsts: BTreeMap<usize, usize> =
-        sizes.iter().filter(|(_, size)| **size >= MANY).filter_map(|(kind, _)| Some((*kind, first(*kind)?))).collect();
-    exact.into_iter().map(|(who, group)| (who, firsts.get(&kinds[group]).copied().unwrap_or(group))).collect()
+    let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    kinds(&groups).into_iter().enumerate().for_each(|(group, kind)| members.entry(kind).or_default().push(group));
+    let turns = turns(counted, &exact);
+    let mut firsts: Vec<usize> = (0..groups.len()).collect();
+    for groups in members.values() {
+        let mut merge = |groups: &[usize]| groups.iter().for_each(|group| firsts[*group] = groups[0]);
+        if groups.len() >= MANY {
+            merge(groups);
+            continue;
+        }
+        let mut alike: BTreeMap<HowEnded, Vec<usize>> = BTreeMap::new();
+        for (group, turn) in groups.iter().filter_map(|group| Some((*group, turns.get(group)?))) {
+            alike.entry(turn.how).or_default().push(group);
+        }
+        for groups in alike.values().filter(|groups| groups.len() >= TURNS) {
+            let mut spans: Vec<[u64; 2]> = groups.iter().map(|group| turns[group].span).collect();
+            spans.sort_unstable();
+            if spans.windows(2).all(|two| two[0][1] <= two[1][0]) {
+                merge(groups);
+            }
+        }
+    }
+    exact.into_iter().map(|(who, group)| (who, firsts[group])).collect()
+}
+
+/// A group of processes that have all ended.
+struct Turn {
+    /// From the first begin to the last end, by the programs' clock, ns.
+    span: [u64; 2],
+    how: HowEnded,
+}
+
+/// The groups whose processes ended, all in the same way, before the last process of all did.
+fn turns(counted: &RecordedCounts, exact: &[(PrWho, usize)]) -> HashMap<usize, Turn> {
+    let last = counted.processes.iter().map(|(_, process)| process.end).max().unwrap_or(0);
+    let mut turns: HashMap<usize, Option<Turn>> = HashMap::new();
+    for ((_, process), (_, group)) in counted.processes.iter().zip(exact) {
+        let (span, how) = ([process.begin, process.end], [process.signal, process.code]);
+        let turn = turns.entry(*group).or_insert(Some(Turn { span, how }));
+        *turn = turn
+            .take()
+            .filter(|turn| process.end < last && turn.how == how)
+            .map(|turn| Turn { span: [turn.span[0].min(span[0]), turn.span[1].max(span[1])], how });
+    }
+    turns.into_iter().filter_map(|(group, turn)| Some((group, turn?))).collect()
 }
 
 /// The scripts of each program that have rows of their own: all if there are few; of many those that lived long, such as the one that
@@ -164,6 +208,30 @@ mod tests {
             alike(&counted, |who| who.tgid.into()).into_values().collect::<BTreeSet<usize>>().len()
         };
         assert_eq!([scripts(3), scripts(200)], [3, 1], "few scripts were typed");
+    }
+
+    /// Three processes, each with a pipe of its own to a fourth that lives on, and these times and exit codes.
+    fn turns_of(times: [[u64; 3]; 3]) -> usize {
+        let mut counted = RecordedCounts::default();
+        let mut add = |tgid: u32, [begin, end, code]: [u64; 3], pipe: u64| {
+            let who = PrWho { tgid, name: [u64::from(tgid == 9), 0], ..PrWho::zeroed() };
+            counted.processes.push((who, PrProcess { begin, end, code, ..PrProcess::zeroed() }));
+            let side = if tgid == 9 { READ } else { WRITE };
+            counted.ends.push((PrEnd { who, inode: pipe, device: 1, side }, PrCounts::zeroed()));
+        };
+        for (tgid, times) in (1..).zip(times) {
+            add(tgid, times, u64::from(tgid));
+        }
+        add(9, [0, 100, 0], 50);
+        alike(&counted, |_| 0).into_values().collect::<BTreeSet<usize>>().len()
+    }
+
+    #[test]
+    fn turns_of_a_loop_are_one_row() {
+        assert_eq!(turns_of([[1, 5, 0], [5, 9, 0], [10, 20, 0]]), 2);
+        assert_eq!(turns_of([[1, 6, 0], [5, 9, 0], [10, 20, 0]]), 4, "two ran at once");
+        assert_eq!(turns_of([[1, 5, 0], [5, 9, 1], [10, 20, 0]]), 4, "one failed");
+        assert_eq!(turns_of([[1, 5, 0], [5, 9, 0], [10, 100, 0]]), 4, "one runs on");
     }
 
     #[test]
