@@ -329,7 +329,11 @@ static __always_inline int add_call(const void *registers, s64 result)
 		}
 		side = found.from >= 0 ? PR_READ : PR_WRITE;
 		fd = side == PR_READ ? found.from : found.to;
-		own->own.errors += side == PR_WRITE && fd == STANDARD_ERROR && result > 0;
+		if (side == PR_WRITE && fd == STANDARD_ERROR && result > 0) {
+			own->own.errors++;
+			if (call.orig_ax == NR_WRITE)
+				note_said(task, call.si, result);
+		}
 		file = file_of(own, task, fd);
 		if (file && result == -EAGAIN)
 			note_unready(task, fd);

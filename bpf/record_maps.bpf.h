@@ -13,6 +13,7 @@ MAP(processes, HASH, PR_PROCESSES, struct pr_who, struct pr_process);
 MAP(ends, HASH, PR_ENDS, struct pr_end, struct pr_counts);
 MAP(waits, HASH, PR_WAITS, struct pr_reason, struct pr_wait);
 MAP(heads, HASH, PR_HEADS, struct pr_end, struct pr_head);
+MAP(said, LRU_HASH, PR_SAID, struct pr_who, struct pr_said);
 MAP(streams, HASH, PR_STREAMS, struct pr_stream, struct pr_streamed);
 MAP(names, HASH, PR_NAMES, struct pr_name, struct pr_named_file);
 

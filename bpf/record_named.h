@@ -23,6 +23,28 @@ struct pr_head {
 	u64 text[PR_HEAD];
 };
 
+/* Processes of which is kept what they wrote to their standard error, numbers of eight bytes of a text, and the most bytes that are added
+ * to it at once. */
+#define PR_SAID 512
+#define PR_WORDS 32
+#define PR_WORDS_AT_ONCE 127
+/* Its end was a write of its own, as of a question that was interrupted. */
+#define PR_ENDED_LATER 2
+
+/* What a process wrote to its standard error. A line can be several writes. */
+struct pr_said {
+	/* When it wrote last, by the programs' clock, ns. */
+	u64 at;
+	/* The last line has no end yet, or PR_ENDED_LATER. */
+	u64 unfinished;
+	u64 first_length;
+	u64 last_length;
+	/* Begins with the first line. */
+	u64 first[PR_WORDS];
+	/* Ends with the last line. */
+	u64 last[PR_WORDS];
+};
+
 /* Streams of bytes to and from files that are kept. */
 #define PR_STREAMS 4096
 /* Numbers of eight bytes of a file's name. */

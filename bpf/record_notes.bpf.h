@@ -46,6 +46,56 @@ __noinline u32 note_head(u64 task, u32 fd, u64 buffer, u64 length)
 	return 1;
 }
 
+static __always_inline void add_words(u64 *text, u64 *used, u64 buffer, u64 length)
+{
+	u64 at = *used;
+
+	if (at > PR_WORDS_AT_ONCE)
+		return;
+	if (length > PR_WORDS_AT_ONCE)
+		length = PR_WORDS_AT_ONCE;
+	/* The verifier needs limits that clang cannot remove. */
+	asm volatile("%0 &= 127" : "+r"(at));
+	asm volatile("%0 &= 127" : "+r"(length));
+	if (!bpf_probe_read_user((char *)text + at, length, (void *)buffer))
+		*used = at + length;
+}
+
+/* It wrote this to its standard error. Not static, as note_open. */
+__noinline u32 note_said(u64 task, u64 buffer, u64 length)
+{
+	struct pr_task *own = find_any(task), *empty = FIRST(zeros);
+	struct pr_said *words;
+	struct pr_who who;
+	char end = 0;
+
+	if (!own || !empty || !length)
+		return 0;
+	who = own->who;
+	words = bpf_map_lookup_elem(&said, &who);
+	if (!words) {
+		bpf_map_update_elem(&said, &who, (const void *)empty, BPF_NOEXIST);
+		words = bpf_map_lookup_elem(&said, &who);
+	}
+	if (!words)
+		return 0;
+	bpf_probe_read_user(&end, 1, (void *)(buffer + length - 1));
+	/* An empty line says nothing. */
+	if (length == 1 && end == '\n') {
+		words->unfinished = words->unfinished ? PR_ENDED_LATER : 0;
+		return 0;
+	}
+	words->at = bpf_ktime_get_ns();
+	add_words(words->first, &words->first_length, buffer, length);
+	if (words->unfinished != 1 || length > PR_WORDS_AT_ONCE)
+		words->last_length = 0;
+	if (length > PR_WORDS_AT_ONCE)
+		buffer += length - PR_WORDS_AT_ONCE;
+	add_words(words->last, &words->last_length, buffer, length);
+	words->unfinished = end != '\n';
+	return 1;
+}
+
 /* A file was opened with these flags, as descriptor `fd` if that is not negative. Not static: the verifier then looks at it once,
  * and not in each of the states in which a call can end. */
 __noinline u32 note_open(u64 task, u64 flags, s64 fd)

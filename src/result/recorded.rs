@@ -239,6 +239,9 @@ pub struct RecordedProcess {
     /// Writes to its standard error.
     #[serde(default, skip_serializing_if = "is_default")]
     pub errors: u64,
+    /// What it wrote there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub words: Option<ProcessWords>,
     /// Calls that were to start a process or a thread, of which there were too many (EAGAIN).
     #[serde(default, skip_serializing_if = "is_default")]
     pub failed_forks: u64,
@@ -392,6 +395,18 @@ pub struct LeftProcesses {
     pub processes: BTreeSet<usize>,
     /// When the last one ended, or the window did, ns.
     pub until_ns: u64,
+}
+
+/// What a process, of several the one that did so last, wrote to its standard error; of each text at most 254 bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProcessWords {
+    /// What it wrote first, of several lines.
+    pub begin: String,
+    /// The last line, or its end.
+    pub last: String,
+    /// Whether the last line has no end, or got it by a write of its own: so does a question, or a bar that shows progress.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub unfinished: bool,
 }
 
 /// A call of a process that failed.

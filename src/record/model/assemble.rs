@@ -7,6 +7,7 @@ use crate::record::model::ended::{MOST_APART, stands_out};
 use crate::record::model::failures::{failures, starts_of};
 use crate::record::model::forks::{doubled, enders, left, parents, zombies};
 use crate::record::model::named_files::{lives, named_files};
+use crate::record::model::spoken::add_words;
 use crate::record::model::streams::streams;
 use crate::record::observe::call_names::call_name;
 use crate::record::observe::channel_kind::kind_of;
@@ -176,6 +177,7 @@ pub(crate) fn assemble(
     for channel in &mut channels {
         channel.divided = divided(counted, &index, channel);
     }
+    add_words(&mut processes, &counted.said, &index);
     let mut warnings = counted.state.as_ref().map_or_else(Vec::new, |state| losses(state, counted.sampled.lost));
     if let Some(unseen) = counted.state.map(|state| state.unseen).filter(|unseen| *unseen > 0) {
         warnings.push(Warning {

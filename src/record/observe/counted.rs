@@ -2,7 +2,7 @@
 
 use crate::collect::samples::{CountedSamples, SamplingClock};
 use crate::record::observe::raw::{
-    PrCounts, PrEnd, PrHead, PrName, PrNamedFile, PrOffCpu, PrProcess, PrReason, PrSample, PrState, PrStream,
+    PrCounts, PrEnd, PrHead, PrName, PrNamedFile, PrOffCpu, PrProcess, PrReason, PrSaid, PrSample, PrState, PrStream,
     PrStreamed, PrWait, PrWho,
 };
 use std::collections::HashMap;
@@ -25,6 +25,8 @@ pub(crate) struct RecordedCounts {
     pub waits: Vec<(PrReason, PrWait)>,
     /// What processes wrote first after a fork.
     pub heads: Vec<(PrEnd, PrHead)>,
+    /// What processes wrote to their standard error, of the last ones that did.
+    pub said: Vec<(PrWho, PrSaid)>,
     /// What processes wrote to files, or read from them as their standard input.
     pub streams: Vec<(PrStream, PrStreamed)>,
     /// What they did with names of files.

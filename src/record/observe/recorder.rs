@@ -391,9 +391,9 @@ impl Recorder {
         let programs = programs.into_iter().filter(|program| !SECONDED.contains(program)).chain([CALLS_EVENT]);
         let skipped = programs.filter_map(|program| self.object.passed_over(program)).sum();
         let (heads, streams) = (self.object.entries("heads")?, self.object.entries("streams")?);
-        let names = self.object.entries("names")?;
+        let (names, said) = (self.object.entries("names")?, self.object.entries("said")?);
         let no_rings = self.no_rings.take();
-        let mut counts = RecordedCounts { skipped, no_rings, clock: self.clock, heads, streams, names, ..counts };
+        let mut counts = RecordedCounts { skipped, no_rings, clock: self.clock, heads, said, streams, names, ..counts };
         if self.locks {
             counts.lock_waits = Some(self.object.entries("lock_waits")?);
         }

@@ -1,6 +1,7 @@
 //! What ended by SIGPIPE, and why.
 
 use crate::profile::listed;
+use crate::record::say::findings::last_words::wrote;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
 
@@ -110,6 +111,36 @@ pub(crate) fn cut_part(view: &FindingView<'_>) -> Vec<Finding> {
     found.take(1).collect()
 }
 
+/// `` `gzip` was ended by SIGPIPE at 4.0 ms, when it wrote first: `bash`, which was to read that, had ended at 2.0 ms and read nothing. `bash`
+/// wrote to its standard error: ... `` Nobody gets the exit code of a loop that ends so.
+pub(crate) fn unread_by_failed(view: &FindingView<'_>) -> Vec<Finding> {
+    let all = || view.document.recorded.iter().enumerate();
+    let found = view.writers().filter_map(|(at, pipe, end)| {
+        let writer = view.process(end).filter(|of| of.signal == Some(libc::SIGPIPE.cast_unsigned()))?;
+        let is_first = end.epipe > 0 && pipe.readers.is_empty() && pipe.other_readers.is_empty() && view.is_one(end.process);
+        if !is_first || view.document.exit_codes.last() == Some(&BROKEN_PIPE) {
+            return None;
+        }
+        // A part of a shell has no input of its own, as nothing that it executes.
+        let was_to_read = |(_, of): &(usize, &RecordedProcess)| {
+            let is_part = of.execs == 0 && of.is_shell() && of.input.is_none();
+            of.started_by == writer.started_by && of.end_ns < writer.end_ns && (of.input == Some(at) || is_part)
+        };
+        let (reader, of) = all().filter(|(other, _)| *other != end.process).find(was_to_read)?;
+        let text = format!(
+            "{} was ended by SIGPIPE at {}, when it wrote first: {}, which was to read that, had ended at {} and read nothing.{}",
+            view.name(end.process),
+            after(writer.end_ns),
+            view.name(reader),
+            after(of.end_ns),
+            wrote(view, reader)?
+        );
+        let finding = Finding::new(FindingKind::Sigpipe, [end.process, reader], text);
+        Some(Finding { channels: vec![at], at_ns: Some(writer.end_ns), ..finding })
+    });
+    found.take(1).collect()
+}
+
 /// What [`broken`] says if nobody has read its standard output, because who was to do that had failed before.
 fn unread(view: &FindingView<'_>, at: usize, process: &RecordedProcess, output: usize) -> Option<String> {
     let all = view.document.recorded.iter().enumerate();
@@ -130,7 +161,37 @@ fn unread(view: &FindingView<'_>, at: usize, process: &RecordedProcess, output: 
 mod tests {
     use super::*;
     use crate::record::say::findings::tests::{WINDOW, said, silent};
-    use crate::result::Document;
+    use crate::result::{Document, ProcessWords};
+
+    #[test]
+    fn a_reader_that_failed_at_once_is_said() {
+        let cut = |change: &dyn Fn(&mut Document)| {
+            said(unread_by_failed, &|recording| {
+                recording.recorded[0].signal = Some(13);
+                (recording.recorded[0].end_ns, recording.recorded[0].started_by) = (WINDOW / 2, Some(2));
+                let part = &mut recording.recorded[1];
+                (part.name, part.execs, part.end_ns, part.started_by) = ("bash".to_owned(), 0, WINDOW / 4, Some(2));
+                let line = "bash: read: -N: invalid option".to_owned();
+                part.words = Some(ProcessWords { begin: line.clone(), last: line, unfinished: false });
+                recording.channels[0].readers.clear();
+                recording.channels[0].writers[0].epipe = 1;
+                change(recording);
+            })
+        };
+        let text = "`seq` was ended by SIGPIPE at 2.00 s, when it wrote first: `bash`, which was to read that, had ended at 1.00 s and read \
+                    nothing. `bash` wrote to its standard error: `bash: read: -N: invalid option`.";
+        assert_eq!(cut(&|_| {}), [text]);
+        silent(
+            &cut,
+            &[
+                &|recording| recording.recorded[1].words = None,
+                &|recording| recording.recorded[1].started_by = None,
+                &|recording| recording.recorded[1].end_ns = WINDOW,
+                &|recording| recording.recorded[0].signal = None,
+                &|recording| recording.exit_codes = vec![141],
+            ],
+        );
+    }
 
     #[test]
     fn a_part_of_a_script_that_nobody_read_is_said() {

@@ -20,6 +20,7 @@ mod held_back;
 mod ignored;
 mod jobs;
 mod killed_part;
+mod last_words;
 mod late;
 mod left_in_buffer;
 mod left_off;
@@ -73,7 +74,7 @@ pub(crate) use torn::line_cut;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 109] = [
+const RULES: [FindingRule; 110] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -89,6 +90,7 @@ const RULES: [FindingRule; 109] = [
     left_in_buffer::left_in_buffer,
     broken_pipe::cut_script,
     broken_pipe::cut_part,
+    broken_pipe::unread_by_failed,
     never_read::find,
     connections::not_resumed,
     connections::unread,
@@ -188,7 +190,8 @@ const RULES: [FindingRule; 109] = [
 /// What the rules find.
 pub(crate) fn all(recording: &Document) -> Vec<Finding> {
     let view = FindingView::new(recording);
-    once(RULES.iter().flat_map(|find| find(&view)))
+    let found = once(RULES.iter().flat_map(|find| find(&view)));
+    found.into_iter().map(|finding| last_words::with_words(&view, finding)).collect()
 }
 
 /// More sentences that differ in their numbers only are one.
