@@ -53,6 +53,9 @@ const COMPRESSORS: [(&str, &str); 5] =
 /// Those of which no option unpacks with several threads.
 const SERIAL: [&str; 2] = ["gzip", "zstd"];
 
+/// What packs with several threads, but unpacks with one, which other threads only read, write and check for: pigz(1), `-p`.
+const PARALLEL: [&str; 2] = ["pigz", "unpigz"];
+
 /// What has a program write each line at once, and what is left without.
 const FLUSHED: [(&str, &str, &str); 9] = [
     ("stdbuf -oL", "", "`stdbuf -oL` has it write each line at once"),
@@ -220,12 +223,25 @@ fn quota(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
     if share >= SOME { vec![Advice::new(why, None)] } else { Vec::new() }
 }
 
+/// Whether an option of a compressor has it unpack.
+fn unpacks(option: &str) -> bool {
+    is_option(option, "d", "decompress") || is_option(option, "t", "test") || option == "--uncompress"
+}
+
 /// A compressor with one thread.
 fn compressors(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
     let several = evidence.place.cpus.len() > 1;
     let rule = |(process, label, share): (&RecordedProcess, &str, f64)| {
-        let (name, other) = COMPRESSORS.iter().find(|(name, _)| *name == process.name)?;
         let has = |is: &dyn Fn(&str) -> bool| options(process).any(is);
+        if PARALLEL.contains(&process.name.as_str()) && share >= MUCH && (process.name == "unpigz" || has(&unpacks)) {
+            let why = format!(
+                "`{label}` unpacks with one thread, {} of the time, whatever `-p` says: a gzip stream can only be unpacked from its begin on. \
+                 Files of `bgzip` (`bgzip -d -@ 4`) and of several zstd frames can be unpacked in parallel.",
+                percent(share)
+            );
+            return Some(Advice::new(why, None));
+        }
+        let (name, other) = COMPRESSORS.iter().find(|(name, _)| *name == process.name)?;
         let is_short = process.cpu_ns < LONG_WORK_NS;
         if !several
             || is_short
@@ -239,9 +255,6 @@ fn compressors(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
         if has(&|option| is_option(option, "l", "list")) {
             return None;
         }
-        let unpacks = |option: &str| {
-            is_option(option, "d", "decompress") || is_option(option, "t", "test") || option == "--uncompress"
-        };
         if has(&unpacks) {
             let why = format!("`{label}` unpacks with one thread, {share} of the time: no option of it changes that.");
             return SERIAL.contains(name).then(|| Advice::new(why, None));

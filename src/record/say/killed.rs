@@ -461,6 +461,15 @@ fn ended(recording: &Document) -> Vec<Finding> {
         let unsent = || which.iter().all(|at| recording.recorded[*at].ended_by.is_none());
         let stopped = || which.iter().all(|at| was_stopped(recording, &recording.recorded[*at]));
         let hung_up = number == libc::SIGHUP && has_terminal && unsent() && !stopped();
+        // A shell that only waited for its next command had nothing to do any more.
+        let idle = |at: &usize| {
+            let shell = &recording.recorded[*at];
+            let runs = |of: &RecordedProcess| of.started_by == Some(*at) && of.end_ns >= shell.end_ns;
+            shell.is_shell() && shell.pids.len() == 1 && !all().any(runs)
+        };
+        if hung_up && which.iter().all(idle) {
+            return None;
+        }
         let (kind, why) = match hung_up {
             true => (
                 FindingKind::GroupEnded,

@@ -9,6 +9,7 @@ mod left_data;
 mod missed_end;
 mod remedy;
 mod stopped;
+mod taken;
 mod unaccepted;
 mod waiting;
 

@@ -6,7 +6,7 @@ use crate::record::model::forks::by_program;
 use crate::record::model::labels::labels;
 use crate::record::say::{killed, limits, naps, standstill};
 use crate::record::start::launch::SIGNALS;
-use crate::report::number::{from_to, percent, time};
+use crate::report::number::{from_to, number, percent, time};
 use crate::result::{
     CriticalPath, Document, ExecutedOn, Finding, FindingKind, HeldBy, PathCeiling, PathKind, PathPart, PathWhat,
     RecordedChannel, WaitReason,
@@ -33,6 +33,10 @@ const DIVIDED: f64 = 0.05;
 
 /// A process that would be on a CPU for this part of the time that is left would be the next limit.
 const LIMITS: f64 = 0.7;
+
+/// What would be left without a program that works all the time: less is no pipeline's time. And from this part of the time on a CPU on, it works.
+const TRIVIAL: f64 = 0.05;
+const WORKS: f64 = 0.5;
 
 /// Phases of which more are not named, and the shortest one, as a part of the time.
 const MOST_PHASES: usize = 4;
@@ -255,7 +259,18 @@ fn ceiling(recording: &Document, path: &CriticalPath, labels: &[String]) -> Opti
         true => format!("Without the sleeps of `{name}`"),
         false => format!("If `{name}` cost nothing"),
     };
-    let text = format!("{without}{free} would take about {left} instead of {whole}{then}.");
+    let of_best = recording.recorded.get(best.process).map_or(0.0, |of| of.cpu_ns as f64 / whole_ns.max(1) as f64);
+    let cpus = recording.environment.cpus;
+    let text = if 2 * timer <= all && (left_ns as f64) < TRIVIAL * whole_ns as f64 && of_best >= WORKS {
+        let more = match cpus {
+            _ if of_best > 1.0 + DIVIDED => format!(" (it used {} of {cpus} CPUs)", number(of_best)),
+            1 => String::new(),
+            _ => format!(", or one that uses more than one of the {cpus} CPUs,"),
+        };
+        format!("Only a faster `{name}`{more} would take less time: the other programs need about {left} of {whole}.")
+    } else {
+        format!("{without}{free} would take about {left} instead of {whole}{then}.")
+    };
     let said = Finding { ns: Some(left_ns), ..Finding::new(FindingKind::Ceiling, [best.process], text) };
     (left_ns < whole_ns).then_some(said)
 }

@@ -18,6 +18,9 @@ pub(crate) fn cut_message(view: &FindingView<'_>) -> Vec<Finding> {
         let ([end], [writer]) = (&channel.readers[..], &channel.writers[..]) else { return None };
         let reader = view.process(end)?;
         let (read, written) = (end.bytes, channel.written());
+        if end.process == writer.process {
+            return None;
+        }
         if let Some(code) = refuses(reader, end).filter(|_| read < written && channel.is_stream()) {
             let (name, other) = (view.name(end.process), view.name(writer.process));
             let text = format!(
@@ -38,7 +41,7 @@ pub(crate) fn cut_message(view: &FindingView<'_>) -> Vec<Finding> {
         // It looked once more before the rest was there.
         let late = writer.moved_ns.zip(end.moved_ns).is_some_and(|([_, wrote], [_, read])| wrote > read);
         let filled = filled && (end.eagain == 0 || late);
-        if !is_over || !filled || read >= written || reader.moves_unseen() || end.process == writer.process {
+        if !is_over || !filled || read >= written || reader.moves_unseen() {
             return None;
         }
         let (name, calls) = (view.name(end.process), counted(end.all_calls() - end.eagain, "read"));

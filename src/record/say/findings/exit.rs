@@ -10,7 +10,7 @@ use crate::result::{
     ChannelKind, Finding, FindingKind, HeldBy, NameError, NameUse, NamedFile, RecordedChannel, RecordedEnd,
     RecordedProcess, WaitReason,
 };
-use crate::util::text::{clean, error_message};
+use crate::util::text::{clean, counted, error_message, grouped};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// `` Exit code 141: `printf` was ended by SIGPIPE at 12.0 ms, because `grep` had ended. `` or `` Exit code 2 is that of `ls`,
@@ -361,11 +361,22 @@ fn too_long(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Opt
             && end.bytes > LONGEST_LINE
             && end.all_calls() > 1
     };
-    let (_, pipe, _) = view.readers().find(|(_, pipe, end)| {
+    let (_, pipe, end) = view.readers().find(|(_, pipe, end)| {
         let last = end.moved_ns.map_or(0, |[_, last]| last);
         let soon = last <= process.end_ns && process.end_ns < last + AT_ONCE_NS;
         end.process == at && end.at_end == 0 && soon && matches!(&pipe.writers[..], [writer] if large(writer))
     })?;
+    let (read, written) = (end.bytes, pipe.writers.iter().map(|writer| writer.requested).sum::<u64>());
+    if read < written {
+        return Some(format!(
+            ": right before, it had read {} of {} that {} wrote, a part of the first message of more than 64 KiB. Such a message comes in parts, \
+             and who takes one for all fails; it has to read until it has the end of the message (`readline` of asyncio and `bufio.Scanner` of Go \
+             do so up to 64 KiB, unless `limit` or `Buffer` is larger)",
+            grouped(read),
+            counted(written, "byte"),
+            view.names(&pipe.writers)
+        ));
+    }
     Some(format!(
         ": right before, it had read the first message of more than 64 KiB from {}, and `readline` of asyncio (unless `limit` is larger) and \
          `bufio.Scanner` of Go (unless its `Buffer` is) take no line that is longer",

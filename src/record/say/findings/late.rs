@@ -87,9 +87,11 @@ const WITH_STDBUF: [&str; 7] = ["tr", "cut", "uniq", "rev", "nl", "fold", "paste
 /// `` `grep` read 23 times from 0 s on and wrote only at its end, at 4.00 s: it buffers its output. `grep --line-buffered`
 /// writes at once. ``
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
-    let found = view.writers().filter_map(|(at, _, end)| {
+    let found = view.writers().filter_map(|(at, pipe, end)| {
         let process = view.process(end)?;
-        let text = sentence(view, end, process).or_else(|| printed(view, at, end, process))?;
+        // What it sends over a connection of its own, it does not print.
+        let prints = pipe.kind.is_pipe() || process.output == Some(at);
+        let text = sentence(view, end, process).or_else(|| prints.then(|| printed(view, at, end, process))?)?;
         let first = end.moved_ns.map(|[first, _]| first);
         Some(Finding { channels: vec![at], at_ns: first, ..Finding::new(FindingKind::Late, [end.process], text) })
     });

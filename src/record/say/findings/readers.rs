@@ -40,6 +40,10 @@ pub(crate) fn broken(view: &FindingView<'_>) -> Vec<Finding> {
         let many = lost >= MANY && (lost as f64) >= SHARE * all as f64 && (lost >= SURELY || !noticed);
         let left = end.bytes.saturating_sub(pipe.read());
         if !many && !pipe.kind.is_pipe() && !pipe.readers.is_empty() && left > 0 {
+            // Why the other side failed is said of that.
+            if failed.is_some() {
+                continue;
+            }
             // Of a socket, the first one that the other side does not take succeeds.
             let text = format!(
                 "{name} wrote {} to {} that nobody read, because the other side had closed it: only a later write fails (EPIPE). To \

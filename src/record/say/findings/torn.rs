@@ -286,16 +286,18 @@ pub(crate) fn line_cut(view: &FindingView<'_>) -> Vec<Finding> {
         let (typed, read) = (channel.written(), channel.read());
         let whole = LONGEST.ilog2() as usize;
         let lines = |end: &RecordedEnd| end.log2_sizes.get(whole).copied().unwrap_or(0);
-        let [reader] = &channel.readers[..] else { continue };
+        // What is typed to end the input (Ctrl-D) is not read.
+        let ended: u64 = channel.readers.iter().map(|end| end.at_end).sum();
+        let Some(reader) = channel.readers.iter().find(|end| lines(end) > 0) else { continue };
         // Some was typed and never read in lines as long as they can be.
-        if typed <= read || lines(reader) == 0 || lines(reader) * LONGEST > read {
+        if typed <= read + ended || lines(reader) * LONGEST > reader.bytes {
             continue;
         }
         let text = format!(
             "The terminal cut lines at {} bytes: {} read {} of {} that were typed, and the rest is lost. In canonical mode, a line can have no more; \
              `stty -icanon` takes longer ones, and so does a pipe.",
             grouped(LONGEST - 1),
-            view.name(reader.process),
+            view.names(&channel.readers),
             grouped(read),
             counted(typed, "byte")
         );

@@ -3,6 +3,7 @@
 use crate::profile::few;
 use crate::record::say::findings::typed::polling_terminal;
 use crate::record::say::findings::view::{FindingView, after};
+use crate::record::say::killed::TIMEOUT;
 use crate::record::say::words;
 use crate::report::number::percent;
 use crate::result::{
@@ -26,6 +27,17 @@ fn starter_of(view: &FindingView<'_>, stopped: &[usize]) -> Option<String> {
     view.document.recorded.get(by).filter(|by| !by.is_shell()).map(|_| view.name(by))
 }
 
+/// The `timeout` that started these, which puts them into a group of its own unless an option says otherwise: timeout(1).
+fn timeout_of(view: &FindingView<'_>, stopped: &[usize]) -> Option<usize> {
+    let [one] = stopped else { return None };
+    let process = view.document.recorded.get(*one)?;
+    let by = process.started_by.filter(|by| view.document.recorded[*by].name == TIMEOUT)?;
+    let in_front = |word: &String| ["-f", "--foreground"].contains(&word.as_str());
+    let held = process.held_by.get(&WaitReason::Stopped)?;
+    let by_terminal = [HeldBy::BackgroundRead, HeldBy::BackgroundWrite].iter().any(|how| held.contains(how));
+    (by_terminal && !view.document.recorded[by].args.iter().any(in_front)).then_some(by)
+}
+
 /// `` `cat` and `sort` are stopped, and were so all the time: ... ``
 pub(crate) fn stopped(view: &FindingView<'_>) -> Vec<Finding> {
     let document = view.document;
@@ -37,7 +49,7 @@ pub(crate) fn stopped(view: &FindingView<'_>) -> Vec<Finding> {
         let stopped = process.waits.get(&WaitReason::Stopped).map_or(0, |wait| wait.ns);
         stopped as f64 / (window * process.pids.len().max(1) as u64).max(1) as f64
     };
-    let is_stopped = |at: &usize| part(*at) >= LONG && !on_path(*at);
+    let is_stopped = |at: &usize| part(*at) >= LONG && (!on_path(*at) || timeout_of(view, &[*at]).is_some());
     let stopped: Vec<usize> = (0..document.recorded.len()).filter(is_stopped).collect();
     if stopped.is_empty() {
         return Vec::new();
@@ -46,6 +58,15 @@ pub(crate) fn stopped(view: &FindingView<'_>) -> Vec<Finding> {
     let names = few(stopped.iter().map(|at| view.name(*at)));
     let held = |at: &usize| document.recorded[*at].held_by.get(&WaitReason::Stopped).cloned().unwrap_or_default();
     let by: BTreeSet<HeldBy> = stopped.iter().flat_map(held).collect();
+    if let Some(by) = timeout_of(view, &stopped) {
+        let (name, by) = (view.name(stopped[0]), view.name(by));
+        let text = format!(
+            "{name} was stopped because it used the terminal from the background: {by} puts what it starts into a process group of its own, which \
+             is not in the foreground there, and reads or changes of the terminal stop that (SIGTTIN, SIGTTOU). `timeout --foreground` leaves it \
+             in the foreground, `</dev/null` without a terminal to read."
+        );
+        return vec![Finding { count: Some(1), ..Finding::new(FindingKind::Stopped, stopped, text) }];
+    }
     let why = match (&by.into_iter().collect::<Vec<HeldBy>>()[..], starter_of(view, &stopped)) {
         ([], _) => format!(
             "a signal did it, as Ctrl-Z does, or a terminal whose background job wants to read. `fg` or `kill -CONT` lets {them} \
@@ -125,6 +146,10 @@ pub(crate) fn unnoticed(view: &FindingView<'_>) -> Vec<Finding> {
         }
         // Of several threads, others wait for something else.
         if process.has_threads() {
+            continue;
+        }
+        // What it wrote since was refused, which it did not care for.
+        if end.epipe > 0 {
             continue;
         }
         let wrote_later = end.moved_ns.is_some_and(|[_, last]| last > ended);
@@ -289,6 +314,19 @@ mod tests {
         };
         assert!(by(HeldBy::BackgroundRead).contains("all the time: by SIGTTIN, because a background job read"));
         assert!(by(HeldBy::Suspended).contains("all the time: by SIGTSTP, as Ctrl-Z sends it. `fg`"));
+        let under_timeout = |words: [&str; 3]| {
+            let stopped = said(stopped, &|recording| {
+                is_stopped_for(recording, 1.0);
+                let process = &mut recording.recorded[1];
+                process.held_by = [(WaitReason::Stopped, [HeldBy::BackgroundWrite].into())].into();
+                process.started_by = Some(2);
+                let by = &mut recording.recorded[2];
+                (by.name, by.args) = (TIMEOUT.to_owned(), words.map(str::to_owned).to_vec());
+            });
+            stopped.concat().contains("`timeout --foreground` leaves it in the foreground")
+        };
+        assert!(under_timeout(["timeout", "5", "grep"]));
+        assert!(!under_timeout(["timeout", "-f", "5"]));
         let short = said(stopped, &|recording| {
             recording.processes.window_ns = 1_000_000;
             is_stopped_for(recording, 0.5);

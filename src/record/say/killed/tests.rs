@@ -79,6 +79,11 @@ fn a_terminal_that_hung_up_is_said() {
     recording.recorded[0].waits.clear();
     recording.recorded[0].ended_by = Some(1);
     assert_eq!(said(&recording).kind, FindingKind::Ended);
+    let shell = &mut recording.recorded[0];
+    (shell.name, shell.pids, shell.ended_by) = ("bash".to_owned(), vec![7], None);
+    assert!(ended(&recording).is_empty(), "it waited for a command");
+    recording.recorded[1].started_by = Some(0);
+    assert_eq!(said(&recording).kind, FindingKind::GroupEnded, "its job is to go on");
 }
 
 #[test]

@@ -5,11 +5,12 @@ use crate::record::model::labels::labels;
 use crate::record::say::findings::line_cut;
 use crate::record::say::findings::view::FindingView;
 use crate::record::say::programs::{Does, does};
+use crate::record::say::standstill::taken::taken;
 use crate::record::say::standstill::waiting::{channel_name, has_holder, recorded};
 use crate::report::number::time;
 use crate::result::{
-    AwaitedChannel, ChannelHolder, ChannelKind, Document, LastWait, RecordedChannel, RecordedEnd, SeenProcess,
-    WaitedFor,
+    AwaitedChannel, ChannelHolder, ChannelKind, Document, LastWait, RecordedChannel, RecordedEnd, RecordedStream,
+    SeenProcess, WaitedFor,
 };
 use crate::util::text::{capitalized, clean, counted};
 use std::collections::BTreeSet;
@@ -46,7 +47,8 @@ pub(super) fn remedy(
         if !all_empty {
             return silent_input(recording, members, name);
         }
-        let said = silent_input(recording, members, name).or_else(|| input_ended(recording, members, name));
+        let said = taken(recording, members, name).or_else(|| silent_input(recording, members, name));
+        let said = said.or_else(|| input_ended(recording, members, name));
         let said = told(recording, members, name).or(said).or_else(|| of_its_shell(recording, members, name));
         let said = said.or_else(|| passes_no_end(recording, members, name));
         return Some(said.or_else(|| last_said(recording, members, name)).unwrap_or_else(|| {
@@ -283,8 +285,10 @@ fn last_said(recording: &Document, members: &[&LastWait], name: &impl Fn(&SeenPr
 
 /// `95 bytes to `server.log` (at 0.84 s)`: what a process wrote to a file, or to a pipe that is its standard error.
 fn elsewhere(recording: &Document, process: usize) -> Option<String> {
-    let streams =
-        recording.streams.iter().filter(|stream| stream.process == process && stream.writes && stream.bytes > 0);
+    // What a signal that ended the recording had it say comes later.
+    let looked = recording.last_look.as_ref().map_or(u64::MAX, |look| look.at_ns);
+    let answers = |stream: &&RecordedStream| stream.writes && stream.bytes > 0 && stream.moved_ns[0] <= looked;
+    let streams = recording.streams.iter().filter(|stream| stream.process == process).filter(answers);
     let last = streams.max_by_key(|stream| stream.moved_ns[1])?;
     let (bytes, at) = (counted(last.bytes, "byte"), time(last.moved_ns[1] as f64 / 1e9));
     Some(format!("{bytes} to `{}`, the last at {at}", clean(&last.file)))
