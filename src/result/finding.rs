@@ -43,6 +43,8 @@ pub enum FindingKind {
     Circle,
     /// What would let a circle go on.
     Remedy,
+    /// Two processes waited for each other until the time of one was over.
+    TimedCircle,
     /// Writes failed, because the reader had ended.
     Broken,
     /// A program ended before all was written.
@@ -154,6 +156,8 @@ pub enum FindingKind {
     OutOfOrder,
     /// A pipe is small, because its user has too many.
     UserPages,
+    /// A process had read what was in its memory until its slow reader took it.
+    Backlog,
     /// A process polls for data that it never reads.
     Polls,
     /// A process waits again and again until the disk has what it wrote.
@@ -174,6 +178,8 @@ pub enum FindingKind {
     HandOvers,
     /// Each block goes through a channel in many turns.
     LargeBlocks,
+    /// What would make it faster.
+    Advice,
     /// What it was made of at different times.
     Phases,
     /// How long it would take without its most important process.
@@ -196,8 +202,6 @@ pub enum FindingKind {
     OnlyOpen,
     /// Another program ended one.
     Ended,
-    /// What would make it faster.
-    Advice,
     /// What changes did that were tried, or why none was.
     Trial,
     /// Why instructions were not counted.

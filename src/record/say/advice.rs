@@ -215,9 +215,19 @@ fn program(from: &str, to: &str) -> Option<Remedy> {
 /// A quota that is too small.
 fn quota(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
     let share = evidence.share(|part| part.what == PathWhat::Throttled);
+    // Threads that run at once use the quota up sooner, and all wait for the next period then.
+    let throttled = (0..).zip(&evidence.recording.recorded).filter(|(_, of)| of.has_threads() && of.throttled_ns > 0);
+    let threads =
+        throttled.max_by_key(|(_, of)| of.throttled_ns).and_then(|(at, _): (usize, _)| evidence.labels.get(at));
+    let threads = threads.map_or_else(String::new, |name| {
+        format!(
+            " The threads of `{name}` that run at once use it up together: no more of them than the quota has CPUs (`GOMAXPROCS`, \
+             `OMP_NUM_THREADS`, `-j`) wait less."
+        )
+    });
     let why = format!(
         "A larger CPU quota would save up to {} of the time: raise `cpu.max` of the cgroup (with cgroup \
-         v1 `cpu.cfs_quota_us`, `docker run --cpus`).",
+         v1 `cpu.cfs_quota_us`, `docker run --cpus`).{threads}",
         percent(share)
     );
     if share >= SOME { vec![Advice::new(why, None)] } else { Vec::new() }

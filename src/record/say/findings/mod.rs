@@ -3,6 +3,7 @@
 //! ordinary pipeline.
 
 mod answers;
+mod backlog;
 mod broken_pipe;
 mod busy;
 mod busy_locks;
@@ -51,6 +52,7 @@ mod streamed;
 mod taken;
 #[cfg(test)]
 pub(crate) mod tests;
+mod timed_circle;
 mod torn;
 mod typed;
 mod unheeded;
@@ -74,7 +76,7 @@ pub(crate) use torn::line_cut;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 110] = [
+const RULES: [FindingRule; 112] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -106,9 +108,11 @@ const RULES: [FindingRule; 110] = [
     cut_short::find,
     work::started,
     waits::stopped,
+    timed_circle::timed_circle,
     work::hand_overs,
     pipes::small_pipe,
     pipes::unseen,
+    backlog::backlog,
     pipes::ring_threads,
     watches::watches,
     watches::late_looks,

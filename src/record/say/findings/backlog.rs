@@ -1,0 +1,103 @@
+//! What a program holds in memory, because it reads faster than its reader.
+
+use crate::record::say::findings::view::{FindingView, after};
+use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
+use crate::util::text::counted;
+
+/// Less is a buffer, bytes.
+const LEAST: u64 = 16 << 20;
+
+/// So much longer than it read it wrote, ns, and for this part of the time.
+const LONG_NS: u64 = 1_000_000_000;
+const MUCH: f64 = 0.2;
+
+/// `` `node anon.js` had read all of its input by 2.83 s and wrote until 10.3 s, as fast as `gzip` took it: ... ``
+///
+/// Who blocks in its writes reads no more meanwhile. Who sorts writes only when it has read all.
+pub(crate) fn backlog(view: &FindingView<'_>) -> Vec<Finding> {
+    if view.document.skipped > 0 {
+        return Vec::new();
+    }
+    let found = view.writers().filter_map(|(at, pipe, end)| {
+        let process = view.process(end).filter(|_| view.is_one(end.process))?;
+        let [first, last] = end.moved_ns?;
+        let (bytes, read) = input(view, end.process, at)?;
+        let goes_on = end.eagain > 0 || process.has_threads();
+        let rest = last.saturating_sub(read);
+        let is_long = rest >= LONG_NS && rest as f64 >= MUCH * view.window();
+        if !goes_on || !is_long || 2 * first > read || !waits_for_room(pipe, process, end) {
+            return None;
+        }
+        // As if its reader took as much at all times.
+        let held = (end.bytes as f64 * rest as f64 / last.saturating_sub(first).max(1) as f64) as u64;
+        if held.min(bytes) < LEAST {
+            return None;
+        }
+        let text = format!(
+            "{name} had read all of its input by {}, and wrote until {}, as fast as {} took that: meanwhile, the rest was in its memory, by an \
+             estimate {}. It reads on although its output has no room; to wait for that first (`'drain'` of a stream in node, `drain()` in \
+             asyncio, a queue with a limit) needs little memory.",
+            after(read),
+            after(last),
+            view.names(&pipe.readers),
+            counted(held >> 20, "MiB"),
+            name = view.name(end.process),
+        );
+        let finding = Finding::new(FindingKind::Backlog, [end.process], text);
+        Some(Finding { channels: vec![at], bytes: Some(held), at_ns: Some(read), ..finding })
+    });
+    found.collect()
+}
+
+/// How much a process read from all others than its channel `output`, and when it did so last.
+fn input(view: &FindingView<'_>, process: usize, output: usize) -> Option<(u64, u64)> {
+    let channels = view.readers().filter(|(at, _, end)| end.process == process && *at != output);
+    let channels = channels.filter_map(|(_, _, end)| Some((end.bytes, end.moved_ns?[1])));
+    let streams = view.document.streams.iter().filter(|stream| stream.process == process && !stream.writes);
+    let streams = streams.map(|stream| (stream.bytes, stream.moved_ns[1]));
+    channels.chain(streams).max_by_key(|(bytes, _)| *bytes)
+}
+
+/// Whether a channel's room is why a process writes so long: it found none, or slept for it.
+fn waits_for_room(pipe: &RecordedChannel, process: &RecordedProcess, end: &RecordedEnd) -> bool {
+    let slept = end.blocked_ns as f64 >= MUCH * process.lived_ns.max(1) as f64;
+    !pipe.readers.is_empty() && (end.eagain > 0 || slept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::say::findings::tests::{WINDOW, said, silent};
+    use crate::result::{Document, RecordedStream};
+
+    #[test]
+    fn what_was_read_too_early_is_said() {
+        let held = |change: &dyn Fn(&mut Document)| {
+            said(backlog, &|recording| {
+                let end = &mut recording.channels[0].writers[0];
+                (end.bytes, end.eagain, end.moved_ns) = (100 << 20, 4, Some([0, WINDOW]));
+                let file = RecordedStream {
+                    process: 0,
+                    bytes: 100 << 20,
+                    moved_ns: [0, WINDOW / 4],
+                    ..RecordedStream::default()
+                };
+                recording.streams.push(file);
+                change(recording);
+            })
+        };
+        let text = "`seq` had read all of its input by 1.00 s, and wrote until 4.00 s, as fast as `grep` took that: meanwhile, the rest was in its \
+                    memory, by an estimate 75 MiB. It reads on although";
+        assert!(held(&|_| {}).concat().starts_with(text), "{:?}", held(&|_| {}));
+        silent(
+            &held,
+            &[
+                &|recording| recording.channels[0].writers[0].eagain = 0,
+                &|recording| recording.channels[0].writers[0].bytes = 1 << 20,
+                &|recording| recording.streams[0].moved_ns[1] = WINDOW,
+                // It sorts.
+                &|recording| recording.channels[0].writers[0].moved_ns = Some([WINDOW / 4, WINDOW]),
+            ],
+        );
+    }
+}
