@@ -333,6 +333,8 @@ static __always_inline int add_call(const void *registers, s64 result)
 			own->own.errors++;
 			if (call.orig_ax == NR_WRITE)
 				note_said(task, call.si, result);
+			else if (call.orig_ax == NR_WRITEV && !is_compat_now(task))
+				note_said_parts(task, call.si, call.dx, result);
 		}
 		file = file_of(own, task, fd);
 		if (file && result == -EAGAIN)

@@ -96,6 +96,22 @@ __noinline u32 note_said(u64 task, u64 buffer, u64 length)
 	return 1;
 }
 
+/* The same by writev, as the C library of Alpine does: of its parts, the first two. */
+__noinline u32 note_said_parts(u64 task, u64 parts, u64 count, u64 length)
+{
+	u64 part[2], i;
+
+	for (i = 0; i < 2 && i < count && length; i++) {
+		if (bpf_probe_read_user(part, sizeof(part), (void *)(parts + i * sizeof(part))))
+			return 0;
+		if (part[1] > length)
+			part[1] = length;
+		length -= part[1];
+		note_said(task, part[0], part[1]);
+	}
+	return 1;
+}
+
 /* A file was opened with these flags, as descriptor `fd` if that is not negative. Not static: the verifier then looks at it once,
  * and not in each of the states in which a call can end. */
 __noinline u32 note_open(u64 task, u64 flags, s64 fd)
