@@ -329,14 +329,14 @@ static __always_inline int add_call(const void *registers, s64 result)
 		}
 		side = found.from >= 0 ? PR_READ : PR_WRITE;
 		fd = side == PR_READ ? found.from : found.to;
-		if (side == PR_WRITE && fd == STANDARD_ERROR && result > 0) {
+		file = file_of(own, task, fd);
+		if (side == PR_WRITE && result > 0 && is_error(own, file, fd, task)) {
 			own->own.errors++;
 			if (call.orig_ax == NR_WRITE)
 				note_said(task, call.si, result);
 			else if (call.orig_ax == NR_WRITEV && !is_compat_now(task))
 				note_said_parts(task, call.si, call.dx, result);
 		}
-		file = file_of(own, task, fd);
 		if (file && result == -EAGAIN)
 			note_unready(task, fd);
 		if (!file || !file->device || !file->inodes[side & 1]) {

@@ -237,6 +237,7 @@ __noinline u32 note_exec(u64 task)
 	if (learn_file(task, STANDARD_OUTPUT)) {
 		const struct file *output = (const struct file *)own->files[STANDARD_OUTPUT].open;
 
+		own->stdout_open = own->files[STANDARD_OUTPUT].open;
 		own->own.output = own->files[STANDARD_OUTPUT].inodes[PR_WRITE];
 		own->own.output_device = own->files[STANDARD_OUTPUT].device;
 		if (own->files[STANDARD_OUTPUT].file_type == S_IFREG) {

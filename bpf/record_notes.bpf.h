@@ -96,6 +96,51 @@ __noinline u32 note_said(u64 task, u64 buffer, u64 length)
 	return 1;
 }
 
+/* The names of shells, as in pr_who, and from where on these keep what a builtin command has redirected: savefd of dash, SHELL_FD_BASE
+ * of bash. A script, and what was open before, can come first. */
+#define NAMED_SH 0x6873
+#define NAMED_BASH 0x68736162
+#define NAMED_DASH 0x68736164
+#define SAVED 10
+#define SAVED_LOOKS 3
+
+/* include/linux/fs.h, FMODE_WRITE. */
+#define IS_WRITABLE 2
+
+static __always_inline int is_shell(const struct pr_who *who)
+{
+	u64 name = who->name[0];
+
+	return !who->name[1] && (name == NAMED_SH || name == NAMED_BASH || name == NAMED_DASH);
+}
+
+/* Whether the standard output of a shell is its standard error while a builtin command has `>&2`. Not static, as note_open. */
+__noinline u32 is_redirected(u64 task)
+{
+	struct fdtable *table = BPF_CORE_READ((struct task_struct *)task, files, fdt);
+	struct file **all = BPF_CORE_READ(table, fd), *first[3], *saved[SAVED_LOOKS];
+	u32 i;
+
+	if (BPF_CORE_READ(table, max_fds) < SAVED + SAVED_LOOKS || bpf_probe_read_kernel(first, sizeof(first), all))
+		return 0;
+	if (first[STANDARD_OUTPUT] != first[STANDARD_ERROR] || bpf_probe_read_kernel(saved, sizeof(saved), all + SAVED))
+		return 0;
+	for (i = 0; i < SAVED_LOOKS; i++) {
+		if (saved[i] && BPF_CORE_READ(saved[i], f_mode) & IS_WRITABLE)
+			return 1;
+	}
+	return 0;
+}
+
+/* Whether a descriptor is the standard error, also that of a builtin command with `>&2`. */
+static __always_inline int is_error(const struct pr_task *own, const struct pr_file *file, u32 fd, u64 task)
+{
+	if (fd != STANDARD_OUTPUT)
+		return fd == STANDARD_ERROR;
+	/* Where output and errors go to the same, a shell can only be known by its name. */
+	return file && (file->open != own->stdout_open || is_shell(&own->who)) && is_redirected(task);
+}
+
 /* The same by writev, as the C library of Alpine does: of its parts, the first two. */
 __noinline u32 note_said_parts(u64 task, u64 parts, u64 count, u64 length)
 {

@@ -283,6 +283,8 @@ struct pr_task {
 	u64 forked;
 	/* Whether it gets blocked signals in another way than by handlers. */
 	u64 takes_signals;
+	/* The struct file of its standard output when it executed its program. */
+	u64 stdout_open;
 	/* Whether the file of the lock that it has got last had been deleted before. */
 	u64 gone;
 	/* The last read of one byte: the number in `own`. */
