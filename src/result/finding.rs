@@ -39,6 +39,8 @@ pub enum FindingKind {
     NotRecorded,
     /// The kernel killed a program for lack of memory.
     Starved,
+    /// A terminal cut lines that were too long.
+    LineCut,
     /// Processes wait for each other, or one for itself: nothing can go on.
     Circle,
     /// What would let a circle go on.
@@ -71,8 +73,6 @@ pub enum FindingKind {
     Hole,
     /// What was in a FIFO was lost when nobody had it open.
     FifoLost,
-    /// A terminal cut lines that were too long.
-    LineCut,
     /// Datagrams were not sent, because the socket had no room, or were cut.
     Datagrams,
     /// A part of a shell could only set variables, which nobody gets.

@@ -357,7 +357,8 @@ fn small_calls<'a>(recording: &'a Document, writes: bool) -> impl Iterator<Item 
         let calls = end.all_calls() - end.eagain - end.epipe - end.errors;
         // A process that calls once has nothing to collect.
         let processes = recording.recorded.get(end.process).map_or(1, |process| process.pids.len().max(1)) as u64;
-        let small = calls / processes >= MANY_CALLS && end.bytes / calls <= SMALL_BYTES;
+        // What writes nothing again and again does not lack a buffer.
+        let small = calls / processes >= MANY_CALLS && end.bytes / calls <= SMALL_BYTES && end.bytes >= calls / 2;
         // Larger calls do not help who waits for another process.
         let waits = end.blocked_ns as f64 > WAITS * recording.processes.window_ns as f64;
         (small && !waits).then(|| (end.process, (end.bytes as f64 / calls as f64).round() as u64, is_output))

@@ -33,6 +33,11 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
             pipe.readers.iter().filter(|end| end.all_calls() > 0).map(|end| end.process).collect();
         // What only it writes itself wakes its own threads.
         let own = |at: usize| pipe.writers.iter().all(|end| end.process == at);
+        // So does a byte that another thread writes.
+        let is_wake_up = pipe.written() == 1 && pipe.writers.iter().all(|end| end.printed == 0);
+        if is_wake_up {
+            continue;
+        }
         let wrote = pipe.writers.iter().filter_map(|end| end.moved_ns).map(|[first, _]| first).min();
         let lived = |at: &usize| wrote.is_none_or(|first| first < document.recorded[*at].end_ns);
         let of = match readers.into_iter().collect::<Vec<usize>>()[..] {

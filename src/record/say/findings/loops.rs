@@ -3,7 +3,7 @@
 use crate::record::say::findings::view::FindingView;
 use crate::record::say::limits::rate_limit;
 use crate::report::number::percent;
-use crate::result::{ChannelKind, Finding, FindingKind, RecordedEnd, WaitReason};
+use crate::result::{ChannelKind, Finding, FindingKind, RecordedChannel, RecordedEnd, WaitReason};
 use crate::util::text::{counted, grouped};
 
 /// Fewer are a program that looks now and then, or several of one name that each read to the end.
@@ -152,6 +152,38 @@ pub(crate) fn retries(view: &FindingView<'_>) -> Vec<Finding> {
     found
 }
 
+/// Fewer writes of nothing are no loop, and so much of them is nothing.
+const EMPTY_WRITES: u64 = 100_000;
+const EMPTY: u64 = 100;
+
+/// `` `push.py` wrote nothing to the pipe to `gzip`, again and again: ... ``
+pub(crate) fn empty_writes(view: &FindingView<'_>) -> Vec<Finding> {
+    let empty = |(at, channel, end): (usize, &RecordedChannel, &RecordedEnd)| {
+        let done = end.all_calls() - end.eagain - end.epipe - end.errors;
+        if done < EMPTY_WRITES || end.bytes >= done / EMPTY {
+            return None;
+        }
+        let name = view.name(end.process);
+        let why = match end.eagain {
+            0 => format!("{name} has to end that loop when nothing is left"),
+            refused => format!(
+                "before, {} found no room (EAGAIN), and what they had was not written again: it is lost. The same bytes have to be written again \
+                 once `poll` says that there is room, or the pipe has to block",
+                counted(refused, "write")
+            ),
+        };
+        let text = format!(
+            "{name} wrote nothing to {}, again and again: {} writes of 0 bytes, and {} in all; {why}.",
+            view.pipe_to(channel).trim_start_matches("to "),
+            grouped(done),
+            counted(end.bytes, "byte")
+        );
+        let finding = Finding::new(FindingKind::Retries, [end.process], text);
+        Some(Finding { channels: vec![at], count: Some(done), ..finding })
+    };
+    view.writers().filter_map(empty).collect()
+}
+
 /// Fewer sleeps are no way to read.
 const NAPS_MANY: u64 = 50;
 
@@ -206,6 +238,22 @@ fn waits_for_data(end: &RecordedEnd, window: f64) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn writes_of_nothing_are_said() {
+        let writes = |change: &dyn Fn(&mut RecordedEnd)| {
+            said(empty_writes, &|recording| {
+                let end = &mut recording.channels[0].writers[0];
+                (end.calls, end.eagain) = ([("write".to_owned(), 200_015)].into(), 15);
+                change(end);
+            })
+        };
+        let text = "`seq` wrote nothing to the pipe to `grep`, again and again: 200,000 writes of 0 bytes, and 1,000 bytes in all; before, 15 writes \
+                    found no room (EAGAIN), and what they had was not written again: it is lost.";
+        assert!(writes(&|_| {}).concat().starts_with(text), "{:?}", writes(&|_| {}));
+        assert!(writes(&|end| end.bytes = 200_000).is_empty());
+        assert!(writes(&|end| end.calls = [("write".to_owned(), 99)].into()).is_empty());
+    }
+
     use super::*;
     use crate::record::say::findings::tests::{WINDOW, said};
     use crate::result::{Document, WaitTotal};

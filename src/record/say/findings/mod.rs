@@ -76,7 +76,7 @@ pub(crate) use torn::line_cut;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 112] = [
+const RULES: [FindingRule; 113] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -122,6 +122,7 @@ const RULES: [FindingRule; 112] = [
     names::without_newest,
     names::folder_too_late,
     loops::retries,
+    loops::empty_writes,
     unread::unread,
     ignored::find,
     jobs::find,

@@ -88,10 +88,19 @@ pub(crate) fn missed_signal(view: &FindingView<'_>) -> Vec<Finding> {
             return None;
         }
         let (parent_name, names) = (view.name(at), few(children.iter().map(|child| view.name(*child))));
+        let how = if signal == "SIGKILL" {
+            format!(
+                "that signal leaves {parent_name} no time to end what it has started. What is to end with it has to notice that itself: by the end \
+                 of file of a pipe from it, or `prctl(PR_SET_PDEATHSIG)`; or SIGTERM comes first"
+            )
+        } else {
+            format!(
+                "that signal did not come there, as it was sent to one process, or with a session or process group of its own (`setsid`, \
+                 `start_new_session`). {parent_name} has to end it, in a handler of the signal or in `finally`, or leave it in its own group"
+            )
+        };
         let text = format!(
-            "{names}, which {parent_name} had started, went on when {signal} ended {parent_name} at {}: that signal did not come there, as with a \
-             session or process group of its own (`setsid`, `start_new_session`). {parent_name} has to end it, in a handler of the signal or in \
-             `finally`, or leave it in its own group.",
+            "{names}, which {parent_name} had started, went on when {signal} ended {parent_name} at {}: {how}.",
             after(parent.end_ns)
         );
         let finding = Finding::new(FindingKind::LeftRunning, [at].into_iter().chain(children), text);
@@ -256,10 +265,15 @@ mod tests {
                 change(recording);
             })
         };
-        let text = "`grep`, which `seq` had started, went on when SIGINT ended `seq` at 2.00 s: that signal did not come there, as with a session \
-                    or process group of its own (`setsid`, `start_new_session`). `seq` has to end it, in a handler of the signal or in `finally`, \
+        let text = "`grep`, which `seq` had started, went on when SIGINT ended `seq` at 2.00 s: that signal did not come there, as it was sent to \
+                    one process, or with a session or process group of its own (`setsid`, `start_new_session`). `seq` has to end it, in a handler of the signal or in `finally`, \
                     or leave it in its own group.";
         assert_eq!(missed(&|_| {}), [text]);
+        let killed = missed(&|recording| recording.recorded[0].signal = Some(9));
+        assert!(
+            killed[0].contains("at 2.00 s: that signal leaves `seq` no time to end what it has started."),
+            "{killed:?}"
+        );
         silent(
             &missed,
             &[

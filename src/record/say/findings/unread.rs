@@ -218,10 +218,10 @@ fn part(view: &FindingView<'_>, channel: &RecordedChannel) -> Option<Finding> {
     Some(Finding { bytes: Some(end.unsent), ..Finding::new(FindingKind::Unread, [end.process], text) })
 }
 
-/// Whether a signal ended a process that may still have been reading.
+/// Whether a signal ended a process that may still have been reading, also by a handler.
 fn is_ended(reader: &RecordedEnd, process: &RecordedProcess) -> bool {
     let last = reader.moved_ns.map_or(u64::MAX, |[_, last]| last);
-    process.signal.is_some() && process.end_ns < last.saturating_add(DONE_NS)
+    (process.signal.is_some() || process.got_signal.is_some()) && process.end_ns < last.saturating_add(DONE_NS)
 }
 
 /// Whether a reader got just the one block that it asked for, as `man` does, which looks for an encoding in it.

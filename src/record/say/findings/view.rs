@@ -112,7 +112,17 @@ impl<'a> FindingView<'a> {
         let executed = |of: &usize| all.get(*of).is_some_and(|process| process.execs > 0);
         let mut line = self.with_starters(at).filter(executed);
         line.next().filter(|own| is_so(*own))?;
-        line.find(|of| !is_so(*of))
+        self.before(at).filter(|of| executed(of) && !is_so(*of)).or_else(|| line.find(|of| !is_so(*of)))
+    }
+
+    /// What a process was, by its last exec but one.
+    fn before(&self, at: usize) -> Option<usize> {
+        let all = &self.document.recorded;
+        let (begin, [pid]) = (all.get(at)?.begin_ns, &all[at].pids[..]) else { return None };
+        let was = |(of, process): &(usize, &RecordedProcess)| {
+            *of != at && process.moved_on.contains(pid) && process.begin_ns < begin
+        };
+        all.iter().enumerate().filter(was).max_by_key(|(_, process)| process.begin_ns).map(|(of, _)| of)
     }
 
     /// What makes a pipeline's exit code that of each of its programs, in the shell of this one: dash has it from 0.5.13 on (2025),

@@ -82,8 +82,9 @@ pub(crate) fn stopped(view: &FindingView<'_>) -> Vec<Finding> {
              `setsid`), or to bring that group to the foreground (`tcsetpgrp`); who ignores SIGTTOU is not stopped."
         ),
         ([HeldBy::BackgroundWrite], None) => format!(
-            "by SIGTTOU, because a background job changed its terminal, or wrote to it after `stty tostop`. `fg` brings {them} \
-             to the foreground; with `</dev/null >log 2>&1`, it leaves the terminal alone."
+            "by SIGTTOU, because it changed its terminal (or wrote to it after `stty tostop`) from a process group that is not in the foreground \
+             there: a job in the background, or one that has made a group of its own (`setpgid`). `fg` brings {them} to the foreground; with \
+             `</dev/null >log 2>&1`, or SIGTTOU ignored, it is not stopped."
         ),
         (by, _) => format!("by {}. `fg` or `kill -CONT` lets {them} go on.", few(by.iter().map(words::holder))),
     };
