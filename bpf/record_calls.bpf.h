@@ -423,7 +423,7 @@ static __always_inline int add_call(const void *registers, s64 result)
 		break;
 	case NR_CONNECT:
 		own->own.connects++;
-		if (result == -ECONNREFUSED || result == -ENOENT)
+		if (result == -ECONNREFUSED || result == -ENOENT || (!result && is_name_server(call.si)))
 			note_address(task, PR_CONNECTS, call.di, call.si, result);
 		if (result == -ECONNREFUSED)
 			own->own.refused++;

@@ -208,6 +208,7 @@ __noinline u32 note_exec(u64 task)
 	own->user_before = BPF_CORE_READ((struct task_struct *)task, utime);
 	own->system_before = BPF_CORE_READ((struct task_struct *)task, stime);
 	own->exec_id = BPF_CORE_READ((struct task_struct *)task, self_exec_id);
+	own->pages_before = BPF_CORE_READ((const struct task_struct *)task, signal, maxrss);
 	parent = own->own.parent;
 	own->own = empty->own;
 	own->own.parent = parent;
@@ -433,6 +434,12 @@ __noinline u32 note_exit(u64 ending)
 	if (bpf_map_lookup_elem(&victims, &thread))
 		own->own.starved = 1;
 	read_times(own, task);
+	/* The last thread: the kernel has noted by now how much memory they had at most (setmax_mm_hiwater_rss). */
+	if (!BPF_CORE_READ(task, signal, live.counter)) {
+		own->own.pages = BPF_CORE_READ(task, signal, maxrss);
+		if (own->own.pages <= own->pages_before)
+			own->own.pages = 0;
+	}
 	/* As for wait(2): the lower seven bits. An exec kills the other threads of its process. */
 	if (thread != (u32)BPF_CORE_READ(task, tgid))
 		return 0;

@@ -111,7 +111,11 @@ struct rlimit {
 } __attribute__((preserve_access_index));
 
 struct signal_struct {
+	struct {
+		int counter;
+	} live;
 	int nr_threads;
+	unsigned long maxrss;
 	u32 flags;
 	struct rlimit rlim[16];
 } __attribute__((preserve_access_index));

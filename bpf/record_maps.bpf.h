@@ -248,6 +248,8 @@ static __always_inline void settle(struct pr_task *own)
 		__sync_fetch_and_add(&process->gone, own->own.gone);
 		if (own->own.asked_alive)
 			process->asked_alive = own->own.asked_alive;
+		if (own->own.pages > process->pages)
+			process->pages = own->own.pages;
 		__sync_fetch_and_add(&process->syncs, own->own.syncs);
 		__sync_fetch_and_add(&process->asked_output, own->own.asked_output);
 		__sync_fetch_and_add(&process->unopened, own->own.unopened);

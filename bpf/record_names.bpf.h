@@ -101,6 +101,9 @@ __noinline u32 is_open_as(u64 task, u32 fd, u64 inode)
 	return (u64)BPF_CORE_READ(open, f_inode) == inode;
 }
 
+/* Port 53, as the network has it. */
+#define NAME_SERVER 0x3500
+
 /* FNV-1a, of words. */
 #define HASH_PRIME 0x100000001b3
 
@@ -141,7 +144,16 @@ static __always_inline struct pr_named_file *used_name(struct pr_task *own, u64 
 	return named;
 }
 
-/* `bind` or `listen` was successful, the path for `bind` is in use, or `connect` found nobody who listens. Not static, as note_open. */
+/* Whether an address is that of a server for names: port 53, also of UDP. */
+static __always_inline int is_name_server(u64 address)
+{
+	u16 begin[2] = {};
+
+	bpf_probe_read_user(begin, sizeof(begin), (const void *)address);
+	return (begin[0] == AF_INET || begin[0] == AF_INET6) && begin[1] == NAME_SERVER;
+}
+
+/* `bind` or `listen` was successful, `connect` was for a name server, the path for `bind` is in use, or `connect` found nobody who listens. Not static, as note_open. */
 __noinline u32 note_address(u64 task, u64 does, u32 fd, u64 address, s64 result)
 {
 	struct pr_task *own = find_any(task);

@@ -102,6 +102,8 @@ struct pr_process {
 	u64 gone;
 	/* The id of the last process of which it asked with success whether that lives: kill with signal 0. */
 	u64 asked_alive;
+	/* The most memory that it had at once, pages; 0 while it lives, and if what it was before its exec had more. */
+	u64 pages;
 	/* Calls of fsync and fdatasync. */
 	u64 syncs;
 	/* Calls that asked what its standard output is: the C library does so before it first puts something into its buffer. */
@@ -285,6 +287,8 @@ struct pr_task {
 	u64 takes_signals;
 	/* The struct file of its standard output when it executed its program. */
 	u64 stdout_open;
+	/* The most memory of what the process was before its last exec, pages. */
+	u64 pages_before;
 	/* Whether the file of the lock that it has got last had been deleted before. */
 	u64 gone;
 	/* The last read of one byte: the number in `own`. */

@@ -236,6 +236,9 @@ pub struct RecordedProcess {
     /// A file whose lock others had when it tried to get it last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locked_out: Option<LockedFile>,
+    /// The most memory that it had at once, by the kernel's account of pages of 4 KiB (`maxrss`), bytes; 0 if it lived on.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub peak_memory: u64,
     /// Writes to its standard error.
     #[serde(default, skip_serializing_if = "is_default")]
     pub errors: u64,

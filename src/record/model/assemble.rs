@@ -248,6 +248,9 @@ fn name_outputs(
     files.for_each(|(row, (inode, device))| processes[row].output_file = Some([inode, device]));
 }
 
+/// Bytes of a page; arm64 kernels of distributions have the same, apart from some with 64 KiB.
+const PAGE: u64 = 4096;
+
 fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns: u64) {
     let accounted = more.user_ns + more.system_ns;
     let known = (accounted >= KNOWN_TICKS_NS).then(|| more.user_ns as f64 / accounted as f64);
@@ -276,6 +279,7 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
     sum.out_of_memory |= more.starved > 0;
     sum.asked_alive = u32::try_from(more.asked_alive).ok().filter(|pid| *pid > 0).or(sum.asked_alive);
     sum.filling_bytes = sum.filling_bytes.max(more.filling_bytes);
+    sum.peak_memory = sum.peak_memory.max(more.pages * PAGE);
     sum.dropped_datagrams = sum.dropped_datagrams.max(more.dropped);
     sum.refused_locks += more.refusals;
     sum.own_locks += more.own_refusals;

@@ -95,6 +95,7 @@ pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
     let locked = one_output([sum.locked, sum.locked_device], [more.locked, more.locked_device]);
     let locked_by = last(sum.locked_by, more.locked_by);
     let (unready_by, refused_file) = (last(sum.unready_by, more.unready_by), last(sum.refused_file, more.refused_file));
+    let pages = sum.pages.max(more.pages);
     let (dropped, full_device) = (sum.dropped.max(more.dropped), last(sum.full_device, more.full_device));
     let output = one_output([sum.output, sum.output_device], [more.output, more.output_device]);
     let input = one_output([sum.input, sum.input_device], [more.input, more.input_device]);
@@ -108,7 +109,7 @@ pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
     [sum.locked, sum.locked_device] = locked;
     sum.locked_by = locked_by;
     (sum.unready_by, sum.refused_file, sum.dropped) = (unready_by, refused_file, dropped);
-    (sum.full_device, sum.got, sum.failure) = (full_device, got, failure);
+    (sum.full_device, sum.got, sum.failure, sum.pages) = (full_device, got, failure, pages);
     [sum.refusal, sum.refused_at] = refusal;
 }
 

@@ -29,6 +29,9 @@ const LARGER_PIPE: u64 = 1 << 20;
 const SMALL_BYTES: u64 = 512;
 const MANY_CALLS: u64 = 1000;
 
+/// Fewer in each second take no time that matters: a call with a wake-up takes some microseconds.
+const EACH_SECOND: f64 = 1000.0;
+
 /// Who waits for this part of the window at the other end is not slow because its calls are small.
 const WAITS: f64 = 0.5;
 
@@ -357,8 +360,10 @@ fn small_calls<'a>(recording: &'a Document, writes: bool) -> impl Iterator<Item 
         let calls = end.all_calls() - end.eagain - end.epipe - end.errors;
         // A process that calls once has nothing to collect.
         let processes = recording.recorded.get(end.process).map_or(1, |process| process.pids.len().max(1)) as u64;
+        let window = recording.processes.window_ns as f64 / 1e9;
         // What writes nothing again and again does not lack a buffer.
         let small = calls / processes >= MANY_CALLS && end.bytes / calls <= SMALL_BYTES && end.bytes >= calls / 2;
+        let small = small && calls as f64 >= EACH_SECOND * window;
         // Larger calls do not help who waits for another process.
         let waits = end.blocked_ns as f64 > WAITS * recording.processes.window_ns as f64;
         (small && !waits).then(|| (end.process, (end.bytes as f64 / calls as f64).round() as u64, is_output))

@@ -33,9 +33,13 @@ pub(crate) fn backlog(view: &FindingView<'_>) -> Vec<Finding> {
         if held.min(bytes) < LEAST {
             return None;
         }
+        let peak = match process.peak_memory {
+            peak if peak >= held => format!("; it took up to {} in all", counted(peak >> 20, "MiB")),
+            _ => String::new(),
+        };
         let text = format!(
             "{name} had read all of its input by {}, and wrote until {}, as fast as {} took that: meanwhile, the rest was in its memory, by an \
-             estimate {}. It reads on although its output has no room; to wait for that first (`'drain'` of a stream in node, `drain()` in \
+             estimate {}{peak}. It reads on although its output has no room; to wait for that first (`'drain'` of a stream in node, `drain()` in \
              asyncio, a queue with a limit) needs little memory.",
             after(read),
             after(last),
@@ -47,6 +51,52 @@ pub(crate) fn backlog(view: &FindingView<'_>) -> Vec<Finding> {
         Some(Finding { channels: vec![at], bytes: Some(held), at_ns: Some(read), ..finding })
     });
     found.collect()
+}
+
+/// From this much memory on, bytes, and this many times what it read, a program keeps all of it; and less input does not matter.
+const LARGE: u64 = 256 << 20;
+const TIMES: u64 = 2;
+const INPUT: u64 = 8 << 20;
+
+/// What has a program work bit by bit.
+const BIT_BY_BIT: [(&str, &str); 3] = [
+    ("jq", "`jq --stream` works bit by bit, and so does `jq -n 'inputs | …'` where the input is many values"),
+    ("xmllint", "`xmllint --stream` works bit by bit"),
+    ("xq", "a parser that reports each element works bit by bit"),
+];
+
+/// `` `jq` took up to 910 MiB of memory: it keeps all that it reads; ... ``
+pub(crate) fn in_memory(view: &FindingView<'_>) -> Vec<Finding> {
+    let keeps = |(at, process): (usize, &RecordedProcess)| {
+        let program = BIT_BY_BIT.iter().find(|(name, _)| *name == process.name).map(|(_, how)| *how);
+        // Whatever it reads: files that it opened itself are not counted.
+        if let Some(how) = program.filter(|_| process.peak_memory >= LARGE && view.is_one(at)) {
+            let (name, peak) = (view.name(at), counted(process.peak_memory >> 20, "MiB"));
+            let text = format!("{name} took up to {peak} of memory: it keeps all that it reads; {how}.");
+            return Some(Finding {
+                bytes: Some(process.peak_memory),
+                ..Finding::new(FindingKind::Backlog, [at], text)
+            });
+        }
+        let (bytes, read) = input(view, at, usize::MAX)?;
+        let writes = view.writers().filter(|(_, _, end)| end.process == at && end.bytes > 0);
+        let writes = writes.filter_map(|(_, _, end)| Some(end.moved_ns?[0]));
+        let files = view.document.streams.iter().filter(|stream| stream.process == at && stream.writes);
+        let wrote = writes.chain(files.map(|stream| stream.moved_ns[0])).min();
+        let is_large = process.peak_memory >= LARGE.max(TIMES * bytes) && bytes >= INPUT;
+        if !is_large || !view.is_one(at) || wrote.is_some_and(|first| first < read) {
+            return None;
+        }
+        let text = format!(
+            "{} read all of its input ({}) before it wrote anything, and took up to {} of memory: it keeps all that it reads. A program that \
+             works line by line, or record by record, needs little.",
+            view.name(at),
+            counted(bytes >> 20, "MiB"),
+            counted(process.peak_memory >> 20, "MiB")
+        );
+        Some(Finding { bytes: Some(process.peak_memory), ..Finding::new(FindingKind::Backlog, [at], text) })
+    };
+    view.document.recorded.iter().enumerate().filter_map(keeps).collect()
 }
 
 /// How much a process read from all others than its channel `output`, and when it did so last.
@@ -69,6 +119,38 @@ mod tests {
     use super::*;
     use crate::record::say::findings::tests::{WINDOW, said, silent};
     use crate::result::{Document, RecordedStream};
+
+    #[test]
+    fn what_is_kept_in_memory_is_said() {
+        let keeps = |change: &dyn Fn(&mut Document)| {
+            said(in_memory, &|recording| {
+                recording.recorded[1].peak_memory = 900 << 20;
+                recording.channels[1].writers[0].process = 1;
+                let end = &mut recording.channels[0].readers[0];
+                (end.bytes, end.moved_ns) = (90 << 20, Some([0, WINDOW / 2]));
+                recording.channels[1].writers[0].moved_ns = Some([WINDOW / 2, WINDOW]);
+                change(recording);
+            })
+        };
+        let text = "`grep` read all of its input (90 MiB) before it wrote anything, and took up to 900 MiB of memory: it keeps all that it reads.";
+        assert!(keeps(&|_| {}).concat().starts_with(text), "{:?}", keeps(&|_| {}));
+        let jq = keeps(&|recording| {
+            recording.recorded[1].name = "jq".to_owned();
+            recording.channels[0].readers.clear();
+        });
+        assert!(
+            jq[0].starts_with("`jq` took up to 900 MiB of memory: it keeps all that it reads; `jq --stream`"),
+            "{jq:?}"
+        );
+        silent(
+            &keeps,
+            &[
+                &|recording| recording.recorded[1].peak_memory = 100 << 20,
+                &|recording| recording.channels[1].writers[0].moved_ns = Some([0, WINDOW]),
+                &|recording| recording.channels[0].readers[0].bytes = 1 << 20,
+            ],
+        );
+    }
 
     #[test]
     fn what_was_read_too_early_is_said() {

@@ -1,7 +1,8 @@
 //! What a program that failed had said, behind the finding that it failed.
 
+use crate::record::say::findings::broken_pipe::SOON;
 use crate::record::say::findings::view::FindingView;
-use crate::result::{Finding, FindingKind, ProcessWords};
+use crate::result::{Finding, FindingKind, ProcessWords, RecordedProcess};
 use crate::util::text::clean;
 use std::iter;
 
@@ -11,6 +12,9 @@ const FAILED: [FindingKind; 3] = [FindingKind::ExitCode, FindingKind::HiddenFail
 /// How lines begin that say nothing of the reason: advice, where it happened, what runs it.
 const OF_NO_USE: [&str; 9] =
     ["Try ", "try ", "Usage", "usage", "note:", "Node.js v", "exit status", "goroutine ", "Traceback"];
+
+/// What lines end with that say only that it ends.
+const ONLY_ENDS: [&str; 2] = ["exiting now", "Exiting"];
 
 /// What lines have that say why.
 const WHY: [&str; 16] = [
@@ -41,7 +45,7 @@ pub(super) fn with_words(view: &FindingView<'_>, mut finding: Finding) -> Findin
     let Some((at, process)) = of.and_then(|at| Some((at, view.document.recorded.get(at)?))) else { return finding };
     let failed = FAILED.contains(&finding.kind) && process.exit_code.is_some() && process.signal.is_none();
     let more = match finding.kind {
-        _ if failed => wrote(view, at),
+        _ if failed => Some([wrote(view, at), of_child(view, at, process)].into_iter().flatten().collect::<String>()),
         FindingKind::Held => {
             process.words.as_ref().and_then(question).map(|text| format!(" It asked: `{}`", clean(text)))
         }
@@ -57,6 +61,16 @@ pub(super) fn wrote(view: &FindingView<'_>, at: usize) -> Option<String> {
     Some(format!(" {} wrote to its standard error: `{}`.", view.name(at), clean(message)))
 }
 
+/// What a child wrote that failed before, as `gzip` of `tar`. Of a shell, the finding names it.
+fn of_child(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<String> {
+    let failed = |(child, of): &(usize, &RecordedProcess)| {
+        let before = of.end_ns <= process.end_ns && process.end_ns < of.end_ns + SOON;
+        of.exit_code.is_some() && of.execs > 0 && before && view.with_starters(*child).skip(1).any(|above| above == at)
+    };
+    let mut children = view.document.recorded.iter().enumerate().filter(|_| !process.is_shell()).filter(failed);
+    children.find_map(|(child, _)| wrote(view, child))
+}
+
 /// What it asked, and nobody has ended the line.
 fn question(words: &ProcessWords) -> Option<&str> {
     let last = words.last.trim();
@@ -66,8 +80,10 @@ fn question(words: &ProcessWords) -> Option<&str> {
 /// The line that says why a program failed, of those that are known.
 fn message(words: &ProcessWords) -> Option<&str> {
     let lines = || iter::once(words.last.as_str()).chain(words.begin.lines());
-    let of_use =
-        |line: &&str| !line.starts_with(char::is_whitespace) && !OF_NO_USE.iter().any(|begin| line.starts_with(begin));
+    let of_use = |line: &&str| {
+        let only_ends = ONLY_ENDS.iter().any(|end| line.trim_end_matches('.').ends_with(end));
+        !line.starts_with(char::is_whitespace) && !only_ends && !OF_NO_USE.iter().any(|begin| line.starts_with(begin))
+    };
     let says_why = |line: &&str| of_use(line) && WHY.iter().any(|word| line.contains(word));
     lines().find(says_why).or_else(|| lines().find(of_use)).map(|line| line.trim_end_matches('.'))
 }

@@ -33,6 +33,7 @@ mod lock_polls;
 mod loops;
 mod lost_socket;
 mod make;
+mod name_server;
 mod names;
 mod never_read;
 mod no_end;
@@ -76,7 +77,7 @@ pub(crate) use torn::line_cut;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 113] = [
+const RULES: [FindingRule; 115] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -109,10 +110,12 @@ const RULES: [FindingRule; 113] = [
     work::started,
     waits::stopped,
     timed_circle::timed_circle,
+    name_server::name_server,
     work::hand_overs,
     pipes::small_pipe,
     pipes::unseen,
     backlog::backlog,
+    backlog::in_memory,
     pipes::ring_threads,
     watches::watches,
     watches::late_looks,

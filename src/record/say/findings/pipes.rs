@@ -59,6 +59,9 @@ pub(crate) fn large_blocks(view: &FindingView<'_>) -> Vec<Finding> {
 
 /// So many calls take time, if each writes no more than this, as `dd` does.
 const SMALL_WRITES_MANY: u64 = 10_000;
+
+/// Fewer in each second take no time that matters: a call takes some microseconds.
+const EACH_SECOND: f64 = 5_000.0;
 const SMALL: u64 = 512;
 /// Larger reads of a file are lines.
 const SMALL_READ: u64 = 16;
@@ -81,6 +84,7 @@ pub(crate) fn small_writes(view: &FindingView<'_>) -> Vec<Finding> {
     let is_small = |stream: &&RecordedStream| {
         !stream.script
             && stream.calls >= SMALL_WRITES_MANY
+            && stream.calls as f64 >= EACH_SECOND * view.window() / 1e9
             && stream.bytes / stream.calls <= if stream.writes { SMALL } else { SMALL_READ }
             && wants_cpu(stream.process) >= MUCH
     };

@@ -45,6 +45,7 @@ pub(crate) fn unread(view: &FindingView<'_>) -> Vec<Finding> {
                 .iter()
                 .all(|end| view.process(end).is_some_and(|of| of.name == process.name && of.execs == 0));
         if written <= read
+            || waits_at_end(view, reader)
             || !is_seen
             || !is_of_children
             || reader.at_end > 0
@@ -224,6 +225,12 @@ fn is_ended(reader: &RecordedEnd, process: &RecordedProcess) -> bool {
     (process.signal.is_some() || process.got_signal.is_some()) && process.end_ns < last.saturating_add(DONE_NS)
 }
 
+/// Whether a reader slept at the last look, which may be why it read no more.
+fn waits_at_end(view: &FindingView<'_>, reader: &RecordedEnd) -> bool {
+    let mut waits = view.document.last_look.iter().flat_map(|look| &look.waits);
+    waits.any(|wait| wait.process.recorded == Some(reader.process))
+}
+
 /// Whether a reader got just the one block that it asked for, as `man` does, which looks for an encoding in it.
 fn is_first_block(reader: &RecordedEnd) -> bool {
     reader.all_calls() == 1 && reader.short == 0 && reader.requested > 0
@@ -268,6 +275,9 @@ pub(crate) fn short_block(view: &FindingView<'_>) -> Vec<Finding> {
     found
 }
 
+/// What a terminal gives of a line at most (drivers/tty/n_tty.c, N_TTY_BUF_SIZE).
+const LONGEST_LINE: u64 = 4096;
+
 /// Whether it was read until its last writer had closed it: that is EIO (drivers/tty/n_tty.c).
 fn ended_terminal(channel: &RecordedChannel, reader: &RecordedEnd) -> bool {
     channel.kind == ChannelKind::Pty && reader.errors > 0
@@ -280,8 +290,11 @@ fn thrown_away(view: &FindingView<'_>) -> Option<Finding> {
         let ([writer], [reader]) = (&terminal.writers[..], &terminal.readers[..]) else { return None };
         let lost = terminal.written().saturating_sub(terminal.read());
         let alone = terminal.other_readers.is_empty() && terminal.other_writers.is_empty();
+        // A signal that ends it, as when its terminal hangs up, ends its reads. A line that was cut has a sentence of its own.
+        let is_killed = view.process(reader).is_none_or(|process| process.signal.is_some());
+        let is_cut = reader.log2_sizes.len() > LONGEST_LINE.ilog2() as usize;
         // Carriage returns are added on the way, not taken away.
-        if !ended_terminal(terminal, reader) || !alone || lost <= terminal.written() / 20 || writer.process == reader.process {
+        if is_killed || is_cut || !ended_terminal(terminal, reader) || !alone || lost <= terminal.written() / 20 || writer.process == reader.process {
             return None;
         }
         let text = format!(
