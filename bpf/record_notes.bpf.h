@@ -82,6 +82,8 @@ __noinline u32 note_said(u64 task, u64 buffer, u64 length)
 	bpf_probe_read_user(&end, 1, (void *)(buffer + length - 1));
 	/* An empty line says nothing. */
 	if (length == 1 && end == '\n') {
+		if (words->unfinished)
+			add_words(words->first, &words->first_length, buffer, length);
 		words->unfinished = words->unfinished ? PR_ENDED_LATER : 0;
 		return 0;
 	}

@@ -78,6 +78,19 @@ impl fmt::Write for StyledText {
     }
 }
 
+/// What others wrote for a terminal, without the escape sequences that style it (ECMA-48, "CSI").
+pub fn without_styles(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, sequence)) = rest.split_once('\u{1b}') {
+        plain.push_str(before);
+        let body = sequence.strip_prefix('[').unwrap_or(sequence);
+        let end = body.find(|c: char| c.is_ascii_alphabetic()).map_or(body.len(), |end| end + 1);
+        rest = &body[end..];
+    }
+    plain + rest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,5 +110,11 @@ mod tests {
         text.push_str("  ");
         text.trim_end();
         assert_eq!(&*text, format!("{plain}\u{1b}[1m?[0m\u{1b}[0m\u{1b}[38;2;1;2;3ma?[31m\u{1b}[0m"));
+    }
+
+    #[test]
+    fn styles_of_others_are_taken_away() {
+        assert_eq!(without_styles("\u{1b}[1;31merror\u{1b}[0m: no"), "error: no");
+        assert_eq!(without_styles("cut \u{1b}[1;3"), "cut ");
     }
 }

@@ -26,6 +26,7 @@ mod trials;
 mod untrusted;
 mod usage;
 mod waits;
+mod words;
 
 use crate::common::{pipeprof, programs};
 use pipeprof::result::{Document, RecordedChannel, RecordedEnd};

@@ -2,6 +2,7 @@
 
 use crate::record::observe::raw::{PrSaid, PrWho};
 use crate::result::{ProcessWords, RecordedProcess};
+use crate::util::styled_text::without_styles;
 use std::collections::BTreeMap;
 
 /// Give each row what one of its processes wrote last.
@@ -29,21 +30,11 @@ fn spoken(said: &PrSaid) -> Option<ProcessWords> {
     (!begin.is_empty()).then_some(ProcessWords { begin, last, unfinished: said.unfinished > 0 })
 }
 
-/// Without the escape sequences that colour it, and where a cut character is at its begin or end, without that.
+/// Without styles, and without characters that are cut.
 fn plain(bytes: &[u8]) -> String {
-    const ESCAPE: char = '\u{1b}';
     let text = String::from_utf8_lossy(bytes);
-    let mut plain = String::new();
-    let mut rest = text.trim_matches(char::REPLACEMENT_CHARACTER);
-    while let Some((before, sequence)) = rest.split_once(ESCAPE) {
-        plain.push_str(before);
-        let body = sequence.strip_prefix('[').unwrap_or(sequence);
-        let end = body.find(|c: char| c.is_ascii_alphabetic()).map_or(body.len(), |end| end + 1);
-        rest = &body[end..];
-    }
-    plain.push_str(rest);
     // A bar that shows progress begins anew.
-    plain.replace('\r', "\n")
+    without_styles(text.trim_matches(char::REPLACEMENT_CHARACTER)).replace('\r', "\n")
 }
 
 #[cfg(test)]
@@ -63,7 +54,7 @@ mod tests {
         let of = |first: &str, last: &str| words(first, last).map(|words| [words.begin, words.last]);
         let two = |first: &str, last: &str| Some([first.to_owned(), last.to_owned()]);
         assert_eq!(of("a: no\nTry\n", "Try\n"), two("a: no\nTry", "Try"));
-        assert_eq!(of("\u{1b}[1;31merror\u{1b}[0m: no\n", "\n\r 10 %\r 20 %"), two("error: no", " 20 %"));
+        assert_eq!(of("error: no\n", "\n\r 10 %\r 20 %"), two("error: no", " 20 %"));
         assert_eq!(of("\n", "\n"), None);
     }
 }

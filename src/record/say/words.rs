@@ -502,5 +502,5 @@ fn phases(recording: &Document, path: &CriticalPath, labels: &[String]) -> Optio
             format!("{period} {main}")
         })
         .collect();
-    Some(format!("Over time: {}.", texts.join("; ")))
+    Some(format!("Over time, mostly: {}.", texts.join("; ")))
 }

@@ -93,7 +93,7 @@ fn phases_are_named() {
     path.parts[0].slices = [3, 3, 3, 0, 0].map(|part| WINDOW / 15 * part).to_vec();
     path.parts[1].slices = [0, 0, 0, 3, 3].map(|part| WINDOW / 15 * part).to_vec();
     let findings = sentences(&recording);
-    assert_eq!(findings[1], "Over time: 0 to 0.60 s `a` on a CPU; 0.60 to 1.00 s `b` on a CPU.");
+    assert_eq!(findings[1], "Over time, mostly: 0 to 0.60 s `a` on a CPU; 0.60 to 1.00 s `b` on a CPU.");
 }
 
 #[test]

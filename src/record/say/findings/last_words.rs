@@ -1,6 +1,5 @@
 //! What a program that failed had said, behind the finding that it failed.
 
-use crate::record::say::findings::broken_pipe::SOON;
 use crate::record::say::findings::view::FindingView;
 use crate::result::{Finding, FindingKind, ProcessWords, RecordedProcess};
 use crate::util::text::clean;
@@ -35,6 +34,9 @@ const WHY: [&str; 16] = [
     "issing",
     "nexpected",
 ];
+
+/// A program ends so soon after the child that it failed for, ns.
+const SOON: u64 = 100_000_000;
 
 /// How questions end.
 const ASKS: [char; 5] = ['?', ':', ']', ')', '>'];
