@@ -354,6 +354,12 @@ int pr_signal(struct pp_tracepoint *ctx)
 			leader->own.sender |= 1ULL << PR_AT_ITS_END;
 			return 0;
 		}
+		/* A handler can raise the signal again, for its default action: process 1 of a namespace does not get that. */
+		if (leader->own.told && leader->who.tgid == bpf_get_current_pid_tgid() >> 32) {
+			if (BPF_CORE_READ(task, signal, flags) & SIGNAL_UNKILLABLE)
+				leader->own.told_how = PR_TOLD_INIT;
+			return 0;
+		}
 		if (ctx->args[1] != SEND_SIG_PRIV && (number == SIGTERM || number == SIGHUP)) {
 			leader->own.told = leader->own.sender;
 			leader->own.told_how = told_how(task, number);

@@ -289,7 +289,10 @@ fn told_signal(process: &RecordedProcess) -> &'static str {
 fn trapped_late(recording: &Document, labels: &[String], at: usize) -> Option<Finding> {
     let all = &recording.recorded;
     let process = all.get(at).filter(|process| process.is_shell() && is_one(recording, at) && !hung_up(process))?;
-    let (by, told) = (process.told_to_end_by.filter(|by| *by != at)?, process.told_to_end_ns?);
+    let (by, told) = (process.told_to_end_by, process.told_to_end_ns?);
+    if by == Some(at) {
+        return None;
+    }
     let waited = process.waits.get(&WaitReason::Child).map_or(0, |wait| wait.ns);
     // One that passes the signal on waits for what it has started.
     let passes_on = |of: &RecordedProcess| of.ended_by == Some(at) || of.told_to_end_by == Some(at);
@@ -310,15 +313,16 @@ fn trapped_late(recording: &Document, labels: &[String], at: usize) -> Option<Fi
         String::new()
     };
     let text = format!(
-        "`{}` got the {} of `{}` at {}, for which it has a `trap`, and went on until {}: a shell runs a `trap` only when its program has \
+        "`{}` got the {} of {} at {}, for which it has a `trap`, and went on until {}: a shell runs a `trap` only when its program has \
          ended, which got no signal. With the program as `program & wait`, it runs at once.{went_on}",
         labels.get(at)?,
         told_signal(process),
-        labels.get(by)?,
+        by.and_then(|by| labels.get(by)).map_or("another process".to_owned(), |by| format!("`{by}`")),
         after(told),
         after(process.end_ns)
     );
-    Some(Finding { at_ns: Some(told), ..Finding::new(FindingKind::GroupEnded, [at, by], text) })
+    let processes = [at].into_iter().chain(by);
+    Some(Finding { at_ns: Some(told), ..Finding::new(FindingKind::GroupEnded, processes, text) })
 }
 
 /// Why a job of a script is deaf to Ctrl-C.

@@ -238,6 +238,9 @@ fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
             found.removed &= removed;
         }
     }
+    // Who opens the same side of the same FIFO, although one of them is to have the other one.
+    let openers: Vec<(SeenProcess, bool, BTreeSet<String>)> =
+        of_processes.iter().map(|((_, writes), of)| (of.process.clone(), *writes, of.paths.clone())).collect();
     let text = |((_, writes), fifos): ((u32, bool), UnopenedFifos<'_>)| {
         let UnopenedFifos { process, paths, deleted, removed, is_new } = fifos;
         let [fifos, it] = if paths.len() == 1 { ["FIFO", "it"] } else { ["FIFOs", "them"] };
@@ -265,15 +268,25 @@ fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
             !word.is_empty() && (is_own || paths.iter().any(below))
         };
         let walks = gone.is_empty() && program.is_some_and(|of| of.args.iter().skip(1).any(is_above));
-        let skip = if walks {
+        let same = openers.iter().filter(|(other, side, of)| {
+            other.pid != process.pid && other.name != process.name && *side == writes && !of.is_disjoint(&paths)
+        });
+        let same = few(same.map(|(other, ..)| full_name(other)));
+        let skip = if !same.is_empty() && gone.is_empty() && old.is_empty() {
+            let side = if writes { "writing" } else { "reading" };
+            format!(" {same} opens {it} for {side} as well, and nobody for {how}: one of them has to.")
+        } else if walks {
             " It goes through a folder, and has to leave out what is not a regular file, or to open with O_NONBLOCK."
+                .to_owned()
         } else if gone.is_empty() && old.is_empty() && is_new {
             " Nothing in this recording does: what is to open it has to be started. Who is to open both ends itself needs another thread for one of \
              them, or both at once (O_RDWR)."
+                .to_owned()
         } else if gone.is_empty() && old.is_empty() {
             " Nothing in this recording does: what is to open it has to be started, or it was left over and can be removed."
+                .to_owned()
         } else {
-            ""
+            String::new()
         };
         format!(
             "{} waits until another process opens the {fifos} {} for {how}{gone}.{old}{skip}",

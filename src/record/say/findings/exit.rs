@@ -207,6 +207,16 @@ pub(super) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
             ": it could not write on (EPIPE), because {readers} did not read on, and it ignores SIGPIPE"
         ));
     }
+    let nobody = |(_, pipe, end): &(usize, &RecordedChannel, &RecordedEnd)| {
+        end.process == at && end.epipe > 0 && pipe.kind.is_pipe() && pipe.other_readers.is_empty()
+    };
+    if view.writers().any(|of| nobody(&of)) {
+        return Some(
+            ": it could not write to a pipe (EPIPE), because who was to read that had ended, and it ignores SIGPIPE, which ends others without \
+             an error"
+                .to_owned(),
+        );
+    }
     // Who waits with `poll` reads until there is nothing, too.
     let too_early = |(channel, _, end): (usize, &RecordedChannel, &RecordedEnd)| {
         end.process == at && Some(channel) == process.input && end.eagain > 0 && end.eagain == end.all_calls()

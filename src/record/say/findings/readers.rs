@@ -40,8 +40,8 @@ pub(crate) fn broken(view: &FindingView<'_>) -> Vec<Finding> {
         let many = lost >= MANY && (lost as f64) >= SHARE * all as f64 && (lost >= SURELY || !noticed);
         let left = end.bytes.saturating_sub(pipe.read());
         if !many && !pipe.kind.is_pipe() && !pipe.readers.is_empty() && left > 0 {
-            // Why the other side failed is said of that.
-            if failed.is_some() {
+            // Why the other side failed is said of that, and a signal that ended it, maybe with the recording, may be how it ought to be.
+            if failed.is_some() || of_reader(|process| process.signal.or(process.got_signal)).is_some() {
                 continue;
             }
             // Of a socket, the first one that the other side does not take succeeds.

@@ -82,7 +82,7 @@ pub(crate) fn stopped(view: &FindingView<'_>) -> Vec<Finding> {
              `setsid`), or to bring that group to the foreground (`tcsetpgrp`); who ignores SIGTTOU is not stopped."
         ),
         ([HeldBy::BackgroundWrite], None) => format!(
-            "by SIGTTOU, because it changed its terminal (or wrote to it after `stty tostop`) from a process group that is not in the foreground \
+            "by SIGTTOU, because it, or another program of its group such as `stty`, changed the terminal (or wrote to it after `stty tostop`) from a group that is not in the foreground \
              there: a job in the background, or one that has made a group of its own (`setpgid`). `fg` brings {them} to the foreground; with \
              `</dev/null >log 2>&1`, or SIGTTOU ignored, it is not stopped."
         ),
@@ -159,7 +159,24 @@ pub(crate) fn unnoticed(view: &FindingView<'_>) -> Vec<Finding> {
             continue;
         }
         let waits = view.readers().filter(|(_, _, input)| input.process == end.process);
-        let Some((_, input, waited)) = waits.max_by_key(|(_, _, input)| input.blocked_ns) else { continue };
+        let input = waits.max_by_key(|(_, _, input)| input.blocked_ns);
+        let polled = process.waits.get(&WaitReason::Poll).map_or(0, |wait| wait.ns);
+        let Some((_, input, waited)) = input else {
+            // It watches files, or the network.
+            if polled as f64 >= WAITED * unnoticed as f64 && process.threads == 1 {
+                let text = format!(
+                    "{} had ended at {}, but {} notices only when it writes next: it waited in `poll` for something else for {} more. Who has \
+                     its output among what it polls (POLLERR) notices at once.",
+                    view.names(&channel.readers),
+                    after(ended),
+                    view.name(end.process),
+                    after(unnoticed)
+                );
+                let finding = Finding::new(FindingKind::Unnoticed, [end.process], text);
+                found.push(Finding { channels: vec![at], at_ns: Some(ended), ns: Some(unnoticed), ..finding });
+            }
+            continue;
+        };
         if (waited.blocked_ns as f64) < WAITED * unnoticed as f64 {
             continue;
         }

@@ -132,6 +132,12 @@ fn is_only_held(recording: &Document, look: &LastLook, wait: &LastWait, channel:
     };
     let later = |end: &RecordedEnd| {
         let process = recording.recorded.get(end.process);
+        // Who has closed its end of a pipe writes no more.
+        let has_it = channel.holders.iter().any(|holder| holder.process.recorded == Some(end.process));
+        let before = end.moved_ns.is_some_and(|[_, last]| last <= look.at_ns);
+        if channel.kind == ChannelKind::Pipe && !has_it && before {
+            return false;
+        }
         process.is_some_and(|process| end.all_calls() > 0 && process.end_ns > look.at_ns)
             && !(early(end) && left(end.process))
     };

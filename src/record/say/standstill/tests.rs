@@ -361,6 +361,12 @@ fn who_only_has_a_pipe_open_is_said_unless_data_came() {
     };
     let frees = " With its output elsewhere (`>/dev/null 2>&1` behind its command), that ends.";
     assert_eq!(held(&leftover), [text("still ") + frees]);
+    // It has closed its end, and lives on.
+    let closed = |recording: &mut Document| {
+        recording.channels[0].writers = vec![RecordedEnd { moved_ns: Some([1, 2]), ..end(1, 5, 0) }];
+        recording.recorded[1].end_ns = 990;
+    };
+    assert_eq!(held(&closed), [text("still ") + frees]);
     let silent: [&dyn Fn(&mut Document); 6] = [
         // It ended by itself.
         &|recording| recording.duration_ns = None,
@@ -439,6 +445,13 @@ fn fifos_that_nobody_opens_are_named() {
     let text = "`client` (process 1) waits until another process opens the FIFOs `a` and `b` for writing. Nothing in this recording does: what is to \
                 open it has to be started, or it was left over and can be removed.";
     assert_eq!(held_up(&recording), [text]);
+    let mut same = recording.clone();
+    let waits = &mut same.last_look.as_mut().unwrap().waits;
+    *waits = vec![opens("a"), LastWait { process: seen(1), ..opens("a") }];
+    same.recorded[1].waits = same.recorded[0].waits.clone();
+    let text_of_same = "`client` (process 1) waits until another process opens the FIFO `a` for writing. `server` (process 2) opens it for reading as \
+                        well, and nobody for writing: one of them has to.";
+    assert_eq!(held_up(&same)[0], text_of_same);
     let mut walks = recording.clone();
     walks.recorded[0].args = ["client", "-r", "dir"].map(str::to_owned).to_vec();
     assert_eq!(held_up(&walks), [text]);
