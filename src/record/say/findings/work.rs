@@ -215,6 +215,8 @@ pub(crate) fn one_by_one(view: &FindingView<'_>) -> Vec<Finding> {
         if is_so {
             // A compiler that starts its parts is run by something else.
             let makes = view.with_starters(starter).any(|of| MAKES.contains(&all[of].name.as_str()));
+            // Each of several, such as `timeout`, ran one.
+            let starter = view.with_starters(starter).find(|of| view.is_one(*of)).unwrap_or(starter);
             let at_once = if makes { "`make -j`" } else { "`xargs -P`, or `&` and `wait`" };
             let text = format!(
                 "{} ran `{name}` {count} times, one after the other, each on one CPU for {} in the mean. If none needs what another \
