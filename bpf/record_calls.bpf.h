@@ -331,7 +331,8 @@ static __always_inline int add_call(const void *registers, s64 result)
 		fd = side == PR_READ ? found.from : found.to;
 		file = file_of(own, task, fd);
 		if (side == PR_WRITE && result > 0 && is_error(own, file, fd, task)) {
-			own->own.errors++;
+			/* What a shell's builtin command prints there, a script says on purpose. */
+			own->own.errors += fd == STANDARD_ERROR;
 			if (call.orig_ax == NR_WRITE)
 				note_said(task, call.si, result);
 			else if (call.orig_ax == NR_WRITEV && !is_compat_now(task))

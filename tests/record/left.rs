@@ -71,7 +71,7 @@ fn output_that_gets_lost_on_its_way_is_said() {
     let python = python();
     let unread = "import subprocess\nfor i in range(3):\n\
                   \u{20}   p = subprocess.Popen(['sh', '-c', 'echo a; echo b >&2'], stdout=-1, stderr=-1); p.stderr.read(); p.wait()";
-    said(&[&python, "-c", unread], FindingKind::NeverRead, ", which never read it: it is lost. `");
+    said(&[&python, "-c", unread], FindingKind::NeverRead, ", which never read them: that is lost. `");
     let cut = "import os, socket, time\na, b = socket.socketpair()\n\
                if os.fork() == 0:\n    a.close(); b.sendall(b'x' * 10000); time.sleep(0.1); os._exit(0)\n\
                b.close(); time.sleep(0.05); a.recv(4096)";

@@ -77,7 +77,7 @@ pub(crate) use torn::line_cut;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 115] = [
+const RULES: [FindingRule; 116] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -100,6 +100,7 @@ const RULES: [FindingRule; 115] = [
     connections::reset,
     connections::dropped,
     relays::ended_early,
+    relays::unanswered,
     readers::datagrams,
     unread::short_block,
     exit::find,

@@ -1,7 +1,7 @@
 //! Programs that pass data on both ways, and end when one of them has ended.
 
 use crate::record::say::findings::view::{FindingView, after};
-use crate::result::{Finding, FindingKind};
+use crate::result::{Finding, FindingKind, RecordedEnd, WaitReason};
 
 /// `` `socat` had ended at 1.73 s when `daemon.py` answered `client.py` through it: what it wrote was refused (EPIPE). ... ``
 pub(crate) fn ended_early(view: &FindingView<'_>) -> Vec<Finding> {
@@ -44,11 +44,69 @@ pub(crate) fn ended_early(view: &FindingView<'_>) -> Vec<Finding> {
     found.collect()
 }
 
+/// Shorter waits, ns, are for something else than an answer: socat(1), `-t`, waits for 0.5 s.
+const ANSWER_NS: u64 = 400_000_000;
+
+/// `` `socat` got the end of its input and ended, after it had waited for an answer for 0.50 s: ... ``
+pub(crate) fn unanswered(view: &FindingView<'_>) -> Vec<Finding> {
+    let all = view.document.recorded.iter().enumerate();
+    let found = all.filter(|(_, process)| process.program() == "socat").filter_map(|(at, process)| {
+        let own = |end: &RecordedEnd| end.process == at;
+        let poll = process.waits.get(&WaitReason::Poll)?;
+        let waited = process.timeouts > 0 && poll.ns >= ANSWER_NS;
+        let ended = process.ends > 0 || view.readers().any(|(_, _, end)| own(end) && end.at_end > 0);
+        let is_over = process.signal.is_none() && process.end_ns < view.document.processes.window_ns && view.is_one(at);
+        let chosen = process.args.iter().any(|word| word.starts_with("-t") || word.starts_with("-T"));
+        let (channel, socket, _) =
+            view.writers().find(|(_, to, end)| own(end) && to.is_stream_socket() && end.bytes > 0)?;
+        let answered = view.readers().any(|(_, from, end)| own(end) && from.is_stream_socket() && end.bytes > 0);
+        if !waited || !ended || !is_over || chosen || answered {
+            return None;
+        }
+        let text = format!(
+            "{} got the end of its input and ended at {}, after it had waited for an answer for {}: none had come {} by then. `socat -t 60` \
+             waits longer than 0.5 s.",
+            view.name(at),
+            after(process.end_ns),
+            after(poll.ns),
+            view.pipe_to(socket).replacen("the ", "by the ", 1)
+        );
+        let finding = Finding::new(FindingKind::Cut, [at], text);
+        Some(Finding { channels: vec![channel], at_ns: Some(process.end_ns), ..finding })
+    });
+    found.take(1).collect()
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn an_answer_that_came_too_late_is_said() {
+        let late = |change: &dyn Fn(&mut Document)| {
+            said(unanswered, &|recording| {
+                let process = &mut recording.recorded[0];
+                (process.name, process.timeouts, process.ends, process.end_ns) = ("socat".to_owned(), 1, 1, WINDOW / 4);
+                process.waits = [(WaitReason::Poll, WaitTotal { ns: 500_000_000, count: 2 })].into();
+                recording.channels[0].kind = ChannelKind::Tcp;
+                recording.channels[1].readers[0].process = 2;
+                change(recording);
+            })
+        };
+        let begin = "`socat` got the end of its input and ended at 1.00 s, after it had waited for an answer for 0.50 s: none had come by the";
+        assert!(late(&|_| {}).concat().starts_with(begin), "{:?}", late(&|_| {}));
+        silent(
+            &late,
+            &[
+                &|recording| recording.recorded[0].args = vec!["socat".to_owned(), "-t5".to_owned()],
+                &|recording| recording.recorded[0].timeouts = 0,
+                &|recording| recording.recorded[0].ends = 0,
+                &|recording| recording.channels[0].kind = ChannelKind::Pipe,
+            ],
+        );
+    }
+
     use super::*;
     use crate::record::say::findings::tests::{WINDOW, said, silent};
-    use crate::result::{ChannelKind, Document, RecordedChannel, RecordedEnd};
+    use crate::result::{ChannelKind, Document, RecordedChannel, WaitTotal};
 
     #[test]
     fn a_relay_that_ends_too_early_is_said() {

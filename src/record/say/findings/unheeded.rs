@@ -93,6 +93,15 @@ fn why(view: &FindingView<'_>, failed: &FailedProcess, process: &RecordedProcess
     let script = view.document.recorded.get(shell)?;
     let is_it =
         script.is_shell() && script.execs > 0 && script.signal.is_none() && script.pids.contains(&failed.parent);
+    // A program that says nothing itself may not have looked at the exit code.
+    let is_silent = script.errors == 0 && script.exit_code.is_none() && script.signal.is_none();
+    if !script.is_shell() && script.execs > 0 && is_silent && failed.errors > 0 && !failed.quiet && !is_tried(process) {
+        let text = format!(
+            ", with a message on its standard error. {}, which started it, wrote none and ended with 0.",
+            view.name(shell)
+        );
+        return Some((FindingKind::Tolerated, text));
+    }
     let of = is_it.then(|| view.name(shell))?;
     // A pipeline has rules of its own.
     if failed.piped {
@@ -111,7 +120,7 @@ fn why(view: &FindingView<'_>, failed: &FailedProcess, process: &RecordedProcess
         );
         return Some((FindingKind::HiddenFailure, text));
     }
-    let is_said = failed.errors > 0 && !failed.quiet && !TRIED.contains(&process.name.as_str());
+    let is_said = failed.errors > 0 && !failed.quiet && !is_tried(process);
     if is_said {
         let text = format!(
             ", with a message on its standard error, and {of} went on and ended with 0. `set -e` ends a script there, but not at a command \
@@ -123,6 +132,11 @@ fn why(view: &FindingView<'_>, failed: &FailedProcess, process: &RecordedProcess
     let alone = process.pids.len() == 1 && fails(process, failed.exit_code);
     (!alone && !failed.quiet)
         .then(|| (FindingKind::Tolerated, format!(". {of}, which started it, went on, and its exit code is 0.")))
+}
+
+/// Whether it is started to see whether it fails.
+fn is_tried(process: &RecordedProcess) -> bool {
+    TRIED.contains(&process.name.as_str())
 }
 
 /// Whether a command stands before `;` or the end of a line in this code, and nothing asks for its exit code.
@@ -227,5 +241,22 @@ mod tests {
             ]
         );
         assert!(!in_code("true; ./build one;")[0].contains("stops there"));
+    }
+
+    #[test]
+    fn a_program_that_does_not_look_is_said() {
+        let of = |change: &dyn Fn(&mut Document)| {
+            said(unheeded, &|recording| {
+                failed(recording, 1);
+                (recording.recorded[0].name, recording.failures[0].piped) = ("node".to_owned(), true);
+                change(recording);
+            })
+        };
+        let text = "`build one` failed with exit code 1 at 0.50 s, with a message on its standard error. `node`, which started it, wrote none and \
+                    ended with 0.";
+        assert_eq!(of(&|_| {}), [text]);
+        assert!(of(&|recording| recording.recorded[0].errors = 1).is_empty(), "it has said so");
+        assert!(of(&|recording| recording.failures[0].errors = 0).is_empty());
+        assert!(of(&|recording| recording.recorded[0].exit_code = Some(1)).is_empty());
     }
 }

@@ -53,7 +53,7 @@ pub(crate) fn unread_child(view: &FindingView<'_>) -> Vec<Finding> {
         let (name, maker) = (view.name(process), view.name(by));
         let runs = unread.channels.len() as u64;
         let text = format!(
-            "{name} wrote {} to {} to {maker}, which never read {}: it is lost. {maker} has to read until the end of each, also when the \
+            "{name} wrote {} to {} to {maker}, which never read {}: that is lost. {maker} has to read until the end of each, also when the \
              process has ended already; what it does not want can go to /dev/null.",
             counted(unread.bytes, "byte"),
             counted(runs, "pipe"),
@@ -92,7 +92,7 @@ mod tests {
                 change(recording);
             })
         };
-        let text = "`grep` wrote 9 bytes to 1 pipe to `cat`, which never read it: it is lost. `cat` has to read until the end of each, also \
+        let text = "`grep` wrote 9 bytes to 1 pipe to `cat`, which never read it: that is lost. `cat` has to read until the end of each, also \
                     when the process has ended already; what it does not want can go to /dev/null.";
         assert_eq!(lost(&|_| {}), [text]);
         let row = lost(&|recording| {
