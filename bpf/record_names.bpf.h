@@ -153,7 +153,8 @@ static __always_inline int is_name_server(u64 address)
 	return (begin[0] == AF_INET || begin[0] == AF_INET6) && begin[1] == NAME_SERVER;
 }
 
-/* `bind` or `listen` was successful, `connect` was for a name server, the path for `bind` is in use, or `connect` found nobody who listens. Not static, as note_open. */
+/* `bind` or `listen` was successful, `connect` was for a name server, the path for `bind` is in use, or `connect` found nobody who
+ * listens. Not static, as note_open. */
 __noinline u32 note_address(u64 task, u64 does, u32 fd, u64 address, s64 result)
 {
 	struct pr_task *own = find_any(task);

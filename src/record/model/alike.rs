@@ -33,8 +33,8 @@ type HowEnded = [u64; 2];
 
 /// A number for each process. It is the same for processes of a stage that ran the same program on the same pipes, with the same
 /// `script` (a number, 0 for none) unless there are many, and for
-/// [`MANY`], or [`TURNS`] of a loop that ended in the same way, that did so on pipes of the same kind. Pipes are of the same kind if the same processes, of those that are
-/// told apart already, write and read them: the colour refinement of graphs.
+/// [`MANY`], or [`TURNS`] of a loop that ended in the same way, that did so on pipes of the same kind. Pipes are of the same kind if the
+/// same processes, of those that are told apart already, write and read them: the colour refinement of graphs.
 pub(crate) fn alike(counted: &RecordedCounts, script: impl Fn(&PrWho) -> u64) -> HashMap<PrWho, usize> {
     let scripts = scripts(counted, &script);
     let program = |who: &PrWho| {

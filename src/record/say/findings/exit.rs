@@ -207,10 +207,10 @@ pub(super) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
             ": it could not write on (EPIPE), because {readers} did not read on, and it ignores SIGPIPE"
         ));
     }
-    let nobody = |(_, pipe, end): &(usize, &RecordedChannel, &RecordedEnd)| {
+    let nobody = |(_, pipe, end): (usize, &RecordedChannel, &RecordedEnd)| {
         end.process == at && end.epipe > 0 && pipe.kind.is_pipe() && pipe.other_readers.is_empty()
     };
-    if view.writers().any(|of| nobody(&of)) {
+    if view.writers().any(nobody) {
         return Some(
             ": it could not write to a pipe (EPIPE), because who was to read that had ended, and it ignores SIGPIPE, which ends others without \
              an error"

@@ -174,7 +174,7 @@ pub(crate) fn empty_writes(view: &FindingView<'_>) -> Vec<Finding> {
         };
         let text = format!(
             "{name} wrote nothing to {}, again and again: {} writes of 0 bytes, and {} in all; {why}.",
-            view.pipe_to(channel).trim_start_matches("to "),
+            view.pipe_to(channel),
             grouped(done),
             counted(end.bytes, "byte")
         );

@@ -40,7 +40,7 @@ pub(crate) fn broken(view: &FindingView<'_>) -> Vec<Finding> {
         let many = lost >= MANY && (lost as f64) >= SHARE * all as f64 && (lost >= SURELY || !noticed);
         let left = end.bytes.saturating_sub(pipe.read());
         if !many && !pipe.kind.is_pipe() && !pipe.readers.is_empty() && left > 0 {
-            // Why the other side failed is said of that, and a signal that ended it, maybe with the recording, may be how it ought to be.
+            // If the other side failed, another rule says why. A signal that ended it can be the one that ended the recording.
             if failed.is_some() || of_reader(|process| process.signal.or(process.got_signal)).is_some() {
                 continue;
             }

@@ -64,12 +64,12 @@ pub(crate) fn unanswered(view: &FindingView<'_>) -> Vec<Finding> {
             return None;
         }
         let text = format!(
-            "{} got the end of its input and ended at {}, after it had waited for an answer for {}: none had come {} by then. `socat -t 60` \
+            "{} got the end of its input and ended at {}, after it had waited for an answer for {}: none had come by {} by then. `socat -t 60` \
              waits longer than 0.5 s.",
             view.name(at),
             after(process.end_ns),
             after(poll.ns),
-            view.pipe_to(socket).replacen("the ", "by the ", 1)
+            view.pipe_to(socket)
         );
         let finding = Finding::new(FindingKind::Cut, [at], text);
         Some(Finding { channels: vec![channel], at_ns: Some(process.end_ns), ..finding })

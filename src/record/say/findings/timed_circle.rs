@@ -57,16 +57,13 @@ fn waits_for(view: &FindingView<'_>, process: usize, other: usize) -> bool {
     view.readers().any(|(_, channel, end)| sleeps(end) && from(channel) && channel.read() == channel.written())
 }
 
-/// Whether a process reads from others, too, which may be what it waits for.
+/// Whether a process reads what others than its partner wrote, too, which may be what it waits for.
 fn talks_to_others(view: &FindingView<'_>, process: usize, partner: usize) -> bool {
-    let with = |ends: &[RecordedEnd]| ends.iter().any(|end| end.process == partner);
-    view.readers()
-        .any(|(_, channel, end)| end.process == process && !with(&channel.writers) && !is_own(channel, process))
-}
-
-/// Whether only one process uses a channel, or what it has executed before.
-fn is_own(channel: &RecordedChannel, process: usize) -> bool {
-    channel.writers.iter().all(|end| end.process == process || end.bytes == 0) || channel.written() == 0
+    let of_others = |channel: &RecordedChannel| {
+        let by_partner = channel.writers.iter().any(|end| end.process == partner);
+        !by_partner && channel.writers.iter().any(|end| end.process != process && end.bytes > 0)
+    };
+    view.readers().any(|(_, channel, end)| end.process == process && of_others(channel))
 }
 
 #[cfg(test)]

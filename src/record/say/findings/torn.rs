@@ -266,7 +266,7 @@ fn after_children(view: &FindingView<'_>, channel: &RecordedChannel, end: &Recor
 
 /// What a line of a terminal in canonical mode can hold, and its end (`N_TTY_BUF_SIZE`, drivers/tty/n_tty.c). Without this
 /// mode, the buffer never has so much at once.
-const LONGEST: u64 = 4096;
+pub(super) const LONGEST: u64 = 4096;
 
 /// Whether a process waited at the end for more data in the channel: it has read all that is there.
 fn is_awaited(document: &Document, channel: &RecordedChannel) -> bool {

@@ -1,5 +1,6 @@
 //! Bytes that were not read or not written: a part was taken for all.
 
+use crate::record::say::findings::torn::LONGEST;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed::by_others;
 use crate::result::{
@@ -275,9 +276,6 @@ pub(crate) fn short_block(view: &FindingView<'_>) -> Vec<Finding> {
     found
 }
 
-/// What a terminal gives of a line at most (drivers/tty/n_tty.c, N_TTY_BUF_SIZE).
-const LONGEST_LINE: u64 = 4096;
-
 /// Whether it was read until its last writer had closed it: that is EIO (drivers/tty/n_tty.c).
 fn ended_terminal(channel: &RecordedChannel, reader: &RecordedEnd) -> bool {
     channel.kind == ChannelKind::Pty && reader.errors > 0
@@ -292,7 +290,7 @@ fn thrown_away(view: &FindingView<'_>) -> Option<Finding> {
         let alone = terminal.other_readers.is_empty() && terminal.other_writers.is_empty();
         // A signal that ends it, as when its terminal hangs up, ends its reads. A line that was cut has a sentence of its own.
         let is_killed = view.process(reader).is_none_or(|process| process.signal.is_some());
-        let is_cut = reader.log2_sizes.len() > LONGEST_LINE.ilog2() as usize;
+        let is_cut = reader.log2_sizes.len() > LONGEST.ilog2() as usize;
         // Carriage returns are added on the way, not taken away.
         if is_killed || is_cut || !ended_terminal(terminal, reader) || !alone || lost <= terminal.written() / 20 || writer.process == reader.process {
             return None;

@@ -161,34 +161,33 @@ pub(crate) fn unnoticed(view: &FindingView<'_>) -> Vec<Finding> {
         let waits = view.readers().filter(|(_, _, input)| input.process == end.process);
         let input = waits.max_by_key(|(_, _, input)| input.blocked_ns);
         let polled = process.waits.get(&WaitReason::Poll).map_or(0, |wait| wait.ns);
-        let Some((_, input, waited)) = input else {
+        let waited = match input {
+            Some((_, _, waited)) => waited.blocked_ns,
             // It watches files, or the network.
-            if polled as f64 >= WAITED * unnoticed as f64 && process.threads == 1 {
-                let text = format!(
-                    "{} had ended at {}, but {} notices only when it writes next: it waited in `poll` for something else for {} more. Who has \
-                     its output among what it polls (POLLERR) notices at once.",
-                    view.names(&channel.readers),
-                    after(ended),
-                    view.name(end.process),
-                    after(unnoticed)
-                );
-                let finding = Finding::new(FindingKind::Unnoticed, [end.process], text);
-                found.push(Finding { channels: vec![at], at_ns: Some(ended), ns: Some(unnoticed), ..finding });
-            }
-            continue;
+            None if process.threads == 1 => polled,
+            None => 0,
         };
-        if (waited.blocked_ns as f64) < WAITED * unnoticed as f64 {
+        if (waited as f64) < WAITED * unnoticed as f64 {
             continue;
         }
-        let from = view.names(input.writers.iter().filter(|writer| writer.process != end.process));
-        let from = if from.is_empty() { String::new() } else { format!(" from {from}") };
+        let (long, name) = (after(unnoticed), view.name(end.process));
+        let how = match input {
+            Some((_, input, _)) => {
+                let from = view.names(input.writers.iter().filter(|writer| writer.process != end.process));
+                let from = if from.is_empty() { String::new() } else { format!(" from {from}") };
+                format!(
+                    "it waited for data{from} for {long} more. If it is to end then, who started it has to end what feeds it: a shell that reads \
+                     from `<(...)` instead of a pipe does not wait for that"
+                )
+            }
+            None => format!(
+                "it waited in `poll` for something else for {long} more. Who has its output among what it polls (POLLERR) notices at once"
+            ),
+        };
         let text = format!(
-            "{} had ended at {}, but {} notices only when it writes next: it waited for data{from} for {} more. If it is to end then, who started it has \
-             to end what feeds it: a shell that reads from `<(...)` instead of a pipe does not wait for that.",
+            "{} had ended at {}, but {name} notices only when it writes next: {how}.",
             view.names(&channel.readers),
-            after(ended),
-            view.name(end.process),
-            after(unnoticed)
+            after(ended)
         );
         let finding = Finding::new(FindingKind::Unnoticed, [end.process], text);
         found.push(Finding { channels: vec![at], at_ns: Some(ended), ns: Some(unnoticed), ..finding });
@@ -388,6 +387,19 @@ mod tests {
                     3.90 s more. If it is to end then, who started it has \
                     to end what feeds it: a shell that reads from `<(...)` instead of a pipe does not wait for that.";
         assert_eq!(said(unnoticed, &has_ended), [text]);
+        let polls = |ns: u64| {
+            said(unnoticed, &|recording| {
+                has_ended(recording);
+                recording.channels[0].readers.clear();
+                let process = &mut recording.recorded[1];
+                process.threads = 1;
+                process.waits.insert(WaitReason::Poll, WaitTotal { ns, count: 1 });
+            })
+        };
+        let text = "`cat` had ended at 0.10 s, but `grep` notices only when it writes next: it waited in `poll` for something else for 3.90 s \
+                    more. Who has its output among what it polls (POLLERR) notices at once.";
+        assert_eq!(polls(WINDOW - 1), [text]);
+        assert!(polls(1).is_empty());
     }
 
     #[test]

@@ -38,7 +38,8 @@ pub(super) fn remedy(
     let Some((writer, channel)) = full else {
         let all_empty = members.iter().all(|wait| !wait.channels().is_empty());
         // What was cut has a sentence of its own.
-        let cuts = line_cut(&FindingView::new(recording)).into_iter().flat_map(|finding| finding.channels);
+        let view = FindingView::new(recording);
+        let cuts = line_cut(&view).into_iter().flat_map(|finding| finding.channels);
         let cuts: Vec<&RecordedChannel> = cuts.filter_map(|at| recording.channels.get(at)).collect();
         let is_cut = |channel: &AwaitedChannel| cuts.iter().any(|cut| cut.is(channel));
         if members.iter().any(|wait| wait.channels().iter().any(is_cut)) {
@@ -47,7 +48,7 @@ pub(super) fn remedy(
         if !all_empty {
             return silent_input(recording, members, name);
         }
-        let said = taken(recording, members, name).or_else(|| silent_input(recording, members, name));
+        let said = taken(&view, members, name).or_else(|| silent_input(recording, members, name));
         let said = said.or_else(|| input_ended(recording, members, name));
         let said = told(recording, members, name).or(said).or_else(|| of_its_shell(recording, members, name));
         let said = said.or_else(|| passes_no_end(recording, members, name));

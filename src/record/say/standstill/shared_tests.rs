@@ -38,6 +38,21 @@ fn a_relay_that_has_got_the_end_is_to_pass_it_on() {
 }
 
 #[test]
+fn who_else_read_an_input_is_said() {
+    let other = |started_by: Option<usize>, bytes: u64| {
+        let mut recording = both_wait();
+        recording.recorded[2].started_by = started_by;
+        recording.channels = vec![pipe_of(3, vec![end(0, 55, 0)], vec![end(1, 15, 900), end(2, bytes, 0)])];
+        circle(&recording)[1].clone()
+    };
+    let text = "`sleep`, which `server` had started, read 40 of the 55 bytes that came there: it had inherited that input. `</dev/null` behind its \
+                command (`stdin=DEVNULL`) leaves all to `server`.";
+    assert_eq!(other(Some(1), 40), text);
+    assert_ne!(other(None, 40), text);
+    assert_ne!(other(Some(1), 0), text);
+}
+
+#[test]
 fn who_reads_the_commands_of_its_shell_is_said() {
     let reads = |shell: &str, bytes: u64| {
         let mut recording = both_wait();

@@ -2,19 +2,18 @@
 
 use crate::record::say::findings::view::FindingView;
 use crate::record::say::standstill::waiting::recorded;
-use crate::result::{Document, LastWait, RecordedEnd, SeenProcess};
+use crate::result::{LastWait, RecordedEnd, SeenProcess};
 use crate::util::text::{counted, grouped};
 
 /// `` `bash commit.sh`, which `agent.py` had started, read 47 of the 99 bytes that came there: it had inherited that input. ... ``
 pub(super) fn taken(
-    recording: &Document,
+    view: &FindingView<'_>,
     members: &[&LastWait],
     name: &impl Fn(&SeenProcess) -> String,
 ) -> Option<String> {
-    let view = FindingView::new(recording);
     let awaited = members.iter().flat_map(|wait| wait.channels().iter().map(move |channel| (wait, channel)));
     awaited.filter(|(_, channel)| !channel.room).find_map(|(wait, channel)| {
-        let pipe = recorded(recording, channel)?;
+        let pipe = recorded(view.document, channel)?;
         let own = wait.process.recorded?;
         let is_member = |of: usize| members.iter().any(|member| member.process.recorded == Some(of));
         let took = |end: &&RecordedEnd| {

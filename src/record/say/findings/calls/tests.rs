@@ -141,6 +141,15 @@ fn a_lost_exit_code_is_said() {
     let several = "`grep` waited for 2 processes that were gone already (ECHILD): their exit codes are lost.";
     assert!(lost(2, 2)[0].starts_with(several));
     assert!(lost(1, 0).is_empty() && lost(0, 1).is_empty());
+    // What the process was before its last exec had set it, and not who started that.
+    let found = said(find, &|recording| {
+        let [before, own, starter] = &mut recording.recorded[..] else { panic!() };
+        (own.gone_children, own.forks, own.execs, own.ignores_sigchld) = (1, 1, 1, 1);
+        (own.pids, own.started_by, own.begin_ns) = (vec![7], Some(2), 9);
+        (before.pids, before.moved_on, before.execs, before.begin_ns) = (vec![7], vec![7], 1, 1);
+        starter.execs = 1;
+    });
+    assert!(found[0].contains("It inherited from `seq` that SIGCHLD is ignored"), "{found:?}");
 }
 
 #[test]
