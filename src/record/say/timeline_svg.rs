@@ -93,7 +93,8 @@ pub(crate) fn svg(recording: &Document) -> Option<String> {
 
 enum Row<'a> {
     Process(String, &'a TimelineProcess),
-    Pipe(String, &'a TimelinePipe),
+    /// Of several, such as those of turns of a loop, the fullest is drawn.
+    Pipe(String, Vec<&'a TimelinePipe>),
     /// What is not drawn.
     Rest(String),
 }
@@ -135,13 +136,19 @@ fn rows(recording: &Document) -> Vec<Row<'_>> {
             |pipe: &TimelinePipe| recording.channels[pipe.pipe].writers.iter().any(|end| end.process == row.process);
         let (written, others): (Vec<_>, Vec<_>) = left.into_iter().partition(|pipe| writes(pipe));
         left = others;
-        rest += written.len().saturating_sub(PIPES);
-        for pipe in written.into_iter().take(PIPES) {
+        let several = recording.recorded[row.process].pids.len() > 1;
+        let mut drawn: Vec<(String, Vec<&TimelinePipe>)> = Vec::new();
+        for pipe in written {
             let [_, readers] = stages::sides(&recording.channels[pipe.pipe], &stages);
             let noun = recording.channels[pipe.pipe].kind.noun();
             let name = readers.first().map_or(noun.to_owned(), |reader| format!("{noun} to {}", times[*reader].name));
-            rows.push(Row::Pipe(name, pipe));
+            match drawn.iter_mut().find(|(other, _)| several && *other == name) {
+                Some((_, pipes)) => pipes.push(pipe),
+                None => drawn.push((name, vec![pipe])),
+            }
         }
+        rest += drawn.iter().skip(PIPES).map(|(_, pipes)| pipes.len()).sum::<usize>();
+        rows.extend(drawn.into_iter().take(PIPES).map(|(name, pipes)| Row::Pipe(name, pipes)));
     }
     rest += recording.channels.iter().filter(|pipe| pipe.is_used()).count().saturating_sub(timeline.pipes.len());
     if rest > 0 {
@@ -243,7 +250,7 @@ fn draw_path(svg: &mut String, recording: &Document, rows: &[Row<'_>], scale: &S
     }
 }
 
-fn draw_pipe(svg: &mut String, pipe: &TimelinePipe, scale: &Scale, top: f64) {
+fn draw_pipe(svg: &mut String, pipes: &[&TimelinePipe], scale: &Scale, top: f64) {
     let _ = writeln!(
         svg,
         "<rect x=\"{LEFT}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{ROW}\" fill=\"none\" stroke=\"{}\"/>",
@@ -252,9 +259,11 @@ fn draw_pipe(svg: &mut String, pipe: &TimelinePipe, scale: &Scale, top: f64) {
     );
     let mut path = String::new();
     let bottom = top + ROW;
-    for (slice, filled) in pipe.filled.iter().enumerate() {
+    let slices = pipes.iter().map(|pipe| pipe.filled.len()).max().unwrap_or(0);
+    for slice in 0..slices {
         let (left, right) = scale.slice(slice);
-        let height = ROW * filled.unwrap_or(0.0).min(1.0);
+        let filled = pipes.iter().filter_map(|pipe| pipe.filled.get(slice).copied().flatten()).fold(0.0, f64::max);
+        let height = ROW * filled.min(1.0);
         if height >= 0.05 {
             let _ = write!(path, "M{left:.1} {:.1}H{right:.1}V{bottom:.1}H{left:.1}z", bottom - height);
         }
@@ -352,5 +361,26 @@ mod tests {
             })
             .collect();
         assert_eq!(drawn, ["p8", "pipe to p9", "p9"]);
+    }
+
+    #[test]
+    fn pipes_of_turns_of_a_loop_are_one_row() {
+        let drawn = |pids: Vec<u32>| {
+            let names = ["seq", "wc"].map(str::to_owned).to_vec();
+            let mut recording = shell(names, &[[&[0], &[1]], [&[0], &[1]], [&[0], &[1]]]);
+            recording.recorded[0].pids = pids;
+            let pipe = |pipe: usize| TimelinePipe { pipe, bytes: vec![1], filled: vec![Some(0.2 * pipe as f64)] };
+            recording.timeline = Timeline {
+                slice_ns: vec![1000],
+                processes: (0..2).map(|process| TimelineProcess::new(process, 1)).collect(),
+                pipes: (0..3).map(pipe).collect(),
+            };
+            let rows = rows(&recording);
+            rows.iter()
+                .filter_map(|row| if let Row::Pipe(_, pipes) = row { Some(pipes.len()) } else { None })
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(drawn(vec![1, 2, 3]), [3]);
+        assert_eq!(drawn(vec![1]), [1, 1, 1], "a program with three outputs");
     }
 }
