@@ -3,6 +3,7 @@
 use super::chain::{Chain, Slices};
 use super::clocks::{ASSUMED, Clocks, OF_ALL, PathState};
 use super::command_lines::CommandLines;
+use super::cut_waits::sliced;
 use super::follow::{FIRST_CLOCK, PathFollower, Woken};
 use super::parts::{NOBODY, PartKey, at_pipe, part, pipe_number};
 use super::process_ids::ProcessIds;
@@ -29,7 +30,9 @@ pub(crate) struct PathEnds {
     alive: Vec<(PrWho, Chain)>,
     /// At the ends of processes that ran before the recording, by process id, with their stages.
     seized: BTreeMap<u32, (u32, Option<Chain>)>,
-    parts: Vec<(Option<PrWho>, PartKey)>,
+    /// By the number of a process, the path that ends at the last of its children.
+    pub(super) of_children: BTreeMap<u32, Chain>,
+    pub(super) parts: Vec<(Option<PrWho>, PartKey)>,
     /// The processes that were assumed to cost nothing, and the clocks at the end.
     assumed: Vec<PrWho>,
     /// For each of these, those that share its clock: programs of its name that were started when it had ended, and copies of it.
@@ -79,10 +82,15 @@ impl PathFollower {
             reasons.iter().position(|reason| *reason == why(sleeps.call, sleeps.file_type))
         };
         living.sort_unstable_by_key(|task| (patience(task).unwrap_or(usize::MAX), *task));
+        let mut of_children: BTreeMap<u32, Chain> =
+            self.of_children.iter().map(|(parent, last)| (*parent, last.chain.clone())).collect();
         let mut alive = Vec::new();
         for task in living {
-            let who = self.threads.get(&task).and_then(|thread| self.who(thread.process));
+            let thread = self.threads.get(&task);
+            let (who, child_of) =
+                (thread.and_then(|thread| self.who(thread.process)), thread.and_then(|thread| thread.child_of));
             let chain = self.ending(task, now, &tasks, open, &mut Vec::new());
+            of_children.extend(child_of.zip(chain.clone()));
             alive.extend(who.zip(chain));
         }
         let parts = self.parts.iter().map(|key| (self.who(key.process), *key)).collect();
@@ -105,6 +113,7 @@ impl PathFollower {
             last,
             alive,
             seized,
+            of_children,
             parts,
             assumed,
             sharers,
@@ -218,6 +227,7 @@ impl PathEnds {
             last: Some(chain),
             alive: Vec::new(),
             seized: BTreeMap::new(),
+            of_children: BTreeMap::new(),
             parts,
             assumed: Vec::new(),
             sharers: Vec::new(),
@@ -279,12 +289,13 @@ impl PathEnds {
         let name = |by: [u64; 2]| (by != [0; 2]).then(|| plain(name_of(by)));
         let first = (None, PathWhat::Begin, None);
         let keys: Vec<_> = keys.map(|(who, key)| (who.and_then(find), key.what, name(key.by))).collect();
-        let of_chain = chain.slices();
-        let count = usize::try_from(of_chain.first()?.0).ok()? + 1;
+        let mut of_chain = sliced(&chain);
+        self.resolve_cut_waits(&mut of_chain);
+        let count = usize::try_from(*of_chain.keys().next_back()?).ok()? + 1;
         let mut parts: BTreeMap<&PathKind, Vec<u64>> = BTreeMap::new();
         for (slice, times) in of_chain {
             for (number, ns) in times {
-                let key = keys.get(*number as usize)?;
+                let key = keys.get(number as usize)?;
                 parts.entry(key).or_insert_with(|| vec![0; count])[usize::try_from(slice).ok()?] += ns;
             }
         }

@@ -18,6 +18,7 @@ impl PathFollower {
     /// Forget the time before `at`: from here on, all paths begin there.
     pub(crate) fn begin_at(&mut self, at: u64) {
         self.carriers.clear();
+        self.of_children.clear();
         self.last = None;
         self.seized.values_mut().for_each(|(_, last)| *last = None);
         self.has_gaps = false;
@@ -42,6 +43,10 @@ impl PathFollower {
             let entry = self.processes.entry(*first);
             thread.process = entry.index() as u32;
             entry.or_insert(*who);
+        }
+        for thread in self.threads.values_mut() {
+            let parent = thread.child_of.and_then(|parent| before.get_index(parent as usize));
+            thread.child_of = parent.and_then(|(first, _)| self.processes.get_index_of(first)).map(|at| at as u32);
         }
         self.parts.clear();
         self.clocks = vec![NO_CLOCK; self.processes.len()];

@@ -35,6 +35,8 @@ pub(crate) type Map<K, V> = HashMap<K, V, FixedState>;
 pub(crate) struct PathThread {
     pub process: u32,
     pub parent: u64,
+    /// The process that it is a child of, if that is another one.
+    pub child_of: Option<u32>,
     /// Up to the moment from which on it ran, as far as is known.
     pub state: PathState,
     /// The end of its sleep.
@@ -51,7 +53,17 @@ pub(crate) struct PathThread {
 impl PathThread {
     /// A thread that runs.
     pub(crate) fn new(process: u32, parent: u64, state: PathState) -> Self {
-        Self { process, parent, state, woken: None, throttled: 0, alarmed: false, alarm: 0, has_ended: false }
+        Self {
+            process,
+            parent,
+            child_of: None,
+            state,
+            woken: None,
+            throttled: 0,
+            alarmed: false,
+            alarm: 0,
+            has_ended: false,
+        }
     }
 }
 
@@ -85,6 +97,8 @@ pub(crate) struct PathFollower {
     pub last: Option<PathState>,
     /// The same of each process that ran before the recording, by its id, and its stage.
     pub(crate) seized: BTreeMap<u32, (u32, Option<PathState>)>,
+    /// By the number of a process, the path that ends at the last of its children's threads that have ended.
+    pub(super) of_children: Map<u32, PathState>,
     /// The latest of all threads that have ended.
     pub ended: Clocks,
     /// Sleeps at pipes of other processes that those with a clock have ended.
@@ -132,6 +146,7 @@ impl PathFollower {
             switches: None,
             last: None,
             seized: BTreeMap::new(),
+            of_children: Map::default(),
             ended: [0; ASSUMED + 1],
             sleeps: [0; ASSUMED + 1],
             assumed: Vec::new(),
@@ -209,7 +224,8 @@ impl PathFollower {
             [Some(&mut thread.state), woken].into_iter().flatten()
         });
         let of_seized = self.seized.values_mut().filter_map(|(_, last)| last.as_mut());
-        of_threads.chain(self.carriers.values_mut()).chain(&mut self.last).chain(of_seized)
+        let of_ended = self.of_children.values_mut().chain(&mut self.last).chain(of_seized);
+        of_threads.chain(self.carriers.values_mut()).chain(of_ended)
     }
 
     /// The slices of time, with room until `at`.
@@ -330,7 +346,8 @@ impl PathFollower {
             state.extend(&slices, &mut self.cpus, number, (clock, Spent::Else), step.at);
             state
         });
-        self.threads.insert(step.task, PathThread::new(process, step.other, state));
+        let child_of = of_parent.filter(|parent| *parent != process);
+        self.threads.insert(step.task, PathThread { child_of, ..PathThread::new(process, step.other, state) });
         self.missing.retain(|task| *task != step.task);
     }
 
@@ -528,6 +545,12 @@ impl PathFollower {
         for last in [Some(&mut self.last), seized].into_iter().flatten() {
             if last.as_ref().is_none_or(|last| last.chain.at <= state.chain.at) {
                 *last = Some(state.clone());
+            }
+        }
+        if let Some(parent) = thread.child_of {
+            let of_last = self.of_children.entry(parent).or_insert_with(|| state.clone());
+            if of_last.chain.at <= state.chain.at {
+                of_last.clone_from(state);
             }
         }
     }

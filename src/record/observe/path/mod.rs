@@ -2,8 +2,8 @@
 //!
 //! [`follow`] reads the steps of the BPF programs while the pipeline runs, with a [`chain`] of [`parts`] for each thread, and
 //! [`clocks`] that show how long it would take without one process, and over each [`gap`] where steps are missing.
-//! [`close`] ends it, and an [`excerpt`] begins anew. [`samples`] and [`wakes`] have their time, too, and [`switches`] keep all of
-//! it. [`seen`] is the path of a recording without steps.
+//! [`close`] ends it, with [`cut_waits`] for what ended before its reason did, and an [`excerpt`] begins anew. [`samples`] and
+//! [`wakes`] have their time, too, and [`switches`] keep all of it. [`seen`] is the path of a recording without steps.
 
 #[cfg(any(test, fuzzing, feature = "testing"))]
 mod any_steps;
@@ -11,6 +11,7 @@ mod chain;
 mod clocks;
 mod close;
 mod command_lines;
+mod cut_waits;
 mod excerpt;
 mod follow;
 mod gap;

@@ -289,3 +289,30 @@ fn the_path_goes_on_with_whom_a_poll_waits_for() {
     assert_eq!(found(&[]), (Some(0), asleep(WaitReason::Poll)));
     assert_eq!(found(&[(1, vec![9, 2])]), (Some(1), asleep(WaitReason::Timer)));
 }
+
+#[test]
+fn a_wait_for_a_child_that_a_signal_ends_was_for_what_the_child_did() {
+    // Process 1 starts process 2 at 10 ms, and waits for it until a signal from outside ends that; process 2 reads until `until`.
+    let found = |until: u64| {
+        let mut steps = Steps::new(2, &[1]);
+        let fork = PrBirth { kind: PR_STEP_FORK as u32, other: 1, ..PrBirth::zeroed() };
+        steps.0.step(bytes_of(&PrBirth { task: 2, at: 10 * MS, who: who(2), ..fork }));
+        let asleep = PrRun { kind: PR_STEP_RUN as u32, detail: PR_ASLEEP as u32, ..PrRun::zeroed() };
+        for (task, since, at, call) in [(1, 11, 90, libc::SYS_wait4), (2, 20, until, libc::SYS_nanosleep)] {
+            let wake = PrStep { kind: PR_STEP_WAKE as u32, detail: PR_BY_KILL as u32, other: 99, ..PrStep::zeroed() };
+            steps.0.step(bytes_of(&PrStep { task, at: at * MS, ..wake }));
+            steps.0.step(bytes_of(&PrRun { task, since: since * MS, at: at * MS, call: call as u32, ..asleep }));
+        }
+        steps.gone(2, until);
+        steps.gone(1, 90);
+        let ends = steps.0.ends(90 * MS, &[], &[]);
+        let parts = path(ends, 90 * MS, 2, false).unwrap().parts;
+        parts.into_iter().map(|part| (part.process, part.what, part.ns / MS)).collect::<Vec<_>>()
+    };
+    let asleep = |reason| PathWhat::Asleep { reason };
+    let of_child = found(90);
+    assert_eq!(of_child[0], (Some(1), asleep(WaitReason::Timer), 70));
+    assert_eq!(of_child.iter().map(|(.., ms)| ms).sum::<u64>(), 90);
+    // It had ended long before: that is not what the other one waited for.
+    assert_eq!(found(30)[0], (Some(0), asleep(WaitReason::Child), 79));
+}
