@@ -88,7 +88,9 @@ __noinline u32 note_said(u64 task, u64 buffer, u64 length)
 		return 0;
 	}
 	words->at = bpf_ktime_get_ns();
-	add_words(words->first, &words->first_length, buffer, length);
+	/* What does not follow on from the begin is not joined with it. */
+	if (words->first_length < PR_WORDS_AT_ONCE)
+		add_words(words->first, &words->first_length, buffer, length);
 	if (words->unfinished != 1 || length > PR_WORDS_AT_ONCE)
 		words->last_length = 0;
 	if (length > PR_WORDS_AT_ONCE)

@@ -89,6 +89,7 @@ pub(crate) fn concluded(
         version: build::version().to_owned(),
         kernel: KernelInfo::running(),
         timeline: timeline.finish(&index, &recording.channels),
+        interrupted_ns: recording.interrupted_ns.map(|at| at.saturating_sub(begin)),
         ..recording
     };
     let switches = switches.map(|switches| switches.named(&index, &recording.channels, begin));

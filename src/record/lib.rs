@@ -64,6 +64,7 @@ use crate::result::{
     BusyProgram, Document, MeasuredTarget, Observer, Outcome, PathWhat, PipelineCommand, RecordLevel, RecordingTarget,
     UserPipes,
 };
+use crate::util::clock::monotonic_ns;
 use anyhow::{Context as _, Result};
 use std::time::Duration;
 
@@ -149,6 +150,8 @@ pub fn record(pipeline: &PipelineCommand, mut options: RecordOptions) -> Result<
         }
         meanwhile.step(&none)
     })?;
+    let asked_ns = launcher.asked_since().and_then(|ago| u64::try_from(ago.as_nanos()).ok());
+    meanwhile.recording.interrupted_ns = asked_ns.map(|ago| monotonic_ns().saturating_sub(ago));
     meanwhile.recording.exit_codes = ended.iter().map(|stage| stage.code).collect();
     meanwhile.recording.duration_ns = nanoseconds(ended_by_user.or(settings.duration));
     let recorded = meanwhile.conclude(&none);

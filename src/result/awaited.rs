@@ -3,6 +3,7 @@
 use crate::target::Container;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// What a recording saw when it last looked into /proc.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -14,6 +15,9 @@ pub struct LastLook {
     /// Files that recorded processes had open after their names had gone to others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stale: Vec<StaleFile>,
+    /// Threads of recorded processes that slept for none of the channels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<EventWait>,
     /// Recorded processes with a handler of SIGCHLD that slept, and had not waited for children that have ended (`unreaped`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parents: Vec<SeenProcess>,
@@ -156,6 +160,36 @@ pub enum WaitedFor {
     },
 }
 
+/// A thread that sleeps in `poll` or its like, or in a call for one descriptor, with none of a channel of processes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EventWait {
+    pub process: SeenProcess,
+    pub any: BTreeSet<EventSource>,
+    /// It also ends after a time.
+    pub limited: bool,
+}
+
+/// What a descriptor tells that is none of a channel of processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EventSource {
+    /// A connection to a socket that listens.
+    Client,
+    /// What comes from elsewhere by a socket.
+    Network,
+    /// A change of files (inotify, fanotify).
+    FileChanges,
+    /// A signal (signalfd).
+    Signal,
+    /// The end of a process (pidfd).
+    ProcessEnd,
+    /// A time (timerfd).
+    Timer,
+    /// Another thread or a signal handler of its own (eventfd, a pipe to itself).
+    OwnThreads,
+    Other,
+}
+
 /// A channel for which a thread slept.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AwaitedChannel {
@@ -184,6 +218,11 @@ pub struct AwaitedChannel {
 }
 
 impl AwaitedChannel {
+    /// Whether no other process than this one could end the wait.
+    pub fn is_only_of(&self, pid: u32) -> bool {
+        self.holders.iter().all(|holder| holder.process.pid == pid)
+    }
+
     /// Whether it is what is typed at a terminal: as [`RecordedChannel::is_typed`](crate::RecordedChannel::is_typed).
     pub fn is_typed(&self) -> bool {
         self.kind == ChannelKind::Pty && self.inode.is_multiple_of(2)

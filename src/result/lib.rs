@@ -35,7 +35,9 @@ pub use crate::kernel::info::KernelInfo;
 pub use crate::process::{GotAsked, PipeEnd, PipeTotals, ProcessTotals, Processes, Throughput};
 pub use crate::util::histogram::Log2Histogram;
 pub use crate::util::warning::Warning;
-pub use awaited::{AwaitedChannel, ChannelHolder, ChannelKind, EndedChild, LastLook, LastWait, SeenProcess};
+pub use awaited::{
+    AwaitedChannel, ChannelHolder, ChannelKind, EndedChild, EventSource, EventWait, LastLook, LastWait, SeenProcess,
+};
 pub use awaited::{StaleFile, WaitedFor};
 pub use channels::{DEFAULT_SLOTS, DividedReader, DoubledBuffer, RecordedChannel, RecordedEnd};
 pub use check::check;
@@ -166,6 +168,9 @@ pub struct Document {
     /// The time after which the recording was to end, ns, if it was limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ns: Option<u64>,
+    /// When a signal asked pipeprof to end, as Ctrl-C does, from the begin of the window, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupted_ns: Option<u64>,
     /// Why it was written, if only its last time was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger: Option<Trigger>,
@@ -242,6 +247,13 @@ impl Document {
     /// Whether the end of the recording is not that of its processes: its time was over, or they were running before it.
     pub fn is_excerpt(&self) -> bool {
         self.was_limited() || !self.target.pids().is_empty()
+    }
+
+    /// Whether a process that ended at `end_ns` can have done so because the recording was interrupted.
+    pub fn ended_by_interruption(&self, end_ns: u64) -> bool {
+        // The signal reaches both at once, and who notes when can be late.
+        const LATE_NS: u64 = 50_000_000;
+        self.interrupted_ns.is_some_and(|at| end_ns + LATE_NS >= at)
     }
 
     /// The sentences of the answer.

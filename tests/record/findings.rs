@@ -199,7 +199,7 @@ fn lines_that_are_doubled_dropped_or_come_late_are_said() {
     said(&["bash", "-c", part], FindingKind::HiddenFailure, " failed with exit code 1 at ");
     let gone = "import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\npid = os.fork()\nif pid == 0: os._exit(3)\n\
                 try: os.waitpid(pid, 0)\nexcept OSError: pass";
-    said(&[&python, "-c", gone], FindingKind::LostChild, " waited for a child that was gone already (ECHILD)");
+    said(&[&python, "-c", gone], FindingKind::LostChild, " waited for a child that the kernel had not kept (ECHILD)");
     let keys = "import os\nfor i in range(3): os.read(0, 1)";
     let loops = format!("seq 9 | while read -r n; do {python} -c '{keys}'; done");
     said(&["bash", "-c", &loops], FindingKind::Taken, "of the same pipe that `bash");

@@ -142,7 +142,11 @@ fn what_is_closed_cut_or_ignored_without_a_word_is_said() {
                   e.unregister(p.stdout); p.wait()";
     let recorded = record_for("2s", &[&python, "-c", paused]);
     assert!(
-        recorded.recording.findings.iter().any(|found| found.text.contains("took it out of its set (EPOLL_CTL_DEL)")),
+        recorded
+            .recording
+            .findings
+            .iter()
+            .any(|found| found.text.contains("took it out of its epoll set (EPOLL_CTL_DEL)")),
         "{}",
         recorded.stderr()
     );

@@ -70,7 +70,10 @@ pub(crate) fn told_apart(recording: &Document) -> (Vec<String>, Vec<usize>) {
         let known: Vec<&[String]> = words.iter().filter(|words| !words.is_empty()).copied().collect();
         let first = if known.len() > 1 { differ(&known) } else { differ(&words) };
         for (at, words) in same.iter().zip(&words) {
+            // `-c 3`, as the number alone would be a file.
+            let option = first.and_then(|first| words.get(first.checked_sub(1)?)).filter(|word| is_short_option(word));
             let word = first.and_then(|first| words.get(first)).map(|word| cut(word));
+            let word = option.zip(word.as_ref()).map(|(option, word)| format!("{option} {word}")).or(word);
             labels[*at] = [Some(plain[*at].clone()), word].into_iter().flatten().collect::<Vec<_>>().join(" ");
         }
     }
@@ -121,6 +124,11 @@ pub(crate) fn with_id(name: &str, pid: u32, inner: Option<u32>, container: Optio
         "" => format!("process {pid}{within}"),
         _ => format!("`{}` (process {pid}{within})", clean(name)),
     }
+}
+
+/// Whether it is an option of one letter, whose value can be the next word.
+fn is_short_option(word: &str) -> bool {
+    word.len() == 2 && word.starts_with('-') && word.ends_with(|letter: char| letter.is_ascii_alphabetic())
 }
 
 fn cut(word: &str) -> String {

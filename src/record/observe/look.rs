@@ -4,6 +4,7 @@
 //! Nothing stands still while it is read. What is read counts only for sleeps that were the same before and afterwards.
 
 use crate::record::observe::channel_kind::kind_of;
+use crate::record::observe::event_source;
 use crate::record::observe::file_locks::FileLocks;
 use crate::record::observe::raw::PR_TERMINAL;
 use crate::record::observe::shared_memory::{self, SharedMemory};
@@ -12,7 +13,9 @@ use crate::record::start::command_line::{self, program_name};
 use crate::record::start::container;
 use crate::record::start::open_files::{FileKind, OpenFile, open_files};
 use crate::record::start::socket_peers::{SocketPeer, socket_peers};
-use crate::result::{AwaitedChannel, ChannelHolder, ChannelKind, EndedChild, LastWait, SeenProcess, WaitedFor};
+use crate::result::{
+    AwaitedChannel, ChannelHolder, ChannelKind, EndedChild, EventSource, EventWait, LastWait, SeenProcess, WaitedFor,
+};
 use crate::util::process_stat::{self, ProcessStat};
 use rustix::fs::{Mode, OFlags};
 use rustix::termios::{LocalModes, tcgetattr};
@@ -301,6 +304,27 @@ impl ProcessesNow {
         }
         waits.truncate(MOST_WAITS);
         waits
+    }
+
+    /// The sleeps of `followed` that no channel of processes ends.
+    pub(crate) fn events(&self, followed: &BTreeSet<u32>) -> Vec<EventWait> {
+        let all = followed.iter().flat_map(|pid| self.threads(*pid).iter().map(|thread| (*pid, &thread.call)));
+        let wait = |(pid, call): (u32, &ThreadCall)| {
+            let ThreadCall::Files(awaited) = call else { return None };
+            let mut any = BTreeSet::new();
+            for (fd, room) in &awaited.any {
+                let Some(file) = self.file(pid, *fd) else { continue };
+                if self.is_own(pid, &(*fd, *room)) {
+                    any.insert(EventSource::OwnThreads);
+                } else if channel_of(file, *room, &self.peers).is_some() {
+                    return None;
+                } else {
+                    any.insert(event_source::of(pid, file));
+                }
+            }
+            Some(EventWait { process: self.seen(pid), any, limited: awaited.limited })
+        };
+        all.filter_map(wait).take(MOST_WAITS).collect()
     }
 
     /// Those of `followed` that sleep, have a handler of SIGCHLD, and children that have ended for which they have not waited.

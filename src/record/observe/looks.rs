@@ -4,7 +4,7 @@ use crate::record::observe::look::ProcessesNow;
 use crate::record::observe::observer::Observe;
 use crate::record::observe::raw::PrWho;
 use crate::record::observe::stale_files::stale_file;
-use crate::result::{LastLook, LastWait, SeenProcess, StaleFile, WaitedFor};
+use crate::result::{EventWait, LastLook, LastWait, SeenProcess, StaleFile, WaitedFor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,7 @@ pub(crate) struct SeenWaits {
     followed: BTreeMap<u32, PrWho>,
     waits: Vec<LastWait>,
     stale: Vec<StaleFile>,
+    events: Vec<EventWait>,
     parents: Vec<SeenProcess>,
 }
 
@@ -83,7 +84,7 @@ impl Looks {
             ProcessesNow::read(&pids).map(|now| {
                 let waits = now.waits(&pids);
                 let stands = waits.iter().any(|wait| wait.endless || wait.stuck);
-                (!stands && now.has_busy_thread_of(&waits), waits, now.neglecting(&pids))
+                (!stands && now.has_busy_thread_of(&waits), waits, now.events(&pids), now.neglecting(&pids))
             })
         };
         let mut found = look();
@@ -95,14 +96,17 @@ impl Looks {
             std::thread::sleep(SOON);
             found = look().or(found);
         }
-        let can_be_said =
-            |(_, waits, parents): &(bool, Vec<LastWait>, Vec<SeenProcess>)| can_be_said(waits) || !parents.is_empty();
-        if let Some((_, waits, parents)) = found.filter(can_be_said) {
-            // What was seen before tells more than that the last processes are ending.
-            if !waits.is_empty() || self.seen.is_none() {
-                let stale = pids.iter().filter_map(|pid| stale_file(*pid)).collect();
-                self.seen = Some(SeenWaits { at, waits, followed, stale, parents });
-            }
+        let Some((_, mut waits, events, parents)) = found else { return };
+        let can_be_said = can_be_said(&waits) || !parents.is_empty();
+        waits.retain(|_| can_be_said);
+        // What was seen before tells more than that the last processes are ending.
+        let tells_more = match &self.seen {
+            None => can_be_said || !events.is_empty(),
+            Some(seen) => !waits.is_empty() || seen.waits.is_empty() && !events.is_empty(),
+        };
+        if tells_more {
+            let stale = pids.iter().filter_map(|pid| stale_file(*pid)).collect();
+            self.seen = Some(SeenWaits { at, waits, followed, stale, events, parents });
         }
     }
 }
@@ -138,13 +142,14 @@ impl SeenWaits {
 
     /// The waits with the places of their processes in a recording that began at `begin`.
     pub(crate) fn placed(self, begin: u64, index: &BTreeMap<PrWho, usize>) -> LastLook {
-        let Self { at, followed, mut waits, mut stale, mut parents } = self;
+        let Self { at, followed, mut waits, mut stale, mut events, mut parents } = self;
         let place = |process: &mut SeenProcess| {
             process.recorded = followed.get(&process.pid).and_then(|who| index.get(who)).copied();
             process.container = process.container.take().filter(|_| process.recorded.is_none());
         };
         stale.iter_mut().for_each(|file| place(&mut file.process));
         parents.iter_mut().for_each(place);
+        events.iter_mut().for_each(|event| place(&mut event.process));
         for wait in &mut waits {
             place(&mut wait.process);
             match &mut wait.awaited {
@@ -162,6 +167,6 @@ impl SeenWaits {
                 WaitedFor::Thread => {}
             }
         }
-        LastLook { at_ns: at.saturating_sub(begin), waits, stale, parents }
+        LastLook { at_ns: at.saturating_sub(begin), waits, stale, events, parents }
     }
 }

@@ -7,6 +7,7 @@
 pub(crate) mod call_names;
 pub(crate) mod channel_kind;
 pub(crate) mod counted;
+mod event_source;
 pub(crate) mod file_locks;
 pub(crate) mod full_devices;
 pub(crate) mod left_locks;

@@ -147,9 +147,13 @@ fn decoded(number: i64, arguments: [u64; 6], files: &[OpenFile], memory: ReadMem
     };
     let waits = |milliseconds: u64| milliseconds as i32 >= 0;
     match number {
-        libc::SYS_read | libc::SYS_readv | libc::SYS_preadv2 | libc::SYS_recvfrom | libc::SYS_recvmsg => {
-            moves(vec![file(first, false)])
-        }
+        libc::SYS_read
+        | libc::SYS_readv
+        | libc::SYS_preadv2
+        | libc::SYS_recvfrom
+        | libc::SYS_recvmsg
+        | libc::SYS_accept
+        | libc::SYS_accept4 => moves(vec![file(first, false)]),
         libc::SYS_write | libc::SYS_writev | libc::SYS_pwritev2 | libc::SYS_sendto | libc::SYS_sendmsg => {
             moves(vec![file(first, true)])
         }

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 /// Signals by which the kernel ends a program for what it did.
 const FAULTS: [(i32, &str, &str); 6] = [
     (libc::SIGILL, "SIGILL", "illegal instruction"),
-    (libc::SIGABRT, "SIGABRT", "it aborted, and mostly says why on its standard error before"),
+    (libc::SIGABRT, "SIGABRT", "it aborted"),
     (libc::SIGBUS, "SIGBUS", "bad memory access"),
     (libc::SIGFPE, "SIGFPE", "arithmetic error"),
     (libc::SIGSEGV, "SIGSEGV", "invalid memory access"),
@@ -431,8 +431,10 @@ fn ended(recording: &Document) -> Vec<Finding> {
         };
         let by = |at: usize, process: &RecordedProcess| {
             let is_it = process.signal == Some(number.cast_unsigned()) && !process.out_of_memory;
+            // Who interrupts the recording knows.
+            let is_end = process.ended_by.is_none_or(|by| by == at) && recording.ended_by_interruption(process.end_ns);
             // Another rule says what ended it.
-            is_it && !is_job(at, process) && process.ended_by_thread.is_none()
+            is_it && !is_end && !is_job(at, process) && process.ended_by_thread.is_none()
         };
         let (which, last): (Vec<usize>, Vec<u64>) = all()
             .enumerate()

@@ -239,7 +239,10 @@ fn call_table(pipes: &[PipeRow<'_>], labels: &[String]) -> Table {
     Table::of(title, &rows)
         .column(one, |(name, ..)| *name)
         .column("process", |(_, user, _)| &user[..])
-        .column("call", |(.., end)| end.calls.keys().cloned().collect::<Vec<_>>().join("+"))
+        .column("call", |(.., end)| {
+            let calls = end.calls.keys().cloned().collect::<Vec<_>>().join("+");
+            (!calls.is_empty()).then_some(calls)
+        })
         .column("calls", |(.., end)| end.all_calls())
         .if_any(3, "short", |(.., end)| end.short)
         .if_any(4, "EAGAIN", |(.., end)| end.eagain)

@@ -374,6 +374,11 @@ fn asleep(recording: &Document, process: Option<usize>, name: &str, reason: Wait
     if let Some(awaited) = polled {
         return format!("{name} waiting in poll for {awaited}{by}");
     }
+    if matches!(reason, WaitReason::Network | WaitReason::Other)
+        && let Some(event) = process.and_then(|process| standstill::event_of(recording, process))
+    {
+        return format!("{name} waiting for {event}{by}");
+    }
     if reason == WaitReason::FileLock
         && let Some(lock) = process.and_then(|process| standstill::lock_of(recording, process))
     {

@@ -118,9 +118,9 @@ impl Observe for Recorder {
     fn sleepers(&self, ns: u64) -> Option<(u64, BTreeMap<u32, PrWho>)> {
         let now = monotonic_ns().min(self.until().ok()?);
         let for_others = |task: &PrTask| {
-            use WaitReason::{Connect, FileLock, Network, Open, Poll, Signal, Thread};
+            use WaitReason::{Connect, FileLock, Network, Open, Other, Poll, Signal, Thread};
             let why = why(task.call, task.file_type);
-            task.inode != 0 || matches!(why, Poll | Open | Network | Connect | FileLock | Thread | Signal)
+            task.inode != 0 || matches!(why, Poll | Open | Network | Connect | FileLock | Thread | Signal | Other)
         };
         let sleeps_long = |task: &PrTask| {
             task.started != 0 && task.state as usize == PR_ASLEEP && task.since + ns <= now && for_others(task)

@@ -29,8 +29,8 @@ pub(super) fn broken(view: &FindingView<'_>, at: usize, process: &RecordedProces
     let shell = process.started_by.and_then(|by| all.get(by)).filter(|shell| shell.is_shell() && beside);
     let only = match shell {
         Some(shell) if shell.exit_code == Some(BROKEN_PIPE) => {
-            "the exit code alone is wrong: `set -o pipefail` makes it that of the pipeline, and `set -e` ends the script there, before what \
-             follows. A reader that reads to the end avoids it, or a writer that stops by itself"
+            "no data is missing, only the exit code is in the way: `set -o pipefail` makes it that of the pipeline, and `set -e` ends the script \
+             there, before what follows. A reader that reads to the end avoids it"
         }
         _ => "nothing is wrong: a reader that reads to the end avoids it",
     };

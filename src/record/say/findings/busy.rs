@@ -68,9 +68,9 @@ pub(crate) fn polls_only(view: &FindingView<'_>) -> Vec<Finding> {
             end.process == at && others.peek().is_some() && others.all(|writer| ended(writer.process))
         });
         let such_as = match &closed {
-            Some((_, pipe, _)) => format!("such as {}, which has ended (EPOLLHUP comes unasked)", view.pipe_from(pipe)),
+            Some((_, pipe, _)) => format!("such as {}, which has ended (EPOLLHUP, which epoll always reports)", view.pipe_from(pipe)),
             None if process.ended == Some(0) => "such as its standard input, at whose end it is".to_owned(),
-            None => "such as a connection whose other end is closed (EPOLLHUP comes unasked), or data that it does not read".to_owned(),
+            None => "such as a connection whose other end is closed (EPOLLHUP, which epoll always reports), or data that it does not read".to_owned(),
         };
         let text = format!(
             "{} did little else than to poll: {} of its {} system calls returned at once, because what they wait for is ready all the \
@@ -171,7 +171,7 @@ mod tests {
             })
         };
         let text = "`grep` did little else than to poll: 4,035,130 of its 4,035,169 system calls returned at once, because what they \
-                    wait for is ready all the time, such as the pipe from `seq`, which has ended (EPOLLHUP comes unasked). It has to \
+                    wait for is ready all the time, such as the pipe from `seq`, which has ended (EPOLLHUP, which epoll always reports). It has to \
                     close that, or to take it out of what it waits for (of `epoll` by EPOLL_CTL_DEL).";
         assert_eq!(all(&|_| {}), [text]);
         assert!(all(&|recording| recording.recorded[0].end_ns = WINDOW)[0].contains("such as a connection whose"));

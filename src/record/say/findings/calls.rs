@@ -239,19 +239,24 @@ fn syncs(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
     if process.syncs < SYNCS {
         return None;
     }
-    let waits = view.on_path(at, PathWhat::Asleep { reason: WaitReason::Disk });
+    let asleep = view.on_path(at, PathWhat::Asleep { reason: WaitReason::Disk });
+    // On a busy machine, each of these sleeps is followed by a wait for a CPU.
+    let for_cpu = view.on_path(at, PathWhat::ForCpu);
+    let is_crowded = process.waits.get(&WaitReason::Disk).is_some_and(|wait| wait.count >= process.syncs);
+    let waits = asleep + if is_crowded { for_cpu } else { 0.0 };
     let is_log = |file: &&NamedFile| ["-journal", "-wal"].iter().any(|end| file.path.ends_with(end));
     let of_database = view.document.named_files.iter().filter(is_log).any(|file| file.process == at);
     let text = format!(
-        "{} called `fsync` {} times, and waits for files {} of the time: each call waits until the disk has all that was written. \
+        "{} called `fsync` {} times, and waits for files{} {} of the time: each call waits until the disk has all that was written. \
          One for many lines, or at the end, waits less often{}.",
         view.name(at),
         grouped(process.syncs),
+        if is_crowded && for_cpu > asleep { ", and then for a CPU," } else { "" },
         percent(waits),
         if of_database { ": in SQLite, many changes between `BEGIN` and `COMMIT`" } else { "" }
     );
     // Of a script with other parts, its own part counts, if that is worth a change.
-    let awake = view.all_on_path(at) - view.on_path(at, PathWhat::ForCpu);
+    let awake = view.all_on_path(at) - if is_crowded { 0.0 } else { for_cpu };
     (waits >= DISK * awake && waits > WORTH).then_some((FindingKind::Syncs, process.syncs, text))
 }
 
@@ -259,9 +264,12 @@ fn syncs(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
 fn lost_child(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
     let count = process.gone_children;
     let (which, of) = if count == 1 {
-        ("a child that was gone already".to_owned(), "its exit code is")
+        ("a child that the kernel had not kept".to_owned(), "its exit code is")
     } else {
-        (format!("{} {} that were gone already", grouped(count), plural(count, "process")), "their exit codes are")
+        (
+            format!("{} {} that the kernel had not kept", grouped(count), plural(count, "process")),
+            "their exit codes are",
+        )
     };
     let why = match view.left_by(at, |process| process.ignores_sigchld) {
         Some(by) => {
@@ -271,8 +279,8 @@ fn lost_child(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> S
                  has to set that to its default (SIG_DFL)."
             )
         }
-        None => "It ignores SIGCHLD, so that the kernel keeps no ended children, or has waited for any child elsewhere, as in a signal \
-                 handler."
+        None => "It ignores SIGCHLD, so that the kernel keeps no ended children, or another wait of its own was first, as one for any child in \
+                 a signal handler."
             .to_owned(),
     };
     let text = format!("{} waited for {which} (ECHILD): {of} lost. {why}", view.name(at));

@@ -3,6 +3,7 @@
 use crate::record::say::findings::answers::is_answer;
 use crate::record::say::findings::broken_pipe::{BROKEN_PIPE, broken};
 use crate::record::say::findings::exit_of::{of_ended_child, of_recipe, recipe};
+use crate::record::say::findings::last_words;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed::TIMEOUT;
 use crate::record::say::programs::meaning;
@@ -279,17 +280,26 @@ const SOON_NS: u64 = 300_000_000;
 /// just before.
 fn left_alone(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<String> {
     let inputs = view.readers().filter(|(_, channel, end)| end.process == at && end.at_end > 0 && channel.is_stream());
-    let failed = inputs.filter_map(|(_, channel, _)| {
-        let [end] = &channel.writers[..] else { return None };
-        let writer = view.process(end).filter(|_| end.process != at && view.is_one(end.process))?;
+    let failed = inputs.filter_map(|(number, channel, _)| {
+        // Who failed at once wrote nothing.
+        let had_it = || view.document.recorded.iter().position(|of| of.output == Some(number) && of.execs > 0);
+        let of = match &channel.writers[..] {
+            [end] => end.process,
+            [] => had_it()?,
+            _ => return None,
+        };
+        let writer = view.document.recorded.get(of).filter(|_| of != at && view.is_one(of))?;
         let before = writer.end_ns <= process.end_ns && process.end_ns - writer.end_ns < SOON_NS;
         let code = writer.exit_code.filter(|_| before && !writer.is_shell() && writer.errors > 0)?;
-        Some((end.process, writer, code))
+        Some((of, writer, code, channel.writers.is_empty()))
     });
-    let (first, writer, code) = failed.min_by_key(|(_, writer, _)| writer.end_ns)?;
+    let (first, writer, code, wrote_nothing) = failed.min_by_key(|(_, writer, ..)| writer.end_ns)?;
+    let said =
+        last_words::wrote(view, first).map_or_else(String::new, |said| format!(".{}", said.trim_end_matches('.')));
     Some(format!(
-        ": {}, whose output it read, had failed first, with exit code {code} at {} and a message on its standard error",
+        ": {}, whose output it {}, had failed first, with exit code {code} at {} and a message on its standard error{said}",
         view.name(first),
+        if wrote_nothing { "was to read" } else { "read" },
         after(writer.end_ns)
     ))
 }

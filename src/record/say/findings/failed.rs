@@ -9,7 +9,7 @@ use crate::record::say::first_of::first_of;
 use crate::record::say::killed::TIMEOUT;
 use crate::record::say::programs::meaning;
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
-use crate::util::text::grouped;
+use crate::util::text::{counted, grouped};
 use std::collections::BTreeSet;
 
 /// `` `dump` failed with exit code 1 at 0.30 s, and the pipeline's exit code is 0: that of its last program. `set -o pipefail`
@@ -134,7 +134,8 @@ fn refused(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u
     let is_refused = |pipe: &RecordedChannel, end: &RecordedEnd| {
         end.process == at && end.epipe > 0 && pipe.kind.is_pipe() && !pipe.readers.is_empty()
     };
-    let one = process.execs > 0 && process.pids.len() == 1;
+    let times = process.pids.len() as u64;
+    let one = process.execs > 0 && (times == 1 || process.refused_writes >= times);
     let (channel, pipe, own) = view.writers().find(|(_, pipe, end)| one && is_refused(pipe, end))?;
     let ended = view.readers_ended(pipe, process.end_ns + SOON)?;
     let readers = view.names(&pipe.readers);
@@ -171,7 +172,8 @@ fn refused(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u
         return Some((FindingKind::Broken, Some(channel), text));
     }
     let text = format!(
-        "{name} failed with exit code {code}, because {readers} {why} and did not read on (EPIPE). {remedy}{well}"
+        "{name} failed with exit code {code}{}, because {readers} {why} and did not read on (EPIPE). {remedy}{well}",
+        if times > 1 { format!(" {}", counted(times, "time")) } else { String::new() }
     );
     Some((FindingKind::Sigpipe, Some(channel), text))
 }

@@ -47,9 +47,10 @@ pub(super) fn with_words(view: &FindingView<'_>, mut finding: Finding) -> Findin
     let Some((at, process)) = of.and_then(|at| Some((at, view.document.recorded.get(at)?))) else { return finding };
     let failed = FAILED.contains(&finding.kind) && process.exit_code.is_some() && process.signal.is_none();
     let more = match finding.kind {
+        FindingKind::Crashed => wrote(view, at),
         _ if failed => Some([wrote(view, at), of_child(view, at, process)].into_iter().flatten().collect::<String>()),
         FindingKind::Held => {
-            process.words.as_ref().and_then(question).map(|text| format!(" It asked: `{}`", clean(text)))
+            process.words.as_ref().and_then(question).map(|text| format!(" It asked: `{}`.", clean(text)))
         }
         _ => None,
     };

@@ -49,6 +49,7 @@ mod replaced_files;
 mod script;
 mod stale_pid;
 mod stolen_lock;
+mod stops_reading;
 mod streamed;
 mod taken;
 #[cfg(test)]
@@ -77,7 +78,7 @@ pub(crate) use torn::line_cut;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 116] = [
+const RULES: [FindingRule; 118] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -90,6 +91,7 @@ const RULES: [FindingRule; 116] = [
     torn::by_threads,
     unsent::unsent,
     unsent::rests,
+    unsent::cut_by_own_end,
     left_in_buffer::left_in_buffer,
     broken_pipe::cut_script,
     broken_pipe::cut_part,
@@ -128,6 +130,7 @@ const RULES: [FindingRule; 116] = [
     loops::retries,
     loops::empty_writes,
     unread::unread,
+    stops_reading::stops_reading,
     ignored::find,
     jobs::find,
     waits::unnoticed,

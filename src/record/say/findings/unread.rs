@@ -52,6 +52,7 @@ pub(crate) fn unread(view: &FindingView<'_>) -> Vec<Finding> {
             || reader.at_end > 0
             || ended_terminal(channel, reader)
             || is_ended(reader, process)
+            || document.ended_by_interruption(process.end_ns)
             || is_first_block(reader)
             || is_farewell
         {

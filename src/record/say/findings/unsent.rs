@@ -1,7 +1,7 @@
 //! Bytes that were to be written and were not, because a channel was full and the writer does not wait.
 
 use crate::record::say::findings::exit::unready_by;
-use crate::record::say::findings::view::FindingView;
+use crate::record::say::findings::view::{FindingView, after};
 use crate::result::{Finding, FindingKind, RecordedEnd};
 use crate::util::text::{counted, grouped};
 
@@ -15,9 +15,12 @@ pub(crate) fn unsent(view: &FindingView<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for (at, pipe, end) in view.writers() {
         let Some(process) = view.process(end) else { continue };
-        // Of several threads or processes, another one may have written it; node's do not.
-        let one_writes = process.threads <= 1 || ONE_WRITES.contains(&process.name.as_str());
-        let alone = process.pids.len() == 1 && process.signal.is_none() && one_writes;
+        // Of several threads or processes, another one may have written it; node's do not, nor do processes of which each has a
+        // channel and a time of its own.
+        let is_one = process.pids.len() == 1 || process.lived_ns <= process.end_ns.saturating_sub(process.begin_ns);
+        let one_writes = process.threads <= process.pids.len() as u64 || ONE_WRITES.contains(&process.name.as_str());
+        let aborted = process.signal == Some(libc::SIGABRT.cast_unsigned());
+        let alone = is_one && (process.signal.is_none() || aborted) && one_writes;
         // Who gets the end of file can end before the writer has.
         let to_end = pipe.readers.iter().any(|reader| reader.at_end > 0);
         let is_read = to_end || view.readers_ended(pipe, process.end_ns).is_none();
@@ -27,23 +30,63 @@ pub(crate) fn unsent(view: &FindingView<'_>) -> Vec<Finding> {
         if rest_dropped(end) > 0 {
             continue;
         }
-        let noun = pipe.kind.noun();
+        let (noun, readers) = (pipe.kind.noun(), &pipe.readers);
         let (name, pipe, bytes) = (view.name(end.process), view.pipe_to(pipe), counted(end.unsent, "byte"));
         let how = if end.eagain > 0 { "failed with EAGAIN" } else { "wrote only a part" };
-        let by = unready_by(view, end.process).unwrap_or_default();
-        let text = format!(
-            "{name} ended with at least {bytes} unsent: its last write to {pipe} {how}, because the {noun} was full and does not \
-             block (O_NONBLOCK){by}. It has to write on when there is room before it ends{}.",
-            if ONE_WRITES.contains(&process.name.as_str()) {
-                ": in node, `process.exitCode` instead of `process.exit()` does"
-            } else {
-                ""
+        let by = unready_by(view, end.process);
+        // Who starts what writes to it makes the pipe.
+        let maker = process.started_by.filter(|by| matches!(&readers[..], [reader] if reader.process == *by));
+        let also = match maker.filter(|_| by.is_none()) {
+            _ if ONE_WRITES.contains(&process.name.as_str()) => {
+                ": in node, `process.exitCode` instead of `process.exit()` does".to_owned()
             }
+            Some(maker) => format!(", or {}, which started it, to give it an end that blocks", view.name(maker)),
+            None => String::new(),
+        };
+        let text = format!(
+            "{name} {} with at least {bytes} unsent: its last write to {pipe} {how}, because the {noun} was full and does not \
+             block (O_NONBLOCK){}. It has to write on when there is room before it ends{also}.",
+            if aborted { "aborted" } else { "ended" },
+            by.unwrap_or_default()
         );
         let finding = Finding::new(FindingKind::Unsent, [end.process], text);
         found.push(Finding { channels: vec![at], bytes: Some(end.unsent), at_ns: Some(process.end_ns), ..finding });
     }
     found
+}
+
+/// A write in which a process ends has not ended so long before, ns.
+const AT_END_NS: u64 = 10_000_000;
+
+/// `` `relay` ended at 3.89 s while one of its threads was in a write to the pipe to `client.py`: ... ``
+pub(crate) fn cut_by_own_end(view: &FindingView<'_>) -> Vec<Finding> {
+    let found = view.writers().filter_map(|(at, pipe, end)| {
+        let process = view.process(end).filter(|process| process.has_threads() && process.signal.is_none())?;
+        // A blocking write ends with a part only if its process does, or for a signal.
+        let is_cut = end.unsent > 0 && end.eagain == 0 && end.short > 0 && end.epipe == 0 && pipe.is_stream();
+        let is_last = end.moved_ns.is_some_and(|[_, last]| process.end_ns < last + AT_END_NS) && view.is_one(end.process);
+        let is_read = view.readers_ended(pipe, process.end_ns).is_none();
+        let was_told = process.told_to_end_ns.is_some() || view.document.ended_by_interruption(process.end_ns);
+        if !is_cut || !is_last || !is_read || was_told || view.document.is_excerpt() {
+            return None;
+        }
+        let mut inputs = view.readers().filter(|(_, _, input)| input.process == end.process && input.bytes > end.bytes);
+        let [name, to] = [view.name(end.process), view.pipe_to(pipe)];
+        let read = inputs.next().filter(|_| inputs.next().is_none()).map(|(_, from, input)| {
+            let [read, wrote] = [input.bytes, end.bytes].map(|bytes| counted(bytes, "byte"));
+            format!(" It had read {read} of {} and written {wrote}.", view.pipe_from(from))
+        });
+        let text = format!(
+            "{name} ended at {} while one of its threads was in a write to {to}, which was full: at least {} of that are lost.{} Its main thread \
+             has to wait for that one before it ends.",
+            after(process.end_ns),
+            counted(end.unsent, "byte"),
+            read.unwrap_or_default()
+        );
+        let finding = Finding::new(FindingKind::Unsent, [end.process], text);
+        Some(Finding { channels: vec![at], bytes: Some(end.unsent), at_ns: Some(process.end_ns), ..finding })
+    });
+    found.take(1).collect()
 }
 
 /// Writes of which a part was left and which were not followed by exactly that part; the last one may have been to be.
@@ -102,6 +145,13 @@ mod tests {
             node[0].ends_with("before it ends: in node, `process.exitCode` instead of `process.exit()` does."),
             "{node:?}"
         );
+        let aborted = said_after(unsent, &cut, &|recording| recording.recorded[0].signal = Some(6));
+        assert!(aborted[0].starts_with("`seq` aborted with at least 34,464 bytes unsent: "), "{aborted:?}");
+        let started = said_after(unsent, &cut, &|recording| recording.recorded[0].started_by = Some(1));
+        assert!(
+            started[0].ends_with("before it ends, or `grep`, which started it, to give it an end that blocks."),
+            "{started:?}"
+        );
         let part = said(unsent, &|recording| {
             cut(recording);
             (recording.channels[0].writers[0].eagain, recording.channels[0].writers[0].short) = (0, 1);
@@ -123,8 +173,30 @@ mod tests {
                 &|recording| recording.channels[0].writers[0].unsent = 0,
                 &|recording| recording.recorded[0].signal = Some(13),
                 &|recording| recording.recorded[1].end_ns = 0,
-                &|recording| recording.recorded[0].pids = vec![1, 2],
+                &|recording| (recording.recorded[0].pids, recording.recorded[0].lived_ns) = (vec![1, 2], u64::MAX),
                 &|recording| recording.duration_ns = Some(1),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_thread_that_still_wrote_when_its_process_ended_is_said() {
+        let cut = |recording: &mut Document| {
+            let end = &mut recording.channels[0].writers[0];
+            (end.unsent, end.short, end.moved_ns) = (20_480, 1, Some([0, 100]));
+            (recording.recorded[0].threads, recording.recorded[0].end_ns) = (5, 200);
+        };
+        let text = "`seq` ended at 0.20 µs while one of its threads was in a write to the pipe to `grep`, which was full: at least 20,480 bytes of \
+                    that are lost. Its main thread has to wait for that one before it ends.";
+        assert_eq!(said(cut_by_own_end, &cut), [text]);
+        silent(
+            &|change| said_after(cut_by_own_end, &cut, change),
+            &[
+                &|recording| recording.recorded[0].threads = 1,
+                &|recording| recording.recorded[0].end_ns = 50_000_000,
+                &|recording| recording.recorded[0].signal = Some(13),
+                &|recording| recording.interrupted_ns = Some(0),
+                &|recording| recording.channels[0].writers[0].eagain = 1,
             ],
         );
     }

@@ -43,7 +43,7 @@ pub(crate) fn started(view: &FindingView<'_>) -> Vec<Finding> {
     let sleeps = |part: &PathPart| part.what == PathWhat::Asleep { reason: WaitReason::Timer };
     let ns: u64 = parts.filter(|part| part.process.is_some_and(short) && !sleeps(part)).map(|part| part.ns).sum();
     let share = ns as f64 / recording.processes.window_ns.max(1) as f64;
-    let Some((name, count)) = names.into_iter().max_by_key(|(_, count)| *count) else { return Vec::new() };
+    let Some((name, count)) = names.into_iter().max_by_key(|(_, count)| *count) else { return forked(view, ns) };
     // What each of them does before its program, such as to close all descriptors, has a sentence of its own.
     let closes = |process: &RecordedProcess| process.failed_closes > CLOSES * forks;
     if forks < MANY || share < MUCH || recording.recorded.iter().any(closes) {
@@ -60,6 +60,33 @@ pub(crate) fn started(view: &FindingView<'_>) -> Vec<Finding> {
     );
     let finding = Finding::new(FindingKind::Started, processes, text);
     vec![Finding { count: Some(count), of: Some(forks), ns: Some(ns), ..finding }]
+}
+
+/// `` `ruby pmap.rb` forked 6,000 copies of itself in 6.30 s, ... `` None of which executes a program. `ns`: of the path, what these take.
+fn forked(view: &FindingView<'_>, ns: u64) -> Vec<Finding> {
+    let all = &view.document.recorded;
+    let Some((at, parent)) = all.iter().enumerate().max_by_key(|(_, process)| process.forks) else { return Vec::new() };
+    let copies =
+        all.iter().enumerate().filter(|(_, copy)| copy.execs == 0 && copy.name == parent.name && !copy.is_shell());
+    let (copies, lived): (Vec<usize>, Vec<u64>) = copies.map(|(copy, of)| (copy, of.lived_ns)).unzip();
+    let mean = lived.iter().sum::<u64>() / parent.forks.max(1);
+    // To fork is work of the kernel, for who does it.
+    let in_kernel = view.on_path(at, PathWhat::OnCpu) * (1.0 - parent.user_share.unwrap_or(1.0));
+    let share = in_kernel + ns as f64 / view.window();
+    if parent.forks < MANY || parent.threads > parent.forks || copies.is_empty() || mean > SHORT_NS || share < MUCH {
+        return Vec::new();
+    }
+    let text = format!(
+        "{} forked {} copies of itself in {}, each for {} in the mean: starting and ending such short ones is {} of the time. A few that \
+         take many items each start once.",
+        view.name(at),
+        grouped(parent.forks),
+        after(view.document.processes.window_ns),
+        after(mean),
+        percent(share.min(1.0))
+    );
+    let which = [at].into_iter().chain(copies);
+    vec![Finding { count: Some(parent.forks), ..Finding::new(FindingKind::Started, which, text) }]
 }
 
 /// Each is on a CPU for this part of the window at least, and both together about all of it.

@@ -66,5 +66,5 @@ fn a_fifo_that_was_made_meanwhile_is_not_left_over() {
     };
     let old = "or it was left over and can be removed.";
     assert!(opens(None).ends_with(old) && opens(Some(1_000_000_000)).ends_with(old), "{}", opens(None));
-    assert!(opens(Some(900)).ends_with("needs another thread for one of them, or both at once (O_RDWR)."));
+    assert!(opens(Some(900)).ends_with("if it is to have both ends itself, it opens it with O_RDWR."));
 }

@@ -53,9 +53,11 @@ pub(super) fn remedy(
         let said = told(recording, members, name).or(said).or_else(|| of_its_shell(recording, members, name));
         let said = said.or_else(|| passes_no_end(recording, members, name));
         return Some(said.or_else(|| last_said(recording, members, name)).unwrap_or_else(|| {
-            "All of them wait for data: one has to write first, to flush what it has written, or to close its end. \
-             Who reads lines waits for the end of one."
-                .to_owned()
+            format!(
+                "{} for data: one has to write first, to flush what it has written, or to close its end. Who reads lines waits for the end \
+                 of one.",
+                all_wait(members)
+            )
         }));
     };
     let for_room = |wait: &&LastWait| wait.channels().iter().any(|channel| channel.room);
@@ -72,16 +74,16 @@ pub(super) fn remedy(
         pipe.readers.iter().find(own).is_some_and(|end| end.unwatched > end.watched)
     });
     if unwatched {
-        let asyncio = "a line longer than `limit` of its stream (64 KiB), or a task that has ended";
-        let node = "a stream that is paused or has no reader";
+        let asyncio = "asyncio does so when a stream holds twice its `limit` (64 KiB) and nobody takes data out of it: who waits there for a \
+                       longer line or only for the end, or a task that has ended. It has to read in parts, or needs a larger `limit`.";
+        let node = "node does so for a stream that is paused or has no reader.";
         let why = match reader.process.name.as_str() {
-            of if of.starts_with("python") => format!("In asyncio, that is {asyncio}"),
-            of if of.starts_with("node") => format!("In node, that is {node}"),
-            _ => format!("In asyncio, that is {asyncio}; in node, {node}"),
+            of if of.starts_with("python") => asyncio.to_owned(),
+            of if of.starts_with("node") => node.to_owned(),
+            _ => format!("{asyncio} {node}"),
         };
         return Some(format!(
-            "{name} has read that with epoll at first, and took it out of its set (EPOLL_CTL_DEL): an event loop does so if nobody takes \
-             what it has read. {why}."
+            "{name} has stopped reading that: it took it out of its epoll set (EPOLL_CTL_DEL). {why}"
         ));
     }
     // It may have been for another program.
@@ -98,6 +100,10 @@ pub(super) fn remedy(
     } else {
         format!("{name} has to read while it waits, as in another thread.")
     })
+}
+
+fn all_wait(members: &[&LastWait]) -> &'static str {
+    if members.len() == 2 { "Both wait" } else { "All of them wait" }
 }
 
 /// What asks on its standard input.
@@ -121,7 +127,7 @@ fn silent_input(recording: &Document, members: &[&LastWait], name: &impl Fn(&See
     } else {
         ""
     };
-    let begin = if all_empty { format!("All of them wait for data: {reader}") } else { capitalized(&reader) };
+    let begin = if all_empty { format!("{} for data: {reader}", all_wait(members)) } else { capitalized(&reader) };
     from_begin.then(|| {
         format!(
             "{begin} reads its standard input, to which {holder} has written nothing. {holder} has to write \

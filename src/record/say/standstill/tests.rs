@@ -157,7 +157,7 @@ fn what_a_poll_waits_for_is_told_without_its_own_pipes() {
 fn two_that_wait_for_data_are_told_to_flush_and_children_are_waited_for() {
     let said = endless(vec![wait(0, 1, 5, false, &[1]), wait(1, 3, 0, false, &[0])]);
     assert!(said[1].contains("flush"), "{said:?}");
-    let text = "All of them wait for data: `server` reads its standard input, to which `client` has written nothing.";
+    let text = "Both wait for data: `server` reads its standard input, to which `client` has written nothing.";
     assert!(said[1].starts_with(text), "{said:?}");
     let child = LastWait { awaited: WaitedFor::Children(vec![seen(1)]), ..wait(0, 1, 5, false, &[]) };
     let said = endless(vec![child, wait(1, 2, 1, true, &[0])]);
@@ -315,7 +315,7 @@ fn an_end_that_has_to_be_closed_is_said() {
                 close that, or to be started without it (O_CLOEXEC).";
     assert_eq!(remedy(&later), text);
     later.recorded[1].begin_ns = 0;
-    assert!(remedy(&later).starts_with("All of them wait for data"), "{}", remedy(&later));
+    assert!(remedy(&later).starts_with("Both wait for data"), "{}", remedy(&later));
 }
 
 fn said_of(recording: &Document, kind: FindingKind) -> String {

@@ -135,10 +135,10 @@ fn a_sync_for_each_line_is_said() {
 #[test]
 fn a_lost_exit_code_is_said() {
     let lost = |gone: u64, forks: u64| of(&|process| (process.gone_children, process.forks) = (gone, forks));
-    let text = "`grep` waited for a child that was gone already (ECHILD): its exit code is lost. It ignores SIGCHLD, so that the \
-                kernel keeps no ended children, or has waited for any child elsewhere, as in a signal handler.";
+    let text = "`grep` waited for a child that the kernel had not kept (ECHILD): its exit code is lost. It ignores SIGCHLD, so that the \
+                kernel keeps no ended children, or another wait of its own was first, as one for any child in a signal handler.";
     assert_eq!(lost(1, 1), [text]);
-    let several = "`grep` waited for 2 processes that were gone already (ECHILD): their exit codes are lost.";
+    let several = "`grep` waited for 2 processes that the kernel had not kept (ECHILD): their exit codes are lost.";
     assert!(lost(2, 2)[0].starts_with(several));
     assert!(lost(1, 0).is_empty() && lost(0, 1).is_empty());
     // What the process was before its last exec had set it, and not who started that.
