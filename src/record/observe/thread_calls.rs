@@ -225,7 +225,12 @@ fn selected_files(count: u64, sets: [u64; 3], memory: ReadMemory<'_>) -> Option<
 
 fn epoll_files(fd: u64, files: &[OpenFile]) -> Option<Vec<(u32, bool)>> {
     files.iter().filter(|file| u64::from(file.fd) == fd).find_map(|file| match &file.kind {
-        FileKind::Poll(any) => Some(any.iter().map(|(fd, events)| (*fd, room(*events))).collect()),
+        FileKind::Poll(any) => {
+            // Event loops such as Go's ask for both directions of each descriptor.
+            let only_written = |fd: u32| files.iter().any(|file| file.fd == fd && file.writes && !file.reads);
+            let entry = |(fd, events): &(u32, u32)| (*fd, room(*events) || *events & OUT != 0 && only_written(*fd));
+            Some(any.iter().map(entry).collect())
+        }
         _ => None,
     })
 }

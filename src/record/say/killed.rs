@@ -453,7 +453,7 @@ fn ended(recording: &Document) -> Vec<Finding> {
         let is_over = |other: &RecordedProcess| other.name == TIMEOUT && other.end_ns.abs_diff(last) < SOON;
         let senders: BTreeSet<Option<usize>> = which.iter().map(|at| recording.recorded[*at].ended_by).collect();
         let is_timeout = |by: &Option<usize>| by.is_none_or(|by| recording.recorded[by].name == TIMEOUT);
-        let is_over = all().any(is_over) && senders.iter().all(is_timeout);
+        let is_over = number != libc::SIGHUP && all().any(is_over) && senders.iter().all(is_timeout);
         let why = if is_over { format!(": the time of `{TIMEOUT}` was over") } else { String::new() };
         let were = if names.len() == 1 { "was" } else { "were" };
         let sender = match senders.into_iter().collect::<Vec<_>>()[..] {

@@ -7,6 +7,7 @@ mod held;
 mod itself;
 mod left_data;
 mod missed_end;
+mod polled;
 mod remedy;
 mod stopped;
 mod taken;
@@ -16,15 +17,14 @@ mod waiting;
 use crate::profile::few;
 use crate::record::say::killed;
 use crate::result::{
-    AwaitedChannel, Document, EventSource, EventWait, Finding, FindingKind, LastLook, LastWait, RecordedProcess,
-    SeenProcess, WaitReason, WaitedFor,
+    Document, Finding, FindingKind, LastLook, LastWait, RecordedProcess, SeenProcess, WaitReason, WaitedFor,
 };
-use crate::util::text::{clean, counted};
+use crate::util::text::clean;
 use circles::{circle_text, circles};
 use held::held;
-use remedy::LAST_GIVEN;
+pub(crate) use polled::{event_of, polled};
 use std::collections::{BTreeMap, BTreeSet};
-use waiting::{LONG, NAMED, SOON_NS, channel_name, is_hung, is_stuck, recorded, role, that_have};
+use waiting::{LONG, NAMED, SOON_NS, is_hung, is_stuck, recorded, that_have};
 pub(crate) use waiting::{full_name, inherited_lock};
 
 /// What stands still in `recording`.
@@ -142,80 +142,6 @@ pub(crate) fn lock_of(recording: &Document, process: usize) -> Option<String> {
         }
         _ => None,
     })
-}
-
-/// What only a process itself has open is for these.
-const OWN_THREADS: &str = "its own threads and signals";
-
-/// What a process waited for in poll or its like when it was last looked, if that is known.
-pub(crate) fn polled(recording: &Document, process: usize) -> Option<String> {
-    let waits = recording.last_look.iter().flat_map(|look| &look.waits);
-    let polls = waits.filter(|wait| wait.process.recorded == Some(process)).filter_map(|wait| match &wait.awaited {
-        WaitedFor::Channels { any, others, polled: true, limited } => Some((wait, any, *others, *limited)),
-        _ => None,
-    });
-    // What only it has open itself is for its own threads.
-    let is_own = |wait: &LastWait| wait.channels().iter().all(|of| of.is_only_of(wait.process.pid));
-    let is_given = |of: &AwaitedChannel| (1..=LAST_GIVEN).contains(&of.fd) && of.kind.is_pipe();
-    let (own, mut others): (Vec<_>, Vec<_>) = polls.partition(|(wait, ..)| is_own(wait));
-    // With several threads, it is not known which of them the path ends with.
-    let (wait, any, others, limited) = match (others.pop(), others.pop()) {
-        (Some(poll), None) => poll,
-        (None, _) => match own.iter().find(|(_, any, ..)| any.iter().any(is_given)) {
-            Some(poll) => *poll,
-            None => {
-                let internal = || (!own.is_empty()).then(|| OWN_THREADS.to_owned());
-                return event_of(recording, process).or_else(internal);
-            }
-        },
-        _ => return None,
-    };
-    let own = wait.process.pid;
-    let mut all: BTreeSet<String> = BTreeSet::new();
-    for channel in any {
-        let holders = channel.holders.iter().filter(|holder| holder.process.pid != own);
-        let names: BTreeSet<String> = holders.map(|holder| format!("`{}`", clean(&holder.process.name))).collect();
-        let way = if channel.room { "to" } else { "from" };
-        // What only it has open itself is for its own signals and threads.
-        all.extend((!names.is_empty()).then(|| format!("{} {way} {}", channel_name(channel), few(names))));
-    }
-    if all.is_empty() {
-        let given = any.iter().find(|channel| is_given(channel));
-        let own = given.and_then(|channel| Some(format!("its own {}", role(channel.fd)?)));
-        all.insert(own.unwrap_or_else(|| OWN_THREADS.to_owned()));
-    }
-    let more = others + all.len().saturating_sub(NAMED) as u64;
-    let mut said: Vec<String> = all.into_iter().take(NAMED).collect();
-    said.extend((more > 0).then(|| counted(more, "other descriptor")));
-    said.extend(limited.then(|| "a timer".to_owned()));
-    Some(said.join(" or "))
-}
-
-/// `changes of files (inotify) or a timer`: what ends the sleep of a process that no channel ends, unless it has several such threads.
-pub(crate) fn event_of(recording: &Document, process: usize) -> Option<String> {
-    let all = recording.last_look.iter().flat_map(|look| &look.events);
-    let own = all.filter(|event| event.process.recorded == Some(process));
-    // Other threads wait for work of this one.
-    let is_internal = |event: &&EventWait| event.any.iter().all(|source| *source == EventSource::OwnThreads);
-    let (internal, mut others): (Vec<&EventWait>, Vec<&EventWait>) = own.partition(is_internal);
-    let (event, is_one) = match (others.pop(), others.pop()) {
-        (None, _) => (internal.iter().copied().max_by_key(|event| event.limited)?, true),
-        (Some(event), another) => (event, another.is_none()),
-    };
-    let text = |source: &EventSource| match source {
-        EventSource::Client => "a client that connects",
-        EventSource::Network => "the network",
-        EventSource::FileChanges => "changes of files (inotify)",
-        EventSource::Signal => "a signal (signalfd)",
-        EventSource::ProcessEnd => "the end of a process (pidfd)",
-        EventSource::Timer => "a timer",
-        EventSource::OwnThreads => OWN_THREADS,
-        EventSource::Other => "another event",
-    };
-    let timer = event.limited && !event.any.contains(&EventSource::Timer);
-    let named = event.any.iter().filter(|source| event.any.len() == 1 || **source != EventSource::OwnThreads);
-    let all: Vec<&str> = named.map(text).chain(timer.then_some("a timer")).collect();
-    is_one.then(|| if all.is_empty() { "nothing but a signal".to_owned() } else { all.join(" or ") })
 }
 
 /// Long waits for the locks of files.

@@ -301,7 +301,10 @@ pub(crate) fn described(
                 }
                 _ => {
                     let channel = channel_noun(recording, *process, true);
-                    format!("{name} waiting for data in a {channel}{}", if killed { ended(by) } else { from(by) })
+                    format!(
+                        "{name} waiting for data in a {channel}{}",
+                        if killed { ended(recording, by) } else { from(by) }
+                    )
                 }
             }
         }
@@ -337,7 +340,10 @@ fn from(by: Option<String>) -> String {
 }
 
 /// Who ended a sleep. pipeprof itself only passes on signals.
-fn ended(by: Option<String>) -> String {
+fn ended(recording: &Document, by: Option<String>) -> String {
+    // Who ended the recording ended its sleeps, too.
+    let is_own = |by: &String| recording.recorded.iter().any(|process| process.name == by.trim_matches('`'));
+    let by = by.filter(|by| recording.interrupted_ns.is_none() || is_own(by));
     let text = |by: String| match by.trim_matches('`') {
         SIGNALS => ", ended by a signal that pipeprof passed on".to_owned(),
         // A thread of the kernel passes on what was typed.
@@ -364,7 +370,7 @@ fn asleep(recording: &Document, process: Option<usize>, name: &str, reason: Wait
     let by = match held {
         Some(names) => format!(" by {}", listed(names.iter().map(holder))),
         None if reason == WaitReason::Timer => String::new(),
-        None => ended(by),
+        None => ended(recording, by),
     };
     let limit = process.and_then(|at| limits::rate_limit(recording.recorded.get(at)?));
     if let Some(limit) = limit.filter(|_| matches!(reason, WaitReason::Timer | WaitReason::Poll)) {

@@ -198,7 +198,9 @@ pub(crate) fn last_line(view: &FindingView<'_>) -> Vec<Finding> {
         let by_bytes = end.bytes > 0 && end.bytes + end.at_end == end.all_calls();
         by_bytes && end.lines >= LEAST_LINES && end.unended == 1 && end.at_end == 1
     };
-    let channels = view.readers().filter(|(_, _, end)| drops(end));
+    let commands =
+        |end: &RecordedEnd| view.process(end).is_some_and(|process| !process.args.is_empty() && !has_script(process));
+    let channels = view.readers().filter(|(_, _, end)| drops(end) && !commands(end));
     let channels = channels.map(|(at, channel, end)| (end.process, Some(at), view.pipe_from(channel)));
     // In a file, it goes back to the end of each line, as long as there is one. Its own script is no list of lines.
     let drops = |stream: &&RecordedStream| {

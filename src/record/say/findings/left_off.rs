@@ -17,7 +17,8 @@ pub(crate) fn first_end(view: &FindingView<'_>) -> Vec<Finding> {
         let is_over = process.end_ns < writer.end_ns && process.signal.is_none() && process.pids.len() == 1;
         let from_same = |(other, channel, own): &(usize, &RecordedChannel, &RecordedEnd)| {
             let written = channel.writers.iter().all(|of| is_child(of.process));
-            *other != at && own.process == reader.process && own.at_end > 0 && channel.kind.is_pipe() && written
+            // Who starts a program gets an end without a byte when that is executed.
+            *other != at && own.process == reader.process && own.at_end > 0 && own.bytes > 0 && channel.kind.is_pipe() && written
         };
         let (other, ..) = view.readers().find(from_same)?;
         if !is_over || reader.at_end > 0 || !pipe.kind.is_pipe() {

@@ -1,7 +1,7 @@
 //! Who reads on no more, although what others write goes on.
 
 use crate::record::say::findings::view::{FindingView, after};
-use crate::result::{Finding, FindingKind, RecordedEnd};
+use crate::result::{ChannelKind, Finding, FindingKind, RecordedChannel, RecordedEnd};
 use crate::util::text::{counted, grouped};
 
 /// Writes go on for so long after the last read, ns, and for this part of the window.
@@ -14,7 +14,7 @@ const FEW: u64 = 64;
 /// `` `python3 a.py` has read nothing from the terminal of `tee` since 1.13 s, although that wrote until 19.7 s: ... ``
 pub(crate) fn stops_reading(view: &FindingView<'_>) -> Vec<Finding> {
     let found = view.readers().filter_map(|(at, channel, reader)| {
-        let process = view.process(reader).filter(|_| channel.is_stream() && view.is_one(reader.process))?;
+        let process = view.process(reader).filter(|_| is_read(channel) && view.is_one(reader.process))?;
         let last = reader.moved_ns.filter(|_| reader.bytes > 0 && reader.at_end == 0)?[1];
         let wrote = channel.writers.iter().filter_map(|end| end.moved_ns).map(|[_, last]| last).max()?;
         // Who waits for room is part of a circle, or of a chain of waits.
@@ -42,6 +42,11 @@ pub(crate) fn stops_reading(view: &FindingView<'_>) -> Vec<Finding> {
         Some(Finding { channels: vec![at], bytes: Some(left), at_ns: Some(last), ..finding })
     });
     found.take(1).collect()
+}
+
+/// Whether its bytes are to be read, and not what somebody types.
+fn is_read(channel: &RecordedChannel) -> bool {
+    channel.is_stream() || channel.kind == ChannelKind::Pty && !channel.is_typed()
 }
 
 #[cfg(test)]

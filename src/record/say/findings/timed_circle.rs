@@ -8,6 +8,10 @@ use crate::util::text::counted;
 /// From this part of the window on, both wait most of the time.
 const LONG: f64 = 0.5;
 
+/// So many sleeps on a timer are looks, and it lives on for this part of the window.
+const NAPS: u64 = 20;
+const END: f64 = 0.9;
+
 /// Who reads lines asks for such blocks, bytes.
 const BLOCK: u64 = 1024;
 
@@ -17,8 +21,13 @@ pub(crate) fn timed_circle(view: &FindingView<'_>) -> Vec<Finding> {
     let found = document.channels.iter().enumerate().filter_map(|(at, channel)| {
         let ([writer], [reader]) = (&channel.writers[..], &channel.readers[..]) else { return None };
         let process = view.process(reader).filter(|_| view.is_one(reader.process) && writer.process != reader.process)?;
-        let poll = process.waits.get(&WaitReason::Poll)?;
-        let in_vain = process.timeouts > 0 && poll.ns as f64 >= LONG * view.window();
+        let waits = |reason: WaitReason| process.waits.get(&reason).copied().unwrap_or_default();
+        let (poll, naps) = (waits(WaitReason::Poll), waits(WaitReason::Timer));
+        let polls = process.timeouts > 0 && poll.ns as f64 >= LONG * view.window();
+        // Who naps and looks again answers later, if it can.
+        let last = [channel].into_iter().flat_map(RecordedChannel::ends).filter_map(|end| end.moved_ns).map(|[_, last]| last).max()?;
+        let looks = naps.count >= NAPS && naps.ns as f64 >= LONG * view.window() && (last as f64) < LONG * view.window();
+        let in_vain = polls || looks && !polls && process.end_ns as f64 >= END * view.window();
         let has_all = reader.bytes == writer.bytes && reader.bytes > 0 && reader.at_end == 0;
         if !in_vain || !has_all || !waits_for(view, writer.process, reader.process) || talks_to_others(view, reader.process, writer.process)
         {
@@ -37,14 +46,19 @@ pub(crate) fn timed_circle(view: &FindingView<'_>) -> Vec<Finding> {
         } else {
             "One of them waits for more than the other has sent, which may be in a buffer of that (`flush`, `stdbuf -oL`)".to_owned()
         };
+        let (count, ns) = if polls { (process.timeouts, poll.ns) } else { (naps.count, naps.ns) };
+        let until = if polls {
+            format!("until the time of `poll` or `select` in {name} was over")
+        } else {
+            format!("while {name} slept and looked again")
+        };
         let text = format!(
-            "{name} and {other} waited for each other until the time of `poll` or `select` in {name} was over ({}, {} in all): each had read \
-             all that the other had written. {why}.",
-            counted(process.timeouts, "time"),
-            time(poll.ns as f64 / 1e9)
+            "{name} and {other} waited for each other {until} ({}, {} in all): each had read all that the other had written. {why}.",
+            counted(count, "time"),
+            time(ns as f64 / 1e9)
         );
         let finding = Finding::new(FindingKind::TimedCircle, [reader.process, writer.process], text);
-        Some(Finding { channels: vec![at], count: Some(process.timeouts), ns: Some(poll.ns), ..finding })
+        Some(Finding { channels: vec![at], count: Some(count), ns: Some(ns), ..finding })
     });
     found.take(1).collect()
 }

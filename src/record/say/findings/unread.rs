@@ -197,7 +197,8 @@ fn part(view: &FindingView<'_>, channel: &RecordedChannel) -> Option<Finding> {
     }
     let written = channel.written();
     let to_write: u64 = channel.writers.iter().map(|end| end.requested).sum();
-    let knows_how_much = end.requested == to_write || !end.requested.is_multiple_of(PAGE);
+    // Who fails then did not want a part only.
+    let knows_how_much = end.requested == to_write || !end.requested.is_multiple_of(PAGE) || reader.exit_code.is_some();
     if end.all_calls() > 1 || !knows_how_much {
         return None;
     }

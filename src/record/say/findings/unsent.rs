@@ -102,7 +102,9 @@ pub(crate) fn rests(view: &FindingView<'_>) -> Vec<Finding> {
         // Vectors and splices have requests that are not known, or need not be repeated.
         let plain = end.calls.get("write").copied().unwrap_or_default();
         let dropped = rest_dropped(end);
-        if dropped == 0 || plain < end.all_calls() || end.requested == 0 || process.moves_unseen() {
+        // Without EAGAIN, the reader can have closed it in the middle of a write.
+        let is_refused = end.eagain == 0 && (end.epipe > 0 || process.signal.is_some());
+        if is_refused || dropped == 0 || plain < end.all_calls() || end.requested == 0 || process.moves_unseen() {
             return None;
         }
         let by = unready_by(view, end.process).unwrap_or_default();

@@ -187,8 +187,15 @@ fn because(
             // What only it has open itself is for its own signals and threads.
             let others_hold =
                 |channel: &&AwaitedChannel| channel.holders.iter().any(|holder| holder.process.pid != wait.process.pid);
-            let (awaited, rest): (Vec<&AwaitedChannel>, Vec<&AwaitedChannel>) =
+            let (mut awaited, rest): (Vec<&AwaitedChannel>, Vec<&AwaitedChannel>) =
                 any.iter().filter(others_hold).partition(|channel| has_holder(channel, members));
+            // Who asks epoll for all once (EPOLLET) is not told again of what holds data already: it waits for room elsewhere.
+            let has_data = |channel: &AwaitedChannel| {
+                !channel.room && recorded(recording, channel).is_some_and(|pipe| pipe.written() > pipe.read())
+            };
+            if *polled && awaited.iter().any(|channel| channel.room) {
+                awaited.retain(|channel| !has_data(channel));
+            }
             let more = *others + rest.len() as u64;
             let more = if more > 0 { format!(", or for {}", counted(more, "other descriptor")) } else { String::new() };
             let reason = |channel: &&AwaitedChannel| awaited_text(recording, channel, &wait.process, members, name);

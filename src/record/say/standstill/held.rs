@@ -227,8 +227,13 @@ fn held_text(recording: &Document, look: &LastLook, wait: &LastWait, channel: &A
     let parents: Vec<&ChannelHolder> =
         channel.holders.iter().filter(|holder| awaits_holders(look, channel, holder)).collect();
     let is_child = |holder: &ChannelHolder| {
-        let own = holder.process.recorded.and_then(|at| recording.recorded.get(at)).and_then(|of| of.started_by);
-        parents.iter().any(|parent| parent.process.pid != holder.process.pid && parent.process.recorded == own)
+        let child = holder.process.recorded.and_then(|at| recording.recorded.get(at));
+        // One that stays is no such.
+        let stays = child.is_some_and(|of| of.lived_ns as f64 >= LONG * recording.processes.window_ns as f64);
+        let own = child.filter(|_| !stays).and_then(|of| of.started_by);
+        parents
+            .iter()
+            .any(|parent| parent.process.pid != holder.process.pid && own.is_some() && parent.process.recorded == own)
     };
     let others: Vec<&ChannelHolder> =
         channel.holders.iter().filter(|holder| holder.process.pid != wait.process.pid && !is_child(holder)).collect();

@@ -4,7 +4,7 @@ use crate::profile::few;
 use crate::record::model::labels::labels;
 use crate::record::say::findings::line_cut;
 use crate::record::say::findings::view::FindingView;
-use crate::record::say::programs::{Does, does};
+use crate::record::say::programs::{Does, does, reads_all};
 use crate::record::say::standstill::taken::taken;
 use crate::record::say::standstill::waiting::{channel_name, has_holder, recorded};
 use crate::report::number::time;
@@ -51,6 +51,7 @@ pub(super) fn remedy(
         let said = taken(&view, members, name).or_else(|| silent_input(recording, members, name));
         let said = said.or_else(|| input_ended(recording, members, name));
         let said = told(recording, members, name).or(said).or_else(|| of_its_shell(recording, members, name));
+        let said = said.or_else(|| substituted(recording, members, name));
         let said = said.or_else(|| passes_no_end(recording, members, name));
         return Some(said.or_else(|| last_said(recording, members, name)).unwrap_or_else(|| {
             format!(
@@ -155,6 +156,30 @@ fn input_ended(recording: &Document, members: &[&LastWait], name: &impl Fn(&Seen
         capitalized(&own),
         channel.kind.noun()
     ))
+}
+
+/// If a shell waits for the output of a member that reads to the end of its input, as in `x=$(cat)`, and another member has that open.
+fn substituted(recording: &Document, members: &[&LastWait], name: &impl Fn(&SeenProcess) -> String) -> Option<String> {
+    members.iter().find_map(|filter| {
+        let of = recording.recorded.get(filter.process.recorded?)?;
+        let input = filter.channels().iter().find(|channel| channel.fd == 0 && !channel.room)?;
+        let holder = input.holders.iter().find(|holder| members.iter().any(|of| of.process.pid == holder.process.pid))?;
+        let shell = members.iter().find(|wait| {
+            let is_its = wait.process.recorded.is_some() && wait.process.recorded == of.started_by;
+            let is_shell = of.started_by.and_then(|by| recording.recorded.get(by)).is_some_and(|of| of.is_shell());
+            is_its && is_shell && wait.channels().iter().any(|channel| has_holder(channel, &[filter.process.pid].into()))
+        })?;
+        if !reads_all(&of.name) {
+            return None;
+        }
+        let [own, shell, holder_name] = [&filter.process, &shell.process, &holder.process].map(name);
+        Some(format!(
+            "{} reads to the end of its input, and {shell} to the end of what it writes, as `$(...)` does; but {holder_name} has that input open \
+             (descriptor {}), and waits for an answer. One line needs no end (`read -r`, `head -n 1`); else {holder_name} has to close its end.",
+            capitalized(&own),
+            holder.fd
+        ))
+    })
 }
 
 /// If a member has passed on to another one all that it read from somebody else, and has read the end of that.

@@ -8,7 +8,7 @@ use crate::result::{
 
 pub(super) const WINDOW: u64 = 1000;
 
-fn seen(at: usize) -> SeenProcess {
+pub(super) fn seen(at: usize) -> SeenProcess {
     let name = ["client", "server", "sleep"][at].to_owned();
     SeenProcess { pid: at as u32 + 1, name, recorded: Some(at), idle: at == 2, ..SeenProcess::default() }
 }
@@ -383,18 +383,6 @@ fn who_only_has_a_pipe_open_is_said_unless_data_came() {
     for change in silent {
         assert_eq!(held(change), [""; 0]);
     }
-}
-
-#[test]
-fn what_is_polled_is_named() {
-    let [other, own] = [wait(0, 1, 5, false, &[1]), wait(0, 7, 6, false, &[0])].map(first);
-    let polls = LastWait { awaited: channels(vec![other, own.clone()], 2, true), ..wait(0, 1, 5, false, &[1]) };
-    let text = "the pipe from `server` or 2 other descriptors";
-    assert_eq!(polled(&recording(vec![polls.clone()]), 0).as_deref(), Some(text));
-    assert_eq!(polled(&recording(vec![polls.clone()]), 1), None);
-    let own = LastWait { awaited: channels(vec![own], 0, true), ..polls.clone() };
-    assert_eq!(polled(&recording(vec![own]), 0).as_deref(), Some("its own threads and signals"));
-    assert_eq!(polled(&recording(vec![polls.clone(), polls]), 0), None, "of two threads");
 }
 
 #[test]
