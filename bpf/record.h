@@ -21,6 +21,8 @@
 #define PR_GENERATIONS 1024
 /* Descriptors remembered by each thread; a power of two. */
 #define PR_KNOWN 4
+/* A call that moves fewer bytes to or from a file has no buffer. */
+#define PR_TINY 16
 /* Every 16th call on a pipe, its fill is read. */
 #define PR_FILL_EVERY 16
 /* Of every 64th poll that returns at once, it is looked which of its first descriptors is ready; so many of them. */

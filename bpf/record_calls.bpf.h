@@ -341,6 +341,8 @@ static __always_inline int add_call(const void *registers, s64 result)
 		if (file && result == -EAGAIN)
 			note_unready(task, fd);
 		if (!file || !file->device || !file->inodes[side & 1]) {
+			if (file && file->file_type == S_IFREG && result > 0 && result < PR_TINY)
+				own->own.tiny++;
 			if (side == PR_WRITE && found.kind >= PR_KIND_BUFFER && found.kind <= PR_KIND_MESSAGES) {
 				own->own.sends++;
 				own->own.unsendable += result == -EAGAIN;
@@ -382,6 +384,7 @@ static __always_inline int add_call(const void *registers, s64 result)
 			note_nonblocking(task, call.di, !(call.dx & O_NONBLOCK));
 		if (call.si != F_SETPIPE_SZ)
 			break;
+		own->own.refused_sizes += result == -EPERM;
 		file = file_of(own, task, call.di);
 		if (file && file->pipe && result > 0) {
 			struct pr_counts *counts =

@@ -254,6 +254,8 @@ static __always_inline void settle(struct pr_task *own)
 		__sync_fetch_and_add(&process->asked_output, own->own.asked_output);
 		__sync_fetch_and_add(&process->unopened, own->own.unopened);
 		__sync_fetch_and_add(&process->bad_calls, own->own.bad_calls);
+		__sync_fetch_and_add(&process->tiny, own->own.tiny);
+		__sync_fetch_and_add(&process->refused_sizes, own->own.refused_sizes);
 		__sync_fetch_and_add(&process->ends, own->own.ends);
 		if (own->own.ended)
 			process->ended = own->own.ended;

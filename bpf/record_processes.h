@@ -112,6 +112,10 @@ struct pr_process {
 	u64 unopened;
 	/* Reads and writes whose descriptor was not open. */
 	u64 bad_calls;
+	/* Reads and writes of files that moved less than PR_TINY bytes. */
+	u64 tiny;
+	/* Calls of fcntl that were to make a pipe larger, and were refused (EPERM). */
+	u64 refused_sizes;
 	/* Reads that got the end of what is no channel, and the descriptor of the last one and one. */
 	u64 ends;
 	u64 ended;

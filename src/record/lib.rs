@@ -64,7 +64,6 @@ use crate::result::{
     BusyProgram, Document, MeasuredTarget, Observer, Outcome, PathWhat, PipelineCommand, RecordLevel, RecordingTarget,
     UserPipes,
 };
-use crate::util::clock::monotonic_ns;
 use anyhow::{Context as _, Result};
 use std::time::Duration;
 
@@ -150,8 +149,8 @@ pub fn record(pipeline: &PipelineCommand, mut options: RecordOptions) -> Result<
         }
         meanwhile.step(&none)
     })?;
-    let asked_ns = launcher.asked_since().and_then(|ago| u64::try_from(ago.as_nanos()).ok());
-    meanwhile.recording.interrupted_ns = asked_ns.map(|ago| monotonic_ns().saturating_sub(ago));
+    let killed = |signal: i32| ended.iter().any(|stage| i32::from(stage.code) == 128 + signal);
+    meanwhile.recording.interrupted_ns = launcher.asked_at(killed);
     meanwhile.recording.exit_codes = ended.iter().map(|stage| stage.code).collect();
     meanwhile.recording.duration_ns = nanoseconds(ended_by_user.or(settings.duration));
     let recorded = meanwhile.conclude(&none);

@@ -39,7 +39,7 @@ pub enum FindingKind {
     NotRecorded,
     /// The kernel killed a program for lack of memory.
     Starved,
-    /// A terminal cut lines that were too long.
+    /// A terminal cut lines that were too long, or put bytes into what is no text.
     LineCut,
     /// Processes wait for each other, or one for itself: nothing can go on.
     Circle,
@@ -97,6 +97,8 @@ pub enum FindingKind {
     Renamed,
     /// A process asks again and again how much there is to read.
     FillAsks,
+    /// A process reads or writes files by a few bytes each.
+    TinyCalls,
     /// A process asks again and again whether its child has ended.
     ChildAsks,
     /// A process tries again at once what a channel cannot do yet.
@@ -217,7 +219,8 @@ impl FindingKind {
             AddressInUse, AtEnd, BadDescriptors, Broken, ChildAsks, Circle, Crashed, Cut, Datagrams, Deleted, Doubled,
             FailedCalls, FifoLost, FillAsks, FullTable, GroupEnded, Hole, LastLine, Late, LeftLock, LineCut, LostChild,
             Naps, NeverRead, NoProcess, NoSpace, NotAwaited, OutOfOrder, Outlived, Overwritten, OwnInput, Polls, Raced,
-            Refused, Renamed, Retries, ShortBlock, Sigpipe, Started, Syncs, Taken, Torn, Unnoticed, Unread, Unsent,
+            Refused, Renamed, Retries, ShortBlock, Sigpipe, Started, Syncs, Taken, TinyCalls, Torn, Unnoticed, Unread,
+            Unsent,
         };
         matches!(
             self,
@@ -240,6 +243,7 @@ impl FindingKind {
                 | BadDescriptors
                 | FailedCalls
                 | FillAsks
+                | TinyCalls
                 | ChildAsks
                 | Crashed
                 | NoProcess

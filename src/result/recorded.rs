@@ -154,6 +154,12 @@ pub struct RecordedProcess {
     /// Reads and writes with a descriptor that was not open.
     #[serde(default, skip_serializing_if = "is_default")]
     pub bad_calls: u64,
+    /// Reads and writes of files that moved fewer than 16 bytes each.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub tiny_calls: u64,
+    /// Calls that were to make a pipe larger (F_SETPIPE_SZ) and were refused, as the user had used up the pages of pipes (EPERM).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub refused_sizes: u64,
     /// Reads that got the end of what is no channel, such as a file or /dev/null.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ends: u64,

@@ -146,7 +146,7 @@ fn what_is_closed_cut_or_ignored_without_a_word_is_said() {
             .recording
             .findings
             .iter()
-            .any(|found| found.text.contains("took it out of its epoll set (EPOLL_CTL_DEL)")),
+            .any(|found| found.text.contains("took that out of its epoll set (EPOLL_CTL_DEL)")),
         "{}",
         recorded.stderr()
     );

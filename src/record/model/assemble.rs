@@ -327,6 +327,8 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
         (&mut sum.asked_output, more.asked_output),
         (&mut sum.failed_closes, more.unopened),
         (&mut sum.bad_calls, more.bad_calls),
+        (&mut sum.tiny_calls, more.tiny),
+        (&mut sum.refused_sizes, more.refused_sizes),
         (&mut sum.ends, more.ends),
         (&mut sum.binds, more.binds),
         (&mut sum.fill_asks, more.asks),

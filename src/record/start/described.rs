@@ -136,7 +136,8 @@ pub(crate) fn described(
         }
     }
     holders::add(&mut assembled.channels, &running.others);
-    let last_look = seen.map(|seen| seen.placed(assembled.begin, &assembled.index));
+    let mut last_look = seen.map(|seen| seen.placed(assembled.begin, &assembled.index));
+    last_look.iter_mut().for_each(|look| look.keep_full(&assembled.channels));
     holders::add_seen(&mut assembled.channels, last_look.as_ref());
     let mut recording = Document {
         mode: recording.target.text(),

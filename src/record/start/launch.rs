@@ -6,6 +6,7 @@
 use crate::arch::marker;
 use crate::record::start::seccomp;
 use crate::result::{PipelineCommand, RefusedCall};
+use crate::util::clock::monotonic_ns;
 use crate::util::find_program::find_program;
 use crate::util::own_child::{OwnChild, pin};
 use crate::util::process_stat::{self, children_ns};
@@ -137,6 +138,17 @@ impl Launcher {
     /// Whether a signal has asked to end.
     pub(crate) fn interrupted(&self) -> bool {
         self.asked_since().is_some()
+    }
+
+    /// When a signal asked to end first, by the monotonic clock, ns. `ended_by`: the signals that ended stages. One of a terminal, or for a
+    /// whole group, reaches both, and the thread that notes it can be later than the ends of the stages.
+    pub(crate) fn asked_at(&self, ended_by: impl Fn(i32) -> bool) -> Option<u64> {
+        const LATE: Duration = Duration::from_millis(20);
+        if self.asked_since().is_none() && [SIGINT, SIGQUIT, SIGTERM, SIGHUP].into_iter().any(ended_by) {
+            std::thread::sleep(LATE);
+        }
+        let ago = u64::try_from(self.asked_since()?.as_nanos()).ok()?;
+        Some(monotonic_ns().saturating_sub(ago))
     }
 
     /// How long ago a signal asked to end first.

@@ -13,6 +13,7 @@ const ASKS: u64 = 10_000;
 const BAD_CALLS: u64 = 10_000;
 const CLOSES: u64 = 50_000;
 const SYNCS: u64 = 100;
+const TINY: u64 = 100_000;
 
 /// So many questions for each read are no preparation of it.
 const FOR_EACH: u64 = 10;
@@ -21,14 +22,28 @@ const FOR_EACH: u64 = 10;
 /// and from this part of its own path on, waits for the disk, if that is more than [`WORTH`] of all of it.
 const AWAKE: f64 = 0.5;
 const CLOSING: f64 = 0.1;
+const TINY_SHARE: f64 = 0.3;
 const DISK: f64 = 0.3;
 const WORTH: f64 = 0.1;
 
 /// `` `a.py` called `fsync` 1,000 times, and waits for the disk 85 % of the time: ... ``
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let rules = [
-        asks, child_asks, closes, bad_calls, failed, ends, used_port, full_table, no_process, locked_out, syncs,
-        lost_child, gone_lock,
+        asks,
+        child_asks,
+        closes,
+        bad_calls,
+        failed,
+        ends,
+        used_port,
+        full_table,
+        no_process,
+        locked_out,
+        syncs,
+        lost_child,
+        gone_lock,
+        tiny_calls,
+        refused_sizes,
     ];
     let each = view.document.recorded.iter().enumerate();
     each.flat_map(|(at, process)| {
@@ -258,6 +273,35 @@ fn syncs(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
     // Of a script with other parts, its own part counts, if that is worth a change.
     let awake = view.all_on_path(at) - if is_crowded { 0.0 } else { for_cpu };
     (waits >= DISK * awake && waits > WORTH).then_some((FindingKind::Syncs, process.syncs, text))
+}
+
+/// Reads and writes of files, of a byte or a few each.
+fn tiny_calls(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
+    let count = process.tiny_calls;
+    let share = process.cpu_ns as f64 / view.window();
+    let text = format!(
+        "{} made {} reads and writes of files of fewer than 16 bytes each, and is on a CPU {} of the time: each of them is a call of the \
+         kernel. A buffer moves thousands of bytes with one (`BufReader`, `fread`, `bs=64K`).",
+        view.name(at),
+        grouped(count),
+        percent(share.min(1.0))
+    );
+    // A shell has to read its input so.
+    let is_so = count >= TINY && 2 * count >= process.calls && share >= TINY_SHARE && !process.is_shell();
+    is_so.then_some((FindingKind::TinyCalls, count, text))
+}
+
+/// Pipes that were to be larger than the user may have them.
+fn refused_sizes(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
+    let count = process.refused_sizes;
+    let text = format!(
+        "{} wanted to make pipes larger {} and was refused (F_SETPIPE_SZ, EPERM): a user without CAP_SYS_RESOURCE may have \
+         fs.pipe-user-pages-soft pages in all pipes (16,384 by default, 64 MiB), and fs.pipe-max-size bytes in one. Such a pipe stays as it \
+         is; what needs fewer or smaller pipes, or another limit, goes on.",
+        view.name(at),
+        counted(count, "time")
+    );
+    (count > 0).then_some((FindingKind::UserPages, count, text))
 }
 
 /// The exit codes of children that nobody can get any more.

@@ -4,6 +4,7 @@ use crate::record::say::findings::answers::is_answer;
 use crate::record::say::findings::broken_pipe::{BROKEN_PIPE, broken};
 use crate::record::say::findings::exit_of::{of_ended_child, of_recipe, recipe};
 use crate::record::say::findings::last_words;
+use crate::record::say::findings::unread::short_input;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed::TIMEOUT;
 use crate::record::say::programs::meaning;
@@ -257,7 +258,9 @@ pub(super) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
             view.pipe_from(channel)
         ));
     }
-    if let Some(text) = left_alone(view, at, process).or_else(|| got_several(view, at)) {
+    if let Some(text) =
+        left_alone(view, at, process).or_else(|| got_several(view, at)).or_else(|| short_input(view, at))
+    {
         return Some(text);
     }
     let by_name = || was_there(view, at, process).or_else(|| left_name(view, at, process));

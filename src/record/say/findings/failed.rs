@@ -197,7 +197,7 @@ fn after_input(view: &FindingView<'_>, at: usize, process: &RecordedProcess, cod
     let (channel, pipe, _) = view.readers().find(|(channel, pipe, end)| read(channel, pipe, end))?;
     let text = format!(
         "{} failed with exit code {code} at {}{}, after it had read {}, and the exit code of all is 0: the shell that started it went \
-         on (`set -e` ends it), or has one of its own.",
+         on, which `set -e` would have ended.",
         view.name(at),
         after(process.end_ns),
         why(view, at).unwrap_or_default(),
@@ -370,7 +370,7 @@ mod tests {
             })
         };
         let text = "`curl` failed with exit code 1 at 4.00 s, after it had read the pipe from `grep`, and the exit code of all is 0: the \
-                    shell that started it went on (`set -e` ends it), or has one of its own.";
+                    shell that started it went on, which `set -e` would have ended.";
         assert_eq!(last("curl", "bash"), [text]);
         assert!(last("grep", "bash").is_empty() && last("curl", "python3").is_empty());
     }

@@ -54,6 +54,7 @@ mod streamed;
 mod taken;
 #[cfg(test)]
 pub(crate) mod tests;
+mod through_terminal;
 mod timed_circle;
 mod torn;
 mod typed;
@@ -78,7 +79,7 @@ pub(crate) use torn::line_cut;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 118] = [
+const RULES: [FindingRule; 119] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -165,6 +166,7 @@ const RULES: [FindingRule; 118] = [
     unread_child::unread_child,
     files::hole,
     torn::line_cut,
+    through_terminal::through_terminal,
     waits::refused,
     held_back::held_back,
     torn::doubled,

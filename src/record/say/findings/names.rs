@@ -132,8 +132,14 @@ const COPIES: [&str; 8] = ["cp", "rsync", "tar", "scp", "cat", "dd", "gzip", "zs
 pub(crate) fn watched(view: &FindingView<'_>) -> Vec<Finding> {
     let files = &view.document.named_files;
     let found = |watch: &NamedFile| {
+        let same = files.iter().filter(|file| file.inode > 0 && file.is_same_place(watch));
+        let before = same.filter(|file| file.at_ns[0] < watch.at_ns[0]).max_by_key(|file| file.at_ns[0]);
         let takes = |file: &&NamedFile| {
-            let is_taken = [NameUse::Renames, NameUse::Removes].contains(&file.does) && file.error.is_none();
+            // Editors rename the old file, and write a new one.
+            let is_new =
+                file.does == NameUse::Creates && file.inode > 0 && before.is_some_and(|of| of.inode != file.inode);
+            let takes = [NameUse::Renames, NameUse::Removes].contains(&file.does);
+            let is_taken = (takes || is_new) && file.error.is_none();
             is_taken && file.pid != watch.pid && file.at_ns[0] > watch.at_ns[0] && file.is_same_place(watch)
         };
         let taken = files.iter().filter(takes).min_by_key(|file| file.at_ns[0])?;
@@ -158,6 +164,9 @@ pub(crate) fn watched(view: &FindingView<'_>) -> Vec<Finding> {
                 format!(
                     "{name} ended with exit code {code}, because {by} gave the name `{file}`, which it watched (inotify), to another file at {at}."
                 )
+            }
+            (NameUse::Creates, None) => {
+                format!("{name} watches (inotify) what was `{file}` until {by} made another file of that name at {at}.")
             }
             (_, None) => format!(
                 "{name} watches (inotify) what was `{file}` until {by} gave that name to another file (rename) at {at}."
@@ -288,6 +297,16 @@ mod tests {
         let begin =
             "`seq` watches (inotify) what was `conf` until `grep` gave that name to another file (rename) at 2.00 ms.";
         assert_eq!(watches(&|_| {}), [format!("{begin}{tail}")]);
+        // Editors rename the old one, and write another one.
+        let written = |inode: u64| {
+            watches(&|recording| {
+                (recording.named_files[1].does, recording.named_files[1].inode) = (NameUse::Creates, inode);
+                recording.named_files.push(NamedFile { inode: 5, ..file(2, "conf", NameUse::Reads, MS / 2) });
+            })
+        };
+        let begin = "`seq` watches (inotify) what was `conf` until `grep` made another file of that name at 2.00 ms.";
+        assert_eq!(written(6), [format!("{begin}{tail}")]);
+        assert!(written(5).is_empty(), "it is the same");
         let removed = watches(&|recording| {
             recording.named_files[1].does = NameUse::Removes;
             (recording.named_files[0].exit_code, recording.named_files[0].ended_ns) = (Some(1), Some(3 * MS));

@@ -124,7 +124,7 @@ fn why(view: &FindingView<'_>, failed: &FailedProcess, process: &RecordedProcess
     if is_said {
         let text = format!(
             ", with a message on its standard error, and {of} went on and ended with 0. `set -e` ends a script there, but not at a command \
-             before `&&` or `||`, or in an `if`."
+             before `&&` or `||`, in an `if`, or in the background (`wait $!` gets the code of such a one)."
         );
         return Some((FindingKind::HiddenFailure, text));
     }

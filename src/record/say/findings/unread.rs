@@ -182,7 +182,25 @@ pub(crate) fn part_read(view: &FindingView<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let channels = document.channels.iter().enumerate();
-    channels.filter_map(|(at, channel)| Some(Finding { channels: vec![at], ..part(view, channel)? })).collect()
+    // Why a program failed is said with that.
+    let is_over = |found: &Finding| {
+        found.processes.iter().all(|at| document.recorded.get(*at).is_some_and(|process| process.exit_code.is_none()))
+    };
+    let found = channels.filter_map(|(at, channel)| Some(Finding { channels: vec![at], ..part(view, channel)? }));
+    found.filter(is_over).collect()
+}
+
+/// `: its last read of the pipe from `gzip -dc` got 65,536 bytes, 196,608 less than it had asked for, ...`: why a program failed that took
+/// that for the end.
+pub(crate) fn short_input(view: &FindingView<'_>, at: usize) -> Option<String> {
+    let input = view.document.channels.get(view.document.recorded.get(at)?.input?)?;
+    let found = part(view, input).filter(|found| found.processes == [at])?;
+    Some(format!(
+        ": its last read of {} got {} less than it had asked for, and it took that for the end. A read gives what is there, and has to be \
+         repeated until it gives 0 bytes",
+        view.pipe_from(input),
+        counted(found.bytes?, "byte")
+    ))
 }
 
 fn part(view: &FindingView<'_>, channel: &RecordedChannel) -> Option<Finding> {

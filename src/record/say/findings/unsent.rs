@@ -37,6 +37,9 @@ pub(crate) fn unsent(view: &FindingView<'_>) -> Vec<Finding> {
         // Who starts what writes to it makes the pipe.
         let maker = process.started_by.filter(|by| matches!(&readers[..], [reader] if reader.process == *by));
         let also = match maker.filter(|_| by.is_none()) {
+            _ if ONE_WRITES.contains(&process.name.as_str()) && process.exit_code.is_some() && process.errors > 0 => {
+                ": in node, a write that throws EAGAIN (`writeSync`) has to be repeated, or to be one that waits (`process.stdout.write`)".to_owned()
+            }
             _ if ONE_WRITES.contains(&process.name.as_str()) => {
                 ": in node, `process.exitCode` instead of `process.exit()` does".to_owned()
             }

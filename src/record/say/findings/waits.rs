@@ -82,9 +82,14 @@ pub(crate) fn stopped(view: &FindingView<'_>) -> Vec<Finding> {
              `setsid`), or to bring that group to the foreground (`tcsetpgrp`); who ignores SIGTTOU is not stopped."
         ),
         ([HeldBy::BackgroundWrite], None) => format!(
-            "by SIGTTOU, because it, or another program of its group such as `stty`, changed the terminal (or wrote to it after `stty tostop`) from a group that is not in the foreground \
-             there: a job in the background, or one that has made a group of its own (`setpgid`). `fg` brings {them} to the foreground; with \
-             `</dev/null >log 2>&1`, or SIGTTOU ignored, it is not stopped."
+            "by SIGTTOU, because {who} changed the terminal (or wrote to it after `stty tostop`) from a group that is not in the foreground there: a \
+             job in the background, or one that has made a group of its own (`setpgid`). `fg` brings {them} to the foreground; with \
+             `</dev/null >log 2>&1`, or SIGTTOU ignored, it is not stopped.",
+            who = if stopped.iter().all(|at| view.document.recorded[*at].name == STTY) {
+                "it"
+            } else {
+                "it, or another program of its group such as `stty`,"
+            }
         ),
         (by, _) => format!("by {}. `fg` or `kill -CONT` lets {them} go on.", few(by.iter().map(words::holder))),
     };
@@ -113,6 +118,9 @@ pub(crate) fn renamed(view: &FindingView<'_>) -> Vec<Finding> {
     };
     view.document.last_look.iter().flat_map(|look| &look.stale).filter_map(text).collect()
 }
+
+/// The program that changes a terminal.
+const STTY: &str = "stty";
 
 /// So long, and for this part of the window, nothing is noticed, ns.
 const LONG_NS: u64 = 500_000_000;

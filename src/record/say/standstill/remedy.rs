@@ -31,7 +31,7 @@ pub(super) fn remedy(
     members: &[&LastWait],
     name: &impl Fn(&SeenProcess) -> String,
 ) -> Option<String> {
-    if let Some(text) = kept_open(recording, members, name) {
+    if let Some(text) = no_longer_read(recording, members, name).or_else(|| kept_open(recording, members, name)) {
         return Some(text);
     }
     let full = members.iter().find_map(|wait| Some((wait, wait.channels().iter().find(|channel| channel.room)?)));
@@ -70,23 +70,6 @@ pub(super) fn remedy(
     let waits_for_it =
         reader.channels().iter().any(|other| !other.room && has_holder(other, &[writer.process.pid].into()));
     let name = capitalized(&name(&reader.process));
-    let unwatched = recorded(recording, channel).is_some_and(|pipe| {
-        let own = |end: &&RecordedEnd| Some(end.process) == reader.process.recorded && end.bytes > 0;
-        pipe.readers.iter().find(own).is_some_and(|end| end.unwatched > end.watched)
-    });
-    if unwatched {
-        let asyncio = "asyncio does so when a stream holds twice its `limit` (64 KiB) and nobody takes data out of it: who waits there for a \
-                       longer line or only for the end, or a task that has ended. It has to read in parts, or needs a larger `limit`.";
-        let node = "node does so for a stream that is paused or has no reader.";
-        let why = match reader.process.name.as_str() {
-            of if of.starts_with("python") => asyncio.to_owned(),
-            of if of.starts_with("node") => node.to_owned(),
-            _ => format!("{asyncio} {node}"),
-        };
-        return Some(format!(
-            "{name} has stopped reading that: it took it out of its epoll set (EPOLL_CTL_DEL). {why}"
-        ));
-    }
     // It may have been for another program.
     let others_read = recorded(recording, channel).is_some_and(|pipe| {
         pipe.readers.iter().any(|end| Some(end.process) != reader.process.recorded && end.all_calls() > 0)
@@ -155,6 +138,34 @@ fn input_ended(recording: &Document, members: &[&LastWait], name: &impl Fn(&Seen
          that down when its input ends{option}, or {other} must not wait for the end.",
         capitalized(&own),
         channel.kind.noun()
+    ))
+}
+
+/// If a member has taken what it read of another one out of its epoll set, and not closed it.
+fn no_longer_read(
+    recording: &Document,
+    members: &[&LastWait],
+    name: &impl Fn(&SeenProcess) -> String,
+) -> Option<String> {
+    let member = |end: &RecordedEnd| members.iter().find(|wait| wait.process.recorded == Some(end.process));
+    let (channel, reader, writer) = recording.channels.iter().find_map(|channel| {
+        let ([from], [to]) = (&channel.writers[..], &channel.readers[..]) else { return None };
+        let is_left = to.unwatched > to.watched && to.at_end == 0 && from.bytes > 0 && from.process != to.process;
+        Some((channel, &member(to).filter(|_| is_left)?.process, &member(from)?.process))
+    })?;
+    let asyncio = "asyncio does so when a stream holds twice its `limit` (64 KiB) and nobody takes data out of it: who waits there for a longer \
+                   line or only for the end, or a task that has ended. It has to read in parts, or needs a larger `limit`.";
+    let node = "node does so for a stream that is paused or has no reader.";
+    let why = match reader.name.as_str() {
+        of if of.starts_with("python") => asyncio.to_owned(),
+        of if of.starts_with("node") => node.to_owned(),
+        _ => format!("{asyncio} {node}"),
+    };
+    Some(format!(
+        "{} has stopped reading the {} from {}: it took that out of its epoll set (EPOLL_CTL_DEL). {why}",
+        capitalized(&name(reader)),
+        channel.kind.noun(),
+        name(writer)
     ))
 }
 

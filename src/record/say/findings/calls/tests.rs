@@ -133,6 +133,23 @@ fn a_sync_for_each_line_is_said() {
 }
 
 #[test]
+fn calls_for_a_few_bytes_of_files_are_said() {
+    let tiny = |change: &dyn Fn(&mut RecordedProcess)| {
+        of(&|process| {
+            (process.tiny_calls, process.calls, process.cpu_ns) = (40_000_000, 40_000_066, WINDOW);
+            change(process);
+        })
+    };
+    let text = "`grep` made 40,000,000 reads and writes of files of fewer than 16 bytes each, and is on a CPU 100 % of the time: each of them is a \
+                call of the kernel. A buffer moves thousands of bytes with one (`BufReader`, `fread`, `bs=64K`).";
+    assert_eq!(tiny(&|_| {}), [text]);
+    assert!(tiny(&|process| process.cpu_ns = WINDOW / 10).is_empty());
+    assert!(tiny(&|process| process.name = "bash".to_owned()).is_empty(), "it has to");
+    let refused = of(&|process| process.refused_sizes = 476);
+    assert!(refused[0].starts_with("`grep` wanted to make pipes larger 476 times and was refused"), "{refused:?}");
+}
+
+#[test]
 fn a_lost_exit_code_is_said() {
     let lost = |gone: u64, forks: u64| of(&|process| (process.gone_children, process.forks) = (gone, forks));
     let text = "`grep` waited for a child that the kernel had not kept (ECHILD): its exit code is lost. It ignores SIGCHLD, so that the \
