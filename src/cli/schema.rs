@@ -11,7 +11,7 @@ impl SchemaArgs {
     /// Print it.
     #[expect(clippy::unused_self, reason = "as of every subcommand")]
     pub(super) fn run(&self) -> Result<ExitCode> {
-        util::out!("{}", crate::result::json_schema()?);
+        util::out!("{}", crate::result::JSON_SCHEMA);
         Ok(ExitCode::SUCCESS)
     }
 }

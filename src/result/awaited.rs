@@ -1,6 +1,5 @@
 //! Sleeps that went on when a recording last looked into /proc, and who could have ended them.
 
-use crate::channels::RecordedChannel;
 use crate::target::Container;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,24 +46,6 @@ pub struct LastWait {
     /// The same, but for threads that only look again after a time, and never did more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stuck: bool,
-}
-
-impl LastLook {
-    /// Of polls for several channels, those for room are kept only where there is none: event loops ask for both directions of each
-    /// descriptor, and are told once of what is ready (EPOLLET).
-    pub fn keep_full(&mut self, channels: &[RecordedChannel]) {
-        let has_room = |awaited: &AwaitedChannel| {
-            let known = channels.iter().find(|channel| awaited.room && channel.is(awaited));
-            known.is_some_and(|channel| 2 * channel.written().saturating_sub(channel.read()) < channel.capacity())
-        };
-        for wait in &mut self.waits {
-            if let WaitedFor::Channels { any, polled: true, .. } = &mut wait.awaited
-                && !any.iter().all(has_room)
-            {
-                any.retain(|awaited| !has_room(awaited));
-            }
-        }
-    }
 }
 
 impl LastWait {

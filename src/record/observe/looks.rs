@@ -4,7 +4,9 @@ use crate::record::observe::look::ProcessesNow;
 use crate::record::observe::observer::Observe;
 use crate::record::observe::raw::PrWho;
 use crate::record::observe::stale_files::stale_file;
-use crate::result::{EventWait, LastLook, LastWait, SeenProcess, StaleFile, WaitedFor};
+use crate::result::{
+    AwaitedChannel, EventWait, LastLook, LastWait, RecordedChannel, SeenProcess, StaleFile, WaitedFor,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -168,5 +170,43 @@ impl SeenWaits {
             }
         }
         LastLook { at_ns: at.saturating_sub(begin), waits, stale, events, parents }
+    }
+}
+
+/// Of polls for several channels, keep those for room only where there is none: event loops ask for both directions of each
+/// descriptor, and are told once of what is ready (EPOLLET).
+pub(crate) fn keep_full(look: &mut LastLook, channels: &[RecordedChannel]) {
+    let has_room = |awaited: &AwaitedChannel| {
+        let known = channels.iter().find(|channel| awaited.room && channel.is(awaited));
+        known.is_some_and(|channel| 2 * channel.written().saturating_sub(channel.read()) < channel.capacity())
+    };
+    for wait in &mut look.waits {
+        if let WaitedFor::Channels { any, polled: true, .. } = &mut wait.awaited
+            && !any.iter().all(has_room)
+        {
+            any.retain(|awaited| !has_room(awaited));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::RecordedEnd;
+
+    #[test]
+    fn who_polls_for_both_directions_waits_where_there_is_no_room() {
+        let kept = |unread: u64| {
+            let awaited = |inode: u64, room: bool| AwaitedChannel { inode, room, ..AwaitedChannel::default() };
+            let any = vec![awaited(1, true), awaited(2, false)];
+            let awaited = WaitedFor::Channels { any, others: 0, polled: true, limited: false };
+            let wait = LastWait { process: SeenProcess::default(), awaited, endless: false, stuck: false };
+            let mut look = LastLook { waits: vec![wait], ..LastLook::default() };
+            let writers = vec![RecordedEnd { bytes: unread, ..RecordedEnd::default() }];
+            keep_full(&mut look, &[RecordedChannel { inode: 1, writers, ..RecordedChannel::default() }]);
+            look.waits[0].channels().iter().map(|channel| channel.inode).collect::<Vec<_>>()
+        };
+        assert_eq!(kept(65_536), [1, 2]);
+        assert_eq!(kept(19), [2]);
     }
 }

@@ -6,7 +6,7 @@ use crate::record::observe::counted::RecordedCounts;
 use crate::record::observe::file_locks;
 use crate::record::observe::full_devices;
 use crate::record::observe::left_locks;
-use crate::record::observe::looks::SeenWaits;
+use crate::record::observe::looks::{SeenWaits, keep_full};
 use crate::record::observe::path::PathEnds;
 use crate::record::observe::ports;
 use crate::record::observe::raw::PrWho;
@@ -137,7 +137,7 @@ pub(crate) fn described(
     }
     holders::add(&mut assembled.channels, &running.others);
     let mut last_look = seen.map(|seen| seen.placed(assembled.begin, &assembled.index));
-    last_look.iter_mut().for_each(|look| look.keep_full(&assembled.channels));
+    last_look.iter_mut().for_each(|look| keep_full(look, &assembled.channels));
     holders::add_seen(&mut assembled.channels, last_look.as_ref());
     let mut recording = Document {
         mode: recording.target.text(),

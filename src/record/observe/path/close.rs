@@ -3,7 +3,7 @@
 use super::chain::{Chain, Slices};
 use super::clocks::{ASSUMED, Clocks, OF_ALL, PathState};
 use super::command_lines::CommandLines;
-use super::cut_waits::sliced;
+use super::cut_waits::{resolve_cut_waits, sliced};
 use super::follow::{FIRST_CLOCK, PathFollower, Woken};
 use super::parts::{NOBODY, PartKey, at_pipe, part, pipe_number};
 use super::process_ids::ProcessIds;
@@ -31,8 +31,8 @@ pub(crate) struct PathEnds {
     /// At the ends of processes that ran before the recording, by process id, with their stages.
     seized: BTreeMap<u32, (u32, Option<Chain>)>,
     /// By the number of a process, the path that ends at the last of its children.
-    pub(super) of_children: BTreeMap<u32, Chain>,
-    pub(super) parts: Vec<(Option<PrWho>, PartKey)>,
+    of_children: BTreeMap<u32, Chain>,
+    parts: Vec<(Option<PrWho>, PartKey)>,
     /// The processes that were assumed to cost nothing, and the clocks at the end.
     assumed: Vec<PrWho>,
     /// For each of these, those that share its clock: programs of its name that were started when it had ended, and copies of it.
@@ -290,7 +290,7 @@ impl PathEnds {
         let first = (None, PathWhat::Begin, None);
         let keys: Vec<_> = keys.map(|(who, key)| (who.and_then(find), key.what, name(key.by))).collect();
         let mut of_chain = sliced(&chain);
-        self.resolve_cut_waits(&mut of_chain);
+        resolve_cut_waits(&mut of_chain, &self.parts, &self.of_children);
         let count = usize::try_from(*of_chain.keys().next_back()?).ok()? + 1;
         let mut parts: BTreeMap<&PathKind, Vec<u64>> = BTreeMap::new();
         for (slice, times) in of_chain {

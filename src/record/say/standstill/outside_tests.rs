@@ -300,9 +300,10 @@ fn who_does_not_read_any_more_in_its_event_loop_is_said() {
     assert!(said(&paused).contains("took that out of its epoll set (EPOLL_CTL_DEL)"), "{}", said(&paused));
     // Also if all of them wait for data.
     let mut both = recording(vec![wait(0, 1, 5, false, &[1]), wait(1, 7, 0, false, &[0])]);
-    both.channels[0].readers = vec![RecordedEnd { unwatched: 1, bytes: 9, ..end(0, 9, 0) }];
+    both.channels[0].readers = vec![RecordedEnd { unwatched: 1, ..end(0, 9, 0) }];
+    both.channels[0].writers[0].bytes = 9;
     let told = self::said(&both, &[FindingKind::Remedy]).concat();
-    assert!(told.starts_with("`server` has stopped reading the pipe from `client`: "), "{told}");
+    assert!(told.starts_with("`client` has stopped reading the pipe from `server`: "), "{told}");
     paused.channels[1].readers[0].watched = 1;
     assert!(!said(&paused).contains("EPOLL"), "{}", said(&paused));
 }
