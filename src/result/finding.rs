@@ -121,6 +121,8 @@ pub enum FindingKind {
     Watches,
     /// What the last time was made of before what the recording waited for.
     Stall,
+    /// A process was stopped most of the time.
+    Stopped,
     /// A process only has open what others wait for.
     Held,
     /// Nobody opens the other end of a FIFO.
@@ -135,8 +137,6 @@ pub enum FindingKind {
     ExitCode,
     /// The exit code is that of a process that SIGPIPE ended.
     Sigpipe,
-    /// A process was stopped most of the time.
-    Stopped,
     /// A thread of a process is on a CPU all the time, and those that the path goes through sleep; or it wakes for nothing all the
     /// time.
     BusyThread,

@@ -249,6 +249,11 @@ impl Document {
         self.was_limited() || !self.target.pids().is_empty()
     }
 
+    /// Whether its processes went on when it ended, or were ended then.
+    pub fn is_cut_off(&self) -> bool {
+        self.is_excerpt() || self.interrupted_ns.is_some()
+    }
+
     /// Whether a process that ended at `end_ns` can have done so because the recording was interrupted.
     pub fn ended_by_interruption(&self, end_ns: u64) -> bool {
         // The signal reaches both at once, and who notes when can be late.

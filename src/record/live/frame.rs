@@ -1,7 +1,6 @@
 //! What the screen shows of the last second, whatever is looked at.
 
 use crate::record::model::labels::labels;
-use crate::record::observe::timeline::mean_fill;
 use crate::record::say::pipe_rows::PipeRow;
 use crate::record::say::states::ProcessState;
 use crate::record::say::{answer, machine, pipe_rows, tables, words};
@@ -72,7 +71,7 @@ impl LiveFrame {
         let others = answer::busy_others(&shown.others).map(|busy| format!("{}.", capitalized(&busy)));
         let channel = |row: &PipeRow<'_>| LiveChannel {
             name: row.name.clone(),
-            fill: fill(row, window),
+            fill: row.fill(window),
             rate: (shown.level != RecordLevel::Sched).then(|| per_second(row.bytes(), window)),
             full: part(row.blocked_ns(false), window),
             empty: part(row.blocked_ns(true), window),
@@ -141,12 +140,4 @@ pub(crate) fn mib(rate: u64) -> String {
 
 fn per_second(bytes: u64, window: u64) -> u64 {
     (bytes as f64 * 1e9 / window.max(1) as f64) as u64
-}
-
-/// The mean part of a channel that was in use.
-fn fill(row: &PipeRow<'_>, window: u64) -> Option<f64> {
-    let capacity = row.capacity().map(|sizes| sizes.into_iter().max().unwrap_or_default());
-    let bytes = row.mean_filled().map(|filled| if row.are_pipes() { filled * 4096.0 } else { filled });
-    let at_calls = bytes.zip(capacity).map(|(bytes, capacity)| (bytes / capacity.max(1) as f64).min(1.0));
-    mean_fill(part(row.blocked_ns(false), window), part(row.blocked_ns(true), window), at_calls)
 }

@@ -3,6 +3,7 @@
 
 use crate::record::model::stage_times;
 use crate::record::model::stages;
+use crate::record::observe::timeline::mean_fill;
 use crate::record::say::holders::pipe_name;
 use crate::result::{Document, RecordLevel, RecordedChannel, RecordedEnd};
 use std::collections::{BTreeMap, BTreeSet};
@@ -119,10 +120,29 @@ impl PipeRow<'_> {
         self.pipes.iter().all(|pipe| pipe.kind.is_pipe())
     }
 
-    /// Mean number of slots in use, or of bytes, of those for which it is known.
-    pub(crate) fn mean_filled(&self) -> Option<f64> {
+    /// The mean part of it that was in use in a window of `ns`; `None` if unknown.
+    pub(crate) fn fill(&self, ns: u64) -> Option<f64> {
         let known: Vec<f64> = self.pipes.iter().filter_map(|pipe| pipe.mean_filled).collect();
-        (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+        let mean = (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64);
+        let bytes = mean.map(|filled| if self.are_pipes() { filled * 4096.0 } else { filled });
+        let at_calls = bytes.zip(self.largest()).map(|(bytes, capacity)| (bytes / capacity.max(1) as f64).min(1.0));
+        let part = |readers: bool| (self.blocked_ns(readers) as f64 / ns.max(1) as f64).min(1.0);
+        mean_fill(part(false), part(true), at_calls)
+    }
+
+    /// The same in slots or, of other channels, in bytes.
+    pub(crate) fn mean_filled(&self, ns: u64) -> Option<f64> {
+        let unit = if self.are_pipes() { 4096.0 } else { 1.0 };
+        let capacity = self.largest()?;
+        self.pipes
+            .iter()
+            .any(|pipe| pipe.mean_filled.is_some())
+            .then(|| self.fill(ns))?
+            .map(|fill| fill * capacity as f64 / unit)
+    }
+
+    fn largest(&self) -> Option<u64> {
+        self.capacity().map(|sizes| sizes.into_iter().max().unwrap_or_default())
     }
 
     /// First, last and least capacity in bytes; `None` if unknown, or not the same for all.

@@ -201,7 +201,7 @@ fn pipe_table(recording: &Document, pipes: &[PipeRow<'_>]) -> Table {
     let only_pipes = pipes.iter().all(PipeRow::are_pipes);
     let [title, one, in_use] =
         if only_pipes { ["Pipes", "pipe", "slots in use"] } else { ["Channels", "channel", "in use"] };
-    let filled = |row: &PipeRow<'_>| match row.mean_filled()? {
+    let filled = |row: &PipeRow<'_>| match row.mean_filled(recording.processes.window_ns)? {
         bytes if !row.are_pipes() => Some(TableCell::figure(size::rough(bytes as u64))),
         slots if only_pipes => Some(TableCell::figure(format!("{slots:.1}"))),
         slots => Some(TableCell::figure(format!("{slots:.1} slots"))),
@@ -273,6 +273,9 @@ fn sizes(end: &RecordedEnd) -> String {
         .join(", ")
 }
 
+/// The most memory of a process, bytes, from which on it is worth a column.
+const MUCH_MEMORY: u64 = 100 << 20;
+
 fn process_table(recording: &Document, processes: &[(usize, &RecordedProcess)], labels: &[String]) -> Table {
     let window = recording.processes.window_ns.max(1) as f64;
     let share = |ns: u64| TableCell::Share(ns as f64 / window);
@@ -300,6 +303,11 @@ fn process_table(recording: &Document, processes: &[(usize, &RecordedProcess)], 
         .column("pipe full", |(at, _)| at_pipes(*at, false))
         .column("pipe empty", |(at, _)| at_pipes(*at, true))
         .when(recording.level != RecordLevel::Sched, |table| table.less(3, "calls", |(_, process)| process.calls))
+        .when(processes.iter().any(|(_, process)| process.peak_memory >= MUCH_MEMORY), |table| {
+            table.less(3, "memory", |(_, process)| {
+                (process.peak_memory > 0).then(|| TableCell::figure(size::rough(process.peak_memory)))
+            })
+        })
         .column("other waits", |(at, process)| other_waits(recording, *at, process))
         .done()
 }

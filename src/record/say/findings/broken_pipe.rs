@@ -4,6 +4,7 @@ use crate::profile::listed;
 use crate::record::say::findings::last_words::wrote;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
+use crate::util::text::clean;
 
 /// What a shell makes of a child that SIGPIPE ended.
 pub(super) const BROKEN_PIPE: u8 = 128 + libc::SIGPIPE as u8;
@@ -141,6 +142,34 @@ pub(crate) fn unread_by_failed(view: &FindingView<'_>) -> Vec<Finding> {
     found.take(1).collect()
 }
 
+/// What the C library and shells say of EPIPE.
+const SAID: &str = "roken pipe";
+
+/// `` `bash drive.sh` wrote `printf: write error: Broken pipe` to its standard error, because `head` had ended: ... `` What ends others
+/// without a word is an error where SIGPIPE is ignored.
+pub(crate) fn noisy(view: &FindingView<'_>) -> Vec<Finding> {
+    let found = view.writers().filter_map(|(at, pipe, end)| {
+        let process = view.process(end).filter(|of| of.signal.is_none() && of.errors > 0 && end.epipe > 0)?;
+        let words = process.words.as_ref().filter(|words| words.last.contains(SAID) || words.begin.contains(SAID))?;
+        // Who fails for it has a sentence of its own.
+        let is_said = process.exit_code.is_some() && process.execs > 0;
+        let by = view.left_by(end.process, |of| of.ignores_sigpipe).filter(|_| !is_said && pipe.kind.is_pipe())?;
+        let readers = view.names(&pipe.readers);
+        let line = if words.last.contains(SAID) { &words.last } else { &words.begin };
+        let by = view.name(by);
+        let text = format!(
+            "{} wrote `{}` to its standard error, because {} did not read on. SIGPIPE, which ends others without a word, is ignored there, as in \
+             {by}, from which it has that: {by} has to set it to its default (SIG_DFL) between `fork` and `exec`; a shell cannot.",
+            view.name(end.process),
+            clean(line),
+            if readers.is_empty() { "who was to read".to_owned() } else { readers }
+        );
+        let finding = Finding::new(FindingKind::Sigpipe, [end.process], text);
+        Some(Finding { channels: vec![at], count: Some(process.refused_writes), ..finding })
+    });
+    found.take(1).collect()
+}
+
 /// What [`broken`] says if nobody has read its standard output, because who was to do that had failed before.
 fn unread(view: &FindingView<'_>, at: usize, process: &RecordedProcess, output: usize) -> Option<String> {
     let all = view.document.recorded.iter().enumerate();
@@ -189,6 +218,34 @@ mod tests {
                 &|recording| recording.recorded[1].end_ns = WINDOW,
                 &|recording| recording.recorded[0].signal = None,
                 &|recording| recording.exit_codes = vec![141],
+            ],
+        );
+    }
+
+    #[test]
+    fn a_message_of_who_inherited_an_ignored_sigpipe_is_said() {
+        let noisy = |change: &dyn Fn(&mut Document)| {
+            said(noisy, &|recording| {
+                let [writer, _, starter] = &mut recording.recorded[..] else { panic!() };
+                (writer.errors, writer.execs, writer.ignores_sigpipe, writer.started_by) = (3, 1, 1, Some(2));
+                let line = "printf: write error: Broken pipe".to_owned();
+                writer.words = Some(ProcessWords { begin: line.clone(), last: line, unfinished: false });
+                starter.execs = 1;
+                recording.channels[0].writers[0].epipe = 1;
+                change(recording);
+            })
+        };
+        let text = "`seq` wrote `printf: write error: Broken pipe` to its standard error, because `grep` did not read on. SIGPIPE, which ends others \
+                    without a word, is ignored there, as in `cat`, from which it has that: `cat` has to set it to its default (SIG_DFL) between \
+                    `fork` and `exec`; a shell cannot.";
+        assert_eq!(noisy(&|_| {}), [text]);
+        silent(
+            &noisy,
+            &[
+                &|recording| recording.recorded[0].ignores_sigpipe = 0,
+                &|recording| recording.recorded[0].words = None,
+                &|recording| recording.recorded[0].exit_code = Some(1),
+                &|recording| recording.channels[0].writers[0].epipe = 0,
             ],
         );
     }

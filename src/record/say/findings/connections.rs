@@ -156,7 +156,7 @@ const WAITS: f64 = 0.5;
 
 /// `` `server` could not send all to `client` at 0.64 s (EAGAIN), and waits only for input since: ... ``
 pub(crate) fn not_resumed(view: &FindingView<'_>) -> Vec<Finding> {
-    let Some(look) = view.document.last_look.as_ref().filter(|_| view.document.is_excerpt()) else { return Vec::new() };
+    let Some(look) = view.document.last_look.as_ref().filter(|_| view.document.is_cut_off()) else { return Vec::new() };
     // The only thing that a thread of it waits for.
     let polls_for_input = |process: usize| {
         let mut own = look.waits.iter().filter(|wait| wait.process.recorded == Some(process));

@@ -4,7 +4,8 @@ use crate::record::say::findings::answers::is_answer;
 use crate::record::say::findings::broken_pipe::{BROKEN_PIPE, broken};
 use crate::record::say::findings::exit_of::{of_ended_child, of_recipe, recipe};
 use crate::record::say::findings::last_words;
-use crate::record::say::findings::unread::short_input;
+use crate::record::say::findings::unread::{self, short_input};
+use crate::record::say::findings::unread_child::unread_child;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed::TIMEOUT;
 use crate::record::say::programs::meaning;
@@ -171,7 +172,8 @@ fn inverted(view: &FindingView<'_>, code: u8) -> Option<Finding> {
 /// `` . `tool.py` set O_NONBLOCK on it, ... `` Who made a file not block for all that have it open. Without a full stop.
 pub(super) fn unready_by(view: &FindingView<'_>, at: usize) -> Option<String> {
     let by = view.document.recorded.get(at)?.unready_by?;
-    let ended = view.document.recorded.get(by)?.end_ns < view.document.processes.window_ns;
+    // Who began later had it so from the begin.
+    let ended = view.document.recorded.get(by)?.end_ns < view.document.recorded.get(at)?.begin_ns;
     let left = if ended { ", and ended without setting it back" } else { "" };
     Some(format!(
         ". {name} made it so for all that have inherited the same open file{left}. With an input or output of \
@@ -269,6 +271,15 @@ pub(super) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
     }
     if let Some(text) = denied(view, at, process.end_ns) {
         return Some(text);
+    }
+    // Its reads of what it had closed failed.
+    let unread =
+        unread::unread(view).into_iter().chain(unread_child(view)).find(|found| found.processes.first() == Some(&at));
+    if let Some(bytes) = unread.and_then(|found| found.bytes) {
+        return Some(format!(
+            ": it did not read {} that its child had written before it closed that pipe, as Go's `Wait` does. All has to be read before",
+            counted(bytes, "byte")
+        ));
     }
     let refused = process.connects > 0 && process.connects == process.refused_connects;
     refused.then(|| {

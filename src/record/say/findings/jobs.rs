@@ -8,29 +8,28 @@ const LONG: f64 = 0.5;
 
 /// `` `bash a.sh` waits for `server`, which it started in the background: ... ``, although others that it started later have ended.
 pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
-    let (all, window) = (&view.document.recorded, view.document.processes.window_ns);
+    let all = &view.document.recorded;
     let waits = |shell: &RecordedProcess| {
         let ns = shell.waits.get(&WaitReason::Child).map_or(0, |wait| wait.ns);
-        shell.is_shell() && ns as f64 >= LONG * view.window() && view.document.is_excerpt()
+        shell.is_shell() && ns as f64 >= LONG * view.window() && view.document.is_cut_off()
     };
-    let found =
-        all.iter().enumerate().filter(|(_, job)| job.execs > 0 && job.end_ns >= window).find_map(|(at, job)| {
-            let shell = job.started_by.filter(|shell| all.get(*shell).is_some_and(waits))?;
-            // What the job was before is not another one.
-            let is_other = |of: &RecordedProcess| !of.pids.iter().all(|pid| job.pids.contains(pid));
-            let is_later = |of: &RecordedProcess| of.execs > 0 && of.begin_ns > job.begin_ns && is_other(of);
-            let later = |of: &&RecordedProcess| of.started_by == Some(shell) && is_later(of);
-            let later: Vec<&RecordedProcess> = all.iter().filter(later).collect();
-            // A command in the foreground ends before the next one begins: what goes on beside a later one is a job, too.
-            let is_job = |one: &RecordedProcess| {
-                let meanwhile = one.begin_ns + 1..one.end_ns;
-                all.iter().any(|of| of.started_by == Some(shell) && meanwhile.contains(&of.begin_ns))
-            };
-            let has_jobs = later.iter().any(|of| is_job(of));
-            // Parts of a pipeline are waited for together.
-            let is_alone = job.input.is_none() && job.output.is_none() && has_jobs;
-            (is_alone && later.iter().all(|of| of.end_ns < window)).then_some((shell, at))
-        });
+    let found = all.iter().enumerate().filter(|(_, job)| job.execs > 0 && view.goes_on(job)).find_map(|(at, job)| {
+        let shell = job.started_by.filter(|shell| all.get(*shell).is_some_and(waits))?;
+        // What the job was before is not another one.
+        let is_other = |of: &RecordedProcess| !of.pids.iter().all(|pid| job.pids.contains(pid));
+        let is_later = |of: &RecordedProcess| of.execs > 0 && of.begin_ns > job.begin_ns && is_other(of);
+        let later = |of: &&RecordedProcess| of.started_by == Some(shell) && is_later(of);
+        let later: Vec<&RecordedProcess> = all.iter().filter(later).collect();
+        // A command in the foreground ends before the next one begins: what goes on beside a later one is a job, too.
+        let is_job = |one: &RecordedProcess| {
+            let meanwhile = one.begin_ns + 1..one.end_ns;
+            all.iter().any(|of| of.started_by == Some(shell) && meanwhile.contains(&of.begin_ns))
+        };
+        let has_jobs = later.iter().any(|of| is_job(of));
+        // Parts of a pipeline are waited for together.
+        let is_alone = job.input.is_none() && job.output.is_none() && has_jobs;
+        (is_alone && later.iter().all(|of| !view.goes_on(of))).then_some((shell, at))
+    });
     let text = |(shell, job): (usize, usize)| {
         let text = format!(
             "{} waits for {}, which it started in the background: `wait` without a process id waits for all that it has started. \

@@ -13,7 +13,7 @@ const WAITS: f64 = 0.8;
 /// `` `node a.js` listens at port 8080, where nobody has connected, and does not end as long as it does: ... ``
 pub(crate) fn keeps_listening(view: &FindingView<'_>) -> Vec<Finding> {
     let document = view.document;
-    if !document.is_excerpt() || document.looks.is_some() {
+    if !document.is_cut_off() || document.looks.is_some() {
         return Vec::new();
     }
     let each = document.recorded.iter().enumerate().filter(|(at, process)| process.execs > 0 && view.is_one(*at));

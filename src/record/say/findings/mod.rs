@@ -2,6 +2,7 @@
 //! Each rule is a pure function of the recording, in a file of its subject, and a row of [`RULES`]. None of them says anything of an
 //! ordinary pipeline.
 
+mod after_end;
 mod answers;
 mod backlog;
 mod broken_pipe;
@@ -79,7 +80,7 @@ pub(crate) use torn::line_cut;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 119] = [
+const RULES: [FindingRule; 121] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -97,6 +98,7 @@ const RULES: [FindingRule; 119] = [
     broken_pipe::cut_script,
     broken_pipe::cut_part,
     broken_pipe::unread_by_failed,
+    broken_pipe::noisy,
     never_read::find,
     connections::not_resumed,
     connections::unread,
@@ -182,6 +184,7 @@ const RULES: [FindingRule; 119] = [
     unread::part_read,
     cut_message::cut_message,
     no_end::no_end,
+    after_end::after_end,
     pipes::small_writes,
     torn::torn_file,
     typed::typed,

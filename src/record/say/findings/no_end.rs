@@ -13,7 +13,7 @@ const WAITS: f64 = 0.5;
 
 /// `` `tail -n` has read 369 bytes and prints at the end of its input only, which does not come: `tail -f` goes on for ever. ``
 pub(crate) fn no_end(view: &FindingView<'_>) -> Vec<Finding> {
-    if !view.document.is_excerpt() {
+    if !view.document.is_cut_off() {
         return Vec::new();
     }
     let found = view.readers().find_map(|(at, pipe, end)| {

@@ -175,6 +175,11 @@ impl<'a> FindingView<'a> {
         pipes.flat_map(|(at, pipe)| pipe.readers.iter().map(move |end| (at, pipe, end)))
     }
 
+    /// Whether a process went on until the end of the recording, or was ended with it.
+    pub(crate) fn goes_on(&self, process: &RecordedProcess) -> bool {
+        process.end_ns >= self.document.processes.window_ns || self.document.ended_by_interruption(process.end_ns)
+    }
+
     /// When the last process that reads a pipe ended, if all had before `before` (ns).
     pub(crate) fn readers_ended(&self, pipe: &RecordedChannel, before: u64) -> Option<u64> {
         let ends = pipe.readers.iter().filter_map(|end| self.process(end)).map(|process| process.end_ns);

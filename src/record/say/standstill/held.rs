@@ -295,7 +295,7 @@ fn held_text(recording: &Document, look: &LastLook, wait: &LastWait, channel: &A
             ),
         };
         format!(
-            " With all of its descriptors elsewhere (`</dev/null >/dev/null 2>&1` behind its command), that ends.{notices}"
+            " With all of its descriptors elsewhere (`</dev/null >/dev/null 2>&1` behind its command), the pipe ends without it.{notices}"
         )
     } else if from_outside && channel.kind == ChannelKind::Pipe {
         " That is the standard input of the whole command: with a file as its argument, or `</dev/null`, it does not read that."
@@ -305,7 +305,7 @@ fn held_text(recording: &Document, look: &LastLook, wait: &LastWait, channel: &A
     } else if frees && channel.holders.iter().any(|holder| holder.fd == 0) {
         " With all of its descriptors elsewhere (`</dev/null >/dev/null 2>&1` behind its command), its input too, that ends.".to_owned()
     } else if frees {
-        " With its output elsewhere (`>/dev/null 2>&1` behind its command), that ends.".to_owned()
+        " With its output elsewhere (`>/dev/null 2>&1` behind its command), the pipe ends without it.".to_owned()
     } else {
         inherited(recording, wait, &others).unwrap_or_default()
     };

@@ -84,8 +84,8 @@ fn what_was_left_by_who_has_ended_is_said_although_it_polls() {
         held_up(&recording)
     };
     let text = "`client` (process 1) waits for data from the pipe: only `sleep` (process 3) still has its write end open, and wrote \
-                nothing to it; `server`, which had started it, has ended. With its output elsewhere (`>/dev/null 2>&1` behind its command), \
-                that ends.";
+                nothing to it; `server`, which had started it, has ended. With its output elsewhere (`>/dev/null 2>&1` behind its command), the pipe ends \
+                without it.";
     assert_eq!(left(true, 1), [text]);
     assert!(left(false, 1).is_empty() && left(true, 5).is_empty());
 }

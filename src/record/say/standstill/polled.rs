@@ -51,7 +51,7 @@ pub(crate) fn polled(recording: &Document, process: usize) -> Option<String> {
     let mut said: Vec<String> = all.into_iter().take(NAMED).collect();
     said.extend((more > 0).then(|| counted(more, "other descriptor")));
     said.extend(limited.then(|| "a timer".to_owned()));
-    Some(said.join(" or "))
+    Some(said.join(", or "))
 }
 
 /// `changes of files (inotify) or a timer`: what ends the sleep of a process that no channel ends, unless it has several such threads.
@@ -90,7 +90,7 @@ mod tests {
     fn what_is_polled_is_named() {
         let [other, own] = [wait(0, 1, 5, false, &[1]), wait(0, 7, 6, false, &[0])].map(first);
         let polls = LastWait { awaited: channels(vec![other, own.clone()], 2, true), ..wait(0, 1, 5, false, &[1]) };
-        let text = "the pipe from `server` or 2 other descriptors";
+        let text = "the pipe from `server`, or 2 other descriptors";
         assert_eq!(polled(&recording(vec![polls.clone()]), 0).as_deref(), Some(text));
         assert_eq!(polled(&recording(vec![polls.clone()]), 1), None);
         let own = LastWait { awaited: channels(vec![own], 0, true), ..polls.clone() };

@@ -359,7 +359,7 @@ fn who_only_has_a_pipe_open_is_said_unless_data_came() {
         recording.channels[0].writers = vec![end(1, 5, 0)];
         recording.duration_ns = None;
     };
-    let frees = " With its output elsewhere (`>/dev/null 2>&1` behind its command), that ends.";
+    let frees = " With its output elsewhere (`>/dev/null 2>&1` behind its command), the pipe ends without it.";
     assert_eq!(held(&leftover), [text("still ") + frees]);
     // It has closed its end, and lives on.
     let closed = |recording: &mut Document| {
