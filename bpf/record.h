@@ -23,6 +23,10 @@
 #define PR_KNOWN 4
 /* A call that moves fewer bytes to or from a file has no buffer. */
 #define PR_TINY 16
+/* One that reads so much of a file reads it in blocks. */
+#define PR_BLOCK 32768
+/* Numbers of eight bytes of its name. */
+#define PR_READ_NAME 4
 /* Every 16th call on a pipe, its fill is read. */
 #define PR_FILL_EVERY 16
 /* Of every 64th poll that returns at once, it is looked which of its first descriptors is ready; so many of them. */

@@ -256,6 +256,12 @@ static __always_inline void settle(struct pr_task *own)
 		__sync_fetch_and_add(&process->bad_calls, own->own.bad_calls);
 		__sync_fetch_and_add(&process->tiny, own->own.tiny);
 		__sync_fetch_and_add(&process->refused_sizes, own->own.refused_sizes);
+		if (own->own.read_file) {
+			process->read_file = own->own.read_file;
+			__builtin_memcpy(process->read_name, own->own.read_name, sizeof(process->read_name));
+			process->read_to = own->own.read_to;
+			process->read_size = own->own.read_size;
+		}
 		__sync_fetch_and_add(&process->ends, own->own.ends);
 		if (own->own.ended)
 			process->ended = own->own.ended;

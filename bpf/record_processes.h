@@ -114,6 +114,11 @@ struct pr_process {
 	u64 bad_calls;
 	/* Reads and writes of files that moved less than PR_TINY bytes. */
 	u64 tiny;
+	/* The file of which it read a block last, its name, up to where, and its size. */
+	u64 read_file;
+	u64 read_name[PR_READ_NAME];
+	u64 read_to;
+	u64 read_size;
 	/* Calls of fcntl that were to make a pipe larger, and were refused (EPERM). */
 	u64 refused_sizes;
 	/* Reads that got the end of what is no channel, and the descriptor of the last one and one. */

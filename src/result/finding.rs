@@ -103,7 +103,7 @@ pub enum FindingKind {
     ChildAsks,
     /// A process tries again at once what a channel cannot do yet.
     Retries,
-    /// A file is cut, because what wrote it was ended by SIGPIPE.
+    /// A file is cut, because what wrote it was ended by SIGPIPE, or what reads it stops in the middle.
     Cut,
     /// What was in a buffer when a process forked was written by its children, too.
     Doubled,

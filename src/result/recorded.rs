@@ -245,6 +245,9 @@ pub struct RecordedProcess {
     /// The most memory that it had at once, by the kernel's account of pages of 4 KiB (`maxrss`), bytes; 0 if it lived on.
     #[serde(default, skip_serializing_if = "is_default")]
     pub peak_memory: u64,
+    /// The file of which it read 32 KiB or more with one call last, if it did not come to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part_read: Option<PartRead>,
     /// Writes to its standard error.
     #[serde(default, skip_serializing_if = "is_default")]
     pub errors: u64,
@@ -346,6 +349,17 @@ impl RecordedProcess {
     pub fn moves_unseen(&self) -> bool {
         self.io_uring_calls + self.unseen_requests > 0
     }
+}
+
+/// A file of which a process has read a part.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PartRead {
+    /// The last part of its path, up to 31 bytes.
+    pub file: String,
+    /// Up to here.
+    pub bytes: u64,
+    /// Of so many.
+    pub size: u64,
 }
 
 /// When a process had no descriptor left for another file (EMFILE).

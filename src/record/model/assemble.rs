@@ -16,12 +16,12 @@ use crate::record::observe::raw::{
     PR_AT_ITS_END, PR_ITSELF, PR_KINDS, PR_READY_EVERY, PR_TOLD_BLOCKED, PR_TOLD_HANDLED, PR_TOLD_IGNORED,
     PR_TOLD_INIT, PR_TTIN, PR_TTOU, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho,
 };
-use crate::record::observe::reason::{name_of, why};
+use crate::record::observe::reason::{name_of, text_of, why};
 use crate::record::start::launch::MadePipe;
 use crate::record::start::running::OpenEnd;
 use crate::result::{
-    ChannelKind, FailedProcess, FullTable, HeldBy, InVain, NamedFile, ProcessLife, ProcessRefusal, RecordedChannel,
-    RecordedEnd, RecordedProcess, RecordedStream,
+    ChannelKind, FailedProcess, FullTable, HeldBy, InVain, NamedFile, PartRead, ProcessLife, ProcessRefusal,
+    RecordedChannel, RecordedEnd, RecordedProcess, RecordedStream,
 };
 use crate::util::text::grouped;
 use crate::util::warning::{Warning, WarningCode};
@@ -280,6 +280,14 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
     sum.asked_alive = u32::try_from(more.asked_alive).ok().filter(|pid| *pid > 0).or(sum.asked_alive);
     sum.filling_bytes = sum.filling_bytes.max(more.filling_bytes);
     sum.peak_memory = sum.peak_memory.max(more.pages * PAGE);
+    if more.read_file > 0 {
+        let read = PartRead {
+            file: text_of(bytemuck::cast_slice(&more.read_name)),
+            bytes: more.read_to,
+            size: more.read_size,
+        };
+        sum.part_read = Some(read).filter(|read| read.bytes < read.size);
+    }
     sum.dropped_datagrams = sum.dropped_datagrams.max(more.dropped);
     sum.refused_locks += more.refusals;
     sum.own_locks += more.own_refusals;

@@ -96,6 +96,9 @@ pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
     let locked_by = last(sum.locked_by, more.locked_by);
     let (unready_by, refused_file) = (last(sum.unready_by, more.unready_by), last(sum.refused_file, more.refused_file));
     let pages = sum.pages.max(more.pages);
+    let last_read = if more.read_file > 0 { more } else { &*sum };
+    let read_name = last_read.read_name;
+    let last_read = [last_read.read_file, last_read.read_to, last_read.read_size];
     let (dropped, full_device) = (sum.dropped.max(more.dropped), last(sum.full_device, more.full_device));
     let output = one_output([sum.output, sum.output_device], [more.output, more.output_device]);
     let input = one_output([sum.input, sum.input_device], [more.input, more.input_device]);
@@ -111,6 +114,8 @@ pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
     (sum.unready_by, sum.refused_file, sum.dropped) = (unready_by, refused_file, dropped);
     (sum.full_device, sum.got, sum.failure, sum.pages) = (full_device, got, failure, pages);
     [sum.refusal, sum.refused_at] = refusal;
+    [sum.read_file, sum.read_to, sum.read_size] = last_read;
+    sum.read_name = read_name;
 }
 
 /// The standard input or output of two threads or processes: unknown where it is 0, and several where it is this.

@@ -3,9 +3,9 @@
 use crate::record::say::findings::answers::is_answer;
 use crate::record::say::findings::broken_pipe::{BROKEN_PIPE, broken};
 use crate::record::say::findings::exit_of::{of_ended_child, of_recipe, recipe};
+use crate::record::say::findings::ignored;
 use crate::record::say::findings::last_words;
-use crate::record::say::findings::unread::{self, short_input};
-use crate::record::say::findings::unread_child::unread_child;
+use crate::record::say::findings::unread::short_input;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed::TIMEOUT;
 use crate::record::say::programs::meaning;
@@ -273,11 +273,11 @@ pub(super) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
         return Some(text);
     }
     // Its reads of what it had closed failed.
-    let unread =
-        unread::unread(view).into_iter().chain(unread_child(view)).find(|found| found.processes.first() == Some(&at));
-    if let Some(bytes) = unread.and_then(|found| found.bytes) {
+    if let Some(bytes) =
+        ignored::find(view).into_iter().find(|found| found.processes.first() == Some(&at)).and_then(|found| found.bytes)
+    {
         return Some(format!(
-            ": it did not read {} that its child had written before it closed that pipe, as Go's `Wait` does. All has to be read before",
+            ": it never read the {} that its child had written to a pipe, and closed that, as Go's `Wait` does: it has to read before",
             counted(bytes, "byte")
         ));
     }

@@ -41,6 +41,7 @@ mod no_end;
 mod outlives;
 mod own_input;
 mod parent_thread;
+mod part_unpacked;
 mod pipes;
 mod raced;
 mod readers;
@@ -80,7 +81,7 @@ pub(crate) use torn::line_cut;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 121] = [
+const RULES: [FindingRule; 122] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -182,6 +183,7 @@ const RULES: [FindingRule; 121] = [
     files::overwritten,
     script::rewritten,
     unread::part_read,
+    part_unpacked::part_unpacked,
     cut_message::cut_message,
     no_end::no_end,
     after_end::after_end,
