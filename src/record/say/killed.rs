@@ -476,9 +476,14 @@ fn ended(recording: &Document) -> Vec<Finding> {
         if hung_up && which.iter().all(idle) {
             return None;
         }
+        // Who only waited there has another trouble.
+        let waited = |at: &usize| {
+            let reads = recording.channels.iter().flat_map(|channel| &channel.readers).filter(|end| end.process == *at);
+            2 * reads.map(|end| end.blocked_ns).sum::<u64>() >= recording.processes.window_ns
+        };
         let (kind, why) = match hung_up {
             true => (
-                FindingKind::GroupEnded,
+                if which.iter().all(waited) { FindingKind::Ended } else { FindingKind::GroupEnded },
                 format!(" when {} terminal hung up{HUNG_UP}", if which.len() > 1 { "their" } else { "its" }),
             ),
             false => (FindingKind::Ended, why),

@@ -222,11 +222,19 @@ pub(super) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
         );
     }
     // Who waits with `poll` reads until there is nothing, too.
+    let is_last = process.words.as_ref().is_some_and(|words| AGAIN.iter().any(|said| words.begin.contains(said)));
     let too_early = |(channel, _, end): (usize, &RecordedChannel, &RecordedEnd)| {
-        end.process == at && Some(channel) == process.input && end.eagain > 0 && end.eagain == end.all_calls()
+        let is_input = end.process == at && Some(channel) == process.input && end.eagain > 0;
+        is_input && (is_last || end.eagain == end.all_calls())
     };
     if view.readers().any(too_early) {
-        let by = unready_by(view, at).unwrap_or_default();
+        let by = unready_by(view, at);
+        let own = if process.name == "node" {
+            ". node makes its own so: `fs.readFileSync(0)` then fails, and events of `process.stdin` do not"
+        } else {
+            ""
+        };
+        let by = by.unwrap_or_else(|| own.to_owned());
         return Some(format!(
             ": its standard input does not block (O_NONBLOCK), and it read before there was data (EAGAIN){by}"
         ));
@@ -286,6 +294,9 @@ pub(super) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
         ": its connections were refused (ECONNREFUSED): nobody listens there, not yet or not any more".to_owned()
     })
 }
+
+/// What programs write of EAGAIN.
+const AGAIN: [&str; 2] = ["EAGAIN", "temporarily unavailable"];
 
 /// Who fails because another one has failed does so soon, ns.
 const SOON_NS: u64 = 300_000_000;

@@ -206,7 +206,7 @@ fn at_its_end(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> O
         Some(switch) => format!(
             "it buffers its output ({switch} writes at once), or waits for whole blocks of input (`read(n)`, unlike `readline`)"
         ),
-        None => "it buffers its output and has to flush it after each line".to_owned(),
+        None => "it waits until a block of its input is full (`fread`), or buffers its output, and has to read and to flush each line".to_owned(),
     });
     let text = format!(
         "{} read {} times from {} on and wrote only at its end, {} from {} on. Unless it needs all of its input first, {why}.",
@@ -410,7 +410,7 @@ mod tests {
             })
         };
         let text = "`x` read 20 times from 0 s on and wrote only at its end, 900 bytes from 3.92 s on. Unless it needs all of its input \
-                    first, it buffers its output and has to flush it after each line.";
+                    first, it waits until a block of its input is full (`fread`), or buffers its output, and has to read and to flush each line.";
         assert_eq!(unknown("x", 900), [text]);
         let script = |reads: u64, requested: u64| {
             said(find, &|recording| {

@@ -38,6 +38,7 @@ mod name_server;
 mod names;
 mod never_read;
 mod no_end;
+mod no_input;
 mod outlives;
 mod own_input;
 mod parent_thread;
@@ -81,7 +82,7 @@ pub(crate) use torn::line_cut;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 122] = [
+const RULES: [FindingRule; 124] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -111,6 +112,8 @@ const RULES: [FindingRule; 122] = [
     unread::short_block,
     exit::find,
     taken::find,
+    no_input::no_input,
+    typed::in_background,
     reads_back::find,
     stolen_lock::find,
     cut_short::find,

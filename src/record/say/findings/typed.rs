@@ -6,7 +6,7 @@ use crate::result::{
     AwaitedChannel, ChannelKind, Document, Finding, FindingKind, LastWait, RecordedChannel, RecordedEnd,
     RecordedProcess, WaitReason, WaitedFor,
 };
-use crate::util::text::{clean, counted};
+use crate::util::text::{clean, counted, grouped};
 
 /// From this part of the window on, a process waits most of the time.
 const LONG: f64 = 0.5;
@@ -95,6 +95,29 @@ fn polled(view: &FindingView<'_>) -> Option<Finding> {
     Some(Finding::new(FindingKind::Held, [at], text))
 }
 
+/// So many reads of a terminal were refused that who reads tries again at once.
+const REFUSED: u64 = 1000;
+
+/// `` `dcli` read its terminal 3,492,752 times from the background, and each was refused: ... ``
+pub(crate) fn in_background(view: &FindingView<'_>) -> Vec<Finding> {
+    let found = view.readers().filter_map(|(at, terminal, end)| {
+        let all = end.all_calls();
+        if !terminal.is_typed() || end.errors < REFUSED || 10 * end.errors < 9 * all || end.bytes > 0 {
+            return None;
+        }
+        let text = format!(
+            "{} read its terminal {} times, and each time was refused: it is in the background there, so that the kernel sends it SIGTTIN, which \
+             it catches, and then tries again at once. `</dev/null` gives it no terminal to read; it has to stop there, or to read only in the \
+             foreground (`tcgetpgrp`).",
+            view.name(end.process),
+            grouped(all)
+        );
+        let finding = Finding::new(FindingKind::Retries, [end.process], text);
+        Some(Finding { channels: vec![at], count: Some(end.errors), of: Some(all), ..finding })
+    });
+    found.take(1).collect()
+}
+
 /// What asks for the passphrases of GnuPG.
 const OF_GPG: &str = "pinentry";
 
@@ -104,7 +127,25 @@ const CHAIN: usize = 3;
 /// Who asks waits at once: so much of a wait can be that of an earlier one, ns.
 const BEGIN_NS: u64 = 500_000_000;
 
+/// What came before the terminal was changed so that it throws away what it has.
+fn thrown_away(view: &FindingView<'_>, channel: usize) -> Option<String> {
+    let terminal = view.document.channels.get(channel)?;
+    let left = terminal.written().checked_sub(terminal.read()).filter(|left| *left > 0)?;
+    let [writer] = &terminal.writers[..] else { return None };
+    Some(format!(
+        "waits for something to be typed at its terminal, although {} wrote {} there at {}: that never came. A change of the terminal with \
+         TCSAFLUSH, as programs make it before they ask for a password, throws away what was typed before. It has to be sent after that, as when \
+         the prompt is there and a little later.",
+        view.name(writer.process),
+        counted(left, "byte"),
+        after(writer.moved_ns?[1])
+    ))
+}
+
 fn what(view: &FindingView<'_>, channel: usize, process: usize) -> String {
+    if let Some(text) = thrown_away(view, channel) {
+        return text;
+    }
     const ELSEWHERE: &str =
         "It has to be shown, or given by an option or a file; what asks at /dev/tty is seen in any case.";
     // What it wrote after the wait had ended asks for nothing.
@@ -181,6 +222,7 @@ mod tests {
             (recording.channels[0].kind, recording.channels[0].inode) = (ChannelKind::Pty, 8);
             let end = &mut recording.channels[0].readers[0];
             (end.bytes, end.blocked_ns) = (0, WINDOW / 10 * 9);
+            recording.channels[0].writers[0].bytes = 0;
             recording.recorded[1].signal = Some(15);
             // It has written nothing.
             (recording.channels[1].writers[0].moved_ns, recording.channels[1].writers[0].bytes) = (None, 0);
@@ -218,6 +260,30 @@ mod tests {
                 &|recording| recording.recorded[1].signal = None,
             ],
         );
+    }
+
+    #[test]
+    fn what_a_change_of_the_terminal_threw_away_is_said() {
+        let thrown = asks(&|recording| {
+            let end = &mut recording.channels[0].writers[0];
+            (end.bytes, end.moved_ns) = (7, Some([0, 12 * MS]));
+        });
+        let text = "`grep` waits for something to be typed at its terminal, although `seq` wrote 7 bytes there at 12.0 ms: that never came.";
+        assert!(thrown.len() == 1 && thrown[0].starts_with(text), "{thrown:?}");
+    }
+
+    #[test]
+    fn reads_from_the_background_are_said() {
+        let refused = |errors: u64| {
+            said(in_background, &|recording| {
+                (recording.channels[0].kind, recording.channels[0].inode) = (ChannelKind::Pty, 8);
+                let end = &mut recording.channels[0].readers[0];
+                (end.bytes, end.errors, end.calls) = (0, errors, [("read".to_owned(), 5000)].into());
+            })
+        };
+        let text = "`grep` read its terminal 5,000 times, and each time was refused: it is in the background there, ";
+        assert!(refused(5000)[0].starts_with(text), "{:?}", refused(5000));
+        assert!(refused(1).is_empty());
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub(crate) fn unread(view: &FindingView<'_>) -> Vec<Finding> {
             || ended_terminal(channel, reader)
             || is_ended(reader, process)
             || document.ended_by_interruption(process.end_ns)
-            || is_first_block(reader)
+            || is_first_block(reader, process)
             || is_farewell
         {
             continue;
@@ -252,9 +252,12 @@ fn waits_at_end(view: &FindingView<'_>, reader: &RecordedEnd) -> bool {
     waits.any(|wait| wait.process.recorded == Some(reader.process))
 }
 
-/// Whether a reader got just the one block that it asked for, as `man` does, which looks for an encoding in it.
-fn is_first_block(reader: &RecordedEnd) -> bool {
-    reader.all_calls() == 1 && reader.short == 0 && reader.requested > 0
+/// Programs that look at a first block only, as for an encoding.
+const LOOK: [&str; 5] = ["man", "manconv", "file", "less", "lesspipe"];
+
+/// Whether such a program got just the one block that it asked for.
+fn is_first_block(reader: &RecordedEnd, process: &RecordedProcess) -> bool {
+    LOOK.contains(&process.name.as_str()) && reader.all_calls() == 1 && reader.short == 0 && reader.requested > 0
 }
 
 /// Who has not read for so long, ns, reads no more.
@@ -312,7 +315,9 @@ fn thrown_away(view: &FindingView<'_>) -> Option<Finding> {
         let is_killed = view.process(reader).is_none_or(|process| process.signal.is_some());
         let is_cut = reader.log2_sizes.len() > LONGEST.ilog2() as usize;
         // Carriage returns are added on the way, not taken away.
-        if is_killed || is_cut || !ended_terminal(terminal, reader) || !alone || lost <= terminal.written() / 20 || writer.process == reader.process {
+        // What was typed is another matter.
+        let is_typed = terminal.is_typed();
+        if is_typed || is_killed || is_cut || !ended_terminal(terminal, reader) || !alone || lost <= terminal.written() / 20 || writer.process == reader.process {
             return None;
         }
         let text = format!(
@@ -349,6 +354,7 @@ mod tests {
         let first_block = said_after(unread, &leaves_some, &|recording| {
             let end = &mut recording.channels[0].readers[0];
             (end.requested, end.calls) = (1000, [("read".to_owned(), 1)].into());
+            recording.recorded[1].name = "man".to_owned();
         });
         assert!(first_block.is_empty(), "{first_block:?}");
     }
