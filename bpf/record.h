@@ -24,7 +24,7 @@
 /* A call that moves fewer bytes to or from a file has no buffer. */
 #define PR_TINY 16
 /* One that reads so much of a file reads it in blocks. */
-#define PR_BLOCK 32768
+#define PR_BLOCK 4096
 /* Numbers of eight bytes of its name. */
 #define PR_READ_NAME 4
 /* Every 16th call on a pipe, its fill is read. */

@@ -60,8 +60,8 @@ pub use path::PathKind;
 pub use path::{CriticalPath, PathCeiling, PathPart, PathWakes, PathWhat};
 pub use probe::Probe;
 pub use recorded::{
-    BusyProgram, FullDevice, FullTable, HeldBy, LeftProcesses, LockWait, LockedFile, Observer, PartRead, PipeHolder,
-    ProcLooks, ProcessRefusal, ProcessWords, RecordLevel, RecordedProcess, SHELLS, UnrecordedProcess, UsedPort,
+    BusyProgram, FullDevice, FullTable, HeldBy, LeftProcesses, LockWait, LockedFile, Observer, PipeHolder, ProcLooks,
+    ProcessRefusal, ProcessWords, ReadFile, RecordLevel, RecordedProcess, SHELLS, UnrecordedProcess, UsedPort,
     UserPipes, WaitReason, WaitTotal, Zombies,
 };
 pub use request::{Collector, Loader, Request, Selection};

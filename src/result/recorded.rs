@@ -245,9 +245,9 @@ pub struct RecordedProcess {
     /// The most memory that it had at once, by the kernel's account of pages of 4 KiB (`maxrss`), bytes; 0 if it lived on.
     #[serde(default, skip_serializing_if = "is_default")]
     pub peak_memory: u64,
-    /// The file of which it read 32 KiB or more with one call last, if it did not come to its end.
+    /// The file of which it read 4 KiB or more with one call last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub part_read: Option<PartRead>,
+    pub last_read: Option<ReadFile>,
     /// Writes to its standard error.
     #[serde(default, skip_serializing_if = "is_default")]
     pub errors: u64,
@@ -351,9 +351,9 @@ impl RecordedProcess {
     }
 }
 
-/// A file of which a process has read a part.
+/// A file that a process has read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct PartRead {
+pub struct ReadFile {
     /// The last part of its path, up to 31 bytes.
     pub file: String,
     /// Up to here.

@@ -20,7 +20,7 @@ use crate::record::observe::reason::{name_of, text_of, why};
 use crate::record::start::launch::MadePipe;
 use crate::record::start::running::OpenEnd;
 use crate::result::{
-    ChannelKind, FailedProcess, FullTable, HeldBy, InVain, NamedFile, PartRead, ProcessLife, ProcessRefusal,
+    ChannelKind, FailedProcess, FullTable, HeldBy, InVain, NamedFile, ProcessLife, ProcessRefusal, ReadFile,
     RecordedChannel, RecordedEnd, RecordedProcess, RecordedStream,
 };
 use crate::util::text::grouped;
@@ -281,12 +281,12 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
     sum.filling_bytes = sum.filling_bytes.max(more.filling_bytes);
     sum.peak_memory = sum.peak_memory.max(more.pages * PAGE);
     if more.read_file > 0 {
-        let read = PartRead {
+        let read = ReadFile {
             file: text_of(bytemuck::cast_slice(&more.read_name)),
             bytes: more.read_to,
             size: more.read_size,
         };
-        sum.part_read = Some(read).filter(|read| read.bytes < read.size);
+        sum.last_read = Some(read);
     }
     sum.dropped_datagrams = sum.dropped_datagrams.max(more.dropped);
     sum.refused_locks += more.refusals;

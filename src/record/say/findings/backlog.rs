@@ -2,7 +2,7 @@
 
 use crate::record::say::findings::view::{FindingView, after};
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
-use crate::util::text::counted;
+use crate::util::text::{clean, counted};
 
 /// Less is a buffer, bytes.
 const LEAST: u64 = 16 << 20;
@@ -78,6 +78,9 @@ pub(crate) fn in_memory(view: &FindingView<'_>) -> Vec<Finding> {
                 ..Finding::new(FindingKind::Backlog, [at], text)
             });
         }
+        if let Some(found) = of_file(view, at, process) {
+            return Some(found);
+        }
         let (bytes, read) = input(view, at, usize::MAX)?;
         let writes = view.writers().filter(|(_, _, end)| end.process == at && end.bytes > 0);
         let writes = writes.filter_map(|(_, _, end)| Some(end.moved_ns?[0]));
@@ -99,6 +102,24 @@ pub(crate) fn in_memory(view: &FindingView<'_>) -> Vec<Finding> {
     view.document.recorded.iter().enumerate().filter_map(keeps).collect()
 }
 
+/// So much more memory than a file has bytes is not only a buffer for it.
+const TIMES_OF_FILE: u64 = 8;
+
+/// `` `bedtools` took up to 4,198 MiB of memory, and the file that it read last, `reads.bam`, has 19 MiB: ... ``
+fn of_file(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<Finding> {
+    let read = process.last_read.as_ref().filter(|read| read.size >= INPUT && view.is_one(at))?;
+    let text = format!(
+        "{} took up to {} of memory, and the file that it read last, `{}`, has {}: it keeps what it reads, or what it makes of that. An option \
+         that works record by record, as for sorted input, needs little (for `bedtools`, `-sorted`).",
+        view.name(at),
+        counted(process.peak_memory >> 20, "MiB"),
+        clean(&read.file),
+        counted(read.size >> 20, "MiB")
+    );
+    let is_much = process.peak_memory >= LARGE.max(TIMES_OF_FILE * read.size);
+    is_much.then(|| Finding { bytes: Some(process.peak_memory), ..Finding::new(FindingKind::Backlog, [at], text) })
+}
+
 /// How much a process read from all others than its channel `output`, and when it did so last.
 fn input(view: &FindingView<'_>, process: usize, output: usize) -> Option<(u64, u64)> {
     let channels = view.readers().filter(|(at, _, end)| end.process == process && *at != output);
@@ -118,7 +139,21 @@ fn waits_for_room(pipe: &RecordedChannel, process: &RecordedProcess, end: &Recor
 mod tests {
     use super::*;
     use crate::record::say::findings::tests::{WINDOW, said, silent};
-    use crate::result::{Document, RecordedStream};
+    use crate::result::{Document, ReadFile, RecordedStream};
+
+    #[test]
+    fn what_is_made_of_a_file_in_memory_is_said() {
+        let keeps = |peak: u64| {
+            said(in_memory, &|recording| {
+                recording.recorded[1].peak_memory = peak;
+                recording.recorded[1].last_read =
+                    Some(ReadFile { file: "reads.bam".to_owned(), bytes: 19 << 20, size: 19 << 20 });
+            })
+        };
+        let text = "`grep` took up to 4,198 MiB of memory, and the file that it read last, `reads.bam`, has 19 MiB: ";
+        assert!(keeps(4198 << 20)[0].starts_with(text), "{:?}", keeps(4198 << 20));
+        assert!(keeps(100 << 20).is_empty());
+    }
 
     #[test]
     fn what_is_kept_in_memory_is_said() {

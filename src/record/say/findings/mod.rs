@@ -82,7 +82,7 @@ pub(crate) use torn::line_cut;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 124] = [
+const RULES: [FindingRule; 125] = [
     pipes::at_stall,
     readers::broken,
     calls::find,
@@ -108,6 +108,7 @@ const RULES: [FindingRule; 124] = [
     connections::dropped,
     relays::ended_early,
     relays::unanswered,
+    relays::idle,
     readers::datagrams,
     unread::short_block,
     exit::find,

@@ -15,8 +15,8 @@ const SHARE: f64 = 0.01;
 pub(crate) fn part_unpacked(view: &FindingView<'_>) -> Vec<Finding> {
     let document = view.document;
     let found = document.recorded.iter().enumerate().filter_map(|(at, process)| {
-        let read = process.part_read.as_ref().filter(|_| process.execs > 0)?;
-        let left = read.size - read.bytes;
+        let read = process.last_read.as_ref().filter(|_| process.execs > 0)?;
+        let left = read.size.saturating_sub(read.bytes);
         let is_much = left >= LEFT && left as f64 >= SHARE * read.size as f64;
         let is_well = process.signal.is_none() && process.exit_code.is_none() && process.refused_writes == 0;
         if !is_much || !is_well || process.told_to_end_ns.is_some() || view.goes_on(process) && document.is_cut_off() {
@@ -41,7 +41,7 @@ pub(crate) fn part_unpacked(view: &FindingView<'_>) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::record::say::findings::tests::{said, silent};
-    use crate::result::{Document, PartRead};
+    use crate::result::{Document, ReadFile};
 
     #[test]
     fn a_part_of_a_packed_file_is_said() {
@@ -50,7 +50,7 @@ mod tests {
                 let process = &mut recording.recorded[0];
                 (process.execs, process.end_ns) = (1, 97_200_000);
                 let file = "multi.fq.gz".to_owned();
-                process.part_read = Some(PartRead { file, bytes: 3_145_728, size: 7_069_530 });
+                process.last_read = Some(ReadFile { file, bytes: 3_145_728, size: 7_069_530 });
                 change(recording);
             })
         };
@@ -61,10 +61,10 @@ mod tests {
         silent(
             &reads,
             &[
-                &|recording| recording.recorded[0].part_read.as_mut().unwrap().bytes = 7_069_000,
+                &|recording| recording.recorded[0].last_read.as_mut().unwrap().bytes = 7_069_000,
                 &|recording| recording.recorded[0].refused_writes = 1,
                 &|recording| recording.recorded[0].exit_code = Some(1),
-                &|recording| recording.recorded[0].part_read.as_mut().unwrap().file = "multi.fq".to_owned(),
+                &|recording| recording.recorded[0].last_read.as_mut().unwrap().file = "multi.fq".to_owned(),
             ],
         );
     }

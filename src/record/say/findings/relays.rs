@@ -2,6 +2,7 @@
 
 use crate::record::say::findings::view::{FindingView, after};
 use crate::result::{Finding, FindingKind, RecordedEnd, WaitReason};
+use crate::util::text::{clean, counted};
 
 /// `` `socat` had ended at 1.73 s when `daemon.py` answered `client.py` through it: what it wrote was refused (EPIPE). ... ``
 pub(crate) fn ended_early(view: &FindingView<'_>) -> Vec<Finding> {
@@ -44,6 +45,35 @@ pub(crate) fn ended_early(view: &FindingView<'_>) -> Vec<Finding> {
     found.collect()
 }
 
+const NETCATS: [&str; 5] = ["nc", "ncat", "netcat", "nc.openbsd", "nc.traditional"];
+
+/// `` `nc -w 4` ended at 4.76 s, because nothing had come for the time of its `-w`: ... ``
+pub(crate) fn idle(view: &FindingView<'_>) -> Vec<Finding> {
+    let found = view.readers().filter_map(|(at, channel, end)| {
+        let process = view.process(end).filter(|of| NETCATS.contains(&of.program()) && view.is_one(end.process))?;
+        let option = process.args.iter().position(|word| word.starts_with("-w"))?;
+        let word = process.args.get(option)?;
+        let limit = if word == "-w" { format!("-w {}", process.args.get(option + 1)?) } else { word.clone() };
+        let is_cut = Some(at) == process.input && end.at_end == 0 && end.bytes > 0 && process.timeouts > 0;
+        let refused = channel.writers.iter().any(|writer| writer.epipe > 0 || view.process(writer).is_some_and(|of| of.signal.is_some()));
+        if !is_cut || !refused || process.signal.is_some() {
+            return None;
+        }
+        let text = format!(
+            "{} ended at {}, because nothing had come for the time of its `{}`: it had got {} of {} by then, and what came later is lost. A larger \
+             number waits longer.",
+            view.name(end.process),
+            after(process.end_ns),
+            clean(&limit),
+            counted(end.bytes, "byte"),
+            view.pipe_from(channel)
+        );
+        let finding = Finding::new(FindingKind::Cut, [end.process], text);
+        Some(Finding { channels: vec![at], bytes: Some(end.bytes), at_ns: Some(process.end_ns), ..finding })
+    });
+    found.take(1).collect()
+}
+
 /// Shorter waits, ns, are for something else than an answer: socat(1), `-t`, waits for 0.5 s.
 const ANSWER_NS: u64 = 400_000_000;
 
@@ -79,6 +109,32 @@ pub(crate) fn unanswered(view: &FindingView<'_>) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn who_waits_for_so_long_only_is_said() {
+        let idle = |change: &dyn Fn(&mut Document)| {
+            said(idle, &|recording| {
+                let process = &mut recording.recorded[1];
+                (process.name, process.timeouts, process.end_ns, process.input) =
+                    ("nc".to_owned(), 1, WINDOW / 2, Some(0));
+                process.args = ["nc", "-w", "4", "host"].map(str::to_owned).to_vec();
+                recording.channels[0].writers[0].epipe = 1;
+                change(recording);
+            })
+        };
+        let text = "ended at 2.00 s, because nothing had come for the time of its `-w 4`: it had got 1,000 bytes of the pipe from `seq` by then, and \
+                    what came later is lost. A larger number waits longer.";
+        assert!(idle(&|_| {})[0].ends_with(text), "{:?}", idle(&|_| {}));
+        silent(
+            &idle,
+            &[
+                &|recording| recording.recorded[1].timeouts = 0,
+                &|recording| recording.recorded[1].args = vec!["nc".to_owned()],
+                &|recording| recording.channels[0].readers[0].at_end = 1,
+                &|recording| recording.channels[0].writers[0].epipe = 0,
+            ],
+        );
+    }
+
     #[test]
     fn an_answer_that_came_too_late_is_said() {
         let late = |change: &dyn Fn(&mut Document)| {

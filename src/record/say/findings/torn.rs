@@ -66,7 +66,9 @@ pub(crate) fn by_threads(view: &FindingView<'_>) -> Vec<Finding> {
         };
         !view.document.streams.iter().any(other)
     };
-    let is_it = |of: &&RecordedStream| is_split(of.split, of.lines, of.calls) && of.moves == 0 && alone(of);
+    // One writer that moves between threads, as those of Go do, writes its buffer from any of them.
+    let is_it =
+        |of: &&RecordedStream| is_split(of.split, of.lines, of.calls) && of.moves == 0 && alone(of) && !in_blocks(of);
     let files = streams.filter(is_it).map(|stream| {
         let text = threads_split(view, stream.process, &format!("`{}`", clean(&stream.file)), stream.split);
         Finding { count: Some(stream.split), ..Finding::new(FindingKind::Torn, [stream.process], text) }
@@ -123,7 +125,10 @@ pub(crate) fn torn_file(view: &FindingView<'_>) -> Vec<Finding> {
 
 /// Whether all but its last calls wrote a full buffer.
 fn in_blocks(stream: &RecordedStream) -> bool {
-    stream.block.is_multiple_of(BUFFER) && stream.blocks >= LEAST && stream.calls <= stream.blocks + 1
+    stream.block > 0
+        && stream.block.is_multiple_of(BUFFER)
+        && stream.blocks >= LEAST
+        && stream.calls <= stream.blocks + 1
 }
 
 fn torn_in_blocks(view: &FindingView<'_>, streams: &[&RecordedStream]) -> Option<Finding> {

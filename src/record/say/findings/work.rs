@@ -22,7 +22,7 @@ const MUCH: f64 = 0.3;
 /// Descriptors that are closed for each process and were not open: more than programs have open.
 const CLOSES: u64 = 500;
 
-/// `` 500 processes were started, 250 of them `grep`, each for 3.10 ms in the mean: starting and ending them is 61 % of the
+/// `` 500 processes were started, 250 of them `grep`, each for 3.10 ms in the mean: such short ones are 61 % of the
 /// time. ``
 pub(crate) fn started(view: &FindingView<'_>) -> Vec<Finding> {
     let recording = view.document;
@@ -53,8 +53,8 @@ pub(crate) fn started(view: &FindingView<'_>) -> Vec<Finding> {
         recording.recorded.iter().enumerate().filter(|(_, process)| is_short(process) && process.name == name);
     let processes: Vec<usize> = processes.map(|(at, _)| at).collect();
     let text = format!(
-        "{forks} processes were started in {}, {count} of them `{name}`: starting and ending such short ones is {} of the \
-         time. One process that does all of it starts once.",
+        "{forks} processes were started in {}, {count} of them `{name}`: such short ones are {} of the time. One process that does all of \
+         it starts once, and reads what it needs once.",
         after(recording.processes.window_ns),
         percent(share)
     );
@@ -361,8 +361,8 @@ mod tests {
 
     #[test]
     fn hundreds_of_short_processes_are_said() {
-        let text = "500 processes were started in 4.00 s, 250 of them `grep`: starting and ending such short ones is 61 % of \
-                    the time. One process that does all of it starts once.";
+        let text = "500 processes were started in 4.00 s, 250 of them `grep`: such short ones are 61 % of the time. One process that does all of it \
+                    starts once, and reads what it needs once.";
         assert_eq!(said(started, &loops), [text]);
     }
 

@@ -208,7 +208,7 @@ fn leaked_by(recording: &Document, channel: &AwaitedChannel, holder: &ChannelHol
     (uses(starter) && !uses(own) && recording.looks.is_none()).then_some(starter)
 }
 
-/// Whether what a process has inherited by 1 or 2 was left to it by one that has ended, and it sleeps on a timer, in `poll` or for a child
+/// Whether what a process has inherited was left to it by one that has ended, and it sleeps on a timer, in `poll` or for a child
 /// most of the time.
 fn is_left(recording: &Document, holder: &ChannelHolder) -> bool {
     let Some(process) = holder.process.recorded.and_then(|at| recording.recorded.get(at)) else { return false };
@@ -216,7 +216,8 @@ fn is_left(recording: &Document, holder: &ChannelHolder) -> bool {
     let starter = process.started_by.and_then(|by| recording.recorded.get(by));
     let slept = [WaitReason::Poll, WaitReason::Timer, WaitReason::Child]
         .map(|of| process.waits.get(&of).map_or(0, |wait| wait.ns));
-    let given = holder.fd <= LAST_GIVEN;
+    // A program does not know what else it has inherited.
+    let given = holder.fd <= LAST_GIVEN || process.execs > 0;
     let looked = recording.last_look.as_ref().map_or(window, |look| look.at_ns.min(window));
     given && starter.is_some_and(|of| of.end_ns < looked) && slept.iter().sum::<u64>() as f64 >= LONG * window as f64
 }
