@@ -27,7 +27,7 @@ pub(crate) fn timed_circle(view: &FindingView<'_>) -> Vec<Finding> {
         // Who naps and looks again answers later, if it can.
         let last = [channel].into_iter().flat_map(RecordedChannel::ends).filter_map(|end| end.moved_ns).map(|[_, last]| last).max()?;
         let looks = naps.count >= NAPS && naps.ns as f64 >= LONG * view.window() && (last as f64) < LONG * view.window();
-        let in_vain = polls || looks && !polls && process.end_ns as f64 >= END * view.window();
+        let in_vain = polls || looks && process.end_ns as f64 >= END * view.window();
         let has_all = reader.bytes == writer.bytes && reader.bytes > 0 && reader.at_end == 0;
         if !in_vain || !has_all || !waits_for(view, writer.process, reader.process) || talks_to_others(view, reader.process, writer.process)
         {
