@@ -107,6 +107,19 @@ mod tests {
         let text = "`grep` and `seq` waited for each other until the time of `poll` or `select` in `grep` was over (1 time, 4.00 s in all): each had \
                     read all that the other had written. `grep` asked for whole blocks and got 1,000 bytes by 1 read: if that had more than";
         assert!(waits(&|_| {}).concat().starts_with(text), "{:?}", waits(&|_| {}));
+        let naps = |last: u64| {
+            waits(&|recording| {
+                let process = &mut recording.recorded[1];
+                (process.timeouts, process.end_ns) = (0, WINDOW);
+                process.waits = [(WaitReason::Timer, WaitTotal { ns: WINDOW - 1, count: 1300 })].into();
+                (recording.channels[0].writers[0].moved_ns, recording.channels[0].readers[0].moved_ns) =
+                    (Some([0, last]), None);
+            })
+        };
+        let text =
+            "`grep` and `seq` waited for each other while `grep` slept and looked again (1,300 times, 4.00 s in all): ";
+        assert!(naps(WINDOW / 4).concat().starts_with(text), "{:?}", naps(WINDOW / 4));
+        assert!(naps(WINDOW - 1).is_empty(), "it goes on");
         silent(
             &waits,
             &[
