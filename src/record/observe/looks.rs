@@ -173,7 +173,7 @@ impl SeenWaits {
     }
 }
 
-/// Of polls for several channels, keep those for room only where there is none: event loops ask for both directions of each
+/// In polls for several channels, drop each wait for room where there is room: event loops ask for both directions of each
 /// descriptor, and are told once of what is ready (EPOLLET).
 pub(crate) fn keep_full(look: &mut LastLook, channels: &[RecordedChannel]) {
     let has_room = |awaited: &AwaitedChannel| {

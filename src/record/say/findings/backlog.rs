@@ -110,11 +110,12 @@ fn of_file(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Opti
     let read = process.last_read.as_ref().filter(|read| read.size >= INPUT && view.is_one(at))?;
     let text = format!(
         "{} took up to {} of memory, and the file that it read last, `{}`, has {}: it keeps what it reads, or what it makes of that. An option \
-         that works record by record, as for sorted input, needs little (for `bedtools`, `-sorted`).",
+         that works record by record, as for sorted input, needs little{}.",
         view.name(at),
         counted(process.peak_memory >> 20, "MiB"),
         clean(&read.file),
-        counted(read.size >> 20, "MiB")
+        counted(read.size >> 20, "MiB"),
+        if process.name == "bedtools" { " (for `bedtools`, `-sorted`)" } else { "" }
     );
     let is_much = process.peak_memory >= LARGE.max(TIMES_OF_FILE * read.size);
     is_much.then(|| Finding { bytes: Some(process.peak_memory), ..Finding::new(FindingKind::Backlog, [at], text) })

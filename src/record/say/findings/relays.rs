@@ -45,6 +45,7 @@ pub(crate) fn ended_early(view: &FindingView<'_>) -> Vec<Finding> {
     found.collect()
 }
 
+/// Programs that end after some time without data (`-w`).
 const NETCATS: [&str; 5] = ["nc", "ncat", "netcat", "nc.openbsd", "nc.traditional"];
 
 /// `` `nc -w 4` ended at 4.76 s, because nothing had come for the time of its `-w`: ... ``

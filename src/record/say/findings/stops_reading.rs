@@ -11,7 +11,7 @@ const SHARE: f64 = 0.25;
 /// Fewer bytes are how one wakes another.
 const FEW: u64 = 64;
 
-/// `` `python3 a.py` has read nothing from the terminal of `tee` since 1.13 s, although that wrote until 19.7 s: ... ``
+/// `` `python3 a.py` has read nothing from the terminal since 1.13 s, although `tee` wrote there until 19.7 s: ... ``
 pub(crate) fn stops_reading(view: &FindingView<'_>) -> Vec<Finding> {
     let found = view.readers().filter_map(|(at, channel, reader)| {
         let process = view.process(reader).filter(|_| is_read(channel) && view.is_one(reader.process))?;
@@ -28,10 +28,10 @@ pub(crate) fn stops_reading(view: &FindingView<'_>) -> Vec<Finding> {
             return None;
         }
         let text = format!(
-            "{} has read nothing from {} since {}, although {} wrote there until {}: {} of {} are unread. It has to read on while it does \
+            "{} has read nothing from the {} since {}, although {} wrote there until {}: {} of {} are unread. It has to read on while it does \
              something else, as in another thread.",
             view.name(reader.process),
-            format_args!("the {}", channel.kind.noun()),
+            channel.kind.noun(),
             after(last),
             view.names(&channel.writers),
             after(wrote),

@@ -182,7 +182,7 @@ pub(crate) fn part_read(view: &FindingView<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let channels = document.channels.iter().enumerate();
-    // Why a program failed is said with that.
+    // If the reader failed, the finding of its failure says this.
     let is_over = |found: &Finding| {
         found.processes.iter().all(|at| document.recorded.get(*at).is_some_and(|process| process.exit_code.is_none()))
     };
