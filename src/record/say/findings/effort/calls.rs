@@ -1,7 +1,7 @@
 //! Calls that a process makes again and again, or that fail, whatever the channel.
 
 use crate::profile::few;
-use crate::record::say::findings::used_up::{Said, full_table, no_process, used_port};
+use crate::record::say::findings::effort::used_up::{Said, full_table, no_process, used_port};
 use crate::record::say::findings::view::FindingView;
 use crate::record::say::standstill::{full_name, inherited_lock};
 use crate::report::number::percent;

@@ -37,7 +37,7 @@ fn is_input(channel: &AwaitedChannel) -> bool {
 }
 
 /// Who waits in `poll` for its standard input, a terminal where nothing was typed, and all that it waits for.
-pub(super) fn polling_terminal<'a>(view: &FindingView<'a>) -> Option<(usize, &'a [AwaitedChannel])> {
+pub(crate) fn polling_terminal<'a>(view: &FindingView<'a>) -> Option<(usize, &'a [AwaitedChannel])> {
     let document = view.document;
     document.last_look.iter().flat_map(|look| &look.waits).find_map(|wait| {
         let at = wait.process.recorded.filter(|at| view.is_one(*at))?;

@@ -1,17 +1,17 @@
 //! Programs that failed before they wrote anything: who reads takes nothing for all.
 
-use crate::record::say::findings::answers::{Failed, TIMED_OUT, answers, fails, hiding_shell, is_quiet};
+use crate::record::say::findings::ends::answers::{Failed, TIMED_OUT, answers, fails, hiding_shell, is_quiet};
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed::TIMEOUT;
 use crate::record::say::programs::{Does, does};
 use crate::result::{Finding, FindingKind, RecordedProcess};
 
 /// What to do about the exit code of a process substitution.
-pub(super) const SUBSTITUTED: &str =
+pub(crate) const SUBSTITUTED: &str =
     "A shell does not get the exit code of `<(...)`: `wait $!` does, or a file instead.";
 
 /// A program that wrote nothing itself: who reads its standard output takes that for all.
-pub(super) fn without_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u8) -> Option<Failed> {
+pub(crate) fn without_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u8) -> Option<Failed> {
     let is_timeout = process.name == TIMEOUT && code == TIMED_OUT;
     let channel = process.output.filter(|_| !answers(view, at, process, code) && !is_timeout)?;
     let pipe = view.document.channels.get(channel).filter(|pipe| pipe.kind.is_pipe())?;
@@ -59,7 +59,7 @@ pub(super) fn without_output(view: &FindingView<'_>, at: usize, process: &Record
 }
 
 /// A part of a pipeline that a shell could not execute: who was to read it got nothing.
-pub(super) fn not_found(view: &FindingView<'_>, (at, shell): (usize, &RecordedProcess)) -> Option<Finding> {
+pub(crate) fn not_found(view: &FindingView<'_>, (at, shell): (usize, &RecordedProcess)) -> Option<Finding> {
     // It says so, unlike `command -v`.
     let code = shell.exit_code.filter(|_| shell.is_shell() && shell.effects > 0)?;
     let why = match code {

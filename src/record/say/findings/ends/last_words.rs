@@ -42,7 +42,7 @@ const SOON: u64 = 100_000_000;
 const ASKS: [char; 5] = ['?', ':', ']', ')', '>'];
 
 /// `` ... `ls` wrote to its standard error: `ls: cannot access 'x': No such file or directory`. ``
-pub(super) fn with_words(view: &FindingView<'_>, mut finding: Finding) -> Finding {
+pub(crate) fn with_words(view: &FindingView<'_>, mut finding: Finding) -> Finding {
     let of = finding.processes.first().copied();
     let Some((at, process)) = of.and_then(|at| Some((at, view.document.recorded.get(at)?))) else { return finding };
     let failed = FAILED.contains(&finding.kind) && process.exit_code.is_some() && process.signal.is_none();
@@ -59,7 +59,7 @@ pub(super) fn with_words(view: &FindingView<'_>, mut finding: Finding) -> Findin
 }
 
 /// What a process wrote to its standard error, as a sentence behind others; none if that says nothing.
-pub(super) fn wrote(view: &FindingView<'_>, at: usize) -> Option<String> {
+pub(crate) fn wrote(view: &FindingView<'_>, at: usize) -> Option<String> {
     let message = message(view.document.recorded.get(at)?.words.as_ref()?)?;
     Some(format!(" {} wrote to its standard error: `{}`.", view.name(at), clean(message)))
 }

@@ -1,7 +1,7 @@
 //! What a program had in its buffer when a signal ended it.
 
-use crate::record::say::findings::late::{STEPS, at_once, is_script};
 use crate::record::say::findings::view::{FindingView, after};
+use crate::record::say::findings::waits::late::{STEPS, at_once, is_script};
 use crate::record::say::killed::{self, by_others};
 use crate::report::number::time;
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedProcess, WaitReason};

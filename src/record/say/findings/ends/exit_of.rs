@@ -1,18 +1,18 @@
 //! Exit codes that a program takes from what it had started: of a recipe of `make`, and of a child that a script ended itself.
 
-use crate::record::say::findings::broken_pipe::{BROKEN_PIPE, broken};
+use crate::record::say::findings::ends::broken_pipe::{BROKEN_PIPE, broken};
 use crate::record::say::findings::view::FindingView;
 use crate::record::say::killed;
 use crate::result::{Finding, FindingKind, RecordedProcess};
 
 /// Programs that start recipes, and end with a code of their own if one of these fails.
-pub(super) const MAKES: [&str; 4] = ["make", "gmake", "ninja", "samu"];
+pub(crate) const MAKES: [&str; 4] = ["make", "gmake", "ninja", "samu"];
 
 /// A shell has 128 and the signal's number of a child that a signal ended.
 const BY_SIGNAL: u8 = 128;
 
 /// `: its recipe ended with exit code 141; `md5sum` was ended by SIGPIPE ...`, of a `make` that failed.
-pub(super) fn recipe(view: &FindingView<'_>, at: usize) -> Option<String> {
+pub(crate) fn recipe(view: &FindingView<'_>, at: usize) -> Option<String> {
     let process = view.document.recorded.get(at).filter(|process| MAKES.contains(&process.name.as_str()))?;
     let own = view.document.failures.iter().filter(|failed| process.pids.contains(&failed.parent));
     let failed = own.max_by_key(|failed| failed.lived_ns[1])?;
@@ -29,13 +29,13 @@ pub(super) fn recipe(view: &FindingView<'_>, at: usize) -> Option<String> {
 }
 
 /// The same if nothing but that `make` was recorded.
-pub(super) fn of_recipe(view: &FindingView<'_>, at: usize, code: u8) -> Option<Finding> {
+pub(crate) fn of_recipe(view: &FindingView<'_>, at: usize, code: u8) -> Option<Finding> {
     let text = format!("Exit code {code} is that of {}{}.", view.name(at), recipe(view, at)?);
     Some(Finding { count: Some(code.into()), ..Finding::new(FindingKind::ExitCode, [at], text) })
 }
 
 /// `` Exit code 143 is that of `a.sh` itself, which no signal ended: `wait` had it from `sleep` ... ``
-pub(super) fn of_ended_child(view: &FindingView<'_>, at: usize, code: u8) -> Option<Finding> {
+pub(crate) fn of_ended_child(view: &FindingView<'_>, at: usize, code: u8) -> Option<Finding> {
     let own = view.document.recorded.get(at).filter(|process| process.is_shell() && code > BY_SIGNAL)?;
     // No signal ended it.
     view.document.failures.iter().find(|failed| failed.process == at && failed.exit_code == code)?;
@@ -57,7 +57,7 @@ pub(super) fn of_ended_child(view: &FindingView<'_>, at: usize, code: u8) -> Opt
 
 #[cfg(test)]
 mod tests {
-    use crate::record::say::findings::exit::find;
+    use crate::record::say::findings::ends::exit::find;
     use crate::record::say::findings::tests::said;
     use crate::result::FailedProcess;
 

@@ -1,11 +1,11 @@
 //! Which process the exit code comes from, if a shell only passes it on.
 
-use crate::record::say::findings::answers::is_answer;
-use crate::record::say::findings::broken_pipe::{BROKEN_PIPE, broken};
-use crate::record::say::findings::exit_of::{of_ended_child, of_recipe, recipe};
-use crate::record::say::findings::ignored;
-use crate::record::say::findings::last_words;
-use crate::record::say::findings::unread::short_input;
+use crate::record::say::findings::data::ignored;
+use crate::record::say::findings::data::unread::short_input;
+use crate::record::say::findings::ends::answers::is_answer;
+use crate::record::say::findings::ends::broken_pipe::{BROKEN_PIPE, broken};
+use crate::record::say::findings::ends::exit_of::{of_ended_child, of_recipe, recipe};
+use crate::record::say::findings::ends::last_words;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed::TIMEOUT;
 use crate::record::say::programs::meaning;
@@ -170,7 +170,7 @@ fn inverted(view: &FindingView<'_>, code: u8) -> Option<Finding> {
 }
 
 /// `` . `tool.py` set O_NONBLOCK on it, ... `` Who made a file not block for all that have it open. Without a full stop.
-pub(super) fn unready_by(view: &FindingView<'_>, at: usize) -> Option<String> {
+pub(crate) fn unready_by(view: &FindingView<'_>, at: usize) -> Option<String> {
     let by = view.document.recorded.get(at)?.unready_by?;
     // Who began later had it so from the begin.
     let ended = view.document.recorded.get(by)?.end_ns < view.document.recorded.get(at)?.begin_ns;
@@ -183,7 +183,7 @@ pub(super) fn unready_by(view: &FindingView<'_>, at: usize) -> Option<String> {
 }
 
 /// Why a program failed, as far as errors of its calls tell: `: it could not write on (EPIPE), ...`.
-pub(super) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
+pub(crate) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
     let process = view.document.recorded.get(at)?;
     // Who was to read had failed before.
     let failed = |(channel, pipe, end): (usize, &RecordedChannel, &RecordedEnd)| {
@@ -360,7 +360,7 @@ const DENIED_NS: u64 = 500_000_000;
 
 /// `: its `rename` of `openwb.conf` was refused with "Device or resource busy"; something is mounted there ...`, of a process that ended at
 /// `end`, ns.
-pub(super) fn denied(view: &FindingView<'_>, at: usize, end: u64) -> Option<String> {
+pub(crate) fn denied(view: &FindingView<'_>, at: usize, end: u64) -> Option<String> {
     let refusal = view.document.recorded.get(at)?.refusal.as_ref()?;
     let just_before = |then: u64| then <= end && end < then + DENIED_NS;
     // Of several in a row, the last one's is known, and where each was refused.

@@ -1,19 +1,19 @@
 //! What ended by SIGPIPE, and why.
 
 use crate::profile::listed;
-use crate::record::say::findings::last_words::wrote;
+use crate::record::say::findings::ends::last_words::wrote;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd, RecordedProcess};
 use crate::util::text::clean;
 
 /// What a shell makes of a child that SIGPIPE ended.
-pub(super) const BROKEN_PIPE: u8 = 128 + libc::SIGPIPE as u8;
+pub(crate) const BROKEN_PIPE: u8 = 128 + libc::SIGPIPE as u8;
 
 /// The kernel closes the files of a process that ends so long before it is gone, at most, ns.
-pub(super) const SOON: u64 = 100_000_000;
+pub(crate) const SOON: u64 = 100_000_000;
 
 /// Why SIGPIPE ended a process: `: `printf` was ended by SIGPIPE at 12.0 ms, because ...`, without a full stop.
-pub(super) fn broken(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<String> {
+pub(crate) fn broken(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<String> {
     let own = || view.writers().filter(|(_, _, end)| end.process == at);
     // A process can write to several: where nobody read at all, who was to do so is asked for.
     let refused = own().find(|(_, _, end)| end.epipe > 0);

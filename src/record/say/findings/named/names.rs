@@ -1,7 +1,7 @@
 //! Files that another name, or the file of a name that came too late, explains.
 
 use crate::record::model::related_names::{NEWEST, folder_of};
-use crate::record::say::findings::exit_of::MAKES;
+use crate::record::say::findings::ends::exit_of::MAKES;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::result::{Finding, FindingKind, NameError, NameUse, NamedFile, RecordedProcess};
 use crate::util::text::clean;

@@ -13,7 +13,7 @@ const ALONE: [f64; 2] = [0.5, 1.15];
 ///
 /// One that has no server says so on its standard error when it begins (GNU make: "jobserver unavailable"). One with a server can have
 /// nothing that runs at once, but has nothing to say.
-pub(super) fn without_server(view: &FindingView<'_>) -> Option<Finding> {
+pub(crate) fn without_server(view: &FindingView<'_>) -> Option<Finding> {
     let all = &view.document.recorded;
     all.iter().enumerate().find_map(|(at, inner)| {
         let outer = view.with_starters(at).skip(1).find(|of| is_make(&all[*of]) && jobs(&all[*of]).is_some())?;
@@ -52,8 +52,8 @@ fn jobs(process: &RecordedProcess) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::say::findings::effort::work::one_by_one;
     use crate::record::say::findings::tests::{WINDOW, said, silent};
-    use crate::record::say::findings::work::one_by_one;
     use crate::result::Document;
 
     #[test]

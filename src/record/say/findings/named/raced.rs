@@ -1,7 +1,7 @@
 //! What goes wrong because several use the name of a file or a socket: who overwrites what another one has just written, who comes
 //! too early or too late, and what somebody has left.
 
-use crate::record::say::findings::answers::is_answer;
+use crate::record::say::findings::ends::answers::is_answer;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::result::{Finding, FindingKind, NameError, NameUse, NamedFile, RecordedProcess};
 use crate::util::text::{clean, grouped};

@@ -1,7 +1,7 @@
 //! Output of several processes, or of one by several ways, that is mixed, doubled or cut.
 
-use crate::record::say::findings::late::at_once;
 use crate::record::say::findings::view::FindingView;
+use crate::record::say::findings::waits::late::at_once;
 use crate::result::{
     Document, DoubledBuffer, Finding, FindingKind, LastWait, RecordedChannel, RecordedEnd, RecordedStream, WaitReason,
 };
@@ -271,7 +271,7 @@ fn after_children(view: &FindingView<'_>, channel: &RecordedChannel, end: &Recor
 
 /// What a line of a terminal in canonical mode can hold, and its end (`N_TTY_BUF_SIZE`, drivers/tty/n_tty.c). Without this
 /// mode, the buffer never has so much at once.
-pub(super) const LONGEST: u64 = 4096;
+pub(crate) const LONGEST: u64 = 4096;
 
 /// Whether a process waited at the end for more data in the channel: it has read all that is there.
 fn is_awaited(document: &Document, channel: &RecordedChannel) -> bool {

@@ -1,6 +1,6 @@
 //! Bytes that were not read or not written: a part was taken for all.
 
-use crate::record::say::findings::torn::LONGEST;
+use crate::record::say::findings::data::torn::LONGEST;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed::by_others;
 use crate::result::{

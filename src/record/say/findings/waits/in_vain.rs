@@ -1,8 +1,8 @@
 //! What a process waits for in vain, or would have to notice.
 
 use crate::profile::few;
-use crate::record::say::findings::typed::polling_terminal;
 use crate::record::say::findings::view::{FindingView, after};
+use crate::record::say::findings::waits::typed::polling_terminal;
 use crate::record::say::killed::TIMEOUT;
 use crate::record::say::words;
 use crate::report::number::percent;

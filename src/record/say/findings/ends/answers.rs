@@ -5,20 +5,20 @@ use crate::record::say::programs::{Does, does};
 use crate::result::{FindingKind, RecordedProcess};
 
 /// Whether this exit code is what a program answers.
-pub(super) fn is_answer(process: &RecordedProcess, code: u8) -> bool {
+pub(crate) fn is_answer(process: &RecordedProcess, code: u8) -> bool {
     code == 1 && process.exit_code == Some(code) && does(&process.name, Does::AnswersWith1)
 }
 
 /// Whether this exit code is a failure of the program, whatever it was asked.
-pub(super) fn fails(process: &RecordedProcess, code: u8) -> bool {
+pub(crate) fn fails(process: &RecordedProcess, code: u8) -> bool {
     code > 1 || code == 1 && does(&process.name, Does::FailsWith1)
 }
 
 /// What `timeout` ends with if it has ended its program.
-pub(super) const TIMED_OUT: u8 = 124;
+pub(crate) const TIMED_OUT: u8 = 124;
 
 /// Whether a program's exit code is an answer: its own, or that of what `xargs` started.
-pub(super) fn answers(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u8) -> bool {
+pub(crate) fn answers(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: u8) -> bool {
     let started = |of: &&RecordedProcess| of.started_by == Some(at) && of.exit_code.is_some();
     let mut failed = view.document.recorded.iter().filter(started).peekable();
     let of_others = process.name == "xargs" && code == SOME_FAILED && failed.peek().is_some();
@@ -34,7 +34,7 @@ const SOME_FAILED: u8 = 123;
 const KILLED: u8 = 125;
 
 /// The shell that started a process and ended with 0 itself, whatever became of the rest.
-pub(super) fn hiding_shell(view: &FindingView<'_>, process: &RecordedProcess) -> Option<usize> {
+pub(crate) fn hiding_shell(view: &FindingView<'_>, process: &RecordedProcess) -> Option<usize> {
     let by = process.started_by?;
     let shell = view.document.recorded.get(by)?;
     let succeeded = shell.exit_code.is_none() && shell.signal.is_none() && shell.execs > 0;
@@ -42,10 +42,10 @@ pub(super) fn hiding_shell(view: &FindingView<'_>, process: &RecordedProcess) ->
 }
 
 /// Whether a program had its errors go to /dev/null each time it failed: who started it expects that.
-pub(super) fn is_quiet(view: &FindingView<'_>, at: usize) -> bool {
+pub(crate) fn is_quiet(view: &FindingView<'_>, at: usize) -> bool {
     let mut own = view.document.failures.iter().filter(|failed| failed.process == at).peekable();
     own.peek().is_some() && own.all(|failed| failed.quiet)
 }
 
 /// What says that a program failed, and at which channel.
-pub(super) type Failed = (FindingKind, Option<usize>, String);
+pub(crate) type Failed = (FindingKind, Option<usize>, String);

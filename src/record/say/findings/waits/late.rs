@@ -73,7 +73,7 @@ const LANGUAGES: [(&str, &str, &str); 3] = [
 ];
 
 /// Sleeps between which a program had something to print.
-pub(super) const STEPS: u64 = 5;
+pub(crate) const STEPS: u64 = 5;
 
 /// Who writes this part of what was read at least does not only add up.
 const AS_MUCH: f64 = 0.5;
@@ -260,7 +260,7 @@ fn switch(process: &RecordedProcess) -> Option<(String, &'static str)> {
 }
 
 /// The switch that turns off the buffer of a script's output; `None` if it is off, or the process is no script.
-pub(super) fn at_once(process: &RecordedProcess) -> Option<&'static str> {
+pub(crate) fn at_once(process: &RecordedProcess) -> Option<&'static str> {
     // What keeps the output of what it has started does so on purpose.
     if SHOWS.iter().any(|(name, _)| *name == process.program()) {
         return None;
@@ -276,7 +276,7 @@ fn language(process: &RecordedProcess) -> Option<(&'static str, &'static str, &'
 }
 
 /// Whether what the process executes is a script, or not known.
-pub(super) fn is_script(process: &RecordedProcess) -> bool {
+pub(crate) fn is_script(process: &RecordedProcess) -> bool {
     process.args.is_empty() || language(process).is_some()
 }
 

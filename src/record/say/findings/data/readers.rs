@@ -1,7 +1,7 @@
 //! What is lost because a reader has ended, or gives too little room.
 
 use crate::profile::few;
-use crate::record::say::findings::broken_pipe::SOON;
+use crate::record::say::findings::ends::broken_pipe::SOON;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed::at_once;
 use crate::record::start::command_line::operands;

@@ -1,10 +1,12 @@
 //! Programs that failed in the middle of a pipeline whose exit code does not show it.
 
-use crate::record::say::findings::answers::{Failed, TIMED_OUT, answers, fails, hiding_shell, is_answer, is_quiet};
-use crate::record::say::findings::broken_pipe::{BROKEN_PIPE, SOON};
-use crate::record::say::findings::exit::why;
+use crate::record::say::findings::ends::answers::{
+    Failed, TIMED_OUT, answers, fails, hiding_shell, is_answer, is_quiet,
+};
+use crate::record::say::findings::ends::broken_pipe::{BROKEN_PIPE, SOON};
+use crate::record::say::findings::ends::exit::why;
+use crate::record::say::findings::ends::without_output::{SUBSTITUTED, not_found, without_output};
 use crate::record::say::findings::view::{FindingView, after};
-use crate::record::say::findings::without_output::{SUBSTITUTED, not_found, without_output};
 use crate::record::say::first_of::first_of;
 use crate::record::say::killed::TIMEOUT;
 use crate::record::say::programs::meaning;

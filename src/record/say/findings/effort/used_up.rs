@@ -9,9 +9,9 @@ use crate::result::{FindingKind, NameUse, NamedFile, RecordedProcess, SeenProces
 use crate::util::text::{counted, grouped, plural};
 
 /// The kind, how many calls, and the sentence.
-pub(super) type Said = Option<(FindingKind, u64, String)>;
+pub(crate) type Said = Option<(FindingKind, u64, String)>;
 
-pub(super) fn used_port(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
+pub(crate) fn used_port(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
     let used = process.used_port.as_ref()?;
     // Its row can have the id of a process that executes something else by now, and has what it had open.
     let own = |holder: &&SeenProcess| holder.recorded == Some(at) && holder.name.starts_with(&process.name);
@@ -87,7 +87,7 @@ fn inherited_by(view: &FindingView<'_>, path: &str) -> Option<String> {
 /// Fewer connections that could not be accepted are no loop.
 const ACCEPTS: u64 = 1000;
 
-pub(super) fn full_table(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
+pub(crate) fn full_table(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
     let table = process.full_table?;
     let of = |count: u64, what: &str| (2 * count >= table.looked_at).then(|| (count, plural(count, what)));
     let most = of(table.pipes, "pipe end").or_else(|| of(table.sockets, "socket"));
@@ -124,7 +124,7 @@ pub(super) fn full_table(view: &FindingView<'_>, at: usize, process: &RecordedPr
 /// So many processes that ended later than who had started them have to be waited for by another one.
 const ORPHANS: u64 = 10;
 
-pub(super) fn no_process(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
+pub(crate) fn no_process(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
     let count = Some(process.failed_forks).filter(|count| *count > 0)?;
     let all = &view.document.recorded;
     let orphans: u64 = all.iter().filter_map(|process| process.left.as_ref()).map(|left| left.count).sum();

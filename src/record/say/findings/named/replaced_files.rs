@@ -1,6 +1,6 @@
 //! Files that get another content or another name while others use them.
 
-use crate::record::say::findings::answers::is_answer;
+use crate::record::say::findings::ends::answers::is_answer;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::result::{Finding, FindingKind, NameUse, NamedFile, RecordedStream};
 use crate::util::text::{clean, counted, grouped};

@@ -1,7 +1,7 @@
 //! Programs that failed in a script which went on all the same.
 
-use crate::record::say::findings::answers::{TIMED_OUT, answers, fails};
-use crate::record::say::findings::exit;
+use crate::record::say::findings::ends::answers::{TIMED_OUT, answers, fails};
+use crate::record::say::findings::ends::exit;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed::TIMEOUT;
 use crate::record::say::programs::{Does, does};

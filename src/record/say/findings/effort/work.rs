@@ -1,7 +1,7 @@
 //! Work that is done one after the other, for nothing, or by too many processes.
 
 use crate::record::model::forks::by_program;
-use crate::record::say::findings::make;
+use crate::record::say::findings::children::make;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::report::number::percent;
 use crate::result::{

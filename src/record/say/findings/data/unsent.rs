@@ -1,6 +1,6 @@
 //! Bytes that were to be written and were not, because a channel was full and the writer does not wait.
 
-use crate::record::say::findings::exit::unready_by;
+use crate::record::say::findings::ends::exit::unready_by;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::result::{Finding, FindingKind, RecordedEnd};
 use crate::util::text::{counted, grouped};

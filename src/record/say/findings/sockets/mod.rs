@@ -1,0 +1,7 @@
+//! Connections, who listens, and who answers.
+
+pub(crate) mod connections;
+pub(crate) mod held_back;
+pub(crate) mod listens;
+pub(crate) mod name_server;
+pub(crate) mod relays;
