@@ -11,7 +11,7 @@ use crate::record::model::spoken::add_words;
 use crate::record::model::streams::streams;
 use crate::record::observe::call_names::call_name;
 use crate::record::observe::channel_kind::kind_of;
-use crate::record::observe::counted::RecordedCounts;
+use crate::record::observe::counted::{RecordedCounts, SEVERAL};
 use crate::record::observe::raw::{
     PR_AT_ITS_END, PR_ITSELF, PR_KINDS, PR_READY_EVERY, PR_TOLD_BLOCKED, PR_TOLD_HANDLED, PR_TOLD_IGNORED,
     PR_TOLD_INIT, PR_TTIN, PR_TTOU, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho,
@@ -235,7 +235,8 @@ fn name_outputs(
     for (who, process) in counted.processes.iter().filter(|(_, process)| process.execs > 0) {
         let Some(row) = index.get(who) else { continue };
         let ends = [(process.input, process.input_device), (process.output, process.output_device)];
-        let file = Some(ends[1]).filter(|end| !known.contains_key(end) && end.0 > 0);
+        let is_file = |end: &(u64, u64)| !known.contains_key(end) && end.0 > 0 && <[u64; 2]>::from(*end) != SEVERAL;
+        let file = Some(ends[1]).filter(is_file);
         files.entry(*row).and_modify(|known| *known = known.filter(|known| Some(*known) == file)).or_insert(file);
         let ends = ends.map(|end| known.get(&end).copied());
         let row = named.entry(*row).or_insert(ends);
@@ -529,5 +530,20 @@ mod tests {
         let writers: Vec<_> = found.channels[0].writers.iter().map(|end| (end.process, end.bytes)).collect();
         assert_eq!(writers, [(of_last, 100)]);
         assert_ne!(of_last, found.index[&who(7, 3)]);
+    }
+
+    #[test]
+    fn an_output_that_differs_is_none() {
+        let with = |outputs: &[[u64; 2]]| {
+            let mut counted = RecordedCounts::default();
+            for (tgid, [output, output_device]) in (7..).zip(outputs.iter().copied()) {
+                let process = PrProcess { begin: 10, end: 20, execs: 1, output, output_device, ..PrProcess::zeroed() };
+                counted.processes.push((PrWho { tgid, name: [2, 0], ..PrWho::zeroed() }, process));
+            }
+            assemble(&counted, None, &[], &[], |_| 0).processes[0].output_file
+        };
+        assert_eq!(with(&[[5, 1]]), Some([5, 1]));
+        assert_eq!(with(&[[5, 1], [6, 1]]), None);
+        assert_eq!(with(&[SEVERAL]), None, "those of ended processes are one already");
     }
 }

@@ -119,7 +119,7 @@ pub(crate) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
 }
 
 /// The standard input or output of two threads or processes: unknown where it is 0, and several where it is this.
-const SEVERAL: [u64; 2] = [u64::MAX; 2];
+pub(crate) const SEVERAL: [u64; 2] = [u64::MAX; 2];
 
 fn one_output(one: [u64; 2], other: [u64; 2]) -> [u64; 2] {
     match (one, other) {
