@@ -401,14 +401,17 @@ __noinline u32 note_no_space(u64 task, u32 fd)
 	return 1;
 }
 
-/* It read a block of this file. Not static, as note_open. */
-__noinline u32 note_block(u64 task, u32 fd)
+/*
+ * It read a block of this file, or nothing (`result` 0), because the file has become shorter than where it stands. Not static, as
+ * note_open.
+ */
+__noinline u32 note_block(u64 task, u32 fd, s64 result)
 {
 	struct pr_task *own = find_any(task);
 	const unsigned char *name;
 	const struct file *open;
 	struct pr_file *file;
-	u64 inode;
+	u64 inode, to, size;
 
 	if (!own)
 		return 0;
@@ -416,14 +419,19 @@ __noinline u32 note_block(u64 task, u32 fd)
 	if (!file || file->file_type != S_IFREG)
 		return 0;
 	open = (const struct file *)file->open;
+	to = BPF_CORE_READ(open, f_pos);
+	size = BPF_CORE_READ(open, f_inode, i_size);
+	/* Files of /proc have no size. */
+	if (!result && (!size || to <= size))
+		return 0;
 	inode = BPF_CORE_READ(open, f_inode, i_ino);
 	if (inode != own->own.read_file) {
 		name = BPF_CORE_READ(open, f_path.dentry, d_name.name);
 		bpf_probe_read_kernel_str(own->own.read_name, sizeof(own->own.read_name), name);
 	}
 	own->own.read_file = inode;
-	own->own.read_to = BPF_CORE_READ(open, f_pos);
-	own->own.read_size = BPF_CORE_READ(open, f_inode, i_size);
+	own->own.read_to = to;
+	own->own.read_size = size;
 	return 1;
 }
 
@@ -454,8 +462,8 @@ __noinline u32 note_result(u64 task, u64 number, u32 fd, s64 result, u64 buffer)
 	    (number == NR_DUP || number == NR_DUP2 || number == NR_DUP3 ||
 	     (number == NR_FCNTL && (buffer == F_DUPFD || buffer == F_DUPFD_CLOEXEC))))
 		own->input_copy = result;
-	if (number == NR_READ && result >= PR_BLOCK)
-		note_block(task, fd);
+	if (number == NR_READ && (result >= PR_BLOCK || !result))
+		note_block(task, fd, result);
 	/* Of what programs read from files, only their standard input is one that others may read, too. */
 	is_input = fd == STANDARD_INPUT || fd == SCRIPT || (own->input_copy && fd == own->input_copy);
 	if (number == NR_READ && (is_input ? result >= 0 : !result))

@@ -114,7 +114,7 @@ struct pr_process {
 	u64 bad_calls;
 	/* Reads and writes of files that moved less than PR_TINY bytes. */
 	u64 tiny;
-	/* The file of which it read a block last, its name, up to where, and its size. */
+	/* The file of which it read a block last, or in which it stands behind the end; its name, where it stands, and its size then. */
 	u64 read_file;
 	u64 read_name[PR_READ_NAME];
 	u64 read_to;

@@ -69,7 +69,7 @@ pub enum FindingKind {
     LeftLock,
     /// A process writes to a file that has no name any more.
     Deleted,
-    /// A process wrote on where it was in a file that another one had emptied.
+    /// A process reads or writes on where it was in a file that another one had emptied.
     Hole,
     /// What was in a FIFO was lost when nobody had it open.
     FifoLost,

@@ -60,6 +60,11 @@ impl NamedFile {
         [".pid", "lock", ".lck"].iter().any(|end| self.path.ends_with(end))
     }
 
+    /// Whether it is by its name a log of SQLite, which comes and goes with each change (sqlite.org/tempfiles.html).
+    pub fn is_of_sqlite(&self) -> bool {
+        ["-journal", "-wal"].iter().any(|end| self.path.ends_with(end))
+    }
+
     /// Whether it is the address of a socket, in vain connected to (ECONNREFUSED) or bound to (EADDRINUSE).
     pub fn is_failed_address(&self) -> bool {
         matches!(self.error, Some(NameError::Refused | NameError::InUse))

@@ -6,7 +6,7 @@ use crate::failed::InVain;
 use crate::target::Container;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// How much is recorded. More takes more time: docs/performance.md.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -245,7 +245,7 @@ pub struct RecordedProcess {
     /// The most memory that it had at once, by the kernel's account of pages of 4 KiB (`maxrss`), bytes; 0 if it lived on.
     #[serde(default, skip_serializing_if = "is_default")]
     pub peak_memory: u64,
-    /// The file of which it read 4 KiB or more with one call last.
+    /// The file of which it read 4 KiB or more with one call last, or which had become shorter than where it read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_read: Option<ReadFile>,
     /// Writes to its standard error.
@@ -335,6 +335,19 @@ impl RecordedProcess {
         program.map_or(self.name.as_str(), |program| program.trim_start_matches('-'))
     }
 
+    /// The ids of its processes without those that executed another program, and have a row of that.
+    pub fn own_pids(&self) -> impl Iterator<Item = u32> {
+        // There can be thousands.
+        let moved_on: HashSet<u32> = self.moved_on.iter().copied().collect();
+        self.pids.iter().copied().filter(move |pid| !moved_on.contains(pid))
+    }
+
+    /// Whether it is one process. Those that it forked and that executed something else have rows of their own.
+    pub fn is_one(&self) -> bool {
+        let mut own = self.own_pids();
+        own.next().is_some() && own.next().is_none()
+    }
+
     /// Whether one of its processes had several threads. An exec begins the count of threads anew.
     pub fn has_threads(&self) -> bool {
         self.threads > self.execs.max(self.pids.len() as u64)
@@ -358,7 +371,7 @@ pub struct ReadFile {
     pub file: String,
     /// Up to here.
     pub bytes: u64,
-    /// Of so many.
+    /// Of so many. Fewer, if another process had emptied it meanwhile: reads get the end.
     pub size: u64,
 }
 

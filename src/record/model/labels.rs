@@ -5,7 +5,7 @@ use crate::record::model::stages::{self, Stages};
 use crate::record::start::command_line::{operands, program_name};
 use crate::result::{Container, Document, RecordedProcess};
 use crate::util::text::clean;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 /// A word that tells processes apart is cut after so many characters.
 const LONGEST: usize = 24;
@@ -140,7 +140,7 @@ fn cut(word: &str) -> String {
 /// The id of a process; several in one row are counted where that matters.
 fn number(recording: &Document, at: usize) -> Option<String> {
     let process = recording.recorded.get(at)?;
-    let mut own = own_pids(recording, at);
+    let mut own = process.own_pids();
     let Some(first) = own.next() else {
         // Copies of their parent, each of which executed another program.
         return match process.pids[..] {
@@ -156,19 +156,9 @@ fn number(recording: &Document, at: usize) -> Option<String> {
     })
 }
 
-/// The ids of a row without those that executed another program, and have a row of that.
-fn own_pids(recording: &Document, at: usize) -> impl Iterator<Item = u32> {
-    let process = recording.recorded.get(at);
-    // A row can have thousands.
-    let moved_on: HashSet<u32> = process.into_iter().flat_map(|process| process.moved_on.iter().copied()).collect();
-    let all = process.into_iter().flat_map(|process| process.pids.iter().copied());
-    all.filter(move |pid| !moved_on.contains(pid))
-}
-
 /// Whether a row is one process. Those that it forked and that executed something else have rows of their own.
 pub(crate) fn is_one(recording: &Document, at: usize) -> bool {
-    let pids = recording.recorded.get(at).map(|process| process.pids.len());
-    pids == Some(1) || own_pids(recording, at).count() == 1
+    recording.recorded.get(at).is_some_and(|process| process.is_one())
 }
 
 #[cfg(test)]

@@ -24,6 +24,9 @@ const NAMED: f64 = 0.05;
 /// A stage that lived for a smaller part of the window is no stage that waits.
 const LIVES: f64 = 0.3;
 
+/// What is this part of the window comes before its parts.
+const MOST: f64 = 0.5;
+
 /// From this part of the path on, waiting for a CPU casts doubt on the answer.
 const CROWDED: f64 = 0.2;
 
@@ -68,7 +71,12 @@ pub(crate) fn answer(recording: &Document) -> RecordedAnswer {
         OnlyOpen => !stands && !waits,
         _ => true,
     });
-    findings.sort_by_key(|finding| finding.kind);
+    // Who wants to know what the time was made of has the answer if it is mostly the start of processes.
+    let is_most = |finding: &Finding| {
+        finding.kind == FindingKind::Started
+            && finding.ns.is_some_and(|ns| ns as f64 >= MOST * recording.processes.window_ns as f64)
+    };
+    findings.sort_by_key(|finding| if is_most(finding) { (FindingKind::Cause, 0) } else { (finding.kind, 1) });
     let mut known = BTreeSet::new();
     findings.retain(|finding| known.insert(finding.text.clone()));
     RecordedAnswer { findings, cautions: cautions(recording) }

@@ -130,7 +130,7 @@ fn group(recording: &Document, labels: &[String], at: usize) -> Option<Finding> 
 /// Who ended one of the processes that it had started, and then itself, but not the others.
 fn spared(recording: &Document, labels: &[String], at: usize) -> Option<Finding> {
     let all = &recording.recorded;
-    let process = all.get(at).filter(|process| process.pids.len() == 1 && !recording.was_limited())?;
+    let process = all.get(at).filter(|process| process.is_one() && !recording.was_limited())?;
     let ended = all
         .iter()
         .position(|of| of.ended_by == Some(at) && of.started_by.is_none_or(|by| by == at) && by_others(of))?;
@@ -471,7 +471,7 @@ fn ended(recording: &Document) -> Vec<Finding> {
         let idle = |at: &usize| {
             let shell = &recording.recorded[*at];
             let runs = |of: &RecordedProcess| of.started_by == Some(*at) && of.end_ns >= shell.end_ns;
-            shell.is_shell() && shell.pids.len() == 1 && !all().any(runs)
+            shell.is_shell() && shell.is_one() && !all().any(runs)
         };
         if hung_up && which.iter().all(idle) {
             return None;

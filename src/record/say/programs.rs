@@ -13,6 +13,8 @@ pub(crate) enum Does {
     AnswersWith1,
     /// Never ends with code 1 as an answer.
     FailsWith1,
+    /// Passes its input to a connection, and what comes from there to its output: nc(1).
+    Connects,
 }
 
 impl Does {
@@ -42,6 +44,7 @@ impl Does {
                 "grep", "egrep", "fgrep", "zgrep", "rg", "diff", "cmp", "pgrep", "jq", "sort", "awk", "mawk", "gawk",
                 "git", "expr",
             ],
+            Self::Connects => &["nc", "ncat", "netcat", "nc.openbsd", "nc.traditional"],
             Self::FailsWith1 => {
                 &["find", "cat", "head", "tail", "cut", "tac", "du", "stat", "zcat", "gzip", "tar", "base64"]
             }

@@ -22,7 +22,7 @@ pub(crate) use data::torn::line_cut;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 125] = [
+const RULES: [FindingRule; 128] = [
     waits::pipes::at_stall,
     data::readers::broken,
     effort::calls::find,
@@ -49,6 +49,7 @@ const RULES: [FindingRule; 125] = [
     sockets::relays::ended_early,
     sockets::relays::unanswered,
     sockets::relays::idle,
+    sockets::not_shut::not_shut,
     data::readers::datagrams,
     data::unread::short_block,
     ends::exit::find,
@@ -87,6 +88,7 @@ const RULES: [FindingRule; 125] = [
     data::left_off::first_end,
     waits::pipes::large_blocks,
     ends::failed::find,
+    ends::not_started::not_started,
     ends::unheeded::unheeded,
     ends::killed_part::find,
     data::own_input::own_input,
@@ -108,6 +110,7 @@ const RULES: [FindingRule; 125] = [
     named::overwritten::deleted,
     named::replaced_files::writes_on,
     named::replaced_files::found_empty,
+    named::replaced_files::emptied_under,
     named::replaced_files::read_half,
     named::replaced_files::copied_part,
     data::unread_child::unread_child,
@@ -142,7 +145,7 @@ const RULES: [FindingRule; 125] = [
     children::outlives::missed_signal,
     children::zombies::find,
     children::parent_thread::find,
-    waits::in_vain::empty_input,
+    children::xargs::empty_input,
     effort::work::one_by_one,
     effort::work::undone,
     effort::busy::find,

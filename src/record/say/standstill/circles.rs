@@ -22,7 +22,7 @@ impl ShortNames {
         let (names, _) = told_apart(recording);
         // A row can be of several processes.
         let name = |process: &SeenProcess| {
-            let at = process.recorded.filter(|at| recording.recorded.get(*at).is_some_and(|of| of.pids.len() == 1));
+            let at = process.recorded.filter(|at| recording.recorded.get(*at).is_some_and(|of| of.is_one()));
             let full = at.and_then(|at| names.get(at)).map_or_else(|| clean(&process.name), String::clone);
             // Its script, and what tells it from others.
             let interpreter = clean(&process.name).rsplit_once(' ').map_or(0, |(before, _)| before.len() + 1);

@@ -144,7 +144,7 @@ pub(super) fn left_unread(recording: &Document, look: &LastLook) -> Vec<String> 
         let (wrote, own) = (recording.recorded.get(writer.process)?, recording.recorded.get(reader.process)?);
         let left = channel.written().saturating_sub(channel.read());
         let is_over = wrote.end_ns < window / 2 && wrote.started_by == Some(reader.process);
-        let is_alone = channel.other_readers.is_empty() && channel.other_writers.is_empty() && own.pids.len() == 1;
+        let is_alone = channel.other_readers.is_empty() && channel.other_writers.is_empty() && own.is_one();
         let reads_on = reader.moved_ns.is_some_and(|[_, last]| last > window / 2);
         if left == 0 || !is_over || !is_alone || reads_on || own.moves_unseen() || !is_hung(recording, reader.process) {
             return None;

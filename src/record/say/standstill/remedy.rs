@@ -132,7 +132,7 @@ fn input_ended(recording: &Document, members: &[&LastWait], name: &impl Fn(&Seen
     })?;
     let other = channel.holders.iter().find(|holder| holder.process.pid != wait.process.pid)?;
     let (own, other) = (name(&wait.process), name(&other.process));
-    let option = if NETCATS.contains(&wait.process.name.as_str()) { " (`nc -N`, `ncat --send-only`)" } else { "" };
+    let option = if does(&wait.process.name, Does::Connects) { " (`nc -N`, `ncat --send-only`)" } else { "" };
     Some(format!(
         "{} has read the end of its standard input, but keeps its {} open for writing, so {other} waits for more. {own} has to shut \
          that down when its input ends{option}, or {other} must not wait for the end.",
@@ -261,9 +261,6 @@ fn of_its_shell(recording: &Document, members: &[&LastWait], name: &impl Fn(&See
         ))
     })
 }
-
-const NETCATS: [&str; 4] = ["nc", "ncat", "netcat", "nc.openbsd"];
-
 fn holder_fd(channel: &AwaitedChannel, process: &SeenProcess) -> Option<u32> {
     channel.holders.iter().find(|holder| holder.process.pid == process.pid).map(|holder| holder.fd)
 }

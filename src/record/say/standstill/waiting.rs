@@ -106,7 +106,7 @@ pub(super) fn recorded<'a>(recording: &'a Document, channel: &AwaitedChannel) ->
 pub(super) fn killed_writer(recording: &Document, channel: &AwaitedChannel) -> Option<String> {
     let writers = recorded(recording, channel)?.writers.iter().filter(|end| end.bytes > 0);
     let killed = writers.filter_map(|end| {
-        let process = recording.recorded.get(end.process).filter(|process| process.pids.len() == 1)?;
+        let process = recording.recorded.get(end.process).filter(|process| process.is_one())?;
         Some((end, process, killed::at_once(process.signal)?))
     });
     let (end, process, signal) = killed.max_by_key(|(_, process, _)| process.end_ns)?;

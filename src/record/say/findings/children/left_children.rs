@@ -19,12 +19,14 @@ pub(crate) fn left_behind(view: &FindingView<'_>) -> Vec<Finding> {
     let reads = |at: usize| {
         view.readers().any(|(_, pipe, end)| end.process == at && pipe.kind.is_pipe() && end.bytes > 0 && end.at_end > 0)
     };
-    let parts = document.recorded.iter().enumerate().filter(|(at, part)| {
-        part.execs == 0 && part.forks > 0 && part.pids.len() == 1 && part.is_shell() && reads(*at)
-    });
+    let parts = document
+        .recorded
+        .iter()
+        .enumerate()
+        .filter(|(at, part)| part.execs == 0 && part.forks > 0 && part.is_one() && part.is_shell() && reads(*at));
     let left = |(at, part): (usize, &crate::result::RecordedProcess)| {
         let starter = part.started_by?;
-        let shell = document.recorded.get(starter).filter(|shell| shell.is_shell() && shell.pids.len() == 1)?;
+        let shell = document.recorded.get(starter).filter(|shell| shell.is_shell() && shell.is_one())?;
         let ended = shell.end_ns.max(part.end_ns);
         let window = document.processes.window_ns;
         let left = part.left.as_ref()?;
@@ -85,7 +87,7 @@ fn left(view: &FindingView<'_>, channel: &RecordedChannel) -> Option<Finding> {
     let window = document.processes.window_ns;
     // Others may have written later.
     let others_end = channel.writers.iter().filter_map(|end| view.process(end)).map(|process| process.end_ns).max()?;
-    let is_alone = parent.pids.len() == 1 && child.pids.len() == 1 && child.signal.is_none() && parent.signal.is_none();
+    let is_alone = parent.is_one() && child.is_one() && child.signal.is_none() && parent.signal.is_none();
     if !is_alone || others_end > parent.end_ns || parent.end_ns >= window || !channel.other_readers.is_empty() {
         return None;
     }
@@ -144,7 +146,7 @@ fn part_of_shell<'a>(
     let (part, starter) = view.process(end).and_then(|part| Some((part, part.started_by?)))?;
     let shell = view.document.recorded.get(starter)?;
     let by_bytes = end.lines > 0 && end.bytes + end.at_end == end.all_calls() && pipe.kind.is_pipe();
-    let is_part = part.execs == 0 && part.pids.len() == 1 && part.is_shell() && shell.is_shell();
+    let is_part = part.execs == 0 && part.is_one() && part.is_shell() && shell.is_shell();
     (by_bytes && is_part && part.signal.is_none() && part.end_ns < shell.end_ns).then_some((part, starter))
 }
 
@@ -213,7 +215,7 @@ pub(crate) fn last_line(view: &FindingView<'_>) -> Vec<Finding> {
         // `read -n`, `-N` and `-d` end elsewhere.
         let limits = |word: &String| ["-n", "-N", "-d", "-k"].iter().any(|option| word.contains(option));
         let process = view.document.recorded.get(at);
-        process.is_some_and(|of| of.name == "bash" && of.pids.len() == 1 && !of.args.iter().any(limits))
+        process.is_some_and(|of| of.name == "bash" && of.is_one() && !of.args.iter().any(limits))
     };
     let say = |(process, channel, from): (usize, Option<usize>, String)| {
         let text = format!(

@@ -6,4 +6,5 @@ pub(crate) mod make;
 pub(crate) mod outlives;
 pub(crate) mod parent_thread;
 pub(crate) mod watches;
+pub(crate) mod xargs;
 pub(crate) mod zombies;

@@ -36,7 +36,7 @@ pub(crate) fn cut_message(view: &FindingView<'_>) -> Vec<Finding> {
         if !stream {
             return None;
         }
-        let is_over = reader.signal.is_none() && reader.pids.len() == 1 && reader.end_ns <= document.processes.window_ns;
+        let is_over = reader.signal.is_none() && reader.is_one() && reader.end_ns <= document.processes.window_ns;
         let filled = end.all_calls() <= FEW && read > 0 && end.requested == read && end.at_end == 0;
         // It looked once more before the rest was there.
         let late = writer.moved_ns.zip(end.moved_ns).is_some_and(|([_, wrote], [_, read])| wrote > read);

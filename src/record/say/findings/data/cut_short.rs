@@ -18,7 +18,7 @@ fn interrupted(view: &FindingView<'_>) -> Option<Finding> {
     view.readers().find_map(|(at, pipe, end)| {
         let process = view.process(end).filter(|_| pipe.kind.is_pipe() && end.errors > 0 && end.at_end == 0)?;
         // Who was to end does so.
-        let by_itself = process.signal.is_none() && process.told_to_end_ns.is_none() && view.is_one(end.process);
+        let by_itself = process.signal.is_none() && process.told_to_end_ns.is_none() && view.is_one(end.process) && !process.has_threads();
         let window = view.document.processes.window_ns;
         let writes_on = |writer: &crate::result::RecordedEnd| {
             let lives_on = view.process(writer).is_some_and(|of| of.end_ns > process.end_ns + SOON);

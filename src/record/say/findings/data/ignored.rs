@@ -22,7 +22,7 @@ fn never_read(view: &FindingView<'_>, at: usize, channel: &RecordedChannel) -> O
     let all = view.document.recorded.iter().enumerate();
     let mut having = all.filter(|(_, process)| process.input == Some(at));
     let is_over = |process: &RecordedProcess| {
-        process.signal.is_none() && process.exit_code.is_none() && process.pids.len() == 1 && !process.moves_unseen()
+        process.signal.is_none() && process.exit_code.is_none() && process.is_one() && !process.moves_unseen()
     };
     let Some(first) = having.next() else { return child_not_read(view, at, channel, written) };
     // Nobody means it to read.

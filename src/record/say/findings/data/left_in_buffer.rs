@@ -66,7 +66,7 @@ const ASKS: [&str; 14] =
 /// The C library asks what its standard output is (`fstat`) when it first puts something into its buffer (libio/filedoalloc.c of glibc).
 /// A program that reads others' data may ask that itself.
 fn not_flushed(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<Finding> {
-    let channel = process.output.filter(|_| process.asked_output > 0 && process.pids.len() == 1)?;
+    let channel = process.output.filter(|_| process.asked_output > 0 && process.is_one())?;
     let pipe = view.document.channels.get(channel).filter(|pipe| pipe.kind.is_pipe())?;
     let lived = process.end_ns.min(view.document.processes.window_ns).saturating_sub(process.begin_ns);
     let waits = [WaitReason::Timer, WaitReason::Poll, WaitReason::Network, WaitReason::Signal];
@@ -98,7 +98,7 @@ fn of_process(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> O
     let (switch, channel) = (at_once(process)?, process.output?);
     let pipe = view.document.channels.get(channel).filter(|pipe| pipe.kind.is_pipe())?;
     let end = pipe.writers.iter().find(|end| end.process == at)?;
-    let [_, last] = end.moved_ns.filter(|_| by_others(process) && process.pids.len() == 1)?;
+    let [_, last] = end.moved_ns.filter(|_| by_others(process) && process.is_one())?;
     let (writes, since) = (end.all_calls(), process.end_ns.saturating_sub(last));
     let steps = process.waits.get(&WaitReason::Timer).map_or(0, |wait| wait.count);
     let by_buffers = end.bytes >= FULL * writes && steps >= STEPS * writes;

@@ -8,13 +8,13 @@ use crate::util::text::{clean, counted};
 /// `` `rec.pl` ended at 12.0 ms, when it had got the end of one pipe from `job.sh`, but not that of the other one: ... ``
 pub(crate) fn first_end(view: &FindingView<'_>) -> Vec<Finding> {
     let found = view.writers().filter_map(|(at, pipe, end)| {
-        let writer = view.process(end).filter(|writer| writer.pids.len() == 1)?;
+        let writer = view.process(end).filter(|writer| writer.is_one())?;
         let broke = end.epipe > 0 || writer.signal == Some(libc::SIGPIPE.cast_unsigned());
         let [reader] = &pipe.readers[..] else { return None };
         // Programs that compare two inputs have not started who writes them.
         let is_child = |of: usize| view.with_starters(of).any(|of| of == reader.process);
         let process = view.process(reader).filter(|_| broke && is_child(end.process))?;
-        let is_over = process.end_ns < writer.end_ns && process.signal.is_none() && process.pids.len() == 1;
+        let is_over = process.end_ns < writer.end_ns && process.signal.is_none() && process.is_one();
         let from_same = |(other, channel, own): &(usize, &RecordedChannel, &RecordedEnd)| {
             let written = channel.writers.iter().all(|of| is_child(of.process));
             // Who starts a program gets an end without a byte when that is executed.

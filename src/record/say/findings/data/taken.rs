@@ -119,7 +119,7 @@ fn own_script(view: &FindingView<'_>, at: usize, pipe: &RecordedChannel, end: &R
         view.pipe_from(pipe)
     );
     let finding = Finding { count: Some(end.by_read), ..Finding::new(FindingKind::Taken, [end.process], text) };
-    (end.by_read > 0 && shell.pids.len() == 1).then(|| Finding { channels: vec![at], ..finding })
+    (end.by_read > 0 && shell.is_one()).then(|| Finding { channels: vec![at], ..finding })
 }
 
 /// The same of a file: the programs in the loop share what the shell has opened, and its place.

@@ -99,7 +99,7 @@ fn left_early(view: &FindingView<'_>, at: usize, channel: &RecordedChannel) -> O
     if reader.at_end > 0 || !channel.other_readers.is_empty() {
         return None;
     }
-    let ended_well = |of: &RecordedProcess| of.signal.is_none() && of.pids.len() == 1;
+    let ended_well = |of: &RecordedProcess| of.signal.is_none() && of.is_one();
     let child =
         all.iter().position(|of| of.output == Some(at) && of.started_by == Some(reader.process) && ended_well(of))?;
     let refused = |of: &RecordedProcess| {
@@ -208,8 +208,7 @@ fn part(view: &FindingView<'_>, channel: &RecordedChannel) -> Option<Finding> {
     let [end] = reading[..] else { return None };
     let reader = view.process(end)?;
     let window = view.document.processes.window_ns;
-    let is_over =
-        reader.signal.is_none() && reader.pids.len() == 1 && reader.end_ns <= window && !reader.moves_unseen();
+    let is_over = reader.signal.is_none() && reader.is_one() && reader.end_ns <= window && !reader.moves_unseen();
     if !is_over || end.at_end > 0 || end.unsent < MUCH || OTHERS.contains(&reader.name.as_str()) || end.eagain > 0 {
         return None;
     }
@@ -268,7 +267,7 @@ const DONE_NS: u64 = 100_000_000;
 pub(crate) fn short_block(view: &FindingView<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for (at, pipe, end) in view.readers() {
-        let Some(process) = view.process(end).filter(|process| process.name == "dd" && process.pids.len() == 1) else {
+        let Some(process) = view.process(end).filter(|process| process.name == "dd" && process.is_one()) else {
             continue;
         };
         let words = &process.args;

@@ -1,6 +1,6 @@
 //! Bytes that were to be written and were not, because a channel was full and the writer does not wait.
 
-use crate::record::say::findings::ends::exit::unready_by;
+use crate::record::say::findings::ends::why::unready_by;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::result::{Finding, FindingKind, RecordedEnd};
 use crate::util::text::{counted, grouped};
@@ -17,7 +17,7 @@ pub(crate) fn unsent(view: &FindingView<'_>) -> Vec<Finding> {
         let Some(process) = view.process(end) else { continue };
         // Of several threads or processes, another one may have written it; node's do not, nor do processes of which each has a
         // channel and a time of its own.
-        let is_one = process.pids.len() == 1 || process.lived_ns <= process.end_ns.saturating_sub(process.begin_ns);
+        let is_one = process.is_one() || process.lived_ns <= process.end_ns.saturating_sub(process.begin_ns);
         let one_writes = process.threads <= process.pids.len() as u64 || ONE_WRITES.contains(&process.name.as_str());
         let aborted = process.signal == Some(libc::SIGABRT.cast_unsigned());
         let alone = is_one && (process.signal.is_none() || aborted) && one_writes;
@@ -101,7 +101,7 @@ fn rest_dropped(end: &RecordedEnd) -> u64 {
 /// `` Of 714 writes of `serena` to the pipe to `opencode`, 13 wrote only a part and 433 nothing (EAGAIN), ... ``
 pub(crate) fn rests(view: &FindingView<'_>) -> Vec<Finding> {
     let found = view.writers().filter_map(|(at, pipe, end)| {
-        let process = view.process(end).filter(|process| process.pids.len() == 1 && process.threads <= 1)?;
+        let process = view.process(end).filter(|process| process.is_one() && process.threads <= 1)?;
         // Vectors and splices have requests that are not known, or need not be repeated.
         let plain = end.calls.get("write").copied().unwrap_or_default();
         let dropped = rest_dropped(end);

@@ -5,7 +5,7 @@ use crate::record::say::findings::effort::used_up::{Said, full_table, no_process
 use crate::record::say::findings::view::FindingView;
 use crate::record::say::standstill::{full_name, inherited_lock};
 use crate::report::number::percent;
-use crate::result::{Finding, FindingKind, NamedFile, PathWhat, RecordedProcess, SeenProcess, WaitReason};
+use crate::result::{Finding, FindingKind, PathWhat, RecordedProcess, SeenProcess, WaitReason};
 use crate::util::text::{clean, counted, error_message, grouped, plural};
 
 /// Fewer are no load: questions how much there is to read, failed reads and writes, failed closes, and calls of `fsync`.
@@ -236,8 +236,17 @@ fn locked_out(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> S
         })
     };
     let how = if how.is_empty() { file.holders.iter().filter_map(stuck).collect() } else { how };
+    let failed = view.document.failures.iter().filter(|failed| failed.process == at).count() as u64;
+    let all = match process.own_pids().count() as u64 {
+        all if failed > 1 && all >= failed => {
+            format!(" {} of its {} processes failed.", grouped(failed), grouped(all))
+        }
+        _ => String::new(),
+    };
+    let waits =
+        if of_sqlite(view, at) { " SQLite waits with `PRAGMA busy_timeout = 5000` (`.timeout 5000`)." } else { "" };
     let text = format!(
-        "{} did not get the lock of `{}`, and did not wait for it: {} {} it.{how}",
+        "{} did not get the lock of `{}`, and did not wait for it: {} {} it.{how}{all}{waits}",
         view.name(at),
         clean(&file.path),
         few(file.holders.iter().map(full_name)),
@@ -250,6 +259,11 @@ fn locked_out(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> S
     Some((FindingKind::FileLock, file.holders.len() as u64, text))
 }
 
+/// Whether a process uses a database of SQLite.
+fn of_sqlite(view: &FindingView<'_>, at: usize) -> bool {
+    view.document.named_files.iter().any(|file| file.process == at && file.is_of_sqlite())
+}
+
 fn syncs(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
     if process.syncs < SYNCS {
         return None;
@@ -259,8 +273,7 @@ fn syncs(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
     let for_cpu = view.on_path(at, PathWhat::ForCpu);
     let is_crowded = process.waits.get(&WaitReason::Disk).is_some_and(|wait| wait.count >= process.syncs);
     let waits = asleep + if is_crowded { for_cpu } else { 0.0 };
-    let is_log = |file: &&NamedFile| ["-journal", "-wal"].iter().any(|end| file.path.ends_with(end));
-    let of_database = view.document.named_files.iter().filter(is_log).any(|file| file.process == at);
+    let of_database = of_sqlite(view, at);
     let text = format!(
         "{} called `fsync` {} times, and waits for files{} {} of the time: each call waits until the disk has all that was written. \
          One for many lines, or at the end, waits less often{}.",

@@ -52,10 +52,16 @@ pub(crate) fn started(view: &FindingView<'_>) -> Vec<Finding> {
     let processes =
         recording.recorded.iter().enumerate().filter(|(_, process)| is_short(process) && process.name == name);
     let processes: Vec<usize> = processes.map(|(at, _)| at).collect();
+    // Who has started them, or what had started these.
+    let above = processes.first().and_then(|of| view.with_starters(*of).find(|of| !short(*of)));
+    let is_it = |at: &usize| view.is_one(*at) && recording.recorded.get(*at).is_some_and(|of| of.forks > 0);
+    let by = above.filter(is_it).map_or_else(String::new, |at| format!(" by {}", view.name(at)));
     let text = format!(
-        "{forks} processes were started in {}, {count} of them `{name}`: such short ones are {} of the time. One process that does all of \
+        "{} processes were started{by} in {}, {} of them `{name}`: such short ones are {} of the time. One process that does all of \
          it starts once, and reads what it needs once.",
+        grouped(forks),
         after(recording.processes.window_ns),
+        grouped(count),
         percent(share)
     );
     let finding = Finding::new(FindingKind::Started, processes, text);
@@ -198,7 +204,7 @@ fn work(process: &RecordedProcess) -> Option<[usize; 2]> {
     let (at, [packs, _]) = (0..).zip(FORMATS).find(|(_, [packs, unpacks])| known(packs) || known(unpacks))?;
     // `-t` and `-l` do neither.
     let other = process.args.iter().any(|word| ["-t", "-l", "--test", "--list"].contains(&word.as_str()));
-    let is_known = process.pids.len() == 1 && !process.args.is_empty() && !other;
+    let is_known = process.is_one() && !process.args.is_empty() && !other;
     let unpacks = !known(packs) || process.args.iter().skip(1).any(unpacks);
     is_known.then_some([at, usize::from(unpacks)])
 }

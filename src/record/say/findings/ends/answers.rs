@@ -1,7 +1,7 @@
 //! Exit codes that are no failures, and shells that hide those which are.
 
 use crate::record::say::findings::view::FindingView;
-use crate::record::say::programs::{Does, does};
+use crate::record::say::programs::{Does, does, meaning};
 use crate::result::{FindingKind, RecordedProcess};
 
 /// Whether this exit code is what a program answers.
@@ -49,3 +49,32 @@ pub(crate) fn is_quiet(view: &FindingView<'_>, at: usize) -> bool {
 
 /// What says that a program failed, and at which channel.
 pub(crate) type Failed = (FindingKind, Option<usize>, String);
+
+/// What an exit code of a program means.
+pub(crate) fn answer(process: &RecordedProcess, code: u8) -> ExitMeaning {
+    match process.name.as_str() {
+        "diff" | "cmp" if is_answer(process, code) => ExitMeaning::Found("differences"),
+        "sort" | "awk" | "mawk" | "gawk" | "git" if is_answer(process, code) => ExitMeaning::Unknown,
+        _ if is_answer(process, code) => ExitMeaning::Found("nothing"),
+        name => meaning(name, code).map_or(ExitMeaning::Unknown, ExitMeaning::Meaning),
+    }
+}
+
+/// What an exit code tells.
+pub(crate) enum ExitMeaning {
+    /// What was found, or that nothing was.
+    Found(&'static str),
+    Meaning(&'static str),
+    Unknown,
+}
+
+impl ExitMeaning {
+    /// `, which found nothing and ended`: the end of a program.
+    pub(crate) fn ended(&self) -> String {
+        match self {
+            Self::Found(what) => format!(", which found {what} and ended"),
+            Self::Meaning(meaning) => format!(" ({meaning}), which ended"),
+            Self::Unknown => ", which ended".to_owned(),
+        }
+    }
+}

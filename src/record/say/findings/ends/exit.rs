@@ -1,20 +1,12 @@
 //! Which process the exit code comes from, if a shell only passes it on.
 
-use crate::record::say::findings::data::ignored;
-use crate::record::say::findings::data::unread::short_input;
-use crate::record::say::findings::ends::answers::is_answer;
+use crate::record::say::findings::ends::answers::{ExitMeaning, answer};
 use crate::record::say::findings::ends::broken_pipe::{BROKEN_PIPE, broken};
 use crate::record::say::findings::ends::exit_of::{of_ended_child, of_recipe, recipe};
-use crate::record::say::findings::ends::last_words;
+use crate::record::say::findings::ends::why::why;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed::TIMEOUT;
-use crate::record::say::programs::meaning;
-use crate::result::{
-    ChannelKind, Finding, FindingKind, HeldBy, NameError, NameUse, NamedFile, RecordedChannel, RecordedEnd,
-    RecordedProcess, WaitReason,
-};
-use crate::util::text::{clean, counted, error_message, grouped};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::result::{Finding, FindingKind, RecordedEnd, RecordedProcess};
 
 /// `` Exit code 141: `printf` was ended by SIGPIPE at 12.0 ms, because `grep` had ended. `` or `` Exit code 2 is that of `ls`,
 /// which ended at 0.30 s. ``
@@ -22,6 +14,9 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let recording = view.document;
     let code = recording.exit_codes.last().copied().filter(|code| *code > 0 && !recording.was_limited());
     let Some(code) = code else { return Vec::new() };
+    if let Some(read) = of_read(view, code) {
+        return vec![read];
+    }
     let kind = if code == BROKEN_PIPE { FindingKind::Sigpipe } else { FindingKind::ExitCode };
     let found = if kind == FindingKind::Sigpipe {
         let signal = Some(libc::SIGPIPE.cast_unsigned());
@@ -98,6 +93,28 @@ fn went_on(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Opti
     view.document.recorded.iter().enumerate().any(is_later).then(|| view.name(by))
 }
 
+/// If the last thing that a script did was a `read` that got the end of an empty pipe, as with `lastpipe`.
+fn of_read(view: &FindingView<'_>, code: u8) -> Option<Finding> {
+    let all = &view.document.recorded;
+    let found = view.readers().find_map(|(channel, _, end)| {
+        // `read` reads byte by byte.
+        let is_read = end.bytes == 0 && end.at_end == 1 && end.requested == 1;
+        let shell = view.process(end).filter(|of| is_read && of.is_shell() && of.execs > 0)?;
+        let writer = all.iter().rposition(|of| of.output == Some(channel) && of.execs > 0)?;
+        let soon = all[writer].end_ns <= shell.end_ns && shell.end_ns - all[writer].end_ns < AT_ONCE;
+        (soon && code == 1 && shell.exit_code == Some(code)).then_some((end.process, channel, writer))
+    });
+    let (at, channel, writer) = found?;
+    let text = format!(
+        "Exit code {code} is that of {} itself: its `read` got the end of the pipe from {}, in which there was nothing, and failed, at which \
+         `set -e` ends a script. `|| true` behind `read` avoids that.",
+        view.name(at),
+        view.name(writer)
+    );
+    let finding = Finding::new(FindingKind::ExitCode, [at, writer], text);
+    Some(Finding { channels: vec![channel], count: Some(u64::from(code)), ..finding })
+}
+
 /// If a script ended with a code that none of its programs had.
 fn itself(view: &FindingView<'_>, at: usize, code: u8) -> Option<Finding> {
     let is_it = |process: &&RecordedProcess| {
@@ -125,9 +142,6 @@ fn itself(view: &FindingView<'_>, at: usize, code: u8) -> Option<Finding> {
 /// Exit codes from here on are of signals (128 and the number), or of a program that is not there.
 const OF_SIGNALS: u8 = 126;
 
-/// The exit code of a command after which `xargs` starts no other one.
-const STOPS_XARGS: u8 = 255;
-
 /// Shells that know `pipefail`.
 const SHELLS: [&str; 5] = ["bash", "zsh", "ksh", "mksh", "sh"];
 
@@ -147,13 +161,13 @@ fn inverted(view: &FindingView<'_>, code: u8) -> Option<Finding> {
                     short || AT_FIRST.iter().any(|option| word.starts_with(option))
                 };
                 FINDERS.contains(&process.name.as_str())
-                    && process.pids.len() == 1
+                    && process.is_one()
                     && process.exit_code.is_none()
                     && options.into_iter().any(at_first)
             })
         };
         let writer = view.process(end);
-        writer.is_some_and(|process| process.signal == signal && process.pids.len() == 1)
+        writer.is_some_and(|process| process.signal == signal && process.is_one())
             && matches!(&pipe.readers[..], [reader] if found(reader))
     })?;
     let process = view.process(end)?;
@@ -169,299 +183,6 @@ fn inverted(view: &FindingView<'_>, code: u8) -> Option<Finding> {
     Some(Finding { channels: vec![at], count: Some(u64::from(code)), at_ns: Some(process.end_ns), ..finding })
 }
 
-/// `` . `tool.py` set O_NONBLOCK on it, ... `` Who made a file not block for all that have it open. Without a full stop.
-pub(crate) fn unready_by(view: &FindingView<'_>, at: usize) -> Option<String> {
-    let by = view.document.recorded.get(at)?.unready_by?;
-    // Who began later had it so from the begin.
-    let ended = view.document.recorded.get(by)?.end_ns < view.document.recorded.get(at)?.begin_ns;
-    let left = if ended { ", and ended without setting it back" } else { "" };
-    Some(format!(
-        ". {name} made it so for all that have inherited the same open file{left}. With an input or output of \
-         its own (`</dev/null`, `| cat`), it changes only that",
-        name = view.name(by)
-    ))
-}
-
-/// Why a program failed, as far as errors of its calls tell: `: it could not write on (EPIPE), ...`.
-pub(crate) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
-    let process = view.document.recorded.get(at)?;
-    // Who was to read had failed before.
-    let failed = |(channel, pipe, end): (usize, &RecordedChannel, &RecordedEnd)| {
-        let is_refused = end.process == at && end.epipe > 0 && pipe.readers.iter().all(|reader| reader.bytes == 0);
-        let of =
-            |of: &RecordedProcess| of.input == Some(channel) && of.exit_code.is_some() && of.end_ns <= process.end_ns;
-        is_refused.then(|| view.document.recorded.iter().position(of))?
-    };
-    if let Some((reader, of)) =
-        view.writers().find_map(failed).and_then(|of| Some((of, view.document.recorded.get(of)?)))
-    {
-        return Some(format!(
-            ": it could not write to {} (EPIPE), which had failed with exit code {} at {}, before it read anything",
-            view.name(reader),
-            of.exit_code.unwrap_or_default(),
-            after(of.end_ns)
-        ));
-    }
-    let unread = |(_, pipe, end): &(usize, &RecordedChannel, &RecordedEnd)| {
-        end.process == at && end.epipe > 0 && !pipe.readers.is_empty()
-    };
-    if let Some((_, pipe, _)) = view.writers().find(unread) {
-        let readers = view.names(&pipe.readers);
-        return Some(format!(
-            ": it could not write on (EPIPE), because {readers} did not read on, and it ignores SIGPIPE"
-        ));
-    }
-    let nobody = |(_, pipe, end): (usize, &RecordedChannel, &RecordedEnd)| {
-        end.process == at && end.epipe > 0 && pipe.kind.is_pipe() && pipe.other_readers.is_empty()
-    };
-    if view.writers().any(nobody) {
-        return Some(
-            ": it could not write to a pipe (EPIPE), because who was to read that had ended, and it ignores SIGPIPE, which ends others without \
-             an error"
-                .to_owned(),
-        );
-    }
-    // Who waits with `poll` reads until there is nothing, too.
-    let is_last = process.words.as_ref().is_some_and(|words| AGAIN.iter().any(|said| words.begin.contains(said)));
-    let too_early = |(channel, _, end): (usize, &RecordedChannel, &RecordedEnd)| {
-        let is_input = end.process == at && Some(channel) == process.input && end.eagain > 0;
-        is_input && (is_last || end.eagain == end.all_calls())
-    };
-    if view.readers().any(too_early) {
-        let by = unready_by(view, at);
-        let own = if process.name == "node" {
-            ". node makes its own so: `fs.readFileSync(0)` then fails, and events of `process.stdin` do not"
-        } else {
-            ""
-        };
-        let by = by.unwrap_or_else(|| own.to_owned());
-        return Some(format!(
-            ": its standard input does not block (O_NONBLOCK), and it read before there was data (EAGAIN){by}"
-        ));
-    }
-    // The row of the command can be one of others, too; that of the copy of `xargs` before is not.
-    let is_child = |of: &RecordedProcess| of.started_by == Some(at);
-    let copies: Vec<u32> =
-        view.document.recorded.iter().filter(|of| is_child(of)).flat_map(|of| of.pids.clone()).collect();
-    let stopped = |of: &&RecordedProcess| {
-        of.exit_code == Some(STOPS_XARGS) && (is_child(of) || of.pids.iter().any(|pid| copies.contains(pid)))
-    };
-    if let Some(child) = view.document.recorded.iter().find(stopped).filter(|_| process.name == "xargs") {
-        let text = format!(": `{}` ended with exit code {STOPS_XARGS}, at which it leaves out the rest", child.name);
-        return Some(text);
-    }
-    let eio = |(_, channel, end): &(usize, &RecordedChannel, &RecordedEnd)| {
-        end.process == at && end.errors > 0 && channel.kind == ChannelKind::Pty
-    };
-    if let Some((_, channel, _)) = view.readers().find(eio) {
-        let was_stopped = |held: &BTreeSet<HeldBy>| held.contains(&HeldBy::BackgroundRead);
-        if process.held_by.get(&WaitReason::Stopped).is_some_and(was_stopped) {
-            return Some(format!(
-                ": it read {} as a background job, which stopped it (SIGTTIN), and the read failed (EIO) when the shell that could bring it to \
-                 the foreground had ended. `</dev/null` (for ssh, `-n`) gives a background job no terminal to read",
-                if channel.is_typed() { "its terminal".to_owned() } else { view.pipe_from(channel) }
-            ));
-        }
-        return Some(format!(
-            ": its read of {} failed (EIO), as it does on Linux when nobody has its other side open any more. That is the end of file of a \
-             pseudo-terminal, and no error",
-            view.pipe_from(channel)
-        ));
-    }
-    if let Some(text) =
-        left_alone(view, at, process).or_else(|| got_several(view, at)).or_else(|| short_input(view, at))
-    {
-        return Some(text);
-    }
-    let by_name = || was_there(view, at, process).or_else(|| left_name(view, at, process));
-    if let Some(text) = too_long(view, at, process).or_else(by_name) {
-        return Some(text);
-    }
-    if let Some(text) = denied(view, at, process.end_ns) {
-        return Some(text);
-    }
-    // Its reads of what it had closed failed.
-    if let Some(bytes) =
-        ignored::find(view).into_iter().find(|found| found.processes.first() == Some(&at)).and_then(|found| found.bytes)
-    {
-        return Some(format!(
-            ": it never read the {} that its child had written to a pipe, and closed that, as Go's `Wait` does: it has to read before",
-            counted(bytes, "byte")
-        ));
-    }
-    let refused = process.connects > 0 && process.connects == process.refused_connects;
-    refused.then(|| {
-        ": its connections were refused (ECONNREFUSED): nobody listens there, not yet or not any more".to_owned()
-    })
-}
-
-/// What programs write of EAGAIN.
-const AGAIN: [&str; 2] = ["EAGAIN", "temporarily unavailable"];
-
-/// Who fails because another one has failed does so soon, ns.
-const SOON_NS: u64 = 300_000_000;
-
-/// `: `node server.mjs`, whose output it read, had failed with exit code 1 at 2.26 s`: who got the end of what one wrote that had failed
-/// just before.
-fn left_alone(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<String> {
-    let inputs = view.readers().filter(|(_, channel, end)| end.process == at && end.at_end > 0 && channel.is_stream());
-    let failed = inputs.filter_map(|(number, channel, _)| {
-        // Who failed at once wrote nothing.
-        let had_it = || view.document.recorded.iter().position(|of| of.output == Some(number) && of.execs > 0);
-        let of = match &channel.writers[..] {
-            [end] => end.process,
-            [] => had_it()?,
-            _ => return None,
-        };
-        let writer = view.document.recorded.get(of).filter(|_| of != at && view.is_one(of))?;
-        let before = writer.end_ns <= process.end_ns && process.end_ns - writer.end_ns < SOON_NS;
-        let code = writer.exit_code.filter(|_| before && !writer.is_shell() && writer.errors > 0)?;
-        Some((of, writer, code, channel.writers.is_empty()))
-    });
-    let (first, writer, code, wrote_nothing) = failed.min_by_key(|(_, writer, ..)| writer.end_ns)?;
-    let said =
-        last_words::wrote(view, first).map_or_else(String::new, |said| format!(".{}", said.trim_end_matches('.')));
-    Some(format!(
-        ": {}, whose output it {}, had failed first, with exit code {code} at {} and a message on its standard error{said}",
-        view.name(first),
-        if wrote_nothing { "was to read" } else { "read" },
-        after(writer.end_ns)
-    ))
-}
-
-/// What joins the output of what it starts.
-const JOINS: &str = "parallel";
-
-/// `: `parallel` gave it the output of 3 `bwa` as one, one after the other: ...`
-fn got_several(view: &FindingView<'_>, at: usize) -> Option<String> {
-    let inputs = view.readers().filter(|(_, channel, end)| end.process == at && channel.kind.is_pipe());
-    let mut joined = inputs.filter_map(|(_, channel, _)| match &channel.writers[..] {
-        [end] if view.is_one(end.process) => view.process(end).filter(|of| of.name == JOINS).map(|_| end.process),
-        _ => None,
-    });
-    let joins = joined.next()?;
-    // It starts others for itself, which do nothing.
-    let mut runs: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    for of in view.document.recorded.iter().filter(|of| of.started_by == Some(joins) && of.execs > 0) {
-        let (cpu_ns, count) = runs.entry(of.program()).or_default();
-        (*cpu_ns, *count) = (*cpu_ns + of.cpu_ns, *count + of.execs);
-    }
-    let (program, (_, count)) = runs.into_iter().max_by_key(|(_, work)| *work).filter(|(_, (_, count))| *count > 1)?;
-    let joins = view.name(joins);
-    Some(format!(
-        ": {joins} gave it the output of {count} `{}` as one, one after the other (a reader for each belongs to the command of {joins}, in quotes: \
-         `'command | reader'`)",
-        clean(program)
-    ))
-}
-
-/// Who fails because of a call that was refused does so soon after it, ns.
-const DENIED_NS: u64 = 500_000_000;
-
-/// `: its `rename` of `openwb.conf` was refused with "Device or resource busy"; something is mounted there ...`, of a process that ended at
-/// `end`, ns.
-pub(crate) fn denied(view: &FindingView<'_>, at: usize, end: u64) -> Option<String> {
-    let refusal = view.document.recorded.get(at)?.refusal.as_ref()?;
-    let just_before = |then: u64| then <= end && end < then + DENIED_NS;
-    // Of several in a row, the last one's is known, and where each was refused.
-    let is_it =
-        |file: &&NamedFile| file.process == at && file.error == Some(NameError::Denied) && just_before(file.at_ns[1]);
-    let file = view.document.named_files.iter().rfind(is_it);
-    if file.is_none() && !just_before(refusal.at_ns) {
-        return None;
-    }
-    let of = file.map_or_else(String::new, |file| format!(" of `{}`", clean(&file.path)));
-    let hint = match (refusal.call.as_str(), refusal.error) {
-        ("rename" | "renameat" | "renameat2", libc::EBUSY) => {
-            " (something is mounted there, such as a single file of a container: `cat new > file` writes it, but it cannot be replaced)"
-        }
-        (_, libc::ETXTBSY) => {
-            " (a process executes that file: `mv` and `install` give its name to another one, which does not disturb it)"
-        }
-        ("execve" | "execveat", libc::ENOEXEC) => {
-            " (the file is no program of this machine, and has no `#!` line that the kernel takes, of at most 255 bytes)"
-        }
-        ("execve" | "execveat", libc::E2BIG) => {
-            " (the command line, or its environment, is too long: `xargs` divides it)"
-        }
-        (_, libc::EROFS) => " (the file system can only be read)",
-        (_, libc::EACCES | libc::EPERM) => " (its user may not do that)",
-        (_, libc::ENAMETOOLONG) => " (a name has at most 255 bytes, and a path 4,095)",
-        _ => "",
-    };
-    Some(format!(": its `{}`{of} was refused with \"{}\"{hint}", refusal.call, error_message(refusal.error)))
-}
-
-/// The longest line that event loops and scanners take by default, bytes: asyncio/streams.py, `_DEFAULT_LIMIT`; bufio/scan.go,
-/// `MaxScanTokenSize`.
-const LONGEST_LINE: u64 = 65_536;
-
-/// A program that cannot go on ends so soon after what it has read last, ns.
-const AT_ONCE_NS: u64 = 100_000_000;
-
-/// It failed right after it had read a message of more than 64 KiB, the first of its writer.
-fn too_long(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<String> {
-    let large = |end: &RecordedEnd| {
-        end.log2_sizes.iter().skip(LONGEST_LINE.ilog2() as usize).sum::<u64>() == 1
-            && end.bytes > LONGEST_LINE
-            && end.all_calls() > 1
-    };
-    let (_, pipe, end) = view.readers().find(|(_, pipe, end)| {
-        let last = end.moved_ns.map_or(0, |[_, last]| last);
-        let soon = last <= process.end_ns && process.end_ns < last + AT_ONCE_NS;
-        end.process == at && end.at_end == 0 && soon && matches!(&pipe.writers[..], [writer] if large(writer))
-    })?;
-    let (read, written) = (end.bytes, pipe.writers.iter().map(|writer| writer.requested).sum::<u64>());
-    if read < written {
-        return Some(format!(
-            ": right before, it had read {} of {} that {} wrote, a part of the first message of more than 64 KiB. Such a message comes in parts, \
-             and who takes one for all fails; it has to read until it has the end of the message (`readline` of asyncio and `bufio.Scanner` of Go \
-             do so up to 64 KiB, unless `limit` or `Buffer` is larger)",
-            grouped(read),
-            counted(written, "byte"),
-            view.names(&pipe.writers)
-        ));
-    }
-    Some(format!(
-        ": right before, it had read the first message of more than 64 KiB from {}, and `readline` of asyncio (unless `limit` is larger) and \
-         `bufio.Scanner` of Go (unless its `Buffer` is) take no line that is longer",
-        view.names(&pipe.writers)
-    ))
-}
-
-/// It failed right after it could not create a file that was there before the recording.
-fn was_there(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<String> {
-    process.failure.as_ref().filter(|(_, error)| *error == libc::EEXIST)?;
-    let named = &view.document.named_files;
-    let last = |file: &&NamedFile| {
-        file.process == at && file.error == Some(NameError::Exists) && file.at_ns[1] + AT_ONCE_NS > process.end_ns
-    };
-    let file = named.iter().filter(last).max_by_key(|file| file.at_ns[1])?;
-    let made = |other: &NamedFile| other.path == file.path && other.error.is_none() && other.does > NameUse::Reads;
-    let from = if named.iter().any(made) { "" } else { ", as from an earlier run" };
-    Some(format!(": it could not create `{}`, which was there already (EEXIST){from}", clean(&file.path)))
-}
-
-/// It failed after it could not bind a socket to a path that another one had left.
-fn left_name(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<String> {
-    let named = &view.document.named_files;
-    let failed = |file: &&NamedFile| {
-        file.process == at && file.error == Some(NameError::InUse) && !file.path.starts_with("port ")
-    };
-    let file = named.iter().find(failed).filter(|_| process.exit_code.is_some())?;
-    let bound = |other: &&NamedFile| {
-        let before = other.ended_ns.is_some_and(|ended| ended < file.at_ns[0]);
-        other.path == file.path && other.does == NameUse::Binds && other.error.is_none() && before
-    };
-    let by = named.iter().rfind(bound)?;
-    Some(format!(
-        ": it could not bind `{}` (EADDRINUSE), which {} had left when it ended: nobody listens there. A server removes the file at its end, \
-         or before it binds (`unlink`)",
-        clean(&file.path),
-        view.name(by.process)
-    ))
-}
-
 /// What ended in a shell with the code that the shell ended with, the last of several: a program, or a part of the shell.
 fn innermost<'a>(view: &FindingView<'a>, at: usize, code: u8) -> Option<(usize, &'a RecordedProcess)> {
     let all = &view.document.recorded;
@@ -470,7 +191,7 @@ fn innermost<'a>(view: &FindingView<'a>, at: usize, code: u8) -> Option<(usize, 
     let starters = |of: usize| std::iter::successors(Some(of), |of| all.get(*of)?.started_by).skip(1).take(8);
     let last_of = |starter: usize| {
         let failed = all.iter().enumerate().filter(|(other, process)| {
-            let is_part = process.execs == 0 && process.name == shell.name && process.pids.len() == 1;
+            let is_part = process.execs == 0 && process.name == shell.name && process.is_one();
             let failed = process.exit_code == Some(code) && process.end_ns <= shell.end_ns;
             failed && (process.execs > 0 || is_part) && starters(*other).any(|by| by == starter)
         });
@@ -498,35 +219,6 @@ fn of_part(view: &FindingView<'_>, part: usize) -> String {
         format!(", which got the end of {pipe}{nothing}: `read` fails then, and `set -e` ends the script")
     });
     format!("; the last that ended in it with this code was a part of it, {}{read}", view.name(part))
-}
-
-/// What an exit code of a program means.
-fn answer(process: &RecordedProcess, code: u8) -> ExitMeaning {
-    match process.name.as_str() {
-        "diff" | "cmp" if is_answer(process, code) => ExitMeaning::Found("differences"),
-        "sort" | "awk" | "mawk" | "gawk" | "git" if is_answer(process, code) => ExitMeaning::Unknown,
-        _ if is_answer(process, code) => ExitMeaning::Found("nothing"),
-        name => meaning(name, code).map_or(ExitMeaning::Unknown, ExitMeaning::Meaning),
-    }
-}
-
-/// What an exit code tells.
-enum ExitMeaning {
-    /// What was found, or that nothing was.
-    Found(&'static str),
-    Meaning(&'static str),
-    Unknown,
-}
-
-impl ExitMeaning {
-    /// `, which found nothing and ended`: the end of a program.
-    fn ended(&self) -> String {
-        match self {
-            Self::Found(what) => format!(", which found {what} and ended"),
-            Self::Meaning(meaning) => format!(" ({meaning}), which ended"),
-            Self::Unknown => ", which ended".to_owned(),
-        }
-    }
 }
 
 /// A script ends so long after a command that ended it, at most, ns.

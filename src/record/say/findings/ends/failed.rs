@@ -4,7 +4,7 @@ use crate::record::say::findings::ends::answers::{
     Failed, TIMED_OUT, answers, fails, hiding_shell, is_answer, is_quiet,
 };
 use crate::record::say::findings::ends::broken_pipe::{BROKEN_PIPE, SOON};
-use crate::record::say::findings::ends::exit::why;
+use crate::record::say::findings::ends::why::why;
 use crate::record::say::findings::ends::without_output::{SUBSTITUTED, not_found, without_output};
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::first_of::first_of;
@@ -74,7 +74,7 @@ fn after_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, co
         is_own(&end.process) && pipe.kind.is_pipe() && end.bytes > 0 && all && reads_on
     })?;
     // What it wrote there were its errors.
-    let is_known = process.pids.len() == 1 && document.failures.iter().any(|failed| failed.process == at);
+    let is_known = process.is_one() && document.failures.iter().any(|failed| failed.process == at);
     if is_known && process.execs > 0 && end.process == at && process.output != Some(channel) {
         return None;
     }

@@ -7,5 +7,7 @@ pub(crate) mod exit_of;
 pub(crate) mod failed;
 pub(crate) mod killed_part;
 pub(crate) mod last_words;
+pub(crate) mod not_started;
 pub(crate) mod unheeded;
+pub(crate) mod why;
 pub(crate) mod without_output;

@@ -1,7 +1,7 @@
 //! Programs that failed in a script which went on all the same.
 
 use crate::record::say::findings::ends::answers::{TIMED_OUT, answers, fails};
-use crate::record::say::findings::ends::exit;
+use crate::record::say::findings::ends::why;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::killed::TIMEOUT;
 use crate::record::say::programs::{Does, does};
@@ -34,13 +34,13 @@ pub(crate) fn unheeded(view: &FindingView<'_>) -> Vec<Finding> {
             continue;
         }
         // Errors of its calls say more.
-        if process.pids.len() == 1 && exit::why(view, failed.process).is_some() {
+        if process.is_one() && why::why(view, failed.process).is_some() {
             continue;
         }
         let Some((kind, why)) = why(view, failed, process) else { continue };
         known.push((failed.process, &failed.args));
         let (name, code) = (shown(process, &failed.args), failed.exit_code);
-        let denied = exit::denied(view, failed.process, failed.lived_ns[1]).unwrap_or_default();
+        let denied = why::denied(view, failed.process, failed.lived_ns[1]).unwrap_or_default();
         let text = format!("`{name}` failed with exit code {code} at {}{denied}{why}", after(failed.lived_ns[1]));
         let finding = Finding::new(kind, [failed.process], text);
         found.push(Finding { count: Some(code.into()), at_ns: Some(failed.lived_ns[1]), ..finding });
@@ -129,7 +129,7 @@ fn why(view: &FindingView<'_>, failed: &FailedProcess, process: &RecordedProcess
         return Some((FindingKind::HiddenFailure, text));
     }
     // A script may have asked whether it fails.
-    let alone = process.pids.len() == 1 && fails(process, failed.exit_code);
+    let alone = process.is_one() && fails(process, failed.exit_code);
     (!alone && !failed.quiet)
         .then(|| (FindingKind::Tolerated, format!(". {of}, which started it, went on, and its exit code is 0.")))
 }

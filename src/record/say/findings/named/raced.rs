@@ -119,7 +119,8 @@ fn race_found(view: &FindingView<'_>) -> Option<Finding> {
     };
     let ends = |file: &&NamedFile| {
         let soon = file.ended_ns.is_some_and(|end| end.saturating_sub(file.at_ns[1]) < ENDS_NS);
-        file.error.is_some() && file.does != NameUse::Connects && file.exit_code.is_some() && soon
+        let fails = file.error.is_some() && !file.is_of_sqlite();
+        fails && file.does != NameUse::Connects && file.exit_code.is_some() && soon
     };
     // One that tries again later is prepared for it.
     let tries = |failed: &&NamedFile| {

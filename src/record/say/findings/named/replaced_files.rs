@@ -2,7 +2,7 @@
 
 use crate::record::say::findings::ends::answers::is_answer;
 use crate::record::say::findings::view::{FindingView, after};
-use crate::result::{Finding, FindingKind, NameUse, NamedFile, RecordedStream};
+use crate::result::{Finding, FindingKind, NameUse, NamedFile, RecordedProcess, RecordedStream};
 use crate::util::text::{clean, counted, grouped};
 
 /// Who writes on for so long after its file got another name does not only end, ns.
@@ -112,6 +112,31 @@ pub(crate) fn found_empty(view: &FindingView<'_>) -> Vec<Finding> {
     files.iter().filter(anew).find_map(found).into_iter().collect()
 }
 
+/// `` `python3 reader.py` stands at byte 14,504 of `app.log`, which `bash` emptied at 3.53 s: ... ``
+pub(crate) fn emptied_under(view: &FindingView<'_>) -> Vec<Finding> {
+    let found = |(at, process): (usize, &RecordedProcess)| {
+        let read = process.last_read.as_ref().filter(|read| read.bytes > read.size)?;
+        let empties = |file: &&NamedFile| {
+            let is_it = file.does == NameUse::Empties && file.error.is_none() && file.process != at;
+            is_it && file.last_name().starts_with(&read.file)
+        };
+        let by = view.document.named_files.iter().filter(empties).max_by_key(|file| file.at_ns[1])?;
+        let text = format!(
+            "{} stands at byte {} of `{}`, which {} emptied at {} ({} in it since then): its reads get the end of the file, and what is written there now is not read. \
+             It has to notice that the file is shorter (`fstat`) and begin anew, as `tail -F` does.",
+            view.name(at),
+            grouped(read.bytes),
+            clean(&read.file),
+            view.name(by.process),
+            after(by.at_ns[1]),
+            counted(read.size, "byte"),
+        );
+        let finding = Finding::new(FindingKind::Hole, [at, by.process], text);
+        Some(Finding { bytes: Some(read.size), of: Some(read.bytes), at_ns: Some(by.at_ns[1]), ..finding })
+    };
+    view.document.recorded.iter().enumerate().find_map(found).into_iter().collect()
+}
+
 /// Who fails because of what it has read ends so much later at most, ns.
 const ENDS_NS: u64 = 1_000_000_000;
 
@@ -195,7 +220,7 @@ pub(crate) fn copied_part(view: &FindingView<'_>) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::record::say::findings::tests::{MS, said, silent, used};
-    use crate::result::Document;
+    use crate::result::{Document, ReadFile};
 
     #[test]
     fn who_writes_on_to_a_file_of_another_name_is_said() {
@@ -251,6 +276,24 @@ mod tests {
                 &|recording| recording.recorded[1].name = "mv".to_owned(),
             ],
         );
+    }
+
+    #[test]
+    fn a_file_that_was_emptied_under_its_reader_is_said() {
+        let emptied = |change: &dyn Fn(&mut Document)| {
+            said(emptied_under, &|recording| {
+                let file = "f".to_owned();
+                recording.recorded[1].last_read = Some(ReadFile { file, bytes: 14_504, size: 23 });
+                recording.named_files = vec![used(0, NameUse::Empties, 300)];
+                change(recording);
+            })
+        };
+        let text = "`grep` stands at byte 14,504 of `f`, which `seq` emptied at 0.30 s (23 bytes in it since then): its reads get the end of the \
+                    file, and what is written there now is not read. It has to notice that the file is shorter (`fstat`) and begin anew, as \
+                    `tail -F` does.";
+        assert_eq!(emptied(&|_| {}), [text]);
+        let shorter = |recording: &mut Document| recording.recorded[1].last_read.as_mut().unwrap().bytes = 23;
+        silent(&emptied, &[&shorter, &|recording| recording.named_files.clear()]);
     }
 
     #[test]

@@ -4,4 +4,5 @@ pub(crate) mod connections;
 pub(crate) mod held_back;
 pub(crate) mod listens;
 pub(crate) mod name_server;
+pub(crate) mod not_shut;
 pub(crate) mod relays;

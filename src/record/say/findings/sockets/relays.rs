@@ -1,6 +1,7 @@
 //! Programs that pass data on both ways, and end when one of them has ended.
 
 use crate::record::say::findings::view::{FindingView, after};
+use crate::record::say::programs::{Does, does};
 use crate::result::{Finding, FindingKind, RecordedEnd, WaitReason};
 use crate::util::text::{clean, counted};
 
@@ -31,7 +32,7 @@ pub(crate) fn ended_early(view: &FindingView<'_>) -> Vec<Finding> {
         let client = if client.is_empty() { "the other side".to_owned() } else { client };
         let switch = match relay.program() {
             "socat" => " (`socat -t 60`: it waits for 0.5 s otherwise)",
-            "nc" | "ncat" | "nc.openbsd" | "nc.traditional" => " (without `-q` or `-N`)",
+            program if does(program, Does::Connects) => " (without `-q` or `-N`)",
             _ => "",
         };
         let text = format!(
@@ -45,13 +46,10 @@ pub(crate) fn ended_early(view: &FindingView<'_>) -> Vec<Finding> {
     found.collect()
 }
 
-/// Programs that end after some time without data (`-w`).
-const NETCATS: [&str; 5] = ["nc", "ncat", "netcat", "nc.openbsd", "nc.traditional"];
-
 /// `` `nc -w 4` ended at 4.76 s, because nothing had come for the time of its `-w`: ... ``
 pub(crate) fn idle(view: &FindingView<'_>) -> Vec<Finding> {
     let found = view.readers().filter_map(|(at, channel, end)| {
-        let process = view.process(end).filter(|of| NETCATS.contains(&of.program()) && view.is_one(end.process))?;
+        let process = view.process(end).filter(|of| does(of.program(), Does::Connects) && view.is_one(end.process))?;
         let option = process.args.iter().position(|word| word.starts_with("-w"))?;
         let word = process.args.get(option)?;
         let limit = if word == "-w" { format!("-w {}", process.args.get(option + 1)?) } else { word.clone() };

@@ -144,7 +144,7 @@ fn sentence(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess
 
 /// One that is known to buffer and wrote a file, all of it at its end: `` `gawk` read 16 times from 1.02 s on and wrote `traffic.log` only ... ``
 fn of_file(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<Finding> {
-    let (switch, what) = switch(process).filter(|_| process.pids.len() == 1)?;
+    let (switch, what) = switch(process).filter(|_| process.is_one())?;
     let mut reading = view.readers().filter(|(_, _, end)| end.process == at && end.bytes > 0);
     let (_, _, input) = reading.next().filter(|_| reading.next().is_none())?;
     let mut written =

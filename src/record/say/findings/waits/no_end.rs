@@ -17,7 +17,7 @@ pub(crate) fn no_end(view: &FindingView<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let found = view.readers().find_map(|(at, pipe, end)| {
-        let is_it = |of: &&RecordedProcess| does(&of.name, Does::WritesAtEnd) && of.pids.len() == 1 && !follows(of);
+        let is_it = |of: &&RecordedProcess| does(&of.name, Does::WritesAtEnd) && of.is_one() && !follows(of);
         let reader = view.process(end).filter(is_it)?;
         let waits = end.blocked_ns as f64 >= WAITS * view.window() && end.at_end == 0 && end.bytes > 0;
         let writer = pipe.writers.iter().find(|end| view.process(end).is_some_and(follows)).filter(|_| waits)?;

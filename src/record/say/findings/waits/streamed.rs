@@ -17,8 +17,9 @@ pub(crate) fn all_before_the_first(view: &FindingView<'_>) -> Vec<Finding> {
         let [reader] = &pipe.readers[..] else { return None };
         // Who reads to the end of file wants all of it.
         let process = view.process(reader).filter(|process| process.end_ns < view.document.processes.window_ns)?;
-        let wants_little = reader.at_end == 0 && reader.bytes > 0 && process.signal.is_none() && process.pids.len() == 1;
-        if !wants_little || !pipe.kind.is_pipe() || does(&writer.name, Does::WritesAtEnd) {
+        let wants_little = reader.at_end == 0 && reader.bytes > 0 && process.signal.is_none() && process.is_one();
+        // What a program tells itself is no output.
+        if !wants_little || !pipe.kind.is_pipe() || reader.process == end.process || does(&writer.name, Does::WritesAtEnd) {
             return None;
         }
         let [first, _] = end.moved_ns?;
@@ -41,7 +42,7 @@ fn works_first(end: &RecordedEnd, process: &RecordedProcess) -> bool {
     let lived = process.end_ns.saturating_sub(process.begin_ns);
     let first = end.moved_ns.map_or(0, |[first, _]| first.saturating_sub(process.begin_ns));
     lived >= LONG_NS
-        && process.pids.len() == 1
+        && process.is_one()
         && first as f64 >= LATE * lived as f64
         && process.cpu_ns as f64 >= WORKS * lived as f64
 }

@@ -1,6 +1,8 @@
 use super::*;
 use crate::record::say::findings::tests::{MS, WINDOW, said, used};
-use crate::result::{CriticalPath, FullTable, LeftProcesses, LockedFile, NameUse, PathPart, UsedPort, WaitTotal};
+use crate::result::{
+    CriticalPath, FullTable, LeftProcesses, LockedFile, NameUse, NamedFile, PathPart, UsedPort, WaitTotal,
+};
 
 fn of(change: &dyn Fn(&mut RecordedProcess)) -> Vec<String> {
     said(find, &|recording| change(&mut recording.recorded[1]))

@@ -1,5 +1,6 @@
 use super::*;
 use crate::record::say::findings::tests::said;
+use crate::record::say::programs::meaning;
 use crate::result::Document;
 
 /// `sh`, which started the others, ends with this code.
@@ -193,4 +194,30 @@ fn a_code_of_the_only_program_or_of_nobody_is_not() {
         recording.recorded[1].signal = Some(libc::SIGPIPE.cast_unsigned());
     });
     assert!(good.is_empty(), "that is how a pipeline ends");
+}
+
+#[test]
+fn a_read_that_got_nothing_is_said() {
+    let read = |change: &dyn Fn(&mut Document)| {
+        said(find, &|recording| {
+            ends(recording, 1);
+            (recording.recorded[0].execs, recording.recorded[0].end_ns) = (1, 12_500_000);
+            (recording.recorded[1].output, recording.recorded[1].execs) = (Some(0), 1);
+            let pipe = &mut recording.channels[0];
+            pipe.writers.clear();
+            let end = &mut pipe.readers[0];
+            (end.process, end.bytes, end.at_end, end.requested) = (0, 0, 1, 1);
+            change(recording);
+        })
+    };
+    let text = "Exit code 1 is that of `sh` itself: its `read` got the end of the pipe from `seq`, in which there was nothing, and failed, at which \
+                `set -e` ends a script. `|| true` behind `read` avoids that.";
+    assert_eq!(read(&|_| {}), [text]);
+    for change in [
+        (&|recording: &mut Document| recording.channels[0].readers[0].requested = 4096) as &dyn Fn(&mut Document),
+        &|recording| recording.recorded[0].end_ns = 90_000_000,
+        &|recording| recording.recorded[0].exit_code = Some(2),
+    ] {
+        assert!(!read(change).contains(&text.to_owned()));
+    }
 }
