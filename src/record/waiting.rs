@@ -37,9 +37,11 @@ pub(crate) fn wait(
             let due = step(false);
             if !told && launcher.asked_since().is_some_and(|ago| ago >= PATIENCE) {
                 told = true;
-                progress::note(
-                    "the pipeline goes on after the signal: three signals within 3 s (Ctrl-C three times) end it, and give the answer",
-                );
+                progress::note(if launcher.is_sent() {
+                    "the pipeline goes on after the signal: 10 s after that, the recording ends it, and gives the answer"
+                } else {
+                    "the pipeline goes on after the signal: three signals within 3 s (Ctrl-C three times) end it, and give the answer"
+                });
             }
             if (due.is_none() || launcher.is_insisted()) && ended_by_user.is_none() {
                 ended_by_user = Some(begun.elapsed());

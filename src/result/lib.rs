@@ -60,9 +60,9 @@ pub use path::PathKind;
 pub use path::{CriticalPath, PathCeiling, PathPart, PathWakes, PathWhat};
 pub use probe::Probe;
 pub use recorded::{
-    BusyProgram, FullDevice, FullTable, HeldBy, LeftProcesses, LockWait, LockedFile, Observer, PipeHolder, ProcLooks,
-    ProcessRefusal, ProcessWords, ReadFile, RecordLevel, RecordedProcess, SHELLS, UnrecordedProcess, UsedPort,
-    UserPipes, WaitReason, WaitTotal, Zombies,
+    BusyProgram, FullDevice, FullTable, HeldBy, LeftProcesses, LockWait, LockedFile, MANY_IN_ONE, Observer, PipeHolder,
+    ProcLooks, ProcessRefusal, ProcessWords, ReadFile, RecordLevel, RecordedProcess, SHELLS, UnrecordedProcess,
+    UsedPort, UserPipes, WaitReason, WaitTotal, Zombies,
 };
 pub use request::{Collector, Loader, Request, Selection};
 pub use stack_files::LARGEST;

@@ -328,11 +328,23 @@ pub struct RecordedProcess {
 /// Programs that are shells, as far as these are known.
 pub const SHELLS: [&str; 9] = ["sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "busybox"];
 
+/// Programs that are many, each named by the first argument.
+pub const MANY_IN_ONE: [&str; 3] = ["busybox", "coreutils", "toybox"];
+
 impl RecordedProcess {
-    /// The program that it executes: of a script that is started by its name (`./a.sh`), its interpreter.
+    /// The program that it executes: of a script that is started by its name (`./a.sh`), its interpreter; of `busybox cat`, the
+    /// latter.
     pub fn program(&self) -> &str {
         let program = self.args.first().and_then(|word| word.rsplit('/').next());
-        program.map_or(self.name.as_str(), |program| program.trim_start_matches('-'))
+        let program = program.map_or(self.name.as_str(), |program| program.trim_start_matches('-'));
+        self.applet().unwrap_or(program)
+    }
+
+    /// Which of those it is that its program can be: [`MANY_IN_ONE`].
+    pub fn applet(&self) -> Option<&str> {
+        let first = self.args.first().and_then(|word| word.rsplit('/').next())?;
+        let applet = self.args.get(1).filter(|word| !word.starts_with('-'));
+        applet.filter(|_| MANY_IN_ONE.contains(&first)).map(String::as_str)
     }
 
     /// The ids of its processes without those that executed another program, and have a row of that.
@@ -355,7 +367,10 @@ impl RecordedProcess {
 
     /// Whether it is a shell, or a script of one.
     pub fn is_shell(&self) -> bool {
-        [self.name.as_str(), self.program()].iter().any(|name| SHELLS.contains(name))
+        match self.applet() {
+            Some(applet) => SHELLS.contains(&applet),
+            None => [self.name.as_str(), self.program()].iter().any(|name| SHELLS.contains(name)),
+        }
     }
 
     /// Whether it may have moved data at pipes that was not seen.

@@ -5,13 +5,14 @@ use crate::profile::few;
 use crate::record::model::labels::with_id;
 use crate::record::model::stage_times::StageTime;
 use crate::record::model::stages::{self, Stages};
+use crate::record::start::command_line::program_name;
 use crate::record::start::running::OtherEnd;
 use crate::report::number::number;
 use crate::result::{
     Document, Finding, FindingKind, LastLook, LastWait, RecordLevel, RecordedChannel, RecordedEnd, RecordedProcess,
     SeenProcess, UnrecordedProcess,
 };
-use crate::util::text::{capitalized, counted};
+use crate::util::text::{capitalized, clean, counted};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Pipes of which more are in result.json only.
@@ -60,9 +61,16 @@ pub(crate) fn add_seen(pipes: &mut [RecordedChannel], look: Option<&LastLook>) {
 }
 
 /// `from dd to wc`.
-pub(crate) fn pipe_name(pipe: &RecordedChannel, stages: &Stages, times: &[StageTime]) -> String {
-    let [from, to] = stages::sides(pipe, stages).map(|side| {
-        let names = few(side.iter().map(|stage| format!("`{}`", times[*stage].name)));
+pub(crate) fn pipe_name(recording: &Document, pipe: &RecordedChannel, stages: &Stages, times: &[StageTime]) -> String {
+    let at = recording.channels.iter().position(|of| std::ptr::eq(of, pipe));
+    let sides = stages::sides(pipe, stages);
+    // Who has made no call there, but had it as its standard input or output, is not outside.
+    let silent: [fn(&RecordedProcess) -> Option<usize>; 2] = [|of| of.output, |of| of.input];
+    let [from, to] = [0, 1].map(|side| {
+        let used = sides[side].iter().map(|stage| format!("`{}`", times[*stage].name));
+        let had_it = recording.recorded.iter().filter(|of| at.is_some() && of.execs > 0 && silent[side](of) == at);
+        let had_it = had_it.map(|of| format!("`{}`", clean(&program_name(&of.name, &of.args))));
+        let names = if sides[side].is_empty() { few(had_it) } else { few(used) };
         if names.is_empty() { "outside".to_owned() } else { names }
     });
     format!("from {from} to {to}")
@@ -138,7 +146,7 @@ fn unrecorded(
     };
     let end = if writes { "write" } else { "read" };
     let who = capitalized(&few(others.iter().map(|of| with_id(&of.name, of.pid, None, of.container.as_ref()))));
-    let name = pipe_name(pipe, stages, times);
+    let name = pipe_name(recording, pipe, stages, times);
     let recorded = if writes { &pipe.writers } else { &pipe.readers };
     let also = if recorded.is_empty() { "" } else { "also " };
     let (end, noun) = (if pipe.kind.is_pipe() { end } else { "other" }, pipe.kind.noun());

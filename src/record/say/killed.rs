@@ -4,7 +4,9 @@ use crate::profile::few;
 use crate::record::model::labels::{is_one, labels};
 use crate::record::say::findings::view::after;
 use crate::record::say::first_of::first_of;
-use crate::result::{ChannelKind, Document, ExecutedOn, Finding, FindingKind, InVain, RecordedProcess, WaitReason};
+use crate::result::{
+    ChannelKind, Document, ExecutedOn, Finding, FindingKind, InVain, LeftProcesses, RecordedProcess, WaitReason,
+};
 use crate::util::text::counted;
 use std::collections::BTreeSet;
 
@@ -140,17 +142,25 @@ fn spared(recording: &Document, labels: &[String], at: usize) -> Option<Finding>
         return None;
     }
     let text = format!(
-        "`{}` ended `{}`, and itself at {}, but {} that it had started went on until {} ({}). A signal to the whole group (`kill -- -PID`), \
+        "`{}` ended `{}`, and itself at {}, but {} that it had started went on {} ({}). A signal to the whole group (`kill -- -PID`), \
          or one to each, ends all.",
         labels.get(at)?,
         labels.get(ended)?,
         after(process.end_ns),
         counted(left.count, "process"),
-        after(left.until_ns),
+        until(recording, left),
         few(others.iter().filter_map(|of| labels.get(*of)).map(|name| format!("`{name}`")))
     );
     let which = [at, ended].into_iter().chain(others);
     Some(Finding { at_ns: Some(process.end_ns), ..Finding::new(FindingKind::GroupEnded, which, text) })
+}
+
+/// `until 2.04 s`: how long those went on that were left.
+fn until(recording: &Document, left: &LeftProcesses) -> String {
+    if left.until_ns >= recording.processes.window_ns {
+        return "to the end of the recording".to_owned();
+    }
+    format!("until {}", after(left.until_ns))
 }
 
 /// Who was ended by a signal that its own child did not get, and which went on.
@@ -172,12 +182,12 @@ fn orphaned(recording: &Document, labels: &[String], at: usize) -> Option<Findin
         return None;
     }
     let text = format!(
-        "`{}` was ended by {signal} of `{}` at {}, but what it had started ({}) got none, and went on until {}. {BOTH_END}",
+        "`{}` was ended by {signal} of `{}` at {}, but what it had started ({}) got none, and went on {}. {BOTH_END}",
         labels.get(at)?,
         labels.get(by)?,
         after(process.end_ns),
         few(children.iter().filter_map(|of| labels.get(*of)).map(|name| format!("`{name}`"))),
-        after(left.until_ns)
+        until(recording, left)
     );
     let which = [at, by].into_iter().chain(children);
     Some(Finding { at_ns: Some(process.end_ns), ..Finding::new(FindingKind::GroupEnded, which, text) })

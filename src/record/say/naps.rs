@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 /// The program that only sleeps.
 pub(super) const SLEEP: &str = "sleep";
 
+/// From this part of its life on a CPU on, a process works while one of its threads sleeps.
+const WORKS: f64 = 0.5;
+
 /// Of fewer sleeps, the mean says less than their sum.
 const FEW: u64 = 5;
 
@@ -32,6 +35,10 @@ pub(crate) fn naps(recording: &Document, labels: &[String], at: usize) -> String
                 return format!(" ({times}, {} in all)", time(all));
             }
             let each = time(all / waits.count as f64);
+            // As the scheduler of Go does, to see whether another one has run for too long.
+            if process.has_threads() && process.cpu_ns as f64 >= WORKS * process.lived_ns as f64 {
+                return format!(" ({times}, {each} each, while other threads of it are on a CPU)");
+            }
             // They sleep at the same time.
             if process.has_threads() {
                 return format!(" ({times}, {each} each, in several threads)");

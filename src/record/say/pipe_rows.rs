@@ -44,7 +44,8 @@ pub(crate) fn rows(recording: &Document) -> Vec<PipeRow<'_>> {
     // The rows of pipes that can be several, by name.
     let mut shared: BTreeMap<String, usize> = BTreeMap::new();
     for pipe in used {
-        let mut name = pipe_name(pipe, &stages, &times).replace('`', "").trim_start_matches("from ").to_owned();
+        let mut name =
+            pipe_name(recording, pipe, &stages, &times).replace('`', "").trim_start_matches("from ").to_owned();
         if !pipe.kind.is_pipe() {
             name += &format!(" ({})", noun_with_port(pipe));
         }

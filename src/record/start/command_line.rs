@@ -1,6 +1,6 @@
 //! Command lines of processes, and the names that people give to what they started by them.
 
-use crate::result::SHELLS;
+use crate::result::{MANY_IN_ONE, SHELLS};
 use crate::util::text::read_lossy;
 
 /// A program that executes a script, and its options.
@@ -94,12 +94,22 @@ pub(crate) fn inline_code(words: &[String]) -> Option<&str> {
     words.get(at + 2).map(String::as_str)
 }
 
+/// Which of those a program is that it can be: [`MANY_IN_ONE`].
+pub(crate) fn applet(words: &[String]) -> Option<&str> {
+    let is_one = words.first().is_some_and(|word| MANY_IN_ONE.contains(&file_name(word)));
+    words.get(1).filter(|word| is_one && !word.starts_with('-')).map(String::as_str)
+}
+
+/// The name of what executes its own program again, as busybox does: /proc/self/exe.
+const ITSELF: &str = "exe";
+
 /// A program by its name (as in /proc/PID/comm) and its command line: an interpreter with the name of its script.
 pub(crate) fn program_name(comm: &str, words: &[String]) -> String {
     let first = words.first().map(|word| file_name(word)).unwrap_or_default();
     // The whole of a name that the kernel has cut.
-    let name = if comm.len() == COMM && first.starts_with(comm) { first } else { comm };
-    match script_name(words) {
+    let is_cut = comm.len() == COMM && first.starts_with(comm);
+    let name = if is_cut || comm == ITSELF && !first.is_empty() { first } else { comm };
+    match applet(words).filter(|_| MANY_IN_ONE.contains(&name)).or_else(|| script_name(words)) {
         Some(script) if !script.is_empty() && script != name && !script.starts_with(comm) => format!("{name} {script}"),
         _ => name.to_owned(),
     }
@@ -107,7 +117,8 @@ pub(crate) fn program_name(comm: &str, words: &[String]) -> String {
 
 /// The words after those that [`program_name`] has, without code.
 pub(crate) fn operands(words: &[String]) -> &[String] {
-    let rest = words.get(script(words).unwrap_or(0) + 1..).unwrap_or_default();
+    let named = script(words).unwrap_or(usize::from(applet(words).is_some()));
+    let rest = words.get(named + 1..).unwrap_or_default();
     let code = interpreter(words).and_then(|interpreter| rest.iter().position(|word| interpreter.is_inline(word)));
     code.and_then(|at| rest.get(..=at)).unwrap_or(rest)
 }
@@ -118,7 +129,8 @@ pub(crate) fn reads_its_script(words: &[String]) -> bool {
         let inline = words.iter().skip(1).any(|word| shell.is_inline(word));
         words.iter().any(|word| word == "-s") || !inline && script(words).is_none()
     };
-    interpreter(words).is_some_and(|found| is_shell(found.name) && from_input(found))
+    let of_applet = || applet(words).is_some() && reads_its_script(&words[1..]);
+    interpreter(words).is_some_and(|found| is_shell(found.name) && from_input(found)) || of_applet()
 }
 
 /// Whether a program with this name is a shell: it reads line by line on purpose, and writes what it prints at once.
@@ -152,6 +164,9 @@ mod tests {
         assert_eq!(named("server.py", "/usr/bin/python3 ./server.py"), "server.py");
         assert_eq!(named("bash", "-bash"), "bash");
         assert_eq!(named("", ""), "");
+        assert_eq!(named("busybox", "busybox shuf -n 5"), "busybox shuf");
+        assert_eq!(named("busybox", "busybox --help"), "busybox");
+        assert_eq!(named("exe", "cat"), "cat");
         assert_eq!(named("a-long-name-of-", "./a-long-name-of-a-program x"), "a-long-name-of-a-program");
     }
 
@@ -160,6 +175,7 @@ mod tests {
         let of = |line: &str| operands(&words(line.replace(' ', "\0").as_bytes())).join(" ");
         assert_eq!(of("python3 -u server.py 80"), "80");
         assert_eq!(of("dd if=a of=b"), "if=a of=b");
+        assert_eq!(of("busybox dd if=a"), "if=a");
         assert_eq!(of("python3 -c print"), "-c");
         assert_eq!(of(""), "");
     }

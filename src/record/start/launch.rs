@@ -25,13 +25,16 @@ use std::time::{Duration, Instant};
 /// Starts pipelines, one after the other, and waits for them.
 pub(crate) struct Launcher {
     stages: Arc<Mutex<Vec<Stage>>>,
-    /// When signals asked to end.
-    asked: Arc<Mutex<Vec<Instant>>>,
+    /// When signals asked to end, and whether no terminal sent them: whoever sends one to pipeprof itself waits for its end.
+    asked: Arc<Mutex<Vec<(Instant, bool)>>>,
 }
 
 /// So many signals within this time end a pipeline that goes on after one.
 const INSISTS: usize = 3;
 const INSISTS_WITHIN: Duration = Duration::from_secs(3);
+
+/// Whoever sends a signal to pipeprof itself, as `timeout` does, waits so long for the pipeline to end by it.
+const OBEYS_WITHIN: Duration = Duration::from_secs(10);
 
 /// How to start a pipeline.
 #[derive(Debug, Default)]
@@ -62,6 +65,12 @@ impl StageStreams {
         let null = || File::options().write(true).open("/dev/null").context("cannot open /dev/null");
         Ok(Self { input, output: null()?, errors: null()? })
     }
+}
+
+/// Whether pipeprof is in the foreground of its terminal, so that Ctrl-C is for it and for the pipeline.
+fn is_in_foreground() -> bool {
+    let group = File::open("/dev/tty").ok().and_then(|terminal| rustix::termios::tcgetpgrp(terminal).ok());
+    group == Some(rustix::process::getpgrp())
 }
 
 /// The thread that passes on signals. Its name can be that of who ended a sleep.
@@ -120,7 +129,8 @@ impl Launcher {
         let (stages, asked) = (Arc::clone(&launcher.stages), Arc::clone(&launcher.asked));
         let pass_on = move || {
             for signal in signals.forever() {
-                asked.lock().unwrap_or_else(PoisonError::into_inner).push(Instant::now());
+                let is_sent = [SIGTERM, SIGHUP].contains(&signal) || !is_in_foreground();
+                asked.lock().unwrap_or_else(PoisonError::into_inner).push((Instant::now(), is_sent));
                 if ![SIGTERM, SIGHUP].contains(&signal) {
                     continue;
                 }
@@ -153,13 +163,20 @@ impl Launcher {
 
     /// How long ago a signal asked to end first.
     pub(crate) fn asked_since(&self) -> Option<Duration> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).first().map(Instant::elapsed)
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).first().map(|(at, _)| at.elapsed())
     }
 
-    /// Whether several signals, one soon after the other, have asked to end what does not end by one.
+    /// Whether what has asked to end did not come from a terminal: it is not for a program that goes on after Ctrl-C.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|(_, is_sent)| *is_sent)
+    }
+
+    /// Whether several signals, one soon after the other, have asked to end what does not end by one, or one that did not come from
+    /// a terminal, some time ago.
     pub(crate) fn is_insisted(&self) -> bool {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.windows(INSISTS).any(|times| times[INSISTS - 1].duration_since(times[0]) <= INSISTS_WITHIN)
+        let soon = |times: &[(Instant, bool)]| times[INSISTS - 1].0.duration_since(times[0].0) <= INSISTS_WITHIN;
+        asked.windows(INSISTS).any(soon) || asked.iter().any(|(at, is_sent)| *is_sent && at.elapsed() >= OBEYS_WITHIN)
     }
 
     /// Start all stages; `announce` is called with the number of each before it starts. pipeprof keeps no end of a pipe:

@@ -412,6 +412,8 @@ impl PathFollower {
                 _ if is_alarm => Woken::Else(step.at, PR_IN_PROCESS as u32, Name::default()),
                 Some(path) => Woken::By(Box::new(path), room, waker),
                 None if is_soft_interrupt(&name) => Woken::Else(step.at, PR_IN_INTERRUPT as u32, name),
+                // Whose signal ends a sleep has not sent what it was for.
+                None if kills => Woken::Else(step.at, context, Name::default()),
                 None => Woken::Else(step.at, context, name),
             });
         } else if let Some(path) = path {

@@ -2,7 +2,7 @@
 //! Each rule is a pure function of the recording, in a file of its subject, and a row of [`RULES`]. None of them says anything of an
 //! ordinary pipeline.
 
-mod children;
+pub(crate) mod children;
 mod data;
 mod effort;
 mod ends;

@@ -118,9 +118,10 @@ impl<'a> FindingView<'a> {
     /// What a process was, by its last exec but one.
     fn before(&self, at: usize) -> Option<usize> {
         let all = &self.document.recorded;
-        let (begin, [pid]) = (all.get(at)?.begin_ns, &all[at].pids[..]) else { return None };
+        let (end, [pid]) = (all.get(at)?.end_ns, &all[at].pids[..]) else { return None };
+        // Of a row of several, the first one's begin is known.
         let was = |(of, process): &(usize, &RecordedProcess)| {
-            *of != at && process.moved_on.contains(pid) && process.begin_ns < begin
+            *of != at && process.moved_on.contains(pid) && process.begin_ns < end
         };
         all.iter().enumerate().filter(was).max_by_key(|(_, process)| process.begin_ns).map(|(of, _)| of)
     }

@@ -189,7 +189,7 @@ fn who_ends_one_of_several_is_said() {
         let said = findings(&Document { recorded, ..Document::default() });
         said.into_iter().find(|of| of.kind == FindingKind::GroupEnded).map(|of| of.text)
     };
-    let text = "`node` ended `sleep`, and itself at 0.25 s, but 2 processes that it had started went on until 1.00 s (`sh`). A signal to the whole \
+    let text = "`node` ended `sleep`, and itself at 0.25 s, but 2 processes that it had started went on to the end of the recording (`sh`). A signal to the whole \
                 group (`kill -- -PID`), or one to each, ends all.";
     assert_eq!(said(WINDOW, 0).as_deref(), Some(text));
     assert_eq!((said(WINDOW / 2, 0), said(WINDOW, 2)), (None, None));
@@ -221,7 +221,7 @@ fn what_goes_on_after_its_shell_was_ended_is_said() {
         said.into_iter().find(|of| of.kind == FindingKind::GroupEnded).map(|of| of.text)
     };
     let text = format!(
-        "`sh` was ended by SIGKILL of `python3` at 2.00 s, but what it had started (`sleep`) got none, and went on until 5.00 s. \
+        "`sh` was ended by SIGKILL of `python3` at 2.00 s, but what it had started (`sleep`) got none, and went on to the end of the recording. \
          {BOTH_END}"
     );
     assert_eq!(said("sh", 5 * WINDOW, None).as_deref(), Some(&*text));

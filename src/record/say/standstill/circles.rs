@@ -110,12 +110,30 @@ fn is_own(wait: &LastWait, channel: &AwaitedChannel) -> bool {
     channel.holders.iter().all(|holder| holder.process.pid == wait.process.pid)
 }
 
+/// Whether one waits for data from nothing but what the other one waits for, too.
+fn waits_for_same(own: &LastWait, other: &LastWait) -> bool {
+    let is_same = |of: &AwaitedChannel, known: &AwaitedChannel| {
+        (of.inode, of.device, of.kind) == (known.inode, known.device, known.kind) && !of.room && !known.room
+    };
+    let known = own.channels();
+    let of_other = other.channels();
+    !of_other.is_empty() && of_other.iter().all(|of| known.iter().any(|known| is_same(of, known)))
+}
+
 /// Of the waits of those that could end this one, the one that says most; its own if nobody else could.
 fn next(endless: &[&LastWait], at: usize) -> Option<usize> {
     let own = endless[at];
     let enders: Vec<u32> = match &own.awaited {
         WaitedFor::Channels { any, .. } => {
-            any.iter().flat_map(|channel| &channel.holders).map(|of| of.process.pid).collect()
+            let all = any.iter().flat_map(|channel| &channel.holders).map(|of| of.process.pid);
+            // Who reads the same writes nothing to it, if another one can.
+            let reads_too = |pid: &u32| {
+                *pid != own.process.pid
+                    && endless.iter().any(|wait| wait.process.pid == *pid && waits_for_same(own, wait))
+            };
+            let (reading, writing): (Vec<u32>, Vec<u32>) = all.partition(reads_too);
+            let is_known = |pid: &u32| *pid != own.process.pid && endless.iter().any(|wait| wait.process.pid == *pid);
+            if writing.iter().any(is_known) { writing } else { [writing, reading].concat() }
         }
         WaitedFor::Children(children) => children.iter().map(|child| child.pid).collect(),
         WaitedFor::Thread => vec![own.process.pid],

@@ -74,10 +74,13 @@ fn without_reader(recording: &Document, look: &LastLook, wait: &LastWait, channe
 
 fn text(recording: &Document, look: &LastLook, wait: &LastWait, channel: &AwaitedChannel) -> Option<String> {
     let others: Vec<_> = channel.holders.iter().filter(|holder| holder.process.pid != wait.process.pid).collect();
-    // Who waits for room elsewhere, or for the end of a child, has that as its cause.
+    // Who waits for room elsewhere, for the end of a child, or for another one to open a FIFO, has that as its cause.
     let waits_itself = |pid: u32| {
         let own = || look.waits.iter().filter(|other| other.process.pid == pid);
-        own().any(|other| for_room(other).is_some() || matches!(other.awaited, WaitedFor::Children(_)))
+        own().any(|other| {
+            for_room(other).is_some()
+                || matches!(other.awaited, WaitedFor::Children(_) | WaitedFor::Opening { .. } | WaitedFor::Lock { .. })
+        })
     };
     if others.is_empty() || others.iter().any(|holder| waits_itself(holder.process.pid)) {
         return None;

@@ -40,8 +40,9 @@ pub(super) fn held(recording: &Document, look: &LastLook) -> Vec<(Option<usize>,
         };
         for channel in any.iter().filter(|channel| !channel.room && !channel.unaccepted && is_open(channel)) {
             let new = known.insert((wait.process.pid, channel.inode));
-            let hung =
-                wait.process.recorded.is_some_and(|at| is_hung(recording, at)) || was_written(recording, channel);
+            let hung = wait.process.recorded.is_some_and(|at| is_hung(recording, at))
+                || was_written(recording, channel)
+                || !channel.holders.is_empty() && all_left(channel);
             // Who ended that process itself has waited as long as it wanted.
             let ends = |holder: &ChannelHolder| {
                 let process = holder.process.recorded.and_then(|at| recording.recorded.get(at));

@@ -2,6 +2,7 @@
 
 use crate::profile::few;
 use crate::record::model::labels::labels;
+use crate::record::say::findings::children::make::jobs;
 use crate::record::say::findings::line_cut;
 use crate::record::say::findings::view::FindingView;
 use crate::record::say::programs::{Does, does, reads_all};
@@ -44,6 +45,9 @@ pub(super) fn remedy(
         let is_cut = |channel: &AwaitedChannel| cuts.iter().any(|cut| cut.is(channel));
         if members.iter().any(|wait| wait.channels().iter().any(is_cut)) {
             return None;
+        }
+        if let Some(text) = job_server(recording, members) {
+            return Some(text);
         }
         if !all_empty {
             return silent_input(recording, members, name);
@@ -88,6 +92,21 @@ pub(super) fn remedy(
 
 fn all_wait(members: &[&LastWait]) -> &'static str {
     if members.len() == 2 { "Both wait" } else { "All of them wait" }
+}
+
+/// If a member waits for a token of the job server of `make`, which gets those back when its jobs end.
+fn job_server(recording: &Document, members: &[&LastWait]) -> Option<String> {
+    let of_make = |channel: &&AwaitedChannel| {
+        let pipe = recorded(recording, channel).filter(|_| !channel.room && channel.fd > LAST_GIVEN)?;
+        let writer = pipe.writers.first().and_then(|end| recording.recorded.get(end.process))?;
+        let jobs = jobs(writer).filter(|_| channel.holders.iter().any(|holder| holder.process.name == writer.name))?;
+        Some(format!("{} {jobs}", writer.name))
+    };
+    let make = members.iter().flat_map(|wait| wait.channels()).find_map(|channel| of_make(&channel))?;
+    Some(format!(
+        "That pipe is the job server of `{make}`, which gets a token back only when a job ends, and none was left. What a job starts and waits for \
+         has to work with the job's own token."
+    ))
 }
 
 /// What asks on its standard input.

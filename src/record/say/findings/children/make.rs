@@ -15,8 +15,11 @@ const ALONE: [f64; 2] = [0.5, 1.15];
 /// nothing that runs at once, but has nothing to say.
 pub(crate) fn without_server(view: &FindingView<'_>) -> Option<Finding> {
     let all = &view.document.recorded;
+    if let Some(found) = told_so(view) {
+        return Some(found);
+    }
     all.iter().enumerate().find_map(|(at, inner)| {
-        let outer = view.with_starters(at).skip(1).find(|of| is_make(&all[*of]) && jobs(&all[*of]).is_some())?;
+        let outer = view.with_starters(at).skip(1).find(|of| jobs(&all[*of]).is_some())?;
         let own = |of: &&RecordedProcess| of.started_by == Some(at) && of.execs > 0;
         let started: usize = all.iter().filter(own).map(|of| of.pids.len()).sum();
         let lived: u64 = all.iter().filter(own).map(|of| of.lived_ns).sum();
@@ -35,12 +38,34 @@ pub(crate) fn without_server(view: &FindingView<'_>) -> Option<Finding> {
     })
 }
 
+/// What GNU make writes then.
+const UNAVAILABLE: &str = "jobserver unavailable";
+
+/// The same where it was read what the inner one wrote. That can be in a row with copies of the outer one.
+fn told_so(view: &FindingView<'_>) -> Option<Finding> {
+    let mut all = view.document.recorded.iter().enumerate();
+    let says = |of: &RecordedProcess| of.words.as_ref().is_some_and(|words| words.begin.contains(UNAVAILABLE));
+    let (inner, _) = all.clone().find(|(_, of)| is_make(of) && says(of))?;
+    let (outer, make) = all.find(|(_, of)| jobs(of).is_some())?;
+    let text = format!(
+        "`{} {}` has started another `make` without its job server (\"{UNAVAILABLE}\"), so that this runs one job at a time: the recipe has to call \
+         it as `$(MAKE)`, not by its name, or to begin with `+`, and what stands between the two must not close the descriptors of the server, \
+         which MAKEFLAGS names (in Python `close_fds=False`).",
+        make.name,
+        jobs(make).unwrap_or_default(),
+    );
+    Some(Finding::new(FindingKind::Turns, [inner, outer], text))
+}
+
 fn is_make(process: &RecordedProcess) -> bool {
     matches!(process.name.as_str(), "make" | "gmake")
 }
 
 /// The option for more than one job at once.
-fn jobs(process: &RecordedProcess) -> Option<&str> {
+pub(crate) fn jobs(process: &RecordedProcess) -> Option<&str> {
+    if !is_make(process) {
+        return None;
+    }
     let is_it = |word: &&String| {
         let number = word.strip_prefix("-j").or_else(|| word.strip_prefix("--jobs="));
         number.is_some_and(|number| number.is_empty() || number.parse::<u32>().is_ok_and(|jobs| jobs > 1))
@@ -54,7 +79,7 @@ mod tests {
     use super::*;
     use crate::record::say::findings::effort::work::one_by_one;
     use crate::record::say::findings::tests::{WINDOW, said, silent};
-    use crate::result::Document;
+    use crate::result::{Document, ProcessWords};
 
     #[test]
     fn a_make_without_a_job_server_is_said() {
@@ -82,6 +107,14 @@ mod tests {
         let text = "`make -j6` started `make -C` without its job server, so that it runs one job at a time: the recipe has to call it \
                     as `$(MAKE)`, not by its name, or to begin with `+`.";
         assert_eq!(makes(&|_| {}), [text]);
+        let says = makes(&|recording| {
+            let begin = "make[1]: warning: jobserver unavailable: using -j1.".to_owned();
+            recording.recorded[1].words = Some(ProcessWords { begin, ..ProcessWords::default() });
+        });
+        assert!(
+            says[0].starts_with("`make -j6` has started another `make` without its job server (\"jobserver"),
+            "{says:?}"
+        );
         silent(
             &makes,
             &[

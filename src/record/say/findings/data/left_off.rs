@@ -3,7 +3,7 @@
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::programs::reads_all;
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedEnd};
-use crate::util::text::{clean, counted};
+use crate::util::text::counted;
 
 /// `` `rec.pl` ended at 12.0 ms, when it had got the end of one pipe from `job.sh`, but not that of the other one: ... ``
 pub(crate) fn first_end(view: &FindingView<'_>) -> Vec<Finding> {
@@ -38,9 +38,6 @@ pub(crate) fn first_end(view: &FindingView<'_>) -> Vec<Finding> {
     found.take(1).collect()
 }
 
-/// Programs that are many, each named by the first argument.
-const MANY_IN_ONE: [&str; 3] = ["coreutils", "busybox", "toybox"];
-
 /// `` `coreutils tee` ended at 7.20 ms, before the end of its input: ... ``
 pub(crate) fn left_off(view: &FindingView<'_>) -> Vec<Finding> {
     let found = view.writers().filter_map(|(at, pipe, end)| {
@@ -48,18 +45,13 @@ pub(crate) fn left_off(view: &FindingView<'_>) -> Vec<Finding> {
         let broke = end.epipe > 0 || writer.signal == Some(libc::SIGPIPE.cast_unsigned());
         let [reader] = &pipe.readers[..] else { return None };
         let process = view.process(reader).filter(|_| broke)?;
-        let applet = process.args.get(1).filter(|_| MANY_IN_ONE.contains(&process.name.as_str()));
-        let program = applet.unwrap_or(&process.name);
+        let program = process.applet().unwrap_or(&process.name);
         let is_over = process.end_ns < writer.end_ns && process.signal.is_none() && process.exit_code.is_none();
         let is_short = reader.at_end == 0 && reader.eagain == 0 && reader.short > 0 && reader.unsent > 0;
-        if !is_over || !is_short || process.pids.len() > 1 || !reads_all(program) {
+        if !is_over || !is_short || !view.is_one(reader.process) || !reads_all(program) {
             return None;
         }
-        let name = if applet.is_some() {
-            format!("`{} {}`", clean(&process.name), clean(program))
-        } else {
-            view.name(reader.process)
-        };
+        let name = view.name(reader.process);
         let how = if writer.signal.is_some() { "was ended by SIGPIPE" } else { "could not (EPIPE)" };
         let text = format!(
             "{name} ended at {} after {}, without the end of its input: {}, which was to write more, {how}. A read that gives less than \

@@ -26,6 +26,11 @@ pub(crate) fn broken(view: &FindingView<'_>) -> Vec<Finding> {
         let Some(process) = view.process(end).filter(|_| lost > 0) else { continue };
         let name = view.name(end.process);
         let ended = view.readers_ended(pipe, process.end_ns);
+        // Whoever the end of the recording ends writes to others that it has ended.
+        let interrupted = |end: u64| view.document.ended_by_interruption(end);
+        if ended.map_or_else(|| interrupted(process.end_ns), interrupted) {
+            continue;
+        }
         let readers = view.names(&pipe.readers);
         let of_reader = |of: fn(&RecordedProcess) -> Option<u32>| {
             pipe.readers.iter().filter_map(|end| view.process(end)).find_map(of)

@@ -13,6 +13,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     for (at, pipe) in view.document.channels.iter().enumerate() {
         found.extend(divided(view, at, pipe));
         found.extend(pipe.readers.iter().filter_map(|end| own_script(view, at, pipe, end)));
+        found.extend(pipe.readers.iter().find_map(|end| read_ahead(view, at, pipe, end)));
         // `read` of a shell reads byte by byte, so that others can read on. After a program has, the shell gets the end, or waits
         // for that program.
         let waits = |end: &RecordedEnd| {
@@ -120,6 +121,28 @@ fn own_script(view: &FindingView<'_>, at: usize, pipe: &RecordedChannel, end: &R
     );
     let finding = Finding { count: Some(end.by_read), ..Finding::new(FindingKind::Taken, [end.process], text) };
     (end.by_read > 0 && shell.is_one()).then(|| Finding { channels: vec![at], ..finding })
+}
+
+/// A shell that reads its script in blocks, and what it has started reads the same channel.
+fn read_ahead(view: &FindingView<'_>, at: usize, pipe: &RecordedChannel, end: &RecordedEnd) -> Option<Finding> {
+    let shell = view.process(end).filter(|shell| shell.is_shell() && reads_its_script(&shell.args))?;
+    // bash reads byte by byte, so that others can read on.
+    let in_blocks = shell.input == Some(at) && end.bytes > end.all_calls() && pipe.kind.is_pipe();
+    let below = |of: usize| of != end.process && view.with_starters(of).any(|above| above == end.process);
+    let mut others = pipe.readers.iter().filter(|other| other.bytes > 0 && other.process != end.process);
+    let other = others.find(|other| below(other.process)).filter(|_| in_blocks)?;
+    let (shell, name) = (view.name(end.process), view.name(other.process));
+    let text = format!(
+        "{shell} reads its script from {} in blocks, and {name}, which it started, reads the same: {name} got {} of {}, without what \
+         {shell} had read ahead by then ({}), which that takes for commands. What is to be read needs a channel of its own, or the script a \
+         file; `</dev/null` behind a command leaves the script alone.",
+        view.pipe_from(pipe),
+        grouped(other.bytes),
+        counted(pipe.read(), "byte"),
+        counted(end.bytes, "byte"),
+    );
+    let finding = Finding::new(FindingKind::Taken, [other.process, end.process], text);
+    Some(Finding { channels: vec![at], bytes: Some(end.bytes), of: Some(pipe.read()), ..finding })
 }
 
 /// The same of a file: the programs in the loop share what the shell has opened, and its place.
@@ -231,6 +254,32 @@ mod tests {
         for line in ["bash a.sh", "bash -c read", "grep -s"] {
             assert!(script(line).is_empty(), "{line}");
         }
+    }
+
+    #[test]
+    fn a_script_that_is_read_in_blocks_is_said() {
+        let script = |change: &dyn Fn(&mut Document)| {
+            said(find, &|recording| {
+                let shell = &mut recording.recorded[1];
+                (shell.name, shell.input, shell.args) = ("dash".to_owned(), Some(0), vec!["dash".to_owned()]);
+                recording.recorded[2].started_by = Some(1);
+                let end = RecordedEnd { bytes: 200, calls: [("read".to_owned(), 2)].into(), ..RecordedEnd::default() };
+                recording.channels[0].readers.push(RecordedEnd { process: 2, ..end });
+                change(recording);
+            })
+        };
+        let text = "`dash` reads its script from the pipe from `seq` in blocks, and `cat`, which it started, reads the same: `cat` got 200 of 1,200 \
+                    bytes, without what `dash` had read ahead by then (1,000 bytes), which that takes for commands. What is to be read needs a \
+                    channel of its own, or the script a file; `</dev/null` behind a command leaves the script alone.";
+        assert_eq!(script(&|_| {}), [text]);
+        silent(
+            &script,
+            &[
+                &|recording| recording.recorded[2].started_by = None,
+                &|recording| recording.recorded[1].args.push("a.sh".to_owned()),
+                &|recording| recording.channels[0].readers[0].calls = [("read".to_owned(), 1000)].into(),
+            ],
+        );
     }
 
     #[test]

@@ -27,7 +27,8 @@ pub(crate) fn unsent(view: &FindingView<'_>) -> Vec<Finding> {
         if end.unsent == 0 || end.eagain + end.short == 0 || end.epipe > 0 || !alone || is_excerpt || !is_read {
             continue;
         }
-        if rest_dropped(end) > 0 {
+        // What ended the recording has cut its last write.
+        if rest_dropped(end) > 0 || view.document.ended_by_interruption(process.end_ns) {
             continue;
         }
         let (noun, readers) = (pipe.kind.noun(), &pipe.readers);

@@ -96,9 +96,20 @@ fn after_output(view: &FindingView<'_>, at: usize, process: &RecordedProcess, co
              ({keeps} keeps {code})."
         )
     } else {
-        let (what, remedy) = match reader {
-            Some(_) => ("exit code is 0", SUBSTITUTED.to_owned()),
-            None => ("pipeline's exit code is 0: that of its last program", format!("{keeps} keeps it.")),
+        let mut readers = pipe.readers.iter().filter(|of| of.process != at);
+        let fails_too = readers.find(|of| view.process(of).is_some_and(|of| of.exit_code.is_some_and(|code| code > 0)));
+        let (what, remedy) = match (reader, fails_too) {
+            (Some(_), _) => ("exit code is 0".to_owned(), SUBSTITUTED.to_owned()),
+            (None, Some(next)) => {
+                let next = view.name(next.process);
+                (
+                    format!("exit code of all is 0, although {next} failed, too"),
+                    "`set -eo pipefail` ends a script there.".to_owned(),
+                )
+            }
+            (None, None) => {
+                ("pipeline's exit code is 0: that of its last program".to_owned(), format!("{keeps} keeps it."))
+            }
         };
         format!(
             "{name} failed with exit code {code} at {end}, after {who} had written to {to}, and the {what}. {remedy}"

@@ -1,6 +1,6 @@
 //! Programs that a shell could not start, and went on.
 
-use crate::record::say::findings::ends::{last_words, why};
+use crate::record::say::findings::ends::why;
 use crate::record::say::findings::view::{FindingView, after};
 use crate::result::{FailedProcess, Finding, FindingKind};
 
@@ -24,10 +24,9 @@ pub(crate) fn not_started(view: &FindingView<'_>) -> Vec<Finding> {
             _ => return None,
         };
         let text = format!(
-            "{} could not {what} a program at {}{why}, and went on: `set -e` would have ended it.{}",
+            "{} could not {what} a program at {}{why}, and went on: `set -e` would have ended it.",
             view.name(failed.process),
             after(at),
-            last_words::wrote(view, failed.process).unwrap_or_default()
         );
         let finding = Finding::new(kind, [failed.process], text);
         Some(Finding { count: Some(failed.exit_code.into()), at_ns: Some(at), ..finding })

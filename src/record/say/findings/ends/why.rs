@@ -102,7 +102,7 @@ pub(crate) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
             view.pipe_from(channel)
         ));
     }
-    let of_input = left_alone(view, at, process).or_else(|| got_nothing(view, at, process));
+    let of_input = got_nothing(view, at, process).or_else(|| left_alone(view, at, process));
     if let Some(text) = of_input.or_else(|| got_several(view, at)).or_else(|| short_input(view, at)) {
         return Some(text);
     }
@@ -164,13 +164,14 @@ fn left_alone(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> O
 
 /// `: it got nothing from `curl`, which ended without an error at 8.95 ms`: an empty input.
 fn got_nothing(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<String> {
-    // What a shell reads itself may well be empty.
-    let empty = |end: &RecordedEnd| end.process == at && end.bytes == 0 && end.at_end > 0 && !process.is_shell();
+    // A copy of it may read for it, as of `tar`. What a shell reads itself may well be empty.
+    let own = |of: usize| view.with_starters(of).any(|above| above == at) && !process.is_shell();
+    let empty = |end: &RecordedEnd| end.bytes == 0 && end.at_end > 0 && own(end.process);
     let (input, ..) =
         view.readers().find(|(_, channel, end)| empty(end) && channel.is_stream() && channel.written() == 0)?;
     let all = &view.document.recorded;
     let writes = |of: &RecordedProcess| of.output == Some(input) && of.execs > 0 && of.end_ns <= process.end_ns;
-    let writer = all.iter().rposition(writes).filter(|of| *of != at && view.is_one(*of))?;
+    let writer = all.iter().rposition(writes).filter(|of| !own(*of) && view.is_one(*of))?;
     let well = all.get(writer).filter(|of| of.exit_code.is_none() && of.signal.is_none())?;
     // What it was to write may be in what comes before it, or at the other side of its connection.
     let hint = match well.program() {

@@ -82,10 +82,7 @@ pub(crate) fn in_memory(view: &FindingView<'_>) -> Vec<Finding> {
             return Some(found);
         }
         let (bytes, read) = input(view, at, usize::MAX)?;
-        let writes = view.writers().filter(|(_, _, end)| end.process == at && end.bytes > 0);
-        let writes = writes.filter_map(|(_, _, end)| Some(end.moved_ns?[0]));
-        let files = view.document.streams.iter().filter(|stream| stream.process == at && stream.writes);
-        let wrote = writes.chain(files.map(|stream| stream.moved_ns[0])).min();
+        let wrote = wrote_first(view, at);
         let is_large = process.peak_memory >= LARGE.max(TIMES * bytes) && bytes >= INPUT;
         if !is_large || !view.is_one(at) || wrote.is_some_and(|first| first < read) {
             return None;
@@ -102,8 +99,19 @@ pub(crate) fn in_memory(view: &FindingView<'_>) -> Vec<Finding> {
     view.document.recorded.iter().enumerate().filter_map(keeps).collect()
 }
 
+/// When a process wrote first, to a channel or to its standard output, ns.
+fn wrote_first(view: &FindingView<'_>, at: usize) -> Option<u64> {
+    let writes = view.writers().filter(|(_, _, end)| end.process == at && end.bytes > 0);
+    let writes = writes.filter_map(|(_, _, end)| Some(end.moved_ns?[0]));
+    let files = view.document.streams.iter().filter(|stream| stream.process == at && stream.writes);
+    writes.chain(files.map(|stream| stream.moved_ns[0])).min()
+}
+
 /// So much more memory than a file has bytes is not only a buffer for it.
 const TIMES_OF_FILE: u64 = 8;
+
+/// Who writes after so small a part of its life does not keep what it reads until the end.
+const EARLY: f64 = 0.2;
 
 /// `` `bedtools` took up to 4,198 MiB of memory, and the file that it read last, `reads.bam`, has 19 MiB: ... ``
 fn of_file(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<Finding> {
@@ -117,7 +125,10 @@ fn of_file(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Opti
         counted(read.size >> 20, "MiB"),
         if process.name == "bedtools" { " (for `bedtools`, `-sorted`)" } else { "" }
     );
-    let is_much = process.peak_memory >= LARGE.max(TIMES_OF_FILE * read.size);
+    let lived = process.end_ns.saturating_sub(process.begin_ns) as f64;
+    let streams =
+        wrote_first(view, at).is_some_and(|first| (first.saturating_sub(process.begin_ns) as f64) < EARLY * lived);
+    let is_much = process.peak_memory >= LARGE.max(TIMES_OF_FILE * read.size) && !streams;
     is_much.then(|| Finding { bytes: Some(process.peak_memory), ..Finding::new(FindingKind::Backlog, [at], text) })
 }
 
@@ -147,6 +158,7 @@ mod tests {
         let keeps = |peak: u64| {
             said(in_memory, &|recording| {
                 recording.recorded[1].peak_memory = peak;
+                recording.channels[1].writers[0].moved_ns = Some([WINDOW / 2, WINDOW]);
                 recording.recorded[1].last_read =
                     Some(ReadFile { file: "reads.bam".to_owned(), bytes: 19 << 20, size: 19 << 20 });
             })

@@ -7,7 +7,8 @@ use crate::record::say::killed::TIMEOUT;
 use crate::record::say::words;
 use crate::report::number::percent;
 use crate::result::{
-    Finding, FindingKind, HeldBy, NameUse, PathWhat, RecordedEnd, RecordedProcess, StaleFile, WaitReason,
+    EventSource, EventWait, Finding, FindingKind, HeldBy, LastWait, NameUse, PathWhat, RecordedEnd, RecordedProcess,
+    StaleFile, WaitReason,
 };
 use crate::util::text::{clean, counted, grouped};
 use std::collections::BTreeSet;
@@ -153,8 +154,9 @@ pub(crate) fn unnoticed(view: &FindingView<'_>) -> Vec<Finding> {
         if process.waits.contains_key(&WaitReason::Child) && channel.readers.iter().all(is_child) {
             continue;
         }
-        // Of several threads, others wait for something else.
-        if process.has_threads() {
+        // Of several threads, others wait for something else, unless they do nothing but watch files.
+        let watches = watches_files(view, end.process);
+        if process.has_threads() && !watches {
             continue;
         }
         // What it wrote since was refused, which it did not care for.
@@ -171,7 +173,8 @@ pub(crate) fn unnoticed(view: &FindingView<'_>) -> Vec<Finding> {
         let polled = process.waits.get(&WaitReason::Poll).map_or(0, |wait| wait.ns);
         let waited = match input {
             Some((_, _, waited)) => waited.blocked_ns,
-            // It watches files, or the network.
+            None if watches => polled.min(unnoticed),
+            // It watches the network, for example.
             None if process.threads == 1 => polled,
             None => 0,
         };
@@ -189,7 +192,8 @@ pub(crate) fn unnoticed(view: &FindingView<'_>) -> Vec<Finding> {
                 )
             }
             None => format!(
-                "it waited in `poll` for something else for {long} more. Who has its output among what it polls (POLLERR) notices at once"
+                "it waited in `poll` for {} for {long} more. Who has its output among what it polls (POLLERR) notices at once",
+                if watches { "changes of files (inotify)" } else { "something else" }
             ),
         };
         let text = format!(
@@ -201,6 +205,15 @@ pub(crate) fn unnoticed(view: &FindingView<'_>) -> Vec<Finding> {
         found.push(Finding { channels: vec![at], at_ns: Some(ended), ns: Some(unnoticed), ..finding });
     }
     found
+}
+
+/// Whether a process waited for changes of files when it was last looked at, and none of its threads for a channel.
+fn watches_files(view: &FindingView<'_>, at: usize) -> bool {
+    let Some(look) = &view.document.last_look else { return false };
+    let watches =
+        |event: &EventWait| event.process.recorded == Some(at) && event.any.contains(&EventSource::FileChanges);
+    let elsewhere = |wait: &LastWait| wait.process.recorded == Some(at) && !wait.channels().is_empty();
+    look.events.iter().any(watches) && !look.waits.iter().any(elsewhere)
 }
 
 /// Fewer, or a smaller part, are those of a program that tries one address after the other.
