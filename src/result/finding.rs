@@ -150,6 +150,8 @@ pub enum FindingKind {
     Late,
     /// A program goes on although a signal has ended what had started it.
     LeftRunning,
+    /// A `make` has started another one without its job server, so that this runs one job at a time.
+    NoJobServer,
     /// What the time was made of, mostly what is a cause of itself.
     Cause,
     /// What the time was made of, mostly waits that others could have ended.

@@ -323,8 +323,10 @@ fn sorting(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
         let chosen = |option: &str| {
             option.starts_with("--parallel") || is_option(option, "S", "buffer-size") || is_option(option, "m", "merge")
         };
-        let why =
-            format!("`{label}` sorts {} of the time: `{better}` gives it more threads and memory.", percent(share));
+        let why = format!(
+            "`{label}` sorts {} of the time: `{better}` sorts larger parts at once, on all CPUs.",
+            percent(share)
+        );
         let is_plain = process.name == "sort" && !process.args.is_empty() && !options(process).any(chosen);
         let is_long = process.cpu_ns >= LONG_WORK_NS;
         (is_plain && is_long && cpus > 1 && share >= MUCH).then(|| Advice::new(why, program("sort", &better)))

@@ -76,6 +76,14 @@ fn script(words: &[String]) -> Option<usize> {
         at += match &word[..] {
             word if interpreter.is_inline(word) => return None,
             word if interpreter.with_value.contains(&word) => 2,
+            // `-euo pipefail` of a shell.
+            word if interpreter.with_value.contains(&"-o")
+                && !word.starts_with("--")
+                && word.starts_with(['-', '+'])
+                && word.ends_with('o') =>
+            {
+                2
+            }
             word if word.starts_with(['-', '+']) => 1,
             _ => return Some(at),
         };
@@ -159,6 +167,8 @@ mod tests {
         assert_eq!(named("perl", "perl -W a.pl"), "perl a.pl");
         assert_eq!(named("bash", "bash -xe build.sh"), "bash build.sh");
         assert_eq!(named("bash", "bash -o pipefail -ec true"), "bash");
+        assert_eq!(named("bash", "bash -euo pipefail -c true"), "bash");
+        assert_eq!(named("bash", "bash -euo pipefail a.sh"), "bash a.sh");
         assert_eq!(named("python3", "python3 -W ignore a.py"), "python3 a.py");
         assert_eq!(named("node", "node -r esm a.js"), "node a.js");
         assert_eq!(named("server.py", "/usr/bin/python3 ./server.py"), "server.py");

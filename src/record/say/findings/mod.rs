@@ -22,7 +22,7 @@ pub(crate) use data::torn::line_cut;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 128] = [
+const RULES: [FindingRule; 129] = [
     waits::pipes::at_stall,
     data::readers::broken,
     effort::calls::find,
@@ -50,6 +50,7 @@ const RULES: [FindingRule; 128] = [
     sockets::relays::unanswered,
     sockets::relays::idle,
     sockets::not_shut::not_shut,
+    sockets::no_answer::no_answer,
     data::readers::datagrams,
     data::unread::short_block,
     ends::exit::find,

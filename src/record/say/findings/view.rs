@@ -116,7 +116,7 @@ impl<'a> FindingView<'a> {
     }
 
     /// What a process was, by its last exec but one.
-    fn before(&self, at: usize) -> Option<usize> {
+    pub(crate) fn before(&self, at: usize) -> Option<usize> {
         let all = &self.document.recorded;
         let (end, [pid]) = (all.get(at)?.end_ns, &all[at].pids[..]) else { return None };
         // Of a row of several, the first one's begin is known.

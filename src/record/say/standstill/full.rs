@@ -4,7 +4,9 @@ use crate::profile::few;
 use crate::record::model::labels::labels;
 use crate::record::say::standstill::waiting::{LONG, NAMED, channel_name, full_name, is_hung, of_its, recorded, role};
 use crate::report::number::time;
-use crate::result::{AwaitedChannel, ChannelKind, Document, LastLook, LastWait, RecordedEnd, WaitReason, WaitedFor};
+use crate::result::{
+    AwaitedChannel, ChannelHolder, ChannelKind, Document, LastLook, LastWait, RecordedEnd, WaitReason, WaitedFor,
+};
 use crate::util::text::{capitalized, clean, counted, grouped};
 use std::collections::BTreeSet;
 
@@ -82,7 +84,12 @@ fn text(recording: &Document, look: &LastLook, wait: &LastWait, channel: &Awaite
                 || matches!(other.awaited, WaitedFor::Children(_) | WaitedFor::Opening { .. } | WaitedFor::Lock { .. })
         })
     };
-    if others.is_empty() || others.iter().any(|holder| waits_itself(holder.process.pid)) {
+    // So has who is on a CPU all the time.
+    let is_busy = |holder: &&ChannelHolder| {
+        let process = holder.process.recorded.and_then(|at| recording.recorded.get(at));
+        process.is_some_and(|of| of.cpu_ns as f64 >= LONG * recording.processes.window_ns as f64)
+    };
+    if others.is_empty() || others.iter().any(|holder| waits_itself(holder.process.pid) || is_busy(holder)) {
         return None;
     }
     let reading = recorded(recording, channel).map_or(&[][..], |pipe| &pipe.readers[..]);

@@ -33,7 +33,7 @@ pub(crate) fn without_server(view: &FindingView<'_>) -> Option<Finding> {
                 jobs(&all[outer]).unwrap_or_default(),
                 view.name(at)
             );
-            Finding::new(FindingKind::Turns, [at, outer], text)
+            Finding::new(FindingKind::NoJobServer, [at, outer], text)
         })
     })
 }
@@ -46,15 +46,24 @@ fn told_so(view: &FindingView<'_>) -> Option<Finding> {
     let mut all = view.document.recorded.iter().enumerate();
     let says = |of: &RecordedProcess| of.words.as_ref().is_some_and(|words| words.begin.contains(UNAVAILABLE));
     let (inner, _) = all.clone().find(|(_, of)| is_make(of) && says(of))?;
+    // Shells leave descriptors open.
+    let outer_of = |of: usize| view.document.recorded.get(of).is_some_and(|process| jobs(process).is_some());
+    let between: Vec<usize> = view.with_starters(inner).skip(1).take_while(|of| !outer_of(*of)).collect();
+    let is_plain = view.with_starters(inner).skip(1).any(outer_of)
+        && between.iter().all(|of| view.document.recorded[*of].is_shell());
+    let closes = if is_plain {
+        ""
+    } else {
+        ", and what stands between the two must not close the descriptors of the server, which MAKEFLAGS names (in Python `close_fds=False`)"
+    };
     let (outer, make) = all.find(|(_, of)| jobs(of).is_some())?;
     let text = format!(
         "`{} {}` has started another `make` without its job server (\"{UNAVAILABLE}\"), so that this runs one job at a time: the recipe has to call \
-         it as `$(MAKE)`, not by its name, or to begin with `+`, and what stands between the two must not close the descriptors of the server, \
-         which MAKEFLAGS names (in Python `close_fds=False`).",
+         it as `$(MAKE)`, not by its name, or to begin with `+`{closes}.",
         make.name,
         jobs(make).unwrap_or_default(),
     );
-    Some(Finding::new(FindingKind::Turns, [inner, outer], text))
+    Some(Finding::new(FindingKind::NoJobServer, [inner, outer], text))
 }
 
 fn is_make(process: &RecordedProcess) -> bool {

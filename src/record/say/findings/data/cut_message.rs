@@ -56,6 +56,16 @@ pub(crate) fn cut_message(view: &FindingView<'_>) -> Vec<Finding> {
                 channel.kind.noun(),
                 after(wrote)
             )
+        } else if reader.refused_writes > 0 {
+            format!(
+                "{name} got {} of {} that {other} wrote to the {} to it, and read no more after its answer was refused (EPIPE): {other} had closed that \
+                 without waiting for the answers, and the rest of what it sent is lost. {other} has to shut it down for writing only, and to read \
+                 to the end of the answers, before it closes it.",
+                grouped(read),
+                counted(written, "byte"),
+                channel.kind.noun(),
+                other = view.name(writer.process),
+            )
         } else {
             format!(
             "{name} got {} of {} that {} wrote to the {} to it, by {calls} that filled its buffer, and read no more: the rest is lost. A stream \

@@ -1,6 +1,7 @@
 //! Input and output that nobody read.
 
 use crate::record::say::findings::view::{FindingView, after};
+use crate::record::start::command_line::inline_code;
 use crate::result::{Finding, FindingKind, RecordedChannel, RecordedProcess};
 use crate::util::text::counted;
 
@@ -25,8 +26,9 @@ fn never_read(view: &FindingView<'_>, at: usize, channel: &RecordedChannel) -> O
         process.signal.is_none() && process.exit_code.is_none() && process.is_one() && !process.moves_unseen()
     };
     let Some(first) = having.next() else { return child_not_read(view, at, channel, written) };
-    // Nobody means it to read.
-    if first.1.name == "sleep" {
+    // Nobody means these to read: what a shell has as its argument says what does.
+    let is_told = first.1.is_shell() && inline_code(&first.1.args).is_some();
+    if first.1.name == "sleep" || is_told {
         return None;
     }
     let (reader, process) = Some(first).filter(|(_, process)| is_over(process) && having.next().is_none())?;

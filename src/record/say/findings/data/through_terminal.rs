@@ -2,10 +2,14 @@
 
 use crate::record::say::findings::view::FindingView;
 use crate::result::{ChannelKind, Finding, FindingKind};
-use crate::util::text::{clean, counted, grouped};
+use crate::util::text::{counted, grouped};
 
 /// Programs that write archives or packed data, by their names or, of `busybox`, those of its applets.
 const WRITE_BYTES: [&str; 10] = ["tar", "cpio", "gzip", "pigz", "bzip2", "xz", "zstd", "lz4", "dd", "ffmpeg"];
+
+/// How the names of files end that are no text.
+const BYTES: [&str; 14] =
+    [".gz", ".tgz", ".bz2", ".xz", ".zst", ".lz4", ".tar", ".zip", ".png", ".jpg", ".pdf", ".bam", ".iso", ".img"];
 
 /// Less is a message.
 const LEAST: u64 = 4096;
@@ -15,14 +19,14 @@ pub(crate) fn through_terminal(view: &FindingView<'_>) -> Vec<Finding> {
     let found = view.writers().filter_map(|(at, terminal, end)| {
         let ([writer], [reader]) = (&terminal.writers[..], &terminal.readers[..]) else { return None };
         let process = view.process(end).filter(|_| terminal.kind == ChannelKind::Pty && !terminal.is_typed())?;
-        let applet = process.args.get(1).map_or("", String::as_str);
-        let program = WRITE_BYTES.into_iter().find(|program| process.name == *program || applet == *program)?;
-        let more = reader.bytes.checked_sub(writer.bytes).filter(|more| *more > 0 && writer.bytes >= LEAST)?;
+        let is_packed = |word: &String| BYTES.iter().any(|end| word.ends_with(end));
+        let writes_bytes =
+            WRITE_BYTES.contains(&process.program()) || process.args.iter().skip(1).any(is_packed);
+        let more = reader.bytes.checked_sub(writer.bytes).filter(|more| *more > 0 && writer.bytes >= LEAST && writes_bytes)?;
         let text = format!(
-            "{}{} wrote {} to a terminal, of which {} came out: it puts a carriage return before each newline, {} in all, which \
+            "{} wrote {} to a terminal, of which {} came out: it puts a carriage return before each newline, {} in all, which \
              damages what is no text. Without a terminal (no `-t` of `docker run` or `ssh`), or after `stty raw`, it stays as it is.",
             view.name(end.process),
-            if process.name == program { String::new() } else { format!(" (`{}`)", clean(program)) },
             counted(writer.bytes, "byte"),
             grouped(reader.bytes),
             grouped(more)

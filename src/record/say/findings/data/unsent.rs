@@ -96,7 +96,9 @@ pub(crate) fn cut_by_own_end(view: &FindingView<'_>) -> Vec<Finding> {
 /// Writes of which a part was left and which were not followed by exactly that part; the last one may have been to be.
 fn rest_dropped(end: &RecordedEnd) -> u64 {
     let left = (end.short + end.eagain).saturating_sub(u64::from(end.unsent > 0));
-    if end.short == 0 { 0 } else { left.saturating_sub(end.resumed) }
+    // Nothing went on if nothing was written behind the only part.
+    let nothing_later = end.short == 1 && end.all_calls() == end.short + end.eagain;
+    if end.short == 0 || nothing_later { 0 } else { left.saturating_sub(end.resumed) }
 }
 
 /// `` Of 714 writes of `serena` to the pipe to `opencode`, 13 wrote only a part and 433 nothing (EAGAIN), ... ``

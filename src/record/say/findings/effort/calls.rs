@@ -149,6 +149,10 @@ fn failed(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said 
     if is_known || closes || count < FAILED || (count as f64) < FAILED_SHARE * process.calls as f64 {
         return None;
     }
+    // What ended the recording ended that call, and the others failed for another reason.
+    if *error >= FIRST_INNER && call != "ioctl" && view.goes_on(process) && view.document.is_cut_off() {
+        return None;
+    }
     // Inside of the kernel: the call begins anew after a signal (include/linux/errno.h, ERESTARTSYS).
     let what =
         if *error >= FIRST_INNER { "it has to begin anew after a signal".to_owned() } else { error_message(*error) };

@@ -87,6 +87,15 @@ fn inherited_by(view: &FindingView<'_>, path: &str) -> Option<String> {
 /// Fewer connections that could not be accepted are no loop.
 const ACCEPTS: u64 = 1000;
 
+/// A process has so many descriptors for each child: its input, its output and its errors.
+const FEW_OF_CHILD: u64 = 3;
+
+/// How many processes that this one had started lived at the same time, in the mean.
+fn at_once(view: &FindingView<'_>, at: usize) -> u64 {
+    let started = view.document.recorded.iter().filter(|of| of.started_by == Some(at) && of.execs > 0);
+    started.map(|of| of.lived_ns.div_ceil(of.end_ns.saturating_sub(of.begin_ns).max(1))).sum()
+}
+
 pub(crate) fn full_table(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
     let table = process.full_table?;
     let of = |count: u64, what: &str| (2 * count >= table.looked_at).then(|| (count, plural(count, what)));
@@ -111,9 +120,18 @@ pub(crate) fn full_table(view: &FindingView<'_>, at: usize, process: &RecordedPr
         );
         return Some((FindingKind::FullTable, table.calls, text));
     }
+    let children = at_once(view, at);
+    let remedy = if FEW_OF_CHILD * children >= table.descriptors / 2 {
+        format!(
+            "About {} processes that it had started ran at once, each with some of them: fewer at a time need fewer, or `ulimit -n` raises \
+             the limit",
+            grouped(children)
+        )
+    } else {
+        "It has to close what it does not need any more; `ulimit -n` only raises the limit".to_owned()
+    };
     let text = format!(
-        "{} could not open another file or pipe {}, because it has as many open as it may (EMFILE): {}{most}. It has to close \
-         what it does not need any more; `ulimit -n` only raises the limit.",
+        "{} could not open another file, pipe or socket {}, because it has as many open as it may (EMFILE): {}{most}. {remedy}.",
         view.name(at),
         if table.calls == 1 { "once".to_owned() } else { format!("{} times", grouped(table.calls)) },
         grouped(table.descriptors)

@@ -35,7 +35,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
             // A shell only passes it on.
             let (of, program) = inner.filter(|(_, inner)| inner.execs > 0).unwrap_or((at, process));
             let part = || inner.filter(|(_, inner)| inner.execs == 0).map(|(part, _)| of_part(view, part));
-            let reason = own(of).or_else(part);
+            let reason = own(of).or_else(part).or_else(|| builtin(view, of, program));
             // What says no reason names the shell.
             let is_named = of == at || reason.is_none();
             let place = if is_named { String::new() } else { format!(" in {}", view.name(at)) };
@@ -139,6 +139,24 @@ fn itself(view: &FindingView<'_>, at: usize, code: u8) -> Option<Finding> {
     Some(Finding { count: Some(code.into()), ..Finding::new(kind, [at], text) })
 }
 
+/// `: no program that it started failed ...`, of a script that ends so itself, without a message.
+fn builtin(view: &FindingView<'_>, at: usize, script: &RecordedProcess) -> Option<String> {
+    let mut options = script.args.iter().skip(1).take_while(|word| word.starts_with('-'));
+    let ends = options.any(|word| !word.starts_with("--") && word.contains('e'));
+    let started = |of: &RecordedProcess| of.started_by == Some(at) && of.execs > 0;
+    let ended_well = |of: &RecordedProcess| of.exit_code.is_none() && of.signal.is_none();
+    let children = || view.document.recorded.iter().filter(|of| started(of));
+    let silent = script.is_shell() && script.exit_code == Some(1) && script.errors == 0;
+    let all_well = children().next().is_some() && children().all(ended_well);
+    let how = if ends { "at which `-e` ends it" } else { "at which `set -e` ends a script, or `exit` did" };
+    (silent && all_well).then(|| {
+        format!(
+            ": no program that it started failed, so that a builtin command did, {how} without a word: `((n++))` where `n` was 0, `let`, `[ ... ]` \
+             or `read`. `|| true` behind that avoids it, and `bash -x` shows where"
+        )
+    })
+}
+
 /// Exit codes from here on are of signals (128 and the number), or of a program that is not there.
 const OF_SIGNALS: u8 = 126;
 
@@ -231,8 +249,11 @@ fn unwanted(view: &FindingView<'_>, at: usize, process: &RecordedProcess, code: 
     // Not `$(...)`, which the shell reads itself.
     let reads_on = |end: &RecordedEnd| Some(end.process) != process.started_by && end.process != at;
     if let Some(pipe) = pipe.filter(|pipe| pipe.readers.iter().any(reads_on)) {
+        // Whoever hides a failure does not know of it.
+        let is_answer = matches!(answer(process, code), ExitMeaning::Found(_));
+        let avoid = if is_answer { ", and `|| true` behind it avoids it" } else { "" };
         return Some(format!(
-            ", although its output went to {}: {} does that, and `|| true` behind it avoids it",
+            ", although its output went to {}: {} does that{avoid}",
             view.pipe_to(pipe),
             view.pipefail(at)
         ));

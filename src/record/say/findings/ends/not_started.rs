@@ -54,8 +54,8 @@ mod tests {
                 change(recording);
             })
         };
-        let text = "`bash` could not start a program at 0.10 s: its `execve` was refused with \"Argument list too long\" (the command line, or its \
-                    environment, is too long: `xargs` divides it), and went on: `set -e` would have ended it.";
+        let text = "`bash` could not start a program at 0.10 s: its `execve` was refused with \"Argument list too long\" (the command line is too long, \
+                    as with a pattern that many files match, or its environment is: `xargs` divides it), and went on: `set -e` would have ended it.";
         assert_eq!(failed(&|_| {}), [text]);
         let not_found = failed(&|recording| recording.failures[0].exit_code = 127);
         assert_eq!(

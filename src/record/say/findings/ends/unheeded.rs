@@ -97,7 +97,7 @@ fn why(view: &FindingView<'_>, failed: &FailedProcess, process: &RecordedProcess
     let is_silent = script.errors == 0 && script.exit_code.is_none() && script.signal.is_none();
     if !script.is_shell() && script.execs > 0 && is_silent && failed.errors > 0 && !failed.quiet && !is_tried(process) {
         let text = format!(
-            ", with a message on its standard error. {}, which started it, wrote none and ended with 0.",
+            ", with a message on its standard error. {}, which started it, reported no error and ended with 0.",
             view.name(shell)
         );
         return Some((FindingKind::Tolerated, text));
@@ -252,8 +252,8 @@ mod tests {
                 change(recording);
             })
         };
-        let text = "`build one` failed with exit code 1 at 0.50 s, with a message on its standard error. `node`, which started it, wrote none and \
-                    ended with 0.";
+        let text = "`build one` failed with exit code 1 at 0.50 s, with a message on its standard error. `node`, which started it, reported no error \
+                    and ended with 0.";
         assert_eq!(of(&|_| {}), [text]);
         assert!(of(&|recording| recording.recorded[0].errors = 1).is_empty(), "it has said so");
         assert!(of(&|recording| recording.failures[0].errors = 0).is_empty());

@@ -107,7 +107,7 @@ pub(crate) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
         return Some(text);
     }
     let by_name = || was_there(view, at, process).or_else(|| left_name(view, at, process));
-    if let Some(text) = too_long(view, at, process).or_else(by_name) {
+    if let Some(text) = part_as_all(view, at, process).or_else(|| too_long(view, at, process)).or_else(by_name) {
         return Some(text);
     }
     if let Some(text) = denied(view, at, process.end_ns) {
@@ -167,11 +167,13 @@ fn got_nothing(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> 
     // A copy of it may read for it, as of `tar`. What a shell reads itself may well be empty.
     let own = |of: usize| view.with_starters(of).any(|above| above == at) && !process.is_shell();
     let empty = |end: &RecordedEnd| end.bytes == 0 && end.at_end > 0 && own(end.process);
-    let (input, ..) =
-        view.readers().find(|(_, channel, end)| empty(end) && channel.is_stream() && channel.written() == 0)?;
+    let inputs = view.readers().filter(|(_, channel, end)| empty(end) && channel.is_stream() && channel.written() == 0);
     let all = &view.document.recorded;
-    let writes = |of: &RecordedProcess| of.output == Some(input) && of.execs > 0 && of.end_ns <= process.end_ns;
-    let writer = all.iter().rposition(writes).filter(|of| !own(*of) && view.is_one(*of))?;
+    let writer = |(input, ..): (usize, &RecordedChannel, &RecordedEnd)| {
+        let writes = |of: &RecordedProcess| of.output == Some(input) && of.execs > 0 && of.end_ns <= process.end_ns;
+        all.iter().rposition(writes).filter(|of| !own(*of) && view.is_one(*of))
+    };
+    let writer = inputs.filter_map(writer).next()?;
     let well = all.get(writer).filter(|of| of.exit_code.is_none() && of.signal.is_none())?;
     // What it was to write may be in what comes before it, or at the other side of its connection.
     let hint = match well.program() {
@@ -240,7 +242,7 @@ pub(crate) fn denied(view: &FindingView<'_>, at: usize, end: u64) -> Option<Stri
             " (the file is no program of this machine, and has no `#!` line that the kernel takes, of at most 255 bytes)"
         }
         ("execve" | "execveat", libc::E2BIG) => {
-            " (the command line, or its environment, is too long: `xargs` divides it)"
+            " (the command line is too long, as with a pattern that many files match, or its environment is: `xargs` divides it)"
         }
         (_, libc::EROFS) => " (the file system can only be read)",
         (_, libc::EACCES | libc::EPERM) => " (its user may not do that)",
@@ -248,6 +250,32 @@ pub(crate) fn denied(view: &FindingView<'_>, at: usize, end: u64) -> Option<Stri
         _ => "",
     };
     Some(format!(": its `{}`{of} was refused with \"{}\"{hint}", refusal.call, error_message(refusal.error)))
+}
+
+/// What one read gives at most, or reads ask for: bytes.
+const BLOCKS: [u64; 6] = [4096, 8192, 16_384, 32_768, 65_536, 131_072];
+
+/// `: its message names byte 65,536, at which the first read of the pipe from `npm` ended ...`: who took a part of a message for all, and
+/// could not read it.
+fn part_as_all(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<String> {
+    let words = process.words.as_ref()?;
+    let numbers = |text: &str| -> Vec<u64> {
+        text.split(|letter: char| !letter.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect()
+    };
+    let named = [numbers(&words.begin), numbers(&words.last)].concat();
+    let (_, pipe, block) = view.readers().find_map(|(channel, pipe, end)| {
+        // Of a message that is larger than the block, which it has read at least.
+        let is_part = |block: &u64| named.contains(block) && end.bytes >= *block && pipe.written() > *block;
+        let block = BLOCKS.into_iter().find(is_part).filter(|_| end.process == at && pipe.is_stream())?;
+        Some((channel, pipe, block))
+    })?;
+    Some(format!(
+        ": its message names byte {}, which is where a read of {} ends, and that had written {}. One read is a part of a message: it has to read \
+         until the end, and to take all of it together",
+        grouped(block),
+        view.pipe_from(pipe),
+        counted(pipe.written(), "byte")
+    ))
 }
 
 /// The longest line that event loops and scanners take by default, bytes: asyncio/streams.py, `_DEFAULT_LIMIT`; bufio/scan.go,

@@ -106,7 +106,7 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
 }
 
 fn sentence(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess) -> Option<String> {
-    let (switch, what) = switch(process)?;
+    let (remedy, what) = remedy(view, end.process, process)?;
     let reading: Vec<&RecordedEnd> =
         view.readers().filter(|(_, _, other)| other.process == end.process).map(|(_, _, end)| end).collect();
     let sum = |of: fn(&RecordedEnd) -> u64| reading.iter().map(|end| of(end)).sum::<u64>();
@@ -129,22 +129,19 @@ fn sentence(view: &FindingView<'_>, end: &RecordedEnd, process: &RecordedProcess
     let Some([wrote, _]) = end.moved_ns else {
         // It may still have found nothing.
         let nothing = "nothing: what it has to write may be in its buffer.";
-        return quiet.then(|| format!("{begin} {nothing} {switch} writes at once."));
+        return quiet.then(|| format!("{begin} {nothing} {remedy}."));
     };
     let small = end.bytes < LEAST_BYTES || (end.bytes as f64) < LEAST_PART * sum(|end| end.bytes) as f64;
     let is_late = wrote.saturating_sub(first) as f64 >= LATE * over as f64 && !(process.args.is_empty() && small);
     is_late.then(|| {
         let bytes = counted(end.bytes, "byte");
-        format!(
-            "{begin} only at its end, {bytes} from {} on: it buffers its {what}. {switch} writes at once.",
-            after(wrote)
-        )
+        format!("{begin} only at its end, {bytes} from {} on: it buffers its {what}. {remedy}.", after(wrote))
     })
 }
 
 /// One that is known to buffer and wrote a file, all of it at its end: `` `gawk` read 16 times from 1.02 s on and wrote `traffic.log` only ... ``
 fn of_file(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<Finding> {
-    let (switch, what) = switch(process).filter(|_| process.is_one())?;
+    let (remedy, what) = remedy(view, at, process).filter(|_| process.is_one())?;
     let mut reading = view.readers().filter(|(_, _, end)| end.process == at && end.bytes > 0);
     let (_, _, input) = reading.next().filter(|_| reading.next().is_none())?;
     let mut written =
@@ -157,7 +154,7 @@ fn of_file(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Opti
         return None;
     }
     let text = format!(
-        "{} read {} times from {} on and wrote `{}` only at its end, {} from {} on: it buffers its {what}. {switch} writes at once.",
+        "{} read {} times from {} on and wrote `{}` only at its end, {} from {} on: it buffers its {what}. {remedy}.",
         view.name(at),
         grouped(reads),
         after(first),
@@ -244,7 +241,22 @@ fn holds(view: &FindingView<'_>, at: usize, channel: usize) -> Option<String> {
     is_own.then(|| format!("it keeps the output of {} until that has ended: {switch}", view.names(writers)))
 }
 
-/// What has the process write at once; `None` if it does so, or can only write at its end. Without its words, both is unknown.
+/// What has a process write at once, as a sentence; `None` if it does so, or can only write at its end.
+fn remedy(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<(String, &'static str)> {
+    let (switch, what) = switch(process)?;
+    // That has the C library's stdio write each line.
+    let by_stdbuf = view.before(at).and_then(|of| view.document.recorded.get(of)).is_some_and(|of| of.name == "stdbuf");
+    let sentence = if by_stdbuf {
+        "`stdbuf` has started it, and has no effect on it, as it does not use the buffers of the C library: another program of that name, or an \
+         option of its own, has to"
+            .to_owned()
+    } else {
+        format!("{switch} writes at once")
+    };
+    Some((sentence, what))
+}
+
+/// The switch for that. Without its words, both is unknown.
 fn switch(process: &RecordedProcess) -> Option<(String, &'static str)> {
     let (name, words) = (process.name.as_str(), &process.args);
     if WITH_STDBUF.contains(&name) {

@@ -83,7 +83,7 @@ fn reads_of_what_is_not_open_are_said() {
 fn a_table_without_room_is_said() {
     let full = |table| of(&|process| process.full_table = Some(table));
     let table = FullTable { calls: 1, descriptors: 64, looked_at: 64, pipes: 58, sockets: 0 };
-    let text = "`grep` could not open another file or pipe once, because it has as many open as it may (EMFILE): 64, and 58 of them \
+    let text = "`grep` could not open another file, pipe or socket once, because it has as many open as it may (EMFILE): 64, and 58 of them \
                 are pipe ends. It has to close what it does not need any more; `ulimit -n` only raises the limit.";
     assert_eq!(full(table), [text]);
     let sockets = FullTable { calls: 20, descriptors: 4096, looked_at: 64, pipes: 2, sockets: 60 };

@@ -221,3 +221,24 @@ fn a_read_that_got_nothing_is_said() {
         assert!(!read(change).contains(&text.to_owned()));
     }
 }
+
+#[test]
+fn a_part_that_was_taken_for_all_is_said() {
+    let of = |last: &str, written: u64| {
+        said(find, &|recording| {
+            ends(recording, 1);
+            recording.channels[0].writers[0].bytes = written;
+            let reader = &mut recording.recorded[2];
+            (reader.exit_code, reader.execs) = (Some(1), 1);
+            reader.words = Some(crate::result::ProcessWords { last: last.to_owned(), ..Default::default() });
+            recording.channels[0].readers[0].bytes = 65_536;
+        })
+    };
+    let said = of("Unterminated string in JSON at position 65536", 236_688);
+    assert!(
+        said[0].contains(": its message names byte 65,536, which is where a read of the pipe from `seq` ends, and that had written 236,688 bytes."),
+        "{said:?}"
+    );
+    assert!(!of("at position 65536", 65_536)[0].contains("its message"));
+    assert!(!of("at position 612", 236_688)[0].contains("its message"));
+}
