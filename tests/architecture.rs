@@ -224,7 +224,7 @@ fn the_program_includes_no_file_of_the_tests() {
 /// outside.
 const OPENERS: [(&str, &[(&str, usize)]); 4] = [
     (
-        "the kernel makes them: /proc, /sys, tracefs",
+        "the kernel makes them: /proc, /sys, tracefs, /dev/tty",
         &[
             ("collect/attach.rs", 2),
             ("collect/fgraph/mod.rs", 1),
@@ -239,6 +239,7 @@ const OPENERS: [(&str, &[(&str, usize)]); 4] = [
             ("kernel/preemption.rs", 1),
             ("record/observe/recorder.rs", 1),
             ("record/start/input.rs", 1),
+            ("record/start/launch.rs", 1),
             ("util/text.rs", 1),
             ("vm/emulator.rs", 2),
             ("workload/cpus.rs", 1),
