@@ -67,6 +67,13 @@ impl StageStreams {
     }
 }
 
+/// Whether signals that came then, each of which no terminal may have sent, insist at `now`.
+fn insist(asked: &[(Instant, bool)], now: Instant) -> bool {
+    let soon = |times: &[(Instant, bool)]| times[INSISTS - 1].0.duration_since(times[0].0) <= INSISTS_WITHIN;
+    let long_ago = |at: Instant| now.duration_since(at) >= OBEYS_WITHIN;
+    asked.windows(INSISTS).any(soon) || asked.iter().any(|(at, is_sent)| *is_sent && long_ago(*at))
+}
+
 /// Whether pipeprof is in the foreground of its terminal, so that Ctrl-C is for it and for the pipeline.
 fn is_in_foreground() -> bool {
     let group = File::open("/dev/tty").ok().and_then(|terminal| rustix::termios::tcgetpgrp(terminal).ok());
@@ -174,9 +181,7 @@ impl Launcher {
     /// Whether several signals, one soon after the other, have asked to end what does not end by one, or one that did not come from
     /// a terminal, some time ago.
     pub(crate) fn is_insisted(&self) -> bool {
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let soon = |times: &[(Instant, bool)]| times[INSISTS - 1].0.duration_since(times[0].0) <= INSISTS_WITHIN;
-        asked.windows(INSISTS).any(soon) || asked.iter().any(|(at, is_sent)| *is_sent && at.elapsed() >= OBEYS_WITHIN)
+        insist(&self.asked.lock().unwrap_or_else(PoisonError::into_inner), Instant::now())
     }
 
     /// Start all stages; `announce` is called with the number of each before it starts. pipeprof keeps no end of a pipe:
@@ -343,4 +348,23 @@ pub(crate) fn is_ignored(signal: i32) -> bool {
 pub(crate) fn leave_stdio() -> Result<()> {
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").context("/dev/null")?;
     dup2_stdin(&null).and_then(|()| dup2_stdout(&null)).context("cannot leave standard input and output")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_signals_of_a_terminal_insist_and_one_that_was_sent_does_after_a_time() {
+        let insist = |asked: &[(u64, bool)], now: u64| {
+            let begun = Instant::now();
+            let at = |seconds: u64| begun + Duration::from_secs(seconds);
+            let asked: Vec<(Instant, bool)> = asked.iter().map(|(seconds, sent)| (at(*seconds), *sent)).collect();
+            super::insist(&asked, at(now))
+        };
+        assert!(!insist(&[(0, false)], 60), "Ctrl-C can be for the program");
+        assert!(insist(&[(0, false), (1, false), (3, false)], 3));
+        assert!(!insist(&[(0, false), (2, false), (4, false)], 60));
+        assert!(!insist(&[(0, true)], 9) && insist(&[(0, true)], 10));
+    }
 }

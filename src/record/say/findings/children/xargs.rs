@@ -104,7 +104,8 @@ pub(crate) fn failed(view: &FindingView<'_>, at: usize, process: &RecordedProces
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::say::findings::tests::said;
+    use crate::record::say::findings::tests::{pipeline, said};
+    use crate::result::{Document, FailedProcess, ProcessLife};
 
     #[test]
     fn xargs_without_input_is_said() {
@@ -125,5 +126,35 @@ mod tests {
         for (line, bytes) in [("xargs cat", 5), ("xargs -0r cat", 0), ("xargs -I{} cat {}", 0), ("", 0)] {
             assert!(xargs(line, bytes).is_empty(), "{line}");
         }
+    }
+
+    #[test]
+    fn what_failed_of_what_it_had_started_is_said() {
+        let why = |code: u8, name: &str| {
+            let mut recording = pipeline();
+            let xargs = &mut recording.recorded[1];
+            (xargs.name, xargs.exit_code) = ("xargs".to_owned(), Some(123));
+            (recording.recorded[2].name, recording.recorded[2].exit_code) = (name.to_owned(), Some(code));
+            let failed =
+                |pid: u32| FailedProcess { process: 2, pid, parent: 2, exit_code: code, ..FailedProcess::default() };
+            recording.failures = vec![failed(8), failed(9)];
+            recording.lives = (7..12).map(|pid| ProcessLife { pid, parent: 2, ..ProcessLife::default() }).collect();
+            failed_of(&recording)
+        };
+        let found = why(1, "grep").unwrap();
+        assert!(
+            found.starts_with(
+                ": 2 of the 5 `grep` that it had started ended with exit code 1, because they found nothing:"
+            ),
+            "{found}"
+        );
+        assert_eq!(
+            why(2, "grep").unwrap(),
+            ": 2 of the 5 `grep` that it had started ended with exit code 2 (an error, not an answer)"
+        );
+    }
+
+    fn failed_of(recording: &Document) -> Option<String> {
+        failed(&FindingView::new(recording), 1, &recording.recorded[1])
     }
 }

@@ -242,3 +242,51 @@ fn a_part_that_was_taken_for_all_is_said() {
     assert!(!of("at position 65536", 65_536)[0].contains("its message"));
     assert!(!of("at position 612", 236_688)[0].contains("its message"));
 }
+
+#[test]
+fn an_input_in_which_there_was_nothing_is_said() {
+    let nothing = |change: &dyn Fn(&mut Document)| {
+        said(find, &|recording| {
+            ends(recording, 1);
+            let [_, writer, reader, ..] = &mut recording.recorded[..] else { panic!() };
+            (writer.name, writer.output, writer.execs, writer.end_ns) = ("curl".to_owned(), Some(0), 1, 9_000_000);
+            (reader.exit_code, reader.execs, reader.end_ns) = (Some(1), 1, 11_200_000);
+            let pipe = &mut recording.channels[0];
+            pipe.writers.clear();
+            (pipe.readers[0].process, pipe.readers[0].bytes, pipe.readers[0].at_end) = (2, 0, 1);
+            change(recording);
+        })
+    };
+    let text = ": it got nothing from `curl`, which wrote nothing and ended without an error at 9.00 ms: what a server answers can be empty";
+    assert!(nothing(&|_| {})[0].contains(text), "{:?}", nothing(&|_| {}));
+    for change in [
+        (&|recording: &mut Document| recording.recorded[1].exit_code = Some(22)) as &dyn Fn(&mut Document),
+        &|recording| recording.channels[0].readers[0].bytes = 1,
+        &|recording| recording.recorded[1].output = None,
+    ] {
+        assert!(!nothing(change).concat().contains("it got nothing"));
+    }
+}
+
+#[test]
+fn a_script_that_ends_itself_without_a_word_is_said() {
+    let script = |line: &str, change: &dyn Fn(&mut Document)| {
+        said(find, &|recording| {
+            ends(recording, 1);
+            let script = &mut recording.recorded[1];
+            (script.name, script.exit_code, script.execs) = ("bash".to_owned(), Some(1), 1);
+            script.args = line.split(' ').map(str::to_owned).collect();
+            (recording.recorded[2].started_by, recording.recorded[2].execs) = (Some(1), 1);
+            change(recording);
+        })
+    };
+    let with_e = script("bash -euo pipefail a.sh", &|_| {});
+    assert!(
+        with_e[0].contains(": no program that it started failed, so that a builtin command did, at which `-e` ends it"),
+        "{with_e:?}"
+    );
+    let without = script("bash a.sh", &|_| {});
+    assert!(without[0].contains("at which `set -e` ends a script, or `exit` did"), "{without:?}");
+    assert!(!script("bash -e a.sh", &|recording| recording.recorded[1].errors = 1)[0].contains("builtin"));
+    assert!(!script("bash -e a.sh", &|recording| recording.recorded[2].exit_code = Some(3))[0].contains("builtin"));
+}
