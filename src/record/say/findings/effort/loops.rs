@@ -185,11 +185,14 @@ pub(crate) fn empty_writes(view: &FindingView<'_>) -> Vec<Finding> {
 }
 
 /// Fewer sleeps are no way to read.
-const NAPS_MANY: u64 = 50;
+const NAPS_MANY: u64 = 20;
 
 /// For so many of the reads it sleeps, and for this part of the time there is no room for more.
 const EACH: f64 = 0.7;
 const FULL: f64 = 0.5;
+
+/// So much of its slots in use, in the mean, is as good as full.
+const FILLED: f64 = 0.9;
 
 /// Of the time, so much can be lost to other programs.
 const NAPS_BUSY: f64 = 0.8;
@@ -211,20 +214,26 @@ pub(crate) fn naps(view: &FindingView<'_>) -> Vec<Finding> {
         let reads = end.all_calls() - end.at_end;
         // On a busy machine, it also waits for a CPU after each.
         let asleep = FULL * (window - (process.runnable_ns as f64).min(NAPS_BUSY * window));
-        let is_slow = (naps as f64) >= EACH * reads as f64 && ns as f64 >= asleep && full >= FULL;
+        let slots = channel.slots.map_or(0, |[first, ..]| first);
+        let in_use = channel.mean_filled.filter(|filled| slots > 0 && *filled >= FILLED * slots as f64);
+        let how_full = match in_use {
+            _ if full >= FULL => format!("is full {} of the time", percent(full.min(1.0))),
+            Some(filled) => format!("has {filled:.1} of its {slots} slots in use"),
+            None => continue,
+        };
+        let is_slow = (naps as f64) >= EACH * reads as f64 && ns as f64 >= asleep;
         // Another thread can be the one that sleeps, as that of Go's runtime.
         let works = (process.cpu_ns + process.runnable_ns) as f64 >= FULL * window && process.threads > 1;
         if reads < NAPS_MANY || naps < NAPS_MANY || !is_slow || works || waits_for_data(end, window) {
             continue;
         }
         let text = format!(
-            "{} sleeps on a timer between its reads ({}, {} each), although {} is full {} of the time. It has to read until the \
+            "{} sleeps on a timer between its reads ({}, {} each), although {} {how_full}. It has to read until the \
              pipe is empty, or to wait for data instead (`poll`).",
             view.name(end.process),
             counted(reads, "read"),
             counted(end.bytes / reads.max(1), "byte"),
-            view.pipe_from(channel),
-            percent(full.min(1.0))
+            view.pipe_from(channel)
         );
         let finding = Finding::new(FindingKind::Naps, [end.process], text);
         found.push(Finding { channels: vec![at], count: Some(naps), of: Some(reads), ..finding });
@@ -395,6 +404,13 @@ mod tests {
                     of the time. It has to read until the pipe is empty, or to wait for data instead (`poll`).";
         assert_eq!(slow(WaitReason::Timer, &|_| {}), [text]);
         assert_eq!(slow(WaitReason::Poll, &|recording| recording.recorded[1].timeouts = 247), [text]);
+        let filled = slow(WaitReason::Timer, &|recording| {
+            (recording.channels[0].mean_filled, recording.channels[0].writers[0].blocked_ns) = (Some(15.25), 0);
+        });
+        assert!(
+            filled.concat().contains("although the pipe from `seq` has 15.2 of its 16 slots in use."),
+            "{filled:?}"
+        );
     }
 
     #[test]
