@@ -113,7 +113,7 @@ pub enum FindingKind {
     NotAwaited,
     /// The exit code of a child is lost.
     LostChild,
-    /// A process sleeps on a timer between its reads, or waits until its connection has sent what it wrote.
+    /// A process sleeps on a timer between its reads, or between writes that find no room, or waits until its connection has sent what it wrote.
     Naps,
     /// The reader of a process has ended, which it has not noticed.
     Unnoticed,
@@ -150,6 +150,8 @@ pub enum FindingKind {
     Late,
     /// A program goes on although a signal has ended what had started it.
     LeftRunning,
+    /// A process reads what several others write one after the other, each to its end.
+    InOrder,
     /// A `make` has started another one without its job server, so that this runs one job at a time.
     NoJobServer,
     /// What the time was made of, mostly what is a cause of itself.

@@ -1,5 +1,7 @@
 //! What would help, from the critical path: each rule is a row of [`RULES`], with its evidence and what can be tried.
 
+mod copied;
+
 use crate::record::model::labels::labels;
 use crate::record::say::first_of::first_of;
 use crate::record::say::programs::{Does, does};
@@ -26,7 +28,7 @@ const MANY_SLEEPS: f64 = 100.0;
 const LARGER_PIPE: u64 = 1 << 20;
 
 /// Calls of so many bytes in the mean are small, from this number of calls on.
-const SMALL_BYTES: u64 = 512;
+const SMALL_BYTES: u64 = 1024;
 const MANY_CALLS: u64 = 1000;
 
 /// Fewer in each second take no time that matters: a call with a wake-up takes some microseconds.
@@ -123,7 +125,7 @@ struct Rule {
 }
 
 /// All rules, in the order in which they are printed and tried.
-const RULES: [Rule; 10] = [
+const RULES: [Rule; 11] = [
     Rule { find: quota, needs_words: false },
     Rule { find: compressors, needs_words: false },
     Rule { find: dumps, needs_words: false },
@@ -134,6 +136,7 @@ const RULES: [Rule; 10] = [
     Rule { find: small_transfers, needs_words: true },
     Rule { find: larger_pipes, needs_words: true },
     Rule { find: pinned, needs_words: true },
+    Rule { find: copied::copied, needs_words: false },
 ];
 
 /// The reasons of [`advice`] where it ran: here, or in a guest.

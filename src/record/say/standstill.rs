@@ -237,7 +237,7 @@ fn unopened(recording: &Document, look: &LastLook) -> Vec<String> {
             let is_own = [".", "./"].contains(&word.as_str()) && paths.iter().any(|path| !path.starts_with("`/"));
             !word.is_empty() && (is_own || paths.iter().any(below))
         };
-        let walks = gone.is_empty() && program.is_some_and(|of| of.args.iter().skip(1).any(is_above));
+        let walks = gone.is_empty() && !writes && program.is_some_and(|of| of.args.iter().skip(1).any(is_above));
         let same = openers.iter().filter(|(other, side, of)| {
             other.pid != process.pid && other.name != process.name && *side == writes && !of.is_disjoint(&paths)
         });

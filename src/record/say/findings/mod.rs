@@ -22,7 +22,7 @@ pub(crate) use data::torn::line_cut;
 type FindingRule = fn(&FindingView<'_>) -> Vec<Finding>;
 
 /// All rules.
-const RULES: [FindingRule; 129] = [
+const RULES: [FindingRule; 131] = [
     waits::pipes::at_stall,
     data::readers::broken,
     effort::calls::find,
@@ -70,6 +70,8 @@ const RULES: [FindingRule; 129] = [
     waits::backlog::backlog,
     waits::backlog::in_memory,
     waits::pipes::ring_threads,
+    waits::in_order::in_order,
+    effort::loops::writes_in_vain,
     children::watches::watches,
     children::watches::late_looks,
     waits::in_vain::renamed,

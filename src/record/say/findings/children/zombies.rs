@@ -15,7 +15,13 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
     let document = view.document;
     let found = |(at, parent): (usize, &RecordedProcess)| {
         let zombies = parent.zombies.filter(|zombies| zombies.count >= MANY && view.is_one(at))?;
-        let is_old = document.recorded.get(zombies.first?)?.end_ns + LONG_NS <= parent.end_ns;
+        // Of a row of several, the first one that ended did so about here.
+        let first = document.recorded.get(zombies.first?)?;
+        let ended = match first.pids.len() as u64 {
+            0 | 1 => first.end_ns,
+            several => first.begin_ns + first.lived_ns / several,
+        };
+        let is_old = ended + LONG_NS <= parent.end_ns;
         // Others can have been its own before its last `exec`.
         let last = zombies.last?;
         let child = document.recorded.get(last)?;

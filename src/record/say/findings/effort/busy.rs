@@ -48,6 +48,10 @@ pub(crate) fn find(view: &FindingView<'_>) -> Vec<Finding> {
 const POLLS: u64 = 10_000;
 const ALL: f64 = 0.9;
 
+/// Or so many of a loop whose other calls are for the next poll, and move nothing for so many polls.
+const TURN: f64 = 0.25;
+const EACH_MOVE: u64 = 1000;
+
 /// `` `h2o` did little else than to poll: 4,035,130 of its 4,035,169 system calls returned at once ... ``, where it is not known for what,
 /// as with `epoll`.
 pub(crate) fn polls_only(view: &FindingView<'_>) -> Vec<Finding> {
@@ -55,7 +59,12 @@ pub(crate) fn polls_only(view: &FindingView<'_>) -> Vec<Finding> {
         |at: usize| view.document.recorded.get(at).is_some_and(|of| of.end_ns < view.document.processes.window_ns);
     let found = view.document.recorded.iter().enumerate().find_map(|(at, process)| {
         let (polls, calls) = (process.ready_polls, process.calls);
-        if polls < POLLS || (polls as f64) < ALL * calls as f64 {
+        // Others set up the next poll, if nothing is read or written meanwhile.
+        let own = view.readers().filter(|(_, _, end)| end.process == at).map(|(_, _, end)| end.all_calls());
+        let moves = own.sum::<u64>() + process.effects;
+        let is_all = polls as f64 >= ALL * calls as f64;
+        let is_turn = polls as f64 >= TURN * calls as f64 && moves * EACH_MOVE < polls;
+        if polls < POLLS || !is_all && !is_turn {
             return None;
         }
         // Of a channel that is known, more can be said.
@@ -183,7 +192,7 @@ mod tests {
             &all,
             &[
                 &|recording| recording.recorded[1].ready_polls = 4000,
-                &|recording| recording.recorded[1].calls = 9_000_000,
+                &|recording| recording.recorded[1].calls = 90_000_000,
                 &|recording| recording.channels[0].readers[0].ready_polls = 4_035_130,
             ],
         );

@@ -294,6 +294,9 @@ fn syncs(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
 
 /// Reads and writes of files, of a byte or a few each.
 fn tiny_calls(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
+    if let Some(said) = many_writes(view, at, process) {
+        return Some(said);
+    }
     let count = process.tiny_calls;
     let share = process.cpu_ns as f64 / view.window();
     let text = format!(
@@ -306,6 +309,28 @@ fn tiny_calls(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> S
     // A shell has to read its input so.
     let is_so = count >= TINY && 2 * count >= process.calls && share >= TINY_SHARE && !process.is_shell();
     is_so.then_some((FindingKind::TinyCalls, count, text))
+}
+
+/// So many writes for each second on a CPU are small ones: one of 4 KiB takes longer.
+const WRITES_EACH_SECOND: f64 = 300_000.0;
+
+/// The same of writes to what is no pipe, whose sizes are not counted.
+fn many_writes(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Said {
+    let count = process.effects;
+    let cpu = process.cpu_ns as f64 / 1e9;
+    let counted_else = view.writers().any(|(_, _, end)| end.process == at && 2 * end.all_calls() > count);
+    let streamed = view.document.streams.iter().any(|of| of.process == at && of.writes && 2 * of.calls > count);
+    let text = format!(
+        "{} made {} writes, {} for each second on a CPU: these are small, as of a line each, and each is a call of the kernel. A buffer \
+         (`BufWriter`, `bufio.Writer`, stdio) makes one of many.",
+        view.name(at),
+        grouped(count),
+        grouped((count as f64 / cpu.max(0.001)) as u64),
+    );
+    let is_so = 2 * count >= process.calls
+        && count as f64 >= WRITES_EACH_SECOND * cpu
+        && cpu >= TINY_SHARE * view.window() / 1e9;
+    (is_so && count >= TINY && !counted_else && !streamed).then_some((FindingKind::TinyCalls, count, text))
 }
 
 /// Pipes that were to be larger than the user may have them.

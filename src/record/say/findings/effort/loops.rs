@@ -241,6 +241,46 @@ pub(crate) fn naps(view: &FindingView<'_>) -> Vec<Finding> {
     found
 }
 
+/// Of the writes, so many find no room, and so much of the time is from the first to the last one that did.
+const IN_VAIN: f64 = 0.5;
+
+/// `` `emacs` tries again and again to write to the pipe to `server.py`: 886 of 905 writes found no room (EAGAIN) ... ``
+pub(crate) fn writes_in_vain(view: &FindingView<'_>) -> Vec<Finding> {
+    let found = view.writers().find_map(|(at, pipe, end)| {
+        let process = view.process(end).filter(|_| view.is_one(end.process) && pipe.is_stream())?;
+        let (writes, none) = (end.all_calls(), end.eagain);
+        let [reader] = &pipe.readers[..] else { return None };
+        let reading = view.process(reader).filter(|_| reader.process != end.process)?;
+        let poll = process.waits.get(&WaitReason::Poll).copied().unwrap_or_default();
+        let naps = process.timeouts + process.waits.get(&WaitReason::Timer).map_or(0, |wait| wait.count);
+        let is_vain = none >= NAPS_MANY && none as f64 >= IN_VAIN * writes as f64 && 2 * naps >= none;
+        let sleeps = process.lived_ns.max(1) as f64;
+        let waits = (poll.ns + process.waits.get(&WaitReason::Timer).map_or(0, |wait| wait.ns)) as f64 >= IN_VAIN * sleeps;
+        if !is_vain || !waits {
+            return None;
+        }
+        let works = reading.cpu_ns as f64 / view.window();
+        let why = if works >= FULL {
+            format!("is on a CPU {} of the time and read {}", percent(works.min(1.0)), counted(reader.all_calls(), "time"))
+        } else {
+            format!("read {}", counted(reader.all_calls(), "time"))
+        };
+        let (name, other) = (view.name(end.process), view.name(reader.process));
+        let text = format!(
+            "{name} tries again and again to write to {}: {} of {} found no room (EAGAIN), and it sleeps on a timer in between. {other} {why}, \
+             {} of {}. It has to read while it works, as in another thread, or {name} has to go on without it.",
+            view.pipe_to(pipe),
+            grouped(none),
+            counted(writes, "write"),
+            grouped(reader.bytes),
+            counted(pipe.written(), "byte"),
+        );
+        let finding = Finding::new(FindingKind::Naps, [end.process, reader.process], text);
+        Some(Finding { channels: vec![at], count: Some(none), of: Some(writes), ..finding })
+    });
+    found.into_iter().collect()
+}
+
 fn waits_for_data(end: &RecordedEnd, window: f64) -> bool {
     end.blocked_ns as f64 >= (1.0 - FULL) * window
 }
@@ -411,6 +451,34 @@ mod tests {
             filled.concat().contains("although the pipe from `seq` has 15.2 of its 16 slots in use."),
             "{filled:?}"
         );
+    }
+
+    #[test]
+    fn writes_that_find_no_room_are_said() {
+        let tries = |change: &dyn Fn(&mut Document)| {
+            said(writes_in_vain, &|recording| {
+                let process = &mut recording.recorded[0];
+                (process.timeouts, process.lived_ns) = (900, WINDOW);
+                process.waits = [(WaitReason::Poll, WaitTotal { ns: WINDOW / 10 * 9, count: 900 })].into();
+                recording.recorded[1].cpu_ns = WINDOW / 10 * 9;
+                let channel = &mut recording.channels[0];
+                let end = &mut channel.writers[0];
+                (end.calls, end.eagain, end.bytes) = ([("write".to_owned(), 905)].into(), 886, 73_810);
+                (channel.readers[0].calls, channel.readers[0].bytes) = ([("read".to_owned(), 3)].into(), 8274);
+                change(recording);
+            })
+        };
+        let text = "`seq` tries again and again to write to the pipe to `grep`: 886 of 905 writes found no room (EAGAIN), and it sleeps on a timer in \
+                    between. `grep` is on a CPU 90 % of the time and read 3 times, 8,274 of 73,810 bytes. It has to read while it works, as in another \
+                    thread, or `seq` has to go on without it.";
+        assert_eq!(tries(&|_| {}), [text]);
+        for change in [
+            (&|recording: &mut Document| recording.recorded[0].timeouts = 9) as &dyn Fn(&mut Document),
+            &|recording| recording.channels[0].writers[0].eagain = 300,
+            &|recording| recording.recorded[0].waits.clear(),
+        ] {
+            assert!(tries(change).is_empty());
+        }
     }
 
     #[test]

@@ -110,7 +110,7 @@ pub(crate) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
     if let Some(text) = part_as_all(view, at, process).or_else(|| too_long(view, at, process)).or_else(by_name) {
         return Some(text);
     }
-    if let Some(text) = denied(view, at, process.end_ns) {
+    if let Some(text) = denied(view, at, process.end_ns).or_else(|| no_room(process)) {
         return Some(text);
     }
     // Its reads of what it had closed failed.
@@ -125,6 +125,21 @@ pub(crate) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
     let refused = process.connects > 0 && process.connects == process.refused_connects;
     refused.then(|| {
         ": its connections were refused (ECONNREFUSED): nobody listens there, not yet or not any more".to_owned()
+    })
+}
+
+/// Calls that send.
+const SENDS: [&str; 4] = ["sendmsg", "sendto", "sendmmsg", "send"];
+
+/// The last call of it that failed was to send something, and found no room.
+fn no_room(process: &RecordedProcess) -> Option<String> {
+    let (call, error) = process.failure.as_ref()?;
+    (SENDS.contains(&call.as_str()) && *error == libc::EAGAIN).then(|| {
+        format!(
+            ": its `{call}` found no room in the queue of the receiver and does not wait (EAGAIN, of a socket with O_NONBLOCK). A socket of Unix \
+             datagrams has room for 10 messages (net.unix.max_dgram_qlen). It has to wait until there is room (`poll` for POLLOUT), and to send \
+             that again"
+        )
     })
 }
 

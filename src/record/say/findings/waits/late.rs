@@ -168,8 +168,10 @@ fn of_file(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Opti
 /// A program that is not known and wrote about as much as it read, all of it at its end, although the input came bit by bit.
 fn at_its_end(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<Finding> {
     let known = switch(process).is_some() || process.is_shell();
-    let all =
-        process.args.is_empty() || [Does::WritesAtEnd, Does::Keeps].into_iter().any(|what| does(&process.name, what));
+    // `samtools sort`, too.
+    let named = [process.name.as_str(), process.args.get(1).map_or("", String::as_str)];
+    let reads_all = |name: &str| [Does::WritesAtEnd, Does::Keeps].into_iter().any(|what| does(name, what));
+    let all = process.args.is_empty() || named.into_iter().any(reads_all);
     if process.pids.len() != 1 || known || all {
         return None;
     }
@@ -178,8 +180,13 @@ fn at_its_end(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> O
     let ends = view.writers().filter(|(_, _, end)| end.process == at && end.bytes > 0);
     let ends = ends.filter_map(|(_, _, end)| Some((end.moved_ns?, end.bytes)));
     let files = view.document.streams.iter().filter(|stream| stream.process == at && stream.writes);
-    let writes: Vec<([u64; 2], u64)> = ends.chain(files.map(|stream| (stream.moved_ns, stream.bytes))).collect();
-    let wrote = writes.iter().map(|([first, _], _)| *first).min()?;
+    let writes = ends.chain(files.map(|stream| (stream.moved_ns, stream.bytes)));
+    // What it writes when the recording ends is about that.
+    let before = |([first, _], _): &([u64; 2], u64)| !view.document.ended_by_interruption(*first);
+    let writes: Vec<([u64; 2], u64)> = writes.filter(before).collect();
+    let Some(wrote) = writes.iter().map(|([first, _], _)| *first).min() else {
+        return nothing_yet(view, at, process, input);
+    };
     let bytes: u64 = writes.iter().map(|(_, bytes)| bytes).sum();
     // It did not come to the end of its input.
     if input.errors > 0 && input.at_end == 0 {
@@ -214,6 +221,35 @@ fn at_its_end(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> O
         after(wrote)
     );
     Some(Finding { at_ns: Some(wrote), ..Finding::new(FindingKind::Late, [at], text) })
+}
+
+/// A program may open /dev/null, or end its child.
+const ASIDE: u64 = 2;
+
+/// The same of one that had done nothing that others notice when the recording ended: `` `mon.py` read 20 times ... ``
+fn nothing_yet(view: &FindingView<'_>, at: usize, process: &RecordedProcess, input: &RecordedEnd) -> Option<Finding> {
+    let [first, last] = input.moved_ns?;
+    let reads = input.all_calls() - input.at_end;
+    let over = last.saturating_sub(first);
+    // Each gave less than was asked for, and it asked again. A message about the end of the recording is nothing.
+    let is_short =
+        reads >= READS && over >= LONG_NS && input.short + 1 >= reads && input.requested / reads.max(1) >= BLOCK;
+    let goes_on = view.document.is_cut_off()
+        && view.goes_on(process)
+        && process.effects <= process.errors + ASIDE
+        && input.at_end == 0;
+    let waits = input.blocked_ns as f64 >= WAITED * over as f64;
+    let text = format!(
+        "{} read {} times from {} on, each time less than it asked for ({} in all), and did nothing that others notice: unless it needs all of \
+         its input first, it waits until its block is full (`read(n)`, `fread`), or keeps what it has to write in a buffer. `readline`, `read1`, \
+         `os.read` or a flush for each line go on at once.",
+        view.name(at),
+        grouped(reads),
+        after(first),
+        counted(input.bytes, "byte"),
+    );
+    let finding = Finding::new(FindingKind::Late, [at], text);
+    (is_short && goes_on && waits).then_some(Finding { at_ns: Some(first), ..finding })
 }
 
 /// What shows what it has started, and what has it do so at once.
@@ -381,6 +417,34 @@ mod tests {
         (end.blocked_ns, end.moved_ns) = (WINDOW / 10 * 9, Some([0, WINDOW / 50 * 49]));
         let end = &mut recording.channels[1].writers[0];
         (end.bytes, end.moved_ns) = (135, Some([WINDOW / 50 * 49, WINDOW]));
+    }
+
+    #[test]
+    fn who_reads_in_short_reads_and_does_nothing_is_said() {
+        let reads = |change: &dyn Fn(&mut crate::result::Document)| {
+            said(find, &|recording| {
+                recording.interrupted_ns = Some(WINDOW);
+                let process = &mut recording.recorded[1];
+                (process.name, process.args) = ("mon".to_owned(), vec!["mon".to_owned()]);
+                process.end_ns = WINDOW;
+                recording.channels.truncate(1);
+                let end = &mut recording.channels[0].readers[0];
+                (end.calls, end.short, end.requested) = ([("read".to_owned(), 20)].into(), 20, 20 * 4096);
+                (end.bytes, end.blocked_ns) = (580, WINDOW);
+                change(recording);
+            })
+        };
+        let text = "`mon` read 20 times from 0 s on, each time less than it asked for (580 bytes in all), and did nothing that others notice: unless \
+                    it needs all of its input first, it waits until its block is full";
+        assert!(reads(&|_| {}).concat().starts_with(text), "{:?}", reads(&|_| {}));
+        for change in [
+            (&|recording: &mut crate::result::Document| recording.recorded[1].effects = 20)
+                as &dyn Fn(&mut crate::result::Document),
+            &|recording| recording.interrupted_ns = None,
+            &|recording| recording.channels[0].readers[0].short = 3,
+        ] {
+            assert!(reads(change).is_empty());
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub(crate) mod after_end;
 pub(crate) mod backlog;
+pub(crate) mod in_order;
 pub(crate) mod in_vain;
 pub(crate) mod late;
 pub(crate) mod no_end;
