@@ -1,11 +1,10 @@
 //! What would help, from the critical path: each rule is a row of [`RULES`], with its evidence and what can be tried.
 
-mod copied;
-
 use crate::record::model::labels::labels;
 use crate::record::say::first_of::first_of;
 use crate::record::say::programs::{Does, does};
 use crate::record::say::words;
+use crate::record::start::command_line::operands;
 use crate::record::trials::locale;
 use crate::record::trials::remedy::ApplyRemedy as _;
 use crate::report::number::percent;
@@ -15,7 +14,7 @@ use crate::result::{
 };
 use crate::result::{Remedy, words_of};
 use crate::util::find_program::find_program;
-use crate::util::text::counted;
+use crate::util::text::{clean, counted};
 use crate::workload::cpus;
 use std::collections::BTreeSet;
 
@@ -136,7 +135,7 @@ const RULES: [Rule; 11] = [
     Rule { find: small_transfers, needs_words: true },
     Rule { find: larger_pipes, needs_words: true },
     Rule { find: pinned, needs_words: true },
-    Rule { find: copied::copied, needs_words: false },
+    Rule { find: copied, needs_words: false },
 ];
 
 /// The reasons of [`advice`] where it ran: here, or in a guest.
@@ -333,6 +332,22 @@ fn sorting(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
         let is_plain = process.name == "sort" && !process.args.is_empty() && !options(process).any(chosen);
         let is_long = process.cpu_ns >= LONG_WORK_NS;
         (is_plain && is_long && cpus > 1 && share >= MUCH).then(|| Advice::new(why, program("sort", &better)))
+    };
+    evidence.working().filter_map(rule).collect()
+}
+
+/// A file that `cat` only copies into a pipe.
+fn copied(evidence: &AdviceEvidence<'_>) -> Vec<Advice> {
+    let rule = |(process, label, share): (&RecordedProcess, &str, f64)| {
+        let [file] = operands(&process.args) else { return None };
+        let channel = process.output.and_then(|at| evidence.recording.channels.get(at))?;
+        let is_plain = process.program() == "cat" && !file.starts_with('-') && channel.kind.is_pipe();
+        let why = format!(
+            "`{label}` only copies `{file}` into a pipe, {} of the time: `< {file}` behind the next program has that read the file itself.",
+            percent(share),
+            file = clean(file)
+        );
+        (is_plain && share >= MUCH && channel.readers.len() == 1).then(|| Advice::new(why, None))
     };
     evidence.working().filter_map(rule).collect()
 }

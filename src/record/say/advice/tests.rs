@@ -166,3 +166,20 @@ fn many_children_sleeps_at_pipes_and_several_stages_are_tried() {
     stages.target = MeasuredTarget::Pipeline(PipelineCommand::parse(&["a | b".to_owned()]).unwrap());
     assert_eq!(said(&stages, &place()), Default::default());
 }
+
+#[test]
+fn a_file_that_is_only_copied_is_told() {
+    let text = |line: &str, readers: usize| {
+        let mut of = recording(&[line], &[("cat", 44), ("b", 20)]);
+        of.recorded[0].output = Some(0);
+        let readers = (0..readers).map(|_| RecordedEnd { process: 1, ..RecordedEnd::default() }).collect();
+        of.channels.push(RecordedChannel { readers, ..RecordedChannel::default() });
+        said(&of, &place()).0
+    };
+    let why = "`cat` only copies `dump.sql` into a pipe, 44 % of the time: `< dump.sql` behind the next program has that read the file itself.";
+    assert!(text("cat dump.sql | b", 1).contains(why), "{}", text("cat dump.sql | b", 1));
+    for line in ["cat a b | b", "cat -n | b", "cat | b"] {
+        assert!(!text(line, 1).contains("only copies"), "{line}");
+    }
+    assert!(!text("cat dump.sql | b", 2).contains("only copies"));
+}
