@@ -184,8 +184,9 @@ pub(crate) fn empty_writes(view: &FindingView<'_>) -> Vec<Finding> {
     view.writers().filter_map(empty).collect()
 }
 
-/// Fewer sleeps are no way to read.
-const NAPS_MANY: u64 = 20;
+/// Fewer sleeps are no way to read; polls whose time was over are no limit of a rate that somebody wants.
+const NAPS_MANY: u64 = 50;
+const POLL_NAPS_MANY: u64 = 20;
 
 /// For so many of the reads it sleeps, and for this part of the time there is no room for more.
 const EACH: f64 = 0.7;
@@ -224,7 +225,8 @@ pub(crate) fn naps(view: &FindingView<'_>) -> Vec<Finding> {
         let is_slow = (naps as f64) >= EACH * reads as f64 && ns as f64 >= asleep;
         // Another thread can be the one that sleeps, as that of Go's runtime.
         let works = (process.cpu_ns + process.runnable_ns) as f64 >= FULL * window && process.threads > 1;
-        if reads < NAPS_MANY || naps < NAPS_MANY || !is_slow || works || waits_for_data(end, window) {
+        let least = if process.timeouts >= POLL_NAPS_MANY { POLL_NAPS_MANY } else { NAPS_MANY };
+        if reads < least || naps < least || !is_slow || works || waits_for_data(end, window) {
             continue;
         }
         let text = format!(
@@ -253,7 +255,7 @@ pub(crate) fn writes_in_vain(view: &FindingView<'_>) -> Vec<Finding> {
         let reading = view.process(reader).filter(|_| reader.process != end.process)?;
         let poll = process.waits.get(&WaitReason::Poll).copied().unwrap_or_default();
         let naps = process.timeouts + process.waits.get(&WaitReason::Timer).map_or(0, |wait| wait.count);
-        let is_vain = none >= NAPS_MANY && none as f64 >= IN_VAIN * writes as f64 && 2 * naps >= none;
+        let is_vain = none >= POLL_NAPS_MANY && none as f64 >= IN_VAIN * writes as f64 && 2 * naps >= none;
         let sleeps = process.lived_ns.max(1) as f64;
         let waits = (poll.ns + process.waits.get(&WaitReason::Timer).map_or(0, |wait| wait.ns)) as f64 >= IN_VAIN * sleeps;
         if !is_vain || !waits {

@@ -180,13 +180,18 @@ fn left_alone(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> O
 /// `: it got nothing from `curl`, which ended without an error at 8.95 ms`: an empty input.
 fn got_nothing(view: &FindingView<'_>, at: usize, process: &RecordedProcess) -> Option<String> {
     // A copy of it may read for it, as of `tar`. What a shell reads itself may well be empty.
-    let own = |of: usize| view.with_starters(of).any(|above| above == at) && !process.is_shell();
+    let is_copy = |of: usize| {
+        let copy = view.document.recorded.get(of);
+        let is_its = copy.is_some_and(|copy| copy.execs == 0 && copy.name == process.name);
+        is_its && view.with_starters(of).any(|above| above == at)
+    };
+    let own = |of: usize| (of == at || is_copy(of)) && !process.is_shell();
     let empty = |end: &RecordedEnd| end.bytes == 0 && end.at_end > 0 && own(end.process);
     let inputs = view.readers().filter(|(_, channel, end)| empty(end) && channel.is_stream() && channel.written() == 0);
     let all = &view.document.recorded;
     let writer = |(input, ..): (usize, &RecordedChannel, &RecordedEnd)| {
         let writes = |of: &RecordedProcess| of.output == Some(input) && of.execs > 0 && of.end_ns <= process.end_ns;
-        all.iter().rposition(writes).filter(|of| !own(*of) && view.is_one(*of))
+        all.iter().rposition(writes).filter(|of| view.is_one(*of) && view.with_starters(*of).all(|above| above != at))
     };
     let writer = inputs.filter_map(writer).next()?;
     let well = all.get(writer).filter(|of| of.exit_code.is_none() && of.signal.is_none())?;

@@ -3,7 +3,9 @@
 use crate::record::say::findings::view::{FindingView, after};
 use crate::record::say::programs::{Does, does};
 use crate::report::number::time;
-use crate::result::{ChannelKind, Finding, FindingKind, LastWait, RecordedProcess, WaitReason};
+use crate::result::{
+    AwaitedChannel, ChannelKind, Finding, FindingKind, LastWait, RecordedProcess, WaitReason, WaitedFor,
+};
 use crate::util::text::{clean, counted};
 
 /// From this part of the window on, it waits most of the time.
@@ -19,8 +21,8 @@ pub(crate) fn not_shut(view: &FindingView<'_>) -> Vec<Finding> {
         let waits = reasons.iter().filter_map(|reason| process.waits.get(reason)).map(|wait| wait.ns);
         let blocked = view.readers().filter(|(_, from, end)| end.process == at && from.is_stream_socket());
         let ns = waits.chain(blocked.map(|(_, _, end)| end.blocked_ns)).max()?;
-        let (channel, to, end) =
-            view.writers().find(|(_, to, end)| end.process == at && to.is_stream_socket() && end.bytes > 0)?;
+        let (channel, _, end) =
+            view.writers().find(|(_, to, end)| end.process == at && to.kind == ChannelKind::Tcp && end.bytes > 0)?;
         let other = partner(&look.waits, wait)?;
         if (ns as f64) < LONG * view.window() || !has_sent_all(view, at, process) {
             return None;
@@ -29,14 +31,10 @@ pub(crate) fn not_shut(view: &FindingView<'_>) -> Vec<Finding> {
         let option =
             if does(process.program(), Does::Connects) { " (`nc -N`, `ncat --send-only`, `socat`)" } else { "" };
         let text = format!(
-            "{name} had sent all of its input by {} ({}), but kept its side of {} open, and `{other}` waited for more: both waited for each \
+            "{name} had sent all of its input by {} ({}), but kept its side of the connection open, and `{other}` waited for more: both waited for each \
              other ({} in all). {name} has to shut that down for writing when its input ends{option}, or `{other}` must not wait for the end.",
             after(end.moved_ns.map_or(0, |[_, last]| last)),
             counted(end.bytes, "byte"),
-            match to.kind {
-                ChannelKind::Tcp => "the connection",
-                _ => "the socket",
-            },
             time(ns as f64 / 1e9),
         );
         let finding = Finding::new(FindingKind::TimedCircle, [at], text);
@@ -45,15 +43,16 @@ pub(crate) fn not_shut(view: &FindingView<'_>) -> Vec<Finding> {
     found.take(1).collect()
 }
 
-/// Whoever is at the other side of a connection for which `wait` is, and waits there, too, for a time.
+/// Whoever is at the other side of a connection for which `wait` is, and waits there, too, for nothing else and for a time only. A
+/// server that polls its clients all the time is in no need of an end.
 fn partner<'a>(all: &'a [LastWait], wait: &LastWait) -> Option<&'a LastWait> {
-    let sockets =
-        wait.channels().iter().filter(|of| !of.room && matches!(of.kind, ChannelKind::Tcp | ChannelKind::UnixStream));
+    let sockets = wait.channels().iter().filter(|of| !of.room && of.kind == ChannelKind::Tcp);
     let pids: Vec<u32> = sockets.flat_map(|of| &of.holders).map(|holder| holder.process.pid).collect();
     let own = wait.process.pid;
     all.iter().filter(|other| other.process.pid != own && pids.contains(&other.process.pid)).find(|other| {
-        let mut from = other.channels().iter().filter(|of| !of.room && !of.kind.is_pipe());
-        from.any(|of| of.holders.iter().any(|holder| holder.process.pid == own))
+        let WaitedFor::Channels { any, others: 0, limited: true, .. } = &other.awaited else { return false };
+        let is_back = |of: &AwaitedChannel| of.holders.iter().any(|holder| holder.process.pid == own);
+        matches!(&any[..], [only] if !only.room && only.kind == ChannelKind::Tcp && is_back(only))
     })
 }
 
@@ -112,6 +111,11 @@ mod tests {
                 &|recording| recording.recorded[0].end_ns = WINDOW,
                 &|recording| drop(recording.last_look.as_mut().unwrap().waits.pop()),
                 &|recording| recording.recorded[1].waits.clear(),
+                &|recording| {
+                    let wait = &mut recording.last_look.as_mut().unwrap().waits[1];
+                    let WaitedFor::Channels { limited, .. } = &mut wait.awaited else { panic!() };
+                    *limited = false;
+                },
                 &|recording| recording.channels[0].writers[0].bytes = 2000,
             ],
         );
