@@ -356,8 +356,9 @@ impl RecordedProcess {
 
     /// Whether it is one process. Those that it forked and that executed something else have rows of their own.
     pub fn is_one(&self) -> bool {
+        // That one may have executed something else itself.
         let mut own = self.own_pids();
-        own.next().is_some() && own.next().is_none()
+        self.pids.len() == 1 || own.next().is_some() && own.next().is_none()
     }
 
     /// Whether one of its processes had several threads. An exec begins the count of threads anew.
