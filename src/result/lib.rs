@@ -62,7 +62,7 @@ pub use probe::Probe;
 pub use recorded::{
     BusyProgram, FullDevice, FullTable, HeldBy, LeftProcesses, LockWait, LockedFile, MANY_IN_ONE, Observer, PipeHolder,
     ProcLooks, ProcessRefusal, ProcessWords, ReadFile, RecordLevel, RecordedProcess, SHELLS, UnrecordedProcess,
-    UsedPort, UserPipes, WaitReason, WaitTotal, Zombies,
+    UsedPort, UserPipes, WaitReason, WaitTotal, Zombies, applet,
 };
 pub use request::{Collector, Loader, Request, Selection};
 pub use stack_files::LARGEST;

@@ -331,6 +331,13 @@ pub const SHELLS: [&str; 9] = ["sh", "bash", "dash", "ash", "zsh", "ksh", "mksh"
 /// Programs that are many, each named by the first argument.
 pub const MANY_IN_ONE: [&str; 3] = ["busybox", "coreutils", "toybox"];
 
+/// Which of those a program with this command line is that it can be: [`MANY_IN_ONE`].
+pub fn applet(words: &[String]) -> Option<&str> {
+    let first = words.first().and_then(|word| word.rsplit('/').next())?;
+    let applet = words.get(1).filter(|word| !word.starts_with('-'));
+    applet.filter(|_| MANY_IN_ONE.contains(&first)).map(String::as_str)
+}
+
 impl RecordedProcess {
     /// The program that it executes: of a script that is started by its name (`./a.sh`), its interpreter; of `busybox cat`, the
     /// latter.
@@ -342,9 +349,7 @@ impl RecordedProcess {
 
     /// Which of those it is that its program can be: [`MANY_IN_ONE`].
     pub fn applet(&self) -> Option<&str> {
-        let first = self.args.first().and_then(|word| word.rsplit('/').next())?;
-        let applet = self.args.get(1).filter(|word| !word.starts_with('-'));
-        applet.filter(|_| MANY_IN_ONE.contains(&first)).map(String::as_str)
+        applet(&self.args)
     }
 
     /// The ids of its processes without those that executed another program, and have a row of that.
@@ -357,8 +362,7 @@ impl RecordedProcess {
     /// Whether it is one process. Those that it forked and that executed something else have rows of their own.
     pub fn is_one(&self) -> bool {
         // That one may have executed something else itself.
-        let mut own = self.own_pids();
-        self.pids.len() == 1 || own.next().is_some() && own.next().is_none()
+        self.pids.len() == 1 || self.own_pids().take(2).count() == 1
     }
 
     /// Whether one of its processes had several threads. An exec begins the count of threads anew.

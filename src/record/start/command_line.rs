@@ -1,6 +1,6 @@
 //! Command lines of processes, and the names that people give to what they started by them.
 
-use crate::result::{MANY_IN_ONE, SHELLS};
+use crate::result::{MANY_IN_ONE, SHELLS, applet};
 use crate::util::text::read_lossy;
 
 /// A program that executes a script, and its options.
@@ -100,12 +100,6 @@ pub(crate) fn inline_code(words: &[String]) -> Option<&str> {
     let interpreter = interpreter(words)?;
     let at = words.iter().skip(1).position(|word| interpreter.is_inline(word))?;
     words.get(at + 2).map(String::as_str)
-}
-
-/// Which of those a program is that it can be: [`MANY_IN_ONE`].
-pub(crate) fn applet(words: &[String]) -> Option<&str> {
-    let is_one = words.first().is_some_and(|word| MANY_IN_ONE.contains(&file_name(word)));
-    words.get(1).filter(|word| is_one && !word.starts_with('-')).map(String::as_str)
 }
 
 /// The name of what executes its own program again, as busybox does: /proc/self/exe.

@@ -47,10 +47,10 @@ fn told_so(view: &FindingView<'_>) -> Option<Finding> {
     let says = |of: &RecordedProcess| of.words.as_ref().is_some_and(|words| words.begin.contains(UNAVAILABLE));
     let (inner, _) = all.clone().find(|(_, of)| is_make(of) && says(of))?;
     // Shells leave descriptors open.
-    let outer_of = |of: usize| view.document.recorded.get(of).is_some_and(|process| jobs(process).is_some());
-    let between: Vec<usize> = view.with_starters(inner).skip(1).take_while(|of| !outer_of(*of)).collect();
-    let is_plain = view.with_starters(inner).skip(1).any(outer_of)
-        && between.iter().all(|of| view.document.recorded[*of].is_shell());
+    let process = |of: usize| &view.document.recorded[of];
+    let above: Vec<usize> = view.with_starters(inner).skip(1).collect();
+    let outermost = above.iter().position(|of| jobs(process(*of)).is_some());
+    let is_plain = outermost.is_some_and(|at| above[..at].iter().all(|of| process(*of).is_shell()));
     let closes = if is_plain {
         ""
     } else {

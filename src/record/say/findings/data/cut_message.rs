@@ -56,7 +56,7 @@ pub(crate) fn cut_message(view: &FindingView<'_>) -> Vec<Finding> {
                 channel.kind.noun(),
                 after(wrote)
             )
-        } else if reader.refused_writes > 0 {
+        } else if reader.refused_writes > 0 && !refused_at_pipe(view, end.process) {
             format!(
                 "{name} got {} of {} that {other} wrote to the {} to it, and read no more after its answer was refused (EPIPE): {other} had closed that \
                  without waiting for the answers, and the rest of what it sent is lost. {other} has to shut it down for writing only, and to read \
@@ -80,6 +80,11 @@ pub(crate) fn cut_message(view: &FindingView<'_>) -> Vec<Finding> {
         Some(Finding { channels: vec![at], bytes: Some(written - read), of: Some(written), ..finding })
     });
     found.collect()
+}
+
+/// Whether a write of a process to a pipe failed with EPIPE, which is no answer to a connection.
+fn refused_at_pipe(view: &FindingView<'_>, at: usize) -> bool {
+    view.writers().any(|(_, to, end)| end.process == at && end.epipe > 0 && to.kind.is_pipe())
 }
 
 /// The longest begin of a message by which a program knows its kind, bytes, and how soon afterwards one that refuses it ends, ns.

@@ -5,7 +5,7 @@ use crate::result::{Finding, FindingKind};
 use crate::util::text::{clean, counted, grouped};
 
 /// How the names of packed files end.
-const PACKED: [&str; 7] = [".gz", ".bgz", ".tgz", ".bz2", ".xz", ".zst", ".lz4"];
+pub(crate) const PACKED: [&str; 7] = [".gz", ".bgz", ".tgz", ".bz2", ".xz", ".zst", ".lz4"];
 
 /// What is left is as much at least, bytes, and this part of the file: an index or padding can follow.
 const LEFT: u64 = 32 << 10;

@@ -1,5 +1,6 @@
 //! What is no text and went through a terminal, which changes it.
 
+use crate::record::say::findings::data::part_unpacked::PACKED;
 use crate::record::say::findings::view::FindingView;
 use crate::result::{ChannelKind, Finding, FindingKind};
 use crate::util::text::{counted, grouped};
@@ -7,9 +8,8 @@ use crate::util::text::{counted, grouped};
 /// Programs that write archives or packed data, by their names or, of `busybox`, those of its applets.
 const WRITE_BYTES: [&str; 10] = ["tar", "cpio", "gzip", "pigz", "bzip2", "xz", "zstd", "lz4", "dd", "ffmpeg"];
 
-/// How the names of files end that are no text.
-const BYTES: [&str; 14] =
-    [".gz", ".tgz", ".bz2", ".xz", ".zst", ".lz4", ".tar", ".zip", ".png", ".jpg", ".pdf", ".bam", ".iso", ".img"];
+/// How the names of other files than packed ones end that are no text.
+const BYTES: [&str; 8] = [".tar", ".zip", ".png", ".jpg", ".pdf", ".bam", ".iso", ".img"];
 
 /// Less is a message.
 const LEAST: u64 = 4096;
@@ -19,7 +19,7 @@ pub(crate) fn through_terminal(view: &FindingView<'_>) -> Vec<Finding> {
     let found = view.writers().filter_map(|(at, terminal, end)| {
         let ([writer], [reader]) = (&terminal.writers[..], &terminal.readers[..]) else { return None };
         let process = view.process(end).filter(|_| terminal.kind == ChannelKind::Pty && !terminal.is_typed())?;
-        let is_packed = |word: &String| BYTES.iter().any(|end| word.ends_with(end));
+        let is_packed = |word: &String| PACKED.iter().chain(&BYTES).any(|end| word.ends_with(end));
         let writes_bytes =
             WRITE_BYTES.contains(&process.program()) || process.args.iter().skip(1).any(is_packed);
         let more = reader.bytes.checked_sub(writer.bytes).filter(|more| *more > 0 && writer.bytes >= LEAST && writes_bytes)?;

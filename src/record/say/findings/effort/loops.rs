@@ -253,11 +253,11 @@ pub(crate) fn writes_in_vain(view: &FindingView<'_>) -> Vec<Finding> {
         let (writes, none) = (end.all_calls(), end.eagain);
         let [reader] = &pipe.readers[..] else { return None };
         let reading = view.process(reader).filter(|_| reader.process != end.process)?;
-        let poll = process.waits.get(&WaitReason::Poll).copied().unwrap_or_default();
-        let naps = process.timeouts + process.waits.get(&WaitReason::Timer).map_or(0, |wait| wait.count);
+        let slept = |reason| process.waits.get(&reason).copied().unwrap_or_default();
+        let (timer, poll) = (slept(WaitReason::Timer), slept(WaitReason::Poll));
+        let naps = process.timeouts + timer.count;
         let is_vain = none >= POLL_NAPS_MANY && none as f64 >= IN_VAIN * writes as f64 && 2 * naps >= none;
-        let sleeps = process.lived_ns.max(1) as f64;
-        let waits = (poll.ns + process.waits.get(&WaitReason::Timer).map_or(0, |wait| wait.ns)) as f64 >= IN_VAIN * sleeps;
+        let waits = (poll.ns + timer.ns) as f64 >= IN_VAIN * process.lived_ns.max(1) as f64;
         if !is_vain || !waits {
             return None;
         }

@@ -129,7 +129,7 @@ pub(crate) fn why(view: &FindingView<'_>, at: usize) -> Option<String> {
 }
 
 /// Calls that send.
-const SENDS: [&str; 4] = ["sendmsg", "sendto", "sendmmsg", "send"];
+const SENDS: [&str; 3] = ["sendmsg", "sendto", "sendmmsg"];
 
 /// The last call of it that failed was to send something, and found no room.
 fn no_room(process: &RecordedProcess) -> Option<String> {

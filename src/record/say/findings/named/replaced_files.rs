@@ -112,13 +112,17 @@ pub(crate) fn found_empty(view: &FindingView<'_>) -> Vec<Finding> {
     files.iter().filter(anew).find_map(found).into_iter().collect()
 }
 
+/// So many bytes of a name are known of the file that a process read last.
+const READ_NAME: usize = 31;
+
 /// `` `python3 reader.py` stands at byte 14,504 of `app.log`, which `bash` emptied at 3.53 s: ... ``
 pub(crate) fn emptied_under(view: &FindingView<'_>) -> Vec<Finding> {
     let found = |(at, process): (usize, &RecordedProcess)| {
         let read = process.last_read.as_ref().filter(|read| read.bytes > read.size)?;
         let empties = |file: &&NamedFile| {
             let is_it = file.does == NameUse::Empties && file.error.is_none() && file.process != at;
-            is_it && file.last_name().starts_with(&read.file)
+            let is_cut = read.file.len() >= READ_NAME;
+            is_it && (file.last_name() == read.file || is_cut && file.last_name().starts_with(&read.file))
         };
         let by = view.document.named_files.iter().filter(empties).max_by_key(|file| file.at_ns[1])?;
         let text = format!(
@@ -293,7 +297,8 @@ mod tests {
                     `tail -F` does.";
         assert_eq!(emptied(&|_| {}), [text]);
         let shorter = |recording: &mut Document| recording.recorded[1].last_read.as_mut().unwrap().bytes = 23;
-        silent(&emptied, &[&shorter, &|recording| recording.named_files.clear()]);
+        let other = |recording: &mut Document| recording.named_files[0].path = "/t/f.old".to_owned();
+        silent(&emptied, &[&shorter, &other, &|recording| recording.named_files.clear()]);
     }
 
     #[test]
